@@ -138,6 +138,35 @@ int et_model_place_read(const et_model_place *place, const char *name, size_t mo
     return ET_OK;
 }
 
+/* Whoever made the file chose the name. */
+static int unpack(const et_model_place *place, const et_safetensors_tensor *text,
+                  const char *directory, et_error *error)
+{
+    const char *name = text->name + strlen(ET_MODEL_TEXT);
+    if (!*name || strchr(name, '/') || !strcmp(name, ".") || !strcmp(name, ".."))
+        return et_fail(error, ET_EFORMAT, "%s: damaged: %s is no file's name", place->name, name);
+    int status = et_safetensors_verify_tensor(place->file, text, error);
+    char *path = status ? NULL : et_path_join(directory, name);
+    if (path)
+        status = et_file_write(path, text->data, text->bytes, error);
+    else if (!status)
+        status = et_alloc_failed(error, strlen(name), "a path");
+    et_free(path);
+    return status;
+}
+
+int et_model_place_unpack(const et_model_place *place, const char *directory, et_error *error)
+{
+    int status = ET_OK;
+    et_assert(place->file);
+    for (size_t i = 0; i < et_safetensors_count(place->file) && !status; i++) {
+        const et_safetensors_tensor *text = et_safetensors_at(place->file, i);
+        if (!strncmp(text->name, ET_MODEL_TEXT, strlen(ET_MODEL_TEXT)))
+            status = unpack(place, text, directory, error);
+    }
+    return status;
+}
+
 /* ---- weights -------------------------------------------------------------------------------- */
 
 int et_model_place_load(const et_model_place *place, et_params *params, et_checkpoint_facts *facts,

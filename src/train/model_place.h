@@ -58,6 +58,10 @@ bool et_model_place_has(const et_model_place *place, const char *name);
 int et_model_place_read(const et_model_place *place, const char *name, size_t most, char **bytes,
                         size_t *length, et_error *error);
 
+/* Writes all texts of one file into a directory, by their names. ET_EFORMAT: damaged, or a name is
+ * none of a file in it. */
+int et_model_place_unpack(const et_model_place *place, const char *directory, et_error *error);
+
 /* What messages call a text: "runs/a/params.yaml", "a.safetensors: params.yaml". NULL: no memory.
  */
 const char *et_model_place_path(const et_model_place *place, const char *name, et_arena *arena);

@@ -33,17 +33,21 @@ cut -d, -f1-4 train.csv >rows.csv
 "$etude" predict run --output-format csv <rows.csv >expected.csv
 [ "$(wc -l <expected.jsonl)" = 600 ] || fail "another number of lines"
 
-"$etude" serve run --port 0 >address 2>log &
-server=$!
-for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
-    [ -s address ] && break
-    sleep 0.5
-done
-url=$(cat address)
-case $url in
-http://127.0.0.1:*/predict) ;;
-*) fail "no address: $url $(cat log)" ;;
-esac
+start() {
+    rm -f address
+    "$etude" serve "$1" --port 0 >address 2>log &
+    server=$!
+    for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+        [ -s address ] && break
+        sleep 0.5
+    done
+    url=$(cat address)
+    case $url in
+    http://127.0.0.1:*/predict) ;;
+    *) fail "no address: $url $(cat log)" ;;
+    esac
+}
+start run
 ask() {
     curl -s -m 30 -o got -w '%{http_code}' "$@"
 }
@@ -100,12 +104,25 @@ grep -q '"colour"' <<END || fail "GET / names no columns"
 $(curl -s -m 30 "${url%predict}")
 END
 
-kill "$server"
-code=0
-wait "$server" || code=$?
-server=
-[ "$code" = 0 ] || fail "ended with $code: $(cat log)"
-grep -q '^stopped .* rows' log || fail "says otherwise: $(cat log)"
+stop() {
+    code=0
+    kill "$server"
+    wait "$server" || code=$?
+    server=
+    [ "$code" = 0 ] || fail "ended with $code: $(cat log)"
+    grep -q '^stopped .* rows' log || fail "says otherwise: $(cat log)"
+}
+stop
+
+# A model in one file answers the same, where there is no run.
+"$etude" export run --output m.safetensors >log 2>&1 || fail "$(cat log)"
+mv run gone
+start m.safetensors
+[ "$(ask -H 'Content-Type: text/csv' -H 'Accept: application/x-ndjson' --data-binary @rows.csv \
+    "$url")" = 200 ] || fail "of one file: $(cat got)"
+cmp got expected.jsonl || fail "one file answers otherwise"
+stop
+mv gone run
 "$etude" serve run --port 0 --precision int8 2>log && fail "a precision of a table"
 grep -q 'leave it out' log || fail "says otherwise: $(cat log)"
 echo "predictions as of the command"

@@ -169,7 +169,10 @@ static void test_export__command(void **state)
         { "evaluate a.safetensors --source two.en --reference two.de", 0, "" },
         { "inspect a.safetensors", 0, "" },
         { "inspect --model-dir a.safetensors", 0, "" },
-        { "evaluate a.safetensors", 3, "which is without validation data: name the run" },
+        { "evaluate a.safetensors", 3, "(--set names others): translation has no validation data" },
+        { "evaluate a.safetensors --set task.validation_data.source_path=two.en --set "
+          "task.validation_data.target_path=two.de",
+          0, "" },
         { "export a.safetensors --output b.safetensors", 0, "exported a.safetensors" },
         { "export run --output b", 0, "" },
         { "translate b", 0, "" },

@@ -65,6 +65,39 @@ static char *whole(const char *path, size_t *length)
     return all;
 }
 
+/* Texts as files, whatever else the file has; a name that would lead elsewhere writes nothing. */
+static void test_model_place__unpack(void **state)
+{
+    (void)state;
+    static const char *const bad[] = { "../stray", "a/stray", "..", ".", "" };
+    et_error error = ET_ERROR_INIT;
+    et_params *params = make_params(true);
+    et_model_place place;
+    size_t length;
+    assert_int_equal(export_to(FILE_NAME, params, NULL, NULL), ET_OK);
+    assert_int_equal(et_model_place_open(&place, FILE_NAME, NULL), ET_OK);
+    assert_int_equal(et_directory_make("unpacked", NULL), ET_OK);
+    assert_int_equal(et_model_place_unpack(&place, "unpacked", NULL), ET_OK);
+    et_model_place_close(&place);
+    char *read = whole("unpacked/vocabulary.model", &length);
+    assert_int_equal(length, sizeof bytes);
+    assert_memory_equal(read, bytes, length);
+    et_free(read);
+    et_free(whole("unpacked/empty", &length));
+    assert_int_equal(length, 0);
+    for (size_t i = 0; i < COUNT(bad); i++) {
+        const et_model_text texts[] = { { bad[i], text, sizeof text - 1 } };
+        const et_model_export model = { .texts = texts, .count = 1, .params = params, .step = 12 };
+        assert_int_equal(et_model_export_write(&model, "bad.safetensors", NULL), ET_OK);
+        assert_int_equal(et_model_place_open(&place, "bad.safetensors", NULL), ET_OK);
+        assert_int_equal(et_model_place_unpack(&place, "unpacked", &error), ET_EFORMAT);
+        assert_non_null(strstr(error.text, "is no file's name"));
+        et_model_place_close(&place);
+    }
+    assert_false(et_file_exists("stray"));
+    et_params_free(params);
+}
+
 static void load(et_params *params, const char *path)
 {
     et_error error = ET_ERROR_INIT;
@@ -284,6 +317,7 @@ static int tear_down(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_model_place__unpack),
         cmocka_unit_test(test_model_place__texts),
         cmocka_unit_test(test_model_place__weights),
         cmocka_unit_test(test_model_place__narrow_weights_stay),

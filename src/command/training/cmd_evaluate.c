@@ -1,5 +1,5 @@
-/* etude evaluate, of tasks that have no command of that name of their own: a trained model on its
- * validation data, as training measures it.
+/* etude evaluate, of tasks that have no command of that name of their own: a trained model, a run
+ * or an export, on its validation data, as training measures it.
  *
  *   run's settings, --set -> task -> trainer -> best or newest weights -> evaluator -> values
  *
@@ -44,6 +44,7 @@ static int check_outputs(const et_experiment *experiment, const et_evaluate_args
                          const et_call *call, et_error *error)
 {
     et_outputs outputs = { .program = call->program };
+    et_outputs_read(&outputs, args->model_dir);
     et_outputs_read(&outputs, args->checkpoint);
     et_outputs_read_settings(&outputs, experiment->kind, experiment->task);
     int status = et_outputs_check_standard(&outputs, error);

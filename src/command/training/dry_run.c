@@ -3,7 +3,6 @@
  * to last: batches differ, and so do a few of them from the mean of all. */
 #include "command/training/dry_run.h"
 
-#include <ftw.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +16,7 @@
 #include "base/file.h"
 #include "base/format.h"
 #include "command/results.h"
+#include "command/training/scratch.h"
 #include "train/checkpoint.h"
 
 #define MEASURED   3.0 /* seconds */
@@ -45,17 +45,9 @@ static int copy_file(const et_dry_run *dry, const char *name, et_error *error)
 
 int et_dry_run_open(et_dry_run *dry, et_error *error)
 {
-    const char *place = getenv("TMPDIR");
-    dry->directory = et_path_join(place && *place ? place : "/tmp", "etude-dry-run.XXXXXX");
-    if (!dry->directory)
-        return et_alloc_failed(error, 0, "a path");
-    if (!mkdtemp(dry->directory)) {
-        int status = et_fail_errno(error, "%s", dry->directory);
-        et_free(dry->directory);
-        dry->directory = NULL;
-        return et_fail_while(error, status, "--dry-run, in TMPDIR or else /tmp");
-    }
-    int status = ET_OK;
+    int status = et_scratch_open(&dry->directory, "etude-dry-run", error);
+    if (status)
+        return et_fail_while(error, status, "--dry-run");
     for (const et_run_file *file = dry->kind->files; dry->run && file && file->name && !status;
          file++)
         if (file->what & ET_RUN_COMPARED)
@@ -63,19 +55,9 @@ int et_dry_run_open(et_dry_run *dry, et_error *error)
     return status;
 }
 
-static int remove_one(const char *path, const struct stat *info, int kind, struct FTW *at)
-{
-    (void)info, (void)kind, (void)at;
-    remove(path);
-    return 0;
-}
-
-/* Made by mkdtemp, so all that is in it is of this process. */
 void et_dry_run_close(et_dry_run *dry)
 {
-    if (dry->directory)
-        nftw(dry->directory, remove_one, 8, FTW_DEPTH | FTW_PHYS);
-    et_free(dry->directory);
+    et_scratch_close(dry->directory);
     dry->directory = NULL;
 }
 

@@ -1,10 +1,10 @@
 /* settings -> task -> trainer -> weights -> evaluator -> values. The store's weights change from
- * checkpoint to checkpoint, all else is opened once. */
+ * checkpoint to checkpoint, all else is opened once. A task reads its files in a directory: those
+ * of an export that is one file stand in one of ours while it is opened. */
 #include "command/training/evaluation.h"
 
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include <etude/log.h>
 
@@ -12,15 +12,17 @@
 #include "base/arena.h"
 #include "base/file.h"
 #include "command/results.h"
+#include "command/training/scratch.h"
 #include "train/checkpoint.h"
+#include "train/model_load.h"
 
 /* The optimizer is the default one: it does nothing here, and keeps no average. */
-static int open_trainer(et_evaluation *e, et_error *error)
+static int open_trainer(et_evaluation *e, const char *directory, et_error *error)
 {
     const et_task_kind *kind = e->experiment->kind;
     const et_runtime_options *runtime = &e->experiment->runtime;
     bool bfloat16 = runtime->mixed_precision_dtype == ET_PRECISION_BFLOAT16;
-    et_task_context context = { .model_dir = e->model_dir,
+    et_task_context context = { .model_dir = directory,
                                 .params = e->params,
                                 .device = e->device,
                                 .seed = (uint64_t)runtime->seed,
@@ -40,22 +42,37 @@ static int open_trainer(et_evaluation *e, et_error *error)
     return status;
 }
 
+/* The data are not in an export, and the paths of the run's may be another machine's. */
+static int open_unpacked(et_evaluation *e, et_error *error)
+{
+    char *directory;
+    int status = et_scratch_open(&directory, "etude-evaluate", error);
+    if (status)
+        return status;
+    status = et_model_place_unpack(&e->place, directory, error);
+    if (!status && (status = open_trainer(e, directory, error)))
+        status = et_fail_while(
+            error, status, "%s, with the data of its settings (--set names others)", e->model_dir);
+    et_scratch_close(directory);
+    return status;
+}
+
 int et_evaluation_open(et_evaluation *e, et_error *error)
 {
-    struct stat info;
-    if (!stat(e->model_dir, &info) && S_ISREG(info.st_mode))
-        return et_fail(error, ET_ECONFIG,
-                       "%s: a model in one file, which is without validation data: name the run",
-                       e->model_dir);
+    int status = et_model_place_open(&e->place, e->model_dir, error);
+    const bool file = !status && et_model_place_is_file(&e->place);
     e->arena = et_arena_new();
-    int status = e->arena ? ET_OK : et_alloc_failed(error, 0, "an evaluation");
-    if (!status)
+    if (!status && !e->arena)
+        status = et_alloc_failed(error, 0, "an evaluation");
+    if (!status && !file)
         status = et_identity_of_newest(&e->newest, e->model_dir, e->arena, error);
     if (!status)
         status = et_device_open(&e->device, error);
     if (!status)
         status = et_params_new(&e->params, error);
-    return status ? status : open_trainer(e, error);
+    if (status)
+        return status;
+    return file ? open_unpacked(e, error) : open_trainer(e, e->model_dir, error);
 }
 
 void et_evaluation_close(et_evaluation *e)
@@ -65,16 +82,18 @@ void et_evaluation_close(et_evaluation *e)
         e->experiment->kind->close(e->task);
     et_params_free(e->params);
     et_device_close(e->device);
+    et_model_place_close(&e->place);
     et_free(e->path);
     et_arena_free(e->arena);
 }
 
 /* ---- weights ----------------------------------------------------------------------------- */
 
-static int check_belongs(et_evaluation *e, const et_checkpoint_facts *facts, et_error *error)
+static int check_belongs(et_evaluation *e, const et_checkpoint_facts *facts, const char *path,
+                         et_error *error)
 {
     const et_task_kind *kind = e->experiment->kind;
-    et_identity identity = { e->path, facts->identity };
+    et_identity identity = { path, facts->identity };
     int status = et_experiment_check_model(e->experiment, &identity, e->model_dir, error);
     if (!status && kind->belongs && facts->identity)
         status = kind->belongs(e->experiment->task, e->model_dir, &identity, error);
@@ -82,51 +101,56 @@ static int check_belongs(et_evaluation *e, const et_checkpoint_facts *facts, et_
     return status;
 }
 
-/* Identities are a few values each; what is kept of them is freed with each load. */
-static int load(et_evaluation *e, const char *path, et_error *error)
+static int check_loaded(void *payload, const et_model_load *load, et_error *error)
+{
+    return check_belongs(payload, &load->facts, load->checkpoint, error);
+}
+
+/* name NULL: an export's own, or the best. Identities are a few values each; what is kept of them
+ * is freed with each load. */
+static int load_trained(et_evaluation *e, const char *name, et_error *error)
+{
+    et_arena arena = ET_ARENA_INIT;
+    et_model_load load = { .place = &e->place,
+                           .params = e->params,
+                           .named = name,
+                           .live_weights = e->live_weights,
+                           .facts = { .arena = &arena },
+                           .check = check_loaded,
+                           .payload = e };
+    int status = et_model_load_weights(&load, error);
+    et_free(e->path);
+    e->path = load.checkpoint;
+    et_arena_release(&arena);
+    return status;
+}
+
+static int load_newest(et_evaluation *e, et_error *error)
 {
     et_arena arena = ET_ARENA_INIT;
     et_checkpoint_facts facts = { .arena = &arena };
     et_free(e->path);
     e->path = NULL;
-    int status = path ? et_checkpoint_named(&e->path, e->model_dir, path, error) : ET_OK;
-    if (!status && path)
-        status = et_checkpoint_load_weights(e->params, e->path, !e->live_weights, &facts, error);
-    else if (!status)
-        status = et_checkpoint_load_newest(&e->path, e->params, e->model_dir, !e->live_weights,
+    int status = et_checkpoint_load_newest(&e->path, e->params, e->model_dir, !e->live_weights,
                                            &facts, error);
+    if (status == ET_ENOTFOUND)
+        status = et_fail(error, status,
+                         "%s: no checkpoint yet; train there first, or wait until the run saves",
+                         e->model_dir);
     if (!status)
-        status = check_belongs(e, &facts, error);
+        status = check_belongs(e, &facts, e->path, error);
     et_arena_release(&arena);
     return status;
 }
 
-int et_evaluation_load(et_evaluation *e, const char *path, et_error *error)
+int et_evaluation_load(et_evaluation *e, const char *name, et_error *error)
 {
-    int status = load(e, path, error);
-    if (status == ET_ENOTFOUND && !path)
-        return et_fail(error, status,
-                       "%s: no checkpoint yet; train there first, or wait until the run saves",
-                       e->model_dir);
-    return status;
+    return name ? load_trained(e, name, error) : load_newest(e, error);
 }
 
-/* No best one is no trouble. */
 int et_evaluation_load_best(et_evaluation *e, et_error *error)
 {
-    et_error reason = ET_ERROR_INIT;
-    et_checkpoint_facts facts = { .arena = e->arena };
-    et_free(e->path);
-    int status = et_checkpoint_load_best(&e->path, e->params, e->model_dir, !e->live_weights,
-                                         &facts, &reason);
-    bool none = status == ET_ENOTFOUND && !e->path;
-    if (!status)
-        status = check_belongs(e, &facts, &reason);
-    if (!status)
-        return ET_OK;
-    if (!none)
-        et_log(ET_LOG_WARNING, "%s; taking the newest checkpoint, not the best", reason.text);
-    return et_evaluation_load(e, NULL, error);
+    return load_trained(e, NULL, error);
 }
 
 /* ---- values ------------------------------------------------------------------------------ */

@@ -1,5 +1,5 @@
 /* A trained model on its validation data, as training measures it, beside a run that may be at
- * work: nothing of it is locked or written.
+ * work: nothing of it is locked or written. An export will do: data are where its settings say.
  *
  *     et_evaluation evaluation = { .model_dir = "runs/a", .experiment = &experiment };
  *     et_evaluation_open(&evaluation, &error);            task, data, parameters
@@ -11,10 +11,11 @@
 
 #include "command/args.h"
 #include "train/experiment.h"
+#include "train/model_place.h"
 #include "train/task_trainer.h"
 
 typedef struct et_evaluation {
-    const char *model_dir;     /* borrowed */
+    const char *model_dir;     /* a run, or an export; borrowed */
     et_experiment *experiment; /* borrowed: settings as they are to be */
     bool live_weights;         /* not the averaged ones */
     int64_t batches;           /* of the validation data; 0: all */
@@ -26,6 +27,7 @@ typedef struct et_evaluation {
     int64_t step; /* of it */
 
     et_arena *arena;
+    et_model_place place;
     et_identity newest;
     et_device *device;
     et_params *params;
@@ -36,10 +38,12 @@ typedef struct et_evaluation {
 /* ET_ECONFIG: the settings name no validation data. */
 int et_evaluation_open(et_evaluation *evaluation, et_error *error);
 
-/* Weights of a file, or path NULL of the newest checkpoint; whether they belong to the settings. */
-int et_evaluation_load(et_evaluation *evaluation, const char *path, et_error *error);
+/* Weights of a run's checkpoint (et_checkpoint_named), or name NULL of its newest; whether they
+ * belong to the settings. */
+int et_evaluation_load(et_evaluation *evaluation, const char *name, et_error *error);
 
-/* Of the best checkpoint; what is wrong with that is a warning, and then it is the newest. */
+/* Of an export, or of the best checkpoint; what is wrong with that is a warning, and then it is the
+ * newest. */
 int et_evaluation_load_best(et_evaluation *evaluation, et_error *error);
 
 /* Adds the values to logs. */

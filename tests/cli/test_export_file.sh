@@ -1,0 +1,46 @@
+#!/bin/sh
+# test_export_file.sh ETUDE: a table's model that was exported, as one file or as a directory, is
+# measured, looked at and predicts as the run itself; also where the run is gone, with the data that
+# are named then.
+set -eu
+. "$(dirname "$0")/command.sh"
+make_table
+says 0 'done' train run --experiment tabular/mlp --data t.csv --target kind --steps 30
+says 0 'exported run' export run --output m.safetensors
+says 0 'exported run' export run --output m
+says 0 'exported run' export run --output small.safetensors --precision int8
+
+tells 0 '' evaluate run
+sed 1d out >wanted
+grep -q '^validation_accuracy ' wanted || fail 'no accuracy of the run'
+for model in m.safetensors m; do
+    tells 0 '' evaluate $model
+    [ "$(head -1 out)" = "checkpoint $model$([ -f $model ] || echo /model.safetensors), step 30" ] ||
+        fail "$model: the first line"
+    sed 1d out | cmp -s - wanted || fail "$model: other values than the run's"
+    says 0 '"validation_accuracy"' evaluate $model --json
+    tells 0 '' predict $model --input t.csv
+    mv out "predicted.$([ -f $model ] && echo file || echo directory)"
+done
+cmp predicted.file predicted.directory
+says 0 'validation_accuracy' evaluate small.safetensors
+says 0 'sound: m.safetensors' inspect m.safetensors
+
+# What a directory for a while was made for is gone with it.
+TMPDIR=$work/tmp
+export TMPDIR
+mkdir tmp
+says 0 'step 30' evaluate m.safetensors
+[ -z "$(ls tmp)" ] || fail 'something is left in TMPDIR'
+
+mkdir elsewhere
+cp m.safetensors elsewhere
+(
+    cd elsewhere
+    says 3 'm.safetensors, with the data of its settings (--set names others)' evaluate m.safetensors
+    says 0 'validation_accuracy' evaluate m.safetensors \
+        --set task.validation_data.input_path=../t.csv
+)
+[ -z "$(ls tmp)" ] || fail 'something is left in TMPDIR after a failure'
+says 3 'leave out checkpoint best' evaluate m.safetensors --checkpoint best
+says 3 'm.safetensors: no such experiment\|of a table\|tabular' translate m.safetensors
