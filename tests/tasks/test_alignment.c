@@ -80,6 +80,7 @@ static void open_fixture(fixture *f)
     et_graph_free(graph);
     assert_int_equal(et_params_materialize(f->params, false, &error), ET_OK);
     et_init_draw(f->params, 3);
+    et_params_begin_change(f->params);
     /* Larger than they begin, so that attention prefers something. */
     for (int64_t i = 0; i < et_params_flat_size(f->params); i++)
         et_params_values(f->params)[i] *= 2;
