@@ -71,7 +71,7 @@ ET_API et_node *et_conv2d(et_scope *scope, et_node *x, int64_t filters, int64_t 
 ET_API et_node *et_embedding_columns(et_scope *scope, et_node *ids, const et_column *columns,
                                      int count);
 
-/* Draws every parameter's start value, as its declaration says, and tells the store. The
+/* Draws every parameter's initial value, as its declaration says, and tells the store. The
  * numbers are counted (seed, the parameter's name, element): they depend neither on what else
  * the model has nor on machine or threads. The store is materialized. */
 ET_API void et_init_draw(et_params *params, uint64_t seed);

@@ -8,7 +8,7 @@
  *     if (et_params_new(&params, &error)) ...
  *     et_params_declare(params, "logits/weight", et_shape_2(512, 10), init, &index, &error);
  *     et_params_materialize(params, shadow, &error);      arrays made, all zero
- *     et_init_draw(params, seed);                         start values, <etude/nn.h>
+ *     et_init_draw(params, seed);                         initial values, <etude/nn.h>
  *
  * Declaring happens while a graph is built (layers do it); the first declaration of a name
  * fixes its shape and a second one gives the same index, so several graphs share a store.
@@ -46,8 +46,8 @@ ET_API int et_params_new(et_params **out, et_error *error);
 ET_API void et_params_free(et_params *params);
 
 /* Declares a float32 parameter; *index is its place, in order of first declaration. ET_EGRAPH: no
- * name, no shape of a tensor, start values that are no finite numbers; declared before with another
- * shape; or the set is closed and the name is new. */
+ * name, no shape of a tensor, initial values that are no finite numbers; declared before with
+ * another shape; or the set is closed and the name is new. */
 ET_API int et_params_declare(et_params *params, const char *name, et_shape shape, et_init init,
                              int *index, et_error *error);
 

@@ -94,7 +94,7 @@ static void copy(const et_optim_average *average, const float *values, int64_t b
     memcpy(average->data + begin, values + begin, (size_t)(end - begin) * sizeof(float));
 }
 
-/* Without an average there is nothing that depends on the start values. */
+/* Without an average there is nothing that depends on the initial values. */
 void et_optim_average_start(const et_optim_average *average, const float *values)
 {
     for (int i = 0; average->data && i < average->range_count; i++)

@@ -103,7 +103,7 @@ static int grow(et_params *params, et_error *error)
 }
 
 /* A second declaration is how graphs share a store (training, scoring, decoding): it must
- * agree in shape. Its start value is not looked at, the first one counts. */
+ * agree in shape. Its initial value is not looked at, the first one counts. */
 static int declared_again(const et_params *params, int index, et_shape shape, bool trained,
                           et_error *error)
 {
@@ -119,7 +119,7 @@ static int declared_again(const et_params *params, int index, et_shape shape, bo
                    et_shape_print(known->shape, was), et_shape_print(shape, now));
 }
 
-/* What no start value and no array can be made of. The name stands first, so that all else can be
+/* What no initial value and no array can be made of. The name stands first, so that all else can be
  * said of it. */
 static int check_declaration(const et_params *params, const char *name, et_shape shape,
                              et_init init, et_error *error)
@@ -337,7 +337,7 @@ void et_params_begin_change(et_params *params)
     params->changing = true;
 }
 
-/* Whoever writes all values in pieces (optimizer, start values) writes the shadow while they
+/* Whoever writes all values in pieces (optimizer, initial values) writes the shadow while they
  * are in cache; here it is for everybody else. Rounding an element depends on no other, so
  * threads do not change bits. */
 static void refresh(et_params *params)

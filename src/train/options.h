@@ -53,7 +53,7 @@ static inline const char *et_trainer_best_metric(const et_trainer_options *optio
 /* runtime */
 typedef struct et_runtime_options {
     int distribution_strategy; /* ET_STRATEGY_*; those that are let through mean the same */
-    int64_t seed;              /* of start values, order of data and dropout */
+    int64_t seed;              /* of initial values, order of data and dropout */
     int mixed_precision_dtype; /* ET_PRECISION_*: of activations; weights are float32 */
     int recompute;             /* an et_recompute, feed_forward being ET_RECOMPUTE_MARKED, or
                                   ET_RECOMPUTE_AUTO */

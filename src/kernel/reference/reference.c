@@ -1,5 +1,5 @@
 /* The reference's table, and those of its functions that are short enough to need no file of their
- * own: embedding, conversions, the optimizer's loops, start values. Each is its formula in
+ * own: embedding, conversions, the optimizer's loops, initial values. Each is its formula in
  * kernels.h, one element after another on one thread; tests hold every other table against it.
  *
  * Sums are in double. The optimizer is not: m, v and w are float32 from step to step, so its

@@ -1,4 +1,4 @@
-/* Numbers for start values, DRAW_RUN elements at a time: those of et_random_uniform and
+/* Numbers for initial values, DRAW_RUN elements at a time: those of et_random_uniform and
  * et_random_normal, bit for bit, in the operations and the order of base/normal.h.
  *
  *   uniform   in [-1, 1): 24 bits of a word

@@ -23,7 +23,7 @@ typedef struct tokens {
 
 /* ---- tokens ---- */
 
-/* All start values of the tokenizer are uniform within 1 / sqrt(width). */
+/* All initial values of the tokenizer are uniform within 1 / sqrt(width). */
 static et_node *token_param(et_scope *scope, const char *name, int64_t size, int64_t width)
 {
     return et_param(scope, name, et_shape_1(size),

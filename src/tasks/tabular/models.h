@@ -10,7 +10,7 @@ et_node *et_tabular_model_build(et_scope *scope, const et_tabular_model *model,
                                 const et_encoder *encoder, int64_t outputs);
 
 /* What a model takes from the training rows before the first step (bins of its columns), into a
- * store with its start values. */
+ * store with its initial values. */
 int et_tabular_model_fit(et_params *params, const et_tabular_model *model,
                          const et_encoder *encoder, et_samples *samples, et_error *error);
 
