@@ -54,6 +54,7 @@ struct et_pass {
     et_pass_options options;
     variant *variants; /* [count], owned */
     int count, used;
+    const et_plan_listener *listener; /* borrowed; NULL: none */
     float scale;
     et_random random; /* of the last run */
 };
@@ -231,6 +232,8 @@ static int make_plan(const et_pass *pass, variant *v, et_error *error)
         status = et_plan_new(&v->plan, v->graph, pass->device, outputs, place_marks(v, outputs),
                              &options, error);
     et_free(outputs);
+    if (!status)
+        status = et_plan_listen(v->plan, pass->listener, error);
     if (status)
         return status;
     find_tensors(v);
@@ -387,6 +390,20 @@ int et_pass_run(et_pass *pass, const et_batch *batch, uint64_t seed, uint64_t nu
     pass->random = (et_random){ seed, number, 0 };
     et_plan_run(v->plan, pass->random);
     return ET_OK;
+}
+
+int et_pass_listen(et_pass *pass, const et_plan_listener *listener, et_error *error)
+{
+    int status = ET_OK;
+    et_assert(!pass->listener || !listener);
+    for (int i = 0; !status && i < pass->count; i++)
+        if (pass->variants[i].plan)
+            status = et_plan_listen(pass->variants[i].plan, listener, error);
+    if (status)
+        et_pass_listen(pass, NULL, NULL);
+    else
+        pass->listener = listener;
+    return status;
 }
 
 void et_pass_set_scale(et_pass *pass, float scale)

@@ -211,6 +211,7 @@ void et_plan_free(et_plan *plan)
     et_free(plan->steps);
     et_free(plan->outputs);
     et_free(plan->copies);
+    et_free(plan->news);
     et_free_array(plan->arena);
     et_free(plan);
 }
@@ -292,11 +293,16 @@ void et_plan_run(et_plan *plan, et_random random)
     et_track_begin(track, plan->label, ++plan->runs);
     et_plan_refresh(plan);
     plan->random = random;
+    int told = 0;
     for (int i = 0; i < plan->step_count; i++) {
         et_plan_begin_step(plan, i);
         plan->run_step(plan, i);
+        if (told < plan->news_count)
+            told = et_plan_tell(plan, i, told);
     }
     copy_gradients(plan);
+    if (told < plan->news_count)
+        et_plan_tell(plan, plan->step_count, told);
     et_track_end(track);
 }
 

@@ -81,6 +81,23 @@ void et_plan_refresh(et_plan *plan);
 /* Runs. random gives seed and step for dropout. All inputs must be bound. */
 void et_plan_run(et_plan *plan, et_random random);
 
+/* Who hears, while a plan runs, which gradients are final. The store's gradient array is cut into
+ * ranges: number i ends before element end[i] and begins where the one before it ends. */
+typedef struct et_plan_listener {
+    const int64_t *end; /* [ranges], ascending */
+    int ranges;
+    /* Between two steps or after the last, once in a run for each range: no later step writes
+     * there. In an order that is the plan's (et_plan_heard). */
+    void (*final)(void *self, int range);
+    void *self;
+} et_plan_listener;
+
+/* From the next run on; listener is borrowed. NULL: nobody hears. ET_ENOMEM: nobody does. */
+int et_plan_listen(et_plan *plan, const et_plan_listener *listener, et_error *error);
+
+/* Which range the listener hears of as i-th. */
+int et_plan_heard(const et_plan *plan, int i);
+
 /* Output i. Borrowed; valid until the next run. */
 et_tensor et_plan_output(const et_plan *plan, int i);
 /* The same where the plan keeps it: true of every run, as long as the plan lives. */

@@ -5,6 +5,7 @@
  *   pack.c     weights in the layout of products
  *   memory.c   when values live, where they lie (rooms.c: the search)
  *   ops.c, op_*.c   per op: what it needs at planning (prepare), what it calls (run)
+ *   listen.c   when gradients are final
  *   watch.c    steps as spans of a trace
  *   plan.c     puts these together
  *
@@ -121,6 +122,11 @@ struct et_plan {
         int value, param;
     } * copies; /* gradients that are another value's memory */
     int copy_count;
+    const et_plan_listener *listener; /* borrowed; NULL: none */
+    struct et_plan_news {
+        int step, range; /* the last step that writes there; -1: none does */
+    } * news;            /* [news_count], in the order of steps */
+    int news_count;      /* the listener's ranges; 0: none hears */
 };
 
 /* values.c: the value that a node stands for (RESULT nodes: their parent's result). */
@@ -162,6 +168,9 @@ void et_plan_begin_step(et_plan *plan, int i);
 
 /* memory.c: lives, offsets, sizes; plan->memory and the arena. */
 int et_plan_place(et_plan *plan, et_error *error);
+
+/* listen.c: tells of what is final after step i, from news number `told` on; how many are told. */
+int et_plan_tell(const et_plan *plan, int step, int told);
 
 /* watch.c: sets plan->run_step and labels by whether the device has a trace. */
 int et_plan_choose_run(et_plan *plan, et_error *error);

@@ -477,6 +477,84 @@ static void test_plan__a_name_without_memory_is_an_error(void **state)
     et_params_free(params);
 }
 
+/* ---- who hears of gradients ------------------------------------------------------------------ */
+
+enum { RANGES_MOST = 64 };
+
+typedef struct hearing {
+    et_plan_listener listener;
+    const et_plan *plan;
+    et_params *params;
+    int64_t end[RANGES_MOST];
+    float *then;  /* [end of all] gradients as they were when they were said to be final */
+    float *first; /* all, when the first was heard of */
+    int heard;
+} hearing;
+
+static void hear(void *self, int range)
+{
+    hearing *h = self;
+    int64_t begin = range ? h->end[range - 1] : 0;
+    size_t bytes = (size_t)(h->end[range] - begin) * sizeof(float);
+    const float *gradients = et_params_gradients(h->params);
+    if (!h->heard)
+        memcpy(h->first, gradients, (size_t)h->end[h->listener.ranges - 1] * sizeof(float));
+    assert_int_equal(range, et_plan_heard(h->plan, h->heard++));
+    memcpy(h->then + begin, gradients + begin, bytes);
+}
+
+/* One node is the gradient of both. */
+static et_node *shared_loss(et_scope *s)
+{
+    const et_init ones = { ET_INIT_ONES, 0 };
+    et_node *a = et_param(s, "a", et_shape_1(TOKENS), ones);
+    et_node *b = et_param(s, "b", et_shape_1(TOKENS), ones);
+    et_node *sum = et_add(a, b);
+    return et_sum(et_mul(sum, sum));
+}
+
+/* Whatever the cuts: each range once, and nothing in it changes any more; the first while others
+ * still do. */
+static void assert_heard(test_build_fn *build, et_dtype act, et_recompute recompute, int ranges)
+{
+    et_error error = ET_ERROR_INIT;
+    test_model model;
+    test_model_open_as(&model, build, act, recompute, true, NULL);
+    bind_batch(model.plan);
+    int64_t size = et_params_trained_size(model.params);
+    size_t bytes = (size_t)size * sizeof(float);
+    hearing h = { .plan = model.plan, .params = model.params };
+    h.then = malloc(bytes);
+    h.first = malloc(bytes);
+    for (int i = 0; i < ranges; i++)
+        h.end[i] = size * (i + 1) / ranges;
+    h.listener = (et_plan_listener){ h.end, ranges, hear, &h };
+    const float one = 1;
+    assert_true(h.then && h.first);
+    et_plan_bind(model.plan, ET_GRAPH_ONE, &one);
+    assert_int_equal(et_plan_listen(model.plan, &h.listener, &error), ET_OK);
+    et_plan_run(model.plan, (et_random){ 11, 0, 0 });
+    assert_int_equal(h.heard, ranges);
+    assert_memory_equal(h.then, et_params_gradients(model.params), bytes);
+    assert_true(ranges == 1 || build == shared_loss || memcmp(h.first, h.then, bytes) != 0);
+    assert_int_equal(et_plan_listen(model.plan, NULL, &error), ET_OK);
+    et_plan_run(model.plan, (et_random){ 11, 1, 0 });
+    assert_int_equal(h.heard, ranges);
+    free(h.then);
+    free(h.first);
+    test_model_close(&model);
+}
+
+static void test_plan__heard(void **state)
+{
+    (void)state;
+    for (int ranges = 1; ranges <= RANGES_MOST; ranges = 3 * ranges + 1) {
+        assert_heard(transformer_loss, ET_F32, ET_RECOMPUTE_CHEAP, ranges);
+        assert_heard(transformer_loss, ET_BF16, ET_RECOMPUTE_MARKED, ranges);
+        assert_heard(shared_loss, ET_F32, ET_RECOMPUTE_CHEAP, ranges);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -495,6 +573,7 @@ int main(void)
         cmocka_unit_test(test_plan__whole_gradient),
         cmocka_unit_test(test_plan__a_bad_shape_is_named_once),
         cmocka_unit_test(test_plan__a_name_without_memory_is_an_error),
+        cmocka_unit_test(test_plan__heard),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
