@@ -12,7 +12,7 @@
  *
  * ET_EIO from any of them: a rank is gone or silent; nothing can be said to anybody from then on,
  * and every later call gives the same. comm NULL is a process alone, as is a size of 1: nothing is
- * sent. Sizes are the same on all ranks. One thread. */
+ * sent. Sizes are the same on all ranks. One thread at a time. */
 #ifndef ETUDE_COMM_COMM_H
 #define ETUDE_COMM_COMM_H
 
@@ -32,6 +32,7 @@ typedef struct et_comm_class {
     const char *name; /* for people */
     /* Sends one piece while it receives the other. Returns ET_EIO also once et_comm_lost. */
     int (*exchange)(et_comm *self, et_comm_piece send, et_comm_piece receive, et_error *error);
+    bool any_thread; /* that may be called by another thread than open, while no other one does */
     /* By a thread of comm's own: says to the next rank that this process lives, and takes what the
      * previous one has said. 1: it has, 0: nothing, -1: it never will again. NULL: no way to. */
     int (*beat)(et_comm *self);

@@ -83,8 +83,13 @@ static void close_mpi(et_comm *comm)
 
 /* The library stays loaded: an MPI can't be begun twice. */
 static const et_comm_class classes[] = {
-    { .name = "MPI", .exchange = exchange, .close = close_mpi },
-    { .name = "MPI", .exchange = exchange, .beat = beat, .close = close_mpi },
+    [ET_MPI_FIRST] = { .name = "MPI", .exchange = exchange, .close = close_mpi },
+    [ET_MPI_ANY] = { .name = "MPI", .exchange = exchange, .any_thread = true, .close = close_mpi },
+    [ET_MPI_ALL] = { .name = "MPI",
+                     .exchange = exchange,
+                     .any_thread = true,
+                     .beat = beat,
+                     .close = close_mpi },
 };
 
 /* ---- finding it ------------------------------------------------------------------------------ */
@@ -130,15 +135,15 @@ static void *load(const char *name)
 static int begin(mpi *self, long started, et_error *error)
 {
     char text[512] = "";
-    bool beats = false;
-    if (self->module->begin(&self->comm.rank, &self->comm.size, &beats, text, sizeof text))
+    et_mpi_threads threads = ET_MPI_FIRST;
+    if (self->module->begin(&self->comm.rank, &self->comm.size, &threads, text, sizeof text))
         return et_fail(error, ET_EFAIL, "%s", text);
     if (self->comm.size == 1 && started > 1)
         return et_fail(error, ET_ECONFIG,
                        "%ld processes were started, and %s sees one: they were started by another "
                        "MPI; name the module that fits in " VARIABLE,
                        started, self->module->name);
-    self->comm.class = &classes[beats];
+    self->comm.class = &classes[threads];
     return ET_OK;
 }
 

@@ -37,7 +37,7 @@ static int fail(const et_mpi_wait *w, int code, const char *what)
     return -1;
 }
 
-static int begin(int *rank, int *ranks, bool *beats, char *text, size_t size)
+static int begin(int *rank, int *ranks, et_mpi_threads *threads, char *text, size_t size)
 {
     const et_mpi_wait w = { .text = text, .size = size };
     int given = 0, there = 0;
@@ -51,7 +51,9 @@ static int begin(int *rank, int *ranks, bool *beats, char *text, size_t size)
         code = MPI_Comm_rank(MPI_COMM_WORLD, rank);
     if (!code)
         code = MPI_Comm_size(MPI_COMM_WORLD, ranks);
-    *beats = given == MPI_THREAD_MULTIPLE;
+    *threads = given >= MPI_THREAD_MULTIPLE     ? ET_MPI_ALL
+               : given >= MPI_THREAD_SERIALIZED ? ET_MPI_ANY
+                                                : ET_MPI_FIRST;
     return code ? fail(&w, code, "MPI does not begin") : 0;
 }
 

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define ET_MPI_VERSION 1              /* of this struct */
+#define ET_MPI_VERSION 2              /* of this struct */
 #define ET_MPI_SYMBOL  "et_mpi_table" /* what the file exports: a const et_mpi */
 
 typedef struct et_mpi_piece {
@@ -18,11 +18,18 @@ typedef struct et_mpi_piece {
     size_t size;
 } et_mpi_piece;
 
+/* Which threads may speak. */
+typedef enum et_mpi_threads {
+    ET_MPI_FIRST, /* the one that began */
+    ET_MPI_ANY,   /* any, while no other one does */
+    ET_MPI_ALL,   /* two at the same time */
+} et_mpi_threads;
+
 typedef struct et_mpi {
     int version;
     const char *name; /* "Open MPI", "MPICH" */
-    /* Once in a process. *beats: whether two threads may speak at the same time. */
-    int (*begin)(int *rank, int *ranks, bool *beats, char *text, size_t size);
+    /* Once in a process. */
+    int (*begin)(int *rank, int *ranks, et_mpi_threads *threads, char *text, size_t size);
     /* Waits for both pieces, or until gives_up(payload). */
     int (*exchange)(et_mpi_piece send, et_mpi_piece receive, bool (*gives_up)(void *payload),
                     void *payload, char *text, size_t size);

@@ -212,6 +212,7 @@ static void close_sockets(et_comm *comm)
 static const et_comm_class sockets_class = {
     .name = "processes of one machine",
     .exchange = exchange,
+    .any_thread = true,
     .beat = beat,
     .close = close_sockets,
 };

@@ -44,8 +44,7 @@ static void find_news(et_plan *plan, const et_plan_listener *listener, const int
     for (int i = 0; i < graph->gradient_count; i++) {
         int value = et_plan_value_of(plan, graph->gradients[i].node);
         bool copied = plan->values[value].place != PLACE_GRADIENT;
-        note(plan, listener, graph->gradients[i].param,
-             copied ? plan->step_count : writer[value]);
+        note(plan, listener, graph->gradients[i].param, copied ? plan->step_count : writer[value]);
     }
     for (int i = 0; i < plan->copy_count; i++)
         note(plan, listener, plan->copies[i].param, plan->step_count);

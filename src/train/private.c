@@ -65,6 +65,14 @@ static void private_begin(et_reducer *reducer)
     et_reducer_begin(((private_reducer *)reducer)->tree);
 }
 
+/* What is clipped is final after the pass only. */
+static void private_expect(et_reducer *reducer, int shard)
+{
+    private_reducer *self = (private_reducer *)reducer;
+    if (!self->per_example)
+        et_reducer_expect(self->tree, shard);
+}
+
 static int private_add(et_reducer *reducer, int shard, const et_pass *pass, et_error *error)
 {
     private_reducer *self = (private_reducer *)reducer;
@@ -110,6 +118,7 @@ static void private_close(et_reducer *reducer)
 
 static const et_reducer_class private_class = { .name = "private",
                                                 .begin = private_begin,
+                                                .expect = private_expect,
                                                 .add = private_add,
                                                 .end = private_end,
                                                 .close = private_close,

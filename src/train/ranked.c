@@ -1,12 +1,14 @@
-/* One update, after meet:
+/* One update:
  *
- *   scalars   each rank's losses, divisors and measures to all; all add them in the tree
- *   out       part p of each of my sums to rank p, in rounds: in round k to the one k behind me
- *   add       part `rank` of all sums, in the tree, into the first sum that I have
- *   back      that part of the whole to all, in rounds
+ *   expect    the pass runs on this rank's last shard next: what it adds to the sums is known, and
+ *             the exchange begins
+ *   final     a bucket of its gradients is: it goes into the sums, and they are sent
+ *   add       what is left of it: scalars, moving means
+ *   meet      all buckets have gone; all ranks agree on what became of that shard
+ *   end       each rank's losses, divisors and measures to all; all add them in the tree
  *
- * Sums of all ranks, from left to right, are numbered; `nodes` has them, `begin` where each rank's
- * are. Mine are the tree's slots. */
+ * Before, shards go into the tree of this process alone. Sums of all ranks, from left to right, are
+ * numbered; `nodes` has them, `begin` where each rank's are. Mine are the tree's slots. */
 #include "train/ranked.h"
 
 #include <string.h>
@@ -14,40 +16,27 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "exec/device.h"
-#include "train/reducer_private.h"
-
-#define PART_ALIGN 16 /* elements */
+#include "train/exchange.h"
 
 typedef struct ranked {
     et_reducer reducer;
     et_tree *tree;
-    et_comm *comm; /* borrowed */
+    et_pass *pass; /* borrowed, as comm */
+    et_comm *comm;
     int rank, ranks;
-    et_tree_node *nodes;      /* [count] */
-    int *begin;               /* [ranks + 1] */
-    int count, most;          /* most: of one rank */
-    float **part;             /* [count]: this rank's part of each sum */
-    float *room;              /* what part points into, of the others' sums */
-    size_t row;               /* doubles that a rank says: most times those of a sum */
-    double *rows;             /* [ranks * row], and one row more of our own */
-    int64_t elements, length; /* of a slot; of a part, the last ones shorter */
+    et_tree_node *nodes; /* [count] */
+    int *begin;          /* [ranks + 1] */
+    int count, most;     /* most: of one rank */
+    size_t row;          /* doubles that a rank says: most times those of a sum */
+    double *rows;        /* [ranks * row], and one row more of our own */
+    et_buckets buckets;
+    et_exchange *exchange; /* NULL: there is one rank */
+    et_plan_listener listener;
+    et_tree_moves moves; /* of the last shard, */
+    bool pushed;         /* which the stack has; */
+    bool expected;       /* and which the pass is at */
+    bool *moved;         /* [buckets.trained]: its gradients are in the sums */
 } ranked;
-
-static int64_t part_begin(const ranked *self, int rank)
-{
-    int64_t at = rank * self->length;
-    return at < self->elements ? at : self->elements;
-}
-
-static int64_t part_length(const ranked *self, int rank)
-{
-    return part_begin(self, rank + 1) - part_begin(self, rank);
-}
-
-static int sums_of(const ranked *self, int rank)
-{
-    return self->begin[rank + 1] - self->begin[rank];
-}
 
 static et_tree_slot *slot_of(const ranked *self, int sum)
 {
@@ -81,35 +70,6 @@ static void read_scalars(const ranked *self, const double *from, et_tree_slot *t
     }
 }
 
-/* ---- the tree over all sums ------------------------------------------------------------------ */
-
-typedef void add_fn(ranked *self, int to, int from);
-
-/* Which sum lies where the others have been added to: number 0. */
-static void add_all(ranked *self, add_fn *add)
-{
-    et_tree_node stack[2 * ET_TREE_DEPTH];
-    int depth = 0;
-    for (int i = 0; i < self->count; i++) {
-        et_assert(depth < 2 * ET_TREE_DEPTH);
-        stack[depth] = self->nodes[i];
-        stack[depth++].slot = i;
-        for (; depth > 1 &&
-               et_tree_siblings(self->reducer.shards, stack[depth - 2], stack[depth - 1]);
-             depth--) {
-            add(self, stack[depth - 2].slot, stack[depth - 1].slot);
-            stack[depth - 2].count += stack[depth - 1].count;
-        }
-    }
-    et_assert_equal(depth, 1);
-}
-
-static void add_parts(ranked *self, int to, int from)
-{
-    self->tree->kernels->accumulate(self->part[to], self->part[from],
-                                    part_length(self, self->rank));
-}
-
 static double *row_of(const ranked *self, int sum)
 {
     int rank = 0;
@@ -119,24 +79,86 @@ static double *row_of(const ranked *self, int sum)
            (size_t)(sum - self->begin[rank]) * scalars(self);
 }
 
-static void add_rows(ranked *self, int to, int from)
+static void add_rows(void *payload, int to, int from)
 {
+    ranked *self = payload;
     double *sum = row_of(self, to);
     const double *more = row_of(self, from);
     for (size_t i = 0; i < scalars(self); i++)
         sum[i] += more[i];
 }
 
+/* ---- the last shard -------------------------------------------------------------------------- */
+
+static void move(ranked *self, int bucket)
+{
+    const int64_t *end = self->buckets.end;
+    if (self->moved[bucket])
+        return;
+    et_tree_move_gradients(self->tree, &self->moves, bucket ? end[bucket - 1] : 0, end[bucket]);
+    self->moved[bucket] = true;
+    et_exchange_ready(self->exchange, bucket);
+}
+
+/* The pass may also run for others, and on other shards. */
+static void hear(void *payload, int bucket)
+{
+    ranked *self = payload;
+    if (self->expected)
+        move(self, bucket);
+}
+
+static void push(ranked *self, int shard)
+{
+    float *mine[2 * ET_TREE_DEPTH];
+    et_tree_push(self->tree, shard, &self->moves);
+    self->pushed = true;
+    memset(self->moved, 0, (size_t)self->buckets.trained * sizeof *self->moved);
+    et_assert_equal(self->tree->depth, self->begin[self->rank + 1] - self->begin[self->rank]);
+    for (int i = 0; i < self->tree->depth; i++)
+        mine[i] = slot_of(self, i)->array;
+    et_exchange_begin(self->exchange, ET_OK, false, NULL, mine);
+}
+
+static bool is_last(const ranked *self, int shard)
+{
+    return self->exchange && shard + 1 == self->reducer.end;
+}
+
 /* ---- the class ------------------------------------------------------------------------------- */
 
 static void ranked_begin(et_reducer *reducer)
 {
-    et_reducer_begin(&((ranked *)reducer)->tree->reducer);
+    ranked *self = (ranked *)reducer;
+    self->pushed = self->expected = false;
+    et_reducer_begin(&self->tree->reducer);
+}
+
+static void ranked_expect(et_reducer *reducer, int shard)
+{
+    ranked *self = (ranked *)reducer;
+    if (!is_last(self, shard))
+        return;
+    push(self, shard);
+    self->expected = true;
 }
 
 static int ranked_add(et_reducer *reducer, int shard, const et_pass *pass, et_error *error)
 {
-    return et_reducer_add(&((ranked *)reducer)->tree->reducer, shard, pass, error);
+    ranked *self = (ranked *)reducer;
+    if (!is_last(self, shard))
+        return et_reducer_add(&self->tree->reducer, shard, pass, error);
+    self->expected = false;
+    if (!et_tree_is_finite(self->tree, pass))
+        return ET_EDIVERGED;
+    if (!self->pushed)
+        push(self, shard);
+    for (int i = 0; i < self->buckets.trained; i++)
+        move(self, i);
+    et_tree_move_rest(self->tree, &self->moves, pass);
+    if (self->buckets.count > self->buckets.trained)
+        et_exchange_ready(self->exchange, self->buckets.trained);
+    return ET_OK;
 }
 
 /* The first of all that are not finite, as where one process has them all. */
@@ -152,11 +174,31 @@ static int first_bad(ranked *self, bool mine, et_error *error)
     return ET_EDIVERGED;
 }
 
+/* A failure that not all have agreed on is told as it is. */
+static int exchanged(ranked *self, int status, unsigned *bad, et_error *error)
+{
+    et_error failure = ET_ERROR_INIT;
+    bool any;
+    if (!et_exchange_begun(self->exchange))
+        et_exchange_begin(self->exchange, *bad ? ET_OK : status, *bad, error, NULL);
+    int sent = et_exchange_wait(self->exchange, &any, &failure);
+    *bad |= any;
+    if (!sent || (status && !*bad && !self->comm->told))
+        return sent ? status : ET_OK;
+    return et_fail(error, sent, "%s", failure.text);
+}
+
 static int ranked_meet(et_reducer *reducer, int status, et_error *error)
 {
     ranked *self = (ranked *)reducer;
     bool bad = status == ET_EDIVERGED;
     unsigned any = bad;
+    self->expected = false;
+    if (!self->exchange)
+        return status;
+    int sent = exchanged(self, status, &any, error);
+    if (sent)
+        return sent;
     status = et_comm_agree(self->comm, bad ? ET_OK : status, &any, error);
     return status || !any ? status : first_bad(self, bad, error);
 }
@@ -167,70 +209,17 @@ static int gather_scalars(ranked *self, et_error *error)
     for (int i = 0; i < self->tree->depth; i++)
         write_scalars(self, slot_of(self, i), mine + (size_t)i * scalars(self));
     int status = et_comm_gather(self->comm, mine, self->row * sizeof *mine, self->rows, error);
-    if (!status)
-        add_all(self, add_rows);
-    return status;
-}
-
-static et_comm_piece piece(int rank, float *at, int64_t count)
-{
-    return (et_comm_piece){ rank, at, (size_t)count * sizeof *at };
-}
-
-/* Sum number i of mine to one rank, of another rank to me. */
-static int send_parts(ranked *self, int to, int from, et_error *error)
-{
-    const et_comm_piece none = { -1, NULL, 0 };
-    int out = sums_of(self, self->rank), in = sums_of(self, from), status = ET_OK;
-    for (int i = 0; !status && (i < out || i < in); i++) {
-        et_comm_piece send = none, receive = none;
-        if (i < out)
-            send = piece(to, slot_of(self, i)->array + part_begin(self, to), part_length(self, to));
-        if (i < in)
-            receive = piece(from, self->part[self->begin[from] + i], part_length(self, self->rank));
-        status = et_comm_exchange(self->comm, send, receive, error);
-    }
-    return status;
-}
-
-static int send_back(ranked *self, float *all, int to, int from, et_error *error)
-{
-    return et_comm_exchange(
-        self->comm, piece(to, all + part_begin(self, self->rank), part_length(self, self->rank)),
-        piece(from, all + part_begin(self, from), part_length(self, from)), error);
-}
-
-static int gather_gradient(ranked *self, float *all, et_error *error)
-{
-    int status = ET_OK, ranks = self->ranks;
-    float *mine = all + part_begin(self, self->rank);
-    for (int i = 0; i < sums_of(self, self->rank); i++)
-        self->part[self->begin[self->rank] + i] =
-            slot_of(self, i)->array + part_begin(self, self->rank);
-    for (int k = 1; !status && k < ranks; k++)
-        status =
-            send_parts(self, (self->rank + k) % ranks, (self->rank - k + ranks) % ranks, error);
     if (status)
         return status;
-    add_all(self, add_parts);
-    if (self->part[0] != mine)
-        memcpy(mine, self->part[0], (size_t)part_length(self, self->rank) * sizeof *mine);
-    for (int k = 1; !status && k < ranks; k++)
-        status =
-            send_back(self, all, (self->rank + k) % ranks, (self->rank - k + ranks) % ranks, error);
-    return status;
+    et_tree_fold(self->nodes, self->count, self->reducer.shards, add_rows, self);
+    read_scalars(self, self->rows, slot_of(self, 0));
+    return ET_OK;
 }
 
 static int ranked_end(et_reducer *reducer, et_reduced *out, et_error *error)
 {
     ranked *self = (ranked *)reducer;
-    et_assert_equal(self->tree->depth, sums_of(self, self->rank));
-    et_tree_slot *sum = slot_of(self, 0);
-    int status = self->ranks > 1 ? gather_scalars(self, error) : ET_OK;
-    if (!status && self->ranks > 1) {
-        read_scalars(self, self->rows, sum);
-        status = gather_gradient(self, sum->array, error);
-    }
+    int status = self->exchange ? gather_scalars(self, error) : ET_OK;
     if (!status)
         et_tree_give(self->tree, self->tree->stack[0].slot, out);
     return status;
@@ -256,19 +245,23 @@ static int ranked_failed(et_reducer *reducer, int shard, int status, et_error *e
 static void ranked_close(et_reducer *reducer)
 {
     ranked *self = (ranked *)reducer;
+    if (self->exchange)
+        et_pass_listen(self->pass, NULL, NULL);
+    et_exchange_close(self->exchange);
+    et_buckets_release(&self->buckets);
     if (self->tree)
         et_reducer_close(&self->tree->reducer);
     et_free(self->nodes);
     et_free(self->begin);
-    et_free(self->part);
-    et_free(self->room);
     et_free(self->rows);
+    et_free(self->moved);
     et_free(self);
 }
 
 static const et_reducer_class ranked_class = {
     .name = "ranked",
     .begin = ranked_begin,
+    .expect = ranked_expect,
     .add = ranked_add,
     .end = ranked_end,
     .close = ranked_close,
@@ -309,31 +302,51 @@ static int list_nodes(ranked *self, int shards, et_error *error)
     return ET_OK;
 }
 
-static int make_rooms(ranked *self, et_error *error)
+/* The buckets as the prepared plan makes them ready, moving means last. */
+static int *order_of(const ranked *self)
 {
-    const et_tree *tree = self->tree;
-    size_t others = (size_t)(self->count - sums_of(self, self->rank));
-    self->elements = tree->trained + tree->means;
-    self->length = (self->elements + self->ranks - 1) / self->ranks;
-    self->length = (self->length + PART_ALIGN - 1) / PART_ALIGN * PART_ALIGN;
-    self->row = (size_t)self->most * scalars(self);
-    size_t bytes = others * (size_t)self->length * sizeof(float);
-    self->part = et_alloc_zero((size_t)self->count, sizeof *self->part);
-    self->room = et_alloc_aligned(bytes ? bytes : 64, 64);
-    self->rows = et_alloc_zero(((size_t)self->ranks + 1) * self->row, sizeof *self->rows);
-    if (!self->part || !self->room || !self->rows)
-        return et_alloc_failed(error, bytes, "other ranks' gradients");
-    float *at = self->room;
-    for (int i = 0; i < self->count; i++)
-        if (i < self->begin[self->rank] || i >= self->begin[self->rank + 1]) {
-            self->part[i] = at;
-            at += self->length;
-        }
-    return ET_OK;
+    const et_plan *plan = et_pass_plan(self->pass);
+    int *order = et_alloc((size_t)self->buckets.count, sizeof *order);
+    for (int i = 0; order && i < self->buckets.count; i++)
+        order[i] = i < self->buckets.trained ? et_plan_heard(plan, i) : i;
+    return order;
 }
 
-int et_ranked_open(et_reducer **out, const et_pass *pass, int shards, et_comm *comm,
-                   et_error *error)
+static int open_exchange(ranked *self, et_error *error)
+{
+    int status = et_buckets_cut(&self->buckets, self->tree->params, self->tree->means, error);
+    if (status)
+        return status;
+    self->moved = et_alloc_zero((size_t)self->buckets.trained, sizeof *self->moved);
+    if (!self->moved)
+        return et_alloc_failed(error, (size_t)self->buckets.trained, "ranks");
+    self->listener = (et_plan_listener){ self->buckets.end, self->buckets.trained, hear, self };
+    status = et_pass_listen(self->pass, &self->listener, error);
+    if (status)
+        return status;
+    et_exchange_parts parts = { .comm = self->comm,
+                                .kernels = self->tree->kernels,
+                                .nodes = self->nodes,
+                                .begin = self->begin,
+                                .shards = self->reducer.shards,
+                                .buckets = &self->buckets,
+                                .order = order_of(self) };
+    status = parts.order ? et_exchange_open(&self->exchange, &parts, error)
+                         : et_alloc_failed(error, sizeof *parts.order, "ranks");
+    if (status)
+        et_pass_listen(self->pass, NULL, NULL);
+    return status;
+}
+
+static int make_rows(ranked *self, et_error *error)
+{
+    self->row = (size_t)self->most * scalars(self);
+    size_t count = ((size_t)self->ranks + 1) * self->row;
+    self->rows = et_alloc_zero(count, sizeof *self->rows);
+    return self->rows ? ET_OK : et_alloc_failed(error, count * sizeof *self->rows, "ranks");
+}
+
+int et_ranked_open(et_reducer **out, et_pass *pass, int shards, et_comm *comm, et_error *error)
 {
     int rank = et_comm_rank(comm), ranks = et_comm_size(comm);
     *out = NULL;
@@ -350,6 +363,7 @@ int et_ranked_open(et_reducer **out, const et_pass *pass, int shards, et_comm *c
                                   .first = first_of(shards, rank, ranks),
                                   .end = first_of(shards, rank + 1, ranks),
                                   .whole = true };
+    self->pass = pass;
     self->comm = comm;
     self->rank = rank;
     self->ranks = ranks;
@@ -358,7 +372,9 @@ int et_ranked_open(et_reducer **out, const et_pass *pass, int shards, et_comm *c
     if (!status)
         status = list_nodes(self, shards, error);
     if (!status)
-        status = make_rooms(self, error);
+        status = make_rows(self, error);
+    if (!status && ranks > 1)
+        status = open_exchange(self, error);
     if (status)
         ranked_close(&self->reducer);
     else

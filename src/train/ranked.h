@@ -1,10 +1,14 @@
 /* The tree of shards over ranks: each computes a run of them, rank r of R from r S / R to
  * (r + 1) S / R of S. What a rank's shards come to is one sum, or a few where the tree cuts through
- * its run; the arrays are cut into R parts, each rank gets one part of all sums and adds it up in
- * the tree's order, then everybody gets all parts. So a rank sends and receives about twice the
- * gradient, however many there are, and every bit is that of one process with as many shards.
+ * its run; each rank adds up a part of all sums in the tree's order, then everybody gets all parts
+ * (exchange.h). So a rank sends and receives about twice the gradient, however many there are, and
+ * every bit is that of one process with as many shards.
  *
- * Who fails says so in meet, and then all fail with its status and text; nothing is sent before. */
+ * Gradients are final in a rank's last shard alone, and go while its pass still runs: the pass's
+ * plans tell the reducer, which is their listener until it is closed.
+ *
+ * Who fails says so in meet, and then all fail with its status and text; what was sent by then is
+ * forgotten. */
 #ifndef ETUDE_TRAIN_RANKED_H
 #define ETUDE_TRAIN_RANKED_H
 
@@ -13,9 +17,9 @@
 #include "comm/comm.h"
 #include "train/reducer.h"
 
-/* comm: borrowed; NULL: one rank. ET_ECONFIG: more ranks than shards, or one shard alone. */
-int et_ranked_open(et_reducer **out, const et_pass *pass, int shards, et_comm *comm,
-                   et_error *error);
+/* pass: borrowed, as comm, and prepared. comm NULL: one rank. ET_ECONFIG: more ranks than shards,
+ * or one shard alone. */
+int et_ranked_open(et_reducer **out, et_pass *pass, int shards, et_comm *comm, et_error *error);
 
 /* A set of metrics, of the same definitions everywhere, becomes the sum over all ranks. */
 int et_metrics_sum_ranks(et_metrics *metrics, et_comm *comm, et_error *error);

@@ -27,6 +27,13 @@ void et_reducer_begin(et_reducer *reducer)
     reducer->class->begin(reducer);
 }
 
+void et_reducer_expect(et_reducer *reducer, int shard)
+{
+    et_assert(shard >= reducer->first && shard < reducer->end);
+    if (reducer->class->expect)
+        reducer->class->expect(reducer, shard);
+}
+
 int et_reducer_add(et_reducer *reducer, int shard, const et_pass *pass, et_error *error)
 {
     et_assert(shard >= reducer->first && shard < reducer->end);
@@ -88,18 +95,19 @@ static void tree_begin(et_reducer *reducer)
         self->free[self->free_count++] = i;
 }
 
-/* A shard's values take a slot. */
-static void fill_slot(const tree *self, slot *to, const et_pass *pass)
+static void copy_gradients(const tree *self, slot *to, int64_t first, int64_t end)
 {
-    float *means = to->array;
+    memcpy(to->array + first, et_params_gradients(self->params) + first,
+           (size_t)(end - first) * sizeof *to->array);
+}
+
+/* A shard's values but the gradients take a slot. */
+static void fill_rest(const tree *self, slot *to, const et_pass *pass)
+{
+    float *means = to->array + (self->reducer.shards > 1 ? self->trained : 0);
     to->loss = et_pass_loss(pass);
     to->divisor = et_pass_divisor(pass);
     et_pass_read_measures(pass, to->measured);
-    if (self->reducer.shards > 1) {
-        memcpy(to->array, et_params_gradients(self->params),
-               (size_t)self->trained * sizeof *to->array);
-        means += self->trained;
-    }
     for (int i = 0; i < self->tracks; i++) {
         et_tracked tracked = et_pass_tracked(pass, i);
         memcpy(means, tracked.value, (size_t)tracked.elements * sizeof *means);
@@ -107,11 +115,10 @@ static void fill_slot(const tree *self, slot *to, const et_pass *pass)
     }
 }
 
-/* A shard's values are added to its left neighbour's. */
-static void add_shard(const tree *self, slot *to, const et_pass *pass)
+/* They are added to its left neighbour's. */
+static void add_rest(const tree *self, slot *to, const et_pass *pass)
 {
     float *means = to->array + self->trained;
-    self->kernels->accumulate(to->array, et_params_gradients(self->params), self->trained);
     for (int i = 0; i < self->tracks; i++) {
         et_tracked tracked = et_pass_tracked(pass, i);
         self->kernels->accumulate(means, tracked.value, tracked.elements);
@@ -126,9 +133,9 @@ static void add_shard(const tree *self, slot *to, const et_pass *pass)
     }
 }
 
-static void add_slot(const tree *self, slot *to, const slot *from)
+static void add_slot_rest(const tree *self, slot *to, const slot *from)
 {
-    self->kernels->accumulate(to->array, from->array, self->trained + self->means);
+    self->kernels->accumulate(to->array + self->trained, from->array + self->trained, self->means);
     to->loss += from->loss;
     to->divisor += from->divisor;
     for (int i = 0; i < self->measures; i++) {
@@ -137,45 +144,80 @@ static void add_slot(const tree *self, slot *to, const slot *from)
     }
 }
 
-static bool is_finite(const tree *self, const et_pass *pass)
+bool et_tree_is_finite(const tree *self, const et_pass *pass)
 {
     return isfinite(et_pass_loss(pass)) && isfinite(self->kernels->sum_of_squares(
                                                et_params_gradients(self->params), self->trained));
 }
 
-static void push(tree *self, int shard, const et_pass *pass)
+void et_tree_push(tree *self, int shard, et_tree_moves *moves)
 {
-    if (joins_top(self, shard)) {
-        et_tree_node *top = &self->stack[self->depth - 1];
-        add_shard(self, &self->slots[top->slot], pass);
-        top->count++;
-    } else {
-        int place = self->free[--self->free_count];
-        fill_slot(self, &self->slots[place], pass);
-        self->stack[self->depth++] = (et_tree_node){ shard, 1, place };
-    }
+    et_assert_equal(shard, self->next);
+    self->next++;
+    moves->count = 1;
+    moves->move[0] = (et_tree_move){ .from = -1, .adds = joins_top(self, shard) };
+    if (moves->move[0].adds)
+        self->stack[self->depth - 1].count++;
+    else
+        self->stack[self->depth++] = (et_tree_node){ shard, 1, self->free[--self->free_count] };
+    moves->move[0].to = self->stack[self->depth - 1].slot;
     for (; top_are_siblings(self); self->depth--) {
         et_tree_node *left = &self->stack[self->depth - 2];
         const et_tree_node *right = &self->stack[self->depth - 1];
-        add_slot(self, &self->slots[left->slot], &self->slots[right->slot]);
+        moves->move[moves->count++] = (et_tree_move){ left->slot, right->slot, true };
         self->free[self->free_count++] = right->slot;
         left->count += right->count;
+    }
+}
+
+void et_tree_move_gradients(const tree *self, const et_tree_moves *moves, int64_t first,
+                            int64_t end)
+{
+    const float *gradients = et_params_gradients(self->params);
+    for (int i = 0; i < moves->count; i++) {
+        const et_tree_move *m = &moves->move[i];
+        slot to = self->slots[m->to];
+        if (m->adds)
+            self->kernels->accumulate(
+                to.array + first, (m->from < 0 ? gradients : self->slots[m->from].array) + first,
+                end - first);
+        else
+            copy_gradients(self, &to, first, end);
+    }
+}
+
+void et_tree_move_rest(tree *self, const et_tree_moves *moves, const et_pass *pass)
+{
+    for (int i = 0; i < moves->count; i++) {
+        const et_tree_move *m = &moves->move[i];
+        slot *to = &self->slots[m->to];
+        if (m->from >= 0)
+            add_slot_rest(self, to, &self->slots[m->from]);
+        else if (m->adds)
+            add_rest(self, to, pass);
+        else
+            fill_rest(self, to, pass);
     }
 }
 
 static int tree_add(et_reducer *reducer, int shard, const et_pass *pass, et_error *error)
 {
     tree *self = (tree *)reducer;
+    et_tree_moves moves;
     (void)error;
-    et_assert_equal(shard, self->next);
-    self->next++;
     if (reducer->shards == 1) {
-        fill_slot(self, &self->slots[0], pass);
+        et_assert_equal(shard, self->next);
+        self->next++;
+        fill_rest(self, &self->slots[0], pass);
         return isfinite(self->slots[0].loss) ? ET_OK : ET_EDIVERGED;
     }
-    if (!is_finite(self, pass))
+    if (!et_tree_is_finite(self, pass)) {
+        self->next++;
         return ET_EDIVERGED;
-    push(self, shard, pass);
+    }
+    et_tree_push(self, shard, &moves);
+    et_tree_move_gradients(self, &moves, 0, self->trained);
+    et_tree_move_rest(self, &moves, pass);
     return ET_OK;
 }
 

@@ -41,6 +41,8 @@ typedef struct et_reducer et_reducer;
 typedef struct et_reducer_class {
     const char *name;
     void (*begin)(et_reducer *self);
+    /* The pass runs on this shard next, and add is given it unless that fails. NULL: whatever. */
+    void (*expect)(et_reducer *self, int shard);
     /* ET_EDIVERGED, without a text: this shard's gradient or loss is not finite. */
     int (*add)(et_reducer *self, int shard, const et_pass *pass, et_error *error);
     int (*end)(et_reducer *self, et_reduced *out, et_error *error);
@@ -66,6 +68,7 @@ struct et_reducer {
 int et_tree_open(et_reducer **out, const et_pass *pass, int shards, et_error *error);
 
 void et_reducer_begin(et_reducer *reducer);
+void et_reducer_expect(et_reducer *reducer, int shard);
 int et_reducer_add(et_reducer *reducer, int shard, const et_pass *pass, et_error *error);
 int et_reducer_meet(et_reducer *reducer, int status, et_error *error);
 int et_reducer_end(et_reducer *reducer, et_reduced *out, et_error *error);

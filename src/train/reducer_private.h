@@ -41,6 +41,27 @@ int et_tree_open_part(et_tree **out, const et_pass *pass, int shards, int first,
 /* Whether two sums are the two halves of one in the tree of so many shards. */
 bool et_tree_siblings(int shards, et_tree_node left, et_tree_node right);
 
+/* What adding a shard does to slots: its gradients (from -1), or another slot, into one. */
+typedef struct et_tree_move {
+    int to, from;
+    bool adds; /* false: takes their place */
+} et_tree_move;
+
+typedef struct et_tree_moves {
+    et_tree_move move[ET_TREE_DEPTH + 1];
+    int count;
+} et_tree_moves;
+
+/* The next shard, in two parts: what is to be done, from where it is its stack's; and that, of
+ * gradients first to end - 1, which may go by and by, and once of all else. */
+void et_tree_push(et_tree *tree, int shard, et_tree_moves *moves);
+void et_tree_move_gradients(const et_tree *tree, const et_tree_moves *moves, int64_t first,
+                            int64_t end);
+void et_tree_move_rest(et_tree *tree, const et_tree_moves *moves, const et_pass *pass);
+
+/* Whether what a pass gave is. */
+bool et_tree_is_finite(const et_tree *tree, const et_pass *pass);
+
 /* What a part's stack is in the end (nodes, NULL: nobody looks), how deep that is, and how deep it
  * ever is. */
 int et_tree_nodes(int shards, int first, int end, et_tree_node *nodes, int *most);

@@ -195,6 +195,8 @@ static int run_shard(et_step *step, int shard, et_track *track, et_error *error)
 {
     int status = reach(step, shard, track, error);
     if (!status)
+        et_reducer_expect(step->reducer, shard);
+    if (!status)
         status = et_pass_run(step->pass, step->batch, step->seed,
                              (uint64_t)et_step_number(step, shard), error);
     if (!status)

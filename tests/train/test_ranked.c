@@ -10,10 +10,12 @@
 #include <cmocka.h>
 
 #include "comm/ranks.h"
+#include "train/exchange.h"
 #include "train/small_pass.h"
 #include "train/step.h"
 
-enum { ROWS = 3, HIDDEN = 64, MOST_SHARDS = 9, MOST_RANKS = 5 };
+/* Some buckets of gradients, and one of means. */
+enum { ROWS = 3, HIDDEN = 20000, BUCKETS = 3, MOST_SHARDS = 9, MOST_RANKS = 5 };
 
 static void build(et_scope *s, void *payload)
 {
@@ -23,10 +25,17 @@ static void build(et_scope *s, void *payload)
 
 static const et_pass_options training = { .training = true };
 
-/* The batches of an update, those of others passed over; bad: a shard that is not finite, or -1;
- * fails: one whose data are wrong, or -1. */
-static int reduce(small_pass *s, et_reducer *reducer, int bad, int fails, et_reduced *out,
-                  et_error *error)
+/* How a step goes. */
+typedef struct course {
+    int bad, fails;  /* a shard that is not finite, one whose data are wrong; -1: none */
+    bool unexpected; /* the reducer is not told what the pass runs on */
+    bool again;      /* the pass runs for another, too */
+} course;
+
+static const course all_well = { .bad = -1, .fails = -1 };
+
+/* The batches of an update, those of others passed over. */
+static int reduce_as(small_pass *s, et_reducer *reducer, course c, et_reduced *out, et_error *error)
 {
     int status = ET_OK;
     et_reducer_begin(reducer);
@@ -34,15 +43,25 @@ static int reduce(small_pass *s, et_reducer *reducer, int bad, int fails, et_red
         status = status ? status : et_source_next(s->source, s->batch, error);
         if (i < reducer->first || i >= reducer->end || status)
             continue;
-        if (i == bad)
+        if (i == c.bad)
             *(float *)s->batch->data[0] = INFINITY;
-        status = i == fails ? et_fail(error, ET_EDATA, "shard %d", i)
-                            : et_pass_run(s->pass, s->batch, 1, 0, error);
+        if (!c.unexpected)
+            et_reducer_expect(reducer, i);
+        status = i == c.fails ? et_fail(error, ET_EDATA, "shard %d", i)
+                              : et_pass_run(s->pass, s->batch, 1, 0, error);
         if (!status)
             status = et_reducer_add(reducer, i, s->pass, error);
+        if (!status && c.again)
+            status = et_pass_run(s->pass, s->batch, 1, 0, error);
     }
     status = et_reducer_meet(reducer, status, error);
     return status ? status : et_reducer_end(reducer, out, error);
+}
+
+static int reduce(small_pass *s, et_reducer *reducer, int bad, int fails, et_reduced *out,
+                  et_error *error)
+{
+    return reduce_as(s, reducer, (course){ .bad = bad, .fails = fails }, out, error);
 }
 
 static int rank_equal(et_comm *comm, const char *word)
@@ -58,8 +77,11 @@ static int rank_equal(et_comm *comm, const char *word)
     rank_assert(!et_ranked_open(&ranked, mine.pass, shards, comm, &error));
     size_t bytes = (size_t)et_params_trained_size(one.params) * sizeof(float);
     for (int step = 0; step < 3; step++) {
-        rank_assert(!reduce(&one, tree, -1, -1, &expected, &error));
-        rank_assert(!reduce(&mine, ranked, -1, -1, &found, &error));
+        course c = all_well;
+        c.unexpected = step == 1;
+        c.again = step == 2;
+        rank_assert(!reduce_as(&one, tree, all_well, &expected, &error));
+        rank_assert(!reduce_as(&mine, ranked, c, &found, &error));
         rank_assert(!memcmp(expected.gradient, found.gradient, bytes));
         rank_assert(!memcmp(expected.means, found.means, (1 + FEATURES) * sizeof(float)));
         rank_assert(expected.loss == found.loss && expected.divisor == found.divisor);
@@ -103,6 +125,123 @@ static int rank_fails(et_comm *comm, const char *word)
     }
     et_reducer_close(ranked);
     small_close(&s);
+    return 0;
+}
+
+/* ---- while the pass runs ---- */
+
+static const et_comm_class *spoken;
+static _Atomic size_t sent;
+
+static int count_sent(et_comm *comm, et_comm_piece send, et_comm_piece receive, et_error *error)
+{
+    int status = spoken->exchange(comm, send, receive, error);
+    sent += send.size;
+    return status;
+}
+
+/* Up to a minute: how much has been sent, once that is more than so much. */
+static size_t sent_more_than(size_t bytes)
+{
+    for (double begun = et_clock_monotonic(); sent <= bytes && et_clock_monotonic() - begun < 60;)
+        usleep(1000);
+    return sent;
+}
+
+/* All gradients but what follows add are there before add is called: they go from the pass. */
+static int rank_early(et_comm *comm, const char *word)
+{
+    (void)word;
+    small_pass s;
+    et_reducer *ranked;
+    et_reduced sum;
+    et_error error = ET_ERROR_INIT;
+    et_comm_class class = *comm->class;
+    spoken = comm->class;
+    class.exchange = count_sent;
+    comm->class = &class;
+    small_open(&s, build, ROWS, &training);
+    rank_assert(!et_ranked_open(&ranked, s.pass, 2, comm, &error));
+    size_t gradient = (size_t)et_params_trained_size(s.params) * sizeof(float);
+    for (int step = 0; step < 2; step++) {
+        sent = 0;
+        et_reducer_begin(ranked);
+        rank_assert(!et_source_next(s.source, s.batch, &error));
+        et_reducer_expect(ranked, et_comm_rank(comm));
+        rank_assert(!et_pass_run(s.pass, s.batch, 1, 0, &error));
+        rank_assert(sent_more_than(gradient - 1) >= gradient);
+        rank_assert(!et_reducer_add(ranked, et_comm_rank(comm), s.pass, &error));
+        rank_assert(!et_reducer_meet(ranked, ET_OK, &error));
+        rank_assert(!et_reducer_end(ranked, &sum, &error));
+    }
+    et_reducer_close(ranked);
+    small_close(&s);
+    comm->class = spoken;
+    return 0;
+}
+
+/* One bucket after the other, as each becomes ready, in rank 0's order. word: "any" thread, or
+ * "first": the transport takes one alone. */
+static int rank_buckets(et_comm *comm, const char *word)
+{
+    enum { END = 1000 };
+    et_error error = ET_ERROR_INIT;
+    small_pass s;
+    int rank = et_comm_rank(comm), ranks = et_comm_size(comm), begin[MOST_RANKS + 1];
+    et_tree_node nodes[MOST_RANKS];
+    int64_t ends[] = { 100, 107, END };
+    et_buckets buckets = { ends, 3, 3 };
+    et_comm_class class = *comm->class;
+    bool any = !strcmp(word, "any"), bad;
+    spoken = comm->class;
+    class.exchange = count_sent;
+    class.any_thread = any;
+    comm->class = &class;
+    small_open(&s, build, ROWS, &training);
+    for (int i = 0; i <= ranks; i++)
+        begin[i] = i;
+    for (int i = 0; i < ranks; i++)
+        nodes[i] = (et_tree_node){ i, 1, -1 };
+    int *order = malloc(3 * sizeof *order);
+    rank_assert(order);
+    for (int i = 0; i < 3; i++)
+        order[i] = rank ? i : 2 - i;
+    et_exchange *exchange;
+    et_exchange_parts parts = { .comm = comm,
+                                .kernels = et_pass_device(s.pass)->kernels,
+                                .nodes = nodes,
+                                .begin = begin,
+                                .shards = ranks,
+                                .buckets = &buckets,
+                                .order = order };
+    rank_assert(!et_exchange_open(&exchange, &parts, &error));
+    for (int step = 0; step < 3; step++) {
+        float values[END], *mine[] = { values };
+        sent = 0;
+        et_exchange_begin(exchange, ET_OK, false, NULL, mine);
+        for (int i = 2; i >= 0; i--) {
+            size_t before = sent;
+            for (int64_t k = i ? ends[i - 1] : 0; k < ends[i]; k++)
+                values[k] = (float)(k + rank + step);
+            et_exchange_ready(exchange, i);
+            rank_assert(i != 2 || !any || sent_more_than(before) > before);
+        }
+        rank_assert(!et_exchange_wait(exchange, &bad, &error) && !bad);
+        for (int64_t k = 0; k < END; k++)
+            rank_assert(values[k] == (float)(ranks * (k + step) + ranks * (ranks - 1) / 2));
+        /* Nobody sends where one is bad, or has failed. */
+        et_exchange_begin(exchange, ET_OK, rank == 1, NULL, rank == 1 ? NULL : mine);
+        rank_assert(!et_exchange_wait(exchange, &bad, &error) && bad);
+        int status = rank ? ET_OK : et_fail(&error, ET_EDATA, "a file");
+        et_exchange_begin(exchange, status, false, &error, mine);
+        rank_assert(et_exchange_wait(exchange, &bad, &error) == ET_EDATA && !bad);
+        rank_assert(!strcmp(error.text, "a file"));
+        et_comm_resume(comm);
+        rank_assert(values[1] == (float)(ranks * (1 + step) + ranks * (ranks - 1) / 2));
+    }
+    et_exchange_close(exchange);
+    small_close(&s);
+    comm->class = spoken;
     return 0;
 }
 
@@ -198,8 +337,10 @@ static int rank_ids(et_comm *comm, const char *word)
 }
 
 static const rank_case cases[] = {
-    { "ids", rank_ids }, { "equal", rank_equal },     { "fails", rank_fails },
-    { "few", rank_few }, { "metrics", rank_metrics }, { NULL, NULL },
+    { "ids", rank_ids },         { "equal", rank_equal },
+    { "fails", rank_fails },     { "early", rank_early },
+    { "buckets", rank_buckets }, { "few", rank_few },
+    { "metrics", rank_metrics }, { NULL, NULL },
 };
 
 /* ---- their parent ---------------------------------------------------------------------------- */
@@ -226,6 +367,55 @@ static void test_ranked__fails(void **state)
     assert_int_equal(run_ranks("metrics", 4, ""), 0);
 }
 
+/* By the parameters alone: whole, in order, aligned, neither tiny nor huge. */
+static void test_ranked__cut(void **state)
+{
+    static const int64_t sizes[] = { 1, 15, 100000, 3000000, 20000, 20000, 7, 700000 };
+    (void)state;
+    for (int64_t times = 1; times < 100; times *= 7) {
+        et_params *params;
+        et_buckets buckets;
+        char name[16];
+        int index;
+        assert_ok(et_params_new(&params, error));
+        for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+            snprintf(name, sizeof name, "p%zu", i);
+            assert_ok(et_params_declare(params, name, et_shape_1(sizes[i] * times),
+                                        (et_init){ ET_INIT_ZEROS, 0 }, &index, error));
+        }
+        assert_ok(et_params_materialize(params, false, error));
+        assert_ok(et_buckets_cut(&buckets, params, 3, error));
+        int64_t trained = et_params_trained_size(params), begin = 0;
+        assert_int_equal(buckets.count, buckets.trained + 1);
+        assert_int_equal(buckets.end[buckets.trained], trained + 3);
+        assert_int_equal(buckets.end[buckets.trained - 1], trained);
+        assert_true(buckets.trained > 8 && buckets.trained < 33);
+        for (int i = 0; i < buckets.trained; begin = buckets.end[i++]) {
+            assert_true(buckets.end[i] > begin && buckets.end[i] % 16 == 0);
+            assert_true(buckets.end[i] - begin < trained / 4);
+        }
+        et_buckets_release(&buckets);
+        et_params_free(params);
+    }
+    small_pass s;
+    et_buckets buckets;
+    small_open(&s, build, ROWS, &training);
+    assert_ok(et_buckets_cut(&buckets, s.params, 1 + FEATURES, error));
+    assert_int_equal(buckets.count, BUCKETS);
+    et_buckets_release(&buckets);
+    small_close(&s);
+}
+
+static void test_ranked__early(void **state)
+{
+    (void)state;
+    assert_int_equal(run_ranks("early", 2, ""), 0);
+    for (int ranks = 2; ranks <= 4; ranks++) {
+        assert_int_equal(run_ranks("buckets", ranks, "any"), 0);
+        assert_int_equal(run_ranks("buckets", ranks, "first"), 0);
+    }
+}
+
 /* The ranks' logs together are that of one process: in its order, none lost, none twice. */
 static void test_ranked__ids(void **state)
 {
@@ -248,8 +438,8 @@ static void test_ranked__ids(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ranked__equal),
-        cmocka_unit_test(test_ranked__fails),
+        cmocka_unit_test(test_ranked__cut),   cmocka_unit_test(test_ranked__early),
+        cmocka_unit_test(test_ranked__equal), cmocka_unit_test(test_ranked__fails),
         cmocka_unit_test(test_ranked__ids),
     };
     return is_rank() ? run_rank(cases) : cmocka_run_group_tests(tests, NULL, NULL);

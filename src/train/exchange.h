@@ -1,0 +1,64 @@
+/* What ranks send each other for one update. Each has a few sums, arrays of one layout; all sums of
+ * all ranks become one, in the tree's order, on every rank. The layout is cut into buckets, and a
+ * bucket goes as soon as it is ready on this rank, while the rest is computed:
+ *
+ *     et_exchange_begin(exchange, status, &bad, &error, mine);    nothing that comes later can fail
+ *     ...  et_exchange_ready(exchange, bucket);                   its elements of mine are final
+ *     status = et_exchange_wait(exchange, &bad, &error);
+ *
+ * Before anything is sent all ranks agree on one status and whether there is a bad one; if so
+ * nothing is sent. From then on every bucket goes, whatever this rank has come to meanwhile: who
+ * fails later has to say so in an agreement behind et_exchange_wait, and no sum counts until then.
+ *
+ * From begin to wait comm is this one's: a thread of its own speaks, where the transport allows it
+ * (et_comm_class), else wait does. ready is for one other thread; nothing is allocated. */
+#ifndef ETUDE_TRAIN_EXCHANGE_H
+#define ETUDE_TRAIN_EXCHANGE_H
+
+#include "train/reducer_private.h"
+
+#include "comm/comm.h"
+
+/* How a layout is cut: by the parameters alone, wherever and by whomever they are trained. */
+typedef struct et_buckets {
+    int64_t *end; /* [count], owned: bucket i ends before that element */
+    int count;
+    int trained; /* those of gradients; at most one more, of moving means */
+} et_buckets;
+
+int et_buckets_cut(et_buckets *buckets, const et_params *params, int64_t means, et_error *error);
+void et_buckets_release(et_buckets *buckets);
+
+/* Borrowed, but order. */
+typedef struct et_exchange_parts {
+    et_comm *comm;
+    const et_kernels *kernels;
+    const et_tree_node *nodes; /* [begin[ranks]]: all sums, from left to right */
+    const int *begin;          /* [ranks + 1]: where each rank's are */
+    int shards;
+    const et_buckets *buckets;
+    int *order; /* [count] in which they become ready; all take rank 0's; owned from then on */
+} et_exchange_parts;
+
+typedef struct et_exchange et_exchange;
+
+int et_exchange_open(et_exchange **out, const et_exchange_parts *parts, et_error *error);
+void et_exchange_close(et_exchange *exchange); /* NULL allowed */
+
+/* mine: [this rank's sums], from left to right, where status is ET_OK and nothing is bad; the sum
+ * of all comes into the first. */
+void et_exchange_begin(et_exchange *exchange, int status, bool bad, const et_error *error,
+                       float *const *mine);
+bool et_exchange_begun(const et_exchange *exchange);
+void et_exchange_ready(et_exchange *exchange, int bucket);
+
+/* Buckets that are not ready go as they are. *bad: a rank has begun with a bad one. */
+int et_exchange_wait(et_exchange *exchange, bool *bad, et_error *error);
+
+/* ---- for the tree over all sums ---- */
+
+/* Calls add(payload, to, from) in the tree's order, until all are added to number 0. */
+typedef void et_fold_fn(void *payload, int to, int from);
+void et_tree_fold(const et_tree_node *nodes, int count, int shards, et_fold_fn *add, void *payload);
+
+#endif
