@@ -11,7 +11,8 @@ cd "$work"
 "$1" completion bash >etude.bash
 "$2" completion bash >two_kinds.bash
 mkdir -p runs/a/checkpoints runs/b 'runs/with blank' empty
-touch runs/a/params.yaml 'runs/with blank/params.yaml' train.en 'my train.en' train.de
+echo 'experiment: tabular/mlp' >runs/a/params.yaml
+touch 'runs/with blank/params.yaml' train.en 'my train.en' train.de
 cat >driver.bash <<'END'
 set -u
 . ./etude.bash
@@ -62,6 +63,23 @@ offers 'etude train --verbose runs/a' runs/a
 offers 'etude train --tpu' '' # of another system
 offers 'etude tfx sc' scaffold
 offers 'etude nothing --' ''
+offers 'etude train --set t' task. trainer.
+offers 'etude train --set=ru' runtime.
+offers 'etude train --set trainer.max_to' trainer.max_to_keep=
+offers 'etude train --params-override trainer.max_to' trainer.max_to_keep=
+offers 'etude train --experiment translation/tiny --set task.model.enc' task.model.encoder.
+offers 'etude train --experiment tabular/mlp --set task.model.enc' ''
+offers 'etude train --experiment=tabular/mlp --set task.hel' task.held_out=
+offers 'etude train --experiment translation/tiny --set task.held' ''
+offers 'etude train runs/a --set task.model.enc' ''
+offers 'etude evaluate --model-dir runs/a --set task.hel' task.held_out=
+offers 'etude train --set task.he' task.header= task.held_out= # of any kind
+offers 'etude train --set runtime.mixed_precision_dtype=b' bfloat16
+offers 'etude train --set=runtime.mixed_precision_dtype=b' bfloat16
+offers 'etude train --set runtime.synchronous=' false true
+offers 'etude train --set runtime.seed=1,runtime.sync' 1,runtime.synchronous=
+offers 'etude train --set runtime.seed=1,runtime.synchronous=t' true
+offers 'etude train --set runtime.seed=' ''
 offers 'two_kinds gr' greet
 offers 'two_kinds train --experiment plain/f' plain/five
 offers 'etude score --tok' --tokenize

@@ -12,14 +12,15 @@ HOME=$work XDG_CONFIG_HOME=$work/config
 export HOME XDG_CONFIG_HOME
 "$1" completion fish >etude.fish
 mkdir -p runs/a/checkpoints runs/b
-touch runs/a/params.yaml train.en
+echo 'experiment: tabular/mlp' >runs/a/params.yaml
+touch train.en
 failed=0
 # offers LINE WORD...: the words offered at the end of LINE, in order.
 offers() {
     line=$1
     shift
     fish --no-config -c "source etude.fish; complete -C '$line'" | cut -f1 | sort >got
-    printf '%s\n' "$@" | sort >wanted
+    printf '%s\n' "$@" | sort | grep -v '^$' >wanted || :
     cmp -s got wanted || {
         echo "completion: $line: wanted $*, found $(tr '\n' ' ' <got)" >&2
         failed=1
@@ -33,5 +34,15 @@ offers 'etude translate --precision=in' --precision=int8
 offers 'etude train --config train.' train.en
 offers 'etude help insp' inspect
 offers 'etude translate runs/' runs/a/
+offers 'etude train --set t' task. trainer.
+offers 'etude train --set=ru' --set=runtime.
+offers 'etude train --set trainer.max_to' trainer.max_to_keep=
+offers 'etude train --experiment translation/tiny --set task.model.enc' task.model.encoder.
+offers 'etude train --experiment translation/tiny --set task.held' ''
+offers 'etude train --experiment=tabular/mlp --set task.held' task.held_out=
+offers 'etude evaluate runs/a --set task.model.enc' ''
+offers 'etude train --set runtime.mixed_precision_dtype=b' runtime.mixed_precision_dtype=bfloat16
+offers 'etude train --set runtime.seed=1,runtime.synchronous=t' \
+    runtime.seed=1,runtime.synchronous=true
 [ $failed = 0 ]
 echo "fish completes"

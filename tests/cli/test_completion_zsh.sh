@@ -12,7 +12,8 @@ mkdir functions
 "$1" completion zsh >functions/_etude
 zsh -n functions/_etude
 mkdir -p runs/alpha/checkpoints runs/b
-touch runs/alpha/params.yaml train.english
+echo 'experiment: tabular/mlp' >runs/alpha/params.yaml
+touch train.english
 cat >driver.zsh <<'END'
 zmodload zsh/zpty zsh/datetime
 setopt extended_glob
@@ -64,6 +65,20 @@ completes 'etude translate --checkpoint be' 'etude translate --checkpoint best '
 completes 'etude translate --checkpoint train.e' 'etude translate --checkpoint train.english '
 completes 'etude tfx scaf' 'etude tfx scaffold '
 completes 'etude train --tp' 'etude train --tp' # of another system
+completes 'etude train --set traine' 'etude train --set trainer.'
+completes 'etude train --set=runti' 'etude train --set=runtime.'
+completes 'etude train --set trainer.max_to' 'etude train --set trainer.max_to_keep='
+completes 'etude train --experiment translation/tiny --set task.held' \
+    'etude train --experiment translation/tiny --set task.held'
+completes 'etude train --experiment tabular/mlp --set task.held' \
+    'etude train --experiment tabular/mlp --set task.held_out='
+completes 'etude evaluate runs/alpha --set task.held' 'etude evaluate runs/alpha --set task.held_out='
+completes 'etude train --set runtime.mixed_precision_dtype=b' \
+    'etude train --set runtime.mixed_precision_dtype=bfloat16 '
+completes 'etude train --set=runtime.seed=1,runtime.synchr' \
+    'etude train --set=runtime.seed=1,runtime.synchronous='
+completes 'etude train --set runtime.seed=1,runtime.synchronous=t' \
+    'etude train --set runtime.seed=1,runtime.synchronous=true '
 zpty -d shell
 exit $failed
 END

@@ -30,6 +30,17 @@ void et_shell_quote(et_strbuf *to, const char *text)
     et_strbuf_append_char(to, '\'');
 }
 
+void et_completion_print_lines(FILE *to, const et_completion *all, const char *text)
+{
+    for (; *text; text++)
+        if (*text == '@' && text[1] == '@') {
+            fputs(all->word, to);
+            text++;
+        } else {
+            fputc(*text, to);
+        }
+}
+
 static void add_word(et_strbuf *to, const char *word)
 {
     et_strbuf_printf(to, "%s%s", to->length ? " " : "", word);
@@ -108,24 +119,42 @@ static int unknown_shell(const char *shell, et_error *error)
                    shell, et_nearest_hint(shell, names, "").text);
 }
 
-static int print(const et_call *call, size_t shell, et_error *error)
+/* Both arrays are there, zeroed. */
+static int print_with(const et_call *call, size_t shell, const et_commands *commands,
+                      et_description *described, et_strbuf *settings, et_error *error)
 {
-    const et_commands commands = et_commands_of(call->program);
-    et_description *described = et_alloc_zero(commands.count, sizeof *described);
+    const et_program *program = call->program;
     et_strbuf word = ET_STRBUF_INIT;
-    int status = described ? ET_OK : et_alloc_failed(error, 0, "help");
-    for (size_t i = 0; i < commands.count && !status; i++)
-        status = et_describe(&described[i], call->program, commands.row[i], error);
-    for (const char *at = call->program->name; *at; at++)
+    int status = ET_OK;
+    for (size_t i = 0; i < commands->count && !status; i++)
+        status = et_describe(&described[i], program, commands->row[i], error);
+    for (int k = 0; k < program->count && !status; k++)
+        status = et_completion_settings(&settings[k], program, program->kinds[k], error);
+    for (const char *at = program->name; *at; at++)
         et_strbuf_append_char(&word, isalnum((unsigned char)*at) ? *at : '_');
     if (!status && word.failed)
         status = et_alloc_failed(error, 0, "a name");
-    const et_completion all = { call->program, &commands, described, et_strbuf_text(&word) };
+    const et_completion all = { program, commands, described, et_strbuf_text(&word), settings };
     if (!status)
         shells[shell].print(stdout, &all);
+    et_strbuf_release(&word);
+    return status;
+}
+
+static int print(const et_call *call, size_t shell, et_error *error)
+{
+    const et_commands commands = et_commands_of(call->program);
+    const int kinds = call->program->count;
+    et_description *described = et_alloc_zero(commands.count, sizeof *described);
+    et_strbuf *settings = et_alloc_zero((size_t)kinds + 1, sizeof *settings);
+    int status = described && settings
+                     ? print_with(call, shell, &commands, described, settings, error)
+                     : et_alloc_failed(error, 0, "help");
     for (size_t i = 0; i < commands.count && described; i++)
         et_description_release(&described[i]);
-    et_strbuf_release(&word);
+    for (int k = 0; k < kinds && settings; k++)
+        et_strbuf_release(&settings[k]);
+    et_free(settings);
     et_free(described);
     return status;
 }

@@ -11,9 +11,10 @@ static void append_value(et_strbuf *to, const et_completion *all, const et_compl
 {
     et_strbuf words = ET_STRBUF_INIT;
     et_completion_words(&words, all, value);
-    et_strbuf_printf(to, "%d%s%s%s%s%s", value->most, words.length ? " " : "",
+    et_strbuf_printf(to, "%d%s%s%s%s%s%s", value->most, words.length ? " " : "",
                      et_strbuf_text(&words), value->files ? " @file" : "",
-                     value->directories ? " @directory" : "", value->runs ? " @run" : "");
+                     value->directories ? " @directory" : "", value->runs ? " @run" : "",
+                     value->settings ? " @setting" : "");
     et_strbuf_release(&words);
 }
 
@@ -74,18 +75,7 @@ static void print_values(FILE *to, const et_completion *all, size_t at)
     print_value(to, all, command, "-", NULL, &plain);
 }
 
-/* Lines; @@ stands for the program's word. */
-static void print_lookup(FILE *to, const char *text, const char *word)
-{
-    for (; *text; text++)
-        if (*text == '@' && text[1] == '@') {
-            fputs(word, to);
-            text++;
-        } else {
-            fputc(*text, to);
-        }
-}
-
+/* For et_completion_print_lines. */
 static const char lookup[] =
     "# Directories that are a run, or that have directories in them.\n"
     "_@@_runs() {\n"
@@ -95,6 +85,34 @@ static const char lookup[] =
     "            printf '%s\\n' \"$directory\"\n"
     "        fi\n"
     "    done\n"
+    "}\n"
+    "\n"
+    "# What may stand at the end of settings, $1: names as far as the next dot, or words behind "
+    "the\n"
+    "# sign. bash replaces what is behind the last sign of the line.\n"
+    "_@@_set() {\n"
+    "    local last=${1##*,} keep='' experiment='' name='' setting='' rest='' i\n"
+    "    [[ $1 != *,* ]] || { keep=${1%,*}, keep=${keep##*=}; }\n"
+    "    for ((i = 0; i < ${#words[@]}; i++)); do\n"
+    "        case ${words[i]} in\n"
+    "        --experiment) experiment=${words[i + 1]-} ;;\n"
+    "        --experiment=*) experiment=${words[i]#*=} ;;\n"
+    "        *) [[ -n $experiment || ! -f ${words[i]}/params.yaml ]] ||\n"
+    "            read -r name experiment <\"${words[i]}/params.yaml\" ;;\n"
+    "        esac\n"
+    "    done\n"
+    "    for setting in $(_@@_settings \"$experiment\"); do\n"
+    "        name=${setting%%=*}\n"
+    "        if [[ $last == *=* ]]; then\n"
+    "            [[ $name == \"${last%%=*}\" ]] || continue\n"
+    "            setting=${setting#*=}\n"
+    "            compgen -W \"${setting//|/ }\" -- \"${last#*=}\"\n"
+    "        elif [[ $name == \"$last\"* ]]; then\n"
+    "            rest=${name#\"$last\"}\n"
+    "            [[ $rest != *.* ]] && name+='=' || name=$last${rest%%.*}.\n"
+    "            printf '%s\\n' \"$keep$name\"\n"
+    "        fi\n"
+    "    done | sort -u\n"
     "}\n"
     "\n"
     "_@@() {\n"
@@ -139,9 +157,12 @@ static const char lookup[] =
     "        @file) mapfile -t found < <(compgen -f -- \"$cur\") ;;\n"
     "        @directory) mapfile -t found < <(compgen -d -- \"$cur\") ;;\n"
     "        @run) mapfile -t found < <(_@@_runs \"$cur\") ;;\n"
+    "        @setting)\n"
+    "            mapfile -t found < <(_@@_set \"$cur\")\n"
+    "            [[ ${found[0]-} != *[.=] ]] || compopt -o nospace 2>/dev/null ;;\n"
     "        *) [[ $word != \"$cur\"* ]] || COMPREPLY+=(\"$word\") ;;\n"
     "        esac\n"
-    "        if [[ $word == @* ]]; then compopt -o filenames 2>/dev/null; fi\n"
+    "        [[ $word != @[fdr]* ]] || compopt -o filenames 2>/dev/null\n"
     "        COMPREPLY+=(\"${found[@]}\")\n"
     "    done\n"
     "}\n"
@@ -181,7 +202,8 @@ void et_completion_bash(FILE *to, const et_completion *all)
     for (size_t i = 0; i < count; i++)
         print_values(to, all, i);
     fputs("    esac\n}\n\n", to);
-    print_lookup(to, lookup, all->word);
+    et_completion_print_settings(to, all);
+    et_completion_print_lines(to, all, lookup);
     et_shell_quote(&name, all->program->name);
     fprintf(to, "complete -F _%s -- %s\n", all->word, et_strbuf_text(&name));
     et_strbuf_release(&name);

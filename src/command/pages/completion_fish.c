@@ -18,7 +18,9 @@ static void append_value(et_strbuf *to, const et_completion *all, const et_compl
 {
     et_strbuf words = ET_STRBUF_INIT;
     et_completion_words(&words, all, value);
-    if (value->runs)
+    if (value->settings)
+        et_strbuf_printf(&words, "(__%s_set)", all->word);
+    else if (value->runs)
         et_strbuf_printf(&words, "%s(__%s_runs)", words.length ? " " : "", all->word);
     else if (value->directories)
         et_strbuf_printf(&words, "%s(__fish_complete_directories)", words.length ? " " : "");
@@ -95,6 +97,68 @@ static void print_first(FILE *to, const et_completion *all, const char *name, co
     et_strbuf_release(&rest);
 }
 
+/* For et_completion_print_lines. fish puts no blank behind a dot or a sign, and finds what stands
+ * behind --set= by itself. */
+static const char set[] =
+    "# Settings: names as far as the next dot, or words behind the sign; a comma begins the next.\n"
+    "function __@@_set\n"
+    "    set -l experiment ''\n"
+    "    set -l before ''\n"
+    "    for word in (commandline -opc)\n"
+    "        if test \"$before\" = --experiment\n"
+    "            set experiment $word\n"
+    "        else if string match -q -- '--experiment=*' $word\n"
+    "            set experiment (string replace -- --experiment= '' $word)\n"
+    "        else if test -z \"$experiment\" -a -f \"$word/params.yaml\"\n"
+    "            read -d ' ' before experiment <\"$word/params.yaml\"\n"
+    "        end\n"
+    "        set before $word\n"
+    "    end\n"
+    "    set -l typed (commandline -ct | string replace -r -- '^--[a-z-]+=' '')\n"
+    "    set -l last (string replace -r -- '.*,' '' \"$typed\")\n"
+    "    set -l kept (string replace -r -- '[^,]*$' '' \"$typed\")\n"
+    "    for setting in (__@@_settings $experiment | string split ' ')\n"
+    "        set -l parts (string split -m1 = -- $setting)\n"
+    "        if string match -q '*=*' -- $last\n"
+    "            string match -q -- \"$parts[1]=*\" $last; and test -n \"$parts[2]\"\n"
+    "            and string split '|' -- $parts[2] | string replace -r '^' \"$kept$parts[1]=\"\n"
+    "        else if string match -q -- \"$last*\" $parts[1]\n"
+    "            set -l rest (string sub -s (math (string length -- \"$last\") + 1) -- $parts[1])\n"
+    "            set -l level (string split -m1 . -- $rest)\n"
+    "            if set -q level[2]\n"
+    "                echo $kept$last$level[1].\n"
+    "            else\n"
+    "                echo $kept$parts[1]=\n"
+    "            end\n"
+    "        end\n"
+    "    end\n"
+    "end\n\n";
+
+static void print_set(FILE *to, const et_completion *all)
+{
+    fprintf(to,
+            "# Settings of an experiment: NAME=, and the words that may follow.\n"
+            "function __%s_settings\n    switch \"$argv\"\n",
+            all->word);
+    for (int k = 0; k < all->program->count; k++) {
+        et_strbuf names = ET_STRBUF_INIT;
+        for (const et_experiment_row *row = all->program->kinds[k]->experiments; row->name; row++) {
+            et_strbuf_append_char(&names, ' ');
+            append_quoted(&names, row->name);
+        }
+        if (names.length)
+            fprintf(to, "        case%s\n            echo '%s'\n", et_strbuf_text(&names),
+                    et_strbuf_text(&all->settings[k]));
+        et_strbuf_release(&names);
+    }
+    fputs("        case '*'\n", to);
+    for (int k = 0; k < all->program->count; k++)
+        if (all->settings[k].length)
+            fprintf(to, "            echo '%s'\n", et_strbuf_text(&all->settings[k]));
+    fputs("    end\nend\n\n", to);
+    et_completion_print_lines(to, all, set);
+}
+
 void et_completion_fish(FILE *to, const et_completion *all)
 {
     const char *name = all->program->name;
@@ -109,6 +173,7 @@ void et_completion_fish(FILE *to, const et_completion *all)
             "        if test -e \"$path/params.yaml\"; or count $path/*/ >/dev/null\n"
             "            echo $path\n        end\n    end\nend\n\n",
             all->word);
+    print_set(to, all);
     fprintf(to, "complete -c %s -f\n", et_strbuf_text(&quoted));
     fprintf(to, "complete -c %s -l help -d 'print the help and end'\n", et_strbuf_text(&quoted));
     for (size_t i = 0; i < all->commands->count; i++)

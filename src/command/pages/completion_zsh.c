@@ -27,7 +27,9 @@ static void append_action(et_strbuf *to, const et_completion *all, const et_comp
         et_strbuf_printf(to, "_alternative \"words\\:word\\:(%s)\" ", et_strbuf_text(&words));
         et_strbuf_printf(to, "\"%s\\:%s\\:", kind, kind);
     }
-    if (value->runs)
+    if (value->settings)
+        et_strbuf_printf(to, "_%s_set", all->word);
+    else if (value->runs)
         et_strbuf_printf(to, "_%s_runs", all->word);
     else if (kind)
         et_strbuf_append(to, value->files ? "_files" : "_files -/");
@@ -101,6 +103,41 @@ static void print_commands(FILE *to, const et_completion *all)
     fputs("        'help:print the help of a command'\n", to);
 }
 
+/* For et_completion_print_lines. */
+static const char set[] =
+    "# Settings: names as far as the next dot, or words behind the sign; a comma begins the next.\n"
+    "_@@_set() {\n"
+    "    local experiment setting name rest i\n"
+    "    local -aU offered\n"
+    "    compset -P '*,'\n"
+    "    for ((i = 1; i < CURRENT; i++)); do\n"
+    "        case $words[i] in\n"
+    "        --experiment) experiment=$words[i+1] ;;\n"
+    "        --experiment=*) experiment=${words[i]#*=} ;;\n"
+    "        *) [[ -n $experiment || ! -f $words[i]/params.yaml ]] ||\n"
+    "            read -r name experiment <$words[i]/params.yaml ;;\n"
+    "        esac\n"
+    "    done\n"
+    "    rest=$PREFIX\n"
+    "    [[ $rest != *=* ]] || compset -P '*='\n"
+    "    for setting in $(_@@_settings \"$experiment\"); do\n"
+    "        name=${setting%%=*}\n"
+    "        if [[ $rest == *=* ]]; then\n"
+    "            [[ $name != ${rest%%=*} ]] || offered+=(${(s:|:)setting#*=})\n"
+    "        elif [[ $name == $rest* ]]; then\n"
+    "            [[ ${name#$rest} == *.* ]] && name=$rest${${name#$rest}%%.*}. || name+='='\n"
+    "            offered+=($name)\n"
+    "        fi\n"
+    "    done\n"
+    "    if [[ $rest == *=* ]]; then compadd -a offered; else compadd -S '' -a offered; fi\n"
+    "}\n\n";
+
+static void print_set(FILE *to, const et_completion *all)
+{
+    et_completion_print_settings(to, all);
+    et_completion_print_lines(to, all, set);
+}
+
 void et_completion_zsh(FILE *to, const et_completion *all)
 {
     const char *name = all->program->name, *word = all->word;
@@ -111,6 +148,7 @@ void et_completion_zsh(FILE *to, const et_completion *all)
             "_%s_is_run() { [[ -e $REPLY/params.yaml || -n $REPLY/*(#qN/) ]] }\n"
             "_%s_runs() { _files -g '*(-/+_%s_is_run)' }\n\n",
             word, word, word);
+    print_set(to, all);
     fprintf(to,
             "_%s() {\n    local curcontext=$curcontext state line ret=1\n"
             "    typeset -A opt_args\n    local -a commands\n    commands=(\n",

@@ -205,6 +205,10 @@ et_completes et_completes_of(const et_arg *row)
         found.most = 0;
         return found;
     }
+    if (!strcmp(text, "KEY=VALUE")) {
+        found.settings = true;
+        return found;
+    }
     /* A single small word is said for its meaning, "--delimiter c"; of several one is typed. */
     bool chosen = plain || strchr(text, '|');
     for (const char *at = text; *at && row->kind == ET_ARG_WORDS; at++)

@@ -54,6 +54,7 @@ typedef struct et_completes {
     char words[256]; /* with blanks between; "" if any */
     int most;        /* words that belong to the option; 0: it is a flag */
     bool files, directories, runs, experiments, commands;
+    bool settings; /* KEY=VALUE */
 } et_completes;
 
 et_completes et_completes_of(const et_arg *row);
