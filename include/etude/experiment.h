@@ -44,6 +44,8 @@ typedef struct et_task_context {
     bool evaluates;  /* with validation data, what is learnt from need not be opened */
     int data_shards; /* batches of an update, each a share of what the settings call a batch:
                         et_task_context_batch; 0: 1 */
+    et_comm *comm;   /* ranks that open the task together, for what their tasks share of an
+                        evaluation beside its batches; NULL: this process alone */
 } et_task_context;
 
 /* The size of a training batch: global, which a setting says, cut into context->data_shards.

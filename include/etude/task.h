@@ -59,6 +59,13 @@ typedef struct et_task_step {
     struct et_task_inside *inside; /* the library's own */
 } et_task_step;
 
+/* An array of what validation keeps of each sample, whose numbers batch->sample has. */
+typedef struct et_kept_rows {
+    void *data; /* [rows, size] */
+    int64_t rows;
+    size_t size; /* bytes */
+} et_kept_rows;
+
 typedef struct et_task_class {
     const char *name;
     /* Adds the model, its losses and measures (pass.h). Also for validation, with training false:
@@ -124,7 +131,13 @@ typedef struct et_task_class {
     int (*validation_set)(et_task *self, int number, const char **name, et_source **out,
                           et_error *error);
     void (*use_validation_set)(et_task *self, int number); /* which one begins; or NULL */
-    ET_RESERVED(6);
+    /* Ranks share the batches of a validation (<etude/comm.h>). What a task keeps of them beside
+     * metrics and logs, its array `number` from 0 on (false: there is none): zeros when a set
+     * begins, filled by process_metrics or validation_step, and whole on all ranks when validate is
+     * called, by each of them. NULL, and one of these methods (also inference_step,
+     * process_compiled_metrics) is the task's own: nobody knows, so rank 0 validates alone. */
+    bool (*kept)(et_task *self, int number, et_kept_rows *rows);
+    ET_RESERVED(5);
 } et_task_class;
 
 /* Sets of validation data that a task may have. */

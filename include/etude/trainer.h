@@ -18,6 +18,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include <etude/comm.h>
 #include <etude/error.h>
 #include <etude/state.h>
 #include <etude/value.h>
@@ -97,7 +98,9 @@ struct et_evaluator {
     const et_evaluator_class *ET_CLASS;
     int64_t limit, done; /* steps: asked for, 0: all there are; done so far. et_evaluate counts */
     et_module *module;   /* as a trainer's */
-    ET_RESERVED(4);
+    et_comm *comm; /* ranks that all call it, each of which evaluates its share, and has the values
+                      of all data in the end; borrowed. NULL: of several ranks rank 0 evaluates */
+    ET_RESERVED(3);
 };
 
 /* begin, steps until there are no more or limit of them are done (0: no limit), end. Data that end

@@ -160,6 +160,49 @@ int et_comm_broadcast(et_comm *comm, int root, void *bytes, size_t size, et_erro
     return status;
 }
 
+/* Of all ranks together. */
+#define COLLECTED_MOST ((size_t)1 << 40)
+
+static int add_sizes(const size_t *sizes, int ranks, size_t *sum, et_error *error)
+{
+    *sum = 0;
+    for (int i = 0; i < ranks; i++) {
+        if (sizes[i] > COLLECTED_MOST - *sum)
+            return et_fail(error, ET_EFAIL, "%zu bytes of rank %d, which is too much", sizes[i], i);
+        *sum += sizes[i];
+    }
+    return ET_OK;
+}
+
+int et_comm_collect(et_comm *comm, int status, const void *mine, size_t size, void **all,
+                    size_t *sizes, et_error *error)
+{
+    int rank = et_comm_rank(comm), ranks = et_comm_size(comm);
+    size_t sum = 0, at = 0;
+    *all = NULL;
+    status = et_comm_agree(comm, status, NULL, error);
+    if (!status)
+        status = et_comm_gather(comm, &size, sizeof size, sizes, error);
+    if (status)
+        return status;
+    status = add_sizes(sizes, ranks, &sum, error);
+    unsigned char *bytes = status || !sum ? NULL : et_alloc(sum, 1);
+    if (!status && sum && !bytes)
+        status = et_alloc_failed(error, sum, "what ranks have");
+    status = et_comm_agree(comm, status, NULL, error);
+    for (int i = 0; !status && i < ranks; at += sizes[i++]) {
+        if (i == rank && size)
+            memcpy(bytes + at, mine, size);
+        if (sizes[i])
+            status = et_comm_broadcast(comm, i, bytes + at, sizes[i], error);
+    }
+    if (status)
+        et_free(bytes);
+    else
+        *all = bytes;
+    return status;
+}
+
 /* The text of the rank that failed, to those that did not. */
 static int share_text(et_comm *comm, int from, int status, et_error *error)
 {

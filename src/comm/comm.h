@@ -66,6 +66,12 @@ void et_comm_resume(et_comm *comm);
 /* mine of every rank, in their order: all [ranks * size]. Logarithmic in the number of ranks. */
 int et_comm_gather(et_comm *comm, const void *mine, size_t size, void *all, et_error *error);
 
+/* The same of sizes that differ: *all (et_free) is what ranks have, one behind another in their
+ * order, sizes [ranks] how much of each. What it needs may fail on one rank alone, so it agrees by
+ * itself, and status is what has become of mine: for whoever has failed on the way to it. */
+int et_comm_collect(et_comm *comm, int status, const void *mine, size_t size, void **all,
+                    size_t *sizes, et_error *error);
+
 /* bytes of root to all others. */
 int et_comm_broadcast(et_comm *comm, int root, void *bytes, size_t size, et_error *error);
 

@@ -15,8 +15,8 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/strbuf.h"
-#include "comm/comm.h"
 #include "train/controller_private.h"
+#include "train/share.h"
 
 /* Multiples of an interval, not distances from where the run began, so that a resumed run acts at
  * the same steps. */
@@ -148,20 +148,6 @@ static bool stops(void *controller)
     return et_run_signalled(((et_controller *)controller)->run);
 }
 
-/* By rank 0, while the others wait for what it gives. */
-static int evaluate(et_controller *c, int64_t limit, et_value *values, et_error *error)
-{
-    et_comm *comm = c->options.run.comm;
-    int64_t step = c->trainer->step;
-    int status = et_comm_rank(comm)
-                     ? ET_OK
-                     : et_evaluate(c->options.evaluator, step, limit, stops, c, values, error);
-    if (et_comm_size(comm) == 1)
-        return status;
-    status = et_comm_agree(comm, status, NULL, error);
-    return status ? status : et_controller_share_values(c, values, error);
-}
-
 /* The values, and how long they took: the clock is in the log only. */
 static int log_values(et_controller *c, const et_value *values, double seconds, et_error *error)
 {
@@ -210,7 +196,8 @@ int et_controller_evaluate_now(et_controller *c, int64_t limit, et_error *error)
         et_controller_tell(c, " eval | step: %6lld | running complete evaluation...",
                            (long long)step);
     double start = et_clock_monotonic();
-    int status = values ? evaluate(c, limit, values, error)
+    int status = values ? et_evaluate_on_ranks(evaluator, c->options.run.comm, step, limit, stops,
+                                               c, values, error)
                         : et_alloc_failed(error, sizeof *values, "a log");
     double seconds = et_clock_monotonic() - start;
     c->evaluation_rate = limit ? (double)evaluator->done / seconds : (double)NAN;

@@ -17,7 +17,6 @@
 #include "base/reserved.h"
 #include "comm/comm.h"
 #include "train/controller_private.h"
-#include "train/spread.h"
 #include "train/trainer.h"
 
 /* ---- what resumes ------------------------------------------------------------------------ */
@@ -60,27 +59,6 @@ static void restore_values(et_value *to, const et_value *dict)
         else if (v->kind == ET_VALUE_STRING)
             et_value_set_string(to, v->key, v->string);
     }
-}
-
-/* Of rank 0's evaluation, to all. */
-int et_controller_share_values(et_controller *c, et_value *values, et_error *error)
-{
-    et_comm *comm = c->options.run.comm;
-    const et_value *shared;
-    et_arena arena = ET_ARENA_INIT;
-    et_value *mine = et_value_dict(&arena);
-    if (mine && !et_comm_rank(comm))
-        save_values(mine, values);
-    int status = !mine || et_value_failed(mine) ? et_alloc_failed(error, 0, "a log") : ET_OK;
-    status = et_comm_agree(comm, status, NULL, error);
-    if (!status)
-        status = et_values_spread(mine, &shared, &arena, comm, error);
-    if (!status && et_comm_rank(comm))
-        restore_values(values, shared);
-    if (!status && et_value_failed(values))
-        status = et_alloc_failed(error, 0, "a log");
-    et_arena_release(&arena);
-    return et_comm_agree(comm, status, NULL, error);
 }
 
 /* NULL where dict has none of that name. */

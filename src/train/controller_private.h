@@ -96,9 +96,6 @@ int et_controller_evaluate_now(et_controller *controller, int64_t limit, et_erro
 void et_controller_tell(const et_controller *controller, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* controller.c: values of rank 0 become those of all ranks. */
-int et_controller_share_values(et_controller *controller, et_value *values, et_error *error);
-
 void et_meter_start_window(et_meter *meter);
 void et_meter_add(et_meter *meter, const et_trainer_view *view);
 

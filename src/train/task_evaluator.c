@@ -8,6 +8,9 @@
  * Of several sets each goes this way by itself, in one evaluation: when one is over its values are
  * kept under its name and the next begins, until the exporter gets all of them.
  *
+ * Of several ranks each evaluates its share of a set's batches, and what came of them is joined
+ * before the set's values are made (share.h).
+ *
  * The plan is made at the first evaluation: a run that is short never needs it. A step's logs are
  * made where somebody looks at them; else a step allocates nothing. */
 #include <string.h>
@@ -83,7 +86,17 @@ void et_validation_release(et_validation *v)
     et_free(v->place);
     et_arena_release(&v->arena);
     et_arena_release(&v->step_arena);
+    et_share_release(&v->share);
     et_pass_close(v->pass);
+}
+
+/* What a task of its own methods keeps between them is known of only where it says so. */
+bool et_validation_is_shared(const et_task_trainer *t)
+{
+    const et_task_class *class = t->task->class;
+    bool own = class->process_metrics || class->process_compiled_metrics ||
+               class->validation_step || class->inference_step || class->validate;
+    return (class->kept || !own) && !t->given.checkpoint_exporter;
 }
 
 void et_validation_close_source(et_validation *v)
@@ -134,13 +147,14 @@ static int prepare(et_task_trainer *t, et_error *error)
 /* ---- begin, step, end ------------------------------------------------------------------------ */
 
 /* A set from its beginning, or the only data there are. */
-static int begin_set(et_task_trainer *t, int at, et_error *error)
+static int begin_set(et_task_trainer *t, et_comm *comm, int at, et_error *error)
 {
     et_validation *v = &t->validation;
     v->at = at;
     v->source = v->sets ? v->set[at].source : v->source;
     if (v->sets && t->task->class->use_validation_set)
         t->task->class->use_validation_set(t->task, at);
+    et_share_begin(&v->share, comm, t->task);
     et_metrics_reset(v->metrics);
     et_metrics_reset(v->own);
     et_metrics_reset(v->loss);
@@ -150,7 +164,8 @@ static int begin_set(et_task_trainer *t, int at, et_error *error)
     return et_source_seek(v->source, v->sets ? &v->set[at].begin : &v->begin, error);
 }
 
-static int begin(et_task_trainer *t, int64_t step, et_error *error)
+/* comm: the ranks that all do the same from here to the end; NULL: all batches are this one's. */
+static int begin(et_task_trainer *t, et_comm *comm, int64_t step, et_error *error)
 {
     et_validation *v = &t->validation;
     int status = v->batch ? ET_OK : prepare(t, error);
@@ -159,7 +174,7 @@ static int begin(et_task_trainer *t, int64_t step, et_error *error)
     if (!status && v->sets && !(v->results = et_value_dict(&v->arena)))
         status = et_alloc_failed(error, sizeof *v->results, "an evaluation");
     if (!status)
-        status = begin_set(t, 0, error);
+        status = begin_set(t, comm, 0, error);
     if (status)
         return status;
     v->step = step;
@@ -257,31 +272,58 @@ static int reduce(et_task_trainer *t, et_value *state, const et_value *outputs, 
                           : et_alloc_failed(error, 0, "the state of an evaluation");
 }
 
-/* A batch as the evaluator's class has it. */
-static int step_and_reduce(et_task_trainer *t, et_source *iterator, bool *more, et_error *error)
+static int validate_and_reduce(et_task_trainer *t, et_error *error)
 {
     et_validation *v = &t->validation;
-    int status = take(t, iterator, error);
-    *more = !status && has_batch(v);
-    if (!*more) {
-        v->taken = false;
-        return status;
-    }
     bool kept = t->task->class->aggregate_logs != NULL;
     et_value *outputs = kept ? et_value_dict(&v->step_arena) : NULL;
     if (kept && !outputs)
         return et_alloc_failed(error, sizeof *outputs, "a step's logs");
-    status = validate(t, outputs, error);
-    return status || !kept ? status : reduce(t, NULL, outputs, error);
+    int status = validate(t, outputs, error);
+    if (status || !kept)
+        return status;
+    return et_share_waits(&v->share) ? et_share_keep(&v->share, outputs, error)
+                                     : reduce(t, NULL, outputs, error);
+}
+
+/* A batch as the evaluator's class has it; what is another rank's is passed over. */
+static int step_and_reduce(et_task_trainer *t, et_source *iterator, bool *more, et_error *error)
+{
+    et_validation *v = &t->validation;
+    bool mine = false;
+    int status = take(t, iterator, error);
+    *more = !status && has_batch(v);
+    if (*more)
+        status = et_share_take(&v->share, v->batch, &mine, error);
+    v->taken = v->taken && mine;
+    return status || !mine ? status : validate_and_reduce(t, error);
+}
+
+static int aggregate(void *self, const et_value *outputs, et_error *error)
+{
+    return reduce(self, NULL, outputs, error);
+}
+
+/* The set is over on all ranks. */
+static int join(et_task_trainer *t, et_error *error)
+{
+    et_validation *v = &t->validation;
+    et_metrics *const sets[] = { v->metrics, v->own, v->loss };
+    et_share_joined joined = { .metrics = sets,
+                               .sets = 3,
+                               .flags = v->reported,
+                               .output = t->task->class->aggregate_logs ? aggregate : NULL,
+                               .self = t };
+    int status = et_share_join(&v->share, &joined, error);
+    v->reported = joined.flags;
+    return status;
 }
 
 static int fill(et_task_trainer *t, const et_value *state, et_value *logs, et_error *error)
 {
     et_validation *v = &t->validation;
     const et_task_class *class = t->task->class;
-    int status = check_begun(t, error);
-    if (!status)
-        status = et_metrics_results(v->metrics, logs, error);
+    int status = et_metrics_results(v->metrics, logs, error);
     if (!status)
         status = et_metrics_results(v->own, logs, error);
     if (!status && v->reported)
@@ -295,19 +337,25 @@ static int fill(et_task_trainer *t, const et_value *state, et_value *logs, et_er
     return status;
 }
 
-static int end_set(et_task_trainer *t, const et_value *state, et_error *error)
+/* state NULL: the trainer's own; logs are those of a set that has no name. */
+static int end_set(et_task_trainer *t, const et_value *state, et_value *logs, et_error *error)
 {
     et_validation *v = &t->validation;
-    et_value *logs = et_value_set_dict(v->results, v->set[v->at].name);
-    return logs ? fill(t, state, logs, error)
+    int status = join(t, error);
+    if (status)
+        return status;
+    if (v->sets)
+        logs = et_value_set_dict(v->results, v->set[v->at].name);
+    return logs ? fill(t, state ? state : v->state, logs, error)
                 : et_alloc_failed(error, sizeof *logs, "an evaluation");
 }
 
 /* What the one that is on has measured is kept. */
 static int next_set(et_task_trainer *t, et_error *error)
 {
-    int status = end_set(t, t->validation.state, error);
-    return status ? status : begin_set(t, t->validation.at + 1, error);
+    const et_validation *v = &t->validation;
+    int status = end_set(t, NULL, NULL, error);
+    return status ? status : begin_set(t, v->share.comm, v->at + 1, error);
 }
 
 static bool has_next_set(const et_validation *v)
@@ -320,7 +368,7 @@ static int finish(et_task_trainer *t, const et_value *state, et_value *logs, et_
     et_validation *v = &t->validation;
     int status = check_begun(t, error);
     if (!status)
-        status = v->sets ? end_set(t, state, error) : fill(t, state, logs, error);
+        status = end_set(t, state, logs, error);
     if (!status && v->sets)
         status = et_value_merge(logs, v->results, error);
     if (!status && t->given.checkpoint_exporter)
@@ -332,7 +380,7 @@ static int finish(et_task_trainer *t, const et_value *state, et_value *logs, et_
 static int end(et_task_trainer *t, const et_value *state, et_value *logs, et_error *error)
 {
     et_validation *v = &t->validation;
-    int status = logs ? finish(t, state ? state : v->state, logs, error) : ET_OK;
+    int status = logs ? finish(t, state, logs, error) : ET_OK;
     et_params_use(t->params, NULL);
     et_arena_release(&v->arena);
     et_arena_release(&v->step_arena);
@@ -346,7 +394,7 @@ static int end(et_task_trainer *t, const et_value *state, et_value *logs, et_err
 
 static int class_begin(et_evaluator *evaluator, int64_t step, et_error *error)
 {
-    return begin(trainer_of(evaluator), step, error);
+    return begin(trainer_of(evaluator), evaluator->comm, step, error);
 }
 
 /* A limit is of each set: what counts the steps up to it begins anew with the next. */
@@ -379,12 +427,19 @@ const et_evaluator_class et_task_evaluator_class = {
 /* ---- as members of the trainer -----------------------------------------------------------------
  */
 
-int et_task_trainer_eval_begin(et_task_trainer *t, et_error *error)
+static int check_data(const et_task_trainer *t, et_error *error)
 {
     return t->validation.source
-               ? begin(t, t->trainer.step, error)
+               ? ET_OK
                : et_fail(error, ET_EUSAGE, "%s has no validation data; name some in its settings",
                          et_task_name(t->task));
+}
+
+/* Whose own loop nobody knows evaluates all of it. */
+int et_task_trainer_eval_begin(et_task_trainer *t, et_error *error)
+{
+    int status = check_data(t, error);
+    return status ? status : begin(t, NULL, t->trainer.step, error);
 }
 
 int et_task_trainer_next_eval_inputs(et_task_trainer *t, et_source *iterator, et_batch **inputs,
@@ -462,9 +517,13 @@ int et_task_trainer_evaluate(et_task_trainer *t, int64_t num_steps, et_value *lo
     if (num_steps < -1)
         return et_fail(error, ET_EUSAGE, "%lld evaluation steps; -1 is all there are",
                        (long long)num_steps);
-    int status = et_task_trainer_eval_begin(t, error);
+    et_comm *comm = t->evaluator.comm;
+    int status = check_data(t, error);
+    if (!status)
+        status = begin(t, comm, t->trainer.step, error);
     if (!status)
         status = eval_loop(t, NULL, num_steps, error);
+    status = et_comm_agree(comm, status, NULL, error);
     int ended = end(t, NULL, status ? NULL : logs, status ? NULL : error);
-    return status ? status : ended;
+    return et_comm_agree(comm, status ? status : ended, NULL, error);
 }

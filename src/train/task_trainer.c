@@ -486,6 +486,7 @@ int et_task_trainer_begin(et_task_trainer **out, et_task *task, et_device *devic
     if (t->private)
         t->privacy = *o->dp_config;
     t->options.dp_config = NULL;
+    t->evaluator.comm = et_validation_is_shared(t) ? o->comm : NULL;
     choose_overflow(t);
     status = open_passes(t, error);
     if (status)

@@ -3,6 +3,7 @@
 #define ETUDE_TRAIN_TASK_TRAINER_PRIVATE_H
 
 #include "base/arena.h"
+#include "train/share.h"
 #include "train/task_private.h"
 #include "train/task_trainer.h"
 
@@ -30,6 +31,7 @@ typedef struct et_validation {
     bool taken;          /* the batch of the next eval_step is there */
     et_arena step_arena; /* until the next batch */
     et_value *extra;     /* what goes past the model; NULL: nothing may */
+    et_share share;      /* who evaluates which batch of the set */
     et_arena arena;      /* until the next evaluation */
     et_value *state;
     et_task_inside inside;
@@ -85,6 +87,8 @@ int et_task_trainer_finish_step(et_task_trainer *trainer, const et_update *updat
 /* Source and pass, if there is data. */
 int et_validation_open(et_task_trainer *trainer, et_error *error);
 void et_validation_release(et_validation *validation);
+/* Whether ranks may share it. */
+bool et_validation_is_shared(const et_task_trainer *trainer);
 /* The sources, last. */
 void et_validation_close_source(et_validation *validation);
 

@@ -2,6 +2,8 @@
 
 #include <etude/log.h>
 
+#include "comm/comm.h"
+
 int et_trainer_train(et_trainer *trainer, int64_t num_steps, et_value *logs, et_error *error)
 {
     const et_trainer_class *class = trainer->class;
@@ -61,10 +63,11 @@ int et_evaluate(et_evaluator *evaluator, int64_t step, int64_t limit, bool (*sto
                      : class->step(evaluator, &more, error);
         evaluator->done += !status && more;
     }
+    status = et_comm_agree(evaluator->comm, status, NULL, error);
     if (!status && !more && limit)
         tell_of_end(evaluator);
     /* Also after a failure: what begin has set up is taken down there. */
     int ended =
         class->end ? class->end(evaluator, status ? NULL : logs, status ? NULL : error) : ET_OK;
-    return status ? status : ended;
+    return et_comm_agree(evaluator->comm, status ? status : ended, NULL, error);
 }

@@ -238,7 +238,8 @@ static int open_model(et_training *t, const char *directory, et_error *error)
                                 .identity = &t->kept,
                                 .listener = t,
                                 .tell = tell,
-                                .stop = &et_stop_requested };
+                                .stop = &et_stop_requested,
+                                .comm = t->comm };
     if (!status)
         status = open_task(t, &context, error);
     if (!status)

@@ -68,7 +68,7 @@ static int initialize(et_task *self, et_params *params, et_error *error)
     .name = "tabular", .data = data, .build_model = build_model, .build_losses = build_losses,     \
     .initialize = initialize, .process_metrics = et_tabular_process_metrics,                       \
     .validate = et_tabular_validate, .validation_set = validation_set,                             \
-    .use_validation_set = use_validation_set
+    .use_validation_set = use_validation_set, .kept = et_tabular_kept
 static const et_task_class class_of_classes = { METHODS, .best_metric = ET_TABULAR_LIKELIHOOD };
 static const et_task_class class_of_values = { METHODS, .best_metric = "validation_r2" };
 

@@ -77,6 +77,7 @@ int et_tabular_fit(et_tabular_task *task, et_params *params, et_error *error);
 /* validate.c */
 int et_tabular_open_seen(et_tabular_task *task, et_error *error);
 void et_tabular_close_seen(et_tabular_seen *seen);
+bool et_tabular_kept(et_task *self, int number, et_kept_rows *rows);
 int et_tabular_process_metrics(et_task *self, const et_task_step *now, et_error *error);
 int et_tabular_validate(et_task *self, int64_t step, et_value *logs, et_error *error);
 

@@ -33,7 +33,22 @@ void et_tabular_close_seen(et_tabular_seen *seen)
     et_free(seen->value);
 }
 
-/* Rows come in their order, so the first of them begins a validation. */
+bool et_tabular_kept(et_task *self, int number, et_kept_rows *rows)
+{
+    const et_tabular_seen *s = &((et_tabular_task *)(void *)self)->seen;
+    const size_t width = (size_t)s->width;
+    const et_kept_rows all[] = {
+        { s->output, s->rows, width * sizeof *s->output },
+        { s->weight, s->rows, sizeof *s->weight },
+        s->class ? (et_kept_rows){ s->class, s->rows, sizeof *s->class }
+                 : (et_kept_rows){ s->value, s->rows, width * sizeof *s->value },
+    };
+    if ((size_t)number >= sizeof all / sizeof *all)
+        return false;
+    *rows = all[number];
+    return true;
+}
+
 static void keep(et_tabular_task *task, const et_batch *batch, const float *output)
 {
     et_tabular_seen *s = &task->seen;
@@ -42,8 +57,6 @@ static void keep(et_tabular_task *task, const et_batch *batch, const float *outp
     for (int64_t i = 0; i < batch->filled[0]; i++) {
         size_t row = batch->sample[i];
         et_assert((int64_t)row < s->rows);
-        if (row == 0)
-            memset(s->weight, 0, (size_t)s->rows * sizeof *s->weight);
         s->weight[row] = 1;
         memcpy(s->output + row * width, output + (size_t)i * width, width * sizeof *output);
         if (s->class)

@@ -60,6 +60,13 @@ static void use_validation_set(et_task *self, int number)
     validation->now = &validation->scored[number];
 }
 
+/* Which pairs were seen is known where their batches go by, on each rank. */
+static bool kept(et_task *self, int number, et_kept_rows *rows)
+{
+    (void)self, (void)number, (void)rows;
+    return false;
+}
+
 static const et_task_class translation_class = {
     .name = "translation",
     .data = data,
@@ -69,6 +76,7 @@ static const et_task_class translation_class = {
     .best_metric = "sacrebleu_score",
     .validation_set = validation_set,
     .use_validation_set = use_validation_set,
+    .kept = kept,
 };
 
 /* ---- opening and closing ----------------------------------------------------------------

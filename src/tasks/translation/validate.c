@@ -7,6 +7,8 @@
  * The sources are those whose loss was computed: all of them, or what a validation of some batches
  * has seen, each once and in the order of the text (seen.h).
  *
+ * Ranks share the sentences; each of them has all translations then, and the same scores.
+ *
  * The decoder is made at the first validation and kept: the store's weights change under it, and it
  * reads them anew. Asked to stop, it gives ET_EINTERRUPTED and has written nothing; the run does
  * the whole of it again when it goes on. */
@@ -21,7 +23,7 @@
 #include "base/assert.h"
 #include "base/file.h"
 #include "base/format.h"
-#include "tasks/translation/decoder.h"
+#include "tasks/translation/decode_share.h"
 #include "tasks/translation/task_private.h"
 
 /* Sentences that are decoded together. Results do not depend on it; memory of the decoder and
@@ -136,8 +138,8 @@ static int decode(et_translation_task *task, decoded *all, et_arena *arena, et_e
     if (!status && !task->validation.decoder)
         status = make_decoder(task, error);
     return status ? status
-                  : et_decoder_run(task->validation.decoder, all->sentences, all->count, arena,
-                                   stops, task, error);
+                  : et_decoder_run_on_ranks(task->validation.decoder, task->context.comm,
+                                            all->sentences, all->count, arena, stops, task, error);
 }
 
 /* The scores of one validation. */

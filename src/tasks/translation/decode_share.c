@@ -1,0 +1,126 @@
+/* Sentence i of the list is rank i % ranks'. A rank's results go as bytes, a sentence after the
+ * other: how many results, then each one's numbers and ids. */
+#include "tasks/translation/decode_share.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/strbuf.h"
+
+typedef struct numbers {
+    int32_t count, length;
+    float score, log_p;
+} numbers;
+
+typedef struct reader {
+    const char *at;
+    size_t left;
+} reader;
+
+static void write_results(et_strbuf *to, const et_decoder_sentence *sentence)
+{
+    int32_t count = sentence->count;
+    et_strbuf_append_bytes(to, &count, sizeof count);
+    for (int32_t i = 0; i < count; i++) {
+        const et_decoder_result *r = &sentence->results[i];
+        numbers n = { r->count, r->length, r->score, r->log_p };
+        et_strbuf_append_bytes(to, &n, sizeof n);
+        et_strbuf_append_bytes(to, r->ids, (size_t)r->count * sizeof *r->ids);
+    }
+}
+
+static bool take(reader *from, void *to, size_t size)
+{
+    if (size > from->left)
+        return false;
+    memcpy(to, from->at, size);
+    from->at += size;
+    from->left -= size;
+    return true;
+}
+
+static bool read_result(reader *from, et_decoder_result *to, et_arena *arena)
+{
+    numbers n;
+    if (!take(from, &n, sizeof n) || n.count < 0 || (size_t)n.count > from->left / sizeof(int32_t))
+        return false;
+    size_t size = (size_t)n.count * sizeof(int32_t);
+    int32_t *ids = et_arena_alloc(arena, size ? size : 1);
+    *to = (et_decoder_result){ ids, n.count, n.length, n.score, n.log_p };
+    return ids && take(from, ids, size);
+}
+
+/* False: not whole, or no memory. */
+static bool read_results(reader *from, et_decoder_sentence *sentence, et_arena *arena)
+{
+    int32_t count;
+    if (!take(from, &count, sizeof count) || count < 1 ||
+        (size_t)count > from->left / sizeof(numbers))
+        return false;
+    et_decoder_result *results = et_arena_array(arena, (size_t)count, sizeof *results);
+    bool whole = results != NULL;
+    for (int32_t i = 0; whole && i < count; i++)
+        whole = read_result(from, &results[i], arena);
+    sentence->count = count;
+    sentence->results = results;
+    return whole;
+}
+
+/* This rank's sentences are decoded in their own list, and their results put where they belong. */
+static int decode_mine(et_decoder *decoder, et_comm *comm, et_decoder_sentence *sentences,
+                       int64_t count, et_arena *arena, et_decoder_progress_fn *progress,
+                       void *payload, et_error *error)
+{
+    int64_t ranks = et_comm_size(comm), rank = et_comm_rank(comm), mine = 0;
+    et_decoder_sentence *own = et_arena_array(arena, (size_t)(count / ranks + 1), sizeof *own);
+    if (!own)
+        return et_alloc_failed(error, (size_t)count * sizeof *own, "sentences");
+    for (int64_t i = rank; i < count; i += ranks)
+        own[mine++] = sentences[i];
+    int status = mine ? et_decoder_run(decoder, own, mine, arena, progress, payload, error) : ET_OK;
+    for (int64_t i = 0; !status && i < mine; i++)
+        sentences[rank + i * ranks] = own[i];
+    return status;
+}
+
+static int take_others(et_comm *comm, et_decoder_sentence *sentences, int64_t count,
+                       const et_strbuf *mine, int status, et_arena *arena, et_error *error)
+{
+    int ranks = et_comm_size(comm), rank = et_comm_rank(comm);
+    void *all;
+    size_t *sizes = et_arena_array(arena, (size_t)ranks, sizeof *sizes);
+    reader *from = et_arena_array(arena, (size_t)ranks, sizeof *from);
+    if (!status && (!sizes || !from || mine->failed))
+        status = et_alloc_failed(error, mine->length, "translations");
+    status = et_comm_collect(comm, status, mine->data, mine->length, &all, sizes, error);
+    if (status)
+        return status;
+    const char *at = all;
+    for (int r = 0; r < ranks; r++) {
+        from[r] = (reader){ at, sizes[r] };
+        at = at ? at + sizes[r] : NULL;
+    }
+    for (int64_t i = 0; !status && i < count; i++) {
+        int r = (int)(i % ranks);
+        if (r != rank && !read_results(&from[r], &sentences[i], arena))
+            status = et_fail(error, ET_EFAIL, "translations of rank %d are not whole", r);
+    }
+    et_free(all);
+    return status;
+}
+
+int et_decoder_run_on_ranks(et_decoder *decoder, et_comm *comm, et_decoder_sentence *sentences,
+                            int64_t count, et_arena *arena, et_decoder_progress_fn *progress,
+                            void *payload, et_error *error)
+{
+    et_strbuf mine = ET_STRBUF_INIT;
+    int64_t ranks = et_comm_size(comm);
+    if (ranks == 1)
+        return et_decoder_run(decoder, sentences, count, arena, progress, payload, error);
+    int status = decode_mine(decoder, comm, sentences, count, arena, progress, payload, error);
+    for (int64_t i = et_comm_rank(comm); !status && i < count; i += ranks)
+        write_results(&mine, &sentences[i]);
+    status = take_others(comm, sentences, count, &mine, status, arena, error);
+    et_strbuf_release(&mine);
+    return status;
+}

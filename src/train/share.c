@@ -1,0 +1,272 @@
+#include "train/share.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/vector.h"
+#include "train/value_bytes.h"
+
+void et_share_begin(et_share *share, et_comm *comm, et_task *task)
+{
+    share->comm = comm;
+    share->task = task;
+    share->batches = 0;
+    share->count = 0;
+    et_strbuf_reset(&share->outputs);
+    et_kept_rows rows;
+    for (int i = 0; task->class->kept && task->class->kept(task, i, &rows); i++)
+        memset(rows.data, 0, (size_t)rows.rows * rows.size);
+}
+
+void et_share_release(et_share *share)
+{
+    et_strbuf_release(&share->outputs);
+    et_free(share->samples);
+    *share = (et_share){ 0 };
+}
+
+static bool is_alone(const et_share *share)
+{
+    return et_comm_size(share->comm) == 1;
+}
+
+static int note_samples(et_share *share, const et_batch *batch, int rank, et_error *error)
+{
+    size_t count = (size_t)batch->filled[0];
+    et_share_sample *grown =
+        et_vector_grow(share->samples, &share->capacity, share->count + count, sizeof *grown, 1024);
+    if (!grown)
+        return et_alloc_failed(error, (share->count + count) * sizeof *grown, "an evaluation");
+    share->samples = grown;
+    for (size_t i = 0; i < count; i++)
+        grown[share->count++] = (et_share_sample){ batch->sample[i], rank };
+    return ET_OK;
+}
+
+int et_share_take(et_share *share, const et_batch *batch, bool *mine, et_error *error)
+{
+    int rank = (int)(share->batches++ % et_comm_size(share->comm));
+    *mine = rank == et_comm_rank(share->comm);
+    return share->task->class->kept && !is_alone(share) ? note_samples(share, batch, rank, error)
+                                                        : ET_OK;
+}
+
+bool et_share_waits(const et_share *share)
+{
+    return !is_alone(share);
+}
+
+/* Its size, then its bytes. */
+int et_share_keep(et_share *share, const et_value *outputs, et_error *error)
+{
+    et_strbuf *to = &share->outputs;
+    size_t at = to->length, size = 0;
+    et_strbuf_append_bytes(to, &size, sizeof size);
+    et_value_write_bytes(to, outputs);
+    if (to->failed)
+        return et_alloc_failed(error, at, "a step's logs");
+    size = to->length - at - sizeof size;
+    memcpy(to->data + at, &size, sizeof size);
+    return ET_OK;
+}
+
+/* ---- joining ---------------------------------------------------------------------------------
+ *
+ * All ranks go the same way; what may fail on one alone comes before an agreement. */
+
+/* What every rank has given. */
+typedef struct given {
+    void *all;
+    size_t *size;    /* [ranks] */
+    const char **at; /* [ranks]: what is not read yet, of size bytes */
+    void *states;    /* room for one set of metrics of each */
+} given;
+
+static size_t largest_set(const et_share_joined *joined)
+{
+    size_t most = 1;
+    for (int i = 0; i < joined->sets; i++) {
+        void *bytes;
+        size_t size = et_metrics_bytes(joined->metrics[i], &bytes);
+        most = size > most ? size : most;
+    }
+    return most;
+}
+
+static int open_given(given *g, size_t ranks, size_t most, et_error *error)
+{
+    *g = (given){ .size = et_alloc_zero(ranks, sizeof *g->size),
+                  .at = et_alloc_zero(ranks, sizeof *g->at),
+                  .states = et_alloc(ranks, most) };
+    return g->size && g->at && g->states ? ET_OK
+                                         : et_alloc_failed(error, ranks * most, "an evaluation");
+}
+
+static void release_given(given *g)
+{
+    et_free(g->all);
+    et_free(g->size);
+    et_free(g->at);
+    et_free(g->states);
+}
+
+static int collect(given *g, et_comm *comm, int status, const et_strbuf *mine, et_error *error)
+{
+    const char *at;
+    et_free(g->all);
+    status = et_comm_collect(comm, status, mine->data, mine->length, &g->all, g->size, error);
+    at = g->all;
+    for (int r = 0; !status && r < et_comm_size(comm); r++) {
+        g->at[r] = at;
+        at = at ? at + g->size[r] : NULL;
+    }
+    return status;
+}
+
+/* NULL: there is not so much. */
+static const char *next_bytes(given *g, int rank, size_t size)
+{
+    const char *at = g->at[rank];
+    if (size > g->size[rank])
+        return NULL;
+    g->at[rank] = at + size;
+    g->size[rank] -= size;
+    return at;
+}
+
+static int fail_apart(et_error *error)
+{
+    return et_fail(error, ET_EFAIL, "ranks have not evaluated the same batches");
+}
+
+static int join_metrics(const et_share *share, const et_share_joined *joined, given *g,
+                        et_error *error)
+{
+    int rank = et_comm_rank(share->comm), ranks = et_comm_size(share->comm), status = ET_OK;
+    for (int i = 0; !status && i < joined->sets; i++) {
+        void *bytes;
+        size_t size = et_metrics_bytes(joined->metrics[i], &bytes);
+        status = size ? et_comm_gather(share->comm, bytes, size, g->states, error) : ET_OK;
+        for (int r = 0; !status && size && r < ranks; r++)
+            if (r != rank)
+                et_metrics_merge_bytes(joined->metrics[i], (char *)g->states + (size_t)r * size);
+    }
+    return status;
+}
+
+static char *row_of(et_kept_rows rows, uint32_t sample)
+{
+    et_assert((int64_t)sample < rows.rows);
+    return (char *)rows.data + sample * rows.size;
+}
+
+static int join_array(const et_share *share, et_kept_rows rows, given *g, et_error *error)
+{
+    et_strbuf mine = ET_STRBUF_INIT;
+    for (size_t i = 0; i < share->count; i++)
+        if (share->samples[i].rank == et_comm_rank(share->comm))
+            et_strbuf_append_bytes(&mine, row_of(rows, share->samples[i].sample), rows.size);
+    int status = mine.failed ? et_alloc_failed(error, share->count * rows.size, "rows") : ET_OK;
+    status = collect(g, share->comm, status, &mine, error);
+    et_strbuf_release(&mine);
+    for (size_t i = 0; !status && i < share->count; i++) {
+        const char *row = next_bytes(g, share->samples[i].rank, rows.size);
+        if (!row)
+            return fail_apart(error);
+        memcpy(row_of(rows, share->samples[i].sample), row, rows.size);
+    }
+    return status;
+}
+
+static int join_rows(const et_share *share, given *g, et_error *error)
+{
+    et_task *task = share->task;
+    et_kept_rows rows;
+    int status = ET_OK;
+    for (int i = 0; !status && task->class->kept && task->class->kept(task, i, &rows); i++)
+        status = join_array(share, rows, g, error);
+    return status;
+}
+
+static int give_output(const et_share_joined *joined, given *g, int rank, et_error *error)
+{
+    et_arena arena = ET_ARENA_INIT;
+    et_value *outputs;
+    size_t size;
+    const char *at = next_bytes(g, rank, sizeof size);
+    if (at) {
+        memcpy(&size, at, sizeof size);
+        at = next_bytes(g, rank, size);
+    }
+    if (!at)
+        return fail_apart(error);
+    int status = et_value_read_bytes(&outputs, &arena, at, size, error);
+    if (!status)
+        status = joined->output(joined->self, outputs, error);
+    et_arena_release(&arena);
+    return status;
+}
+
+static int join_outputs(const et_share *share, const et_share_joined *joined, given *g,
+                        et_error *error)
+{
+    int status = joined->output ? collect(g, share->comm, ET_OK, &share->outputs, error) : ET_OK;
+    for (int64_t i = 0; joined->output && !status && i < share->batches; i++)
+        status = give_output(joined, g, (int)(i % et_comm_size(share->comm)), error);
+    return status;
+}
+
+int et_share_join(et_share *share, et_share_joined *joined, et_error *error)
+{
+    given g;
+    if (is_alone(share))
+        return ET_OK;
+    int status = open_given(&g, (size_t)et_comm_size(share->comm), largest_set(joined), error);
+    status = et_comm_agree(share->comm, status, &joined->flags, error);
+    if (!status)
+        status = join_metrics(share, joined, &g, error);
+    if (!status)
+        status = join_rows(share, &g, error);
+    if (!status)
+        status = join_outputs(share, joined, &g, error);
+    release_given(&g);
+    return status;
+}
+
+/* ---- by whom --------------------------------------------------------------------------------- */
+
+static int spread_values(et_value *values, int status, et_comm *comm, et_error *error)
+{
+    et_arena arena = ET_ARENA_INIT;
+    et_strbuf mine = ET_STRBUF_INIT;
+    et_value *first = NULL;
+    given g = { 0 };
+    size_t ranks = (size_t)et_comm_size(comm);
+    if (!status && !et_comm_rank(comm))
+        et_value_write_bytes(&mine, values);
+    if (!status)
+        status = open_given(&g, ranks, 1, error);
+    if (!status && mine.failed)
+        status = et_alloc_failed(error, mine.length, "values");
+    status = collect(&g, comm, status, &mine, error);
+    if (!status && et_comm_rank(comm))
+        status = et_value_read_bytes(&first, &arena, g.at[0], g.size[0], error);
+    if (!status && first)
+        status = et_value_merge(values, first, error);
+    release_given(&g);
+    et_strbuf_release(&mine);
+    et_arena_release(&arena);
+    return et_comm_agree(comm, status, NULL, error);
+}
+
+int et_evaluate_on_ranks(et_evaluator *evaluator, et_comm *comm, int64_t step, int64_t limit,
+                         bool (*stops)(void *payload), void *payload, et_value *logs,
+                         et_error *error)
+{
+    bool together = et_comm_size(comm) == 1 || evaluator->comm;
+    int status = together || !et_comm_rank(comm)
+                     ? et_evaluate(evaluator, step, limit, stops, payload, logs, error)
+                     : ET_OK;
+    return together ? status : spread_values(logs, status, comm, error);
+}
