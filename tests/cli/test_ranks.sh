@@ -67,12 +67,21 @@ translate() {
     says 0 "^done" launch -n "$n" -- train "$run" --experiment translation/tiny --data text text \
         --valid valid valid --vocab-size 60 --steps 8 --set task.model.embedding_width=32 --set \
         task.model.encoder.num_layers=1,task.model.decoder.num_layers=1,trainer.validation_interval=4 \
-        --set task.train_data.global_batch_size=512,runtime.data_shards=2
+        --set task.train_data.global_batch_size=512,runtime.data_shards=2 \
+        --set task.validation_data.global_batch_size=64
 }
 translate text1 1
 translate text2 2
 cmp text1/checkpoints/ckpt-8.safetensors text2/checkpoints/ckpt-8.safetensors >>out 2>&1 ||
     fail "ranks that validate end elsewhere"
+for file in translations/4.txt translations/8.txt; do
+    cmp text1/$file text2/$file >>out 2>&1 || fail "ranks translate otherwise: $file"
+done
+for n in 1 2; do
+    sed 's/,"time":{[^}]*}//g' text$n/metrics.jsonl >text$n.logs
+done
+grep -q sacrebleu_score text1.logs && cmp text1.logs text2.logs >>out 2>&1 ||
+    fail "ranks log other scores than one process"
 for n in 1 2; do
     # shellcheck disable=SC2086 # words
     says 0 '^done' launch -n $n -- train $settings "valid$n" --valid t.csv --steps 20

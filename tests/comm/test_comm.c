@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <cmocka.h>
 
+#include "base/alloc.h"
 #include "comm/ranks.h"
 
 enum { MOST = 7, LARGE = 3 << 20 };
@@ -29,6 +30,34 @@ static int rank_gather(et_comm *comm, const char *word)
         free(mine);
         free(all);
     }
+    return 0;
+}
+
+/* Sizes that differ, none among them; who has failed before fails all. */
+static int rank_collect(et_comm *comm, const char *word)
+{
+    et_error error = ET_ERROR_INIT;
+    int rank = et_comm_rank(comm), size = et_comm_size(comm);
+    size_t sizes[MOST], most = 70000;
+    unsigned char *mine = malloc(most);
+    void *all;
+    (void)word;
+    rank_assert(mine);
+    memset(mine, 40 + rank, most);
+    for (size_t each = 0; each < 9000; each = each * 11 + 1) {
+        rank_assert(!et_comm_collect(comm, ET_OK, mine, each * (size_t)rank, &all, sizes, &error));
+        const unsigned char *at = all;
+        for (int r = 0; r < size; r++) {
+            rank_assert(sizes[r] == each * (size_t)r);
+            for (size_t i = 0; i < sizes[r]; i++)
+                rank_assert(*at++ == 40 + r);
+        }
+        et_free(all);
+    }
+    int status = rank == size - 1 ? et_fail(&error, ET_EDATA, "nothing to give") : ET_OK;
+    rank_assert(et_comm_collect(comm, status, mine, 5, &all, sizes, &error) == ET_EDATA);
+    rank_assert(!all && strstr(error.text, "nothing to give"));
+    free(mine);
     return 0;
 }
 
@@ -143,6 +172,7 @@ static int rank_out_of_step(et_comm *comm, const char *word)
 
 static const rank_case cases[] = {
     { "gather", rank_gather },
+    { "collect", rank_collect },
     { "broadcast", rank_broadcast },
     { "exchange", rank_exchange },
     { "agree", rank_agree },
@@ -157,7 +187,7 @@ static const rank_case cases[] = {
 
 static void test_comm__collectives(void **state)
 {
-    static const char *const names[] = { "gather", "broadcast", "exchange", "agree" };
+    static const char *const names[] = { "gather", "collect", "broadcast", "exchange", "agree" };
     (void)state;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         for (int ranks = 1; ranks <= MOST; ranks += ranks > 3 ? 2 : 1)
