@@ -392,10 +392,15 @@ void et_gemm_block_run(const et_gemm_block *block, int thread, void *c, const vo
 /* The CPU. */
 
 /* All bits of an instruction set's constant, since oneDNN's constants include those they build
- * on. */
+ * on. They name x86's alone: on other processors oneDNN chooses and does not say. */
 static bool isa_has(dnnl_cpu_isa_t wanted)
 {
+#ifdef __x86_64__
     return ((unsigned)dnnl_get_effective_cpu_isa() & (unsigned)wanted) == (unsigned)wanted;
+#else
+    (void)wanted;
+    return false;
+#endif
 }
 
 /* Kernels for AVX-512 give each row accumulators of its own. The older ones take 4 or 6 rows
@@ -448,5 +453,11 @@ const char *et_gemm_isa(void)
         return "AVX-512 BF16";
     if (isa_has(dnnl_cpu_isa_avx512_core))
         return "AVX-512";
+#if defined(__x86_64__)
     return isa_has(dnnl_cpu_isa_avx2) ? "AVX2" : "SSE";
+#elif defined(__aarch64__)
+    return "NEON";
+#else
+    return "no vectors that Etude knows";
+#endif
 }
