@@ -10,7 +10,7 @@ SOURCES = $(shell find $(TREE) -name '*.[ch]' -o -name '*.cc' -o -name '*.cpp')
 
 .PHONY: help setup setup-build setup-dev build demo demo-table test asan ubsan tsan valgrind guard-update \
         kill-test lint format metrics bench bench-growth bench-peers bench-quality bench-serve quality \
-        check install deb clean
+        check install deb aarch64 clean
 
 help:             ## this list
 	@awk -F ':|## +' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$NF }' Makefile
@@ -123,5 +123,9 @@ deb:              ## Debian packages in build/deb, checked by lintian
 	@tools/setup package
 	@J=$(J) tools/make-deb build/deb
 
+# TESTS names programs, such as kernel.test_norm; without it the script's own choice.
+aarch64: build    ## cross-compiled and tried under qemu-user; says SKIPPED without the tools
+	@J=$(J) tools/aarch64 $(TESTS)
+
 clean:            ## remove what was built
-	@rm -rf build build-debug build-asan build-ubsan build-tsan build-valgrind
+	@rm -rf build build-debug build-asan build-ubsan build-tsan build-valgrind build-aarch64
