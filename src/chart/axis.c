@@ -56,8 +56,9 @@ static void add_decades(et_axis *a, int most)
         add_steps(a, most);
         return;
     }
-    double every = ceil((last - first + 1) / most);
-    for (double power = first; power <= last; power += every)
+    int lowest = (int)first, highest = (int)last;
+    int every = (highest - lowest + most) / most;
+    for (int power = lowest; power <= highest; power += every)
         add_tick(a, pow(10, power));
 }
 

@@ -250,8 +250,8 @@ static void append_legend(picture *p)
     double wide = (p->right - p->left) / p->across, first = p->bottom + 32 + LINE;
     size_t lines = (p->shown + (size_t)p->across - 1) / (size_t)p->across;
     for (size_t i = 0; i < p->shown; i++) {
-        double x = p->left + wide * (double)(i % (size_t)p->across);
-        double y = first + LINE * (double)(i / (size_t)p->across);
+        size_t line = i / (size_t)p->across, place = i % (size_t)p->across;
+        double x = p->left + wide * (double)place, y = first + LINE * (double)line;
         const char *name = p->chart->curves[i].name;
         if (!name)
             continue;

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "comm/comm.h"
 #include "comm/mpi_module.h"
 
@@ -153,6 +154,7 @@ int et_comm_mpi_open(et_comm **out, et_error *error)
     const char *by = starter(&started), *wanted = getenv(VARIABLE);
     const char *name = wanted && *wanted ? wanted : by;
     *out = NULL;
+    et_assert(by);
     void *handle = load(name);
     const et_mpi *module = handle ? dlsym(handle, ET_MPI_SYMBOL) : NULL;
     if (!module || module->version != ET_MPI_VERSION) {

@@ -612,7 +612,7 @@ static void test_serve__stop_answers_what_was_accepted(void **state)
     enum { MANY = 4 };
     pthread_t thread[MANY];
     (void)state;
-    web_server s = web_start("serve m --threads 1", 0);
+    web_server s = web_start("serve m --threads 1 --deadline 600s", 0);
     int idle = web_connect(s.port);
     for (int i = 0; i < MANY; i++)
         assert_int_equal(pthread_create(&thread[i], NULL, ask_much, &s.port), 0);
