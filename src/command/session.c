@@ -338,12 +338,15 @@ void et_session_end(et_session *s, int64_t last_step, int status, const et_error
  * the lock file names will do as well; one in another container has another number there. */
 static bool is_held(const char *line, const struct stat *file, long holder)
 {
-    long process;
-    unsigned major_number, minor_number;
-    uint64_t inode;
-    if (sscanf(line, "%*[0-9]: FLOCK ADVISORY WRITE %ld %x:%x:%" SCNu64, &process, &major_number,
-               &minor_number, &inode) != 4 ||
-        inode != file->st_ino)
+    int at = 0;
+    (void)!sscanf(line, "%*[0-9]: FLOCK ADVISORY WRITE %n", &at);
+    if (!at)
+        return false;
+    char *next;
+    long process = strtol(line + at, &next, 10);
+    unsigned long major_number = *next == ' ' ? strtoul(next, &next, 16) : 0;
+    unsigned long minor_number = *next == ':' ? strtoul(next + 1, &next, 16) : 0;
+    if (*next != ':' || strtoull(next + 1, &next, 10) != file->st_ino || *next != ' ')
         return false;
     return process == holder ||
            (major_number == major(file->st_dev) && minor_number == minor(file->st_dev));

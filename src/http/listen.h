@@ -18,8 +18,9 @@ typedef struct et_listener {
     char url[128];
 } et_listener;
 
-/* port 0: any that is free. ET_EBUSY: somebody listens there; ET_EUSAGE: no address. */
-int et_listener_open(et_listener *listener, const char *address, int port, et_error *error);
+/* text: an address in numbers; port 0: any that is free. ET_EBUSY: somebody listens there;
+ * ET_EUSAGE: no address. */
+int et_listener_open(et_listener *listener, const char *text, int port, et_error *error);
 void et_listener_close(et_listener *listener);
 
 /* Whether only programs of this machine can reach the address. */

@@ -20,6 +20,7 @@
 #include <poll.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/eventfd.h>
@@ -268,12 +269,23 @@ static const et_http_route *find_route(et_http_request *r, const char *method)
     return NULL;
 }
 
+/* Digits alone, RFC 9110 section 8.6. What is past 64 bits is the largest number of them. */
+static bool read_length(const char *text, unsigned long long *length)
+{
+    char *end;
+    *length = 0;
+    if (*text < '0' || *text > '9')
+        return false;
+    *length = strtoull(text, &end, 10);
+    return !*end;
+}
+
 static void judge_length(et_http_request *r, const headers *h, const char *method)
 {
     const unsigned long long most = r->http->options.body_max;
     char text[128];
     unsigned long long length = 0;
-    if (h->length && sscanf(h->length, "%llu", &length) != 1)
+    if (h->length && !read_length(h->length, &length))
         refuse(r, 400, "Content-Length is no number");
     if ((length || h->encodings) && strcmp(method, "POST") != 0)
         refuse(r, 400, "a body comes with POST alone");
@@ -346,14 +358,12 @@ static bool answers_early(const et_http_request *r)
         return false;
     if (r->closes)
         return true;
-    if (length && sscanf(length, "%llu", &bytes) == 1 &&
-        bytes / PATIENCE > r->http->options.body_max)
+    if (length && read_length(length, &bytes) && bytes / PATIENCE > r->http->options.body_max)
         return true;
     return et_http_header(r, "Expect") != NULL;
 }
 
-/* ---- bodies ------------------------------------------------------------------------------------
- */
+/* ---- bodies ---------------------------------------------------------------------------------- */
 
 static void drop_body(et_http_request *r)
 {

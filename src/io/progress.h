@@ -78,9 +78,9 @@ void et_progress_message(et_progress *progress, const char *text);
 /* A line for the copy alone: what the bar shows in its own way, or the screen not at all. */
 void et_progress_record(et_progress *progress, const char *text);
 
-/* From now on copy(self, text) gets every message, one at a time, from the thread it comes from;
+/* From now on to(self, text) gets every message, one at a time, from the thread it comes from;
  * also in quiet mode. It may call nothing of progress. NULL: nobody does. */
-void et_progress_copy_to(et_progress *progress, void (*copy)(void *self, const char *text),
+void et_progress_copy_to(et_progress *progress, void (*to)(void *self, const char *text),
                          void *self);
 
 /* What takes the bar away where one may stand, "" elsewhere, for what writes to the descriptor

@@ -98,18 +98,19 @@ bool *et_onnx_needed(const et_graph *graph, et_node *const *outputs, int count)
     return needed;
 }
 
-int et_onnx_add_graph(et_onnx *model, const et_onnx_graph *from, et_node *const *outputs,
+int et_onnx_add_graph(et_onnx *model, const et_onnx_graph *graph, et_node *const *outputs,
                       const char **values, int count, et_error *error)
 {
-    const et_graph *graph = from->graph;
-    et_onnx_way way = { .model = model, .from = from, .error = error };
-    bool *needed = et_onnx_needed(graph, outputs, count);
-    way.values = et_alloc_zero((size_t)graph->count, sizeof *way.values);
+    et_node *const *nodes = graph->graph->nodes;
+    const int all = graph->graph->count;
+    et_onnx_way way = { .model = model, .from = graph, .error = error };
+    bool *needed = et_onnx_needed(graph->graph, outputs, count);
+    way.values = et_alloc_zero((size_t)all, sizeof *way.values);
     if (!needed || !way.values)
-        way.status = et_alloc_failed(error, (size_t)graph->count, "a model to export");
-    for (int i = 0; i < graph->count && !way.status; i++)
+        way.status = et_alloc_failed(error, (size_t)all, "a model to export");
+    for (int i = 0; i < all && !way.status; i++)
         if (needed[i])
-            way.values[i] = et_onnx_convert(&way, graph->nodes[i]);
+            way.values[i] = et_onnx_convert(&way, nodes[i]);
     for (int i = 0; i < count && !way.status; i++)
         values[i] = way.values[outputs[i]->id];
     et_free(way.values);

@@ -207,11 +207,10 @@ int et_builder_prediction(et_model_builder *builder, et_params **params, et_buil
     return ET_OK;
 }
 
-/* ---- the model
- * ----------------------------------------------------------------------------------- */
+/* ---- the model ------------------------------------------------------------------------------- */
 
-static const char *const model_files[] = { ET_TABLE_SCHEMA,  ET_TABLE_METADATA, ET_TABLE_FEATURES,
-                                           ET_TABLE_BUILDER, ET_MODEL_WEIGHTS,  NULL };
+static const char *const model_files[] = { ET_TABLE_SCHEMA,  ET_TABLE_METADATA,  ET_TABLE_FEATURES,
+                                           ET_TABLE_BUILDER, (ET_MODEL_WEIGHTS), NULL };
 
 /* What an export has written; what else lies there is left, with its directory. */
 static int remove_model(const char *directory, et_error *error)
