@@ -54,8 +54,8 @@ static pcre2_code *compile(const char *expression, const char *setting, et_error
         char place[40];
         pcre2_get_error_message(fault, text, sizeof text);
         print_place(place, sizeof place, expression, position);
-        et_fail(error, ET_ECONFIG, "optimizer_config.%s: '%s' is no regular expression: %s %s",
-                setting, expression, (const char *)text, place);
+        et_fail(error, ET_ECONFIG, "%s: '%s' is no regular expression: %s %s", setting, expression,
+                (const char *)text, place);
     }
     return code;
 }

@@ -72,8 +72,8 @@ struct et_optimizer {
 static int new_patterns(et_patterns **out, et_strings list, const et_rule_class *rule,
                         const char *which, et_error *error)
 {
-    char setting[96];
-    snprintf(setting, sizeof setting, "optimizer.%s.%s", rule->name, which);
+    char setting[120];
+    snprintf(setting, sizeof setting, "optimizer_config.optimizer.%s.%s", rule->name, which);
     return et_patterns_new(out, list, setting, error);
 }
 

@@ -226,7 +226,7 @@ static const struct {
 
 #define LIST(name, list)                                                                           \
     {                                                                                              \
-        "optimizer." #name "." #list,                                                              \
+        "optimizer_config.optimizer." #name "." #list,                                             \
             offsetof(et_optimizer_options, name) + offsetof(et_##name##_options, list)             \
     }
 static const struct {
