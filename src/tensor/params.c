@@ -21,6 +21,7 @@
 #include <etude/params.h>
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -28,6 +29,7 @@
 #include "base/dtype.h"
 #include "base/map.h"
 #include "base/vector.h"
+#include "tensor/params_view.h"
 
 /* Elements: 64 bytes of float32, a cache line and an AVX-512 register, so every parameter
  * begins where a kernel may load it aligned, and no line is shared by two of them. */
@@ -60,7 +62,16 @@ struct et_params {
     uint64_t version;          /* counts changes, for those who keep packed copies */
     et_params_reader *readers; /* a list, each borrowed */
     bool changing;             /* between begin_change and changed */
+    /* A view has these, names in items, by_name with the store's indices, and elements alone. */
+    et_params *of; /* whose it is; borrowed, no view itself. NULL: a store */
+    et_params_naming naming;
 };
+
+/* The store behind a view, or the store itself. */
+static et_params *whole(const et_params *params)
+{
+    return params->of ? params->of : (et_params *)params;
+}
 
 /* In double, rounded once: the same bits on every machine. */
 et_init et_init_glorot_uniform(int64_t fan_in, int64_t fan_out)
@@ -143,6 +154,34 @@ static int check_declaration(const et_params *params, const char *name, et_shape
     return ET_OK;
 }
 
+/* ---- views ---- */
+
+int et_params_view_new(et_params **out, et_params *of, const et_params_naming *naming,
+                       et_error *error)
+{
+    et_assert(!of->of && naming->prefix && naming->shares);
+    int status = et_params_new(out, error);
+    if (status)
+        return status;
+    (*out)->of = of;
+    (*out)->naming = *naming;
+    return ET_OK;
+}
+
+/* Owned; NULL: no memory. An empty name stays one, for the store to refuse. */
+static char *own_name(const et_params *view, const char *name, et_error *error)
+{
+    const et_params_naming *n = &view->naming;
+    bool plain = !name || !*name || n->shares(n->payload, name);
+    size_t size = strlen(n->prefix) + (name ? strlen(name) : 0) + 1;
+    char *own = et_alloc(size, 1);
+    if (!own)
+        et_alloc_failed(error, size, "a parameter's name");
+    else
+        snprintf(own, size, "%s%s", plain ? "" : n->prefix, name ? name : "");
+    return own;
+}
+
 /* The order of the checks is the contract: a known name is looked up first, so a graph built
  * after materialize may still declare what exists. The name is in the map before it is in
  * items: a failure of either leaves the store as it was. */
@@ -179,16 +218,48 @@ static int declare(et_params *params, const char *name, et_shape shape, et_init 
     return ET_OK;
 }
 
+/* What a view's model has declared: its own name of what is index in the store. */
+static int note(et_params *view, const char *name, int index, et_shape shape, et_error *error)
+{
+    int64_t known;
+    if (et_map_get(&view->by_name, name, &known))
+        return ET_OK;
+    if (grow(view, error))
+        return ET_ENOMEM;
+    char *copy = et_strdup(name);
+    if (!copy || !et_map_put(&view->by_name, copy, index)) {
+        et_free(copy);
+        return et_alloc_failed(error, strlen(name), "a parameter's name");
+    }
+    view->items[view->count++] = (param){ .name = copy };
+    view->elements += et_shape_count(shape);
+    return ET_OK;
+}
+
+/* By the name that the store has it under. */
+static int declare_in(et_params *params, const char *name, et_shape shape, et_init init,
+                      bool trained, int *index, et_error *error)
+{
+    if (!params->of)
+        return declare(params, name, shape, init, trained, index, error);
+    char *own = own_name(params, name, error);
+    if (!own)
+        return ET_ENOMEM;
+    int status = declare(params->of, own, shape, init, trained, index, error);
+    et_free(own);
+    return status ? status : note(params, name, *index, shape, error);
+}
+
 int et_params_declare(et_params *params, const char *name, et_shape shape, et_init init, int *index,
                       et_error *error)
 {
-    return declare(params, name, shape, init, true, index, error);
+    return declare_in(params, name, shape, init, true, index, error);
 }
 
 int et_params_declare_variable(et_params *params, const char *name, et_shape shape, et_init init,
                                int *index, et_error *error)
 {
-    return declare(params, name, shape, init, false, index, error);
+    return declare_in(params, name, shape, init, false, index, error);
 }
 
 /* What is trained in order, then variables, which begin behind it. */
@@ -214,6 +285,7 @@ static int place_all(et_params *params, et_error *error)
  * writes its elements only. After a failure the store can be freed and nothing else. */
 int et_params_materialize(et_params *params, bool shadow, et_error *error)
 {
+    params = whole(params);
     if (params->values)
         return et_fail(error, ET_EGRAPH, "parameters: their arrays are there already");
     size_t size = (size_t)et_params_flat_size(params);
@@ -233,11 +305,13 @@ int et_params_materialize(et_params *params, bool shadow, et_error *error)
 /* The values alone tell: materialize either makes all arrays or fails the run. */
 bool et_params_ready(const et_params *params)
 {
+    params = whole(params);
     return params->values != NULL;
 }
 
 int et_params_count(const et_params *params)
 {
+    params = whole(params);
     return params->count;
 }
 
@@ -248,11 +322,13 @@ int64_t et_params_elements(const et_params *params)
 
 int64_t et_params_flat_size(const et_params *params)
 {
+    params = whole(params);
     return params->trained_size + params->variable_size;
 }
 
 int64_t et_params_trained_size(const et_params *params)
 {
+    params = whole(params);
     return params->trained_size;
 }
 
@@ -263,31 +339,37 @@ static bool has(const et_params *params, int index)
 
 const char *et_params_name(const et_params *params, int index)
 {
+    params = whole(params);
     return has(params, index) ? params->items[index].name : NULL;
 }
 
 et_shape et_params_shape(const et_params *params, int index)
 {
+    params = whole(params);
     return has(params, index) ? params->items[index].shape : et_shape_scalar();
 }
 
 et_init et_params_init(const et_params *params, int index)
 {
+    params = whole(params);
     return has(params, index) ? params->items[index].init : (et_init){ ET_INIT_ZEROS, 0 };
 }
 
 int64_t et_params_offset(const et_params *params, int index)
 {
+    params = whole(params);
     return has(params, index) ? params->items[index].offset : -1;
 }
 
 bool et_params_is_trained(const et_params *params, int index)
 {
+    params = whole(params);
     return has(params, index) && params->items[index].trained;
 }
 
 int et_params_placed(const et_params *params, int place)
 {
+    params = whole(params);
     et_assert(place >= 0 && place < params->count && params->placed);
     return params->placed[place];
 }
@@ -302,27 +384,32 @@ int et_params_find(const et_params *params, const char *name)
 /* Values are those in use; gradients and shadow are the store's own, whatever is in use. */
 float *et_params_values(et_params *params)
 {
+    params = whole(params);
     return params->in_use;
 }
 
 float *et_params_gradients(et_params *params)
 {
+    params = whole(params);
     return params->gradients;
 }
 
 et_bf16 *et_params_shadow(et_params *params)
 {
+    params = whole(params);
     return params->shadow;
 }
 
 void et_params_add_reader(et_params *params, et_params_reader *reader)
 {
+    params = whole(params);
     reader->next = params->readers;
     params->readers = reader;
 }
 
 void et_params_remove_reader(et_params *params, et_params_reader *reader)
 {
+    params = whole(params);
     et_params_reader **at = &params->readers;
     while (*at && *at != reader)
         at = &(*at)->next;
@@ -332,6 +419,7 @@ void et_params_remove_reader(et_params *params, et_params_reader *reader)
 
 void et_params_begin_change(et_params *params)
 {
+    params = whole(params);
     for (et_params_reader *at = params->readers; at && !params->changing; at = at->next)
         at->wait(at);
     params->changing = true;
@@ -350,6 +438,7 @@ static void refresh(et_params *params)
 
 void et_params_changed(et_params *params, bool refresh_shadow)
 {
+    params = whole(params);
     et_assert(params->changing);
     params->changing = false;
     params->version++;
@@ -359,12 +448,14 @@ void et_params_changed(et_params *params, bool refresh_shadow)
 
 uint64_t et_params_version(const et_params *params)
 {
+    params = whole(params);
     return params->version;
 }
 
 /* The shadow follows: bfloat16 products must see the same weights as float32 ones. */
 void et_params_use(et_params *params, float *values)
 {
+    params = whole(params);
     params->in_use = values ? values : params->values;
     params->version++;
     refresh(params);

@@ -8,11 +8,13 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 #include <cmocka.h>
 
 #include "base/dtype.h"
 #include "base/scarce.h"
 #include "io/files.h"
+#include "tensor/params_view.h"
 
 static const et_init normal = { ET_INIT_NORMAL, 0.5f };
 
@@ -269,6 +271,58 @@ static void test_params__readers(void **state)
 }
 
 /* Many names, and memory that runs out at each call: an error, and nothing lost. */
+static bool is_body(const void *payload, const char *name)
+{
+    return !strncmp(name, payload, strlen(payload));
+}
+
+/* Two models in one store: what they call alike is each one's own, but for what they share. */
+static void test_params__views(void **state)
+{
+    (void)state;
+    et_params *params, *view[2];
+    const et_params_naming naming[2] = { { "a/", is_body, "body" }, { "b/", is_body, "body" } };
+    const et_init zeros = { ET_INIT_ZEROS, 0 };
+    int head[2], body[2], variable;
+    assert_ok(et_params_new(&params, error));
+    for (int i = 0; i < 2; i++) {
+        assert_ok(et_params_view_new(&view[i], params, &naming[i], error));
+        for (int again = 0; again < 2; again++) {
+            assert_ok(
+                et_params_declare(view[i], "head", et_shape_1(2 + i), zeros, &head[i], error));
+            assert_ok(et_params_declare(view[i], "body", et_shape_1(5), zeros, &body[i], error));
+        }
+    }
+    assert_ok(et_params_declare_variable(view[1], "mean", et_shape_1(1), zeros, &variable, error));
+    assert_int_equal(body[0], body[1]);
+    assert_string_equal(et_params_name(view[1], head[1]), "b/head");
+    assert_string_equal(et_params_name(params, body[1]), "body");
+    assert_string_equal(et_params_name(params, variable), "b/mean");
+    assert_int_equal(et_params_find(view[1], "head"), head[1]);
+    assert_int_equal(et_params_find(view[0], "mean"), -1);
+    assert_int_equal(et_params_find(params, "head"), -1);
+    assert_int_equal(et_params_count(view[0]), 4);
+    assert_int_equal(et_params_elements(view[0]), 7);
+    assert_int_equal(et_params_elements(view[1]), 9);
+    assert_int_equal(et_params_elements(params), 11);
+    assert_fails(et_params_declare(view[1], "body", et_shape_1(6), zeros, &body[1], error),
+                 ET_EGRAPH, "parameter body: declared as [5] before, now as [6]");
+    assert_fails(et_params_declare(view[1], "", et_shape_1(6), zeros, &body[1], error), ET_EGRAPH,
+                 "without a name");
+    assert_ok(et_params_materialize(view[0], true, error));
+    assert_true(et_params_ready(params) && et_params_values(view[1]) == et_params_values(params));
+    et_params_begin_change(view[1]);
+    et_params_values(view[1])[et_params_offset(view[1], head[1])] = 3;
+    et_params_changed(view[1], true);
+    assert_int_equal(et_params_version(params), et_params_version(view[0]));
+    assert_true(et_params_values(params)[et_params_offset(params, head[1])] == 3);
+    assert_fails(et_params_declare(view[0], "new", et_shape_1(1), zeros, &variable, error),
+                 ET_EGRAPH, "parameter a/new: not part of this model");
+    et_params_free(view[0]);
+    et_params_free(view[1]);
+    et_params_free(params);
+}
+
 static void test_params__out_of_memory(void **state)
 {
     (void)state;
@@ -298,10 +352,11 @@ static void test_params__out_of_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_params__flat),         cmocka_unit_test(test_params__shared),
-        cmocka_unit_test(test_params__refuses),      cmocka_unit_test(test_params__no_index),
-        cmocka_unit_test(test_params__other_values), cmocka_unit_test(test_params__variables),
-        cmocka_unit_test(test_params__readers),      cmocka_unit_test(test_params__out_of_memory),
+        cmocka_unit_test(test_params__flat),          cmocka_unit_test(test_params__shared),
+        cmocka_unit_test(test_params__refuses),       cmocka_unit_test(test_params__no_index),
+        cmocka_unit_test(test_params__other_values),  cmocka_unit_test(test_params__variables),
+        cmocka_unit_test(test_params__views),         cmocka_unit_test(test_params__readers),
+        cmocka_unit_test(test_params__out_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
