@@ -22,7 +22,7 @@
 typedef struct et_multitask_part {
     et_task *task;      /* its name is another one than the others' */
     double weight;      /* joint: of its loss; 0: 1 */
-    int64_t eval_steps; /* batches of its evaluation; 0: all */
+    int64_t eval_steps; /* batches of its evaluation; 0: the evaluator's limit, or all */
     double size;        /* proportional, annealing: of its data, in whatever unit; positive */
 } et_multitask_part;
 
@@ -34,8 +34,8 @@ enum {
 };
 
 typedef struct et_multitask_options {
-    /* Optimizer, seed, types, batches, bound. Of joint training no loss_scale, dp_config; nothing
-     * is given, and all is used. NULL: the defaults. */
+    /* Optimizer, seed, types, batches, bound, use. Of joint training no loss_scale, dp_config;
+     * nothing is given. NULL: the defaults. */
     const et_task_trainer_options *trainer;
     int order;              /* ET_MULTITASK_* */
     double alpha;           /* proportional; 0: 1 */

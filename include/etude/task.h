@@ -24,6 +24,8 @@
 #include <etude/trainer.h>
 
 typedef struct et_task et_task;
+struct et_learner;
+struct et_learner_request;
 
 #define ET_NODES_MAX 16
 
@@ -137,7 +139,11 @@ typedef struct et_task_class {
      * called, by each of them. NULL, and one of these methods (also inference_step,
      * process_compiled_metrics) is the task's own: nobody knows, so rank 0 validates alone. */
     bool (*kept)(et_task *self, int number, et_kept_rows *rows);
-    ET_RESERVED(5);
+    /* The library's own, of a task that is made of others: what the command drives in place of a
+     * task trainer. NULL. */
+    int (*open_learner)(et_task *self, const struct et_learner_request *request,
+                        struct et_learner **out, et_error *error);
+    ET_RESERVED(4);
 } et_task_class;
 
 /* Sets of validation data that a task may have. */

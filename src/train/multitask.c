@@ -5,7 +5,7 @@
  *                  the sum -> one update -> each task's metrics
  *
  * A task's gradient is in the store only until the next one's pass: it is added up at once. */
-#include <etude/multitask.h>
+#include "train/multitask.h"
 
 #include <math.h>
 #include <string.h>
@@ -24,6 +24,7 @@
 
 typedef struct part {
     et_task_trainer *trainer;
+    et_params *params; /* the store as the task sees it; borrowed */
     double weight, size;
     int64_t eval_steps, steps;
     double loss; /* joint: of the last step */
@@ -32,11 +33,13 @@ typedef struct part {
 struct et_multitask {
     et_trainer trainer;
     et_evaluator evaluator;
+    et_learner learner;
     et_task_trainer_options options;
     int order;
     double alpha;
     int64_t steps_in_epoch, epochs;
     et_params *params; /* borrowed */
+    et_task *whole;    /* that they make; borrowed. NULL: none */
     part *parts;       /* [count]; trainers are owned */
     int count;
     int last;            /* interleaved: which task had the last step */
@@ -45,7 +48,6 @@ struct et_multitask {
     et_update update;    /* joint: what the last step did */
     double loss;         /* joint: total, of the last step */
     int evaluated;       /* the task that is evaluated; count: none */
-    int64_t eval_step;   /* its batches so far */
     int64_t at;          /* the step that is evaluated */
     et_arena arena;      /* of results, until the next evaluation */
     et_value *results;
@@ -158,7 +160,9 @@ static int start(et_trainer *trainer, et_error *error)
     int status = ET_OK;
     et_init_draw(m->params, m->options.seed);
     for (int i = 0; !status && i < m->count; i++)
-        status = et_task_initialize(m->parts[i].trainer->task, m->params, error);
+        status = et_task_initialize(m->parts[i].trainer->task, m->parts[i].params, error);
+    if (!status && m->whole)
+        status = et_task_initialize(m->whole, m->params, error);
     if (!status)
         et_optimizer_start(optimizer_of(m));
     return status;
@@ -255,6 +259,8 @@ static int joint_step(et_multitask *m, et_error *error)
 static int step(et_trainer *trainer, et_error *error)
 {
     et_multitask *m = of(trainer);
+    if (m->options.use == ET_EVALUATE_ONLY)
+        return et_fail(error, ET_EUSAGE, "these tasks were opened to evaluate only");
     return m->order == ET_MULTITASK_JOINT ? joint_step(m, error) : interleaved_step(m, error);
 }
 
@@ -324,7 +330,7 @@ static const et_trainer_class trainer_class = {
     .retry = retry,
 };
 
-/* ---- as an evaluator: one task after the other -------------------------------------------------
+/* ---- as an evaluator: one task after the other; a limit is of each ----------------------------
  */
 
 static et_evaluator *evaluated(const et_multitask *m)
@@ -338,8 +344,12 @@ static int begin_task(et_multitask *m, int i, et_error *error)
     while (i < m->count && !m->parts[i].trainer->validation.source)
         i++;
     m->evaluated = i;
-    m->eval_step = 0;
-    return i < m->count ? evaluated(m)->class->begin(evaluated(m), m->at, error) : ET_OK;
+    if (i == m->count)
+        return ET_OK;
+    int64_t own = m->parts[i].eval_steps;
+    evaluated(m)->limit = own ? own : m->evaluator.limit;
+    evaluated(m)->done = 0;
+    return evaluated(m)->class->begin(evaluated(m), m->at, error);
 }
 
 static int begin(et_evaluator *evaluator, int64_t at, et_error *error)
@@ -367,13 +377,18 @@ static int end_task(et_multitask *m, et_error *error)
 static int evaluate_batch(et_evaluator *evaluator, bool *more, et_error *error)
 {
     et_multitask *m = evaluator_of(evaluator);
-    int64_t most = m->parts[m->evaluated].eval_steps;
+    et_evaluator *one = evaluated(m);
     bool one_more;
-    int status = evaluated(m)->class->step(evaluated(m), &one_more, error);
-    m->eval_step++;
-    if (!status && (!one_more || (most && m->eval_step >= most)))
+    int status = one->class->step(one, &one_more, error);
+    one->done += !status && one_more;
+    bool full = one->limit && one->done >= one->limit;
+    if (!status && (!one_more || full))
         status = end_task(m, error);
-    *more = !status && m->evaluated < m->count;
+    const bool last = m->evaluated == m->count;
+    /* What counts steps up to the limit begins anew with each task; at the end there were as many
+     * as were asked for, or the last one's data were over. */
+    *more = !status && (!last || (full && evaluator->limit));
+    evaluator->done = !last ? -1 : full ? evaluator->limit - 1 : one->done;
     return status;
 }
 
@@ -398,6 +413,102 @@ static const et_evaluator_class evaluator_class = {
     .step = evaluate_batch,
     .end = end,
 };
+
+/* ---- as what a command drives ------------------------------------------------------------------
+ */
+
+static et_multitask *learner_of(const et_learner *learner)
+{
+    return (et_multitask *)(void *)((char *)learner - offsetof(et_multitask, learner));
+}
+
+static et_trainer *own_trainer(et_learner *self)
+{
+    return et_multitask_trainer(learner_of(self));
+}
+
+static et_evaluator *own_evaluator(et_learner *self)
+{
+    return et_multitask_evaluator(learner_of(self));
+}
+
+static const et_layout *layout(const et_learner *self)
+{
+    return et_task_trainer_layout(learner_of(self)->parts[0].trainer);
+}
+
+static int batches(et_learner *self, int64_t *count, et_error *error)
+{
+    (void)self;
+    *count = 0;
+    return et_fail(error, ET_ECONFIG,
+                   "several tasks have no epoch in common: give trainer.train_steps and intervals "
+                   "in steps");
+}
+
+/* That of the first task that has one and is evaluated. */
+static int best_metric(const et_learner *self, const char **name, et_arena *arena, et_error *error)
+{
+    const et_multitask *m = learner_of(self);
+    *name = NULL;
+    for (int i = 0; i < m->count; i++) {
+        const et_task_trainer *one = m->parts[i].trainer;
+        const char *own = one->task->class->best_metric;
+        const char *set = et_task_trainer_validation_set(one, 0);
+        if (!own || !one->validation.source)
+            continue;
+        *name =
+            et_arena_printf(arena, "%s/%s%s%s", name_of(m, i), set ? set : "", set ? "/" : "", own);
+        return *name ? ET_OK : et_alloc_failed(error, 0, "a name");
+    }
+    return ET_OK;
+}
+
+static const et_pass *pass(const et_learner *self, int number)
+{
+    const et_multitask *m = learner_of(self);
+    return number < m->count ? et_task_trainer_pass(m->parts[number].trainer) : NULL;
+}
+
+/* One store and one optimizer, which are the first one's, and the sum. */
+static size_t parameter_bytes(const et_learner *self)
+{
+    const et_multitask *m = learner_of(self);
+    size_t sum = m->gradient ? (size_t)et_params_trained_size(m->params) * sizeof(float) : 0;
+    return sum + et_task_trainer_parameter_bytes(m->parts[0].trainer);
+}
+
+static int single(et_learner *self, et_task_trainer **out, et_error *error)
+{
+    *out = NULL;
+    return et_fail(error, ET_ECONFIG,
+                   "%d tasks: several are trained by one process, without workers and parameter "
+                   "servers",
+                   learner_of(self)->count);
+}
+
+static void close_all(et_learner *self)
+{
+    et_multitask_close(learner_of(self));
+}
+
+static const et_learner_class learner_class = {
+    .name = "multitask",
+    .trainer = own_trainer,
+    .evaluator = own_evaluator,
+    .layout = layout,
+    .batches = batches,
+    .best_metric = best_metric,
+    .pass = pass,
+    .parameter_bytes = parameter_bytes,
+    .single = single,
+    .close = close_all,
+};
+
+et_learner *et_multitask_learner(et_multitask *multitask)
+{
+    return &multitask->learner;
+}
 
 /* ---- opening and closing ------------------------------------------------------------------------
  */
@@ -442,8 +553,8 @@ static int check(const et_multitask_part *parts, int count, const et_multitask_o
     if (o->order == ET_MULTITASK_ANNEALING && (o->steps_in_epoch < 1 || o->epochs < 1))
         return et_fail(error, ET_ECONFIG, "annealing: %lld steps in each of %lld epochs",
                        (long long)o->steps_in_epoch, (long long)o->epochs);
-    if (t && (t->given || t->use))
-        return et_fail(error, ET_ECONFIG, "a multitask takes neither given nor use");
+    if (t && t->given)
+        return et_fail(error, ET_ECONFIG, "a multitask takes nothing that is given");
     if (t && o->order == ET_MULTITASK_JOINT && (t->loss_scale != 0 || t->dp_config))
         return et_fail(error, ET_ECONFIG, "joint training takes neither loss_scale nor dp_config");
     for (int i = 0; !status && i < count; i++)
@@ -453,7 +564,7 @@ static int check(const et_multitask_part *parts, int count, const et_multitask_o
 
 /* Dropout of a task is another one than that of the next. */
 static int open_passes(et_multitask *m, const et_multitask_part *parts, int count,
-                       et_device *device, et_error *error)
+                       et_params *const *views, et_device *device, et_error *error)
 {
     int status = ET_OK;
     for (int i = 0; !status && i < count; i++) {
@@ -461,12 +572,15 @@ static int open_passes(et_multitask *m, const et_multitask_part *parts, int coun
         options.seed += (uint64_t)i * 0xbf58476d1ce4e5b9u;
         options.loss_upper_bound = m->order == ET_MULTITASK_JOINT ? 0 : options.loss_upper_bound;
         part *one = &m->parts[m->count];
-        *one = (part){ .weight = parts[i].weight > 0 ? parts[i].weight : 1,
+        *one = (part){ .params = views ? views[i] : m->params,
+                       .weight = parts[i].weight > 0 ? parts[i].weight : 1,
                        .size = parts[i].size,
                        .eval_steps = parts[i].eval_steps };
-        status =
-            et_task_trainer_begin(&one->trainer, parts[i].task, device, m->params, &options, error);
+        status = et_task_trainer_begin(&one->trainer, parts[i].task, device, one->params, &options,
+                                       error);
         m->count += !status;
+        if (status)
+            et_fail_while(error, status, "task %s", et_task_name(parts[i].task));
     }
     return status;
 }
@@ -478,7 +592,7 @@ static int open_rest(et_multitask *m, et_error *error)
         status = et_task_trainer_finish(m->parts[i].trainer, i ? optimizer_of(m) : NULL, error);
     if (!status)
         status = et_metrics_new(&m->metrics, error);
-    if (status || m->order != ET_MULTITASK_JOINT)
+    if (status || m->order != ET_MULTITASK_JOINT || m->options.use == ET_EVALUATE_ONLY)
         return status;
     size_t bytes = (size_t)et_params_trained_size(m->params) * sizeof(float);
     m->gradient = et_alloc_array(bytes);
@@ -490,6 +604,14 @@ static int open_rest(et_multitask *m, et_error *error)
 int et_multitask_open(et_multitask **out, const et_multitask_part *parts, int count,
                       et_device *device, et_params *params, const et_multitask_options *options,
                       et_error *error)
+{
+    return et_multitask_open_inside(out, parts, count, NULL, device, params, options, error);
+}
+
+int et_multitask_open_inside(et_multitask **out, const et_multitask_part *parts, int count,
+                             const et_multitask_inside *inside, et_device *device,
+                             et_params *params, const et_multitask_options *options,
+                             et_error *error)
 {
     static const et_multitask_options defaults = { 0 };
     const et_multitask_options *o = options ? options : &defaults;
@@ -505,15 +627,17 @@ int et_multitask_open(et_multitask **out, const et_multitask_part *parts, int co
     }
     *m = (et_multitask){ .trainer = { .class = &trainer_class },
                          .evaluator = { .class = &evaluator_class },
+                         .learner = { &learner_class },
                          .order = o->order,
                          .alpha = o->alpha > 0 ? o->alpha : 1,
                          .steps_in_epoch = o->steps_in_epoch,
                          .epochs = o->epochs,
                          .params = params,
+                         .whole = inside ? inside->whole : NULL,
                          .parts = made };
     if (o->trainer)
         m->options = *o->trainer;
-    status = open_passes(m, parts, count, device, error);
+    status = open_passes(m, parts, count, inside ? inside->views : NULL, device, error);
     if (!status)
         status = open_rest(m, error);
     m->evaluated = m->count;

@@ -3,6 +3,7 @@
 #define ETUDE_TRAIN_TASK_TRAINER_PRIVATE_H
 
 #include "base/arena.h"
+#include "train/learner.h"
 #include "train/share.h"
 #include "train/task_private.h"
 #include "train/task_trainer.h"
@@ -41,7 +42,8 @@ typedef struct et_validation {
 struct et_task_trainer {
     et_trainer trainer;
     et_evaluator evaluator;
-    et_task *task; /* borrowed, as device and params */
+    et_learner learner; /* of et_learner_open */
+    et_task *task;      /* borrowed, as device and params */
     et_device *device;
     et_params *params;
     et_task_trainer_options options; /* given, dp_config: NULL */

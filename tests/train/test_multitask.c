@@ -248,6 +248,41 @@ static void test_multitask__evaluates(void **state)
     bench_close(&b);
 }
 
+/* The driver's limit is of each task that has none of its own. */
+static void test_multitask__limit_of_each(void **state)
+{
+    (void)state;
+    bench b;
+    bench_init(&b, ET_MULTITASK_JOINT);
+    b.parts[1].eval_steps = 3;
+    assert_ok(bench_open(&b, error));
+    run(&b, 1);
+    et_value *logs = et_value_dict(&b.arena);
+    et_evaluator *evaluator = et_multitask_evaluator(b.multitask);
+    assert_ok(et_evaluate(evaluator, 1, 1, NULL, NULL, logs, error));
+    assert_int_equal(b.tasks[0].batches, 1);
+    assert_int_equal(b.tasks[1].batches, 3);
+    assert_int_equal(evaluator->done, 1);
+    assert_non_null(et_value_path(logs, "b.validation_loss"));
+    bench_close(&b);
+}
+
+/* No plan, no step and no gradient: values alone. */
+static void test_multitask__evaluates_only(void **state)
+{
+    (void)state;
+    bench b;
+    bench_init(&b, ET_MULTITASK_JOINT);
+    b.trainer.use = ET_EVALUATE_ONLY;
+    assert_ok(bench_open(&b, error));
+    et_value *logs = et_value_dict(&b.arena);
+    assert_ok(et_evaluate(et_multitask_evaluator(b.multitask), 1, 0, NULL, NULL, logs, error));
+    assert_non_null(et_value_path(logs, "a.validation_loss"));
+    assert_int_equal(b.tasks[0].taken, 0);
+    assert_fails(b.t->class->step(b.t, error), ET_EUSAGE, "opened to evaluate only");
+    bench_close(&b);
+}
+
 /* The weights come back when the second task fails. */
 static void test_multitask__evaluation_fails(void **state)
 {
@@ -336,7 +371,7 @@ static void test_multitask__refused(void **state)
         { "b", .order = ET_MULTITASK_ANNEALING, .size = 1, .text = "annealing: 10 steps" },
         { "b", .alpha = -1, .text = "alpha -1" },
         { "b", .order = 4, .text = "order 4" },
-        { "b", .use = ET_TRAIN_ONLY, .text = "neither given nor use" },
+        { "b", .use = 7, .text = "use 7 of a task trainer" },
         { "b", .loss_scale = 2, .text = "neither loss_scale nor dp_config" },
         { "b", .private = true, .text = "neither loss_scale nor dp_config" },
     };
@@ -367,6 +402,8 @@ int main(void)
         cmocka_unit_test(test_multitask__joint),
         cmocka_unit_test(test_multitask__interleaved),
         cmocka_unit_test(test_multitask__evaluates),
+        cmocka_unit_test(test_multitask__limit_of_each),
+        cmocka_unit_test(test_multitask__evaluates_only),
         cmocka_unit_test(test_multitask__evaluation_fails),
         cmocka_unit_test(test_multitask__resumes),
         cmocka_unit_test(test_multitask__refused),

@@ -74,7 +74,7 @@ typedef struct measured {
 /* Weights as training would have them: drawn, another run's, or those of the run that goes on. */
 static int begin(const et_dry_run *dry, const et_dry_run_facts *facts, measured *m, et_error *error)
 {
-    et_trainer *trainer = et_task_trainer_trainer(facts->trainer);
+    et_trainer *trainer = et_learner_trainer(facts->learner);
     et_checkpoint_facts found = { .step = 0 };
     char *path = NULL;
     int status = trainer->class->start(trainer, error);
@@ -91,7 +91,7 @@ static int begin(const et_dry_run *dry, const et_dry_run_facts *facts, measured 
 /* Where there is time for more, the first step does not count. */
 static int run_steps(const et_dry_run_facts *facts, measured *m, et_error *error)
 {
-    et_trainer *trainer = et_task_trainer_trainer(facts->trainer);
+    et_trainer *trainer = et_learner_trainer(facts->learner);
     et_trainer_view view = { .unit = NULL };
     double start = et_clock_monotonic(), units = 0;
     int64_t timed = 0;

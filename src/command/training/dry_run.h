@@ -12,7 +12,7 @@
 #ifndef ETUDE_COMMAND_TRAINING_DRY_RUN_H
 #define ETUDE_COMMAND_TRAINING_DRY_RUN_H
 
-#include "train/task_trainer.h"
+#include "train/learner.h"
 
 #include <etude/experiment.h>
 
@@ -24,7 +24,7 @@ typedef struct et_dry_run {
 
 /* What is measured, and how the result is told. */
 typedef struct et_dry_run_facts {
-    et_task_trainer *trainer;
+    et_learner *learner;
     et_params *params;
     int64_t train_steps;
     bool json;

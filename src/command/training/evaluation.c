@@ -38,7 +38,7 @@ static int open_trainer(et_evaluation *e, const char *directory, et_error *error
                                         .use = ET_EVALUATE_ONLY };
     int status = kind->open(&e->task, e->experiment->task, &context, error);
     if (!status)
-        status = et_task_trainer_open(&e->trainer, e->task, e->device, e->params, &options, error);
+        status = et_learner_open(&e->learner, e->task, e->device, e->params, &options, error);
     return status;
 }
 
@@ -77,7 +77,7 @@ int et_evaluation_open(et_evaluation *e, et_error *error)
 
 void et_evaluation_close(et_evaluation *e)
 {
-    et_task_trainer_close(e->trainer);
+    et_learner_close(e->learner);
     if (e->task)
         e->experiment->kind->close(e->task);
     et_params_free(e->params);
@@ -163,7 +163,7 @@ static bool stops(void *payload)
 
 int et_evaluation_run(et_evaluation *e, et_value *logs, et_error *error)
 {
-    return et_evaluate(et_task_trainer_evaluator(e->trainer), e->step, e->batches, stops, e, logs,
+    return et_evaluate(et_learner_evaluator(e->learner), e->step, e->batches, stops, e, logs,
                        error);
 }
 

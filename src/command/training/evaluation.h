@@ -11,8 +11,8 @@
 
 #include "command/args.h"
 #include "train/experiment.h"
+#include "train/learner.h"
 #include "train/model_place.h"
-#include "train/task_trainer.h"
 
 typedef struct et_evaluation {
     const char *model_dir;     /* a run, or an export; borrowed */
@@ -32,7 +32,7 @@ typedef struct et_evaluation {
     et_device *device;
     et_params *params;
     et_task *task;
-    et_task_trainer *trainer;
+    et_learner *learner;
 } et_evaluation;
 
 /* ET_ECONFIG: the settings name no validation data. */

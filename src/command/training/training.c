@@ -146,7 +146,7 @@ static int try_out(et_training *t, const et_train_args *args, et_error *error)
     if (!status)
         status = et_training_open_parts(t, dry.directory, error);
     if (!status) {
-        et_dry_run_facts facts = { t->trainer, t->params, t->plan.train_steps, args->json,
+        et_dry_run_facts facts = { t->learner, t->params, t->plan.train_steps, args->json,
                                    &et_stop_requested };
         et_training_say(t->progress, "experiment   %s", t->experiment.name);
         et_training_say_task(t);

@@ -43,26 +43,21 @@ static void tell(void *self, const char *text)
     et_progress_message(((et_training *)self)->progress, text);
 }
 
-/* By the settings, or else by the task; of several sets of validation data it is the first's. */
+/* By the settings, or else by the task. */
 static int choose_best(et_training *t, et_error *error)
 {
     const char *name = et_trainer_best_metric(&t->experiment.trainer);
-    const char *set = et_task_trainer_validation_set(t->trainer, 0);
     int status = et_trainer_target(&t->experiment.trainer, &t->target, &t->targeted, error);
     t->best_metric = name;
     if (status || !name || strcmp(name, ET_BEST_AUTO) != 0)
         return status;
-    t->best_metric = t->task->class->best_metric;
-    if (!t->best_metric || !set)
-        return ET_OK;
-    t->best_metric = et_arena_printf(&t->arena, "%s/%s", set, t->best_metric);
-    return t->best_metric ? ET_OK : et_alloc_failed(error, strlen(set), "a name");
+    return t->learner->class->best_metric(t->learner, &t->best_metric, &t->arena, error);
 }
 
 /* Of the modes that train one does not validate, and one does so at its end alone. */
 static et_evaluator *evaluator_of(et_training *t)
 {
-    et_evaluator *evaluator = et_task_trainer_evaluator(t->trainer);
+    et_evaluator *evaluator = et_learner_evaluator(t->learner);
     if (!evaluator || t->args->mode == ET_MODE_TRAIN)
         return NULL;
     return evaluator;
@@ -77,7 +72,7 @@ static int64_t validation_interval(const et_training *t)
 /* What the controller drives. */
 static et_trainer *trainer_of(const et_training *t)
 {
-    return t->cluster ? t->cluster : et_task_trainer_trainer(t->trainer);
+    return t->cluster ? t->cluster : et_learner_trainer(t->learner);
 }
 
 static bool stops_early(et_training *t)
@@ -158,9 +153,9 @@ static int open_trainer(et_training *t, et_error *error)
     };
     int status = et_runtime_loss_scale(&e->runtime, &options.loss_scale, error);
     if (!status)
-        status = et_task_trainer_open(&t->trainer, t->task, t->device, t->params, &options, error);
+        status = et_learner_open(&t->learner, t->task, t->device, t->params, &options, error);
     bool wanted = t->args->mode_name && t->args->mode != ET_MODE_TRAIN;
-    if (!status && wanted && !et_task_trainer_evaluator(t->trainer))
+    if (!status && wanted && !et_learner_evaluator(t->learner))
         status = et_fail(error, ET_ECONFIG,
                          "--mode %s: the settings name no validation data; set some, or choose "
                          "--mode train",
@@ -174,7 +169,7 @@ static int plan_steps(et_training *t, et_error *error)
     int64_t batches = 0;
     t->plan = t->experiment.trainer;
     int status = et_trainer_counts_epochs(&t->plan)
-                     ? et_task_trainer_batches(t->trainer, &batches, error)
+                     ? t->learner->class->batches(t->learner, &batches, error)
                      : ET_OK;
     return status ? status
                   : et_trainer_options_resolve(&t->plan, batches, t->experiment.runtime.data_shards,
@@ -183,7 +178,7 @@ static int plan_steps(et_training *t, et_error *error)
 
 int64_t et_training_step(const et_training *t)
 {
-    return t->trainer ? trainer_of(t)->step : 0;
+    return t->learner ? trainer_of(t)->step : 0;
 }
 
 /* What checkpoints will belong to: the kind's own first. */
@@ -199,7 +194,7 @@ static int make_identity(et_training *t, et_error *error)
 
 const et_layout *et_training_layout(const et_training *t)
 {
-    return et_task_trainer_layout(t->trainer);
+    return t->learner->class->layout(t->learner);
 }
 
 static void name_rate(et_training *t)
@@ -257,11 +252,11 @@ static int open_model(et_training *t, const char *directory, et_error *error)
 
 static void close_model(et_training *t)
 {
-    et_task_trainer_close(t->trainer);
+    et_learner_close(t->learner);
     if (t->task)
         t->experiment.kind->close(t->task);
     et_params_free(t->params);
-    t->trainer = NULL;
+    t->learner = NULL;
     t->task = NULL;
     t->params = NULL;
 }
@@ -281,8 +276,8 @@ static int open_batch(et_training *t, const char *directory, int64_t batch, et_e
 
 uint64_t et_training_planned(const et_training *t)
 {
-    et_plan_memory memory = et_pass_plan_memory(et_task_trainer_pass(t->trainer));
-    return et_task_trainer_parameter_bytes(t->trainer) + memory.activations + memory.packed +
+    et_plan_memory memory = et_learner_plan_memory(t->learner);
+    return t->learner->class->parameter_bytes(t->learner) + memory.activations + memory.packed +
            memory.constants;
 }
 
@@ -290,7 +285,7 @@ uint64_t et_training_planned(const et_training *t)
  * it; what opening has read of the data is kept beside the run by then. */
 static int fit_batch(et_training *t, const char *directory, et_error *error)
 {
-    const et_layout *layout = et_task_trainer_layout(t->trainer);
+    const et_layout *layout = t->learner->class->layout(t->learner);
     et_batch_fit fit = et_batch_fit_begin(t->args->memory, layout->capacity[layout->unit]);
     bool more = true;
     int status = ET_OK;
@@ -301,7 +296,7 @@ static int fit_batch(et_training *t, const char *directory, et_error *error)
         if (status == ET_ECONFIG)
             return et_fail_while(error, status, "--memory %s", et_format_bytes(fit.budget).text);
         if (!status)
-            status = et_task_trainer_batches(t->trainer, &batches, error);
+            status = t->learner->class->batches(t->learner, &batches, error);
         more = !status && et_batch_fit_note(&fit, et_training_planned(t), batches == 1);
     }
     if (!status && !fit.fits)
@@ -309,7 +304,7 @@ static int fit_batch(et_training *t, const char *directory, et_error *error)
                          "--memory %s: not even batches of %lld fit; the model and what is kept "
                          "for it need %s",
                          et_format_bytes(fit.budget).text, (long long)fit.fails,
-                         et_format_bytes(et_task_trainer_parameter_bytes(t->trainer)).text);
+                         et_format_bytes(t->learner->class->parameter_bytes(t->learner)).text);
     return status || fit.batch == fit.fits ? status : open_batch(t, directory, fit.fits, error);
 }
 
@@ -341,13 +336,16 @@ static int open_cluster(et_training *t, const char *directory, et_error *error)
                        "trainer.recovery_max_trials: %lld: with workers and parameter servers a "
                        "run does not go back by itself; set 0",
                        (long long)t->plan.recovery_max_trials);
-    int status = et_training_write_settings(t, directory, error);
+    et_task_trainer *single;
+    int status = t->learner->class->single(t->learner, &single, error);
+    if (!status)
+        status = et_training_write_settings(t, directory, error);
     if (!status)
         status = et_roles_options(&t->cluster_options, t->roles, &t->experiment, error);
     t->cluster_options.listener = t;
     t->cluster_options.tell = tell;
     return status ? status
-                  : et_cluster_trainer_open(&t->cluster, t->trainer, &t->cluster_options,
+                  : et_cluster_trainer_open(&t->cluster, single, &t->cluster_options,
                                             t->plan.train_steps, error);
 }
 

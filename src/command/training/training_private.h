@@ -16,7 +16,7 @@
 #include "command/training/training.h"
 #include "train/controller.h"
 #include "train/experiment.h"
-#include "train/task_trainer.h"
+#include "train/learner.h"
 
 /* Everything that a training command opens, in order; closed in reverse. */
 typedef struct et_training {
@@ -43,7 +43,7 @@ typedef struct et_training {
     et_device *device;
     et_params *params; /* of task and run, which borrow it */
     et_task *task;
-    et_task_trainer *trainer;
+    et_learner *learner;
     const et_roles *roles; /* this is the master of a cluster; NULL: a process alone */
     et_cluster_options cluster_options;
     et_trainer *cluster; /* in place of the task trainer's; NULL: alone */

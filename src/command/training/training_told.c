@@ -33,9 +33,8 @@ void et_training_say_task(et_training *t)
 /* What will be in memory: what was planned, not what the system has given. */
 void et_training_say_memory(et_training *t)
 {
-    const et_pass *pass = et_task_trainer_pass(t->trainer);
-    et_plan_memory memory = et_pass_plan_memory(pass);
-    size_t parameters = et_task_trainer_parameter_bytes(t->trainer);
+    et_plan_memory memory = et_learner_plan_memory(t->learner);
+    size_t parameters = t->learner->class->parameter_bytes(t->learner);
     /* Resolved by now: never auto. */
     bool bf16 = t->experiment.runtime.mixed_precision_dtype == ET_PRECISION_BFLOAT16;
     et_training_say(t->progress, "precision    %s (this CPU has %s), %s",
@@ -44,7 +43,7 @@ void et_training_say_memory(et_training *t)
     /* Tables made with the plan, and packed weights where a plan keeps them. */
     size_t constants = memory.packed + memory.constants;
     size_t all = parameters + memory.activations + constants;
-    bool twice = et_pass_recompute(pass) == ET_RECOMPUTE_MARKED;
+    bool twice = et_learner_computes_twice(t->learner);
     et_training_say(t->progress,
                     "memory       %s planned: parameters %s, activations %s, constants %s%s",
                     et_format_bytes(all).text, et_format_bytes(parameters).text,
@@ -55,7 +54,7 @@ void et_training_say_memory(et_training *t)
 /* For --verbose: what a step is made of, and where its logs are. */
 void et_training_say_parts(et_training *t, const char *directory)
 {
-    int calls = et_plan_steps(et_pass_plan(et_task_trainer_pass(t->trainer)));
+    int calls = et_learner_calls(t->learner);
     et_training_say(t->progress, "kernels      %s; %s calls for loss and gradients",
                     t->device->kernels->name, et_format_count(calls).text);
     et_training_say(t->progress,
