@@ -149,7 +149,9 @@ typedef struct et_task_kind {
     const struct et_service_class *service; /* what answers `serve` (service.h); NULL: nothing */
     const char *batch; /* the setting that is the size of a training batch, for `train --memory`:
                           "task.train_data.batch_size"; NULL: it is not offered */
-    ET_RESERVED(4);
+    /* When options have the table's defaults: what no table can say. */
+    void (*begin)(const struct et_task_kind *self, void *options);
+    ET_RESERVED(3);
 } et_task_kind;
 
 #endif

@@ -55,6 +55,8 @@ static int begin(et_experiment *experiment, const et_program *program, int numbe
         .program = program, .kind = kind, .name = row->name, .task = task, .table = table
     };
     et_fields_defaults(table, experiment);
+    if (kind->begin)
+        kind->begin(kind, task);
     int status = row->settings ? et_experiment_set(experiment, row->settings, arena, error) : ET_OK;
     return status ? et_fail_while(error, status, "experiment %s", row->name) : ET_OK;
 }

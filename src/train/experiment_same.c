@@ -7,6 +7,8 @@
  *   fixed, model     must be the same: ET_ECONFIG, with both values
  *   ask              may change with --accept-changes, which makes it a warning
  *
+ * A list of groups is a leaf as a whole, where it may not change; else its groups are gone through.
+ *
  * The leaves that may not change are also what a checkpoint keeps of the settings it was made with
  * (train/identity.h). What it says goes before params.yaml, which lies beside it unprotected: a
  * digit that has changed there is found, and a start with the right value mends the file. A leaf
@@ -14,6 +16,7 @@
  *
  * Example: trainer.train_steps 2000 -> 4000 goes on; a layer's width 128 -> 256 is another model;
  * trainer.optimizer_config.learning_rate.* is a person's decision. */
+#include <stdlib.h>
 #include <string.h>
 
 #include <etude/log.h>
@@ -49,6 +52,37 @@ static const char *tree_of(const walk *w)
     return w->change == ET_CHANGE_MODEL ? ET_IDENTITY_MODEL : ET_IDENTITY_TRAINING;
 }
 
+static int descend(walk *w, const et_fields *table, const et_value *dict, et_field_change change);
+
+/* Whether anything of a table, in lists too, may not change. */
+static bool holds_fixed(const et_fields *table)
+{
+    for (const et_field *field = table->fields; field->kind != ET_FIELD_KIND_END; field++)
+        if (field->change > ET_CHANGE_FREE || (field->nested && holds_fixed(field->nested)))
+            return true;
+    return false;
+}
+
+/* Item by item: "a.list[0].b". How many there are is a leaf, "a.list[]", that may not change. */
+static int descend_list(walk *w, const et_field *field, const et_value *list)
+{
+    size_t length = w->path.length;
+    et_value count = { .kind = ET_VALUE_INT, .integer = (int64_t)list->count };
+    int status = ET_OK, i = 0;
+    if (!holds_fixed(field->nested))
+        return ET_OK;
+    et_strbuf_append(&w->path, "[]");
+    w->change = ET_CHANGE_MODEL;
+    status = w->path.failed ? et_alloc_failed(w->error, length, "settings") : w->visit(w, &count);
+    et_strbuf_cut(&w->path, length);
+    for (const et_value *item = list->first; item && !status; item = item->next) {
+        et_strbuf_printf(&w->path, "[%d]", i++);
+        status = descend(w, field->nested, item, ET_CHANGE_FREE);
+        et_strbuf_cut(&w->path, length);
+    }
+    return status;
+}
+
 /* As deep as the tables, side by side with their values. change: of the group. */
 static int descend(walk *w, const et_fields *table, const et_value *dict, et_field_change change)
 {
@@ -69,6 +103,8 @@ static int descend(walk *w, const et_fields *table, const et_value *dict, et_fie
             status = descend(w, field->nested, value, own);
         else if (own > ET_CHANGE_FREE)
             status = w->visit(w, value);
+        else if (field->kind == ET_FIELD_KIND_STRUCTS)
+            status = descend_list(w, field, value);
         et_strbuf_cut(&w->path, length);
     }
     return status;
@@ -155,6 +191,30 @@ static int report_difference(const walk *w, const char *owner, const char *kept,
     return ET_OK;
 }
 
+/* As et_value_path, also into lists, "a.list[0].b"; NULL: there is none. Counts of lists are not
+ * looked for. */
+static const et_value *kept_leaf(const et_value *dict, const char *path)
+{
+    while (dict && *path) {
+        size_t length = strcspn(path, ".["), key = length;
+        const et_value *child = dict->kind == ET_VALUE_DICT ? dict->first : NULL;
+        while (child && (strncmp(child->key, path, key) != 0 || child->key[key]))
+            child = child->next;
+        dict = child;
+        path += length;
+        if (*path == '[') {
+            long index = strtol(path + 1, NULL, 10);
+            bool list = dict && dict->kind == ET_VALUE_LIST && path[1] != ']';
+            dict = list ? dict->first : NULL;
+            while (dict && index-- > 0)
+                dict = dict->next;
+            path += strcspn(path, "]") + 1;
+        }
+        path += *path == '.';
+    }
+    return dict;
+}
+
 /* With the checkpoint's value where it has one, else with that of params.yaml. */
 static int compare_leaf(walk *w, const et_value *leaf)
 {
@@ -162,7 +222,7 @@ static int compare_leaf(walk *w, const et_value *leaf)
     const et_value *there = leaf_of(w);
     const char *owner = there ? w->identity->checkpoint : w->model_dir;
     if (!there && w->kept)
-        there = et_value_path(w->kept, path);
+        there = kept_leaf(w->kept, path);
     if (!there || et_identity_same(there, leaf))
         return ET_OK;
     et_strbuf kept = ET_STRBUF_INIT, now = ET_STRBUF_INIT;
