@@ -41,6 +41,7 @@
 #include <etude/model_trainer.h>
 #include <etude/module.h>
 #include <etude/multitask.h>
+#include <etude/multitask_kind.h>
 #include <etude/nn.h>
 #include <etude/ops.h>
 #include <etude/ops_elementwise.h>

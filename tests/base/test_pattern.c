@@ -40,7 +40,7 @@ static void test_pattern__names_the_fault(void **state)
     (void)state;
     et_patterns *patterns;
     assert_fails(et_patterns_new(&patterns, LIST("good", "a(b"), "adamw.exclude", error),
-                 ET_ECONFIG, "optimizer_config.adamw.exclude: 'a(b'");
+                 ET_ECONFIG, "adamw.exclude: 'a(b'");
     assert_null(patterns);
     assert_fails(et_patterns_new(&patterns, LIST("\xff"), "x", error), ET_ECONFIG, "UTF-8");
 }

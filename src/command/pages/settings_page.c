@@ -55,9 +55,24 @@ static void print_row(FILE *to, const et_field *field, et_field_change change)
     et_strbuf_release(&range);
 }
 
+/* What is printed. */
+typedef struct page {
+    const et_program *program;
+    et_arena *arena;
+} page;
+
+/* The kind whose settings below `task` a table is; NULL: none. */
+static const char *kind_with(const et_program *program, const et_fields *table)
+{
+    for (int i = 0; i < program->count; i++)
+        if (program->kinds[i]->fields == table)
+            return program->kinds[i]->name;
+    return NULL;
+}
+
 /* A group's own settings under a heading, then the groups in it. change: the group's. */
-static void print_group(FILE *to, const et_fields *table, const char *path, const char *help,
-                        et_field_change change, et_arena *arena)
+static void print_group(FILE *to, const page *p, const et_fields *table, const char *path,
+                        const char *help, et_field_change change)
 {
     bool headed = false;
     for (const et_field *field = table->fields; field->kind != ET_FIELD_KIND_END; field++) {
@@ -75,10 +90,14 @@ static void print_group(FILE *to, const et_fields *table, const char *path, cons
         const bool list = field->kind == ET_FIELD_KIND_STRUCTS;
         if (field->kind != ET_FIELD_KIND_STRUCT && !list)
             continue;
-        const char *whole = et_arena_printf(arena, "%s.%s%s", path, field->name, list ? "[]" : "");
-        if (whole)
-            print_group(to, field->nested, whole, field->help,
-                        field->change ? field->change : change, arena);
+        const char *whole =
+            et_arena_printf(p->arena, "%s.%s%s", path, field->name, list ? "[]" : "");
+        const char *other = whole ? kind_with(p->program, field->nested) : NULL;
+        if (other)
+            fprintf(to, "\n### %s\n\nWhat stands below `task` under *Of %s*.\n", whole, other);
+        else if (whole)
+            print_group(to, p, field->nested, whole, field->help,
+                        field->change ? field->change : change);
     }
 }
 
@@ -199,10 +218,11 @@ static void print_head(FILE *to, const et_program *program)
 /* The rows of the whole that are of a kind, or those that are of every task. */
 static void print_part(FILE *to, const et_experiment *experiment, bool of_kind, et_arena *arena)
 {
+    const page p = { experiment->program, arena };
     for (const et_field *field = experiment->table->fields; field->kind != ET_FIELD_KIND_END;
          field++)
         if (field->kind == ET_FIELD_KIND_STRUCT && !strcmp(field->name, "task") == of_kind)
-            print_group(to, field->nested, field->name, NULL, field->change, arena);
+            print_group(to, &p, field->nested, field->name, NULL, field->change);
 }
 
 int et_settings_page(FILE *to, const et_program *program, et_error *error)

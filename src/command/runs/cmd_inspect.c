@@ -48,12 +48,21 @@ static int check_run(const et_experiment *experiment, const et_identity *identit
                                     : kind->belongs(experiment->task, model_dir, identity, error);
 }
 
-/* "RUN/params.yaml, RUN/pieces.model": what is compared, each behind `before`. */
-static void print_compared(const et_task_kind *kind, const char *before, const char *between)
+static bool is_there(const char *directory, const char *name)
+{
+    char *path = et_path_join(directory, name);
+    bool there = path && et_file_exists(path);
+    et_free(path);
+    return there;
+}
+
+/* "RUN/params.yaml, RUN/pieces.model": what is compared of what is there, each behind `before`. */
+static void print_compared(const et_task_kind *kind, const char *model_dir, const char *before,
+                           const char *between)
 {
     printf("%s" ET_EXPERIMENT_FILE, before);
     for (const et_run_file *file = kind ? kind->files : NULL; file && file->name; file++)
-        if (file->what & ET_RUN_COMPARED)
+        if (file->what & ET_RUN_COMPARED && is_there(model_dir, file->name))
             printf("%s%s%s", between, before, file->name);
 }
 
@@ -62,7 +71,7 @@ static void print_belonging(const et_task_kind *kind, const char *model_dir, boo
     char before[4200];
     snprintf(before, sizeof before, "%s/", model_dir);
     printf(known ? "its own: " : "not compared: ");
-    print_compared(kind, known ? before : "", known ? ", " : " and ");
+    print_compared(kind, model_dir, known ? before : "", known ? ", " : " and ");
     printf(known ? "\n" : ", of which this checkpoint holds no checksums\n");
 }
 

@@ -1,0 +1,192 @@
+/* The row: its methods ask those of the tasks that the settings name. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/reserved.h"
+#include "tasks/multitask/task.h"
+
+/* ---- methods ---- */
+
+static void begin(const et_task_kind *self, void *options)
+{
+    ((et_multitask_settings *)options)->of = (const et_multitask_kind *)(const void *)self;
+}
+
+static int open_task(et_task **out, const void *options, const et_task_context *context,
+                     et_error *error)
+{
+    return et_multitask_task_open(out, options, context, error);
+}
+
+/* Of a run with other tasks nothing is taken; that it is another one is said when it goes on. */
+static void adopt(void *options, const void *kept)
+{
+    const et_multitask_settings *now = options, *was = kept;
+    for (int i = 0; i < (int)now->task_routines.count && i < (int)was->task_routines.count; i++) {
+        const et_task_kind *kind = et_multitask_kind_of(now, i);
+        if (kind == et_multitask_kind_of(was, i) && kind->adopt)
+            kind->adopt(et_multitask_options_of(now, i), et_multitask_options_of(was, i));
+    }
+}
+
+static void reads(const void *options, void (*file)(void *payload, const char *path), void *payload)
+{
+    const et_multitask_settings *settings = options;
+    for (int i = 0; i < (int)settings->task_routines.count; i++) {
+        const et_task_kind *kind = et_multitask_kind_of(settings, i);
+        if (kind->reads)
+            kind->reads(et_multitask_options_of(settings, i), file, payload);
+    }
+}
+
+static int inherit(void *options, const char *model_dir, et_arena *arena, const char **taken,
+                   et_error *error)
+{
+    const et_multitask_settings *settings = options;
+    int status = ET_OK;
+    *taken = NULL;
+    for (int i = 0; i < (int)settings->task_routines.count && !status; i++) {
+        const et_task_kind *kind = et_multitask_kind_of(settings, i);
+        const char *folder = et_arena_printf(arena, "%s/" ET_MULTITASK_FOLDER, model_dir, i + 1),
+                   *what = NULL;
+        if (!folder)
+            return et_alloc_failed(error, strlen(model_dir), "a path");
+        if (kind->inherit)
+            status =
+                kind->inherit(et_multitask_options_of(settings, i), folder, arena, &what, error);
+        if (what)
+            *taken = "files of tasks";
+    }
+    return status;
+}
+
+static int belongs(const void *options, const char *model_dir, const et_identity *identity,
+                   et_error *error)
+{
+    const et_multitask_settings *settings = options;
+    et_arena arena = ET_ARENA_INIT;
+    int status = ET_OK;
+    for (int i = 0; i < (int)settings->task_routines.count && !status; i++) {
+        const et_task_kind *kind = et_multitask_kind_of(settings, i);
+        const char *name = et_multitask_routine_at(settings, i)->task_name;
+        const et_identity own = et_multitask_identity_of(identity, name);
+        const char *folder = et_arena_printf(&arena, "%s/" ET_MULTITASK_FOLDER, model_dir, i + 1);
+        if (!folder)
+            status = et_alloc_failed(error, strlen(model_dir), "a path");
+        else if (kind->belongs && own.values)
+            status = kind->belongs(et_multitask_options_of(settings, i), folder, &own, error);
+        if (status)
+            et_fail_while(error, status, "task %s", name);
+    }
+    et_arena_release(&arena);
+    return status;
+}
+
+/* ---- the row ---- */
+
+#define ADAMW                                                                                      \
+    "optimizer_config: {optimizer: {type: adamw}, "                                                \
+    "learning_rate: {type: constant, constant: {learning_rate: 1e-3}}}"
+#define STEPS                                                                                      \
+    "train_steps: 10000, steps_per_loop: 100, summary_interval: 100, validation_interval: 1000, "  \
+    "checkpoint_interval: 1000"
+
+static const et_experiment_row experiments[] = {
+    { "multitask/interleaving", "several tasks, each step one of one of them, drawn by weight",
+      "{task: {trainer_type: interleaving}, trainer: {" ADAMW ", " STEPS "}}" },
+    { "multitask/joint", "several tasks, each step one of all: the sum of their weighted losses",
+      "{task: {trainer_type: joint}, trainer: {" ADAMW ", " STEPS "}}" },
+    { NULL, NULL, NULL },
+};
+
+static size_t count_files(const et_multitask_kind *kind)
+{
+    size_t count = 1;
+    for (int i = 0; i < kind->count; i++)
+        for (const et_run_file *file = kind->kinds[i]->files; file && file->name; file++)
+            count++;
+    return count * ET_MULTITASK_TASKS_MAX + 1;
+}
+
+/* Those of every kind in the folder of every task that there may be, and the folder. */
+static const et_run_file *make_files(et_multitask_kind *kind)
+{
+    et_run_file *files = et_arena_array(&kind->arena, count_files(kind), sizeof *files);
+    size_t count = 0;
+    for (int task = 1; files && task <= ET_MULTITASK_TASKS_MAX; task++) {
+        for (int i = 0; i < kind->count; i++)
+            for (const et_run_file *file = kind->kinds[i]->files; file && file->name; file++)
+                files[count++] =
+                    (et_run_file){ et_arena_printf(&kind->arena, ET_MULTITASK_FOLDER "/%s", task,
+                                                   file->name),
+                                   file->what };
+        files[count++] = (et_run_file){ et_arena_printf(&kind->arena, ET_MULTITASK_FOLDER, task),
+                                        ET_RUN_FOLDER | ET_RUN_MADE_AT_START };
+    }
+    return files;
+}
+
+static int make(et_multitask_kind *kind, et_error *error)
+{
+    kind->row = (et_task_kind){ .name = "multitask",
+                                .fields = et_multitask_make_fields(kind),
+                                .size = sizeof(et_multitask_settings),
+                                .experiments = experiments,
+                                .begin = begin,
+                                .open = open_task,
+                                .close = et_multitask_task_close,
+                                .check = et_multitask_settings_check,
+                                .check_metric = et_multitask_check_metric,
+                                .adopt = adopt,
+                                .reads = reads,
+                                .describe = et_multitask_describe,
+                                .identify = et_multitask_identify,
+                                .belongs = belongs,
+                                .files = make_files(kind),
+                                .example = "--config tasks.yaml",
+                                .inherit = inherit };
+    return kind->arena.failed ? et_alloc_failed(error, kind->arena.used, "a kind of task") : ET_OK;
+}
+
+int et_multitask_kind_new(et_multitask_kind **out, const et_task_kind *const *kinds, int count,
+                          et_error *error)
+{
+    *out = NULL;
+    if (count < 1 || count > ET_MULTITASK_KINDS_MAX)
+        return et_fail(error, ET_EUSAGE, "%d kinds of task to make a multitask of; from 1 to %d",
+                       count, ET_MULTITASK_KINDS_MAX);
+    for (int i = 0; i < count; i++)
+        if (!kinds[i] || !kinds[i]->name || !kinds[i]->fields || !kinds[i]->open ||
+            !kinds[i]->close || kinds[i]->begin)
+            return et_fail(error, ET_EUSAGE,
+                           "kind %d of a multitask: needs a name, fields, open and close, and is "
+                           "no multitask itself",
+                           i + 1);
+    et_multitask_kind *kind = et_alloc_zero(1, sizeof *kind);
+    if (!kind)
+        return et_alloc_failed(error, sizeof *kind, "a kind of task");
+    kind->arena = (et_arena)ET_ARENA_INIT;
+    kind->count = count;
+    memcpy(kind->kinds, kinds, (size_t)count * sizeof(const et_task_kind *));
+    int status = make(kind, error);
+    if (status)
+        et_multitask_kind_free(kind);
+    else
+        *out = kind;
+    return status;
+}
+
+void et_multitask_kind_free(et_multitask_kind *kind)
+{
+    if (!kind)
+        return;
+    et_arena_release(&kind->arena);
+    et_free(kind);
+}
+
+const et_task_kind *et_multitask_kind_row(const et_multitask_kind *kind)
+{
+    return &kind->row;
+}
