@@ -57,6 +57,22 @@ says 0 'kinds/validation_loss' train whole --mode eval --set trainer.validation_
 says 0 '^task.task_sampler.proportional.alpha: 1.0 ' list multitask/joint
 says 0 'would take' train --config tasks.yaml --dry-run
 
+# One of the tasks as a model of its own: its values are those that it has among the others.
+"$etude" evaluate whole | sed -n 's|^kinds/||p' | tr -s ' ' >wanted
+for output in kinds kinds.safetensors; do
+    says 0 "^exported kinds of whole/best/best-.*: $output$" export whole --task kinds \
+        --output $output
+    "$etude" evaluate $output --set task.train_data.input_path=t.csv >out 2>&1 || fail 'evaluate'
+    sed 1d out | tr -s ' ' | cmp - wanted || fail "$output has other values than among the others"
+    printf 'size,colour,price\n3,red,4.5\n' | "$etude" predict $output >out || fail 'predict'
+    grep -q '^{"label": "' out || fail 'no prediction'
+done
+says 0 'weights of kinds/model' train --init kinds --steps 1 alone
+says 2 'export: --task is missing: name one of kinds, prices' export whole --output x
+says 2 'export: --task cost: name one of kinds, prices' export whole --task cost --output x
+says 3 'ckpt-61\|step 61' export whole --task kinds --checkpoint 61 --output x
+[ ! -e x ] || fail 'an export that failed leaves something'
+
 # ---- exact -------------------------------------------------------------------------------------
 
 same() {

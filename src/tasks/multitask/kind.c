@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/reserved.h"
+#include "tasks/multitask/cmd_export.h"
 #include "tasks/multitask/task.h"
 
 /* ---- methods ---- */
@@ -101,6 +102,11 @@ static const et_experiment_row experiments[] = {
     { NULL, NULL, NULL },
 };
 
+static const et_command commands[] = {
+    { "export", et_cmd_export_one_task, "write one of the tasks as a model of its kind" },
+    { NULL, NULL, NULL },
+};
+
 static size_t count_files(const et_multitask_kind *kind)
 {
     size_t count = 1;
@@ -130,23 +136,27 @@ static const et_run_file *make_files(et_multitask_kind *kind)
 
 static int make(et_multitask_kind *kind, et_error *error)
 {
-    kind->row = (et_task_kind){ .name = "multitask",
-                                .fields = et_multitask_make_fields(kind),
-                                .size = sizeof(et_multitask_settings),
-                                .experiments = experiments,
-                                .begin = begin,
-                                .open = open_task,
-                                .close = et_multitask_task_close,
-                                .check = et_multitask_settings_check,
-                                .check_metric = et_multitask_check_metric,
-                                .adopt = adopt,
-                                .reads = reads,
-                                .describe = et_multitask_describe,
-                                .identify = et_multitask_identify,
-                                .belongs = belongs,
-                                .files = make_files(kind),
-                                .example = "--config tasks.yaml",
-                                .inherit = inherit };
+    kind->row =
+        (et_task_kind){ .name = "multitask",
+                        .fields = et_multitask_make_fields(kind),
+                        .size = sizeof(et_multitask_settings),
+                        .experiments = experiments,
+                        .begin = begin,
+                        .open = open_task,
+                        .close = et_multitask_task_close,
+                        .check = et_multitask_settings_check,
+                        .check_metric = et_multitask_check_metric,
+                        .adopt = adopt,
+                        .reads = reads,
+                        .describe = et_multitask_describe,
+                        .identify = et_multitask_identify,
+                        .belongs = belongs,
+                        .files = make_files(kind),
+                        .commands = commands,
+                        .example = "--config tasks.yaml",
+                        .next = "export",
+                        .next_help = "gives a task of it (--task NAME) as a model of its own",
+                        .inherit = inherit };
     return kind->arena.failed ? et_alloc_failed(error, kind->arena.used, "a kind of task") : ET_OK;
 }
 
