@@ -92,7 +92,7 @@ typedef struct et_run_file {
  * experiment says whose counts. */
 typedef struct et_short {
     const char *name;  /* without -- */
-    const char *value; /* what its words are called, "SOURCE TARGET" */
+    const char *value; /* what its words are called, "SOURCE TARGET"; "TEXT...": of a list */
     const char *settings[2];
     const char *help;
 } et_short;

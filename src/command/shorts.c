@@ -24,9 +24,12 @@ static const et_short *find(const et_short *table, const char *name)
     return NULL;
 }
 
+#define WORDS_MOST 1000 /* of a list */
+
 static int words_of(const et_short *as)
 {
-    return as->settings[1] ? 2 : 1;
+    const char *dots = strstr(as->value, "...");
+    return as->settings[1] ? 2 : dots && !dots[3] ? WORDS_MOST : 1;
 }
 
 /* In place of one with fewer words that is there. */

@@ -64,6 +64,7 @@ typedef struct pass {
     int most;
     bool *unread; /* [columns]: its texts are not to be read, its field does */
     int file;
+    et_csv *first;   /* the first file, whose head was read; NULL: it is done */
     uint64_t before; /* bytes of the files before this one */
 } pass;
 
@@ -294,16 +295,20 @@ static int read_file(pass *self, et_error *error)
     const et_table_head *head = &self->stats->head;
     et_csv_options options = self->options->csv;
     et_csv_row row;
-    et_csv *csv;
+    et_csv *csv = self->first;
     bool header = head->header;
     options.delimiter = head->delimiter;
     options.columns = head->columns;
-    int status = self->file ? et_table_head_skip(&header, head, path, self->options, error) : ET_OK;
-    if (!status)
-        status = et_csv_open(&csv, path, &options, error);
+    self->first = NULL;
+    int status =
+        csv ? ET_OK : et_table_head_open(&csv, head->delimiter, path, self->options, error);
     if (status)
         return status;
-    if (header)
+    if (self->file)
+        status = et_table_head_skip(&header, head, csv, path, self->options, error);
+    if (!status)
+        status = et_csv_again(csv, &options, error);
+    if (!status && header)
         status = et_csv_next(csv, &row, error);
     take_form(self, csv);
     if (!status)
@@ -407,15 +412,21 @@ static uint64_t size_of(const et_strings *paths)
     return sum;
 }
 
-static int read_files(et_table_stats *stats, et_error *error)
+/* Takes first. */
+static int read_files(et_table_stats *stats, et_csv *first, et_error *error)
 {
-    pass self = { .stats = stats, .options = stats->options, .threads = stats->options->threads };
+    pass self = { .stats = stats,
+                  .options = stats->options,
+                  .threads = stats->options->threads,
+                  .first = first };
     int status = open_fields(stats, error);
     if (!status)
         status = open_pass(&self, error);
     for (; !status && self.file < (int)stats->paths->count; self.file++)
         status = read_file(&self, error);
     close_pass(&self);
+    et_csv_close(self.first);
+    stats->bytes = self.before;
     for (int i = 0; !status && i < stats->head.fields; i++) {
         et_column_stats_finish(&stats->field[i]);
         if (stats->field[i].failed)
@@ -437,11 +448,16 @@ int et_analyze(et_analysis *out, const et_strings *paths, const et_analyze_optio
     if (status)
         return status;
     stats.bytes = size_of(paths);
-    status = et_table_head_find(&stats.head, *paths->items, &o, &arena, error);
+    et_csv *first = NULL;
+    status = et_table_head_open(&first, 0, *paths->items, &o, error);
+    if (!status)
+        status = et_table_head_find(&stats.head, first, *paths->items, &o, &arena, error);
     if (!status)
         status = et_table_head_target(&target, &stats.head, &o, *paths->items, error);
     if (!status)
-        status = read_files(&stats, error);
+        status = read_files(&stats, first, error);
+    else
+        et_csv_close(first);
     if (!status)
         status = et_table_stats_report(&stats, out, error);
     for (int i = 0; stats.field && i < stats.head.fields; i++)

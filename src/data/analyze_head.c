@@ -12,8 +12,9 @@
 #include "base/map.h"
 #include "base/strbuf.h"
 
-/* Rows that are looked at. */
-#define ROWS_MAX 200
+/* Rows that are looked at, and bytes in which they begin. */
+#define ROWS_MAX  200
+#define BYTES_MAX ((size_t)32 << 20)
 
 /* Empty is the only name that is none. */
 static const char *const no_name[] = { "", NULL };
@@ -67,29 +68,33 @@ static void look_below(first_rows *first, const et_csv_row *row)
     }
 }
 
-/* A bad row below is not what is looked for here: whoever reads all rows names it. */
-static int read_first(first_rows *first, const char *path, const et_csv_options *options, int rows,
-                      et_arena *arena, et_error *error)
+int et_table_head_open(et_csv **csv, char delimiter, const char *path,
+                       const et_analyze_options *options, et_error *error)
 {
-    et_csv *csv;
-    et_csv_row row;
-    et_csv_options o = *options;
+    et_csv_options o = options->csv;
     o.missing = no_name;
     o.columns = 0;
+    o.delimiter = delimiter ? delimiter : o.delimiter;
+    int status = et_csv_open_once(csv, path, &o, error);
+    if (!status)
+        et_csv_keep(*csv);
+    return status;
+}
+
+/* A bad row below is not what is looked for here: whoever reads all rows names it. */
+static int read_first(first_rows *first, et_csv *csv, int rows, et_arena *arena, et_error *error)
+{
+    et_csv_row row;
     *first = (first_rows){ 0 };
-    int status = et_csv_open(&csv, path, &o, error);
-    if (status)
-        return status;
-    status = et_csv_next(csv, &row, error);
+    int status = et_csv_next(csv, &row, error);
     if (!status && row.count)
         status = copy_first(first, &row, arena, error);
     first->delimiter = et_csv_delimiter(csv);
-    while (!status && first->count && first->rows < rows) {
+    while (!status && first->count && first->rows < rows && et_csv_kept(csv) < BYTES_MAX) {
         if (et_csv_next(csv, &row, NULL) || !row.count)
             break;
         look_below(first, &row);
     }
-    et_csv_close(csv);
     return status;
 }
 
@@ -294,13 +299,13 @@ static int take_schema(et_table_head *head, const et_analyze_options *o, const f
 
 /* ---- the head ---- */
 
-int et_table_head_find(et_table_head *head, const char *path, const et_analyze_options *options,
-                       et_arena *arena, et_error *error)
+int et_table_head_find(et_table_head *head, et_csv *csv, const char *path,
+                       const et_analyze_options *options, et_arena *arena, et_error *error)
 {
     first_rows first;
     bool failed = false;
     *head = (et_table_head){ 0 };
-    int status = read_first(&first, path, &options->csv, ROWS_MAX, arena, error);
+    int status = read_first(&first, csv, ROWS_MAX, arena, error);
     if (status)
         return status;
     if (!first.count)
@@ -335,15 +340,13 @@ static int fail_other(const et_table_head *head, const first_rows *first, int co
                    column < head->columns ? head->name[column] : "");
 }
 
-int et_table_head_skip(bool *skip, const et_table_head *head, const char *path,
+int et_table_head_skip(bool *skip, const et_table_head *head, et_csv *csv, const char *path,
                        const et_analyze_options *options, et_error *error)
 {
     et_arena arena = ET_ARENA_INIT;
     first_rows first;
     int same = 0, other = -1;
-    et_csv_options csv = options->csv;
-    csv.delimiter = head->delimiter;
-    int status = head->header ? read_first(&first, path, &csv, 0, &arena, error) : ET_OK;
+    int status = head->header ? read_first(&first, csv, 0, &arena, error) : ET_OK;
     *skip = false;
     if (!status && head->header && first.count) {
         for (int i = 0; i < first.count && i < head->columns; i++) {

@@ -17,12 +17,16 @@ typedef struct et_table_head {
     int *column_count;  /* [fields] */
 } et_table_head;
 
+/* A file, to look at its first rows, which are there again (et_csv_again). delimiter 0: not known.
+ */
+int et_table_head_open(et_csv **csv, char delimiter, const char *path,
+                       const et_analyze_options *options, et_error *error);
 /* From the first file, all of it in arena. */
-int et_table_head_find(et_table_head *head, const char *path, const et_analyze_options *options,
-                       et_arena *arena, et_error *error);
+int et_table_head_find(et_table_head *head, et_csv *csv, const char *path,
+                       const et_analyze_options *options, et_arena *arena, et_error *error);
 /* Whether the first row of another file is the same header; an error where it has to be and is not.
  */
-int et_table_head_skip(bool *skip, const et_table_head *head, const char *path,
+int et_table_head_skip(bool *skip, const et_table_head *head, et_csv *csv, const char *path,
                        const et_analyze_options *options, et_error *error);
 
 /* What was added up. */

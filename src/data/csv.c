@@ -26,6 +26,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/file.h"
+#include "base/vector.h"
 #include "data/csv_scan.h"
 #include "data/text.h"
 #include "io/packed.h"
@@ -56,6 +57,10 @@ struct et_csv {
     char *buffer;            /* [capacity] */
     size_t capacity, begin, end;
     unsigned contents;
+    uint64_t came; /* bytes, unpacked */
+    bool keeps;    /* for et_csv_again, since scanning changes the buffer */
+    char *kept;    /* [kept_capacity] */
+    size_t kept_length, kept_capacity;
 };
 
 /* ---- bytes ---- */
@@ -74,6 +79,8 @@ static int read_stream(et_csv *csv, char *to, size_t room, size_t *got, et_error
 static int check_unchanged(const et_csv *csv, et_error *error)
 {
     struct stat now;
+    if (!S_ISREG(csv->before.st_mode))
+        return ET_OK;
     if (fstat(csv->descriptor, &now))
         return et_fail_errno(error, "cannot read %s", csv->name);
     if (now.st_size == csv->before.st_size && now.st_mtim.tv_sec == csv->before.st_mtim.tv_sec &&
@@ -85,6 +92,16 @@ static int check_unchanged(const et_csv *csv, et_error *error)
                    csv->name, (long long)csv->before.st_size, (long long)now.st_size);
 }
 
+static int grow_to(et_csv *csv, size_t capacity, et_error *error)
+{
+    char *buffer = et_realloc(csv->buffer, capacity, 1);
+    if (!buffer)
+        return et_alloc_failed(error, capacity, "rows");
+    csv->buffer = buffer;
+    csv->capacity = capacity;
+    return ET_OK;
+}
+
 static int make_room(et_csv *csv, et_error *error)
 {
     if (csv->begin)
@@ -93,12 +110,18 @@ static int make_room(et_csv *csv, et_error *error)
     csv->begin = 0;
     if (csv->end < csv->capacity / 2)
         return ET_OK;
-    size_t capacity = csv->capacity ? csv->capacity * 2 : CAPACITY_FIRST;
-    char *buffer = et_realloc(csv->buffer, capacity, 1);
-    if (!buffer)
-        return et_alloc_failed(error, capacity, "rows");
-    csv->buffer = buffer;
-    csv->capacity = capacity;
+    return grow_to(csv, csv->capacity ? csv->capacity * 2 : CAPACITY_FIRST, error);
+}
+
+static int keep(et_csv *csv, const char *bytes, size_t length, et_error *error)
+{
+    char *kept = et_vector_grow(csv->kept, &csv->kept_capacity, csv->kept_length + length, 1,
+                                CAPACITY_FIRST);
+    if (!kept)
+        return et_alloc_failed(error, csv->kept_length + length, "rows");
+    csv->kept = kept;
+    memcpy(kept + csv->kept_length, bytes, length);
+    csv->kept_length += length;
     return ET_OK;
 }
 
@@ -112,6 +135,16 @@ static void note_contents(et_csv *csv, size_t got)
         from = 0;
     }
     csv->contents |= et_csv_contents(csv->buffer + from, csv->end - from);
+}
+
+/* Bytes that the last line needs at its end, which are put there. */
+static size_t end_last_line(et_csv *csv)
+{
+    if (!csv->drained || !csv->end || csv->buffer[csv->end - 1] == '\n')
+        return 0;
+    csv->buffer[csv->end++] = '\n';
+    csv->ended = true;
+    return 1;
 }
 
 /* More bytes behind what is left, at least one unless nothing comes any more; then the last line
@@ -132,14 +165,15 @@ static int refill(et_csv *csv, et_error *error)
     if (status)
         return status;
     csv->drained = got == 0;
-    if (csv->drained && csv->bytes && (status = check_unchanged(csv, error)))
+    csv->came += got;
+    if (csv->drained && csv->bytes)
+        status = check_unchanged(csv, error);
+    else if (csv->keeps)
+        status = keep(csv, to, got, error);
+    if (status)
         return status;
-    if (csv->drained && csv->end && csv->buffer[csv->end - 1] != '\n') {
-        *to = '\n';
-        got = 1;
-        csv->ended = true;
-    }
     csv->end += got;
+    got += end_last_line(csv);
     note_contents(csv, got);
     return ET_OK;
 }
@@ -267,6 +301,19 @@ int et_csv_open(et_csv **out, const char *path, const et_csv_options *options, e
     return status ? status : open_reader(out, descriptor, true, path, options, error);
 }
 
+/* Of a named pipe this waits for who writes to it. */
+int et_csv_open_once(et_csv **out, const char *path, const et_csv_options *options, et_error *error)
+{
+    struct stat info;
+    if (stat(path, &info) || S_ISREG(info.st_mode) || S_ISDIR(info.st_mode))
+        return et_csv_open(out, path, options, error);
+    int status = check_options(options, error);
+    int descriptor = status ? -1 : open(path, O_RDONLY | O_CLOEXEC);
+    if (descriptor < 0)
+        return status ? status : et_fail_errno(error, "cannot open %s", path);
+    return open_reader(out, descriptor, true, path, options, error);
+}
+
 int et_csv_open_stream(et_csv **out, int descriptor, const char *name,
                        const et_csv_options *options, et_error *error)
 {
@@ -281,8 +328,49 @@ void et_csv_close(et_csv *csv)
     et_packed_reader_close(csv->bytes);
     et_csv_scanner_release(&csv->scanner);
     et_free(csv->buffer);
+    et_free(csv->kept);
     et_free(csv->name);
     et_free(csv);
+}
+
+/* ---- again ---- */
+
+void et_csv_keep(et_csv *csv)
+{
+    et_assert(!csv->started);
+    csv->keeps = true;
+}
+
+size_t et_csv_kept(const et_csv *csv)
+{
+    return csv->kept_length;
+}
+
+int et_csv_again(et_csv *csv, const et_csv_options *options, et_error *error)
+{
+    et_assert(csv->keeps);
+    int status = check_options(options, error);
+    if (!status && csv->kept_length >= csv->capacity)
+        status = grow_to(csv, 2 * csv->kept_length, error);
+    if (status)
+        return status;
+    et_csv_scanner_release(&csv->scanner);
+    et_csv_scanner_init(&csv->scanner, options);
+    csv->guess = !options || !options->delimiter;
+    if (csv->kept_length)
+        memcpy(csv->buffer, csv->kept, csv->kept_length);
+    csv->begin = 0;
+    csv->end = csv->kept_length;
+    csv->contents = 0;
+    note_contents(csv, csv->end);
+    end_last_line(csv);
+    csv->line = 1;
+    csv->row_line = 0;
+    csv->started = csv->skipping = csv->keeps = false;
+    et_free(csv->kept);
+    csv->kept = NULL;
+    csv->kept_length = csv->kept_capacity = 0;
+    return ET_OK;
 }
 
 /* ---- rows ---- */
@@ -437,8 +525,24 @@ void et_csv_form(const et_csv *csv, et_csv_scanner *scanner)
 
 uint64_t et_csv_taken(const et_csv *csv)
 {
+    if (csv->bytes && !S_ISREG(csv->before.st_mode))
+        return csv->came;
     off_t at = csv->bytes ? lseek(csv->descriptor, 0, SEEK_CUR) : 0;
     return at > 0 ? (uint64_t)at : 0;
+}
+
+const char **et_csv_missing_with(const char *const *more, size_t count)
+{
+    size_t usual = 0;
+    while (et_csv_usual_missing[usual])
+        usual++;
+    const char **all = et_alloc_zero(usual + count + 1, sizeof *all);
+    if (!all)
+        return NULL;
+    memcpy(all, et_csv_usual_missing, usual * sizeof *all);
+    if (count)
+        memcpy(all + usual, more, count * sizeof *all);
+    return all;
 }
 
 /* ---- what is known ---- */

@@ -46,15 +46,26 @@ typedef struct et_csv_options {
 
 /* What missing NULL stands for, ended by NULL. */
 extern const char *const et_csv_usual_missing[];
+/* These and more, borrowed, in a new array; NULL: no memory. Free it with et_free. */
+const char **et_csv_missing_with(const char *const *more, size_t count);
 
 typedef struct et_csv et_csv;
 
 int et_csv_open(et_csv **out, const char *path, const et_csv_options *options, et_error *error);
+/* Also what can be read once only: a pipe, /dev/stdin. */
+int et_csv_open_once(et_csv **out, const char *path, const et_csv_options *options,
+                     et_error *error);
 /* Of a descriptor, which stays the caller's: a row is there as soon as its line is. name: in
  * messages. */
 int et_csv_open_stream(et_csv **out, int descriptor, const char *name,
                        const et_csv_options *options, et_error *error);
 void et_csv_close(et_csv *csv); /* NULL allowed */
+
+/* Before the first row: what is read is kept, until et_csv_again goes back to the begin, with other
+ * options. That is once; et_csv_kept: bytes so far. */
+void et_csv_keep(et_csv *csv);
+size_t et_csv_kept(const et_csv *csv);
+int et_csv_again(et_csv *csv, const et_csv_options *options, et_error *error);
 
 /* The next row. After a failure that is ET_EDATA reading may go on behind the row (*row has its
  * line), after others only close is allowed. */

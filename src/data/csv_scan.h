@@ -95,7 +95,7 @@ int et_csv_next_block(et_csv *csv, size_t wanted, et_csv_block *block, et_error 
 /* The form of the rows, once one was read, for scanners of one's own: cells are not shared. */
 void et_csv_form(const et_csv *csv, et_csv_scanner *scanner);
 
-/* Bytes that were taken from the file, as it lies there; 0 of a stream. */
+/* Bytes that were taken from the file, as it lies there; of a pipe unpacked; 0 of a stream. */
 uint64_t et_csv_taken(const et_csv *csv);
 
 #endif

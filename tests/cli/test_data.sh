@@ -57,6 +57,34 @@ gzip -k table.csv
 says 0 '^table.csv.gz: 300 rows' analyze table.csv.gz --dry-run
 says 0 '^2 files: 600 rows' analyze 'table.csv*' --dry-run
 
+# A pipe, by any name, says what the file says; it is read once.
+report() {
+    LC_ALL=C "$etude" data analyze --dry-run --json "$@" >out 2>&1 || { cat out >&2; exit 1; }
+    sed 's|"[^"]*table.csv[^"]*"|"FILE"|g; s|"/dev/stdin"|"FILE"|g; s|"fifo"|"FILE"|g; /seconds/d' out
+}
+report table.csv >expected
+cat table.csv | report - >got
+diff expected got
+cat table.csv | report /dev/stdin >got
+diff expected got
+report - <table.csv >got
+diff expected got
+mkfifo fifo
+cat table.csv >fifo &
+report fifo >got
+wait
+diff expected got
+(head -c 700 table.csv && sleep 0.2 && tail -c +701 table.csv) | report - >got
+diff expected got
+gzip -c table.csv | report - >got
+diff expected got
+printf 'a,b\n1,2\n3' | says 3 '^etude: /dev/stdin:3: 1 column' analyze --dry-run -
+printf 'a,b\n"1"",2",3\n"x""y",4\n' | report - --json >got
+grep -q 'x\\\\"y\|x\\"y' got || { cat got >&2; exit 1; }
+says 3 '/dev/stdin: there is no row in it' analyze --dry-run - </dev/null
+says 2 'standard input (-) is there once' analyze --dry-run - -
+cat table.csv | says 0 '^2 files: 600 rows' analyze --dry-run - table.csv
+
 # What is wrong.
 says 2 'say what is to be done: data analyze FILE...' table.csv
 says 2 'there is no analyse' analyse table.csv

@@ -52,6 +52,39 @@ printf 'kind,price,size,colour\nround,3,4,red\n,,,\nflat,99,12,green\n' >rows.cs
 "$etude" predict parts <rows.csv >out 2>&1 || fail "predict: exit $?"
 [ "$(grep -c '^{"label": "' out)" = 3 ] || fail "predict: three rows"
 
+# ---- how the table is written ------------------------------------------------------------------
+
+# Markers of missing values are the run's: analyze, training and prediction have the same.
+awk -F, 'NR > 1 { $1 = NR % 7 ? $1 : "-99"; $2 = NR % 11 ? $2 : "n.a." }
+    { print $1 ";" $2 ";" $3 ";" $4 }' OFS=';' t.csv | tr -s ';' >odd.csv
+says 0 '^size .*' data analyze odd.csv --missing -99 --missing n.a. --output odd --target kind
+train 0 '^done' marked --data odd.csv --steps 5 --delimiter ';' --missing -99 n.a.
+grep -q '^  missing: \["-99", n.a.\]$' marked/params.yaml || fail 'markers are not kept'
+cmp odd/metadata.json marked/metadata.json || fail 'other metadata than analyze has'
+train 0 '^done' usual --data odd.csv --steps 5
+cmp -s usual/metadata.json marked/metadata.json && fail 'markers change nothing'
+rows='size;colour;price\n-99;n.a.;4\n;;4\n'
+printf "$rows" | "$etude" predict marked >out || fail 'predict'
+[ "$(sed -n 1p out)" = "$(sed -n 2p out)" ] || fail 'predict: a marker is a value'
+printf "$rows" | "$etude" predict usual >out 2>&1 || :
+[ "$(sed -n 1p out)" != "$(sed -n 2p out)" ] || fail 'the usual markers are these'
+"$etude" export marked --output marked.safetensors 2>said || fail 'export'
+printf "$rows" | "$etude" predict marked.safetensors >out || fail 'predict an export'
+[ "$(sed -n 1p out)" = "$(sed -n 2p out)" ] || fail 'an export forgets the markers'
+train 3 'task.missing: \["-99", n.a.\], now it is \[\]' marked --data odd.csv --steps 6 \
+    --set 'task.missing=[]'
+sed 's/^  missing: .*/  missing: []/' marked/params.yaml >changed.yaml
+cp changed.yaml marked/params.yaml
+says 3 'task.missing is \[\] there' predict marked
+train 0 '^done' kept --data odd.csv --steps 1 --set task.entries=2,task.quantiles=5
+cmp -s kept/metadata.json usual/metadata.json && fail 'entries and quantiles change nothing'
+sed 's/,/|/g; 3s/^/# /' t.csv >piped.csv
+train 0 '^data         399 rows' piped --data piped.csv --steps 1 --delimiter '|' --comment '#' \
+    --header true
+train 3 'task.delimiter: "||" is more than one character' bad --data piped.csv --delimiter '||'
+train 3 'task.header: .*maybe' bad --data piped.csv --header maybe
+[ ! -e bad ] || fail 'a start that failed leaves bad/'
+
 # ---- bad tables --------------------------------------------------------------------------------
 
 sed '7s/.*/1,2/' t.csv >bad.csv

@@ -214,10 +214,13 @@ static int analyze(et_tabular_task *task, et_error *error)
         [ET_TABULAR_HEADER_TRUE] = ET_ANALYZE_HEADER_THERE,
         [ET_TABULAR_HEADER_FALSE] = ET_ANALYZE_HEADER_ABSENT,
     };
-    et_analyze_options options = { .csv = et_tabular_table_options(&task->options).csv,
+    et_analyze_options options = { .csv =
+                                       et_tabular_table_options(&task->options, task->missing).csv,
                                    .header = headers[task->options.header],
                                    .target = task->options.target,
                                    .classes = most_classes(&task->options),
+                                   .entries = task->options.entries,
+                                   .quantiles = (int)task->options.quantiles,
                                    .schema = task->schema };
     et_analysis analysis;
     int status = et_analyze(&analysis, &task->paths, &options, error);

@@ -429,7 +429,7 @@ int et_job_config_create_server(et_job_server **out, const et_job_config *config
     if (!config->distributed)
         return ET_OK;
     return et_fail(error, ET_EUSAGE,
-                   "%s: a program of its own trains in one process; leave \"cluster\" out of "
-                   ET_JOB_CONFIG_VARIABLE " (`etude train --keys DIR` trains by its roles)",
+                   "%s: a program of its own trains in one process; leave \"cluster\" out "
+                   "of " ET_JOB_CONFIG_VARIABLE " (`etude train --keys DIR` trains by its roles)",
                    config->device);
 }

@@ -150,6 +150,13 @@ static const et_short shorts[] = {
     { "data", "FILE", { "task.train_data.input_path" }, "table to learn from: CSV, plain or .gz" },
     { "valid", "FILE", { "task.validation_data.input_path" }, "table to validate on" },
     { "target", "NAME", { "task.target" }, "column that is to be predicted" },
+    { "missing",
+      "TEXT...",
+      { "task.missing" },
+      "texts that mean that there is no value, beside the usual" },
+    { "delimiter", "C", { "task.delimiter" }, "between values: , ; | tab (found by itself)" },
+    { "comment", "C", { "task.comment" }, "lines that begin with it are skipped" },
+    { "header", "auto|true|false", { "task.header" }, "whether the first row has names" },
     { .name = NULL },
 };
 

@@ -13,6 +13,7 @@
 #include "tasks/tabular/builder_files.h"
 #include "tasks/tabular/graph.h"
 #include "tasks/tabular/model_builder.h"
+#include "tasks/tabular/options.h"
 #include "tasks/tabular/predictor_private.h"
 #include "train/model_load.h"
 
@@ -97,6 +98,12 @@ static int open_run(et_table_model *model, const et_model_place *place, et_error
                                        model->encoder, &model->arena, error);
     if (!status)
         status = et_params_new(&model->params, error);
+    const et_tabular_options *options = model->experiment.task;
+    if (!status && options->missing.count) {
+        model->missing = et_csv_missing_with(options->missing.items, options->missing.count);
+        if (!model->missing)
+            status = et_alloc_failed(error, options->missing.count, "task.missing");
+    }
     model->build = et_tabular_graph_build;
     model->payload = model->graph;
     return status;
@@ -154,6 +161,7 @@ void et_table_model_close(et_table_model *model)
         et_arguments_free(model->arguments);
     } else
         et_params_free(model->params);
+    et_free(model->missing);
     et_encoder_free(model->encoder);
     et_feature_set_free(model->features);
     et_metadata_free(model->metadata);

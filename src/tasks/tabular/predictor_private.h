@@ -52,6 +52,7 @@ typedef struct et_table_model {
     /* of a run of the command */
     et_experiment experiment; /* kind NULL: a builder's */
     struct et_tabular_graph *graph;
+    const char **missing; /* of rows, ended by NULL; owned. NULL: the usual */
     /* of a job */
     const et_model_builder_class *kind;
     et_arguments *arguments;

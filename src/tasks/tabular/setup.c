@@ -61,20 +61,22 @@ static char character(const char *text)
     return !text ? 0 : !strcmp(text, "tab") ? '\t' : text[0];
 }
 
-et_table_options et_tabular_table_options(const et_tabular_options *options)
+et_table_options et_tabular_table_options(const et_tabular_options *options,
+                                          const char *const *missing)
 {
     static const et_header headers[] = { [ET_TABULAR_HEADER_AUTO] = ET_HEADER_FOUND,
                                          [ET_TABULAR_HEADER_TRUE] = ET_HEADER_THERE,
                                          [ET_TABULAR_HEADER_FALSE] = ET_HEADER_ABSENT };
     return (et_table_options){ .csv = { .delimiter = character(options->delimiter),
-                                        .comment = character(options->comment) },
+                                        .comment = character(options->comment),
+                                        .missing = missing },
                                .header = headers[options->header] };
 }
 
 static int open_table(et_tabular_task *task, et_samples **out, const et_strings *paths,
                       int64_t limit, et_error *error)
 {
-    et_table_options options = et_tabular_table_options(&task->options);
+    et_table_options options = et_tabular_table_options(&task->options, task->missing);
     et_samples *all;
     options.paths = *paths;
     int status = et_table_open(&all, task->encoder, &options, error);

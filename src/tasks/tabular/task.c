@@ -79,6 +79,15 @@ const et_encoder *et_tabular_task_encoder(const et_task *task)
 
 /* ---- opening and closing ---- */
 
+static int open_missing(et_tabular_task *task, et_error *error)
+{
+    const et_strings *more = &task->options.missing;
+    if (!more->count)
+        return ET_OK;
+    task->missing = et_csv_missing_with(more->items, more->count);
+    return task->missing ? ET_OK : et_alloc_failed(error, more->count, "task.missing");
+}
+
 int et_tabular_task_open(et_task **out, const et_tabular_options *options,
                          const et_task_context *context, et_error *error)
 {
@@ -94,7 +103,9 @@ int et_tabular_task_open(et_task **out, const et_tabular_options *options,
     task->options = *options;
     task->context = *context;
     task->arena = (et_arena)ET_ARENA_INIT;
-    status = et_tabular_find_files(task, error);
+    status = open_missing(task, error);
+    if (!status)
+        status = et_tabular_find_files(task, error);
     if (!status)
         status = et_tabular_open_files(task, error);
     if (!status)
@@ -122,6 +133,7 @@ void et_tabular_task_close(et_task *task)
     et_tabular_close_seen(&self->seen);
     et_tabular_close_rows(self);
     et_tabular_close_files(self);
+    et_free(self->missing);
     et_arena_release(&self->arena);
     et_free(self);
 }

@@ -48,7 +48,8 @@ void et_tabular_build_loss(et_scope *scope, const et_tabular_options *options,
                            const et_tabular_target *target, et_node *outputs);
 
 /* How files are read, by the settings; without paths. */
-et_table_options et_tabular_table_options(const et_tabular_options *options);
+et_table_options et_tabular_table_options(const et_tabular_options *options,
+                                          const char *const *missing);
 
 /* Options and context are copied; what they point to must outlive the task. */
 int et_tabular_task_open(et_task **out, const et_tabular_options *options,

@@ -44,6 +44,7 @@ typedef struct et_tabular_task {
     et_tabular_options options;
     et_task_context context;
     et_arena arena;
+    const char **missing; /* of rows, ended by NULL; owned. NULL: the usual */
     et_strings paths, other_paths[ET_TABULAR_SETS_MAX]; /* files of training and validation; in
                                                            arena */
     et_tabular_file file[ET_TABULAR_FILES];

@@ -48,8 +48,8 @@ static int parse(data_args *args, const et_call *call, et_error *error)
           &args->options.target, NULL },
         { "delimiter", "C", "between values: , ; | tab (found by itself)", ET_ARG_TEXT,
           &args->delimiter, NULL },
-        { "header", "auto|yes|no", "whether the first row has names", ET_ARG_TEXT, &args->header,
-          NULL },
+        { "header", "auto|yes|no", "whether the first row has names; true and false too",
+          ET_ARG_TEXT, &args->header, NULL },
         { "comment", "C", "lines that begin with it are skipped", ET_ARG_TEXT, &args->comment,
           NULL },
         { "missing", "TEXT", "means that there is no value, beside the usual; may be given again",
@@ -73,8 +73,8 @@ static int parse(data_args *args, const et_call *call, et_error *error)
     if (!status && args->help)
         et_args_help(
             stdout, table, call,
-            "Says what is in a table (CSV, plain or .gz): types, ranges, distributions, what "
-            "is\nsuspicious; writes schema and metadata for training.",
+            "Says what is in a table (CSV, plain or gzip; - is standard input): types, "
+            "ranges,\ndistributions, what is suspicious; writes schema and metadata for training.",
             "analyze train.csv --target income");
     return status;
 }
@@ -95,10 +95,10 @@ static int take_character(char *out, const char *option, const char *text, et_er
 
 static int take_header(data_args *args, et_error *error)
 {
-    static const char *const words[] = { "auto", "yes", "no" };
-    for (int i = 0; args->header && i < 3; i++)
+    static const char *const words[] = { "auto", "yes", "no", "auto", "true", "false" };
+    for (int i = 0; args->header && i < 6; i++)
         if (!strcmp(args->header, words[i])) {
-            args->options.header = (et_analyze_header)i;
+            args->options.header = (et_analyze_header)(i % 3);
             return ET_OK;
         }
     return !args->header ? ET_OK
@@ -107,16 +107,12 @@ static int take_header(data_args *args, et_error *error)
 
 static int take_missing(data_args *args, et_error *error)
 {
-    size_t usual = 0, count = (size_t)args->missing.count;
+    size_t count = (size_t)args->missing.count;
     if (!count)
         return ET_OK;
-    while (et_csv_usual_missing[usual])
-        usual++;
-    args->markers = et_alloc_zero(usual + count + 1, sizeof *args->markers);
+    args->markers = et_csv_missing_with(args->missing.items, count);
     if (!args->markers)
-        return et_alloc_failed(error, (usual + count) * sizeof *args->markers, "--missing");
-    memcpy(args->markers, et_csv_usual_missing, usual * sizeof *args->markers);
-    memcpy(args->markers + usual, args->missing.items, count * sizeof *args->markers);
+        return et_alloc_failed(error, count * sizeof *args->markers, "--missing");
     args->options.csv.missing = args->markers;
     return ET_OK;
 }
@@ -285,13 +281,32 @@ static int analyze(const data_args *args, const et_strings *paths, et_analysis *
     return status;
 }
 
+/* "-" is standard input. */
+static int name_input(et_strings *given, et_arena *arena, et_error *error)
+{
+    const char **names = et_arena_array(arena, given->count, sizeof *names);
+    if (!names)
+        return et_alloc_failed(error, given->count * sizeof *names, "paths");
+    int read = 0;
+    for (size_t i = 0; i < given->count; i++) {
+        bool standard = !strcmp(given->items[i], "-");
+        names[i] = standard ? "/dev/stdin" : given->items[i];
+        read += standard;
+    }
+    given->items = names;
+    return read <= 1 ? ET_OK
+                     : et_fail(error, ET_EUSAGE, "data analyze: standard input (-) is there once");
+}
+
 static int run(const data_args *args, const et_call *call, et_error *error)
 {
     et_arena arena = ET_ARENA_INIT;
     et_strings given = { args->words.items + 1, (size_t)args->words.count - 1 }, paths;
     et_analysis analysis = { .arena = ET_ARENA_INIT };
     result r = { { NULL }, { NULL }, NULL };
-    int status = et_paths_match(&paths, &given, NULL, &arena, error);
+    int status = name_input(&given, &arena, error);
+    if (!status)
+        status = et_paths_match(&paths, &given, NULL, &arena, error);
     if (!status)
         status = open_result(&r, args, call, &paths, error);
     if (!status)

@@ -435,9 +435,10 @@ static int open_all(pool *all, et_error *error)
                                           args->numbers, error);
     if (!status)
         status = open_work(all, error);
+    et_row_reader_options rows = args->rows;
+    rows.missing = status ? NULL : all->predictor[0]->model->missing;
     if (!status)
-        status =
-            et_row_reader_open(&all->reader, &args->rows, all->predictor[0]->model->encoder, error);
+        status = et_row_reader_open(&all->reader, &rows, all->predictor[0]->model->encoder, error);
     if (!status && args->output)
         status = et_file_writer_open(&all->file, args->output, error);
     return status ? status : start_threads(all, error);

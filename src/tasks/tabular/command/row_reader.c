@@ -393,7 +393,8 @@ static int format_of(const et_row_reader_options *o)
 
 static int open_csv(et_row_reader *r, et_error *error)
 {
-    const et_csv_options options = { .delimiter = r->options.delimiter ? r->options.delimiter
+    const et_csv_options options = { .missing = r->options.missing,
+                                     .delimiter = r->options.delimiter ? r->options.delimiter
                                                   : r->options.format == ET_ROWS_TSV ? '\t'
                                                                                      : 0 };
     return r->stream ? et_csv_open_stream(&r->csv, STDIN_FILENO, r->name, &options, error)

@@ -23,12 +23,13 @@ typedef enum et_row_format {
 } et_row_format;
 
 typedef struct et_row_reader_options {
-    const char *path; /* NULL: standard input */
-    int format;       /* an et_row_format */
-    char delimiter;   /* 0: by the format, of CSV found in the first row */
-    int header;       /* an et_header */
-    int64_t rows;     /* of a block at most */
-    bool lenient;     /* a bad row stands in its block; else reading ends behind it */
+    const char *path;           /* NULL: standard input */
+    int format;                 /* an et_row_format */
+    char delimiter;             /* 0: by the format, of CSV found in the first row */
+    int header;                 /* an et_header */
+    int64_t rows;               /* of a block at most */
+    const char *const *missing; /* of CSV: et_csv_options has them */
+    bool lenient;               /* a bad row stands in its block; else reading ends behind it */
 } et_row_reader_options;
 
 /* A row: its cells, as an encoder has them, or what is wrong with it. */

@@ -259,7 +259,7 @@ static int read_scanned(const predictions *all, et_service_request *request, ask
 static int read_csv(const predictions *all, et_service_request *request, asked *what,
                     et_error *error)
 {
-    const et_csv_options options = { .delimiter = 0 };
+    const et_csv_options options = { .missing = all->predictor->model->missing };
     scan s = { .at = request->text, .end = request->text + request->length, .line = 1 };
     if (request->length >= 3 && !memcmp(s.at, "\xef\xbb\xbf", 3))
         s.at += 3;
