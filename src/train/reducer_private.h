@@ -54,10 +54,10 @@ typedef struct et_tree_moves {
 
 /* The next shard, in two parts: what is to be done, from where it is its stack's; and that, of
  * gradients first to end - 1, which may go by and by, and once of all else. */
-void et_tree_push(et_tree *tree, int shard, et_tree_moves *moves);
-void et_tree_move_gradients(const et_tree *tree, const et_tree_moves *moves, int64_t first,
+void et_tree_push(et_tree *self, int shard, et_tree_moves *moves);
+void et_tree_move_gradients(const et_tree *self, const et_tree_moves *moves, int64_t first,
                             int64_t end);
-void et_tree_move_rest(et_tree *tree, const et_tree_moves *moves, const et_pass *pass);
+void et_tree_move_rest(et_tree *self, const et_tree_moves *moves, const et_pass *pass);
 
 /* Whether what a pass gave is. */
 bool et_tree_is_finite(const et_tree *tree, const et_pass *pass);
@@ -66,7 +66,7 @@ bool et_tree_is_finite(const et_tree *tree, const et_pass *pass);
  * ever is. */
 int et_tree_nodes(int shards, int first, int end, et_tree_node *nodes, int *most);
 
-/* The sum of all, in a slot, as a reducer gives it. */
-void et_tree_give(et_tree *tree, int slot, et_reduced *out);
+/* The sum of all, in the slot at that place, as a reducer gives it. */
+void et_tree_give(et_tree *self, int place, et_reduced *out);
 
 #endif
