@@ -9,7 +9,7 @@ TREE = src include tests bench examples
 SOURCES = $(shell find $(TREE) -name '*.[ch]' -o -name '*.cc' -o -name '*.cpp')
 
 .PHONY: help setup setup-build setup-dev build demo demo-table test asan ubsan tsan valgrind guard-update \
-        kill-test lint format metrics bench bench-growth bench-peers bench-quality bench-serve quality \
+        kill-test lint format metrics bench bench-growth bench-peers bench-quality bench-scale bench-serve quality \
         check install deb aarch64 clean
 
 help:             ## this list
@@ -101,6 +101,11 @@ bench-peers: build ## beside PyTorch, TensorFlow, Keras, Marian, CTranslate2 (Py
 bench-serve: build ## lines a second of `etude serve` beside `etude translate`: RUN=runs/a TEXT=test.en
 	@cmake --build build -j $(J) --target bench_serve
 	@build/bench/bench_serve build/etude $(RUN) $(TEXT)
+
+bench-scale: build ## ranks, messages, threads, many machines: tables for doc/scale.md; ARGUMENTS="latency=5e-6"
+	@cmake --build build -j $(J)
+	@rm -f build/scale.jsonl
+	@BENCH_JSON=$(CURDIR)/build/scale.jsonl bench/scale build $(ARGUMENTS)
 
 # ONLY=digits takes those whose name has that word, ROUNDS=3 each three times.
 bench-quality: build ## time from exec to a model of a given quality, beside PyTorch and LightGBM

@@ -62,7 +62,7 @@ static void open_pass(bench_model *model, et_error *error)
     model->plan = et_pass_plan(model->pass);
 }
 
-static void open_step(bench_model *model, et_error *error)
+static void open_step(bench_model *model, const bench_model_options *options, et_error *error)
 {
     bench_check(et_optimizer_new(&model->optimizer, model->params, NULL, model->device->kernels,
                                  &model->experiment.trainer.optimizer_config, error),
@@ -76,7 +76,8 @@ static void open_step(bench_model *model, et_error *error)
                                   .metrics = model->metrics,
                                   .prefix = "training_",
                                   .seed = SEED,
-                                  .shards = 1 };
+                                  .shards = options->shards ? options->shards : 1,
+                                  .comm = options->comm };
     bench_check(et_step_open(&model->step, &parts, error), error);
 }
 
@@ -107,7 +108,7 @@ void bench_model_open(bench_model *model, const bench_model_options *options)
     bench_check(et_params_new(&model->params, &error), &error);
     open_source(model, options->length, &error);
     open_pass(model, &error);
-    open_step(model, &error);
+    open_step(model, options, &error);
 }
 
 void bench_model_close(bench_model *model)

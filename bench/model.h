@@ -41,6 +41,8 @@ typedef struct bench_model_options {
     int64_t length;              /* tokens of every sentence; 0: as in bench_pairs_new */
     const char *const *settings; /* [setting_count] "a.b.c=value" on top of the experiment's */
     int setting_count;
+    int shards;    /* batches of an update; 0: one */
+    et_comm *comm; /* the ranks that compute them; NULL: this process */
 } bench_model_options;
 
 #define BENCH_MODEL_OPTIONS_INIT                                                                   \

@@ -1,6 +1,6 @@
 #!/bin/sh
-# test_run.sh BENCH MAKEFILE: `make bench` runs every program of bench/ (those about growth are
-# `make bench-growth`'s), and the table and build/bench.jsonl have what each of them found. The
+# test_run.sh BENCH MAKEFILE: `make bench` runs every program of bench/ (those about growth and scale
+# have targets of their own), and the table and build/bench.jsonl have what each of them found. The
 # programs are stand-ins, that write one figure with their name.
 set -eu
 bench=$(cd "$1" && pwd)
@@ -28,7 +28,7 @@ done
 
 "$bench/run" build >table 2>said || fail "bench/run fails: $(cat said)"
 for program in $programs; do
-    if grep -q "[ /]bench/$program\( \|$\)" "$makefile"; then
+    if grep -q "[ /]bench/$program\([ \"]\|$\)" "$makefile" "$bench/scale"; then
         continue
     fi
     grep -q "\"name\": \"$program\"" build/bench.jsonl || fail "$program is in no make target"

@@ -1,0 +1,155 @@
+/* Gradients of ranks added up as training does (src/train/exchange.h) beside MPI's own all-reduce
+ * of as many floats, in turn in one run; built once for each MPI.
+ *
+ *     ETUDE_MPI=build/etude_mpi_openmpi.so mpirun -n 2 build/bench/bench_allreduce_openmpi [MB ...]
+ *
+ * All is there at once, so nothing overlaps: this is the exchange by itself. Of each size the
+ * median of several rounds; ratio: how much of MPI's rate is reached. Ours adds in the order of
+ * shards, so that bits do not depend on the number of ranks, and checks in each round that all have
+ * the sum. */
+#include <math.h>
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "bench.h"
+#include "exec/device.h"
+#include "train/exchange.h"
+
+#define ROUNDS  15
+#define BUCKETS 16
+#define RANKS   64
+
+typedef struct sums {
+    et_comm *comm;
+    et_exchange *exchange;
+    et_buckets buckets;
+    int64_t count;
+    float *ours, *theirs;
+} sums;
+
+static void open_sums(sums *s, et_comm *comm, const et_kernels *kernels, int64_t count)
+{
+    static et_tree_node nodes[RANKS];
+    static int begin[RANKS + 1];
+    et_error error = ET_ERROR_INIT;
+    int ranks = et_comm_size(comm);
+    *s = (sums){ .comm = comm, .count = count };
+    s->buckets = (et_buckets){ et_alloc(BUCKETS, sizeof(int64_t)), BUCKETS, BUCKETS };
+    s->ours = et_alloc_aligned((size_t)count * sizeof *s->ours, 64);
+    s->theirs = et_alloc_aligned((size_t)count * sizeof *s->theirs, 64);
+    int *order = et_alloc(BUCKETS, sizeof *order);
+    if (!s->buckets.end || !s->ours || !s->theirs || !order)
+        exit(1);
+    for (int i = 0; i <= ranks; i++) {
+        begin[i] = i;
+        nodes[i < ranks ? i : 0] = (et_tree_node){ i < ranks ? i : 0, 1, -1 };
+    }
+    for (int i = 0; i < BUCKETS; i++) {
+        order[i] = i;
+        s->buckets.end[i] = count * (i + 1) / BUCKETS;
+    }
+    const et_exchange_parts parts = { .comm = comm,
+                                      .kernels = kernels,
+                                      .nodes = nodes,
+                                      .begin = begin,
+                                      .shards = ranks,
+                                      .buckets = &s->buckets,
+                                      .order = order };
+    bench_check(et_exchange_open(&s->exchange, &parts, &error), &error);
+}
+
+static void close_sums(sums *s)
+{
+    et_exchange_close(s->exchange);
+    et_buckets_release(&s->buckets);
+    et_free(s->ours);
+    et_free(s->theirs);
+}
+
+static void fill(const sums *s, float *values)
+{
+    for (int64_t i = 0; i < s->count; i++)
+        values[i] = (float)(i % 1000 + et_comm_rank(s->comm));
+}
+
+static void check(const sums *s, const float *values, const char *whose)
+{
+    int ranks = et_comm_size(s->comm);
+    for (int64_t i = 0; i < s->count; i++)
+        if (values[i] != (float)(ranks * (i % 1000) + ranks * (ranks - 1) / 2)) {
+            fprintf(stderr, "bench_allreduce: %s sum is wrong at %lld\n", whose, (long long)i);
+            exit(1);
+        }
+}
+
+static double time_ours(const sums *s)
+{
+    et_error error = ET_ERROR_INIT;
+    float *mine[] = { s->ours };
+    double since = 0;
+    bool bad;
+    fill(s, s->ours);
+    MPI_Barrier(MPI_COMM_WORLD);
+    bench_lap(&since);
+    et_exchange_begin(s->exchange, ET_OK, false, NULL, mine);
+    bench_check(et_exchange_wait(s->exchange, &bad, &error), &error);
+    double seconds = bench_lap(&since);
+    check(s, s->ours, "our");
+    return seconds;
+}
+
+static double time_theirs(const sums *s)
+{
+    double since = 0;
+    fill(s, s->theirs);
+    MPI_Barrier(MPI_COMM_WORLD);
+    bench_lap(&since);
+    MPI_Allreduce(MPI_IN_PLACE, s->theirs, (int)s->count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+    double seconds = bench_lap(&since);
+    check(s, s->theirs, "MPI's");
+    return seconds;
+}
+
+static void measure(et_comm *comm, const et_kernels *kernels, double megabytes)
+{
+    double ours[ROUNDS], theirs[ROUNDS], ratio[ROUNDS];
+    sums s;
+    open_sums(&s, comm, kernels, (int64_t)(megabytes * 1e6 / sizeof(float)));
+    time_ours(&s);
+    time_theirs(&s);
+    for (int i = 0; i < ROUNDS; i++) {
+        ours[i] = time_ours(&s);
+        theirs[i] = time_theirs(&s);
+        ratio[i] = theirs[i] / ours[i];
+    }
+    double share = bench_median(ratio, ROUNDS);
+    if (et_comm_rank(comm) == 0) {
+        printf("| %s, %d ranks, %g MB | %.2f ms | %.2f ms | %.2f |\n", BENCH_MPI,
+               et_comm_size(comm), megabytes, 1e3 * bench_median(ours, ROUNDS),
+               1e3 * bench_median(theirs, ROUNDS), share);
+        bench_figure(share, "ratio", NAN, "scale.allreduce.%s.%gmb", BENCH_MPI, megabytes);
+    }
+    close_sums(&s);
+}
+
+int main(int argc, char **argv)
+{
+    et_error error = ET_ERROR_INIT;
+    et_comm *comm;
+    et_device *device;
+    bench_check(et_comm_open(&comm, NULL, &error), &error);
+    if (et_comm_size(comm) < 2 || et_comm_size(comm) > RANKS) {
+        fprintf(stderr, "bench_allreduce: start it by mpirun, with 2 to %d ranks\n", RANKS);
+        return 2;
+    }
+    bench_check(et_device_open(&device, &error), &error);
+    for (int i = 1; i < argc; i++)
+        measure(comm, device->kernels, atof(argv[i]));
+    for (double size = 1; argc == 1 && size <= 64; size *= 8)
+        measure(comm, device->kernels, size);
+    et_device_close(device);
+    et_comm_close(comm);
+    return 0;
+}

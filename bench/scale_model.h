@@ -1,0 +1,59 @@
+/* How long a step of several ranks takes, and how much of the time of many machines is work: a
+ * model whose numbers are measured (bench_scale.c). All times in seconds.
+ *
+ * A step: each rank computes ceil(S / P) of S shards; the slowest counts. Gradients go bucket by
+ * bucket from where the last pass has made each (src/train/exchange.h):
+ *
+ *   slowest    E[max of P normals] ~ quantile((P - 0.375) / (P + 0.25)): Blom, Statistical
+ * Estimates and Transformed Beta-Variables, 1958 bucket b   2 (P - 1) l + (s + 1) (P - 1) / P b / w
+ * + (n - 1) b / P / a;   l latency, w bandwidth, a bytes added a second, s sums of a rank, n sums
+ * of all buckets    each begins when it is ready and the one before it has gone
+ *
+ * A machine works M seconds between two failures, so P of them M / P. A checkpoint that costs d is
+ * made every t seconds:
+ *
+ *   t          Daly, A higher order estimate of the optimum checkpoint interval for restart dumps,
+ *              Future Generation Computer Systems 22 (2006): M where d >= 2 M, else
+ *              sqrt(2 d M) (1 + sqrt(d / 2M) / 3 + d / 2M / 9) - d; Young (1974) has sqrt(2 d M)
+ *   useful     t / (M e^(R / M) (e^((t + d) / M) - 1)), there too; R what a restart takes */
+#ifndef ETUDE_BENCH_SCALE_MODEL_H
+#define ETUDE_BENCH_SCALE_MODEL_H
+
+#include <stdbool.h>
+
+#define SCALE_BUCKETS_MOST 64
+
+/* One rank's work in a step. */
+typedef struct scale_work {
+    double pass, deviation; /* of a shard: mean, and from batch to batch */
+    double add;             /* of a shard's gradients into a sum */
+    double rest;            /* per step: data, update */
+    int buckets;
+    double bytes[SCALE_BUCKETS_MOST];
+    double ready[SCALE_BUCKETS_MOST]; /* share of the pass that is over by then, ascending */
+} scale_work;
+
+typedef struct scale_network {
+    double latency;   /* of a message */
+    double bandwidth; /* bytes a second, each way at once */
+    double adds;      /* bytes a second */
+    bool overlaps;    /* sending takes no time of who computes */
+    double crowd;     /* ranks for each processor they have; 1 and less: each has its own */
+} scale_network;
+
+typedef struct scale_step {
+    double seconds;
+    double compute, exchange; /* by itself, each */
+    double exposed;           /* of the exchange: what nothing is computed beside */
+} scale_step;
+
+double scale_slowest(int ranks); /* in deviations above the mean */
+double scale_bucket(const scale_network *network, double bytes, int ranks, int shards);
+scale_step scale_step_of(const scale_work *work, const scale_network *network, int ranks,
+                         int shards);
+
+double scale_young(double cost, double failures);
+double scale_daly(double cost, double failures);
+double scale_useful(double interval, double cost, double restart, double failures);
+
+#endif
