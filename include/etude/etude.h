@@ -64,6 +64,7 @@
 #include <etude/score.h>
 #include <etude/service.h>
 #include <etude/settings.h>
+#include <etude/shards.h>
 #include <etude/standard.h>
 #include <etude/state.h>
 #include <etude/statistics.h>

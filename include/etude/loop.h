@@ -40,6 +40,7 @@
 
 #include <signal.h>
 
+#include <etude/comm.h>
 #include <etude/data.h>
 #include <etude/device.h>
 #include <etude/events.h>
@@ -98,7 +99,9 @@ typedef struct et_loop_options {
     bool early_stopping;           /* keeps the best step; a clean end takes its parameters back.
                                       Nothing ends sooner for it */
     const volatile sig_atomic_t *stop; /* not 0: ends as interrupted, saved; NULL: never */
-    ET_RESERVED(8);
+    et_comm *comm; /* ranks that run the same loop together, with shards.h; borrowed. Rank 0 alone
+                      writes and prints, and all take what it restores. NULL: this process alone */
+    ET_RESERVED(7);
 } et_loop_options;
 
 /* What an event of a loop tells; lives as long as the call. */

@@ -51,7 +51,9 @@ typedef struct et_loop_trainer_options {
     int summary_count;
     const et_feed *feeds; /* [feed_count], copied: before each step */
     int feed_count;
-    ET_RESERVED(8);
+    int64_t shards; /* that the pass and the update are made in (shards.h), by the loop's ranks if
+                       there are several; then no summaries. 0: 1 */
+    ET_RESERVED(7);
 } et_loop_trainer_options;
 
 /* ET_ECONFIG: a loop without max_epoch and max_step; neither step nor pass and optimizer; a measure

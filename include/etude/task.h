@@ -111,7 +111,7 @@ typedef struct et_task_class {
     /* One update; logs has the loss, under its key. logs NULL: nobody looks. Default: all batches
      * of the update, forward, backward and the optimizer, then both metrics. An override has one
      * batch an update and calls what it needs of these itself; training_loss is then the mean over
-     * steps of what it logs. */
+     * steps of what it logs. Of several ranks each has the whole batch: shards.h shares it out. */
     int (*train_step)(et_task *self, const et_task_step *now, et_value *logs, et_error *error);
     /* Default: inference_step, the loss to logs, both metrics. An override that logs no loss gives
      * no validation_loss. */

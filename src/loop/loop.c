@@ -9,6 +9,7 @@
 #include "base/assert.h"
 #include "base/reserved.h"
 #include "base/vector.h"
+#include "comm/comm.h"
 #include "loop/loop_private.h"
 #include "train/checkpoint.h"
 #include "train/state.h"
@@ -242,6 +243,7 @@ int et_loop_open(et_loop **out, et_params *params, const et_loop_options *option
     loop->params = params;
     loop->epoch_begun = loop->step_begun = loop->best = (double)NAN;
     loop->best_step = -1;
+    loop->quiet = et_comm_rank(options->comm) != 0;
     status = open_parts(loop, options, error);
     if (status) {
         et_loop_close(loop);
@@ -328,6 +330,7 @@ static int open_run(et_loop *loop, et_error *error)
         .summary_dir = o->summary_dir,
         .no_logs = true,
         .stop = o->stop,
+        .comm = o->comm,
     };
     return et_run_open(&loop->run, &run, error);
 }
@@ -403,7 +406,7 @@ static int enter(et_loop *loop)
         status = et_run_begin(loop->run, error);
     if (!status)
         status = open_writer(loop, error);
-    return status;
+    return et_comm_agree(loop->options.comm, status, NULL, error);
 }
 
 int et_loop_begin(et_loop *loop, et_error *error)
@@ -448,10 +451,14 @@ int et_loop_end(et_loop *loop, et_error *error)
         return et_fail(error, loop->error.status, "%s", loop->error.text);
     et_error failure = ET_ERROR_INIT;
     et_loop_end_open(loop);
-    if (finish(loop, &failure))
+    failure = loop->error;
+    et_comm_agree(loop->options.comm, failure.status, NULL, &failure);
+    et_loop_fail(loop, &failure);
+    failure = (et_error)ET_ERROR_INIT;
+    if (et_comm_agree(loop->options.comm, finish(loop, &failure), NULL, &failure))
         et_loop_fail(loop, &failure);
     failure = (et_error)ET_ERROR_INIT;
-    if (et_loop_take_best(loop, &failure))
+    if (et_comm_agree(loop->options.comm, et_loop_take_best(loop, &failure), NULL, &failure))
         et_loop_fail(loop, &failure);
     loop->phase = ET_LOOP_ENDED;
     failure = loop->error;

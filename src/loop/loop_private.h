@@ -50,6 +50,7 @@ struct et_loop {
     et_error error;    /* the first failure */
     enum { ET_LOOP_OPEN, ET_LOOP_RUNNING, ET_LOOP_ENDED } phase;
     int firing; /* events that are fired now, in each other */
+    bool quiet; /* another rank prints */
 
     int64_t epoch, step;
     bool within_epoch, within_step;

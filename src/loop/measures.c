@@ -73,13 +73,16 @@ void et_measures_release(et_measures *measures)
 double et_measures_value(const et_measures *measures, int i)
 {
     et_assert(measures->pass && i >= 0 && i < measures->count);
-    double total = et_pass_loss(measures->pass), weight = et_pass_divisor(measures->pass);
-    if (measures->place[i] != LOSSES) {
-        et_measured measured = et_pass_measured(measures->pass, measures->place[i]);
-        total = measured.total;
-        weight = measured.weight;
-    }
-    return weight > 0 ? total / weight : NAN;
+    const et_shards *shards = measures->shards;
+    int at = measures->place[i];
+    et_measured one = { NULL, 0, 0 };
+    if (at != LOSSES)
+        one = shards ? et_shards_measured(shards, at) : et_pass_measured(measures->pass, at);
+    else if (shards)
+        one = (et_measured){ NULL, et_shards_loss(shards), et_shards_divisor(shards) };
+    else
+        one = (et_measured){ NULL, et_pass_loss(measures->pass), et_pass_divisor(measures->pass) };
+    return one.weight > 0 ? one.total / one.weight : NAN;
 }
 
 int et_measures_read(et_measures *measures)

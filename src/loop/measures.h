@@ -3,9 +3,11 @@
 #define ETUDE_LOOP_MEASURES_H
 
 #include <etude/loop_evaluator.h>
+#include <etude/shards.h>
 
 typedef struct et_measures {
     et_pass *pass;           /* borrowed; NULL: values come from elsewhere */
+    const et_shards *shards; /* borrowed; that the pass runs in, or NULL */
     et_loop_metric *metrics; /* [count]; names owned */
     et_loop_metric *given;   /* [count]: those that have a value, by et_measures_read */
     int *place;              /* [count]: in the pass; -1: the sum of its losses */

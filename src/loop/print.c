@@ -10,6 +10,8 @@
 
 void et_loop_print(et_loop *loop, const char *text)
 {
+    if (loop->quiet)
+        return;
     if (loop->options.print)
         loop->options.print(loop->options.print_payload, text);
     else

@@ -8,6 +8,7 @@
 #include "base/assert.h"
 #include "base/reserved.h"
 #include "base/vector.h"
+#include "comm/comm.h"
 #include "loop/feed.h"
 #include "loop/loop_private.h"
 #include "loop/measures.h"
@@ -29,6 +30,7 @@ struct et_loop_trainer {
     et_loop_trainer_options options;
     et_event_source *events;
     et_measures measures;
+    et_shards *shards; /* NULL: batches are not cut */
     et_feeder feeder;
     et_arena arena;
     et_value *summaries; /* names and values, in arena; NULL: none are written */
@@ -72,6 +74,15 @@ static int check(const et_loop *loop, const et_loop_trainer_options *o, et_error
                        "a trainer needs a step, or a source, a pass and an optimizer");
     if ((o->metric_count || o->summary_count) && !o->pass)
         return et_fail(error, ET_ECONFIG, "metrics and summaries are a pass's: name it");
+    if (o->shards && o->step)
+        return et_fail(error, ET_ECONFIG,
+                       "shards are those of pass and update: a step of the "
+                       "program's own has its et_shards");
+    if (o->shards > 1 && o->summary_count)
+        return et_fail(error, ET_ECONFIG,
+                       "summaries are outputs of a pass over the whole batch, "
+                       "and it is cut into %lld shards",
+                       (long long)o->shards);
     return ET_OK;
 }
 
@@ -86,6 +97,16 @@ static int open_summaries(et_loop_trainer *t, et_error *error)
     return et_value_failed(t->summaries) ? et_alloc_failed(error, 0, "summaries") : ET_OK;
 }
 
+/* More ranks than shards are refused there. */
+static int open_shards(et_loop_trainer *t, et_error *error)
+{
+    const et_loop_trainer_options *o = &t->options;
+    et_shards_options options = { .count = o->shards, .comm = t->loop->options.comm };
+    if (o->step || (o->shards <= 1 && et_comm_size(options.comm) == 1))
+        return ET_OK;
+    return et_shards_open(&t->shards, o->pass, &o->source->layout, &options, error);
+}
+
 static int open_parts(et_loop_trainer *t, et_error *error)
 {
     const et_loop_trainer_options *o = &t->options;
@@ -95,6 +116,9 @@ static int open_parts(et_loop_trainer *t, et_error *error)
         status = et_pass_prepare(o->pass, &o->source->layout, error);
     if (!status)
         status = et_measures_init(&t->measures, o->pass, o->metrics, o->metric_count, NULL, error);
+    if (!status)
+        status = open_shards(t, error);
+    t->measures.shards = t->shards;
     if (!status)
         status = et_feeder_init(&t->feeder, t->loop->params, o->feeds, o->feed_count, error);
     if (!status)
@@ -129,6 +153,7 @@ void et_loop_trainer_close(et_loop_trainer *t)
     et_event_source_off(et_loop_events(t->loop), BEFORE_EPOCH, note_epoch, t, NULL);
     et_event_source_free(t->events);
     et_measures_release(&t->measures);
+    et_shards_close(t->shards);
     et_feeder_release(&t->feeder);
     et_arena_release(&t->arena);
     for (size_t i = 0; i < t->hook_count; i++)
@@ -181,18 +206,24 @@ static int add_summaries(et_loop_trainer *t, et_error *error)
     return told(t, et_loop_add_summary(t->loop, t->summaries), error);
 }
 
-static int run_step(et_loop_trainer *t, et_error *error)
+static int update(et_loop_trainer *t, et_error *error)
 {
     const et_loop_trainer_options *o = &t->options;
+    const et_batch *batch = et_loop_step_data(t->loop);
+    uint64_t number = (uint64_t)et_loop_step(t->loop);
+    if (o->step)
+        return o->step(o->payload, t->loop, error);
+    if (t->shards)
+        return et_shards_update(t->shards, o->optimizer, batch, o->seed, number, NULL, error);
+    int status = et_pass_run(o->pass, batch, o->seed, number, error);
+    return status ? status : et_optimizer_update(o->optimizer, o->pass, NULL, error);
+}
+
+static int run_step(et_loop_trainer *t, et_error *error)
+{
     int status = et_feeder_apply(&t->feeder, error);
-    if (!status && o->step)
-        status = o->step(o->payload, t->loop, error);
-    else if (!status) {
-        status = et_pass_run(o->pass, et_loop_step_data(t->loop), o->seed,
-                             (uint64_t)et_loop_step(t->loop), error);
-        if (!status)
-            status = et_optimizer_update(o->optimizer, o->pass, NULL, error);
-    }
+    if (!status)
+        status = update(t, error);
     if (!status)
         status = collect(t, error);
     return status ? status : add_summaries(t, error);

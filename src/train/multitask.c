@@ -540,9 +540,6 @@ static int check(const et_multitask_part *parts, int count, const et_multitask_o
                  et_error *error)
 {
     const et_task_trainer_options *t = o->trainer;
-    if (t && et_comm_size(t->comm) > 1)
-        return et_fail(error, ET_ECONFIG, "%d ranks: several tasks are trained by one process",
-                       et_comm_size(t->comm));
     int status = ET_OK;
     if (count < 1 || !parts)
         return et_fail(error, ET_EUSAGE, "a multitask needs tasks");
@@ -560,6 +557,17 @@ static int check(const et_multitask_part *parts, int count, const et_multitask_o
     for (int i = 0; !status && i < count; i++)
         status = check_part(parts, i, o->order, error);
     return status;
+}
+
+/* Together, or by rank 0 alone: all tasks, as one evaluation. */
+static void choose_evaluation(et_multitask *m)
+{
+    bool shared = true;
+    for (int i = 0; i < m->count; i++)
+        shared &= et_validation_is_shared(m->parts[i].trainer);
+    m->evaluator.comm = shared ? m->options.comm : NULL;
+    for (int i = 0; i < m->count; i++)
+        m->parts[i].trainer->evaluator.comm = m->evaluator.comm;
 }
 
 /* Dropout of a task is another one than that of the next. */
@@ -641,6 +649,7 @@ int et_multitask_open_inside(et_multitask **out, const et_multitask_part *parts,
     if (!status)
         status = open_rest(m, error);
     m->evaluated = m->count;
+    choose_evaluation(m);
     if (status)
         et_multitask_close(m);
     else

@@ -96,6 +96,7 @@ int et_controller_save(et_controller *c, et_error *error)
         status = et_run_save(c->run, step, false, error);
     if (!status)
         status = et_run_finish_saves(c->run, step, error);
+    status = et_run_agree(c->run, status, error);
     if (!status)
         et_controller_tell(c, "saved checkpoint to %s/" ET_CHECKPOINT_FOLDER "/ckpt-%lld.",
                            c->model_dir, (long long)step);
@@ -149,6 +150,7 @@ int et_controller_restore(et_controller *c, const char *path, int64_t *step, et_
     else
         et_controller_tell(c, "restoring or initializing model...");
     status = trains(c) ? restore_state(c, path, step, error) : load_weights(c, path, step, error);
+    status = et_run_agree(c->run, status, error);
     if (!status && path)
         et_controller_tell(c, "restored model from %s.", path);
     else if (!status && *step >= 0)
@@ -264,6 +266,9 @@ static int need_for_watching(const et_controller *c, et_error *error)
     int status = need(c, c->options.evaluator, "evaluator", name, error);
     if (!status)
         status = need(c, c->model_dir, "run.model_dir", name, error);
+    if (!status && et_comm_size(c->options.run.comm) > 1)
+        return et_fail(error, ET_EUSAGE, "%s is the work of one process, and there are %d ranks",
+                       name, et_comm_size(c->options.run.comm));
     if (!status && trains(c))
         return et_fail(error, ET_EUSAGE,
                        "`trainer` is set: what trains evaluates by "

@@ -126,10 +126,16 @@ static void begin_step(et_task_trainer *t)
         et_metrics_reset(t->pending);
 }
 
+/* A step of the task's own is made by all ranks, of the whole batch. */
+static et_comm *comm_of_steps(const et_task_trainer *t)
+{
+    return t->task->class->train_step ? NULL : t->options.comm;
+}
+
 /* What the task's own metrics saw of the step, on all ranks. */
 static int keep_own(et_task_trainer *t, et_error *error)
 {
-    int status = et_metrics_sum_ranks(t->pending, t->options.comm, error);
+    int status = et_metrics_sum_ranks(t->pending, comm_of_steps(t), error);
     if (!status)
         et_metrics_merge(t->own, t->pending);
     return status;
@@ -345,7 +351,7 @@ static int open_step(et_task_trainer *t, et_error *error)
         .stop = t->options.stop,
         .seed = t->options.seed,
         .shards = t->options.batches,
-        .comm = t->options.comm,
+        .comm = comm_of_steps(t),
         .privacy = t->private ? &t->privacy : NULL,
         .hooks = { .self = t,
                    .next = t->given.next_train_inputs ? next_batch : NULL,
@@ -415,10 +421,6 @@ static int check_options(const et_task_trainer_options *o, const et_task *task, 
                        "%d batches of one update: task %s has a train_step of its own, which takes "
                        "one",
                        o->batches, et_task_name(task));
-    if (task->class->train_step && et_comm_size(o->comm) > 1)
-        return et_fail(error, ET_ECONFIG,
-                       "%d ranks: task %s has a train_step of its own, which is one process's",
-                       et_comm_size(o->comm), et_task_name(task));
     if (o->loss_scale != 0 && o->loss_scale != ET_LOSS_SCALE_DYNAMIC &&
         !(o->loss_scale > 0 && isfinite(o->loss_scale)))
         return et_fail(error, ET_ECONFIG, "loss_scale %g: give a positive number, or dynamic",

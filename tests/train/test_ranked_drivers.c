@@ -1,0 +1,532 @@
+/* Whoever drives: programs whose steps are made by several ranks end with the bytes of one process
+ * that cuts its batches into as many shards. */
+#include <etude/loop_trainer.h>
+#include <etude/multitask.h>
+#include <etude/outer_loop.h>
+#include <etude/shards.h>
+#include <etude/standard.h>
+
+#include <inttypes.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include "comm/ranks.h"
+#include "train/small_pass.h"
+
+enum { ROWS = 6, SHARDS = 4, STEPS = 19, HALF = 10 }; /* ROWS: a pass's last batch has 4 samples */
+
+/* What a driver is given: how many shards (0: it makes updates without), where it ends, a directory
+ * of its own. */
+typedef struct work {
+    et_comm *comm;
+    int64_t shards, steps;
+    const char *directory;
+} work;
+
+static void build(et_scope *s, void *payload)
+{
+    (void)payload;
+    small_build(s, 16);
+}
+
+/* A model with its optimizer and shards. */
+typedef struct model {
+    small_pass s;
+    et_optimizer *optimizer;
+    et_shards *shards;
+} model;
+
+static int model_open(model *m, const work *w, et_error *error)
+{
+    static const et_pass_options training = { .training = true };
+    et_shards_options options = { .count = w->shards, .comm = w->comm };
+    *m = (model){ .optimizer = NULL };
+    small_open(&m->s, build, ROWS, &training);
+    int status = et_optimizer_open(&m->optimizer, m->s.device, m->s.params, "", NULL, error);
+    return status || !w->shards
+               ? status
+               : et_shards_open(&m->shards, m->s.pass, &m->s.source->layout, &options, error);
+}
+
+static void model_close(model *m)
+{
+    et_shards_close(m->shards);
+    et_optimizer_free(m->optimizer);
+    small_close(&m->s);
+}
+
+static int model_update(model *m, const et_batch *batch, int64_t step, et_error *error)
+{
+    if (m->shards)
+        return et_shards_update(m->shards, m->optimizer, batch, 5, (uint64_t)step, NULL, error);
+    int status = et_pass_run(m->s.pass, batch, 5, (uint64_t)step, error);
+    return status ? status : et_optimizer_update(m->optimizer, m->s.pass, NULL, error);
+}
+
+static double model_loss(const model *m)
+{
+    return m->shards ? et_shards_loss(m->shards) / et_shards_divisor(m->shards)
+                     : et_pass_loss(m->s.pass) / et_pass_divisor(m->s.pass);
+}
+
+/* Weights to the end of the file, and a number. */
+static int write_down(const char *name, et_params *params, double number)
+{
+    FILE *file = fopen(name, "a");
+    size_t count = (size_t)et_params_flat_size(params);
+    if (!file)
+        return ET_EIO;
+    bool whole = fwrite(et_params_values(params), sizeof(float), count, file) == count;
+    fprintf(file, "%a\n", number);
+    return fclose(file) || !whole ? ET_EIO : ET_OK;
+}
+
+static void be_quiet(void *payload, const char *text)
+{
+    (void)text;
+    ++*(int *)payload;
+}
+
+/* ---- a loop that the program owns ---- */
+
+static int run_loop(model *m, et_loop *loop, const work *w)
+{
+    et_error error = ET_ERROR_INIT;
+    while (et_loop_next_epoch(loop)) {
+        while (et_loop_next_step(loop, m->s.source)) {
+            if (model_update(m, et_loop_step_data(loop), et_loop_step(loop), &error))
+                et_loop_fail(loop, &error);
+            et_loop_collect(loop, "loss", model_loss(m));
+            if (et_loop_step(loop) == w->steps)
+                et_loop_make_checkpoint(loop);
+        }
+        et_loop_print_logs(loop);
+    }
+    return ET_OK;
+}
+
+static int drive_loop(const work *w, const char *name, et_error *error)
+{
+    model m;
+    int printed = 0;
+    et_loop *loop = NULL;
+    et_loop_options options = { .max_step = w->steps,
+                                .checkpoint_dir = w->directory,
+                                .print = be_quiet,
+                                .print_payload = &printed,
+                                .comm = w->comm };
+    int status = model_open(&m, w, error);
+    if (!status)
+        status = et_loop_open(&loop, m.s.params, &options, error);
+    if (!status)
+        status = et_state_add_optimizer(et_loop_state(loop), "optimizer", m.optimizer, error);
+    if (!status)
+        status = et_loop_begin(loop, error);
+    if (!status)
+        status = run_loop(&m, loop, w);
+    if (!status)
+        status = et_loop_end(loop, error);
+    if (!status && !printed != (et_comm_rank(w->comm) != 0))
+        status =
+            et_fail(error, ET_EFAIL, "rank %d printed %d lines", et_comm_rank(w->comm), printed);
+    if (!status)
+        status = write_down(name, m.s.params, model_loss(&m));
+    et_loop_close(loop);
+    model_close(&m);
+    return status;
+}
+
+static int drive_loop_trainer(const work *w, const char *name, et_error *error)
+{
+    model m;
+    int printed = 0;
+    work plain = { .comm = NULL };
+    et_loop *loop = NULL;
+    et_loop_trainer *trainer = NULL;
+    et_loop_options options = {
+        .max_step = w->steps, .print = be_quiet, .print_payload = &printed, .comm = w->comm
+    };
+    int status = model_open(&m, &plain, error);
+    if (!status)
+        status = et_loop_open(&loop, m.s.params, &options, error);
+    et_loop_measure measures[] = { { .name = "loss" }, { .name = "y", .measure = "y" } };
+    et_loop_trainer_options how = { .source = m.s.source,
+                                    .pass = m.s.pass,
+                                    .optimizer = m.optimizer,
+                                    .seed = 5,
+                                    .metrics = measures,
+                                    .metric_count = 2,
+                                    .shards = w->shards };
+    if (!status)
+        status = et_loop_trainer_open(&trainer, loop, &how, error);
+    if (!status)
+        status = et_loop_begin(loop, error);
+    if (!status)
+        status = et_loop_trainer_run(trainer, error);
+    if (!status)
+        status = et_loop_end(loop, error);
+    if (!status)
+        status = write_down(name, m.s.params, 0);
+    et_loop_trainer_close(trainer);
+    et_loop_close(loop);
+    model_close(&m);
+    return status;
+}
+
+/* ---- Orbit's StandardTrainer, called by its controller ---- */
+
+typedef struct stepper {
+    et_standard_trainer standard;
+    model m;
+} stepper;
+
+static int attach(et_standard_trainer *self, et_state *state, et_error *error)
+{
+    model *m = &((stepper *)(void *)self)->m;
+    int status = et_state_add_params(state, m->s.params, error);
+    return status ? status : et_state_add_optimizer(state, "optimizer", m->optimizer, error);
+}
+
+static int step(et_standard_trainer *self, et_feed *feed, et_error *error)
+{
+    model *m = &((stepper *)(void *)self)->m;
+    const et_batch *batch;
+    int status = et_feed_next(feed, NULL, &batch, error);
+    return status ? status : model_update(m, batch, self->trainer.step, error);
+}
+
+static const et_standard_trainer_class stepper_class = { .name = "Stepper",
+                                                         .attach = attach,
+                                                         .train_step = step };
+
+static int drive_orbit(const work *w, const char *name, et_error *error)
+{
+    stepper s = { .m = { .optimizer = NULL } };
+    et_controller *controller = NULL;
+    et_outer_loop_options outer = { 0 };
+    int status = model_open(&s.m, w, error);
+    et_dataset data = { .source = s.m.s.source };
+    if (!status)
+        status = et_standard_trainer_init(&s.standard, &stepper_class, &data, NULL, error);
+    et_controller_options options = { .trainer = &s.standard.trainer,
+                                      .steps_per_loop = 5,
+                                      .outer_loop = &outer,
+                                      .run = { .model_dir = w->directory, .comm = w->comm } };
+    if (!status)
+        status = et_controller_open(&controller, &options, error);
+    if (!status)
+        status = et_controller_train_to(controller, w->steps, false, error);
+    if (!status)
+        status = et_controller_save(controller, error);
+    if (!status)
+        status = write_down(name, s.m.s.params, model_loss(&s.m));
+    et_controller_close(controller, NULL);
+    et_standard_trainer_release(&s.standard);
+    model_close(&s.m);
+    return status;
+}
+
+/* ---- tasks ---- */
+
+typedef struct small_task {
+    et_task task;
+    const work *work;
+    et_shards *shards;
+    int number;
+} small_task;
+
+static void build_task(et_task *self, et_scope *s, bool training)
+{
+    (void)training;
+    small_build(et_at(s, "task", ((small_task *)(void *)self)->number), 16);
+}
+
+static int data(et_task *self, bool training, et_source **out, et_error *error)
+{
+    const et_array arrays[] = { { "x", ET_F32, small_x, et_shape_1(FEATURES) },
+                                { "y", ET_F32, small_y, et_shape_1(1) } };
+    (void)self;
+    return training ? small_source(out, ROWS, error)
+                    : toy_source(out, arrays, 2, SAMPLES / 2, ROWS, false, error);
+}
+
+static const et_task_class small_class = { .name = "small", .build = build_task, .data = data };
+
+/* Shards are opened when there is a pass. */
+static int own_step(et_task *self, const et_task_step *now, et_value *logs, et_error *error)
+{
+    small_task *t = (small_task *)(void *)self;
+    et_shards_options options = { .count = t->work->shards, .comm = t->work->comm };
+    int status = ET_OK;
+    if (!t->shards)
+        status = et_shards_open(&t->shards, now->model, now->inputs->layout, &options, error);
+    if (!status)
+        status = et_shards_update(t->shards, now->optimizer, now->inputs, now->seed, now->number,
+                                  NULL, error);
+    if (status || !logs)
+        return status;
+    et_value_set_float(logs, "loss", et_shards_loss(t->shards) / et_shards_divisor(t->shards));
+    return ET_OK;
+}
+
+static const et_task_class own_class = {
+    .name = "own", .build = build_task, .data = data, .train_step = own_step
+};
+
+static int control(et_trainer *trainer, et_evaluator *evaluator, const work *w, et_error *error)
+{
+    et_controller *controller;
+    et_controller_options options = { .trainer = trainer,
+                                      .evaluator = evaluator,
+                                      .train_steps = w->steps,
+                                      .steps_per_loop = 100,
+                                      .validation_interval = 5,
+                                      .checkpoint_interval = 50,
+                                      .summary_interval = 5,
+                                      .run = { .model_dir = w->directory, .comm = w->comm } };
+    int status = et_controller_open(&controller, &options, error);
+    if (status)
+        return status;
+    status = et_controller_train(controller, error);
+    int closed = et_controller_close(controller, error);
+    return status ? status : closed;
+}
+
+static int drive_own(const work *w, const char *name, et_error *error)
+{
+    small_task task = { .task = { .class = &own_class }, .work = w };
+    toy_run r;
+    toy_run_init(&r, &own_class);
+    r.trainer_options.batches = 1;
+    r.trainer_options.comm = w->comm;
+    int status = toy_run_start_trainer_of(&r, &task.task, error);
+    if (!status)
+        status = control(et_task_trainer_trainer(r.trainer), et_task_trainer_evaluator(r.trainer),
+                         w, error);
+    if (!status)
+        status = write_down(name, r.params, 0);
+    et_shards_close(task.shards);
+    toy_run_close(&r);
+    return status;
+}
+
+static int drive_tasks(const work *w, int order, const char *name, et_error *error)
+{
+    small_task tasks[2] = { { .task = { .class = &small_class, .name = "a" } },
+                            { .task = { .class = &small_class, .name = "b" }, .number = 1 } };
+    et_multitask_part parts[2] = { { .task = &tasks[0].task },
+                                   { .task = &tasks[1].task, .weight = 0.5 } };
+    et_task_trainer_options trainer = { .batches = SHARDS, .comm = w->comm };
+    et_multitask_options options = { .trainer = &trainer, .order = order };
+    et_device *device;
+    et_params *params;
+    et_multitask *multitask;
+    int status = et_device_open(&device, error);
+    if (!status)
+        status = et_params_new(&params, error);
+    if (!status)
+        status = et_multitask_open(&multitask, parts, 2, device, params, &options, error);
+    if (status)
+        return status;
+    status = control(et_multitask_trainer(multitask), et_multitask_evaluator(multitask), w, error);
+    if (!status)
+        status = write_down(name, params, (double)et_multitask_steps(multitask, 0));
+    et_multitask_close(multitask);
+    et_params_free(params);
+    et_device_close(device);
+    return status;
+}
+
+static int drive_joint(const work *w, const char *name, et_error *error)
+{
+    return drive_tasks(w, ET_MULTITASK_JOINT, name, error);
+}
+
+static int drive_interleaved(const work *w, const char *name, et_error *error)
+{
+    return drive_tasks(w, ET_MULTITASK_UNIFORM, name, error);
+}
+
+/* ---- in the ranks ---------------------------------------------------------------------------- */
+
+typedef int drive_fn(const work *w, const char *name, et_error *error);
+
+static const struct driver {
+    const char *name;
+    drive_fn *drive;
+    bool resumes;
+} drivers[] = { { "loop", drive_loop, true },   { "loop trainer", drive_loop_trainer, false },
+                { "orbit", drive_orbit, true }, { "own step", drive_own, true },
+                { "joint", drive_joint, true }, { "interleaved", drive_interleaved, true } };
+
+enum { DRIVERS = sizeof drivers / sizeof *drivers };
+
+/* word: which driver, how many steps, the directory. */
+static int rank_drives(et_comm *comm, const char *word)
+{
+    char directory[100], name[120];
+    int which = 0;
+    et_error error = ET_ERROR_INIT;
+    work w = { .comm = comm, .shards = SHARDS, .directory = directory };
+    rank_assert(sscanf(word, "%d %" SCNd64 " %99s", &which, &w.steps, directory) == 3);
+    snprintf(name, sizeof name, "%s.%d", directory, et_comm_rank(comm));
+    if (drivers[which].drive(&w, name, &error)) {
+        fprintf(stderr, "rank %d, %s: %s\n", et_comm_rank(comm), drivers[which].name, error.text);
+        return 1;
+    }
+    return 0;
+}
+
+/* One rank's batch is not what it should be: all fail, with its text. */
+static int rank_fails(et_comm *comm, const char *word)
+{
+    model m;
+    work w = { .comm = comm, .shards = SHARDS };
+    et_error error = ET_ERROR_INIT;
+    (void)word;
+    rank_assert(!model_open(&m, &w, &error));
+    rank_assert(!et_source_next(m.s.source, m.s.batch, &error));
+    ((float *)m.s.batch->data[0])[(ROWS - 1) * FEATURES] = INFINITY; /* in the last shard */
+    int64_t size = et_params_flat_size(m.s.params);
+    float *before = malloc((size_t)size * sizeof *before);
+    rank_assert(before);
+    memcpy(before, et_params_values(m.s.params), (size_t)size * sizeof *before);
+    rank_assert(model_update(&m, m.s.batch, 0, &error) == ET_EDIVERGED);
+    rank_assert(strstr(error.text, "not finite, first in ") && !strstr(error.text, "norm"));
+    rank_assert(!memcmp(before, et_params_values(m.s.params), (size_t)size * sizeof *before));
+    rank_assert(!et_source_next(m.s.source, m.s.batch, &error));
+    rank_assert(!model_update(&m, m.s.batch, 0, &error));
+    m.s.batch->filled[0] = SHARDS - 1; /* with moving means */
+    rank_assert(model_update(&m, m.s.batch, 0, &error) == ET_EDATA);
+    rank_assert(strstr(error.text, "drop_remainder"));
+    free(before);
+    model_close(&m);
+    return 0;
+}
+
+static const rank_case cases[] = { { "drives", rank_drives },
+                                   { "fails", rank_fails },
+                                   { NULL, NULL } };
+
+/* ---- their parent ---------------------------------------------------------------------------- */
+
+static void shell(const char *format, ...)
+{
+    char command[500];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(command, sizeof command, format, arguments);
+    va_end(arguments);
+    if (system(command))
+        fail_msg("%s", command);
+}
+
+static void drive(int which, int ranks, int64_t steps, const char *directory)
+{
+    char word[160];
+    snprintf(word, sizeof word, "%d %lld %s", which, (long long)steps, directory);
+    shell("rm -f %s.?", directory);
+    if (run_ranks("drives", ranks, word))
+        fail_msg("%s, %d ranks, %lld steps", drivers[which].name, ranks, (long long)steps);
+}
+
+/* Also where it goes on with another number of ranks. */
+static void test_ranked_drivers__equal(void **state)
+{
+    (void)state;
+    for (int which = 0; which < DRIVERS; which++) {
+        char one[64], many[64];
+        snprintf(one, sizeof one, "drive.%d.%d.one", (int)getpid(), which);
+        snprintf(many, sizeof many, "drive.%d.%d.many", (int)getpid(), which);
+        drive(which, 1, STEPS, one);
+        for (int ranks = 2; ranks <= 3; ranks++) {
+            shell("rm -rf %s", many);
+            if (drivers[which].resumes)
+                drive(which, 5 - ranks, HALF, many);
+            drive(which, ranks, STEPS, many);
+            for (int r = 0; r < ranks; r++)
+                shell("cmp %s.0 %s.%d", one, many, r);
+            shell("[ ! -e %s/metrics.jsonl ] || { for f in %s %s; do sed 's/,*\"time\":{[^}]*}//g' "
+                  "$f/metrics.jsonl >$f.logs; done && head -n 4 %s.logs >%s.first && head -n 4 "
+                  "%s.logs | cmp - %s.first; }",
+                  one, one, many, one, one, many, one);
+        }
+        shell("rm -rf %s* %s*", one, many);
+    }
+}
+
+/* Shards change bits, not what is learnt; one is what a program does by itself. */
+static void test_ranked_drivers__shards(void **state)
+{
+    model m[3];
+    double first[3];
+    const int64_t shards[] = { 0, 1, SHARDS };
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        work w = { .shards = shards[i] };
+        assert_ok(model_open(&m[i], &w, error));
+        for (int k = 0; k < STEPS; k++) {
+            assert_ok(et_source_next(m[i].s.source, m[i].s.batch, error));
+            assert_ok(model_update(&m[i], m[i].s.batch, k, error));
+            first[i] = k ? first[i] : model_loss(&m[i]);
+            if (m[i].shards)
+                assert_true(et_shards_divisor(m[i].shards) == (double)m[i].s.batch->filled[0]);
+        }
+    }
+    size_t size = (size_t)et_params_flat_size(m[0].s.params);
+    const float *plain = et_params_values(m[0].s.params), *cut = et_params_values(m[2].s.params);
+    assert_memory_equal(plain, et_params_values(m[1].s.params), size * sizeof(float));
+    assert_true(model_loss(&m[0]) == model_loss(&m[1]));
+    assert_true(fabs(first[2] / first[0] - 1) < 1e-6);
+    int64_t trained = et_params_trained_size(m[0].s.params);
+    for (int64_t i = 0; i < trained; i++)
+        assert_true(fabsf(plain[i] - cut[i]) < 2e-3f); /* they have moved by ten times as much */
+    for (int i = 0; i < 3; i++)
+        model_close(&m[i]);
+}
+
+static void test_ranked_drivers__refused(void **state)
+{
+    model m;
+    work w = { .comm = NULL };
+    et_shards *shards;
+    et_error wrong = ET_ERROR_INIT;
+    (void)state;
+    assert_ok(model_open(&m, &w, error));
+    et_shards_options options = { .count = ROWS + 1 };
+    assert_int_equal(et_shards_open(&shards, m.s.pass, &m.s.source->layout, &options, &wrong),
+                     ET_ECONFIG);
+    assert_non_null(strstr(wrong.text, "7 shards of a batch of 6"));
+    et_layout layout = m.s.source->layout;
+    layout.kinds = 2;
+    layout.kind[1] = "token";
+    options.count = 2;
+    assert_int_equal(et_shards_open(&shards, m.s.pass, &layout, &options, &wrong), ET_ECONFIG);
+    assert_non_null(strstr(wrong.text, "also count tokens"));
+    options.count = -1;
+    assert_int_equal(et_shards_open(&shards, m.s.pass, &m.s.source->layout, &options, &wrong),
+                     ET_ECONFIG);
+    assert_null(shards);
+    model_close(&m);
+}
+
+static void test_ranked_drivers__fails(void **state)
+{
+    (void)state;
+    assert_int_equal(run_ranks("fails", 2, ""), 0);
+    assert_int_equal(run_ranks("fails", 3, ""), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_ranked_drivers__equal),
+        cmocka_unit_test(test_ranked_drivers__shards),
+        cmocka_unit_test(test_ranked_drivers__refused),
+        cmocka_unit_test(test_ranked_drivers__fails),
+    };
+    return is_rank() ? run_rank(cases) : cmocka_run_group_tests(tests, NULL, NULL);
+}
