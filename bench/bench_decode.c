@@ -80,7 +80,7 @@ static void open_decoder(bench_decoder *b, const char *name, et_dtype act, bool 
     bench_check(et_experiment_begin(&experiment, &et_translation_program, full, &arena, &error),
                 &error);
     const et_translation_options *task = experiment.task;
-    et_transformer model = et_translation_transformer(task, VOCABULARY, 64);
+    et_transformer model = et_translation_transformer(task, VOCABULARY, VOCABULARY, 64);
     et_decoder_options options = { .beam = { .size = beam, .alpha = task->model.alpha, .eos = -1 },
                                    .start = 0,
                                    .max_length = TARGET,

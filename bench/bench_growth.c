@@ -89,7 +89,8 @@ static et_transformer tiny_model(const model_size *size)
                 &error);
     et_translation_options *task = experiment.task;
     task->model.encoder.num_layers = task->model.decoder.num_layers = size->layers;
-    et_transformer model = et_translation_transformer(task, size->vocabulary, size->tokens);
+    et_transformer model =
+        et_translation_transformer(task, size->vocabulary, size->vocabulary, size->tokens);
     et_arena_release(&arena);
     return model;
 }

@@ -270,7 +270,9 @@ static void time_batches(const corpus *c, double *first, double *later)
     snprintf(target, sizeof target, "%s/target", c->folder);
     snprintf(cache, sizeof cache, "%s/run/cache/train.pairs", c->folder);
     bench_check(et_vocabulary_open(&vocabulary, "first.model", &error), &error);
-    bench_check(et_encoded_open(&encoded, &paths, vocabulary, &filter, cache, &error), &error);
+    bench_check(et_encoded_open(&encoded, &paths, (et_sides){ vocabulary, vocabulary }, &filter,
+                                cache, &error),
+                &error);
     if (!encoded->from_cache)
         fail(cache);
     bench_check(et_pair_batches_open(&batches, encoded, &options, &error), &error);

@@ -19,8 +19,8 @@ static void build(et_scope *scope, void *payload)
 {
     const bench_model *model = payload;
     const et_translation_options *options = model->experiment.task;
-    et_transformer transformer =
-        et_translation_transformer(options, model->vocabulary, options->train_data.max_seq_length);
+    et_transformer transformer = et_translation_transformer(
+        options, model->vocabulary, model->vocabulary, options->train_data.max_seq_length);
     et_node *h =
         et_transformer_train(scope, &transformer, BENCH_BUDGET, BENCH_BUDGET, BENCH_BUDGET / 4);
     et_node *labels = et_batch_input(scope, "target_labels");

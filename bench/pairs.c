@@ -68,8 +68,7 @@ et_encoded *bench_pairs_new(int64_t pairs, int32_t vocabulary, int64_t length)
     encoded->width = 2;
     encoded->lines = lines;
     encoded->start = 0;
-    encoded->eos = 1;
-    encoded->vocabulary_size = vocabulary;
+    encoded->eos[0] = encoded->eos[1] = 1;
     return encoded;
 }
 

@@ -58,10 +58,10 @@ static int add_files(et_checksum_stream *stream, const et_strings *files, et_err
 /* What the result depends on besides text: vocabulary, filter, and how they become a result.
  * Raise ET_ENCODED_VERSION when the filter or the layout changes. The ratio goes in by its bits. A
  * limit only where there is one, so that other keys are what they were. */
-static uint64_t facts_of(const et_vocabulary *vocabulary, const et_encoded_options *options)
+static uint64_t facts_of(et_sides sides, const et_encoded_options *options)
 {
     uint64_t facts[7] = { ET_ENCODED_VERSION,
-                          et_vocabulary_checksum(vocabulary),
+                          et_vocabulary_checksum(sides.source),
                           (uint64_t)options->max_seq_length,
                           0,
                           options->deduplicate,
@@ -101,22 +101,22 @@ static int content_key(uint64_t *key, const et_corpus_paths *paths, uint64_t fac
 
 /* ---- what is shown ---- */
 
-/* Symbols come from the vocabulary, not from the cache: the key binds the two. */
-static void show(whole *self, const et_vocabulary *vocabulary, uint64_t key)
+/* Symbols come from the vocabularies, not from the cache: the key binds them. */
+static void show(whole *self, et_sides sides, uint64_t key)
 {
     const et_encoded_parts *parts = &self->parts;
-    self->shown = (et_encoded){ .pairs = parts->pairs,
-                                .offsets = parts->offsets,
-                                .pieces = parts->pieces,
-                                .width = parts->width,
-                                .lines = parts->lines,
-                                .counts = parts->counts,
-                                .sizes = parts->sizes,
-                                .start = et_vocabulary_start(vocabulary),
-                                .eos = et_vocabulary_eos(vocabulary),
-                                .vocabulary_size = et_vocabulary_size(vocabulary),
-                                .key = key,
-                                .from_cache = self->mapping.data != NULL };
+    self->shown =
+        (et_encoded){ .pairs = parts->pairs,
+                      .offsets = parts->offsets,
+                      .pieces = parts->pieces,
+                      .width = parts->width,
+                      .lines = parts->lines,
+                      .counts = parts->counts,
+                      .sizes = parts->sizes,
+                      .start = et_vocabulary_start(sides.target),
+                      .eos = { et_vocabulary_eos(sides.source), et_vocabulary_eos(sides.target) },
+                      .key = key,
+                      .from_cache = self->mapping.data != NULL };
 }
 
 /* ---- cache or text ----
@@ -132,10 +132,12 @@ static void use_mapping(whole *self, const et_mapping *mapping)
 
 /* Maps the cache if it holds this key. A damaged one is worth a warning, an outdated one not.
  * Every failure here is cured by reading the text, so none is an error. */
-static bool map_cache(whole *self, const char *path, uint64_t key, uint32_t vocabulary_size)
+static bool map_cache(whole *self, const char *path, uint64_t key, et_sides sides)
 {
     size_t files[2] = { et_corpus_files(&self->paths, false)->count,
                         et_corpus_files(&self->paths, true)->count };
+    const uint32_t tokens[2] = { (uint32_t)et_vocabulary_size(sides.source),
+                                 (uint32_t)et_vocabulary_size(sides.target) };
     et_mapping mapping;
     et_error error = ET_ERROR_INIT;
     if (!path || !et_file_exists(path))
@@ -145,7 +147,7 @@ static bool map_cache(whole *self, const char *path, uint64_t key, uint32_t voca
         return false;
     }
     bool current;
-    const char *fault = et_encoded_file_fault(&mapping, key, files, vocabulary_size, &current);
+    const char *fault = et_encoded_file_fault(&mapping, key, files, tokens, &current);
     if (fault)
         et_log(ET_LOG_WARNING, "%s is damaged (%s): made again from the text", path, fault);
     if (fault || !current) {
@@ -186,13 +188,13 @@ static void write_cache(const whole *self, const char *path, uint64_t key)
 
 /* Reads the text. The key was made before: text that changed since would be kept under a wrong
  * one. */
-static int read_text(whole *self, const et_vocabulary *vocabulary,
-                     const et_encoded_options *options, uint64_t key, et_error *error)
+static int read_text(whole *self, et_sides sides, const et_encoded_options *options, uint64_t key,
+                     et_error *error)
 {
     uint64_t key_now;
-    int status = et_encoded_build(&self->parts, &self->paths, vocabulary, options, error);
+    int status = et_encoded_build(&self->parts, &self->paths, sides, options, error);
     if (!status)
-        status = content_key(&key_now, &self->paths, facts_of(vocabulary, options), error);
+        status = content_key(&key_now, &self->paths, facts_of(sides, options), error);
     if (!status && key_now != key)
         status = et_fail(error, ET_EDATA,
                          "%s: the text changed while it was read: start again when it is done",
@@ -214,16 +216,15 @@ static int check_expected(const whole *self, const et_encoded_options *options, 
 }
 
 /* By content: the cache if it has this text, else the text. */
-static int open_content(whole *self, const et_vocabulary *vocabulary,
-                        const et_encoded_options *options, const char *cache_path, uint64_t *key,
-                        et_error *error)
+static int open_content(whole *self, et_sides sides, const et_encoded_options *options,
+                        const char *cache_path, uint64_t *key, et_error *error)
 {
-    int status = content_key(key, &self->paths, facts_of(vocabulary, options), error);
+    int status = content_key(key, &self->paths, facts_of(sides, options), error);
     if (!status)
         status = check_expected(self, options, *key, error);
-    if (status || map_cache(self, cache_path, *key, (uint32_t)et_vocabulary_size(vocabulary)))
+    if (status || map_cache(self, cache_path, *key, sides))
         return status;
-    status = read_text(self, vocabulary, options, *key, error);
+    status = read_text(self, sides, options, *key, error);
     if (!status && !options->read_only)
         write_cache(self, cache_path, *key);
     return status;
@@ -233,15 +234,15 @@ static int open_content(whole *self, const et_vocabulary *vocabulary,
  * system says the same of them both times, so that no change in between goes unnoticed. It is
  * written for a cache that was read, not for one just made, which would be too new to be noted
  * anyway. */
-static int open_any(whole *self, const et_vocabulary *vocabulary, const et_encoded_options *options,
+static int open_any(whole *self, et_sides sides, const et_encoded_options *options,
                     const char *cache_path, uint64_t *key, et_error *error)
 {
-    uint64_t facts = facts_of(vocabulary, options);
+    uint64_t facts = facts_of(sides, options);
     et_encoded_seen before, after;
     bool seen = cache_path && et_encoded_look(&before, facts, &self->paths, cache_path);
     if (seen && map_seen(self, &before, cache_path, key))
         return check_expected(self, options, *key, error);
-    int status = open_content(self, vocabulary, options, cache_path, key, error);
+    int status = open_content(self, sides, options, cache_path, key, error);
     if (!status && seen && !options->read_only && self->mapping.data &&
         et_encoded_look(&after, facts, &self->paths, cache_path) && after.stamp == before.stamp)
         et_encoded_note(&before, cache_path, *key);
@@ -249,7 +250,7 @@ static int open_any(whole *self, const et_vocabulary *vocabulary, const et_encod
 }
 
 /* close takes self in any state, by the mapping or the parts that are there. */
-int et_encoded_open(et_encoded **out, const et_corpus_paths *paths, const et_vocabulary *vocabulary,
+int et_encoded_open(et_encoded **out, const et_corpus_paths *paths, et_sides sides,
                     const et_encoded_options *options, const char *cache_path, et_error *error)
 {
     et_assert(options->max_seq_length >= 0 && options->max_ratio >= 0 && options->limit >= 0);
@@ -260,12 +261,12 @@ int et_encoded_open(et_encoded **out, const et_corpus_paths *paths, const et_voc
     self->paths = *paths;
     int status = et_corpus_paths_check(paths, error);
     if (!status)
-        status = open_any(self, vocabulary, options, cache_path, &key, error);
+        status = open_any(self, sides, options, cache_path, &key, error);
     if (status) {
         et_encoded_close(&self->shown);
         return status;
     }
-    show(self, vocabulary, key);
+    show(self, sides, key);
     *out = &self->shown;
     return ET_OK;
 }
@@ -316,7 +317,7 @@ void et_encoded_ids(const et_encoded *encoded, int64_t pair, bool target, int32_
     else
         for (size_t i = 0; i < count; i++)
             ids[i] = narrow[i];
-    ids[count] = encoded->eos;
+    ids[count] = encoded->eos[target];
 }
 
 /* lines[pair] is the pair's index among all that were read, so the place is right although pairs

@@ -2,7 +2,7 @@
  * a cache file, so that a second start reads no text. What is too long, empty, lopsided or a
  * duplicate has been left out and counted.
  *
- * The cache is keyed by content: the bytes of the text files, of the vocabulary, and the
+ * The cache is keyed by content: the bytes of the text files, of the vocabularies, and the
  * filter. It is a cache: one that does not fit is made anew, one that is damaged too, with a
  * warning; one that can't be written is a warning and nothing else. Text and cache are read to
  * find the key and the cache sound, unless nothing was written since that was done
@@ -10,7 +10,7 @@
  *
  *     et_encoded *encoded;
  *     et_encoded_options options = ET_ENCODED_OPTIONS_INIT;
- *     if (et_encoded_open(&encoded, &paths, vocabulary, &options, cache_path, &error)) ...
+ *     if (et_encoded_open(&encoded, &paths, sides, &options, cache_path, &error)) ...
  *
  * Read-only after open: any number of threads and iterators may share it. */
 #ifndef ETUDE_DATA_ENCODED_H
@@ -24,7 +24,7 @@ typedef struct et_encoded_options {
     double max_ratio;       /* of the longer to the shorter side, EOS counted; 0: any */
     bool deduplicate;       /* keep the first of equal pairs only */
     bool keep_all;          /* evaluation: nothing is left out, what is too long is cut */
-    uint64_t expected;      /* the key that text, vocabulary and filter must have; 0: any */
+    uint64_t expected;      /* the key that text, vocabularies and filter must have; 0: any */
     bool read_only;         /* a cache is used if it is there and right, and none is written */
     int64_t limit;          /* the first pairs that are kept, so many; what follows them is not
                                looked at. 0: all */
@@ -52,16 +52,16 @@ typedef struct et_encoded {
     const uint32_t *lines;   /* [pairs]: index of the pair in the corpus, from 0 */
     et_corpus_counts counts;
     et_encoded_sizes sizes;
-    int32_t start, eos; /* ids of the vocabulary's symbols */
-    int32_t vocabulary_size;
-    uint64_t key; /* of text, vocabulary and filter */
+    int32_t start;  /* what a target begins with */
+    int32_t eos[2]; /* the end of a source, and of a target */
+    uint64_t key;   /* of text, vocabularies and filter */
     bool from_cache;
 } et_encoded;
 
 /* Encodes the corpus, or maps cache_path if that holds it (NULL: no cache). paths must outlive
  * the result. ET_EDATA: see text.h and corpus.h, a filter that leaves nothing, and another key
  * than the expected one, which is said before a cache is replaced. */
-int et_encoded_open(et_encoded **out, const et_corpus_paths *paths, const et_vocabulary *vocabulary,
+int et_encoded_open(et_encoded **out, const et_corpus_paths *paths, et_sides sides,
                     const et_encoded_options *options, const char *cache_path, et_error *error);
 void et_encoded_close(et_encoded *encoded); /* NULL allowed */
 

@@ -35,7 +35,7 @@ typedef struct seen {
 } seen;
 
 typedef struct builder {
-    const et_vocabulary *vocabulary; /* borrowed, as options and out */
+    et_sides sides; /* borrowed, as options and out */
     const et_encoded_options *options;
     et_encoded_parts *out;
     uint64_t piece_capacity, line_capacity, offset_capacity; /* elements there is room for */
@@ -278,10 +278,10 @@ static void point_into_text(builder *build, int count)
 static int encode_pair(builder *build, int i, et_error *error)
 {
     const et_corpus_pair *pair = &build->chunk[i];
-    int status = et_vocabulary_encode(build->vocabulary, pair->source, pair->source_length,
+    int status = et_vocabulary_encode(build->sides.source, pair->source, pair->source_length,
                                       &build->encoded[i][0], error);
     if (!status)
-        status = et_vocabulary_encode(build->vocabulary, pair->target, pair->target_length,
+        status = et_vocabulary_encode(build->sides.target, pair->target, pair->target_length,
                                       &build->encoded[i][1], error);
     return status;
 }
@@ -392,14 +392,20 @@ static int build_all(builder *build, et_corpus *corpus, const et_corpus_paths *p
     return status;
 }
 
+/* Bytes of an id, of whichever side. */
+static int width_of(et_sides sides)
+{
+    return et_vocabulary_size(sides.source) > 65536 || et_vocabulary_size(sides.target) > 65536 ? 4
+                                                                                                : 2;
+}
+
 /* Everything but out is released in any case. */
-int et_encoded_build(et_encoded_parts *out, const et_corpus_paths *paths,
-                     const et_vocabulary *vocabulary, const et_encoded_options *options,
-                     et_error *error)
+int et_encoded_build(et_encoded_parts *out, const et_corpus_paths *paths, et_sides sides,
+                     const et_encoded_options *options, et_error *error)
 {
     et_corpus *corpus = NULL;
-    *out = (et_encoded_parts){ .width = et_vocabulary_size(vocabulary) > 65536 ? 4 : 2 };
-    builder build = { .vocabulary = vocabulary, .options = options, .out = out };
+    *out = (et_encoded_parts){ .width = width_of(sides) };
+    builder build = { .sides = sides, .options = options, .out = out };
     int status = et_corpus_open(&corpus, paths, error);
     if (!status)
         status = build_all(&build, corpus, paths, error);

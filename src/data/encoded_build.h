@@ -22,9 +22,8 @@ typedef struct et_encoded_parts {
 et_encoded_sizes et_encoded_measure(const et_encoded_parts *parts);
 
 /* ET_EDATA: bad text, or nothing left. On failure out is released. */
-int et_encoded_build(et_encoded_parts *out, const et_corpus_paths *paths,
-                     const et_vocabulary *vocabulary, const et_encoded_options *options,
-                     et_error *error);
+int et_encoded_build(et_encoded_parts *out, const et_corpus_paths *paths, et_sides sides,
+                     const et_encoded_options *options, et_error *error);
 void et_encoded_parts_release(et_encoded_parts *parts);
 
 #endif

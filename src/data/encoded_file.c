@@ -88,16 +88,28 @@ static bool offsets_rise(const et_encoded_parts *parts)
 }
 
 /* The largest id in one pass, for the compiler to make vector code of: no branch in the loop. */
-static bool ids_are_below(const et_encoded_parts *parts, uint32_t size)
+static uint32_t largest_id(const et_encoded_parts *parts, uint64_t begin, uint64_t end)
 {
     uint32_t largest = 0;
     const uint16_t *narrow = parts->pieces;
     const uint32_t *wide = parts->pieces;
-    for (uint64_t i = 0; parts->width == 2 && i < parts->piece_count; i++)
+    for (uint64_t i = begin; parts->width == 2 && i < end; i++)
         largest = narrow[i] > largest ? narrow[i] : largest;
-    for (uint64_t i = 0; parts->width == 4 && i < parts->piece_count; i++)
+    for (uint64_t i = begin; parts->width == 4 && i < end; i++)
         largest = wide[i] > largest ? wide[i] : largest;
-    return largest < size;
+    return largest;
+}
+
+/* Side by side only where one vocabulary is smaller than an id that is there. */
+static bool ids_are_below(const et_encoded_parts *parts, const uint32_t tokens[2])
+{
+    const uint32_t least = tokens[0] < tokens[1] ? tokens[0] : tokens[1];
+    if (largest_id(parts, 0, parts->piece_count) < least)
+        return true;
+    for (int64_t i = 0; i < 2 * parts->pairs; i++)
+        if (largest_id(parts, parts->offsets[i], parts->offsets[i + 1]) >= tokens[i % 2])
+            return false;
+    return true;
 }
 
 /* Every pair names a line that the files have. */
@@ -117,7 +129,7 @@ static bool lines_are_below(const et_encoded_parts *parts, const size_t files[2]
 
 /* Another key is no fault: the text or a setting changed and the file is outdated. */
 const char *et_encoded_file_fault(const et_mapping *mapping, uint64_t key, const size_t files[2],
-                                  uint32_t vocabulary_size, bool *current)
+                                  const uint32_t tokens[2], bool *current)
 {
     const et_encoded_header *head = mapping->data;
     et_encoded_parts parts;
@@ -135,7 +147,7 @@ const char *et_encoded_file_fault(const et_mapping *mapping, uint64_t key, const
     et_encoded_file_parts(&parts, head);
     if (!offsets_rise(&parts))
         return "offsets";
-    if (!ids_are_below(&parts, vocabulary_size))
+    if (!ids_are_below(&parts, tokens))
         return "ids";
     if (!lines_are_below(&parts, files))
         return "lines";

@@ -39,9 +39,10 @@ typedef struct et_encoded_header {
 void et_encoded_file_parts(et_encoded_parts *parts, const void *file);
 
 /* What is wrong with a mapped file, in a word; NULL: nothing. *current: it is sound up to its
- * header and holds key; only then is the rest looked at. files: of each side. */
+ * header and holds key; only then is the rest looked at. files: of each side; tokens: of each
+ * side's vocabulary. */
 const char *et_encoded_file_fault(const et_mapping *mapping, uint64_t key, const size_t files[2],
-                                  uint32_t vocabulary_size, bool *current);
+                                  const uint32_t tokens[2], bool *current);
 
 /* The same for a file that was found sound and has not been written since: its header alone. */
 bool et_encoded_file_is_still_sound(const et_mapping *mapping, uint64_t key, const size_t files[2]);

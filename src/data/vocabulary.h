@@ -27,6 +27,11 @@
 
 typedef struct et_vocabulary et_vocabulary;
 
+/* The vocabularies of the two sides of a pair; both may be the same one. Borrowed. */
+typedef struct et_sides {
+    const et_vocabulary *source, *target;
+} et_sides;
+
 /* Ids of sub-words; grows and is used again from line to line. Free with et_pieces_release. */
 typedef struct et_pieces {
     int32_t *ids;           /* [capacity], owned; NULL at first */

@@ -138,25 +138,31 @@ static et_node *cross_attention_block(et_scope *scope, et_node *x, const looked_
 
 /* Normal with deviation 1/sqrt(D): after embed's factor sqrt(D) rows have elements of
  * variance 1, and as the output projection it keeps logits of normed rows near variance 1. */
-et_node *et_transformer_table(et_scope *scope, const et_transformer *model)
+static et_node *table_of(et_scope *root, const et_transformer *model,
+                         const et_transformer_tokens *tokens)
 {
     et_init init = { ET_INIT_NORMAL, 1 / sqrtf((float)model->width) };
-    return et_param(et_in(scope, "embedding"), "table", et_shape_2(model->vocabulary, model->width),
+    return et_param(et_in(root, tokens->scope), "table", et_shape_2(tokens->count, model->width),
                     init);
 }
 
-/* drop(sqrt(D) table[ids] + sinusoid[positions]). Positions are an input because packed rows
- * do not tell where in its sentence a token stands. root: where the shared table lives; scope
- * names the dropout. */
-static et_node *embed(et_scope *scope, et_scope *root, const et_transformer *model, et_node *ids,
-                      et_node *positions)
+et_node *et_transformer_table(et_scope *scope, const et_transformer *model)
 {
-    et_node *x = et_embedding(ids, et_transformer_table(root, model), sqrtf((float)model->width),
+    return table_of(scope, model, &model->target);
+}
+
+/* drop(sqrt(D) table[ids] + sinusoid[positions]). Positions are an input because packed rows
+ * do not tell where in its sentence a token stands. root: where tables live; scope names the
+ * dropout. */
+static et_node *embed(et_scope *scope, et_scope *root, const et_transformer *model,
+                      const et_transformer_tokens *tokens, et_node *ids, et_node *positions)
+{
+    et_node *x = et_embedding(ids, table_of(root, model, tokens), sqrtf((float)model->width),
                               positions, et_sinusoid(root, model->max_positions, model->width));
     return et_dropout(et_in(scope, "embedding"), x, model->dropout_rate);
 }
 
-static et_node *tokens(et_scope *scope, const char *name, int64_t count)
+static et_node *int_rows(et_scope *scope, const char *name, int64_t count)
 {
     return et_input(scope, name, ET_I32, et_shape_1(count));
 }
@@ -169,8 +175,8 @@ static et_node *encode(et_scope *scope, const et_transformer *model, int64_t bud
     stack s = { &model->encoder, model->width, row_tile };
     et_scope *encoder = et_in(scope, "encoder");
     int64_t longest = budget < model->max_positions ? budget : model->max_positions;
-    et_node *x = embed(encoder, scope, model, tokens(scope, "source_ids", budget),
-                       tokens(scope, "source_positions", budget));
+    et_node *x = embed(encoder, scope, model, &model->source, int_rows(scope, "source_ids", budget),
+                       int_rows(scope, "source_positions", budget));
     for (int i = 0; i < model->encoder.num_layers; i++) {
         et_scope *layer = et_at(encoder, "layer", i);
         x = self_attention_block(et_in(layer, "self_attention"), x, offsets, longest, false, s);
@@ -182,7 +188,7 @@ static et_node *encode(et_scope *scope, const et_transformer *model, int64_t bud
 et_node *et_transformer_encode(et_scope *scope, const et_transformer *model, int64_t source_budget,
                                int64_t segment_count, int64_t row_tile)
 {
-    return encode(scope, model, source_budget, tokens(scope, "source_offsets", segment_count + 1),
+    return encode(scope, model, source_budget, int_rows(scope, "source_offsets", segment_count + 1),
                   row_tile);
 }
 
@@ -216,14 +222,15 @@ static et_node *begin_decoder(decoding *d, et_scope *scope, const et_transformer
     d->root = scope;
     d->decoder = et_in(scope, "decoder");
     d->stack = (stack){ &model->decoder, model->width, 0 };
-    d->g = (segments){ .source = tokens(scope, "source_offsets", segment_count + 1),
-                       .target = tokens(scope, "target_offsets", segment_count + 1),
+    d->g = (segments){ .source = int_rows(scope, "source_offsets", segment_count + 1),
+                       .target = int_rows(scope, "target_offsets", segment_count + 1),
                        .source_longest = source_budget < most ? source_budget : most,
                        .target_longest = target_budget < most ? target_budget : most };
     if (!d->encoded && !d->cached)
         d->encoded = encode(scope, model, source_budget, d->g.source, 0);
-    return embed(d->decoder, scope, model, tokens(scope, "target_ids", target_budget),
-                 tokens(scope, "target_positions", target_budget));
+    return embed(d->decoder, scope, model, &model->target,
+                 int_rows(scope, "target_ids", target_budget),
+                 int_rows(scope, "target_positions", target_budget));
 }
 
 static et_node *decoder_self(const decoding *d, et_scope *layer, et_node *x)
@@ -347,12 +354,12 @@ et_node *et_transformer_decode(et_scope *scope, const et_transformer *model,
     et_scope *decoder = et_in(scope, "decoder");
     step_inputs inputs = {
         .slot = et_input(scope, "slot", ET_I32, et_shape_2(step->rows, step->longest)),
-        .self_length = tokens(scope, "self_length", step->rows),
-        .cross_begin = tokens(scope, "cross_begin", step->rows),
-        .cross_length = tokens(scope, "cross_length", step->rows),
+        .self_length = int_rows(scope, "self_length", step->rows),
+        .cross_begin = int_rows(scope, "cross_begin", step->rows),
+        .cross_length = int_rows(scope, "cross_length", step->rows),
     };
-    et_node *x = embed(decoder, scope, model, tokens(scope, "ids", step->rows),
-                       tokens(scope, "positions", step->rows));
+    et_node *x = embed(decoder, scope, model, &model->target, int_rows(scope, "ids", step->rows),
+                       int_rows(scope, "positions", step->rows));
     for (int i = 0; i < model->decoder.num_layers; i++)
         x = decode_layer(scope, et_at(decoder, "layer", i), i, x, step, &inputs, s);
     x = final_norm(decoder, x, s);

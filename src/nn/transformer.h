@@ -1,8 +1,9 @@
 /* The encoder-decoder Transformer (Vaswani et al. 2017) over packed batches, with the options of
  * Model Garden's Seq2SeqTransformer (pre-norm by default) and post-norm as fairseq has it.
  *
- * The embedding table is shared by source, target and the output projection. Embeddings are
- * multiplied by sqrt(width), sinusoids added, then dropout. A block is
+ * Each side has a table of embeddings, which may be the same one; the target's is the output
+ * projection as well. Embeddings are multiplied by sqrt(width), sinusoids added, then dropout. A
+ * block is
  *
  *   norm_first:  x + drop(f(norm(x)))        else:  norm(x + drop(f(x)))
  *
@@ -39,9 +40,16 @@ typedef struct et_transformer_stack {
     float norm_epsilon;
 } et_transformer_stack;
 
+/* A side's embeddings: the scope of their table, and its rows. Sides that name one scope share the
+ * table. */
+typedef struct et_transformer_tokens {
+    const char *scope; /* borrowed */
+    int64_t count;
+} et_transformer_tokens;
+
 typedef struct et_transformer {
     et_transformer_stack encoder, decoder;
-    int64_t vocabulary;
+    et_transformer_tokens source, target;
     int64_t width;
     int64_t max_positions; /* rows of the sinusoid table; longest sequence */
     float dropout_rate;    /* of the embeddings */
@@ -59,7 +67,7 @@ et_node *et_transformer_train(et_scope *scope, const et_transformer *model, int6
 void et_transformer_cross(et_scope *scope, const et_transformer *model, int64_t source_budget,
                           int64_t target_budget, int layer, et_node **query, et_node **key_value);
 
-/* The shared table, for the loss and for logits. */
+/* The target's table, for the loss and for logits. */
 et_node *et_transformer_table(et_scope *scope, const et_transformer *model);
 
 /* The encoder's output [source_budget, width]; inputs as above. */
@@ -86,7 +94,7 @@ et_node *et_transformer_cross_cache(et_scope *scope, const et_transformer *model
  * "ids", "positions", "self_length", "cross_begin", "cross_length" int32 [rows]; "slot" int32
  * [rows, longest]; for each layer "self_cache_<layer>" act [slots, 2 width] and
  * "cross_cache_<layer>" act [source_rows, 2 width]. With best 0 the logits of all pieces, float32
- * [rows, vocabulary], and *piece NULL. */
+ * [rows, target tokens], and *piece NULL. */
 typedef struct et_transformer_step {
     int64_t rows, longest, slots, source_rows, row_tile;
     int best; /* 0: all */

@@ -27,8 +27,7 @@ static inline et_encoded make_encoded(int64_t pairs)
                            .pieces = pieces,
                            .width = 2,
                            .start = 0,
-                           .eos = 1,
-                           .vocabulary_size = 65536,
+                           .eos = { 1, 1 },
                            .key = 99 };
     for (int64_t i = 0; i < pairs; i++) {
         int64_t source = et_encoded_source_length(&encoded, i);

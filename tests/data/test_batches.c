@@ -429,7 +429,9 @@ static void test_batches__budget_too_small(void **state)
     et_vocabulary *vocabulary = train_vocabulary(&paths, ET_VOCABULARY_BPE, 8);
     et_encoded *encoded;
     et_source *source;
-    assert_int_equal(et_encoded_open(&encoded, &paths, vocabulary, &any, NULL, NULL), ET_OK);
+    assert_int_equal(
+        et_encoded_open(&encoded, &paths, (et_sides){ vocabulary, vocabulary }, &any, NULL, NULL),
+        ET_OK);
     for (size_t i = 0; i < 2; i++) {
         et_error error = ET_ERROR_INIT;
         assert_int_equal(try_source(&source, encoded, &cases[i].shape, &options, &error),

@@ -25,7 +25,8 @@ static et_encoded *open_encoded(const et_corpus_paths *paths, const et_vocabular
 {
     et_encoded *encoded = NULL;
     et_error error = ET_ERROR_INIT;
-    if (et_encoded_open(&encoded, paths, vocabulary, options, cache, &error))
+    if (et_encoded_open(&encoded, paths, (et_sides){ vocabulary, vocabulary }, options, cache,
+                        &error))
         fail_msg("%s", error.text);
     return encoded;
 }
@@ -189,7 +190,9 @@ static void check_error(const et_corpus_paths *paths, const et_vocabulary *vocab
 {
     et_encoded *encoded;
     et_error error = ET_ERROR_INIT;
-    assert_int_equal(et_encoded_open(&encoded, paths, vocabulary, options, NULL, &error), status);
+    assert_int_equal(et_encoded_open(&encoded, paths, (et_sides){ vocabulary, vocabulary }, options,
+                                     NULL, &error),
+                     status);
     assert_contains(error.text, message);
 }
 
@@ -270,7 +273,8 @@ static int open_everything(const et_corpus_paths *paths, const et_vocabulary *vo
     };
     et_encoded *encoded;
     et_source *plain = NULL, *source = NULL;
-    int status = et_encoded_open(&encoded, paths, vocabulary, &options, NULL, error);
+    int status = et_encoded_open(&encoded, paths, (et_sides){ vocabulary, vocabulary }, &options,
+                                 NULL, error);
     if (status)
         return status;
     status = et_pair_batches_open(&plain, encoded, &order, error);
@@ -411,8 +415,9 @@ static bool is_faulty(const void *bytes, size_t length, uint64_t key)
 {
     const et_mapping mapping = { bytes, length };
     const size_t files[2] = { 1, 1 };
+    const uint32_t tokens[2] = { 30, 30 };
     bool current;
-    return et_encoded_file_fault(&mapping, key, files, 30, &current) != NULL;
+    return et_encoded_file_fault(&mapping, key, files, tokens, &current) != NULL;
 }
 
 /* Any bit, any length: looked at in memory, and some of them from a file. */

@@ -40,7 +40,8 @@ static et_node *transformer_loss(et_scope *s)
     };
     et_transformer model = { .encoder = stack,
                              .decoder = stack,
-                             .vocabulary = PIECES,
+                             .source = { "embedding", PIECES },
+                             .target = { "embedding", PIECES },
                              .width = 16,
                              .max_positions = 20,
                              .dropout_rate = 0.1f };

@@ -96,10 +96,10 @@ static void run_encode(void *work)
     et_error error = ET_ERROR_INIT;
     et_encoded_options options = ET_ENCODED_OPTIONS_INIT;
     corpus *c = work;
+    const et_sides sides = { c->vocabulary, c->vocabulary };
     et_encoded *encoded;
     options.deduplicate = true;
-    guard_check(et_encoded_open(&encoded, &c->paths, c->vocabulary, &options, NULL, &error),
-                &error);
+    guard_check(et_encoded_open(&encoded, &c->paths, sides, &options, NULL, &error), &error);
     et_encoded_close(encoded);
 }
 
@@ -113,8 +113,8 @@ static void *open_batches(void)
         .shuffle = true, .bucket = true, .repeat = true, .capacity = { BUDGET / 4, BUDGET, BUDGET }
     };
     corpus *c = open_corpus();
-    guard_check(et_encoded_open(&c->encoded, &c->paths, c->vocabulary, &options, NULL, &error),
-                &error);
+    const et_sides sides = { c->vocabulary, c->vocabulary };
+    guard_check(et_encoded_open(&c->encoded, &c->paths, sides, &options, NULL, &error), &error);
     guard_check(et_pair_batches_open(&c->source, c->encoded, &order, &error), &error);
     guard_check(et_batch_new(&c->batch, &c->source->layout, &error), &error);
     return c;

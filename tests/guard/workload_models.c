@@ -38,7 +38,8 @@ static et_transformer small_transformer(void)
 {
     return (et_transformer){ .encoder = stack,
                              .decoder = stack,
-                             .vocabulary = PIECES,
+                             .source = { "embedding", PIECES },
+                             .target = { "embedding", PIECES },
                              .width = WIDTH,
                              .max_positions = 64,
                              .dropout_rate = 0.1f };

@@ -69,7 +69,8 @@ static void open_fixture(fixture *f)
     f->vocabulary = make_vocabulary();
     f->model = (et_transformer){ .encoder = stack,
                                  .decoder = stack,
-                                 .vocabulary = et_vocabulary_size(f->vocabulary),
+                                 .source = { "embedding", et_vocabulary_size(f->vocabulary) },
+                                 .target = { "embedding", et_vocabulary_size(f->vocabulary) },
                                  .width = WIDTH,
                                  .max_positions = MOST };
     assert_int_equal(et_device_open(&f->device, &error), ET_OK);
@@ -244,9 +245,9 @@ static void test_alignment__weights(void **state)
     open_fixture(&f);
     for (int layer = 0; layer < 3; layer++) {
         et_aligner *aligner;
-        assert_int_equal(
-            et_aligner_new(&aligner, f.params, f.device, &f.model, f.vocabulary, layer, &error),
-            ET_OK);
+        assert_int_equal(et_aligner_new(&aligner, f.params, f.device, &f.model,
+                                        (et_sides){ f.vocabulary, f.vocabulary }, layer, &error),
+                         ET_OK);
         compare(&f, aligner, layer, "a bad cab", "dac bac", 2);
         compare(&f, aligner, layer, "add bad dad cab", "a dab", 2);
         compare(&f, aligner, layer, "bad", "cab a add", 3);
@@ -267,8 +268,9 @@ static void test_alignment__empty(void **state)
     et_aligned found;
     open_fixture(&f);
     const int32_t eos = et_vocabulary_eos(f.vocabulary), words[] = { 3, 4, eos };
-    assert_int_equal(
-        et_aligner_new(&aligner, f.params, f.device, &f.model, f.vocabulary, 0, &error), ET_OK);
+    assert_int_equal(et_aligner_new(&aligner, f.params, f.device, &f.model,
+                                    (et_sides){ f.vocabulary, f.vocabulary }, 0, &error),
+                     ET_OK);
     assert_int_equal(et_aligner_run(aligner, words, 3, words, 0, &arena, &found, &error), ET_OK);
     assert_int_equal(found.count, 0);
     assert_int_equal(et_aligner_run(aligner, &eos, 1, words, 2, &arena, &found, &error), ET_OK);

@@ -43,9 +43,12 @@ static et_transformer small_model(bool norm_first)
                                    .norm_first = norm_first,
                                    .final_norm = norm_first,
                                    .norm_epsilon = 1e-6f };
-    return (et_transformer){
-        .encoder = stack, .decoder = stack, .vocabulary = PIECES, .width = 32, .max_positions = 64
-    };
+    return (et_transformer){ .encoder = stack,
+                             .decoder = stack,
+                             .source = { "embedding", PIECES },
+                             .target = { "embedding", PIECES },
+                             .width = 32,
+                             .max_positions = 64 };
 }
 
 static void open_fixture(fixture *f, bool norm_first, et_dtype act, bool int8)

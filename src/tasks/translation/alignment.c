@@ -23,7 +23,7 @@ struct et_aligner {
     et_params *params;
     et_device *device;
     et_transformer model;
-    const et_vocabulary *vocabulary;
+    et_sides sides;
     int layer;
     et_graph *graph; /* owned, as all below; NULL: not yet made */
     et_plan *plan;
@@ -33,8 +33,7 @@ struct et_aligner {
 };
 
 int et_aligner_new(et_aligner **out, et_params *params, et_device *device,
-                   const et_transformer *model, const et_vocabulary *vocabulary, int layer,
-                   et_error *error)
+                   const et_transformer *model, et_sides sides, int layer, et_error *error)
 {
     et_aligner *a = et_alloc_zero(1, sizeof *a);
     *out = a;
@@ -43,7 +42,7 @@ int et_aligner_new(et_aligner **out, et_params *params, et_device *device,
     a->params = params;
     a->device = device;
     a->model = *model;
-    a->vocabulary = vocabulary;
+    a->sides = sides;
     a->layer = layer;
     return ET_OK;
 }
@@ -170,12 +169,13 @@ static void add_weights(const et_aligner *a, int64_t row, int64_t length, double
 
 /* word[i]: of piece i, counted from 0; -1: of none, as a space without anything behind it is. How
  * many there are. */
-static int number_words(const et_aligner *a, const int32_t *ids, int64_t count, int *word)
+static int number_words(const et_vocabulary *vocabulary, const int32_t *ids, int64_t count,
+                        int *word)
 {
     int words = 0;
     bool open = false;
     for (int64_t i = 0; i < count; i++) {
-        const char *piece = et_vocabulary_piece(a->vocabulary, ids[i]);
+        const char *piece = et_vocabulary_piece(vocabulary, ids[i]);
         const bool begins = !strncmp(piece, SPACE, strlen(SPACE));
         const bool alone = begins && !piece[strlen(SPACE)];
         if (begins)
@@ -220,15 +220,15 @@ int et_aligner_run(et_aligner *a, const int32_t *source, int64_t length, const i
     et_alignment *items = et_arena_array(arena, (size_t)count, sizeof *items);
     if (!from || !to || !memory || !items)
         return et_alloc_failed(error, (size_t)(2 * length) * sizeof *memory, "alignments");
-    int words = number_words(a, source, length - 1, from);
+    int words = number_words(a->sides.source, source, length - 1, from);
     from[length - 1] = -1;
-    if (!words || !number_words(a, target, count, to))
+    if (!words || !number_words(a->sides.target, target, count, to))
         return ET_OK;
     int status = make_room(a, length, count + 1, error);
     if (status)
         return status;
     fill(a, SOURCE, -1, source, length);
-    fill(a, TARGET, et_vocabulary_start(a->vocabulary), target, count);
+    fill(a, TARGET, et_vocabulary_start(a->sides.target), target, count);
     et_plan_run(a->plan, (et_random){ 0, 0, 0 });
     for (int i = 0, last; i < count; i = last + 1) {
         last = i;

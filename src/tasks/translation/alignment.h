@@ -12,7 +12,7 @@
  * and averaged on the target side. The end of the source is no word, whatever it gets.
  *
  *     et_aligner *aligner;
- *     if (et_aligner_new(&aligner, params, device, &model, vocabulary, 3, &error)) ...
+ *     if (et_aligner_new(&aligner, params, device, &model, sides, 3, &error)) ...
  *     if (et_aligner_run(aligner, source, length, target, count, &arena, &found, &error)) ...
  *
  * For reading and for looking at, not for speed. One thread at a time. */
@@ -30,8 +30,7 @@ typedef struct et_aligner et_aligner;
 
 /* All is borrowed; model is copied. params are materialized. layer: of the decoder, from 0. */
 int et_aligner_new(et_aligner **out, et_params *params, et_device *device,
-                   const et_transformer *model, const et_vocabulary *vocabulary, int layer,
-                   et_error *error);
+                   const et_transformer *model, et_sides sides, int layer, et_error *error);
 void et_aligner_free(et_aligner *aligner); /* NULL allowed */
 
 typedef struct et_aligned {

@@ -13,7 +13,7 @@ static int write_model(const et_translator *t, const char *path, const char *pre
                        et_strbuf *settings, et_error *error)
 {
     size_t length;
-    const char *vocabulary = et_vocabulary_bytes(t->vocabulary, &length);
+    const char *vocabulary = et_vocabulary_bytes(t->sides.target, &length);
     int status = et_experiment_print(&t->experiment, settings, error);
     const et_model_text texts[] = {
         { ET_EXPERIMENT_FILE, et_strbuf_text(settings), settings->length },

@@ -296,7 +296,7 @@ static int write_model(const et_translator *t, const char *path, et_error *error
 
 static void set_config(et_value *dict, const et_translator *t)
 {
-    const et_vocabulary *v = t->vocabulary;
+    const et_vocabulary *v = t->sides.target;
     const int32_t bos = et_vocabulary_bos(v);
     et_value_set_bool(dict, "add_source_bos", false);
     et_value_set_bool(dict, "add_source_eos", true);
@@ -316,8 +316,9 @@ static int write_values(const et_translator *t, int which, const char *path, et_
     et_value *values = which == CONFIG ? et_value_dict(&arena) : et_value_list(&arena);
     if (values && which == CONFIG)
         set_config(values, t);
-    for (int32_t i = 0; values && which == VOCABULARY && i < et_vocabulary_size(t->vocabulary); i++)
-        et_value_add_string(values, et_vocabulary_piece(t->vocabulary, i));
+    for (int32_t i = 0; values && which == VOCABULARY && i < et_vocabulary_size(t->sides.target);
+         i++)
+        et_value_add_string(values, et_vocabulary_piece(t->sides.target, i));
     int status = values && !et_value_failed(values) ? et_json_write(path, values, 2, "\n", error)
                                                     : et_alloc_failed(error, 0, "a vocabulary");
     et_arena_release(&arena);
@@ -340,7 +341,7 @@ static int check_model(const et_translator *t, et_error *error)
     if (model.encoder.norm_epsilon != model.decoder.norm_epsilon)
         return et_fail(error, ET_ECONFIG,
                        "CTranslate2 has one norm_epsilon for encoder and decoder");
-    return et_vocabulary_unk(t->vocabulary) >= 0
+    return et_vocabulary_unk(t->sides.target) >= 0
                ? ET_OK
                : et_fail(error, ET_ECONFIG,
                          "CTranslate2 needs a vocabulary with an unknown symbol");

@@ -350,7 +350,7 @@ static const char *activation_name(et_activation activation)
 
 static void set_symbols(et_value *dict, const et_translator *t)
 {
-    const et_vocabulary *v = t->vocabulary;
+    const et_vocabulary *v = t->sides.target;
     et_value_set_int(dict, "decoder_start_token_id", et_vocabulary_start(v));
     et_value_set_int(dict, "eos_token_id", et_vocabulary_eos(v));
     et_value_set_int(dict, "pad_token_id",
@@ -381,8 +381,8 @@ static void set_config(et_value *dict, const et_translator *t, et_arena *arena)
     et_value_set_string(dict, "model_type", "marian");
     et_value_set_bool(dict, "is_encoder_decoder", true);
     et_value_set_bool(dict, "use_cache", true);
-    et_value_set_int(dict, "vocab_size", model.vocabulary);
-    et_value_set_int(dict, "decoder_vocab_size", model.vocabulary);
+    et_value_set_int(dict, "vocab_size", model.source.count);
+    et_value_set_int(dict, "decoder_vocab_size", model.target.count);
     et_value_set_int(dict, "d_model", model.width);
     set_stack(dict, "encoder", &model.encoder, arena);
     set_stack(dict, "decoder", &model.decoder, arena);
@@ -406,15 +406,15 @@ static void set_generation(et_value *dict, const et_translator *t)
 /* Pieces are different from each other, so none is looked up before it is added. */
 static void set_pieces(et_value *dict, const et_translator *t)
 {
-    for (int32_t i = 0; i < et_vocabulary_size(t->vocabulary); i++) {
+    for (int32_t i = 0; i < et_vocabulary_size(t->sides.target); i++) {
         const et_value id = { .kind = ET_VALUE_INT, .integer = i };
-        et_value_append_copy(dict, et_vocabulary_piece(t->vocabulary, i), &id);
+        et_value_append_copy(dict, et_vocabulary_piece(t->sides.target, i), &id);
     }
 }
 
 static void set_tokenizer(et_value *dict, const et_translator *t)
 {
-    const et_vocabulary *v = t->vocabulary;
+    const et_vocabulary *v = t->sides.target;
     const int32_t pad = et_vocabulary_pad(v) < 0 ? et_vocabulary_eos(v) : et_vocabulary_pad(v);
     et_value_set_string(dict, "tokenizer_class", "MarianTokenizer");
     et_value_set_string(dict, "eos_token", et_vocabulary_piece(v, et_vocabulary_eos(v)));
@@ -445,7 +445,7 @@ static int write_values(const et_translator *t, int which, const char *path, et_
 static int write_one(const et_translator *t, int which, const char *path, et_error *error)
 {
     size_t length;
-    const char *bytes = et_vocabulary_bytes(t->vocabulary, &length);
+    const char *bytes = et_vocabulary_bytes(t->sides.target, &length);
     if (which >= ENCODER)
         return write_graph(t, which, path, error);
     if (which == SOURCE || which == TARGET)

@@ -156,7 +156,7 @@ int et_translator_search(et_translator *t, const char *const *lines, size_t coun
     if (!status)
         status = et_translator_decode(t, sentences, count, &(*out)->arena, error);
     if (!status)
-        status = fill_items(*out, sentences, t->vocabulary, error);
+        status = fill_items(*out, sentences, t->sides.target, error);
     if (!status && t->decoding.alignments)
         status = align(t, *out, sentences, error);
     return end(out, status);
@@ -170,7 +170,7 @@ static int encode_target(const et_translator *t, const char *target, size_t numb
 {
     int status = et_translator_check_line(target, number, error);
     if (!status)
-        status = et_vocabulary_encode(t->vocabulary, target, strlen(target), pieces, error);
+        status = et_vocabulary_encode(t->sides.target, target, strlen(target), pieces, error);
     if (!status && pieces->count > SOURCE_MAX - 1)
         status = et_fail(error, ET_EDATA, "line %zu: %zu tokens; up to %d can be scored", number,
                          pieces->count, SOURCE_MAX - 1);
@@ -181,7 +181,7 @@ static int encode_target(const et_translator *t, const char *target, size_t numb
         return et_alloc_failed(error, (pieces->count + 1) * sizeof *ids, "a target");
     if (pieces->count)
         memcpy(ids, pieces->ids, pieces->count * sizeof *ids);
-    ids[pieces->count] = et_vocabulary_eos(t->vocabulary);
+    ids[pieces->count] = et_vocabulary_eos(t->sides.target);
     sentence->forced = ids;
     sentence->forced_length = (int)pieces->count + 1;
     return ET_OK;
@@ -251,7 +251,7 @@ int et_translator_score(et_translator *t, const char *const *lines, const char *
     if (!status)
         status = force(t, sentences, count, longest, &(*out)->arena, error);
     if (!status)
-        status = fill_items(*out, sentences, t->vocabulary, error);
+        status = fill_items(*out, sentences, t->sides.target, error);
     if (!status && t->decoding.alignments)
         status = align(t, *out, sentences, error);
     /* As it was given, not as the vocabulary writes it. */

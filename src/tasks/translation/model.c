@@ -2,7 +2,7 @@
  *
  *   loss = sum over labels of the label-smoothed cross-entropy of softmax(h table^T)
  * with h [target tokens, width] the decoder's output and table [vocabulary, width] the embedding
- * of both sides: inputs and outputs share one table (Press and Wolf 2017, "Using the output
+ * of the target: inputs and outputs share one table (Press and Wolf 2017, "Using the output
  * embedding to improve language models"). */
 #include "base/assert.h"
 #include "tasks/translation/task_private.h"
@@ -14,8 +14,9 @@ void et_translation_build_model(const et_translation_task *task, et_scope *scope
 {
     const int64_t *capacity = et_scope_layout(scope)->capacity;
     et_assert(capacity[ET_PAIR_SOURCE] > 0 && capacity[ET_PAIR_TARGET] > 0);
-    et_transformer model = et_translation_transformer(
-        &task->options, et_vocabulary_size(task->vocabulary), max_positions);
+    et_transformer model =
+        et_translation_transformer(&task->options, et_vocabulary_size(task->sides.source),
+                                   et_vocabulary_size(task->sides.target), max_positions);
     et_node *h = et_transformer_train(scope, &model, capacity[ET_PAIR_SOURCE],
                                       capacity[ET_PAIR_TARGET], capacity[ET_PAIR_SEGMENTS]);
     et_nodes_put(outputs, "decoded", h);

@@ -353,15 +353,16 @@ static et_transformer_stack stack_of(const et_translation_stack *options)
     };
 }
 
-/* Numbers that the settings do not hold come from the caller: the vocabulary's size is known
- * when it is open, positions depend on what the graph is for. */
-et_transformer et_translation_transformer(const et_translation_options *options, int64_t vocabulary,
-                                          int64_t max_positions)
+/* Numbers that the settings do not hold come from the caller: sizes of vocabularies are known
+ * when they are open, positions depend on what the graph is for. */
+et_transformer et_translation_transformer(const et_translation_options *options, int64_t source,
+                                          int64_t target, int64_t max_positions)
 {
     return (et_transformer){
         .encoder = stack_of(&options->model.encoder),
         .decoder = stack_of(&options->model.decoder),
-        .vocabulary = vocabulary,
+        .source = { "embedding", source },
+        .target = { "embedding", target },
         .width = options->model.embedding_width,
         .max_positions = max_positions,
         .dropout_rate = (float)options->model.dropout_rate,

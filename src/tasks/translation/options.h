@@ -114,8 +114,9 @@ int et_translation_check(const void *settings, et_error *error);
  * is no validation data; names the nearest. */
 int et_translation_check_metric(const void *settings, const char *name, et_error *error);
 
-/* The model that the options describe. max_positions: rows of the sinusoid table. */
-et_transformer et_translation_transformer(const et_translation_options *options, int64_t vocabulary,
-                                          int64_t max_positions);
+/* The model that the options describe. source, target: tokens of a side; max_positions: rows of the
+ * sinusoid table. */
+et_transformer et_translation_transformer(const et_translation_options *options, int64_t source,
+                                          int64_t target, int64_t max_positions);
 
 #endif

@@ -231,7 +231,7 @@ static int make_choice(et_search *search, et_error *error)
     search->best_piece = et_alloc(count, sizeof *search->best_piece);
     if (!search->best || !search->best_piece)
         return et_alloc_failed(error, count * sizeof *search->best, "decoding");
-    return et_choice_init(&search->choice, &search->options.choice, search->model.vocabulary,
+    return et_choice_init(&search->choice, &search->options.choice, search->model.target.count,
                           error);
 }
 
@@ -474,7 +474,7 @@ static void advance_beam(et_search *search, place *at, const float *logits)
 {
     const int wide = 2 * search->options.beam.size;
     for (int i = 0; i < at->rows; i++) {
-        et_choice_read(&search->choice, logits + i * search->model.vocabulary, choice_of(at, i));
+        et_choice_read(&search->choice, logits + i * search->model.target.count, choice_of(at, i));
         et_choice_best(&search->choice, wide, search->best + i * wide,
                        search->best_piece + i * wide);
     }
@@ -492,7 +492,7 @@ static void extend(et_search *search, place *at, const float *logits)
     for (int i = 0; i < count; i++) {
         et_choice_place here = choice_of(at, first ? i : at->beam.sample[i]);
         if (!first || i == 0 || search->options.choice.noise > 0)
-            et_choice_read(&search->choice, logits + (first ? 0 : i * search->model.vocabulary),
+            et_choice_read(&search->choice, logits + (first ? 0 : i * search->model.target.count),
                            here);
         piece[i] = search->options.forced ? at->sentence->forced[at->beam.length]
                                           : et_choice_draw(&search->choice, here);
@@ -511,9 +511,9 @@ static void advance_place(et_search *search, place *at)
         const int32_t *piece = et_plan_output(search->decode, 1).data;
         et_beam_advance(&at->beam, output + from, piece + from, at->parent, at->next);
     } else if (alone) {
-        extend(search, at, output + at->row * search->model.vocabulary);
+        extend(search, at, output + at->row * search->model.target.count);
     } else {
-        advance_beam(search, at, output + at->row * search->model.vocabulary);
+        advance_beam(search, at, output + at->row * search->model.target.count);
     }
     at->rows = at->beam.living;
 }

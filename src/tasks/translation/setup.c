@@ -253,7 +253,7 @@ static int open_encoded(et_translation_task *task, et_encoded **out, const char 
     if (!status && !own.read_only)
         status = et_directory_make(directory, error);
     if (!status)
-        status = et_encoded_open(out, paths, task->vocabulary, &own, path, error);
+        status = et_encoded_open(out, paths, task->sides, &own, path, error);
     et_arena_release(&arena);
     return status;
 }

@@ -101,6 +101,7 @@ int et_translation_task_open(et_task **out, const et_translation_options *option
     status = et_translation_open_files(task, error);
     if (!status)
         status = et_translation_open_vocabulary(task, error);
+    task->sides = (et_sides){ task->vocabulary, task->vocabulary };
     if (!status)
         status = et_translation_open_training(task, error);
     if (!status)

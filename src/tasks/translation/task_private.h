@@ -31,6 +31,7 @@ typedef struct et_translation_task {
     et_task task;
     et_translation_options options;
     et_task_context context;
+    et_sides sides;            /* what both are cut into tokens by */
     et_vocabulary *vocabulary; /* the run's own; owned, as all below */
     char *vocabulary_path;     /* MODEL_DIR/vocabulary.model */
     double vocabulary_seconds; /* that training it took; 0: it was there */

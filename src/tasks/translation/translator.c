@@ -55,8 +55,8 @@ static double length_penalty(const et_translator *t)
 static int find_piece(const et_translator *t, const char *option, const char *piece, int32_t *id,
                       et_error *error)
 {
-    for (*id = 0; *id < et_vocabulary_size(t->vocabulary); ++*id)
-        if (!strcmp(et_vocabulary_piece(t->vocabulary, *id), piece))
+    for (*id = 0; *id < et_vocabulary_size(t->sides.target); ++*id)
+        if (!strcmp(et_vocabulary_piece(t->sides.target, *id), piece))
             return ET_OK;
     return et_fail(error, ET_ECONFIG, "%s: the vocabulary has no token \"%s\"", option, piece);
 }
@@ -106,12 +106,12 @@ et_decoder_options et_translator_decoder_options(const et_translator *t)
     return (et_decoder_options){
         .beam = { .size = t->decoding.sampling ? results : beam,
                   .alpha = length_penalty(t),
-                  .eos = et_vocabulary_eos(t->vocabulary),
+                  .eos = et_vocabulary_eos(t->sides.target),
                   .ends = t->ends,
                   .end_count = t->end_count,
                   .results = results },
         .choice = t->choice,
-        .start = et_vocabulary_start(t->vocabulary),
+        .start = et_vocabulary_start(t->sides.target),
         .max_length = o->max_length ? o->max_length : settings->decode_max_length,
         .extra_length = settings->extra_decode_length,
         .sentences = o->sentences ? o->sentences : 32,
@@ -131,7 +131,7 @@ int et_translator_make_aligner(et_translator *t, et_error *error)
 {
     et_transformer model = et_translator_transformer(t);
     const int layer = t->decoding.alignments;
-    return et_aligner_new(&t->aligner, t->params, t->device, &model, t->vocabulary,
+    return et_aligner_new(&t->aligner, t->params, t->device, &model, t->sides,
                           (layer < 0 ? model.decoder.num_layers : layer) - 1, error);
 }
 
@@ -148,9 +148,9 @@ static int make_decoder(et_translator *t, et_error *error)
     if (t->decoding.alignments > layers)
         return et_fail(error, ET_ECONFIG, "alignments of layer %d: the decoder has %lld",
                        t->decoding.alignments, (long long)layers);
-    if (!t->decoding.sampling && 2 * beam > et_vocabulary_size(t->vocabulary))
+    if (!t->decoding.sampling && 2 * beam > et_vocabulary_size(t->sides.target))
         return et_fail(error, ET_ECONFIG, "beam size %d: must be at most half the vocabulary, %d",
-                       beam, et_vocabulary_size(t->vocabulary) / 2);
+                       beam, et_vocabulary_size(t->sides.target) / 2);
     if (options.beam.results > beam)
         return et_fail(error, ET_ECONFIG,
                        "%d results of a line: more than the beam size, %d; raise that",
@@ -163,7 +163,7 @@ static int make_decoder(et_translator *t, et_error *error)
 static int open_shared(et_translator *t, const et_translator *from, et_error *error)
 {
     t->experiment = from->experiment;
-    t->vocabulary = from->vocabulary;
+    t->sides = from->sides;
     t->params = from->params;
     t->step = from->step;
     t->identity = from->identity;
@@ -278,10 +278,9 @@ void et_translator_close(et_translator *t)
     et_aligner_free(t->aligner);
     et_decoder_free(t->decoder);
     et_device_close(t->device);
-    if (!t->options.shares) {
+    if (!t->options.shares)
         et_params_free(t->params);
-        et_vocabulary_close(t->vocabulary);
-    }
+    et_vocabulary_close(t->vocabulary);
     et_free(t->checkpoint);
     et_arena_release(&t->arena);
     et_free(t);
@@ -320,7 +319,7 @@ static int encode(const et_translator *t, const char *line, size_t number,
 {
     et_assert(line);
     /* line is valid UTF-8 by now, of any length. */
-    int status = et_vocabulary_encode(t->vocabulary, line, strlen(line), pieces, error);
+    int status = et_vocabulary_encode(t->sides.source, line, strlen(line), pieces, error);
     if (status)
         return et_fail_while(error, status, "line %zu", number);
     size_t count = pieces->count;
@@ -337,7 +336,7 @@ static int encode(const et_translator *t, const char *line, size_t number,
     if (count)
         memcpy(ids, pieces->ids, count * sizeof *ids);
     /* As in training: sources end in EOS. */
-    ids[count] = et_vocabulary_eos(t->vocabulary);
+    ids[count] = et_vocabulary_eos(t->sides.source);
     /* length 1 is EOS alone: a line without a piece, which et_translator_decode leaves out. */
     *sentence =
         (et_decoder_sentence){ .source = ids, .length = (int64_t)count + 1, .number = number };
@@ -412,7 +411,7 @@ static int detokenize(const et_translator *t, const et_decoder_sentence *sentenc
         if (sentences[i].count)
             best = sentences[i].results[0];
         int status =
-            et_vocabulary_decode(t->vocabulary, best.ids, (size_t)best.count, &text, error);
+            et_vocabulary_decode(t->sides.target, best.ids, (size_t)best.count, &text, error);
         results[i] = status ? NULL : et_strbuf_detach(&text);
         et_strbuf_release(&text);
         if (!results[i])

@@ -61,13 +61,15 @@ static int open_vocabulary(et_translator *t, const et_model_place *place, et_err
     if (!status)
         status = et_vocabulary_parse(&t->vocabulary, bytes, length, path, error);
     et_free(bytes);
+    t->sides = (et_sides){ t->vocabulary, t->vocabulary };
     return status ? status : et_vocabulary_load(t->vocabulary, error);
 }
 
 /* 64 positions: the size of the graph below; the decoder has a table of its own. */
 et_transformer et_translator_transformer(const et_translator *t)
 {
-    return et_translation_transformer(t->experiment.task, et_vocabulary_size(t->vocabulary), 64);
+    return et_translation_transformer(t->experiment.task, et_vocabulary_size(t->sides.source),
+                                      et_vocabulary_size(t->sides.target), 64);
 }
 
 /* Declares the model's parameters: a graph of the smallest batch names them all. */

@@ -25,8 +25,9 @@ struct et_translator {
     et_dtype act; /* of activations; float32 with int8 */
     bool int8;
     bool live_weights;         /* of the weights in use: of the first translator's options */
-    et_vocabulary *vocabulary; /* owned, as the next three; these two borrowed if it shares */
-    et_params *params;
+    et_sides sides;            /* what both are cut into tokens by */
+    et_vocabulary *vocabulary; /* owned, as the next three; NULL if it shares */
+    et_params *params;         /* borrowed if it shares */
     et_device *device;
     et_decoder *decoder;
     et_aligner *aligner;                 /* NULL: alignments are not asked for */

@@ -75,12 +75,13 @@ static int make_decoder(et_translation_task *task, et_error *error)
      * would give. */
     const et_translation_model *model = &task->options.model;
     et_transformer transformer =
-        et_translation_transformer(&task->options, et_vocabulary_size(task->vocabulary), 2);
+        et_translation_transformer(&task->options, et_vocabulary_size(task->sides.source),
+                                   et_vocabulary_size(task->sides.target), 2);
     et_decoder_options options = {
         .beam = { .size = (int)model->beam_size,
                   .alpha = model->alpha,
-                  .eos = et_vocabulary_eos(task->vocabulary) },
-        .start = et_vocabulary_start(task->vocabulary),
+                  .eos = et_vocabulary_eos(task->sides.target) },
+        .start = et_vocabulary_start(task->sides.target),
         .max_length = model->decode_max_length,
         .extra_length = model->extra_decode_length,
         .sentences = GROUP,
@@ -204,8 +205,8 @@ static int log_scores(const scores *s, et_value *logs, et_error *error)
 static int write_source(const et_translation_task *task, const et_decoder_sentence *sentence,
                         et_strbuf *text, et_error *error)
 {
-    return et_vocabulary_decode(task->vocabulary, sentence->source, (size_t)sentence->length, text,
-                                error);
+    return et_vocabulary_decode(task->sides.source, sentence->source, (size_t)sentence->length,
+                                text, error);
 }
 
 /* A cell of a table in Markdown. */
@@ -266,7 +267,7 @@ static int score_all(et_translation_task *task, const decoded *all, scores *s, e
     for (int64_t i = 0; i < all->count && !status; i++) {
         const et_decoder_sentence *sentence = &all->sentences[i];
         et_strbuf_reset(&line);
-        status = et_vocabulary_decode(task->vocabulary, sentence->results[0].ids,
+        status = et_vocabulary_decode(task->sides.target, sentence->results[0].ids,
                                       (size_t)sentence->results[0].count, &line, error);
         if (!status)
             status = add_pair(s, et_strbuf_text(&line),

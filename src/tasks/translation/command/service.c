@@ -73,7 +73,7 @@ static int open_service(et_service **out, const char *model_dir, const et_servic
         close_service(&all->service);
         return status;
     }
-    const int half = (int)(et_vocabulary_size(all->usual->vocabulary) / 2);
+    const int half = (int)(et_vocabulary_size(all->usual->sides.target) / 2);
     all->beam = et_translator_decoder_options(all->usual).beam.size;
     all->beam_max = half < ET_BEAM_SIZE_MAX ? half : ET_BEAM_SIZE_MAX;
     *out = &all->service;
@@ -105,7 +105,8 @@ static int check_line(const translations *all, const et_value *line, int64_t num
     size_t length = strlen(line->string);
     if (length < BYTES_SAFE)
         return ET_OK;
-    int status = et_vocabulary_encode(all->usual->vocabulary, line->string, length, pieces, error);
+    int status =
+        et_vocabulary_encode(all->usual->sides.source, line->string, length, pieces, error);
     if (!status && pieces->count > SOURCE_MAX - 1)
         return et_fail(error, ET_EDATA,
                        "line %lld has %zu tokens; at most %d are translated: send "
