@@ -28,8 +28,11 @@ static const et_short *find(const et_short *table, const char *name)
 
 static int words_of(const et_short *as)
 {
-    const char *dots = strstr(as->value, "...");
-    return as->settings[1] ? 2 : dots && !dots[3] ? WORDS_MOST : 1;
+    const char *dots = as->value ? strstr(as->value, "...") : NULL;
+    return !as->value         ? 0
+           : as->settings[1]  ? 2
+           : dots && !dots[3] ? WORDS_MOST
+                              : 1;
 }
 
 /* In place of one with fewer words that is there. */
@@ -47,6 +50,9 @@ static void add(et_shorts *shorts, const et_short *table, et_arg *rows)
         shorts->words[i].most = words_of(table);
         rows[i] = (et_arg){ table->name,  table->value,      table->help,
                             ET_ARG_WORDS, &shorts->words[i], NULL };
+        if (!table->value)
+            rows[i] =
+                (et_arg){ table->name, NULL, table->help, ET_ARG_FLAG, &shorts->flags[i], NULL };
     }
 }
 
@@ -118,12 +124,33 @@ static int apply(const et_short *as, const et_arg_words *words, et_experiment *e
     return status;
 }
 
+/* "KEY=VALUE", as behind --set. */
+static int apply_flag(const et_short *as, et_experiment *experiment, et_arena *arena,
+                      et_error *error)
+{
+    const char *name = et_arena_printf(arena, "--%s", as->name);
+    int status = name ? ET_OK : et_alloc_failed(error, 0, "settings");
+    for (int i = 0; i < 2 && as->settings[i] && !status; i++) {
+        const char *equals = strchr(as->settings[i], '=');
+        et_assert(equals);
+        const char *key =
+            et_arena_printf(arena, "%.*s", (int)(equals - as->settings[i]), as->settings[i]);
+        et_value *value = et_value_new(arena, ET_VALUE_STRING);
+        if (!key || !value)
+            return et_alloc_failed(error, 0, "settings");
+        value->text = value->string = equals + 1;
+        et_yaml_resolve(value, value->text);
+        status = et_experiment_assign(experiment, name, key, value, arena, error);
+    }
+    return status;
+}
+
 int et_shorts_apply(const et_shorts *shorts, et_experiment *experiment, et_arena *arena,
                     et_error *error)
 {
     for (int i = 0; i < shorts->count; i++) {
         const char *name = shorts->first[i]->name;
-        if (!shorts->words[i].count)
+        if (!shorts->words[i].count && !shorts->flags[i])
             continue;
         const et_short *as = find(experiment->kind->shorts, name);
         if (!as)
@@ -132,7 +159,8 @@ int et_shorts_apply(const et_shorts *shorts, et_experiment *experiment, et_arena
             return et_fail(error, ET_EUSAGE,
                            "--%s: experiment %s, a task of %s, has no such option", name,
                            experiment->name, experiment->kind->name);
-        int status = apply(as, &shorts->words[i], experiment, arena, error);
+        int status = as->value ? apply(as, &shorts->words[i], experiment, arena, error)
+                               : apply_flag(as, experiment, arena, error);
         if (status)
             return status;
     }

@@ -15,6 +15,7 @@
 typedef struct et_shorts {
     const et_short *first[ET_SHORTS_MAX]; /* of each name the first that a table has */
     et_arg_words words[ET_SHORTS_MAX];
+    bool flags[ET_SHORTS_MAX]; /* of those that take no word: given */
     int count;
 } et_shorts;
 

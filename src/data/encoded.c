@@ -5,7 +5,8 @@
  *   3. text              read, encoded by all threads, filtered; then written as the cache
  *
  *   key = XXH3-64(facts, for each list: count, for each file: checksum and length of its bytes)
- *   facts = XXH3-64(version, vocabulary, max_seq_length, max_ratio, deduplicate, keep_all[, limit])
+ *   facts = XXH3-64(version, vocabulary, max_seq_length, max_ratio, deduplicate, keep_all[, limit
+ *                   [, the target's vocabulary]])
  *
  * Paths and times are no part of the key: files may be moved or copied. Everything the result
  * depends on is, so a cache is right or not used.
@@ -57,18 +58,21 @@ static int add_files(et_checksum_stream *stream, const et_strings *files, et_err
 
 /* What the result depends on besides text: vocabulary, filter, and how they become a result.
  * Raise ET_ENCODED_VERSION when the filter or the layout changes. The ratio goes in by its bits. A
- * limit only where there is one, so that other keys are what they were. */
+ * limit only where there is one, and a vocabulary of the target's own as well, so that other keys
+ * are what they were. */
 static uint64_t facts_of(et_sides sides, const et_encoded_options *options)
 {
-    uint64_t facts[7] = { ET_ENCODED_VERSION,
+    uint64_t facts[8] = { ET_ENCODED_VERSION,
                           et_vocabulary_checksum(sides.source),
                           (uint64_t)options->max_seq_length,
                           0,
                           options->deduplicate,
                           options->keep_all,
-                          (uint64_t)options->limit };
+                          (uint64_t)options->limit,
+                          et_vocabulary_checksum(sides.target) };
     memcpy(&facts[3], &options->max_ratio, sizeof facts[3]);
-    return et_checksum(facts, (options->limit ? 7 : 6) * sizeof facts[0]);
+    const size_t count = facts[7] != facts[1] ? 8 : options->limit ? 7 : 6;
+    return et_checksum(facts, count * sizeof facts[0]);
 }
 
 /* Only where there are some, so that a text's key is what it was. Names with their ends. */

@@ -12,15 +12,18 @@
 static int write_model(const et_translator *t, const char *path, const char *precision,
                        et_strbuf *settings, et_error *error)
 {
-    size_t length;
-    const char *vocabulary = et_vocabulary_bytes(t->sides.target, &length);
+    const et_vocabularies *v = t->vocabularies;
     int status = et_experiment_print(&t->experiment, settings, error);
-    const et_model_text texts[] = {
+    et_model_text texts[1 + ET_SIDES] = {
         { ET_EXPERIMENT_FILE, et_strbuf_text(settings), settings->length },
-        { ET_TRANSLATION_VOCABULARY, vocabulary, length },
     };
+    for (int i = 0; i < v->count; i++) {
+        et_model_text *text = &texts[1 + i];
+        text->name = v->roles[i].file;
+        text->bytes = et_vocabulary_bytes(v->models[i], &text->length);
+    }
     const et_model_export model = { .texts = texts,
-                                    .count = 2,
+                                    .count = 1 + v->count,
                                     .params = t->params,
                                     .step = t->step,
                                     .identity = t->identity,
@@ -35,6 +38,25 @@ static int write_own(const et_translator *t, const char *path, const char *preci
     int status = write_model(t, path, precision, &settings, error);
     et_strbuf_release(&settings);
     return status;
+}
+
+int et_translator_check_symbols(const et_translator *t, const char *program, et_error *error)
+{
+    const et_sides sides = t->sides;
+    const struct {
+        const char *what, *source, *target;
+    } rows[] = {
+        { "an end", et_vocabulary_piece(sides.source, et_vocabulary_eos(sides.source)),
+          et_vocabulary_piece(sides.target, et_vocabulary_eos(sides.target)) },
+        { "what is unknown", et_vocabulary_piece(sides.source, et_vocabulary_unk(sides.source)),
+          et_vocabulary_piece(sides.target, et_vocabulary_unk(sides.target)) },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (strcmp(rows[i].source, rows[i].target) != 0)
+            return et_fail(error, ET_ECONFIG,
+                           "%s has one token for %s, this model's vocabularies two: %s and %s",
+                           program, rows[i].what, rows[i].source, rows[i].target);
+    return ET_OK;
 }
 
 static const struct {

@@ -1,5 +1,6 @@
-/* The model as CTranslate2 reads it: model.bin, config.json, shared_vocabulary.json; as its
- * converters write them (ctranslate2/specs, binary version 6, TransformerSpec revision 7).
+/* The model as CTranslate2 reads it: model.bin, config.json and shared_vocabulary.json, or of two
+ * vocabularies source_vocabulary.json and target_vocabulary.json; as its converters write them
+ * (ctranslate2/specs, binary version 6, TransformerSpec revision 7).
  *
  *   model.bin: u32 version | name | u32 revision | u32 variables, each
  *                  name | u8 rank | u32 size... | u8 type | u32 bytes | data
@@ -28,8 +29,8 @@
 /* Types by their numbers there. */
 enum { TYPE_FLOAT32 = 0, TYPE_INT8 = 1, TYPE_INT16 = 2 };
 
-static const char *const names[] = { "config.json", "shared_vocabulary.json", "model.bin" };
-enum { CONFIG, VOCABULARY, MODEL, NAMES };
+#define SOURCE_TABLE "encoder/embeddings_0/weight"
+#define TARGET_TABLE "decoder/embeddings/weight"
 
 /* The file on its way; variables are counted before, and again while they are written. */
 typedef struct output {
@@ -215,11 +216,26 @@ static void put_stack(output *o, const char *name, const et_transformer_stack *s
         put_norm(o, name, norm);
 }
 
+/* Whether the source's embeddings are the target's under another name. */
+static bool has_one_table(const output *o)
+{
+    return !strcmp(o->model.source.scope, o->model.target.scope);
+}
+
+static void put_table(output *o, const char *to, const et_transformer_tokens *tokens)
+{
+    char name[192];
+    snprintf(name, sizeof name, "%s/table", tokens->scope);
+    put_param(o, to, name, false);
+}
+
 static void put_variables(output *o)
 {
     const int64_t width = o->model.width;
     put_stack(o, "decoder", &o->model.decoder);
-    put_param(o, "decoder/embeddings/weight", "embedding/table", false);
+    put_table(o, TARGET_TABLE, &o->model.target);
+    if (!has_one_table(o))
+        put_table(o, SOURCE_TABLE, &o->model.source);
     if (!o->counting)
         et_positions_fill(o->room, POSITIONS, width);
     put_floats(o, "decoder/position_encodings/encodings", o->room, et_shape_2(POSITIONS, width));
@@ -229,13 +245,13 @@ static void put_variables(output *o)
 static void put_aliases(output *o)
 {
     static const char *const aliases[][2] = {
-        { "decoder/projection/weight", "decoder/embeddings/weight" },
-        { "encoder/embeddings_0/weight", "decoder/embeddings/weight" },
+        { "decoder/projection/weight", TARGET_TABLE },
         { "encoder/position_encodings/encodings", "decoder/position_encodings/encodings" },
+        { SOURCE_TABLE, TARGET_TABLE },
     };
-    const size_t count = sizeof aliases / sizeof *aliases;
+    const int count = has_one_table(o) ? 3 : 2;
     put_number(o, (uint32_t)count, 4);
-    for (size_t i = 0; i < count; i++) {
+    for (int i = 0; i < count; i++) {
         put_name(o, aliases[i][0]);
         put_name(o, aliases[i][1]);
     }
@@ -310,17 +326,30 @@ static void set_config(et_value *dict, const et_translator *t)
     et_value_set_bool(dict, "multi_query_attention", false);
 }
 
-static int write_values(const et_translator *t, int which, const char *path, et_error *error)
+static int write_values(const char *path, const et_value *values, et_error *error)
+{
+    return values && !et_value_failed(values) ? et_json_write(path, values, 2, "\n", error)
+                                              : et_alloc_failed(error, 0, "a vocabulary");
+}
+
+static int write_config(const et_translator *t, const char *path, et_error *error)
 {
     et_arena arena = ET_ARENA_INIT;
-    et_value *values = which == CONFIG ? et_value_dict(&arena) : et_value_list(&arena);
-    if (values && which == CONFIG)
-        set_config(values, t);
-    for (int32_t i = 0; values && which == VOCABULARY && i < et_vocabulary_size(t->sides.target);
-         i++)
-        et_value_add_string(values, et_vocabulary_piece(t->sides.target, i));
-    int status = values && !et_value_failed(values) ? et_json_write(path, values, 2, "\n", error)
-                                                    : et_alloc_failed(error, 0, "a vocabulary");
+    et_value *dict = et_value_dict(&arena);
+    if (dict)
+        set_config(dict, t);
+    int status = write_values(path, dict, error);
+    et_arena_release(&arena);
+    return status;
+}
+
+static int write_vocabulary(const et_vocabulary *vocabulary, const char *path, et_error *error)
+{
+    et_arena arena = ET_ARENA_INIT;
+    et_value *list = et_value_list(&arena);
+    for (int32_t i = 0; list && i < et_vocabulary_size(vocabulary); i++)
+        et_value_add_string(list, et_vocabulary_piece(vocabulary, i));
+    int status = write_values(path, list, error);
     et_arena_release(&arena);
     return status;
 }
@@ -341,23 +370,37 @@ static int check_model(const et_translator *t, et_error *error)
     if (model.encoder.norm_epsilon != model.decoder.norm_epsilon)
         return et_fail(error, ET_ECONFIG,
                        "CTranslate2 has one norm_epsilon for encoder and decoder");
-    return et_vocabulary_unk(t->sides.target) >= 0
-               ? ET_OK
-               : et_fail(error, ET_ECONFIG,
-                         "CTranslate2 needs a vocabulary with an unknown symbol");
+    return et_translator_check_symbols(t, "CTranslate2", error);
+}
+
+/* Vocabularies come first, then settings, then weights: a directory that has them is whole. */
+static int write_one(const et_translator *t, int which, const char *path, et_error *error)
+{
+    const et_vocabularies *v = t->vocabularies;
+    if (which < v->count)
+        return write_vocabulary(v->models[which], path, error);
+    return which == v->count ? write_config(t, path, error) : write_model(t, path, error);
 }
 
 int et_translator_export_ctranslate2(const et_translator *t, const char *directory, et_error *error)
 {
+    const et_vocabularies *v = t->vocabularies;
+    const int count = v->count + 2;
+    char vocabularies[ET_SIDES][64];
+    const char *names[ET_SIDES + 2];
+    for (int i = 0; i < v->count; i++) {
+        snprintf(vocabularies[i], sizeof vocabularies[i], "%s_vocabulary.json", v->roles[i].side);
+        names[i] = vocabularies[i];
+    }
+    names[v->count] = "config.json";
+    names[v->count + 1] = "model.bin";
     int status = check_model(t, error);
     if (!status)
-        status = et_model_export_begin_directory(directory, names, NAMES, error);
-    for (int i = 0; i < NAMES && !status; i++) {
+        status = et_model_export_begin_directory(directory, names, count, error);
+    for (int i = 0; i < count && !status; i++) {
         char *path = et_path_join(directory, names[i]);
-        if (!path)
-            status = et_alloc_failed(error, strlen(directory), "a path");
-        else
-            status = i == MODEL ? write_model(t, path, error) : write_values(t, i, path, error);
+        status = path ? write_one(t, i, path, error)
+                      : et_alloc_failed(error, strlen(directory), "a path");
         et_free(path);
     }
     return status ? et_fail_while(error, status, "exporting to %s", directory) : ET_OK;

@@ -13,7 +13,8 @@
  *                         for present.I.decoder.key ... of what was run before
  *                         -> logits of input_ids; present.I.decoder.key, .value of all positions
  *   config.json           sizes and symbols, as of a Marian model, which generates the same way
- *   source.spm, target.spm, vocab.json, tokenizer_config.json      the vocabulary, twice a file
+ *   source.spm, target.spm, vocab.json, tokenizer_config.json      the vocabulary, twice a file; of
+ *                         two vocabularies target_vocab.json as well
  *
  * Shorter sentences of a batch are followed by padding that the masks leave out. */
 #include "tasks/translation/export_formats.h"
@@ -33,7 +34,8 @@
 /* Rows of the table of positions: the longest source, and target, that a model takes. */
 #define POSITIONS SOURCE_MAX
 
-static const char *const names[] = { "config.json",
+static const char *const names[] = { "target_vocab.json",
+                                     "config.json",
                                      "generation_config.json",
                                      "source.spm",
                                      "target.spm",
@@ -43,6 +45,7 @@ static const char *const names[] = { "config.json",
                                      "decoder_model.onnx",
                                      "decoder_with_past_model.onnx" };
 enum {
+    TARGET_VOCABULARY,
     CONFIG,
     GENERATION,
     SOURCE,
@@ -389,7 +392,7 @@ static void set_config(et_value *dict, const et_translator *t, et_arena *arena)
     et_value_set_string(dict, "activation_function", activation_name(model.encoder.activation));
     et_value_set_int(dict, "max_position_embeddings", POSITIONS);
     et_value_set_bool(dict, "scale_embedding", true);
-    et_value_set_bool(dict, "share_encoder_decoder_embeddings", true);
+    et_value_set_bool(dict, "share_encoder_decoder_embeddings", t->vocabularies->count == 1);
     et_value_set_bool(dict, "static_position_embeddings", true);
     set_symbols(dict, t);
 }
@@ -404,11 +407,11 @@ static void set_generation(et_value *dict, const et_translator *t)
 }
 
 /* Pieces are different from each other, so none is looked up before it is added. */
-static void set_pieces(et_value *dict, const et_translator *t)
+static void set_pieces(et_value *dict, const et_vocabulary *vocabulary)
 {
-    for (int32_t i = 0; i < et_vocabulary_size(t->sides.target); i++) {
+    for (int32_t i = 0; i < et_vocabulary_size(vocabulary); i++) {
         const et_value id = { .kind = ET_VALUE_INT, .integer = i };
-        et_value_append_copy(dict, et_vocabulary_piece(t->sides.target, i), &id);
+        et_value_append_copy(dict, et_vocabulary_piece(vocabulary, i), &id);
     }
 }
 
@@ -417,6 +420,8 @@ static void set_tokenizer(et_value *dict, const et_translator *t)
     const et_vocabulary *v = t->sides.target;
     const int32_t pad = et_vocabulary_pad(v) < 0 ? et_vocabulary_eos(v) : et_vocabulary_pad(v);
     et_value_set_string(dict, "tokenizer_class", "MarianTokenizer");
+    if (t->vocabularies->count > 1)
+        et_value_set_bool(dict, "separate_vocabs", true);
     et_value_set_string(dict, "eos_token", et_vocabulary_piece(v, et_vocabulary_eos(v)));
     et_value_set_string(dict, "pad_token", et_vocabulary_piece(v, pad));
     et_value_set_string(dict, "unk_token", et_vocabulary_piece(v, et_vocabulary_unk(v)));
@@ -432,7 +437,9 @@ static int write_values(const et_translator *t, int which, const char *path, et_
     if (dict && which == GENERATION)
         set_generation(dict, t);
     if (dict && which == VOCABULARY)
-        set_pieces(dict, t);
+        set_pieces(dict, t->sides.source);
+    if (dict && which == TARGET_VOCABULARY)
+        set_pieces(dict, t->sides.target);
     if (dict && which == TOKENIZER)
         set_tokenizer(dict, t);
     int status = dict && !et_value_failed(dict) && !arena.failed
@@ -445,7 +452,8 @@ static int write_values(const et_translator *t, int which, const char *path, et_
 static int write_one(const et_translator *t, int which, const char *path, et_error *error)
 {
     size_t length;
-    const char *bytes = et_vocabulary_bytes(t->sides.target, &length);
+    const char *bytes =
+        et_vocabulary_bytes(which == SOURCE ? t->sides.source : t->sides.target, &length);
     if (which >= ENCODER)
         return write_graph(t, which, path, error);
     if (which == SOURCE || which == TARGET)
@@ -455,8 +463,11 @@ static int write_one(const et_translator *t, int which, const char *path, et_err
 
 int et_translator_export_onnx(const et_translator *t, const char *directory, et_error *error)
 {
-    int status = et_model_export_begin_directory(directory, names, NAMES, error);
-    for (int i = 0; i < NAMES && !status; i++) {
+    const int first = t->vocabularies->count == 1 ? CONFIG : TARGET_VOCABULARY;
+    int status = et_translator_check_symbols(t, "transformers", error);
+    if (!status)
+        status = et_model_export_begin_directory(directory, names + first, NAMES - first, error);
+    for (int i = first; i < NAMES && !status; i++) {
         char *path = et_path_join(directory, names[i]);
         status = path ? write_one(t, i, path, error)
                       : et_alloc_failed(error, strlen(directory), "a path");

@@ -389,6 +389,19 @@ int et_translation_input_samples(et_samples **out, const et_translation_input *i
 
 /* ---- lines ---- */
 
+/* Of the open text. */
+static int next_wanted(et_translation_lines *lines, const char **text, size_t *length,
+                       et_error *error)
+{
+    int status, side;
+    do {
+        side = lines->side;
+        status = et_corpus_next_line(lines->corpus, text, length, error);
+        lines->side = !side;
+    } while (!status && *text && !lines->of[side]);
+    return status;
+}
+
 int et_translation_next_line(et_translation_lines *lines, const char **text, size_t *length,
                              et_error *error)
 {
@@ -399,7 +412,7 @@ int et_translation_next_line(et_translation_lines *lines, const char **text, siz
         if (!lines->corpus)
             status = et_corpus_open(&lines->corpus, &input->texts[lines->text].paths, error);
         if (!status)
-            status = et_corpus_next_line(lines->corpus, text, length, error);
+            status = next_wanted(lines, text, length, error);
         if (status || *text)
             break;
         et_translation_lines_close(lines);
@@ -412,4 +425,5 @@ void et_translation_lines_close(et_translation_lines *lines)
 {
     et_corpus_close(lines->corpus);
     lines->corpus = NULL;
+    lines->side = 0;
 }

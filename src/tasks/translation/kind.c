@@ -22,6 +22,10 @@ static void adopt(void *options, const void *kept)
 {
     et_translation_vocabulary *vocabulary = &((et_translation_options *)options)->vocabulary;
     const et_translation_vocabulary *was = &((const et_translation_options *)kept)->vocabulary;
+    if (!vocabulary->source.size)
+        vocabulary->source.size = was->source.size;
+    if (!vocabulary->target.size)
+        vocabulary->target.size = was->target.size;
     if (vocabulary->size || !was->size)
         return;
     vocabulary->size = was->size;
@@ -32,16 +36,8 @@ static int inherit(void *settings, const char *model_dir, et_arena *arena, const
                    et_error *error)
 {
     et_translation_options *options = settings;
-    const char *given = options->sentencepiece_model_path;
-    *taken = NULL;
-    if (given && *given)
-        return ET_OK;
-    const char *path = et_arena_printf(arena, "%s/" ET_TRANSLATION_VOCABULARY, model_dir);
-    if (!path)
-        return et_alloc_failed(error, strlen(model_dir), "a path");
-    options->sentencepiece_model_path = path;
-    *taken = "vocabulary";
-    return ET_OK;
+    return et_vocabularies_inherit(&options->vocabulary, &options->sentencepiece_model_path,
+                                   model_dir, arena, taken, error);
 }
 
 static void reads(const void *settings, void (*file)(void *payload, const char *path),
@@ -50,8 +46,11 @@ static void reads(const void *settings, void (*file)(void *payload, const char *
     const et_translation_options *options = settings;
     et_translation_input_reads(&options->train_data, file, payload);
     et_translation_input_reads(&options->validation_data, file, payload);
-    if (options->sentencepiece_model_path && *options->sentencepiece_model_path)
-        file(payload, options->sentencepiece_model_path);
+    const char *models[] = { options->sentencepiece_model_path, options->vocabulary.source.path,
+                             options->vocabulary.target.path };
+    for (int i = 0; i < 3; i++)
+        if (models[i] && *models[i])
+            file(payload, models[i]);
 }
 
 /* "data         28,941 pairs; 59 filtered (0.2 %): 59 too long; 412,087 target tokens (cached)"
@@ -74,18 +73,29 @@ static void describe_data(const et_translation_task *task)
     }
 }
 
+/* "vocabulary   8,000 unigram tokens, trained in 3.1 s  (runs/a/vocabulary.model)". The time only
+ * where it was trained now, since that took it. */
+static void describe_vocabularies(const et_translation_task *task)
+{
+    for (int i = 0; i < task->vocabularies.count; i++) {
+        const et_vocabulary *vocabulary = task->vocabularies.models[i];
+        const bool one = task->vocabularies.count == 1;
+        char trained[64] = "";
+        if (task->vocabulary_seconds[i] > 0)
+            snprintf(trained, sizeof trained, ", trained in %.1f s", task->vocabulary_seconds[i]);
+        et_task_tell(&task->context, "vocabulary   %s%s%s %s tokens%s  (%s)",
+                     one ? "" : task->vocabularies.roles[i].side, one ? "" : ": ",
+                     et_format_count(et_vocabulary_size(vocabulary)).text,
+                     et_vocabulary_kind(vocabulary), trained, task->vocabulary_paths[i]);
+    }
+}
+
 static void describe(et_task *self)
 {
     const et_translation_task *task = (const et_translation_task *)(const void *)self;
     const et_translation_model *model = &task->options.model;
-    /* Only where it was trained now, since that took the time. */
-    char trained[64] = "";
     describe_data(task);
-    if (task->vocabulary_seconds > 0)
-        snprintf(trained, sizeof trained, ", trained in %.1f s", task->vocabulary_seconds);
-    et_task_tell(&task->context, "vocabulary   %s %s tokens%s  (%s)",
-                 et_format_count(et_vocabulary_size(task->vocabulary)).text,
-                 et_vocabulary_kind(task->vocabulary), trained, task->vocabulary_path);
+    describe_vocabularies(task);
     int64_t interval = task->context.validation_interval; /* negative: see et_field_steps */
     if (!task->validation.count && interval)
         et_task_tell(&task->context,
@@ -95,14 +105,17 @@ static void describe(et_task *self)
                      interval < 0 ? "ep" : "");
     et_task_tell(&task->context,
                  "model        %s parameters: encoder %lld x %lld, decoder %lld x %lld, "
-                 "shared embeddings",
+                 "%s embeddings",
                  et_format_count(et_params_elements(task->context.params)).text,
                  (long long)model->encoder.num_layers, (long long)model->embedding_width,
-                 (long long)model->decoder.num_layers, (long long)model->embedding_width);
+                 (long long)model->decoder.num_layers, (long long)model->embedding_width,
+                 task->vocabularies.count == 1 ? "shared" : "separate");
 }
 
 static const et_run_file files[] = {
     { ET_TRANSLATION_VOCABULARY, ET_RUN_MADE_AT_START | ET_RUN_COMPARED },
+    { ET_TRANSLATION_VOCABULARY_SOURCE, ET_RUN_MADE_AT_START | ET_RUN_COMPARED },
+    { ET_TRANSLATION_VOCABULARY_TARGET, ET_RUN_MADE_AT_START | ET_RUN_COMPARED },
     { ET_TRANSLATION_CACHE "/train.pairs", ET_RUN_MADE_AT_START },
     /* Of a mix: ET_TRANSLATION_MIX_MAX in all. */
     { ET_TRANSLATION_CACHE "/train.1.pairs", ET_RUN_MADE_AT_START },
@@ -144,6 +157,18 @@ static const et_short shorts[] = {
       { "task.validation_data.source_path", "task.validation_data.target_path" },
       "text to validate on" },
     { "vocab-size", "N", { "task.vocabulary.size" }, "of a vocabulary that is trained, or auto" },
+    { "separate-vocabularies",
+      NULL,
+      { "task.vocabulary.shared=false" },
+      "a vocabulary and embeddings for each side" },
+    { "vocab-sizes",
+      "SOURCE TARGET",
+      { "task.vocabulary.source.size", "task.vocabulary.target.size" },
+      "of separate vocabularies that are trained" },
+    { "vocabs",
+      "SOURCE TARGET",
+      { "task.vocabulary.source.path", "task.vocabulary.target.path" },
+      "SentencePiece models of separate vocabularies" },
     { .name = NULL },
 };
 

@@ -6,11 +6,13 @@
  * makes another model, .change = ET_CHANGE_MODEL behind its help. */
 #include "tasks/translation/options.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/assert.h"
 #include "tasks/translation/batching.h"
 #include "tasks/translation/input.h"
+#include "tasks/translation/vocabularies.h"
 #include "train/options.h"
 
 /* One table for encoder and decoder. Defaults are the base model's of Vaswani et al. 2017, as
@@ -196,7 +198,25 @@ static const char *const model_types[] = { "unigram", "bpe", NULL };
 #define SIZE_LEAST 8
 #define SIZE_MOST  1000000
 
+static const et_field side_fields[] = {
+    ET_FIELD_INT(et_translation_side, size, 0, 0, SIZE_MOST,
+                 "tokens, when this side's vocabulary is trained; 0: task.vocabulary.size",
+                 .zero = "auto"),
+    ET_FIELD_STRING(et_translation_side, path, NULL,
+                    "SentencePiece model of this side; null or \"\": trained on its text",
+                    .change = ET_CHANGE_FREE),
+    ET_FIELD_END
+};
+static const et_fields side_table = { "side", side_fields };
+
 static const et_field vocabulary_fields[] = {
+    ET_FIELD_BOOL(et_translation_vocabulary, shared, true,
+                  "one vocabulary and one table of embeddings for both sides; false: one each",
+                  .change = ET_CHANGE_MODEL),
+    ET_FIELD_STRUCT(et_translation_vocabulary, source, &side_table,
+                    "the source's own, where shared is false"),
+    ET_FIELD_STRUCT(et_translation_vocabulary, target, &side_table,
+                    "the target's own, where shared is false"),
     /* For training one; a given or kept vocabulary has its own. */
     ET_FIELD_INT(
         et_translation_vocabulary, size, 0, 0, SIZE_MOST,
@@ -263,6 +283,50 @@ static int check_heads(const char *name, const et_translation_stack *stack, int6
                    name, (long long)stack->num_attention_heads, (long long)width);
 }
 
+static int check_size(const char *setting, int64_t size, et_error *error)
+{
+    if (!size || size >= SIZE_LEAST)
+        return ET_OK;
+    return et_fail(error, ET_ECONFIG,
+                   "%s: %lld is too small; choose %d or more, or 0 for what the text allows",
+                   setting, (long long)size, SIZE_LEAST);
+}
+
+/* What is set of a vocabulary that there is not would be passed over in silence. */
+static int check_vocabulary(const et_translation_options *options, et_error *error)
+{
+    const et_translation_vocabulary *v = &options->vocabulary;
+    const struct {
+        const char *name, *path;
+        int64_t size;
+    } rows[] = {
+        { "source", v->source.path, v->source.size },
+        { "target", v->target.path, v->target.size },
+    };
+    const char *both = options->sentencepiece_model_path;
+    int status = check_size("task.vocabulary.size", v->size, error);
+    for (int i = 0; i < 2 && !status; i++) {
+        const bool path = rows[i].path && *rows[i].path;
+        char setting[64];
+        snprintf(setting, sizeof setting, "task.vocabulary.%s.%s", rows[i].name,
+                 path ? "path" : "size");
+        if (v->shared && (path || rows[i].size))
+            return et_fail(error, ET_ECONFIG,
+                           "%s: both sides share a vocabulary; set task.vocabulary.shared to false "
+                           "(--separate-vocabularies), or %s for both",
+                           setting,
+                           path ? "task.sentencepiece_model_path" : "task.vocabulary.size");
+        status = check_size(setting, rows[i].size, error);
+    }
+    if (!status && !v->shared && both && *both)
+        return et_fail(error, ET_ECONFIG,
+                       "task.sentencepiece_model_path: %s is of both sides, and "
+                       "task.vocabulary.shared is false; set task.vocabulary.source.path and "
+                       "task.vocabulary.target.path",
+                       both);
+    return status;
+}
+
 /* Odd widths have no sinusoid positions: half of the columns are sines, half cosines. */
 int et_translation_check(const void *settings, et_error *error)
 {
@@ -279,11 +343,8 @@ int et_translation_check(const void *settings, et_error *error)
     int status = check_heads("encoder", &model->encoder, model->embedding_width, error);
     if (!status)
         status = check_heads("decoder", &model->decoder, model->embedding_width, error);
-    if (!status && options->vocabulary.size && options->vocabulary.size < SIZE_LEAST)
-        status = et_fail(error, ET_ECONFIG,
-                         "task.vocabulary.size: %lld is too small; choose %d or more, or 0 for "
-                         "what the text allows",
-                         (long long)options->vocabulary.size, SIZE_LEAST);
+    if (!status)
+        status = check_vocabulary(options, error);
     if (!status)
         status = et_translation_check_data("train_data", &options->train_data, true, error);
     if (!status)
@@ -358,11 +419,13 @@ static et_transformer_stack stack_of(const et_translation_stack *options)
 et_transformer et_translation_transformer(const et_translation_options *options, int64_t source,
                                           int64_t target, int64_t max_positions)
 {
+    et_vocabularies v;
+    et_vocabularies_init(&v, &options->vocabulary);
     return (et_transformer){
         .encoder = stack_of(&options->model.encoder),
         .decoder = stack_of(&options->model.decoder),
-        .source = { "embedding", source },
-        .target = { "embedding", target },
+        .source = { et_vocabularies_role(&v, ET_SIDE_SOURCE)->table, source },
+        .target = { et_vocabularies_role(&v, ET_SIDE_TARGET)->table, target },
         .width = options->model.embedding_width,
         .max_positions = max_positions,
         .dropout_rate = (float)options->model.dropout_rate,

@@ -79,8 +79,16 @@ typedef struct et_translation_data {
     const char *tfds_name, *tfds_split, *tfds_data_dir, *tfds_skip_decoding_feature;
 } et_translation_data;
 
+/* task.vocabulary.source, task.vocabulary.target: of a side that has a vocabulary of its own. */
+typedef struct et_translation_side {
+    int64_t size;     /* 0: as of both */
+    const char *path; /* a SentencePiece model; NULL or empty: trained on the side's text */
+} et_translation_side;
+
 /* task.vocabulary */
 typedef struct et_translation_vocabulary {
+    bool shared; /* one of both sides; else source and target have one each */
+    et_translation_side source, target;
     int64_t size;              /* 0: max_size, or the largest that the text allows */
     int64_t max_size;          /* where size is 0 */
     int model_type;            /* an et_vocabulary_kind */

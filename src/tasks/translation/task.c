@@ -100,8 +100,7 @@ int et_translation_task_open(et_task **out, const et_translation_options *option
     task->context = *context;
     status = et_translation_open_files(task, error);
     if (!status)
-        status = et_translation_open_vocabulary(task, error);
-    task->sides = (et_sides){ task->vocabulary, task->vocabulary };
+        status = et_translation_open_vocabularies(task, error);
     if (!status)
         status = et_translation_open_training(task, error);
     if (!status)
@@ -111,10 +110,12 @@ int et_translation_task_open(et_task **out, const et_translation_options *option
         return status;
     }
     /* The model's memory comes next: the peak is not to be the sum of both. */
-    bool cached = true;
+    bool made = false;
     for (size_t i = 0; i < task->training.count; i++)
-        cached &= task->training.texts[i].encoded->from_cache;
-    if (task->vocabulary_seconds > 0 || !cached)
+        made |= !task->training.texts[i].encoded->from_cache;
+    for (int i = 0; i < task->vocabularies.count; i++)
+        made |= task->vocabulary_seconds[i] > 0;
+    if (made)
         et_alloc_trim();
     task->task.class = &translation_class;
     task->task.logging_dir = context->model_dir;
@@ -133,8 +134,9 @@ void et_translation_task_close(et_task *task)
     et_translation_task *self = downcast(task);
     et_translation_close_validation(self);
     et_translation_input_close(&self->training);
-    et_vocabulary_close(self->vocabulary);
-    et_free(self->vocabulary_path);
+    et_vocabularies_close(&self->vocabularies);
+    for (int i = 0; i < ET_SIDES; i++)
+        et_free(self->vocabulary_paths[i]);
     et_free(self);
 }
 
@@ -142,6 +144,5 @@ et_translation_facts et_translation_task_facts(const et_task *task)
 {
     const et_translation_task *self = downcast_const(task);
     return (et_translation_facts){ &self->training, self->validation.scored[0].encoded,
-                                   self->vocabulary, self->vocabulary_seconds,
-                                   self->vocabulary_path };
+                                   &self->vocabularies };
 }

@@ -1,6 +1,6 @@
 /* The translation task: parallel text in, a trained Transformer out.
  *
- * Opening reads what training needs: the vocabulary (given, kept with the run, or trained on
+ * Opening reads what training needs: the vocabularies (given, kept with the run, or trained on
  * the training text and kept), the encoded corpus (from its cache if text and vocabulary are
  * the same), and validation's lines. The model is that of the options; validation gives the scores
  * of beam search beside the loss. */
@@ -10,20 +10,17 @@
 #include <etude/experiment.h>
 
 #include "data/encoded.h"
-#include "tasks/translation/options.h"
+#include "tasks/translation/vocabularies.h"
 
-/* Files of a run that this task keeps. */
-#define ET_TRANSLATION_VOCABULARY "vocabulary.model"
-#define ET_TRANSLATION_CACHE      "cache"
-#define ET_TRANSLATION_OUTPUT     "translations"
+/* Folders of a run that this task keeps, beside the files of its vocabularies. */
+#define ET_TRANSLATION_CACHE  "cache"
+#define ET_TRANSLATION_OUTPUT "translations"
 
 /* What opening found, for the lines before step 1. Borrowed from the task. */
 typedef struct et_translation_facts {
     const struct et_translation_input *train;
     const et_encoded *validation; /* NULL: none; of several the first */
-    const et_vocabulary *vocabulary;
-    double vocabulary_seconds;   /* that training it took; 0: it was there */
-    const char *vocabulary_path; /* the run's own copy */
+    const et_vocabularies *vocabularies;
 } et_translation_facts;
 
 /* Options and context are copied; what they point to must outlive the task. */
@@ -32,10 +29,6 @@ int et_translation_task_open(et_task **out, const et_translation_options *option
 void et_translation_task_close(et_task *task); /* NULL allowed */
 
 et_translation_facts et_translation_task_facts(const et_task *task);
-
-/* Whether a vocabulary of this checksum, which is path, is the checkpoint's. */
-int et_translation_check_vocabulary(uint64_t vocabulary, const et_identity *identity,
-                                    const char *path, et_error *error);
 
 /* Methods of the kind (kind.h). */
 int et_translation_identify(const et_task *task, et_value *identity, et_error *error);

@@ -1,5 +1,5 @@
 /* What the files of the translation task share: task.c (the class), model.c, setup.c
- * (vocabulary and data), validate.c. */
+ * (data), setup_vocabulary.c, validate.c. */
 #ifndef ETUDE_TASKS_TRANSLATION_TASK_PRIVATE_H
 #define ETUDE_TASKS_TRANSLATION_TASK_PRIVATE_H
 
@@ -31,17 +31,17 @@ typedef struct et_translation_task {
     et_task task;
     et_translation_options options;
     et_task_context context;
-    et_sides sides;            /* what both are cut into tokens by */
-    et_vocabulary *vocabulary; /* the run's own; owned, as all below */
-    char *vocabulary_path;     /* MODEL_DIR/vocabulary.model */
-    double vocabulary_seconds; /* that training it took; 0: it was there */
+    et_sides sides;                      /* what both are cut into tokens by */
+    et_vocabularies vocabularies;        /* the run's own; owned, as all below */
+    char *vocabulary_paths[ET_SIDES];    /* of each, its file in model_dir */
+    double vocabulary_seconds[ET_SIDES]; /* that training each took; 0: it was there */
     et_translation_input training;
     et_validation validation;
 } et_translation_task;
 
-/* setup.c: in order. The first finds the files. */
+/* setup.c: in order. The first finds the files; the second is setup_vocabulary.c's. */
 int et_translation_open_files(et_translation_task *task, et_error *error);
-int et_translation_open_vocabulary(et_translation_task *task, et_error *error);
+int et_translation_open_vocabularies(et_translation_task *task, et_error *error);
 int et_translation_open_training(et_translation_task *task, et_error *error);
 int et_translation_open_validation(et_translation_task *task, et_error *error);
 

@@ -164,6 +164,7 @@ static int open_shared(et_translator *t, const et_translator *from, et_error *er
 {
     t->experiment = from->experiment;
     t->sides = from->sides;
+    t->vocabularies = from->vocabularies;
     t->params = from->params;
     t->step = from->step;
     t->identity = from->identity;
@@ -280,7 +281,7 @@ void et_translator_close(et_translator *t)
     et_device_close(t->device);
     if (!t->options.shares)
         et_params_free(t->params);
-    et_vocabulary_close(t->vocabulary);
+    et_vocabularies_close(&t->own);
     et_free(t->checkpoint);
     et_arena_release(&t->arena);
     et_free(t);

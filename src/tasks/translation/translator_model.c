@@ -21,13 +21,9 @@ static int check_belongs(void *payload, const et_model_load *load, et_error *err
 {
     et_translator *t = payload;
     et_identity identity = { load->checkpoint, load->facts.identity };
-    const char *path = et_model_place_path(load->place, ET_TRANSLATION_VOCABULARY, &t->arena);
-    int status =
-        path ? et_experiment_check_model(&t->experiment, &identity, load->place->name, error)
-             : et_alloc_failed(error, strlen(load->place->name), "a path");
+    int status = et_experiment_check_model(&t->experiment, &identity, load->place->name, error);
     return status ? status
-                  : et_translation_check_vocabulary(et_vocabulary_checksum(t->vocabulary),
-                                                    &identity, path, error);
+                  : et_vocabularies_check_all(&t->own, &identity, load->place, &t->arena, error);
 }
 
 static int load_weights(et_translator *t, const et_model_place *place, et_error *error)
@@ -48,21 +44,16 @@ static int load_weights(et_translator *t, const et_model_place *place, et_error 
 
 /* ---- the rest --------------------------------------------------------------------------- */
 
-/* Loaded now, so that a model that cannot be used is known before weights are read. The run's own
- * copy: what the ids of its weights mean. */
-static int open_vocabulary(et_translator *t, const et_model_place *place, et_error *error)
+/* The run's own copies: what the ids of its weights mean. */
+static int open_vocabularies(et_translator *t, const et_model_place *place, et_error *error)
 {
-    const char *path = et_model_place_path(place, ET_TRANSLATION_VOCABULARY, &t->arena);
-    char *bytes = NULL;
-    size_t length;
-    int status = path ? et_model_place_read(place, ET_TRANSLATION_VOCABULARY,
-                                            ET_VOCABULARY_BYTES_MAX, &bytes, &length, error)
-                      : et_alloc_failed(error, strlen(place->name), "a path");
+    const et_translation_options *options = t->experiment.task;
+    et_vocabularies_init(&t->own, &options->vocabulary);
+    int status = et_vocabularies_read(&t->own, place, &t->arena, error);
     if (!status)
-        status = et_vocabulary_parse(&t->vocabulary, bytes, length, path, error);
-    et_free(bytes);
-    t->sides = (et_sides){ t->vocabulary, t->vocabulary };
-    return status ? status : et_vocabulary_load(t->vocabulary, error);
+        t->sides = et_vocabularies_sides(&t->own);
+    t->vocabularies = &t->own;
+    return status;
 }
 
 /* 64 positions: the size of the graph below; the decoder has a table of its own. */
@@ -126,7 +117,7 @@ int et_translator_open_model(et_translator *t, const et_model_place *place, et_e
     if (!status)
         status = et_translator_resolve_precision(t, et_model_place_precision(place), error);
     if (!status)
-        status = open_vocabulary(t, place, error);
+        status = open_vocabularies(t, place, error);
     if (!status)
         status = et_device_open(&t->device, error);
     if (!status)

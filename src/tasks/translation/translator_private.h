@@ -6,9 +6,9 @@
 #include <etude/hypotheses.h>
 
 #include "base/arena.h"
-#include "data/vocabulary.h"
 #include "tasks/translation/alignment.h"
 #include "tasks/translation/decoder.h"
+#include "tasks/translation/vocabularies.h"
 #include "train/experiment.h"
 
 /* Longest source in pieces, EOS counted; longer ones are cut. */
@@ -24,10 +24,11 @@ struct et_translator {
     int end_count;
     et_dtype act; /* of activations; float32 with int8 */
     bool int8;
-    bool live_weights;         /* of the weights in use: of the first translator's options */
-    et_sides sides;            /* what both are cut into tokens by */
-    et_vocabulary *vocabulary; /* owned, as the next three; NULL if it shares */
-    et_params *params;         /* borrowed if it shares */
+    bool live_weights; /* of the weights in use: of the first translator's options */
+    et_sides sides;    /* what both are cut into tokens by: of the next */
+    const et_vocabularies *vocabularies; /* own, or those of the translator that it shares with */
+    et_vocabularies own;                 /* owned, as the next three; none if it shares */
+    et_params *params;                   /* borrowed if it shares */
     et_device *device;
     et_decoder *decoder;
     et_aligner *aligner;                 /* NULL: alignments are not asked for */

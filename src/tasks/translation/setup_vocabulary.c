@@ -1,0 +1,231 @@
+/* Where a run's vocabularies come from. Each by itself, in this order: the run's own file; the one
+ * that the user names; training on the text of its sides. Each way ends with the file in the run's
+ * directory and the vocabulary open.
+ *
+ * A run has its vocabularies for life: ids mean nothing without them, and every weight of an
+ * embedding is about an id. */
+#include <string.h>
+
+#include <etude/log.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/checksum.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/format.h"
+#include "tasks/translation/task_private.h"
+
+/* One of them, on its way. */
+typedef struct opening {
+    et_translation_task *task;
+    int number; /* of the role */
+    const et_vocabulary_role *role;
+    const char *given; /* NULL: the user names none */
+    int64_t size;      /* 0: as large as max_size and the text allow */
+    const char *path;  /* the run's own */
+} opening;
+
+static et_vocabulary **model_of(const opening *o)
+{
+    return &o->task->vocabularies.models[o->number];
+}
+
+/* What the settings say of it. */
+static void read_settings(opening *o)
+{
+    const et_translation_options *options = &o->task->options;
+    const et_translation_vocabulary *settings = &options->vocabulary;
+    const et_translation_side both = { settings->size, options->sentencepiece_model_path };
+    const et_translation_side *own = !o->role->of[ET_SIDE_TARGET]   ? &settings->source
+                                     : !o->role->of[ET_SIDE_SOURCE] ? &settings->target
+                                                                    : &both;
+    o->given = own->path && *own->path ? own->path : NULL;
+    o->size = own->size ? own->size : settings->size;
+}
+
+/* ---- trained ---- */
+
+/* The text that a vocabulary is trained on. */
+typedef struct text_source {
+    et_translation_lines lines;
+    const opening *opening;
+} text_source;
+
+/* Training begins when all lines are there; what is wrong with them has been said before. */
+static int next_line(void *payload, const char **text, size_t *length, et_error *error)
+{
+    text_source *source = payload;
+    const opening *o = source->opening;
+    int status = et_translation_next_line(&source->lines, text, length, error);
+    if (!status && !*text)
+        et_task_tell(&o->task->context, "training a %s ...", o->role->title);
+    return status;
+}
+
+/* A limit that was not reached is no failure, but worth a word: results of other runs may have
+ * been made with another size. */
+static void say_smaller(const opening *o, int64_t limit)
+{
+    int32_t size = et_vocabulary_size(*model_of(o));
+    if (size < limit)
+        et_task_tell(&o->task->context,
+                     "a %s of %s tokens: the text allows no more "
+                     "(task.vocabulary.max_size: %s)",
+                     o->role->title, et_format_count(size).text, et_format_count(limit).text);
+}
+
+/* Gives the bytes of a model the run's name, if it is the one that the run's checkpoints were
+ * trained with. */
+static int keep(const opening *o, const char *bytes, size_t length, const char *from,
+                et_error *error)
+{
+    const et_translation_task *task = o->task;
+    int status = et_vocabularies_check(&task->vocabularies, o->number, et_checksum(bytes, length),
+                                       task->context.identity, from, error);
+    return status ? status : et_file_write(o->path, bytes, length, error);
+}
+
+/* Written before it is used, so that the run never has an id whose model is not on the disk. The
+ * bytes are parsed as a file's would be. */
+static int train(const opening *o, et_error *error)
+{
+    const et_translation_vocabulary *settings = &o->task->options.vocabulary;
+    /* Choices are in the vocabulary's own numbering: ORDER et_vocabulary_kind. */
+    et_vocabulary_options options = { .kind = settings->model_type,
+                                      .size = o->size ? o->size : settings->max_size,
+                                      .at_most = o->size == 0,
+                                      .character_coverage = settings->character_coverage,
+                                      .byte_fallback = settings->byte_fallback,
+                                      .symbols = settings->user_defined_symbols };
+    char *bytes;
+    size_t length;
+    double start = et_clock_monotonic();
+    text_source source = { { .input = &o->task->training }, o };
+    memcpy(source.lines.of, o->role->of, sizeof source.lines.of);
+    int status = et_vocabulary_train(&bytes, &length, &options, next_line, &source, error);
+    et_translation_lines_close(&source.lines);
+    if (status == ET_ECONFIG)
+        return et_fail_while(error, status, "%s", o->role->size);
+    if (status)
+        return status;
+    status = keep(o, bytes, length, "a vocabulary trained anew", error);
+    if (!status)
+        status = et_vocabulary_parse(model_of(o), bytes, length, o->path, error);
+    et_free(bytes);
+    if (!status)
+        say_smaller(o, options.size);
+    o->task->vocabulary_seconds[o->number] = et_clock_monotonic() - start;
+    return status;
+}
+
+/* ---- given ---- */
+
+/* Kept with the run, byte for byte. It is loaded now, though nothing is encoded yet: a model that
+ * SentencePiece refuses is to be known before it is the run's. */
+static int copy(const opening *o, et_error *error)
+{
+    et_assert(o->given);
+    char *bytes;
+    size_t length;
+    int status = et_vocabulary_open(model_of(o), o->given, error);
+    if (!status)
+        status = et_vocabulary_load(*model_of(o), error);
+    if (!status)
+        status = et_file_read(&bytes, &length, o->given, ET_VOCABULARY_BYTES_MAX, error);
+    if (status)
+        return status;
+    status = keep(o, bytes, length, o->given, error);
+    et_free(bytes);
+    return status;
+}
+
+/* By content: the file may have been moved, and what is gone is not needed any more. */
+static int check_same(const opening *o, et_error *error)
+{
+    et_vocabulary *given;
+    if (!et_file_exists(o->given)) {
+        et_log(ET_LOG_WARNING, "%s: %s is not there; the run's own, %s, is used", o->role->path,
+               o->given, o->path);
+        return ET_OK;
+    }
+    int status = et_vocabulary_open(&given, o->given, error);
+    if (status)
+        return status;
+    bool same = et_vocabulary_checksum(given) == et_vocabulary_checksum(*model_of(o));
+    et_vocabulary_close(given);
+    return same ? ET_OK
+                : et_fail(error, ET_ECONFIG,
+                          "%s: %s is not the model that this run began with (%s); choose another "
+                          "--model-dir",
+                          o->role->path, o->given, o->path);
+}
+
+/* ---- each ---- */
+
+static int use_own(const opening *o, et_error *error)
+{
+    const et_translation_task *task = o->task;
+    int status = et_vocabulary_open(model_of(o), o->path, error);
+    if (!status)
+        status = et_vocabularies_check(&task->vocabularies, o->number,
+                                       et_vocabulary_checksum(*model_of(o)), task->context.identity,
+                                       o->path, error);
+    return status || !o->given ? status : check_same(o, error);
+}
+
+/* Reads it all for what is wrong with it: a misspelt name should not be found after minutes.
+ * Only where a vocabulary has to be made, which is what takes the minutes. */
+static int check_validation(const et_translation_task *task, et_error *error)
+{
+    const et_translation_input *input = &task->validation.input;
+    et_corpus *corpus;
+    et_corpus_pair pair = { 0 };
+    int status = ET_OK;
+    for (size_t i = 0; i < input->count && !status; i++) {
+        status = et_corpus_open(&corpus, &input->texts[i].paths, error);
+        if (status)
+            return status;
+        /* To the end: a bad line anywhere is found here. */
+        do {
+            status = et_corpus_next(corpus, &pair, error);
+        } while (!status && pair.source);
+        et_corpus_close(corpus);
+    }
+    return status;
+}
+
+static int open_one(et_translation_task *task, int number, bool *checked, et_error *error)
+{
+    opening o = { .task = task, .number = number, .role = &task->vocabularies.roles[number] };
+    char *path = et_path_join(task->context.model_dir, o.role->file);
+    task->vocabulary_paths[number] = path;
+    o.path = path;
+    if (!path)
+        return et_alloc_failed(error, strlen(task->context.model_dir), "a path");
+    read_settings(&o);
+    if (et_file_exists(path))
+        return use_own(&o, error);
+    /* A new run, or one that was stopped before this vocabulary was there. */
+    if (task->context.reader)
+        return et_fail(error, ET_ENOTFOUND, "%s: no %s yet; train there first",
+                       task->context.model_dir, o.role->title);
+    int status = *checked ? ET_OK : check_validation(task, error);
+    *checked = true;
+    if (status)
+        return status;
+    return o.given ? copy(&o, error) : train(&o, error);
+}
+
+int et_translation_open_vocabularies(et_translation_task *task, et_error *error)
+{
+    bool checked = false;
+    int status = ET_OK;
+    et_assert(task->context.model_dir && !task->vocabularies.count);
+    et_vocabularies_init(&task->vocabularies, &task->options.vocabulary);
+    for (int i = 0; i < task->vocabularies.count && !status; i++)
+        status = open_one(task, i, &checked, error);
+    if (!status)
+        task->sides = et_vocabularies_sides(&task->vocabularies);
+    return status;
+}

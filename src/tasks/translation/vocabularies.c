@@ -1,0 +1,211 @@
+#include "tasks/translation/vocabularies.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/checksum.h"
+#include "base/file.h"
+
+static const et_vocabulary_role shared[] = {
+    { "shared",
+      "vocabulary",
+      ET_TRANSLATION_VOCABULARY,
+      "vocabulary",
+      "embedding",
+      "task.sentencepiece_model_path",
+      "task.vocabulary.size",
+      { true, true } },
+};
+
+/* ORDER ET_SIDE_*. */
+static const et_vocabulary_role separate[ET_SIDES] = {
+    { "source",
+      "source vocabulary",
+      ET_TRANSLATION_VOCABULARY_SOURCE,
+      "source_vocabulary",
+      "source_embedding",
+      "task.vocabulary.source.path",
+      "task.vocabulary.source.size",
+      { true, false } },
+    { "target",
+      "target vocabulary",
+      ET_TRANSLATION_VOCABULARY_TARGET,
+      "target_vocabulary",
+      "target_embedding",
+      "task.vocabulary.target.path",
+      "task.vocabulary.target.size",
+      { false, true } },
+};
+
+void et_vocabularies_init(et_vocabularies *v, const et_translation_vocabulary *settings)
+{
+    *v = settings->shared ? (et_vocabularies){ .roles = shared, .count = 1 }
+                          : (et_vocabularies){ .roles = separate, .count = ET_SIDES };
+}
+
+void et_vocabularies_close(et_vocabularies *v)
+{
+    for (int i = 0; i < v->count; i++)
+        et_vocabulary_close(v->models[i]);
+    *v = (et_vocabularies){ NULL };
+}
+
+/* The first is of the source, the last of the target. */
+static int number_of(const et_vocabularies *v, int side)
+{
+    return side == ET_SIDE_SOURCE ? 0 : v->count - 1;
+}
+
+const et_vocabulary_role *et_vocabularies_role(const et_vocabularies *v, int side)
+{
+    return &v->roles[number_of(v, side)];
+}
+
+et_sides et_vocabularies_sides(const et_vocabularies *v)
+{
+    const et_sides sides = { v->models[number_of(v, ET_SIDE_SOURCE)],
+                             v->models[number_of(v, ET_SIDE_TARGET)] };
+    et_assert(sides.source && sides.target);
+    return sides;
+}
+
+/* ---- of a trained model -------------------------------------------------------------------- */
+
+/* Loaded now, so that a model that cannot be used is known before weights are read. */
+static int read_one(et_vocabularies *v, int i, const et_model_place *place, et_arena *arena,
+                    et_error *error)
+{
+    const char *path = et_model_place_path(place, v->roles[i].file, arena);
+    char *bytes = NULL;
+    size_t length;
+    int status = path ? et_model_place_read(place, v->roles[i].file, ET_VOCABULARY_BYTES_MAX,
+                                            &bytes, &length, error)
+                      : et_alloc_failed(error, strlen(place->name), "a path");
+    if (!status)
+        status = et_vocabulary_parse(&v->models[i], bytes, length, path, error);
+    et_free(bytes);
+    return status ? status : et_vocabulary_load(v->models[i], error);
+}
+
+int et_vocabularies_read(et_vocabularies *v, const et_model_place *place, et_arena *arena,
+                         et_error *error)
+{
+    int status = ET_OK;
+    for (int i = 0; i < v->count && !status; i++)
+        status = read_one(v, i, place, arena, error);
+    return status;
+}
+
+/* ---- whose they are ------------------------------------------------------------------------- */
+
+/* The role that a checksum is of in an identity; NULL: of none. */
+static const et_vocabulary_role *find_role(const et_vocabularies *v, const et_value *identity,
+                                           const char *digits)
+{
+    const char *was;
+    for (int i = 0; i < v->count; i++)
+        if (!et_value_read_string(identity, v->roles[i].identity, &was, NULL) &&
+            !strcmp(was, digits))
+            return &v->roles[i];
+    return NULL;
+}
+
+int et_vocabularies_check(const et_vocabularies *v, int i, uint64_t checksum,
+                          const et_identity *identity, const char *path, et_error *error)
+{
+    const et_vocabulary_role *role = &v->roles[i];
+    const et_checksum_text is = et_checksum_print(checksum);
+    const char *was;
+    if (!identity || !identity->values || !et_value_get(identity->values, role->identity))
+        return ET_OK;
+    int status = et_value_read_string(identity->values, role->identity, &was, error);
+    if (status)
+        return et_fail_while(error, status, "%s", identity->checkpoint);
+    if (!strcmp(was, is.digits))
+        return ET_OK;
+    const et_vocabulary_role *other = find_role(v, identity->values, is.digits);
+    if (other)
+        return et_fail(error, ET_ECONFIG,
+                       "%s does not belong to %s: it is the %s, not the %s; name each file as it "
+                       "was",
+                       path, identity->checkpoint, other->title, role->title);
+    return et_fail(error, ET_ECONFIG,
+                   "%s does not belong to %s: its checksum is %s, that of the %s it was "
+                   "trained with %s; put that file back",
+                   path, identity->checkpoint, is.digits, role->title, was);
+}
+
+int et_vocabularies_check_all(const et_vocabularies *v, const et_identity *identity,
+                              const et_model_place *place, et_arena *arena, et_error *error)
+{
+    int status = ET_OK;
+    for (int i = 0; i < v->count && !status; i++) {
+        const char *path = et_model_place_path(place, v->roles[i].file, arena);
+        status = path ? et_vocabularies_check(v, i, et_vocabulary_checksum(v->models[i]), identity,
+                                              path, error)
+                      : et_alloc_failed(error, strlen(place->name), "a path");
+    }
+    return status;
+}
+
+void et_vocabularies_identify(const et_vocabularies *v, et_value *identity)
+{
+    for (int i = 0; i < v->count; i++) {
+        const uint64_t checksum = et_vocabulary_checksum(v->models[i]);
+        et_value_set_string(identity, v->roles[i].identity, et_checksum_print(checksum).digits);
+    }
+}
+
+/* ---- of another run ------------------------------------------------------------------------- */
+
+static bool is_named(const char *path)
+{
+    return path && *path;
+}
+
+/* *has: whether the run has all of them. */
+static int find_files(const et_vocabularies *v, const char *model_dir, et_arena *arena,
+                      const char **paths, bool *has, et_error *error)
+{
+    *has = true;
+    for (int i = 0; i < v->count; i++) {
+        paths[i] = et_arena_printf(arena, "%s/%s", model_dir, v->roles[i].file);
+        if (!paths[i])
+            return et_alloc_failed(error, strlen(model_dir), "a path");
+        *has = *has && et_file_exists(paths[i]);
+    }
+    return ET_OK;
+}
+
+int et_vocabularies_inherit(et_translation_vocabulary *settings, const char **shared_path,
+                            const char *model_dir, et_arena *arena, const char **taken,
+                            et_error *error)
+{
+    const et_vocabularies both = { .roles = separate, .count = ET_SIDES };
+    const char *paths[ET_SIDES];
+    bool has;
+    *taken = NULL;
+    if (is_named(*shared_path) ||
+        (is_named(settings->source.path) && is_named(settings->target.path)))
+        return ET_OK;
+    int status = find_files(&both, model_dir, arena, paths, &has, error);
+    if (status)
+        return status;
+    if (!has && !settings->shared)
+        return et_fail(error, ET_ECONFIG,
+                       "%s has no %s and %s, as its sides share a vocabulary, and "
+                       "task.vocabulary.shared is false; leave that out",
+                       model_dir, separate[ET_SIDE_SOURCE].file, separate[ET_SIDE_TARGET].file);
+    *taken = has ? "vocabularies" : "vocabulary";
+    settings->shared = !has;
+    if (!has) {
+        *shared_path = et_arena_printf(arena, "%s/%s", model_dir, shared->file);
+        return *shared_path ? ET_OK : et_alloc_failed(error, strlen(model_dir), "a path");
+    }
+    if (!is_named(settings->source.path))
+        settings->source.path = paths[ET_SIDE_SOURCE];
+    if (!is_named(settings->target.path))
+        settings->target.path = paths[ET_SIDE_TARGET];
+    return ET_OK;
+}

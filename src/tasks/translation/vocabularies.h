@@ -1,0 +1,78 @@
+/* The vocabularies of a model: one that both sides share, or one each. What a run, an export and a
+ * checkpoint call each of them stands in a table of roles. Who encodes and decodes takes the two
+ * sides, and does not ask how many models there are.
+ *
+ *     et_vocabularies v;
+ *     et_vocabularies_init(&v, &options->vocabulary);
+ *     if (et_vocabularies_read(&v, place, &arena, &error)) ...
+ *     et_sides sides = et_vocabularies_sides(&v);
+ *     et_vocabularies_close(&v);
+ *
+ * Of a run each is trained or given once, at its start (setup_vocabulary.c). */
+#ifndef ETUDE_TASKS_TRANSLATION_VOCABULARIES_H
+#define ETUDE_TASKS_TRANSLATION_VOCABULARIES_H
+
+#include <etude/experiment.h>
+
+#include "base/arena.h"
+#include "tasks/translation/options.h"
+#include "train/model_place.h"
+
+/* Files of a run: of one for both sides, or of one each. */
+#define ET_TRANSLATION_VOCABULARY        "vocabulary.model"
+#define ET_TRANSLATION_VOCABULARY_SOURCE "source_vocabulary.model"
+#define ET_TRANSLATION_VOCABULARY_TARGET "target_vocabulary.model"
+
+enum { ET_SIDE_SOURCE, ET_SIDE_TARGET, ET_SIDES };
+
+typedef struct et_vocabulary_role {
+    const char *side;        /* "shared", "source", "target" */
+    const char *title;       /* in messages: "vocabulary", "source vocabulary", ... */
+    const char *file;        /* of a run, and in an export */
+    const char *identity;    /* key of its checksum in an identity */
+    const char *table;       /* scope of its embeddings */
+    const char *path, *size; /* settings that name a model, and say how large one is made */
+    bool of[ET_SIDES];       /* sides that it is trained on and used for */
+} et_vocabulary_role;
+
+typedef struct et_vocabularies {
+    const et_vocabulary_role *roles; /* [count] static */
+    int count;                       /* 1 or 2: the source's, then the target's */
+    et_vocabulary *models[ET_SIDES]; /* [count] owned; NULL: not yet */
+} et_vocabularies;
+
+/* Those that a model of such settings has; none is open. */
+void et_vocabularies_init(et_vocabularies *v, const et_translation_vocabulary *settings);
+void et_vocabularies_close(et_vocabularies *v); /* one of zeros, too */
+
+/* The role of a side's vocabulary. */
+const et_vocabulary_role *et_vocabularies_role(const et_vocabularies *v, int side);
+
+/* Until close; all are open. */
+et_sides et_vocabularies_sides(const et_vocabularies *v);
+
+/* Opens those of a trained model, and has SentencePiece load them. path names are for messages and
+ * live in arena. */
+int et_vocabularies_read(et_vocabularies *v, const et_model_place *place, et_arena *arena,
+                         et_error *error);
+
+/* Whether number i is the one that a checkpoint was trained with; checksum: of its bytes, which
+ * are path's. ET_ECONFIG says which file is whose. */
+int et_vocabularies_check(const et_vocabularies *v, int i, uint64_t checksum,
+                          const et_identity *identity, const char *path, et_error *error);
+
+/* The same for all that are open, of a place. */
+int et_vocabularies_check_all(const et_vocabularies *v, const et_identity *identity,
+                              const et_model_place *place, et_arena *arena, et_error *error);
+
+/* Settings of a new run that begins with the weights of another, model_dir: those that name no
+ * model name that run's, and the sides share one if its sides do. *taken: what was, for people;
+ * NULL: nothing. */
+int et_vocabularies_inherit(et_translation_vocabulary *settings, const char **shared_path,
+                            const char *model_dir, et_arena *arena, const char **taken,
+                            et_error *error);
+
+/* Adds their checksums. */
+void et_vocabularies_identify(const et_vocabularies *v, et_value *identity);
+
+#endif
