@@ -34,7 +34,8 @@
 typedef struct et_checkpoint_facts {
     et_arena *arena; /* the caller's, for identity; NULL: not asked for */
     int64_t step;
-    const et_value *identity; /* what its run said of itself; NULL: nothing */
+    const et_value *identity; /* what its run said of itself, known even where its weights do not
+                                 fit; NULL: nothing */
 } et_checkpoint_facts;
 
 /* Loads weights only, into a materialized store, after checking them. prefer_average: takes

@@ -100,12 +100,12 @@ static int load(et_params *params, const et_safetensors *file, const char *path,
 int et_checkpoint_file_load(et_params *params, const et_safetensors *file, const char *path,
                             bool prefer_average, et_checkpoint_facts *facts, et_error *error)
 {
-    int status = load(params, file, path, prefer_average, NULL, error);
-    if (!status && facts && facts->arena)
+    int status = ET_OK;
+    if (facts && facts->arena)
         status = et_identity_parse(&facts->identity,
                                    et_safetensors_metadata(file, ET_CHECKPOINT_KEY_STATE), path,
                                    facts->arena, error);
-    return status;
+    return status ? status : load(params, file, path, prefer_average, NULL, error);
 }
 
 /* The step is written only when the weights are there. */

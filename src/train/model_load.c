@@ -8,6 +8,18 @@
 #include "base/file.h"
 #include "train/model_export.h"
 
+/* Weights of other shapes may be those of other files than lie beside them, and which file it is
+ * says more than a shape. */
+static int check(et_model_load *load, int status, et_error *error)
+{
+    et_error reason = ET_ERROR_INIT;
+    if (!status)
+        return load->check(load->payload, load, error);
+    if (status != ET_ECONFIG || !load->facts.identity || !load->check(load->payload, load, &reason))
+        return status;
+    return et_fail(error, status, "%s", reason.text);
+}
+
 static int load_file(et_model_load *load, et_error *error)
 {
     const char *name = load->place->name;
@@ -49,8 +61,7 @@ static int load_best(et_model_load *load)
                                          !load->live_weights, &load->facts, &reason);
     if (status == ET_ENOTFOUND && !load->checkpoint)
         return status;
-    if (!status)
-        status = load->check(load->payload, load, &reason);
+    status = check(load, status, &reason);
     if (status)
         et_log(ET_LOG_WARNING, "%s; taking the newest checkpoint, not the best", reason.text);
     return status;
@@ -62,12 +73,14 @@ static int load_newest(et_model_load *load, et_error *error)
     et_error reason = ET_ERROR_INIT;
     et_free(load->checkpoint);
     load->checkpoint = NULL;
+    load->facts.identity = NULL;
     int status = et_checkpoint_load_newest(&load->checkpoint, load->params, load->place->name,
                                            !load->live_weights, &load->facts, &reason);
     if (status == ET_ENOTFOUND)
         return et_fail(error, status,
                        "%s: no checkpoint yet; train there first, or wait until the run saves",
                        load->place->name);
+    status = check(load, status, &reason);
     return status ? et_fail(error, status, "%s", reason.text) : ET_OK;
 }
 
@@ -79,7 +92,5 @@ int et_model_load_weights(et_model_load *load, et_error *error)
                                                      : load_export(load, &known, error);
     if (!known && !load_best(load))
         return ET_OK;
-    if (!known)
-        status = load_newest(load, error);
-    return status ? status : load->check(load->payload, load, error);
+    return known ? check(load, status, error) : load_newest(load, error);
 }

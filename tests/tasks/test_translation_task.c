@@ -73,7 +73,8 @@ static void open_task(fixture *f, const char *directory, const char *words)
                                 .tell = tell };
     check(et_directory_make(directory, &error), &error);
     check(et_translation_task_open(&f->task, e->task, &context, &error), &error);
-    const int32_t size = et_vocabulary_size(et_translation_task_facts(f->task).vocabulary);
+    const int32_t size =
+        et_vocabulary_size(et_translation_task_facts(f->task).vocabularies->models[0]);
     et_transformer model = et_translation_transformer(e->task, size, size, 64);
     check(et_graph_new(&graph, f->params, NULL, &error), &error);
     et_transformer_train(et_graph_scope(graph), &model, 64, 64, 4);
