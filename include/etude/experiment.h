@@ -88,14 +88,14 @@ typedef struct et_run_file {
 } et_run_file;
 
 /* A short form of settings on the command line: `--data a b` for two settings of a word each, or
- * for one of as many words as there are; or an option that takes no word, for settings as they
- * stand, "task.shared=false". Kinds of one program may have the same name; the
+ * for one of as many words as there are. One that stands there with a value, "task.shared=false",
+ * takes none. Kinds of one program may have the same name; the
  * experiment says whose counts. */
 typedef struct et_short {
     const char *name;  /* without -- */
     const char *value; /* what its words are called, "SOURCE TARGET"; "TEXT...": of a list; NULL:
                           it takes none */
-    const char *settings[2];
+    const char *settings[3];
     const char *help;
 } et_short;
 

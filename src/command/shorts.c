@@ -26,13 +26,27 @@ static const et_short *find(const et_short *table, const char *name)
 
 #define WORDS_MOST 1000 /* of a list */
 
+/* "KEY=VALUE": a setting that takes no word. */
+static bool is_given(const char *setting)
+{
+    return strchr(setting, '=') != NULL;
+}
+
+/* Settings that take words. */
+static int taking_of(const et_short *as)
+{
+    const int most = (int)(sizeof as->settings / sizeof *as->settings);
+    int taking = 0;
+    for (int i = 0; i < most && as->settings[i]; i++)
+        taking += !is_given(as->settings[i]);
+    return taking;
+}
+
 static int words_of(const et_short *as)
 {
     const char *dots = as->value ? strstr(as->value, "...") : NULL;
-    return !as->value         ? 0
-           : as->settings[1]  ? 2
-           : dots && !dots[3] ? WORDS_MOST
-                              : 1;
+    const int taking = taking_of(as);
+    return taking == 1 && dots && !dots[3] ? WORDS_MOST : taking;
 }
 
 /* In place of one with fewer words that is there. */
@@ -106,41 +120,38 @@ static et_value *value_of(const et_arg_words *words, int first, int count, et_ar
     return list && !et_value_failed(list) ? list : NULL;
 }
 
+/* As behind --set. */
+static int assign_given(et_experiment *experiment, const char *name, const char *setting,
+                        et_arena *arena, et_error *error)
+{
+    const char *equals = strchr(setting, '=');
+    const char *key = et_arena_printf(arena, "%.*s", (int)(equals - setting), setting);
+    et_value *value = et_value_new(arena, ET_VALUE_STRING);
+    if (!key || !value)
+        return et_alloc_failed(error, 0, "settings");
+    value->text = value->string = equals + 1;
+    et_yaml_resolve(value, value->text);
+    return et_experiment_assign(experiment, name, key, value, arena, error);
+}
+
 static int apply(const et_short *as, const et_arg_words *words, et_experiment *experiment,
                  et_arena *arena, et_error *error)
 {
-    int settings = as->settings[1] ? 2 : 1;
+    const int settings = taking_of(as), most = (int)(sizeof as->settings / sizeof *as->settings);
     if (settings == 2 && words->count != 2)
         return et_fail(error, ET_EUSAGE, "--%s: takes two words, %s, found %d", as->name, as->value,
                        words->count);
     const char *name = et_arena_printf(arena, "--%s", as->name);
     int status = name ? ET_OK : et_alloc_failed(error, 0, "settings");
-    for (int i = 0; i < settings && !status; i++) {
-        const et_value *value = value_of(words, i, settings == 2 ? 1 : words->count, arena);
+    for (int i = 0, word = 0; i < most && as->settings[i] && !status; i++) {
+        if (is_given(as->settings[i])) {
+            status = assign_given(experiment, name, as->settings[i], arena, error);
+            continue;
+        }
+        const et_value *value = value_of(words, word++, settings == 2 ? 1 : words->count, arena);
         status = value
                      ? et_experiment_assign(experiment, name, as->settings[i], value, arena, error)
                      : et_alloc_failed(error, 0, "settings");
-    }
-    return status;
-}
-
-/* "KEY=VALUE", as behind --set. */
-static int apply_flag(const et_short *as, et_experiment *experiment, et_arena *arena,
-                      et_error *error)
-{
-    const char *name = et_arena_printf(arena, "--%s", as->name);
-    int status = name ? ET_OK : et_alloc_failed(error, 0, "settings");
-    for (int i = 0; i < 2 && as->settings[i] && !status; i++) {
-        const char *equals = strchr(as->settings[i], '=');
-        et_assert(equals);
-        const char *key =
-            et_arena_printf(arena, "%.*s", (int)(equals - as->settings[i]), as->settings[i]);
-        et_value *value = et_value_new(arena, ET_VALUE_STRING);
-        if (!key || !value)
-            return et_alloc_failed(error, 0, "settings");
-        value->text = value->string = equals + 1;
-        et_yaml_resolve(value, value->text);
-        status = et_experiment_assign(experiment, name, key, value, arena, error);
     }
     return status;
 }
@@ -159,8 +170,7 @@ int et_shorts_apply(const et_shorts *shorts, et_experiment *experiment, et_arena
             return et_fail(error, ET_EUSAGE,
                            "--%s: experiment %s, a task of %s, has no such option", name,
                            experiment->name, experiment->kind->name);
-        int status = as->value ? apply(as, &shorts->words[i], experiment, arena, error)
-                               : apply_flag(as, experiment, arena, error);
+        int status = apply(as, &shorts->words[i], experiment, arena, error);
         if (status)
             return status;
     }

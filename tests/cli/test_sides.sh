@@ -33,7 +33,7 @@ train() {
                 decoder: {num_layers: 1, intermediate_size: 64, dropout_rate: 0}}}}"
 }
 separate() {
-    train "$@" --separate-vocabularies --vocab-sizes 24 auto --steps 120
+    train "$@" --vocab-sizes 24 auto --steps 120
 }
 separate run >out 2>&1 || fail "train"
 grep -q '^vocabulary   source: 24 unigram tokens, .*run/source_vocabulary.model)$' out || fail "source"
@@ -102,13 +102,13 @@ grep -q '"separate_vocabs": true' onnx/tokenizer_config.json || fail "onnx token
 train next --init run --steps 3 >out 2>&1 || fail "--init"
 grep -q 'vocabularies of run$' out || fail "--init does not say so"
 cmp run/target_vocabulary.model next/target_vocabulary.model || fail "--init: another vocabulary"
-train given --separate-vocabularies --vocabs run/source_vocabulary.model run/target_vocabulary.model \
+train given --vocabs run/source_vocabulary.model run/target_vocabulary.model \
     --steps 2 >out 2>&1 || fail "--vocabs"
 cmp run/source_vocabulary.model given/source_vocabulary.model || fail "--vocabs: another"
 train half --separate-vocabularies --set task.vocabulary.target.path=run/target_vocabulary.model \
     --vocab-size 20 --steps 2 >out 2>&1 || fail "one of them given"
 grep -q 'source: 20 unigram' out || fail "one of them given: the other's size"
-train bytes --separate-vocabularies --vocab-sizes 280 auto --steps 2 \
+train bytes --vocab-sizes 280 auto --steps 2 \
     --set 'task.vocabulary.byte_fallback=true,task.vocabulary.user_defined_symbols=[<url>]' \
     >out 2>&1 || fail "bytes"
 says 0 exported export bytes --output bytes.ct2 --format ctranslate2
@@ -124,7 +124,7 @@ separate fitted --memory 200M --dry-run >out 2>&1 || fail "--memory"
 # What is wrong names the file or the setting, and changes nothing.
 shared='both sides share a vocabulary; set task.vocabulary.shared to false'
 code=0
-train x --vocab-sizes 24 24 --steps 2 >out 2>&1 || code=$?
+train x --set task.vocabulary.source.size=24 --steps 2 >out 2>&1 || code=$?
 [ $code = 3 ] && grep -q "task.vocabulary.source.size: $shared" out || fail "sizes of a shared one"
 code=0
 train x --separate-vocabularies --steps 2 \
@@ -132,11 +132,11 @@ train x --separate-vocabularies --steps 2 \
 [ $code = 3 ] && grep -q 'set task.vocabulary.source.path and task.vocabulary.target.path' out ||
     fail "one model for two"
 code=0
-train x --separate-vocabularies --vocab-sizes 24 9000 --steps 2 >out 2>&1 || code=$?
+train x --vocab-sizes 24 9000 --steps 2 >out 2>&1 || code=$?
 [ $code = 3 ] && grep -q '^etude: task.vocabulary.target.size: .*set its size to' out ||
     fail "a size that the text does not allow"
 code=0
-train x --separate-vocabularies --vocabs run/source_vocabulary.model none --steps 2 >out 2>&1 ||
+train x --vocabs run/source_vocabulary.model none --steps 2 >out 2>&1 ||
     code=$?
 [ $code != 0 ] && grep -q 'cannot open none' out || fail "a model that is not there"
 [ ! -e x ] || fail "something was made"
@@ -144,7 +144,7 @@ code=0
 train run --steps 130 >out 2>&1 || code=$?
 [ $code = 3 ] && grep -q 'task.vocabulary.shared' out || fail "a run that shares now"
 code=0
-train run --separate-vocabularies --steps 130 --vocabs run/target_vocabulary.model \
+train run --steps 130 --vocabs run/target_vocabulary.model \
     run/target_vocabulary.model >out 2>&1 || code=$?
 [ $code = 3 ] && grep -q 'task.vocabulary.source.path: .*not the model that this run began with' out ||
     fail "another model than the run's"

@@ -14,6 +14,7 @@
 #include "data/encoded.h"
 #include "data/encoded_file.h"
 #include "data/fixture.h"
+#include "data/made_model.h"
 #include "data/pairs.h"
 #include "base/checksum.h"
 #include "skip.h"
@@ -506,6 +507,92 @@ static void test_encoded__hostile_cache(void **state)
     et_vocabulary_close(vocabulary);
 }
 
+/* Symbols at other places than a trained one has them. */
+static et_vocabulary *made_letters(void)
+{
+    static const piece pieces[] = { { "<unk>", UNKNOWN }, { "a", NORMAL },     { "b", NORMAL },
+                                    { "<end>", CONTROL }, { "<go>", CONTROL }, { "c", NORMAL },
+                                    { NULL, 0 } };
+    et_strbuf model = ET_STRBUF_INIT;
+    et_vocabulary *vocabulary = NULL;
+    put_model(&model, pieces, "<go>", "<end>", NULL);
+    assert_int_equal(
+        et_vocabulary_parse(&vocabulary, et_strbuf_text(&model), model.length, "made", NULL),
+        ET_OK);
+    et_strbuf_release(&model);
+    return vocabulary;
+}
+
+static et_encoded *open_sides(const et_corpus_paths *paths, et_sides sides, const char *cache)
+{
+    et_encoded *encoded = NULL;
+    et_error error = ET_ERROR_INIT;
+    if (et_encoded_open(&encoded, paths, sides, &any, cache, &error))
+        fail_msg("%s", error.text);
+    return encoded;
+}
+
+/* Largest id of a side, EOS left out. */
+static uint32_t largest_of(const et_encoded *encoded, bool target)
+{
+    int32_t ids[64], largest = 0;
+    for (int64_t i = 0; i < encoded->pairs; i++) {
+        et_encoded_ids(encoded, i, target, ids);
+        int64_t length =
+            target ? et_encoded_target_length(encoded, i) : et_encoded_source_length(encoded, i);
+        assert_int_equal(ids[length - 1], encoded->eos[target]);
+        for (int64_t k = 0; k + 1 < length; k++)
+            largest = ids[k] > largest ? ids[k] : largest;
+    }
+    return (uint32_t)largest;
+}
+
+/* Each side is cut and ended by its own, and which is whose is part of the key. */
+static void test_encoded__sides(void **state)
+{
+    fixture *f = *state;
+    const char *en = write_text(f, "s.en", "ab ef\nhg\n"), *de = write_text(f, "s.de", "ab\nc\n");
+    const size_t files[2] = { 1, 1 };
+    et_corpus_paths paths = { .source = { &en, 1 }, .target = { &de, 1 } };
+    et_vocabulary *left = letters(f), *right = made_letters();
+    const et_sides sides[] = { { left, right }, { right, left }, { left, left }, { right, right } };
+    const char *cache = fixture_path(f, "sides.cache");
+    uint64_t keys[4];
+    f->logged = 0;
+    for (int i = 0; i < 4; i++)
+        for (int time = 0; time < 2; time++) {
+            et_encoded *encoded = open_sides(&paths, sides[i], cache);
+            assert_int_equal(encoded->from_cache, time);
+            assert_int_equal(encoded->eos[0], et_vocabulary_eos(sides[i].source));
+            assert_int_equal(encoded->eos[1], et_vocabulary_eos(sides[i].target));
+            assert_int_equal(encoded->start, et_vocabulary_start(sides[i].target));
+            keys[i] = encoded->key;
+            et_encoded_close(encoded);
+        }
+    assert_int_equal(f->logged, 0);
+    for (int i = 0; i < 4; i++)
+        for (int k = 0; k < i; k++)
+            assert_true(keys[i] != keys[k]);
+    /* An id that one side's vocabulary has is none of the other's. */
+    et_mapping mapping;
+    bool current;
+    et_encoded *encoded = open_sides(&paths, sides[0], NULL);
+    const uint32_t most[2] = { largest_of(encoded, false), largest_of(encoded, true) };
+    assert_true(most[0] > most[1]);
+    et_encoded_close(open_sides(&paths, sides[0], cache));
+    assert_int_equal(et_mapping_open(&mapping, cache, NULL), ET_OK);
+    for (uint32_t less = 0; less < 3; less++) {
+        const uint32_t tokens[2] = { most[0] + 1 - (less == 1), most[1] + 1 - (less == 2) };
+        const char *fault = et_encoded_file_fault(&mapping, keys[0], files, tokens, &current);
+        assert_true(current);
+        assert_true(less ? fault && !strcmp(fault, "ids") : !fault);
+    }
+    et_mapping_close(&mapping);
+    et_encoded_close(encoded);
+    et_vocabulary_close(left);
+    et_vocabulary_close(right);
+}
+
 static void check_unwritable(fixture *f, const parallel *p, const et_vocabulary *vocabulary,
                              const char *cache)
 {
@@ -566,6 +653,7 @@ int main(void)
         cmocka_unit_test(test_encoded__cache),
         cmocka_unit_test(test_encoded__damaged_cache),
         cmocka_unit_test(test_encoded__hostile_cache),
+        cmocka_unit_test(test_encoded__sides),
         cmocka_unit_test(test_encoded__unwritable_cache),
         cmocka_unit_test(test_encoded__read_only_directory),
     };

@@ -3,10 +3,11 @@
     run_exports.py table MODEL.onnx METADATA ROWS PREDICTIONS
     run_exports.py onnx FOLDER SOURCES TARGETS SCORES
     run_exports.py greedy FOLDER SOURCES SCORED
-    run_exports.py ctranslate2 FOLDER VOCABULARY SOURCES TRANSLATIONS
+    run_exports.py ctranslate2 FOLDER VOCABULARIES SOURCES TRANSLATIONS
 
 PREDICTIONS are lines of `etude predict`, SCORES of `etude translate --score-targets`, SCORED and
-TRANSLATIONS of `etude translate --beam-size 1 --max-length 20`, the first with --scores.
+TRANSLATIONS of `etude translate --beam-size 1 --max-length 20`, the first with --scores. VOCABULARIES:
+the source's and the target's SentencePiece model, a comma between.
 """
 import json
 import sys
@@ -155,16 +156,18 @@ def greedy(folder, sources, scored):
     return off, 1e-4
 
 
-def ctranslate2(folder, vocabulary, sources, translations):
+def ctranslate2(folder, vocabularies, sources, translations):
     """How many translations differ."""
     import ctranslate2 as peer
     import sentencepiece
 
-    pieces = sentencepiece.SentencePieceProcessor(model_file=vocabulary)
+    source, target = (
+        sentencepiece.SentencePieceProcessor(model_file=name) for name in vocabularies.split(",")
+    )
     translator = peer.Translator(folder, compute_type="float32")
-    split = [pieces.encode(line, out_type=str) for line in lines(sources)]
+    split = [source.encode(line, out_type=str) for line in lines(sources)]
     found = translator.translate_batch(split, beam_size=1, max_decoding_length=20)
-    texts = [pieces.decode(one.hypotheses[0]) for one in found]
+    texts = [target.decode(one.hypotheses[0]) for one in found]
     wanted = lines(translations)
     for one, other in zip(texts, wanted):
         if one != other:

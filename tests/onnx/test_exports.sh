@@ -56,20 +56,24 @@ awk 'BEGIN {
 }'
 head -50 a.en >b.en
 head -50 a.de >b.de
-for first in true false; do
+# Pre-norm, post-norm; a vocabulary for each side.
+for kind in true false sides; do
+    first=$kind vocabularies="--vocab-size 32" models=run.$kind/vocabulary.model,run.$kind/vocabulary.model
+    [ $kind != sides ] || first=true vocabularies="--vocab-sizes 24 auto" \
+        models=run.$kind/source_vocabulary.model,run.$kind/target_vocabulary.model
     stack="num_layers: 2, intermediate_size: 128, dropout_rate: 0, norm_first: $first, final_norm: $first"
-    run "$etude" train run.$first --experiment translation/tiny --data a.en a.de --vocab-size 32 \
+    run "$etude" train run.$kind --experiment translation/tiny --data a.en a.de $vocabularies \
         --steps 150 --set task.train_data.global_batch_size=512,runtime.mixed_precision_dtype=float32 \
         --set "{task: {model: {embedding_width: 64, dropout_rate: 0, label_smoothing: 0,
                 encoder: {$stack}, decoder: {$stack}}}}" \
         --set trainer.optimizer_config.learning_rate.inverse_sqrt.warmup_steps=40
-    run "$etude" export run.$first --format onnx --output onnx.$first
-    run "$etude" export run.$first --format ctranslate2 --output ct2.$first
-    "$etude" translate run.$first --score-targets b.de <b.en >scores
-    run "$python" "$here/run_exports.py" onnx onnx.$first b.en b.de scores
-    "$etude" translate run.$first --beam-size 1 --max-length 20 <b.en >b.hyp
-    "$etude" translate run.$first --beam-size 1 --max-length 20 --scores <b.en >b.scored
-    run "$python" "$here/run_exports.py" greedy onnx.$first b.en b.scored
+    run "$etude" export run.$kind --format onnx --output onnx.$kind
+    run "$etude" export run.$kind --format ctranslate2 --output ct2.$kind
+    "$etude" translate run.$kind --score-targets b.de <b.en >scores
+    run "$python" "$here/run_exports.py" onnx onnx.$kind b.en b.de scores
+    "$etude" translate run.$kind --beam-size 1 --max-length 20 <b.en >b.hyp
+    "$etude" translate run.$kind --beam-size 1 --max-length 20 --scores <b.en >b.scored
+    run "$python" "$here/run_exports.py" greedy onnx.$kind b.en b.scored
     [ "$(sort -u b.hyp | wc -l)" -ge 5 ] || { echo "test_exports: it translates nothing" >&2; exit 1; }
-    run "$python" "$here/run_exports.py" ctranslate2 ct2.$first run.$first/vocabulary.model b.en b.hyp
+    run "$python" "$here/run_exports.py" ctranslate2 ct2.$kind $models b.en b.hyp
 done

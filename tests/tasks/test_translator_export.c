@@ -89,6 +89,55 @@ static void test_export__one_file(void **state)
     et_translator_close(run);
 }
 
+/* A vocabulary for each side: both are in the file, and in what one that shares weights exports. */
+static void test_export__sides(void **state)
+{
+    (void)state;
+    static const char *const names[] = { "source_vocabulary.model", "target_vocabulary.model" };
+    et_error error = ET_ERROR_INIT;
+    size_t length, other;
+    bad_end end = bad_start("train --config tiny.yaml --model-dir sides --separate-vocabularies "
+                            "--vocab-size auto --steps 40 "
+                            "--set trainer.optimizer_config.learning_rate.inverse_sqrt"
+                            ".warmup_steps=20",
+                            NULL, NULL);
+    if (end.code)
+        fail_msg("%s", end.err);
+    bad_release(&end);
+    et_translator *run = open_at("sides", NULL), *memory, *shared, *damaged;
+    assert_int_equal(et_translator_export(run, "sides.safetensors", &error), ET_OK);
+    char *bytes = bad_read("sides.safetensors", &length);
+    if (et_translator_open_memory(&memory, bytes, length, NULL, &error))
+        fail_msg("%s", error.text);
+    assert_same(run, memory);
+    const et_translator_options shares = { .shares = memory };
+    if (et_translator_open(&shared, NULL, &shares, &error))
+        fail_msg("%s", error.text);
+    assert_same(run, shared);
+    assert_int_equal(et_translator_export(shared, "again.safetensors", &error), ET_OK);
+    char *again = bad_read("again.safetensors", &other);
+    assert_int_equal(length, other);
+    assert_memory_equal(bytes, again, length);
+    free(again);
+    for (size_t i = 0; i < COUNT(names); i++) {
+        char path[64];
+        size_t size;
+        snprintf(path, sizeof path, "sides/%s", names[i]);
+        char *model = bad_read(path, &size), *at = memmem(bytes, length, model, size);
+        assert_non_null(at);
+        at[size / 2] = (char)(at[size / 2] ^ 16);
+        assert_int_equal(et_translator_open_memory(&damaged, bytes, length, NULL, &error),
+                         ET_EFORMAT);
+        assert_non_null(strstr(error.text, names[i]));
+        at[size / 2] = (char)(at[size / 2] ^ 16);
+        free(model);
+    }
+    free(bytes);
+    et_translator_close(shared);
+    et_translator_close(memory);
+    et_translator_close(run);
+}
+
 static void test_export__int8(void **state)
 {
     (void)state;
@@ -253,9 +302,10 @@ static void test_export__onnx_names(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_export__one_file), cmocka_unit_test(test_export__int8),
-        cmocka_unit_test(test_export__sizes),    cmocka_unit_test(test_export__damaged),
-        cmocka_unit_test(test_export__command),  cmocka_unit_test(test_export__onnx_names),
+        cmocka_unit_test(test_export__one_file),   cmocka_unit_test(test_export__sides),
+        cmocka_unit_test(test_export__int8),       cmocka_unit_test(test_export__sizes),
+        cmocka_unit_test(test_export__damaged),    cmocka_unit_test(test_export__command),
+        cmocka_unit_test(test_export__onnx_names),
     };
     return cmocka_run_group_tests(tests, set_up, bad_tear_down);
 }
