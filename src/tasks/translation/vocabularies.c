@@ -48,7 +48,7 @@ void et_vocabularies_close(et_vocabularies *v)
 {
     for (int i = 0; i < v->count; i++)
         et_vocabulary_close(v->models[i]);
-    *v = (et_vocabularies){ NULL };
+    *v = (et_vocabularies){ .roles = NULL };
 }
 
 /* The first is of the source, the last of the target. */
