@@ -88,8 +88,9 @@ void et_comm_close(et_comm *comm)
 int et_comm_fail_lost(et_comm *comm, int rank, const char *why, et_error *error)
 {
     comm->gone = rank;
-    return et_fail(error, ET_EIO, "rank %d of %d %s; start again: the newest checkpoint goes on",
-                   rank, comm->size, why);
+    return et_fail(error, ET_EIO,
+                   "lost rank %d of %d, which %s; start again: the newest checkpoint goes on", rank,
+                   comm->size, why);
 }
 
 int et_comm_exchange(et_comm *comm, et_comm_piece send, et_comm_piece receive, et_error *error)

@@ -2,6 +2,7 @@
  * One between rank i and rank k has its ends at pair[i][k] and pair[k][i]. */
 #include "comm/launch.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -99,7 +100,7 @@ static void become(const mesh *m, int rank, char *const *argv, pid_t parent)
     sigprocmask(SIG_SETMASK, &none, NULL);
     if (!prctl(PR_SET_PDEATHSIG, SIGTERM) && getppid() == parent && hand_on(m, rank))
         execvp(argv[0], argv);
-    _exit(ET_RANK_NOT_STARTED);
+    _exit(errno == EACCES || errno == ENOEXEC ? ET_RANK_NOT_ALLOWED : ET_RANK_NOT_STARTED);
 }
 
 int et_ranks_start(pid_t *ranks, int count, char *const *argv, et_error *error)

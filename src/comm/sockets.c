@@ -33,6 +33,9 @@
 #define LOOKS     100 /* milliseconds */
 #define BEATS_MAX 256 /* that are taken at once */
 
+/* It may have ended because it had lost another. */
+#define HAS_ENDED "has ended (the first that failed says why)"
+
 typedef struct frame {
     uint32_t mark, number;
     uint64_t size;
@@ -93,7 +96,7 @@ static int push(sockets *self, flow *f, et_error *error)
         if (count < 0 && errno == EINTR)
             continue;
         if (count < 0)
-            return et_comm_fail_lost(&self->comm, f->piece.rank, "has ended", error);
+            return et_comm_fail_lost(&self->comm, f->piece.rank, HAS_ENDED, error);
         f->done += (size_t)count;
     }
     return ET_OK;
@@ -109,7 +112,7 @@ static int pull(sockets *self, flow *f, et_error *error)
         if (count < 0 && errno == EINTR)
             continue;
         if (count <= 0)
-            return et_comm_fail_lost(&self->comm, f->piece.rank, "has ended", error);
+            return et_comm_fail_lost(&self->comm, f->piece.rank, HAS_ENDED, error);
         f->done += (size_t)count;
         int status = check_head(self, f, self->received[f->piece.rank], error);
         if (status)
@@ -153,7 +156,7 @@ static int wait_for(sockets *self, const flow *out, const flow *in, et_error *er
         return ET_OK;
     for (int i = 0; i < self->comm.size; i++)
         if (!fds[i].events && (fds[i].revents & (POLLHUP | POLLERR)) && has_vanished(self, i))
-            return et_comm_fail_lost(&self->comm, i, "has ended", error);
+            return et_comm_fail_lost(&self->comm, i, HAS_ENDED, error);
     return ET_OK;
 }
 

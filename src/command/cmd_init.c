@@ -10,6 +10,7 @@
  * Read with --config it gives the experiment again. */
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/alloc.h"
 #include "base/arena.h"
@@ -152,15 +153,19 @@ static int write_file(const init_args *args, const char *file, const et_strbuf *
         fputs(et_strbuf_text(text), stdout);
         return ET_OK;
     }
-    if (et_file_exists(file) && !args->force)
+    struct stat info;
+    const bool there = !lstat(file, &info), link = there && S_ISLNK(info.st_mode);
+    if (there && !args->force)
         return et_fail(error, ET_EDENIED,
-                       "%s is there: give --force to replace it, or name another file", file);
+                       "%s is there%s: give --force to replace it, or name another file", file,
+                       link ? ", a symbolic link" : "");
     int status = et_outputs_check(&outputs, "init", file, error);
     et_outputs_release(&outputs);
     if (!status)
         status = et_file_write(file, et_strbuf_text(text), text->length, error);
     if (!status && !args->quiet)
-        fprintf(stderr, "written: %s; change it, then `%s train RUN --config %s`\n", file,
+        fprintf(stderr, "written: %s%s; change it, then `%s train RUN --config %s`\n", file,
+                link ? ", in place of the symbolic link; what that led to is as it was" : "",
                 call->program->name, file);
     return status;
 }

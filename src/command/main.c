@@ -198,13 +198,28 @@ const et_command *et_command_of(const et_task_kind *kind, const char *name)
     return own;
 }
 
-/* Of several kinds with commands of one name the run says whose is meant; else the first's. */
-static const et_command *choose(const et_call *call, const et_commands *all)
+static bool asks_for_help(const et_call *call)
 {
-    const et_command *first = find(all, call->command);
-    const et_task_kind *kind = first && call->program->count > 1 ? kind_of_run(call) : NULL;
+    for (int i = 0; i < call->argc && strcmp(call->argv[i], "--"); i++)
+        if (!strcmp(call->argv[i], "--help") || !strcmp(call->argv[i], "-h"))
+            return true;
+    return false;
+}
+
+/* Of several kinds with commands of one name the run says whose is meant; else the first's. The run
+ * of a kind that has no such command has one that is right. */
+static int choose(const et_command **row, const et_call *call, const et_commands *all,
+                  et_error *error)
+{
+    *row = find(all, call->command);
+    const et_task_kind *kind = *row && call->program->count > 1 ? kind_of_run(call) : NULL;
     const et_command *own = kind ? et_command_of(kind, call->command) : NULL;
-    return own ? own : first;
+    if (kind && !own && !asks_for_help(call))
+        return et_fail(error, ET_ECONFIG,
+                       "%s: not for a model of %s, which `%s %s` is the command for", call->command,
+                       kind->name, call->program->name, kind->next ? kind->next : "evaluate");
+    *row = own ? own : *row;
+    return ET_OK;
 }
 
 /* argv: what stands behind the command's name. */
@@ -213,7 +228,10 @@ static int run_command(const et_program *program, const char *name, int argc, ch
 {
     const et_call call = { program, name, argc, argv, NULL };
     const et_commands all = et_commands_of(program);
-    const et_command *row = choose(&call, &all);
+    const et_command *row;
+    int status = choose(&row, &call, &all, error);
+    if (status)
+        return status;
     return row ? row->run(&call, error) : unknown_command(&call, &all, error);
 }
 
@@ -237,10 +255,13 @@ static int print_man(const et_program *program, const char *name, et_error *erro
     return status;
 }
 
-/* `etude help train` is `etude train --help`, `etude help --man train` its page for man. Anything
- * behind a second word is passed over. */
+/* `etude help train` is `etude train --help`, `etude help --man train` its page for man. What else
+ * stands behind `help tfx` is passed over. */
 static int help(const et_program *program, int argc, char **argv, et_error *error)
 {
+    for (int i = 0; i < 2 && i < argc; i++)
+        if (!strcmp(argv[i], "--man") && argc > 2)
+            return et_fail(error, ET_EUSAGE, "help --man: %s: a page is of one command", argv[2]);
     char option[] = "--help", *options[] = { option, NULL };
     if (argc && !strcmp(argv[0], "--man"))
         return print_man(program, argc > 1 ? argv[1] : NULL, error);

@@ -90,6 +90,14 @@ void et_session_open(et_session *s, struct et_progress *progress)
 
 /* ---- info.json --------------------------------------------------------------------------- */
 
+static const char *reason_of(int status)
+{
+    return status == ET_OK             ? "done"
+           : status == ET_EINTERRUPTED ? "interrupted"
+           : status == ET_EDIVERGED    ? "diverged"
+                                       : "failed";
+}
+
 /* "model name" of the first CPU that /proc/cpuinfo has; "" if it is not there. */
 static void name_cpu(char *name, size_t size)
 {
@@ -175,6 +183,42 @@ static void begin_info(et_session *s, const et_call *call, const et_session_fact
     et_value_set_int(own, ET_SESSION_FIRST, facts->first_step);
     et_value_set_float(own, ET_SESSION_BEGAN, et_clock_wall());
     write_info(s);
+}
+
+/* The same as it would be with an end: all but its time and reason, which a handler fills in. */
+static void prepare_report(et_session *s)
+{
+    static const char ended[] = "\"" ET_SESSION_ENDED "\": ", said[] = "\"error\": \"";
+    et_value *tree = s->own ? et_value_dict(s->arena) : NULL;
+    if (!tree || et_value_merge(tree, s->tree, NULL))
+        return;
+    et_value *own = et_value_get(tree, "sessions")->last;
+    et_value_set_int(own, ET_SESSION_ENDED, 0);
+    et_value_set_string(own, ET_SESSION_REASON, reason_of(ET_EDATA));
+    et_value_set_string(own, "error", "");
+    et_strbuf text = ET_STRBUF_INIT;
+    et_json_print(&text, tree, 2);
+    et_strbuf_append_char(&text, '\n');
+    char *before = et_arena_strdup(s->arena, et_strbuf_text(&text)), *between = NULL,
+         *behind = NULL;
+    et_strbuf_release(&text);
+    for (char *at = before; at && (at = strstr(at, ended)); at++)
+        between = at + sizeof ended - 1;
+    for (char *at = between; at && (at = strstr(at, said)); at++)
+        behind = at + sizeof said - 1;
+    const char *temporary = et_arena_printf(s->arena, "%s.%ld", s->info, (long)getpid());
+    if (!behind || !temporary)
+        return;
+    /* The time stands where the 0 is; the quote that ends the message is behind it. */
+    s->lost_file = (et_lost_report){
+        .path = s->info,
+        .temporary = temporary,
+        .before = et_arena_printf(s->arena, "%.*s", (int)(between - before), before),
+        .between = et_arena_printf(s->arena, "%.*s", (int)(behind - between - 1), between + 1),
+        .behind = behind,
+    };
+    if (s->lost_file.before && s->lost_file.between)
+        et_report_lost_files(&s->lost_file);
 }
 
 /* ---- settings for TensorBoard ------------------------------------------------------------ */
@@ -294,15 +338,8 @@ void et_session_begin(et_session *s, const et_call *call, const char *model_dir,
     write_lines(s, &lines, true);
     et_strbuf_release(&lines);
     begin_info(s, call, facts);
+    prepare_report(s);
     show_settings(model_dir);
-}
-
-static const char *reason_of(int status)
-{
-    return status == ET_OK             ? "done"
-           : status == ET_EINTERRUPTED ? "interrupted"
-           : status == ET_EDIVERGED    ? "diverged"
-                                       : "failed";
 }
 
 static void end_info(et_session *s, int64_t last_step, int status, const et_error *error)
@@ -317,6 +354,7 @@ static void end_info(et_session *s, int64_t last_step, int status, const et_erro
 
 void et_session_end(et_session *s, int64_t last_step, int status, const et_error *error)
 {
+    et_report_lost_files(NULL);
     if (s->progress && s->log) {
         if (status)
             et_progress_record(s->progress, error->text);

@@ -20,6 +20,7 @@
 #include <etude/command.h>
 
 #include "base/strbuf.h"
+#include "command/runs/lost_file.h"
 
 #define ET_SESSION_LOG  "train.log"
 #define ET_SESSION_FILE "info.json"
@@ -28,13 +29,15 @@
  * ET_SESSIONS_MAX the first stays and the last ones. A session has these keys and "version",
  * "command" (its words), "directory" (where it was typed), "host", "cpu", "process"; with
  * "ended" also "error", unless it is done. */
-#define ET_SESSION_FORMAT     "etude-run-1"
-#define ET_SESSIONS_MAX       1000
-#define ET_SESSION_BEGAN      "began"
-#define ET_SESSION_ENDED      "ended"       /* missing: it works, or was killed */
-#define ET_SESSION_REASON     "reason"      /* done, interrupted, diverged, failed; with "ended" */
-#define ET_SESSION_FIRST      "first_step"  /* where it resumed */
-#define ET_SESSION_LAST       "last_step"   /* where it ended; with "ended" */
+#define ET_SESSION_FORMAT "etude-run-1"
+#define ET_SESSIONS_MAX   1000
+#define ET_SESSION_BEGAN  "began"
+#define ET_SESSION_ENDED  "ended"      /* missing: it works, or was killed */
+#define ET_SESSION_REASON "reason"     /* done, interrupted, diverged, failed; with "ended" */
+#define ET_SESSION_FIRST  "first_step" /* where it resumed */
+#define ET_SESSION_LAST                                                                            \
+    "last_step"                             /* where it ended; with "ended", unless a mapped       \
+                                                 file was cut off (runs/lost_file.h) */
 #define ET_SESSION_STEPS      "train_steps" /* in all */
 #define ET_SESSION_PARAMETERS "parameters"  /* numbers in the model */
 #define ET_SESSION_MEMORY     "memory"      /* bytes planned */
@@ -56,11 +59,15 @@ typedef struct et_session {
     int lost;                     /* errno of the first line that could not be written; 0: none */
     et_arena *arena;              /* of tree; owned */
     et_value *tree, *own;         /* all of info.json, and the session in it; NULL: none is kept */
+    et_lost_report lost_file;     /* info.json, should a file be lost; in arena */
 } et_session;
 
 #define ET_SESSION_INIT                                                                            \
     {                                                                                              \
-        NULL, NULL, NULL, ET_STRBUF_INIT, 0, NULL, NULL, NULL                                      \
+        NULL, NULL, NULL, ET_STRBUF_INIT, 0, NULL, NULL, NULL,                                     \
+        {                                                                                          \
+            NULL, NULL, NULL, NULL, NULL                                                           \
+        }                                                                                          \
     }
 
 /* progress is borrowed until the end. session stays where it is. */

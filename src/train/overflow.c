@@ -20,8 +20,7 @@ static int fail_met(et_overflow *self, et_step *step, int shard, et_error *error
     et_source_describe(step->source, step->batch, batch, sizeof batch);
     return et_fail(error, ET_EDIVERGED,
                    "step %lld: loss or gradient is not finite, first in %s; batch: %s%s. "
-                   "Lower the learning rate or clip gradients; with --accept-changes the "
-                   "run resumes from its last checkpoint",
+                   "Lower the learning rate or clip gradients",
                    (long long)step->count + 1, name ? name : "the gradient's norm", batch,
                    name || shard == 0 ? "" : ", the last of the sum");
 }

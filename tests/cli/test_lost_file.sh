@@ -36,7 +36,13 @@ code=0
 wait $job || code=$?
 [ $code = 3 ] || fail "exit code $code"
 grep -q "^etude: $mapped: cut off while it was read" said || fail "the file is not named"
+grep -q "\"error\": \"$mapped: cut off while it was read" run/info.json ||
+    fail "info.json does not say how it ended: $(tail -8 run/info.json)"
+[ "$(grep -c '"reason": "failed"' run/info.json)" = 1 ] || fail "info.json: no reason"
+"$etude" runs run >said || fail "info.json cannot be read"
+ls run | grep 'info.json.' && fail "something is left beside info.json"
 cp kept "$mapped"
 train 100 || fail "it does not go on"
+! grep -q "sessions are not kept" said || fail "info.json is none"
 grep -q "^\(done\|finished\) " said || fail "it does not go on"
 echo "lost file: named, and the run goes on"

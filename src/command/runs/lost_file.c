@@ -7,12 +7,19 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #define EXIT_CODE 3 /* of data that are wrong */
 
+#define SAYS                                                                                       \
+    ": cut off while it was read, or its disk fails; put it back and start again: what was saved " \
+    "is whole"
+
 static const char *program_name = "";
+static const et_lost_report *volatile lost_report;
 
 /* Lines of a file, in a handler. A line that does not fit is cut. */
 typedef struct reader {
@@ -73,10 +80,50 @@ static const char *file_at(const char *line, uintptr_t address)
     return strchr(at, '/');
 }
 
+static bool put(int file, const char *text)
+{
+    const size_t length = strlen(text);
+    return write(file, text, length) == (ssize_t)length;
+}
+
 static void say(const char *text)
 {
-    ssize_t ignored = write(STDERR_FILENO, text, strlen(text));
-    (void)ignored;
+    put(STDERR_FILENO, text);
+}
+
+static bool put_number(int file, long long number)
+{
+    char digits[24], *at = digits + sizeof digits - 1;
+    *at = '\0';
+    do
+        *--at = (char)('0' + number % 10);
+    while ((number /= 10) > 0);
+    return put(file, at);
+}
+
+static bool put_quoted(int file, const char *text)
+{
+    bool good = true;
+    for (; *text && good; text++) {
+        const char one[] = { *text, '\0' };
+        good = *text == '"'    ? put(file, "\\\"")
+               : *text == '\\' ? put(file, "\\\\")
+                               : put(file, (unsigned char)*text < ' ' ? "?" : one);
+    }
+    return good;
+}
+
+/* A file that cannot be written stays as it is. */
+static void write_report(const et_lost_report *report, const char *path)
+{
+    int file = open(report->temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666);
+    if (file < 0)
+        return;
+    const bool good = put(file, report->before) && put_number(file, (long long)time(NULL)) &&
+                      put(file, report->between) && put_quoted(file, path) &&
+                      put_quoted(file, SAYS) && put(file, report->behind) && !fsync(file);
+    if (close(file) || !good || rename(report->temporary, report->path))
+        unlink(report->temporary);
 }
 
 static void on_lost_file(int number, siginfo_t *info, void *context)
@@ -97,9 +144,15 @@ static void on_lost_file(int number, siginfo_t *info, void *context)
     say(program_name);
     say(": ");
     say(path);
-    say(": cut off while it was read, or its disk fails; put it back and start again: what was "
-        "saved is whole\n");
+    say(SAYS "\n");
+    if (lost_report)
+        write_report(lost_report, path);
     _exit(EXIT_CODE);
+}
+
+void et_report_lost_files(const et_lost_report *report)
+{
+    lost_report = report;
 }
 
 void et_tell_lost_files(const char *program)

@@ -8,4 +8,14 @@
  * exit code 3; any other ends the process as the system has it. */
 void et_tell_lost_files(const char *program);
 
+/* A file that is replaced then, since nothing else can be done any more: before, the time in
+ * seconds since 1970, between, the message as JSON has it in quotes, behind. */
+typedef struct et_lost_report {
+    const char *path, *temporary; /* temporary: a name beside it */
+    const char *before, *between, *behind;
+} et_lost_report;
+
+/* Borrowed until the next call; NULL: none. */
+void et_report_lost_files(const et_lost_report *report);
+
 #endif

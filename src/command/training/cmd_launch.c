@@ -3,7 +3,9 @@
  *   a rank fails     the others find out by themselves and end; whoever has not after `grace` is
  *                    killed, one that was stopped too
  *   a signal         is handed on to all
- *   the exit code    the first rank's that failed; 128 and the signal's number where it was killed
+ *   the exit code    the first rank's that failed, not one's that has lost another; 128 and the
+ * signal's number where it was killed; 127 where there is no such program, 126 where it may not be
+ * run
  *
  * With --restart what was killed, or lost a rank (1), is started again and goes on from its newest
  * checkpoint; what is wrong with settings, data, memory or the loss would only fail again. */
@@ -24,6 +26,7 @@
 
 #define GRACE  10 /* seconds */
 #define KILLED 128
+#define LOST   1 /* exit code of a rank that has lost another, among other things */
 
 typedef struct launch {
     const et_call *call;
@@ -38,7 +41,8 @@ typedef struct attempt {
     const launch *l;
     pid_t pid[ET_RANKS_MAX]; /* 0: has ended */
     int alive;
-    int code, rank; /* of the first that failed; 0: none did */
+    int code, rank; /* of the one that failed by itself, or else the first; 0: none did */
+    bool killing;   /* who is left, by signal */
     double kill_at; /* monotonic time; 0: nobody has failed */
     bool asked;     /* to stop, by a signal */
 } attempt;
@@ -54,16 +58,19 @@ static void signal_all(const attempt *a, int number)
             kill(a->pid[i], number);
 }
 
+/* A rank that has lost another may be heard of before that one. */
 static void note_end(attempt *a, int rank, int status)
 {
     int code = WIFSIGNALED(status) ? KILLED + WTERMSIG(status) : WEXITSTATUS(status);
+    const bool first = !a->code, cause = a->code == LOST && code != LOST && !a->killing;
     a->pid[rank] = 0;
     a->alive--;
-    if (code && !a->code) {
-        a->code = code;
-        a->rank = rank;
+    if (!code || (!first && !cause))
+        return;
+    a->code = code;
+    a->rank = rank;
+    if (first)
         a->kill_at = et_clock_monotonic() + a->l->grace;
-    }
 }
 
 static void collect(attempt *a)
@@ -88,14 +95,15 @@ static void watch(attempt *a, const sigset_t *signals)
                 signal_all(a, number);
             }
         collect(a);
-        if (a->kill_at > 0 && et_clock_monotonic() > a->kill_at)
+        a->killing = a->kill_at > 0 && et_clock_monotonic() > a->kill_at;
+        if (a->killing)
             signal_all(a, SIGKILL);
     }
 }
 
 static bool may_help(const attempt *a)
 {
-    return !a->asked && (a->code > KILLED || a->code == 1);
+    return !a->asked && (a->code > KILLED || a->code == LOST);
 }
 
 static void tell(const attempt *a, int64_t trial)
@@ -111,6 +119,16 @@ static void tell(const attempt *a, int64_t trial)
                 (int)a->l->ranks, what, (long long)trial, (long long)a->l->restart);
     else
         fprintf(stderr, "%s: rank %d of %d %s\n", name, a->rank, (int)a->l->ranks, what);
+}
+
+/* As a shell ends, which says it in the ranks' place. */
+static void tell_not_started(const attempt *a, const char *program)
+{
+    if (a->code == ET_RANK_NOT_STARTED || a->code == ET_RANK_NOT_ALLOWED)
+        fprintf(stderr, "%s: launch: %s: cannot be started: %s\n", a->l->call->program->name,
+                program,
+                a->code == ET_RANK_NOT_STARTED ? "no such program; `train` is this command's own"
+                                               : "it may not be run, or is no program");
 }
 
 /* `train ...` is this program's own command; else the first word is a program. */
@@ -161,9 +179,8 @@ static int run(const launch *l, int *code, et_error *error)
             break;
         watch(&a, &signals);
         *code = a.code;
-        if (a.code == ET_RANK_NOT_STARTED)
-            status = et_fail(error, ET_ENOTFOUND, "%s: cannot be started", argv[0]);
-        if (status || !may_help(&a))
+        tell_not_started(&a, argv[0]);
+        if (!may_help(&a))
             break;
         tell(&a, trial < l->restart ? trial + 1 : 0);
         if (trial >= l->restart)

@@ -218,6 +218,18 @@ static int train(et_training *t, const et_train_args *args, et_error *error)
     return status ? status : closed;
 }
 
+/* What can be done about it depends on what was saved. */
+static int advise(const et_train_args *args, et_error *error)
+{
+    char what[ET_ERROR_TEXT_MAX], *path = NULL;
+    snprintf(what, sizeof what, "%s", error ? error->text : "");
+    const bool saved = !args->dry_run && !et_checkpoint_newest(&path, args->model_dir, NULL);
+    et_free(path);
+    return et_fail(error, ET_EDIVERGED, "%.700s; %s", what,
+                   saved ? "with --accept-changes the run resumes from its last checkpoint"
+                         : "nothing was saved yet: with --accept-changes the run begins anew");
+}
+
 /* One rank says what went wrong, before any of them has ended; all end with one status. */
 static int leave_ranks(et_training *t, int status, et_error *error)
 {
@@ -258,6 +270,8 @@ int et_training_run_as(const et_call *call, const et_train_args *args, const et_
                       .session = ET_SESSION_INIT };
     limit_time(args);
     int status = train(&t, args, error);
+    if (status == ET_EDIVERGED)
+        status = advise(args, error);
     et_session_end(&t.session, et_training_step(&t), status, error);
     setitimer(ITIMER_REAL, &(struct itimerval){ { 0, 0 }, { 0, 0 } }, NULL);
     et_training_close(&t);

@@ -281,6 +281,39 @@ uint64_t et_training_planned(const et_training *t)
            memory.constants;
 }
 
+/* The smallest batch that can be opened, above one that cannot be: it stays open. Else the message
+ * of that one. */
+static int open_least(et_training *t, const char *directory, et_batch_fit *fit, et_error *error)
+{
+    const et_error why = *error;
+    int64_t too_small = fit->batch, least = fit->fails;
+    int status = ET_OK;
+    while (!status && least - too_small > ET_BATCH_LEAST) {
+        const int64_t middle = (too_small + least) / 2 / ET_BATCH_LEAST * ET_BATCH_LEAST;
+        if (middle <= too_small)
+            break;
+        status = open_batch(t, directory, middle, error);
+        *(status == ET_ECONFIG ? &too_small : &least) = middle;
+        status = status == ET_ECONFIG ? ET_OK : status;
+    }
+    if (!status && (status = open_batch(t, directory, least, error)) == ET_ECONFIG)
+        *error = why;
+    if (!status) {
+        fit->batch = least;
+        et_batch_fit_note(fit, et_training_planned(t), true);
+    }
+    return status;
+}
+
+/* Rounded up to two digits, so that what is printed is enough. */
+static et_format at_least(uint64_t bytes)
+{
+    uint64_t unit = 1;
+    while (bytes / unit >= 100)
+        unit *= 10;
+    return et_format_bytes((bytes + unit - 1) / unit * unit);
+}
+
 /* --memory: from the batch that the settings give, each candidate is opened as training would have
  * it; what opening has read of the data is kept beside the run by then. */
 static int fit_batch(et_training *t, const char *directory, et_error *error)
@@ -293,18 +326,20 @@ static int fit_batch(et_training *t, const char *directory, et_error *error)
         int64_t batches = 0;
         status = et_stop_requested ? et_fail(error, ET_EINTERRUPTED, "%s", ET_CONTROLLER_NOT_BEGUN)
                                    : open_batch(t, directory, fit.batch, error);
+        const bool small = status == ET_ECONFIG && fit.fails;
+        if (small)
+            status = open_least(t, directory, &fit, error);
         if (status == ET_ECONFIG)
             return et_fail_while(error, status, "--memory %s", et_format_bytes(fit.budget).text);
         if (!status)
             status = t->learner->class->batches(t->learner, &batches, error);
-        more = !status && et_batch_fit_note(&fit, et_training_planned(t), batches == 1);
+        more = !status && !small && et_batch_fit_note(&fit, et_training_planned(t), batches == 1);
     }
     if (!status && !fit.fits)
         status = et_fail(error, ET_ENOMEM,
-                         "--memory %s: not even batches of %lld fit; the model and what is kept "
-                         "for it need %s",
+                         "--memory %s: too little; the smallest batch that works, %lld, needs %s",
                          et_format_bytes(fit.budget).text, (long long)fit.fails,
-                         et_format_bytes(t->learner->class->parameter_bytes(t->learner)).text);
+                         at_least(fit.fails_bytes).text);
     return status || fit.batch == fit.fits ? status : open_batch(t, directory, fit.fits, error);
 }
 

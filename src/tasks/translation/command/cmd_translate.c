@@ -49,7 +49,8 @@ typedef struct translate_args {
     int64_t results, seed;
     double top_p, temperature; /* negative: not given */
     bool scores, quiet, alignments;
-    int64_t alignment_layer;    /* 0: the last */
+    int64_t alignment_layer;    /* negative: not given, the last */
+    int64_t top_k;              /* negative: not given */
     const char *attention;      /* a file for a picture; NULL: none */
     const char *input, *output; /* files; NULL: the standard streams */
     const char *invalid;        /* NULL: stop */
@@ -69,11 +70,12 @@ static void set_decoding(translate_args *args)
     args->replace = args->invalid && !strcmp(args->invalid, "replace");
     decoding->results = (int)args->results;
     if (args->alignments || args->attention)
-        decoding->alignments = args->alignment_layer ? (int)args->alignment_layer : -1;
+        decoding->alignments = args->alignment_layer > 0 ? (int)args->alignment_layer : -1;
     decoding->seed = (uint64_t)args->seed;
+    decoding->top_k = args->top_k > 0 ? args->top_k : 0;
     decoding->top_p = args->top_p > 0 ? args->top_p : 0;
     decoding->temperature = args->temperature > 0 ? args->temperature : 0;
-    if (decoding->top_k || args->top_p >= 0 || args->temperature >= 0)
+    if (args->top_k >= 0 || args->top_p >= 0 || args->temperature >= 0)
         decoding->sampling = true;
     args->options.decoding = decoding;
 }
@@ -118,8 +120,7 @@ static int parse(translate_args *args, const et_call *call, et_error *error)
           ET_ARG_TEXT, &args->score_targets, NULL },
         { "sampling", NULL, "draw each token by its probability", ET_ARG_FLAG,
           &args->decoding.sampling, NULL },
-        { "top-k", "K", "draw from the K likeliest tokens", ET_ARG_COUNT, &args->decoding.top_k,
-          NULL },
+        { "top-k", "K", "draw from the K likeliest tokens", ET_ARG_COUNT, &args->top_k, NULL },
         { "top-p", "P", "draw from as few as reach probability P", ET_ARG_REAL, &args->top_p,
           NULL },
         { "temperature", "T", "draw by log-probabilities over T", ET_ARG_REAL, &args->temperature,
@@ -156,7 +157,11 @@ static int check(const translate_args *args, et_error *error)
 {
     if (!args->model_dir)
         return et_fail(error, ET_EUSAGE, "translate: --model-dir is missing: which run");
-    if (args->alignment_layer && !args->alignments && !args->attention)
+    if (args->alignment_layer == 0)
+        return et_fail(error, ET_EUSAGE,
+                       "--alignment-layer 0: layers are counted from 1; without it the last is "
+                       "taken");
+    if (args->alignment_layer > 0 && !args->alignments && !args->attention)
         return et_fail(error, ET_EUSAGE,
                        "--alignment-layer: goes with --alignments or --attention");
     if (args->invalid && strcmp(args->invalid, "stop") && strcmp(args->invalid, "replace"))
@@ -171,6 +176,10 @@ static int check(const translate_args *args, et_error *error)
             error, ET_EUSAGE,
             "--temperature 0: nothing can be drawn; for the likeliest leave out sampling "
             "and say --beam-size 1");
+    if (args->top_k == 0 || args->top_p == 0)
+        return et_fail(error, ET_EUSAGE,
+                       "--top-%c 0: nothing can be drawn; leave it out to draw from all tokens",
+                       args->top_k == 0 ? 'k' : 'p');
     if (args->top_p > 1)
         return et_fail(error, ET_EUSAGE, "--top-p %.15g: a probability, so at most 1", args->top_p);
     if (args->score_targets && (args->results > 1 || args->decoding.sampling))
@@ -416,6 +425,8 @@ int et_cmd_translate(const et_call *call, et_error *error)
     translate_args args = { .alpha = -1,
                             .sentences = 32,
                             .results = 1,
+                            .alignment_layer = -1,
+                            .top_k = -1,
                             .top_p = -1,
                             .temperature = -1,
                             .targets = ET_LINES_INIT,

@@ -1,0 +1,75 @@
+#!/bin/sh
+# test_right_words.sh ETUDE: messages that once misled, a line each: what is typed, how it ends, and
+# what is said now.
+set -eu
+. "$(dirname "$0")/command.sh"
+make_table
+awk 'BEGIN { for (i = 0; i < 300; i++) { line = ""; for (k = 0; k <= i % 7; k++)
+    line = line sprintf("%c%c ", 97 + (i * 7 + k * 3) % 26, 97 + (i + k * 5) % 26)
+    print line } }' >text
+small=task.model.embedding_width=32,task.model.encoder.num_layers=1,task.model.decoder.num_layers=1
+table='--experiment tabular/mlp --data t.csv --target kind'
+says 0 done train a.table $table --steps 5
+says 0 done train a.translator --experiment translation/tiny --data text text --vocab-size 60 --steps 1 \
+    --set $small,task.train_data.global_batch_size=512
+says 0 exported export a.table --output table.safetensors
+says 0 exported export a.translator --output translator.safetensors
+ln -s elsewhere dangling
+echo here >there
+ln -s there link
+
+huge=trainer.optimizer_config.learning_rate
+huge=$huge.type=constant,$huge.constant.learning_rate=1e6,trainer.loss_upper_bound=2
+linear='--experiment tabular/linear --data t.csv --target kind --steps 50'
+
+# Code, text, command: 2 and 3 are of what is asked for, 4 of memory, 5 of the loss.
+while IFS='|' read -r code text words; do
+    [ -z "$code" ] || says "$code" "$text" $words </dev/null
+done <<END
+3|not for a model of tabular, which .etude predict. is|translate a.table
+3|not for a model of tabular, which .etude predict. is|translate table.safetensors
+3|not for a model of translation, which .etude translate. is|predict a.translator
+3|not for a model of translation, which .etude translate. is|predict --model-dir translator.safetensors
+0|usage: etude translate|translate a.table --help
+2|alignment-layer 0: layers are counted from 1|translate a.translator --alignments --alignment-layer 0
+2|top-p 0: nothing can be drawn|translate a.translator --top-p 0
+2|top-k 0: nothing can be drawn|translate a.translator --top-k 0
+2|help --man: x: a page is of one command|help --man train x
+2|help --man: x: a page is of one command|help train --man x
+0|^.TH|help --man train
+127|launch: ./nothing: cannot be started: no such program|launch -n 2 -- ./nothing
+126|launch: ./text: cannot be started: it may not be run|launch -n 2 -- ./text
+3|--init: a.translator is a run of translation/tiny, a task of translation|train b $table --init a.translator
+4|memory 100 kB: too little; the smallest batch that works, 8, needs|train c $table --memory 100k
+4|too little; the smallest batch that works, [0-9]*, needs [0-9.]* MB|train c --experiment translation/tiny --data text text --vocab-size 60 --memory 1M
+5|nothing was saved yet: with --accept-changes the run begins anew|train d $linear --set $huge
+5|with --accept-changes the run resumes from its last checkpoint|train e $linear --set $huge,trainer.checkpoint_interval=1
+3|dangling is there, a symbolic link: give --force|init dangling
+3|link is there, a symbolic link: give --force|init link
+0|written: link, in place of the symbolic link; what that led to is as it was|init link --force
+END
+[ "$(cat there)" = here ] || fail 'init --force wrote through a link'
+[ ! -e elsewhere ] || fail 'init wrote through a link that leads nowhere'
+
+# As much memory as is said to be needed is enough.
+says 4 'too little' train m $table --memory 100k --steps 1
+need=$(sed -n 's/.*needs \([0-9]*\) kB$/\1/p' out)
+says 0 '^done' train m $table --memory "${need}k" --steps 1
+
+# Which rank was killed, and not who has lost it.
+(
+    for i in $(seq 100); do
+        sleep 0.1
+        [ -e r/checkpoints/ckpt-40.safetensors ] || continue
+        for process in /proc/[0-9]*; do
+            tr '\0' '\n' <"$process/environ" 2>/dev/null | grep -qx "ETUDE_RANK=2/4" || continue
+            [ "$(readlink "$process/cwd")" != "$PWD" ] || kill -9 "${process#/proc/}"
+        done
+        break
+    done
+) &
+says 137 'rank 2 of 4 was killed by signal 9' launch -n 4 -- train r $table --steps 1000000 \
+    --set runtime.data_shards=4,trainer.checkpoint_interval=20
+grep -q 'lost rank . of 4, which has ended (the first that failed says why)' out ||
+    fail 'the others do not say that they have lost a rank'
+wait
