@@ -212,4 +212,16 @@ says 3 'is a run of tabular/mlp' train --config tasks.yaml single
 says 3 'is a run of tabular/mlp, a task of tabular, and multitask/joint is one of multitask' \
     train --config tasks.yaml bad --init single
 says 3 'which is no task of tables' predict whole
+
+# ---- ranks ---------------------------------------------------------------------------------------
+
+for type in joint interleaving; do
+    for n in 1 3; do
+        says 0 '^done  *60 steps' launch -n $n -- train --config tasks.yaml "$type$n" \
+            --set runtime.data_shards=4,task.trainer_type=$type
+        sed 's/,*"time":{[^}]*}//g' "$type$n/metrics.jsonl" >"$type$n.logs"
+    done
+    cmp ${type}1/checkpoints/ckpt-60.safetensors ${type}3/checkpoints/ckpt-60.safetensors &&
+        cmp ${type}1.logs ${type}3.logs || fail "$type: 3 ranks end elsewhere"
+done
 echo 'several tasks as settings'

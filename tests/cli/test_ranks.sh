@@ -92,6 +92,20 @@ cmp valid1/checkpoints/ckpt-20.safetensors valid2/checkpoints/ckpt-20.safetensor
 OMP_NUM_THREADS=2 says 0 '^done' launch -n 2 -- train $settings threads --steps 600
 same threads 600
 
+# What evaluate prints, of a run of texts and of one of rows; what is wrong is said once.
+for run in text1 valid1; do
+    tells 0 '' evaluate $run
+    mv out alone
+    for n in 2 3; do
+        tells 0 '' launch -n $n -- evaluate $run
+        cmp alone out >>said 2>&1 || fail "$n ranks evaluate $run otherwise"
+    done
+done
+tells 0 '' launch -n 2 -- train valid1 --mode eval
+grep -q '^validation_loss ' out && [ "$(grep -c '^checkpoint' out)" = 1 ] || fail '--mode eval'
+says 3 'keeps no checkpoint of step 7' launch -n 2 -- evaluate text1 --checkpoint 7
+[ "$(grep -c 'keeps no checkpoint' out)" = 1 ] || fail 'said more than once: no such checkpoint'
+
 # What stands between passes and updates: several batches of a shard, a scale, going back.
 alike() {
     name=$1 code=$2

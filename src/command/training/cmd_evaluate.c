@@ -11,6 +11,7 @@
 #include "command/args.h"
 #include "command/command.h"
 #include "command/training/evaluation.h"
+#include "command/training/ranks.h"
 #include "command/outputs.h"
 #include "command/results.h"
 
@@ -87,6 +88,8 @@ int et_evaluate_own_data(const et_call *call, const et_evaluate_args *args, et_e
                                  .experiment = &experiment,
                                  .live_weights = args->live_weights };
     if (!status)
+        status = et_evaluation_open_ranks(&evaluation, error);
+    if (!status)
         status = et_evaluation_open(&evaluation, error);
     if (!status)
         status = args->checkpoint ? et_evaluation_load(&evaluation, args->checkpoint, error)
@@ -95,7 +98,7 @@ int et_evaluate_own_data(const et_call *call, const et_evaluate_args *args, et_e
         status = measure(&evaluation, args->json, error);
     et_evaluation_close(&evaluation);
     et_arena_release(&arena);
-    return status;
+    return et_ranks_leave(evaluation.comm, call->program, status, error);
 }
 
 int et_cmd_evaluate(const et_call *call, et_error *error)

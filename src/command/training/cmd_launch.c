@@ -127,16 +127,18 @@ static void tell_not_started(const attempt *a, const char *program)
     if (a->code == ET_RANK_NOT_STARTED || a->code == ET_RANK_NOT_ALLOWED)
         fprintf(stderr, "%s: launch: %s: cannot be started: %s\n", a->l->call->program->name,
                 program,
-                a->code == ET_RANK_NOT_STARTED ? "no such program; `train` is this command's own"
+                a->code == ET_RANK_NOT_STARTED ? "no such program; `train` and `evaluate` are "
+                                                 "this command's own"
                                                : "it may not be run, or is no program");
 }
 
-/* `train ...` is this program's own command; else the first word is a program. */
+/* `train ...`, `evaluate ...`: this program's own commands; else the first word is a program. */
 static void choose_program(const launch *l, char **argv, char *self, size_t size)
 {
     int count = 0;
     ssize_t length = readlink("/proc/self/exe", self, size - 1);
-    bool own = !strcmp(l->words.items[0], "train") && length > 0;
+    const char *first = l->words.items[0];
+    bool own = (!strcmp(first, "train") || !strcmp(first, "evaluate")) && length > 0;
     if (own) {
         self[length] = 0;
         argv[count++] = self;
@@ -198,8 +200,8 @@ static int parse(launch *l, const et_call *call, et_error *error)
           ET_ARG_COUNT, &l->restart, NULL },
         { "grace", "SECONDS", "for the others to end by themselves, where one has failed (10)",
           ET_ARG_REAL, &l->grace, NULL },
-        { "-- COMMAND", NULL, "train and its options, or a program of your own", ET_ARG_REST,
-          &l->words, NULL },
+        { "-- COMMAND", NULL, "train or evaluate with its options, or a program of your own",
+          ET_ARG_REST, &l->words, NULL },
         ET_ARG_END
     };
     char name[] = "--ranks", *argv[ET_ARG_LIST_MAX + 2];

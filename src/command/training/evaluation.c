@@ -10,11 +10,14 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
+#include "base/checksum.h"
 #include "base/file.h"
 #include "command/results.h"
+#include "command/training/ranks.h"
 #include "command/training/scratch.h"
 #include "train/checkpoint.h"
 #include "train/model_load.h"
+#include "train/share.h"
 
 /* The optimizer is the default one: it does nothing here, and keeps no average. */
 static int open_trainer(et_evaluation *e, const char *directory, et_error *error)
@@ -32,9 +35,11 @@ static int open_trainer(et_evaluation *e, const char *directory, et_error *error
                                 .tell = e->tell,
                                 .stop = e->stop,
                                 .reader = true,
-                                .evaluates = true };
+                                .evaluates = true,
+                                .comm = e->comm };
     et_task_trainer_options options = { .seed = (uint64_t)runtime->seed,
                                         .bfloat16 = bfloat16,
+                                        .comm = e->comm,
                                         .use = ET_EVALUATE_ONLY };
     int status = kind->open(&e->task, e->experiment->task, &context, error);
     if (!status)
@@ -57,7 +62,7 @@ static int open_unpacked(et_evaluation *e, et_error *error)
     return status;
 }
 
-int et_evaluation_open(et_evaluation *e, et_error *error)
+static int open_alone(et_evaluation *e, et_error *error)
 {
     int status = et_model_place_open(&e->place, e->model_dir, error);
     const bool file = !status && et_model_place_is_file(&e->place);
@@ -73,6 +78,27 @@ int et_evaluation_open(et_evaluation *e, et_error *error)
     if (status)
         return status;
     return file ? open_unpacked(e, error) : open_trainer(e, e->model_dir, error);
+}
+
+/* What the library says is said once. */
+int et_evaluation_open_ranks(et_evaluation *e, et_error *error)
+{
+    et_comm_options ranks = { .peer_timeout = e->experiment->runtime.peer_timeout };
+    int status = et_comm_open(&e->comm, &ranks, error);
+    if (et_comm_rank(e->comm))
+        et_log_set(NULL, NULL);
+    return status;
+}
+
+int et_evaluation_open(et_evaluation *e, et_error *error)
+{
+    int status = open_alone(e, error);
+    et_value *identity = status ? NULL : et_value_dict(e->arena);
+    if (!status)
+        status = identity ? et_experiment_identify(e->experiment, identity, error)
+                          : et_alloc_failed(error, 0, "settings");
+    status = et_comm_agree(e->comm, status, NULL, error);
+    return status ? status : et_ranks_compare(e->comm, identity, e->device, error);
 }
 
 void et_evaluation_close(et_evaluation *e)
@@ -143,14 +169,48 @@ static int load_newest(et_evaluation *e, et_error *error)
     return status;
 }
 
+/* What a rank has loaded: a run at work may have saved meanwhile. */
+typedef struct loaded {
+    int64_t step;
+    uint64_t path;
+} loaded;
+
+static int compare_loaded(const et_evaluation *e, const loaded *all, et_error *error)
+{
+    for (int i = 1; i < et_comm_size(e->comm); i++)
+        if (all[i].step != all[0].step || all[i].path != all[0].path)
+            return et_fail(error, ET_EBUSY,
+                           "%s: rank %d has found another checkpoint than rank 0; the run is at "
+                           "work: try again, or name one with --checkpoint",
+                           e->model_dir, i);
+    return ET_OK;
+}
+
+static int agree_on_loaded(et_evaluation *e, int status, et_error *error)
+{
+    size_t ranks = (size_t)et_comm_size(e->comm);
+    loaded mine = { e->step, e->path ? et_checksum(e->path, strlen(e->path)) : 0 };
+    loaded *all = et_alloc_zero(ranks, sizeof *all);
+    if (!status && !all)
+        status = et_alloc_failed(error, ranks * sizeof *all, "ranks");
+    status = et_comm_agree(e->comm, status, NULL, error);
+    if (!status)
+        status = et_comm_gather(e->comm, &mine, sizeof mine, all, error);
+    if (!status)
+        status = compare_loaded(e, all, error);
+    et_free(all);
+    return status;
+}
+
 int et_evaluation_load(et_evaluation *e, const char *name, et_error *error)
 {
-    return name ? load_trained(e, name, error) : load_newest(e, error);
+    int status = name ? load_trained(e, name, error) : load_newest(e, error);
+    return agree_on_loaded(e, status, error);
 }
 
 int et_evaluation_load_best(et_evaluation *e, et_error *error)
 {
-    return load_trained(e, NULL, error);
+    return agree_on_loaded(e, load_trained(e, NULL, error), error);
 }
 
 /* ---- values ------------------------------------------------------------------------------ */
@@ -163,8 +223,8 @@ static bool stops(void *payload)
 
 int et_evaluation_run(et_evaluation *e, et_value *logs, et_error *error)
 {
-    return et_evaluate(et_learner_evaluator(e->learner), e->step, e->batches, stops, e, logs,
-                       error);
+    return et_evaluate_on_ranks(et_learner_evaluator(e->learner), e->comm, e->step, e->batches,
+                                stops, e, logs, error);
 }
 
 static void print_values(const et_value *logs, const char *path)
@@ -183,6 +243,8 @@ static void print_values(const et_value *logs, const char *path)
 
 void et_evaluation_print(const et_evaluation *e, const et_value *logs)
 {
+    if (et_comm_rank(e->comm))
+        return;
     printf("checkpoint %s, step %lld\n", e->path, (long long)e->step);
     print_values(logs, "");
     fflush(stdout);
@@ -190,6 +252,8 @@ void et_evaluation_print(const et_evaluation *e, const et_value *logs)
 
 int et_evaluation_print_json(const et_evaluation *e, const et_value *logs, et_error *error)
 {
+    if (et_comm_rank(e->comm))
+        return ET_OK;
     et_arena arena = ET_ARENA_INIT;
     et_value *results = et_value_dict(&arena);
     et_value_set_string(results, "checkpoint", e->path);

@@ -22,6 +22,7 @@ typedef struct et_evaluation {
     void *listener;            /* tell(listener, line) gets what a task says; tell NULL: nobody */
     void (*tell)(void *listener, const char *line);
     const volatile sig_atomic_t *stop; /* not 0: ends with ET_EINTERRUPTED; NULL: never */
+    et_comm *comm; /* ranks that all do the same, and share the work; borrowed. NULL: alone */
 
     char *path;   /* of the checkpoint that was loaded; owned */
     int64_t step; /* of it */
@@ -34,6 +35,9 @@ typedef struct et_evaluation {
     et_task *task;
     et_learner *learner;
 } et_evaluation;
+
+/* Before it is opened: comm, if several ranks were started (et_ranks_leave closes it). */
+int et_evaluation_open_ranks(et_evaluation *evaluation, et_error *error);
 
 /* ET_ECONFIG: the settings name no validation data. */
 int et_evaluation_open(et_evaluation *evaluation, et_error *error);
@@ -49,7 +53,7 @@ int et_evaluation_load_best(et_evaluation *evaluation, et_error *error);
 /* Adds the values to logs. */
 int et_evaluation_run(et_evaluation *evaluation, et_value *logs, et_error *error);
 
-/* On standard output: a line for the checkpoint, one for each value. Flushed. */
+/* On standard output, by rank 0: a line for the checkpoint, one for each value. Flushed. */
 void et_evaluation_print(const et_evaluation *evaluation, const et_value *logs);
 
 /* The same as a JSON object (results.h). */

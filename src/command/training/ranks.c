@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/checksum.h"
 #include "base/json.h"
+#include "command/command.h"
 
 static int check_shards(const et_comm *comm, int64_t shards, et_error *error)
 {
@@ -29,11 +30,22 @@ int et_ranks_open(et_comm **out, const et_runtime_options *options, et_error *er
     return et_comm_agree(*out, status, NULL, error);
 }
 
-int et_ranks_refuse(const char *mode, et_error *error)
+int et_ranks_refuse(const char *what, et_error *error)
 {
     if (!et_comm_by_launch() && !et_comm_by_mpi())
         return ET_OK;
-    return et_fail(error, ET_EUSAGE, "--mode %s is the work of one process; start it alone", mode);
+    return et_fail(error, ET_EUSAGE, "%s is the work of one process; start it alone", what);
+}
+
+int et_ranks_leave(et_comm *comm, const et_program *program, int status, et_error *error)
+{
+    status = et_comm_agree(comm, status, NULL, error);
+    if (status && error && et_comm_told_elsewhere(comm))
+        error->text[0] = 0;
+    else if (status && error && et_comm_size(comm) > 1)
+        et_tell_failure(program, status, error);
+    et_comm_close(comm);
+    return status;
 }
 
 /* What bits depend on. */

@@ -2,6 +2,8 @@
 #ifndef ETUDE_COMMAND_TRAINING_RANKS_H
 #define ETUDE_COMMAND_TRAINING_RANKS_H
 
+#include <etude/command.h>
+
 #include "comm/comm.h"
 #include "exec/device.h"
 #include "train/options.h"
@@ -14,7 +16,11 @@ int et_ranks_open(et_comm **out, const et_runtime_options *options, et_error *er
 int et_ranks_compare(et_comm *comm, const et_value *identity, const et_device *device,
                      et_error *error);
 
-/* ET_EUSAGE where several ranks were started for what one process does. */
-int et_ranks_refuse(const char *mode, et_error *error);
+/* ET_EUSAGE where several ranks were started for what one process does ("evaluate --source"). */
+int et_ranks_refuse(const char *what, et_error *error);
+
+/* Closes comm (NULL: nothing to do). One rank says what went wrong, before any of them has ended;
+ * all end with the status that is returned. */
+int et_ranks_leave(et_comm *comm, const et_program *program, int status, et_error *error);
 
 #endif

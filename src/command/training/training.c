@@ -230,18 +230,6 @@ static int advise(const et_train_args *args, et_error *error)
                          : "nothing was saved yet: with --accept-changes the run begins anew");
 }
 
-/* One rank says what went wrong, before any of them has ended; all end with one status. */
-static int leave_ranks(et_training *t, int status, et_error *error)
-{
-    status = et_comm_agree(t->comm, status, NULL, error);
-    if (status && error && et_comm_told_elsewhere(t->comm))
-        error->text[0] = 0;
-    else if (status && error && et_comm_size(t->comm) > 1)
-        et_tell_failure(t->call->program, status, error);
-    et_comm_close(t->comm);
-    return status;
-}
-
 /* From when the command began: what scripts count. */
 static void limit_time(const et_train_args *args)
 {
@@ -275,5 +263,5 @@ int et_training_run_as(const et_call *call, const et_train_args *args, const et_
     et_session_end(&t.session, et_training_step(&t), status, error);
     setitimer(ITIMER_REAL, &(struct itimerval){ { 0, 0 }, { 0, 0 } }, NULL);
     et_training_close(&t);
-    return leave_ranks(&t, status, error);
+    return et_ranks_leave(t.comm, call->program, status, error);
 }

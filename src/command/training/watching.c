@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "base/format.h"
 #include "command/training/evaluation.h"
+#include "command/training/ranks.h"
 #include "command/training/readings.h"
 #include "command/outputs.h"
 #include "train/checkpoint.h"
@@ -167,6 +168,8 @@ static int watch(watching *w, et_error *error)
         status = adopt_run(w, error);
     if (!status && all)
         status = wait_for_checkpoint(w, error);
+    if (!status && !all)
+        status = et_evaluation_open_ranks(&w->evaluation, error);
     if (!status)
         status = et_evaluation_open(&w->evaluation, error);
     if (status)
@@ -191,5 +194,5 @@ int et_watch_run(const et_call *call, const et_train_args *args, et_error *error
     int status = watch(&w, error);
     et_evaluation_close(&w.evaluation);
     et_arena_free(arena);
-    return status;
+    return et_ranks_leave(w.evaluation.comm, call->program, status, error);
 }

@@ -31,6 +31,7 @@
 #include "command/outputs.h"
 #include "command/results.h"
 #include "command/training/profile.h"
+#include "command/training/ranks.h"
 #include "tasks/translation/command/scores.h"
 #include "io/progress.h"
 
@@ -297,6 +298,8 @@ int et_cmd_evaluate_translation(const et_call *call, et_error *error)
     status = check(&args, error);
     if (!status && !args.source)
         return evaluate_own(&args, call, error);
+    if (!status)
+        status = et_ranks_refuse("evaluate --source", error);
     if (!status)
         status = check_outputs(&args, call, error);
     return status ? status : evaluate_files(&args, error);
