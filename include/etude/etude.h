@@ -12,6 +12,7 @@
 #include <etude/comm.h>
 #include <etude/command.h>
 #include <etude/controller.h>
+#include <etude/coordinator.h>
 #include <etude/data.h>
 #include <etude/dataset.h>
 #include <etude/device.h>

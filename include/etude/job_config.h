@@ -11,9 +11,10 @@
  *     if (et_job_config_master(config)) ...
  *     et_job_config_free(config);
  *
- * `etude train` trains by the roles of a cluster. A program of its own does not: there a cluster is
- * read, checked and shown, and what would begin that says so. A configuration does not change once it is made; any number of
- * threads may read. What getters give is borrowed. */
+ * A cluster is one master, parameter servers and workers, which train by their roles: `etude
+ * train`, a model trainer (model_trainer.h) and a program's own trainer (coordinator.h). A
+ * configuration does not change once it is made; any number of threads may read. What getters give
+ * is borrowed. */
 #ifndef ETUDE_JOB_CONFIG_H
 #define ETUDE_JOB_CONFIG_H
 
@@ -86,10 +87,14 @@ ET_API const char *et_device_setter_variable(et_device_setter *setter, const cha
 ET_API const char *et_device_setter_op(const et_device_setter *setter);
 ET_API void et_device_setter_free(et_device_setter *setter); /* NULL allowed */
 
-/* The server that distributed training needs; *out NULL: a single node needs none. ET_EUSAGE: there
- * is a cluster, by which `etude train` trains, and no program of its own. */
+/* What this task of a cluster needs to talk to the others: the keys of its role, from the folder
+ * that the job names ("job": {"keys": "DIR"}, made by `etude keys DIR`), and, of the master and of
+ * parameter servers, a socket that listens at its address from now on. Every connection is
+ * authenticated and encrypted. *out NULL: a single node needs none. ET_EUSAGE: no folder is named,
+ * or built without ZeroMQ; ET_EDENIED: others may read a key. The config outlives it. */
 typedef struct et_job_server et_job_server;
 ET_API int et_job_config_create_server(et_job_server **out, const et_job_config *config,
                                        et_error *error);
+ET_API void et_job_server_free(et_job_server *server); /* NULL allowed */
 
 #endif

@@ -2,17 +2,17 @@
  * done, saves, evaluates, and gives the trained model.
  *
  *     et_training_job job = { .output = "jobs/iris" };
- *     if (et_model_trainer_new(&trainer, NULL, &error)) ...          the environment's
- * configuration if (et_model_trainer_train(trainer, &builder, &job, &predictor, &error)) ...
+ *     if (et_model_trainer_new(&trainer, NULL, &error)) ...           as TF_CONFIG says
+ *     if (et_model_trainer_train(trainer, &builder, &job, &predictor, &error)) ...
  *     et_predictor_close(predictor);
  *     et_model_trainer_free(trainer);
  *
  * A job's directory:
  *
  *   job.yaml                     configuration and arguments
- *   checkpoints/                 with which a job that is killed, or whose steps were raised, goes
- * on summaries/train, validation  event files for TensorBoard model/                       what
- * et_predictor_open opens; replaced whole at the end of a job
+ *   checkpoints/                 by which a job that is killed, or whose steps were raised, goes on
+ *   summaries/train, validation  event files for TensorBoard
+ *   model/                       what et_predictor_open opens; replaced whole at the end of a job
  *
  * One thread. */
 #ifndef ETUDE_MODEL_TRAINER_H
@@ -43,9 +43,10 @@ ET_API const et_job_config *et_model_trainer_config(const et_model_trainer *trai
 
 /* Trains up to max_steps of the builder's arguments, or for so many epochs, and opens what was
  * trained: *out is yours to close, before the builder is released. The same directory may be used
- * again: the job goes on where it was, and one that is done opens its model at once.
- * ET_EINTERRUPTED: asked to stop, saved. ET_EUSAGE: there is a cluster, and distribution is not in
- * this build. */
+ * again: the job goes on where it was, and one that is done opens its model at once. Of a cluster
+ * every task calls it with the same arguments: the master does what is said here; of a worker and a
+ * parameter server it returns once the master is done, and *out is NULL. ET_EINTERRUPTED: asked to
+ * stop, saved. ET_EIO: others of the cluster are lost; what was saved is there. */
 ET_API int et_model_trainer_train(et_model_trainer *trainer, et_model_builder *builder,
                                   const et_training_job *job, et_predictor **out, et_error *error);
 

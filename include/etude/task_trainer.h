@@ -138,19 +138,15 @@ typedef struct et_input_context {
     int64_t input_pipelines, input_pipeline; /* how many there are, and which: 1 and 0 */
 } et_input_context;
 
-/* A source as this process reads it: what open opens, called with payload and the context of the
- * one process. A source that is there already needs none of this. ET_EUSAGE: no function. */
+/* A source as this process reads it: what open opens, called with payload and the context of one
+ * pipeline. Ranks and workers all call it: they read one order of the data, of which each computes
+ * its own batches, so nothing is cut twice. ET_EUSAGE: no function. */
 typedef int et_dataset_fn(void *payload, const et_input_context *context, et_source **out,
                           et_error *error);
 ET_API int et_task_trainer_distribute_dataset(et_task_trainer *trainer, et_dataset_fn *open,
                                               void *payload, et_source **out, et_error *error);
 
-/* Asynchronous training is that of several processes, of which there is one: init_async and join
- * have nothing to do, and there is no coordinator: ET_EUSAGE. */
+/* init_async, coordinator_for_async, join: <etude/coordinator.h>. */
 typedef struct et_coordinator et_coordinator;
-ET_API int et_task_trainer_init_async(et_task_trainer *trainer, et_error *error);
-ET_API int et_task_trainer_coordinator_for_async(et_task_trainer *trainer, et_coordinator **out,
-                                                 et_error *error);
-ET_API int et_task_trainer_join(et_task_trainer *trainer, et_error *error);
 
 #endif

@@ -42,6 +42,9 @@ int et_wire_receive(et_wire *wire, double seconds, et_message *out, bool *got, e
  * who listens, since nobody is. Peers that are silent for 20 seconds are none. */
 double et_wire_alone(const et_wire *wire, int task);
 
+/* ET_EUSAGE: built without ZeroMQ. */
+int et_wire_check(et_error *error);
+
 /* public, secret [ET_KEY_TEXT + 1]. */
 int et_wire_keypair(char *public, char *secret, et_error *error);
 

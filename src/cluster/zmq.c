@@ -12,6 +12,7 @@
 #include "base/assert.h"
 #include "base/clock.h"
 #include "base/thread.h"
+#include "cluster/address.h"
 
 #define ID_MAX       16   /* bytes of a connection's number in a router */
 #define HEARTBEAT    5000 /* milliseconds */
@@ -152,20 +153,14 @@ static bool set_common(void *socket, const et_wire *wire, size_t largest)
 /* host:port as ZeroMQ takes it to bind: numbers. */
 static int resolve(char *endpoint, size_t space, const char *address, et_error *error)
 {
-    char host[256], number[INET6_ADDRSTRLEN];
-    const char *colon = strrchr(address, ':');
-    size_t length = colon ? (size_t)(colon - address) : 0;
-    struct addrinfo hints = { .ai_socktype = SOCK_STREAM }, *found = NULL;
-    if (!length || length >= sizeof host)
-        return et_fail(error, ET_ECONFIG, "%s: is no host:port", address);
-    bool bracketed = address[0] == '[' && address[length - 1] == ']';
-    snprintf(host, sizeof host, "%.*s", (int)length - 2 * bracketed, address + bracketed);
-    int reason = getaddrinfo(host, colon + 1, &hints, &found);
-    if (reason)
-        return et_fail(error, ET_ECONFIG, "%s: %s", address, gai_strerror(reason));
+    char number[INET6_ADDRSTRLEN];
+    struct addrinfo *found;
+    int status = et_address_find(&found, address, error);
+    if (status)
+        return status;
     getnameinfo(found->ai_addr, found->ai_addrlen, number, sizeof number, NULL, 0, NI_NUMERICHOST);
     snprintf(endpoint, space, found->ai_family == AF_INET6 ? "tcp://[%s]:%s" : "tcp://%s:%s",
-             number, colon + 1);
+             number, strrchr(address, ':') + 1);
     freeaddrinfo(found);
     return ET_OK;
 }
@@ -459,6 +454,12 @@ double et_wire_alone(const et_wire *wire, int task)
 {
     double since = task < 0 ? wire->alone : wire->peer[task].alone;
     return since ? et_clock_monotonic() - since : 0;
+}
+
+int et_wire_check(et_error *error)
+{
+    (void)error;
+    return ET_OK;
 }
 
 int et_wire_keypair(char *public, char *secret, et_error *error)

@@ -39,6 +39,11 @@ double et_wire_alone(const et_wire *wire, int task)
     return 0;
 }
 
+int et_wire_check(et_error *error)
+{
+    return none(error);
+}
+
 int et_wire_keypair(char *public, char *secret, et_error *error)
 {
     (void)public, (void)secret;

@@ -1,5 +1,6 @@
 #include "train/cluster.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -162,8 +163,11 @@ int et_cluster_connect(et_wire **out, const et_cluster_options *options, size_t 
     const et_strings *servers = &cluster->addresses[ET_JOB_PARAM_SERVER];
     bool worker = task->role == ET_JOB_WORKER;
     const char **connect = et_alloc_zero(servers->count + 1, sizeof *connect);
-    if (!connect)
+    int listen = options->listen > 0 ? fcntl(options->listen, F_DUPFD_CLOEXEC, 3) : 0;
+    if (!connect || listen < 0) {
+        et_free(connect);
         return et_alloc_failed(error, 0, "a connection");
+    }
     if (task->role != ET_JOB_MASTER)
         connect[0] = cluster->addresses[ET_JOB_MASTER].items[0];
     for (size_t i = 0; task->role != ET_JOB_PARAM_SERVER && i < servers->count; i++)
@@ -173,7 +177,7 @@ int et_cluster_connect(et_wire **out, const et_cluster_options *options, size_t 
         .role = task->role,
         .servers = (int)servers->count,
         .bind = worker ? NULL : cluster->addresses[task->role].items[task->index],
-        .bind_fd = options->listen,
+        .bind_fd = listen, /* the connection's, which closes it */
         .connect = connect,
         .largest = largest,
     };

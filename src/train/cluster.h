@@ -28,8 +28,8 @@
 typedef struct et_cluster_options {
     const et_job_config *config; /* who is there, and which this process is; borrowed */
     const et_keys *keys;         /* of its role; borrowed */
-    int listen;                  /* a socket that listens at its address already; 0: none */
-    int64_t max_staleness;       /* -1: twice the number of workers */
+    int listen;            /* a socket that listens at its address already, borrowed; 0: none */
+    int64_t max_staleness; /* -1: twice the number of workers */
     bool synchronous;
     double patience;      /* seconds of silence after which others are lost */
     uint64_t fingerprint; /* of the settings: those of all tasks must be the same */
@@ -53,6 +53,9 @@ int et_cluster_serve(et_task_trainer *trainer, const et_cluster_options *options
 /* trainer is borrowed; steps: the run's last. */
 int et_cluster_trainer_open(et_trainer **out, et_task_trainer *trainer,
                             const et_cluster_options *options, int64_t steps, et_error *error);
+/* Weights, slots and the place in the data are those of the last update. */
+int et_cluster_trainer_fetch(et_trainer *trainer, et_error *error);
+int et_cluster_trainer_workers(const et_trainer *trainer); /* that are there now */
 /* Tells servers and workers that all is done. */
 void et_cluster_trainer_close(et_trainer *trainer); /* NULL allowed */
 

@@ -379,6 +379,17 @@ int et_cluster_trainer_open(et_trainer **out, et_task_trainer *trainer,
     return status;
 }
 
+int et_cluster_trainer_fetch(et_trainer *trainer, et_error *error)
+{
+    return fetch(self_of(trainer), error);
+}
+
+int et_cluster_trainer_workers(const et_trainer *trainer)
+{
+    const cluster_trainer *c = self_of(trainer);
+    return c->started ? et_chief_present(&c->chief) : 0;
+}
+
 static void say_goodbye(cluster_trainer *c)
 {
     double until = et_clock_monotonic() + c->options->patience;

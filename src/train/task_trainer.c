@@ -475,6 +475,7 @@ int et_task_trainer_begin(et_task_trainer **out, et_task *task, et_device *devic
     if (!t)
         return status ? status : et_alloc_failed(error, sizeof *t, "a trainer");
     t->trainer.class = &trainer_class;
+    t->driver = &t->trainer;
     t->evaluator.class = &et_task_evaluator_class;
     t->task = task;
     t->device = device;
@@ -524,6 +525,7 @@ void et_task_trainer_close(et_task_trainer *t)
 {
     if (!t)
         return;
+    et_coordinator_close(t->coordinator);
     et_step_release(&t->step);
     et_metrics_free(t->metrics);
     et_metrics_free(t->own);
@@ -562,15 +564,27 @@ static et_source *put_source(et_task_trainer *t, et_source *iterator)
     return before;
 }
 
+/* Where others compute a step, they take its batch. */
+static int check_inputs(const et_task_trainer *t, bool wanted, et_error *error)
+{
+    return !wanted || t->driver == &t->trainer
+               ? ET_OK
+               : et_fail(error, ET_EUSAGE,
+                         "the batches of a step are the workers': each reads the trainer's data");
+}
+
 int et_task_trainer_next_train_inputs(et_task_trainer *t, et_source *iterator, et_batch **inputs,
                                       et_error *error)
 {
+    int status = check_inputs(t, true, error);
     *inputs = NULL;
+    if (status)
+        return status;
     if (!t->source)
         return run_step(&t->trainer, error);
     et_source *before = put_source(t, iterator);
     t->step.count = t->trainer.step;
-    int status = et_step_take(&t->step, error);
+    status = et_step_take(&t->step, error);
     t->step.source = before;
     if (!status)
         *inputs = t->step.batch;
@@ -579,16 +593,19 @@ int et_task_trainer_next_train_inputs(et_task_trainer *t, et_source *iterator, e
 
 int et_task_trainer_train_step(et_task_trainer *t, et_source *iterator, et_error *error)
 {
+    int status = check_inputs(t, iterator != NULL, error);
+    if (status)
+        return status;
     et_source *before = put_source(t, iterator);
-    int status = run_step(&t->trainer, error);
+    status = t->driver->class->step(t->driver, error);
     t->step.source = before;
-    t->trainer.step += !status;
+    t->driver->step += !status;
     return status;
 }
 
 int et_task_trainer_train_loop_end(et_task_trainer *t, et_value *logs, et_error *error)
 {
-    int status = loop_end(&t->trainer, logs, error);
+    int status = t->driver->class->loop_end(t->driver, logs, error);
     return status ? status : loop_begin(&t->trainer, error);
 }
 
@@ -626,32 +643,11 @@ int et_task_trainer_distribute_dataset(et_task_trainer *t, et_dataset_fn *open, 
                 : et_fail(error, ET_EUSAGE, "distribute_dataset needs a function that opens one");
 }
 
-int et_task_trainer_init_async(et_task_trainer *trainer, et_error *error)
-{
-    (void)trainer, (void)error;
-    return ET_OK;
-}
-
-int et_task_trainer_coordinator_for_async(et_task_trainer *trainer, et_coordinator **out,
-                                          et_error *error)
-{
-    (void)trainer;
-    *out = NULL;
-    return et_fail(error, ET_EUSAGE,
-                   "there is no coordinator: training in one process is not asynchronous");
-}
-
-int et_task_trainer_join(et_task_trainer *trainer, et_error *error)
-{
-    (void)trainer, (void)error;
-    return ET_OK;
-}
-
 /* ---- facts ---------------------------------------------------------------------------------- */
 
 et_trainer *et_task_trainer_trainer(et_task_trainer *trainer)
 {
-    return &trainer->trainer;
+    return trainer->driver;
 }
 
 et_evaluator *et_task_trainer_evaluator(et_task_trainer *trainer)

@@ -41,9 +41,11 @@ typedef struct et_validation {
 
 struct et_task_trainer {
     et_trainer trainer;
+    et_trainer *driver; /* whose steps train it: trainer, or the master's of a cluster */
     et_evaluator evaluator;
-    et_learner learner; /* of et_learner_open */
-    et_task *task;      /* borrowed, as device and params */
+    et_learner learner;          /* of et_learner_open */
+    et_coordinator *coordinator; /* of a cluster, owned; NULL: there is none */
+    et_task *task;               /* borrowed, as device and params */
     et_device *device;
     et_params *params;
     et_task_trainer_options options; /* given, dp_config: NULL */
@@ -85,6 +87,8 @@ int et_task_trainer_attach(et_task_trainer *trainer, et_state *state, const char
  * moving means and metrics. */
 int et_task_trainer_gather(et_task_trainer *trainer, et_reduced *sum, et_error *error);
 int et_task_trainer_finish_step(et_task_trainer *trainer, const et_update *update, et_error *error);
+
+void et_coordinator_close(et_coordinator *coordinator); /* NULL allowed */
 
 /* Source and pass, if there is data. */
 int et_validation_open(et_task_trainer *trainer, et_error *error);

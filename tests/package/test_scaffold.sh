@@ -76,6 +76,30 @@ for model in custom feed_forward; do
     [ "$(right predicted 1)" -ge 72 ] || fail "$model: $(right predicted 1) of 80 are right"
 done
 
+cat >role <<'END'
+#!/bin/sh
+case $TF_CONFIG in
+*'"type":"master"'* | *'"type": "master"'*) echo master "$@" ;;
+*) sleep 1000 ;;
+esac
+END
+chmod +x role
+# Master, parameter server and worker, each the program, where the build has ZeroMQ.
+if "$etude" keys keys >log 2>&1; then
+    # shellcheck disable=SC2086 # flags are words
+    says 0 'roles/model: step' "$etude" tfx train --module ./points_feed_forward/build/points_feed_forward \
+        --distributed --output roles $data --max-steps 300 --hidden-layers:1 16 --learning-rate 0.1
+    grep -q '"\?worker"\?: \["127.0.0.1:1"\]' roles/job.yaml || fail "roles: no cluster in job.yaml"
+    [ ! -e "$(sed -n 's/.*keys: //p' roles/job.yaml)" ] || fail "roles: keys are left"
+    "$etude" tfx predict --model roles/model --input rows.csv >predicted 2>log || fail "roles: predict"
+    [ "$(right predicted 4)" -ge 72 ] || fail "roles: $(right predicted 4) of 80 are right"
+    says 1 'points_feed_forward: ' "$etude" tfx train --distributed --output roles/x \
+        --module ./points_feed_forward/build/points_feed_forward
+    says 3 'nowhere: No such file' "$etude" tfx train --module ./nowhere --distributed
+    [ "$(grep -c nowhere log)" = 1 ] || fail "nowhere: said more than once"
+    says 0 '^master --job-dir /c$' "$etude" tfx train --distributed --module ./role --output /c
+fi
+
 # The ready model needs no program to predict with; one's own does, and is told so.
 "$etude" tfx predict --model job_feed_forward/model --input rows.csv >predicted 2>log ||
     fail "tfx predict"
@@ -84,7 +108,6 @@ says 3 'the model of builder points_custom, which its program has' \
     "$etude" predict --model-dir job_custom/model --input rows.csv
 
 says 2 'module is missing' "$etude" tfx train
-says 2 'a program of its own trains in one process' "$etude" tfx train --module true --distributed
 says 3 'nowhere: No such file' "$etude" tfx train --module ./nowhere
 says 0 '^--job-dir '"$PWD"'/output$' "$etude" tfx train --module echo
 says 0 '^--a 1 b --job-dir /c$' "$etude" tfx train --a 1 --module=echo b --output /c

@@ -690,15 +690,14 @@ static int open_shard(void *payload, const et_input_context *context, et_source 
     return mock_data(payload, true, out, error);
 }
 
-/* Another iterator for a step; one process has no coordinator. */
-static void test_task__iterators_and_async(void **state)
+/* Another iterator for a step. */
+static void test_task__iterators(void **state)
 {
     (void)state;
     bench b;
     bench_init(&b, &plain_class);
     assert_ok(bench_open(&b, error));
     et_source *other;
-    et_coordinator *coordinator;
     assert_ok(et_task_trainer_distribute_dataset(b.r.trainer, open_shard, NULL, &other, error));
     assert_ok(et_task_trainer_train_step(b.r.trainer, other, error));
     assert_ok(et_task_trainer_train_step(b.r.trainer, NULL, error));
@@ -712,10 +711,6 @@ static void test_task__iterators_and_async(void **state)
     et_source_close(other);
     assert_fails(et_task_trainer_distribute_dataset(b.r.trainer, NULL, NULL, &other, error),
                  ET_EUSAGE, "needs a function");
-    assert_ok(et_task_trainer_init_async(b.r.trainer, error));
-    assert_fails(et_task_trainer_coordinator_for_async(b.r.trainer, &coordinator, error), ET_EUSAGE,
-                 "no coordinator");
-    assert_ok(et_task_trainer_join(b.r.trainer, error));
     bench_close(&b);
 }
 
@@ -982,7 +977,7 @@ int main(void)
         cmocka_unit_test(test_task__evaluation_steps),
         cmocka_unit_test(test_task__given),
         cmocka_unit_test(test_task__weights_come_back),
-        cmocka_unit_test(test_task__iterators_and_async),
+        cmocka_unit_test(test_task__iterators),
         cmocka_unit_test(test_task__order_of_calls),
         cmocka_unit_test(test_task__given_but_unread),
         cmocka_unit_test(test_task__use),

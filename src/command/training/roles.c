@@ -8,6 +8,7 @@
 #include "base/checksum.h"
 #include "base/json.h"
 #include "base/strbuf.h"
+#include "cluster/job_server.h"
 #include "comm/comm.h"
 #include "command/command.h"
 #include "command/training/training.h"
@@ -124,25 +125,48 @@ static int serve_or_work(const et_call *call, const et_train_args *args, const e
                   : ET_OK;
 }
 
-int et_roles_task(const et_call *call, const et_train_args *args, et_roles *roles, et_error *error)
+static int be_task(const et_call *call, const et_train_args *args, et_roles *roles, et_error *error)
 {
     bool master = et_job_config_master(roles->config);
     return master ? et_training_run_as(call, args, roles, error)
                   : serve_or_work(call, args, roles, error);
 }
 
+/* --distributed. */
+typedef struct local {
+    const et_call *call;
+    const et_train_args *args;
+} local;
+
+static int be_local(void *self, et_roles *task, et_error *error)
+{
+    const local *l = self;
+    if (task->threads)
+        et_device_use_threads(task->threads);
+    return be_task(l->call, l->args, task, error);
+}
+
+static int train_locally(const et_call *call, const et_train_args *args, et_error *error)
+{
+    local self = { call, args };
+    const et_local_cluster setup = {
+        .workers = args->workers, .servers = args->servers, .self = &self, .be = be_local
+    };
+    return et_local_cluster_run(&setup, error);
+}
+
 static int train_by_environment(const et_call *call, const et_train_args *args, et_roles *roles,
                                 et_error *error)
 {
-    if (!args->keys)
+    const char *keys = args->keys ? args->keys : et_job_keys(roles->config);
+    if (!keys)
         return et_fail(error, ET_EUSAGE,
                        ET_JOB_CONFIG_VARIABLE
                        " names a cluster, and --keys is missing: the folder with its keys, which "
                        "`%s keys DIR` makes",
                        call->program->name);
-    int status =
-        et_keys_read(&roles->keys, args->keys, et_job_config_task(roles->config)->role, error);
-    return status ? status : et_roles_task(call, args, roles, error);
+    int status = et_keys_read(&roles->keys, keys, et_job_config_task(roles->config)->role, error);
+    return status ? status : be_task(call, args, roles, error);
 }
 
 static int choose(const et_call *call, const et_train_args *args, et_roles *roles, et_error *error)
@@ -160,7 +184,7 @@ static int choose(const et_call *call, const et_train_args *args, et_roles *role
         status =
             et_fail(error, ET_EUSAGE, "--dry-run: is of one process; leave the cluster out to try");
     else if (args->distributed)
-        status = et_roles_local(call, args, error);
+        status = train_locally(call, args, error);
     else if (cluster)
         status = train_by_environment(call, args, roles, error);
     else

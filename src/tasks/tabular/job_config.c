@@ -420,16 +420,3 @@ void et_device_setter_free(et_device_setter *setter)
     et_arena_release(&setter->arena);
     et_free(setter);
 }
-
-/* ---- a server -------------------------------------------------------------------------------- */
-
-int et_job_config_create_server(et_job_server **out, const et_job_config *config, et_error *error)
-{
-    *out = NULL;
-    if (!config->distributed)
-        return ET_OK;
-    return et_fail(error, ET_EUSAGE,
-                   "%s: a program of its own trains in one process; leave \"cluster\" out "
-                   "of " ET_JOB_CONFIG_VARIABLE " (`etude train --keys DIR` trains by its roles)",
-                   config->device);
-}

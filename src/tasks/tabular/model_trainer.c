@@ -25,10 +25,16 @@
 #include "base/file.h"
 #include "base/reserved.h"
 #include "base/yaml.h"
+#include "base/checksum.h"
+#include "base/json.h"
+#include "cluster/job_server.h"
 #include "tasks/tabular/builder_files.h"
 #include "tasks/tabular/model_builder.h"
+#include "train/cluster.h"
 
-#define INFO 20 /* TensorFX's number of the level that lines about a job have */
+#define PATIENCE 60.0 /* seconds of silence after which tasks of a cluster are lost to each other  \
+                       */
+#define INFO 20       /* TensorFX's number of the level that lines about a job have */
 
 struct et_model_trainer {
     const et_job_config *config;
@@ -50,6 +56,9 @@ typedef struct job {
     et_params *params;
     et_value *identity;
     et_task_trainer *trainer;
+    et_job_server *server; /* NULL: a single node, and no cluster_options */
+    et_cluster_options cluster_options;
+    et_trainer *master; /* of a cluster, in place of the task trainer's */
     et_controller *controller;
     int64_t steps, eval_interval;
     volatile sig_atomic_t save; /* asks the controller to save in passing */
@@ -201,13 +210,12 @@ static const et_task_class task_class = { .name = "builder",
 /* Who may train, and where to. */
 static int check(job *j, et_error *error)
 {
-    et_job_server *server;
     const et_job_task *task = et_job_config_task(j->config);
     j->output = j->given->output ? j->given->output : j->args->output;
     int status = et_options_check(j->given, "et_training_job", error);
     if (!status)
-        status = et_job_config_create_server(&server, j->config, error);
-    if (!status && task->role != ET_JOB_MASTER)
+        status = et_job_config_create_server(&j->server, j->config, error);
+    if (!status && !j->server && task->role != ET_JOB_MASTER)
         status = et_fail(error, ET_EUSAGE,
                          "task %s %lld has no cluster: a single node is the master; leave \"task\" "
                          "out of " ET_JOB_CONFIG_VARIABLE,
@@ -283,7 +291,7 @@ static int open_controller(job *j, et_error *error)
         snprintf(metric, sizeof metric, "validation_%s", evaluation->metric);
     j->action.ET_CLASS = &evaluation_told;
     const et_controller_options options = {
-        .trainer = et_task_trainer_trainer(j->trainer),
+        .trainer = j->master ? j->master : et_task_trainer_trainer(j->trainer),
         .evaluator = et_task_trainer_evaluator(j->trainer),
         .actions = actions,
         .action_count = evaluation ? 1 : 0,
@@ -306,12 +314,57 @@ static int open_controller(job *j, et_error *error)
     return status;
 }
 
+/* ---- a cluster --------------------------------------------------------------------------------
+ */
+
+static void tell_of_cluster(void *self, const char *line)
+{
+    tell(self, "%s", line);
+}
+
+/* Workers and servers begin once the master is there. */
+static int meet(job *j, et_error *error)
+{
+    static const volatile sig_atomic_t never;
+    j->cluster_options = (et_cluster_options){ .config = j->config,
+                                               .keys = &j->server->keys,
+                                               .listen = j->server->listen,
+                                               .max_staleness = -1,
+                                               .patience = PATIENCE,
+                                               .stop = j->given->stop ? j->given->stop : &never,
+                                               .listener = j,
+                                               .tell = tell_of_cluster };
+    return et_job_config_master(j->config) ? ET_OK : et_cluster_wait(&j->cluster_options, error);
+}
+
+/* What belongs to this job, and, for a cluster, what all tasks must have alike: flags but for the
+ * output, whose place may differ among hosts. */
+static int identify(job *j, et_error *error)
+{
+    et_strbuf text = ET_STRBUF_INIT;
+    int status = et_builder_identify(j->builder, &j->identity, &j->arena, error);
+    if (status || !j->server)
+        return status;
+    et_json_print(&text, j->identity, 0);
+    for (size_t i = 0; i < j->args->raw.count; i++) {
+        const char *word = j->args->raw.items[i];
+        if (!strcmp(word, "--job-dir") || !strcmp(word, "--output"))
+            i++;
+        else if (strncmp(word, "--job-dir=", 10) != 0 && strncmp(word, "--output=", 9) != 0)
+            et_strbuf_printf(&text, "%zu:%s", strlen(word), word);
+    }
+    j->cluster_options.fingerprint = et_checksum(et_strbuf_text(&text), text.length);
+    if (text.failed)
+        status = et_alloc_failed(error, text.length, "a job's identity");
+    et_strbuf_release(&text);
+    return status;
+}
+
 /* A job that goes on has the weights of one that began with other data or another builder: they
  * would fit, and mean something else. */
 static int check_same(job *j, et_error *error)
 {
-    int status = et_builder_identify(j->builder, &j->identity, &j->arena, error);
-    return status ? status : et_builder_check_same(j->output, j->identity, &j->arena, error);
+    return et_builder_check_same(j->output, j->identity, &j->arena, error);
 }
 
 /* ---- job.yaml ----------------------------------------------------------------------------------
@@ -369,28 +422,55 @@ static int run(job *j, et_error *error)
 
 static void close_job(job *j)
 {
+    et_cluster_trainer_close(j->master);
     et_task_trainer_close(j->trainer);
+    et_job_server_free(j->server);
     et_graph_interface_close(j->graphs.training);
     et_graph_interface_close(j->graphs.evaluation);
     et_graph_interface_close(j->graphs.prediction);
     et_arena_release(&j->arena);
 }
 
-static int train(job *j, et_error *error)
+/* Runs, saves, evaluates: a single node, and the master of a cluster. */
+static int lead(job *j, et_error *error)
 {
-    int status = check(j, error);
-    if (!status)
-        status = open_graphs(j, error);
-    if (!status)
-        status = check_same(j, error);
-    if (!status)
-        status = open_trainer(j, error);
+    int status = check_same(j, error);
+    if (!status && j->server)
+        status =
+            et_cluster_trainer_open(&j->master, j->trainer, &j->cluster_options, j->steps, error);
     if (!status)
         status = open_controller(j, error);
     if (!status)
         status = run(j, error);
     int closed = et_controller_close(j->controller, status ? NULL : error);
     return status ? status : closed;
+}
+
+static int serve(job *j, et_error *error)
+{
+    return et_cluster_serve(j->trainer, &j->cluster_options, error);
+}
+
+static int work(job *j, et_error *error)
+{
+    return et_cluster_work(j->trainer, &j->cluster_options, error);
+}
+
+static int train(job *j, et_error *error)
+{
+    static int (*const roles[ET_JOB_ROLES])(job *, et_error *) = {
+        [ET_JOB_MASTER] = lead, [ET_JOB_PARAM_SERVER] = serve, [ET_JOB_WORKER] = work
+    };
+    int status = check(j, error);
+    if (!status && j->server)
+        status = meet(j, error);
+    if (!status)
+        status = open_graphs(j, error);
+    if (!status)
+        status = identify(j, error);
+    if (!status)
+        status = open_trainer(j, error);
+    return status ? status : roles[et_job_config_task(j->config)->role](j, error);
 }
 
 int et_model_trainer_train(et_model_trainer *trainer, et_model_builder *builder,
@@ -407,9 +487,10 @@ int et_model_trainer_train(et_model_trainer *trainer, et_model_builder *builder,
         builder->dataset = j.given->inputs;
     int status = train(&j, error);
     close_job(&j);
-    if (!status)
+    bool leads = et_job_config_master(trainer->config);
+    if (!status && leads)
         status = et_builder_export(builder, j.output, error);
-    if (!status)
+    if (!status && leads)
         status = et_builder_open_model(out, builder, j.output, error);
     builder->dataset = before;
     return status;

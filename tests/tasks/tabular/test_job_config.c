@@ -2,11 +2,15 @@
 
 #include <etude/job_config.h>
 
+#include <arpa/inet.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "base/scarce.h"
+#include "cluster/keys.h"
 
 #define CLUSTER                                                                                    \
     "\"cluster\": {\"ps\": [\"a:14000\", \"b:14000\"], \"master\": [\"c:14001\"], "                \
@@ -251,9 +255,58 @@ static void test_job_config__server(void **state)
     assert_null(server);
     et_job_config_free(config);
     config = parsed("{" CLUSTER "}");
-    assert_int_equal(et_job_config_create_server(&server, config, &error), ET_EUSAGE);
-    assert_contains(error.text, "a program of its own trains in one process");
+    int status = et_job_config_create_server(&server, config, &error);
+    assert_int_equal(status, ET_EUSAGE);
+    assert_null(server);
     et_job_config_free(config);
+    et_job_server_free(NULL);
+    if (strstr(error.text, "no ZeroMQ"))
+        return;
+    assert_contains(error.text, "/job:master/task:0: the cluster's keys are missing");
+    config = parsed("{" CLUSTER ", \"job\": {\"keys\": \"nowhere\"}}");
+    assert_int_equal(et_job_config_create_server(&server, config, &error), ET_ENOTFOUND);
+    assert_contains(error.text, "nowhere/master.key");
+    et_job_config_free(config);
+}
+
+/* Its own address, once; a worker listens to nobody. */
+static void test_job_config__server_listens(void **state)
+{
+    (void)state;
+    char folder[] = "keys.XXXXXX", text[600];
+    et_keys keys[ET_JOB_ROLES];
+    et_error error = ET_ERROR_INIT;
+    if (et_keys_make(keys, &error))
+        skip(); /* built without ZeroMQ */
+    assert_non_null(mkdtemp(folder));
+    assert_int_equal(et_keys_write(keys, folder, &error), ET_OK);
+    struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr = { htonl(INADDR_LOOPBACK) } };
+    socklen_t size = sizeof at;
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    assert_false(bind(fd, (struct sockaddr *)&at, size));
+    assert_false(getsockname(fd, (struct sockaddr *)&at, &size));
+    close(fd);
+    for (int worker = 0; worker < 2; worker++) {
+        et_job_server *server, *second;
+        snprintf(text, sizeof text,
+                 "{\"task\": {\"type\": \"%s\", \"index\": 0}, \"cluster\": {\"master\": "
+                 "[\"127.0.0.1:%d\"], \"worker\": [\"127.0.0.1:1\"], \"ps\": [\"127.0.0.1:2\"]}, "
+                 "\"job\": {\"keys\": \"%s\"}}",
+                 worker ? "worker" : "master", ntohs(at.sin_port), folder);
+        et_job_config *config = parsed(text);
+        assert_int_equal(et_job_config_create_server(&server, config, &error), ET_OK);
+        fd = socket(AF_INET, SOCK_STREAM, 0);
+        bool reached = !connect(fd, (struct sockaddr *)&at, size);
+        close(fd);
+        assert_int_equal(reached, !worker);
+        int status = et_job_config_create_server(&second, config, &error);
+        assert_int_equal(status, worker ? ET_OK : ET_EIO);
+        if (!worker)
+            assert_contains(error.text, "this task's address in the cluster");
+        et_job_server_free(second);
+        et_job_server_free(server);
+        et_job_config_free(config);
+    }
 }
 
 static void test_job_config__out_of_memory(void **state)
@@ -289,6 +342,7 @@ int main(void)
         cmocka_unit_test(test_job_config__too_large),
         cmocka_unit_test(test_job_config__device_setter),
         cmocka_unit_test(test_job_config__server),
+        cmocka_unit_test(test_job_config__server_listens),
         cmocka_unit_test(test_job_config__out_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

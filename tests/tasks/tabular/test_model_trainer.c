@@ -262,7 +262,7 @@ static void test_model_trainer__refused(void **state)
         const char *config, *says;
     } cases[] = {
         { "{\"cluster\": {\"master\": [\"a:1\"], \"ps\": [\"b:1\"]}}",
-          "a program of its own trains in one process" },
+          "the cluster's keys are missing" },
         { "{\"task\": {\"type\": \"worker\", \"index\": 0}}", "task worker 0 has no cluster" },
     };
     et_error error = ET_ERROR_INIT;

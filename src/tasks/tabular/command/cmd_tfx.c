@@ -1,7 +1,8 @@
 /* tfx: TensorFX's three commands by their names, flags and defaults.
  *
  *   train      becomes the program that trains, with the flags that are not its own and --job-dir,
- *              so its exit status, its output and its signals are this command's
+ *              so its exit status, its output and its signals are this command's; --distributed
+ *              starts one as each task of a cluster, and ends as its master does
  *   predict    `predict` with --model for --model-dir, floats of five digits
  *   scaffold   `scaffold` */
 #include <errno.h>
@@ -15,6 +16,7 @@
 #include "base/file.h"
 #include "command/args.h"
 #include "tasks/tabular/command/commands.h"
+#include "tasks/tabular/command/tfx_distributed.h"
 
 /* ---- train ----------------------------------------------------------------------------------- */
 
@@ -32,7 +34,7 @@ static const et_arg *train_table(et_arg table[4], train_args *args)
           &args->module, NULL },
         { "output", "DIR", "where the job writes (default: output)", ET_ARG_TEXT, &args->output,
           NULL },
-        { "distributed", NULL, "refused: a program of its own trains in one process", ET_ARG_FLAG,
+        { "distributed", NULL, "one as master, one as parameter server, one as worker", ET_ARG_FLAG,
           &args->distributed, NULL },
         ET_ARG_END,
     };
@@ -105,10 +107,6 @@ static int train(const et_call *call, et_error *error)
     et_arena arena = ET_ARENA_INIT;
     train_args args = { .output = "output" };
     int status = parse_train(&args, call, &arena, error);
-    if (!status && !args.help && args.distributed)
-        status = et_fail(error, ET_EUSAGE,
-                         "--distributed: a program of its own trains in one process; leave it out "
-                         "(`train --distributed` trains an experiment in several)");
     if (!status && !args.help && !args.module)
         status = et_fail(error, ET_EUSAGE, "tfx train: --module is missing: which program trains");
     if (!status && !args.help) {
@@ -118,9 +116,13 @@ static int train(const et_call *call, et_error *error)
         args.passed[args.count++] = output;
         args.passed[args.count] = NULL;
         fflush(stdout);
-        if (output)
-            execvp(args.module, (char *const *)args.passed);
-        status = et_fail_errno(error, "%s", output ? args.module : "the current directory");
+        if (output && args.distributed) {
+            status = et_tfx_distributed(args.passed, error);
+        } else {
+            if (output)
+                execvp(args.module, (char *const *)args.passed);
+            status = et_fail_errno(error, "%s", output ? args.module : "the current directory");
+        }
     }
     et_arena_release(&arena);
     return status;

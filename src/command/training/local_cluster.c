@@ -1,4 +1,4 @@
-/* --distributed: all tasks of a cluster on this machine, each in a process and a process group of
+/* All tasks of a cluster on this machine, each in a process and a process group of
  * its own, so that a terminal's signals come to this one alone, once. Signals are waited for, not
  * caught: nothing is kept in a variable of the process. */
 #include <arpa/inet.h>
@@ -16,8 +16,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/strbuf.h"
-#include "command/training/roles.h"
-#include "exec/device.h"
+#include "command/training/local_cluster.h"
 
 #define RESTARTS 20  /* of one worker */
 #define LEAVE    3.0 /* seconds that others have to end once the master has */
@@ -30,6 +29,7 @@ typedef struct process {
 } process;
 
 typedef struct cluster {
+    const et_local_cluster *setup;
     int workers, servers, count;
     et_keys keys[ET_JOB_ROLES];
     int listen[1 + ET_ROLES_MAX]; /* the master, then servers */
@@ -38,13 +38,16 @@ typedef struct cluster {
     sigset_t before;
 } cluster;
 
-/* A socket of the loopback at a port that is free. */
-static int listen_somewhere(int *fd, int *port, et_error *error)
+/* A socket of the loopback at a port that is free. Where programs take their ports themselves it
+ * does not listen: it keeps others from the port, and with SO_REUSEADDR them not. */
+static int listen_somewhere(int *fd, int *port, bool keeps, et_error *error)
 {
+    int on = 1;
     struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr = { htonl(INADDR_LOOPBACK) } };
     socklen_t size = sizeof address;
     *fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (*fd < 0 || bind(*fd, (struct sockaddr *)&address, size) || listen(*fd, 100) ||
+    if (*fd < 0 || (keeps && setsockopt(*fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on)) ||
+        bind(*fd, (struct sockaddr *)&address, size) || (!keeps && listen(*fd, 100)) ||
         getsockname(*fd, (struct sockaddr *)&address, &size))
         return et_fail_errno(error, "--distributed: a port on localhost");
     *port = ntohs(address.sin_port);
@@ -72,8 +75,7 @@ static int config_of(et_job_config **out, const cluster *c, const process *p, et
 }
 
 /* In the new process: what it is, until it ends. Workers share the processors. */
-static int be(const cluster *c, const process *p, const et_call *call, const et_train_args *args,
-              et_error *error)
+static int be(const cluster *c, const process *p, et_error *error)
 {
     et_roles roles = { .keys = c->keys[p->role] };
     long threads = sysconf(_SC_NPROCESSORS_ONLN) / c->workers;
@@ -82,7 +84,7 @@ static int be(const cluster *c, const process *p, const et_call *call, const et_
     prctl(PR_SET_PDEATHSIG, p->role == ET_JOB_WORKER ? SIGKILL : SIGTERM);
     sigprocmask(SIG_SETMASK, &c->before, NULL);
     for (int i = 0; i <= c->servers; i++)
-        if (p->role == ET_JOB_WORKER || i != own)
+        if (c->setup->own_ports || p->role == ET_JOB_WORKER || i != own)
             close(c->listen[i]);
         else
             roles.listen = c->listen[i];
@@ -90,11 +92,10 @@ static int be(const cluster *c, const process *p, const et_call *call, const et_
         signal(SIGTERM, SIG_IGN); /* it goes when the master has: see et_cluster_serve */
         threads = 1;
     }
-    if (p->role != ET_JOB_MASTER)
-        et_device_use_threads(threads > 1 ? (int)threads : 1);
+    roles.threads = p->role == ET_JOB_MASTER ? 0 : threads > 1 ? (int)threads : 1;
     int status = config_of(&roles.config, c, p, error);
     if (!status)
-        status = et_roles_task(call, args, &roles, error);
+        status = c->setup->be(c->setup->self, &roles, error);
     et_job_config_free(roles.config);
     return status;
 }
@@ -198,16 +199,17 @@ static int watch(cluster *c, const sigset_t *signals, int *code, bool *child, pr
     return status;
 }
 
-static int prepare(cluster *c, const et_train_args *args, et_error *error)
+static int prepare(cluster *c, et_error *error)
 {
-    c->workers = args->workers ? (int)args->workers : 1;
-    c->servers = args->servers ? (int)args->servers : 1;
-    if (args->workers > ET_ROLES_MAX || args->servers > ET_ROLES_MAX)
+    const et_local_cluster *o = c->setup;
+    if (o->workers > ET_ROLES_MAX || o->servers > ET_ROLES_MAX)
         return et_fail(error, ET_EUSAGE, "--workers %lld --servers %lld: at most %d of each",
-                       (long long)args->workers, (long long)args->servers, ET_ROLES_MAX);
+                       (long long)o->workers, (long long)o->servers, ET_ROLES_MAX);
+    c->workers = o->workers ? (int)o->workers : 1;
+    c->servers = o->servers ? (int)o->servers : 1;
     int status = et_keys_make(c->keys, error);
     for (int i = 0; !status && i <= c->servers; i++)
-        status = listen_somewhere(&c->listen[i], &c->port[i], error);
+        status = listen_somewhere(&c->listen[i], &c->port[i], o->own_ports, error);
     c->process[c->count++] = (process){ .role = ET_JOB_MASTER };
     for (int i = 0; i < c->servers; i++)
         c->process[c->count++] = (process){ .role = ET_JOB_PARAM_SERVER, .index = i };
@@ -229,14 +231,14 @@ static int status_of(int code, et_error *error)
                                                                            : ET_EFAIL;
 }
 
-int et_roles_local(const et_call *call, const et_train_args *args, et_error *error)
+int et_local_cluster_run(const et_local_cluster *setup, et_error *error)
 {
-    cluster c = { 0 };
+    cluster c = { .setup = setup };
     sigset_t signals;
     bool child = false;
     int code = 1;
     process *self = NULL;
-    int status = prepare(&c, args, error);
+    int status = prepare(&c, error);
     sigemptyset(&signals);
     const int watched[] = { SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGALRM, SIGCHLD };
     for (size_t i = 0; i < sizeof watched / sizeof watched[0]; i++)
@@ -246,13 +248,13 @@ int et_roles_local(const et_call *call, const et_train_args *args, et_error *err
         self = &c.process[i];
         status = start(self, &child, error);
         if (child)
-            return be(&c, self, call, args, error);
+            return be(&c, self, error);
     }
     if (status)
         signal_all(&c, SIGTERM);
     int watched_status = watch(&c, &signals, &code, &child, &self, error);
     if (child)
-        return be(&c, self, call, args, error);
+        return be(&c, self, error);
     for (int i = 0; i <= c.servers; i++)
         if (c.listen[i] > 0)
             close(c.listen[i]);
