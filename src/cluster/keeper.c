@@ -156,7 +156,8 @@ static void admit(et_keeper *s, const et_message *message)
     done(s, message, 0);
 }
 
-/* Adds up the gradients that the message lists, in its order; false: one of them is not here. */
+/* Adds up the gradients that the message lists, in its order; false: one of them is not here, or is
+ * not finite, whatever its worker has said of it. */
 static bool add_up(et_keeper *s, const et_message *message)
 {
     et_keeper_push part;
@@ -168,7 +169,8 @@ static bool add_up(et_keeper *s, const et_message *message)
         if (part.worker < 0 || part.worker >= s->workers)
             return false;
         const et_keeper_worker *w = &s->worker[part.worker];
-        if (!w->staged || w->session != part.session || w->ticket != part.ticket)
+        if (!w->staged || !isfinite(w->squares) || w->session != part.session ||
+            w->ticket != part.ticket)
             return false;
         for (int64_t i = 0; i < s->store.weights; i++)
             s->sum[i] = k ? s->sum[i] + w->gradient[i] : w->gradient[i];
@@ -190,7 +192,7 @@ static void combine(et_keeper *s, const et_message *message)
     if (message->number != s->version + 1)
         return;
     if (!add_up(s, message)) {
-        refuse(s, message, "the server has not the gradients of this update");
+        refuse(s, message, "the server has not the gradients of this update, or one is not finite");
         return;
     }
     if (message->kind == ET_MESSAGE_SUM) {

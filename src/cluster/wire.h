@@ -3,8 +3,9 @@
  * in the cluster and nowhere else; workers listen to nobody.
  *
  * A connection whose key is none of the cluster's roles that may speak here is refused before a
- * message of it is read; a message of more than `largest` bytes closes its connection before
- * memory is taken. What cannot be sent at once is dropped: who asks asks again.
+ * message of it is read. Messages go in frames of 32 KiB at most: a longer one closes its
+ * connection before memory is taken for it, so who is not let in gets none; a message of more than
+ * `largest` bytes is dropped. What cannot be sent at once is dropped: who asks asks again.
  *
  * One thread; ZeroMQ has its own, so that a task that computes is alive to others. */
 #ifndef ETUDE_CLUSTER_WIRE_H

@@ -7,6 +7,8 @@
 #include <netdb.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/assert.h"
@@ -17,17 +19,22 @@
 #define ID_MAX       16   /* bytes of a connection's number in a router */
 #define HEARTBEAT    5000 /* milliseconds */
 #define SILENCE      20000
-#define FAILURES_MAX 8    /* who has the wrong key of a server hears no reason */
-#define QUEUE        16   /* messages that wait in a connection */
-#define SMALLEST     1024 /* a handshake needs some hundreds of bytes */
-#define CURVE_BYTES  64   /* at least what encryption adds to a message (33) */
+#define HANDSHAKE    10000 /* milliseconds that who connects has for it */
+#define FAILURES_MAX 8     /* who has the wrong key of a server hears no reason */
+#define AT_ONCE      3.0   /* seconds: who is refused is refused at once */
+#define QUEUE        16    /* messages that wait in a connection */
+#define FRAME        32768 /* bytes of a frame: nobody takes memory for more before it is let in */
+#define CURVE_BYTES  64    /* at least what encryption adds to a message (33) */
 #define ZAP_ENDPOINT "inproc://zeromq.zap.01"
 #define ZAP_FRAME    256 /* most bytes of a part of a ZAP question that are looked at */
 
 typedef struct peer {
     void *socket, *monitor; /* socket NULL: this task does not connect to it */
     double alone;           /* since when; 0: connected */
-    int failures;           /* handshakes in a row that came to nothing */
+    double tried;           /* when its TCP connection was made */
+    bool known;             /* a handshake has succeeded: its keys are right */
+    char address[300];      /* host:port */
+    int failures;           /* handshakes in a row that were refused */
 } peer;
 
 typedef struct route {
@@ -44,10 +51,13 @@ struct et_wire {
     bool guarded;
     int connections;
     double alone;
-    peer *peer;   /* [1 + servers] */
-    route *route; /* [ET_TASKS_MAX]: where a task was heard last */
-    zmq_msg_t message;
-    bool holds; /* message is in use */
+    peer *peer;            /* [1 + servers] */
+    route *route;          /* [ET_TASKS_MAX]: where a task was heard last */
+    zmq_pollitem_t *items; /* [2 + servers] */
+    zmq_msg_t message;     /* the first frame of what was received */
+    bool holds;            /* message is in use */
+    unsigned char *whole;  /* [ET_MESSAGE_HEADER + largest]: of several frames */
+    size_t largest;
     bool denied;
     char public[ET_JOB_ROLES][ET_KEY_TEXT + 1];
     char own_public[ET_KEY_TEXT + 1], secret[ET_KEY_TEXT + 1];
@@ -138,14 +148,13 @@ static bool set(void *socket, int option, int value)
     return zmq_setsockopt(socket, option, &value, sizeof value) == 0;
 }
 
-static bool set_common(void *socket, const et_wire *wire, size_t largest)
+static bool set_common(void *socket, const et_wire *wire)
 {
-    size_t size = largest > SMALLEST ? largest : SMALLEST;
-    int64_t most = (int64_t)(size + ET_MESSAGE_HEADER + CURVE_BYTES);
+    const int64_t most = FRAME + CURVE_BYTES;
     return zmq_setsockopt(socket, ZMQ_MAXMSGSIZE, &most, sizeof most) == 0 &&
            set(socket, ZMQ_LINGER, 1000) && set(socket, ZMQ_SNDHWM, QUEUE) &&
-           set(socket, ZMQ_RCVHWM, QUEUE) && set(socket, ZMQ_IPV6, 1) &&
-           set(socket, ZMQ_HEARTBEAT_IVL, HEARTBEAT) &&
+           set(socket, ZMQ_HANDSHAKE_IVL, HANDSHAKE) && set(socket, ZMQ_RCVHWM, QUEUE) &&
+           set(socket, ZMQ_IPV6, 1) && set(socket, ZMQ_HEARTBEAT_IVL, HEARTBEAT) &&
            set(socket, ZMQ_HEARTBEAT_TIMEOUT, SILENCE) && set(socket, ZMQ_HEARTBEAT_TTL, SILENCE) &&
            zmq_setsockopt(socket, ZMQ_CURVE_SECRETKEY, wire->secret, ET_KEY_TEXT + 1) == 0;
 }
@@ -169,7 +178,7 @@ static void *monitor_of(et_wire *wire, void *socket, int number)
 {
     char endpoint[64];
     snprintf(endpoint, sizeof endpoint, "inproc://monitor-%d", number);
-    int events = ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED |
+    int events = ZMQ_EVENT_CONNECTED | ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED |
                  ZMQ_EVENT_HANDSHAKE_FAILED_AUTH | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL |
                  ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL;
     if (zmq_socket_monitor(socket, endpoint, events))
@@ -191,7 +200,7 @@ static int listen_at(et_wire *wire, const et_wire_setup *setup, et_error *error)
     if (status)
         return status;
     wire->router = zmq_socket(wire->context, ZMQ_ROUTER);
-    if (!wire->router || !set_common(wire->router, wire, setup->largest) ||
+    if (!wire->router || !set_common(wire->router, wire) ||
         !set(wire->router, ZMQ_CURVE_SERVER, 1) ||
         zmq_setsockopt(wire->router, ZMQ_ZAP_DOMAIN, "etude", 5) ||
         (setup->bind_fd && !set(wire->router, ZMQ_USE_FD, setup->bind_fd)) ||
@@ -209,8 +218,9 @@ static int connect_to(et_wire *wire, const et_wire_setup *setup, int task, et_er
     if (status)
         return status;
     p->alone = et_clock_monotonic();
+    snprintf(p->address, sizeof p->address, "%s", setup->connect[task]);
     p->socket = zmq_socket(wire->context, ZMQ_DEALER);
-    bool ok = p->socket && set_common(p->socket, wire, setup->largest) &&
+    bool ok = p->socket && set_common(p->socket, wire) &&
               !zmq_setsockopt(p->socket, ZMQ_CURVE_PUBLICKEY, wire->own_public, ET_KEY_TEXT + 1) &&
               !zmq_setsockopt(p->socket, ZMQ_CURVE_SERVERKEY, theirs, ET_KEY_TEXT + 1) &&
               set(p->socket, ZMQ_RECONNECT_IVL_MAX, 2000) &&
@@ -246,8 +256,11 @@ int et_wire_open(et_wire **out, const et_wire_setup *setup, et_error *error)
     memcpy(wire->secret, setup->keys->secret, sizeof wire->secret);
     wire->peer = et_alloc_zero((size_t)setup->servers + 1, sizeof *wire->peer);
     wire->route = et_alloc_zero(ET_TASKS_MAX, sizeof *wire->route);
+    wire->items = et_alloc_zero((size_t)setup->servers + 2, sizeof *wire->items);
+    wire->largest = setup->largest;
+    wire->whole = et_alloc(1, ET_MESSAGE_HEADER + setup->largest);
     wire->context = zmq_ctx_new();
-    int status = wire->peer && wire->route && wire->context
+    int status = wire->peer && wire->route && wire->items && wire->whole && wire->context
                      ? open_sockets(wire, setup, error)
                      : et_alloc_failed(error, sizeof *wire, "a connection");
     if (status)
@@ -286,6 +299,8 @@ void et_wire_close(et_wire *wire)
         zmq_ctx_term(wire->context);
     et_free(wire->peer);
     et_free(wire->route);
+    et_free(wire->items);
+    et_free(wire->whole);
     et_free(wire);
 }
 
@@ -296,6 +311,23 @@ et_link *et_wire_link(et_wire *wire)
 
 /* ---- messages ------------------------------------------------------------------------------ */
 
+/* A frame: head in front of size bytes. What is begun is not refused later on. */
+static bool send_frame(void *socket, const void *head, size_t head_size, const void *bytes,
+                       size_t size, bool more)
+{
+    zmq_msg_t out;
+    if (zmq_msg_init_size(&out, head_size + size))
+        return false;
+    if (head_size)
+        memcpy(zmq_msg_data(&out), head, head_size);
+    if (size)
+        memcpy((char *)zmq_msg_data(&out) + head_size, bytes, size);
+    if (zmq_msg_send(&out, socket, ZMQ_DONTWAIT | (more ? ZMQ_SNDMORE : 0)) >= 0)
+        return true;
+    zmq_msg_close(&out);
+    return false;
+}
+
 static void send_on(et_link *self, int to, const et_message *message)
 {
     et_wire *wire = (et_wire *)(void *)self;
@@ -303,29 +335,63 @@ static void send_on(et_link *self, int to, const et_message *message)
     bool dealt = wire->role != ET_JOB_PARAM_SERVER && to <= wire->servers && wire->peer[to].socket;
     const route *where = &wire->route[to];
     void *socket = dealt ? wire->peer[to].socket : wire->router;
-    zmq_msg_t out;
-    if (!socket || (!dealt && !where->size) ||
-        zmq_msg_init_size(&out, ET_MESSAGE_HEADER + message->size))
+    unsigned char header[ET_MESSAGE_HEADER];
+    size_t head = sizeof header, sent = 0;
+    if (!socket || (!dealt && !where->size))
         return;
-    et_message_write(message, zmq_msg_data(&out));
-    if (message->size)
-        memcpy((char *)zmq_msg_data(&out) + ET_MESSAGE_HEADER, message->bytes, message->size);
+    et_message_write(message, header);
     bool ok = dealt || zmq_send(socket, where->id, where->size, ZMQ_SNDMORE | ZMQ_DONTWAIT) >= 0;
-    if (!ok || zmq_msg_send(&out, socket, ZMQ_DONTWAIT) < 0)
-        zmq_msg_close(&out);
+    while (ok && (head || sent < message->size)) {
+        size_t left = message->size - sent;
+        size_t size = left < FRAME - head ? left : FRAME - head;
+        ok = send_frame(socket, header, head, (const char *)message->bytes + sent, size,
+                        size < left);
+        head = 0;
+        sent += size;
+    }
 }
 
+/* Whether ZeroMQ is at an address, which begins to speak at once: a proxy takes connections for
+ * those who are not there yet, and closes them without a word. */
+static bool is_there(const char *address)
+{
+    struct addrinfo *found;
+    const struct timeval limit = { .tv_sec = 2 };
+    unsigned char first = 0;
+    if (et_address_find(&found, address, NULL))
+        return false;
+    int fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    bool there = fd >= 0 && !setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit) &&
+                 !setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit) &&
+                 !connect(fd, found->ai_addr, found->ai_addrlen) && recv(fd, &first, 1, 0) == 1 &&
+                 first == 0xff;
+    if (fd >= 0)
+        close(fd);
+    freeaddrinfo(found);
+    return there;
+}
+
+/* A network that cuts a handshake, or one that takes its time, is no refusal. */
 static void note_peer(et_wire *wire, peer *p, int event)
 {
-    if (event == ZMQ_EVENT_HANDSHAKE_SUCCEEDED)
+    double now = et_clock_monotonic();
+    if (event == ZMQ_EVENT_CONNECTED) {
+        p->tried = now;
+    } else if (event == ZMQ_EVENT_HANDSHAKE_SUCCEEDED) {
         p->alone = p->failures = 0;
-    else if (event == ZMQ_EVENT_DISCONNECTED && !p->alone)
-        p->alone = et_clock_monotonic();
-    else if (event == ZMQ_EVENT_HANDSHAKE_FAILED_AUTH)
+        p->known = true;
+    } else if (event == ZMQ_EVENT_DISCONNECTED && !p->alone) {
+        p->alone = now;
+    } else if (event == ZMQ_EVENT_HANDSHAKE_FAILED_AUTH) {
         wire->denied = true;
-    else if (event == ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL ||
-             event == ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL)
-        wire->denied = ++p->failures >= FAILURES_MAX || wire->denied;
+    } else if (event == ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL ||
+               event == ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL) {
+        p->failures = p->known || now - p->tried > AT_ONCE ? 0 : p->failures + 1;
+        if (p->failures < FAILURES_MAX)
+            return;
+        p->failures = 0;
+        wire->denied = wire->denied || is_there(p->address);
+    }
 }
 
 static void note_router(et_wire *wire, int event)
@@ -373,34 +439,53 @@ static bool is_who_it_says(et_wire *wire, const et_message *message)
     return user && ((master && !strcmp(user, "master")) || (worker && !strcmp(user, "worker")));
 }
 
-static void drop_rest(void *socket, zmq_msg_t *message)
+/* What a socket has after the first frame, which is in wire->message: *data and *size are the
+ * whole. False: it is more than anybody sends here. */
+static bool take_rest(et_wire *wire, void *socket, const unsigned char **data, size_t *size)
 {
-    while (zmq_msg_more(message))
-        if (zmq_msg_recv(message, socket, ZMQ_DONTWAIT) < 0)
-            return;
+    const size_t most = ET_MESSAGE_HEADER + wire->largest;
+    zmq_msg_t part;
+    *data = zmq_msg_data(&wire->message);
+    *size = zmq_msg_size(&wire->message);
+    bool more = zmq_msg_more(&wire->message), fits = *size <= most;
+    if (more && fits)
+        memcpy(wire->whole, *data, *size);
+    if (more)
+        *data = wire->whole;
+    zmq_msg_init(&part);
+    while (more && zmq_msg_recv(&part, socket, ZMQ_DONTWAIT) >= 0) {
+        size_t length = zmq_msg_size(&part);
+        fits = fits && length <= most - *size;
+        if (fits)
+            memcpy(wire->whole + *size, zmq_msg_data(&part), length);
+        *size += fits ? length : 0;
+        more = zmq_msg_more(&part);
+    }
+    zmq_msg_close(&part);
+    return fits && !more;
 }
 
 /* From a connection that this task has made; from: whose it is. */
 static bool take_dealt(et_wire *wire, void *socket, int from, et_message *out)
 {
+    const unsigned char *data;
+    size_t size;
     if (zmq_msg_recv(&wire->message, socket, ZMQ_DONTWAIT) < 0)
         return false;
-    bool one = !zmq_msg_more(&wire->message);
-    drop_rest(socket, &wire->message);
-    return one &&
-           et_message_read(out, zmq_msg_data(&wire->message), zmq_msg_size(&wire->message)) &&
+    return take_rest(wire, socket, &data, &size) && et_message_read(out, data, size) &&
            out->from == from;
 }
 
 static bool take_routed(et_wire *wire, et_message *out)
 {
     unsigned char id[ID_MAX];
+    const unsigned char *data;
+    size_t size;
     int length = zmq_recv(wire->router, id, sizeof id, ZMQ_DONTWAIT);
     if (length < 0 || zmq_msg_recv(&wire->message, wire->router, ZMQ_DONTWAIT) < 0)
         return false;
-    bool one = !zmq_msg_more(&wire->message) && length <= ID_MAX;
-    drop_rest(wire->router, &wire->message);
-    if (!one || !et_message_read(out, zmq_msg_data(&wire->message), zmq_msg_size(&wire->message)) ||
+    bool whole = take_rest(wire, wire->router, &data, &size);
+    if (!whole || length > ID_MAX || !et_message_read(out, data, size) ||
         !is_who_it_says(wire, out))
         return false;
     memcpy(wire->route[out->from].id, id, (size_t)length);
@@ -421,15 +506,14 @@ static bool take_any(et_wire *wire, et_message *out)
 
 static void wait_for_any(et_wire *wire, double seconds)
 {
-    zmq_pollitem_t items[64];
     int count = 0;
     if (wire->router)
-        items[count++] = (zmq_pollitem_t){ .socket = wire->router, .events = ZMQ_POLLIN };
-    for (int i = 0; i <= wire->servers && count < 64; i++)
+        wire->items[count++] = (zmq_pollitem_t){ .socket = wire->router, .events = ZMQ_POLLIN };
+    for (int i = 0; i <= wire->servers; i++)
         if (wire->peer[i].socket)
-            items[count++] =
+            wire->items[count++] =
                 (zmq_pollitem_t){ .socket = wire->peer[i].socket, .events = ZMQ_POLLIN };
-    zmq_poll(items, count, (long)(seconds * 1000 + 0.999));
+    zmq_poll(wire->items, count, (long)(seconds * 1000 + 0.999));
 }
 
 int et_wire_receive(et_wire *wire, double seconds, et_message *out, bool *got, et_error *error)

@@ -1,6 +1,7 @@
 #include "train/cluster.h"
 
 #include <fcntl.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -8,6 +9,9 @@
 #include "base/assert.h"
 #include "base/clock.h"
 #include "train/cluster_private.h"
+
+#define COUNT_MAX   9007199254740992.0 /* 2^53: what a double counts to */
+#define DIVISOR_MIN 1e-12
 
 int et_cluster_check(const et_task_trainer *t, const et_cluster_options *options, et_error *error)
 {
@@ -153,6 +157,20 @@ void et_cluster_plan_release(et_cluster_plan *plan)
     *plan = (et_cluster_plan){ 0 };
 }
 
+static bool is_count(double value)
+{
+    return value >= 0 && value <= COUNT_MAX;
+}
+
+double et_cluster_divisor(const unsigned char *report)
+{
+    et_cluster_facts facts;
+    memcpy(&facts, report, sizeof facts);
+    bool sound = facts.divisor >= DIVISOR_MIN && facts.divisor <= COUNT_MAX &&
+                 isfinite(facts.loss) && is_count(facts.units) && is_count(facts.epoch);
+    return sound ? facts.divisor : 0;
+}
+
 /* ---- connections --------------------------------------------------------------------------- */
 
 int et_cluster_connect(et_wire **out, const et_cluster_options *options, size_t largest,
@@ -199,7 +217,7 @@ int et_cluster_wait(const et_cluster_options *options, et_error *error)
     double began = et_clock_monotonic();
     while (!status && et_wire_alone(wire, 0) > 0) {
         status = et_wire_receive(wire, 0.05, &message, &got, error);
-        if (!status && *options->stop)
+        if (!status && options->stop && *options->stop)
             status = et_fail(error, ET_EINTERRUPTED, "interrupted before the master was there");
         else if (!status && et_clock_monotonic() - began > 10 * options->patience)
             status = et_fail(error, ET_EIO, "the master (%s) has not come for %.0f seconds", master,

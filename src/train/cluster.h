@@ -31,9 +31,9 @@ typedef struct et_cluster_options {
     int listen;            /* a socket that listens at its address already, borrowed; 0: none */
     int64_t max_staleness; /* -1: twice the number of workers */
     bool synchronous;
-    double patience;      /* seconds of silence after which others are lost */
-    uint64_t fingerprint; /* of the settings: those of all tasks must be the same */
-    const volatile sig_atomic_t *stop;
+    double patience;                   /* seconds of silence after which others are lost */
+    uint64_t fingerprint;              /* of the settings: those of all tasks must be the same */
+    const volatile sig_atomic_t *stop; /* NULL: never */
     void *listener; /* a line for people goes to tell(listener, line); NULL: to nobody */
     void (*tell)(void *listener, const char *line);
 } et_cluster_options;

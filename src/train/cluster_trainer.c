@@ -64,10 +64,8 @@ static void greet(void *self, unsigned char *greeting)
 
 static double divisor_of(void *self, const unsigned char *report)
 {
-    et_cluster_facts facts;
     (void)self;
-    memcpy(&facts, report, sizeof facts);
-    return facts.divisor;
+    return et_cluster_divisor(report);
 }
 
 static bool rejected(void *self, int worker, const unsigned char *report)
@@ -307,7 +305,7 @@ static int step(et_trainer *trainer, et_error *error)
     c->chief.target = before + 1;
     while (!status && c->chief.version == before) {
         bool under_way = c->chief.applying || c->chief.summing;
-        if (*c->options->stop && !under_way) {
+        if (c->options->stop && *c->options->stop && !under_way) {
             c->chief.target = before;
             return et_fail(error, ET_EINTERRUPTED, "asked to stop in step %lld",
                            (long long)trainer->step + 1);

@@ -23,8 +23,6 @@ struct et_coordinator {
     bool begun;
 };
 
-static const volatile sig_atomic_t never;
-
 static void tell(void *listener, const char *line)
 {
     (void)listener;
@@ -50,7 +48,7 @@ static et_cluster_options options_of(const et_task_trainer *t, const et_job_serv
                                  .synchronous = o->synchronous,
                                  .patience = o->peer_timeout > 0 ? o->peer_timeout : PATIENCE,
                                  .fingerprint = fingerprint_of(t),
-                                 .stop = t->options.stop ? t->options.stop : &never,
+                                 .stop = t->options.stop,
                                  .tell = tell };
 }
 

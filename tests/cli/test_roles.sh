@@ -7,40 +7,9 @@ etude=$1
 work=$(mktemp -d "$PWD/roles.XXXXXX")
 cd "$work"
 
-# Processes whose command line names this folder's runs.
-ours() {
-    ps -eo pid,args | awk -v mark="$work/" 'index($0, mark) && / train / && !/awk/ { print $1 }'
-}
-trap 'for p in $(ours); do kill -9 "$p" 2>/dev/null || true; done; rm -rf "$work"' EXIT
-
-fail() {
-    echo "test_roles: $*" >&2
-    [ ! -s log ] || tail -5 log >&2
-    exit 1
-}
-
-# The newest value of a key in a run's log.
-last() {
-    grep -o "\"$2\":[0-9.e+-]*" "$1/metrics.jsonl" | tail -1 | cut -d: -f2
-}
-
-none_left() {
-    for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30; do
-        [ -n "$(ours)" ] || return 0
-        sleep 0.5
-    done
-    ps -eo pid,ppid,args | grep "$work" >&2 || true
-    fail "$1: a process is left"
-}
-
-awk 'BEGIN {
-    print "long,wide,colour,kind"
-    for (i = 0; i < 1000; i++) {
-        x = (i * 37 % 100) / 50; y = (i * 53 % 100) / 50
-        kind = x > 1 ? "rose" : (y > 1 ? "lily" : "iris")
-        printf("%.2f,%.2f,%s,%s\n", x, y, i % 4 ? "red" : "blue", kind)
-    }
-}' >learn.csv
+name=test_roles
+. "$(dirname "$0")/roles.sh"
+trap 'kill_ours; rm -rf "$work"' EXIT
 
 # train RUN STEPS WORDS...
 train() {
@@ -83,13 +52,6 @@ grep -q '"step":160' two/metrics.jsonl || fail "going on alone: no step 160"
 # Workers: the last processes that are started. Killed, twice; then Ctrl-C; then the same command.
 train killed 100000 --distributed --workers 2 --servers 2 &
 started=$!
-wait_for_step() {
-    for _ in $(seq 200); do
-        ! [ -s "$work/$1/metrics.jsonl" ] || ! [ "$(last "$work/$1" step)" -ge "$2" ] || return 0
-        sleep 0.3
-    done
-    fail "$1: has not come to step $2"
-}
 wait_for_step killed 20
 for _ in 1 2; do
     kill -9 "$(ours | tail -1)"
@@ -103,7 +65,7 @@ code=0
 wait "$started" || code=$?
 [ "$code" = 75 ] || fail "interrupted: exit code $code"
 none_left interrupted
-step=$(ls killed/checkpoints | sed -n 's/ckpt-\([0-9]*\).*/\1/p' | sort -n | tail -1)
+step=$(newest killed)
 train killed $((step + 10)) --distributed --workers 1 --servers 1 || fail "going on"
 [ "$(last killed step)" = $((step + 10)) ] || fail "going on: step $(last killed step)"
 none_left "going on"
@@ -118,10 +80,23 @@ wait "$started" || code=$?
 [ "$code" = 1 ] || fail "a server was killed: exit code $code"
 grep -q 'server 0 is gone' log || fail "a server was killed: not said"
 none_left "a server was killed"
-step=$(ls lost/checkpoints | sed -n 's/ckpt-\([0-9]*\).*/\1/p' | sort -n | tail -1)
+step=$(newest lost)
 [ "$step" -ge 20 ] || fail "a server was killed: newest checkpoint $step"
 train lost $((step + 5)) --distributed || fail "going on without the server that was killed"
 none_left "going on"
+
+# A server that stands still is lost as well; it goes with the others.
+train still 100000 --distributed --servers 2 --set trainer.checkpoint_interval=20 \
+    --set runtime.peer_timeout=10 &
+started=$!
+wait_for_step still 45
+kill -STOP "$(ours | sed -n 3p)"
+code=0
+wait "$started" || code=$?
+[ "$code" = 1 ] || fail "a server was stopped: exit code $code"
+grep -q 'server 0 has not answered for 10 seconds' log || fail "a server was stopped: not said"
+none_left "a server was stopped"
+[ "$(newest still)" -ge 20 ] || fail "a server was stopped: newest checkpoint $(newest still)"
 
 # The roles of TF_CONFIG, each by its own command.
 "$etude" keys keys || fail "keys"

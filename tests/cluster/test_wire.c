@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <cmocka.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -17,7 +18,7 @@
 #include "base/clock.h"
 #include "cluster/wire.h"
 
-#define LARGEST 4096
+#define LARGEST 300000 /* several frames */
 
 typedef struct pair {
     et_keys keys[ET_JOB_ROLES];
@@ -109,8 +110,9 @@ static void test_wire__both_ways(void **state)
     (void)state;
     static pair p;
     et_message got;
-    char bytes[LARGEST];
-    memset(bytes, 'x', sizeof bytes);
+    static char bytes[LARGEST];
+    for (size_t i = 0; i < sizeof bytes; i++)
+        bytes[i] = (char)(i * 2654435761u >> 13);
     open_server(&p);
     open_worker(&p, &p.keys[ET_JOB_WORKER], ET_JOB_WORKER, LARGEST);
     say(p.worker, 2, 1, bytes, sizeof bytes);
@@ -187,6 +189,43 @@ static void test_wire__too_large(void **state)
     open_worker(&p, &p.keys[ET_JOB_WORKER], ET_JOB_WORKER, sizeof bytes);
     say(p.worker, 2, 1, bytes, sizeof bytes);
     assert_false(wait_for(p.server, p.worker, 1, &got));
+    say(p.worker, 2, 1, bytes, 5); /* the connection lives */
+    assert_true(wait_for(p.server, p.worker, 10, &got));
+    assert_int_equal(got.size, 5);
+    close_pair(&p);
+}
+
+/* Who has shown no key announces a frame that a message of the cluster might have: its connection
+ * is closed at once, not when the bytes are there. */
+static void test_wire__length(void **state)
+{
+    (void)state;
+    static pair p;
+    unsigned char greeting[64] = {
+        0xff, 0, 0, 0, 0, 0, 0, 0, 1, 0x7f, 3, 0, 'C', 'U', 'R', 'V', 'E'
+    };
+    const unsigned char lengths[][9] = { { 6, 0, 0, 0, 0, 0, 3, 0, 0 }, /* 196,608 */
+                                         { 6, 0, 0, 0, 1, 0, 0, 0, 0 }, /* 4 GiB */
+                                         { 6, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff } };
+    open_server(&p);
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        struct sockaddr_in address = { .sin_family = AF_INET,
+                                       .sin_port = htons((uint16_t)p.port),
+                                       .sin_addr = { htonl(INADDR_LOOPBACK) } };
+        struct timeval limit = { .tv_sec = 5 };
+        char answer[100];
+        ssize_t count;
+        int fd = socket(AF_INET, SOCK_STREAM, 0);
+        setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+        assert_return_code(connect(fd, (struct sockaddr *)&address, sizeof address), 0);
+        assert_int_equal(send(fd, greeting, sizeof greeting, MSG_NOSIGNAL), sizeof greeting);
+        assert_int_equal(send(fd, lengths[i], 9, MSG_NOSIGNAL), 9);
+        do
+            count = recv(fd, answer, sizeof answer, 0);
+        while (count > 0);
+        assert_true(count == 0 || errno == ECONNRESET); /* not: nothing for five seconds */
+        close(fd);
+    }
     close_pair(&p);
 }
 
@@ -244,9 +283,9 @@ static void test_keys__files(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_wire__both_ways), cmocka_unit_test(test_wire__strangers),
-        cmocka_unit_test(test_wire__too_large), cmocka_unit_test(test_message__damaged),
-        cmocka_unit_test(test_keys__files),
+        cmocka_unit_test(test_wire__both_ways),  cmocka_unit_test(test_wire__strangers),
+        cmocka_unit_test(test_wire__too_large),  cmocka_unit_test(test_wire__length),
+        cmocka_unit_test(test_message__damaged), cmocka_unit_test(test_keys__files),
     };
     return cmocka_run_group_tests_name("wire", tests, NULL, NULL);
 }

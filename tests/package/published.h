@@ -118,6 +118,14 @@ typedef struct et_task_trainer_options {
     ET_RESERVED(8);
 } et_task_trainer_options;
 
+typedef struct et_async_options {
+    int64_t max_staleness;
+    bool synchronous;
+    double peer_timeout;
+    int64_t steps;
+    ET_RESERVED(8);
+} et_async_options;
+
 typedef struct et_multitask_options {
     const et_task_trainer_options *trainer;
     int order;

@@ -299,6 +299,7 @@ static void train_by_hand(et_task_trainer *t, et_value *logs)
     et_coordinator *coordinator;
     et_batch *inputs;
     et_source *other;
+    ok(et_task_trainer_use_server(t, NULL, NULL, error));
     ok(et_task_trainer_init_async(t, error));
     assert_int_equal(et_task_trainer_coordinator_for_async(t, &coordinator, error), ET_EUSAGE);
     ok(et_task_trainer_initialize(t, error));

@@ -32,9 +32,10 @@
 #include "tasks/tabular/model_builder.h"
 #include "train/cluster.h"
 
-#define PATIENCE 60.0 /* seconds of silence after which tasks of a cluster are lost to each other  \
-                       */
-#define INFO 20       /* TensorFX's number of the level that lines about a job have */
+#define PATIENCE                                                                                   \
+    60.0        /* seconds of silence after which tasks of a cluster are lost to each other        \
+                 */
+#define INFO 20 /* TensorFX's number of the level that lines about a job have */
 
 struct et_model_trainer {
     const et_job_config *config;
@@ -325,13 +326,12 @@ static void tell_of_cluster(void *self, const char *line)
 /* Workers and servers begin once the master is there. */
 static int meet(job *j, et_error *error)
 {
-    static const volatile sig_atomic_t never;
     j->cluster_options = (et_cluster_options){ .config = j->config,
                                                .keys = &j->server->keys,
                                                .listen = j->server->listen,
                                                .max_staleness = -1,
                                                .patience = PATIENCE,
-                                               .stop = j->given->stop ? j->given->stop : &never,
+                                               .stop = j->given->stop,
                                                .listener = j,
                                                .tell = tell_of_cluster };
     return et_job_config_master(j->config) ? ET_OK : et_cluster_wait(&j->cluster_options, error);

@@ -1,0 +1,55 @@
+# What the tests of training by roles share, read with `.`: $etude, $name and $work are set, and work is the
+# current folder.
+
+# Processes whose command line names this folder's runs.
+ours() {
+    ps -eo pid,args | awk -v mark="$work/" 'index($0, mark) && / train / && !/awk/ { print $1 }'
+}
+
+kill_ours() {
+    for p in $(ours); do kill -9 "$p" 2>/dev/null || true; done
+}
+
+fail() {
+    echo "$name: $*" >&2
+    for log in log log.*; do
+        [ ! -s "$log" ] || { echo "$log:"; tail -5 "$log"; } >&2
+    done
+    exit 1
+}
+
+# The newest value of a key in a run's log.
+last() {
+    grep -o "\"$2\":[0-9.e+-]*" "$1/metrics.jsonl" | tail -1 | cut -d: -f2
+}
+
+none_left() {
+    for _ in $(seq 30); do
+        [ -n "$(ours)" ] || return 0
+        sleep 0.5
+    done
+    ps -eo pid,ppid,args | grep "$work" >&2 || true
+    fail "$1: a process is left"
+}
+
+# A run has come to a step.
+wait_for_step() {
+    for _ in $(seq 200); do
+        ! [ -s "$work/$1/metrics.jsonl" ] || ! [ "$(last "$work/$1" step)" -ge "$2" ] || return 0
+        sleep 0.3
+    done
+    fail "$1: has not come to step $2"
+}
+
+newest() {
+    ls "$1/checkpoints" 2>/dev/null | sed -n 's/ckpt-\([0-9]*\).*/\1/p' | sort -n | tail -1
+}
+
+awk 'BEGIN {
+    print "long,wide,colour,kind"
+    for (i = 0; i < 1000; i++) {
+        x = (i * 37 % 100) / 50; y = (i * 53 % 100) / 50
+        kind = x > 1 ? "rose" : (y > 1 ? "lily" : "iris")
+        printf("%.2f,%.2f,%s,%s\n", x, y, i % 4 ? "red" : "blue", kind)
+    }
+}' >learn.csv
