@@ -25,6 +25,7 @@
 
 #include "base/assert.h"
 #include "base/clock.h"
+#include "base/flag.h"
 #include "command/command.h"
 
 /* Nanoseconds after the first request from which a second one counts. */
@@ -85,7 +86,7 @@ static void on_stop(int number)
     int saved = errno;
     int64_t first = 0, now = et_clock_nanoseconds();
     if (atomic_compare_exchange_strong(&asked, &first, now)) {
-        et_stop_requested = 1;
+        et_flag_set(&et_stop_requested, true);
         tell(stop_text);
     } else if (hurries(number) && now - first >= IMPATIENT) {
         _exit(128 + number);
@@ -98,9 +99,9 @@ static void on_save(int number)
 {
     int saved = errno;
     (void)number;
-    if (!et_save_requested)
+    if (!et_flag_is_set(&et_save_requested))
         tell(save_text);
-    et_save_requested = 1;
+    et_flag_set(&et_save_requested, true);
     errno = saved;
 }
 

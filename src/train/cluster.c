@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/clock.h"
+#include "base/flag.h"
 #include "train/cluster_private.h"
 
 #define COUNT_MAX   9007199254740992.0 /* 2^53: what a double counts to */
@@ -217,7 +218,7 @@ int et_cluster_wait(const et_cluster_options *options, et_error *error)
     double began = et_clock_monotonic();
     while (!status && et_wire_alone(wire, 0) > 0) {
         status = et_wire_receive(wire, 0.05, &message, &got, error);
-        if (!status && options->stop && *options->stop)
+        if (!status && et_flag_is_set(options->stop))
             status = et_fail(error, ET_EINTERRUPTED, "interrupted before the master was there");
         else if (!status && et_clock_monotonic() - began > 10 * options->patience)
             status = et_fail(error, ET_EIO, "the master (%s) has not come for %.0f seconds", master,

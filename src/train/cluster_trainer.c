@@ -11,6 +11,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/clock.h"
+#include "base/flag.h"
 #include "cluster/chief.h"
 #include "data/source.h"
 #include "metric/metric.h"
@@ -305,7 +306,7 @@ static int step(et_trainer *trainer, et_error *error)
     c->chief.target = before + 1;
     while (!status && c->chief.version == before) {
         bool under_way = c->chief.applying || c->chief.summing;
-        if (c->options->stop && *c->options->stop && !under_way) {
+        if (et_flag_is_set(c->options->stop) && !under_way) {
             c->chief.target = before;
             return et_fail(error, ET_EINTERRUPTED, "asked to stop in step %lld",
                            (long long)trainer->step + 1);

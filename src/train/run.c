@@ -20,6 +20,7 @@
 #include "base/arena.h"
 #include "base/assert.h"
 #include "base/file.h"
+#include "base/flag.h"
 #include "base/format.h"
 #include "base/reserved.h"
 #include "train/identity.h"
@@ -288,7 +289,7 @@ int et_run_check(et_run *run, et_error *error)
 /* A signal handler sets it; here it is only read. */
 bool et_run_signalled(const et_run *run)
 {
-    return run->options.stop && *run->options.stop;
+    return et_flag_is_set(run->options.stop);
 }
 
 enum { ASKED_TO_STOP = 1, ASKED_TO_SAVE = 2 };
@@ -299,14 +300,14 @@ int et_run_meet(et_run *run, et_error *error)
     unsigned asked = et_run_signalled(run) ? ASKED_TO_STOP : 0;
     if (et_comm_size(run->options.comm) == 1)
         return ET_OK;
-    if (save && *save) {
-        *save = 0;
+    if (et_flag_is_set(save)) {
+        et_flag_set(save, false);
         asked |= ASKED_TO_SAVE;
     }
     int status = et_comm_agree(run->options.comm, ET_OK, &asked, error);
     run->stops = asked & ASKED_TO_STOP;
     if (save && (asked & ASKED_TO_SAVE))
-        *save = 1;
+        et_flag_set(save, true);
     return status;
 }
 
@@ -324,9 +325,9 @@ bool et_run_asked_to_stop(const et_run *run)
  * state that is saved already is not written again. */
 int et_run_save_if_asked(et_run *run, int64_t step, et_error *error)
 {
-    if (!run->options.save || !*run->options.save)
+    if (!et_flag_is_set(run->options.save))
         return ET_OK;
-    *run->options.save = 0;
+    et_flag_set(run->options.save, false);
     et_run_tell(run, "saving       step %s, as asked", et_format_count(step).text);
     return run->unsaved ? et_run_save(run, step, true, error) : ET_OK;
 }

@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/flag.h"
 #include "train/ranked.h"
 
 int et_define_measures(et_metrics *metrics, const et_pass *pass, const char *prefix,
@@ -211,8 +212,9 @@ static int run_shards(et_step *step, et_error *error)
     et_track *track = track_of(step);
     int status = ET_OK;
     for (int i = reducer->first; !status && i < reducer->end; i++)
-        status = i > reducer->first && step->stop && *step->stop ? ET_EINTERRUPTED
-                                                                 : run_shard(step, i, track, error);
+        status = i > reducer->first && et_flag_is_set(step->stop)
+                     ? ET_EINTERRUPTED
+                     : run_shard(step, i, track, error);
     return status || !reducer->whole ? status : reach(step, reducer->shards - 1, track, error);
 }
 

@@ -14,6 +14,7 @@
 #include "base/assert.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/flag.h"
 #include "base/format.h"
 #include "command/results.h"
 #include "command/training/scratch.h"
@@ -98,7 +99,7 @@ static int run_steps(const et_dry_run_facts *facts, measured *m, et_error *error
     int status = ET_OK;
     for (int64_t i = 0; !status && i <= STEPS_MOST && i < m->left; i++) {
         double now = et_clock_monotonic();
-        if (*facts->stop)
+        if (et_flag_is_set(facts->stop))
             return et_fail(error, ET_EINTERRUPTED, "interrupted: nothing was begun");
         if (timed && now - start > MEASURED)
             break;

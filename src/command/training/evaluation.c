@@ -12,6 +12,7 @@
 #include "base/arena.h"
 #include "base/checksum.h"
 #include "base/file.h"
+#include "base/flag.h"
 #include "command/results.h"
 #include "command/training/ranks.h"
 #include "command/training/scratch.h"
@@ -218,7 +219,7 @@ int et_evaluation_load_best(et_evaluation *e, et_error *error)
 static bool stops(void *payload)
 {
     const et_evaluation *e = payload;
-    return e->stop && *e->stop;
+    return et_flag_is_set(e->stop);
 }
 
 int et_evaluation_run(et_evaluation *e, et_value *logs, et_error *error)

@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/fields.h"
 #include "base/file.h"
+#include "base/flag.h"
 #include "base/format.h"
 #include "base/strbuf.h"
 #include "command/command.h"
@@ -190,7 +191,7 @@ static int train(const finetuning *f, const char *directory, const char *path, e
     args->set.items[0] = source;
     int status = et_training_run(f->call, args, error);
     et_leave_on_signals(between);
-    if (!status && et_stop_requested)
+    if (!status && et_flag_is_set(&et_stop_requested))
         status = et_fail(error, ET_EINTERRUPTED,
                          "interrupted between two runs; the same command resumes");
     return status;

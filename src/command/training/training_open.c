@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/flag.h"
 #include "base/format.h"
 #include "command/training/batch_fit.h"
 #include "data/source.h"
@@ -324,8 +325,9 @@ static int fit_batch(et_training *t, const char *directory, et_error *error)
     int status = ET_OK;
     while (!status && more) {
         int64_t batches = 0;
-        status = et_stop_requested ? et_fail(error, ET_EINTERRUPTED, "%s", ET_CONTROLLER_NOT_BEGUN)
-                                   : open_batch(t, directory, fit.batch, error);
+        status = et_flag_is_set(&et_stop_requested)
+                     ? et_fail(error, ET_EINTERRUPTED, "%s", ET_CONTROLLER_NOT_BEGUN)
+                     : open_batch(t, directory, fit.batch, error);
         const bool small = status == ET_ECONFIG && fit.fails;
         if (small)
             status = open_least(t, directory, &fit, error);

@@ -11,6 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
+#include "base/flag.h"
 #include "base/format.h"
 #include "base/json.h"
 #include "command/args.h"
@@ -186,7 +187,7 @@ static int tell(const et_web *web, const et_board *board, et_error *error)
 
 static void run(et_http *http)
 {
-    while (!et_stop_requested)
+    while (!et_flag_is_set(&et_stop_requested))
         et_http_run(http, IDLE);
     et_http_drain(http);
     for (int i = 0; et_http_busy(http) && i < (int)(LEAVING / IDLE); i++)

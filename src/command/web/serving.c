@@ -16,6 +16,7 @@
 #include "base/assert.h"
 #include "base/clock.h"
 #include "base/fields.h"
+#include "base/flag.h"
 #include "base/json.h"
 
 /* Seconds that a request may take to arrive, and an answer to leave. */
@@ -365,7 +366,7 @@ static void turn(et_serving *s)
 
 int et_serving_run(et_serving *s, const volatile sig_atomic_t *stop)
 {
-    while (!*stop)
+    while (!et_flag_is_set(stop))
         turn(s);
     et_http_drain(s->http);
     /* What arrived before is accepted. */

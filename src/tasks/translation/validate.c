@@ -22,6 +22,7 @@
 #include "base/arena.h"
 #include "base/assert.h"
 #include "base/file.h"
+#include "base/flag.h"
 #include "base/format.h"
 #include "tasks/translation/decode_share.h"
 #include "tasks/translation/task_private.h"
@@ -51,7 +52,7 @@ void et_translation_close_validation(et_translation_task *task)
 /* Asked between batches and by the decoder as it goes. */
 static bool should_stop(const et_translation_task *task)
 {
-    return task->context.stop && *task->context.stop;
+    return et_flag_is_set(task->context.stop);
 }
 
 /* exp of the plain negative log-likelihood: label smoothing is no part of it. */

@@ -21,6 +21,7 @@
 #include "base/assert.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/flag.h"
 #include "base/strbuf.h"
 #include "command/args.h"
 #include "tasks/translation/command/profile.h"
@@ -152,7 +153,7 @@ static bool tell_progress(void *payload, size_t done, size_t count)
     const counter *lines = payload;
     et_assert(done <= count);
     et_lines_show(lines->progress, done, count, lines->start);
-    return et_stop_requested != 0;
+    return et_flag_is_set(&et_stop_requested);
 }
 
 /* results: [lines], each owned by the caller when this succeeds. The checkpoint is named on

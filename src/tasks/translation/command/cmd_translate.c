@@ -26,6 +26,7 @@
 
 #include "base/assert.h"
 #include "base/clock.h"
+#include "base/flag.h"
 #include "base/format.h"
 #include "command/args.h"
 #include "command/command.h"
@@ -224,7 +225,7 @@ static bool tell_progress(void *payload, size_t done, size_t count)
     const counter *lines = payload;
     if (lines->progress && count > 1)
         et_lines_show(lines->progress, lines->before + done, 0, lines->start);
-    return et_stop_requested != 0;
+    return et_flag_is_set(&et_stop_requested);
 }
 
 static void print_alignment(et_strbuf *text, const et_hypothesis *h)
@@ -342,7 +343,7 @@ static int translate_lines(et_translator *translator, const translate_args *args
         et_track_begin(track, &read_label, (int64_t)input->number);
         status = et_line_reader_read(input, &lines, most, error);
         et_track_end(track);
-        if (et_stop_requested)
+        if (et_flag_is_set(&et_stop_requested))
             status = et_fail(error, ET_EINTERRUPTED, "interrupted after line %zu", done.before);
         et_translator_set_first_line(translator, done.before + 1);
         if (!status && lines.count)
