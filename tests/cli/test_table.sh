@@ -103,6 +103,16 @@ sed '1s/size/colour/' t.csv >bad.csv
 train 3 'bad.csv:1: columns 1 and 2 are both called "colour"' bad --data bad.csv
 sed 's/flat$/round/' t.csv >bad.csv
 train 3 'kind has one class only, "round"' bad --data bad.csv
+sed '6s/,[0-9.]*,\([a-z]*\)$/,cheap,\1/' t.csv >bad.csv
+train 3 'bad.csv:6: column price: "cheap" is no number, and the schema says real: correct it' bad \
+    --data bad.csv
+sed '6s/,[0-9.]*,\([a-z]*\)$/,inf,\1/' t.csv >bad.csv
+train 3 'bad.csv:6: column price: "inf" is no number' bad --data bad.csv
+{ head -n 5 t.csv; head -c 17000000 /dev/zero | tr '\0' x; echo; } >bad.csv
+train 3 'bad.csv:6: a row of more than 16777216 bytes: tables have a row a line' bad --data bad.csv
+sed 's/flat$/oval/' t.csv | head -n 50 >bad.csv
+train 3 'bad.csv:2: column kind: the label "oval" is none of the 2 of the metadata (round, flat)' \
+    bad --data t.csv --valid bad.csv
 : >bad.csv
 train 3 'bad.csv: there is no row in it' bad --data bad.csv
 head -n 1 t.csv >bad.csv
@@ -113,7 +123,40 @@ says 3 'there is no column "kin". Nearest: kind' train --experiment tabular/mlp 
 says 3 'name the one that is to be predicted' train --experiment tabular/mlp bad --data t.csv
 says 3 'these are no classes' train --experiment tabular/mlp --target price bad --data t.csv \
     --set task.loss=softmax
+# Schema, metadata and features that are wrong, or do not go together: all that disagrees at once.
+sed 's/price/cost/' t.csv >bad.csv
+train 3 'bad.csv:1: the header disagrees with the schema: there is no column price' bad \
+    --data bad.csv --set task.schema_path=usual/schema.yaml
+features='task.schema_path=parts/schema.yaml,task.metadata_path=parts/metadata.json'
+features="$features,task.features_path=bad.yaml"
+sed 's/standardize/standardise/' parts/features.yaml >bad.yaml
+train 3 'bad.yaml:[0-9]*: the type "standardise" is none. Nearest: standardize' bad --data t.csv \
+    --set "$features"
+sed 's/type: embed/type: log/' parts/features.yaml >bad.yaml
+train 3 'feature colour: log is not for discrete fields, as colour is one: choose embed' bad \
+    --data t.csv --set "$features"
+printf 'features:\n- {name: a, type: concat, features: [b]}\n- {name: b, type: concat, features: [a]}\n%s\n' \
+    '- {name: Y, type: target, fields: [kind]}' >bad.yaml
+train 3 'bad.yaml:3: feature a is a part of itself' bad --data t.csv --set "$features"
+sed 's/price/cost/; s/colour/hue/' parts/features.yaml >bad.yaml
+train 3 'disagree, in 2 places: (1) .*no field cost in the schema; (2) .*no field hue' bad \
+    --data t.csv --set "$features"
 [ ! -e bad ] || fail "a start that failed leaves a run"
+# What is no error has a defined result: no value, a column that says nothing.
+sed '6s/,[0-9.]*,\([a-z]*\)$/,nan,\1/' t.csv >odd.csv
+train 0 '^done' nan --data odd.csv --steps 1
+grep -q '"price".*"missing": *1[,}]' nan/metadata.json || fail 'nan is no value'
+sed 's/^[0-9]*,/7,/' t.csv >odd.csv
+says 0 '^size  *every value is the same: it says nothing' data analyze odd.csv --dry-run
+train 0 '^done' constant --data odd.csv --steps 1
+sed 's/^[0-9]*,/,/' t.csv >odd.csv
+says 0 '^size  *no row has a value: it says nothing' data analyze odd.csv --dry-run
+train 0 '^done' hollow --data odd.csv --steps 1
+for run in nan constant hollow; do
+    tail -n 1 $run/metrics.jsonl | grep -qi 'nan\|inf"' && fail "$run: a value is no number"
+    printf '3,red,4\n,,\n' | "$etude" predict $run >out 2>&1 || fail "predict $run"
+    grep -qi 'nan' out && fail "predict $run: no number"
+done
 printf 'size,colour\n3,red\n' >rows.csv
 says 3 'there is no column price' predict parts --input rows.csv
 says 3 'is a run of tabular/mlp, a task of tabular, not of translation' train --experiment translation/tiny parts --data t.csv t.csv --steps 5
