@@ -217,6 +217,55 @@ static void test_multitask__interleaved(void **state)
     }
 }
 
+/* Model Garden's task_sampler_test: weights 1, 2, 3. Its annealing counts epochs from 0, so that
+ * alpha is 1.4 in its first one, and ends before its last; ours begins with its second, as the
+ * paper has it (Stickland and Murray 2019, section 3.3). */
+static void test_multitask__reference_samplers(void **state)
+{
+    (void)state;
+    static const struct {
+        int order;
+        double alpha, cumulative[3][2]; /* by epochs of 6 steps */
+    } cases[] = {
+        { ET_MULTITASK_UNIFORM,
+          0,
+          { { 0.333333, 0.666666 }, { 0.333333, 0.666666 }, { 0.333333, 0.666666 } } },
+        { ET_MULTITASK_PROPORTIONAL,
+          2,
+          { { 0.07142857, 0.35714286 }, { 0.07142857, 0.35714286 }, { 0.07142857, 0.35714286 } } },
+        { ET_MULTITASK_ANNEALING,
+          0,
+          { { 0.16666667, 0.5 }, { 0.22477472, 0.5654695 }, { 0.29460033, 0.63300725 } } },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        bench b;
+        toy tasks[3];
+        et_multitask_part parts[3];
+        bench_init(&b, cases[i].order);
+        b.options.alpha = cases[i].alpha;
+        b.options.steps_in_epoch = 6;
+        b.options.epochs = 3;
+        for (int k = 0; k < 3; k++) {
+            static const char *const names[] = { "A", "B", "C" };
+            tasks[k] = b.tasks[k % TASKS];
+            tasks[k].task.name = names[k];
+            parts[k] = (et_multitask_part){ .task = &tasks[k].task, .size = k + 1 };
+        }
+        assert_ok(et_device_open(&b.device, error));
+        assert_ok(et_params_new(&b.params, error));
+        assert_ok(et_multitask_open(&b.multitask, parts, 3, b.device, b.params, &b.options, error));
+        for (int step = 0; step < 18; step++) {
+            double first = et_multitask_probability(b.multitask, 0, step);
+            double second = et_multitask_probability(b.multitask, 1, step);
+            assert_float_equal(first, cases[i].cumulative[step / 6][0], 1e-6);
+            assert_float_equal(first + second, cases[i].cumulative[step / 6][1], 1e-6);
+            assert_float_equal(first + second + et_multitask_probability(b.multitask, 2, step), 1,
+                               1e-12);
+        }
+        bench_close(&b);
+    }
+}
+
 static void test_multitask__evaluates(void **state)
 {
     (void)state;
@@ -401,6 +450,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_multitask__joint),
         cmocka_unit_test(test_multitask__interleaved),
+        cmocka_unit_test(test_multitask__reference_samplers),
         cmocka_unit_test(test_multitask__evaluates),
         cmocka_unit_test(test_multitask__limit_of_each),
         cmocka_unit_test(test_multitask__evaluates_only),
