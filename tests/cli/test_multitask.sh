@@ -211,7 +211,7 @@ says 0 '^done' train --experiment tabular/mlp --data t.csv --target kind --steps
 says 3 'is a run of tabular/mlp' train --config tasks.yaml single
 says 3 'is a run of tabular/mlp, a task of tabular, and multitask/joint is one of multitask' \
     train --config tasks.yaml bad --init single
-says 3 'which is no task of tables' predict whole
+says 3 'not for a model of multitask, which .etude export. is' predict whole
 
 # ---- ranks ---------------------------------------------------------------------------------------
 
