@@ -21,7 +21,7 @@ ET_API int et_device_open(et_device **out, et_error *error);
 ET_API void et_device_close(et_device *device); /* NULL allowed */
 
 ET_API int et_device_threads(const et_device *device);
-/* "avx512"; whether its products of bfloat16 are the CPU's own. */
+/* "avx512"; whether its matrix products of bfloat16 are the CPU's own. */
 ET_API const char *et_device_kernels(const et_device *device);
 ET_API bool et_device_has_bfloat16(const et_device *device);
 

@@ -1,5 +1,5 @@
 /* Several results of a line with their scores, targets that are scored, and the ways to search
- * that a plain translation does without (translator.h): sampling, noise, other ends, first pieces.
+ * that a plain translation does without (translator.h): sampling, noise, other ends, first tokens.
  *
  *     et_decoding_options decoding = { .results = 4 };
  *     et_translator_options options = { .beam_size = 4, .decoding = &decoding };
@@ -23,16 +23,16 @@
 typedef struct et_decoding_options {
     int results;        /* of a line, best first: up to the beam's size; of samples, how many are
                            drawn, up to 64; 0: 1 */
-    bool sampling;      /* draws each piece by its probability; else beam search */
+    bool sampling;      /* draws each token by its probability; else beam search */
     int64_t top_k;      /* draws from the so many likeliest; 0: all */
     double top_p;       /* of those from as few as reach this probability, up to 1; 0: all */
     double temperature; /* log-probabilities are divided by it before; 0: 1 */
     double noise;       /* Gumbel noise times this is added to logits in each step, so that a beam
                            search finds others; scores are those of the sums; 0: none */
     uint64_t seed;      /* of samples and noise */
-    const char *const *ends;  /* further pieces that end a translation, as the vocabulary writes
+    const char *const *ends;  /* further tokens that end a translation, as the vocabulary writes
                                  them, "\xE2\x96\x81and" for one that begins a word; ended by NULL */
-    const char *const *first; /* pieces of which a translation begins with one; likewise. Their
+    const char *const *first; /* tokens of which a translation begins with one; likewise. Their
                                  log-probabilities are those among all */
     int alignments; /* results have theirs, by this layer of the decoder, from 1; -1: by the last
                        one; 0: none. Each result goes through the model again for it */
@@ -49,13 +49,13 @@ typedef struct et_alignment {
                               end of the line has is 1 */
 } et_alignment;
 
-/* Pieces count with the one that ended it, as in Wu et al. 2016: score is log_probability over
+/* Tokens count with the one that ended it, as in Wu et al. 2016: score is log_probability over
  * ((5 + pieces) / 6)^alpha. Where nothing ended within the greatest length, a beam
  * search gives what it has, with log_probability as score. A sample's probabilities are the
  * model's, before any filter. */
 typedef struct et_hypothesis {
     const char *text;
-    const int32_t *ids; /* [id_count] pieces, without the one that ended it */
+    const int32_t *ids; /* [id_count] tokens, without the one that ended it */
     int id_count, pieces;
     double score, log_probability; /* nats */
     const et_alignment *alignment; /* [alignment_count] one for each word of text, where they are
@@ -73,7 +73,7 @@ ET_API int et_translator_search(et_translator *translator, const char *const *li
 
 /* What the model says of given targets, one for each line, with the end of sentence: one result a
  * line, its text the target. Sampling, noise, ends and first do not matter. ET_EDATA also: a target
- * of more than 1,023 pieces. */
+ * of more than 1,023 tokens. */
 ET_API int et_translator_score(et_translator *translator, const char *const *lines,
                                const char *const *targets, size_t count, et_hypotheses **out,
                                et_error *error);

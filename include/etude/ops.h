@@ -1,8 +1,8 @@
 /* The ops of a graph (graph.h): each function adds one node and returns it, or a poison node where
- * its inputs do not fit. Nodes belong to their graph. Here are leaves, products, norms, look-ups
- * and attention; what ops_elementwise.h and ops_loss.h hold they are called after; ops_layout.h has
- * views, pieces and tables by column, ops_image.h convolution, pooling and batch norm, ops_random.h
- * samples.
+ * its inputs do not fit. Nodes belong to their graph. Here are leaves, matrix products, norms,
+ * look-ups and attention; what ops_elementwise.h and ops_loss.h hold they are called after;
+ * ops_layout.h has views, slices and tables by column, ops_image.h convolution, pooling and batch
+ * norm, ops_random.h samples.
  *
  *     et_node *h = et_matmul(x, et_param(s, "weight", et_shape_2(784, 512), init), NULL, NULL);
  *     et_node *loss = et_softmax_loss(et_relu(h), labels, 0);
@@ -35,7 +35,7 @@ ET_API et_node *et_integers(et_scope *scope, int64_t first, int64_t count, int64
  * mean; the mask is a function of (seed, step, node's name, element). Else x itself. */
 ET_API et_node *et_dropout(et_scope *scope, et_node *x, float rate);
 
-/* ---- products, norms, look-ups ---- */
+/* ---- matrix products, norms, look-ups ---- */
 
 typedef struct et_matmul_options {
     bool transpose_a, transpose_b; /* of the stored operand */
@@ -88,7 +88,7 @@ ET_API et_node *et_cached_attention(et_node *q, et_node *cache, et_node *slot, e
 enum et_loss_sum {
     ET_LOSS_SUM_LOSS,    /* label-smoothed cross-entropy, nats */
     ET_LOSS_SUM_NLL,     /* plain -log p(label) */
-    ET_LOSS_SUM_CORRECT, /* rows whose most likely piece or class is the label */
+    ET_LOSS_SUM_CORRECT, /* rows whose most likely token or class is the label */
     ET_LOSS_SUM_TOKENS,  /* rows with a label */
     ET_LOSS_SUM_COUNT,
 };
@@ -104,7 +104,7 @@ ET_API et_node *et_vocabulary_loss(et_node *h, et_node *table, et_node *labels, 
  * thousand classes at most. labels int32 [T], below V; negative: an empty row. */
 ET_API et_node *et_softmax_loss(et_node *logits, et_node *labels, float smoothing);
 
-/* The likeliest pieces of each row: of the logits h table^T (h [T, D] act, table [V, D] a
+/* The likeliest tokens of each row: of the logits h table^T (h [T, D] act, table [V, D] a
  * parameter) the count largest, best first. Result: their log-probabilities, float32 [T, count];
  * *piece: which they are, int32 [T, count]. [T, V] never exists; no derivative. */
 ET_API et_node *et_vocabulary_best(et_node *h, et_node *table, int count, et_node **piece);

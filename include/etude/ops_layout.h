@@ -1,4 +1,4 @@
-/* Ops that move elements (graph.h): views, pieces, rows by number, tables by column. All have
+/* Ops that move elements (graph.h): views, slices, rows by number, tables by column. All have
  * derivatives; what is integer is not differentiated.
  *
  *     et_node *image = et_reshape(pixels, et_shape_4(batch, 28, 28, 1));

@@ -34,7 +34,7 @@ typedef struct et_translator_options {
     int beam_size;          /* 1, greedy, to 64; 0: the run's */
     double alpha;           /* length penalty, up to 10; 0: the run's */
     bool no_length_penalty; /* in place of alpha */
-    int64_t max_length;     /* pieces of a translation, 1 to 65,535; 0: the run's rule */
+    int64_t max_length;     /* tokens of a translation, 1 to 65,535; 0: the run's rule */
     int sentences;          /* decoded together, by each thread; 0: 32 */
     const char *precision;  /* "float32", "bfloat16", "int8"; NULL: the run's. int8: products take
                                weights and activations as bytes (rounded anew for each column and
@@ -63,7 +63,7 @@ ET_API int et_translator_open_memory(et_translator **out, const void *bytes, siz
                                      const et_translator_options *options, et_error *error);
 ET_API void et_translator_close(et_translator *translator); /* NULL allowed */
 
-/* Asked on the caller's thread with how many lines are done: whenever a piece was added to the
+/* Asked on the caller's thread with how many lines are done: whenever a token was added to the
  * sentences that are translated at the moment, and at the end, with all. True ends the call with
  * ET_EINTERRUPTED. Not asked where no line has a word. */
 typedef bool et_translator_progress_fn(void *payload, size_t done, size_t count);
@@ -76,7 +76,7 @@ ET_API void et_translator_set_first_line(et_translator *translator, size_t numbe
 
 /* Translates count lines of UTF-8 into results[count], yours to free. ET_EDATA: a line is NULL or
  * not UTF-8 (names its number). A line without a word gives an empty one; one of more than 1,024
- * pieces is cut there, with a warning. On failure no result is left. */
+ * tokens is cut there, with a warning. On failure no result is left. */
 ET_API int et_translator_translate(et_translator *translator, const char *const *lines,
                                    size_t count, char **results, et_error *error);
 /* results NULL: nothing. */

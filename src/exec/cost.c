@@ -368,12 +368,12 @@ const char *et_plan_step_kind(const et_plan_step *step)
 {
     const et_matmul_options *matmul = &step->node->attributes.matmul;
     if (step->node->op == ET_OP_MATMUL && step->node->graph->gradient_count == 0)
-        return "matmul, forward";
+        return "matrix product, forward";
     if (et_op_is_elementwise(step->node->op))
         return "element-wise";
     if (step->node->op != ET_OP_MATMUL)
         return et_op_name(step->node->op);
-    return matmul->transpose_a   ? "matmul, weight gradient"
-           : matmul->transpose_b ? "matmul, input gradient"
-                                 : "matmul, forward";
+    return matmul->transpose_a   ? "matrix product, weight gradient"
+           : matmul->transpose_b ? "matrix product, input gradient"
+                                 : "matrix product, forward";
 }

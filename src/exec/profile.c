@@ -123,7 +123,7 @@ static void print_rate(et_strbuf *out, double work, double seconds)
 /* Columns: kind, calls, ms, share of the recording, GFLOP/s, GB/s, share of the roof. */
 static void print_row(const et_profile *profile, const et_profile_row *row, et_strbuf *out)
 {
-    et_strbuf_printf(out, "%-26s %8lld %10.2f %6.1f%%", row->kind, (long long)row->calls,
+    et_strbuf_printf(out, "%-32s %8lld %10.2f %6.1f%%", row->kind, (long long)row->calls,
                      1e3 * row->seconds, 100 * row->seconds / profile->seconds);
     print_rate(out, row->cost.flops, row->seconds);
     print_rate(out, row->cost.bytes, row->seconds);
@@ -135,7 +135,7 @@ static void print_row(const et_profile *profile, const et_profile_row *row, et_s
 void et_profile_print(const et_profile *profile, et_strbuf *out)
 {
     et_profile_row all = { .kind = "all", .seconds = profile->seconds };
-    et_strbuf_printf(out, "%-26s %8s %10s %7s %9s %9s %7s\n", "kind", "calls", "ms", "share",
+    et_strbuf_printf(out, "%-32s %8s %10s %7s %9s %9s %7s\n", "kind", "calls", "ms", "share",
                      "GFLOP/s", "GB/s", "roof");
     for (int i = 0; i < profile->count; i++) {
         const et_profile_row *row = &profile->rows[i];
@@ -146,9 +146,10 @@ void et_profile_print(const et_profile *profile, et_strbuf *out)
     }
     all.roof = profile->product_roof;
     print_row(profile, &all, out);
-    et_strbuf_printf(out,
-                     "roof: %.0f GFLOP/s (%s, a product of %d x %d x %d) and %.1f GB/s of memory, "
-                     "measured now; of all: the matrix products alone\n",
-                     1e-9 * profile->peak.flops, et_dtype_name(profile->peak.dtype), ET_PEAK_M,
-                     ET_PEAK_K, ET_PEAK_N, 1e-9 * profile->peak.bytes);
+    et_strbuf_printf(
+        out,
+        "roof: %.0f GFLOP/s (%s, a matrix product of %d x %d x %d) and %.1f GB/s of memory, "
+        "measured now; of all: the matrix products alone\n",
+        1e-9 * profile->peak.flops, et_dtype_name(profile->peak.dtype), ET_PEAK_M, ET_PEAK_K,
+        ET_PEAK_N, 1e-9 * profile->peak.bytes);
 }

@@ -140,13 +140,15 @@ const et_fields et_trainer_fields = { "trainer", trainer_fields };
 static const et_field runtime_fields[] = {
     ET_FIELD_INT(et_runtime_options, seed, 0, 0, 4503599627370496.0,
                  "seed of weights, order of data and dropout", .change = ET_CHANGE_FIXED),
-    ET_FIELD_CHOICE(et_runtime_options, mixed_precision_dtype, ET_PRECISION_AUTO, precisions,
-                    "type of activations; auto and null: bfloat16 where the CPU has products of it",
-                    .nullable = true, .change = ET_CHANGE_FIXED),
-    ET_FIELD_CHOICE(et_runtime_options, recompute, ET_RECOMPUTE_AUTO, recomputed,
-                    "what the backward pass computes again to save memory: cheap: norms and "
-                    "activations; feed_forward: also their products, which takes longer; auto: "
-                    "feed_forward where a batch would need more than 1 GiB, else cheap"),
+    ET_FIELD_CHOICE(
+        et_runtime_options, mixed_precision_dtype, ET_PRECISION_AUTO, precisions,
+        "type of activations; auto and null: bfloat16 where the CPU has matrix products of it",
+        .nullable = true, .change = ET_CHANGE_FIXED),
+    ET_FIELD_CHOICE(
+        et_runtime_options, recompute, ET_RECOMPUTE_AUTO, recomputed,
+        "what the backward pass computes again to save memory: cheap: norms and "
+        "activations; feed_forward: also their matrix products, which takes longer; auto: "
+        "feed_forward where a batch would need more than 1 GiB, else cheap"),
     ET_FIELD_INT(et_runtime_options, prefetch, 4, 0, 1024,
                  "batches prepared ahead by a thread of its own; 0: none"),
     ET_FIELD_CHOICE(et_runtime_options, distribution_strategy, ET_STRATEGY_MIRRORED, strategies,

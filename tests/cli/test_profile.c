@@ -158,11 +158,11 @@ static int check_table(const char *log)
     int rows = 0;
     double sum = 0, share = 0, ms;
     long long calls;
-    char kind[32] = "";
+    char kind[40] = "";
     const char *line = strstr(log, "\nkind ");
     assert_non_null(line);
     for (line = strchr(line + 1, '\n') + 1; strncmp(kind, "all ", 4) != 0; rows++) {
-        assert_int_equal(sscanf(line, "%26c %lld %lf %lf%%", kind, &calls, &ms, &share), 4);
+        assert_int_equal(sscanf(line, "%32c %lld %lf %lf%%", kind, &calls, &ms, &share), 4);
         line = strchr(line, '\n') + 1;
         sum += share;
     }
@@ -185,9 +185,9 @@ static const struct {
 
 /* Every kind of op that the model has. */
 static const char *const kinds[] = {
-    "matmul, forward",
-    "matmul, input gradient",
-    "matmul, weight gradient",
+    "matrix product, forward",
+    "matrix product, input gradient",
+    "matrix product, weight gradient",
     "element-wise",
     "layer_norm",
     "layer_norm_grad",
@@ -361,8 +361,9 @@ static void assert_same_files(const char *left, const char *right)
 
 /* What decoding has. */
 static const char *const decoding[] = {
-    "matmul, forward", "element-wise", "layer_norm", "attention",       "cached_attention",
-    "embedding",       "between ops",  "text",       "vocabulary_best",
+    "matrix product, forward", "element-wise", "layer_norm",  "attention",
+    "cached_attention",        "embedding",    "between ops", "text",
+    "vocabulary_best",
 };
 
 static void test_profile__translate(void **state)
@@ -390,7 +391,7 @@ static void test_profile__translate(void **state)
         for (size_t i = 0; i < COUNT(decoding); i++)
             if (count_kind(main, decoding[i]) == 0)
                 fail_msg("%s: no span of kind %s", commands[c], decoding[i]);
-        assert_int_equal(count_kind(main, "matmul, input gradient"), 0);
+        assert_int_equal(count_kind(main, "matrix product, input gradient"), 0);
         assert_int_equal(count_named(main, "encode 1"), 1);
         assert_int_equal(count_named(main, "decode 1"), 1);
         close_trace(&t);

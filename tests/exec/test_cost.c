@@ -151,9 +151,9 @@ static const struct {
     const char *kind;
     double flops, bytes;
 } cases[] = {
-    { product, false, "matmul, forward", 2 * 60, 4 * (12 + 20 + 5 + 15) },
-    { product, true, "matmul, input gradient", 2 * 60, 4 * (15 + 20 + 12) },
-    { product, true, "matmul, weight gradient", 2 * 60, 4 * (12 + 15 + 20) },
+    { product, false, "matrix product, forward", 2 * 60, 4 * (12 + 20 + 5 + 15) },
+    { product, true, "matrix product, input gradient", 2 * 60, 4 * (15 + 20 + 12) },
+    { product, true, "matrix product, weight gradient", 2 * 60, 4 * (12 + 15 + 20) },
     { product, true, "column_sum", 15, 4 * (15 + 5) },
     { product, true, "fill", 0, 4 * (1 + 15) },
     { chain, false, "element-wise", 2 * 12, 4 * 3 * 12 },
@@ -248,7 +248,7 @@ static void test_cost__bfloat16(void **state)
         test_skip("this CPU multiplies no bfloat16");
     test_model_open_with(&model, product, ET_BF16, false, NULL);
     et_plan_run(model.plan, (et_random){ 1, 0, 0 });
-    et_cost cost = cost_of(model.plan, "matmul, forward");
+    et_cost cost = cost_of(model.plan, "matrix product, forward");
     assert_true(cost.flops == 2 * 60 && cost.bytes == 2 * (12 + 20 + 15) + 4 * 5);
     test_model_close(&model);
 }

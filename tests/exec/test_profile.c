@@ -139,9 +139,10 @@ static void test_profile__labels(void **state)
         bool product;
         et_dtype act;
     } cases[] = {
-        { "matmul, forward", "onednn:", "[40, 16] [16, 24] -> [40, 24]", true, ET_BF16 },
-        { "matmul, forward", " float_product", "[40, 16] [16, 24] -> [40, 24]", true, ET_F32 },
-        { "matmul, weight gradient", NULL, "[40, 16] [40, 24] -> [16, 24]", true, ET_F32 },
+        { "matrix product, forward", "onednn:", "[40, 16] [16, 24] -> [40, 24]", true, ET_BF16 },
+        { "matrix product, forward", " float_product", "[40, 16] [16, 24] -> [40, 24]", true,
+          ET_F32 },
+        { "matrix product, weight gradient", NULL, "[40, 16] [40, 24] -> [16, 24]", true, ET_F32 },
         { "element-wise", " relu+dropout", "[40, 24] -> [40, 24]", false, ET_F32 },
         { "layer_norm", " layer_norm", "[40, 24] [24] [24] -> [40, 24] [40, 2]", false, ET_F32 },
         { "softmax_loss", " softmax_loss", "[40, 6] [40] -> [4] [40, 6]", false, ET_F32 },
@@ -257,7 +258,7 @@ static void test_profile__print(void **state)
     double ms, share;
     for (const char *line = strchr(et_strbuf_text(&text), '\n') + 1; line && *line;
          line = strchr(line, '\n') + 1) {
-        if (sscanf(line, "%26c %lld %lf %lf%%", kind, &calls, &ms, &share) != 4)
+        if (sscanf(line, "%32c %lld %lf %lf%%", kind, &calls, &ms, &share) != 4)
             break;
         rows++;
         sum += share;

@@ -25,7 +25,7 @@ int et_prepare_vocabulary_best(et_plan *plan, et_plan_step *step, et_error *erro
     if (table->place != PLACE_PARAM || step->node->attributes.count > ET_BEST_COUNT_MAX ||
         rows.k > ET_ROW_BYTES_MAX)
         return et_fail(error, ET_EGRAPH,
-                       "%s: the table must be a parameter, of width %d at most, and of its pieces "
+                       "%s: the table must be a parameter, of width %d at most, and of its tokens "
                        "%d at most can be had",
                        step->node->name, ET_ROW_BYTES_MAX, ET_BEST_COUNT_MAX);
     step->scratch = kernel_scratch(plan, &rows) +

@@ -53,15 +53,16 @@ int et_gemm_cache_open(et_gemm_cache **out, int max_threads, et_error *error)
     et_assert(max_threads >= 1);
     et_gemm_cache *cache = et_alloc_zero(1, sizeof *cache);
     if (!cache)
-        return et_alloc_failed(error, sizeof *cache, "a cache of products");
+        return et_alloc_failed(error, sizeof *cache, "a cache of matrix products");
     cache->threads = max_threads;
     cache->staging = et_kernels_best()->staging;
     cache->float_product = et_kernels_best()->float_product;
     cache->desks = et_alloc_zero((size_t)max_threads, sizeof *cache->desks);
     for (int i = 0; cache->desks && i < max_threads; i++)
         cache->desks[i].track = et_track_off();
-    int status = cache->desks ? et_gemm_engine_open(&cache->engine, max_threads, error)
-                              : et_alloc_failed(error, sizeof(et_gemm_desk), "a cache of products");
+    int status = cache->desks
+                     ? et_gemm_engine_open(&cache->engine, max_threads, error)
+                     : et_alloc_failed(error, sizeof(et_gemm_desk), "a cache of matrix products");
     if (status) {
         et_gemm_cache_close(cache);
         return status;
@@ -151,7 +152,7 @@ static void *reserve(void *array, size_t *room, size_t count, size_t element, et
 {
     void *grown = et_vector_grow(array, room, count + 1, element, 16);
     if (!grown)
-        et_alloc_failed(error, (count + 1) * element, "a cache of products");
+        et_alloc_failed(error, (count + 1) * element, "a cache of matrix products");
     return grown;
 }
 
@@ -421,7 +422,7 @@ int et_gemm_get(et_gemm **out, et_gemm_cache *cache, const et_gemm_shape *shape,
     int status = make(gemm, error);
     if (status) {
         et_free(gemm);
-        return et_fail_while(error, status, "product of %lld x %lld by %lld x %lld",
+        return et_fail_while(error, status, "matrix product of %lld x %lld by %lld x %lld",
                              (long long)shape->m, (long long)shape->k, (long long)shape->k,
                              (long long)shape->n);
     }

@@ -98,18 +98,18 @@ int et_gemm_engine_open(et_gemm_engine **out, int threads, et_error *error)
     et_assert(threads >= 1);
     size_t count = (size_t)threads;
     *out = NULL;
-    int status = et_memory_check(ONEDNN_MAKING_ROOM, "a product engine", error);
+    int status = et_memory_check(ONEDNN_MAKING_ROOM, "an engine of matrix products", error);
     if (status)
         return status;
     et_gemm_engine *engine = et_alloc_zero(1, sizeof *engine);
     if (!engine)
-        return et_alloc_failed(error, sizeof *engine, "a product engine");
+        return et_alloc_failed(error, sizeof *engine, "an engine of matrix products");
     engine->threads = threads;
     engine->streams = et_alloc_zero(count, sizeof(dnnl_stream_t));
     engine->scratch = et_alloc_zero(count, sizeof(void *));
     dnnl_status_t done = dnnl_success;
     if (!engine->streams || !engine->scratch)
-        status = et_alloc_failed(error, count * sizeof(void *), "a product engine");
+        status = et_alloc_failed(error, count * sizeof(void *), "an engine of matrix products");
     else
         done = dnnl_engine_create(&engine->engine, dnnl_cpu, 0);
     for (size_t i = 0; !status && done == dnnl_success && i < count; i++)
@@ -153,7 +153,7 @@ static int grow_scratch(et_gemm_engine *engine, size_t size, et_error *error)
     for (int i = 0; i < engine->threads; i++) {
         void *grown = et_alloc_aligned(size, 64);
         if (!grown)
-            return et_alloc_failed(error, size, "a product's scratch");
+            return et_alloc_failed(error, size, "the scratch of a matrix product");
         et_free(engine->scratch[i]);
         engine->scratch[i] = grown;
     }

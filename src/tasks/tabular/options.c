@@ -28,7 +28,7 @@ static const et_field columns_fields[] = {
                     "how numbers are seen: plain, or also piecewise-linearly encoded between "
                     "quantiles"),
     ET_FIELD_INT(et_tabular_columns, bins, 0, 0, 1024,
-                 "pieces of each column of numbers; 0: 48, less where there are many columns"),
+                 "intervals of each column of numbers; 0: 48, less where there are many columns"),
     ET_FIELD_INT(et_tabular_columns, embedding_width, 0, 0, 1024,
                  "width of a column's embeddings; 0: by the number of its values"),
     ET_FIELD_END
