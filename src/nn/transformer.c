@@ -148,7 +148,7 @@ static et_node *table_of(et_scope *root, const et_transformer *model,
 
 et_node *et_transformer_table(et_scope *scope, const et_transformer *model)
 {
-    return table_of(scope, model, &model->target);
+    return table_of(scope, model, &model->output);
 }
 
 /* drop(sqrt(D) table[ids] + sinusoid[positions]). Positions are an input because packed rows

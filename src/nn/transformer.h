@@ -1,8 +1,8 @@
 /* The encoder-decoder Transformer (Vaswani et al. 2017) over packed batches, with the options of
  * Model Garden's Seq2SeqTransformer (pre-norm by default) and post-norm as fairseq has it.
  *
- * Each side has a table of embeddings, which may be the same one; the target's is the output
- * projection as well. Embeddings are multiplied by sqrt(width), sinusoids added, then dropout. A
+ * Each side has a table of embeddings, and the output projection is one; two or all of them may be
+ * the same. Embeddings are multiplied by sqrt(width), sinusoids added, then dropout. A
  * block is
  *
  *   norm_first:  x + drop(f(norm(x)))        else:  norm(x + drop(f(x)))
@@ -40,8 +40,7 @@ typedef struct et_transformer_stack {
     float norm_epsilon;
 } et_transformer_stack;
 
-/* A side's embeddings: the scope of their table, and its rows. Sides that name one scope share the
- * table. */
+/* A table, a row for each token: its scope, and its rows. What names one scope shares the table. */
 typedef struct et_transformer_tokens {
     const char *scope; /* borrowed */
     int64_t count;
@@ -49,7 +48,8 @@ typedef struct et_transformer_tokens {
 
 typedef struct et_transformer {
     et_transformer_stack encoder, decoder;
-    et_transformer_tokens source, target;
+    et_transformer_tokens source, target; /* embeddings */
+    et_transformer_tokens output; /* what logits are products with; of the target's tokens */
     int64_t width;
     int64_t max_positions; /* rows of the sinusoid table; longest sequence */
     float dropout_rate;    /* of the embeddings */
@@ -67,7 +67,7 @@ et_node *et_transformer_train(et_scope *scope, const et_transformer *model, int6
 void et_transformer_cross(et_scope *scope, const et_transformer *model, int64_t source_budget,
                           int64_t target_budget, int layer, et_node **query, et_node **key_value);
 
-/* The target's table, for the loss and for logits. */
+/* The output's table, for the loss and for logits. */
 et_node *et_transformer_table(et_scope *scope, const et_transformer *model);
 
 /* The encoder's output [source_budget, width]; inputs as above. */

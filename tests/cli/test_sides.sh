@@ -116,6 +116,24 @@ for side in source target; do
     grep -q '<0x41>' bytes.ct2/${side}_vocabulary.json || fail "bytes: $side has none"
     grep -q '<url>' bytes.ct2/${side}_vocabulary.json || fail "symbols: $side has none"
 done
+
+# An output of its own is one more table, which exports hold as well; a run keeps to what it has.
+untied() {
+    train "$@" --separate-vocabularies --vocab-size auto --set task.model.tied_embeddings=false
+}
+untied untied --steps 120 >out 2>&1 || fail "untied"
+grep -q 'separate embeddings, an output of its own$' out || fail "untied: does not say so"
+says 0 '^output/table ' inspect untied --tensors
+says 0 '^target_embedding/table ' inspect untied --tensors
+says 0 exported export untied --output untied.safetensors
+"$etude" translate untied <b.en >wanted
+"$etude" translate untied.safetensors <b.en >found
+cmp wanted found || fail "untied: the file translates otherwise"
+[ "$(sort -u wanted | wc -l)" -ge 5 ] || fail "untied: it translates nothing"
+code=0
+train untied --separate-vocabularies --vocab-size auto --steps 130 >out 2>&1 || code=$?
+[ $code = 3 ] && grep -q 'task.model.tied_embeddings' out || fail "untied, then tied: exit code $code"
+
 separate dry --dry-run >out 2>&1 || fail "--dry-run"
 [ ! -e dry ] || fail "--dry-run left something"
 separate run --dry-run >out 2>&1 || fail "--dry-run of a run"

@@ -42,6 +42,7 @@ static et_node *transformer_loss(et_scope *s)
                              .decoder = stack,
                              .source = { "embedding", PIECES },
                              .target = { "embedding", PIECES },
+                             .output = { "embedding", PIECES },
                              .width = 16,
                              .max_positions = 20,
                              .dropout_rate = 0.1f };

@@ -40,6 +40,7 @@ static et_transformer small_transformer(void)
                              .decoder = stack,
                              .source = { "embedding", PIECES },
                              .target = { "embedding", PIECES },
+                             .output = { "embedding", PIECES },
                              .width = WIDTH,
                              .max_positions = 64,
                              .dropout_rate = 0.1f };

@@ -56,15 +56,21 @@ awk 'BEGIN {
 }'
 head -50 a.en >b.en
 head -50 a.de >b.de
-# Pre-norm, post-norm; a vocabulary for each side.
-for kind in true false sides; do
-    first=$kind vocabularies="--vocab-size 32" models=run.$kind/vocabulary.model,run.$kind/vocabulary.model
-    [ $kind != sides ] || first=true vocabularies="--vocab-sizes 24 auto" \
+# Pre-norm, post-norm; a vocabulary for each side; an output of its own, too.
+for kind in true false sides untied; do
+    first=$kind tied=true vocabularies="--vocab-size 32"
+    models=run.$kind/vocabulary.model,run.$kind/vocabulary.model
+    case $kind in
+    sides | untied)
+        first=true vocabularies="--vocab-sizes 24 auto"
         models=run.$kind/source_vocabulary.model,run.$kind/target_vocabulary.model
+        ;;
+    esac
+    [ $kind != untied ] || tied=false
     stack="num_layers: 2, intermediate_size: 128, dropout_rate: 0, norm_first: $first, final_norm: $first"
     run "$etude" train run.$kind --experiment translation/tiny --data a.en a.de $vocabularies \
         --steps 150 --set task.train_data.global_batch_size=512,runtime.mixed_precision_dtype=float32 \
-        --set "{task: {model: {embedding_width: 64, dropout_rate: 0, label_smoothing: 0,
+        --set "{task: {model: {embedding_width: 64, dropout_rate: 0, label_smoothing: 0, tied_embeddings: $tied,
                 encoder: {$stack}, decoder: {$stack}}}}" \
         --set trainer.optimizer_config.learning_rate.inverse_sqrt.warmup_steps=40
     run "$etude" export run.$kind --format onnx --output onnx.$kind

@@ -71,6 +71,7 @@ static void open_fixture(fixture *f)
                                  .decoder = stack,
                                  .source = { "embedding", et_vocabulary_size(f->vocabulary) },
                                  .target = { "embedding", et_vocabulary_size(f->vocabulary) },
+                                 .output = { "embedding", et_vocabulary_size(f->vocabulary) },
                                  .width = WIDTH,
                                  .max_positions = MOST };
     assert_int_equal(et_device_open(&f->device, &error), ET_OK);

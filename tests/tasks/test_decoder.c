@@ -47,6 +47,7 @@ static et_transformer small_model(bool norm_first)
                              .decoder = stack,
                              .source = { "embedding", PIECES },
                              .target = { "embedding", PIECES },
+                             .output = { "embedding", PIECES },
                              .width = 32,
                              .max_positions = 64 };
 }

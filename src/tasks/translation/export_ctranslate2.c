@@ -29,9 +29,6 @@
 /* Types by their numbers there. */
 enum { TYPE_FLOAT32 = 0, TYPE_INT8 = 1, TYPE_INT16 = 2 };
 
-#define SOURCE_TABLE "encoder/embeddings_0/weight"
-#define TARGET_TABLE "decoder/embeddings/weight"
-
 /* The file on its way; variables are counted before, and again while they are written. */
 typedef struct output {
     const et_translator *t;
@@ -216,26 +213,46 @@ static void put_stack(output *o, const char *name, const et_transformer_stack *s
         put_norm(o, name, norm);
 }
 
-/* Whether the source's embeddings are the target's under another name. */
-static bool has_one_table(const output *o)
+/* Tables by their names there: of the target first, which others may be. */
+typedef struct table {
+    const char *name;
+    const et_transformer_tokens *tokens;
+} table;
+enum { TABLES = 3 };
+
+static void list_tables(const output *o, table tables[TABLES])
 {
-    return !strcmp(o->model.source.scope, o->model.target.scope);
+    tables[0] = (table){ "decoder/embeddings/weight", &o->model.target };
+    tables[1] = (table){ "encoder/embeddings_0/weight", &o->model.source };
+    tables[2] = (table){ "decoder/projection/weight", &o->model.output };
 }
 
-static void put_table(output *o, const char *to, const et_transformer_tokens *tokens)
+/* The first that is the same table as number i: itself, or an earlier one. */
+static int first_of(const table tables[TABLES], int i)
 {
-    char name[192];
-    snprintf(name, sizeof name, "%s/table", tokens->scope);
-    put_param(o, to, name, false);
+    int k = 0;
+    while (strcmp(tables[k].tokens->scope, tables[i].tokens->scope) != 0)
+        k++;
+    return k;
+}
+
+static void put_tables(output *o)
+{
+    table tables[TABLES];
+    list_tables(o, tables);
+    for (int i = 0; i < TABLES; i++) {
+        char name[192];
+        snprintf(name, sizeof name, "%s/table", tables[i].tokens->scope);
+        if (first_of(tables, i) == i)
+            put_param(o, tables[i].name, name, false);
+    }
 }
 
 static void put_variables(output *o)
 {
     const int64_t width = o->model.width;
     put_stack(o, "decoder", &o->model.decoder);
-    put_table(o, TARGET_TABLE, &o->model.target);
-    if (!has_one_table(o))
-        put_table(o, SOURCE_TABLE, &o->model.source);
+    put_tables(o);
     if (!o->counting)
         et_positions_fill(o->room, POSITIONS, width);
     put_floats(o, "decoder/position_encodings/encodings", o->room, et_shape_2(POSITIONS, width));
@@ -244,17 +261,19 @@ static void put_variables(output *o)
 
 static void put_aliases(output *o)
 {
-    static const char *const aliases[][2] = {
-        { "decoder/projection/weight", TARGET_TABLE },
-        { "encoder/position_encodings/encodings", "decoder/position_encodings/encodings" },
-        { SOURCE_TABLE, TARGET_TABLE },
-    };
-    const int count = has_one_table(o) ? 3 : 2;
-    put_number(o, (uint32_t)count, 4);
-    for (int i = 0; i < count; i++) {
-        put_name(o, aliases[i][0]);
-        put_name(o, aliases[i][1]);
-    }
+    table tables[TABLES];
+    uint32_t count = 1;
+    list_tables(o, tables);
+    for (int i = 0; i < TABLES; i++)
+        count += first_of(tables, i) < i;
+    put_number(o, count, 4);
+    for (int i = 0; i < TABLES; i++)
+        if (first_of(tables, i) < i) {
+            put_name(o, tables[i].name);
+            put_name(o, tables[first_of(tables, i)].name);
+        }
+    put_name(o, "encoder/position_encodings/encodings");
+    put_name(o, "decoder/position_encodings/encodings");
 }
 
 /* ---- files ---------------------------------------------------------------------------------- */

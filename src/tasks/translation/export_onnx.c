@@ -393,6 +393,7 @@ static void set_config(et_value *dict, const et_translator *t, et_arena *arena)
     et_value_set_int(dict, "max_position_embeddings", POSITIONS);
     et_value_set_bool(dict, "scale_embedding", true);
     et_value_set_bool(dict, "share_encoder_decoder_embeddings", t->vocabularies->count == 1);
+    et_value_set_bool(dict, "tie_word_embeddings", !strcmp(model.output.scope, model.target.scope));
     et_value_set_bool(dict, "static_position_embeddings", true);
     set_symbols(dict, t);
 }

@@ -105,11 +105,12 @@ static void describe(et_task *self)
                      interval < 0 ? "ep" : "");
     et_task_tell(&task->context,
                  "model        %s parameters: encoder %lld x %lld, decoder %lld x %lld, "
-                 "%s embeddings",
+                 "%s embeddings%s",
                  et_format_count(et_params_elements(task->context.params)).text,
                  (long long)model->encoder.num_layers, (long long)model->embedding_width,
                  (long long)model->decoder.num_layers, (long long)model->embedding_width,
-                 task->vocabularies.count == 1 ? "shared" : "separate");
+                 task->vocabularies.count == 1 ? "shared" : "separate",
+                 model->tied_embeddings ? "" : ", an output of its own");
 }
 
 static const et_run_file files[] = {

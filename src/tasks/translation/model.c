@@ -1,9 +1,9 @@
 /* The model of training and of validation, and what it reads.
  *
  *   loss = sum over labels of the label-smoothed cross-entropy of softmax(h table^T)
- * with h [target tokens, width] the decoder's output and table [vocabulary, width] the embedding
- * of the target: inputs and outputs share one table (Press and Wolf 2017, "Using the output
- * embedding to improve language models"). */
+ * with h [target tokens, width] the decoder's output and table [vocabulary, width], as usual, the
+ * embedding of the target: inputs and outputs share one table (Press and Wolf 2017, "Using the
+ * output embedding to improve language models"). */
 #include "base/assert.h"
 #include "tasks/translation/task_private.h"
 

@@ -55,6 +55,10 @@ static const et_field model_fields[] = {
                     .change = ET_CHANGE_MODEL),
     ET_FIELD_INT(et_translation_model, embedding_width, 512, 4, 65536,
                  "width of embeddings and of all layers; even", .change = ET_CHANGE_MODEL),
+    ET_FIELD_BOOL(et_translation_model, tied_embeddings, true,
+                  "the target's table of embeddings is the output projection; false: that has a "
+                  "matrix of its own",
+                  .change = ET_CHANGE_MODEL),
     ET_FIELD_FLOAT(et_translation_model, dropout_rate, 0.1, 0, 0.99, "dropout on embeddings",
                    .change = ET_CHANGE_ASK),
     /* From here to alpha: searching, in validation and as the translator's defaults. */
@@ -421,11 +425,13 @@ et_transformer et_translation_transformer(const et_translation_options *options,
 {
     et_vocabularies v;
     et_vocabularies_init(&v, &options->vocabulary);
+    const char *table = et_vocabularies_role(&v, ET_SIDE_TARGET)->table;
     return (et_transformer){
         .encoder = stack_of(&options->model.encoder),
         .decoder = stack_of(&options->model.decoder),
         .source = { et_vocabularies_role(&v, ET_SIDE_SOURCE)->table, source },
-        .target = { et_vocabularies_role(&v, ET_SIDE_TARGET)->table, target },
+        .target = { table, target },
+        .output = { options->model.tied_embeddings ? table : "output", target },
         .width = options->model.embedding_width,
         .max_positions = max_positions,
         .dropout_rate = (float)options->model.dropout_rate,

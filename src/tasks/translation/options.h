@@ -29,6 +29,7 @@ typedef struct et_translation_stack {
 typedef struct et_translation_model {
     et_translation_stack encoder, decoder;
     int64_t embedding_width; /* of embeddings and all layers; even */
+    bool tied_embeddings;    /* the target's are the output projection */
     double dropout_rate;
     bool padded_decode;          /* decode_max_length must be given */
     int64_t decode_max_length;   /* 0: from the source length */

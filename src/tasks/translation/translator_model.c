@@ -75,6 +75,7 @@ static int declare_params(et_translator *t, et_error *error)
     if (status)
         return status;
     et_transformer_train(et_graph_scope(graph), &model, 64, 64, 1);
+    et_transformer_table(et_graph_scope(graph), &model);
     status = et_graph_finish(graph, error);
     et_graph_free(graph);
     return status ? status : et_params_materialize(t->params, t->act == ET_BF16, error);
