@@ -206,6 +206,15 @@ static bool asks_for_help(const et_call *call)
     return false;
 }
 
+/* Whether it is what trained models of some kind are for: a directory in it is one of those. */
+static bool is_for_models(const et_program *program, const char *command)
+{
+    for (int k = 0; k < program->count; k++)
+        if (program->kinds[k]->next && !strcmp(program->kinds[k]->next, command))
+            return true;
+    return false;
+}
+
 /* Of several kinds with commands of one name the run says whose is meant; else the first's. The run
  * of a kind that has no such command has one that is right. */
 static int choose(const et_command **row, const et_call *call, const et_commands *all,
@@ -214,7 +223,7 @@ static int choose(const et_command **row, const et_call *call, const et_commands
     *row = find(all, call->command);
     const et_task_kind *kind = *row && call->program->count > 1 ? kind_of_run(call) : NULL;
     const et_command *own = kind ? et_command_of(kind, call->command) : NULL;
-    if (kind && !own && !asks_for_help(call))
+    if (kind && !own && is_for_models(call->program, call->command) && !asks_for_help(call))
         return et_fail(error, ET_ECONFIG,
                        "%s: not for a model of %s, which `%s %s` is the command for", call->command,
                        kind->name, call->program->name, kind->next ? kind->next : "evaluate");

@@ -31,6 +31,7 @@ done <<END
 3|not for a model of translation, which .etude translate. is|predict a.translator
 3|not for a model of translation, which .etude translate. is|predict --model-dir translator.safetensors
 0|usage: etude translate|translate a.table --help
+3|a.table is a directory: name the text files in it|score a.table
 2|alignment-layer 0: layers are counted from 1|translate a.translator --alignments --alignment-layer 0
 2|top-p 0: nothing can be drawn|translate a.translator --top-p 0
 2|top-k 0: nothing can be drawn|translate a.translator --top-k 0
