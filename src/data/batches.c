@@ -400,8 +400,8 @@ static int check_sizes(batches *self, et_error *error)
     return ET_OK;
 }
 
-/* As many samples as POOL_BATCHES batches hold, going by the fuller kind. most: batches
- * that a whole epoch would have if all were full. */
+/* As many samples as POOL_BATCHES batches hold, going by the fuller kind; no more than there are.
+ * most: batches that a whole epoch would have if all were full, 0 where no sample has an item. */
 static int64_t automatic_pool(const batches *self)
 {
     double most = 0;
@@ -409,8 +409,9 @@ static int64_t automatic_pool(const batches *self)
         double full = (double)self->samples->total[k] / (double)self->source.layout.capacity[k];
         most = full > most ? full : most;
     }
-    int64_t size = (int64_t)((double)self->samples->count * POOL_BATCHES / most);
-    return size > POOL_MIN ? size : POOL_MIN;
+    double count = (double)self->samples->count;
+    double size = most > 0 ? count * POOL_BATCHES / most : 0;
+    return size > POOL_MIN ? (int64_t)(size < count ? size : count) : POOL_MIN;
 }
 
 /* As few as keep each within what is wanted, then all of equal size: no small one at the end. */
