@@ -21,10 +21,16 @@ set(ETUDE_SENTENCEPIECE AUTO CACHE STRING "Sub-words by SentencePiece: AUTO, ON 
 set_property(CACHE ETUDE_SENTENCEPIECE PROPERTY STRINGS AUTO ON OFF)
 set(sentencepiece_libraries)
 if(ETUDE_SENTENCEPIECE)
-    pkg_check_modules(SENTENCEPIECE QUIET IMPORTED_TARGET GLOBAL sentencepiece)
-    if(SENTENCEPIECE_FOUND)
+    # Not by its .pc, which asks for those of libraries that no package of Debian 13 brings along.
+    find_library(SENTENCEPIECE_LIBRARY sentencepiece)
+    find_library(SENTENCEPIECE_TRAIN_LIBRARY sentencepiece_train)
+    find_path(SENTENCEPIECE_INCLUDE sentencepiece_trainer.h)
+    if(SENTENCEPIECE_LIBRARY AND SENTENCEPIECE_TRAIN_LIBRARY AND SENTENCEPIECE_INCLUDE)
+        set(SENTENCEPIECE_FOUND TRUE)
         set(sentencepiece_libraries -lsentencepiece -lsentencepiece_train)
+        target_include_directories(etude_dependencies SYSTEM INTERFACE ${SENTENCEPIECE_INCLUDE})
     elseif(ETUDE_SENTENCEPIECE STREQUAL AUTO)
+        set(SENTENCEPIECE_FOUND FALSE)
         message(STATUS "SentencePiece not found: built without it (libsentencepiece-dev)")
     else()
         message(FATAL_ERROR "ETUDE_SENTENCEPIECE is ON, and SentencePiece is not there: install "
@@ -101,7 +107,8 @@ target_link_libraries(etude_dependencies INTERFACE
     PkgConfig::PROTOBUF_C
     PkgConfig::UTF8PROC
     PkgConfig::PCRE2
-    $<$<BOOL:${SENTENCEPIECE_FOUND}>:PkgConfig::SENTENCEPIECE>
+    $<$<BOOL:${SENTENCEPIECE_FOUND}>:${SENTENCEPIECE_LIBRARY}>
+    $<$<BOOL:${SENTENCEPIECE_FOUND}>:${SENTENCEPIECE_TRAIN_LIBRARY}>
     ${DNNL_LIBRARY}
     OpenMP::OpenMP_C
     Threads::Threads
