@@ -17,13 +17,17 @@
 #ifndef ETUDE_COMM_H
 #define ETUDE_COMM_H
 
+#include <stdbool.h>
+
 #include <etude/error.h>
 
 typedef struct et_comm et_comm;
 
 typedef struct et_comm_options {
     double peer_timeout; /* seconds after which a rank that gives no sign of life is lost; 0: 60 */
-    ET_RESERVED(8);
+    bool bfloat16_gradients; /* gradients travel in half the bytes: every rank has the same sum, and
+                                its bits depend on how many ranks there are */
+    ET_RESERVED(7);
 } et_comm_options;
 
 /* Once in a process, and before its first rank ends. options NULL: the defaults. ET_ENOTFOUND: the

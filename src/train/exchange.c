@@ -33,6 +33,8 @@ struct et_exchange {
     int64_t begin, end;   /* the bucket under way, */
     int64_t length;       /* and of its parts, the last ones shorter */
     float **mine;         /* [own] */
+    et_bf16 *sent, *got;  /* a part each, as it travels; NULL: as it is */
+    bool halves;          /* the bucket under way does */
     bool ordered;         /* order is rank 0's */
     bool begun;
     int status; /* it begins with, and ends with */
@@ -153,24 +155,44 @@ static void add_parts(void *payload, int to, int from)
                                     part_length(self, self->rank));
 }
 
-static et_comm_piece piece(int rank, float *at, int64_t count)
+/* What goes to a rank, or comes from it; count 0: nothing. */
+typedef struct leg {
+    int rank;
+    float *at;
+    int64_t count;
+} leg;
+
+static et_comm_piece piece(const et_exchange *self, leg l, et_bf16 *half)
 {
-    return (et_comm_piece){ rank, at, (size_t)count * sizeof *at };
+    const size_t each = self->halves ? sizeof *half : sizeof *l.at;
+    return (et_comm_piece){ l.rank, self->halves ? (void *)half : (void *)l.at,
+                            (size_t)l.count * each };
+}
+
+static int swap(et_exchange *self, leg out, leg in, et_error *error)
+{
+    const et_kernels *kernels = self->parts.kernels;
+    if (self->halves)
+        kernels->to_bf16(self->sent, out.at, out.count);
+    int status = et_comm_exchange(self->parts.comm, piece(self, out, self->sent),
+                                  piece(self, in, self->got), error);
+    if (!status && self->halves)
+        kernels->from_bf16(in.at, self->got, in.count);
+    return status;
 }
 
 /* Sum number i of mine to one rank, of another rank to me. */
 static int send_parts(et_exchange *self, int to, int from, et_error *error)
 {
-    const et_comm_piece none = { -1, NULL, 0 };
     const int *begin = self->parts.begin;
     int in = begin[from + 1] - begin[from], status = ET_OK;
     for (int i = 0; !status && (i < self->own || i < in); i++) {
-        et_comm_piece send = none, receive = none;
+        leg mine = { .rank = to }, theirs = { .rank = from };
         if (i < self->own)
-            send = piece(to, self->mine[i] + part_begin(self, to), part_length(self, to));
+            mine = (leg){ to, self->mine[i] + part_begin(self, to), part_length(self, to) };
         if (i < in)
-            receive = piece(from, self->part[begin[from] + i], part_length(self, self->rank));
-        status = et_comm_exchange(self->parts.comm, send, receive, error);
+            theirs = (leg){ from, self->part[begin[from] + i], part_length(self, self->rank) };
+        status = swap(self, mine, theirs, error);
     }
     return status;
 }
@@ -178,10 +200,9 @@ static int send_parts(et_exchange *self, int to, int from, et_error *error)
 static int send_back(et_exchange *self, int to, int from, et_error *error)
 {
     float *all = self->mine[0];
-    return et_comm_exchange(
-        self->parts.comm,
-        piece(to, all + part_begin(self, self->rank), part_length(self, self->rank)),
-        piece(from, all + part_begin(self, from), part_length(self, from)), error);
+    int rank = self->rank;
+    return swap(self, (leg){ to, all + part_begin(self, rank), part_length(self, rank) },
+                (leg){ from, all + part_begin(self, from), part_length(self, from) }, error);
 }
 
 static void begin_bucket(et_exchange *self, int bucket)
@@ -191,6 +212,7 @@ static void begin_bucket(et_exchange *self, int bucket)
     self->begin = begin_of(p->buckets, bucket);
     self->end = p->buckets->end[bucket];
     self->length = length_of(self, self->end - self->begin);
+    self->halves = self->sent && bucket < p->buckets->trained;
     for (int i = 0; i < p->begin[self->ranks]; i++)
         if (i >= p->begin[self->rank] && i < p->begin[self->rank + 1]) {
             self->part[i] = self->mine[i - p->begin[self->rank]] + part_begin(self, self->rank);
@@ -212,6 +234,10 @@ static int reduce(et_exchange *self, int bucket, et_error *error)
     et_tree_fold(self->parts.nodes, self->parts.begin[ranks], self->parts.shards, add_parts, self);
     if (self->part[0] != whole)
         memcpy(whole, self->part[0], (size_t)part_length(self, rank) * sizeof *whole);
+    if (self->halves) {
+        self->parts.kernels->to_bf16(self->sent, whole, part_length(self, rank));
+        self->parts.kernels->from_bf16(whole, self->sent, part_length(self, rank));
+    }
     for (int k = 1; !status && k < ranks; k++)
         status = send_back(self, (rank + k) % ranks, (rank - k + ranks) % ranks, error);
     return status;
@@ -346,7 +372,13 @@ static int make_rooms(et_exchange *self, et_error *error)
     self->mine = et_alloc_zero((size_t)self->own, sizeof *self->mine);
     self->ready = et_alloc_zero((size_t)p->buckets->count, sizeof *self->ready);
     self->room = et_alloc_aligned(bytes ? bytes : 64, 64);
-    return self->part && self->mine && self->ready && self->room
+    bool halves = p->comm->bfloat16_gradients, made = true;
+    if (halves) {
+        self->sent = et_alloc_aligned((size_t)longest * sizeof *self->sent + 64, 64);
+        self->got = et_alloc_aligned((size_t)longest * sizeof *self->got + 64, 64);
+        made = self->sent && self->got;
+    }
+    return self->part && self->mine && self->ready && self->room && made
                ? ET_OK
                : et_alloc_failed(error, bytes, "other ranks' gradients");
 }
@@ -394,6 +426,8 @@ void et_exchange_close(et_exchange *self)
     et_free(self->part);
     et_free(self->room);
     et_free(self->mine);
+    et_free(self->sent);
+    et_free(self->got);
     et_free(self->ready);
     et_free(self);
 }

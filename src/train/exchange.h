@@ -10,6 +10,10 @@
  * nothing is sent. From then on every bucket goes, whatever this rank has come to meanwhile: who
  * fails later has to say so in an agreement behind et_exchange_wait, and no sum counts until then.
  *
+ * Where comm has bfloat16_gradients, those go so: a sum is rounded before it is sent to who adds it
+ * to others, a part of the whole on its way back and where it stays, so all have the same. Sums
+ * that stay on their rank and moving means are not rounded.
+ *
  * From begin to wait comm is this one's: a thread of its own speaks, where the transport allows it
  * (et_comm_class), else wait does. ready is for one other thread; nothing is allocated. */
 #ifndef ETUDE_TRAIN_EXCHANGE_H

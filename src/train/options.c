@@ -180,6 +180,9 @@ static const et_field runtime_fields[] = {
                  .change = ET_CHANGE_FIXED),
     ET_FIELD_FLOAT(et_runtime_options, peer_timeout, 60, 0.1, 1e6,
                    "seconds without a sign of life after which a rank is given up and all end"),
+    ET_FIELD_BOOL(et_runtime_options, bfloat16_gradients, false,
+                  "gradients go from rank to rank as bfloat16: half the bytes, and results that "
+                  "depend on the number of ranks as well"),
     ET_FIELD_INT(et_runtime_options, max_staleness, -1, -1, 1000000,
                  "with workers and parameter servers: updates at most between the weights that a "
                  "gradient is of and its own; -1: twice the number of workers"),

@@ -62,6 +62,7 @@ typedef struct et_runtime_options {
     int64_t data_shards;       /* parts of a global batch, each a batch of its own: a run's bits
                                   depend on them, not on the ranks that compute them */
     double peer_timeout;       /* seconds of silence after which a rank is lost */
+    bool bfloat16_gradients;   /* between ranks */
     int64_t max_staleness;     /* of gradients, by the roles of a cluster; -1: twice the workers */
     bool synchronous;          /* an update is of all workers' gradients */
 } et_runtime_options;

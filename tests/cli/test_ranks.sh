@@ -106,6 +106,25 @@ grep -q '^validation_loss ' out && [ "$(grep -c '^checkpoint' out)" = 1 ] || fai
 says 3 'keeps no checkpoint of step 7' launch -n 2 -- evaluate text1 --checkpoint 7
 [ "$(grep -c 'keeps no checkpoint' out)" = 1 ] || fail 'said more than once: no such checkpoint'
 
+# As bfloat16 two ranks' are others, alike from run to run; one rank sends none.
+half() {
+    run=$1 n=$2 half=$3
+    # shellcheck disable=SC2086 # words
+    says 0 '^done' launch -n "$n" -- train $settings "$run" --steps 100 \
+        --set runtime.bfloat16_gradients="$half"
+}
+half whole1 1 false
+half half1 1 true
+half half2 2 true
+OMP_NUM_THREADS=2 half again2 2 true
+ckpt=checkpoints/ckpt-100.safetensors
+cmp half2/$ckpt again2/$ckpt >>out 2>&1 || fail "bfloat16 gradients: another run is another"
+cmp whole1/$ckpt half1/$ckpt >>out 2>&1 || fail "one rank rounds gradients"
+! cmp -s whole1/$ckpt half2/$ckpt || fail "two ranks do not round gradients"
+# It may be set and unset where a run goes on.
+# shellcheck disable=SC2086 # words
+says 0 '^done' launch -n 2 -- train $settings whole1 --steps 150 --set runtime.bfloat16_gradients=true
+
 # What stands between passes and updates: several batches of a shard, a scale, going back.
 alike() {
     name=$1 code=$2

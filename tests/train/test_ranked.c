@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
+#include "base/dtype.h"
 #include "comm/ranks.h"
 #include "train/exchange.h"
 #include "train/small_pass.h"
@@ -258,6 +259,123 @@ static int rank_buckets(et_comm *comm, const char *word)
     return 0;
 }
 
+/* ---- in half the bytes ---- */
+
+static float rounded(float value)
+{
+    return et_bf16_to_float(et_bf16_from_float(value));
+}
+
+static float value_of(int rank, int64_t k)
+{
+    return (float)(rank + 1) * 0.37f * (float)k + 0.001f;
+}
+
+/* What rank `owner` adds up of up to three ranks, and all get. */
+static float half_sum(int ranks, int owner, int64_t k)
+{
+    float sum = 0;
+    for (int r = 0; r < ranks; r++) {
+        float value = r == owner ? value_of(r, k) : rounded(value_of(r, k));
+        sum = r ? sum + value : value;
+    }
+    return rounded(sum);
+}
+
+/* Two buckets of gradients, and one that is not rounded; as many bytes as it should be. */
+static int rank_halves(et_comm *comm, const char *word)
+{
+    enum { PART = 64, GRADIENTS = 2 * 3 * PART, END = GRADIENTS + 48 };
+    et_error error = ET_ERROR_INIT;
+    small_pass s;
+    int rank = et_comm_rank(comm), ranks = et_comm_size(comm), begin[MOST_RANKS + 1];
+    et_tree_node nodes[MOST_RANKS];
+    int64_t ends[] = { ranks * PART, 2 * ranks * PART, 2 * ranks * PART + 48 };
+    et_buckets buckets = { ends, 3, 2 };
+    float values[END], *mine[] = { values };
+    counted c = count_on(comm, true);
+    bool bad;
+    (void)word;
+    c.comm.bfloat16_gradients = true;
+    small_open(&s, build, ROWS, &training);
+    for (int i = 0; i < ranks; i++) {
+        nodes[i] = (et_tree_node){ i, 1, -1 };
+        begin[i] = i;
+    }
+    begin[ranks] = ranks;
+    int *order = malloc(3 * sizeof *order);
+    rank_assert(order);
+    for (int i = 0; i < 3; i++)
+        order[i] = i;
+    et_exchange *exchange;
+    et_exchange_parts parts = { .comm = &c.comm,
+                                .kernels = et_pass_device(s.pass)->kernels,
+                                .nodes = nodes,
+                                .begin = begin,
+                                .shards = ranks,
+                                .buckets = &buckets,
+                                .order = order };
+    rank_assert(!et_exchange_open(&exchange, &parts, &error));
+    for (int step = 0; step < 2; step++) {
+        for (int64_t k = 0; k < ends[2]; k++)
+            values[k] = value_of(rank, k);
+        sent = 0;
+        et_exchange_begin(exchange, ET_OK, false, NULL, mine);
+        rank_assert(!et_exchange_wait(exchange, &bad, &error) && !bad);
+        for (int64_t k = 0; k < ends[1]; k++)
+            rank_assert(values[k] == half_sum(ranks, (int)(k / PART % ranks), k));
+        for (int64_t k = ends[1]; k < ends[2]; k++) {
+            float sum = value_of(0, k);
+            for (int r = 1; r < ranks; r++)
+                sum += value_of(r, k);
+            rank_assert(values[k] == sum);
+        }
+        /* Agreement and order aside. */
+        rank_assert(sent > (size_t)(4 * PART * (ranks - 1)) * sizeof(et_bf16) &&
+                    sent < (size_t)(4 * PART * (ranks - 1)) * sizeof(float));
+    }
+    et_exchange_close(exchange);
+    small_close(&s);
+    et_free(c.comm.scratch);
+    return 0;
+}
+
+/* The same on all ranks and in every run; near the whole sum, which is nowhere. */
+static int rank_half_equal(et_comm *comm, const char *word)
+{
+    int shards = atoi(word), ranks = et_comm_size(comm);
+    small_pass one, mine;
+    et_reducer *tree, *ranked;
+    et_reduced exact, found;
+    et_error error = ET_ERROR_INIT;
+    comm->bfloat16_gradients = true;
+    small_open(&one, build, ROWS, &training);
+    small_open(&mine, build, ROWS, &training);
+    rank_assert(!et_tree_open(&tree, one.pass, shards, &error));
+    rank_assert(!et_ranked_open(&ranked, mine.pass, shards, comm, &error));
+    int64_t count = et_params_trained_size(one.params);
+    float *all = malloc((size_t)(ranks * count) * sizeof *all);
+    rank_assert(all && !reduce(&one, tree, -1, -1, &exact, &error));
+    rank_assert(!reduce(&mine, ranked, -1, -1, &found, &error));
+    rank_assert(!et_comm_gather(comm, found.gradient, (size_t)count * sizeof *all, all, &error));
+    double largest = 0, off = 0;
+    for (int64_t i = 0; i < count; i++) {
+        largest = fmax(largest, fabs(exact.gradient[i]));
+        off = fmax(off, fabs(exact.gradient[i] - found.gradient[i]));
+        for (int r = 0; r < ranks; r++)
+            rank_assert(all[r * count + i] == all[i]);
+    }
+    rank_assert(off > 0 && off < largest * shards / 64);
+    rank_assert(exact.loss == found.loss && exact.divisor == found.divisor);
+    rank_assert(!memcmp(exact.means, found.means, (1 + FEATURES) * sizeof(float)));
+    free(all);
+    et_reducer_close(tree);
+    et_reducer_close(ranked);
+    small_close(&one);
+    small_close(&mine);
+    return 0;
+}
+
 static int rank_few(et_comm *comm, const char *word)
 {
     small_pass s;
@@ -350,10 +468,16 @@ static int rank_ids(et_comm *comm, const char *word)
 }
 
 static const rank_case cases[] = {
-    { "ids", rank_ids },         { "equal", rank_equal },
-    { "fails", rank_fails },     { "early", rank_early },
-    { "buckets", rank_buckets }, { "few", rank_few },
-    { "metrics", rank_metrics }, { NULL, NULL },
+    { "ids", rank_ids },
+    { "equal", rank_equal },
+    { "fails", rank_fails },
+    { "early", rank_early },
+    { "buckets", rank_buckets },
+    { "few", rank_few },
+    { "metrics", rank_metrics },
+    { "halves", rank_halves },
+    { "half equal", rank_half_equal },
+    { NULL, NULL },
 };
 
 /* ---- their parent ---------------------------------------------------------------------------- */
@@ -429,6 +553,15 @@ static void test_ranked__early(void **state)
     }
 }
 
+static void test_ranked__halves(void **state)
+{
+    (void)state;
+    for (int ranks = 2; ranks <= 3; ranks++) {
+        assert_int_equal(run_ranks("halves", ranks, ""), 0);
+        assert_int_equal(run_ranks("half equal", ranks, "5"), 0);
+    }
+}
+
 /* The ranks' logs together are that of one process: in its order, none lost, none twice. */
 static void test_ranked__ids(void **state)
 {
@@ -451,9 +584,9 @@ static void test_ranked__ids(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ranked__cut),   cmocka_unit_test(test_ranked__early),
-        cmocka_unit_test(test_ranked__equal), cmocka_unit_test(test_ranked__fails),
-        cmocka_unit_test(test_ranked__ids),
+        cmocka_unit_test(test_ranked__cut),    cmocka_unit_test(test_ranked__early),
+        cmocka_unit_test(test_ranked__equal),  cmocka_unit_test(test_ranked__fails),
+        cmocka_unit_test(test_ranked__halves), cmocka_unit_test(test_ranked__ids),
     };
     return is_rank() ? run_rank(cases) : cmocka_run_group_tests(tests, NULL, NULL);
 }
