@@ -59,9 +59,9 @@ typedef struct et_task_trainer_options {
     const et_task_trainer_given *given;  /* copied; NULL: nothing */
     int64_t use;                         /* ET_TRAIN_AND_EVALUATE, ... */
     const et_privacy_options *dp_config; /* copied; NULL: none. Takes no loss_scale beside it */
-    et_comm
-        *comm; /* ranks among which the batches of an update are shared out; borrowed. NULL:
-                  this process alone. With it an update that is left out takes all its batches */
+    et_comm *comm; /* ranks among which the batches of an update and of an evaluation are shared
+                      out; borrowed. NULL: this process alone. With it an update that is left out
+                      takes all its batches */
     ET_RESERVED(1);
 } et_task_trainer_options;
 
@@ -106,7 +106,8 @@ ET_API int et_task_trainer_train_loop_end(et_task_trainer *trainer, et_value *lo
  * num_steps a warning says so. */
 ET_API int et_task_trainer_evaluate(et_task_trainer *trainer, int64_t num_steps, et_value *logs,
                                     et_error *error);
-/* Resets metrics and state, and shows averaged weights. Those below are ET_EUSAGE before it. */
+/* Resets metrics and state, and shows averaged weights. Those below are ET_EUSAGE before it. What
+ * goes on by them is each rank's own: it evaluates all. */
 ET_API int et_task_trainer_eval_begin(et_task_trainer *trainer, et_error *error);
 /* The batch of the next step, which eval_step takes itself where this was not called, and what goes
  * past the model to extra (NULL: nobody looks); *inputs NULL: the end. */

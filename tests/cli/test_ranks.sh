@@ -92,6 +92,17 @@ cmp valid1/checkpoints/ckpt-20.safetensors valid2/checkpoints/ckpt-20.safetensor
 OMP_NUM_THREADS=2 says 0 '^done' launch -n 2 -- train $settings threads --steps 600
 same threads 600
 
+# Several sets, their last batches not full, and an end that depends on what they gave.
+head -n 151 t.csv >part.csv
+for n in 1 3; do
+    # shellcheck disable=SC2086 # words
+    says 0 '^done .*stopped early.*; best a/' launch -n $n -- train $settings "sets$n" --steps 900 \
+        --set trainer.validation_interval=20,trainer.early_stopping.patience=2 --set \
+        'task.validation_data={sets: [{name: a, input_path: [part.csv]}, {name: b, input_path: [t.csv]}], batch_size: 7}'
+    sed 's/,"time":{[^}]*}//g' "sets$n/metrics.jsonl" >"sets$n.logs"
+done
+cmp sets1.logs sets3.logs >>out 2>&1 || fail '3 ranks: other values of validation sets'
+
 # What evaluate prints, of a run of texts and of one of rows; what is wrong is said once.
 for run in text1 valid1; do
     tells 0 '' evaluate $run

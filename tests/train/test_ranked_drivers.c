@@ -24,6 +24,7 @@ typedef struct work {
     et_comm *comm;
     int64_t shards, steps;
     const char *directory;
+    int fails; /* a rank that finds its third step's data wrong, from 1; 0: none */
 } work;
 
 static void build(et_scope *s, void *payload)
@@ -97,8 +98,11 @@ static int run_loop(model *m, et_loop *loop, const work *w)
     et_error error = ET_ERROR_INIT;
     while (et_loop_next_epoch(loop)) {
         while (et_loop_next_step(loop, m->s.source)) {
-            if (model_update(m, et_loop_step_data(loop), et_loop_step(loop), &error))
-                et_loop_fail(loop, &error);
+            if (et_loop_step(loop) == 3 && et_comm_rank(w->comm) == w->fails - 1)
+                et_fail(&error, ET_EDATA, "the third line is wrong");
+            else
+                model_update(m, et_loop_step_data(loop), et_loop_step(loop), &error);
+            et_loop_fail(loop, &error);
             et_loop_collect(loop, "loss", model_loss(m));
             if (et_loop_step(loop) == w->steps)
                 et_loop_make_checkpoint(loop);
@@ -440,6 +444,20 @@ static int rank_drives(et_comm *comm, const char *word)
     return 0;
 }
 
+/* A step of one rank fails before its update: no other makes one. */
+static int rank_leaves(et_comm *comm, const char *word)
+{
+    char name[120];
+    et_error error = ET_ERROR_INIT;
+    work w = {
+        .comm = comm, .shards = SHARDS, .steps = 7, .directory = word, .fails = et_comm_size(comm)
+    };
+    snprintf(name, sizeof name, "%s.%d", word, et_comm_rank(comm));
+    rank_assert(drive_loop(&w, name, &error) == ET_EDATA);
+    rank_assert(strstr(error.text, "the third line is wrong"));
+    return 0;
+}
+
 /* One rank's batch is not what it should be: all fail, with its text. */
 static int rank_fails(et_comm *comm, const char *word)
 {
@@ -467,9 +485,9 @@ static int rank_fails(et_comm *comm, const char *word)
     return 0;
 }
 
-static const rank_case cases[] = { { "drives", rank_drives },
-                                   { "fails", rank_fails },
-                                   { NULL, NULL } };
+static const rank_case cases[] = {
+    { "drives", rank_drives }, { "fails", rank_fails }, { "leaves", rank_leaves }, { NULL, NULL }
+};
 
 /* ---- their parent ---------------------------------------------------------------------------- */
 
@@ -581,6 +599,11 @@ static void test_ranked_drivers__fails(void **state)
     (void)state;
     assert_int_equal(run_ranks("fails", 2, ""), 0);
     assert_int_equal(run_ranks("fails", 3, ""), 0);
+    char name[64];
+    snprintf(name, sizeof name, "leaves.%d", (int)getpid());
+    for (int ranks = 1; ranks <= 3; ranks++)
+        assert_int_equal(run_ranks("leaves", ranks, name), 0);
+    shell("rm -rf %s*", name);
 }
 
 int main(void)

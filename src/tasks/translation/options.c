@@ -175,7 +175,7 @@ static const et_field data_fields[] = {
                  .change = ET_CHANGE_FREE),
     ET_FIELD_CHOICE(et_translation_data, deterministic, ET_TRANSLATION_UNSET, truths,
                     "any: the order is always the same", .change = ET_CHANGE_FREE),
-    ET_FIELD_BOOL(et_translation_data, sharding, true, "either: a run is one process",
+    ET_FIELD_BOOL(et_translation_data, sharding, true, "either: ranks read all data and share batches",
                   .change = ET_CHANGE_FREE),
     ET_FIELD_STRING(et_translation_data, tfds_name, "", "none: there are no named data sets",
                     .change = ET_CHANGE_FREE),
