@@ -41,6 +41,8 @@ done <<END
 127|launch: ./nothing: cannot be started: no such program|launch -n 2 -- ./nothing
 126|launch: ./text: cannot be started: it may not be run|launch -n 2 -- ./text
 3|--init: a.translator is a run of translation/tiny, a task of translation|train b $table --init a.translator
+3|--init: translator.safetensors is a model of translation/tiny, a task of tran|train b $table --init translator.safetensors
+0|^done|train b $table --steps 1 --init table.safetensors
 4|memory 100 kB: too little; the smallest batch that works, 8, needs|train c $table --memory 100k
 4|too little; the smallest batch that works, [0-9]*, needs [0-9.]* MB|train c --experiment translation/tiny --data text text --vocab-size 60 --memory 1M
 5|nothing was saved yet: with --accept-changes the run begins anew|train d $linear --set $huge

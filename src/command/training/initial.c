@@ -111,16 +111,20 @@ static int assign(et_experiment *experiment, const char *path, const char *text,
 int et_initial_apply(et_initial *initial, et_experiment *experiment, et_arena *arena,
                      et_error *error)
 {
-    et_experiment other;
+    const char *model = initial->run ? initial->run : initial->from;
+    et_experiment other = { .kind = NULL };
     if (!initial->from)
         return ET_OK;
-    int status = initial->run ? et_experiment_open_run(&other, experiment->program, initial->run,
-                                                       arena, error)
-                              : ET_OK;
-    if (!status && initial->run && other.kind != experiment->kind)
-        status = et_fail(
-            error, ET_ECONFIG, "--init: %s is a run of %s, a task of %s, and %s is one of %s",
-            initial->run, other.name, other.kind->name, experiment->name, experiment->kind->name);
+    /* A file may be an export, which says what it is of, or weights alone. */
+    int status = et_experiment_open_run(&other, experiment->program, model, arena,
+                                        initial->run ? error : NULL);
+    const bool known = !status;
+    status = initial->run ? status : ET_OK;
+    if (known && other.kind != experiment->kind)
+        status = et_fail(error, ET_ECONFIG,
+                         "--init: %s is a %s of %s, a task of %s, and %s is one of %s", model,
+                         initial->run ? "run" : "model", other.name, other.kind->name,
+                         experiment->name, experiment->kind->name);
     if (!status && initial->settings)
         status = assign(experiment, "task.init_pattern", NULL, arena, error);
     return status ? status
