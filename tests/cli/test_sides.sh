@@ -105,6 +105,13 @@ cmp run/target_vocabulary.model next/target_vocabulary.model || fail "--init: an
 train given --vocabs run/source_vocabulary.model run/target_vocabulary.model \
     --steps 2 >out 2>&1 || fail "--vocabs"
 cmp run/source_vocabulary.model given/source_vocabulary.model || fail "--vocabs: another"
+grep -q unknown out && fail "--vocabs: unknown tokens"
+train exchanged --vocabs run/target_vocabulary.model run/source_vocabulary.model --steps 2 >out 2>&1 ||
+    fail "--vocabs, exchanged"
+for side in source target; do
+    grep -q "warning: exchanged/${side}_vocabulary.model: .* of the tokens of the $side are unknown" out ||
+        fail "--vocabs, exchanged: nothing is said of the $side"
+done
 train half --separate-vocabularies --set task.vocabulary.target.path=run/target_vocabulary.model \
     --vocab-size 20 --steps 2 >out 2>&1 || fail "one of them given"
 grep -q 'source: 20 unigram' out || fail "one of them given: the other's size"

@@ -120,6 +120,8 @@ int et_translation_open_training(et_translation_task *task, et_error *error)
             snprintf(name, sizeof name, "train.%zu.pairs", i);
         status = open_encoded(task, &input->texts[i].encoded, name, &input->texts[i].paths, &filter,
                               error);
+        if (!status && !input->texts[i].encoded->from_cache)
+            status = et_translation_look_for_unknowns(task, input->texts[i].encoded, error);
     }
     return status || input->count < 2 ? status : check_texts(task, error);
 }

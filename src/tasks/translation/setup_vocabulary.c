@@ -229,3 +229,49 @@ int et_translation_open_vocabularies(et_translation_task *task, et_error *error)
         task->sides = et_vocabularies_sides(&task->vocabularies);
     return status;
 }
+
+/* ---- of another text ---- */
+
+#define PAIRS_LOOKED 10000 /* enough to tell a third from nearly none */
+
+/* In the first pairs of an encoded text. ids: [longest of either side]. */
+static void count_unknowns(const et_encoded *encoded, int side, int32_t unk, int32_t *ids,
+                           int64_t *tokens, int64_t *unknown)
+{
+    const int64_t pairs = encoded->pairs < PAIRS_LOOKED ? encoded->pairs : PAIRS_LOOKED;
+    for (int64_t i = 0; i < pairs; i++) {
+        et_encoded_ids(encoded, i, side == ET_SIDE_TARGET, ids);
+        const int64_t length = side == ET_SIDE_TARGET ? et_encoded_target_length(encoded, i)
+                                                      : et_encoded_source_length(encoded, i);
+        *tokens += length - 1;
+        for (int64_t k = 0; k < length - 1; k++)
+            *unknown += ids[k] == unk;
+    }
+}
+
+/* A third: a word of other letters is a space, which is known, and an unknown. */
+int et_translation_look_for_unknowns(const et_translation_task *task, const et_encoded *encoded,
+                                     et_error *error)
+{
+    const et_vocabularies *v = &task->vocabularies;
+    const et_encoded_sizes *sizes = &encoded->sizes;
+    const int64_t longest = sizes->longest_source > sizes->longest_target ? sizes->longest_source
+                                                                          : sizes->longest_target;
+    int32_t *ids = et_alloc((size_t)longest, sizeof *ids);
+    if (!ids)
+        return et_alloc_failed(error, (size_t)longest * sizeof *ids, "a sentence");
+    for (int side = 0; side < ET_SIDES; side++) {
+        const int number = (int)(et_vocabularies_role(v, side) - v->roles);
+        const int32_t unk = et_vocabulary_unk(v->models[number]);
+        int64_t tokens = 0, unknown = 0;
+        count_unknowns(encoded, side, unk, ids, &tokens, &unknown);
+        if (tokens && 3 * unknown >= tokens)
+            et_log(ET_LOG_WARNING,
+                   "%s: %lld %% of the tokens of the %s are unknown to it; is it of this text, and "
+                   "of this side?",
+                   task->vocabulary_paths[number], (long long)(100 * unknown / tokens),
+                   side == ET_SIDE_TARGET ? "target" : "source");
+    }
+    et_free(ids);
+    return ET_OK;
+}

@@ -45,6 +45,11 @@ int et_translation_open_vocabularies(et_translation_task *task, et_error *error)
 int et_translation_open_training(et_translation_task *task, et_error *error);
 int et_translation_open_validation(et_translation_task *task, et_error *error);
 
+/* setup_vocabulary.c: warns of a side whose vocabulary knows little of its text, as that of the
+ * other side does. */
+int et_translation_look_for_unknowns(const et_translation_task *task, const et_encoded *encoded,
+                                     et_error *error);
+
 /* setup.c: batches of what was opened. Validation: *out NULL where there is no text of that
  * number. */
 int et_translation_training(et_translation_task *task, et_source **out, et_error *error);
