@@ -67,6 +67,7 @@ for output in kinds kinds.safetensors; do
     printf 'size,colour,price\n3,red,4.5\n' | "$etude" predict $output >out || fail 'predict'
     grep -q '^{"label": "' out || fail 'no prediction'
 done
+grep -q '^experiment: tabular/mlp' kinds/params.yaml || fail 'not the experiment that it is like'
 says 0 'weights of kinds/model' train --init kinds --steps 1 alone
 says 2 'export: --task is missing: name one of kinds, prices' export whole --output x
 says 2 'export: --task cost: name one of kinds, prices' export whole --task cost --output x

@@ -5,12 +5,14 @@
  *   checkpoint      -> NAME/w as w, and what tasks share; other tasks' weights stay behind */
 #include "tasks/multitask/cmd_export.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/strbuf.h"
+#include "base/yaml.h"
 #include "command/args.h"
 #include "command/outputs.h"
 #include "io/safetensors.h"
@@ -150,12 +152,61 @@ static int check_belongs(const exporting *x, et_error *error)
 
 /* ---- what lies beside them ---- */
 
+/* Lines of one text that are none of another. */
+static int count_others(const char *text, const char *other)
+{
+    int count = 0;
+    for (size_t length; *text; text += length + (text[length] != 0)) {
+        const char *at = other;
+        length = strcspn(text, "\n");
+        while (at && (strncmp(at, text, length) != 0 || (at[length] && at[length] != '\n')))
+            at = (at = strchr(at, '\n')) ? at + 1 : NULL;
+        count += !at;
+    }
+    return count;
+}
+
+static int print_task(exporting *x, const et_task_kind *kind, const void *options, et_strbuf *out,
+                      et_error *error)
+{
+    const et_value *values = et_fields_effective(kind->fields, options, &x->arena);
+    if (values)
+        et_yaml_print(out, values);
+    return values && !out->failed ? ET_OK : et_alloc_failed(error, 0, "settings");
+}
+
+/* Which of the kind's experiments the task's settings are like: its name is what people read. */
+static int choose_experiment(exporting *x, const et_call *call, const char **name, et_error *error)
+{
+    const et_task_kind *kind = et_multitask_kind_of(x->settings, x->number);
+    const void *options = et_multitask_options_of(x->settings, x->number);
+    et_strbuf own = ET_STRBUF_INIT, usual = ET_STRBUF_INIT;
+    int least = INT_MAX, status = print_task(x, kind, options, &own, error);
+    for (const et_experiment_row *row = kind->experiments; row->name && !status; row++) {
+        et_experiment one;
+        et_strbuf_reset(&usual);
+        status = et_experiment_begin(&one, call->program, row->name, &x->arena, error);
+        if (!status)
+            status = print_task(x, kind, one.task, &usual, error);
+        int others = status ? INT_MAX : count_others(et_strbuf_text(&own), et_strbuf_text(&usual));
+        if (others < least) {
+            least = others;
+            *name = row->name;
+        }
+    }
+    et_strbuf_release(&own);
+    et_strbuf_release(&usual);
+    return status;
+}
+
 /* The run's trainer but for its best value, which has the task's name. */
 static int make_settings(exporting *x, const et_call *call, et_error *error)
 {
     const et_task_kind *kind = et_multitask_kind_of(x->settings, x->number);
-    int status =
-        et_experiment_begin(&x->single, call->program, kind->experiments->name, &x->arena, error);
+    const char *name = kind->experiments->name;
+    int status = choose_experiment(x, call, &name, error);
+    if (!status)
+        status = et_experiment_begin(&x->single, call->program, name, &x->arena, error);
     if (status)
         return status;
     memcpy(x->single.task, et_multitask_options_of(x->settings, x->number), kind->size);
