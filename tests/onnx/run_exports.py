@@ -101,6 +101,8 @@ class Translator:
         ids = np.full((len(texts), 1), self.start, np.int64)
         feed = {"encoder_attention_mask": mask, "input_ids": ids, "encoder_hidden_states": states}
         logits, past = self.run(self.decoder, feed)
+        if logits.shape[-1] != self.config["vocab_size"]:  # a search goes by it
+            sys.exit(f"vocab_size {self.config['vocab_size']}, and {logits.shape[-1]} logits")
         tokens, sums = [[] for _ in texts], np.zeros(len(texts))
         done = np.zeros(len(texts), bool)
         for _ in range(longest):

@@ -218,7 +218,6 @@ static int add_decoder_inputs(decoder *d, et_error *error)
         return et_alloc_failed(error, (size_t)d->cache_count * sizeof *d->caches, "a decoder");
     d->mask = mask_of(m, et_onnx_input(m, "encoder_attention_mask", ET_ONNX_I64, masks, 2));
     const char *tokens = et_onnx_input(m, "input_ids", ET_ONNX_I64, ids, 2);
-    const char *before = et_onnx_int(m, 0);
     if (!d->past) {
         d->encoded = et_onnx_input(m, "encoder_hidden_states", ET_ONNX_F32, states, 3);
         d->encoded = et_onnx_call(m, "Reshape", d->encoded, et_onnx_ints(m, rows, 2));
@@ -230,9 +229,10 @@ static int add_decoder_inputs(decoder *d, et_error *error)
             d->caches[i].past_value = past_input(d, i, VALUE);
         }
     }
-    if (d->past)
-        before = et_onnx_call(m, "Gather", et_onnx_call(m, "Shape", d->caches[0].past_key),
-                              et_onnx_int(m, 2));
+    const char *before =
+        d->past ? et_onnx_call(m, "Gather", et_onnx_call(m, "Shape", d->caches[0].past_key),
+                               et_onnx_int(m, 2))
+                : et_onnx_int(m, 0);
     d->target = side_of(m, tokens, before);
     return ET_OK;
 }
@@ -384,7 +384,7 @@ static void set_config(et_value *dict, const et_translator *t, et_arena *arena)
     et_value_set_string(dict, "model_type", "marian");
     et_value_set_bool(dict, "is_encoder_decoder", true);
     et_value_set_bool(dict, "use_cache", true);
-    et_value_set_int(dict, "vocab_size", model.source.count);
+    et_value_set_int(dict, "vocab_size", model.target.count); /* what a search looks at */
     et_value_set_int(dict, "decoder_vocab_size", model.target.count);
     et_value_set_int(dict, "d_model", model.width);
     set_stack(dict, "encoder", &model.encoder, arena);
