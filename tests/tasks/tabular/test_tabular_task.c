@@ -445,6 +445,47 @@ static void test_tabular_task__refuses(void **state)
     }
 }
 
+#if defined __has_feature
+#define SANITIZED (__has_feature(address_sanitizer) || __has_feature(thread_sanitizer))
+#elif defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
+#define SANITIZED 1
+#else
+#define SANITIZED 0
+#endif
+
+/* Every value another one, so that whatever is kept of values would grow. */
+static void write_numbers(const char *path, int rows)
+{
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs("id,a,b,c,d\n", file);
+    for (int i = 0; i < rows; i++)
+        fprintf(file, "%d,%d.%03d,%d,-%d.5,word%d\n", i, i % 977, i % 1000, i * 7, i * 3, i);
+    assert_int_equal(fclose(file), 0);
+}
+
+/* A table of eight times the size needs no more memory, from a file or from a pipe. */
+static void test_tabular_task__analyzes_in_bounded_memory(void **state)
+{
+    (void)state;
+    long most[2];
+    write_numbers("few.csv", 200000);
+    write_numbers("many.csv", 1600000);
+    for (int many = 0; many < 2; many++) {
+        bad_end end = succeed("data analyze %s.csv --dry-run -q", many ? "many" : "few");
+        most[many] = end.kilobytes;
+        bad_release(&end);
+    }
+    bad_end end = bad_start("data analyze - --dry-run -q", "many.csv", NULL);
+    assert_int_equal(end.code, 0);
+    if (!SANITIZED && (most[1] > most[0] + 4096 || end.kilobytes > most[0] + 4096))
+        fail_msg("%ld kB of 200,000 rows, %ld of 1,600,000, %ld of these as input", most[0],
+                 most[1], end.kilobytes);
+    bad_release(&end);
+    bad_remove("few.csv");
+    bad_remove("many.csv");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -458,6 +499,7 @@ int main(void)
         cmocka_unit_test(test_tabular_task__given_files),
         cmocka_unit_test(test_tabular_task__evaluates_other_rows),
         cmocka_unit_test(test_tabular_task__class_weights),
+        cmocka_unit_test(test_tabular_task__analyzes_in_bounded_memory),
         cmocka_unit_test(test_tabular_task__refuses),
     };
     return cmocka_run_group_tests(tests, set_up, bad_tear_down);
