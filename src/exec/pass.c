@@ -395,7 +395,6 @@ int et_pass_run(et_pass *pass, const et_batch *batch, uint64_t seed, uint64_t nu
 int et_pass_listen(et_pass *pass, const et_plan_listener *listener, et_error *error)
 {
     int status = ET_OK;
-    et_assert(!pass->listener || !listener);
     for (int i = 0; !status && i < pass->count; i++)
         if (pass->variants[i].plan)
             status = et_plan_listen(pass->variants[i].plan, listener, error);

@@ -70,7 +70,7 @@ static int rank_equal(et_comm *comm, const char *word)
 {
     int shards = atoi(word);
     small_pass one, mine;
-    et_reducer *tree, *ranked;
+    et_reducer *tree, *ranked, *other = NULL;
     et_reduced expected, found;
     et_error error = ET_ERROR_INIT;
     small_open(&one, build, ROWS, &training);
@@ -80,7 +80,12 @@ static int rank_equal(et_comm *comm, const char *word)
     size_t bytes = (size_t)et_params_trained_size(one.params) * sizeof(float);
     for (int step = 0; step < 3; step++) {
         course c = all_well;
-        c.unexpected = step == 1;
+        /* Who listens to the pass in its place, and no more. */
+        if (step == 1)
+            rank_assert(!et_ranked_open(&other, mine.pass, shards, comm, &error));
+        if (step == 2)
+            et_reducer_close(other);
+        c.unexpected = step == 1 && shards % 2;
         c.again = step == 2;
         rank_assert(!reduce_as(&one, tree, all_well, &expected, &error));
         rank_assert(!reduce_as(&mine, ranked, c, &found, &error));
