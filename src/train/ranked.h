@@ -5,8 +5,8 @@
  * every bit is that of one process with as many shards.
  *
  * Gradients are final in a rank's last shard alone, and go while its pass still runs: the pass's
- * plans tell the reducer, which listens until it is closed. Of several over one pass the one that was
- * opened last does; the others' gradients go after their passes.
+ * plans tell the reducer, which listens until it is closed. Of several over one pass the one that
+ * was opened last does; the others' gradients go after their passes.
  *
  * Who fails says so in meet, and then all fail with its status and text; what was sent by then is
  * forgotten. */
