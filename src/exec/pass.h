@@ -14,8 +14,8 @@ et_recompute et_pass_recompute(const et_pass *pass); /* never ET_RECOMPUTE_AUTO 
 et_params *et_pass_params(const et_pass *pass);
 et_device *et_pass_device(const et_pass *pass);
 
-/* Every plan of the pass, those that are still to be made too: et_plan_listen. There is one listener
- * at a time: a later one takes the place of the last; NULL: none. */
+/* Every plan of the pass, those that are still to be made too: et_plan_listen. There is one
+ * listener at a time: a later one takes the place of the last; NULL: none. */
 int et_pass_listen(et_pass *pass, const et_plan_listener *listener, et_error *error);
 
 /* Of what et_output keeps the i-th name, in order; NULL: there are no more. */
