@@ -365,6 +365,12 @@ typedef struct et_comm_options {
     ET_RESERVED(8);
 } et_comm_options;
 
+typedef struct et_shards_options {
+    int64_t count;
+    et_comm *comm;
+    ET_RESERVED(8);
+} et_shards_options;
+
 typedef struct et_service_options {
     const char *checkpoint;
     const char *precision;
