@@ -5,7 +5,7 @@
  *
  *     et_params_naming naming = { "digits/", shares, patterns };
  *     et_params_view_new(&view, params, &naming, &error);
- *     et_params_declare(view, "head/weight", ...);      "digits/head/weight" in the store
+ *     et_params_declare(view, "head/weight", shape, init, &i, &error);     digits/head/weight in it
  *     et_params_free(view);                             the store stays; it goes after its views */
 #ifndef ETUDE_TENSOR_PARAMS_VIEW_H
 #define ETUDE_TENSOR_PARAMS_VIEW_H
