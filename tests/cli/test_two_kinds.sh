@@ -69,6 +69,16 @@ says 3 'plain of size 3 opened in new$' \
 says 3 'task.size == 5 .*task.size is 4' \
     train --experiment plain/five --model-dir new --set "$settings,task.size=4"
 [ ! -e new ]
+# Tasks of a program's own kinds among several.
+SEVERAL=yes says 0 '^multitask/joint ' list
+several='task.task_routines=[{task_name: a, task_config: {type: plain, plain: {size: 4}}}]'
+SEVERAL=yes says 3 'task a: plain of size 4 opened in new/task_1$' \
+    train --experiment multitask/joint --model-dir new --set "$several"
+several='task.task_routines=[{task_name: a, task_config: {type: plain, plain: {size: 4, most: 2}}}]'
+SEVERAL=yes says 3 'task_routines\[0\], a (plain): .*task.size is 4, task.most is 2' \
+    train --experiment multitask/joint --model-dir new --set "$several"
+[ ! -e new ]
+SEVERAL=broken says 1 'kind 2 of a multitask: needs a name' list
 # A service of its own.
 says 3 'words have no precision$' serve plain --port 0 --precision int8
 WRONG=plain/fives says 3 'the service echo is not open' serve plain --port 0

@@ -1,5 +1,6 @@
 /* A program with two kinds of task, for test_two_kinds.sh: translation, and one that says where it
- * was opened and has a command of its own. WRONG names a third one that is refused. */
+ * was opened and has a command of its own. WRONG names a third one that is refused; with SEVERAL
+ * there is one that is made of the others. */
 #include <etude/etude.h>
 
 #include <stdio.h>
@@ -142,6 +143,20 @@ int main(int argc, char **argv)
     const char *what = getenv("WRONG");
     et_experiment_row row[] = { { "wrong/one", "wrong", NULL }, { NULL, NULL, NULL } };
     const et_task_kind wrong = make_wrong(what ? what : "", row);
-    const et_task_kind *const kinds[] = { &et_translation_kind, &plain, &wrong };
-    return et_command_main(argc, argv, kinds, what ? 3 : 2);
+    const et_task_kind *kinds[] = { &et_translation_kind, &plain, &wrong };
+    et_multitask_kind *several = NULL;
+    if (getenv("SEVERAL")) {
+        et_error error = ET_ERROR_INIT;
+        const et_task_kind *const singles[] = { &plain, strcmp(getenv("SEVERAL"), "broken")
+                                                            ? &et_translation_kind
+                                                            : NULL };
+        if (et_multitask_kind_new(&several, singles, 2, &error)) {
+            fprintf(stderr, "%s\n", error.text);
+            return 1;
+        }
+        kinds[2] = et_multitask_kind_row(several);
+    }
+    int code = et_command_main(argc, argv, kinds, what || several ? 3 : 2);
+    et_multitask_kind_free(several);
+    return code;
 }
