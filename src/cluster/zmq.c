@@ -19,8 +19,9 @@
 #define ID_MAX       16   /* bytes of a connection's number in a router */
 #define HEARTBEAT    5000 /* milliseconds */
 #define SILENCE      20000
-#define HANDSHAKE    10000 /* milliseconds that who connects has for it */
+#define HANDSHAKE    4000  /* milliseconds that who connects has for it */
 #define FAILURES_MAX 8     /* who has the wrong key of a server hears no reason */
+#define DEAD         5.0   /* seconds without a connection in which nothing is tried */
 #define AT_ONCE      3.0   /* seconds: who is refused is refused at once */
 #define QUEUE        16    /* messages that wait in a connection */
 #define FRAME        32768 /* bytes of a frame: nobody takes memory for more before it is let in */
@@ -34,6 +35,8 @@ typedef struct peer {
     double tried;           /* when its TCP connection was made */
     bool known;             /* a handshake has succeeded: its keys are right */
     char address[300];      /* host:port */
+    char endpoint[400];     /* the same for ZeroMQ */
+    double heard;           /* when something last happened to the connection */
     int failures;           /* handshakes in a row that were refused */
 } peer;
 
@@ -178,7 +181,8 @@ static void *monitor_of(et_wire *wire, void *socket, int number)
 {
     char endpoint[64];
     snprintf(endpoint, sizeof endpoint, "inproc://monitor-%d", number);
-    int events = ZMQ_EVENT_CONNECTED | ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED |
+    int events = ZMQ_EVENT_CONNECTED | ZMQ_EVENT_CONNECT_DELAYED | ZMQ_EVENT_CONNECT_RETRIED |
+                 ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED |
                  ZMQ_EVENT_HANDSHAKE_FAILED_AUTH | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL |
                  ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL;
     if (zmq_socket_monitor(socket, endpoint, events))
@@ -211,20 +215,20 @@ static int listen_at(et_wire *wire, const et_wire_setup *setup, et_error *error)
 
 static int connect_to(et_wire *wire, const et_wire_setup *setup, int task, et_error *error)
 {
-    char endpoint[400];
     peer *p = &wire->peer[task];
     const char *theirs = wire->public[task ? ET_JOB_PARAM_SERVER : ET_JOB_MASTER];
-    int status = resolve(endpoint, sizeof endpoint, setup->connect[task], error);
+    int status = resolve(p->endpoint, sizeof p->endpoint, setup->connect[task], error);
     if (status)
         return status;
-    p->alone = et_clock_monotonic();
+    p->alone = p->heard = et_clock_monotonic();
     snprintf(p->address, sizeof p->address, "%s", setup->connect[task]);
     p->socket = zmq_socket(wire->context, ZMQ_DEALER);
     bool ok = p->socket && set_common(p->socket, wire) &&
               !zmq_setsockopt(p->socket, ZMQ_CURVE_PUBLICKEY, wire->own_public, ET_KEY_TEXT + 1) &&
               !zmq_setsockopt(p->socket, ZMQ_CURVE_SERVERKEY, theirs, ET_KEY_TEXT + 1) &&
               set(p->socket, ZMQ_RECONNECT_IVL_MAX, 2000) &&
-              (p->monitor = monitor_of(wire, p->socket, task)) && !zmq_connect(p->socket, endpoint);
+              (p->monitor = monitor_of(wire, p->socket, task)) &&
+              !zmq_connect(p->socket, p->endpoint);
     return ok ? ET_OK : fail_zmq(error, setup->connect[task]);
 }
 
@@ -375,6 +379,7 @@ static bool is_there(const char *address)
 static void note_peer(et_wire *wire, peer *p, int event)
 {
     double now = et_clock_monotonic();
+    p->heard = now;
     if (event == ZMQ_EVENT_CONNECTED) {
         p->tried = now;
     } else if (event == ZMQ_EVENT_HANDSHAKE_SUCCEEDED) {
@@ -421,6 +426,17 @@ static void read_monitor(et_wire *wire, void *monitor, peer *p)
     }
 }
 
+/* Bytes that are no ZeroMQ end a connection for good: ZeroMQ does not try again. */
+static void revive(peer *p)
+{
+    double now = et_clock_monotonic();
+    if (!p->socket || !p->alone || now - p->heard < DEAD)
+        return;
+    p->heard = now;
+    zmq_disconnect(p->socket, p->endpoint);
+    zmq_connect(p->socket, p->endpoint);
+}
+
 static void read_monitors(et_wire *wire)
 {
     for (int i = 0; i <= wire->servers; i++)
@@ -428,6 +444,8 @@ static void read_monitors(et_wire *wire)
             read_monitor(wire, wire->peer[i].monitor, &wire->peer[i]);
     if (wire->router_monitor)
         read_monitor(wire, wire->router_monitor, NULL);
+    for (int i = 0; i <= wire->servers; i++)
+        revive(&wire->peer[i]);
 }
 
 /* Who says to be the master has its key, and so on. */

@@ -18,9 +18,9 @@
 #include "train/cluster_private.h"
 #include "train/state.h"
 
-#define GONE    5.0 /* seconds without a connection to a server */
-#define GOODBYE 5.0 /* seconds that workers are given to say it */
-#define LEASE   10  /* times patience: for one batch */
+#define GONE    15.0 /* seconds without a connection to a server: a few handshakes */
+#define GOODBYE 5.0  /* seconds that workers are given to say it */
+#define LEASE   10   /* times patience: for one batch */
 
 typedef struct cluster_trainer {
     et_trainer trainer;
@@ -314,6 +314,8 @@ static int step(et_trainer *trainer, et_error *error)
         status = talk(c, 0.2, error);
         say_who_works(c);
     }
+    if (!status)
+        status = et_task_trainer_judge(c->inner, error);
     c->inner->trainer.step = trainer->step + 1;
     return status;
 }

@@ -102,7 +102,7 @@ static int note_loss(et_task_trainer *t, et_error *error)
 }
 
 /* On every step, not on a window's mean, which hides a step that blew up. */
-static int judge(const et_task_trainer *t, et_error *error)
+int et_task_trainer_judge(const et_task_trainer *t, et_error *error)
 {
     double loss = t->step.loss, bound = t->options.loss_upper_bound;
     long long step = t->trainer.step + 1;
@@ -159,7 +159,7 @@ static int train_step(et_task_trainer *t, et_error *error)
         status = keep_own(t, error);
     if (!status && own)
         status = note_loss(t, error);
-    return status ? status : step->updated || own ? judge(t, error) : ET_OK;
+    return status ? status : step->updated || own ? et_task_trainer_judge(t, error) : ET_OK;
 }
 
 static int run_step(et_trainer *trainer, et_error *error)

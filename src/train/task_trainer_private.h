@@ -88,6 +88,9 @@ int et_task_trainer_attach(et_task_trainer *trainer, et_state *state, const char
 int et_task_trainer_gather(et_task_trainer *trainer, et_reduced *sum, et_error *error);
 int et_task_trainer_finish_step(et_task_trainer *trainer, const et_update *update, et_error *error);
 
+/* Of a step that was made: a loss that is none, or above the bound. ET_EDIVERGED. */
+int et_task_trainer_judge(const et_task_trainer *trainer, et_error *error);
+
 void et_coordinator_close(et_coordinator *coordinator); /* NULL allowed */
 
 /* Source and pass, if there is data. */

@@ -147,5 +147,7 @@ says 3 'others may read it' env "TF_CONFIG={\"task\": {\"type\": \"ps\", \"index
     "$etude" train --keys keys --experiment tabular/mlp --data learn.csv --target kind x
 says 3 'recovery_max_trials' "$etude" train --experiment tabular/mlp --data learn.csv \
     --target kind --model-dir "$work/x" --steps 5 --distributed --set trainer.recovery_max_trials=1
+says 5 'above loss_upper_bound' "$etude" train --experiment tabular/mlp --data learn.csv --target kind \
+    --model-dir "$work/y" --steps 50 --distributed --set trainer.loss_upper_bound=0.0001
 none_left "refused"
 echo "test_roles: all done"
