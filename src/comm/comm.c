@@ -194,8 +194,9 @@ int et_comm_collect(et_comm *comm, int status, const void *mine, size_t size, vo
         status = et_alloc_failed(error, sum, "what ranks have");
     status = et_comm_agree(comm, status, NULL, error);
     for (int i = 0; !status && i < ranks; at += sizes[i++]) {
-        if (i == rank && size)
-            memcpy(bytes + at, mine, size);
+        et_assert(bytes || !sizes[i]);
+        if (i == rank && sizes[i])
+            memcpy(bytes + at, mine, sizes[i]);
         if (sizes[i])
             status = et_comm_broadcast(comm, i, bytes + at, sizes[i], error);
     }
