@@ -47,17 +47,17 @@ typedef struct et_exchange_parts {
 typedef struct et_exchange et_exchange;
 
 int et_exchange_open(et_exchange **out, const et_exchange_parts *parts, et_error *error);
-void et_exchange_close(et_exchange *exchange); /* NULL allowed */
+void et_exchange_close(et_exchange *self); /* NULL allowed */
 
 /* mine: [this rank's sums], from left to right, where status is ET_OK and nothing is bad; the sum
  * of all comes into the first. */
-void et_exchange_begin(et_exchange *exchange, int status, bool bad, const et_error *error,
+void et_exchange_begin(et_exchange *self, int status, bool bad, const et_error *error,
                        float *const *mine);
-bool et_exchange_begun(const et_exchange *exchange);
-void et_exchange_ready(et_exchange *exchange, int bucket);
+bool et_exchange_begun(const et_exchange *self);
+void et_exchange_ready(et_exchange *self, int bucket);
 
 /* Buckets that are not ready go as they are. *bad: a rank has begun with a bad one. */
-int et_exchange_wait(et_exchange *exchange, bool *bad, et_error *error);
+int et_exchange_wait(et_exchange *self, bool *bad, et_error *error);
 
 /* ---- for the tree over all sums ---- */
 

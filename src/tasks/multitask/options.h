@@ -59,7 +59,7 @@ const et_task_kind *et_multitask_kind_of(const et_multitask_settings *settings, 
 /* The struct of the kind that counts. */
 void *et_multitask_options_of(const et_multitask_settings *settings, int i);
 
-int et_multitask_settings_check(const void *settings, et_error *error);
-int et_multitask_check_metric(const void *settings, const char *name, et_error *error);
+int et_multitask_settings_check(const void *options, et_error *error);
+int et_multitask_check_metric(const void *options, const char *name, et_error *error);
 
 #endif

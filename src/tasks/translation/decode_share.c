@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/strbuf.h"
 
 typedef struct numbers {
@@ -33,6 +34,9 @@ static bool take(reader *from, void *to, size_t size)
 {
     if (size > from->left)
         return false;
+    if (!size)
+        return true;
+    et_assert(from->at);
     memcpy(to, from->at, size);
     from->at += size;
     from->left -= size;
@@ -95,6 +99,7 @@ static int take_others(et_comm *comm, et_decoder_sentence *sentences, int64_t co
     status = et_comm_collect(comm, status, mine->data, mine->length, &all, sizes, error);
     if (status)
         return status;
+    et_assert(sizes && from);
     const char *at = all;
     for (int r = 0; r < ranks; r++) {
         from[r] = (reader){ at, sizes[r] };
