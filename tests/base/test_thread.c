@@ -10,18 +10,8 @@
 
 #include "base/main.h"
 #include "base/scarce.h"
+#include "sanitized.h"
 #include "skip.h"
-
-/* Sanitizers need addresses of their own. */
-#ifndef __has_feature
-#define __has_feature(name) 0
-#endif
-#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__ ||                                 \
-    __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define SANITIZED 1
-#else
-#define SANITIZED 0
-#endif
 
 static int numbers[1000];
 

@@ -14,17 +14,8 @@
 #include <zlib.h>
 
 #include "bad_case.h"
+#include "sanitized.h"
 #include "skip.h"
-
-#ifndef __has_feature
-#define __has_feature(name) 0
-#endif
-
-#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__ || __has_feature(address_sanitizer)
-#define SANITIZED 1
-#else
-#define SANITIZED 0
-#endif
 
 /* ---- files ------------------------------------------------------------------------------ */
 

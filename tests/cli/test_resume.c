@@ -11,16 +11,8 @@
 #include "base/format.h"
 #include "base/strbuf.h"
 #include "io/files.h"
+#include "sanitized.h"
 #include "skip.h"
-
-/* Sanitizers want stacks of their own, and ThreadSanitizer is given another OpenMP. */
-#if defined __has_feature
-#define SANITIZED (__has_feature(address_sanitizer) || __has_feature(thread_sanitizer))
-#elif defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
-#define SANITIZED 1
-#else
-#define SANITIZED 0
-#endif
 
 /* Kills of test_resume__killed_at_random; make kill-test asks for more by ET_TEST_KILLS. */
 enum { KILLS = 10 };

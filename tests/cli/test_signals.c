@@ -16,6 +16,7 @@
 
 #include "base/strbuf.h"
 #include "io/files.h"
+#include "sanitized.h"
 #include "skip.h"
 
 #define WHOLE "whole"
@@ -117,20 +118,12 @@ static bool has_ended(pid_t pid)
     return waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid;
 }
 
-#if defined __has_feature
-#define DEFERS_SIGNALS __has_feature(thread_sanitizer)
-#elif defined __SANITIZE_THREAD__
-#define DEFERS_SIGNALS 1
-#else
-#define DEFERS_SIGNALS 0
-#endif
-
 /* A second request a second later or more is someone who does not want to wait; a hang-up is not.
  */
 static void test_signals__impatience(void **state)
 {
     (void)state;
-    if (DEFERS_SIGNALS)
+    if (SANITIZED_THREADS)
         test_skip("ThreadSanitizer runs no handler while a write blocks");
     static const struct {
         int second, code;

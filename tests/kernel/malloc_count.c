@@ -4,15 +4,12 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(__GLIBC__)
+#include "sanitized.h"
+
+#ifdef __GLIBC__
+#define COUNTING !SANITIZED
+#else
 #define COUNTING 0
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define COUNTING 0
-#endif
-#endif
-#ifndef COUNTING
-#define COUNTING 1
 #endif
 
 static atomic_size_t calls, bytes;

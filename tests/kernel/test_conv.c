@@ -13,15 +13,8 @@
 #include "base/dtype.h"
 #include "kernel/gemm/gemm.h"
 #include "kernel/harness.h"
+#include "sanitized.h"
 #include "skip.h"
-
-#if defined __has_feature
-#define SANITIZED (__has_feature(address_sanitizer) || __has_feature(thread_sanitizer))
-#elif defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
-#define SANITIZED 1
-#else
-#define SANITIZED 0
-#endif
 
 /* Batches that divide into blocks and such that do not; one channel, few, and whole vectors. */
 static const struct {

@@ -18,22 +18,6 @@ int et_translation_identify(const et_task *task, et_value *identity, et_error *e
                : et_alloc_failed(error, 0, "settings");
 }
 
-/* Bytes alone: what is damaged is not to be parsed. */
-static int check_file(const et_vocabularies *v, int i, const et_model_place *place,
-                      const et_identity *identity, et_arena *arena, et_error *error)
-{
-    const char *path = et_model_place_path(place, v->roles[i].file, arena);
-    char *bytes = NULL;
-    size_t length;
-    int status = path ? et_model_place_read(place, v->roles[i].file, ET_VOCABULARY_BYTES_MAX,
-                                            &bytes, &length, error)
-                      : et_alloc_failed(error, strlen(place->name), "a path");
-    if (!status)
-        status = et_vocabularies_check(v, i, et_checksum(bytes, length), identity, path, error);
-    et_free(bytes);
-    return status;
-}
-
 int et_translation_belongs(const void *options, const char *model_dir, const et_identity *identity,
                            et_error *error)
 {
@@ -42,8 +26,8 @@ int et_translation_belongs(const void *options, const char *model_dir, const et_
     et_model_place place;
     et_vocabularies_init(&v, &((const et_translation_options *)options)->vocabulary);
     int status = et_model_place_open(&place, model_dir, error);
-    for (int i = 0; i < v.count && !status; i++)
-        status = check_file(&v, i, &place, identity, &arena, error);
+    if (!status)
+        status = et_vocabularies_check_files(&v, identity, &place, &arena, error);
     et_model_place_close(&place);
     et_arena_release(&arena);
     return status;

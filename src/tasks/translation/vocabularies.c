@@ -72,19 +72,30 @@ et_sides et_vocabularies_sides(const et_vocabularies *v)
 
 /* ---- of a trained model -------------------------------------------------------------------- */
 
+typedef struct model_file {
+    const char *path; /* for messages; lives in the arena */
+    char *bytes;      /* to be freed, also after an error */
+    size_t length;
+} model_file;
+
+static int read_file(model_file *file, const et_vocabularies *v, int i, const et_model_place *place,
+                     et_arena *arena, et_error *error)
+{
+    *file = (model_file){ .path = et_model_place_path(place, v->roles[i].file, arena) };
+    return file->path ? et_model_place_read(place, v->roles[i].file, ET_VOCABULARY_BYTES_MAX,
+                                            &file->bytes, &file->length, error)
+                      : et_alloc_failed(error, strlen(place->name), "a path");
+}
+
 /* Loaded now, so that a model that cannot be used is known before weights are read. */
 static int read_one(et_vocabularies *v, int i, const et_model_place *place, et_arena *arena,
                     et_error *error)
 {
-    const char *path = et_model_place_path(place, v->roles[i].file, arena);
-    char *bytes = NULL;
-    size_t length;
-    int status = path ? et_model_place_read(place, v->roles[i].file, ET_VOCABULARY_BYTES_MAX,
-                                            &bytes, &length, error)
-                      : et_alloc_failed(error, strlen(place->name), "a path");
+    model_file file;
+    int status = read_file(&file, v, i, place, arena, error);
     if (!status)
-        status = et_vocabulary_parse(&v->models[i], bytes, length, path, error);
-    et_free(bytes);
+        status = et_vocabulary_parse(&v->models[i], file.bytes, file.length, file.path, error);
+    et_free(file.bytes);
     return status ? status : et_vocabulary_load(v->models[i], error);
 }
 
@@ -145,6 +156,21 @@ int et_vocabularies_check_all(const et_vocabularies *v, const et_identity *ident
         status = path ? et_vocabularies_check(v, i, et_vocabulary_checksum(v->models[i]), identity,
                                               path, error)
                       : et_alloc_failed(error, strlen(place->name), "a path");
+    }
+    return status;
+}
+
+int et_vocabularies_check_files(const et_vocabularies *v, const et_identity *identity,
+                                const et_model_place *place, et_arena *arena, et_error *error)
+{
+    int status = ET_OK;
+    for (int i = 0; i < v->count && !status; i++) {
+        model_file file;
+        status = read_file(&file, v, i, place, arena, error);
+        if (!status)
+            status = et_vocabularies_check(v, i, et_checksum(file.bytes, file.length), identity,
+                                           file.path, error);
+        et_free(file.bytes);
     }
     return status;
 }

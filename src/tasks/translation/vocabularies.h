@@ -65,6 +65,10 @@ int et_vocabularies_check(const et_vocabularies *v, int i, uint64_t checksum,
 int et_vocabularies_check_all(const et_vocabularies *v, const et_identity *identity,
                               const et_model_place *place, et_arena *arena, et_error *error);
 
+/* And for their files there, of which none need be open: what is damaged is not parsed. */
+int et_vocabularies_check_files(const et_vocabularies *v, const et_identity *identity,
+                                const et_model_place *place, et_arena *arena, et_error *error);
+
 /* Settings of a new run that begins with the weights of another, model_dir: those that name no
  * model name that run's, and the sides share one if its sides do. *taken: what was, for people;
  * NULL: nothing. */

@@ -16,6 +16,7 @@
 
 #include "base/philox.h"
 #include "cli/bad_case.h"
+#include "sanitized.h"
 
 enum { ROWS = 400 };
 
@@ -444,14 +445,6 @@ static void test_tabular_task__refuses(void **state)
             fail_msg("%s: left a directory", cases[i].line);
     }
 }
-
-#if defined __has_feature
-#define SANITIZED (__has_feature(address_sanitizer) || __has_feature(thread_sanitizer))
-#elif defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
-#define SANITIZED 1
-#else
-#define SANITIZED 0
-#endif
 
 /* Every value another one, so that whatever is kept of values would grow. */
 static void write_numbers(const char *path, int rows)
