@@ -1,9 +1,9 @@
 # What the tests of training by roles share, read with `.`: $etude, $name and $work are set, and work is the
 # current folder.
 
-# Processes whose command line names this folder's runs.
+# Processes whose command line names this folder's runs, as they were started: numbers come round.
 ours() {
-    ps -eo pid,args | awk -v mark="$work/" 'index($0, mark) && / train / && !/awk/ { print $1 }'
+    ps -eo pid,args --sort=start_time | awk -v mark="$work/" 'index($0, mark) && / train / && !/awk/ { print $1 }'
 }
 
 kill_ours() {

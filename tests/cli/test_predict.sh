@@ -202,7 +202,7 @@ mkdir empty
 says 3 'no trained model of tables' "$etude" predict --model-dir empty
 mkdir other
 echo 'experiment: translation/tiny' >other/params.yaml
-says 3 'a run of translation/tiny, which is no task of tables' "$etude" predict --model-dir other
+says 3 'not for a model of translation, which `etude translate` is the command for' "$etude" predict --model-dir other
 says 3 'there is no column colour' sh -c "echo long,wide | '$etude' predict --model-dir run"
 echo '{"long": 1}' >one.jsonl
 says 3 'looks like JSON lines' "$etude" predict --model-dir run --input-format csv --input one.jsonl
