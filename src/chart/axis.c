@@ -116,9 +116,9 @@ static void print_step(char *text, size_t size, double value, double step, doubl
 
 et_format et_axis_label(const et_axis *a, int tick)
 {
-    et_format label;
-    double value = a->ticks[tick];
+    et_format label = { "" };
     et_assert(tick >= 0 && tick < a->count);
+    double value = a->ticks[tick];
     if (a->time && a->step >= 1)
         return et_format_duration(value);
     if (!a->step)

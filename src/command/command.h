@@ -74,8 +74,8 @@ void et_watch_signals_and_input(void);
  * it may sit in a library that can't be asked to stop. SIGUSR1 does nothing. */
 void et_leave_on_signals(const char *text);
 
-/* One line on standard error, once: error's text is empty from then on. What a command fails with is
- * told so by main; one that has to say it sooner calls this. */
+/* One line on standard error, once: error's text is empty from then on. What a command fails with
+ * is told so by main; one that has to say it sooner calls this. */
 void et_tell_failure(const et_program *program, int status, et_error *error);
 
 /* The library's warnings go to standard error, above a progress bar if there is one, else behind

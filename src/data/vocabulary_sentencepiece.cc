@@ -103,9 +103,8 @@ int load(et_sentencepiece *model, const et_vocabulary_facts *facts, const void *
                        name);
     std::vector<int> ids;
     if (!processor.Encode("", &ids).ok() || !ids.empty())
-        return et_fail(error, ET_EFORMAT,
-                       "%s gives %zu tokens for an empty line: it can't be used", name,
-                       ids.size());
+        return et_fail(error, ET_EFORMAT, "%s gives %zu tokens for an empty line: it can't be used",
+                       name, ids.size());
     return ET_OK;
 }
 

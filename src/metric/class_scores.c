@@ -130,7 +130,8 @@ static void score_confusion(const rows *r, et_class_scores *s)
             targeted++;
             recalls += o.hit / o.targets;
         }
-        if ((r->classes == 2 && c != !r->given->first) || (r->classes > 2 && o.targets + o.predicted <= 0))
+        if ((r->classes == 2 && c != !r->given->first) ||
+            (r->classes > 2 && o.targets + o.predicted <= 0))
             continue;
         seen++;
         precision += share(o.hit, o.predicted);

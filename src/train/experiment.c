@@ -380,7 +380,7 @@ int et_experiment_open_place(et_experiment *experiment, const et_program *progra
 {
     const char *path = et_model_place_path(place, ET_EXPERIMENT_FILE, arena);
     et_value *dict;
-    const char *name;
+    const char *name = NULL;
     int line = 0;
     int status = path ? check_run(program, place, error)
                       : et_alloc_failed(error, strlen(place->name), "a path");

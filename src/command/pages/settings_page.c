@@ -170,7 +170,7 @@ static int print_experiments(FILE *to, const et_program *program, const et_task_
                              et_arena *arena, et_error *error)
 {
     beside own = { .count = 0 };
-    et_experiment experiment;
+    et_experiment experiment = { 0 };
     fprintf(to, "\n## Experiments of %s\n\n| experiment | |\n|---|---|\n", kind->name);
     for (const et_experiment_row *row = kind->experiments; row->name; row++)
         fprintf(to, "| `%s` | %s |\n", row->name, row->help);
@@ -189,6 +189,7 @@ static int print_experiments(FILE *to, const et_program *program, const et_task_
     for (int i = 0; i < own.count; i++)
         fputs("---|", to);
     fputc('\n', to);
+    et_assert(experiment.table);
     et_fields_defaults(experiment.table, &experiment);
     const et_value *usual = et_fields_echo(experiment.table, &experiment, arena);
     if (!usual)
