@@ -63,7 +63,8 @@ says 0 '^done' train m $table --memory "${need}k" --steps 1
 (
     for i in $(seq 100); do
         sleep 0.1
-        [ -e r/checkpoints/ckpt-40.safetensors ] || continue
+        set -- r/checkpoints/ckpt-*.safetensors # the newest alone is kept
+        [ -e "$1" ] || continue
         for process in /proc/[0-9]*; do
             tr '\0' '\n' <"$process/environ" 2>/dev/null | grep -qx "ETUDE_RANK=2/4" || continue
             [ "$(readlink "$process/cwd")" != "$PWD" ] || kill -9 "${process#/proc/}"
@@ -72,7 +73,7 @@ says 0 '^done' train m $table --memory "${need}k" --steps 1
     done
 ) &
 says 137 'rank 2 of 4 was killed by signal 9' launch -n 4 -- train r $table --steps 1000000 \
-    --set runtime.data_shards=4,trainer.checkpoint_interval=20
+    --set runtime.data_shards=4,trainer.checkpoint_interval=20,trainer.early_stopping.patience=0
 grep -q 'lost rank . of 4, which has ended (the first that failed says why)' out ||
     fail 'the others do not say that they have lost a rank'
 wait
