@@ -186,12 +186,18 @@ static bool is_plain(const et_arg *row)
     return row->kind == ET_ARG_WORD || row->kind == ET_ARG_REST;
 }
 
-static void print_synopsis(FILE *to, const et_program *program, const et_described *one)
+/* How it is called: "etude train". */
+static void put_call(FILE *to, const et_program *program, const et_described *one)
 {
-    fputs("\\fB", to);
     put(to, program->name);
     fputc(' ', to);
     put(to, one->command);
+}
+
+static void print_synopsis(FILE *to, const et_program *program, const et_described *one)
+{
+    fputs("\\fB", to);
+    put_call(to, program, one);
     fputs("\\fR", to);
     for (const et_arg *row = one->rows; row && row->name; row++)
         if (is_plain(row)) {
@@ -260,9 +266,7 @@ static void print_description(FILE *to, const et_program *program, const et_desc
 static void print_example(FILE *to, const et_program *program, const et_described *one)
 {
     fputs(".EX\n", to);
-    put(to, program->name);
-    fputc(' ', to);
-    put(to, one->command);
+    put_call(to, program, one);
     fputc(' ', to);
     put_lines(to, one->example);
     fputs(".EE\n", to);
