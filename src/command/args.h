@@ -82,6 +82,12 @@ typedef struct et_arg {
             ET_ARG_PROCESSORS, NULL, NULL                                                          \
     }
 
+/* Of commands that load weights: without it the averaged ones, where a run has them. */
+#define ET_ARG_LIVE_WEIGHTS(flag)                                                                  \
+    {                                                                                              \
+        "live-weights", NULL, "not the averaged ones", ET_ARG_FLAG, &(flag), NULL                  \
+    }
+
 /* Of commands that say how far they are: nothing but errors and warnings. -q is the same. */
 #define ET_ARG_QUIET(flag)                                                                         \
     {                                                                                              \

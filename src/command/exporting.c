@@ -53,7 +53,7 @@ int et_exporting_run(const et_exporting *kind, const et_call *call, et_error *er
         { "format", kind->formats, kind->formats_help, ET_ARG_TEXT, &args.options.format, NULL },
         { "precision", "float32|bfloat16|int8", "how weights are stored: whole, half, a quarter",
           ET_ARG_TEXT, &args.options.precision, NULL },
-        { "live-weights", NULL, "not the averaged ones", ET_ARG_FLAG, &args.live_weights, NULL },
+        ET_ARG_LIVE_WEIGHTS(args.live_weights),
         ET_ARG_RUN(args.model_dir),
         ET_ARG_END,
     };

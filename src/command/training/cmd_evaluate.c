@@ -24,7 +24,7 @@ static int parse(et_evaluate_args *args, const et_call *call, et_error *error)
           ET_ARG_TEXT, &args->checkpoint, NULL },
         { "set", "KEY=VALUE", "settings on top of the run's; may be given again", ET_ARG_LIST,
           &args->set, "params-override" },
-        { "live-weights", NULL, "not the averaged ones", ET_ARG_FLAG, &args->live_weights, NULL },
+        ET_ARG_LIVE_WEIGHTS(args->live_weights),
         ET_ARG_JSON(args->json),
         ET_ARG_QUIET(args->quiet),
         ET_ARG_THREADS,

@@ -49,8 +49,7 @@ static int parse(serve_args *args, const et_call *call, et_error *error)
           ET_ARG_TEXT, &args->service.checkpoint, NULL },
         { "precision", "TYPE", "float32, bfloat16, int8", ET_ARG_TEXT, &args->service.precision,
           NULL },
-        { "live-weights", NULL, "not the averaged ones", ET_ARG_FLAG, &args->service.live_weights,
-          NULL },
+        ET_ARG_LIVE_WEIGHTS(args->service.live_weights),
         ET_ARG_RUN(args->model_dir),
         ET_ARG_END,
     };

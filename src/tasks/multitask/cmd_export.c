@@ -332,7 +332,7 @@ int et_cmd_export_one_task(const et_call *call, et_error *error)
           ET_ARG_TEXT, &x.checkpoint, NULL },
         { "precision", "float32|bfloat16|int8", "how weights are stored: whole, half, a quarter",
           ET_ARG_TEXT, &x.precision, NULL },
-        { "live-weights", NULL, "not the averaged ones", ET_ARG_FLAG, &x.live_weights, NULL },
+        ET_ARG_LIVE_WEIGHTS(x.live_weights),
         ET_ARG_RUN(x.model_dir),
         ET_ARG_END,
     };
