@@ -45,9 +45,12 @@ typedef struct et_translator_options {
     const et_translator *shares; /* whose weights, settings and vocabulary are read; see below.
                                     NULL: its own */
     const struct et_decoding_options
-        *decoding; /* sampling, several results and more (hypotheses.h);
-                      NULL: beam search for the best one */
-    ET_RESERVED(7);
+        *decoding;        /* sampling, several results and more (hypotheses.h);
+                             NULL: beam search for the best one */
+    struct et_comm *comm; /* ranks (comm.h) that all make the same calls: each decodes its share of
+                             the lines, and all have all results; borrowed. NULL: this process
+                             alone */
+    ET_RESERVED(6);
 } et_translator_options;
 
 /* The most sentences that a thread decodes together. */

@@ -2,6 +2,7 @@
 #include "train/spread.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "base/arena.h"
@@ -98,4 +99,29 @@ int et_state_spread(et_state *state, et_comm *comm, et_error *error)
     status = et_comm_agree(comm, status, NULL, error);
     et_arena_release(&arena);
     return status;
+}
+
+/* With its end; nothing is sent where there is no text. */
+int et_text_spread(char **text, et_comm *comm, int status, et_error *error)
+{
+    const int ranks = et_comm_size(comm), first = !et_comm_rank(comm);
+    void *all = NULL;
+    if (ranks == 1)
+        return status;
+    size_t *sizes = et_alloc((size_t)ranks, sizeof *sizes);
+    if (!status && !sizes)
+        status = et_alloc_failed(error, (size_t)ranks * sizeof *sizes, "ranks");
+    const size_t length = first && *text ? strlen(*text) + 1 : 0;
+    status = et_comm_collect(comm, status, *text, length, &all, sizes, error);
+    if (!first)
+        *text = NULL;
+    if (!status && !first && all) {
+        const char *copy = all;
+        *text = copy[sizes[0] - 1] ? NULL : et_strdup(copy);
+        if (!*text)
+            status = et_alloc_failed(error, sizes[0], "a text of rank 0");
+    }
+    et_free(all);
+    et_free(sizes);
+    return et_comm_agree(comm, status, NULL, error);
 }

@@ -14,4 +14,8 @@ int et_state_spread(et_state *state, et_comm *comm, et_error *error);
 int et_values_spread(const et_value *values, const et_value **out, et_arena *arena, et_comm *comm,
                      et_error *error);
 
+/* *text of rank 0 (NULL: it has none), which elsewhere becomes a copy: et_free. status: of making
+ * it, on rank 0 alone or on all. */
+int et_text_spread(char **text, et_comm *comm, int status, et_error *error);
+
 #endif

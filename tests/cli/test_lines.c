@@ -244,7 +244,7 @@ static void test_lines__unreadable(void **state)
     assert_string_equal(error.text, "stream: Is a directory");
     et_line_reader_close(&reader);
     close(fd);
-    assert_int_equal(et_lines_read_file(&lines, "none", &error), ET_ENOTFOUND);
+    assert_int_equal(et_lines_read_file(&lines, "none", NULL, &error), ET_ENOTFOUND);
     et_lines_release(&lines);
 }
 
@@ -256,7 +256,7 @@ static void test_lines__read_file(void **state)
     assert_int_equal(write(fd, "\xef\xbb\xbfone\r\n\ntwo", 12), 12);
     close(fd);
     et_lines lines = ET_LINES_INIT;
-    assert_int_equal(et_lines_read_file(&lines, path, NULL), ET_OK);
+    assert_int_equal(et_lines_read_file(&lines, path, NULL, NULL), ET_OK);
     remove(path);
     assert_int_equal(lines.count, 3);
     assert_string_equal(lines.items[0], "one");

@@ -127,19 +127,37 @@ static void tell_not_started(const attempt *a, const char *program)
     if (a->code == ET_RANK_NOT_STARTED || a->code == ET_RANK_NOT_ALLOWED)
         fprintf(stderr, "%s: launch: %s: cannot be started: %s\n", a->l->call->program->name,
                 program,
-                a->code == ET_RANK_NOT_STARTED ? "no such program; `train` and `evaluate` are "
-                                                 "this command's own"
+                a->code == ET_RANK_NOT_STARTED ? "no such program, and no command of this one"
                                                : "it may not be run, or is no program");
 }
 
-/* `train ...`, `evaluate ...`: this program's own commands; else the first word is a program. */
+/* Whether a word is a command of this program; what else is first is a program. */
+static bool is_own(const launch *l, const char *word)
+{
+    const et_commands all = et_commands_of(l->call->program);
+    for (size_t i = 0; i < all.count; i++)
+        if (!strcmp(word, all.row[i]->name))
+            return true;
+    return false;
+}
+
+/* What trained models that answer are for says itself whether it is the work of one process. */
+static bool is_for_ranks(const launch *l, const char *word)
+{
+    const et_program *program = l->call->program;
+    bool is = !strcmp(word, "train") || !strcmp(word, "evaluate");
+    for (int k = 0; !is && k < program->count; k++)
+        is = program->kinds[k]->service && program->kinds[k]->next &&
+             !strcmp(program->kinds[k]->next, word);
+    return is;
+}
+
+/* This program's own commands by itself. */
 static void choose_program(const launch *l, char **argv, char *self, size_t size)
 {
     int count = 0;
     ssize_t length = readlink("/proc/self/exe", self, size - 1);
-    const char *first = l->words.items[0];
-    bool own = (!strcmp(first, "train") || !strcmp(first, "evaluate")) && length > 0;
-    if (own) {
+    if (is_own(l, l->words.items[0]) && length > 0) {
         self[length] = 0;
         argv[count++] = self;
     }
@@ -200,7 +218,7 @@ static int parse(launch *l, const et_call *call, et_error *error)
           ET_ARG_COUNT, &l->restart, NULL },
         { "grace", "SECONDS", "for the others to end by themselves, where one has failed (10)",
           ET_ARG_REAL, &l->grace, NULL },
-        { "-- COMMAND", NULL, "train or evaluate with its options, or a program of your own",
+        { "-- COMMAND", NULL, "train or another command that ranks share, or a program of your own",
           ET_ARG_REST, &l->words, NULL },
         ET_ARG_END
     };
@@ -240,6 +258,10 @@ static int check(const launch *l, et_error *error)
             "launch: nothing to start; put what it is behind --: launch -n %lld -- train "
             "...",
             (long long)l->ranks);
+    if (is_own(l, l->words.items[0]) && !is_for_ranks(l, l->words.items[0]))
+        return et_fail(error, ET_EUSAGE,
+                       "launch: %s is the work of one process; start it without launch",
+                       l->words.items[0]);
     return ET_OK;
 }
 

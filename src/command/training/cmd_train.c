@@ -16,10 +16,10 @@ int et_cmd_train(const et_call *call, et_error *error)
     case ET_MODE_EVAL:
         return et_watch_run(call, &args, error);
     case ET_MODE_CONTINUOUS_EVAL:
-        status = et_ranks_refuse("--mode continuous_eval", error);
+        status = et_ranks_refuse(call, "start it alone", error);
         return status ? status : et_watch_run(call, &args, error);
     case ET_MODE_CONTINUOUS_TRAIN_AND_EVAL:
-        status = et_ranks_refuse("--mode continuous_train_and_eval", error);
+        status = et_ranks_refuse(call, "start it alone", error);
         return status ? status : et_finetune(call, &args, error);
     default:
         return et_roles_train(call, &args, error);

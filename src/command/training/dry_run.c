@@ -19,6 +19,7 @@
 #include "command/results.h"
 #include "command/training/scratch.h"
 #include "train/checkpoint.h"
+#include "train/spread.h"
 
 #define MEASURED   3.0 /* seconds */
 #define STEPS_MOST 100
@@ -44,7 +45,7 @@ static int copy_file(const et_dry_run *dry, const char *name, et_error *error)
     return status;
 }
 
-int et_dry_run_open(et_dry_run *dry, et_error *error)
+static int make_directory(et_dry_run *dry, et_error *error)
 {
     int status = et_scratch_open(&dry->directory, "etude-dry-run", error);
     if (status)
@@ -56,9 +57,30 @@ int et_dry_run_open(et_dry_run *dry, et_error *error)
     return status;
 }
 
+static bool is_first(const et_dry_run *dry)
+{
+    return et_comm_rank(dry->comm) == 0;
+}
+
+int et_dry_run_open(et_dry_run *dry, et_error *error)
+{
+    int status = is_first(dry) ? make_directory(dry, error) : ET_OK;
+    status = et_text_spread(&dry->directory, dry->comm, status, error);
+    if (!status && !et_file_exists(dry->directory))
+        status = et_fail(error, ET_ENOTFOUND,
+                         "--dry-run: %s, which rank 0 has made, is not there; name in TMPDIR a "
+                         "directory that all ranks see",
+                         dry->directory);
+    return et_comm_agree(dry->comm, status, NULL, error);
+}
+
+/* It is rank 0's. */
 void et_dry_run_close(et_dry_run *dry)
 {
-    et_scratch_close(dry->directory);
+    if (is_first(dry))
+        et_scratch_close(dry->directory);
+    else
+        et_free(dry->directory);
     dry->directory = NULL;
 }
 
@@ -89,19 +111,34 @@ static int begin(const et_dry_run *dry, const et_dry_run_facts *facts, measured 
     return status ? status : trainer->class->loop_begin(trainer, error);
 }
 
+/* How long that goes on, and that it was interrupted, all agree on: rank 0 looks at the clock. */
+static int go_on(const et_dry_run *dry, const et_dry_run_facts *facts, bool enough, bool *more,
+                 et_error *error)
+{
+    unsigned ends = enough && is_first(dry);
+    int status = et_flag_is_set(facts->stop)
+                     ? et_fail(error, ET_EINTERRUPTED, "interrupted: nothing was begun")
+                     : ET_OK;
+    status = et_comm_agree(dry->comm, status, &ends, error);
+    *more = !status && !ends;
+    return status;
+}
+
 /* Where there is time for more, the first step does not count. */
-static int run_steps(const et_dry_run_facts *facts, measured *m, et_error *error)
+static int run_steps(const et_dry_run *dry, const et_dry_run_facts *facts, measured *m,
+                     et_error *error)
 {
     et_trainer *trainer = et_learner_trainer(facts->learner);
     et_trainer_view view = { .unit = NULL };
     double start = et_clock_monotonic(), units = 0;
     int64_t timed = 0;
     int status = ET_OK;
-    for (int64_t i = 0; !status && i <= STEPS_MOST && i < m->left; i++) {
+    bool more = true;
+    for (int64_t i = 0; !status && more; i++) {
         double now = et_clock_monotonic();
-        if (et_flag_is_set(facts->stop))
-            return et_fail(error, ET_EINTERRUPTED, "interrupted: nothing was begun");
-        if (timed && now - start > MEASURED)
+        bool enough = i > STEPS_MOST || i >= m->left || (timed && now - start > MEASURED);
+        status = go_on(dry, facts, enough, &more, error);
+        if (!more)
             break;
         if (i == 1) {
             start = now;
@@ -123,8 +160,43 @@ static int run_steps(const et_dry_run_facts *facts, measured *m, et_error *error
 
 /* ---- telling ---- */
 
-static int print_json(const measured *m, et_error *error)
+/* What all ranks have measured: m of rank 0 becomes that of the slowest and the largest. */
+typedef struct found {
+    measured m;
+    measured *each; /* [ranks]: NULL: one alone */
+    int ranks;
+} found;
+
+static int gather(found *f, et_comm *comm, et_error *error)
 {
+    f->ranks = et_comm_size(comm);
+    f->each = et_alloc((size_t)f->ranks, sizeof *f->each);
+    int status =
+        f->each ? ET_OK : et_alloc_failed(error, (size_t)f->ranks * sizeof *f->each, "ranks");
+    status = et_comm_agree(comm, status, NULL, error);
+    if (!status)
+        status = et_comm_gather(comm, &f->m, sizeof f->m, f->each, error);
+    for (int i = 0; !status && i < f->ranks; i++) {
+        f->m.seconds = fmax(f->m.seconds, f->each[i].seconds);
+        f->m.memory = f->m.memory > f->each[i].memory ? f->m.memory : f->each[i].memory;
+    }
+    return status;
+}
+
+static void add_ranks(et_value *results, const found *f)
+{
+    et_value *list = f->ranks > 1 ? et_value_set_list(results, "ranks") : NULL;
+    for (int i = 0; list && i < f->ranks; i++) {
+        et_value *one = et_value_add_dict(list);
+        if (isfinite(f->each[i].seconds))
+            et_value_set_float(one, "step_seconds", f->each[i].seconds);
+        et_value_set_int(one, "memory", (int64_t)f->each[i].memory);
+    }
+}
+
+static int print_json(const found *f, et_error *error)
+{
+    const measured *m = &f->m;
     et_arena arena = ET_ARENA_INIT;
     et_value *results = et_value_dict(&arena);
     et_value_set_int(results, "steps", m->left);
@@ -135,37 +207,58 @@ static int print_json(const measured *m, et_error *error)
         et_value_set_float(results, "step_seconds", m->seconds);
     }
     et_value_set_int(results, "memory", (int64_t)m->memory);
+    add_ranks(results, f);
     int status = et_results_print(results, error);
     et_arena_release(&arena);
     return status;
 }
 
-static int print(const measured *m, et_error *error)
+static void print_ranks(const found *f)
 {
+    for (int i = 0; f->ranks > 1 && i < f->ranks; i++)
+        printf("rank %-8d%s, a step in %s s\n", i, et_format_bytes(f->each[i].memory).text,
+               et_format_value(f->each[i].seconds).text);
+}
+
+static int print(const found *f, et_error *error)
+{
+    const measured *m = &f->m;
     if (!m->left) {
         printf("nothing to do: the run is at step %s\n", et_format_count(m->done).text);
     } else {
-        printf("would take %s, %s: %s of %s s",
+        printf("would take %s, %s%s: %s of %s s",
                et_format_duration(m->seconds * (double)m->left).text,
-               et_format_bytes(m->memory).text, et_format_many(m->left, "step").text,
-               et_format_value(m->seconds).text);
+               et_format_bytes(m->memory).text, f->ranks > 1 ? " a rank" : "",
+               et_format_many(m->left, "step").text, et_format_value(m->seconds).text);
         if (m->unit && isfinite(m->units))
             printf(" (%s %ss/s)", et_format_rate(m->units).text, m->unit);
         puts("; validation and saves come on top");
+        print_ranks(f);
     }
     return fflush(stdout) ? et_fail_errno(error, "standard output") : ET_OK;
 }
 
+/* One says it. */
+static int tell(const et_dry_run *dry, const found *f, bool json, et_error *error)
+{
+    if (!is_first(dry))
+        return ET_OK;
+    return json ? print_json(f, error) : print(f, error);
+}
+
 int et_dry_run_measure(const et_dry_run *dry, const et_dry_run_facts *facts, et_error *error)
 {
-    measured m = { .seconds = NAN };
+    found f = { .m = { .seconds = NAN } };
     struct rusage usage;
-    int status = begin(dry, facts, &m, error);
+    int status = et_comm_agree(dry->comm, begin(dry, facts, &f.m, error), NULL, error);
     if (!status)
-        status = run_steps(facts, &m, error);
-    if (status)
-        return status;
-    if (!getrusage(RUSAGE_SELF, &usage))
-        m.memory = (size_t)usage.ru_maxrss * 1024;
-    return facts->json ? print_json(&m, error) : print(&m, error);
+        status = run_steps(dry, facts, &f.m, error);
+    if (!status && !getrusage(RUSAGE_SELF, &usage))
+        f.m.memory = (size_t)usage.ru_maxrss * 1024;
+    if (!status)
+        status = gather(&f, dry->comm, error);
+    if (!status)
+        status = tell(dry, &f, facts->json, error);
+    et_free(f.each);
+    return status;
 }

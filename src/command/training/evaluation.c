@@ -6,11 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <etude/log.h>
-
 #include "base/alloc.h"
 #include "base/arena.h"
-#include "base/checksum.h"
 #include "base/file.h"
 #include "base/flag.h"
 #include "command/results.h"
@@ -81,14 +78,9 @@ static int open_alone(et_evaluation *e, et_error *error)
     return file ? open_unpacked(e, error) : open_trainer(e, e->model_dir, error);
 }
 
-/* What the library says is said once. */
 int et_evaluation_open_ranks(et_evaluation *e, et_error *error)
 {
-    et_comm_options ranks = { .peer_timeout = e->experiment->runtime.peer_timeout };
-    int status = et_comm_open(&e->comm, &ranks, error);
-    if (et_comm_rank(e->comm))
-        et_log_set(NULL, NULL);
-    return status;
+    return et_ranks_join(&e->comm, e->experiment->runtime.peer_timeout, error);
 }
 
 int et_evaluation_open(et_evaluation *e, et_error *error)
@@ -170,37 +162,9 @@ static int load_newest(et_evaluation *e, et_error *error)
     return status;
 }
 
-/* What a rank has loaded: a run at work may have saved meanwhile. */
-typedef struct loaded {
-    int64_t step;
-    uint64_t path;
-} loaded;
-
-static int compare_loaded(const et_evaluation *e, const loaded *all, et_error *error)
-{
-    for (int i = 1; i < et_comm_size(e->comm); i++)
-        if (all[i].step != all[0].step || all[i].path != all[0].path)
-            return et_fail(error, ET_EBUSY,
-                           "%s: rank %d has found another checkpoint than rank 0; the run is at "
-                           "work: try again, or name one with --checkpoint",
-                           e->model_dir, i);
-    return ET_OK;
-}
-
 static int agree_on_loaded(et_evaluation *e, int status, et_error *error)
 {
-    size_t ranks = (size_t)et_comm_size(e->comm);
-    loaded mine = { e->step, e->path ? et_checksum(e->path, strlen(e->path)) : 0 };
-    loaded *all = et_alloc_zero(ranks, sizeof *all);
-    if (!status && !all)
-        status = et_alloc_failed(error, ranks * sizeof *all, "ranks");
-    status = et_comm_agree(e->comm, status, NULL, error);
-    if (!status)
-        status = et_comm_gather(e->comm, &mine, sizeof mine, all, error);
-    if (!status)
-        status = compare_loaded(e, all, error);
-    et_free(all);
-    return status;
+    return et_ranks_compare_loaded(e->comm, status, e->model_dir, e->path, e->step, error);
 }
 
 int et_evaluation_load(et_evaluation *e, const char *name, et_error *error)

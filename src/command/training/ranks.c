@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include <etude/log.h>
 #include <etude/version.h>
 
 #include "base/alloc.h"
@@ -31,11 +32,25 @@ int et_ranks_open(et_comm **out, const et_runtime_options *options, et_error *er
     return et_comm_agree(*out, status, NULL, error);
 }
 
-int et_ranks_refuse(const char *what, et_error *error)
+int et_ranks_join(et_comm **out, double peer_timeout, et_error *error)
 {
+    et_comm_options options = { .peer_timeout = peer_timeout };
+    int status = et_comm_open(out, &options, error);
+    if (et_comm_rank(*out))
+        et_log_set(NULL, NULL);
+    return status;
+}
+
+int et_ranks_refuse(const et_call *call, const char *advice, et_error *error)
+{
+    et_comm *comm;
     if (!et_comm_by_launch() && !et_comm_by_mpi())
         return ET_OK;
-    return et_fail(error, ET_EUSAGE, "%s is the work of one process; start it alone", what);
+    int status = et_comm_open(&comm, NULL, error);
+    if (!status && et_comm_size(comm) > 1)
+        status = et_fail(error, ET_EUSAGE, "%s: is the work of one process, and there are %d; %s",
+                         call->command, et_comm_size(comm), advice);
+    return et_ranks_leave(comm, call->program, status, error);
 }
 
 int et_ranks_leave(et_comm *comm, const et_program *program, int status, et_error *error)
@@ -79,7 +94,8 @@ int et_ranks_compare(et_comm *comm, const et_value *identity, const et_device *d
     if (ranks == 1)
         return ET_OK;
     et_strbuf settings = ET_STRBUF_INIT, kernels = ET_STRBUF_INIT;
-    et_json_print(&settings, identity, 0);
+    if (identity)
+        et_json_print(&settings, identity, 0);
     et_strbuf_printf(&kernels, "%s %s %s", et_version(), device->kernels->name, et_gemm_isa());
     print *all = et_alloc(ranks, sizeof *all);
     int status = !all || settings.failed || kernels.failed
@@ -96,4 +112,39 @@ int et_ranks_compare(et_comm *comm, const et_value *identity, const et_device *d
     et_strbuf_release(&kernels);
     et_free(all);
     return et_comm_agree(comm, status, NULL, error);
+}
+
+/* Of the checkpoint that a rank has loaded. */
+typedef struct loaded {
+    int64_t step;
+    uint64_t path;
+} loaded;
+
+static int compare_loaded(const et_comm *comm, const loaded *all, const char *model_dir,
+                          et_error *error)
+{
+    for (int i = 1; i < et_comm_size(comm); i++)
+        if (all[i].step != all[0].step || all[i].path != all[0].path)
+            return et_fail(error, ET_EBUSY,
+                           "%s: rank %d has found another checkpoint than rank 0; the run is at "
+                           "work: try again, or name one with --checkpoint",
+                           model_dir, i);
+    return ET_OK;
+}
+
+int et_ranks_compare_loaded(et_comm *comm, int status, const char *model_dir, const char *path,
+                            int64_t step, et_error *error)
+{
+    size_t ranks = (size_t)et_comm_size(comm);
+    loaded mine = { step, path ? et_checksum(path, strlen(path)) : 0 };
+    loaded *all = et_alloc_zero(ranks, sizeof *all);
+    if (!status && !all)
+        status = et_alloc_failed(error, ranks * sizeof *all, "ranks");
+    status = et_comm_agree(comm, status, NULL, error);
+    if (!status)
+        status = et_comm_gather(comm, &mine, sizeof mine, all, error);
+    if (!status)
+        status = compare_loaded(comm, all, model_dir, error);
+    et_free(all);
+    return status;
 }

@@ -11,13 +11,22 @@
 /* By the environment. ET_ECONFIG: more ranks than runtime.data_shards. */
 int et_ranks_open(et_comm **out, const et_runtime_options *options, et_error *error);
 
+/* The same for work that is no training: any number of ranks. What the library logs is said once,
+ * by rank 0. peer_timeout 0: the usual. */
+int et_ranks_join(et_comm **out, double peer_timeout, et_error *error);
+
 /* Whether all ranks have the same settings, data and kernels, without which bits would differ.
- * ET_ECONFIG names the first that has not. */
+ * ET_ECONFIG names the first that has not. identity NULL: kernels alone. */
 int et_ranks_compare(et_comm *comm, const et_value *identity, const et_device *device,
                      et_error *error);
 
-/* ET_EUSAGE where several ranks were started for what one process does ("evaluate --source"). */
-int et_ranks_refuse(const char *what, et_error *error);
+/* status (of loading), or ET_EBUSY: a rank has loaded another checkpoint than rank 0, since the run
+ * in model_dir is at work and saved meanwhile. path NULL: none was loaded. */
+int et_ranks_compare_loaded(et_comm *comm, int status, const char *model_dir, const char *path,
+                            int64_t step, et_error *error);
+
+/* ET_EUSAGE where several ranks were started for what one process does; advice: what to do. */
+int et_ranks_refuse(const et_call *call, const char *advice, et_error *error);
 
 /* Closes comm (NULL: nothing to do). One rank says what went wrong, before any of them has ended;
  * all end with the status that is returned. */

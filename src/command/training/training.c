@@ -138,7 +138,7 @@ static int set_up(et_training *t, const et_train_args *args, et_error *error)
 static int try_out(et_training *t, const et_train_args *args, et_error *error)
 {
     const char *run = et_train_finds_run(args) ? args->model_dir : NULL;
-    et_dry_run dry = { .kind = t->experiment.kind, .run = run };
+    et_dry_run dry = { .kind = t->experiment.kind, .run = run, .comm = t->comm };
     et_watch_stops();
     int status = claim_directory(t, args->model_dir, error);
     if (!status)
@@ -152,6 +152,7 @@ static int try_out(et_training *t, const et_train_args *args, et_error *error)
         et_training_say_task(t);
         et_training_say_initial(t);
         et_training_say_memory(t);
+        et_training_say_ranks(t);
         et_training_say_new(t);
         status = et_dry_run_measure(&dry, &facts, error);
     }
@@ -171,8 +172,6 @@ static int train(et_training *t, const et_train_args *args, et_error *error)
         et_train_configure(&t->experiment, &t->initial, args, t->call->program, &t->arena, error);
     if (!status)
         status = et_ranks_open(&t->comm, &t->experiment.runtime, error);
-    if (!status && args->dry_run && et_comm_size(t->comm) > 1)
-        status = et_fail(error, ET_EUSAGE, "--dry-run is the work of one process; start it alone");
     options.fd = args->quiet || et_comm_rank(t->comm) ? -1 : STDERR_FILENO;
     if (!status)
         status = et_progress_open(&t->progress, &options, error);
@@ -198,9 +197,7 @@ static int train(et_training *t, const et_train_args *args, et_error *error)
         et_training_say_task(t);
         et_training_say_initial(t);
         et_training_say_memory(t);
-        if (et_comm_size(t->comm) > 1)
-            et_training_say(t->progress, "ranks        %d, %s", et_comm_size(t->comm),
-                            t->comm->class->name);
+        et_training_say_ranks(t);
         if (t->args->verbose)
             et_training_say_parts(t, args->model_dir);
         et_training_say_begin(t);

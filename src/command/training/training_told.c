@@ -62,6 +62,13 @@ void et_training_say_parts(et_training *t, const char *directory)
                     directory);
 }
 
+void et_training_say_ranks(et_training *t)
+{
+    if (et_comm_size(t->comm) > 1)
+        et_training_say(t->progress, "ranks        %d, %s", et_comm_size(t->comm),
+                        t->comm->class->name);
+}
+
 void et_training_say_new(et_training *t)
 {
     const et_layout *layout = et_training_layout(t);

@@ -70,6 +70,20 @@ static bool read_results(reader *from, et_decoder_sentence *sentence, et_arena *
     return whole;
 }
 
+/* Whoever asks hears of all sentences, of which this rank's are about as far as the others'. */
+typedef struct progress_of_all {
+    et_decoder_progress_fn *tell;
+    void *payload;
+    int64_t ranks, count;
+} progress_of_all;
+
+static bool tell_of_all(void *payload, int64_t done)
+{
+    const progress_of_all *p = payload;
+    const int64_t all = done * p->ranks;
+    return p->tell(p->payload, all < p->count ? all : p->count);
+}
+
 /* This rank's sentences are decoded in their own list, and their results put where they belong. */
 static int decode_mine(et_decoder *decoder, et_comm *comm, et_decoder_sentence *sentences,
                        int64_t count, et_arena *arena, et_decoder_progress_fn *progress,
@@ -81,7 +95,10 @@ static int decode_mine(et_decoder *decoder, et_comm *comm, et_decoder_sentence *
         return et_alloc_failed(error, (size_t)count * sizeof *own, "sentences");
     for (int64_t i = rank; i < count; i += ranks)
         own[mine++] = sentences[i];
-    int status = mine ? et_decoder_run(decoder, own, mine, arena, progress, payload, error) : ET_OK;
+    progress_of_all all = { progress, payload, ranks, count };
+    int status =
+        mine ? et_decoder_run(decoder, own, mine, arena, progress ? tell_of_all : NULL, &all, error)
+             : ET_OK;
     for (int64_t i = 0; !status && i < mine; i++)
         sentences[rank + i * ranks] = own[i];
     return status;

@@ -6,7 +6,8 @@
 #include "comm/comm.h"
 #include "tasks/translation/decoder.h"
 
-/* As et_decoder_run, by all ranks with the same sentences. comm NULL: alone. */
+/* As et_decoder_run, by all ranks with the same sentences. comm NULL: alone. What progress hears of
+ * the others is a guess: that they are as far. */
 int et_decoder_run_on_ranks(et_decoder *decoder, et_comm *comm, et_decoder_sentence *sentences,
                             int64_t count, et_arena *arena, et_decoder_progress_fn *progress,
                             void *payload, et_error *error);

@@ -11,6 +11,7 @@
 #include "base/assert.h"
 #include "base/reserved.h"
 #include "base/thread.h"
+#include "tasks/translation/decode_share.h"
 #include "tasks/translation/translator_private.h"
 
 /* Results of line i are items[begin[i]] to items[begin[i + 1]]. */
@@ -234,8 +235,8 @@ static int force(et_translator *t, et_decoder_sentence *sentences, size_t count,
     int status = et_translator_make_decoder(&decoder, t, &options, error);
     if (status)
         return status;
-    status = et_decoder_run(decoder, sentences, (int64_t)count, arena,
-                            t->progress ? tell_progress : NULL, &s, error);
+    status = et_decoder_run_on_ranks(decoder, t->options.comm, sentences, (int64_t)count, arena,
+                                     t->progress ? tell_progress : NULL, &s, error);
     et_decoder_free(decoder);
     return status;
 }

@@ -32,6 +32,7 @@
 #include "base/unicode.h"
 #include "data/vocabulary.h"
 #include "train/experiment.h"
+#include "tasks/translation/decode_share.h"
 #include "tasks/translation/kind.h"
 #include "tasks/translation/task.h"
 #include "tasks/translation/translator_device.h"
@@ -392,8 +393,8 @@ int et_translator_decode(et_translator *t, et_decoder_sentence *sentences, size_
         if (sentences[i].length > 1)
             some[words++] = sentences[i];
     t->empty_lines = count - (size_t)words;
-    int status = et_decoder_run(t->decoder, some, words, arena, t->progress ? tell_progress : NULL,
-                                t, error);
+    int status = et_decoder_run_on_ranks(t->decoder, t->options.comm, some, words, arena,
+                                         t->progress ? tell_progress : NULL, t, error);
     /* From behind: words counts down to the place of each. */
     for (size_t i = count; i-- > 0 && !status;)
         if (sentences[i].length > 1)

@@ -21,6 +21,7 @@
 #include "command/args.h"
 #include "command/command.h"
 #include "command/outputs.h"
+#include "command/training/ranks.h"
 #include "tasks/tabular/command/commands.h"
 #include "tasks/tabular/command/prediction_lines.h"
 #include "tasks/tabular/command/row_reader.h"
@@ -468,6 +469,11 @@ static int predict(predict_args *args, const et_call *call, et_error *error)
                  .done = PTHREAD_COND_INITIALIZER,
                  .file = { .fd = -1 } };
     int status = check(args, call, error);
+    if (!status)
+        status = et_ranks_refuse(call,
+                                 "it uses all cores of a machine by itself, so give each its "
+                                 "part of the rows",
+                                 error);
     if (!status)
         status = check_outputs(args, call, error);
     if (status)

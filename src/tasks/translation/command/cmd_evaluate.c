@@ -6,7 +6,8 @@
  *   sources -> et_translator -> results [lines of the source] -> file (--output), scores
  *
  * Scores go to standard output, the bar to standard error. Nothing is kept for a second start:
- * an interrupted evaluation begins anew.
+ * an interrupted evaluation begins anew. Several ranks share the lines; rank 0 alone reads files,
+ * scores and writes.
  *
  *   exit code 2: an option; 3: files, lines or the run; 75: interrupted, with --profile */
 #include <signal.h>
@@ -34,6 +35,7 @@
 #include "command/training/profile.h"
 #include "command/training/ranks.h"
 #include "tasks/translation/command/scores.h"
+#include "tasks/translation/command/together.h"
 #include "io/progress.h"
 
 typedef struct evaluate_args {
@@ -46,6 +48,7 @@ typedef struct evaluate_args {
     et_profiling profiling;
     bool json, quiet;
     et_value *results; /* of json: a dict */
+    bool helps;        /* a rank, of whose work another one says what came of it */
     bool help;         /* it was printed: nothing else is to be done */
 } evaluate_args;
 
@@ -165,7 +168,7 @@ static int translate(evaluate_args *args, const et_lines *sources, char **result
     /* Plain lines where standard error is no terminal. */
     et_progress_options options = ET_PROGRESS_OPTIONS_INIT;
     options.fd = args->quiet ? -1 : STDERR_FILENO;
-    int status = et_translator_open(&translator, args->model_dir, &args->options, error);
+    int status = et_translator_open_together(&translator, args->model_dir, &args->options, error);
     if (!status)
         status = et_progress_open(&progress, &options, error);
     if (!status)
@@ -178,10 +181,11 @@ static int translate(evaluate_args *args, const et_lines *sources, char **result
         et_translator_set_progress(translator, NULL, NULL);
         et_progress_finish(progress, false);
     }
+    status = et_comm_agree(args->options.comm, status, NULL, error);
     if (!status && args->results) {
         et_value_set_string(args->results, "checkpoint", et_translator_checkpoint(translator));
         et_value_set_int(args->results, "step", et_translator_step(translator));
-    } else if (!status) {
+    } else if (!status && !args->helps) {
         printf("checkpoint %s, step %lld\n", et_translator_checkpoint(translator),
                (long long)et_translator_step(translator));
     }
@@ -222,7 +226,7 @@ static int evaluate_lines(evaluate_args *args, const et_lines *sources, const et
     int written = ET_OK;
     if (!status && args->output)
         written = write_results(args->output, results, sources->count, error);
-    if (!status)
+    if (!status && !args->helps)
         status =
             et_scores_print((const char *const *)results, (const char *const *)references->items,
                             references->count, &args->score, args->results, written ? NULL : error);
@@ -239,19 +243,38 @@ static int evaluate_files(evaluate_args *args, et_error *error)
     args->results = args->json ? et_value_dict(&arena) : NULL;
     int status = args->json && !args->results ? et_alloc_failed(error, 0, "scores") : ET_OK;
     if (!status)
-        status = et_lines_read_file(&sources, args->source, error);
+        status = et_lines_read_file(&sources, args->source, args->options.comm, error);
     if (!status)
-        status = et_lines_read_file(&references, args->reference, error);
+        status = et_lines_read_file(&references, args->reference, args->options.comm, error);
     if (!status)
         status = et_lines_check_pairs(&sources, args->source, &references, args->reference, error);
     if (!status)
         status = evaluate_lines(args, &sources, &references, error);
-    if (!status && args->json)
+    if (!status && args->json && !args->helps)
         status = et_results_print(args->results, error);
     et_lines_release(&sources);
     et_lines_release(&references);
     et_arena_release(&arena);
     return status;
+}
+
+/* What another rank than the first does without. */
+static void be_silent(evaluate_args *args)
+{
+    args->helps = args->quiet = true;
+    args->output = args->profiling.path = NULL;
+}
+
+static int evaluate_together(evaluate_args *args, const et_call *call, et_error *error)
+{
+    int status = et_ranks_join(&args->options.comm, 0, error);
+    if (et_comm_rank(args->options.comm))
+        be_silent(args);
+    if (!status)
+        status = check_outputs(args, call, error);
+    if (!status)
+        status = evaluate_files(args, error);
+    return et_ranks_leave(args->options.comm, call->program, status, error);
 }
 
 /* What the options say of decoding and scores are settings of validation. */
@@ -298,9 +321,5 @@ int et_cmd_evaluate_translation(const et_call *call, et_error *error)
     status = check(&args, error);
     if (!status && !args.source)
         return evaluate_own(&args, call, error);
-    if (!status)
-        status = et_ranks_refuse("evaluate --source", error);
-    if (!status)
-        status = check_outputs(&args, call, error);
-    return status ? status : evaluate_files(&args, error);
+    return status ? status : evaluate_together(&args, call, error);
 }

@@ -44,7 +44,7 @@ static int score(const et_call *call, const char *reference_path, const et_score
     if (!status)
         status = check_output(call, reference_path, error);
     if (!status)
-        status = et_lines_read_file(&references, reference_path, error);
+        status = et_lines_read_file(&references, reference_path, NULL, error);
     if (!status)
         status = et_line_reader_open(&input, STDIN_FILENO, "standard input", error);
     if (!status)

@@ -9,7 +9,8 @@
  * lines
  *
  * A translation depends on its line alone (one that is drawn on its number as well), so the size of
- * batches changes speed and not a word.
+ * batches changes speed and not a word. So do ranks, which share the lines of a batch: rank 0 reads
+ * them for all, and alone writes.
  *
  * Plain translations are printed alone; several of a line, or with scores, as Moses does it:
  *
@@ -32,11 +33,13 @@
 #include "command/command.h"
 #include "command/outputs.h"
 #include "command/training/profile.h"
+#include "command/training/ranks.h"
 #include "io/progress.h"
 #include "tasks/translation/command/attention.h"
 #include "tasks/translation/command/line_output.h"
 #include "tasks/translation/command/lines.h"
 #include "tasks/translation/command/profile.h"
+#include "tasks/translation/command/together.h"
 #include "tasks/translation/kind.h"
 #include "tasks/translation/translator_device.h"
 
@@ -61,7 +64,8 @@ typedef struct translate_args {
     et_translator_options options;
     et_decoding_options decoding;
     et_profiling profiling;
-    bool help; /* it was printed: nothing else is to be done */
+    bool helps; /* a rank, whose results another one writes */
+    bool help;  /* it was printed: nothing else is to be done */
 } translate_args;
 
 /* What only sampling has says that there is sampling. */
@@ -342,7 +346,7 @@ static int translate_lines(et_translator *translator, const translate_args *args
         et_track_begin(track, &read_label, (int64_t)input->number);
         status = et_line_reader_read(input, &lines, most, error);
         et_track_end(track);
-        if (et_flag_is_set(&et_stop_requested))
+        if (!status && et_flag_is_set(&et_stop_requested))
             status = et_fail(error, ET_EINTERRUPTED, "interrupted after line %zu", done.before);
         et_translator_set_first_line(translator, done.before + 1);
         if (!status && lines.count)
@@ -358,6 +362,20 @@ static int translate_lines(et_translator *translator, const translate_args *args
     return status;
 }
 
+static int open_input(const translate_args *args, et_line_reader *input, et_error *error)
+{
+    int status = ET_OK;
+    *input = (et_line_reader){ .name = args->input, .number = 1 };
+    if (!args->helps && args->input)
+        status = et_line_reader_open_file(input, args->input, args->replace, error);
+    else if (!args->helps)
+        status = et_line_reader_open(input, STDIN_FILENO, "standard input", error);
+    if (!args->input)
+        input->replace = args->replace;
+    input->comm = args->options.comm;
+    return status;
+}
+
 /* Ends at the end of input, or at the first line that is no text; what was translated before it
  * is out by then, unless it goes to a file. */
 static int translate_input(et_translator *translator, const translate_args *args,
@@ -368,10 +386,7 @@ static int translate_input(et_translator *translator, const translate_args *args
     bool person = !args->input && isatty(STDIN_FILENO);
     if (person && isatty(STDERR_FILENO) && !args->quiet)
         fputs("Type a line to translate; Ctrl-D ends.\n", stderr);
-    int status = args->input ? et_line_reader_open_file(&input, args->input, args->replace, error)
-                             : et_line_reader_open(&input, STDIN_FILENO, "standard input", error);
-    if (!args->input)
-        input.replace = args->replace;
+    int status = open_input(args, &input, error);
     if (!status)
         status =
             translate_lines(translator, args, &input, person ? 1 : BATCH, progress, output, error);
@@ -392,9 +407,9 @@ static int translate(translate_args *args, et_error *error)
     et_progress_options options = ET_PROGRESS_OPTIONS_INIT;
     bool shown = !args->quiet && isatty(STDERR_FILENO) && (args->input || !isatty(STDIN_FILENO));
     options.fd = shown ? STDERR_FILENO : -1;
-    int status = et_translator_open(&translator, args->model_dir, &args->options, error);
+    int status = et_translator_open_together(&translator, args->model_dir, &args->options, error);
     if (!status && args->score_targets)
-        status = et_lines_read_file(&args->targets, args->score_targets, error);
+        status = et_lines_read_file(&args->targets, args->score_targets, args->options.comm, error);
     if (!status)
         status = et_progress_open(&progress, &options, error);
     if (!status)
@@ -404,10 +419,11 @@ static int translate(translate_args *args, et_error *error)
     if (!status && args->output)
         et_watch_signals_and_input();
     if (!status)
-        status = et_line_output_open(&output, args->output, error);
+        status = et_line_output_open(&output, args->output, args->options.comm, error);
     if (!status)
         status =
             translate_input(translator, args, options.fd < 0 ? NULL : progress, &output, error);
+    status = et_comm_agree(args->options.comm, status, NULL, error);
     status = et_line_output_close(&output, status, error);
     if (progress)
         et_progress_finish(progress, false);
@@ -417,6 +433,25 @@ static int translate(translate_args *args, et_error *error)
     et_profiling_release(&args->profiling);
     et_lines_release(&args->targets);
     return status ? status : profiled;
+}
+
+/* What another rank than the first does without. */
+static void be_silent(translate_args *args)
+{
+    args->helps = args->quiet = true;
+    args->output = args->attention = args->profiling.path = NULL;
+}
+
+static int translate_together(translate_args *args, const et_call *call, et_error *error)
+{
+    int status = et_ranks_join(&args->options.comm, 0, error);
+    if (et_comm_rank(args->options.comm))
+        be_silent(args);
+    if (!status)
+        status = check_outputs(args, call, error);
+    if (!status)
+        status = translate(args, error);
+    return et_ranks_leave(args->options.comm, call->program, status, error);
 }
 
 /* alpha: negative until the command line says another. */
@@ -435,7 +470,5 @@ int et_cmd_translate(const et_call *call, et_error *error)
     if (status || args.help)
         return status;
     status = check(&args, error);
-    if (!status)
-        status = check_outputs(&args, call, error);
-    return status ? status : translate(&args, error);
+    return status ? status : translate_together(&args, call, error);
 }

@@ -4,10 +4,12 @@
 
 #include "base/alloc.h"
 
-int et_line_output_open(et_line_output *output, const char *path, et_error *error)
+int et_line_output_open(et_line_output *output, const char *path, const et_comm *comm,
+                        et_error *error)
 {
-    *output = (et_line_output){ .file = path != NULL };
-    int status = path ? et_file_writer_open(&output->writer, path, error) : ET_OK;
+    const bool silent = et_comm_rank(comm) != 0;
+    *output = (et_line_output){ .file = path && !silent, .silent = silent };
+    int status = output->file ? et_file_writer_open(&output->writer, path, error) : ET_OK;
     output->open = !status;
     return status;
 }
@@ -17,7 +19,7 @@ int et_line_output_write(et_line_output *output, et_strbuf *text, et_error *erro
     int status = text->failed ? et_alloc_failed(error, text->length, "translations") : ET_OK;
     if (!status && output->file) {
         status = et_file_writer_write(&output->writer, et_strbuf_text(text), text->length, error);
-    } else if (!status) {
+    } else if (!status && !output->silent) {
         fwrite(et_strbuf_text(text), 1, text->length, stdout);
         if (fflush(stdout))
             status = et_fail_errno(error, "standard output");

@@ -1,8 +1,8 @@
 /* Where a command's lines go: standard output, flushed after each write, or a file that is there
- * only when it is whole.
+ * only when it is whole. Of several ranks rank 0's alone go there.
  *
  *     et_line_output output;
- *     et_line_output_open(&output, path, &error);          path NULL: standard output
+ *     et_line_output_open(&output, path, comm, &error);    path NULL: standard output
  *     et_line_output_write(&output, &text, &error);
  *     status = et_line_output_close(&output, status, &error); a failure leaves no file */
 #ifndef ETUDE_TASKS_TRANSLATION_COMMAND_LINE_OUTPUT_H
@@ -10,13 +10,17 @@
 
 #include "base/file.h"
 #include "base/strbuf.h"
+#include "comm/comm.h"
 
 typedef struct et_line_output {
     bool file, open;
+    bool silent; /* another rank's */
     et_file_writer writer;
 } et_line_output;
 
-int et_line_output_open(et_line_output *output, const char *path, et_error *error);
+/* comm NULL: this process alone. */
+int et_line_output_open(et_line_output *output, const char *path, const et_comm *comm,
+                        et_error *error);
 
 /* All of text, which is empty afterwards. ET_ENOMEM: text is not whole. */
 int et_line_output_write(et_line_output *output, et_strbuf *text, et_error *error);

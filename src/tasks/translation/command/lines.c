@@ -23,6 +23,7 @@
 #include "base/strbuf.h"
 #include "base/unicode.h"
 #include "base/vector.h"
+#include "comm/comm.h"
 #include "data/text.h"
 #include "io/progress.h"
 
@@ -233,7 +234,7 @@ static int read_compressed(et_line_reader *reader, et_lines *lines, size_t most,
     return status;
 }
 
-int et_line_reader_read(et_line_reader *reader, et_lines *lines, size_t most, et_error *error)
+static int read_here(et_line_reader *reader, et_lines *lines, size_t most, et_error *error)
 {
     if (reader->text)
         return read_compressed(reader, lines, most, error);
@@ -255,10 +256,65 @@ int et_line_reader_read(et_line_reader *reader, et_lines *lines, size_t most, et
     return et_fail(error, reader->error.status, "%s", reader->error.text);
 }
 
+/* ---- ranks -------------------------------------------------------------------------------- */
+
+/* Lines from `before` on, each with its end: no line has a byte 0 (check, add_replaced). */
+static void write_lines(et_strbuf *to, const et_lines *lines, size_t before)
+{
+    for (size_t i = before; i < lines->count; i++)
+        et_strbuf_append_bytes(to, lines->items[i], strlen(lines->items[i]) + 1);
+}
+
+static int take_lines(et_lines *lines, const char *text, size_t size, et_error *error)
+{
+    int status = ET_OK;
+    while (!status && size) {
+        const size_t length = strnlen(text, size);
+        if (length == size)
+            return et_fail(error, ET_EFAIL, "lines of rank 0 are not whole");
+        status = add(lines, text, length, error);
+        text += length + 1;
+        size -= length + 1;
+    }
+    return status;
+}
+
+/* Those that rank 0 has read, from `before` on; status: of its reading. */
+static int share_lines(et_lines *lines, size_t before, et_comm *comm, int status, et_error *error)
+{
+    const bool first = et_comm_rank(comm) == 0;
+    et_strbuf mine = ET_STRBUF_INIT;
+    void *all = NULL;
+    if (et_comm_size(comm) == 1)
+        return status;
+    size_t *sizes = et_alloc((size_t)et_comm_size(comm), sizeof *sizes);
+    if (first)
+        write_lines(&mine, lines, before);
+    if (!status && (!sizes || mine.failed))
+        status = et_alloc_failed(error, mine.length, "lines");
+    status = et_comm_collect(comm, status, mine.data, mine.length, &all, sizes, error);
+    if (!status && !first && sizes[0])
+        status = take_lines(lines, all, sizes[0], error);
+    et_free(all);
+    et_free(sizes);
+    et_strbuf_release(&mine);
+    return status;
+}
+
+int et_line_reader_read(et_line_reader *reader, et_lines *lines, size_t most, et_error *error)
+{
+    const bool first = et_comm_rank(reader->comm) == 0;
+    const size_t before = lines->count;
+    int status = first ? read_here(reader, lines, most, error) : ET_OK;
+    status = share_lines(lines, before, reader->comm, status, error);
+    reader->number += first ? 0 : lines->count - before;
+    return status;
+}
+
 /* ---- files -------------------------------------------------------------------------------- */
 
 /* Lines of a compressed file are unpacked on the way. */
-int et_lines_read_file(et_lines *lines, const char *path, et_error *error)
+static int read_file(et_lines *lines, const char *path, et_error *error)
 {
     et_strings paths = { &path, 1 };
     et_text *text;
@@ -272,6 +328,13 @@ int et_lines_read_file(et_lines *lines, const char *path, et_error *error)
             break;
     et_text_close(text);
     return status;
+}
+
+int et_lines_read_file(et_lines *lines, const char *path, et_comm *comm, et_error *error)
+{
+    const size_t before = lines->count;
+    int status = et_comm_rank(comm) ? ET_OK : read_file(lines, path, error);
+    return share_lines(lines, before, comm, status, error);
 }
 
 /* Before anything is translated or scored. */

@@ -9,6 +9,7 @@
 
 #include "base/arena.h"
 
+struct et_comm;
 struct et_progress;
 struct et_text;
 
@@ -40,6 +41,8 @@ typedef struct et_line_reader {
     size_t begin, end;    /* in buffer */
     bool over;            /* the end of input was seen */
     et_error error; /* what stands behind the lines that were given out; its status 0: nothing */
+    struct et_comm *comm; /* ranks that all read: rank 0 does, and all get its lines; set after
+                             open, which the others leave out. NULL: this process alone */
 } et_line_reader;
 
 int et_line_reader_open(et_line_reader *reader, int fd, const char *name, et_error *error);
@@ -54,8 +57,8 @@ void et_line_reader_close(et_line_reader *reader);
  * before it. */
 int et_line_reader_read(et_line_reader *reader, et_lines *lines, size_t most, et_error *error);
 
-/* Reads a file, plain or gzip. */
-int et_lines_read_file(et_lines *lines, const char *path, et_error *error);
+/* Reads a file, plain or gzip. comm: as a reader's. */
+int et_lines_read_file(et_lines *lines, const char *path, struct et_comm *comm, et_error *error);
 
 /* ET_EDATA unless both have the same number of lines, and at least one; names both counts. */
 int et_lines_check_pairs(const et_lines *source, const char *source_name, const et_lines *target,
