@@ -20,6 +20,7 @@
 
 #define RESTARTS 20  /* of one worker */
 #define LEAVE    3.0 /* seconds that others have to end once the master has */
+#define ALONE    2.0 /* seconds that a master without workers has to end by itself, saying why */
 
 typedef struct process {
     et_job_role role;
@@ -169,7 +170,7 @@ static void wait_for_signal(const cluster *c, const sigset_t *signals)
 static int watch(cluster *c, const sigset_t *signals, int *code, bool *child, process **self,
                  et_error *error)
 {
-    double ended = 0;
+    double ended = 0, alone = 0;
     int how, status = ET_OK;
     bool asked = false;
     *child = false;
@@ -188,8 +189,10 @@ static int watch(cluster *c, const sigset_t *signals, int *code, bool *child, pr
             if (status || *child)
                 return status;
         }
-        if (!ended && !asked && !works(c)) {
-            asked = true; /* nobody computes, and nobody comes again */
+        if (!alone && !works(c))
+            alone = et_clock_monotonic(); /* nobody computes, and nobody comes again */
+        if (!ended && !asked && alone && et_clock_monotonic() - alone > ALONE) {
+            asked = true;
             kill(c->process[0].pid, SIGTERM);
         }
         if (ended && et_clock_monotonic() - ended > LEAVE)
