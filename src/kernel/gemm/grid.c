@@ -112,13 +112,17 @@ static void cut_columns(et_gemm_grid *grid, const et_gemm_shape *shape, const et
 }
 
 /* A comes transposed, mostly with a long k: a sum over tokens. Where tiles of 256 rows would be
- * fewer than 6, they are halved. */
+ * fewer than 6, they are halved, and across the longer side: a square copies least. */
 static void cut_both(et_gemm_grid *grid, const et_gemm_shape *shape, const et_gemm_means *means,
                      int64_t depth)
 {
     int64_t columns = parts(shape->n, slab_columns(shape, means, depth));
-    bool few = columns * parts(shape->m, SLAB_ROWS) < 6;
-    grid->tile_m = few ? SLAB_ROWS / 2 : SLAB_ROWS;
+    grid->tile_m = SLAB_ROWS;
+    if (columns * parts(shape->m, SLAB_ROWS) < 6) {
+        bool wide = cut(shape->n, columns, 64) > SLAB_ROWS;
+        columns *= wide ? 2 : 1;
+        grid->tile_m /= wide ? 1 : 2;
+    }
     grid->tile_n = cut(shape->n, columns, 64);
     cut_chunks(grid, depth);
 }
