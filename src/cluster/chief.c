@@ -8,6 +8,8 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 
+#define SLOWER 10 /* times the slowest ticket so far: its worker is gone */
+
 static int alloc_workers(et_chief *c)
 {
     const et_chief_setup *s = &c->setup;
@@ -241,13 +243,14 @@ static void greet(et_chief *c, int index, const et_message *message)
 }
 
 /* A ticket that was taken back, or that a worker before has had, is done in vain. */
-static void take_report(et_chief *c, int index, const et_message *message)
+static void take_report(et_chief *c, double now, int index, const et_message *message)
 {
     et_chief_worker *w = &c->worker[index];
     bool counts = w->place == ET_PLACE_WORKS && message->number == w->ticket && w->ticket;
     w->place = ET_PLACE_ASKS;
     if (!counts)
         return;
+    c->slowest = fmax(c->slowest, now - w->given);
     memcpy(w->report, message->bytes, c->setup.report_size);
     w->squares = message->value[0];
     double divisor = c->setup.divisor(c->setup.self, w->report);
@@ -257,7 +260,7 @@ static void take_report(et_chief *c, int index, const et_message *message)
         fail(c, "worker %d: its gradient is not finite", index);
 }
 
-static void listen(et_chief *c, int index, const et_message *message)
+static void listen(et_chief *c, double now, int index, const et_message *message)
 {
     et_chief_worker *w = &c->worker[index];
     if (message->run != c->setup.run || message->session > w->session || !message->session)
@@ -278,10 +281,10 @@ static void listen(et_chief *c, int index, const et_message *message)
     w->question = *message;
     w->question.bytes = NULL;
     w->owed = true;
-    take_report(c, index, message);
+    take_report(c, now, index, message);
 }
 
-static void receive_worker(et_chief *c, const et_message *message)
+static void receive_worker(et_chief *c, double now, const et_message *message)
 {
     int index = message->from - 1 - c->setup.servers;
     if (index >= c->setup.workers)
@@ -300,7 +303,7 @@ static void receive_worker(et_chief *c, const et_message *message)
         if (over && message->session == w->session)
             stop_worker(c, message, w->nonce);
         else if (!over)
-            listen(c, index, message);
+            listen(c, now, index, message);
     }
 }
 
@@ -311,7 +314,7 @@ void et_chief_receive(et_chief *chief, double now, const et_message *message)
     if (message->from <= chief->setup.servers)
         receive_server(chief, now, message);
     else
-        receive_worker(chief, message);
+        receive_worker(chief, now, message);
 }
 
 /* ---- what comes next ----------------------------------------------------------------------- */
@@ -419,7 +422,7 @@ static void give_tickets(et_chief *c, double now)
         } else if (w->place == ET_PLACE_ASKS && may_start(c)) {
             w->ticket = ++c->ticket;
             w->version = c->version;
-            w->until = now + c->setup.lease;
+            w->given = now;
             w->place = ET_PLACE_WORKS;
             answer(c, w,
                    (et_message){ .kind = ET_MESSAGE_GO, .number = w->ticket, .extra = w->version });
@@ -427,10 +430,17 @@ static void give_tickets(et_chief *c, double now)
     }
 }
 
+/* How long a batch may take is known once one has been done. */
+static double lease_of(const et_chief *c)
+{
+    double enough = fmax(c->setup.patience, SLOWER * c->slowest);
+    return c->slowest > 0 && enough < c->setup.lease ? enough : c->setup.lease;
+}
+
 static void take_back(et_chief *c, double now)
 {
     for (int i = 0; i < c->setup.workers; i++)
-        if (c->worker[i].place == ET_PLACE_WORKS && now > c->worker[i].until)
+        if (c->worker[i].place == ET_PLACE_WORKS && now > c->worker[i].given + lease_of(c))
             c->worker[i].place = ET_PLACE_AWAY;
 }
 

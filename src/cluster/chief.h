@@ -9,8 +9,9 @@
  *   synchronous    an update is the sum of the gradients of all workers that have a ticket of its
  *                  version; a worker that comes late takes part in the next one.
  *
- * A ticket that is not done in time (`lease`) is nobody's: its gradient is never used. A worker
- * that is started again takes the place of the one with its number, whose session is over.
+ * A ticket that is not done in time is nobody's: its gradient is never used. That is `lease`, or
+ * once tickets have been done `patience` or ten times the slowest of them, where that is less. A
+ * worker that is started again takes the place of the one with its number, whose session is over.
  *
  * Updates are done while version < target: between two of them the state is that of one step.
  * No threads; allocates at open only. */
@@ -38,7 +39,7 @@ typedef struct et_chief_setup {
     uint64_t run;         /* not 0; another one each time */
     uint64_t fingerprint;
     double patience; /* seconds after which a server that does not answer is lost */
-    double lease;    /* seconds for a ticket */
+    double lease;    /* most seconds for a ticket */
     int64_t max_staleness;
     bool synchronous;
     int64_t version;    /* updates done before */
@@ -82,9 +83,9 @@ typedef struct et_chief_worker {
     et_message answer;       /* the last that was given */
     bool owed;
     int64_t ticket, version; /* under way or done */
-    double until, squares;
-    unsigned char *report; /* [report_size], of what it did last, owned */
-    unsigned char *at;     /* [place_size], of what was used last, owned */
+    double given, squares;   /* given: when the ticket was */
+    unsigned char *report;   /* [report_size], of what it did last, owned */
+    unsigned char *at;       /* [place_size], of what was used last, owned */
 } et_chief_worker;
 
 typedef struct et_chief {
@@ -101,6 +102,7 @@ typedef struct et_chief {
     et_chief_report *reports;
     int parts;
     double squares, divisor, norm;
+    double slowest;          /* seconds of a ticket, of those that were done; 0: none was */
     unsigned char *greeting; /* [place_size + greeting_size], owned */
     double told;             /* when workers were told of the end */
     et_chief_worker *worker; /* [workers] */

@@ -499,11 +499,44 @@ static void test_simulation__faults(void **state)
     assert_true(faults > 5000 && restarts > 50 && late > 20);
 }
 
+/* A worker goes with its ticket and does not come back: others wait for as long as a batch may
+ * take, by those that were done, and not for the longest that any may. */
+static void test_simulation__gone(void **state)
+{
+    (void)state;
+    static world w;
+    uint64_t seed = 1;
+    for (;; seed++) {
+        open_world(&w, seed, true);
+        if (w.workers >= 2 && !w.synchronous && w.staleness >= 1)
+            break;
+        close_world(&w);
+    }
+    w.chief.setup.patience = 5;
+    w.chief.setup.lease = 10000;
+    w.chief.target = 3 + 10;
+    while (w.chief.version < w.chief.target && w.now < 100)
+        advance(&w);
+    w.chief.target = 3 + STEPS_MAX;
+    while (w.worker[1].worker.phase != ET_WORKER_COMPUTES && w.now < 100)
+        advance(&w);
+    CHECK(&w, w.worker[1].worker.phase == ET_WORKER_COMPUTES);
+    drop_kept(&w, 1);
+    kill_worker(&w, 1);
+    w.worker[1].wakes = -1;
+    double gone = w.now;
+    while (w.chief.version < w.chief.target && w.now < gone + 100)
+        advance(&w);
+    CHECK(&w, w.chief.version == w.chief.target && w.now - gone < 30);
+    close_world(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_simulation__clean),
         cmocka_unit_test(test_simulation__faults),
+        cmocka_unit_test(test_simulation__gone),
     };
     return cmocka_run_group_tests_name("simulation", tests, NULL, NULL);
 }
