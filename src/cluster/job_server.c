@@ -8,7 +8,7 @@
 #include "cluster/address.h"
 #include "cluster/wire.h"
 
-#define BACKLOG 100
+#define BACKLOG 1024
 
 const char *et_job_keys(const et_job_config *config)
 {

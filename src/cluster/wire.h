@@ -7,7 +7,12 @@
  * connection before memory is taken for it, so who is not let in gets none; a message of more than
  * `largest` bytes is dropped. What cannot be sent at once is dropped: who asks asks again.
  *
- * One thread; ZeroMQ has its own, so that a task that computes is alive to others. */
+ * A handshake has four seconds. So strangers hold as many descriptors as come in that time; where
+ * a task listens, the process's soft limit of them is raised to 16,384 or to its hard limit. How
+ * many were refused is logged once, when it closes.
+ *
+ * One thread; ZeroMQ has its own, and one lets others in, so that a task that computes is alive to
+ * others. */
 #ifndef ETUDE_CLUSTER_WIRE_H
 #define ETUDE_CLUSTER_WIRE_H
 
@@ -39,8 +44,8 @@ et_link *et_wire_link(et_wire *wire);
  * the next call. ET_EDENIED: a task that this one connects to does not take its key. */
 int et_wire_receive(et_wire *wire, double seconds, et_message *out, bool *got, et_error *error);
 
-/* Seconds since which a task that this one connects to is not connected (0: it is); task -1: of
- * who listens, since nobody is. Peers that are silent for 20 seconds are none. */
+/* Seconds since which a task that this one connects to is not connected (0: it is). Peers that are
+ * silent for 20 seconds are none. */
 double et_wire_alone(const et_wire *wire, int task);
 
 /* ET_EUSAGE: built without ZeroMQ. */

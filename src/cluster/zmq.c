@@ -7,8 +7,12 @@
 #include <netdb.h>
 #include <stdio.h>
 #include <string.h>
+#include <stdatomic.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+#include <etude/log.h>
 
 #include "base/alloc.h"
 #include "base/assert.h"
@@ -26,6 +30,8 @@
 #define QUEUE        16    /* messages that wait in a connection */
 #define FRAME        32768 /* bytes of a frame: nobody takes memory for more before it is let in */
 #define CURVE_BYTES  64    /* at least what encryption adds to a message (33) */
+#define BACKLOG      1024  /* connections that wait to be taken */
+#define DESCRIPTORS  16384
 #define ZAP_ENDPOINT "inproc://zeromq.zap.01"
 #define ZAP_FRAME    256 /* most bytes of a part of a ZAP question that are looked at */
 
@@ -49,17 +55,18 @@ struct et_wire {
     et_link link;
     et_job_role role;
     int servers;
-    void *context, *router, *router_monitor, *zap;
+    void *context, *router;
+    void *zap, *door; /* the guard's: who asks to be let in, what became of connections */
     pthread_t guard;
     bool guarded;
-    int connections;
-    double alone;
-    peer *peer;            /* [1 + servers] */
-    route *route;          /* [ET_TASKS_MAX]: where a task was heard last */
-    zmq_pollitem_t *items; /* [2 + servers] */
-    zmq_msg_t message;     /* the first frame of what was received */
-    bool holds;            /* message is in use */
-    unsigned char *whole;  /* [ET_MESSAGE_HEADER + largest]: of several frames */
+    _Atomic int64_t refused; /* connections that were not let in */
+    char bound[300];         /* host:port that it listens at */
+    peer *peer;              /* [1 + servers] */
+    route *route;            /* [ET_TASKS_MAX]: where a task was heard last */
+    zmq_pollitem_t *items;   /* [2 + servers] */
+    zmq_msg_t message;       /* the first frame of what was received */
+    bool holds;              /* message is in use */
+    unsigned char *whole;    /* [ET_MESSAGE_HEADER + largest]: of several frames */
     size_t largest;
     bool denied;
     char public[ET_JOB_ROLES][ET_KEY_TEXT + 1];
@@ -125,23 +132,50 @@ static bool answer_zap(et_wire *wire)
     return zmq_send(wire->zap, "", 0, 0) >= 0;
 }
 
+/* The next event of a monitor and what belongs to it; 0: there is none. */
+static int next_event(void *monitor, uint32_t *value)
+{
+    unsigned char part[ZAP_FRAME];
+    uint16_t event;
+    bool more;
+    int length = zmq_recv(monitor, part, sizeof part, ZMQ_DONTWAIT);
+    if (length < (int)(sizeof event + sizeof *value))
+        return 0;
+    memcpy(&event, part, sizeof event);
+    memcpy(value, part + sizeof event, sizeof *value);
+    read_part(monitor, part, &more); /* the address */
+    return event;
+}
+
+/* Who has come, less who got in and who left by itself, as one of the cluster does that comes too
+ * early: those who were shown the door, of whom ZeroMQ does not tell all. */
+static int refused_by(int event, uint32_t value)
+{
+    if (event == ZMQ_EVENT_ACCEPTED)
+        return 1;
+    bool left =
+        event == ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL && (value == EPIPE || value == ECONNRESET);
+    return left || event == ZMQ_EVENT_HANDSHAKE_SUCCEEDED ? -1 : 0;
+}
+
+/* A thread of its own: who is let in must not wait until the task has time, and ZeroMQ's thread
+ * stands still while nobody reads what it tells of connections. */
 static void *guard(void *payload)
 {
     et_wire *wire = payload;
-    while (answer_zap(wire)) {
+    zmq_pollitem_t items[2] = { { .socket = wire->zap, .events = ZMQ_POLLIN },
+                                { .socket = wire->door, .events = ZMQ_POLLIN } };
+    bool open = true;
+    while (open && zmq_poll(items, 2, -1) >= 0) {
+        if (items[0].revents)
+            open = answer_zap(wire);
+        uint32_t value;
+        for (int event; items[1].revents && (event = next_event(wire->door, &value));)
+            wire->refused += refused_by(event, value);
     }
+    zmq_close(wire->door);
     zmq_close(wire->zap);
     return NULL;
-}
-
-static int start_guard(et_wire *wire, et_error *error)
-{
-    wire->zap = zmq_socket(wire->context, ZMQ_REP);
-    if (!wire->zap || zmq_bind(wire->zap, ZAP_ENDPOINT))
-        return fail_zmq(error, "ZeroMQ's authentication");
-    int status = et_thread_start(&wire->guard, guard, wire, error);
-    wire->guarded = !status;
-    return status;
 }
 
 /* ---- sockets ------------------------------------------------------------------------------- */
@@ -177,44 +211,73 @@ static int resolve(char *endpoint, size_t space, const char *address, et_error *
     return ET_OK;
 }
 
-static void *monitor_of(et_wire *wire, void *socket, int number)
+/* What is told is not limited: at the limit ZeroMQ's thread would wait for its reader, and all
+ * connections with it. */
+static void *monitor_of(et_wire *wire, void *socket, int number, int events)
 {
     char endpoint[64];
     snprintf(endpoint, sizeof endpoint, "inproc://monitor-%d", number);
-    int events = ZMQ_EVENT_CONNECTED | ZMQ_EVENT_CONNECT_DELAYED | ZMQ_EVENT_CONNECT_RETRIED |
-                 ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED |
-                 ZMQ_EVENT_HANDSHAKE_FAILED_AUTH | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL |
-                 ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL;
     if (zmq_socket_monitor(socket, endpoint, events))
         return NULL;
     void *monitor = zmq_socket(wire->context, ZMQ_PAIR);
-    if (monitor && (!set(monitor, ZMQ_LINGER, 0) || zmq_connect(monitor, endpoint))) {
+    if (monitor && (!set(monitor, ZMQ_LINGER, 0) || !set(monitor, ZMQ_RCVHWM, 0) ||
+                    zmq_connect(monitor, endpoint))) {
         zmq_close(monitor);
         return NULL;
     }
     return monitor;
 }
 
+/* Strangers hold descriptors for as long as a handshake may take: those of a few thousand a second
+ * are not to leave none for a checkpoint. */
+static void allow_descriptors(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= DESCRIPTORS)
+        return;
+    limit.rlim_cur = limit.rlim_max < DESCRIPTORS ? limit.rlim_max : DESCRIPTORS;
+    setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+static int start_guard(et_wire *wire, et_error *error)
+{
+    const int events =
+        ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL;
+    wire->zap = zmq_socket(wire->context, ZMQ_REP);
+    wire->door = monitor_of(wire, wire->router, ET_TASKS_MAX, events);
+    if (!wire->zap || !wire->door || zmq_bind(wire->zap, ZAP_ENDPOINT))
+        return fail_zmq(error, "ZeroMQ's authentication");
+    int status = et_thread_start(&wire->guard, guard, wire, error);
+    wire->guarded = !status;
+    return status;
+}
+
 static int listen_at(et_wire *wire, const et_wire_setup *setup, et_error *error)
 {
     char endpoint[400];
     int status = resolve(endpoint, sizeof endpoint, setup->bind, error);
-    if (!status)
-        status = start_guard(wire, error);
     if (status)
         return status;
+    allow_descriptors();
+    snprintf(wire->bound, sizeof wire->bound, "%s", setup->bind);
     wire->router = zmq_socket(wire->context, ZMQ_ROUTER);
     if (!wire->router || !set_common(wire->router, wire) ||
-        !set(wire->router, ZMQ_CURVE_SERVER, 1) ||
+        !set(wire->router, ZMQ_CURVE_SERVER, 1) || !set(wire->router, ZMQ_BACKLOG, BACKLOG) ||
         zmq_setsockopt(wire->router, ZMQ_ZAP_DOMAIN, "etude", 5) ||
-        (setup->bind_fd && !set(wire->router, ZMQ_USE_FD, setup->bind_fd)) ||
-        !(wire->router_monitor = monitor_of(wire, wire->router, ET_TASKS_MAX)))
+        (setup->bind_fd && !set(wire->router, ZMQ_USE_FD, setup->bind_fd)))
         return fail_zmq(error, "ZeroMQ");
-    return zmq_bind(wire->router, endpoint) ? fail_zmq(error, setup->bind) : ET_OK;
+    status = start_guard(wire, error);
+    if (!status && zmq_bind(wire->router, endpoint))
+        status = fail_zmq(error, setup->bind);
+    return status;
 }
 
 static int connect_to(et_wire *wire, const et_wire_setup *setup, int task, et_error *error)
 {
+    const int events = ZMQ_EVENT_CONNECTED | ZMQ_EVENT_CONNECT_DELAYED | ZMQ_EVENT_CONNECT_RETRIED |
+                       ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED |
+                       ZMQ_EVENT_HANDSHAKE_FAILED_AUTH | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL |
+                       ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL;
     peer *p = &wire->peer[task];
     const char *theirs = wire->public[task ? ET_JOB_PARAM_SERVER : ET_JOB_MASTER];
     int status = resolve(p->endpoint, sizeof p->endpoint, setup->connect[task], error);
@@ -227,7 +290,7 @@ static int connect_to(et_wire *wire, const et_wire_setup *setup, int task, et_er
               !zmq_setsockopt(p->socket, ZMQ_CURVE_PUBLICKEY, wire->own_public, ET_KEY_TEXT + 1) &&
               !zmq_setsockopt(p->socket, ZMQ_CURVE_SERVERKEY, theirs, ET_KEY_TEXT + 1) &&
               set(p->socket, ZMQ_RECONNECT_IVL_MAX, 2000) &&
-              (p->monitor = monitor_of(wire, p->socket, task)) &&
+              (p->monitor = monitor_of(wire, p->socket, task, events)) &&
               !zmq_connect(p->socket, p->endpoint);
     return ok ? ET_OK : fail_zmq(error, setup->connect[task]);
 }
@@ -254,7 +317,6 @@ int et_wire_open(et_wire **out, const et_wire_setup *setup, et_error *error)
     wire->link.class = &wire_class;
     wire->role = setup->role;
     wire->servers = setup->servers;
-    wire->alone = et_clock_monotonic();
     memcpy(wire->public, setup->keys->public, sizeof wire->public);
     memcpy(wire->own_public, setup->keys->public[setup->role], sizeof wire->own_public);
     memcpy(wire->secret, setup->keys->secret, sizeof wire->secret);
@@ -274,14 +336,24 @@ int et_wire_open(et_wire **out, const et_wire_setup *setup, et_error *error)
     return status;
 }
 
+/* monitor: NULL where another thread closes it. */
 static void close_socket(void *socket, void *monitor)
 {
-    if (socket && monitor)
+    if (socket)
         zmq_socket_monitor(socket, NULL, 0);
     if (monitor)
         zmq_close(monitor);
     if (socket)
         zmq_close(socket);
+}
+
+/* Once, however many they were. */
+static void say_refused(const et_wire *wire)
+{
+    long long refused = (long long)wire->refused;
+    if (refused > 0)
+        et_log(ET_LOG_WARNING, "%s: %lld connection%s not let in: without a key of this cluster",
+               wire->bound, refused, refused == 1 ? " was" : "s were");
 }
 
 void et_wire_close(et_wire *wire)
@@ -292,7 +364,7 @@ void et_wire_close(et_wire *wire)
         zmq_msg_close(&wire->message);
     for (int i = 0; wire->peer && i <= wire->servers; i++)
         close_socket(wire->peer[i].socket, wire->peer[i].monitor);
-    close_socket(wire->router, wire->router_monitor);
+    close_socket(wire->router, wire->guarded ? NULL : wire->door);
     if (wire->context)
         zmq_ctx_shutdown(wire->context);
     if (wire->guarded)
@@ -301,6 +373,7 @@ void et_wire_close(et_wire *wire)
         zmq_close(wire->zap);
     if (wire->context)
         zmq_ctx_term(wire->context);
+    say_refused(wire);
     et_free(wire->peer);
     et_free(wire->route);
     et_free(wire->items);
@@ -399,33 +472,6 @@ static void note_peer(et_wire *wire, peer *p, int event)
     }
 }
 
-static void note_router(et_wire *wire, int event)
-{
-    if (event == ZMQ_EVENT_HANDSHAKE_SUCCEEDED)
-        wire->connections++;
-    else if (event == ZMQ_EVENT_DISCONNECTED && wire->connections > 0)
-        wire->connections--;
-    wire->alone = wire->connections ? 0 : wire->alone ? wire->alone : et_clock_monotonic();
-}
-
-static void read_monitor(et_wire *wire, void *monitor, peer *p)
-{
-    for (;;) {
-        unsigned char part[ZAP_FRAME];
-        uint16_t event;
-        bool more;
-        int length = zmq_recv(monitor, part, sizeof part, ZMQ_DONTWAIT);
-        if (length < (int)sizeof event)
-            return;
-        memcpy(&event, part, sizeof event);
-        read_part(monitor, part, &more); /* the address */
-        if (p)
-            note_peer(wire, p, event);
-        else
-            note_router(wire, event);
-    }
-}
-
 /* Bytes that are no ZeroMQ end a connection for good: ZeroMQ does not try again. */
 static void revive(peer *p)
 {
@@ -439,13 +485,13 @@ static void revive(peer *p)
 
 static void read_monitors(et_wire *wire)
 {
-    for (int i = 0; i <= wire->servers; i++)
-        if (wire->peer[i].monitor)
-            read_monitor(wire, wire->peer[i].monitor, &wire->peer[i]);
-    if (wire->router_monitor)
-        read_monitor(wire, wire->router_monitor, NULL);
-    for (int i = 0; i <= wire->servers; i++)
-        revive(&wire->peer[i]);
+    for (int i = 0; i <= wire->servers; i++) {
+        peer *p = &wire->peer[i];
+        uint32_t value;
+        for (int event; p->monitor && (event = next_event(p->monitor, &value));)
+            note_peer(wire, p, event);
+        revive(p);
+    }
 }
 
 /* Who says to be the master has its key, and so on. */
@@ -554,7 +600,7 @@ int et_wire_receive(et_wire *wire, double seconds, et_message *out, bool *got, e
 
 double et_wire_alone(const et_wire *wire, int task)
 {
-    double since = task < 0 ? wire->alone : wire->peer[task].alone;
+    double since = wire->peer[task].alone;
     return since ? et_clock_monotonic() - since : 0;
 }
 

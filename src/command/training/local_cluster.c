@@ -18,9 +18,10 @@
 #include "base/strbuf.h"
 #include "command/training/local_cluster.h"
 
-#define RESTARTS 20  /* of one worker */
-#define LEAVE    3.0 /* seconds that others have to end once the master has */
-#define ALONE    2.0 /* seconds that a master without workers has to end by itself, saying why */
+#define BACKLOG  1024 /* connections that wait to be taken */
+#define RESTARTS 20   /* of one worker */
+#define LEAVE    3.0  /* seconds that others have to end once the master has */
+#define ALONE    2.0  /* seconds that a master without workers has to end by itself, saying why */
 
 typedef struct process {
     et_job_role role;
@@ -48,7 +49,7 @@ static int listen_somewhere(int *fd, int *port, bool keeps, et_error *error)
     socklen_t size = sizeof address;
     *fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (*fd < 0 || (keeps && setsockopt(*fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on)) ||
-        bind(*fd, (struct sockaddr *)&address, size) || (!keeps && listen(*fd, 100)) ||
+        bind(*fd, (struct sockaddr *)&address, size) || (!keeps && listen(*fd, BACKLOG)) ||
         getsockname(*fd, (struct sockaddr *)&address, &size))
         return et_fail_errno(error, "--distributed: a port on localhost");
     *port = ntohs(address.sin_port);

@@ -1,0 +1,293 @@
+/* Connections that nobody should make, so many a second, to tasks of a cluster on this machine:
+ *
+ *     attack SECONDS RATE KEYS PORT...       ports of the loopback; KEYS: as `etude keys` made them
+ *
+ * In turn, of six kinds: bytes that are no ZeroMQ; a greeting and nothing more; a greeting, a byte
+ * at a time; a HELLO that is sealed for nobody; a client that knows the server's key and has none
+ * of the cluster's; and one that has a worker's key and sends what no worker sends: noise, headers
+ * with wrong sizes and checksums, questions of other runs, who it is not, frames and messages that
+ * are too large. At the end, or at SIGTERM, a line says how many there were of each and how many
+ * were still open. One thread, a connection is held for six seconds at most. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <zmq.h>
+
+#include "cluster/keys.h"
+#include "cluster/message.h"
+
+enum { NOISE, SILENT, SLOW, SEALED, STRANGER, MEMBER, KINDS };
+enum { HELD = 16384, PORTS = 16, FRAME = 32768 };
+
+#define HOLD    6.0 /* seconds for a connection that the other side does not close */
+#define CLIENT  0.5 /* the same for one by ZeroMQ */
+#define SIGNERS 0x5bd1e995u
+
+typedef struct held {
+    int kind, fd;
+    void *socket; /* STRANGER, MEMBER */
+    double begun, said;
+    int sent; /* bytes of the greeting */
+} held;
+
+static const char *const kind_names[KINDS] = { "noise",  "silent",   "slow",
+                                               "sealed", "stranger", "member" };
+static const unsigned char greeting[64] = { 0xff, 0,    0, 0, 0,   0,   0,   0,   0,
+                                            1,    0x7f, 3, 0, 'C', 'U', 'R', 'V', 'E' };
+static held open_now[HELD];
+static int count;
+static long made[KINDS], failed;
+static int port[PORTS], ports;
+static uint64_t state = SIGNERS;
+static void *context;
+static et_keys keys;
+static volatile sig_atomic_t stop;
+
+static void on_signal(int number)
+{
+    (void)number;
+    stop = 1;
+}
+
+static uint64_t draw(void)
+{
+    uint64_t z = state += 0x9e3779b97f4a7c15u;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+}
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static void fill(unsigned char *bytes, size_t size)
+{
+    for (size_t i = 0; i < size; i++)
+        bytes[i] = (unsigned char)draw();
+}
+
+/* ---- by ZeroMQ ------------------------------------------------------------------------------- */
+
+static void say(void *socket, const void *bytes, size_t size, int more)
+{
+    zmq_send(socket, bytes, size, ZMQ_DONTWAIT | more);
+}
+
+/* What a worker does not send; ZeroMQ keeps it until the connection is there. */
+static void say_what_no_worker_says(void *socket)
+{
+    static unsigned char bytes[ET_MESSAGE_HEADER + 3 * FRAME];
+    et_message message = { .kind = (et_message_kind)(1 + draw() % (ET_MESSAGE_KINDS - 1)),
+                           .from = (int)(draw() % 6),
+                           .run = draw(),
+                           .session = draw(),
+                           .sequence = draw(),
+                           .number = (int64_t)draw(),
+                           .extra = (int64_t)draw(),
+                           .bytes = bytes + ET_MESSAGE_HEADER,
+                           .size = draw() % 3000 };
+    fill(bytes, sizeof bytes);
+    say(socket, bytes, draw() % 200, 0);
+    et_message_write(&message, bytes);
+    say(socket, bytes, ET_MESSAGE_HEADER + message.size, 0); /* well-formed, of another run */
+    bytes[draw() % ET_MESSAGE_HEADER] ^= (unsigned char)(1u << draw() % 8);
+    say(socket, bytes, ET_MESSAGE_HEADER + message.size, 0);
+    if (draw() % 2) /* a message without an end that fits anybody's */
+        for (int i = 0; i < 64; i++)
+            say(socket, bytes, FRAME, i < 63 ? ZMQ_SNDMORE : 0);
+    else /* a frame that nobody may send */
+        say(socket, bytes, sizeof bytes, 0);
+}
+
+static void *client(int kind, int to)
+{
+    char public[ET_KEY_TEXT + 1], secret[ET_KEY_TEXT + 1], endpoint[64];
+    const int none = 0, never = -1;
+    /* The master's port is the first. */
+    const char *theirs = keys.public[to ? ET_JOB_PARAM_SERVER : ET_JOB_MASTER];
+    if (zmq_curve_keypair(public, secret))
+        return NULL;
+    if (kind == MEMBER) {
+        memcpy(public, keys.public[ET_JOB_WORKER], sizeof public);
+        memcpy(secret, keys.secret, sizeof secret);
+    }
+    snprintf(endpoint, sizeof endpoint, "tcp://127.0.0.1:%d", port[to]);
+    void *socket = zmq_socket(context, ZMQ_DEALER);
+    if (!socket)
+        return NULL;
+    zmq_setsockopt(socket, ZMQ_LINGER, &none, sizeof none);
+    zmq_setsockopt(socket, ZMQ_RECONNECT_IVL, &never, sizeof never);
+    zmq_setsockopt(socket, ZMQ_CURVE_PUBLICKEY, public, sizeof public);
+    zmq_setsockopt(socket, ZMQ_CURVE_SECRETKEY, secret, sizeof secret);
+    zmq_setsockopt(socket, ZMQ_CURVE_SERVERKEY, theirs, ET_KEY_TEXT + 1);
+    zmq_connect(socket, endpoint);
+    if (kind == MEMBER)
+        say_what_no_worker_says(socket);
+    else
+        say(socket, "hello", 5, 0);
+    return socket;
+}
+
+/* ---- by bytes -------------------------------------------------------------------------------- */
+
+static int reach(int to)
+{
+    struct sockaddr_in at = { .sin_family = AF_INET,
+                              .sin_port = htons((uint16_t)port[to]),
+                              .sin_addr = { htonl(INADDR_LOOPBACK) } };
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd >= 0 && connect(fd, (struct sockaddr *)&at, sizeof at) && errno != EINPROGRESS) {
+        close(fd);
+        fd = -1;
+    }
+    return fd;
+}
+
+static bool put(int fd, const void *bytes, size_t size)
+{
+    ssize_t sent = send(fd, bytes, size, MSG_NOSIGNAL | MSG_DONTWAIT);
+    return sent > 0 || (sent < 0 && (errno == EAGAIN || errno == ENOTCONN));
+}
+
+/* A command of 200 bytes in a long frame's place: nobody's key opens it. */
+static bool put_hello(int fd)
+{
+    unsigned char hello[202] = { 4, 200, 5, 'H', 'E', 'L', 'L', 'O', 1, 0 };
+    fill(hello + 82, sizeof hello - 82);
+    return put(fd, hello, sizeof hello);
+}
+
+/* Says what is due; false: it is over. */
+static bool goes_on(held *h, double at)
+{
+    char answer[512];
+    ssize_t got;
+    while ((got = recv(h->fd, answer, sizeof answer, MSG_DONTWAIT)) > 0) {
+    }
+    if (got == 0 || (errno != EAGAIN && errno != ENOTCONN) || at - h->begun > HOLD)
+        return false;
+    if (h->kind == NOISE && !h->sent) {
+        unsigned char noise[300];
+        fill(noise, sizeof noise);
+        h->sent = 1;
+        return put(h->fd, noise, sizeof noise);
+    }
+    if (h->kind == SLOW && h->sent < 60 && at - h->said >= 0.2) {
+        h->said = at;
+        return put(h->fd, greeting + h->sent++, 1);
+    }
+    if ((h->kind == SILENT || h->kind == SEALED) && !h->sent) {
+        h->sent = 1;
+        return put(h->fd, greeting, sizeof greeting);
+    }
+    if (h->kind == SEALED && h->sent == 1 && at - h->begun > 0.05) {
+        h->sent = 2;
+        return put_hello(h->fd);
+    }
+    return true;
+}
+
+/* ---- all ------------------------------------------------------------------------------------- */
+
+static void begin(double at)
+{
+    static long turn;
+    held h = { .kind = (int)(turn % KINDS), .fd = -1, .begun = at, .said = at };
+    int to = (int)(turn / KINDS % ports);
+    turn++;
+    if (count == HELD) {
+        failed++;
+        return;
+    }
+    if (h.kind == STRANGER || h.kind == MEMBER)
+        h.socket = client(h.kind, to);
+    else
+        h.fd = reach(to);
+    if (h.socket || h.fd >= 0) {
+        made[h.kind]++;
+        open_now[count++] = h;
+    } else {
+        failed++;
+    }
+}
+
+static void go_on(double at)
+{
+    for (int i = 0; i < count;) {
+        held *h = &open_now[i];
+        bool on = h->socket ? at - h->begun < CLIENT : goes_on(h, at);
+        if (on) {
+            i++;
+            continue;
+        }
+        if (h->socket)
+            zmq_close(h->socket);
+        else
+            close(h->fd);
+        open_now[i] = open_now[--count];
+    }
+}
+
+static void attack(double seconds, double rate)
+{
+    double start = now(), at = start;
+    long begun = 0;
+    while (!stop && at - start < seconds) {
+        /* Who is late does not make up for more than a tenth of a second. */
+        long due = (long)((at - start) * rate);
+        begun = due - begun > (long)(rate / 10) ? due - (long)(rate / 10) : begun;
+        for (; begun < due; begun++)
+            begin(at);
+        go_on(at);
+        nanosleep(&(struct timespec){ .tv_nsec = 2000000 }, NULL);
+        at = now();
+    }
+    long all = 0;
+    for (int i = 0; i < KINDS; i++) {
+        printf("%s %ld ", kind_names[i], made[i]);
+        all += made[i];
+    }
+    printf("failed %ld open %d made %ld in %.1f seconds, %.0f a second\n", failed, count, all,
+           at - start, (double)all / (at - start));
+}
+
+int main(int argc, char **argv)
+{
+    et_error error = ET_ERROR_INIT;
+    struct rlimit limit;
+    if (argc < 5)
+        return 2;
+    if (et_keys_read(&keys, argv[3], ET_JOB_WORKER, &error)) {
+        fprintf(stderr, "attack: %s\n", error.text);
+        return 1;
+    }
+    for (int i = 4; i < argc && ports < PORTS; i++)
+        port[ports++] = atoi(argv[i]);
+    if (!getrlimit(RLIMIT_NOFILE, &limit)) {
+        limit.rlim_cur = limit.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &limit);
+    }
+    context = zmq_ctx_new();
+    zmq_ctx_set(context, ZMQ_MAX_SOCKETS, 8192);
+    signal(SIGTERM, on_signal);
+    attack(atof(argv[1]), atof(argv[2]));
+    while (count)
+        go_on(now() + 2 * HOLD);
+    zmq_ctx_term(context);
+    return 0;
+}
