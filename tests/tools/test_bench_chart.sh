@@ -32,7 +32,9 @@ awk -v a="$1" -v b="$2" -v c="$3" 'BEGIN { d = a / 2.5
     fail "lengths $*"
 [ "$(grep -c '<rect class="less"' all.svg)" = 1 ] || fail "colours"
 "$chart" peers.jsonl step. >some.svg
-[ "$(grep -c '<rect' some.svg)" = 3 ] || fail "by a prefix, memory too"
+[ "$(grep -c '<rect' some.svg)" = 2 ] || fail "by a prefix, without memory"
+"$chart" peers.jsonl step.base step.tiny.peak_mb >some.svg
+[ "$(grep -c '<rect' some.svg)" = 2 ] || fail "memory by its whole name"
 # Far apart: logarithmic, from 1 to both sides.
 { cat peers.jsonl; one start.base.ms 300 250 350 Far; } >far.jsonl
 "$chart" far.jsonl >far.svg
