@@ -24,8 +24,9 @@
 #include "base/fields_scalar.h"
 #include "base/yaml.h"
 
-#define NAMES_MAX   256 /* members of one struct that the nearest is sought among */
-#define NAMES_WIDTH 64  /* characters of the list of members in a message */
+#define NAMES_MAX   256  /* members of one struct that the nearest is sought among */
+#define NAMES_ALL   1024 /* and rows of a whole table */
+#define NAMES_WIDTH 64   /* characters of the list of members in a message */
 #define SET         "--set"
 #define DEPTH_MAX   8 /* groups that names are looked for in */
 
@@ -116,17 +117,60 @@ static void append_places(et_strbuf *out, int *found, const et_fields *table, co
     }
 }
 
-/* ". There is a.b.name, c.name", the least deep first; nothing, if there is none. */
-static void append_elsewhere(et_strbuf *out, const et_fields *root, const char *name)
+/* lead, "a.b.name, c.name", the least deep first; nothing, if there is none. */
+static void append_elsewhere(et_strbuf *out, const char *lead, const et_fields *root,
+                             const char *name)
 {
     et_strbuf places = ET_STRBUF_INIT;
     int found = 0;
     for (int depth = 0; depth < DEPTH_MAX && found <= PLACES_MAX; depth++)
         append_places(&places, &found, root, name, "", depth);
     if (found)
-        et_strbuf_printf(out, ". There is %s", et_strbuf_text(&places));
+        et_strbuf_printf(out, "%s%s", lead, et_strbuf_text(&places));
     out->failed |= places.failed;
     et_strbuf_release(&places);
+}
+
+/* Names of all rows at most depth groups down; those beyond NAMES_ALL are not proposed. */
+static void gather_names(const char **names, size_t *count, const et_fields *table, int depth)
+{
+    for (const et_field *field = table->fields; field->kind != ET_FIELD_KIND_END; field++) {
+        if (*count < NAMES_ALL)
+            names[(*count)++] = field->name;
+        if (depth && field->kind == ET_FIELD_KIND_STRUCT)
+            gather_names(names, count, field->nested, depth - 1);
+    }
+}
+
+/* Where the name stands, as it was written or nearly so. */
+static void append_hint(et_strbuf *out, const et_fields *root, const char *const *here,
+                        const char *name)
+{
+    const char *all[NAMES_ALL + 1];
+    size_t count = 0;
+    append_elsewhere(out, ". There is ", root, name);
+    if (out->length)
+        return;
+    const et_hint hint = et_nearest_hint(name, here, "");
+    et_strbuf_append(out, hint.text);
+    if (out->length)
+        return;
+    gather_names(all, &count, root, DEPTH_MAX - 1);
+    all[count] = NULL;
+    const char *nearest = et_nearest(name, all);
+    if (nearest)
+        append_elsewhere(out, ". Nearest: ", root, nearest);
+}
+
+/* Plain names, as et_nearest wants them, not rows; ended by NULL. More than NAMES_MAX members are
+ * found by name as well, but not all of them proposed. */
+static void own_names(const char *names[NAMES_MAX + 1], const et_fields *table)
+{
+    size_t count = 0;
+    for (const et_field *field = table->fields; field->kind != ET_FIELD_KIND_END; field++)
+        if (count < NAMES_MAX)
+            names[count++] = field->name;
+    names[count] = NULL;
 }
 
 /* path: of the dict that key was looked for in, "" at the top. The message lists what there
@@ -135,27 +179,20 @@ static void append_elsewhere(et_strbuf *out, const et_fields *root, const char *
 static int unknown(const struct place *place, const et_fields *table, const char *path,
                    const char *key, int line)
 {
-    /* For et_nearest, which wants plain names and not rows. */
     const char *names[NAMES_MAX + 1];
-    size_t count = 0;
-    /* More than NAMES_MAX members are found by name as well, but not all of them proposed. */
-    for (const et_field *field = table->fields; field->kind != ET_FIELD_KIND_END; field++)
-        if (count < NAMES_MAX)
-            names[count++] = field->name;
-    names[count] = NULL;
+    own_names(names, table);
     const char *whole = join(place->arena, path, key);
     const char *where = whole ? locate(place, whole, line) : NULL;
-    et_strbuf list = ET_STRBUF_INIT, elsewhere = ET_STRBUF_INIT;
+    et_strbuf list = ET_STRBUF_INIT, hint = ET_STRBUF_INIT;
     append_names(&list, names);
-    append_elsewhere(&elsewhere, place->root, key);
-    const et_hint nearest = et_nearest_hint(key, names, "");
-    const char *hint = elsewhere.length ? et_strbuf_text(&elsewhere) : nearest.text;
-    int failure = !where || list.failed || elsewhere.failed
-                      ? no_memory(place)
-                      : et_fail(place->error, ET_ECONFIG, "%s: no such setting%s (%s has: %s)",
-                                where, hint, *path ? path : table->name, et_strbuf_text(&list));
+    append_hint(&hint, place->root, names, key);
+    int failure =
+        !where || list.failed || hint.failed
+            ? no_memory(place)
+            : et_fail(place->error, ET_ECONFIG, "%s: no such setting%s (%s has: %s)", where,
+                      et_strbuf_text(&hint), *path ? path : table->name, et_strbuf_text(&list));
     et_strbuf_release(&list);
-    et_strbuf_release(&elsewhere);
+    et_strbuf_release(&hint);
     return failure;
 }
 
@@ -193,10 +230,17 @@ static int not_a_group(const struct place *place, const et_fields *table, const 
                        const et_value *value)
 {
     const char *where = locate(place, *path ? path : table->name, value->line);
-    if (!where)
-        return no_memory(place);
-    return et_fail(place->error, ET_ECONFIG, "%s: is a group of settings, not %s; name one of them",
-                   where, et_value_kind_name(value->kind));
+    const char *names[NAMES_MAX + 1];
+    et_strbuf list = ET_STRBUF_INIT;
+    own_names(names, table);
+    append_names(&list, names);
+    int failure = !where || list.failed
+                      ? no_memory(place)
+                      : et_fail(place->error, ET_ECONFIG,
+                                "%s: is a group of settings, not %s; name one of them (%s)", where,
+                                et_value_kind_name(value->kind), et_strbuf_text(&list));
+    et_strbuf_release(&list);
+    return failure;
 }
 
 static int read_dict(const struct place *place, const et_fields *table, void *options,

@@ -272,6 +272,8 @@ static void test_fields__set_messages(void **state)
           "init_checkpoint, seed, limit)" },
         { "model.zzz", "4",
           "--set model.zzz: no such setting (model has: encoder, decoder, alpha)" },
+        { "num_layer", "4", "--set num_layer: no such setting. Nearest: model.encoder.num_layers" },
+        { "seed_", "4", "--set seed_: no such setting. Nearest: seed (" },
         { "", "4", "--set : no such setting (translation has: model," },
         { "model.", "4", "--set model.: no such setting (model has: " },
         { "model..alpha", "4", "--set model.: no such setting (model has: " },
@@ -313,7 +315,8 @@ static void test_fields__set_messages(void **state)
         { "model.encoder.activation", "{a: b}",
           "--set model.encoder.activation: needs one name, not a group of settings" },
         { "model.encoder", "4",
-          "--set model.encoder: is a group of settings, not an integer; name one of them" },
+          "--set model.encoder: is a group of settings, not an integer; name one of them "
+          "(num_layers, " },
         { "model.encoder", "{num_head: 4}",
           "--set model.encoder.num_head: no such setting. Nearest: num_attention_heads" },
         { "init_checkpoint", "[a]", "--set init_checkpoint: needs text, not a list" },

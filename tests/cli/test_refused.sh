@@ -79,7 +79,10 @@ row 3 'beginning with the weights of nowhere: cannot open nowhere' \
     --set task.init_checkpoint=nowhere
 
 # ---- how settings are written (hyperparams) ----
-set_to 'trainer: is a group of settings, not an integer; name one of them' trainer=5
+set_to 'trainer: is a group of settings, not an integer; name one of them (.*train_steps' trainer=5
+set_to 'early_stopping: is a group of settings, not an integer; name one of them (patience, ' \
+    trainer.early_stopping=3
+set_to "global_clipnom: no such setting. Nearest: trainer.optimizer_config.optimizer" global_clipnom=3
 set_to 'train_steps is one setting, nothing is below it' trainer.train_steps.x=5
 set_to 'trainer.train_step: no such setting. Nearest: train_steps' trainer.train_step=5
 set_to 'task.train_data.batch_size: "yes" is not an integer' task.train_data.batch_size=yes
