@@ -56,6 +56,8 @@ grep -q '^layer_1 ' out || fail 'a shared parameter is called as in one task'
 says 0 'kinds/validation_loss' train whole --mode eval --set trainer.validation_steps=1
 says 0 '^task.task_sampler.proportional.alpha: 1.0 ' list multitask/joint
 says 0 'would take' train --config tasks.yaml --dry-run
+# Of a run that is there: each task's files lie in its folder.
+says 0 'would take' train whole --steps 70 --dry-run
 
 # One of the tasks as a model of its own: its values are those that it has among the others.
 "$etude" evaluate whole | sed -n 's|^kinds/||p' | tr -s ' ' >wanted
