@@ -152,6 +152,7 @@ int main(int argc, char **argv)
                                        .fields = &fields,
                                        .size = sizeof(rings_options),
                                        .experiments = experiments,
+                                       .batch = "task.batch_size",
                                        .check = check,
                                        .open = open_rings,
                                        .close = close_rings };

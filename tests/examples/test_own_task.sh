@@ -92,4 +92,13 @@ grep "\"step\": *${step}[,}]" whole/metrics.jsonl | grep -q "validation_margin\"
 grep -q '^checkpoint mean.safetensors, step 4000$' out || fail "not the mean"
 refused 3 'whole/params.yaml is, or would be, a file of a run' \
     "$own" average --output whole/params.yaml whole/checkpoints/ckpt-4000.safetensors
+
+# Another run's weights, though this kind has no setting for them; the largest batch that fits.
+(become tuned --init whole --steps 1 2>log) || fail "--init"
+grep -q '^initial  *weights of whole/best$' log || fail "--init: not said"
+awk '$1 == "step" { for (i = 1; i < NF; i++) if ($i == "loss") { found = 1; exit !($(i + 1) < 0.2) } }
+    END { if (!found) exit 1 }' log || fail "--init: a loss as of drawn weights"
+(become fitted --memory 1M --steps 1 2>log) || fail "--memory"
+size=$(sed -n 's/^  batch_size: //p' fitted/params.yaml)
+[ "$size" -gt 50 ] || fail "--memory: batch_size $size"
 echo "a task of a program's own: $kills kills, equal bytes"

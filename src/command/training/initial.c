@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
+#include "base/fields.h"
 #include "base/file.h"
 #include "train/checkpoint.h"
 
@@ -108,6 +109,11 @@ static int assign(et_experiment *experiment, const char *path, const char *text,
     return et_experiment_assign(experiment, "--init", path, value, arena, error);
 }
 
+static bool has_setting(const et_experiment *experiment, const char *name)
+{
+    return et_fields_find(experiment->kind->fields, name, strlen(name)) != NULL;
+}
+
 int et_initial_apply(et_initial *initial, et_experiment *experiment, et_arena *arena,
                      et_error *error)
 {
@@ -125,10 +131,18 @@ int et_initial_apply(et_initial *initial, et_experiment *experiment, et_arena *a
                          "--init: %s is a %s of %s, a task of %s, and %s is one of %s", model,
                          initial->run ? "run" : "model", other.name, other.kind->name,
                          experiment->name, experiment->kind->name);
-    if (!status && initial->settings)
+    if (!status && initial->settings && has_setting(experiment, "init_pattern"))
         status = assign(experiment, "task.init_pattern", NULL, arena, error);
-    return status ? status
-                  : assign(experiment, "task.init_checkpoint", initial->checkpoint, arena, error);
+    initial->unset = !has_setting(experiment, "init_checkpoint");
+    return status || initial->unset
+               ? status
+               : assign(experiment, "task.init_checkpoint", initial->checkpoint, arena, error);
+}
+
+void et_initial_hand_over(const et_initial *initial, et_task *task)
+{
+    if (initial->from && initial->unset)
+        task->init_checkpoint = initial->checkpoint;
 }
 
 int et_initial_inherit(et_initial *initial, et_experiment *experiment, et_arena *arena,

@@ -5,12 +5,16 @@
  *     et_initial_begin(&initial, &experiment, program, &arena, &error);   without --experiment
  *     et_initial_apply(&initial, &experiment, &arena, &error);       before what is set by hand
  *     et_initial_inherit(&initial, &experiment, &arena, &error);     behind it
+ *     et_initial_hand_over(&initial, task);                          when the task is open
  *
- * Weights are those of task.init_checkpoint. Files that they belong to are
- * the other run's unless the settings name others; so are all settings, where there is no
- * experiment. Texts live in the arena. */
+ * Weights are those of task.init_checkpoint; a task whose kind has no such setting gets them all
+ * the same, but a run of it that has no checkpoint yet begins with them only while --init is typed.
+ * Files that they belong to are the other run's unless the settings name others; so are all
+ * settings, where there is no experiment. Texts live in the arena. */
 #ifndef ETUDE_COMMAND_TRAINING_INITIAL_H
 #define ETUDE_COMMAND_TRAINING_INITIAL_H
+
+#include <etude/task.h>
 
 #include "train/experiment.h"
 
@@ -21,6 +25,7 @@ typedef struct et_initial {
     const char *run;   /* the directory of the run or export that it is of; NULL: none */
     const char *taken; /* files of the run that are used, for people; NULL: none */
     bool settings;     /* the run's settings are where this one began */
+    bool unset;        /* the kind has no setting for the checkpoint */
 } et_initial;
 
 /* ET_ENOTFOUND: there is no such file, or a run without a checkpoint. */
@@ -30,10 +35,11 @@ int et_initial_find(et_initial *initial, et_arena *arena, et_error *error);
 int et_initial_begin(et_initial *initial, et_experiment *experiment, const et_program *program,
                      et_arena *arena, et_error *error);
 
-/* ET_ECONFIG: tasks of this kind do not begin with weights, or the run is of another kind. */
+/* ET_ECONFIG: the run is of another kind. */
 int et_initial_apply(et_initial *initial, et_experiment *experiment, et_arena *arena,
                      et_error *error);
 int et_initial_inherit(et_initial *initial, et_experiment *experiment, et_arena *arena,
                        et_error *error);
+void et_initial_hand_over(const et_initial *initial, et_task *task);
 
 #endif

@@ -239,6 +239,8 @@ static int open_model(et_training *t, const char *directory, et_error *error)
     if (!status)
         status = open_task(t, &context, error);
     if (!status)
+        et_initial_hand_over(&t->initial, t->task);
+    if (!status)
         status = make_identity(t, error);
     if (!status)
         status = et_ranks_compare(t->comm, t->identity, t->device, error);
