@@ -68,6 +68,8 @@ grep -q '^      num_layers: 4 .*# layers of the stack (1 to 256; default 6)$' ou
 says 0 '"name": "translation/tiny"' list --json
 says 0 '"name": "trainer.max_to_keep"' list translation/tiny max_to_keep --json
 says 0 '"averaged_weights": false' average t1 --last 1 --output average.safetensors --json
+says 3 'keeps 1 checkpoint, fewer than --last 2; trainer.max_to_keep' average k --last 2 \
+    --output average2.safetensors
 says 0 '"sacrebleu_score": ' evaluate t1 --source news --reference news --json -q
 [ ! -s err ] || fail "evaluate -q speaks"
 "$etude" score news --json <news | grep -q '"chrf_score": 100'
@@ -182,6 +184,18 @@ says 3 'bad:4: byte 2 of the line (0xFF) is not UTF-8' translate t1 --input bad 
 says 0 'replaced in 1 lines' translate t1 --input bad --invalid replace
 [ "$(wc -l <out)" = 6 ]
 says 0 ' ||| 0-0' translate v --input text --alignments
+
+# An object for each line of input, with the texts, numbers and words of the other forms.
+head -n 3 text >three
+says 0 '^{"line": 2, "hypotheses": \[{"text": "' translate v --input three --n-best 2 --alignments --json
+[ "$(grep -c '"score": -\{0,1\}[0-9.e-]*, "log_probability": .*, "alignment": \[\[[0-9]*, 0\]' out)" = 3 ]
+cp out objects
+"$etude" translate v --input three --n-best 2 --alignments >lines
+awk -F ' [|][|][|] ' '{ print $2; print $3 }' lines >wanted
+grep -o '"text": "[^"]*"\|"alignment": [][0-9, ]*]' objects | sed 's/"text": "\(.*\)"/\1/
+    s/"alignment": .\(.*\)./\1/; s/\], /] /g; s/\[\([0-9]*\), \([0-9]*\)\]/\1-\2/g' | cmp - wanted ||
+    fail "--json says something else"
+"$etude" translate v --input three --json | grep -q alignment && fail "alignments that nobody asked for"
 
 # ---- --memory: the largest batch whose plan fits; a run that goes on keeps its own.
 says 0 '^memory  *[0-9.]* MB planned' train $tiny big --data text text --steps 1 --vocab-size 60 \

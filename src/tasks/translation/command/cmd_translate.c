@@ -12,11 +12,7 @@
  * batches changes speed and not a word. So do ranks, which share the lines of a batch: rank 0 reads
  * them for all, and alone writes.
  *
- * Plain translations are printed alone; several of a line, or with scores, as Moses does it:
- *
- *     0 ||| Ein Hund rennt. ||| logp=-1.8301 score=-0.9204
- *
- * Alignments stand behind either, source word - target word: `Ein Hund rennt. ||| 0-0 1-1 2-2`. */
+ * Plain translations are printed alone, all else as result_lines.h has it. */
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -39,6 +35,7 @@
 #include "tasks/translation/command/line_output.h"
 #include "tasks/translation/command/lines.h"
 #include "tasks/translation/command/profile.h"
+#include "tasks/translation/command/result_lines.h"
 #include "tasks/translation/command/together.h"
 #include "tasks/translation/kind.h"
 #include "tasks/translation/translator_device.h"
@@ -52,7 +49,7 @@ typedef struct translate_args {
     double alpha;                             /* of the length penalty */
     int64_t results, seed;
     double top_p, temperature; /* negative: not given */
-    bool scores, quiet, alignments;
+    bool scores, quiet, alignments, json;
     int64_t alignment_layer;    /* negative: not given, the last */
     int64_t top_k;              /* negative: not given */
     const char *attention;      /* a file for a picture; NULL: none */
@@ -137,6 +134,8 @@ static int parse(translate_args *args, const et_call *call, et_error *error)
           &options->precision, NULL },
         ET_ARG_LIVE_WEIGHTS(options->live_weights),
         ET_PROFILING_ARGS(args->profiling),
+        { "json", NULL, "print a JSON object for each line: all results, scores", ET_ARG_FLAG,
+          &args->json, NULL },
         ET_ARG_QUIET(args->quiet),
         ET_ARG_THREADS,
         ET_ARG_RUN(args->model_dir),
@@ -231,33 +230,6 @@ static bool tell_progress(void *payload, size_t done, size_t count)
     return et_flag_is_set(&et_stop_requested);
 }
 
-static void print_alignment(et_strbuf *text, const et_hypothesis *h)
-{
-    et_strbuf_append(text, " |||");
-    for (int i = 0; i < h->alignment_count; i++)
-        et_strbuf_printf(text, " %d-%d", h->alignment[i].source, h->alignment[i].target);
-}
-
-/* Alignments alone leave lines as they are but for what stands behind them. */
-static void print_results(et_strbuf *text, const et_hypotheses *found, const et_lines *lines,
-                          size_t before, const translate_args *args)
-{
-    const bool scores = args->scores || args->score_targets;
-    const bool plain = args->results == 1 && !scores;
-    for (size_t i = 0; i < lines->count; i++)
-        for (int rank = 0; rank < et_hypotheses_count(found, i); rank++) {
-            const et_hypothesis *h = et_hypotheses_at(found, i, rank);
-            if (!plain)
-                et_strbuf_printf(text, "%zu ||| ", before + i);
-            et_strbuf_append(text, h->text);
-            if (scores)
-                et_strbuf_printf(text, " ||| logp=%.4f score=%.4f", h->log_probability, h->score);
-            if (args->alignments)
-                print_alignment(text, h);
-            et_strbuf_append_char(text, '\n');
-        }
-}
-
 /* before: lines of earlier batches. */
 static int search_batch(et_translator *translator, const translate_args *args,
                         const et_lines *lines, size_t before, et_hypotheses **found,
@@ -310,15 +282,18 @@ static int translate_batch(et_translator *translator, const translate_args *args
     et_hypotheses *found = NULL;
     et_strbuf text = ET_STRBUF_INIT;
     int status;
-    if (args->results == 1 && !args->scores && !args->score_targets && !args->alignments &&
-        !args->attention) {
+    const et_result_lines how = { .json = args->json,
+                                  .scores = args->scores || args->score_targets,
+                                  .alignments = args->alignments,
+                                  .several = args->results > 1 };
+    if (!how.json && !how.scores && !how.alignments && !how.several && !args->attention) {
         status = translate_plainly(translator, lines, progress, &text, error);
     } else {
         status = search_batch(translator, args, lines, before, &found, error);
         if (!status && progress)
             et_progress_finish(progress, false);
         if (!status)
-            print_results(&text, found, lines, before, args);
+            et_result_lines_print(&text, found, lines->count, before, &how);
         if (!status && args->attention)
             status = draw(args, lines, before, found, error);
         et_hypotheses_free(found);

@@ -6,6 +6,7 @@
 #include "base/arena.h"
 #include "base/assert.h"
 #include "base/json.h"
+#include "tasks/translation/command/result_lines.h"
 #include "tasks/translation/translator_private.h"
 
 /* Decoders beside the usual one. */
@@ -209,20 +210,6 @@ static int find_translator(translations *all, const asked *what, et_translator *
 /* ---- answers -----------------------------------------------------------------------------------
  */
 
-static void print_hypotheses(et_strbuf *out, const et_hypotheses *found, size_t line)
-{
-    for (int rank = 0; rank < et_hypotheses_count(found, line); rank++) {
-        const et_hypothesis *h = et_hypotheses_at(found, line, rank);
-        et_strbuf_append(out, rank ? ", {\"text\": " : "{\"text\": ");
-        et_json_print_string(out, h->text);
-        et_strbuf_append(out, ", \"score\": ");
-        et_strbuf_append_double(out, h->score);
-        et_strbuf_append(out, ", \"log_probability\": ");
-        et_strbuf_append_double(out, h->log_probability);
-        et_strbuf_append_char(out, '}');
-    }
-}
-
 /* results or found: of all lines of the batch, a request's from the first one on. */
 static void print_answer(et_service_request *request, char **results, const et_hypotheses *found,
                          size_t first)
@@ -231,12 +218,10 @@ static void print_answer(et_service_request *request, char **results, const et_h
     et_strbuf_append(&out, found ? "{\"hypotheses\": [" : "{\"translations\": [");
     for (int64_t i = 0; i < request->items; i++) {
         et_strbuf_append(&out, i ? ", " : "");
-        et_strbuf_append(&out, found ? "[" : "");
         if (found)
-            print_hypotheses(&out, found, first + (size_t)i);
+            et_result_lines_print_json(&out, found, first + (size_t)i, false);
         else
             et_json_print_string(&out, results[first + (size_t)i]);
-        et_strbuf_append(&out, found ? "]" : "");
     }
     et_strbuf_append(&out, "]}\n");
     if (out.failed)
