@@ -39,8 +39,10 @@ static int find_last(average_args *args, et_error *error)
         args->owned[found++ % kept] = path;
     }
     if (found < kept)
-        return et_fail(error, ET_ENOTFOUND, "%s: keeps %d checkpoints, fewer than --last %d",
-                       model_dir, found, kept);
+        return et_fail(error, ET_ENOTFOUND,
+                       "%s: keeps %s, fewer than --last %d; trainer.max_to_keep says how many a "
+                       "run keeps",
+                       model_dir, et_format_many(found, "checkpoint").text, kept);
     for (int i = 0; i < kept; i++)
         args->paths.items[i] = args->owned[(found + i) % kept];
     args->paths.count = kept;

@@ -31,7 +31,7 @@ static const et_command commands[] = {
     { "train", et_cmd_train, "train a model, or resume where it was interrupted" },
     { "evaluate", et_cmd_evaluate, "measure a trained model on its validation data" },
     { "average", et_cmd_average, "average the weights of checkpoints" },
-    { "inspect", et_cmd_inspect, "show a checkpoint and say whether it is sound" },
+    { "inspect", et_cmd_inspect, "show a checkpoint and say whether it is intact" },
     { "init", et_cmd_init, "write a file of settings to change" },
     { "list", et_cmd_list, "list experiments, or all settings of one" },
     { "launch", et_cmd_launch, "train with several processes on this machine" },

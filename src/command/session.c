@@ -34,17 +34,21 @@
 /* ---- train.log --------------------------------------------------------------------------- */
 
 /* Local time, since people look for when they were away. */
-static void append_lines(et_strbuf *out, const char *text)
+static void append_lines_of(et_strbuf *out, const char *text, time_t when)
 {
     char day[32];
     struct tm now;
-    time_t seconds = time(NULL);
-    localtime_r(&seconds, &now);
+    localtime_r(&when, &now);
     strftime(day, sizeof day, "%Y-%m-%d %H:%M:%S", &now);
     for (const char *end; *text; text = *end ? end + 1 : end) {
         end = strchrnul(text, '\n');
         et_strbuf_printf(out, "%s  %.*s\n", day, (int)(end - text), text);
     }
+}
+
+static void append_lines(et_strbuf *out, const char *text)
+{
+    append_lines_of(out, text, time(NULL));
 }
 
 /* Also ends what a crash of the machine has cut short. Not blocking, lest a pipe of that name hold
@@ -85,6 +89,7 @@ static void take_line(void *self, const char *text)
 void et_session_open(et_session *s, struct et_progress *progress)
 {
     s->progress = progress;
+    s->opened = time(NULL);
     et_progress_copy_to(progress, take_line, s);
 }
 
@@ -307,8 +312,9 @@ static void show_settings(const char *model_dir)
 
 /* ---- a session --------------------------------------------------------------------------- */
 
-/* "session  etude 0.1.0 on HOST, process 12: etude train runs/a" */
-static void append_session(et_strbuf *out, const et_call *call)
+/* "session  etude 0.1.0 on HOST, process 12: etude train runs/a"; before lines that were kept since
+ * it was opened. */
+static void append_session(et_strbuf *out, const et_call *call, time_t opened)
 {
     char host[256] = "";
     et_strbuf line = ET_STRBUF_INIT;
@@ -317,7 +323,7 @@ static void append_session(et_strbuf *out, const et_call *call)
                      (long)getpid(), call->program->name, call->command);
     for (int i = 0; i < call->argc; i++)
         et_strbuf_printf(&line, " %s", call->argv[i]);
-    append_lines(out, et_strbuf_text(&line));
+    append_lines_of(out, et_strbuf_text(&line), opened);
     et_strbuf_release(&line);
 }
 
@@ -332,7 +338,7 @@ void et_session_begin(et_session *s, const et_call *call, const char *model_dir,
         return;
     }
     et_strbuf lines = ET_STRBUF_INIT;
-    append_session(&lines, call);
+    append_session(&lines, call, s->opened);
     et_strbuf_append(&lines, et_strbuf_text(&s->kept));
     s->log = log;
     write_lines(s, &lines, true);

@@ -16,6 +16,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <time.h>
 
 #include <etude/command.h>
 
@@ -56,6 +57,7 @@ typedef struct et_session {
     struct et_progress *progress; /* whose lines are copied; NULL: not open */
     char *log, *info;             /* paths; NULL: not begun */
     et_strbuf kept;               /* lines of before */
+    time_t opened;                /* when the first of them may have been said */
     int lost;                     /* errno of the first line that could not be written; 0: none */
     et_arena *arena;              /* of tree; owned */
     et_value *tree, *own;         /* all of info.json, and the session in it; NULL: none is kept */
@@ -64,7 +66,7 @@ typedef struct et_session {
 
 #define ET_SESSION_INIT                                                                            \
     {                                                                                              \
-        NULL, NULL, NULL, ET_STRBUF_INIT, 0, NULL, NULL, NULL,                                     \
+        NULL, NULL, NULL, ET_STRBUF_INIT, 0, 0, NULL, NULL, NULL,                                  \
         {                                                                                          \
             NULL, NULL, NULL, NULL, NULL                                                           \
         }                                                                                          \

@@ -350,7 +350,7 @@ static void test_bad_belongs__run_of_before(void **state)
     bad_end end = bad_start("inspect --model-dir run", NULL, NULL);
     assert_int_equal(end.code, 0);
     bad_assert_says("inspect", end.out, "not compared: params.yaml and vocabulary.model");
-    bad_assert_says("inspect", end.out, "sound: " NEWEST);
+    bad_assert_says("inspect", end.out, "intact: " NEWEST);
     bad_release(&end);
     static const bad_case refused[] = {
         { AGAIN "--set task.model.embedding_width=32", .code = 3,

@@ -301,7 +301,7 @@ static void test_bad_run__inspect_names(void **state)
     bad_assert_says("inspect", end.err, "(byte ");
     bad_assert_says("inspect", end.out, " damaged\n");
     bad_assert_says("inspect", end.out, " ok\n");
-    assert_null(strstr(end.out, "sound: "));
+    assert_null(strstr(end.out, "intact: "));
     bad_release(&end);
     remove("flipped");
     free(bytes);

@@ -24,7 +24,7 @@ for model in m.safetensors m; do
 done
 cmp predicted.file predicted.directory
 says 0 'validation_accuracy' evaluate small.safetensors
-says 0 'sound: m.safetensors' inspect m.safetensors
+says 0 'intact: m.safetensors' inspect m.safetensors
 
 # What a directory for a while was made for is gone with it.
 TMPDIR=$work/tmp

@@ -16,7 +16,7 @@ awk 'BEGIN { print "size,colour,kind"; for (i = 0; i < 600; i++)
 "$etude" train --experiment tabular/mlp run --data table.csv --target kind --steps 60 --set \
     trainer.checkpoint_interval=20,trainer.validation_interval=20,trainer.max_to_keep=3 2>/dev/null
 
-inspect 0 '^sound: run/checkpoints/ckpt-60.safetensors$' run
+inspect 0 '^intact: run/checkpoints/ckpt-60.safetensors$' run
 for line in 'run          run' 'experiment   tabular/mlp' 'step         60 of 60, .* epochs; done' \
     'best         validation_log_likelihood -0[.0-9]* at step [246]0' \
     'last         .*_loss .*, .*_loss ' 'time         0:.* in 1 session, the last from 2' \
@@ -51,7 +51,7 @@ size=$(wc -c <flipped)
 printf '\377' | dd of=flipped bs=1 seek=$((size - 5)) conv=notrunc 2>/dev/null
 inspect 3 ' damaged$' flipped
 [ "$(grep -c ' damaged$' out)" = 1 ] || fail "more than what is damaged"
-grep -q '^sound' out && fail "a damaged file is called sound"
+grep -q '^intact' out && fail "a damaged file is called sound"
 inspect 3 '"sound": false' flipped --json
 grep -q '"fault": "flipped: damaged' out || fail "no fault"
 cp flipped run/checkpoints/ckpt-60.safetensors
@@ -62,7 +62,7 @@ inspect 0 . run/checkpoints/ckpt-40.safetensors
 rm run/checkpoints/ckpt-60.safetensors
 echo nothing >>run/metrics.jsonl
 inspect 0 'warning: run/metrics.jsonl:' run
-grep -q '^sound: ' out || fail "no verdict"
+grep -q '^intact: ' out || fail "no verdict"
 echo '[' >run/info.json
 inspect 0 'warning: run/' run
 inspect 3 'no checkpoint there' .

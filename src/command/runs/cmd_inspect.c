@@ -124,7 +124,7 @@ static int judge(const et_inspection *it, const inquiry *ask, et_value *dict, co
     else if (model_dir)
         status = inspect_identity(it, ask, model_dir, &reason);
     if (!status && !ask->json)
-        printf("sound: %s\n", it->path);
+        printf("intact: %s\n", it->path);
     et_value_set_bool(dict, "sound", !status);
     if (status)
         et_value_set_string(dict, "fault", reason.text);
@@ -301,7 +301,7 @@ int et_cmd_inspect(const et_call *call, et_error *error)
     if (!status && help)
         et_args_help(stdout, table, call,
                      "Shows what a run or a checkpoint is, checks every checksum, and says whether "
-                     "it is\nsound; of a run the newest, and whether settings and files are its "
+                     "it is\nintact; of a run the newest, and whether settings and files are its "
                      "own.",
                      "runs/a");
     if (status || help)

@@ -192,17 +192,31 @@ int et_evaluation_run(et_evaluation *e, et_value *logs, et_error *error)
                                 stops, e, logs, error);
 }
 
-static void print_values(const et_value *logs, const char *path)
+#define WIDTH_LEAST 24 /* of names that are printed */
+
+/* Of the longest name, with what stands before it. */
+static int width_of(const et_value *logs)
+{
+    int width = 0;
+    for (const et_value *value = logs->first; value; value = value->next) {
+        const int below = value->kind == ET_VALUE_DICT ? 1 + width_of(value) : 0;
+        const int own = (int)strlen(value->key) + below;
+        width = own > width ? own : width;
+    }
+    return width;
+}
+
+static void print_values(const et_value *logs, const char *path, int width)
 {
     for (const et_value *value = logs->first; value; value = value->next) {
         char name[200];
         snprintf(name, sizeof name, "%s%s%s", path, *path ? "/" : "", value->key);
         if (value->kind == ET_VALUE_FLOAT)
-            printf("%-24s %.6g\n", name, value->real);
+            printf("%-*s %.6g\n", width, name, value->real);
         else if (value->kind == ET_VALUE_INT)
-            printf("%-24s %lld\n", name, (long long)value->integer);
+            printf("%-*s %lld\n", width, name, (long long)value->integer);
         else if (value->kind == ET_VALUE_DICT)
-            print_values(value, name);
+            print_values(value, name, width);
     }
 }
 
@@ -211,7 +225,8 @@ void et_evaluation_print(const et_evaluation *e, const et_value *logs)
     if (et_comm_rank(e->comm))
         return;
     printf("checkpoint %s, step %lld\n", e->path, (long long)e->step);
-    print_values(logs, "");
+    const int width = width_of(logs);
+    print_values(logs, "", width > WIDTH_LEAST ? width : WIDTH_LEAST);
     fflush(stdout);
 }
 
