@@ -95,7 +95,7 @@ bench-peers: build ## beside PyTorch, TensorFlow, Keras, Marian, CTranslate2 (Py
 	@cmake --build build -j $(J)
 	@bench/peers/setup build/peers/venv $(PEERS)
 	@PYTHONDONTWRITEBYTECODE=1 build/peers/venv/bin/python bench/peers/compare.py build \
-	    $(SOURCE) $(TARGET) $(ARGUMENTS)
+	    $(SOURCE) $(TARGET) --data $(DATA) $(ARGUMENTS)
 
 # RUN is a translation run, TEXT lines of its source language.
 bench-serve: build ## lines a second of `etude serve` beside `etude translate`: RUN=runs/a TEXT=test.en

@@ -102,6 +102,7 @@ def parse():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=0, help="of a round; 0: by the model's size")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--data", default="../shared/data", help="folder of what examples learn from")
     parser.add_argument("--list", action="store_true", help="names of all comparisons")
     options = parser.parse_args()
     build = os.path.abspath(options.build)
@@ -121,7 +122,8 @@ def main():
     for path in (options.etude, options.source, options.target):
         if not os.path.exists(path):
             sys.exit(f"compare.py: {path} does not exist")
-    options.source, options.target = map(os.path.abspath, (options.source, options.target))
+    options.source, options.target, options.data = map(
+        os.path.abspath, (options.source, options.target, options.data))
     of_text = zlib.crc32(f"{options.source} {options.target}".encode())
     options.work = os.path.join(options.work, f"{of_text:08x}")
     processors = sorted(os.sched_getaffinity(0))[: options.threads]

@@ -23,6 +23,11 @@ MODULES = {
     "tensorflow": "official", "torch": "torch", "marian": "pymarian", "ctranslate2": "ctranslate2",
     "tables": "polars",
 }
+# What a program of examples/ learns from, its units (epochs, steps) of a round and peers' steps.
+EXAMPLES = {
+    "mnist_loop": ("mnist", 2, 640), "mnist_cnn": ("mnist", 1, 64), "vae_loop": ("mnist", 1, 320),
+    "gan_orbit": ("", 2000, 1280), "charlm_orbit": ("text/tinyshakespeare.txt", 200, 96),
+}
 TABLES = {"floats": 200, "digits": 200, "integers": 100, "words": 100}  # MB
 
 
@@ -231,6 +236,27 @@ def mlp(options):
         )
 
 
+def examples(options):
+    """Etude's with what else a program does, and its data; a peer's steps alone, on made examples."""
+    def ours(name, data):
+        path = os.path.join(options.data, data)
+        if not os.path.exists(path):
+            raise sides.Failure(f"{path} is not there: --data FOLDER has {data or 'nothing'}")
+        samples = ["1"] if name == "vae_loop" else []
+        return sides.Example(options, name, [path] if data else [], *samples)
+
+    for name, (data, amount, steps) in EXAMPLES.items():
+        yield Workload(
+            f"example.{name}", "steps/s", True, lambda n=name, d=data: ours(n, d), amount,
+            f"example.{name}.steps_s", memory=True,
+            peers=[
+                Candidate("torch", mode, lambda n=name, m=mode: sides.Peer(
+                    options, "torch_examples.py", n, m), steps, 64)
+                for mode in ("eager", "compiled")
+            ],
+        )
+
+
 def loop(options):
     def orbit(mode):
         return sides.Peer(options, "orbit_loop.py", mode, unit=lambda rate: 1e6 / rate)
@@ -270,7 +296,7 @@ def tables(options):
 
 def workloads(options):
     """Those that the command line chose."""
-    for make in (train, start, decode, translate, mlp, loop, tables):
+    for make in (train, start, decode, translate, mlp, examples, loop, tables):
         for workload in make(options):
             if any(map(workload.chosen, options.only)):
                 yield workload

@@ -8,12 +8,14 @@ import json
 import os
 import re
 import select
+import shutil
 import signal
 import subprocess
 import sys
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+SHORT_SPINNING = {"GOMP_SPINCOUNT": "2000"}  # which the command sets by itself (cli/waiting.h)
 PATIENCE = 3600  # seconds in which a peer answers; compiling takes minutes
 
 
@@ -159,6 +161,34 @@ class Analyzing(Side):
         return rate
 
 
+class Example(Side):
+    """A program of examples/, gone on with for each round: steps a second that its loop printed
+    last, or that its controller logged."""
+
+    def __init__(self, options, name, data, *arguments):
+        program = os.path.join(os.path.dirname(options.programs), "examples", name)
+        if not os.path.exists(program):
+            raise Failure(f"{program} is not built")
+        self.folder = os.path.join(options.work, f"example-{name}")
+        self.command, self.more, self.done = [program, self.folder, *data], arguments, 0
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def measure(self, amount):
+        self.done += amount
+        command = [*self.command, str(self.done), *self.more]
+        said, _, megabytes = run(command, env=os.environ | SHORT_SPINNING)
+        self.remember(megabytes)
+        log = os.path.join(self.folder, "metrics.jsonl")
+        if os.path.exists(log):
+            with open(log, encoding="utf-8") as file:
+                said = file.read()
+        rates = [float(rate) for rate in re.findall(r'"steps_per_second":([^,}]+)', said)]
+        rates += [1 / float(seconds) for seconds in re.findall(r"step time: ([\d.e-]+)s", said)]
+        if not rates:
+            raise Failure(f"{' '.join(command)} tells of no step")
+        return rates[-1]
+
+
 class Program(Side):
     """A program of bench/: the figure that it hands out whose name ends as asked for."""
 
@@ -171,9 +201,8 @@ class Program(Side):
 
     def measure(self, _):
         open(self.json, "w", encoding="utf-8").close()
-        # The command cuts OpenMP's spinning short by itself (cli/waiting.h).
-        given = {"BENCH_JSON": self.json, "GOMP_SPINCOUNT": "2000"}
-        _, _, megabytes = run(self.command, env=os.environ | given)
+        given = {"BENCH_JSON": self.json}
+        _, _, megabytes = run(self.command, env=os.environ | SHORT_SPINNING | given)
         self.remember(megabytes)
         with open(self.json, encoding="utf-8") as file:
             for figure in map(json.loads, file):
