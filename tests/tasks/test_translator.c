@@ -464,11 +464,11 @@ static void test_translator__shares_one_model(void **state)
         { .shares = first, .checkpoint = "run/checkpoints/ckpt-200.safetensors" },
         { .shares = first, .live_weights = true },
         { .shares = first, .beam_size = 65 },
-        { .shares = first, .reserved = { [6] = 1 } },
+        { .shares = first, .reserved = { [0] = 1 } },
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
         int status = et_translator_open(&second, NULL, &cases[i], &error);
-        assert_int_equal(status, cases[i].reserved[6] ? ET_EUSAGE : ET_ECONFIG);
+        assert_int_equal(status, cases[i].reserved[0] ? ET_EUSAGE : ET_ECONFIG);
         assert_null(second);
     }
     assert_int_equal(
