@@ -28,6 +28,7 @@ EXAMPLES = {
     "mnist_loop": ("mnist", 2, 640), "mnist_cnn": ("mnist", 1, 64), "vae_loop": ("mnist", 1, 320),
     "gan_orbit": ("", 2000, 1280), "charlm_orbit": ("text/tinyshakespeare.txt", 200, 96),
 }
+COPIES = 40  # of the 16,281 rows of Adult's test set
 TABLES = {"floats": 200, "digits": 200, "integers": 100, "words": 100}  # MB
 
 
@@ -294,9 +295,33 @@ def tables(options):
         )
 
 
+def predict(options):
+    """Etude from CSV to JSON, start counted; Keras from arrays to arrays."""
+    def rows():
+        folder = os.path.join(options.work, "tables")
+        test, path = os.path.join(folder, "adult-test.csv"), os.path.join(folder, "adult-rows.csv")
+        if not os.path.exists(test):
+            tool = os.path.join(sides.HERE, "..", "..", "tools", "tabular-data")
+            sides.run([tool, options.data, folder])
+        if not os.path.exists(test):
+            raise sides.Failure(f"{options.data}/tabular/adult.data is not there (--data)")
+        if not os.path.exists(path):
+            head, *lines = batches.read_lines(test)
+            with open(path, "w", encoding="utf-8") as file:
+                file.writelines(line + "\n" for line in [head, *lines * COPIES])
+        return os.path.join(folder, "adult-train.csv"), path
+
+    yield Workload(
+        "predict.adult", "rows/s", True, lambda: sides.Predicting(options, *rows()),
+        figure="predict.adult.rows_s", warm_up=1, memory=True,
+        peers=[Candidate("tensorflow", f"batches of {batch}", lambda b=batch: sides.Peer(
+            options, "keras_predict.py", b), 1) for batch in (32, 1024)],
+    )
+
+
 def workloads(options):
     """Those that the command line chose."""
-    for make in (train, start, decode, translate, mlp, examples, loop, tables):
+    for make in (train, start, decode, translate, mlp, examples, loop, tables, predict):
         for workload in make(options):
             if any(map(workload.chosen, options.only)):
                 yield workload

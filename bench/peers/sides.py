@@ -161,6 +161,29 @@ class Analyzing(Side):
         return rate
 
 
+class Predicting(Side):
+    """`etude predict` from exec to its end, CSV read and JSON written: rows a second."""
+
+    def __init__(self, options, learnt, path):
+        self.path, folder = path, os.path.join(options.work, "predicting")
+        if not os.path.exists(os.path.join(folder, "info.json")):
+            run([options.etude, "train", folder, "--experiment", "tabular/mlp", "--data", learnt,
+                 "--target", "income", "--epochs", "1", "--quiet"])
+        self.command = [options.etude, "predict", folder]
+        with open(path, "rb") as file:
+            self.rows = sum(chunk.count(b"\n") for chunk in iter(lambda: file.read(1 << 20), b"")) - 1
+
+    def measure(self, times):
+        rate = 0.0
+        for _ in range(times):
+            with open(self.path, "rb") as rows:
+                _, seconds, megabytes = run(self.command, stdin=rows, stdout=subprocess.DEVNULL,
+                                            stderr=subprocess.DEVNULL)
+            self.remember(megabytes)
+            rate = max(rate, self.rows / seconds)
+        return rate
+
+
 class Example(Side):
     """A program of examples/, gone on with for each round: steps a second that its loop printed
     last, or that its controller logged."""
