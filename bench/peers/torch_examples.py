@@ -2,10 +2,9 @@
 
 NAME: mnist_loop, mnist_cnn, vae_loop, gan_orbit or charlm_orbit: the same layers, losses, batch
 and optimizer, on made examples in memory, drawn anew each epoch. Amount and work: steps
-(worker.py). The rate is the median of rounds of ROUND steps.
+(worker.py). The rate is the median of rounds of steps.
 """
 import sys
-import time
 
 import worker
 
@@ -13,7 +12,6 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-ROUND = 16
 EXAMPLES = 16384
 
 
@@ -173,16 +171,8 @@ def main(name, mode):
     torch.manual_seed(1)
     step = EXAMPLE[name](torch.compile if mode == "compiled" else lambda made: made)
 
-    def train(steps):
-        begin, rounds = time.perf_counter(), []
-        for _ in range(max(1, steps // ROUND)):
-            for _ in range(ROUND):
-                step()
-            begin, last = time.perf_counter(), begin
-            rounds.append(begin - last)
-        return worker.median_rate(ROUND, rounds)
-
-    worker.serve(train, f"PyTorch {torch.__version__.split('+')[0]}")
+    worker.serve(lambda steps: worker.in_rounds([step] * steps),
+                 f"PyTorch {torch.__version__.split('+')[0]}")
 
 
 if __name__ == "__main__":

@@ -2,10 +2,10 @@
 
 LAYERS: 105-64-32-2. Amount: epochs of mlp.EXAMPLES examples; work: steps (worker.py). ReLU
 between layers, softmax cross-entropy, fused Adam; examples are drawn in a new order each epoch.
-The rate is the median of rounds of ROUND steps.
+The rate is the median of rounds of steps.
 """
+import functools
 import sys
-import time
 
 import worker
 
@@ -13,9 +13,6 @@ import torch
 from torch import nn
 
 import mlp
-
-
-ROUND = 16
 
 
 def main(layers, batch, mode):
@@ -40,17 +37,13 @@ def main(layers, batch, mode):
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
 
-    def train(epochs):
-        begin, rounds = time.perf_counter(), []
+    def steps(epochs):
         for _ in range(epochs):
-            for i, chosen in enumerate(torch.randperm(len(x)).split(batch), 1):
-                step(chosen)
-                if i % ROUND == 0:
-                    begin, last = time.perf_counter(), begin
-                    rounds.append(begin - last)
-        return worker.median_rate(ROUND, rounds)
+            for chosen in torch.randperm(len(x)).split(batch):
+                yield functools.partial(step, chosen)
 
-    worker.serve(train, f"PyTorch {torch.__version__.split('+')[0]}")
+    worker.serve(lambda epochs: worker.in_rounds(steps(epochs)),
+                 f"PyTorch {torch.__version__.split('+')[0]}")
 
 
 if __name__ == "__main__":

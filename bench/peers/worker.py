@@ -20,6 +20,7 @@ import statistics
 import sys
 import time
 
+ROUND = 16  # steps
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
@@ -40,6 +41,17 @@ def peak_mb():
 def median_rate(work, rounds):
     """What to return from `do` where each of `rounds` seconds did `work`."""
     return len(rounds) * work, {"rate": work / statistics.median(rounds)}
+
+
+def in_rounds(steps):
+    """Does each of `steps`; what to return from `do`: the median rate of rounds of ROUND."""
+    begin, rounds = time.perf_counter(), []
+    for i, step in enumerate(steps, 1):
+        step()
+        if i % ROUND == 0:
+            begin, last = time.perf_counter(), begin
+            rounds.append(begin - last)
+    return median_rate(ROUND, rounds)
 
 
 def serve(do, version):
