@@ -161,6 +161,64 @@ static void test_softmax__log_softmax(void **state)
         }
 }
 
+enum { FEW = 20, CLASSES_MAX = 17 };
+
+typedef struct entropy {
+    float logits[FEW * CLASSES_MAX], loss[FEW], nll[FEW], correct[FEW];
+} entropy;
+
+/* Whole numbers, so that several classes are often the largest; one row has a NaN. */
+static void run_few(const et_kernels *table, entropy *e, int64_t first, int64_t rows,
+                    int64_t classes, et_dtype dtype)
+{
+    const size_t count = (size_t)(rows * classes), at = (size_t)(first * classes);
+    float *all = make_floats((size_t)(FEW * classes), 3, 1);
+    int32_t *labels = make_labels(FEW, classes);
+    void *logits = make(count, et_dtype_size(dtype));
+    all[3 * classes] = NAN;
+    for (size_t i = 0; i < count; i++) {
+        const float x = roundf(all[at + i]);
+        if (dtype == ET_BF16)
+            ((et_bf16 *)logits)[i] = et_bf16_from_float(x);
+        else
+            ((float *)logits)[i] = x;
+    }
+    table->softmax_cross_entropy(logits, e->loss + first, e->nll + first, e->correct + first,
+                                 labels + first, 0.1f, true, rows, classes, dtype);
+    widen(e->logits + at, logits, count, dtype);
+    free(all);
+    free(labels);
+    free(logits);
+}
+
+/* A row alone, or beside some, has the bits that it has among many. */
+static void check_few(const et_kernels *table, int64_t classes, et_dtype dtype)
+{
+    entropy whole = { 0 }, expected = { 0 };
+    run_few(table, &whole, 0, FEW, classes, dtype);
+    run_few(&et_kernels_reference, &expected, 0, FEW, classes, dtype);
+    assert_memory_equal(whole.correct, expected.correct, sizeof whole.correct);
+    for (int64_t rows = 1; rows < FEW; rows++)
+        for (int64_t first = 0; first + rows <= FEW; first += rows) {
+            entropy part = whole;
+            memset(part.logits + first * classes, 0, (size_t)(rows * classes) * sizeof(float));
+            for (int64_t t = first; t < first + rows; t++)
+                part.loss[t] = part.nll[t] = part.correct[t] = -1;
+            run_few(table, &part, first, rows, classes, dtype);
+            assert_memory_equal(&part, &whole, sizeof part);
+        }
+}
+
+static void test_softmax__few_rows(void **state)
+{
+    (void)state;
+    for (size_t t = 0; t < COUNT(table_names); t++)
+        for (int64_t classes = 1; classes <= CLASSES_MAX; classes++)
+            for (int dtype = ET_F32; dtype <= ET_BF16; dtype++)
+                if (et_kernels_named(table_names[t]))
+                    check_few(et_kernels_named(table_names[t]), classes, (et_dtype)dtype);
+}
+
 /* By hand: e^0 : e^log 3 is 1 : 3, however large what is common to both. */
 static void test_softmax__known_rows(void **state)
 {
@@ -301,6 +359,7 @@ int main(void)
         cmocka_unit_test(test_softmax__cross_entropy),
         cmocka_unit_test(test_softmax__large_vocabulary),
         cmocka_unit_test(test_softmax__far_logits),
+        cmocka_unit_test(test_softmax__few_rows),
         cmocka_unit_test(test_softmax__log_softmax),
         cmocka_unit_test(test_softmax__known_rows),
         cmocka_unit_test(test_softmax__labelled),

@@ -92,16 +92,15 @@ typedef struct smoothed {
     double entropy;
 } smoothed;
 
-/* With one class there is nothing to smooth. on = 1 - e, off = e / (V - 1), C = -on log on - (V -
- * 1) off log off with 0 log 0 = 0. Example: e = 0.1 of 11 classes gives 0.9 and 0.01. */
+/* With one class there is nothing to smooth, and without smoothing no entropy. on = 1 - e, off =
+ * e / (V - 1), C = -on log on - (V - 1) off log off. Example: e = 0.1 of 11 classes gives 0.9 and
+ * 0.01. */
 static smoothed smoothed_of(float smoothing, int64_t vocabulary)
 {
-    double on = vocabulary > 1 ? 1.0 - smoothing : 1.0;
-    double off = vocabulary > 1 ? smoothing / (double)(vocabulary - 1) : 0.0;
-    double entropy = on > 0 ? -on * log(on) : 0.0;
-    if (off > 0)
-        entropy -= (double)(vocabulary - 1) * off * log(off);
-    return (smoothed){ (float)on, (float)off, entropy };
+    if (vocabulary == 1 || smoothing == 0)
+        return (smoothed){ .on = 1 };
+    const double others = (double)(vocabulary - 1), on = 1.0 - smoothing, off = smoothing / others;
+    return (smoothed){ (float)on, (float)off, -on * log(on) - others * off * log(off) };
 }
 
 /* p - t in place: p = e^(x - largest) / sum. The label's element is computed by itself at the end,
@@ -174,28 +173,37 @@ static void entropy_part(void *logits, float *loss, float *nll, float *correct,
 typedef struct few_rows {
     _Alignas(64) float x[FEW_CLASSES][V_LANES]; /* logits, then derivatives */
     _Alignas(64) float mine[V_LANES], nll[V_LANES], loss[V_LANES];
+    _Alignas(64) float first[V_LANES]; /* the class that has the largest logit first; -1: none */
 } few_rows;
 
-/* Up to V_LANES rows from the one at `at`; mine is the label's logit. Lanes without a row or a
- * label hold what the first row does. */
+/* Up to V_LANES rows from the one at `at`; mine is the label's logit. Lanes without a row hold what
+ * the first row does, those without a label any logit. */
 ET_INLINE void few_take(few_rows *few, const void *x, const int32_t *labels, int64_t at, int n,
                         int classes, et_dtype dtype)
 {
-    for (int i = 0; i < V_LANES; i++) {
-        const int64_t row = at + (i < n ? (int64_t)i * classes : 0);
+    const bool spread = n < V_LANES;
+    for (int c = 0; spread && c < classes; c++)
+        v_store(few->x[c], v_set(row_value(x, at + c, dtype)));
+    if (spread)
+        v_store(few->mine, v_set(few->x[labels[0] > 0 ? labels[0] : 0][0]));
+    for (int i = spread; i < n; i++) {
         for (int c = 0; c < classes; c++)
-            few->x[c][i] = row_value(x, row + c, dtype);
-        few->mine[i] = few->x[i < n && labels[i] >= 0 ? labels[i] : 0][i];
+            few->x[c][i] = row_value(x, at + (int64_t)i * classes + c, dtype);
+        few->mine[i] = few->x[labels[i] > 0 ? labels[i] : 0][i];
     }
 }
 
 /* The formulas of entropy_row, lane by lane; the sums over classes are in their order, so a
- * lane's result does not depend on the others. */
+ * lane's result does not depend on the others. `first` goes from the last class to the first; a NaN
+ * is not the largest. */
 static void few_losses(few_rows *few, const smoothed *target, int classes)
 {
-    vf largest = v_set(-INFINITY), sum = v_set(0.0f), shift = v_set(0.0f);
+    vf largest = v_set(-INFINITY), sum = v_set(0.0f), shift = v_set(0.0f), first = v_set(-1.0f);
     for (int c = 0; c < classes; c++)
         largest = v_max(v_load(few->x[c]), largest);
+    for (int c = classes - 1; c >= 0; c--)
+        first = v_select(v_not_le(largest, v_load(few->x[c])), first, v_set((float)c));
+    v_store(few->first, first);
     for (int c = 0; c < classes; c++) {
         const vf z = v_load(few->x[c]) - largest, e = v_exp(z);
         v_store(few->x[c], e);
@@ -226,8 +234,7 @@ ET_INLINE void few_put(const few_rows *few, void *x, const smoothed *target, int
     }
 }
 
-/* The largest is looked for once more for `correct`, before x becomes exponentials. V_LANES rows at
- * a time, from a multiple of it on. */
+/* V_LANES rows at a time, from a multiple of it on. */
 ET_INLINE void few_entropy(void *logits, float *loss, float *nll, float *correct,
                            const int32_t *labels, const smoothed *target, bool gradient,
                            int classes, int64_t begin, int64_t end, et_dtype dtype)
@@ -236,20 +243,13 @@ ET_INLINE void few_entropy(void *logits, float *loss, float *nll, float *correct
     for (int64_t t = begin; t < end; t += V_LANES) {
         const int n = end - t < V_LANES ? (int)(end - t) : V_LANES;
         few_take(&few, logits, labels + t, t * classes, n, classes, dtype);
-        for (int i = 0; i < n; i++) {
-            const int32_t label = labels[t + i];
-            const int64_t at = (t + i) * classes;
-            et_assert(label < classes);
-            float largest = -INFINITY;
-            for (int c = 0; c < classes; c++)
-                largest = few.x[c][i] > largest ? few.x[c][i] : largest;
-            correct[t + i] = label >= 0 && row_first_largest(logits, largest, at, label, dtype);
-        }
         few_losses(&few, target, classes);
         for (int i = 0; i < n; i++) {
             const int32_t label = labels[t + i];
+            et_assert(label < classes);
             loss[t + i] = label >= 0 ? few.loss[i] : 0.0f;
             nll[t + i] = label >= 0 ? few.nll[i] : 0.0f;
+            correct[t + i] = label >= 0 && few.first[i] == (float)label ? 1.0f : 0.0f;
             if (gradient)
                 few_put(&few, logits, target, label, i, (t + i) * classes, classes, dtype);
         }
