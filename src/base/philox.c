@@ -150,10 +150,10 @@ static uint32_t mixed(uint32_t x)
     return x ^ x >> 16;
 }
 
-/* So many bits from the top, which are mixed best. */
+/* So many bits from the top, which are mixed best; 64 bits wide, so that 0 of them are none. */
 static uint32_t top_bits(uint32_t x, int bits)
 {
-    return bits ? x >> (32 - bits) : 0;
+    return (uint32_t)((uint64_t)x >> (32 - bits));
 }
 
 static uint32_t walk(const et_random_order *order, uint32_t x)
