@@ -353,7 +353,7 @@ void et_pass_close(et_pass *pass)
     et_free(pass);
 }
 
-int et_pass_prepare(et_pass *pass, const et_layout *layout, et_error *error)
+int et_pass_variant(et_pass *pass, const et_layout *layout, int *which, et_error *error)
 {
     if (!et_params_ready(pass->params))
         return et_fail(error, ET_EUSAGE,
@@ -361,19 +361,34 @@ int et_pass_prepare(et_pass *pass, const et_layout *layout, et_error *error)
     if (pass->options.bfloat16 && !et_params_shadow(pass->params))
         return et_fail(error, ET_EUSAGE,
                        "a bfloat16 pass needs et_params_materialize with a shadow");
-    int found;
-    int status = find_variant(pass, layout, &found, error);
-    if (!status && !pass->variants[found].plan)
-        status = plan_variant(pass, &pass->variants[found], error);
+    int status = find_variant(pass, layout, which, error);
+    if (!status && !pass->variants[*which].plan)
+        status = plan_variant(pass, &pass->variants[*which], error);
     if (!status)
-        pass->used = found;
+        pass->used = *which;
     return status;
+}
+
+int et_pass_prepare(et_pass *pass, const et_layout *layout, et_error *error)
+{
+    int which;
+    return et_pass_variant(pass, layout, &which, error);
 }
 
 static void bind(const variant *v, const et_batch *batch)
 {
     for (int i = 0; i < v->layout.fields; i++)
         et_plan_bind_at(v->plan, v->input[i], batch->data[i]);
+}
+
+void et_pass_run_variant(et_pass *pass, int which, const et_batch *batch, uint64_t seed,
+                         uint64_t number)
+{
+    et_assert(which >= 0 && which < pass->count && pass->variants[which].plan);
+    pass->used = which;
+    pass->random = (et_random){ seed, number, 0 };
+    bind(&pass->variants[which], batch);
+    et_plan_run(pass->variants[which].plan, pass->random);
 }
 
 int et_pass_run(et_pass *pass, const et_batch *batch, uint64_t seed, uint64_t number,
@@ -384,11 +399,8 @@ int et_pass_run(et_pass *pass, const et_batch *batch, uint64_t seed, uint64_t nu
         int status = et_pass_prepare(pass, batch->layout, error);
         if (status)
             return status;
-        v = &pass->variants[pass->used];
     }
-    bind(v, batch);
-    pass->random = (et_random){ seed, number, 0 };
-    et_plan_run(v->plan, pass->random);
+    et_pass_run_variant(pass, pass->used, batch, seed, number);
     return ET_OK;
 }
 

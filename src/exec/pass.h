@@ -14,6 +14,12 @@ et_recompute et_pass_recompute(const et_pass *pass); /* never ET_RECOMPUTE_AUTO 
 et_params *et_pass_params(const et_pass *pass);
 et_device *et_pass_device(const et_pass *pass);
 
+/* The number that a layout has in the pass, prepared; and a run on a batch of that layout, which is
+ * not compared with it again. */
+int et_pass_variant(et_pass *pass, const et_layout *layout, int *which, et_error *error);
+void et_pass_run_variant(et_pass *pass, int which, const et_batch *batch, uint64_t seed,
+                         uint64_t number);
+
 /* Every plan of the pass, those that are still to be made too: et_plan_listen. There is one
  * listener at a time: a later one takes the place of the last; NULL: none. */
 int et_pass_listen(et_pass *pass, const et_plan_listener *listener, et_error *error);

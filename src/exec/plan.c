@@ -253,21 +253,30 @@ void et_plan_set_rows(et_plan *plan, int64_t planned, int64_t rows)
     }
 }
 
+static void point_at_params(et_plan *plan, float *weights)
+{
+    for (int i = 0; i < plan->value_count; i++) {
+        et_plan_value *value = &plan->values[i];
+        if (value->place == PLACE_PARAM)
+            value->tensor.data =
+                weights + et_params_offset(plan->graph->params, value->node->attributes.param);
+    }
+    plan->weights = weights;
+}
+
 /* Parameters may have moved (et_params_use) and changed: point at them, pack anew what is kept.
  * A store's version grows with each change; where it is the one last seen nothing is to be done.
  * A plan that reads another's packs leaves packing to that one. */
 void et_plan_refresh(et_plan *plan)
 {
     et_params *params = plan->graph->params;
-    if (plan->version == et_params_version(params))
+    uint64_t version = et_params_version(params);
+    if (plan->version == version)
         return;
-    plan->version = et_params_version(params);
-    for (int i = 0; i < plan->value_count; i++) {
-        et_plan_value *value = &plan->values[i];
-        if (value->place == PLACE_PARAM)
-            value->tensor.data =
-                et_params_values(params) + et_params_offset(params, value->node->attributes.param);
-    }
+    plan->version = version;
+    float *weights = et_params_values(params);
+    if (weights != plan->weights)
+        point_at_params(plan, weights);
     if (plan->options.keep_packed && !plan->options.packed_by)
         et_plan_run_packs(plan, 0, plan->pack_count);
 }

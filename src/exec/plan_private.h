@@ -88,8 +88,8 @@ struct et_plan_step {
 };
 
 /* graph, device and what options point to are borrowed, all else is owned but labels. outputs
- * are in the caller's order. random, scratch and runs are of the run under way, version says
- * what packs and pointers of parameters were made from. */
+ * are in the caller's order. random, scratch and runs are of the run under way, version and weights
+ * say what packs and pointers of parameters were made from. */
 struct et_plan {
     et_graph *graph;
     et_device *device;
@@ -112,7 +112,8 @@ struct et_plan {
     size_t gradient_bytes;  /* of the store's gradient array, where values lie too; 0: none do */
     unsigned char *scratch; /* of the step that runs */
     et_plan_memory memory;
-    uint64_t version; /* of the store when last refreshed */
+    uint64_t version;     /* of the store when last refreshed */
+    const float *weights; /* its values then */
     et_random random;
     void (*run_step)(const et_plan *plan, int i);
     const et_label *labels; /* [step_count], the trace's; NULL without one */

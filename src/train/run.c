@@ -297,9 +297,9 @@ enum { ASKED_TO_STOP = 1, ASKED_TO_SAVE = 2 };
 int et_run_meet(et_run *run, et_error *error)
 {
     volatile sig_atomic_t *save = run->options.save;
-    unsigned asked = et_run_signalled(run) ? ASKED_TO_STOP : 0;
     if (et_comm_size(run->options.comm) == 1)
         return ET_OK;
+    unsigned asked = et_run_signalled(run) ? ASKED_TO_STOP : 0;
     if (et_flag_is_set(save)) {
         et_flag_set(save, false);
         asked |= ASKED_TO_SAVE;

@@ -71,7 +71,10 @@ int et_step_open(et_step *step, const et_step_parts *parts, et_error *error)
                        .seed = parts->seed,
                        .hooks = parts->hooks,
                        .update_cost = et_optimizer_cost(parts->optimizer) };
+    step->track = et_device_track(et_pass_device(parts->pass));
     int status = et_batch_new(&step->batch, &step->source->layout, error);
+    if (!status)
+        status = et_pass_variant(step->pass, &step->source->layout, &step->variant, error);
     if (!status)
         status = open_reducer(step, parts, error);
     return status ? status : define_metrics(step, parts, error);
@@ -96,13 +99,13 @@ int64_t et_step_number(const et_step *step, int shard)
 }
 
 /* A span of its own: its length is how long training waits for data. */
-static int take_batch(et_step *step, int shard, et_track *track, et_error *error)
+static int take_batch(et_step *step, int shard, et_error *error)
 {
-    et_track_begin(track, &data_label, et_step_number(step, shard) + 1);
+    et_track_begin(step->track, &data_label, et_step_number(step, shard) + 1);
     int status = step->hooks.next
                      ? step->hooks.next(step->hooks.self, step->source, step->batch, error)
                      : et_source_next(step->source, step->batch, error);
-    et_track_end(track);
+    et_track_end(step->track);
     if (!status && !step->batch->filled[0])
         status = et_fail(error, ET_EDATA,
                          "the data has ended at step %lld: let it repeat, or train fewer steps",
@@ -113,12 +116,13 @@ static int take_batch(et_step *step, int shard, et_track *track, et_error *error
 
 /* The weights may change once no save reads them: the optimizer waits, and not before, as all of
  * a step's computing may go on beside a save. */
-static void update(et_step *step, const et_reduced *sum, et_track *track)
+static void update(et_step *step)
 {
-    et_track_begin(track, &update_label, -1);
+    const et_reduced *sum = &step->sum;
+    et_track_begin(step->track, &update_label, -1);
     step->update = et_optimizer_apply(step->optimizer, sum->gradient,
                                       1 / (sum->divisor * step->overflow->scale));
-    et_track_end_with(track, step->update_cost);
+    et_track_end_with(step->track, step->update_cost);
 }
 
 /* After the update, which has measured it. */
@@ -148,17 +152,12 @@ static int leave(et_step *step, const et_position *begin, et_error *error)
                             (long long)step->count + 1);
 }
 
-static et_track *track_of(const et_step *step)
-{
-    return et_device_track(et_pass_device(step->pass));
-}
-
 /* Up to batch number `shard` of the step: those before it that are other ranks' are passed over. */
-static int reach(et_step *step, int shard, et_track *track, et_error *error)
+static int reach(et_step *step, int shard, et_error *error)
 {
     int status = ET_OK;
     while (!status && step->drawn <= shard)
-        status = take_batch(step, step->drawn++, track, error);
+        status = take_batch(step, step->drawn++, error);
     return status;
 }
 
@@ -171,9 +170,7 @@ static int met(et_step *step, int shard, et_error *error)
     if (status)
         status = et_reducer_failed(reducer, shard, status, error);
     step->count += !status;
-    int drawn = reducer->whole
-                    ? reach(step, reducer->shards - 1, track_of(step), status ? NULL : error)
-                    : ET_OK;
+    int drawn = reducer->whole ? reach(step, reducer->shards - 1, status ? NULL : error) : ET_OK;
     return status ? status : drawn;
 }
 
@@ -186,22 +183,21 @@ int et_step_take(et_step *step, et_error *error)
     if (step->reducer->shards > 1)
         et_source_position(step->source, &step->begin);
     step->drawn = 0;
-    int status = reach(step, 0, track_of(step), error);
+    int status = reach(step, 0, error);
     step->taken = !status;
     return status;
 }
 
 /* One shard: its batch, unless it is the first, which is there. */
-static int run_shard(et_step *step, int shard, et_track *track, et_error *error)
+static int run_shard(et_step *step, int shard, et_error *error)
 {
-    int status = reach(step, shard, track, error);
-    if (!status)
-        et_reducer_expect(step->reducer, shard);
-    if (!status)
-        status = et_pass_run(step->pass, step->batch, step->seed,
-                             (uint64_t)et_step_number(step, shard), error);
-    if (!status)
-        status = et_reducer_add(step->reducer, shard, step->pass, error);
+    int status = reach(step, shard, error);
+    if (status)
+        return status;
+    et_reducer_expect(step->reducer, shard);
+    et_pass_run_variant(step->pass, step->variant, step->batch, step->seed,
+                        (uint64_t)et_step_number(step, shard));
+    status = et_reducer_add(step->reducer, shard, step->pass, error);
     return !status && step->hooks.seen ? step->hooks.seen(step->hooks.self, step, error) : status;
 }
 
@@ -209,13 +205,11 @@ static int run_shard(et_step *step, int shard, et_track *track, et_error *error)
 static int run_shards(et_step *step, et_error *error)
 {
     const et_reducer *reducer = step->reducer;
-    et_track *track = track_of(step);
     int status = ET_OK;
     for (int i = reducer->first; !status && i < reducer->end; i++)
-        status = i > reducer->first && et_flag_is_set(step->stop)
-                     ? ET_EINTERRUPTED
-                     : run_shard(step, i, track, error);
-    return status || !reducer->whole ? status : reach(step, reducer->shards - 1, track, error);
+        status = i > reducer->first && et_flag_is_set(step->stop) ? ET_EINTERRUPTED
+                                                                  : run_shard(step, i, error);
+    return status || !reducer->whole ? status : reach(step, reducer->shards - 1, error);
 }
 
 int et_step_gather(et_step *step, bool *left_out, et_error *error)
@@ -254,7 +248,7 @@ int et_step_update(et_step *step, et_error *error)
     int status = et_step_gather(step, &left_out, error);
     if (status || left_out)
         return status;
-    update(step, &step->sum, track_of(step));
+    update(step);
     if (!step->update.finite)
         return met(step, step->reducer->shards - 1, error);
     if (step->overflow->class->good)

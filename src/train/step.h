@@ -36,6 +36,8 @@ typedef struct et_step {
     const volatile sig_atomic_t *stop; /* not 0: an update is left between two batches */
     uint64_t seed;                     /* of dropout and sampling */
     et_batch *batch;                   /* owned, as reducer and metric */
+    int variant;                       /* of the pass, for batch */
+    et_track *track;                   /* what steps are told to; borrowed */
     et_reducer *reducer;
     int *metric; /* [measures + 1]: places in metrics, the gradient's norm last */
     et_step_hooks hooks;

@@ -421,6 +421,14 @@ static void test_pass__other_layout(void **state)
     assert_int_equal(et_pass_run(m.pass, m.batch, 1, 0, NULL), ET_OK);
     assert_float_equal(et_pass_loss(m.pass), loss, 0);
     et_free(zeros);
+    /* By their numbers, whichever was run last. */
+    int narrow, widest;
+    assert_int_equal(et_pass_variant(m.pass, &wide->layout, &widest, NULL), ET_OK);
+    assert_int_equal(et_pass_variant(m.pass, &m.source->layout, &narrow, NULL), ET_OK);
+    et_pass_run_variant(m.pass, widest, batch, 1, 0);
+    assert_int_equal((int)et_pass_divisor(m.pass), 32);
+    et_pass_run_variant(m.pass, narrow, m.batch, 1, 0);
+    assert_float_equal(et_pass_loss(m.pass), loss, 0);
     /* A layout is what it says, not where it lies: one that took a closed source's place is new. */
     et_layout place = m.source->layout;
     m.batch->layout = &place;
