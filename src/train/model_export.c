@@ -1,7 +1,9 @@
 /* Items of the file: weights, narrowed where that is asked for, their scales, texts. */
 #include "train/model_export.h"
 
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/arena.h"
@@ -171,15 +173,57 @@ static int check_absent(const char *directory, const char *name, et_error *error
     return status;
 }
 
-int et_model_export_begin_directory(const char *directory, const char *const *names, int count,
-                                    et_error *error)
+static int write_each(const char *directory, const char *const *names, int count,
+                      et_model_export_fn *write, void *self, et_error *error)
+{
+    int status = ET_OK;
+    for (int i = 0; i < count && !status; i++) {
+        char *path = et_path_join(directory, names[i]);
+        status = path ? write(self, i, path, error)
+                      : et_alloc_failed(error, strlen(directory), "a path");
+        et_free(path);
+    }
+    return status;
+}
+
+/* None of them was there before. */
+static void take_back(const char *directory, const char *const *names, int count, bool made)
+{
+    for (int i = 0; i < count; i++) {
+        char *path = et_path_join(directory, names[i]);
+        if (path)
+            remove(path);
+        et_free(path);
+    }
+    if (made)
+        rmdir(directory);
+}
+
+int et_model_export_directory(const char *directory, const char *const *names, int count,
+                              et_model_export_fn *write, void *self, et_error *error)
 {
     if (!directory || !*directory)
         return et_fail(error, ET_ECONFIG, "the output of an export has no name");
+    const bool made = !et_file_exists(directory);
     int status = ET_OK;
     for (int i = 0; i < count && !status; i++)
         status = check_absent(directory, names[i], error);
-    return status ? status : et_directory_make(directory, error);
+    if (!status)
+        status = et_directory_make(directory, error);
+    if (status)
+        return status;
+    status = write_each(directory, names, count, write, self, error);
+    if (status)
+        take_back(directory, names, count, made);
+    return status;
+}
+
+static int write_member(void *self, int which, const char *path, et_error *error)
+{
+    draft *d = self;
+    if (which == d->model->count)
+        return write_file(d, path, false, error);
+    return et_file_write(path, d->model->texts[which].bytes, d->model->texts[which].length, error);
 }
 
 /* Texts first, in their order, then the weights. */
@@ -193,19 +237,8 @@ static int write_directory(draft *d, const char *directory, et_error *error)
                        precisions[d->precision]);
     for (int i = 0; i <= count && names; i++)
         names[i] = i < count ? d->model->texts[i].name : ET_MODEL_WEIGHTS;
-    int status = names ? et_model_export_begin_directory(directory, names, count + 1, error)
-                       : no_memory(error);
-    for (int i = 0; i <= count && !status; i++) {
-        const char *path = et_arena_printf(&d->arena, "%s/%s", directory, names[i]);
-        if (!path)
-            status = no_memory(error);
-        else if (i < count)
-            status =
-                et_file_write(path, d->model->texts[i].bytes, d->model->texts[i].length, error);
-        else
-            status = write_file(d, path, false, error);
-    }
-    return status;
+    return names ? et_model_export_directory(directory, names, count + 1, write_member, d, error)
+                 : no_memory(error);
 }
 
 bool et_model_export_is_file(const char *output)

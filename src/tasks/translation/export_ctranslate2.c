@@ -393,8 +393,9 @@ static int check_model(const et_translator *t, et_error *error)
 }
 
 /* Vocabularies come first, then settings, then weights: a directory that has them is whole. */
-static int write_one(const et_translator *t, int which, const char *path, et_error *error)
+static int write_one(void *self, int which, const char *path, et_error *error)
 {
+    const et_translator *t = *(const et_translator *const *)self;
     const et_vocabularies *v = t->vocabularies;
     if (which < v->count)
         return write_vocabulary(v->models[which], path, error);
@@ -415,12 +416,6 @@ int et_translator_export_ctranslate2(const et_translator *t, const char *directo
     names[v->count + 1] = "model.bin";
     int status = check_model(t, error);
     if (!status)
-        status = et_model_export_begin_directory(directory, names, count, error);
-    for (int i = 0; i < count && !status; i++) {
-        char *path = et_path_join(directory, names[i]);
-        status = path ? write_one(t, i, path, error)
-                      : et_alloc_failed(error, strlen(directory), "a path");
-        et_free(path);
-    }
+        status = et_model_export_directory(directory, names, count, write_one, &t, error);
     return status ? et_fail_while(error, status, "exporting to %s", directory) : ET_OK;
 }

@@ -450,8 +450,17 @@ static int write_values(const et_translator *t, int which, const char *path, et_
     return status;
 }
 
-static int write_one(const et_translator *t, int which, const char *path, et_error *error)
+/* What is written: `first` is the first of names that this model has. */
+typedef struct output {
+    const et_translator *translator;
+    int first;
+} output;
+
+static int write_one(void *self, int number, const char *path, et_error *error)
 {
+    const output *of = self;
+    const et_translator *t = of->translator;
+    const int which = of->first + number;
     size_t length;
     const char *bytes =
         et_vocabulary_bytes(which == SOURCE ? t->sides.source : t->sides.target, &length);
@@ -464,15 +473,10 @@ static int write_one(const et_translator *t, int which, const char *path, et_err
 
 int et_translator_export_onnx(const et_translator *t, const char *directory, et_error *error)
 {
-    const int first = t->vocabularies->count == 1 ? CONFIG : TARGET_VOCABULARY;
+    output of = { t, t->vocabularies->count == 1 ? CONFIG : TARGET_VOCABULARY };
     int status = et_translator_check_symbols(t, "transformers", error);
     if (!status)
-        status = et_model_export_begin_directory(directory, names + first, NAMES - first, error);
-    for (int i = first; i < NAMES && !status; i++) {
-        char *path = et_path_join(directory, names[i]);
-        status = path ? write_one(t, i, path, error)
-                      : et_alloc_failed(error, strlen(directory), "a path");
-        et_free(path);
-    }
+        status = et_model_export_directory(directory, names + of.first, NAMES - of.first, write_one,
+                                           &of, error);
     return status ? et_fail_while(error, status, "exporting to %s", directory) : ET_OK;
 }
