@@ -44,6 +44,7 @@ typedef struct listing {
     et_arg_list words; /* only settings with all of them in path or help */
     bool all, yaml;    /* groups that are not selected too; as a file that --config takes */
     bool json;
+    size_t shown;       /* settings, so far */
     et_value *settings; /* of json: a list that they are added to */
     bool markdown;      /* a page of all settings of all experiments */
 } listing;
@@ -81,7 +82,7 @@ static void add_setting(et_value *settings, const et_field *field, const char *p
 
 /* echo: the values, as a tree of the table's shape. Depth first, paths with dots. Without memory
  * for a path it stops, and the arena says so to the caller. */
-static void print_settings(const listing *l, const et_fields *table, const et_value *echo,
+static void print_settings(listing *l, const et_fields *table, const et_value *echo,
                            const char *path, et_arena *arena)
 {
     et_assert(echo->kind == ET_VALUE_DICT);
@@ -99,9 +100,21 @@ static void print_settings(const listing *l, const et_fields *table, const et_va
             print_settings(l, field->nested, value, whole, arena);
         else if (is_wanted(l, field, whole) && l->settings)
             add_setting(l->settings, field, whole, value);
-        else if (is_wanted(l, field, whole))
+        else if (is_wanted(l, field, whole) && ++l->shown)
             print_setting(field, whole, value);
     }
+}
+
+static int print_found(listing *l, const et_experiment *experiment, const et_value *echo,
+                       et_arena *arena, et_error *error)
+{
+    print_settings(l, experiment->table, echo, "", arena);
+    return l->shown
+               ? ET_OK
+               : et_fail(error, ET_ENOTFOUND, "list: no setting of %s has %s in its name or help%s",
+                         experiment->name,
+                         l->words.count > 2 ? "all these words" : l->words.items[1],
+                         l->all ? "" : "; --all also looks in groups that are not selected");
 }
 
 /* As params.yaml has it. */
@@ -142,7 +155,7 @@ static int list_settings(listing *l, const et_program *program, et_error *error)
     else if (echo && l->json)
         status = print_json(l, &experiment, echo, &arena, error);
     else if (echo)
-        print_settings(l, experiment.table, echo, "", &arena);
+        status = print_found(l, &experiment, echo, &arena, error);
     if (!echo || arena.failed)
         status = et_alloc_failed(error, 0, "settings");
     et_arena_release(&arena);
