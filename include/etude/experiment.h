@@ -153,7 +153,10 @@ typedef struct et_task_kind {
                           "task.train_data.batch_size"; NULL: it is not offered */
     /* When options have the table's defaults: what no table can say. */
     void (*begin)(const struct et_task_kind *self, void *options);
-    ET_RESERVED(3);
+    /* `plot RUN --attention TEXT`: an SVG file, path, of what a trained model looks at in a text;
+     * run: a run or an export. NULL: there is no such picture. */
+    int (*attention)(const char *run, const char *text, const char *path, et_error *error);
+    ET_RESERVED(2);
 } et_task_kind;
 
 #endif

@@ -28,6 +28,7 @@ while IFS='|' read -r code text words; do
 done <<END
 3|not for a model of tabular, which .etude predict. is|translate a.table
 3|not for a model of tabular, which .etude predict. is|translate table.safetensors
+3|attention: a.table is a model of tabular, which has no such picture|plot a.table --attention x --output x.svg
 3|not for a model of translation, which .etude translate. is|predict a.translator
 3|not for a model of translation, which .etude translate. is|predict --model-dir translator.safetensors
 0|usage: etude translate|translate a.table --help

@@ -197,6 +197,34 @@ grep -o '"text": "[^"]*"\|"alignment": [][0-9, ]*]' objects | sed 's/"text": "\(
     fail "--json says something else"
 "$etude" translate v --input three --json | grep -q alignment && fail "alignments that nobody asked for"
 
+# ---- plot --attention: the picture of translate --attention.
+head -n 1 text >one
+says 0 '' translate v --input one --attention wanted.svg
+says 0 '' plot v --attention "$(cat one)" --output attention.svg
+cmp attention.svg wanted.svg
+says 2 'attention is a picture: name its file' plot v --attention aa
+says 2 'attention is of one run, found v and t1' plot v t1 --attention aa --output a.svg
+says 2 'attention goes with --output alone' plot v --attention aa --output a.svg --metric loss
+says 2 'pictures are SVG' plot v --attention aa --output a.png
+says 3 'none: no such directory' plot none --attention aa --output a.svg
+[ ! -e a.svg ]
+
+# ---- export: a directory has all files, or there is none.
+for format in onnx ctranslate2; do
+    (ulimit -f 16; says 4 'exporting to half: ' export v --format $format --output half)
+    [ ! -e half ] || fail "an export as $format that failed has left something"
+done
+(ulimit -f 16; says 4 '' export v --output half)
+[ ! -e half ] || fail 'an export that failed has left something'
+mkdir half && echo mine >half/notes
+(ulimit -f 16; says 4 'exporting to half: ' export v --format onnx --output half)
+[ "$(ls half)" = notes ] || fail 'an export that failed: more or less than there was'
+says 0 '' export v --format onnx --output half
+
+# ---- list WORD: what nothing is called is said.
+says 3 'no setting of translation/tiny has nonesuch in its name or help; --all' list translation/tiny nonesuch
+says 3 'has all these words in its name' list translation/tiny warmup nonesuch
+
 # ---- --memory: the largest batch whose plan fits; a run that goes on keeps its own.
 says 0 '^memory  *[0-9.]* MB planned' train $tiny big --data text text --steps 1 --vocab-size 60 \
     --memory 4M

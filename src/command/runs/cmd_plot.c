@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/arena.h"
 #include "base/assert.h"
 #include "base/fields.h"
 #include "base/file.h"
@@ -23,6 +24,7 @@
 #include "command/runs/histories.h"
 #include "command/outputs.h"
 #include "io/progress.h"
+#include "train/experiment.h"
 
 #define SVG_WIDTH   800
 #define SVG_HEIGHT  450
@@ -35,6 +37,7 @@ static const char *const by_names[] = { "step", "epoch", "time", NULL };
 typedef struct plot {
     et_arg_list runs, metrics;
     const char *output, *by_name;
+    const char *attention; /* a text; NULL: curves */
     int64_t width, height; /* 0: as it fits */
     double smooth;
     bool log;
@@ -314,6 +317,46 @@ static int draw(plot *p, const et_call *call, et_error *error)
     return p->output ? write_svg(p, &chart, error) : print_text(p, &chart, error);
 }
 
+/* ---- attention --------------------------------------------------------------------------- */
+
+static int check_attention(const plot *p, const et_call *call, et_error *error)
+{
+    const char *run = p->runs.items[0];
+    if (p->runs.count > 1)
+        return et_fail(error, ET_EUSAGE, "plot: --attention is of one run, found %s and %s", run,
+                       p->runs.items[1]);
+    if (p->metrics.count || p->by_name || p->log || p->smooth > 0 || p->width || p->height)
+        return et_fail(
+            error, ET_EUSAGE,
+            "plot: --attention goes with --output alone; the other options are of curves");
+    if (!p->output)
+        return et_fail(error, ET_EUSAGE,
+                       "plot: --attention is a picture: name its file with --output FILE.svg");
+    et_outputs outputs = { .program = call->program };
+    et_outputs_read(&outputs, run);
+    int status = et_outputs_check(&outputs, "--output", p->output, error);
+    et_outputs_release(&outputs);
+    return status;
+}
+
+static int draw_attention(const plot *p, const et_call *call, et_error *error)
+{
+    et_arena arena = ET_ARENA_INIT;
+    et_experiment experiment = { .kind = NULL };
+    const char *run = p->runs.items[0];
+    int status = check_attention(p, call, error);
+    if (!status)
+        status = et_experiment_open_run(&experiment, call->program, run, &arena, error);
+    if (!status && !experiment.kind->attention)
+        status = et_fail(error, ET_ECONFIG,
+                         "plot: --attention: %s is a model of %s, which has no such picture", run,
+                         experiment.kind->name);
+    if (!status)
+        status = experiment.kind->attention(run, p->attention, p->output, error);
+    et_arena_release(&arena);
+    return status;
+}
+
 int et_cmd_plot(const et_call *call, et_error *error)
 {
     plot p = { .only = NULL };
@@ -330,6 +373,8 @@ int et_cmd_plot(const et_call *call, et_error *error)
         { "width", "N", "characters, or pixels of a picture", ET_ARG_COUNT, &p.width, NULL },
         { "height", "N", "lines of the plot, or pixels of a picture", ET_ARG_COUNT, &p.height,
           NULL },
+        { "attention", "TEXT", "not curves: what a translator looks at in a line, to --output",
+          ET_ARG_TEXT, &p.attention, NULL },
         { "RUN...", NULL, NULL, ET_ARG_REST, &p.runs, NULL },
         ET_ARG_END,
     };
@@ -343,7 +388,7 @@ int et_cmd_plot(const et_call *call, et_error *error)
         return status;
     status = check_options(&p, error);
     if (!status)
-        status = draw(&p, call, error);
+        status = p.attention ? draw_attention(&p, call, error) : draw(&p, call, error);
     forget_curves(&p);
     et_histories_close(&p.histories);
     return status;

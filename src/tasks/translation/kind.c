@@ -8,6 +8,7 @@
 #include "base/arena.h"
 #include "base/format.h"
 #include "base/strbuf.h"
+#include "tasks/translation/command/attention.h"
 #include "tasks/translation/command/service.h"
 #include "tasks/translation/task_private.h"
 
@@ -200,4 +201,5 @@ const et_task_kind et_translation_kind = {
     .service = &et_translation_service,
     .shorts = shorts,
     .batch = "task.train_data.global_batch_size",
+    .attention = et_attention_plot,
 };

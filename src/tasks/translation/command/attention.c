@@ -60,3 +60,19 @@ int et_attention_draw(const char *path, const char *line, const et_hypothesis *f
     et_arena_release(&arena);
     return status;
 }
+
+int et_attention_plot(const char *run, const char *line, const char *path, et_error *error)
+{
+    const et_decoding_options decoding = { .results = 1, .alignments = -1 };
+    const et_translator_options options = { .decoding = &decoding };
+    et_translator *translator;
+    et_hypotheses *found = NULL;
+    int status = et_translator_open(&translator, run, &options, error);
+    if (!status)
+        status = et_translator_search(translator, &line, 1, &found, error);
+    if (!status)
+        status = et_attention_draw(path, line, et_hypotheses_at(found, 0, 0), error);
+    et_hypotheses_free(found);
+    et_translator_close(translator);
+    return status;
+}

@@ -10,4 +10,7 @@
 int et_attention_draw(const char *path, const char *line, const et_hypothesis *found,
                       et_error *error);
 
+/* The same of the best translation that the model of a run or an export gives of a line. */
+int et_attention_plot(const char *run, const char *line, const char *path, et_error *error);
+
 #endif
