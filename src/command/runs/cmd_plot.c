@@ -373,7 +373,7 @@ int et_cmd_plot(const et_call *call, et_error *error)
         { "width", "N", "characters, or pixels of a picture", ET_ARG_COUNT, &p.width, NULL },
         { "height", "N", "lines of the plot, or pixels of a picture", ET_ARG_COUNT, &p.height,
           NULL },
-        { "attention", "TEXT", "not curves: what a translator looks at in a line, to --output",
+        { "attention", "TEXT", "not curves: what a model looks at in a line of text, to --output",
           ET_ARG_TEXT, &p.attention, NULL },
         { "RUN...", NULL, NULL, ET_ARG_REST, &p.runs, NULL },
         ET_ARG_END,
