@@ -12,7 +12,11 @@
  *   (1) chunks cover the group once, in order;
  *   (2) padding stays zero: its gradient is zero and so is what every rule makes of it;
  *   (3) an update that is not finite leaves weights, slots and iterations as they were;
- *   (4) nothing is allocated by an update. */
+ *   (4) nothing is allocated by an update.
+ *
+ * Where ranks share it out (owners.h), each does what it does alone of its part of the chunks, with
+ * slots for no more, and takes the other weights as others have made them: norms are of the whole
+ * gradient, which all have, and chunks are where they would be. */
 #include "optim/optimizer.h"
 
 #include <math.h>
@@ -25,6 +29,7 @@
 #include "base/pattern.h"
 #include "optim/average.h"
 #include "optim/layout.h"
+#include "optim/owners.h"
 #include "optim/schedule.h"
 
 /* One table of all rules. NONE is refused by et_optimization_check before anyone looks here. */
@@ -37,7 +42,8 @@ static const et_rule_class *const rules[] = {
 
 /* A slot as a rule sees it: where each tensor's part begins. */
 typedef struct slot_place {
-    int64_t *at; /* [tensors], owned; -1: it has none; NULL: as the tensor lies in the group */
+    int64_t *at; /* [tensors], owned; -1: it has none, here; NULL: as the tensor lies in the group,
+                    from this rank's part on */
 } slot_place;
 
 struct et_optimizer {
@@ -51,6 +57,7 @@ struct et_optimizer {
     int64_t iterations;        /* updates done, 0 before the first */
     int64_t slots_from;        /* iterations when the rule's slots began */
     et_optim_layout layout;
+    et_optim_owners owners;
     et_clip clips[ET_CLIPS_MAX];
     int clip_count;
     bool by_tensor;      /* a clip asks for norms of tensors */
@@ -64,6 +71,7 @@ struct et_optimizer {
     slot_place places[ET_RULE_SLOTS_MAX];
     et_slot_part *parts; /* [part_count], owned */
     int part_count;
+    int64_t *cuts; /* [most parts x (ranks + 1)], owned: where parts point; NULL: one rank */
     float initial[ET_RULE_SLOTS_MAX]; /* of the rule's slots */
     et_optim_average average;
 };
@@ -127,13 +135,21 @@ static int cut_again(et_optimizer *optimizer, et_error *error)
                                error);
 }
 
+/* Whether this rank updates a tensor, of a rule that has them whole. */
+static bool owns(const et_optimizer *o, size_t tensor)
+{
+    const et_range own = et_optim_own(&o->owners);
+    int64_t at = o->layout.tensors[tensor].packed;
+    return at >= own.begin && at < own.end;
+}
+
 /* As much as the tensor needs that needs most: tensors use it in turn. */
 static int make_scratch(et_optimizer *o, et_error *error)
 {
     size_t most = 0;
     for (size_t i = 0; o->rule->scratch && i < o->layout.tensor_count; i++) {
         const et_optim_tensor *tensor = &o->layout.tensors[i];
-        size_t floats = o->rule->scratch(tensor->shape, tensor->adapts);
+        size_t floats = owns(o, i) ? o->rule->scratch(tensor->shape, tensor->adapts) : 0;
         most = floats > most ? floats : most;
     }
     if (!most)
@@ -166,8 +182,7 @@ static int plan_chunks(et_optimizer *optimizer, const et_group *group, et_error 
     o->squares = et_alloc(tensors, sizeof *o->squares);
     o->factors = et_alloc(tensors, sizeof *o->factors);
     bool ok = o->partial && o->tensor_sums && o->squares && o->factors;
-    return ok ? make_scratch(o, error)
-              : et_alloc_failed(error, pieces * sizeof *o->partial, "an optimizer");
+    return ok ? ET_OK : et_alloc_failed(error, pieces * sizeof *o->partial, "an optimizer");
 }
 
 static void fill_slot(et_optimizer *optimizer, int s)
@@ -180,12 +195,19 @@ static void fill_slot(et_optimizer *optimizer, int s)
 static int add_slot(et_optimizer *optimizer, const char *name, int64_t size, et_error *error)
 {
     size_t bytes = (size_t)size * sizeof(float);
-    float *data = et_alloc_array(bytes);
+    float *data = et_alloc_array(bytes ? bytes : sizeof(float)); /* a rank may have none of it */
     if (!data)
         return et_alloc_failed(error, bytes, "an optimizer's slot");
     et_assert(optimizer->slot_count <= ET_RULE_SLOTS_MAX);
     optimizer->slots[optimizer->slot_count++] = (et_slot){ name, data, size };
     return ET_OK;
+}
+
+/* False: a tensor has no such slot. */
+static bool slot_shape(const et_rule_slot *slot, const et_optim_tensor *tensor, et_shape *shape)
+{
+    *shape = tensor->shape;
+    return !slot || !slot->shape || slot->shape(tensor->shape, tensor->adapts, shape);
 }
 
 /* Where a tensor's part of a slot of another shape begins: at multiples of 16 elements. */
@@ -201,8 +223,7 @@ static int place_slot(et_optimizer *optimizer, const et_rule_slot *slot, int64_t
     for (size_t i = 0; i < count; i++) {
         et_shape shape;
         (*at)[i] = -1;
-        const et_optim_tensor *tensor = &optimizer->layout.tensors[i];
-        if (!slot->shape(tensor->shape, tensor->adapts, &shape))
+        if (!slot_shape(slot, &optimizer->layout.tensors[i], &shape) || !owns(optimizer, i))
             continue;
         (*at)[i] = *size;
         *size += (et_shape_count(shape) + 15) / 16 * 16;
@@ -210,23 +231,46 @@ static int place_slot(et_optimizer *optimizer, const et_rule_slot *slot, int64_t
     return ET_OK;
 }
 
-/* What a checkpoint saves of slot s. */
+/* Which elements of a part each rank keeps, of a tensor's slot of so many; all of it is who has the
+ * tensor's where it is of another shape. NULL: there is one rank. */
+static const int64_t *cut_part(et_optimizer *o, const et_optim_tensor *tensor, int64_t count,
+                               bool placed)
+{
+    const et_optim_owners *owners = &o->owners;
+    int64_t *cut = o->cuts ? o->cuts + (size_t)o->part_count * ((size_t)owners->ranks + 1) : NULL;
+    for (int r = 0; cut && r <= owners->ranks; r++) {
+        int64_t at = owners->cut[r] - tensor->packed;
+        at = placed && at > 0 ? count : at;
+        cut[r] = at < 0 ? 0 : at < count ? at : count;
+    }
+    return cut;
+}
+
+/* Where this rank's elements of a part begin; none: anywhere. */
+static int64_t part_begin(const et_optimizer *o, size_t tensor, const int64_t *at)
+{
+    const et_range own = et_optim_own(&o->owners);
+    int64_t packed = o->layout.tensors[tensor].packed;
+    if (at)
+        return at[tensor] < 0 ? 0 : at[tensor];
+    return packed < own.begin || packed >= own.end ? 0 : packed - own.begin;
+}
+
+/* What a checkpoint saves of slot s; the average is whole on every rank. */
 static void add_parts(et_optimizer *optimizer, int s, const et_rule_slot *slot, const int64_t *at)
 {
     bool average = !slot;
     for (size_t i = 0; i < optimizer->layout.tensor_count; i++) {
         const et_optim_tensor *tensor = &optimizer->layout.tensors[i];
-        et_shape shape = tensor->shape;
-        if (at && at[i] < 0)
+        et_shape shape;
+        if (!slot_shape(slot, tensor, &shape))
             continue;
-        if (at) {
-            et_assert(slot->shape);
-            slot->shape(tensor->shape, tensor->adapts, &shape);
-        }
-        int64_t begin = at ? at[i] : average ? tensor->begin : tensor->packed;
+        const int64_t *cut =
+            average ? NULL : cut_part(optimizer, tensor, et_shape_count(shape), at != NULL);
+        int64_t begin = average ? tensor->begin : part_begin(optimizer, i, at);
         optimizer->parts[optimizer->part_count++] =
             (et_slot_part){ optimizer->slots[s].name, tensor->param,
-                            optimizer->slots[s].data + begin, shape };
+                            optimizer->slots[s].data + begin, shape, cut };
     }
 }
 
@@ -239,7 +283,7 @@ static void add_average_parts(et_optimizer *optimizer, int s)
         optimizer->parts[optimizer->part_count++] =
             (et_slot_part){ optimizer->slots[s].name, param,
                             average->data + et_params_offset(optimizer->params, param),
-                            et_params_shape(optimizer->params, param) };
+                            et_params_shape(optimizer->params, param), NULL };
     }
 }
 
@@ -258,6 +302,17 @@ static int make_average(et_optimizer *optimizer, et_error *error)
     return ET_OK;
 }
 
+static int make_parts(et_optimizer *optimizer, size_t most, et_error *error)
+{
+    size_t each = (size_t)optimizer->owners.ranks + 1;
+    optimizer->parts = et_alloc(most, sizeof *optimizer->parts);
+    if (each > 2)
+        optimizer->cuts = et_alloc(most * each, sizeof *optimizer->cuts);
+    return optimizer->parts && (optimizer->cuts || each == 2)
+               ? ET_OK
+               : et_alloc_failed(error, most * sizeof *optimizer->parts, "an optimizer");
+}
+
 /* The rule says which slots its options need. */
 static int make_slots(et_optimizer *optimizer, et_error *error)
 {
@@ -268,11 +323,10 @@ static int make_slots(et_optimizer *optimizer, et_error *error)
     size_t most = ((size_t)count + 1) * optimizer->layout.tensor_count +
                   (size_t)optimizer->average.variable_count + 1;
     optimizer->rule_slots = count;
-    optimizer->parts = et_alloc(most, sizeof *optimizer->parts);
-    if (!optimizer->parts)
-        return et_alloc_failed(error, most * sizeof *optimizer->parts, "an optimizer");
+    status = make_parts(optimizer, most, error);
+    const et_range own = et_optim_own(&optimizer->owners);
     for (int i = 0; !status && i < count; i++) {
-        int64_t **at = &optimizer->places[i].at, size = optimizer->layout.size;
+        int64_t **at = &optimizer->places[i].at, size = own.end - own.begin;
         optimizer->initial[i] = slots[i].initial;
         if (slots[i].shape)
             status = place_slot(optimizer, &slots[i], at, &size, error);
@@ -284,6 +338,41 @@ static int make_slots(et_optimizer *optimizer, et_error *error)
             fill_slot(optimizer, i);
     }
     return status ? status : make_average(optimizer, error);
+}
+
+static void free_slots(et_optimizer *optimizer)
+{
+    for (int i = 0; i < optimizer->slot_count; i++)
+        et_free_array(optimizer->slots[i].data);
+    for (int i = 0; i < ET_RULE_SLOTS_MAX; i++) {
+        et_free(optimizer->places[i].at);
+        optimizer->places[i].at = NULL;
+    }
+    et_free_array(optimizer->scratch);
+    et_free(optimizer->parts);
+    et_free(optimizer->cuts);
+    optimizer->slot_count = optimizer->part_count = 0;
+    optimizer->scratch = NULL;
+    optimizer->parts = NULL;
+    optimizer->cuts = NULL;
+}
+
+/* What it keeps, of what it owns. */
+static int make_own(et_optimizer *optimizer, et_comm *comm, et_error *error)
+{
+    int status = et_optim_owners_init(&optimizer->owners, comm, &optimizer->layout,
+                                      optimizer->rule->cut, error);
+    if (!status)
+        status = make_scratch(optimizer, error);
+    return status ? status : make_slots(optimizer, error);
+}
+
+int et_optimizer_share_out(et_optimizer *optimizer, et_comm *comm, et_error *error)
+{
+    et_assert(optimizer->iterations == 0);
+    free_slots(optimizer);
+    et_optim_owners_release(&optimizer->owners);
+    return make_own(optimizer, comm, error);
 }
 
 /* The parts that may fail, in an order that lets et_optimizer_free undo any of them:
@@ -303,7 +392,7 @@ static int build(et_optimizer *optimizer, const et_group *group,
         status = et_optim_average_init(&optimizer->average, &options->ema, &optimizer->layout,
                                        optimizer->params, error);
     if (!status)
-        status = make_slots(optimizer, error);
+        status = make_own(optimizer, NULL, error);
     return status;
 }
 
@@ -354,14 +443,10 @@ void et_optimizer_free(et_optimizer *optimizer)
 {
     if (!optimizer)
         return;
-    for (int i = 0; i < optimizer->slot_count; i++)
-        et_free_array(optimizer->slots[i].data);
-    for (int i = 0; i < ET_RULE_SLOTS_MAX; i++)
-        et_free(optimizer->places[i].at);
+    free_slots(optimizer);
     et_optim_layout_release(&optimizer->layout);
+    et_optim_owners_release(&optimizer->owners);
     et_optim_average_release(&optimizer->average);
-    et_free_array(optimizer->scratch);
-    et_free(optimizer->parts);
     et_free(optimizer->partial);
     et_free(optimizer->tensor_sums);
     et_free(optimizer->squares);
@@ -402,6 +487,7 @@ typedef struct update {
     double rate;  /* of the schedule */
     et_rule_step step;
     et_bf16 *shadow; /* NULL: the store keeps none */
+    et_range own;    /* elements that this rank updates, of arrays over the group */
     bool has_factors;
 } update;
 
@@ -512,7 +598,8 @@ static void fill_chunk(const update *u, const et_optim_piece *part, et_rule_chun
     chunk->sums = &o->tensor_sums[ET_RULE_SUMS_MAX * part->tensor];
     for (int i = 0; i < ET_RULE_SLOTS_MAX; i++) {
         const int64_t *at = o->places[i].at;
-        int64_t place = i >= o->rule_slots ? -1 : at ? at[part->tensor] : part->packed;
+        int64_t packed = part->packed - u->own.begin;
+        int64_t place = i >= o->rule_slots ? -1 : at ? at[part->tensor] : packed;
         chunk->slot[i] = place < 0 ? NULL : o->slots[i].data + place;
     }
 }
@@ -523,9 +610,12 @@ static void sum_part(const update *u, int64_t begin, int64_t end)
     const et_optimizer *o = u->optimizer;
     for (int64_t i = begin; i < end; i++) {
         et_rule_chunk chunk;
-        fill_chunk(u, &o->layout.chunks[i], &chunk);
+        et_optim_piece own = et_optim_piece_in(&o->layout.chunks[i], u->own);
         double *sums = &o->partial[ET_RULE_SUMS_MAX * i];
         memset(sums, 0, ET_RULE_SUMS_MAX * sizeof *sums);
+        if (!own.count)
+            continue;
+        fill_chunk(u, &own, &chunk);
         o->rule->before(o->kernels, &o->options, &u->step, &chunk, sums);
     }
 }
@@ -545,14 +635,73 @@ static void update_part(const update *u, int64_t begin, int64_t end)
     const et_optimizer *o = u->optimizer;
     for (int64_t i = begin; i < end; i++) {
         et_rule_chunk chunk;
-        fill_chunk(u, &o->layout.chunks[i], &chunk);
+        et_optim_piece own = et_optim_piece_in(&o->layout.chunks[i], u->own);
+        if (!own.count)
+            continue;
+        fill_chunk(u, &own, &chunk);
         o->rule->update(o->kernels, &o->options, &u->step, &chunk);
         if (o->rule->writes)
             memset(chunk.gradient, 0, (size_t)chunk.count * sizeof(float));
         if (o->average.data && !chunk.average)
-            memcpy(o->average.data + o->layout.chunks[i].begin, chunk.weight,
-                   (size_t)chunk.count * sizeof(float));
+            memcpy(o->average.data + own.begin, chunk.weight, (size_t)chunk.count * sizeof(float));
     }
+}
+
+/* The average's kernel is part of every rule's: with a gradient of zeros that moves nothing, on a
+ * copy, since even then it may change the sign of a zero. */
+static void follow_with_average(const update *u, int64_t begin, int64_t count)
+{
+    enum { BLOCK = 1024 };
+    static const float zeros[BLOCK];
+    const et_optimizer *o = u->optimizer;
+    float copy[BLOCK];
+    for (int64_t at = begin; at < begin + count; at += BLOCK) {
+        int64_t rest = begin + count - at;
+        et_slice_update block = { .weight = copy,
+                                  .gradient = zeros,
+                                  .average = o->average.data + at,
+                                  .average_decay = u->step.average_decay,
+                                  .count = rest < BLOCK ? rest : BLOCK };
+        memcpy(copy, o->weights + at, (size_t)block.count * sizeof *copy);
+        o->kernels->sgd(&block, &(et_momentum){ .accumulator = NULL });
+    }
+}
+
+/* What follows weights that others have made. */
+static void follow_range(const update *u, const et_optim_piece *chunk, et_range range)
+{
+    const et_optimizer *o = u->optimizer;
+    et_optim_piece part = et_optim_piece_in(chunk, range);
+    const float *weight = o->weights + part.begin;
+    if (!part.count)
+        return;
+    if (u->shadow)
+        o->kernels->to_bf16(u->shadow + part.begin, weight, part.count);
+    if (o->average.data && u->step.average_decay == 0)
+        memcpy(o->average.data + part.begin, weight, (size_t)part.count * sizeof *weight);
+    else if (o->average.data)
+        follow_with_average(u, part.begin, part.count);
+}
+
+static void follow_part(const update *u, int64_t begin, int64_t end)
+{
+    const et_optim_layout *layout = &u->optimizer->layout;
+    for (int64_t i = begin; i < end; i++) {
+        follow_range(u, &layout->chunks[i], (et_range){ 0, u->own.begin });
+        follow_range(u, &layout->chunks[i], (et_range){ u->own.end, layout->size });
+    }
+}
+
+/* Their weights come here, and ours go there. */
+static void exchange_weights(const update *u)
+{
+    et_optimizer *o = u->optimizer;
+    if (o->owners.ranks == 1)
+        return;
+    et_optim_owners_spread(&o->owners, &o->layout, o->weights);
+    if (u->shadow || o->average.data)
+        ET_SHARE(o->layout.size > ET_OPTIM_CHUNK, (int64_t)o->layout.chunk_count, 1, follow_part,
+                 u);
 }
 
 /* Chunks are independent, so which thread takes which changes nothing. A rule with scratch has
@@ -569,6 +718,7 @@ static void update_all(const update *u)
         add_up(o);
     }
     ET_SHARE(much, (int64_t)o->layout.chunk_count, 1, update_part, u);
+    exchange_weights(u);
     et_optim_average_follow(&o->average, o->weights, u->step.average_decay);
 }
 
@@ -594,6 +744,7 @@ et_update et_optimizer_apply_part(et_optimizer *optimizer, float *gradients, dou
                   .average_decay =
                       et_optim_average_decay(&optimizer->average, optimizer->iterations + 1) },
         .shadow = et_params_shadow(optimizer->params),
+        .own = et_optim_own(&optimizer->owners),
     };
     double own = gradient_norm(&u);
     et_update result = { .gradient_norm = isnan(norm) ? own : norm, .learning_rate = u.rate };
@@ -607,6 +758,17 @@ et_update et_optimizer_apply_part(et_optimizer *optimizer, float *gradients, dou
     optimizer->iterations++;
     et_params_changed(optimizer->params, false);
     return result;
+}
+
+int et_optimizer_settled(const et_optimizer *optimizer, et_error *error)
+{
+    const et_error *failure = &optimizer->owners.failure;
+    return failure->status ? et_fail(error, failure->status, "%s", failure->text) : ET_OK;
+}
+
+et_comm *et_optimizer_ranks(const et_optimizer *optimizer)
+{
+    return optimizer->owners.ranks > 1 ? optimizer->owners.comm : NULL;
 }
 
 et_cost et_optimizer_cost(const et_optimizer *optimizer)

@@ -16,11 +16,12 @@
 #include <etude/optimizer.h>
 
 #include "base/trace.h"
+#include "comm/comm.h"
 #include "kernel/kernels.h"
 #include "optim/options.h"
 
-/* An array that an optimizer keeps: "m", "v", "momentum"; "average", which lies as the store's
- * values do. */
+/* An array that an optimizer keeps, or this rank's part of it: "m", "v", "momentum"; "average",
+ * which lies as the store's values do. */
 typedef struct et_slot {
     const char *name;
     float *data; /* [size], owned by the optimizer */
@@ -31,8 +32,11 @@ typedef struct et_slot {
 typedef struct et_slot_part {
     const char *slot;
     int param;   /* in the store */
-    float *data; /* borrowed from the slot */
+    float *data; /* borrowed from the slot: where this rank's elements begin */
     et_shape shape;
+    /* [ranks + 1], borrowed: rank r keeps elements cut[r] to cut[r + 1] - 1 of it; NULL: every rank
+     * keeps all */
+    const int64_t *cut;
 } et_slot_part;
 
 /* Options are copied, of the group what is needed; NULL: all that is trained. params must be
@@ -40,6 +44,20 @@ typedef struct et_slot_part {
 int et_optimizer_new(et_optimizer **out, et_params *params, const et_group *group,
                      const et_kernels *kernels, const et_optimization_options *options,
                      et_error *error);
+
+/* Shares an optimizer out among ranks that all have the same one and give it the same gradients:
+ * each keeps slots of a part of the parameters and updates that, the other weights come from who
+ * has done so, and all bits are those of one process. Every update is then one of all ranks, after
+ * they have agreed that there is one. Averages are whole everywhere. Before anything refers to
+ * slots; after a failure it can be freed and nothing else. comm is borrowed; NULL: one rank. */
+int et_optimizer_share_out(et_optimizer *optimizer, et_comm *comm, et_error *error);
+
+/* The ranks that it is shared out among; NULL: it is not. */
+et_comm *et_optimizer_ranks(const et_optimizer *optimizer);
+
+/* Whether all weights of the updates so far have come. ET_EIO: a rank was lost, and weights are no
+ * longer those of any step. */
+int et_optimizer_settled(const et_optimizer *optimizer, et_error *error);
 
 /* Multiplies the learning rate of what is in both groups with factor, from now on. */
 int et_optimizer_scale_rate(et_optimizer *optimizer, const et_group *group, double factor,
