@@ -27,6 +27,10 @@ typedef struct et_comm_options {
     double peer_timeout; /* seconds after which a rank that gives no sign of life is lost; 0: 60 */
     bool bfloat16_gradients; /* gradients travel in half the bytes: every rank has the same sum, and
                                 its bits depend on how many ranks there are */
+    bool sharded_optimizer;  /* of a task trainer's optimizer each rank keeps the slots of a part of
+                                the parameters, and updates those (ZeRO stage 1): the same bits.
+                                Saves are then a run's alone; a task with a train_step of its own is
+                                refused */
     ET_RESERVED(7);
 } et_comm_options;
 

@@ -60,8 +60,10 @@ int et_comm_open(et_comm **out, const et_comm_options *options, et_error *error)
     status = et_comm_by_launch() ? et_comm_sockets_open(out, error)
              : et_comm_by_mpi()  ? et_comm_mpi_open(out, error)
                                  : open_alone(out, error);
-    if (!status)
-        (*out)->bfloat16_gradients = options && options->bfloat16_gradients;
+    if (!status && options) {
+        (*out)->bfloat16_gradients = options->bfloat16_gradients;
+        (*out)->sharded_optimizer = options->sharded_optimizer && (*out)->size > 1;
+    }
     if (!status && (status = et_comm_watch(*out, timeout > 0 ? timeout : PEER_TIMEOUT, error))) {
         et_comm_close(*out);
         *out = NULL;

@@ -44,12 +44,13 @@ struct et_watch;
 struct et_comm {
     const et_comm_class *class;
     int rank, size;
-    bool bfloat16_gradients; /* as asked for */
-    bool told;               /* the last agreement was on a failure, and all have its text */
-    int gone;                /* the rank that is lost, where broken; -1: not known which */
-    struct et_error broken;  /* status not 0: what every call gives from now on */
-    struct et_watch *watch;  /* owned; NULL: none */
-    unsigned char *scratch;  /* [scratch_size], owned */
+    bool bfloat16_gradients; /* as asked for, as */
+    bool sharded_optimizer;
+    bool told;              /* the last agreement was on a failure, and all have its text */
+    int gone;               /* the rank that is lost, where broken; -1: not known which */
+    struct et_error broken; /* status not 0: what every call gives from now on */
+    struct et_watch *watch; /* owned; NULL: none */
+    unsigned char *scratch; /* [scratch_size], owned */
     size_t scratch_size;
 };
 

@@ -42,6 +42,15 @@ typedef struct et_safetensors_item {
     et_tensor tensor; /* must not change during the write */
 } et_safetensors_item;
 
+/* Who has values that are not in memory, of items whose data is NULL: gives all of items[item] to
+ * take, from first to last, in pieces. It is asked twice for each, for the same values. */
+typedef int et_safetensors_take_fn(void *payload, const void *bytes, size_t size, et_error *error);
+typedef struct et_safetensors_reader {
+    int (*read)(void *self, size_t item, et_safetensors_take_fn *take, void *payload,
+                et_error *error);
+    void *self;
+} et_safetensors_reader;
+
 /* What was written: for the manifest. */
 typedef struct et_safetensors_written {
     uint64_t bytes;    /* length of the file */
@@ -56,9 +65,11 @@ int et_safetensors_write(et_safetensors_written *written, const char *path,
                          et_error *error);
 
 /* The first half of that: all is in the file, under its temporary name, and items are needed no
- * more. On success exactly one of et_file_writer_commit and et_file_writer_abandon follows. */
+ * more. On success exactly one of et_file_writer_commit and et_file_writer_abandon follows. reader
+ * NULL: all items are in memory. */
 int et_safetensors_draft(et_file_writer *writer, et_safetensors_written *written, const char *path,
-                         const et_safetensors_item *items, size_t count, const et_value *metadata,
+                         const et_safetensors_item *items, size_t count,
+                         const et_safetensors_reader *reader, const et_value *metadata,
                          et_error *error);
 
 /* Reading ----------------------------------------------------------------------------- */

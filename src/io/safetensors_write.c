@@ -26,9 +26,11 @@
 struct draft {
     const char *path;                  /* borrowed */
     const et_safetensors_item **items; /* in the order of the data; owned */
+    const et_safetensors_item *given;  /* as they were given */
     size_t count;                      /* of items */
-    et_strbuf head;                    /* length and header */
-    uint64_t data;                     /* bytes behind head */
+    const et_safetensors_reader *reader;
+    et_strbuf head; /* length and header */
+    uint64_t data;  /* bytes behind head */
 };
 
 /* qsort is not stable, so the addresses say what came first. */
@@ -103,8 +105,43 @@ static void append_metadata(et_strbuf *out, const et_value *metadata)
     }
 }
 
+/* All bytes of an item to take, from where they are. */
+static int read_item(const struct draft *draft, const et_safetensors_item *item, uint64_t bytes,
+                     et_safetensors_take_fn *take, void *payload, et_error *error)
+{
+    const et_safetensors_reader *reader = draft->reader;
+    if (item->tensor.data || !bytes)
+        return take(payload, item->tensor.data, bytes, error);
+    et_assert(reader);
+    return reader->read(reader->self, (size_t)(item - draft->given), take, payload, error);
+}
+
+static int add_to_checksum(void *stream, const void *bytes, size_t size, et_error *error)
+{
+    (void)error;
+    if (size)
+        et_checksum_stream_add(stream, bytes, size);
+    return ET_OK;
+}
+
+static int checksum_of(uint64_t *out, const struct draft *draft, const et_safetensors_item *item,
+                       uint64_t bytes, et_error *error)
+{
+    et_checksum_stream *stream;
+    *out = item->tensor.data || !bytes ? et_checksum(item->tensor.data, bytes) : 0;
+    if (item->tensor.data || !bytes)
+        return ET_OK;
+    int status = et_checksum_stream_open(&stream, error);
+    if (status)
+        return status;
+    status = read_item(draft, item, bytes, add_to_checksum, stream, error);
+    *out = et_checksum_stream_value(stream);
+    et_checksum_stream_close(stream);
+    return status;
+}
+
 /* ,"checksum/<name>":"<digits>"  key is memory that is used again from tensor to tensor. */
-static void append_checksum(et_strbuf *out, const et_safetensors_item *item, uint64_t bytes,
+static void append_checksum(et_strbuf *out, const et_safetensors_item *item, uint64_t checksum,
                             et_strbuf *key)
 {
     et_strbuf_reset(key);
@@ -112,8 +149,7 @@ static void append_checksum(et_strbuf *out, const et_safetensors_item *item, uin
     out->failed |= key->failed;
     et_strbuf_append_char(out, ',');
     append_string(out, et_strbuf_text(key));
-    et_strbuf_printf(out, ":\"%s\"",
-                     et_checksum_print(et_checksum(item->tensor.data, bytes)).digits);
+    et_strbuf_printf(out, ":\"%s\"", et_checksum_print(checksum).digits);
 }
 
 /* ,"<name>":{"dtype":..,"shape":[..],"data_offsets":[..]} */
@@ -143,13 +179,13 @@ static int append_header(struct draft *draft, const et_value *metadata, et_error
     append_metadata(head, metadata);
     int status = ET_OK;
     for (size_t i = 0; i < draft->count && !status; i++) {
-        uint64_t bytes = 0;
-        if (et_safetensors_bytes(&bytes, draft->items[i]->tensor.dtype,
-                                 draft->items[i]->tensor.shape))
-            append_checksum(head, draft->items[i], bytes, &key);
+        const et_safetensors_item *item = draft->items[i];
+        uint64_t bytes = 0, checksum = 0;
+        if (et_safetensors_bytes(&bytes, item->tensor.dtype, item->tensor.shape))
+            status = checksum_of(&checksum, draft, item, bytes, error);
         else
-            status =
-                et_fail(error, ET_EFAIL, "%s: %s is too large", draft->path, draft->items[i]->name);
+            status = et_fail(error, ET_EFAIL, "%s: %s is too large", draft->path, item->name);
+        append_checksum(head, item, checksum, &key);
     }
     et_strbuf_release(&key);
     et_strbuf_append_char(head, '}');
@@ -190,26 +226,30 @@ static int seal_head(struct draft *draft, et_error *error)
     return ET_OK;
 }
 
-/* To the file and to the checksum of the whole, which the manifest keeps. */
-static int write_piece(et_file_writer *writer, et_checksum_stream *whole, const void *bytes,
-                       size_t length, et_error *error)
+/* The file, and the checksum of the whole, which the manifest keeps. */
+struct output {
+    et_file_writer *writer;
+    et_checksum_stream *whole;
+};
+
+static int write_piece(void *payload, const void *bytes, size_t length, et_error *error)
 {
+    const struct output *to = payload;
     if (length == 0)
         return ET_OK;
-    et_checksum_stream_add(whole, bytes, length);
-    return et_file_writer_write(writer, bytes, length, error);
+    et_checksum_stream_add(to->whole, bytes, length);
+    return et_file_writer_write(to->writer, bytes, length, error);
 }
 
 /* Header, then tensors in the order in which their offsets were given. */
-static int write_pieces(const struct draft *draft, et_file_writer *writer,
-                        et_checksum_stream *whole, et_error *error)
+static int write_pieces(const struct draft *draft, struct output *to, et_error *error)
 {
-    int status = write_piece(writer, whole, draft->head.data, draft->head.length, error);
+    int status = write_piece(to, draft->head.data, draft->head.length, error);
     for (size_t i = 0; i < draft->count && !status; i++) {
-        const et_tensor *tensor = &draft->items[i]->tensor;
+        const et_safetensors_item *item = draft->items[i];
         uint64_t bytes = 0;
-        et_safetensors_bytes(&bytes, tensor->dtype, tensor->shape);
-        status = write_piece(writer, whole, tensor->data, bytes, error);
+        et_safetensors_bytes(&bytes, item->tensor.dtype, item->tensor.shape);
+        status = read_item(draft, item, bytes, write_piece, to, error);
     }
     return status;
 }
@@ -225,7 +265,7 @@ static int write_file(et_file_writer *writer, et_safetensors_written *written,
         return status;
     status = et_file_writer_open(writer, draft->path, error);
     if (!status) {
-        status = write_pieces(draft, writer, whole, error);
+        status = write_pieces(draft, &(struct output){ writer, whole }, error);
         if (status)
             et_file_writer_abandon(writer);
     }
@@ -238,11 +278,14 @@ static int write_file(et_file_writer *writer, et_safetensors_written *written,
 /* A disk that is too full is found before the first byte. The writer outlives all that is freed
  * here. */
 int et_safetensors_draft(et_file_writer *writer, et_safetensors_written *written, const char *path,
-                         const et_safetensors_item *items, size_t count, const et_value *metadata,
+                         const et_safetensors_item *items, size_t count,
+                         const et_safetensors_reader *reader, const et_value *metadata,
                          et_error *error)
 {
     et_assert(path && (items || count == 0));
-    struct draft draft = { .path = path, .count = count, .head = ET_STRBUF_INIT };
+    struct draft draft = {
+        .path = path, .given = items, .count = count, .reader = reader, .head = ET_STRBUF_INIT
+    };
     *written = (et_safetensors_written){ 0 };
     int status = order_items(&draft, items, error);
     if (!status)
@@ -266,6 +309,6 @@ int et_safetensors_write(et_safetensors_written *written, const char *path,
                          et_error *error)
 {
     et_file_writer writer;
-    int status = et_safetensors_draft(&writer, written, path, items, count, metadata, error);
+    int status = et_safetensors_draft(&writer, written, path, items, count, NULL, metadata, error);
     return status ? status : et_file_writer_commit(&writer, error);
 }

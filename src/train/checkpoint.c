@@ -18,7 +18,10 @@
  *       deleted only when no durable manifest (or info.json) names it.
  *
  * No copy of the state is made: it is three to four times the weights, and a step reads it only
- * until its update. */
+ * until its update.
+ *
+ * Where ranks have the state in parts the caller writes the draft itself, with what the others give
+ * it meanwhile, and the thread does the rest. */
 #include "train/checkpoint.h"
 
 #include <dirent.h>
@@ -44,6 +47,7 @@
 #include "base/thread.h"
 #include "train/checkpoint_file.h"
 #include "train/checkpoint_keep.h"
+#include "train/parts.h"
 
 /* What a save does, in order; a kill between any two leaves the directory usable:
  *
@@ -65,8 +69,12 @@ typedef struct job {
     int64_t step;
     et_strbuf state; /* the tree as JSON; its memory is kept from save to save */
     et_strbuf info;  /* BEST: the text of info.json; else what the last BEST left there */
-    int status;      /* what the thread returned: read after the join, reported once */
-    et_error error;  /* its message, where status is not 0 */
+    char *path;      /* of its file; owned */
+    bool drafted;    /* writer has all of it, and written says what */
+    et_file_writer writer;
+    et_safetensors_written written;
+    int status;     /* what the thread returned: read after the join, reported once */
+    et_error error; /* its message, where status is not 0 */
 } job;
 
 struct et_checkpoints {
@@ -79,7 +87,7 @@ struct et_checkpoints {
     int lock;             /* -1: not held, or held by the caller (inside.lock) */
     et_manifest manifest; /* what the one on disk says, plus what was taken up */
     size_t taken_up;      /* how many of its newest no manifest on disk named when it was opened */
-    et_safetensors_item *items; /* the state's tensors, where they are */
+    et_safetensors_item *items; /* the state's tensors, where they are; NULL: in parts */
     size_t item_count;          /* tensors of the state when it was opened; none are added later */
     bool running;               /* a thread has the job, and its end was not told yet */
     bool joined;                /* while running: it is to be joined no more */
@@ -90,7 +98,8 @@ struct et_checkpoints {
     bool reading;            /* the thread needs the arrays as they are */
     bool ended; /* the thread has done all that it does; like reading, under the mutex */
     job job;
-    int64_t newest_step; /* -1: none */
+    et_safetensors *restored; /* open for other ranks' parts; NULL: closed */
+    int64_t newest_step;      /* -1: none */
     et_checkpoint_keep keep;
 };
 
@@ -108,7 +117,8 @@ static int list_tensors(et_checkpoints *self, et_error *error)
         return et_alloc_failed(error, self->item_count * sizeof *self->items, "checkpoints");
     for (size_t i = 0; i < self->item_count; i++) {
         const et_state_tensor *from = et_state_tensor_at(self->state, i);
-        self->items[i] = (et_safetensors_item){ from->name, { from->data, ET_F32, from->shape } };
+        float *data = from->cut ? NULL : from->data;
+        self->items[i] = (et_safetensors_item){ from->name, { data, ET_F32, from->shape } };
     }
     return ET_OK;
 }
@@ -204,7 +214,9 @@ static void release(et_checkpoints *self)
     et_manifest_release(&self->manifest);
     et_strbuf_release(&self->job.state);
     et_strbuf_release(&self->job.info);
+    et_safetensors_close(self->restored);
     et_free(self->items);
+    et_free(self->job.path);
     et_free(self->model_dir);
     et_free(self->directory);
     et_free(self->best_directory);
@@ -218,6 +230,13 @@ static int check_options(const char *model_dir, const et_state *state,
     if (!model_dir || !state)
         return et_fail(error, ET_EUSAGE, "checkpoints need a directory and a state");
     int status = et_options_check(options, "et_checkpoint_options", error);
+    bool asks = options && options->inside && options->inside->asks;
+    if (!status && et_state_ranks(state) && !asks)
+        return et_fail(
+            error, ET_EUSAGE,
+            "checkpoints of a state that %d ranks have in parts (sharded_optimizer) are a "
+            "run's: open one",
+            et_comm_size(et_state_ranks(state)));
     return status || !options ? status : et_checkpoint_keep_check(options, error);
 }
 
@@ -349,24 +368,51 @@ static void stop_reading(et_checkpoints *self)
     pthread_mutex_unlock(&self->mutex);
 }
 
+static int read_parts(void *self, size_t item, et_safetensors_take_fn *take, void *payload,
+                      et_error *error)
+{
+    return et_parts_read(((et_checkpoints *)self)->state, item, take, payload, error);
+}
+
+/* All up to where arrays may change again. */
+static int draft(et_checkpoints *self, et_error *error)
+{
+    job *work = &self->job;
+    bool best = work->kind == BEST;
+    const et_safetensors_reader reader = { read_parts, self };
+    int status = best ? et_directory_make(self->best_directory, error) : ET_OK;
+    if (status)
+        return status;
+    const char *directory = best ? self->best_directory : self->directory;
+    et_free(work->path);
+    work->path =
+        file_path(directory, best ? ET_CHECKPOINT_BEST_PREFIX : ET_CHECKPOINT_PREFIX, work->step);
+    if (!work->path)
+        return et_alloc_failed(error, strlen(directory), "a path");
+    status = et_checkpoint_file_draft(&work->writer, &work->written, work->path, self->items,
+                                      self->item_count, &reader, work->step,
+                                      et_strbuf_text(&work->state), error);
+    work->drafted = !status;
+    return status;
+}
+
 /* The disk is waited for when the arrays may change again: writing goes to the page cache at the
  * speed of memory, fsync takes as long as the disk does. Behind it, nothing gets a name where
  * another process has taken the lock meanwhile. */
-static int write_file(et_checkpoints *self, et_safetensors_written *written, const char *path,
-                      et_error *error)
+static int write_file(et_checkpoints *self, et_error *error)
 {
-    et_file_writer writer;
-    int status = et_checkpoint_file_draft(&writer, written, path, self->items, self->item_count,
-                                          self->job.step, et_strbuf_text(&self->job.state), error);
+    job *work = &self->job;
+    int status = work->drafted ? ET_OK : draft(self, error);
     stop_reading(self);
     if (status)
         return status;
-    status = et_file_writer_sync(&writer, error);
+    work->drafted = false;
+    status = et_file_writer_sync(&work->writer, error);
     if (!status)
         status = et_checkpoints_check_lock(self, error);
     if (!status)
-        return et_file_writer_commit(&writer, error);
-    et_file_writer_abandon(&writer);
+        return et_file_writer_commit(&work->writer, error);
+    et_file_writer_abandon(&work->writer);
     return status;
 }
 
@@ -374,15 +420,8 @@ static int write_file(et_checkpoints *self, et_safetensors_written *written, con
  * trace. */
 static int write_newest(et_checkpoints *self, et_error *error)
 {
-    et_safetensors_written written;
-    char *path = file_path(self->directory, ET_CHECKPOINT_PREFIX, self->job.step);
-    if (!path)
-        return et_alloc_failed(error, strlen(self->directory), "a path");
-    int status = write_file(self, &written, path, error);
-    if (!status)
-        status = commit(self, path, &written, error);
-    et_free(path);
-    return status;
+    int status = write_file(self, error);
+    return status ? status : commit(self, self->job.path, &self->job.written, error);
 }
 
 /* The step that info.json names, -1 if there is none that can be read. */
@@ -446,18 +485,8 @@ static int write_info(et_checkpoints *self, const char *weights, et_error *error
 /* Weights first, then info.json, which names them: so it never names what is not there. */
 static int write_best(et_checkpoints *self, et_error *error)
 {
-    et_safetensors_written written;
-    int status = et_directory_make(self->best_directory, error);
-    if (status)
-        return status;
-    char *path = file_path(self->best_directory, ET_CHECKPOINT_BEST_PREFIX, self->job.step);
-    if (!path)
-        return et_alloc_failed(error, strlen(self->best_directory), "a path");
-    status = write_file(self, &written, path, error);
-    if (!status)
-        status = write_info(self, path, error);
-    et_free(path);
-    return status;
+    int status = write_file(self, error);
+    return status ? status : write_info(self, self->job.path, error);
 }
 
 static const et_label write_label = { .name = "write checkpoint", .kind = "writing checkpoints" };
@@ -521,6 +550,13 @@ static int print_info(et_checkpoints *self, int64_t step, const et_value *metric
     return status;
 }
 
+static void forget_draft(et_checkpoints *self)
+{
+    if (self->job.drafted)
+        et_file_writer_abandon(&self->job.writer);
+    self->job.drafted = false;
+}
+
 /* Text of the small values first; the thread reads the arrays where they are. `reading` is set
  * before the thread exists, so that a wait right after cannot miss it. */
 static int start(et_checkpoints *self, int64_t step, int kind, et_error *error)
@@ -534,11 +570,16 @@ static int start(et_checkpoints *self, int64_t step, int kind, et_error *error)
     self->job.kind = kind;
     self->job.step = step;
     self->job.status = ET_OK;
-    self->reading = true;
+    status = et_state_ranks(self->state) ? draft(self, error) : ET_OK;
+    if (status)
+        return status;
+    self->reading = !self->job.drafted;
     self->ended = false;
     status = et_thread_start(&self->thread, run_job, self, error);
-    if (status)
+    if (status) {
         self->reading = false;
+        forget_draft(self);
+    }
     self->running = !status;
     if (!status && self->inside.waits) {
         et_thread_join(self->thread);
@@ -671,6 +712,7 @@ int et_checkpoints_restore(et_checkpoints *checkpoints, int64_t *step, et_error 
 {
     et_safetensors *file;
     int64_t index, found;
+    et_checkpoints_end_restore(checkpoints);
     int status = et_checkpoints_wait(checkpoints, error);
     if (!status)
         status = et_checkpoint_open_newest(&file, &found, &index, &checkpoints->manifest,
@@ -686,13 +728,22 @@ int et_checkpoints_restore(et_checkpoints *checkpoints, int64_t *step, et_error 
                                                checkpoints->options.other_optimizer, error)
                   : et_alloc_failed(error, strlen(checkpoints->directory), "a path");
     et_free(path);
-    et_safetensors_close(file);
+    checkpoints->restored = file;
+    if (status || !et_state_ranks(checkpoints->state))
+        et_checkpoints_end_restore(checkpoints);
     if (status)
         return status;
     *step = checkpoints->newest_step = found;
     if (checkpoints->taken_up && index + 1 == (int64_t)checkpoints->manifest.count)
         commit_taken_up(checkpoints);
     return ET_OK;
+}
+
+void et_checkpoints_end_restore(et_checkpoints *checkpoints)
+{
+    et_state_end_restore(checkpoints->state);
+    et_safetensors_close(checkpoints->restored);
+    checkpoints->restored = NULL;
 }
 
 int et_checkpoints_drop_passing(et_checkpoints *checkpoints, et_error *error)

@@ -29,6 +29,7 @@ typedef struct et_inside {
     bool waits;      /* a save returns when it is durable, or has failed; which of both is told by
                         what is called next, as ever */
     double (*clock)(void); /* seconds since 1970; NULL: of the machine */
+    bool asks; /* other ranks give their parts of the state while a save is asked for (parts.h) */
 } et_inside;
 
 /* For a program that writes more into model_dir than checkpoints, and before they are opened:
@@ -39,6 +40,10 @@ int et_checkpoints_lock(int *lock, const char *model_dir, et_error *error);
 /* Whether the lock is still held: its file may have been removed. Every save asks first. A missing
  * one is made and taken anew; ET_EBUSY: another process trains there, or has. */
 int et_checkpoints_check_lock(et_checkpoints *checkpoints, et_error *error);
+
+/* Who has restored a state that ranks have in parts keeps the file open for theirs
+ * (et_state_tensor.whole), up to here. */
+void et_checkpoints_end_restore(et_checkpoints *checkpoints);
 
 /* The same for a run that stops here: not one of the max_to_keep, and gone with the next save.
  * So what is kept in the end does not depend on where a run was interrupted. */

@@ -39,13 +39,14 @@ et_value *et_checkpoint_file_metadata(int64_t step, const char *state, et_arena 
 
 int et_checkpoint_file_draft(et_file_writer *writer, et_safetensors_written *written,
                              const char *path, const et_safetensors_item *items, size_t count,
-                             int64_t step, const char *state, et_error *error)
+                             const et_safetensors_reader *reader, int64_t step, const char *state,
+                             et_error *error)
 {
     et_arena arena = ET_ARENA_INIT;
     const et_value *metadata = et_checkpoint_file_metadata(step, state, &arena);
-    int status = metadata
-                     ? et_safetensors_draft(writer, written, path, items, count, metadata, error)
-                     : et_alloc_failed(error, strlen(state), "a checkpoint");
+    int status = metadata ? et_safetensors_draft(writer, written, path, items, count, reader,
+                                                 metadata, error)
+                          : et_alloc_failed(error, strlen(state), "a checkpoint");
     et_arena_release(&arena);
     return status;
 }
@@ -180,6 +181,7 @@ int et_checkpoint_restore_file(et_state *state, const char *path, int64_t *step,
     if (status)
         return status;
     status = et_checkpoint_file_restore(state, file, path, false, error);
+    et_state_end_restore(state);
     et_safetensors_close(file);
     return status;
 }

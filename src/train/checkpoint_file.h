@@ -20,7 +20,8 @@
  * et_safetensors_draft. */
 int et_checkpoint_file_draft(et_file_writer *writer, et_safetensors_written *written,
                              const char *path, const et_safetensors_item *items, size_t count,
-                             int64_t step, const char *state, et_error *error);
+                             const et_safetensors_reader *reader, int64_t step, const char *state,
+                             et_error *error);
 
 /* The metadata of such a file, a new dict in arena; NULL: no memory. */
 et_value *et_checkpoint_file_metadata(int64_t step, const char *state, et_arena *arena);

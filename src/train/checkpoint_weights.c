@@ -403,7 +403,7 @@ static int write_average(const average *all, const char *path, et_arena *arena, 
     int status = print_average(all, &state, arena, error);
     if (!status)
         status = et_checkpoint_file_draft(&writer, &written, path, all->items, all->item_count,
-                                          all->step, et_strbuf_text(&state), error);
+                                          NULL, all->step, et_strbuf_text(&state), error);
     et_strbuf_release(&state);
     return status ? status : et_file_writer_commit(&writer, error);
 }

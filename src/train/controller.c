@@ -683,7 +683,7 @@ static int save_and_stop(et_controller *c, et_error *error)
 {
     int64_t step = c->trainer->step;
     et_comm_resume(c->options.run.comm);
-    int status = et_run_unsaved(c->run) ? et_run_save(c->run, step, true, error) : ET_OK;
+    int status = et_run_save_unsaved(c->run, step, true, error);
     if (!status)
         status = et_run_finish_saves(c->run, step, error);
     status = et_run_agree(c->run, status, error);
@@ -749,8 +749,8 @@ int et_controller_run(et_controller *c, const et_call *call, et_error *error)
         return ET_OK;
     et_meter_start_window(&c->meter);
     int status = et_run_agree(c->run, run_loops(c, error), error);
-    if (!status && c->by_call && call->saves && et_run_unsaved(c->run))
-        status = et_run_save(c->run, c->trainer->step, false, error);
+    if (!status && c->by_call && call->saves)
+        status = et_run_save_unsaved(c->run, c->trainer->step, false, error);
     if (status == ET_EINTERRUPTED)
         return save_and_stop(c, error);
     if (!status)

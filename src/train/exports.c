@@ -228,7 +228,7 @@ static int write_weights(const et_params *params, const char *path, int64_t step
                                           { (float *)values + et_params_offset(params, i), ET_F32,
                                             et_params_shape(params, i) } };
     if (!status)
-        status = et_checkpoint_file_draft(&writer, &written, path, items, (size_t)count, step,
+        status = et_checkpoint_file_draft(&writer, &written, path, items, (size_t)count, NULL, step,
                                           state, error);
     et_arena_release(&arena);
     return status ? status : et_file_writer_commit(&writer, error);

@@ -252,7 +252,9 @@ static int joint_step(et_multitask *m, et_error *error)
     if (!m->update.finite)
         return et_fail(error, ET_EDIVERGED, "step %lld: the gradient of total_loss is not finite",
                        (long long)m->trainer.step + 1);
-    int status = finish_tasks(m, error);
+    int status = et_optimizer_settled(optimizer_of(m), error);
+    if (!status)
+        status = finish_tasks(m, error);
     return status ? status : judge(m, error);
 }
 

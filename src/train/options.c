@@ -183,6 +183,9 @@ static const et_field runtime_fields[] = {
     ET_FIELD_BOOL(et_runtime_options, bfloat16_gradients, false,
                   "gradients go from rank to rank as bfloat16: half the bytes, and results that "
                   "depend on the number of ranks as well"),
+    ET_FIELD_BOOL(et_runtime_options, sharded_optimizer, false,
+                  "each rank keeps the optimizer's slots of its part of the parameters and updates "
+                  "those (ZeRO stage 1): less memory, the same results"),
     ET_FIELD_INT(et_runtime_options, max_staleness, -1, -1, 1000000,
                  "with workers and parameter servers: updates at most between the weights that a "
                  "gradient is of and its own; -1: twice the number of workers"),

@@ -63,6 +63,7 @@ typedef struct et_runtime_options {
                                   depend on them, not on the ranks that compute them */
     double peer_timeout;       /* seconds of silence after which a rank is lost */
     bool bfloat16_gradients;   /* between ranks */
+    bool sharded_optimizer;    /* each rank keeps a part of the slots */
     int64_t max_staleness;     /* of gradients, by the roles of a cluster; -1: twice the workers */
     bool synchronous;          /* an update is of all workers' gradients */
 } et_runtime_options;

@@ -127,8 +127,6 @@ static int begin(et_recovery *r, et_run *run, int64_t step, et_error *error)
         else if (remove(path))
             status = et_fail_errno(error, "%s", path);
     }
-    if (!status && step < 0 && r->max_trials > 0)
-        status = et_run_save(run, 0, false, error);
     et_free(path);
     return status;
 }
@@ -137,6 +135,8 @@ int et_recovery_open(et_recovery *r, et_run *run, et_trainer *trainer, int64_t s
                      et_error *error)
 {
     int status = et_run_agree(run, begin(r, run, step, error), error);
+    if (!status && step < 0 && r->max_trials > 0)
+        status = et_run_agree(run, et_run_save(run, 0, false, error), error);
     if (!status)
         status = spread(r, run, error);
     if (!status && (status = retry(r, trainer, step, error)))

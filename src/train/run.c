@@ -145,12 +145,15 @@ int et_run_open(et_run **out, const et_run_options *options, et_error *error)
     et_run *run = status ? NULL : et_alloc_zero(1, sizeof *run);
     if (!run)
         return status ? status : et_alloc_failed(error, sizeof *run, "a run");
+    et_inside inside = options->inside ? *options->inside : (et_inside){ .lock = NULL };
+    inside.asks = true;
     et_checkpoint_options checkpoints = { .max_to_keep = options->max_to_keep,
                                           .other_optimizer = options->other_optimizer,
-                                          .inside = options->inside,
+                                          .inside = &inside,
                                           .keep_every_n_hours = options->keep_every_n_hours };
     status = copy_options(run, options, error);
     run->best = no_best(run);
+    run->in_parts = options->model_dir && et_state_ranks(options->state);
     if (!status)
         status = et_state_add(options->state, "best", &best_part, run, error);
     if (!status)
@@ -187,9 +190,17 @@ static int restore(et_run *run, int64_t *step, et_error *error)
     *step = -1;
     if (!run->checkpoints)
         return ET_OK;
-    int status = et_checkpoints_restore(run->checkpoints, step, error);
-    if (!status && *step >= 0)
-        et_state_start_slots(run->options.state);
+    return et_checkpoints_restore(run->checkpoints, step, error);
+}
+
+/* What all ranks have by now. */
+static int spread(et_run *run, et_error *error)
+{
+    int status = et_state_spread(run->options.state, run->options.comm, error);
+    if (!status)
+        et_state_start_slots(run->options.state, !et_comm_rank(run->options.comm));
+    if (run->checkpoints)
+        et_checkpoints_end_restore(run->checkpoints);
     return status;
 }
 
@@ -218,7 +229,7 @@ int et_run_restore(et_run *run, int64_t *step, et_error *error)
         status = et_comm_broadcast(comm, 0, step, sizeof *step, error);
     if (!status && *step >= 0 && !et_comm_rank(comm))
         tell_other_best(run);
-    return status || *step < 0 ? status : et_state_spread(run->options.state, comm, error);
+    return status || *step < 0 ? status : spread(run, error);
 }
 
 /* metrics.jsonl for programs, in its own directory only; event files for TensorBoard. Without
@@ -292,7 +303,7 @@ bool et_run_signalled(const et_run *run)
     return et_flag_is_set(run->options.stop);
 }
 
-enum { ASKED_TO_STOP = 1, ASKED_TO_SAVE = 2 };
+enum { ASKED_TO_STOP = 1, ASKED_TO_SAVE = 2, SAVES_AGAIN = 4 };
 
 int et_run_meet(et_run *run, et_error *error)
 {
@@ -304,10 +315,12 @@ int et_run_meet(et_run *run, et_error *error)
         et_flag_set(save, false);
         asked |= ASKED_TO_SAVE;
     }
+    if (run->saves.again)
+        asked |= SAVES_AGAIN;
     int status = et_comm_agree(run->options.comm, ET_OK, &asked, error);
     run->stops = asked & ASKED_TO_STOP;
-    if (save && (asked & ASKED_TO_SAVE))
-        et_flag_set(save, true);
+    run->asked_to_save |= (asked & ASKED_TO_SAVE) != 0;
+    run->saves_again = asked & SAVES_AGAIN;
     return status;
 }
 
@@ -325,11 +338,14 @@ bool et_run_asked_to_stop(const et_run *run)
  * state that is saved already is not written again. */
 int et_run_save_if_asked(et_run *run, int64_t step, et_error *error)
 {
-    if (!et_flag_is_set(run->options.save))
+    bool asked = run->asked_to_save;
+    if (et_comm_size(run->options.comm) == 1 && (asked = et_flag_is_set(run->options.save)))
+        et_flag_set(run->options.save, false);
+    run->asked_to_save = false;
+    if (!asked)
         return ET_OK;
-    et_flag_set(run->options.save, false);
     et_run_tell(run, "saving       step %s, as asked", et_format_count(step).text);
-    return run->unsaved ? et_run_save(run, step, true, error) : ET_OK;
+    return et_run_save_unsaved(run, step, true, error);
 }
 
 void et_run_touch(et_run *run)
@@ -431,10 +447,32 @@ static int keep_best(et_run *run, int64_t step, const et_value *values, et_error
     return et_run_save_best(run, &best, values, error);
 }
 
+typedef struct validated {
+    et_run *run;
+    int64_t step;
+    const et_value *values;
+} validated;
+
+static int keep_validated(void *self, et_error *error)
+{
+    const validated *v = self;
+    return keep_best(v->run, v->step, v->values, error);
+}
+
+/* All ranks note it. In parts, which best it was may have been rank 0's to take back (a save that
+ * failed), so the others do not ask themselves whether it saves. */
+static int note_best(et_run *run, int64_t step, const et_value *values, et_error *error)
+{
+    validated v = { run, step, values };
+    int status = run->in_parts ? et_run_with_parts(run, keep_validated, &v, error) : ET_OK;
+    bool noted = status || (run->in_parts && !et_comm_rank(run->options.comm));
+    return noted ? status : keep_validated(&v, error);
+}
+
 int et_run_note_best(et_run *run, int64_t step, et_value *values, et_error *error)
 {
     const char *metric = run->options.best_metric;
-    int status = metric ? keep_best(run, step, values, error) : ET_OK;
+    int status = metric ? note_best(run, step, values, error) : ET_OK;
     if (status || !metric || !run->best.known)
         return status;
     char key[256];

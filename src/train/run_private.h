@@ -4,6 +4,7 @@
 #define ETUDE_TRAIN_RUN_PRIVATE_H
 
 #include "base/arena.h"
+#include "train/parts.h"
 #include "train/run.h"
 
 /* The best validation so far, and what it was judged by. Part of the state, so that a resumed run
@@ -34,7 +35,10 @@ struct et_run {
     et_sink *sink;               /* the files as one; NULL: not begun */
     et_run_best best;
     et_run_saves saves;
-    bool stops;          /* ranks have agreed to */
+    bool stops;          /* ranks have agreed to; */
+    bool asked_to_save;  /* also that; */
+    bool saves_again;    /* and that rank 0 tries a save again, where the state is in parts */
+    bool in_parts;       /* ranks have the state so, and rank 0 saves it */
     bool unsaved;        /* something happened since the last save or restore */
     et_arena arena;      /* lives as long as the run */
     et_value *positions; /* of the sinks, as restored; NULL: a new run */
@@ -43,6 +47,11 @@ struct et_run {
 /* saving.c: notes the best validation and saves its step as the best one; if that fails, the one
  * noted before is the best again. */
 int et_run_save_best(et_run *run, const et_run_best *best, const et_value *logs, et_error *error);
+
+/* What rank 0 does, on all ranks: where the state is in parts the others give theirs meanwhile;
+ * else they do nothing. */
+typedef int et_run_saving_fn(void *self, et_error *error);
+int et_run_with_parts(et_run *run, et_run_saving_fn *save, void *self, et_error *error);
 
 /* Waits for a save in progress; one that failed is not tried again. */
 int et_run_settle(et_run *run, et_error *error);

@@ -8,7 +8,10 @@
  *   another process has the directory        ->  the run ends with the error
  *
  * At the end of a run, and when it is asked to stop, a state that could not be saved is an error
- * whatever the setting. */
+ * whatever the setting.
+ *
+ * Where ranks have the state in parts all of them come here at the same places, and rank 0 alone
+ * decides whether there is something to save: the others stand by. */
 #include <string.h>
 
 #include <etude/log.h>
@@ -93,14 +96,50 @@ static int try_again(et_run *run, int64_t step, et_error *error)
     return begin(run, step, run->saves.due != step, error);
 }
 
+/* ---- with the parts of others ------------------------------------------------------------- */
+
+int et_run_with_parts(et_run *run, et_run_saving_fn *save, void *self, et_error *error)
+{
+    const et_state *state = run->options.state;
+    bool others = et_comm_rank(run->options.comm) != 0;
+    int status = run->in_parts ? et_parts_begin(state, ET_OK, error) : ET_OK;
+    if (status)
+        return status;
+    if (others)
+        return run->in_parts ? et_parts_give(state, error) : ET_OK;
+    status = save(self, error);
+    return run->in_parts ? et_parts_end(state, status, error) : status;
+}
+
+/* What is to be saved. */
+typedef struct request {
+    et_run *run;
+    int64_t step;
+    bool passing, unsaved; /* unsaved: only what is */
+} request;
+
+static int save_request(void *self, et_error *error)
+{
+    const request *r = self;
+    et_run *run = r->run;
+    if (!run->checkpoints || (r->unsaved && !run->unsaved))
+        return ET_OK;
+    if (run->options.verbose && !r->passing)
+        et_run_tell(run, "step  %s  saving", et_format_count(r->step).text);
+    int status = settle_last(run, error);
+    return status ? status : begin(run, r->step, r->passing, error);
+}
+
 int et_run_save(et_run *run, int64_t step, bool passing, et_error *error)
 {
-    if (!run->checkpoints)
-        return ET_OK;
-    if (run->options.verbose && !passing)
-        et_run_tell(run, "step  %s  saving", et_format_count(step).text);
-    int status = settle_last(run, error);
-    return status ? status : begin(run, step, passing, error);
+    request r = { run, step, passing, false };
+    return et_run_with_parts(run, save_request, &r, error);
+}
+
+int et_run_save_unsaved(et_run *run, int64_t step, bool passing, et_error *error)
+{
+    request r = { run, step, passing, true };
+    return et_run_with_parts(run, save_request, &r, error);
 }
 
 int et_run_save_best(et_run *run, const et_run_best *best, const et_value *logs, et_error *error)
@@ -121,22 +160,43 @@ int et_run_save_best(et_run *run, const et_run_best *best, const et_value *logs,
     return ET_OK;
 }
 
-int et_run_look_after_saves(et_run *run, int64_t step, et_error *error)
+static int save_again(void *self, et_error *error)
 {
-    bool ended = run->checkpoints && et_checkpoints_ended(run->checkpoints);
-    int status = ended ? settle_last(run, error) : ET_OK;
-    return !status && run->saves.again ? try_again(run, step, error) : status;
+    const request *r = self;
+    return r->run->saves.again ? try_again(r->run, r->step, error) : ET_OK;
 }
 
-int et_run_finish_saves(et_run *run, int64_t step, et_error *error)
+/* In parts it is tried at the next boundary, where all know of it. */
+int et_run_look_after_saves(et_run *run, int64_t step, et_error *error)
 {
+    request r = { .run = run, .step = step };
+    bool ended = run->checkpoints && et_checkpoints_ended(run->checkpoints);
+    int status = ended ? settle_last(run, error) : ET_OK;
+    if (!run->in_parts)
+        return status ? status : save_again(&r, error);
+    if (!run->saves_again)
+        return status;
+    run->saves_again = false;
+    return status ? status : et_run_with_parts(run, save_again, &r, error);
+}
+
+static int finish_saves(void *self, et_error *error)
+{
+    const request *r = self;
+    et_run *run = r->run;
     int status = settle_last(run, error);
     while (!status && run->saves.again) {
-        status = try_again(run, step, error);
+        status = try_again(run, r->step, error);
         if (!status)
             status = settle_last(run, error);
     }
     if (!status && run->saves.failed)
         return et_fail(error, run->saves.failure.status, "%s", run->saves.failure.text);
     return status;
+}
+
+int et_run_finish_saves(et_run *run, int64_t step, et_error *error)
+{
+    request r = { .run = run, .step = step };
+    return et_run_with_parts(run, finish_saves, &r, error);
 }

@@ -63,18 +63,61 @@ static int save_parts(const et_state *state, et_value **parts, et_arena *arena, 
                          error);
 }
 
+/* What rank 0 has of a tensor in parts. */
+enum { PARTS_AS_THEY_ARE, PARTS_READ, MISSING };
+
+static int tell_read(const et_state *state, unsigned char *read, et_comm *comm, et_error *error)
+{
+    size_t count = et_state_tensor_count(state);
+    for (size_t i = 0; i < count; i++) {
+        const et_state_tensor *t = et_state_tensor_at(state, i);
+        read[i] = t->missing ? MISSING : t->whole ? PARTS_READ : PARTS_AS_THEY_ARE;
+    }
+    return et_comm_broadcast(comm, 0, read, count, error);
+}
+
+/* From rank 0, which has read all of it, to each its own. */
+static int spread_parts(const et_state_tensor *t, et_comm *comm, et_error *error)
+{
+    int rank = et_comm_rank(comm), status = ET_OK;
+    const et_comm_piece none = { -1, NULL, 0 };
+    for (int r = 1; !status && r < et_comm_size(comm); r++) {
+        size_t bytes = (size_t)(t->cut[r + 1] - t->cut[r]) * sizeof *t->data;
+        et_comm_piece send = { r, rank ? NULL : (float *)t->whole + t->cut[r], bytes };
+        et_comm_piece receive = { 0, t->data, bytes };
+        if (!rank)
+            status = et_comm_exchange(comm, send, none, error);
+        else if (rank == r)
+            status = et_comm_exchange(comm, none, receive, error);
+    }
+    return status;
+}
+
+static int spread_tensor(const et_state_tensor *t, int read, et_comm *comm, et_error *error)
+{
+    if (t->cut)
+        return read == PARTS_READ ? spread_parts(t, comm, error) : ET_OK;
+    return et_comm_broadcast(comm, 0, t->data, (size_t)et_shape_count(t->shape) * sizeof *t->data,
+                             error);
+}
+
 /* Nobody else reads the arrays by now: a rank that is not 0 saves nothing. */
 static int spread_arrays(et_state *state, et_comm *comm, et_error *error)
 {
     et_params *params = et_state_params(state);
-    int status = ET_OK;
-    if (params && et_comm_rank(comm) != 0)
+    size_t count = et_state_tensor_count(state);
+    unsigned char *read = et_alloc(count, 1);
+    int status = read ? ET_OK : et_alloc_failed(error, count, "tensors of the state");
+    status = et_comm_agree(comm, status, NULL, error);
+    if (!status)
+        status = tell_read(state, read, comm, error);
+    if (!status && params && et_comm_rank(comm) != 0)
         et_params_begin_change(params);
-    for (size_t i = 0; !status && i < et_state_tensor_count(state); i++) {
-        const et_state_tensor *t = et_state_tensor_at(state, i);
-        size_t bytes = (size_t)et_shape_count(t->shape) * sizeof *t->data;
-        status = et_comm_broadcast(comm, 0, t->data, bytes, error);
+    for (size_t i = 0; !status && i < count; i++) {
+        et_state_tensor_mark(state, i, read[i] == MISSING);
+        status = spread_tensor(et_state_tensor_at(state, i), read[i], comm, error);
     }
+    et_free(read);
     return status;
 }
 

@@ -6,7 +6,9 @@
 #include "comm/comm.h"
 #include "train/state.h"
 
-/* Every array and part becomes rank 0's. ET_ECONFIG: a rank has another tree. */
+/* Every array and part becomes rank 0's; of a tensor in parts each rank gets its own of what rank 0
+ * has restored. What rank 0 has found missing is so everywhere. ET_ECONFIG: a rank has another
+ * tree. */
 int et_state_spread(et_state *state, et_comm *comm, et_error *error);
 
 /* values of rank 0 (a dict; elsewhere not looked at) as *out: itself there, on others a copy in

@@ -40,6 +40,7 @@ struct et_state {
     size_t tensor_count, tensor_capacity;
     et_map by_name;    /* of tensors, to their index; it keeps no names of its own */
     et_params *params; /* borrowed; NULL: no store is attached */
+    et_comm *ranks;    /* borrowed: et_state_ranks */
 };
 
 int et_state_new(et_state **out, et_error *error)
@@ -123,7 +124,8 @@ static int add_owned(et_state *state, char *name, float *data, et_shape shape, e
         et_free(name);
         return et_alloc_failed(error, 0, "a state's name");
     }
-    state->tensors[state->tensor_count++] = (et_state_tensor){ name, data, shape, false };
+    state->tensors[state->tensor_count++] =
+        (et_state_tensor){ .name = name, .data = data, .shape = shape };
     return ET_OK;
 }
 
@@ -239,11 +241,22 @@ int et_state_add_optimizer(et_state *state, const char *name, et_optimizer *opti
                        "%s: names of optimizers are \"optimizer\" or begin with \"optimizer/\"",
                        name);
     int status = et_state_add(state, name, &optimizer_class, optimizer, error);
-    for (int i = 0; !status && i < count; i++)
+    for (int i = 0; !status && i < count; i++) {
         status =
             add_owned(state, slot_name(name, parts[i].slot, et_params_name(params, parts[i].param)),
                       parts[i].data, parts[i].shape, error);
+        if (!status)
+            state->tensors[state->tensor_count - 1].cut = parts[i].cut;
+    }
+    et_comm *ranks = et_optimizer_ranks(optimizer);
+    et_assert(!ranks || !state->ranks || ranks == state->ranks);
+    state->ranks = ranks ? ranks : state->ranks;
     return status;
+}
+
+et_comm *et_state_ranks(const et_state *state)
+{
+    return state->ranks;
 }
 
 /* Whether any tensor of the slot was missing in what was restored. name: of the optimizer. */
@@ -258,7 +271,8 @@ static bool lacks(const et_state *state, const char *name, const char *slot)
     return missing;
 }
 
-static void start_slots(const et_state *state, const char *name, et_optimizer *optimizer)
+static void start_slots(const et_state *state, const char *name, et_optimizer *optimizer,
+                        bool tells)
 {
     const et_slot *slots;
     int count = et_optimizer_slots(optimizer, &slots);
@@ -269,21 +283,22 @@ static void start_slots(const et_state *state, const char *name, et_optimizer *o
         bool average = slots[i].data == et_optimizer_average(optimizer);
         if (average) {
             et_optimizer_start(optimizer);
-            et_log(ET_LOG_WARNING, "the average begins anew, from the weights");
+            if (tells)
+                et_log(ET_LOG_WARNING, "the average begins anew, from the weights");
         }
         restart |= !average;
     }
-    if (restart) {
+    if (restart)
         et_optimizer_restart(optimizer);
+    if (restart && tells)
         et_log(ET_LOG_WARNING, "the optimizer's moments begin anew, from zero");
-    }
 }
 
-void et_state_start_slots(const et_state *state)
+void et_state_start_slots(const et_state *state, bool tells)
 {
     for (size_t i = 0; i < state->part_count; i++)
         if (state->parts[i].class == &optimizer_class)
-            start_slots(state, state->parts[i].name, state->parts[i].self);
+            start_slots(state, state->parts[i].name, state->parts[i].self, tells);
 }
 
 /* Plain values ------------------------------------------------------------------------
@@ -358,9 +373,24 @@ void et_state_tensor_fill(et_state *state, size_t index, const float *values)
 {
     et_assert(index < state->tensor_count);
     et_state_tensor *tensor = &state->tensors[index];
+    const int64_t *own = tensor->cut ? tensor->cut + et_comm_rank(state->ranks) : NULL;
+    int64_t begin = own ? own[0] : 0, end = own ? own[1] : et_shape_count(tensor->shape);
     tensor->missing = !values;
+    tensor->whole = own ? values : NULL;
     if (values)
-        memcpy(tensor->data, values, (size_t)et_shape_count(tensor->shape) * sizeof *values);
+        memcpy(tensor->data, values + begin, (size_t)(end - begin) * sizeof *values);
+}
+
+void et_state_tensor_mark(et_state *state, size_t index, bool missing)
+{
+    et_assert(index < state->tensor_count);
+    state->tensors[index].missing = missing;
+}
+
+void et_state_end_restore(et_state *state)
+{
+    for (size_t i = 0; i < state->tensor_count; i++)
+        state->tensors[i].whole = NULL;
 }
 
 /* One look-up in a map: restoring asks for every tensor of a file. */

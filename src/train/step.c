@@ -251,6 +251,9 @@ int et_step_update(et_step *step, et_error *error)
     update(step);
     if (!step->update.finite)
         return met(step, step->reducer->shards - 1, error);
+    status = et_optimizer_settled(step->optimizer, error);
+    if (status)
+        return status;
     if (step->overflow->class->good)
         step->overflow->class->good(step->overflow);
     et_step_updated(step);

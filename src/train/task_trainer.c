@@ -309,6 +309,11 @@ static int define_metrics(et_task_trainer *t, et_error *error)
                    : et_alloc_failed(error, sizeof *t->logs, "a step's logs");
 }
 
+static bool shards_optimizer(const et_task_trainer_options *o)
+{
+    return o->comm && o->comm->sharded_optimizer;
+}
+
 static int open_optimizer(et_task_trainer *t, et_error *error)
 {
     et_optimizer_request request = { .device = t->device,
@@ -321,6 +326,8 @@ static int open_optimizer(et_task_trainer *t, et_error *error)
     if (!status && !t->optimizer)
         status = et_fail(error, ET_ECONFIG, "create_optimizer of task %s gives none",
                          et_task_name(t->task));
+    if (!status && shards_optimizer(&t->options))
+        status = et_optimizer_share_out(t->optimizer, t->options.comm, error);
     return status;
 }
 
@@ -421,6 +428,12 @@ static int check_options(const et_task_trainer_options *o, const et_task *task, 
                        "%d batches of one update: task %s has a train_step of its own, which takes "
                        "one",
                        o->batches, et_task_name(task));
+    if (shards_optimizer(o) && task->class->train_step)
+        return et_fail(
+            error, ET_ECONFIG,
+            "sharded_optimizer: task %s has a train_step of its own, and updates that are "
+            "all ranks' need a step that knows of them; leave it out",
+            et_task_name(task));
     if (o->loss_scale != 0 && o->loss_scale != ET_LOSS_SCALE_DYNAMIC &&
         !(o->loss_scale > 0 && isfinite(o->loss_scale)))
         return et_fail(error, ET_ECONFIG, "loss_scale %g: give a positive number, or dynamic",

@@ -330,7 +330,7 @@ static void take_identity_away(void)
     }
     et_file_writer writer;
     et_safetensors_written written;
-    assert_ok(et_checkpoint_file_draft(&writer, &written, NEWEST, items, count, 5,
+    assert_ok(et_checkpoint_file_draft(&writer, &written, NEWEST, items, count, NULL, 5,
                                        et_strbuf_text(&state), error));
     assert_ok(et_file_writer_commit(&writer, error));
     et_strbuf_release(&state);

@@ -219,12 +219,15 @@ says 3 'not for a model of multitask, which .etude export. is' predict whole
 # ---- ranks ---------------------------------------------------------------------------------------
 
 for type in joint interleaving; do
-    for n in 1 3; do
+    for n in 1 3 4; do
         says 0 '^done  *60 steps' launch -n $n -- train --config tasks.yaml "$type$n" \
-            --set runtime.data_shards=4,task.trainer_type=$type
+            --set runtime.data_shards=4,task.trainer_type=$type \
+            --set runtime.sharded_optimizer=$([ $n = 4 ] && echo true || echo false)
         sed 's/,*"time":{[^}]*}//g' "$type$n/metrics.jsonl" >"$type$n.logs"
     done
-    cmp ${type}1/checkpoints/ckpt-60.safetensors ${type}3/checkpoints/ckpt-60.safetensors &&
-        cmp ${type}1.logs ${type}3.logs || fail "$type: 3 ranks end elsewhere"
+    for n in 3 4; do
+        cmp ${type}1/checkpoints/ckpt-60.safetensors $type$n/checkpoints/ckpt-60.safetensors &&
+            cmp ${type}1.logs $type$n.logs || fail "$type: $n ranks end elsewhere"
+    done
 done
 echo 'several tasks as settings'

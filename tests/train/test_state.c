@@ -83,7 +83,7 @@ static void test_state__params_and_optimizer(void **unused)
     const et_slot *slots;
     et_optimizer_slots(optimizer, &slots);
     slots[0].data[0] = 5;
-    et_state_start_slots(state);
+    et_state_start_slots(state, true);
     assert_true(slots[0].data[0] == 0);
     assert_int_equal(et_optimizer_slots_from(optimizer), 41);
     assert_ok(et_state_save(state, &tree, &arena, error));

@@ -24,7 +24,8 @@ static int check_shards(const et_comm *comm, int64_t shards, et_error *error)
 int et_ranks_open(et_comm **out, const et_runtime_options *options, et_error *error)
 {
     et_comm_options ranks = { .peer_timeout = options->peer_timeout,
-                              .bfloat16_gradients = options->bfloat16_gradients };
+                              .bfloat16_gradients = options->bfloat16_gradients,
+                              .sharded_optimizer = options->sharded_optimizer };
     int status = et_comm_open(out, &ranks, error);
     if (status)
         return status;

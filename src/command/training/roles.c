@@ -22,6 +22,11 @@ int et_roles_options(et_cluster_options *options, const et_roles *roles,
     et_arena arena = ET_ARENA_INIT;
     et_strbuf text = ET_STRBUF_INIT;
     et_value *identity = et_value_dict(&arena);
+    if (experiment->runtime.sharded_optimizer)
+        return et_fail(
+            error, ET_ECONFIG,
+            "runtime.sharded_optimizer: is for ranks (launch, mpirun); parameter servers "
+            "have parts of the slots as it is: leave it false");
     if (experiment->runtime.data_shards > 1)
         return et_fail(error, ET_ECONFIG,
                        "runtime.data_shards: %lld: is for ranks (launch, mpirun); with workers and "
