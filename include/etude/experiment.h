@@ -144,7 +144,8 @@ typedef struct et_task_kind {
     const char *next_help;  /* "translate", "translates lines"; NULL: evaluate */
     const et_short *shorts; /* ended by a row without a name */
     /* A new run begins with the weights of another one (--init): settings that name no file for
-     * what weights belong to (ET_RUN_COMPARED) name that of model_dir. *taken: what was, for
+     * what weights belong to (ET_RUN_COMPARED) name that of model_dir, which may be an export in
+     * one file: that then has all texts of a run (train reads them there). *taken: what was, for
      * people, "vocabulary"; NULL: nothing. Texts live in arena. */
     int (*inherit)(void *options, const char *model_dir, et_arena *arena, const char **taken,
                    et_error *error);

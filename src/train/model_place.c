@@ -11,6 +11,8 @@
 #include "train/checkpoint_file.h"
 #include "train/stored_weight.h"
 
+#define SUFFIX ".safetensors"
+
 /* ---- opening -------------------------------------------------------------------------------- */
 
 /* A checkpoint is a file of the same format, and what people name by mistake. */
@@ -136,6 +138,22 @@ int et_model_place_read(const et_model_place *place, const char *name, size_t mo
     (*bytes)[text->bytes] = 0;
     *length = text->bytes;
     return ET_OK;
+}
+
+int et_model_place_read_named(const char *path, const char *name, size_t most, char **bytes,
+                              size_t *length, et_error *error)
+{
+    et_model_place place;
+    const size_t whole = strlen(path), suffix = strlen(SUFFIX);
+    if (whole <= suffix || strcmp(path + whole - suffix, SUFFIX) != 0)
+        return et_file_read(bytes, length, path, most, error);
+    *bytes = NULL;
+    *length = 0;
+    int status = et_model_place_open(&place, path, error);
+    if (!status)
+        status = et_model_place_read(&place, name, most, bytes, length, error);
+    et_model_place_close(&place);
+    return status;
 }
 
 /* Whoever made the file chose the name. */

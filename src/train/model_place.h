@@ -58,6 +58,11 @@ bool et_model_place_has(const et_model_place *place, const char *name);
 int et_model_place_read(const et_model_place *place, const char *name, size_t most, char **bytes,
                         size_t *length, et_error *error);
 
+/* The text of a file of its own, or, where path is an export in one file (its name ends in
+ * ".safetensors"), the one of that name in it. Otherwise as et_model_place_read. */
+int et_model_place_read_named(const char *path, const char *name, size_t most, char **bytes,
+                              size_t *length, et_error *error);
+
 /* Writes all texts of one file into a directory, by their names. ET_EFORMAT: damaged, or a name is
  * none of a file in it. */
 int et_model_place_unpack(const et_model_place *place, const char *directory, et_error *error);

@@ -44,3 +44,17 @@ cp m.safetensors elsewhere
 [ -z "$(ls tmp)" ] || fail 'something is left in TMPDIR after a failure'
 says 3 'leave out checkpoint best' evaluate m.safetensors --checkpoint best
 says 3 'm.safetensors: no such experiment\|of a table\|tabular' translate m.safetensors
+
+# A new run that begins with it has its schema, metadata and features, whatever its own rows say.
+head -n 40 t.csv >few.csv
+for model in m.safetensors m; do
+    says 0 "weights of $model.*; settings, schema, metadata, features of $model" train --init $model \
+        --data few.csv --steps 1 "tuned.$model"
+    for file in schema.yaml metadata.json features.yaml; do
+        cmp run/$file "tuned.$model/$file"
+    done
+done
+says 0 'done' train tuned.m.safetensors --steps 2
+says 3 'm.safetensors: there is no vocabulary.model in it' train --experiment translation/tiny \
+    --data few.csv few.csv --steps 1 none --set task.sentencepiece_model_path=m.safetensors
+[ ! -e none ]

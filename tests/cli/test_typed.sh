@@ -221,6 +221,23 @@ mkdir half && echo mine >half/notes
 [ "$(ls half)" = notes ] || fail 'an export that failed: more or less than there was'
 says 0 '' export v --format onnx --output half
 
+# ---- --init of an export in one file: its settings and vocabulary, as of a run.
+says 0 '' export v --output v.safetensors --precision int8
+says 0 'weights of v.safetensors; settings, vocabulary of v.safetensors' train --init v.safetensors \
+    --data news news --steps 1 fromfile
+cmp fromfile/vocabulary.model v/vocabulary.model
+grep -q 'sentencepiece_model_path: v.safetensors' fromfile/params.yaml
+says 0 '' train fromfile --steps 2 -q
+says 0 'weights of v.safetensors; vocabulary of v.safetensors' train $tiny --init v.safetensors \
+    --data news news --steps 1 fromfile2
+mv v.safetensors away.safetensors
+says 0 'v.safetensors is not there; the run.s own' train fromfile --steps 3
+says 2 'average.safetensors is a file, of which weights alone' train --init average.safetensors \
+    --data news news nowhere
+says 3 'average.safetensors: holds weights alone' train $tiny --data news news --steps 1 nowhere \
+    --set task.sentencepiece_model_path=average.safetensors
+[ ! -e nowhere ]
+
 # ---- list WORD: what nothing is called is said.
 says 3 'no setting of translation/tiny has nonesuch in its name or help; --all' list translation/tiny nonesuch
 says 3 'has all these words in its name' list translation/tiny warmup nonesuch

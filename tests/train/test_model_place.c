@@ -65,6 +65,32 @@ static char *whole(const char *path, size_t *length)
     return all;
 }
 
+/* By the name of a file of its own, or of an export that has one. */
+static void test_model_place__read_named(void **state)
+{
+    (void)state;
+    et_error error = ET_ERROR_INIT;
+    et_params *params = make_params(true);
+    char *read;
+    size_t length;
+    assert_int_equal(export_to(FILE_NAME, params, NULL, NULL), ET_OK);
+    assert_int_equal(
+        et_model_place_read_named(FILE_NAME, "params.yaml", 100, &read, &length, &error), ET_OK);
+    assert_string_equal(read, text);
+    et_free(read);
+    assert_int_equal(et_file_write("alone.yaml", "a: 1", 4, NULL), ET_OK);
+    assert_int_equal(
+        et_model_place_read_named("alone.yaml", "params.yaml", 100, &read, &length, &error), ET_OK);
+    assert_string_equal(read, "a: 1");
+    et_free(read);
+    assert_int_equal(et_model_place_read_named(FILE_NAME, "none", 100, &read, &length, &error),
+                     ET_ENOTFOUND);
+    assert_int_equal(
+        et_model_place_read_named("none.safetensors", "none", 100, &read, &length, &error),
+        ET_ENOTFOUND);
+    et_params_free(params);
+}
+
 /* Texts as files, whatever else the file has; a name that would lead elsewhere writes nothing. */
 static void test_model_place__unpack(void **state)
 {
@@ -317,6 +343,7 @@ static int tear_down(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_model_place__read_named),
         cmocka_unit_test(test_model_place__unpack),
         cmocka_unit_test(test_model_place__texts),
         cmocka_unit_test(test_model_place__weights),

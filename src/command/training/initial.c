@@ -8,6 +8,7 @@
 #include "base/fields.h"
 #include "base/file.h"
 #include "train/checkpoint.h"
+#include "train/model_place.h"
 
 #define EXPORTED "model.safetensors" /* weights of an export, beside its settings */
 
@@ -39,6 +40,17 @@ static const char *run_above(const char *path, et_arena *arena)
     }
     et_free(parent);
     return found;
+}
+
+/* One file that has settings beside its weights. */
+static bool is_whole_model(const char *path)
+{
+    et_model_place place;
+    if (et_model_place_open(&place, path, NULL))
+        return false;
+    bool whole = et_model_place_is_file(&place) && et_model_place_has(&place, ET_EXPERIMENT_FILE);
+    et_model_place_close(&place);
+    return whole;
 }
 
 /* Of a run, or of an export. */
@@ -73,6 +85,8 @@ int et_initial_find(et_initial *initial, et_arena *arena, et_error *error)
     if (has_settings(initial->from, arena)) {
         initial->run = initial->from;
         status = find_in(initial, arena, error);
+    } else if (is_whole_model(initial->from)) {
+        initial->run = initial->checkpoint = initial->from;
     } else if (is_directory(initial->from) &&
                strcmp(et_path_base(initial->from), ET_CHECKPOINT_BEST) != 0) {
         status = et_fail(error, ET_ENOTFOUND,
@@ -117,19 +131,17 @@ static bool has_setting(const et_experiment *experiment, const char *name)
 int et_initial_apply(et_initial *initial, et_experiment *experiment, et_arena *arena,
                      et_error *error)
 {
-    const char *model = initial->run ? initial->run : initial->from;
+    const char *model = initial->run;
     et_experiment other = { .kind = NULL };
     if (!initial->from)
         return ET_OK;
-    /* A file may be an export, which says what it is of, or weights alone. */
-    int status = et_experiment_open_run(&other, experiment->program, model, arena,
-                                        initial->run ? error : NULL);
-    const bool known = !status;
-    status = initial->run ? status : ET_OK;
-    if (known && other.kind != experiment->kind)
+    /* Weights alone do not say what they are of. */
+    int status =
+        model ? et_experiment_open_run(&other, experiment->program, model, arena, error) : ET_OK;
+    if (!status && model && other.kind != experiment->kind)
         status = et_fail(error, ET_ECONFIG,
                          "--init: %s is a %s of %s, a task of %s, and %s is one of %s", model,
-                         initial->run ? "run" : "model", other.name, other.kind->name,
+                         is_directory(model) ? "run" : "model", other.name, other.kind->name,
                          experiment->name, experiment->kind->name);
     if (!status && initial->settings && has_setting(experiment, "init_pattern"))
         status = assign(experiment, "task.init_pattern", NULL, arena, error);

@@ -22,7 +22,7 @@ typedef struct et_initial {
     const char *from; /* as typed; NULL: there is none, and nothing is done */
     const char
         *checkpoint;   /* what task.init_checkpoint becomes: a file, RUN/best, or RUN: its newest */
-    const char *run;   /* the directory of the run or export that it is of; NULL: none */
+    const char *run;   /* the run or export that it is of, a directory or one file; NULL: none */
     const char *taken; /* files of the run that are used, for people; NULL: none */
     bool settings;     /* the run's settings are where this one began */
     bool unset;        /* the kind has no setting for the checkpoint */

@@ -39,11 +39,17 @@ static const char *given(const et_tabular_options *options, int which)
 
 /* ---- what checkpoints belong to ---- */
 
-static int checksum_of(uint64_t *checksum, const char *path, et_error *error)
+/* path: the run's own, or a given one, which may be an export that has it. */
+static int read_text(int which, const char *path, char **bytes, size_t *length, et_error *error)
+{
+    return et_model_place_read_named(path, files[which].name, BYTES_MAX, bytes, length, error);
+}
+
+static int checksum_of(uint64_t *checksum, int which, const char *path, et_error *error)
 {
     char *bytes;
     size_t length;
-    int status = et_file_read(&bytes, &length, path, BYTES_MAX, error);
+    int status = read_text(which, path, &bytes, &length, error);
     if (status)
         return status;
     *checksum = et_checksum(bytes, length);
@@ -127,7 +133,7 @@ static int check_same(const et_tabular_task *task, int which, et_error *error)
                files[which].setting, path, task->file[which].path);
         return ET_OK;
     }
-    int status = checksum_of(&checksum, path, error);
+    int status = checksum_of(&checksum, which, path, error);
     if (status || checksum == task->file[which].checksum)
         return status;
     return et_fail(error, ET_ECONFIG,
@@ -140,7 +146,7 @@ static int copy(const et_tabular_task *task, int which, et_error *error)
 {
     char *bytes;
     size_t length;
-    int status = et_file_read(&bytes, &length, given(&task->options, which), BYTES_MAX, error);
+    int status = read_text(which, given(&task->options, which), &bytes, &length, error);
     if (status)
         return status;
     status = et_file_write(task->file[which].path, bytes, length, error);
@@ -148,23 +154,41 @@ static int copy(const et_tabular_task *task, int which, et_error *error)
     return status;
 }
 
-static int read_schema(et_tabular_task *task, const char *path, et_error *error)
+typedef int parse_fn(et_tabular_task *task, const char *text, size_t length, const char *path,
+                     et_error *error);
+
+static int parse_schema(et_tabular_task *task, const char *text, size_t length, const char *path,
+                        et_error *error)
 {
-    return task->schema ? ET_OK : et_schema_load(&task->schema, path, error);
+    return task->schema ? ET_OK : et_schema_parse(&task->schema, text, length, path, error);
 }
 
-static int read_metadata(et_tabular_task *task, const char *path, et_error *error)
+static int parse_metadata(et_tabular_task *task, const char *text, size_t length, const char *path,
+                          et_error *error)
 {
-    return task->metadata ? ET_OK : et_metadata_load(&task->metadata, path, error);
+    return task->metadata ? ET_OK : et_metadata_parse(&task->metadata, text, length, path, error);
 }
 
-static int read_features(et_tabular_task *task, const char *path, et_error *error)
+static int parse_features(et_tabular_task *task, const char *text, size_t length, const char *path,
+                          et_error *error)
 {
-    return task->features ? ET_OK : et_feature_set_load(&task->features, path, error);
+    return task->features ? ET_OK
+                          : et_feature_set_parse(&task->features, text, length, path, error);
 }
 
-typedef int read_fn(et_tabular_task *task, const char *path, et_error *error);
-static read_fn *const readers[ET_TABULAR_FILES] = { read_schema, read_metadata, read_features };
+static parse_fn *const parsers[ET_TABULAR_FILES] = { parse_schema, parse_metadata, parse_features };
+
+static int read_file(et_tabular_task *task, int which, const char *path, et_error *error)
+{
+    char *text;
+    size_t length;
+    int status = read_text(which, path, &text, &length, error);
+    if (status)
+        return status;
+    status = parsers[which](task, text, length, path, error);
+    et_free(text);
+    return status;
+}
 
 static void forget(et_tabular_task *task)
 {
@@ -183,7 +207,7 @@ static int read_known(et_tabular_task *task, et_error *error)
     for (int i = 0; !status && i < ET_TABULAR_FILES; i++) {
         const char *path = task->file[i].made ? given(&task->options, i) : task->file[i].path;
         if (path)
-            status = readers[i](task, path, error);
+            status = read_file(task, i, path, error);
     }
     return status;
 }
@@ -309,13 +333,13 @@ int et_tabular_open_files(et_tabular_task *task, et_error *error)
     int status = find(task, error);
     for (int i = 0; !status && i < ET_TABULAR_FILES; i++) {
         et_tabular_file *file = &task->file[i];
-        status = checksum_of(&file->checksum, file->path, error);
+        status = checksum_of(&file->checksum, i, file->path, error);
         if (!status)
             status = check_belongs(file->checksum, task->context.identity, i, file->path, error);
         if (!status)
             status = check_same(task, i, error);
         if (!status)
-            status = readers[i](task, file->path, error);
+            status = read_file(task, i, file->path, error);
     }
     if (!status)
         status =

@@ -29,9 +29,16 @@ static int inherit(void *settings, const char *model_dir, et_arena *arena, const
     *taken = NULL;
     if (given)
         return ET_OK;
-    o->schema_path = et_arena_printf(arena, "%s/" ET_TABULAR_SCHEMA, model_dir);
-    o->metadata_path = et_arena_printf(arena, "%s/" ET_TABULAR_METADATA, model_dir);
-    o->features_path = et_arena_printf(arena, "%s/" ET_TABULAR_FEATURES, model_dir);
+    et_model_place place;
+    int status = et_model_place_open(&place, model_dir, error);
+    if (status)
+        return status;
+    /* One file has all three. */
+    const bool file = et_model_place_is_file(&place);
+    et_model_place_close(&place);
+    o->schema_path = et_arena_printf(arena, file ? "%s" : "%s/" ET_TABULAR_SCHEMA, model_dir);
+    o->metadata_path = et_arena_printf(arena, file ? "%s" : "%s/" ET_TABULAR_METADATA, model_dir);
+    o->features_path = et_arena_printf(arena, file ? "%s" : "%s/" ET_TABULAR_FEATURES, model_dir);
     *taken = "schema, metadata, features";
     return o->schema_path && o->metadata_path && o->features_path
                ? ET_OK

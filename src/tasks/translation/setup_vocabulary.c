@@ -15,6 +15,7 @@
 #include "base/file.h"
 #include "base/format.h"
 #include "tasks/translation/task_private.h"
+#include "train/model_place.h"
 
 /* One of them, on its way. */
 typedef struct opening {
@@ -121,6 +122,17 @@ static int train(const opening *o, et_error *error)
 
 /* ---- given ---- */
 
+/* A model's file, or an export that has one for this role. */
+static int read_given(const opening *o, et_vocabulary **out, char **bytes, size_t *length,
+                      et_error *error)
+{
+    *out = NULL;
+    *bytes = NULL;
+    int status = et_model_place_read_named(o->given, o->role->file, ET_VOCABULARY_BYTES_MAX, bytes,
+                                           length, error);
+    return status ? status : et_vocabulary_parse(out, *bytes, *length, o->given, error);
+}
+
 /* Kept with the run, byte for byte. It is loaded now, though nothing is encoded yet: a model that
  * SentencePiece refuses is to be known before it is the run's. */
 static int copy(const opening *o, et_error *error)
@@ -128,14 +140,11 @@ static int copy(const opening *o, et_error *error)
     et_assert(o->given);
     char *bytes;
     size_t length;
-    int status = et_vocabulary_open(model_of(o), o->given, error);
+    int status = read_given(o, model_of(o), &bytes, &length, error);
     if (!status)
         status = et_vocabulary_load(*model_of(o), error);
     if (!status)
-        status = et_file_read(&bytes, &length, o->given, ET_VOCABULARY_BYTES_MAX, error);
-    if (status)
-        return status;
-    status = keep(o, bytes, length, o->given, error);
+        status = keep(o, bytes, length, o->given, error);
     et_free(bytes);
     return status;
 }
@@ -144,12 +153,15 @@ static int copy(const opening *o, et_error *error)
 static int check_same(const opening *o, et_error *error)
 {
     et_vocabulary *given;
+    char *bytes;
+    size_t length;
     if (!et_file_exists(o->given)) {
         et_log(ET_LOG_WARNING, "%s: %s is not there; the run's own, %s, is used", o->role->path,
                o->given, o->path);
         return ET_OK;
     }
-    int status = et_vocabulary_open(&given, o->given, error);
+    int status = read_given(o, &given, &bytes, &length, error);
+    et_free(bytes);
     if (status)
         return status;
     bool same = et_vocabulary_checksum(given) == et_vocabulary_checksum(*model_of(o));

@@ -190,16 +190,23 @@ static bool is_named(const char *path)
     return path && *path;
 }
 
+/* What a setting says of a text of a run, or of an export in one file. */
+static const char *path_of(const et_model_place *place, const char *file, et_arena *arena)
+{
+    return et_model_place_is_file(place) ? et_arena_strdup(arena, place->name)
+                                         : et_model_place_path(place, file, arena);
+}
+
 /* *has: whether the run has all of them. */
-static int find_files(const et_vocabularies *v, const char *model_dir, et_arena *arena,
+static int find_files(const et_vocabularies *v, const et_model_place *place, et_arena *arena,
                       const char **paths, bool *has, et_error *error)
 {
     *has = true;
     for (int i = 0; i < v->count; i++) {
-        paths[i] = et_arena_printf(arena, "%s/%s", model_dir, v->roles[i].file);
+        paths[i] = path_of(place, v->roles[i].file, arena);
         if (!paths[i])
-            return et_alloc_failed(error, strlen(model_dir), "a path");
-        *has = *has && et_file_exists(paths[i]);
+            return et_alloc_failed(error, strlen(place->name), "a path");
+        *has = *has && et_model_place_has(place, v->roles[i].file);
     }
     return ET_OK;
 }
@@ -215,7 +222,14 @@ int et_vocabularies_inherit(et_translation_vocabulary *settings, const char **sh
     if (is_named(*shared_path) ||
         (is_named(settings->source.path) && is_named(settings->target.path)))
         return ET_OK;
-    int status = find_files(&both, model_dir, arena, paths, &has, error);
+    const char *shared_text = NULL;
+    et_model_place place;
+    int status = et_model_place_open(&place, model_dir, error);
+    if (!status)
+        status = find_files(&both, &place, arena, paths, &has, error);
+    if (!status && !(shared_text = path_of(&place, shared->file, arena)))
+        status = et_alloc_failed(error, strlen(model_dir), "a path");
+    et_model_place_close(&place);
     if (status)
         return status;
     if (!has && !settings->shared)
@@ -226,8 +240,8 @@ int et_vocabularies_inherit(et_translation_vocabulary *settings, const char **sh
     *taken = has ? "vocabularies" : "vocabulary";
     settings->shared = !has;
     if (!has) {
-        *shared_path = et_arena_printf(arena, "%s/%s", model_dir, shared->file);
-        return *shared_path ? ET_OK : et_alloc_failed(error, strlen(model_dir), "a path");
+        *shared_path = shared_text;
+        return ET_OK;
     }
     if (!is_named(settings->source.path))
         settings->source.path = paths[ET_SIDE_SOURCE];
