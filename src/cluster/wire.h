@@ -11,6 +11,9 @@
  * a task listens, the process's soft limit of them is raised to 16,384 or to its hard limit. How
  * many were refused is logged once, when it closes.
  *
+ * Two connections to each task: messages go over one, ZeroMQ's heartbeats over the other, since
+ * both over one can end the process (zmq.c says how).
+ *
  * One thread; ZeroMQ has its own, and one lets others in, so that a task that computes is alive to
  * others. */
 #ifndef ETUDE_CLUSTER_WIRE_H
@@ -44,8 +47,8 @@ et_link *et_wire_link(et_wire *wire);
  * the next call. ET_EDENIED: a task that this one connects to does not take its key. */
 int et_wire_receive(et_wire *wire, double seconds, et_message *out, bool *got, et_error *error);
 
-/* Seconds since which a task that this one connects to is not connected (0: it is). Peers that are
- * silent for 20 seconds are none. */
+/* Seconds since which a task that this one connects to is not, by both connections (0: it is).
+ * Peers that are silent for 20 seconds are none. */
 double et_wire_alone(const et_wire *wire, int task);
 
 /* ET_EUSAGE: built without ZeroMQ. */

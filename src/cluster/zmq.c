@@ -4,6 +4,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <math.h>
 #include <netdb.h>
 #include <stdio.h>
 #include <string.h>
@@ -20,30 +21,45 @@
 #include "base/thread.h"
 #include "cluster/address.h"
 
-#define ID_MAX       16   /* bytes of a connection's number in a router */
-#define HEARTBEAT    5000 /* milliseconds */
-#define SILENCE      20000
-#define HANDSHAKE    4000  /* milliseconds that who connects has for it */
-#define FAILURES_MAX 8     /* who has the wrong key of a server hears no reason */
-#define DEAD         5.0   /* seconds without a connection in which nothing is tried */
-#define AT_ONCE      3.0   /* seconds: who is refused is refused at once */
-#define QUEUE        16    /* messages that wait in a connection */
-#define FRAME        32768 /* bytes of a frame: nobody takes memory for more before it is let in */
-#define CURVE_BYTES  64    /* at least what encryption adds to a message (33) */
-#define BACKLOG      1024  /* connections that wait to be taken */
-#define DESCRIPTORS  16384
-#define ZAP_ENDPOINT "inproc://zeromq.zap.01"
-#define ZAP_FRAME    256 /* most bytes of a part of a ZAP question that are looked at */
+#define ID_MAX         16   /* bytes of a connection's number in a router */
+#define HEARTBEAT      5000 /* milliseconds */
+#define SILENCE        20000
+#define KEEPALIVE      10    /* seconds */
+#define UNHEARD        60000 /* milliseconds without a word from TCP's other side */
+#define HANDSHAKE      4000  /* milliseconds that who connects has for it */
+#define FAILURES_MAX   8     /* who has the wrong key of a server hears no reason */
+#define FAILURES_THERE 3     /* so many more */
+#define DEAD           5.0   /* seconds without a connection in which nothing is tried */
+#define AT_ONCE        3.0   /* seconds: who is refused is refused at once */
+#define QUEUE          16    /* messages that wait in a connection */
+#define FRAME          32768 /* bytes of a frame: nobody takes memory for more before it is let in */
+#define CURVE_BYTES    64    /* at least what encryption adds to a message (33) */
+#define BACKLOG        1024  /* connections that wait to be taken */
+#define DESCRIPTORS    16384
+#define ZAP_ENDPOINT   "inproc://zeromq.zap.01"
+#define ZAP_FRAME      256 /* most bytes of a part of a ZAP question that are looked at */
 
-typedef struct peer {
-    void *socket, *monitor; /* socket NULL: this task does not connect to it */
+/* A connection that this task makes. */
+typedef struct line {
+    void *socket, *monitor; /* socket NULL: there is none */
     double alone;           /* since when; 0: connected */
     double tried;           /* when its TCP connection was made */
     bool known;             /* a handshake has succeeded: its keys are right */
-    char address[300];      /* host:port */
-    char endpoint[400];     /* the same for ZeroMQ */
     double heard;           /* when something last happened to the connection */
     int failures;           /* handshakes in a row that were refused */
+    bool there;             /* and then somebody was there */
+} line;
+
+/* ZeroMQ 4.3.4 ends the process (`Assertion failed: !_io_error`) where a connection breaks whose
+ * messages wait for their reader, and a heartbeat of its own comes next: its timer writes without a
+ * look at what has become of the connection. So what carries messages has no heartbeat, and what
+ * has one carries nothing else. */
+enum { TALK, WATCH, LINES };
+
+typedef struct peer {
+    line line[LINES];
+    char address[300];  /* host:port */
+    char endpoint[400]; /* the same for ZeroMQ */
 } peer;
 
 typedef struct route {
@@ -191,9 +207,17 @@ static bool set_common(void *socket, const et_wire *wire)
     return zmq_setsockopt(socket, ZMQ_MAXMSGSIZE, &most, sizeof most) == 0 &&
            set(socket, ZMQ_LINGER, 1000) && set(socket, ZMQ_SNDHWM, QUEUE) &&
            set(socket, ZMQ_HANDSHAKE_IVL, HANDSHAKE) && set(socket, ZMQ_RCVHWM, QUEUE) &&
-           set(socket, ZMQ_IPV6, 1) && set(socket, ZMQ_HEARTBEAT_IVL, HEARTBEAT) &&
-           set(socket, ZMQ_HEARTBEAT_TIMEOUT, SILENCE) && set(socket, ZMQ_HEARTBEAT_TTL, SILENCE) &&
+           set(socket, ZMQ_IPV6, 1) && set(socket, ZMQ_TCP_KEEPALIVE, 1) &&
+           set(socket, ZMQ_TCP_KEEPALIVE_IDLE, KEEPALIVE) &&
+           set(socket, ZMQ_TCP_KEEPALIVE_INTVL, KEEPALIVE) &&
+           set(socket, ZMQ_TCP_KEEPALIVE_CNT, 3) && set(socket, ZMQ_TCP_MAXRT, UNHEARD) &&
            zmq_setsockopt(socket, ZMQ_CURVE_SECRETKEY, wire->secret, ET_KEY_TEXT + 1) == 0;
+}
+
+static bool set_watch(void *socket)
+{
+    return set(socket, ZMQ_HEARTBEAT_IVL, HEARTBEAT) &&
+           set(socket, ZMQ_HEARTBEAT_TIMEOUT, SILENCE) && set(socket, ZMQ_HEARTBEAT_TTL, SILENCE);
 }
 
 /* host:port as ZeroMQ takes it to bind: numbers. */
@@ -244,7 +268,7 @@ static int start_guard(et_wire *wire, et_error *error)
     const int events =
         ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL;
     wire->zap = zmq_socket(wire->context, ZMQ_REP);
-    wire->door = monitor_of(wire, wire->router, ET_TASKS_MAX, events);
+    wire->door = monitor_of(wire, wire->router, LINES * ET_TASKS_MAX, events);
     if (!wire->zap || !wire->door || zmq_bind(wire->zap, ZAP_ENDPOINT))
         return fail_zmq(error, "ZeroMQ's authentication");
     int status = et_thread_start(&wire->guard, guard, wire, error);
@@ -272,26 +296,34 @@ static int listen_at(et_wire *wire, const et_wire_setup *setup, et_error *error)
     return status;
 }
 
-static int connect_to(et_wire *wire, const et_wire_setup *setup, int task, et_error *error)
+static bool connect_line(et_wire *wire, int task, int which)
 {
     const int events = ZMQ_EVENT_CONNECTED | ZMQ_EVENT_CONNECT_DELAYED | ZMQ_EVENT_CONNECT_RETRIED |
                        ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED |
                        ZMQ_EVENT_HANDSHAKE_FAILED_AUTH | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL |
                        ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL;
-    peer *p = &wire->peer[task];
+    line *l = &wire->peer[task].line[which];
     const char *theirs = wire->public[task ? ET_JOB_PARAM_SERVER : ET_JOB_MASTER];
+    l->alone = l->heard = et_clock_monotonic();
+    l->socket = zmq_socket(wire->context, ZMQ_DEALER);
+    return l->socket && set_common(l->socket, wire) && (which == TALK || set_watch(l->socket)) &&
+           !zmq_setsockopt(l->socket, ZMQ_CURVE_PUBLICKEY, wire->own_public, ET_KEY_TEXT + 1) &&
+           !zmq_setsockopt(l->socket, ZMQ_CURVE_SERVERKEY, theirs, ET_KEY_TEXT + 1) &&
+           set(l->socket, ZMQ_RECONNECT_IVL_MAX, 2000) &&
+           (l->monitor = monitor_of(wire, l->socket, LINES * task + which, events)) &&
+           !zmq_connect(l->socket, wire->peer[task].endpoint);
+}
+
+/* A server answers those who have come to it; it connects to see that the master lives. */
+static int connect_to(et_wire *wire, const et_wire_setup *setup, int task, et_error *error)
+{
+    peer *p = &wire->peer[task];
     int status = resolve(p->endpoint, sizeof p->endpoint, setup->connect[task], error);
     if (status)
         return status;
-    p->alone = p->heard = et_clock_monotonic();
     snprintf(p->address, sizeof p->address, "%s", setup->connect[task]);
-    p->socket = zmq_socket(wire->context, ZMQ_DEALER);
-    bool ok = p->socket && set_common(p->socket, wire) &&
-              !zmq_setsockopt(p->socket, ZMQ_CURVE_PUBLICKEY, wire->own_public, ET_KEY_TEXT + 1) &&
-              !zmq_setsockopt(p->socket, ZMQ_CURVE_SERVERKEY, theirs, ET_KEY_TEXT + 1) &&
-              set(p->socket, ZMQ_RECONNECT_IVL_MAX, 2000) &&
-              (p->monitor = monitor_of(wire, p->socket, task, events)) &&
-              !zmq_connect(p->socket, p->endpoint);
+    bool talks = wire->role != ET_JOB_PARAM_SERVER;
+    bool ok = (!talks || connect_line(wire, task, TALK)) && connect_line(wire, task, WATCH);
     return ok ? ET_OK : fail_zmq(error, setup->connect[task]);
 }
 
@@ -352,7 +384,8 @@ static void say_refused(const et_wire *wire)
 {
     long long refused = (long long)wire->refused;
     if (refused > 0)
-        et_log(ET_LOG_WARNING, "%s: %lld connection%s not let in: without a key of this cluster",
+        et_log(ET_LOG_WARNING,
+               "%s: %lld connection%s not let in: no key of this cluster, or damaged on the way",
                wire->bound, refused, refused == 1 ? " was" : "s were");
 }
 
@@ -362,8 +395,10 @@ void et_wire_close(et_wire *wire)
         return;
     if (wire->holds)
         zmq_msg_close(&wire->message);
-    for (int i = 0; wire->peer && i <= wire->servers; i++)
-        close_socket(wire->peer[i].socket, wire->peer[i].monitor);
+    for (int i = 0; wire->peer && i < LINES * (wire->servers + 1); i++) {
+        line *l = &wire->peer[i / LINES].line[i % LINES];
+        close_socket(l->socket, l->monitor);
+    }
     close_socket(wire->router, wire->guarded ? NULL : wire->door);
     if (wire->context)
         zmq_ctx_shutdown(wire->context);
@@ -408,10 +443,9 @@ static bool send_frame(void *socket, const void *head, size_t head_size, const v
 static void send_on(et_link *self, int to, const et_message *message)
 {
     et_wire *wire = (et_wire *)(void *)self;
-    /* A server answers those who have come to it; it connects to see that the master lives. */
-    bool dealt = wire->role != ET_JOB_PARAM_SERVER && to <= wire->servers && wire->peer[to].socket;
+    bool dealt = to <= wire->servers && wire->peer[to].line[TALK].socket;
     const route *where = &wire->route[to];
-    void *socket = dealt ? wire->peer[to].socket : wire->router;
+    void *socket = dealt ? wire->peer[to].line[TALK].socket : wire->router;
     unsigned char header[ET_MESSAGE_HEADER];
     size_t head = sizeof header, sent = 0;
     if (!socket || (!dealt && !where->size))
@@ -448,50 +482,70 @@ static bool is_there(const char *address)
     return there;
 }
 
-/* A network that cuts a handshake, or one that takes its time, is no refusal. */
-static void note_peer(et_wire *wire, peer *p, int event)
+/* Bytes that are no ZeroMQ end a connection for good: ZeroMQ does not try again. */
+static void make_again(const peer *p, line *l)
 {
-    double now = et_clock_monotonic();
-    p->heard = now;
+    l->heard = et_clock_monotonic();
+    zmq_disconnect(l->socket, p->endpoint);
+    zmq_connect(l->socket, p->endpoint);
+}
+
+/* A network that cuts a handshake, or one that takes its time, is no refusal; nor is a proxy that
+ * closes what it takes for who is not there yet: what failed counts again once they are there. */
+static void note_failure(et_wire *wire, const peer *p, line *l)
+{
+    l->failures = l->known || l->heard - l->tried > AT_ONCE ? 0 : l->failures + 1;
+    if (l->failures < (l->there ? FAILURES_THERE : FAILURES_MAX))
+        return;
+    l->failures = 0;
+    wire->denied = wire->denied || l->there;
+    l->there = is_there(p->address);
+}
+
+static void note_event(et_wire *wire, const peer *p, line *l, int event)
+{
+    l->heard = et_clock_monotonic();
     if (event == ZMQ_EVENT_CONNECTED) {
-        p->tried = now;
+        l->tried = l->heard;
     } else if (event == ZMQ_EVENT_HANDSHAKE_SUCCEEDED) {
-        p->alone = p->failures = 0;
-        p->known = true;
-    } else if (event == ZMQ_EVENT_DISCONNECTED && !p->alone) {
-        p->alone = now;
+        l->alone = l->failures = 0;
+        l->known = true;
+        l->there = false;
+    } else if (event == ZMQ_EVENT_DISCONNECTED && !l->alone) {
+        l->alone = l->heard;
     } else if (event == ZMQ_EVENT_HANDSHAKE_FAILED_AUTH) {
         wire->denied = true;
     } else if (event == ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL ||
                event == ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL) {
-        p->failures = p->known || now - p->tried > AT_ONCE ? 0 : p->failures + 1;
-        if (p->failures < FAILURES_MAX)
-            return;
-        p->failures = 0;
-        wire->denied = wire->denied || is_there(p->address);
+        note_failure(wire, p, l);
     }
 }
 
-/* Bytes that are no ZeroMQ end a connection for good: ZeroMQ does not try again. */
-static void revive(peer *p)
+/* Who is silent is silent on both lines, and TCP takes longer to see it. */
+static void follow_watch(peer *p)
 {
+    line *talk = &p->line[TALK];
+    const line *watch = &p->line[WATCH];
     double now = et_clock_monotonic();
-    if (!p->socket || !p->alone || now - p->heard < DEAD)
+    if (!talk->socket || talk->alone || !watch->alone || now - watch->alone < DEAD)
         return;
-    p->heard = now;
-    zmq_disconnect(p->socket, p->endpoint);
-    zmq_connect(p->socket, p->endpoint);
+    talk->alone = now;
+    make_again(p, talk);
 }
 
 static void read_monitors(et_wire *wire)
 {
-    for (int i = 0; i <= wire->servers; i++) {
-        peer *p = &wire->peer[i];
+    for (int i = 0; i < LINES * (wire->servers + 1); i++) {
+        peer *p = &wire->peer[i / LINES];
+        line *l = &p->line[i % LINES];
         uint32_t value;
-        for (int event; p->monitor && (event = next_event(p->monitor, &value));)
-            note_peer(wire, p, event);
-        revive(p);
+        for (int event; l->monitor && (event = next_event(l->monitor, &value));)
+            note_event(wire, p, l, event);
+        if (l->socket && l->alone && et_clock_monotonic() - l->heard >= DEAD)
+            make_again(p, l);
     }
+    for (int i = 0; i <= wire->servers; i++)
+        follow_watch(&wire->peer[i]);
 }
 
 /* Who says to be the master has its key, and so on. */
@@ -563,7 +617,8 @@ static bool take_any(et_wire *wire, et_message *out)
     if (wire->router && take_routed(wire, out))
         return true;
     for (int i = 0; i <= wire->servers; i++)
-        if (wire->peer[i].socket && take_dealt(wire, wire->peer[i].socket, i, out))
+        if (wire->peer[i].line[TALK].socket &&
+            take_dealt(wire, wire->peer[i].line[TALK].socket, i, out))
             return true;
     return false;
 }
@@ -574,9 +629,9 @@ static void wait_for_any(et_wire *wire, double seconds)
     if (wire->router)
         wire->items[count++] = (zmq_pollitem_t){ .socket = wire->router, .events = ZMQ_POLLIN };
     for (int i = 0; i <= wire->servers; i++)
-        if (wire->peer[i].socket)
+        if (wire->peer[i].line[TALK].socket)
             wire->items[count++] =
-                (zmq_pollitem_t){ .socket = wire->peer[i].socket, .events = ZMQ_POLLIN };
+                (zmq_pollitem_t){ .socket = wire->peer[i].line[TALK].socket, .events = ZMQ_POLLIN };
     zmq_poll(wire->items, count, (long)(seconds * 1000 + 0.999));
 }
 
@@ -600,7 +655,8 @@ int et_wire_receive(et_wire *wire, double seconds, et_message *out, bool *got, e
 
 double et_wire_alone(const et_wire *wire, int task)
 {
-    double since = wire->peer[task].alone;
+    double talk = wire->peer[task].line[TALK].alone, watch = wire->peer[task].line[WATCH].alone;
+    double since = talk && watch ? fmin(talk, watch) : talk + watch;
     return since ? et_clock_monotonic() - since : 0;
 }
 
