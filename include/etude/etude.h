@@ -66,6 +66,7 @@
 #include <etude/service.h>
 #include <etude/settings.h>
 #include <etude/shards.h>
+#include <etude/share.h>
 #include <etude/standard.h>
 #include <etude/state.h>
 #include <etude/statistics.h>

@@ -8,7 +8,8 @@
  *     double loss = et_loop_evaluator_last(evaluator, NULL);
  *
  * Every run reads the source from where it stood when the evaluator was opened, to the end of that
- * pass, so it sees the same batches and has nothing to save. One thread. */
+ * pass, so it sees the same batches and has nothing to save. Ranks of the loop
+ * (et_loop_options.comm) share the batches, and all have the values of one process. One thread. */
 #ifndef ETUDE_LOOP_EVALUATOR_H
 #define ETUDE_LOOP_EVALUATOR_H
 
@@ -46,8 +47,10 @@ typedef struct et_loop_evaluator_options {
     const char *time_metric; /* NULL: "eval_time"; "": none */
     const et_feed *feeds;    /* [feed_count], copied: before each batch; put back behind the run */
     int feed_count;
-    uint64_t seed; /* of sampling in the pass */
-    ET_RESERVED(8);
+    uint64_t seed;           /* of sampling in the pass */
+    bool run_batch_by_ranks; /* of the loop's ranks each calls run_batch for its share of the
+                                batches; else for all of them */
+    ET_RESERVED(7);
 } et_loop_evaluator_options;
 
 /* ET_ECONFIG: a measure or variable that there is not; no pass and no run_batch, or both; a metric

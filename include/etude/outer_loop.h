@@ -66,7 +66,8 @@ ET_API int et_controller_train_and_evaluate(et_controller *controller, int64_t t
  * order, as another process saves them. Ends right after that of step train_steps (of the options;
  * 0: none is the last), or when an evaluation action says stop, or when done says so, which is
  * asked after each evaluation and each time that nothing has come for timeout seconds (negative:
- * waits for ever); done NULL: such a wait ends it. logs: of the last evaluation. */
+ * waits for ever); done NULL: such a wait ends it. logs: of the last evaluation. Of several ranks
+ * (et_run_options.comm) rank 0 looks for checkpoints, and its done alone is asked. */
 typedef bool et_done_fn(void *payload, int64_t step);
 ET_API int et_controller_evaluate_continuously(et_controller *controller, int64_t eval_steps,
                                                double timeout, et_done_fn *done, void *payload,

@@ -21,6 +21,7 @@
 #include <etude/metrics.h>
 #include <etude/optimizer.h>
 #include <etude/pass.h>
+#include <etude/share.h>
 #include <etude/trainer.h>
 
 typedef struct et_task et_task;
@@ -60,13 +61,6 @@ typedef struct et_task_step {
     int64_t step;                  /* updates done before */
     struct et_task_inside *inside; /* the library's own */
 } et_task_step;
-
-/* An array of what validation keeps of each sample, whose numbers batch->sample has. */
-typedef struct et_kept_rows {
-    void *data; /* [rows, size] */
-    int64_t rows;
-    size_t size; /* bytes */
-} et_kept_rows;
 
 typedef struct et_task_class {
     const char *name;

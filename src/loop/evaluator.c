@@ -1,6 +1,7 @@
 /* A run: from where the source stood at first to the end of its pass, batch by batch, into sums of
  * weight times value. Doubles are added in the order of batches, so a run gives the same bits each
- * time. */
+ * time, and by any number of ranks: those keep weight and values of their batches, and add them up
+ * when all are there (share.h). */
 #include <etude/loop_evaluator.h>
 
 #include <math.h>
@@ -12,6 +13,9 @@
 #include "loop/feed.h"
 #include "loop/loop_private.h"
 #include "loop/measures.h"
+#include "train/share.h"
+
+#define KEPT "kept" /* of a batch */
 
 struct et_loop_evaluator {
     et_loop *loop; /* borrowed */
@@ -24,6 +28,8 @@ struct et_loop_evaluator {
     et_position begin; /* of the source */
     double *values;    /* [metrics]: of a batch, and its sums */
     double *sums, *weights;
+    et_share share;       /* who evaluates which batch */
+    et_arena arena;       /* of what is kept of a batch */
     et_loop_metric *last; /* [metrics]: those that had values in the last run come first */
     int last_count;
 };
@@ -40,6 +46,38 @@ static int check(const et_loop *loop, const et_loop_evaluator_options *o, et_err
     if (o->weight && o->equal_weights)
         return et_fail(error, ET_ECONFIG, "batches have equal weights or a function of their own");
     return loop->phase == ET_LOOP_ENDED ? et_fail(error, ET_EUSAGE, "the loop has ended") : ET_OK;
+}
+
+static void add(et_loop_evaluator *e, double weight, const double *values)
+{
+    for (int i = 0; i < e->measures.count; i++)
+        if (!isnan(values[i])) {
+            e->sums[i] += weight * values[i];
+            e->weights[i] += weight;
+        }
+}
+
+/* What a rank has kept: the weight, then the values. */
+static int add_kept(void *self, const et_value *outputs, et_error *error)
+{
+    et_loop_evaluator *e = self;
+    const et_value *list = et_value_get(outputs, KEPT);
+    if (!list || list->count != (size_t)e->measures.count + 1)
+        return et_fail(error, ET_EFAIL, "ranks evaluate other metrics");
+    const et_value *one = list->first->next;
+    for (int i = 0; i < e->measures.count; i++, one = one->next)
+        e->values[i] = one->real;
+    add(e, list->first->real, e->values);
+    return ET_OK;
+}
+
+/* Those of the loop; run_batch may have to see all batches. */
+static void open_share(et_loop_evaluator *e)
+{
+    bool together = e->options.pass || e->options.run_batch_by_ranks;
+    e->share.options = (et_share_options){ .comm = together ? e->loop->options.comm : NULL,
+                                           .output = add_kept,
+                                           .self = e };
 }
 
 static int open_parts(et_loop_evaluator *e, et_error *error)
@@ -85,6 +123,7 @@ int et_loop_evaluator_open(et_loop_evaluator **out, et_loop *loop,
         return status ? status : et_alloc_failed(error, sizeof *e, "an evaluator");
     e->loop = loop;
     e->options = *options;
+    open_share(e);
     status = open_parts(e, error);
     if (!status)
         status = open_sums(e, error);
@@ -105,6 +144,8 @@ void et_loop_evaluator_close(et_loop_evaluator *e)
     et_measures_release(&e->measures);
     et_feeder_release(&e->feeder);
     et_batch_free(e->batch);
+    et_share_release(&e->share);
+    et_arena_release(&e->arena);
     et_free(e->values);
     et_free(e->sums);
     et_free(e->weights);
@@ -126,27 +167,48 @@ static int weigh(const et_loop_evaluator *e, double *weight, et_error *error)
                : et_fail(error, ET_EDATA, "a batch weighs %g: finite, and not negative", *weight);
 }
 
-static int run_batch(et_loop_evaluator *e, et_feeder *more, int64_t number, et_error *error)
+static int keep(et_loop_evaluator *e, double weight, et_error *error)
+{
+    et_value *outputs = et_value_dict(&e->arena);
+    et_value *list = outputs ? et_value_set_list(outputs, KEPT) : NULL;
+    et_value_add_float(list, weight);
+    for (int i = 0; i < e->measures.count; i++)
+        et_value_add_float(list, e->values[i]);
+    int status = !list || et_value_failed(outputs) ? et_alloc_failed(error, 0, "an evaluation")
+                                                   : et_share_keep(&e->share, outputs, error);
+    et_arena_release(&e->arena);
+    return status;
+}
+
+static int run_batch(et_loop_evaluator *e, int64_t number, et_error *error)
 {
     const et_loop_evaluator_options *o = &e->options;
     double weight = 0;
-    int status = et_feeder_apply(&e->feeder, error);
-    if (!status)
-        status = et_feeder_apply(more, error);
-    if (!status)
-        status = weigh(e, &weight, error);
+    int status = weigh(e, &weight, error);
     if (!status && o->pass)
         status = et_pass_run(o->pass, e->batch, o->seed, (uint64_t)number, error);
     else if (!status)
         status = o->run_batch(o->payload, e->batch, e->values, error);
-    for (int i = 0; !status && i < e->measures.count; i++) {
-        double value = o->pass ? et_measures_value(&e->measures, i) : e->values[i];
-        if (isnan(value))
-            continue;
-        e->sums[i] += weight * value;
-        e->weights[i] += weight;
-    }
-    return status;
+    if (status)
+        return status;
+    for (int i = 0; o->pass && i < e->measures.count; i++)
+        e->values[i] = et_measures_value(&e->measures, i);
+    if (et_share_waits(&e->share))
+        return keep(e, weight, error);
+    add(e, weight, e->values);
+    return ET_OK;
+}
+
+/* What is fed is asked for in every batch, whoever evaluates it. */
+static int take_batch(et_loop_evaluator *e, et_feeder *more, int64_t number, et_error *error)
+{
+    bool mine = false;
+    int status = et_feeder_apply(&e->feeder, error);
+    if (!status)
+        status = et_feeder_apply(more, error);
+    if (!status)
+        status = et_share_take(&e->share, e->batch, &mine, error);
+    return status || !mine ? status : run_batch(e, number, error);
 }
 
 static int run_batches(et_loop_evaluator *e, et_feeder *more, et_error *error)
@@ -155,15 +217,16 @@ static int run_batches(et_loop_evaluator *e, et_feeder *more, et_error *error)
     int64_t number = 0, epoch = 0;
     memset(e->sums, 0, bytes);
     memset(e->weights, 0, bytes);
+    et_share_begin(&e->share);
     int status = et_source_seek(e->options.source, &e->begin, error);
     while (!status) {
         status = et_source_next(e->options.source, e->batch, error);
         if (status || !e->batch->filled[0] || (number && e->batch->epoch != epoch))
             break;
         epoch = e->batch->epoch;
-        status = run_batch(e, more, number++, error);
+        status = take_batch(e, more, number++, error);
     }
-    return status;
+    return et_share_join(&e->share, status, error);
 }
 
 static int collect(et_loop_evaluator *e, et_error *error)

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "train/controller_private.h"
+#include "train/lookout.h"
 
 /* Seconds between two looks for a new checkpoint. */
 #define LOOK_EVERY 0.05
@@ -203,12 +204,12 @@ int et_controller_evaluate(et_controller *c, int64_t eval_steps, et_value *logs,
     return status ? status : give_values(c, logs, error);
 }
 
-/* *found: it was still there, and sound. */
+/* *found: it was still there, and sound, for all ranks. */
 static int take_checkpoint(et_controller *c, const char *path, bool *found, et_error *error)
 {
     int64_t step;
     et_error reason = ET_ERROR_INIT;
-    int status = load_weights(c, path, &step, &reason);
+    int status = et_run_agree(c->run, load_weights(c, path, &step, &reason), &reason);
     *found = !status;
     if (!status) {
         et_controller_tell(c, "restored model from %s.", path);
@@ -216,6 +217,7 @@ static int take_checkpoint(et_controller *c, const char *path, bool *found, et_e
     }
     if (status != ET_ENOTFOUND && status != ET_EFORMAT)
         return et_fail(error, status, "%s", reason.text);
+    et_comm_resume(c->options.run.comm);
     et_log(ET_LOG_WARNING, "%s; it is not evaluated", reason.text);
     return ET_OK;
 }
@@ -227,6 +229,15 @@ typedef struct watch {
     void *payload;
     bool ended;
 } watch;
+
+/* Of several ranks rank 0 is asked. */
+static int ask_whether_done(et_controller *c, watch *w, et_error *error)
+{
+    et_comm *comm = c->options.run.comm;
+    if (!w->ended && w->done && !et_comm_rank(comm))
+        w->ended = w->done(w->payload, w->last);
+    return et_lookout_decide(comm, ET_OK, &w->ended, error);
+}
 
 static int evaluate_next(et_controller *c, watch *w, const char *path, et_error *error)
 {
@@ -240,24 +251,26 @@ static int evaluate_next(et_controller *c, watch *w, const char *path, et_error 
         return status;
     if (c->options.train_steps && w->last >= c->options.train_steps)
         w->ended = true;
-    if (!w->ended && w->done)
-        w->ended = w->done(w->payload, w->last);
-    return ET_OK;
+    return ask_whether_done(c, w, error);
 }
 
 static int wait_for_more(et_controller *c, watch *w, et_error *error)
 {
-    if (et_run_asked_to_stop(c->run))
+    int status = et_run_meet(c->run, error);
+    if (!status && et_run_asked_to_stop(c->run))
         return et_fail(error, ET_EINTERRUPTED, "interrupted after the evaluation of step %lld",
                        (long long)w->last);
     double now = et_clock_monotonic();
-    if (w->timeout < 0 || now - w->since < w->timeout) {
-        et_clock_sleep(LOOK_EVERY);
-        return ET_OK;
+    bool late = w->timeout >= 0 && now - w->since >= w->timeout;
+    if (!status)
+        status = et_lookout_decide(c->options.run.comm, ET_OK, &late, error);
+    if (status || !late) {
+        et_clock_sleep(status ? 0 : LOOK_EVERY);
+        return status;
     }
     w->since = now;
-    w->ended = !w->done || w->done(w->payload, w->last);
-    return ET_OK;
+    w->ended = !w->done;
+    return ask_whether_done(c, w, error);
 }
 
 static int need_for_watching(const et_controller *c, et_error *error)
@@ -266,9 +279,6 @@ static int need_for_watching(const et_controller *c, et_error *error)
     int status = need(c, c->options.evaluator, "evaluator", name, error);
     if (!status)
         status = need(c, c->model_dir, "run.model_dir", name, error);
-    if (!status && et_comm_size(c->options.run.comm) > 1)
-        return et_fail(error, ET_EUSAGE, "%s is the work of one process, and there are %d ranks",
-                       name, et_comm_size(c->options.run.comm));
     if (!status && trains(c))
         return et_fail(error, ET_EUSAGE,
                        "`trainer` is set: what trains evaluates by "
@@ -288,11 +298,13 @@ int et_controller_evaluate_continuously(et_controller *c, int64_t eval_steps, do
     c->last = NULL;
     while (!status && !w.ended) {
         char *path;
-        status = et_checkpoint_next(&path, &w.last, c->model_dir, w.last, true, error);
+        status =
+            et_lookout_next(c->options.run.comm, &path, &w.last, c->model_dir, w.last, true, error);
         if (!status)
             status = path ? evaluate_next(c, &w, path, error) : wait_for_more(c, &w, error);
         et_free(path);
     }
+    status = et_run_agree(c->run, status, error);
     return status ? status : give_values(c, logs, error);
 }
 

@@ -4,18 +4,55 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/reserved.h"
 #include "base/vector.h"
 #include "train/value_bytes.h"
 
-void et_share_begin(et_share *share, et_comm *comm, et_task *task)
+static int check(const et_share_options *o, et_error *error)
 {
-    share->comm = comm;
-    share->task = task;
+    int status = et_options_check(o, "et_share_options", error);
+    if (status)
+        return status;
+    return o && (o->sets < 0 || (o->sets && !o->metrics))
+               ? et_fail(error, ET_ECONFIG, "%d sets of metrics to join, and no array of them",
+                         o->sets)
+               : ET_OK;
+}
+
+int et_share_open(et_share **out, const et_share_options *options, et_error *error)
+{
+    *out = NULL;
+    int status = check(options, error);
+    if (status)
+        return status;
+    *out = et_alloc_zero(1, sizeof **out);
+    if (!*out)
+        return et_alloc_failed(error, sizeof **out, "an evaluation");
+    if (options)
+        (*out)->options = *options;
+    return ET_OK;
+}
+
+void et_share_close(et_share *share)
+{
+    if (share)
+        et_share_release(share);
+    et_free(share);
+}
+
+static bool kept_rows(const et_share *share, int number, et_kept_rows *rows)
+{
+    const et_share_options *o = &share->options;
+    return o->kept && o->kept(o->self, number, rows);
+}
+
+void et_share_begin(et_share *share)
+{
     share->batches = 0;
     share->count = 0;
     et_strbuf_reset(&share->outputs);
     et_kept_rows rows;
-    for (int i = 0; task->class->kept && task->class->kept(task, i, &rows); i++)
+    for (int i = 0; kept_rows(share, i, &rows); i++)
         memset(rows.data, 0, (size_t)rows.rows * rows.size);
 }
 
@@ -23,12 +60,17 @@ void et_share_release(et_share *share)
 {
     et_strbuf_release(&share->outputs);
     et_free(share->samples);
-    *share = (et_share){ 0 };
+    *share = (et_share){ .batches = 0 };
+}
+
+static et_comm *ranks_of(const et_share *share)
+{
+    return share->options.comm;
 }
 
 static bool is_alone(const et_share *share)
 {
-    return et_comm_size(share->comm) == 1;
+    return et_comm_size(ranks_of(share)) == 1;
 }
 
 static int note_samples(et_share *share, const et_batch *batch, int rank, et_error *error)
@@ -46,10 +88,10 @@ static int note_samples(et_share *share, const et_batch *batch, int rank, et_err
 
 int et_share_take(et_share *share, const et_batch *batch, bool *mine, et_error *error)
 {
-    int rank = (int)(share->batches++ % et_comm_size(share->comm));
-    *mine = rank == et_comm_rank(share->comm);
-    return share->task->class->kept && !is_alone(share) ? note_samples(share, batch, rank, error)
-                                                        : ET_OK;
+    int rank = (int)(share->batches++ % et_comm_size(ranks_of(share)));
+    *mine = rank == et_comm_rank(ranks_of(share));
+    return share->options.kept && !is_alone(share) ? note_samples(share, batch, rank, error)
+                                                   : ET_OK;
 }
 
 bool et_share_waits(const et_share *share)
@@ -58,7 +100,7 @@ bool et_share_waits(const et_share *share)
 }
 
 /* Its size, then its bytes. */
-int et_share_keep(et_share *share, const et_value *outputs, et_error *error)
+static int keep(et_share *share, const et_value *outputs, et_error *error)
 {
     et_strbuf *to = &share->outputs;
     size_t at = to->length, size = 0;
@@ -69,6 +111,14 @@ int et_share_keep(et_share *share, const et_value *outputs, et_error *error)
     size = to->length - at - sizeof size;
     memcpy(to->data + at, &size, sizeof size);
     return ET_OK;
+}
+
+int et_share_keep(et_share *share, const et_value *outputs, et_error *error)
+{
+    const et_share_options *o = &share->options;
+    if (!o->output)
+        return ET_OK;
+    return is_alone(share) ? o->output(o->self, outputs, error) : keep(share, outputs, error);
 }
 
 /* ---- joining ---------------------------------------------------------------------------------
@@ -83,12 +133,12 @@ typedef struct given {
     void *states;    /* room for one set of metrics of each */
 } given;
 
-static size_t largest_set(const et_share_joined *joined)
+static size_t largest_set(const et_share_options *o)
 {
     size_t most = 1;
-    for (int i = 0; i < joined->sets; i++) {
+    for (int i = 0; i < o->sets; i++) {
         void *bytes;
-        size_t size = et_metrics_bytes(joined->metrics[i], &bytes);
+        size_t size = et_metrics_bytes(o->metrics[i], &bytes);
         most = size > most ? size : most;
     }
     return most;
@@ -140,17 +190,17 @@ static int fail_apart(et_error *error)
     return et_fail(error, ET_EFAIL, "ranks have not evaluated the same batches");
 }
 
-static int join_metrics(const et_share *share, const et_share_joined *joined, given *g,
-                        et_error *error)
+static int join_metrics(const et_share *share, given *g, et_error *error)
 {
-    int rank = et_comm_rank(share->comm), ranks = et_comm_size(share->comm), status = ET_OK;
-    for (int i = 0; !status && i < joined->sets; i++) {
+    const et_share_options *o = &share->options;
+    int rank = et_comm_rank(ranks_of(share)), ranks = et_comm_size(ranks_of(share)), status = ET_OK;
+    for (int i = 0; !status && i < o->sets; i++) {
         void *bytes;
-        size_t size = et_metrics_bytes(joined->metrics[i], &bytes);
-        status = size ? et_comm_gather(share->comm, bytes, size, g->states, error) : ET_OK;
+        size_t size = et_metrics_bytes(o->metrics[i], &bytes);
+        status = size ? et_comm_gather(ranks_of(share), bytes, size, g->states, error) : ET_OK;
         for (int r = 0; !status && size && r < ranks; r++)
             if (r != rank)
-                et_metrics_merge_bytes(joined->metrics[i], (char *)g->states + (size_t)r * size);
+                et_metrics_merge_bytes(o->metrics[i], (char *)g->states + (size_t)r * size);
     }
     return status;
 }
@@ -165,10 +215,10 @@ static int join_array(const et_share *share, et_kept_rows rows, given *g, et_err
 {
     et_strbuf mine = ET_STRBUF_INIT;
     for (size_t i = 0; i < share->count; i++)
-        if (share->samples[i].rank == et_comm_rank(share->comm))
+        if (share->samples[i].rank == et_comm_rank(ranks_of(share)))
             et_strbuf_append_bytes(&mine, row_of(rows, share->samples[i].sample), rows.size);
     int status = mine.failed ? et_alloc_failed(error, share->count * rows.size, "rows") : ET_OK;
-    status = collect(g, share->comm, status, &mine, error);
+    status = collect(g, ranks_of(share), status, &mine, error);
     et_strbuf_release(&mine);
     for (size_t i = 0; !status && i < share->count; i++) {
         const char *row = next_bytes(g, share->samples[i].rank, rows.size);
@@ -181,15 +231,14 @@ static int join_array(const et_share *share, et_kept_rows rows, given *g, et_err
 
 static int join_rows(const et_share *share, given *g, et_error *error)
 {
-    et_task *task = share->task;
     et_kept_rows rows;
     int status = ET_OK;
-    for (int i = 0; !status && task->class->kept && task->class->kept(task, i, &rows); i++)
+    for (int i = 0; !status && kept_rows(share, i, &rows); i++)
         status = join_array(share, rows, g, error);
     return status;
 }
 
-static int give_output(const et_share_joined *joined, given *g, int rank, et_error *error)
+static int give_output(const et_share_options *o, given *g, int rank, et_error *error)
 {
     et_arena arena = ET_ARENA_INIT;
     et_value *outputs;
@@ -203,35 +252,42 @@ static int give_output(const et_share_joined *joined, given *g, int rank, et_err
         return fail_apart(error);
     int status = et_value_read_bytes(&outputs, &arena, at, size, error);
     if (!status)
-        status = joined->output(joined->self, outputs, error);
+        status = o->output(o->self, outputs, error);
     et_arena_release(&arena);
     return status;
 }
 
-static int join_outputs(const et_share *share, const et_share_joined *joined, given *g,
-                        et_error *error)
+static int join_outputs(const et_share *share, given *g, et_error *error)
 {
-    int status = joined->output ? collect(g, share->comm, ET_OK, &share->outputs, error) : ET_OK;
-    for (int64_t i = 0; joined->output && !status && i < share->batches; i++)
-        status = give_output(joined, g, (int)(i % et_comm_size(share->comm)), error);
+    const et_share_options *o = &share->options;
+    int status = o->output ? collect(g, o->comm, ET_OK, &share->outputs, error) : ET_OK;
+    for (int64_t i = 0; o->output && !status && i < share->batches; i++)
+        status = give_output(o, g, (int)(i % et_comm_size(o->comm)), error);
     return status;
 }
 
-int et_share_join(et_share *share, et_share_joined *joined, et_error *error)
+static int join(et_share *share, int status, given *g, et_error *error)
 {
-    given g;
+    const et_share_options *o = &share->options;
+    if (!status)
+        status = open_given(g, (size_t)et_comm_size(o->comm), largest_set(o), error);
+    status = et_comm_agree(o->comm, status, &share->flags, error);
+    if (!status)
+        status = join_metrics(share, g, error);
+    if (!status)
+        status = join_rows(share, g, error);
+    return status ? status : join_outputs(share, g, error);
+}
+
+/* What the last of it needs may fail on one rank alone. */
+int et_share_join(et_share *share, int status, et_error *error)
+{
+    given g = { .all = NULL };
     if (is_alone(share))
-        return ET_OK;
-    int status = open_given(&g, (size_t)et_comm_size(share->comm), largest_set(joined), error);
-    status = et_comm_agree(share->comm, status, &joined->flags, error);
-    if (!status)
-        status = join_metrics(share, joined, &g, error);
-    if (!status)
-        status = join_rows(share, &g, error);
-    if (!status)
-        status = join_outputs(share, joined, &g, error);
+        return status;
+    status = join(share, status, &g, error);
     release_given(&g);
-    return status;
+    return et_comm_agree(ranks_of(share), status, NULL, error);
 }
 
 /* ---- by whom --------------------------------------------------------------------------------- */

@@ -146,6 +146,47 @@ static int prepare(et_task_trainer *t, et_error *error)
 
 /* ---- begin, step, end ------------------------------------------------------------------------ */
 
+/* Adds a step's outputs to the state: the trainer's own, or the caller's. */
+static int reduce(et_task_trainer *t, et_value *state, const et_value *outputs, et_error *error)
+{
+    et_validation *v = &t->validation;
+    if (!state && !v->state)
+        v->state = et_value_dict(&v->arena);
+    et_value *to = state ? state : v->state;
+    int status = to ? et_task_aggregate_logs(t->task, to, outputs, error) : ET_ENOMEM;
+    return !status && !et_value_failed(to) ? ET_OK
+           : status && to                  ? status
+                          : et_alloc_failed(error, 0, "the state of an evaluation");
+}
+
+static int aggregate(void *self, const et_value *outputs, et_error *error)
+{
+    return reduce(self, NULL, outputs, error);
+}
+
+static bool kept(void *self, int number, et_kept_rows *rows)
+{
+    et_task *task = ((et_task_trainer *)self)->task;
+    return task->class->kept(task, number, rows);
+}
+
+/* Which batches of a set are this rank's, and what of them is joined. */
+static void share_set(et_task_trainer *t, et_comm *comm)
+{
+    et_validation *v = &t->validation;
+    const et_task_class *class = t->task->class;
+    v->joined[0] = v->metrics;
+    v->joined[1] = v->own;
+    v->joined[2] = v->loss;
+    v->share.options = (et_share_options){ .comm = comm,
+                                           .metrics = v->joined,
+                                           .sets = 3,
+                                           .kept = class->kept ? kept : NULL,
+                                           .output = class->aggregate_logs ? aggregate : NULL,
+                                           .self = t };
+    et_share_begin(&v->share);
+}
+
 /* A set from its beginning, or the only data there are. */
 static int begin_set(et_task_trainer *t, et_comm *comm, int at, et_error *error)
 {
@@ -154,7 +195,7 @@ static int begin_set(et_task_trainer *t, et_comm *comm, int at, et_error *error)
     v->source = v->sets ? v->set[at].source : v->source;
     if (v->sets && t->task->class->use_validation_set)
         t->task->class->use_validation_set(t->task, at);
-    et_share_begin(&v->share, comm, t->task);
+    share_set(t, comm);
     et_metrics_reset(v->metrics);
     et_metrics_reset(v->own);
     et_metrics_reset(v->loss);
@@ -260,18 +301,6 @@ static int validate(et_task_trainer *t, et_value *outputs, et_error *error)
     return status;
 }
 
-static int reduce(et_task_trainer *t, et_value *state, const et_value *outputs, et_error *error)
-{
-    et_validation *v = &t->validation;
-    if (!state && !v->state)
-        v->state = et_value_dict(&v->arena);
-    et_value *to = state ? state : v->state;
-    int status = to ? et_task_aggregate_logs(t->task, to, outputs, error) : ET_ENOMEM;
-    return !status && !et_value_failed(to) ? ET_OK
-           : status && to                  ? status
-                          : et_alloc_failed(error, 0, "the state of an evaluation");
-}
-
 static int validate_and_reduce(et_task_trainer *t, et_error *error)
 {
     et_validation *v = &t->validation;
@@ -282,8 +311,7 @@ static int validate_and_reduce(et_task_trainer *t, et_error *error)
     int status = validate(t, outputs, error);
     if (status || !kept)
         return status;
-    return et_share_waits(&v->share) ? et_share_keep(&v->share, outputs, error)
-                                     : reduce(t, NULL, outputs, error);
+    return et_share_keep(&v->share, outputs, error);
 }
 
 /* A batch as the evaluator's class has it; what is another rank's is passed over. */
@@ -299,23 +327,13 @@ static int step_and_reduce(et_task_trainer *t, et_source *iterator, bool *more, 
     return status || !mine ? status : validate_and_reduce(t, error);
 }
 
-static int aggregate(void *self, const et_value *outputs, et_error *error)
-{
-    return reduce(self, NULL, outputs, error);
-}
-
 /* The set is over on all ranks. */
 static int join(et_task_trainer *t, et_error *error)
 {
     et_validation *v = &t->validation;
-    et_metrics *const sets[] = { v->metrics, v->own, v->loss };
-    et_share_joined joined = { .metrics = sets,
-                               .sets = 3,
-                               .flags = v->reported,
-                               .output = t->task->class->aggregate_logs ? aggregate : NULL,
-                               .self = t };
-    int status = et_share_join(&v->share, &joined, error);
-    v->reported = joined.flags;
+    v->share.flags = v->reported;
+    int status = et_share_join(&v->share, ET_OK, error);
+    v->reported = v->share.flags;
     return status;
 }
 
@@ -355,7 +373,7 @@ static int next_set(et_task_trainer *t, et_error *error)
 {
     const et_validation *v = &t->validation;
     int status = end_set(t, NULL, NULL, error);
-    return status ? status : begin_set(t, v->share.comm, v->at + 1, error);
+    return status ? status : begin_set(t, v->share.options.comm, v->at + 1, error);
 }
 
 static bool has_next_set(const et_validation *v)

@@ -23,17 +23,18 @@ typedef struct et_validation {
     et_value *results; /* of the sets before it, in arena */
     et_batch *batch;   /* NULL: nothing was evaluated yet */
     et_pass *pass;
-    et_metrics *metrics; /* the model's measures */
-    et_metrics *own;     /* of build_metrics */
-    et_metrics *loss;    /* what a validation step of the task's own logs */
-    int *place;          /* [measures] */
-    bool reported;       /* it has logged one */
-    int64_t step;        /* that is validated */
-    bool taken;          /* the batch of the next eval_step is there */
-    et_arena step_arena; /* until the next batch */
-    et_value *extra;     /* what goes past the model; NULL: nothing may */
-    et_share share;      /* who evaluates which batch of the set */
-    et_arena arena;      /* until the next evaluation */
+    et_metrics *metrics;   /* the model's measures */
+    et_metrics *own;       /* of build_metrics */
+    et_metrics *loss;      /* what a validation step of the task's own logs */
+    int *place;            /* [measures] */
+    bool reported;         /* it has logged one */
+    int64_t step;          /* that is validated */
+    bool taken;            /* the batch of the next eval_step is there */
+    et_arena step_arena;   /* until the next batch */
+    et_value *extra;       /* what goes past the model; NULL: nothing may */
+    et_share share;        /* who evaluates which batch of the set */
+    et_metrics *joined[3]; /* of the set: those above */
+    et_arena arena;        /* until the next evaluation */
     et_value *state;
     et_task_inside inside;
     et_task_step now;

@@ -27,6 +27,11 @@ tells() {
     [ "$got" = "$code" ] || fail "$*: exit code $got, wanted $code"
     [ -z "$text" ] || cat out said | grep -q -e "$text" || fail "$*: does not say: $text"
 }
+# once CODE TEXT ARGUMENT...: as says, and TEXT stands in one line.
+once() {
+    says "$@"
+    [ "$(grep -c -e "$2" out)" = 1 ] || fail "said more than once: $2"
+}
 # A table of 400 rows, t.csv.
 make_table() {
     awk 'BEGIN { print "size,colour,price,kind"; for (i = 0; i < 400; i++)

@@ -220,11 +220,6 @@ done
 
 # ---- what is wrong is said once, and all end with its code -----------------------------------------
 
-# once CODE TEXT ARGUMENT...: as says, and TEXT stands in one line.
-once() {
-    says "$@"
-    [ "$(grep -c -e "$2" out)" = 1 ] || fail "said more than once: $2"
-}
 # shellcheck disable=SC2086 # words
 once 3 'runtime.data_shards=5' launch -n 5 -- train $settings many --steps 600
 [ ! -e many ] || fail "a start that failed leaves a directory"

@@ -1,18 +1,12 @@
 #!/bin/sh
 # test_ranks_work.sh ETUDE BUILD [MPI...]: what several processes do beside training: translating and
-# scoring a file, trying a training out, measuring a run as it goes on. What is printed and written is
-# that of one process; it is said once, and so is what is wrong.
+# scoring a file, trying a training out. What is printed and written is that of one process; it is
+# said once, and so is what is wrong.
 set -eu
 . "$(dirname "$0")/command.sh"
 build=$2
 shift 2
 export OMP_NUM_THREADS=1
-
-# once CODE TEXT ARGUMENT...: as says, and TEXT stands in one line.
-once() {
-    says "$@"
-    [ "$(grep -c -e "$2" out)" = 1 ] || fail "said more than once: $2"
-}
 
 make_table
 awk 'BEGIN { for (i = 0; i < 600; i++) { line = ""; for (k = 0; k <= i % 5; k++)

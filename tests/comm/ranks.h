@@ -92,4 +92,16 @@ static inline int run_ranks(const char *name, int ranks, const char *word)
     return wrong;
 }
 
+/* In the parent: what the ranks have left is looked at, and must be so. */
+__attribute__((format(printf, 1, 2), unused)) static void shell(const char *format, ...)
+{
+    char command[500];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(command, sizeof command, format, arguments);
+    va_end(arguments);
+    if (system(command))
+        fail_msg("%s", command);
+}
+
 #endif

@@ -251,17 +251,6 @@ static const rank_case cases[] = {
 
 /* ---- their parent ---------------------------------------------------------------------------- */
 
-static void shell(const char *format, ...)
-{
-    char command[500];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(command, sizeof command, format, arguments);
-    va_end(arguments);
-    if (system(command))
-        fail_msg("%s", command);
-}
-
 /* The ranks' logs together are that of one process: none lost, none twice. */
 static void test_share__equals_one_process(void **state)
 {

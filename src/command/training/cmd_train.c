@@ -2,7 +2,6 @@
  * watching.c's, the one that does both finetuning.c's. */
 #include "command/command.h"
 #include "command/training/finetuning.h"
-#include "command/training/ranks.h"
 #include "command/training/roles.h"
 #include "command/training/watching.h"
 
@@ -14,13 +13,10 @@ int et_cmd_train(const et_call *call, et_error *error)
         return status;
     switch (args.mode) {
     case ET_MODE_EVAL:
-        return et_watch_run(call, &args, error);
     case ET_MODE_CONTINUOUS_EVAL:
-        status = et_ranks_refuse(call, "start it alone", error);
-        return status ? status : et_watch_run(call, &args, error);
+        return et_watch_run(call, &args, error);
     case ET_MODE_CONTINUOUS_TRAIN_AND_EVAL:
-        status = et_ranks_refuse(call, "start it alone", error);
-        return status ? status : et_finetune(call, &args, error);
+        return et_finetune(call, &args, error);
     default:
         return et_roles_train(call, &args, error);
     }

@@ -1,6 +1,9 @@
 /* settings -> wait for the other run -> checkpoint by checkpoint: train, values, files. The line in
  * eval/ is written last, which makes a checkpoint done: what a kill leaves before it is trained on,
- * or written again with the same content. */
+ * or written again with the same content.
+ *
+ * Ranks train together. Rank 0 says which checkpoint is next and when the wait is over; it alone
+ * keeps values and files. */
 #include "command/training/finetuning.h"
 
 #include <dirent.h>
@@ -8,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <etude/log.h>
 #include <etude/run_files.h>
 
 #include "base/alloc.h"
@@ -20,10 +24,11 @@
 #include "base/strbuf.h"
 #include "command/command.h"
 #include "command/training/evaluation.h"
+#include "command/training/ranks.h"
 #include "command/training/readings.h"
 #include "command/outputs.h"
 #include "command/training/training.h"
-#include "train/checkpoint.h"
+#include "train/lookout.h"
 
 #define PREFIX "finetune-"
 
@@ -37,9 +42,10 @@ typedef struct finetuning {
     et_arena *arena;          /* as long as all of it */
     et_experiment experiment; /* settings of all */
     const char *from;         /* the directory of the run that is fine-tuned */
-    et_readings readings;     /* what is done */
-    double since;             /* monotonic time of the last one */
-    int64_t last, asked_at;   /* the other run's last step, 0: not known, when asked_at was done */
+    et_comm *comm;
+    et_readings readings;   /* what is done; of another rank than 0 the step alone */
+    double since;           /* monotonic time of the last one */
+    int64_t last, asked_at; /* the other run's last step, 0: not known, when asked_at was done */
 } finetuning;
 
 /* ---- settings ---------------------------------------------------------------------------- */
@@ -106,26 +112,30 @@ static int64_t last_step(const finetuning *f)
 }
 
 /* Settings are read only where a checkpoint was fine-tuned since they were. */
-static bool is_last(finetuning *f)
+static int look_whether_last(finetuning *f, bool *last, et_error *error)
 {
     if (f->asked_at != f->readings.last) {
         f->asked_at = f->readings.last;
         f->last = last_step(f);
     }
-    return f->last && f->readings.last >= f->last;
+    *last = f->last && f->readings.last >= f->last;
+    return et_lookout_decide(f->comm, ET_OK, last, error);
 }
 
 /* Waits a little; *over: for too long, and nothing says that more is to come. */
 static int wait_more(const finetuning *f, bool *over, et_error *error)
 {
     double timeout = f->experiment.trainer.continuous_eval_timeout;
-    if (et_clock_monotonic() - f->since < timeout) {
-        et_clock_sleep(LOOK_EVERY);
-        return ET_OK;
+    *over = et_clock_monotonic() - f->since >= timeout;
+    int status = et_lookout_decide(f->comm, ET_OK, over, error);
+    if (status || !*over) {
+        et_clock_sleep(status ? 0 : LOOK_EVERY);
+        return status;
     }
-    *over = true;
-    if (!last_step(f) && f->readings.last >= 0)
-        return ET_OK;
+    bool known = last_step(f) || f->readings.last < 0;
+    status = et_lookout_decide(f->comm, ET_OK, &known, error);
+    if (status || !known)
+        return status;
     return et_fail(error, ET_ENOTFOUND,
                    "%s: no new checkpoint for %g seconds (trainer.continuous_eval_timeout); the "
                    "last one fine-tuned is of step %s",
@@ -137,10 +147,10 @@ static int wait_more(const finetuning *f, bool *over, et_error *error)
 static int wait_for_first(const finetuning *f, et_error *error)
 {
     char *path = NULL;
-    int64_t step;
+    int64_t step = -1;
     int status = ET_OK;
     for (bool over = false; !status && !path && !over;) {
-        status = et_checkpoint_next(&path, &step, f->from, -1, false, error);
+        status = et_lookout_next(f->comm, &path, &step, f->from, -1, false, error);
         if (!status && !path)
             status = wait_more(f, &over, error);
     }
@@ -171,6 +181,19 @@ static const char *set_source(et_arena *arena, const char *path)
     return copy;
 }
 
+static bool is_first(const finetuning *f)
+{
+    return et_comm_rank(f->comm) == 0;
+}
+
+/* Between two runs: what is said, by signals or by the library, is said by rank 0. */
+static void wait_quietly(const finetuning *f)
+{
+    et_leave_on_signals(is_first(f) ? between : "");
+    if (!is_first(f))
+        et_log_set(NULL, NULL);
+}
+
 /* A run of its own with the settings of all, but where it begins. */
 static int train(const finetuning *f, const char *directory, const char *path, et_arena *arena,
                  et_error *error)
@@ -189,12 +212,12 @@ static int train(const finetuning *f, const char *directory, const char *path, e
     args->shorts.count = 0;
     args->config.items[0] = settings;
     args->set.items[0] = source;
-    int status = et_training_run(f->call, args, error);
-    et_leave_on_signals(between);
+    int status = et_training_run_on(f->call, args, f->comm, error);
+    wait_quietly(f);
     if (!status && et_flag_is_set(&et_stop_requested))
         status = et_fail(error, ET_EINTERRUPTED,
                          "interrupted between two runs; the same command resumes");
-    return status;
+    return et_comm_agree(f->comm, status, NULL, error);
 }
 
 /* "/runs/tuned//" -> "tuned". */
@@ -253,6 +276,14 @@ static int finish(finetuning *f, int64_t step, char *path, const char *directory
     return status ? status : et_run_files_remove_checkpoints(directory, error);
 }
 
+/* Of a run that all know has failed. */
+static bool was_removed(const finetuning *f, const char *path)
+{
+    bool gone = !et_file_exists(path);
+    et_comm_resume(f->comm);
+    return !et_lookout_decide(f->comm, ET_OK, &gone, NULL) && gone;
+}
+
 /* One that the other run has removed before it was read is passed over. */
 static int finetune(finetuning *f, int64_t step, char *path, et_error *error)
 {
@@ -261,12 +292,15 @@ static int finetune(finetuning *f, int64_t step, char *path, et_error *error)
     const char *directory = directory_of(f, &arena, step);
     int status = directory ? train(f, directory, path, &arena, &reason)
                            : et_alloc_failed(&reason, 0, "a path");
-    bool gone = status == ET_ENOTFOUND && !et_file_exists(path);
-    if (!status)
+    bool gone = status == ET_ENOTFOUND && was_removed(f, path);
+    if (!status && is_first(f))
         status = finish(f, step, path, directory, &arena, &reason);
     et_arena_release(&arena);
     f->since = et_clock_monotonic();
-    return !status || gone ? ET_OK : et_fail(error, status, "%s", reason.text);
+    status = gone ? ET_OK : et_comm_agree(f->comm, status, NULL, &reason);
+    if (!status && !gone)
+        f->readings.last = step;
+    return !status ? ET_OK : et_fail(error, status, "%s", reason.text);
 }
 
 /* ---- all --------------------------------------------------------------------------------- */
@@ -297,7 +331,10 @@ static int64_t find_interrupted(const finetuning *f)
 
 static int go_on(finetuning *f, et_error *error)
 {
-    int64_t step = find_interrupted(f);
+    int64_t step = is_first(f) ? find_interrupted(f) : -1;
+    int agreed = et_lookout_number(f->comm, ET_OK, &step, error);
+    if (agreed)
+        return agreed;
     char *path = step < 0 ? NULL : et_checkpoint_path(f->from, step);
     if (step >= 0 && !path)
         return et_alloc_failed(error, 0, "a path");
@@ -312,9 +349,12 @@ static int finetune_all(finetuning *f, et_error *error)
     int status = go_on(f, error);
     if (step < f->readings.last)
         step = f->readings.last;
-    for (bool over = false; !status && !over && !is_last(f);) {
+    for (bool over = false; !status && !over;) {
         char *path = NULL;
-        status = et_checkpoint_next(&path, &step, f->from, step, false, error);
+        status = look_whether_last(f, &over, error);
+        if (status || over)
+            break;
+        status = et_lookout_next(f->comm, &path, &step, f->from, step, false, error);
         if (!status)
             status = path ? finetune(f, step, path, error) : wait_more(f, &over, error);
         et_free(path);
@@ -335,16 +375,23 @@ static int remove_done(const finetuning *f, et_error *error)
     return status;
 }
 
-static int begin(finetuning *f, et_error *error)
+/* The directory is rank 0's; the others read there what it has written. */
+static int open_directory(finetuning *f, et_error *error)
 {
     const char *directory = et_arena_printf(f->arena, "%s/eval", f->args->model_dir);
     const char *path = et_arena_printf(f->arena, "%s/" ET_EXPERIMENT_FILE, f->args->model_dir);
     int status = directory && path ? et_readings_open(&f->readings, directory, error)
                                    : et_alloc_failed(error, 0, "a path");
-    et_train_resolve_precision(&f->experiment);
     if (!status)
         status = et_experiment_write(&f->experiment, path, error);
     return status ? status : remove_done(f, error);
+}
+
+static int begin(finetuning *f, et_error *error)
+{
+    et_train_resolve_precision(&f->experiment);
+    int status = is_first(f) ? open_directory(f, error) : ET_OK;
+    return et_lookout_number(f->comm, status, &f->readings.last, error);
 }
 
 int et_finetune(const et_call *call, const et_train_args *args, et_error *error)
@@ -361,8 +408,10 @@ int et_finetune(const et_call *call, const et_train_args *args, et_error *error)
     et_initial none;
     int status = et_train_configure(&f.experiment, &none, args, call->program, arena, error);
     if (!status)
+        status = et_ranks_open(&f.comm, &f.experiment.runtime, error);
+    if (!status)
         status = check(&f, error);
-    et_leave_on_signals(between);
+    wait_quietly(&f);
     if (!status)
         status = wait_for_first(&f, error);
     if (!status)
@@ -371,5 +420,5 @@ int et_finetune(const et_call *call, const et_train_args *args, et_error *error)
         status = finetune_all(&f, error);
     int closed = et_readings_close(&f.readings, status ? NULL : error);
     et_arena_free(arena);
-    return status ? status : closed;
+    return et_ranks_leave(f.comm, call->program, status ? status : closed, error);
 }

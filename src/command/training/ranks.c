@@ -42,10 +42,15 @@ int et_ranks_join(et_comm **out, double peer_timeout, et_error *error)
     return status;
 }
 
+static bool is_rank(void)
+{
+    return et_comm_by_launch() || et_comm_by_mpi();
+}
+
 int et_ranks_refuse(const et_call *call, const char *advice, et_error *error)
 {
     et_comm *comm;
-    if (!et_comm_by_launch() && !et_comm_by_mpi())
+    if (!is_rank())
         return ET_OK;
     int status = et_comm_open(&comm, NULL, error);
     if (!status && et_comm_size(comm) > 1)
@@ -56,6 +61,8 @@ int et_ranks_refuse(const et_call *call, const char *advice, et_error *error)
 
 int et_ranks_leave(et_comm *comm, const et_program *program, int status, et_error *error)
 {
+    if (!comm && status && is_rank())
+        et_comm_open(&comm, NULL, NULL);
     status = et_comm_agree(comm, status, NULL, error);
     if (status && error && et_comm_told_elsewhere(comm))
         error->text[0] = 0;

@@ -28,8 +28,9 @@ int et_ranks_compare_loaded(et_comm *comm, int status, const char *model_dir, co
 /* ET_EUSAGE where several ranks were started for what one process does; advice: what to do. */
 int et_ranks_refuse(const et_call *call, const char *advice, et_error *error);
 
-/* Closes comm (NULL: nothing to do). One rank says what went wrong, before any of them has ended;
- * all end with the status that is returned. */
+/* Closes comm; NULL: what has failed did so before there was one, and it is opened, so that the
+ * others hear of it; without ranks nothing is to do. One rank says what went wrong, before any of
+ * them has ended; all end with the status that is returned. */
 int et_ranks_leave(et_comm *comm, const et_program *program, int status, et_error *error);
 
 #endif

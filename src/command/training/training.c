@@ -170,7 +170,7 @@ static int train(et_training *t, const et_train_args *args, et_error *error)
     /* Settings first: a misspelt one is said before anything is made. */
     int status =
         et_train_configure(&t->experiment, &t->initial, args, t->call->program, &t->arena, error);
-    if (!status)
+    if (!status && !t->comm)
         status = et_ranks_open(&t->comm, &t->experiment.runtime, error);
     options.fd = args->quiet || et_comm_rank(t->comm) ? -1 : STDERR_FILENO;
     if (!status)
@@ -237,7 +237,38 @@ static void limit_time(const et_train_args *args)
         setitimer(ITIMER_REAL, &limit, NULL);
 }
 
-/* Everything that training opened is closed here, whatever the status: the lock goes last. */
+/* Everything that training opened is closed here, whatever the status, but for ranks: the lock goes
+ * last. */
+static int run(et_training *t, et_error *error)
+{
+    signal(SIGPIPE, SIG_IGN); /* progress never stops the work */
+    limit_time(t->args);
+    int status = train(t, t->args, error);
+    if (status == ET_EDIVERGED)
+        status = advise(t->args, error);
+    et_session_end(&t->session, et_training_step(t), status, error);
+    setitimer(ITIMER_REAL, &(struct itimerval){ { 0, 0 }, { 0, 0 } }, NULL);
+    et_training_close(t);
+    return status;
+}
+
+static et_training begin(const et_call *call, const et_train_args *args, et_comm *comm)
+{
+    return (et_training){ .call = call,
+                          .args = args,
+                          .comm = comm,
+                          .directory = ET_MODEL_DIR_INIT,
+                          .began = et_clock_monotonic(),
+                          .session = ET_SESSION_INIT };
+}
+
+int et_training_run_on(const et_call *call, const et_train_args *args, et_comm *comm,
+                       et_error *error)
+{
+    et_training t = begin(call, args, comm);
+    return et_comm_agree(comm, run(&t, error), NULL, error);
+}
+
 int et_training_run(const et_call *call, const et_train_args *args, et_error *error)
 {
     return et_training_run_as(call, args, NULL, error);
@@ -246,19 +277,8 @@ int et_training_run(const et_call *call, const et_train_args *args, et_error *er
 int et_training_run_as(const et_call *call, const et_train_args *args, const et_roles *master,
                        et_error *error)
 {
-    signal(SIGPIPE, SIG_IGN); /* progress never stops the work */
-    et_training t = { .call = call,
-                      .args = args,
-                      .roles = master,
-                      .directory = ET_MODEL_DIR_INIT,
-                      .began = et_clock_monotonic(),
-                      .session = ET_SESSION_INIT };
-    limit_time(args);
-    int status = train(&t, args, error);
-    if (status == ET_EDIVERGED)
-        status = advise(args, error);
-    et_session_end(&t.session, et_training_step(&t), status, error);
-    setitimer(ITIMER_REAL, &(struct itimerval){ { 0, 0 }, { 0, 0 } }, NULL);
-    et_training_close(&t);
+    et_training t = begin(call, args, NULL);
+    t.roles = master;
+    int status = run(&t, error);
     return et_ranks_leave(t.comm, call->program, status, error);
 }

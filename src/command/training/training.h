@@ -8,6 +8,11 @@
  * error. ET_EINTERRUPTED: asked to stop; saved. Signals are watched from when the run is open. */
 int et_training_run(const et_call *call, const et_train_args *args, et_error *error);
 
+/* The same by ranks that the caller has, and keeps: what has failed all have agreed on. */
+struct et_comm;
+int et_training_run_on(const et_call *call, const et_train_args *args, struct et_comm *comm,
+                       et_error *error);
+
 /* The same as the master of a cluster. */
 struct et_roles;
 int et_training_run_as(const et_call *call, const et_train_args *args,

@@ -1,7 +1,9 @@
 /* run's settings -> evaluation -> checkpoint by checkpoint. The run may not have begun yet: its
  * settings are waited for as its checkpoints are. Of the run nothing is locked, written or removed;
  * what continuous_eval measures is kept beside it (readings.h), so that it goes on where it ended.
- */
+ *
+ * Ranks measure together. Rank 0 says which checkpoint is next and when the wait is over, and keeps
+ * the values. */
 #include "command/training/watching.h"
 
 #include "base/alloc.h"
@@ -13,7 +15,7 @@
 #include "command/training/ranks.h"
 #include "command/training/readings.h"
 #include "command/outputs.h"
-#include "train/checkpoint.h"
+#include "train/lookout.h"
 
 typedef struct watching {
     const et_train_args *args;
@@ -21,7 +23,8 @@ typedef struct watching {
     et_arena *arena;
     et_experiment experiment;
     et_evaluation evaluation;
-    et_readings readings; /* of continuous_eval */
+    et_readings readings; /* of continuous_eval; rank 0's */
+    int64_t last;         /* the step that was measured last, -1: none */
     double since;         /* monotonic time of the last checkpoint */
 } watching;
 
@@ -30,25 +33,32 @@ typedef struct watching {
 
 #define LOOK_EVERY 0.25 /* seconds between two looks at a directory */
 
+static et_comm *ranks(const watching *w)
+{
+    return w->evaluation.comm;
+}
+
 /* Waits a little; *over: for too long, and it is not known whether more is to come. */
 static int wait_more(const watching *w, bool *over, et_error *error)
 {
     const et_trainer_options *o = &w->experiment.trainer;
     *over = et_clock_monotonic() - w->since >= o->continuous_eval_timeout;
-    if (*over && et_trainer_last_step(o))
+    int status = et_lookout_decide(ranks(w), ET_OK, over, error);
+    if (status || !*over) {
+        et_clock_sleep(status ? 0 : LOOK_EVERY);
+        return status;
+    }
+    if (et_trainer_last_step(o))
         return et_fail(
             error, ET_ENOTFOUND,
             "%s: no new checkpoint for %g seconds (trainer.continuous_eval_timeout); the "
             "last one measured is of step %s, training ends at %s",
             w->args->model_dir, o->continuous_eval_timeout,
-            et_format_count(w->readings.last < 0 ? 0 : w->readings.last).text,
-            et_format_count(o->train_steps).text);
-    if (*over && w->readings.last < 0)
+            et_format_count(w->last < 0 ? 0 : w->last).text, et_format_count(o->train_steps).text);
+    if (w->last < 0)
         return et_fail(error, ET_ENOTFOUND,
                        "%s: no checkpoint for %g seconds (trainer.continuous_eval_timeout)",
                        w->args->model_dir, o->continuous_eval_timeout);
-    if (!*over)
-        et_clock_sleep(LOOK_EVERY);
     return ET_OK;
 }
 
@@ -57,9 +67,12 @@ static int wait_for_run(const watching *w, et_error *error)
 {
     const char *path = et_arena_printf(w->arena, "%s/%s", w->args->model_dir, ET_EXPERIMENT_FILE);
     int status = path ? ET_OK : et_alloc_failed(error, 0, "a path");
-    bool over = false;
-    while (!status && !et_file_exists(path))
-        status = wait_more(w, &over, error);
+    for (bool over = false, there = false; !status && !there;) {
+        there = et_file_exists(path);
+        status = et_lookout_decide(ranks(w), ET_OK, &there, error);
+        if (!status && !there)
+            status = wait_more(w, &over, error);
+    }
     return status;
 }
 
@@ -71,6 +84,8 @@ static int measure(watching *w, et_error *error)
         logs ? et_evaluation_run(&w->evaluation, logs, error) : et_alloc_failed(error, 0, "values");
     if (!status && w->readings.sink)
         status = et_readings_add(&w->readings, w->evaluation.step, logs, error);
+    status = et_comm_agree(ranks(w), status, NULL, error);
+    w->last = w->evaluation.step;
     if (!status)
         et_evaluation_print(&w->evaluation, logs);
     et_arena_release(&arena);
@@ -82,15 +97,14 @@ static int measure(watching *w, et_error *error)
 static int load_next(watching *w, int64_t after, bool *found, et_error *error)
 {
     char *path;
-    int64_t step;
+    int64_t step = after;
     *found = false;
-    int status = et_checkpoint_next(&path, &step, w->args->model_dir, after, false, error);
+    int status = et_lookout_next(ranks(w), &path, &step, w->args->model_dir, after, false, error);
     if (status || !path)
         return status;
     status = et_evaluation_load(&w->evaluation, path, error);
-    *found = !status;
     et_free(path);
-    return status == ET_ENOTFOUND ? ET_OK : status;
+    return et_lookout_loaded(ranks(w), status, found);
 }
 
 /* Before the first checkpoint is there nothing is opened: a task may need files of the run that are
@@ -98,11 +112,11 @@ static int load_next(watching *w, int64_t after, bool *found, et_error *error)
 static int wait_for_checkpoint(watching *w, et_error *error)
 {
     char *path = NULL;
-    int64_t step;
+    int64_t step = -1;
     int status = ET_OK;
     bool over = false;
     while (!status && !path) {
-        status = et_checkpoint_next(&path, &step, w->args->model_dir, -1, false, error);
+        status = et_lookout_next(ranks(w), &path, &step, w->args->model_dir, -1, false, error);
         if (!status && !path)
             status = wait_more(w, &over, error);
     }
@@ -110,15 +124,22 @@ static int wait_for_checkpoint(watching *w, et_error *error)
     return status;
 }
 
+static int open_readings(watching *w, et_error *error)
+{
+    const char *directory = et_arena_printf(w->arena, "%s/" VALIDATION, w->args->model_dir);
+    return directory ? et_readings_open(&w->readings, directory, error)
+                     : et_alloc_failed(error, 0, "a path");
+}
+
 static int measure_all(watching *w, et_error *error)
 {
     int64_t last = et_trainer_last_step(&w->experiment.trainer);
-    const char *directory = et_arena_printf(w->arena, "%s/" VALIDATION, w->args->model_dir);
-    int status = directory ? et_readings_open(&w->readings, directory, error)
-                           : et_alloc_failed(error, 0, "a path");
-    for (bool over = false; !status && !over && (!last || w->readings.last < last);) {
+    int status = et_comm_rank(ranks(w)) ? ET_OK : open_readings(w, error);
+    w->last = w->readings.last;
+    status = et_lookout_number(ranks(w), status, &w->last, error);
+    for (bool over = false; !status && !over && (!last || w->last < last);) {
         bool found;
-        status = load_next(w, w->readings.last, &found, error);
+        status = load_next(w, w->last, &found, error);
         if (!status && found)
             status = measure(w, error);
         if (!status && found)
@@ -161,6 +182,8 @@ static int watch(watching *w, et_error *error)
     int64_t batches = w->experiment.trainer.validation_steps;
     w->evaluation.batches = batches < 0 ? 0 : batches;
     if (!status)
+        status = et_evaluation_open_ranks(&w->evaluation, error);
+    if (!status)
         status = check_outputs(w, error);
     if (!status && all)
         status = wait_for_run(w, error);
@@ -168,8 +191,6 @@ static int watch(watching *w, et_error *error)
         status = adopt_run(w, error);
     if (!status && all)
         status = wait_for_checkpoint(w, error);
-    if (!status && !all)
-        status = et_evaluation_open_ranks(&w->evaluation, error);
     if (!status)
         status = et_evaluation_open(&w->evaluation, error);
     if (status)
@@ -189,6 +210,7 @@ int et_watch_run(const et_call *call, const et_train_args *args, et_error *error
                    .program = call->program,
                    .arena = arena,
                    .readings = ET_READINGS_INIT,
+                   .last = -1,
                    .since = et_clock_monotonic() };
     w.evaluation = (et_evaluation){ .model_dir = args->model_dir, .experiment = &w.experiment };
     int status = watch(&w, error);
