@@ -37,6 +37,7 @@ alike() {
 }
 alike translate run
 alike translate run --n-best 3 --beam-size 4 --scores
+alike translate run --n-best 2 --beam-size 4 --json
 alike translate run --sampling --seed 3 --output written
 alike translate run --input text --score-targets text
 alike translate run --alignments --input other
