@@ -371,6 +371,16 @@ typedef struct et_shards_options {
     ET_RESERVED(8);
 } et_shards_options;
 
+typedef struct et_share_options {
+    et_comm *comm;
+    et_metrics *const *metrics;
+    int sets;
+    bool (*kept)(void *, int, et_kept_rows *);
+    int (*output)(void *, const et_value *, et_error *);
+    void *self;
+    ET_RESERVED(6);
+} et_share_options;
+
 typedef struct et_service_options {
     const char *checkpoint;
     const char *precision;
