@@ -142,15 +142,15 @@ et_random_order et_random_order_of(et_random random, uint32_t count)
     return order;
 }
 
-/* Each bit depends on all of x: Wellons, "Prospecting for hash functions", 2018 (lowbias32). */
+/* Each of the upper 16 bits depends on all of x: Wellons, "Prospecting for hash functions", 2018
+ * (lowbias32), without its last step, x ^ x >> 16, which leaves these as they are. */
 static uint32_t mixed(uint32_t x)
 {
     x = (x ^ x >> 16) * 0x7feb352du;
-    x = (x ^ x >> 15) * 0x846ca68bu;
-    return x ^ x >> 16;
+    return (x ^ x >> 15) * 0x846ca68bu;
 }
 
-/* So many bits from the top, which are mixed best; 64 bits wide, so that 0 of them are none. */
+/* So many bits from the top, at most 16; 64 bits wide, so that 0 of them are none. */
 static uint32_t top_bits(uint32_t x, int bits)
 {
     return (uint32_t)((uint64_t)x >> (32 - bits));
