@@ -3,6 +3,7 @@
 #include <float.h>
 #include <math.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -82,6 +83,48 @@ static void test_strbuf__doubles_read_back(void **state)
     }
 }
 
+/* No number of digits below those that are printed gives the value back. */
+static void check_shortest(double value)
+{
+    char text[40];
+    int digits = 1;
+    snprintf(text, sizeof text, "%.1g", value);
+    while (digits < 17 && strtod(text, NULL) != value)
+        snprintf(text, sizeof text, "%.*g", ++digits, value);
+    et_strbuf buffer = ET_STRBUF_INIT;
+    et_strbuf_append_double(&buffer, value);
+    char *point = strstr(buffer.data, ".0");
+    if (!strchr(text, '.')) { /* which "%g" leaves out */
+        assert_non_null(point);
+        memmove(point, point + 2, strlen(point + 2) + 1);
+    }
+    assert_string_equal(buffer.data, text);
+    et_strbuf_release(&buffer);
+}
+
+/* Where the next smaller double is half as far as the next larger one, where there are few bits,
+ * decimals that were typed, and any bits at all. */
+static void test_strbuf__doubles_are_shortest(void **state)
+{
+    (void)state;
+    et_random random = { 2, 0, et_random_site("doubles") };
+    for (int exponent = -1074; exponent < 1024; exponent++)
+        if (exponent < 0 || exponent > 49)
+            check_shortest(ldexp(1, exponent));
+    for (uint64_t i = 0; i < 2000; i++) {
+        et_philox_block block = et_random_block(random, i);
+        char typed[40];
+        double any;
+        memcpy(&any, block.word, sizeof any);
+        if (isfinite(any))
+            check_shortest(any);
+        check_shortest(5e-324 * (1 + block.word[2] % 5000));
+        snprintf(typed, sizeof typed, "0.%06ue-%u", block.word[2] % 999999 + 1, block.word[3] % 30);
+        check_shortest(strtod(typed, NULL));
+        check_shortest(0.5 + et_random_uniform(random, i) / 4);
+    }
+}
+
 static void test_strbuf__out_of_memory(void **state)
 {
     (void)state;
@@ -118,6 +161,7 @@ int main(void)
         cmocka_unit_test(test_strbuf__appends),
         cmocka_unit_test(test_strbuf__doubles),
         cmocka_unit_test(test_strbuf__doubles_read_back),
+        cmocka_unit_test(test_strbuf__doubles_are_shortest),
         cmocka_unit_test(test_strbuf__out_of_memory),
         cmocka_unit_test(test_strbuf__overflow),
     };
