@@ -81,7 +81,7 @@ void et_optim_average_release(et_optim_average *average)
 float et_optim_average_decay(const et_optim_average *average, int64_t step)
 {
     const et_ema_options *ema = &average->options;
-    if (step < ema->start_step)
+    if (!ema->enabled || step < ema->start_step)
         return 0;
     double since = (double)(step - ema->start_step);
     double dynamic = (1 + since) / (10 + since);

@@ -719,7 +719,8 @@ static void update_all(const update *u)
     }
     ET_SHARE(much, (int64_t)o->layout.chunk_count, 1, update_part, u);
     exchange_weights(u);
-    et_optim_average_follow(&o->average, o->weights, u->step.average_decay);
+    if (o->average.data)
+        et_optim_average_follow(&o->average, o->weights, u->step.average_decay);
 }
 
 /* The norm first, of all gradients: a step with one that is not finite must not have changed

@@ -49,7 +49,8 @@ void et_run_softmax_loss(const et_plan *plan, const et_plan_step *step)
     bool differentiate = gradient->data != NULL;
     et_assert(step->node->attributes.gradient || !differentiate);
     if (differentiate)
-        memcpy(gradient->data, logits->data, et_tensor_bytes(*logits));
+        memcpy(gradient->data, logits->data,
+               (size_t)(rows * classes) * et_dtype_size(logits->dtype));
     plan->device->kernels->softmax_cross_entropy(
         differentiate ? gradient->data : logits->data, row, row + rows, row + 2 * rows, labels,
         step->node->attributes.x, differentiate, rows, classes, logits->dtype);
