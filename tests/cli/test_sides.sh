@@ -73,6 +73,68 @@ for way in "" "--n-best 2 --scores" "--sampling --seed 3" "--alignments" "--beam
     done
 done
 "$etude" translate run <b.en >wanted
+
+# Served, the run and the file answer the same; what it has on one side alone is no fault.
+serve() {
+    : >address
+    "$etude" serve "$1" --port 0 >address 2>said &
+    server=$!
+    for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+        [ -s address ] || ! kill -0 $server 2>/dev/null || sleep 0.5
+    done
+}
+if command -v curl >/dev/null && ! "$etude" serve run --port 0 --threads 0 2>&1 | grep -q microhttpd; then
+    { printf '{"lines": ["'; sed ':a; N; $!ba; s/\n/", "/g' b.en; printf '"]}'; } >request
+    { printf '{"translations": ["'; sed ':a; N; $!ba; s/\n/", "/g' wanted; printf '"]}'; } | tr -d '\n' >answer
+    for model in run one.safetensors; do
+        serve $model
+        curl -s -m 60 -H 'Content-Type: application/json' -d @request "$(cat address)" | tr -d '\n' >found || :
+        kill $server
+        wait $server || fail "serve $model: $(cat said)"
+        cmp answer found || fail "serve $model: other than translate"
+    done
+else
+    echo "SKIPPED: serve with a vocabulary for each side: no curl, or a build without serve"
+fi
+
+# Several tasks, each with vocabularies of its own, the encoder shared; one of them taken out.
+task() {
+    cat <<END
+  - task_name: $1
+    task_config:
+      type: translation
+      translation:
+        train_data: {source_path: $2, target_path: $3, global_batch_size: 256}
+        validation_data: {source_path: $4, target_path: $5}
+        vocabulary: {shared: false, source: {size: 24}, target: {size: 24}}
+        model: {embedding_width: 32, dropout_rate: 0, beam_size: 2, extra_decode_length: 8,
+          encoder: {num_layers: 1, intermediate_size: 64, dropout_rate: 0},
+          decoder: {num_layers: 1, intermediate_size: 64, dropout_rate: 0}}
+END
+}
+{
+    printf 'experiment: multitask/joint\ntask:\n  shared: [^encoder/]\n  task_routines:\n'
+    task there a.en a.el b.en b.el
+    task back a.el a.en b.el b.en
+    echo 'trainer: {train_steps: 6, checkpoint_interval: 3, validation_interval: 6}'
+} >both.yaml
+says 0 'best there/sacrebleu_score' train both --config both.yaml --seed 5
+for file in task_1/source task_1/target task_2/source task_2/target; do
+    [ -s both/${file}_vocabulary.model ] || fail "several tasks: no ${file}_vocabulary.model"
+done
+says 0 '^its own: .*both/task_2/target_vocabulary.model' inspect both
+says 0 '^back/target_embedding/table ' inspect both --tensors
+for model in back.safetensors back; do
+    says 0 'exported back of both' export both --task back --output $model
+    "$etude" translate $model --scores <b.el >found 2>said || fail "translate $model"
+    [ "$(wc -l <found)" = 30 ] && { [ $model != back ] || cmp found before; } || fail "$model: other lines"
+    cp found before
+done
+"$etude" evaluate both | sed -n 's|^back/||p' | tr -s ' ' >measured
+"$etude" evaluate back.safetensors --set 'task.validation_data={source_path: b.el, target_path: b.en}' |
+    sed 1d | tr -s ' ' | cmp - measured || fail 'the task alone: other values than among the others'
+says 0 'vocabularies of back.safetensors' train alone --init back.safetensors --data a.el a.en --steps 2
+cmp alone/source_vocabulary.model both/task_2/source_vocabulary.model
 [ "$(sort -u wanted | wc -l)" -ge 5 ] || fail "it translates nothing"
 ! grep -q '[a-z]' wanted || fail "letters of the source in a translation"
 "$etude" translate run --precision int8 <b.en >wanted
