@@ -1,4 +1,4 @@
-/* A classifier from two arrays: trained, evaluated, saved. Started again, it goes on.
+/* A classifier from two arrays: trained, evaluated, saved. Started again, it resumes.
  *
  *     build/examples/classifier RUN STEPS        loss and accuracy: RUN/metrics.jsonl */
 #include <etude/etude.h>

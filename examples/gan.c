@@ -1,6 +1,6 @@
 /* Two networks against each other: a generator learns to place points on a circle, a discriminator
  * to tell them from real ones (least squares; Mao et al. 2017). One store, two passes that each
- * train their half of it, two optimizers, a step of the program's own. Started again, it goes on.
+ * train their half of it, two optimizers, a step of the program's own. Started again, it resumes.
  *     build/examples/gan RUN STEPS          losses, mean radius: RUN/metrics.jsonl */
 #include <etude/etude.h>
 #include <math.h>
@@ -18,7 +18,7 @@ typedef struct gan {
     et_pass *pass[2]; /* the discriminator's turn, the generator's */
     et_optimizer *optimizer[2];
 } gan;
-/* Noise is counted by epoch and sample: a run that goes on draws what it would have drawn. */
+/* Noise is counted by epoch and sample: a run that resumes draws what it would have drawn. */
 static int draw_noise(void *unused, et_batch *batch, et_error *error)
 {
     for (uint64_t i = 0; i < BATCH * NOISE; i++) {

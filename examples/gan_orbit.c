@@ -1,6 +1,6 @@
 /* gan.c as with Orbit: a StandardTrainer whose step is two updates, of two networks by an optimizer
  * each; a StandardEvaluator that asks how far from the middle the generator's points lie; a call of
- * the controller. Started again, it goes on.
+ * the controller. Started again, it resumes.
  *     build/examples/gan_orbit RUN STEPS    losses, mean radius: RUN/metrics.jsonl */
 #include <etude/etude.h>
 #include <math.h>
@@ -20,7 +20,7 @@ typedef struct gan {
     double radius, points; /* of an evaluation: sum, and of how many */
 } gan;
 static gan g;
-/* Noise is counted by epoch and sample: a run that goes on draws what it would have drawn. */
+/* Noise is counted by epoch and sample: a run that resumes draws what it would have drawn. */
 static int draw_noise(void *unused, et_batch *batch, et_error *error)
 {
     for (uint64_t i = 0; i < BATCH * NOISE; i++) {

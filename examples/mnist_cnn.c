@@ -2,7 +2,7 @@
  * pooling twice, 128 units, dropout; images are moved by up to two pixels as they come.
  *     build/examples/mnist_cnn RUN DATA [EPOCHS]     at least 99.25 % after 12 epochs
  * DATA as for mnist_loop.c. 5,000 images of the training set are kept out to watch it learn.
- * Killed and started again, it goes on. */
+ * Killed and started again, it resumes. */
 #define _POSIX_C_SOURCE 200809L
 #include <etude/etude.h>
 #include <stdio.h>
@@ -48,7 +48,7 @@ static int read_set(const char *folder, const char *set, int first, int count, e
         digits[first + i] = bytes[i];
     return status;
 }
-/* Where each image goes is counted by epoch and sample: a run that goes on sees the same. */
+/* Where each image goes is counted by epoch and sample: a run that resumes sees the same. */
 static int move(void *unused, et_batch *batch, et_error *error)
 {
     for (int64_t i = 0; i < batch->filled[0]; i++) {

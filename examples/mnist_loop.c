@@ -2,7 +2,7 @@
  *     build/examples/mnist_loop RUN DATA [EPOCHS]     more than 98.4 % after 20 epochs
  * DATA has the four files of MNIST, as they are (*-ubyte.gz; gzip reads them). "-": noise with a
  * brighter part for each digit, to try the program. 5,000 images of the training set are kept out
- * to choose the best epoch. Killed and started again, it goes on. */
+ * to choose the best epoch. Killed and started again, it resumes. */
 #define _POSIX_C_SOURCE 200809L
 #include <etude/etude.h>
 #include <stdio.h>

@@ -36,7 +36,7 @@ typedef struct et_action_class {
      * (outer_loop.h) are not asked: NULL. */
     int64_t (*due)(const et_action *self, int64_t step);
     /* Does its work whole or, with ET_EINTERRUPTED, not at all: then it acts again when the run
-     * goes on. */
+     * resumes. */
     int (*act)(et_action *self, const et_moment *now, et_error *error);
 } et_action_class;
 

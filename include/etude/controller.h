@@ -6,7 +6,7 @@
  *
  * What actions change is in the state before it is saved, so a run that is killed and started again
  * does what an unbroken one would have done. Which action of a step comes next is in the state too:
- * a run that is interrupted between two, or in an evaluation, goes on with the right one.
+ * a run that is interrupted between two, or in an evaluation, resumes with the right one.
  *
  *     et_controller_options options = { .trainer = &gan.trainer,
  *                                       .run.model_dir = "runs/gan",
@@ -66,7 +66,7 @@ ET_API bool et_controller_finished(const et_controller *controller);
 ET_API bool et_controller_stopped_early(const et_controller *controller);
 
 /* Trains up to train_steps. Asked to stop, it saves the step it is at and returns ET_EINTERRUPTED;
- * an evaluation that was cut short is done when the run goes on. */
+ * an evaluation that was cut short is done when the run resumes. */
 ET_API int et_controller_train(et_controller *controller, et_error *error);
 
 /* Waits for the last save. NULL allowed. */

@@ -4,7 +4,7 @@
  *     if (et_epochs_begin(&epochs)) ...
  *     if (et_epochs_end(&epochs, &ended, &error)) ...
  *
- * On the state tree (et_epochs_part) a run that goes on within an epoch is in it, with the batch
+ * On the state tree (et_epochs_part) a run that resumes within an epoch is in it, with the batch
  * index that it had. A value of the caller's. */
 #ifndef ETUDE_EPOCHS_H
 #define ETUDE_EPOCHS_H

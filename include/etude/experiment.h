@@ -117,7 +117,7 @@ typedef struct et_task_kind {
     int (*check)(const void *options, et_error *error);
     /* Whether validation gives a value of this name, for the best checkpoint. */
     int (*check_metric)(const void *options, const char *name, et_error *error);
-    /* A run goes on: what these settings leave open is what it began with. */
+    /* A run resumes: what these settings leave open is what it began with. */
     void (*adopt)(void *options, const void *kept);
     /* Calls file for each file that the settings name: it is read, and nothing may be written to.
      * path is file's until it returns. */

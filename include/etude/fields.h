@@ -37,7 +37,7 @@ typedef enum et_field_kind {
     ET_FIELD_KIND_ONLY,   /* no member: has one value, and says why it takes no other */
 } et_field_kind;
 
-/* Whether a run may go on with another value. Said behind the help of a row:
+/* Whether a run may resume with another value. Said behind the help of a row:
  * ET_FIELD_INT(options, width, 8, 1, 64, "units", .change = ET_CHANGE_MODEL). */
 typedef enum et_field_change {
     ET_CHANGE_AS_GROUP, /* as the group that it stands in; of the whole: it may */
@@ -80,7 +80,7 @@ typedef struct et_field {
     const char *zero;           /* INT: a word that is taken for 0; NULL: none is */
     bool epochs;                /* INT, a number of steps: "2ep" and "0.5ep" are taken as well, see
                                    et_field_steps */
-    et_field_change change;     /* in a run that goes on */
+    et_field_change change;     /* in a run that resumes */
     const char *help;           /* one line, with unit */
 } et_field;
 

@@ -50,13 +50,13 @@ typedef struct et_alignment {
 } et_alignment;
 
 /* Tokens count with the one that ended it, as in Wu et al. 2016: score is log_probability over
- * ((5 + pieces) / 6)^alpha. Where nothing ended within the greatest length, a beam
+ * ((5 + tokens) / 6)^alpha. Where nothing ended within the greatest length, a beam
  * search gives what it has, with log_probability as score. A sample's probabilities are the
  * model's, before any filter. */
 typedef struct et_hypothesis {
     const char *text;
     const int32_t *ids; /* [id_count] tokens, without the one that ended it */
-    int id_count, pieces;
+    int id_count, tokens;
     double score, log_probability; /* nats */
     const et_alignment *alignment; /* [alignment_count] one for each word of text, where they are
                                       asked for */

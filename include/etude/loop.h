@@ -1,5 +1,5 @@
 /* A loop that the program owns (as TFSnippet's TrainLoop): it counts epochs and steps, takes
- * batches, fires events, saves and goes on after a kill; what a step does stands in the program.
+ * batches, fires events, saves and resumes after a kill; what a step does stands in the program.
  * What is measured and printed in it: <etude/loop_log.h>.
  *
  *     et_loop_options options = { .max_epoch = 10, .early_stopping = true };
@@ -26,8 +26,8 @@
  * epoch. After break out of epochs et_loop_leave says so; without it the next next_epoch takes the
  * epoch for done.
  *
- * A loop that is killed goes on from its checkpoint with the same bits. One that was saved in a
- * step goes on in that epoch, behind that step: BEFORE_EPOCH is not fired again, and what stands in
+ * A loop that is killed resumes from its checkpoint with the same bits. One that was saved in a
+ * step resumes in that epoch, behind that step: BEFORE_EPOCH is not fired again, and what stands in
  * the epoch before its steps is done again.
  *
  * Other than TrainLoop: ENTER_LOOP and EXIT_LOOP are fired; checkpoints hold the place in the data
@@ -164,7 +164,7 @@ ET_API int et_loop_make_checkpoint(et_loop *loop);
 
 /* Once. Finishes saves, fires EXIT_LOOP, closes the writer; if nothing failed early stopping takes
  * the best parameters back: after an error or an interruption it does not, nor where there never
- * was a best one; a warning says so. Checkpoints stay what they were: a run that goes on goes on
+ * was a best one; a warning says so. Checkpoints stay what they were: a run that resumes does so
  * from the last step. Returns the first failure; ET_EUSAGE in a handler of an event. */
 ET_API int et_loop_end(et_loop *loop, et_error *error);
 

@@ -19,7 +19,7 @@
  * BEFORE_STEP, the step, STEP_EVALUATION, STEP_ANNEALING, STEP_LOGGING, AFTER_STEP, then
  * EPOCH_EVALUATION, EPOCH_ANNEALING, EPOCH_LOGGING, AFTER_EPOCH, at last AFTER_EXECUTION, if
  * nothing failed. AFTER_ ones are fired in reverse. The loop's own come around these. What they
- * tell is the trainer. A run that goes on within an epoch does not fire BEFORE_EPOCH again. One
+ * tell is the trainer. A run that resumes within an epoch does not fire BEFORE_EPOCH again. One
  * thread. */
 #ifndef ETUDE_LOOP_TRAINER_H
 #define ETUDE_LOOP_TRAINER_H

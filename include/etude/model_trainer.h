@@ -10,7 +10,7 @@
  * A job's directory:
  *
  *   job.yaml                     configuration and arguments
- *   checkpoints/                 by which a job that is killed, or whose steps were raised, goes on
+ *   checkpoints/                 by which a job that is killed, or whose steps were raised, resumes
  *   summaries/train, validation  event files for TensorBoard
  *   model/                       what et_predictor_open opens; replaced whole at the end of a job
  *
@@ -43,7 +43,7 @@ ET_API const et_job_config *et_model_trainer_config(const et_model_trainer *trai
 
 /* Trains up to max_steps of the builder's arguments, or for so many epochs, and opens what was
  * trained: *out is yours to close, before the builder is released. The same directory may be used
- * again: the job goes on where it was, and one that is done opens its model at once. Of a cluster
+ * again: the job resumes where it was, and one that is done opens its model at once. Of a cluster
  * every task calls it with the same arguments: the master does what is said here; of a worker and a
  * parameter server it returns once the master is done, and *out is NULL. ET_EINTERRUPTED: asked to
  * stop, saved. ET_EIO: others of the cluster are lost; what was saved is there. */

@@ -106,8 +106,8 @@ ET_API et_node *et_softmax_loss(et_node *logits, et_node *labels, float smoothin
 
 /* The likeliest tokens of each row: of the logits h table^T (h [T, D] act, table [V, D] a
  * parameter) the count largest, best first. Result: their log-probabilities, float32 [T, count];
- * *piece: which they are, int32 [T, count]. [T, V] never exists; no derivative. */
-ET_API et_node *et_vocabulary_best(et_node *h, et_node *table, int count, et_node **piece);
+ * *token: which they are, int32 [T, count]. [T, V] never exists; no derivative. */
+ET_API et_node *et_vocabulary_best(et_node *h, et_node *table, int count, et_node **token);
 
 /* Marks a node that is large for the work that makes it; returns it. See ET_RECOMPUTE_MARKED. */
 ET_API et_node *et_recomputable(et_node *node);

@@ -55,7 +55,7 @@ ET_API int64_t et_optimizer_iterations(const et_optimizer *optimizer);
 ET_API double et_optimizer_learning_rate(const et_optimizer *optimizer);
 
 /* A rate in place of the schedule's, from the next update on; NaN: the schedule's again. It is no
- * part of the state: whoever sets it does so again in a run that goes on. ET_ECONFIG: negative, or
+ * part of the state: whoever sets it does so again in a run that resumes. ET_ECONFIG: negative, or
  * infinite. */
 ET_API int et_optimizer_set_learning_rate(et_optimizer *optimizer, double rate, et_error *error);
 

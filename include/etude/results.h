@@ -20,7 +20,7 @@
 typedef struct et_results et_results;
 
 /* Makes the directory and those above. NULL: "results/NAME", name being the program's. Values of a
- * result.json that is there stay, so a run that goes on adds to it. ET_EFORMAT: it is damaged. */
+ * result.json that is there stay, so a run that resumes adds to it. ET_EFORMAT: it is damaged. */
 ET_API int et_results_open(et_results **out, const char *directory, const char *name,
                            et_error *error);
 ET_API void et_results_close(et_results *results); /* NULL allowed */

@@ -19,7 +19,7 @@
  * A data set is a source or a tree of sources by name; a feed is where its reader stands. Training
  * goes on in it from call to call; one that takes another's place begins at its beginning, and what
  * was left of the other is not read: its sources are put back to where they first stood, which is
- * their beginning. All that is in the state tree: a run that goes on reads what it would have read.
+ * their beginning. All that is in the state tree: a run that resumes reads what it would have read.
  * Data sets, sources and classes are borrowed, until release or replacement. One thread.
  *
  * Unlike Orbit's: eval_reduce is called whatever eval_begin gave; training data that end are an

@@ -93,8 +93,8 @@ typedef struct et_task_class {
     int (*build_metrics)(et_task *self, bool training, et_metrics *metrics, et_error *error);
     int (*create_optimizer)(et_task *self, const et_optimizer_request *request, et_optimizer **out,
                             et_error *error);
-    /* After initial values were drawn, where there is no checkpoint to go on from. Default: weights
-     * of self->init_checkpoint, if that is set (et_checkpoint_initialize). */
+    /* After initial values were drawn, where there is no checkpoint to resume from. Default:
+     * weights of self->init_checkpoint, if that is set (et_checkpoint_initialize). */
     int (*initialize)(et_task *self, et_params *params, et_error *error);
     /* Adds a batch to now->metrics. Default: to each a sample for every row, of the model's output
      * "outputs" (of several columns the place of the largest) and the field "labels"; labels below

@@ -40,7 +40,7 @@ typedef struct et_trainer_class {
     int (*attach)(et_trainer *self, et_state *state, et_error *error);
     /* A new run begins: initial values. Not where a checkpoint was restored. */
     int (*start)(et_trainer *self, et_error *error);
-    /* A window of steps begins, after the last log. Not where a restored one goes on. */
+    /* A window of steps begins, after the last log. Not where a restored one resumes. */
     int (*loop_begin)(et_trainer *self, et_error *error);
     /* One step, of one update or several. self->step is the number of steps done; the driver
      * counts, and a step that changes it is an error. ET_EINTERRUPTED: nothing was done. */
@@ -52,7 +52,7 @@ typedef struct et_trainer_class {
      * retry has to know of where it was. */
     int (*diverged)(et_trainer *self, et_value *memory, et_error *error);
     /* The state is that checkpoint's. What is tried now must differ, or it ends in the same way:
-     * trial counts from 1. Also where a run goes on that was killed later; memory NULL: it has
+     * trial counts from 1. Also where a run resumes that was killed later; memory NULL: it has
      * saved a checkpoint since. */
     int (*retry)(et_trainer *self, int64_t trial, const et_value *memory, et_error *error);
     /* An inner loop of the trainer's own, in place of loop_begin, step and loop_end: num_steps

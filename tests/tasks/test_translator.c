@@ -502,7 +502,7 @@ static void assert_same(const et_hypotheses *a, const et_hypotheses *b, size_t l
         assert_string_equal(x->text, y->text);
         assert_int_equal(x->id_count, y->id_count);
         assert_memory_equal(x->ids, y->ids, (size_t)x->id_count * sizeof *x->ids);
-        assert_int_equal(x->pieces, y->pieces);
+        assert_int_equal(x->tokens, y->tokens);
         assert_true(x->score == y->score && x->log_probability == y->log_probability);
     }
 }
@@ -524,8 +524,8 @@ static void test_translator__n_best(void **state)
         assert_string_equal(et_hypotheses_at(found, i, 0)->text, best[i]);
         for (int k = 0; k<count && * lines[i]> ' '; k++) {
             const et_hypothesis *h = et_hypotheses_at(found, i, k);
-            assert_int_equal(h->pieces, h->id_count + 1);
-            double norm = pow((5. + h->pieces) / 6, 0.6);
+            assert_int_equal(h->tokens, h->id_count + 1);
+            double norm = pow((5. + h->tokens) / 6, 0.6);
             assert_true(fabs(h->log_probability / norm - h->score) < 1e-5);
             if (k) {
                 assert_true(h->score <= et_hypotheses_at(found, i, k - 1)->score);
@@ -686,7 +686,7 @@ static void test_translator__scores_targets(void **state)
         if (*lines[i] <= ' ')
             continue;
         /* the same pieces, if the vocabulary cuts the text as the model did */
-        if (a->pieces == b->pieces && !memcmp(a->ids, b->ids, (size_t)a->id_count * sizeof *a->ids))
+        if (a->tokens == b->tokens && !memcmp(a->ids, b->ids, (size_t)a->id_count * sizeof *a->ids))
             assert_true(fabs(a->log_probability - b->log_probability) < 1e-3 &&
                         fabs(a->score - b->score) < 1e-3);
         if (strcmp(best[i], wrong[i]))

@@ -82,7 +82,7 @@ static int fill_item(et_hypotheses *h, et_hypothesis *item, const et_decoder_res
     *item = (et_hypothesis){ .text = et_arena_strdup(&h->arena, et_strbuf_text(text)),
                              .ids = result->ids,
                              .id_count = result->count,
-                             .pieces = result->length,
+                             .tokens = result->length,
                              .score = (double)result->score,
                              .log_probability = (double)result->log_p };
     if (!status && (text->failed || !item->text))
