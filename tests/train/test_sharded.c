@@ -275,9 +275,11 @@ static const et_task_class own_class = {
 static int run_task(et_comm *comm, const char *directory, course fault, et_error *error)
 {
     noting task = { .task = { .class = &noting_class }, .comm = comm, .fault = fault };
+    const et_privacy_options noise = { .clipping_norm = 1, .noise_multiplier = 0.1 };
     toy_run r;
     toy_run_init(&r, &noting_class);
     r.trainer_options.batches = SHARDS;
+    r.trainer_options.dp_config = &noise;
     r.trainer_options.comm = comm;
     r.options.train_steps = UPDATES;
     r.options.validation_interval = EVERY;
