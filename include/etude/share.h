@@ -15,7 +15,9 @@
  *     }
  *     status = et_share_join(share, status, &error);
  *
- * An et_evaluator says that all ranks call it (its comm); loops' evaluators share by themselves.
+ * An et_evaluator says that all ranks call it (its comm). In hooks eval_begin begins, eval_step
+ * takes, and eval_end joins where it has logs; eval_reduce has no outputs (NULL) of a batch that is
+ * another rank's. Loops' evaluators share by themselves.
  * Without ranks all of it is this process's, and costs nothing. One thread. */
 #ifndef ETUDE_SHARE_H
 #define ETUDE_SHARE_H
