@@ -4,7 +4,7 @@
  *               before it and gets as much from the one 2^k behind it; blocks lie in the order
  *               rank, rank + 1, ..., and are turned at the end
  *   broadcast   a binomial tree from the root
- *   agree       a gather of 8 bytes each; where one has failed, a broadcast of its text */
+ *   agree       a gather of a word each; where one has failed, a broadcast of its text */
 #include "comm/comm.h"
 
 #include <string.h>
@@ -15,12 +15,6 @@
 
 #define PEER_TIMEOUT 60
 #define LEAVING_MOST 4096 /* ranks that leave together */
-
-/* What each rank says where all meet. */
-typedef struct word {
-    int status;
-    unsigned flags;
-} word;
 
 int et_comm_rank(const et_comm *comm)
 {
@@ -74,7 +68,7 @@ int et_comm_open(et_comm **out, const et_comm_options *options, et_error *error)
 /* Whoever starts ranks may end all when one has ended: none does before what rank 0 had to say. */
 static void leave_together(et_comm *comm)
 {
-    word mine = { ET_OK, 0 }, all[LEAVING_MOST];
+    et_comm_word mine = et_comm_say(comm, ET_OK, 0), all[LEAVING_MOST];
     if (comm->size > 1 && comm->size <= LEAVING_MOST && !comm->broken.status)
         et_comm_gather(comm, &mine, sizeof mine, all, NULL);
 }
@@ -227,27 +221,49 @@ static int share_text(et_comm *comm, int from, int status, et_error *error)
     return et_fail(error, status, "%s", told.text);
 }
 
+et_comm_word et_comm_say(const et_comm *comm, int status, unsigned flags)
+{
+    return (et_comm_word){ status, flags, et_comm_rank(comm) };
+}
+
+void et_comm_hear(et_comm_word *word, const et_comm_word *other)
+{
+    unsigned flags = word->flags | other->flags;
+    if (other->status && (!word->status || other->from < word->from))
+        *word = *other;
+    word->flags = flags;
+}
+
+int et_comm_settle(et_comm *comm, const et_comm_word *word, unsigned *flags, et_error *error)
+{
+    if (flags)
+        *flags |= word->flags;
+    if (!word->status)
+        return ET_OK;
+    if (word->from < 0 || word->from >= comm->size)
+        return et_fail(error, ET_EFAIL, "ranks are out of step: rank %d of %d has failed",
+                       word->from, comm->size);
+    return share_text(comm, word->from, word->status, error);
+}
+
 int et_comm_agree(et_comm *comm, int status, unsigned *flags, et_error *error)
 {
-    int ranks = et_comm_size(comm), from = -1;
+    int ranks = et_comm_size(comm);
     if (ranks == 1 || comm->told || comm->broken.status)
         return status || ranks == 1 || comm->told
                    ? status
                    : et_fail(error, comm->broken.status, "%s", comm->broken.text);
-    word mine = { status, flags ? *flags : 0 };
+    et_comm_word mine = et_comm_say(comm, status, flags ? *flags : 0);
     int sent = use_scratch(comm, 2 * (size_t)ranks * sizeof mine, error);
     if (sent)
         return sent;
-    word *all = (word *)(void *)(comm->scratch + (size_t)ranks * sizeof mine);
+    et_comm_word *all = (et_comm_word *)(void *)(comm->scratch + (size_t)ranks * sizeof mine);
     sent = et_comm_gather(comm, &mine, sizeof mine, all, status ? NULL : error);
     if (sent)
         return status ? status : sent;
-    for (int i = ranks - 1; i >= 0; i--) {
-        if (flags)
-            *flags |= all[i].flags;
-        from = all[i].status ? i : from;
-    }
-    return from < 0 ? ET_OK : share_text(comm, from, all[from].status, error);
+    for (int i = 0; i < ranks; i++)
+        et_comm_hear(&mine, &all[i]);
+    return et_comm_settle(comm, &mine, flags, error);
 }
 
 /* Of a rank that is lost rank 0 tells, and who has found it silent: that may end rank 0 too. */

@@ -46,6 +46,7 @@ struct et_comm {
     int rank, size;
     bool bfloat16_gradients; /* as asked for, as */
     bool sharded_optimizer;
+    bool beside;            /* the caller's other threads compute meanwhile: waits rest soon */
     bool told;              /* the last agreement was on a failure, and all have its text */
     int gone;               /* the rank that is lost, where broken; -1: not known which */
     struct et_error broken; /* status not 0: what every call gives from now on */
@@ -58,6 +59,19 @@ struct et_comm {
  * that has another, with its text. flags (NULL: none) are or-ed over all ranks. A failure that was
  * agreed on is not taken to a second meeting: status is returned as it is until et_comm_resume. */
 int et_comm_agree(et_comm *comm, int status, unsigned *flags, et_error *error);
+
+/* An agreement may also ride on messages that go anyway: each rank says a word, hears those of all
+ * others in any order and however combined, and settles once it has them all. Then that is
+ * et_comm_agree. */
+typedef struct et_comm_word {
+    int status;
+    unsigned flags;
+    int from; /* the lowest rank with a status that is not ET_OK: status is its */
+} et_comm_word;
+
+et_comm_word et_comm_say(const et_comm *comm, int status, unsigned flags);
+void et_comm_hear(et_comm_word *word, const et_comm_word *other);
+int et_comm_settle(et_comm *comm, const et_comm_word *word, unsigned *flags, et_error *error);
 
 /* Whether somebody else tells people of the failure that has ended the work: one of all does. */
 bool et_comm_told_elsewhere(const et_comm *comm);

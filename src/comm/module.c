@@ -60,7 +60,7 @@ static int exchange(et_comm *comm, et_comm_piece send, et_comm_piece receive, et
     char text[512] = "";
     et_mpi_piece out = { send.rank, send.bytes, send.size };
     et_mpi_piece in = { receive.rank, receive.bytes, receive.size };
-    if (!self->module->exchange(out, in, gives_up, comm, text, sizeof text))
+    if (!self->module->exchange(out, in, comm->beside, gives_up, comm, text, sizeof text))
         return ET_OK;
     int silent = et_comm_lost(comm);
     comm->gone = -1;

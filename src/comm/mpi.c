@@ -1,29 +1,43 @@
-/* The one file that knows MPI. Nothing is reduced by MPI: a sum's order would be its own. What is
- * waited for is asked for again and again, ever less often: others compute on these cores, and a
- * silent rank must be able to end the wait. */
+/* The one file that knows MPI. Nothing is reduced by MPI: a sum's order would be its own.
+ *
+ * What is waited for is asked for again and again, for a silent rank must be able to end the wait;
+ * later with rests in between. A rest costs more than most messages take, the more so on a machine
+ * that has other work, so who has nothing else to do looks for long before it rests; not where
+ * others of its process compute meanwhile, and giving way where there are more ranks on this
+ * machine than processors. */
 #include "comm/mpi_module.h"
 
 #include <mpi.h>
+#include <sched.h>
 #include <stdio.h>
 #include <time.h>
+#include <unistd.h>
 
-#define TAG_PIECE 1
-#define TAG_BEAT  2
-#define CHUNK     ((size_t)1 << 30) /* bytes of one message: MPI counts in int */
-#define SPINS     2000              /* looks without a rest */
-#define REST_MOST 200000            /* nanoseconds between two looks */
+#define TAG_PIECE   1
+#define TAG_BEAT    2
+#define WINDOW      4                 /* messages of a piece that are under way at a time */
+#define CHUNK       ((size_t)1 << 30) /* bytes of one message: MPI counts in int */
+#define LOOKS       2000              /* without a rest, */
+#define LOOKS_LONG  100000            /* where nothing else is to be done */
+#define LOOKS_ALONE 100               /* without giving way, where ranks share processors */
+#define REST_MOST   200000            /* nanoseconds between two looks */
 
+/* AT_ONCE: bytes that go without asking who receives them, on one machine. */
 #if defined(OPEN_MPI)
-#define NAME "Open MPI"
+#define NAME    "Open MPI"
+#define AT_ONCE 4000
 #elif defined(MPICH)
-#define NAME "MPICH"
+#define NAME    "MPICH"
+#define AT_ONCE 8100
 #else
-#define NAME "MPI"
+#define NAME    "MPI"
+#define AT_ONCE 4000
 #endif
 
 typedef struct et_mpi_wait {
     bool (*gives_up)(void *payload);
     void *payload;
+    bool beside;
     char *text;
     size_t size;
 } et_mpi_wait;
@@ -35,6 +49,22 @@ static int fail(const et_mpi_wait *w, int code, const char *what)
     MPI_Error_string(code, reason, &length);
     snprintf(w->text, w->size, "%s: %s", what, reason);
     return -1;
+}
+
+static bool crowded; /* more ranks on this machine than processors */
+
+static int count_neighbours(int rank)
+{
+    MPI_Comm here;
+    int count = 0;
+    int code =
+        MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &here);
+    if (!code)
+        code = MPI_Comm_size(here, &count);
+    if (!code)
+        code = MPI_Comm_free(&here);
+    crowded = count > sysconf(_SC_NPROCESSORS_ONLN);
+    return code;
 }
 
 static int begin(int *rank, int *ranks, et_mpi_threads *threads, char *text, size_t size)
@@ -51,24 +81,29 @@ static int begin(int *rank, int *ranks, et_mpi_threads *threads, char *text, siz
         code = MPI_Comm_rank(MPI_COMM_WORLD, rank);
     if (!code)
         code = MPI_Comm_size(MPI_COMM_WORLD, ranks);
+    if (!code)
+        code = count_neighbours(*rank);
     *threads = given >= MPI_THREAD_MULTIPLE     ? ET_MPI_ALL
                : given >= MPI_THREAD_SERIALIZED ? ET_MPI_ANY
                                                 : ET_MPI_FIRST;
     return code ? fail(&w, code, "MPI does not begin") : 0;
 }
 
-static void rest(int looks)
+static void rest(const et_mpi_wait *w, int looks)
 {
-    long nanoseconds = (long)(looks - SPINS) * 1000;
-    if (looks < SPINS)
-        return;
-    struct timespec time = { 0, nanoseconds < REST_MOST ? nanoseconds : REST_MOST };
-    nanosleep(&time, NULL);
+    int most = w->beside ? LOOKS : LOOKS_LONG;
+    long nanoseconds = (long)(looks - most) * 1000;
+    if (looks >= most) {
+        struct timespec time = { 0, nanoseconds < REST_MOST ? nanoseconds : REST_MOST };
+        nanosleep(&time, NULL);
+    } else if (crowded && looks >= LOOKS_ALONE) {
+        sched_yield();
+    }
 }
 
 static int wait_for(const et_mpi_wait *w, MPI_Request *requests, int count)
 {
-    MPI_Status statuses[2];
+    MPI_Status statuses[2 * WINDOW];
     int done = 0;
     for (int looks = 0; !done; looks++) {
         int code = MPI_Testall(count, requests, &done, statuses);
@@ -79,31 +114,51 @@ static int wait_for(const et_mpi_wait *w, MPI_Request *requests, int count)
             return -1;
         }
         if (!done)
-            rest(looks);
+            rest(w, looks);
     }
     return 0;
 }
 
-static size_t part(const et_mpi_piece *piece, size_t at)
+/* Bytes of one message of a piece. */
+static size_t message_of(const et_mpi_piece *piece)
 {
-    size_t left = piece->rank < 0 || at >= piece->size ? 0 : piece->size - at;
-    return left < CHUNK ? left : CHUNK;
+    return piece->size <= (size_t)WINDOW * AT_ONCE ? AT_ONCE : CHUNK;
 }
 
-static int exchange(et_mpi_piece send, et_mpi_piece receive, bool (*gives_up)(void *payload),
-                    void *payload, char *text, size_t size)
+static size_t left_of(const et_mpi_piece *piece, size_t at)
 {
-    const et_mpi_wait w = { gives_up, payload, text, size };
-    for (size_t at = 0; part(&send, at) || part(&receive, at); at += CHUNK) {
-        size_t out = part(&send, at), in = part(&receive, at);
-        MPI_Request requests[2];
-        int count = 0, code = 0;
-        if (in)
-            code = MPI_Irecv((char *)receive.bytes + at, (int)in, MPI_BYTE, receive.rank, TAG_PIECE,
-                             MPI_COMM_WORLD, &requests[count++]);
-        if (out && !code)
-            code = MPI_Isend((char *)send.bytes + at, (int)out, MPI_BYTE, send.rank, TAG_PIECE,
-                             MPI_COMM_WORLD, &requests[count++]);
+    return piece->rank < 0 || at >= piece->size ? 0 : piece->size - at;
+}
+
+/* Up to WINDOW messages of it from *at on, each with the next one's request. */
+static int post(et_mpi_piece piece, bool sends, size_t *at, MPI_Request *requests, int *count)
+{
+    const size_t each = message_of(&piece);
+    int code = 0;
+    for (int i = 0; !code && i < WINDOW && left_of(&piece, *at); i++) {
+        size_t left = left_of(&piece, *at), size = left < each ? left : each;
+        char *bytes = (char *)piece.bytes + *at;
+        MPI_Request *request = &requests[(*count)++];
+        code = sends ? MPI_Isend(bytes, (int)size, MPI_BYTE, piece.rank, TAG_PIECE, MPI_COMM_WORLD,
+                                 request)
+                     : MPI_Irecv(bytes, (int)size, MPI_BYTE, piece.rank, TAG_PIECE, MPI_COMM_WORLD,
+                                 request);
+        *at += size;
+    }
+    return code;
+}
+
+static int exchange(et_mpi_piece send, et_mpi_piece receive, bool beside,
+                    bool (*gives_up)(void *payload), void *payload, char *text, size_t size)
+{
+    const et_mpi_wait w = { gives_up, payload, beside, text, size };
+    size_t out = 0, in = 0;
+    while (left_of(&send, out) || left_of(&receive, in)) {
+        MPI_Request requests[2 * WINDOW];
+        int count = 0;
+        int code = post(receive, false, &in, requests, &count);
+        if (!code)
+            code = post(send, true, &out, requests, &count);
         if (code)
             return fail(&w, code, "a rank can't be reached");
         if (wait_for(&w, requests, count))

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define ET_MPI_VERSION 2              /* of this struct */
+#define ET_MPI_VERSION 3              /* of this struct */
 #define ET_MPI_SYMBOL  "et_mpi_table" /* what the file exports: a const et_mpi */
 
 typedef struct et_mpi_piece {
@@ -30,9 +30,9 @@ typedef struct et_mpi {
     const char *name; /* "Open MPI", "MPICH" */
     /* Once in a process. */
     int (*begin)(int *rank, int *ranks, et_mpi_threads *threads, char *text, size_t size);
-    /* Waits for both pieces, or until gives_up(payload). */
-    int (*exchange)(et_mpi_piece send, et_mpi_piece receive, bool (*gives_up)(void *payload),
-                    void *payload, char *text, size_t size);
+    /* Waits for both pieces, or until gives_up(payload). beside: et_comm's. */
+    int (*exchange)(et_mpi_piece send, et_mpi_piece receive, bool beside,
+                    bool (*gives_up)(void *payload), void *payload, char *text, size_t size);
     int (*beat)(int next, int previous); /* 1: something was heard, 0: nothing */
     void (*end)(bool broken);            /* broken: ends every rank, and does not return */
 } et_mpi;

@@ -6,22 +6,23 @@
  *     ...  et_exchange_ready(exchange, bucket);                   its elements of mine are final
  *     status = et_exchange_wait(exchange, &bad, &error);
  *
- * Before anything is sent all ranks agree on one status and whether there is a bad one; if so
- * nothing is sent. From then on every bucket goes, whatever this rank has come to meanwhile: who
- * fails later has to say so in an agreement behind et_exchange_wait, and no sum counts until then.
+ * All ranks agree on one status and whether there is a bad one, before anything is sent or, where
+ * the first bucket is small, on its message; if so there is no sum. From then on every bucket
+ * goes, whatever this rank has come to meanwhile: who fails later has to say so in an agreement
+ * behind et_exchange_wait, and no sum counts until then.
  *
  * Where comm has bfloat16_gradients, those go so: a sum is rounded before it is sent to who adds it
  * to others, a part of the whole on its way back and where it stays, so all have the same. Sums
  * that stay on their rank and moving means are not rounded.
  *
  * From begin to wait comm is this one's: a thread of its own speaks, where the transport allows it
- * (et_comm_class), else wait does. ready is for one other thread; nothing is allocated. */
+ * (et_comm_class), else wait does, as where the thread has not begun by then. ready is for one
+ * other thread; nothing is allocated. */
 #ifndef ETUDE_TRAIN_EXCHANGE_H
 #define ETUDE_TRAIN_EXCHANGE_H
 
-#include "train/reducer_private.h"
-
 #include "comm/comm.h"
+#include "train/reducer_private.h"
 
 /* How a layout is cut: by the parameters alone, wherever and by whomever they are trained. */
 typedef struct et_buckets {
@@ -58,11 +59,5 @@ void et_exchange_ready(et_exchange *self, int bucket);
 
 /* Buckets that are not ready go as they are. *bad: a rank has begun with a bad one. */
 int et_exchange_wait(et_exchange *self, bool *bad, et_error *error);
-
-/* ---- for the tree over all sums ---- */
-
-/* Calls add(payload, to, from) in the tree's order, until all are added to number 0. */
-typedef void et_fold_fn(void *payload, int to, int from);
-void et_tree_fold(const et_tree_node *nodes, int count, int shards, et_fold_fn *add, void *payload);
 
 #endif

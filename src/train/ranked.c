@@ -16,6 +16,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "exec/device.h"
+#include "train/bucket_sum.h"
 #include "train/exchange.h"
 
 typedef struct ranked {

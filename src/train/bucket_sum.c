@@ -1,0 +1,517 @@
+/* Ways of a bucket of n elements over P ranks; the first that fits is taken. s: sums of the rank
+ * that has most.
+ *
+ *               rounds         sends           for whom
+ *   doubling    log2 P         n log2 P        small; each rank has one sum, and they pair up
+ *   halving     2 log2 P       2 n (P-1)/P     any size, they pair up
+ *   gathering   log2 P         n s (P - 1)     small; any tree
+ *   parts       2 (P - 1)      n (s + 1) (P-1)/P   any
+ *
+ * Sums pair up where P is a power of two and in round k that of ranks r to r + 2^k - 1 is the left
+ * or the right half of one in the tree: the first rounds are the tree's lowest branches. So
+ * doubling and halving exchange with the nearest rank first, and what is added in round k is a
+ * branch. A sum of two does not depend on which is named first.
+ *
+ *   doubling    in round k all that I have to rank r ^ 2^k, and all that it has to me
+ *   gathering   Bruck's (comm.c) of all sums, then the tree
+ *   halving     in round k half of what is left to rank r ^ 2^k, which adds it; then the same way
+ *               back with what is whole (Rabenseifner 2004, with distances doubling)
+ *   parts       part p of each of my sums to rank p, which adds it in the tree; then to all
+ *
+ * bfloat16 goes in parts alone: it is a sum's owner that rounds the whole, once. */
+#include "train/bucket_sum.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+
+#define PART_ALIGN     16                  /* elements */
+#define CARRIES_MOST   ((int64_t)32 << 10) /* bytes of a bucket that a word may ride on */
+#define DOUBLING_MOST  ((int64_t)4000)     /* bytes of a bucket: MPIs send 4 KiB at once */
+#define GATHERING_MOST ((int64_t)64 << 10) /* bytes of all sums */
+#define LEVELS         31
+
+typedef struct way way;
+
+struct et_bucket_sum {
+    et_bucket_sum_parts parts;
+    int rank, ranks, own, most; /* sums of this rank, of the one that has most */
+    bool pairs;
+    unsigned char *room; /* what comes in, and what goes out with a word */
+    size_t room_size;
+    float **part;        /* [sums]: what the tree adds, */
+    int64_t part_length; /* and how much of each */
+    et_bf16 *sent, *got; /* a part each, as it travels; NULL: as it is */
+    float *const *mine;  /* of the bucket under way, as what follows */
+    int64_t count;
+    bool halves;
+    et_comm_word *word; /* NULL: nothing is agreed on */
+};
+
+struct way {
+    const char *name;
+    bool carries;
+    bool (*fits)(const et_bucket_sum *self, int64_t count, bool halves);
+    size_t (*room)(const et_bucket_sum *self); /* bytes, for any bucket that fits */
+    int (*run)(et_bucket_sum *self, et_error *error);
+};
+
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int64_t round_up(int64_t value, int64_t to)
+{
+    return (value + to - 1) / to * to;
+}
+
+/* ---- the tree -------------------------------------------------------------------------------- */
+
+void et_tree_fold(const et_tree_node *nodes, int count, int shards, et_fold_fn *add, void *payload)
+{
+    et_tree_node stack[2 * ET_TREE_DEPTH];
+    int depth = 0;
+    for (int i = 0; i < count; i++) {
+        et_assert(depth < 2 * ET_TREE_DEPTH);
+        stack[depth] = nodes[i];
+        stack[depth++].slot = i;
+        for (; depth > 1 && et_tree_siblings(shards, stack[depth - 2], stack[depth - 1]); depth--) {
+            add(payload, stack[depth - 2].slot, stack[depth - 1].slot);
+            stack[depth - 2].count += stack[depth - 1].count;
+        }
+    }
+    et_assert_equal(depth, 1);
+}
+
+static void add_parts(void *payload, int to, int from)
+{
+    et_bucket_sum *self = payload;
+    self->parts.kernels->accumulate(self->part[to], self->part[from], self->part_length);
+}
+
+static void fold(et_bucket_sum *self)
+{
+    const et_bucket_sum_parts *p = &self->parts;
+    et_tree_fold(p->nodes, p->begin[self->ranks], p->shards, add_parts, self);
+}
+
+/* Shards of ranks first to first + count - 1, as one sum. */
+static et_tree_node branch(const et_bucket_sum_parts *parts, int first, int count)
+{
+    et_tree_node node = parts->nodes[first];
+    for (int i = 1; i < count; i++)
+        node.count += parts->nodes[first + i].count;
+    return node;
+}
+
+static bool pairs_up(const et_bucket_sum_parts *parts, int ranks)
+{
+    if (parts->begin[ranks] != ranks || (ranks & (ranks - 1)))
+        return false;
+    for (int count = 1; count < ranks; count *= 2)
+        for (int r = 0; r < ranks; r += 2 * count)
+            if (!et_tree_siblings(parts->shards, branch(parts, r, count),
+                                  branch(parts, r + count, count)))
+                return false;
+    return true;
+}
+
+/* ---- what all agree on ----------------------------------------------------------------------- */
+
+static bool is_well(const et_comm_word *word)
+{
+    return !word || (!word->status && !word->flags);
+}
+
+/* A message is values, with a word behind them. */
+static void put_word(const et_bucket_sum *self, unsigned char *message, size_t values)
+{
+    if (self->word)
+        memcpy(message + values, self->word, sizeof *self->word);
+}
+
+static void take_word(et_bucket_sum *self, const unsigned char *message, size_t values)
+{
+    et_comm_word other;
+    if (!self->word)
+        return;
+    memcpy(&other, message + values, sizeof other);
+    et_comm_hear(self->word, &other);
+}
+
+static size_t message_size(int64_t count)
+{
+    return (size_t)round_up(count * (int64_t)sizeof(float) + (int64_t)sizeof(et_comm_word), 64);
+}
+
+/* first to first + count - 1 */
+typedef struct span {
+    int64_t first, count;
+} span;
+
+/* `give` of what I have to another rank, while `keep` of what it has comes and is added. A word
+ * goes along in a copy. */
+static int add_from(et_bucket_sum *self, int other, span give, span keep, et_error *error)
+{
+    float *mine = self->mine ? self->mine[0] : NULL, *in = (float *)(void *)self->room;
+    const size_t gone = (size_t)give.count * sizeof *mine, come = (size_t)keep.count * sizeof *mine;
+    const size_t more = self->word ? sizeof *self->word : 0;
+    unsigned char *copy = self->room + message_size(keep.count);
+    void *out = mine && !self->word ? (void *)(mine + give.first) : copy;
+    if (mine && self->word)
+        memcpy(copy, mine + give.first, gone);
+    put_word(self, copy, gone);
+    int status = et_comm_exchange(self->parts.comm, (et_comm_piece){ other, out, gone + more },
+                                  (et_comm_piece){ other, in, come + more }, error);
+    if (status)
+        return status;
+    take_word(self, self->room, come);
+    if (is_well(self->word))
+        self->parts.kernels->accumulate(mine + keep.first, in, keep.count);
+    return ET_OK;
+}
+
+/* ---- doubling -------------------------------------------------------------------------------- */
+
+static bool doubling_fits(const et_bucket_sum *self, int64_t count, bool halves)
+{
+    return self->pairs && !halves && count * (int64_t)sizeof(float) <= DOUBLING_MOST;
+}
+
+static size_t doubling_room(const et_bucket_sum *self)
+{
+    int64_t most = DOUBLING_MOST / (int64_t)sizeof(float);
+    return self->pairs ? 2 * message_size(smaller(self->parts.longest, most)) : 0;
+}
+
+static int run_doubling(et_bucket_sum *self, et_error *error)
+{
+    const span all = { 0, self->count };
+    int status = ET_OK;
+    for (int bit = 1; !status && bit < self->ranks; bit *= 2)
+        status = add_from(self, self->rank ^ bit, all, all, error);
+    return status;
+}
+
+/* ---- gathering ------------------------------------------------------------------------------- */
+
+static size_t gathering_message(const et_bucket_sum *self, int64_t count)
+{
+    return message_size(count * self->most);
+}
+
+static bool gathering_fits(const et_bucket_sum *self, int64_t count, bool halves)
+{
+    const int64_t each = (int64_t)sizeof(float) * self->most * self->ranks;
+    return !self->pairs && !halves && count <= GATHERING_MOST / each;
+}
+
+static size_t gathering_room(const et_bucket_sum *self)
+{
+    const int64_t each = (int64_t)sizeof(float) * self->most * self->ranks;
+    int64_t count = smaller(self->parts.longest, GATHERING_MOST / each);
+    return self->pairs ? 0 : (size_t)self->ranks * gathering_message(self, count);
+}
+
+/* Blocks lie in the order rank, rank + 1, ... */
+static void add_blocks(et_bucket_sum *self, size_t message)
+{
+    const int *begin = self->parts.begin;
+    for (int r = 0; r < self->ranks; r++) {
+        int block = (r - self->rank + self->ranks) % self->ranks;
+        float *values = (float *)(void *)(self->room + (size_t)block * message);
+        for (int i = begin[r]; i < begin[r + 1]; i++, values += self->count)
+            self->part[i] = values;
+    }
+    self->part_length = self->count;
+    fold(self);
+    memcpy(self->mine[0], self->part[0], (size_t)self->count * sizeof(float));
+}
+
+static int run_gathering(et_bucket_sum *self, et_error *error)
+{
+    const size_t message = gathering_message(self, self->count);
+    const size_t each = (size_t)self->count * sizeof(float), values = each * (size_t)self->most;
+    int status = ET_OK, ranks = self->ranks;
+    for (int i = 0; self->mine && i < self->own; i++)
+        memcpy(self->room + (size_t)i * each, self->mine[i], each);
+    put_word(self, self->room, values);
+    for (int there = 1; !status && there < ranks; there *= 2) {
+        size_t more = (size_t)smaller(there, ranks - there) * message;
+        et_comm_piece send = { (self->rank - there + ranks) % ranks, self->room, more };
+        et_comm_piece receive = { (self->rank + there) % ranks,
+                                  self->room + (size_t)there * message, more };
+        status = et_comm_exchange(self->parts.comm, send, receive, error);
+    }
+    for (int i = 1; !status && i < ranks; i++)
+        take_word(self, self->room + (size_t)i * message, values);
+    if (!status && is_well(self->word))
+        add_blocks(self, message);
+    return status;
+}
+
+/* ---- halving --------------------------------------------------------------------------------- */
+
+static bool halving_fits(const et_bucket_sum *self, int64_t count, bool halves)
+{
+    (void)count;
+    return self->pairs && !halves;
+}
+
+static int64_t half_of(int64_t count)
+{
+    return smaller(count, round_up((count + 1) / 2, PART_ALIGN));
+}
+
+static size_t halving_room(const et_bucket_sum *self)
+{
+    int64_t in = half_of(self->parts.longest), most = CARRIES_MOST / (int64_t)sizeof(float);
+    return self->pairs ? message_size(in) + message_size(smaller(in, half_of(most))) : 0;
+}
+
+/* What I keep of it where I keep the upper half or the lower one, and what goes. */
+static void halve(span whole, bool upper, span *keep, span *give)
+{
+    int64_t half = half_of(whole.count);
+    const span low = { whole.first, half }, high = { whole.first + half, whole.count - half };
+    *keep = upper ? high : low;
+    *give = upper ? low : high;
+}
+
+static et_comm_piece piece_of(int rank, float *values, span s)
+{
+    return (et_comm_piece){ rank, values + s.first, (size_t)s.count * sizeof *values };
+}
+
+static int run_halving(et_bucket_sum *self, et_error *error)
+{
+    span keep[LEVELS + 1] = { { 0, self->count } }, give[LEVELS];
+    int status = ET_OK, level = 0;
+    for (int bit = 1; !status && bit < self->ranks; bit *= 2, level++) {
+        halve(keep[level], self->rank & bit, &keep[level + 1], &give[level]);
+        status = add_from(self, self->rank ^ bit, give[level], keep[level + 1], error);
+    }
+    while (!status && is_well(self->word) && level-- > 0) {
+        int other = self->rank ^ 1 << level;
+        status = et_comm_exchange(self->parts.comm, piece_of(other, self->mine[0], keep[level + 1]),
+                                  piece_of(other, self->mine[0], give[level]), error);
+    }
+    return status;
+}
+
+/* ---- parts ----------------------------------------------------------------------------------- */
+
+static bool parts_fit(const et_bucket_sum *self, int64_t count, bool halves)
+{
+    (void)self, (void)count, (void)halves;
+    return true;
+}
+
+static int64_t length_of(const et_bucket_sum *self, int64_t count)
+{
+    return round_up((count + self->ranks - 1) / self->ranks, PART_ALIGN);
+}
+
+static size_t parts_room(const et_bucket_sum *self)
+{
+    size_t others = (size_t)(self->parts.begin[self->ranks] - self->own);
+    bool ever = !self->pairs || self->sent;
+    return ever ? others * (size_t)length_of(self, self->parts.longest) * sizeof(float) : 0;
+}
+
+static span part_of(const et_bucket_sum *self, int rank)
+{
+    int64_t length = length_of(self, self->count), first = smaller(rank * length, self->count);
+    return (span){ first, smaller(length, self->count - first) };
+}
+
+/* What goes to a rank, or comes from it; count 0: nothing. */
+typedef struct leg {
+    int rank;
+    float *at;
+    int64_t count;
+} leg;
+
+static et_comm_piece piece(const et_bucket_sum *self, leg l, et_bf16 *half)
+{
+    const size_t each = self->halves ? sizeof *half : sizeof *l.at;
+    return (et_comm_piece){ l.rank, self->halves ? (void *)half : (void *)l.at,
+                            (size_t)l.count * each };
+}
+
+static int swap(et_bucket_sum *self, leg out, leg in, et_error *error)
+{
+    const et_kernels *kernels = self->parts.kernels;
+    if (self->halves)
+        kernels->to_bf16(self->sent, out.at, out.count);
+    int status = et_comm_exchange(self->parts.comm, piece(self, out, self->sent),
+                                  piece(self, in, self->got), error);
+    if (!status && self->halves)
+        kernels->from_bf16(in.at, self->got, in.count);
+    return status;
+}
+
+/* Sum number i of mine to one rank, of another rank to me. */
+static int send_parts(et_bucket_sum *self, int to, int from, et_error *error)
+{
+    const int *begin = self->parts.begin;
+    int in = begin[from + 1] - begin[from], status = ET_OK;
+    span theirs = part_of(self, to);
+    for (int i = 0; !status && (i < self->own || i < in); i++) {
+        leg go = { .rank = to }, come = { .rank = from };
+        if (i < self->own)
+            go = (leg){ to, self->mine[i] + theirs.first, theirs.count };
+        if (i < in)
+            come = (leg){ from, self->part[begin[from] + i], self->part_length };
+        status = swap(self, go, come, error);
+    }
+    return status;
+}
+
+static int send_back(et_bucket_sum *self, int to, int from, et_error *error)
+{
+    span mine = part_of(self, self->rank), theirs = part_of(self, from);
+    return swap(self, (leg){ to, self->mine[0] + mine.first, mine.count },
+                (leg){ from, self->mine[0] + theirs.first, theirs.count }, error);
+}
+
+/* Mine where they are, the others' in the room. */
+static void place_parts(et_bucket_sum *self)
+{
+    const int *begin = self->parts.begin;
+    float *at = (float *)(void *)self->room;
+    span own = part_of(self, self->rank);
+    self->part_length = own.count;
+    for (int i = 0; i < begin[self->ranks]; i++)
+        if (i >= begin[self->rank] && i < begin[self->rank + 1]) {
+            self->part[i] = self->mine[i - begin[self->rank]] + own.first;
+        } else {
+            self->part[i] = at;
+            at += length_of(self, self->count);
+        }
+}
+
+static int run_parts(et_bucket_sum *self, et_error *error)
+{
+    const et_kernels *kernels = self->parts.kernels;
+    int status = ET_OK, ranks = self->ranks, rank = self->rank;
+    place_parts(self);
+    float *whole = self->mine[0] + part_of(self, rank).first;
+    for (int k = 1; !status && k < ranks; k++)
+        status = send_parts(self, (rank + k) % ranks, (rank - k + ranks) % ranks, error);
+    if (status)
+        return status;
+    fold(self);
+    if (self->part[0] != whole)
+        memcpy(whole, self->part[0], (size_t)self->part_length * sizeof *whole);
+    if (self->halves) {
+        kernels->to_bf16(self->sent, whole, self->part_length);
+        kernels->from_bf16(whole, self->sent, self->part_length);
+    }
+    for (int k = 1; !status && k < ranks; k++)
+        status = send_back(self, (rank + k) % ranks, (rank - k + ranks) % ranks, error);
+    return status;
+}
+
+/* ---- all ways -------------------------------------------------------------------------------- */
+
+static const way ways[] = {
+    { "doubling", true, doubling_fits, doubling_room, run_doubling },
+    { "gathering", true, gathering_fits, gathering_room, run_gathering },
+    { "halving", true, halving_fits, halving_room, run_halving },
+    { "parts", false, parts_fit, parts_room, run_parts },
+};
+
+enum { WAYS = sizeof ways / sizeof ways[0] };
+
+static const way *way_of(const et_bucket_sum *self, int64_t count, bool halves)
+{
+    int i = 0;
+    while (!ways[i].fits(self, count, halves))
+        i++;
+    return &ways[i];
+}
+
+bool et_bucket_sum_carries(const et_bucket_sum *self, int64_t count, bool halves)
+{
+    return way_of(self, count, halves)->carries && count * (int64_t)sizeof(float) <= CARRIES_MOST;
+}
+
+const char *et_bucket_sum_way(const et_bucket_sum *self, int64_t count, bool halves)
+{
+    return way_of(self, count, halves)->name;
+}
+
+int et_bucket_sum_run(et_bucket_sum *self, float *const *mine, int64_t count, bool halves,
+                      et_comm_word *word, et_error *error)
+{
+    et_assert(count > 0 && count <= self->parts.longest && (!halves || self->sent));
+    et_assert(mine || !is_well(word));
+    et_assert(!word || et_bucket_sum_carries(self, count, halves));
+    self->mine = mine;
+    self->count = count;
+    self->halves = halves;
+    self->word = word;
+    return way_of(self, count, halves)->run(self, error);
+}
+
+/* ---- opening --------------------------------------------------------------------------------- */
+
+static int make_rooms(et_bucket_sum *self, et_error *error)
+{
+    const et_bucket_sum_parts *p = &self->parts;
+    bool halves = p->comm->bfloat16_gradients, made = true;
+    if (halves) {
+        size_t bytes = (size_t)length_of(self, p->longest) * sizeof *self->sent + 64;
+        self->sent = et_alloc_aligned(bytes, 64);
+        self->got = et_alloc_aligned(bytes, 64);
+        made = self->sent && self->got;
+    }
+    self->room_size = 64;
+    for (int i = 0; i < WAYS; i++) {
+        size_t bytes = ways[i].room(self);
+        self->room_size = bytes > self->room_size ? bytes : self->room_size;
+    }
+    self->room = et_alloc_aligned(self->room_size, 64);
+    self->part = et_alloc_zero((size_t)p->begin[self->ranks], sizeof *self->part);
+    if (!made || !self->room || !self->part)
+        return et_alloc_failed(error, self->room_size, "other ranks' gradients");
+    memset(self->room, 0, self->room_size);
+    return ET_OK;
+}
+
+int et_bucket_sum_open(et_bucket_sum **out, const et_bucket_sum_parts *parts, et_error *error)
+{
+    et_bucket_sum *self = et_alloc_zero(1, sizeof *self);
+    *out = NULL;
+    if (!self)
+        return et_alloc_failed(error, sizeof *self, "ranks");
+    self->parts = *parts;
+    self->rank = et_comm_rank(parts->comm);
+    self->ranks = et_comm_size(parts->comm);
+    self->own = parts->begin[self->rank + 1] - parts->begin[self->rank];
+    for (int r = 0; r < self->ranks; r++) {
+        int sums = parts->begin[r + 1] - parts->begin[r];
+        self->most = sums > self->most ? sums : self->most;
+    }
+    self->pairs = pairs_up(parts, self->ranks);
+    int status = make_rooms(self, error);
+    if (status)
+        et_bucket_sum_close(self);
+    else
+        *out = self;
+    return status;
+}
+
+void et_bucket_sum_close(et_bucket_sum *self)
+{
+    if (!self)
+        return;
+    et_free(self->room);
+    et_free(self->part);
+    et_free(self->sent);
+    et_free(self->got);
+    et_free(self);
+}
