@@ -4,7 +4,8 @@
  *               before it and gets as much from the one 2^k behind it; blocks lie in the order
  *               rank, rank + 1, ..., and are turned at the end
  *   broadcast   a binomial tree from the root
- *   agree       a gather of a word each; where one has failed, a broadcast of its text */
+ *   agree       in round k the word of all that were heard goes 2^k ranks on, or to rank ^ 2^k;
+ * where one has failed, a broadcast of its text */
 #include "comm/comm.h"
 
 #include <string.h>
@@ -91,7 +92,8 @@ int et_comm_fail_lost(et_comm *comm, int rank, const char *why, et_error *error)
                    comm->size, why);
 }
 
-int et_comm_exchange(et_comm *comm, et_comm_piece send, et_comm_piece receive, et_error *error)
+static int exchange(et_comm *comm, et_comm_piece send, et_comm_piece receive, size_t *came,
+                    et_error *error)
 {
     const et_comm_piece none = { -1, NULL, 0 };
     int self = et_comm_rank(comm);
@@ -101,9 +103,15 @@ int et_comm_exchange(et_comm *comm, et_comm_piece send, et_comm_piece receive, e
         return ET_OK;
     et_assert(send.rank < comm->size && receive.rank < comm->size);
     if (!comm->broken.status)
-        comm->class->exchange(comm, sends ? send : none, receives ? receive : none, &comm->broken);
+        comm->class->exchange(comm, sends ? send : none, receives ? receive : none, came,
+                              &comm->broken);
     return comm->broken.status ? et_fail(error, comm->broken.status, "%s", comm->broken.text)
                                : ET_OK;
+}
+
+int et_comm_exchange(et_comm *comm, et_comm_piece send, et_comm_piece receive, et_error *error)
+{
+    return exchange(comm, send, receive, NULL, error);
 }
 
 static int use_scratch(et_comm *comm, size_t size, et_error *error)
@@ -223,15 +231,45 @@ static int share_text(et_comm *comm, int from, int status, et_error *error)
 
 et_comm_word et_comm_say(const et_comm *comm, int status, unsigned flags)
 {
-    return (et_comm_word){ status, flags, et_comm_rank(comm) };
+    return (et_comm_word){ status, flags, et_comm_rank(comm), 0 };
 }
 
-void et_comm_hear(et_comm_word *word, const et_comm_word *other)
+bool et_comm_is_well(const et_comm_word *word)
+{
+    return !word->status && !word->flags;
+}
+
+static void hear(et_comm_word *word, const et_comm_word *other)
 {
     unsigned flags = word->flags | other->flags;
     if (other->status && (!word->status || other->from < word->from))
         *word = *other;
     word->flags = flags;
+}
+
+int et_comm_say_round(et_comm *comm, int bit, et_comm_word *word, void *out, size_t out_size,
+                      void *in, size_t in_size, et_error *error)
+{
+    const int rank = comm->rank, ranks = comm->size;
+    const bool pairs = !(ranks & (ranks - 1));
+    int to = pairs ? rank ^ bit : (rank - bit + ranks) % ranks;
+    int from = pairs ? rank ^ bit : (rank + bit) % ranks;
+    size_t came = 0, size = et_comm_is_well(word) ? out_size : sizeof *word;
+    et_comm_word other;
+    et_assert(out_size >= sizeof *word && out_size <= ET_COMM_SHORT && in_size <= ET_COMM_SHORT);
+    memcpy(out, word, sizeof *word);
+    int status = exchange(comm, (et_comm_piece){ to, out, size },
+                          (et_comm_piece){ from, in, ET_COMM_SHORT }, &came, error);
+    if (status)
+        return status;
+    memcpy(&other, in, sizeof other);
+    if (came >= sizeof other)
+        hear(word, &other);
+    if (came < sizeof other || (et_comm_is_well(word) && came != in_size))
+        return et_fail(error, ET_EFAIL,
+                       "rank %d and rank %d are out of step: %zu bytes came, and not %zu", rank,
+                       from, came, in_size);
+    return ET_OK;
 }
 
 int et_comm_settle(et_comm *comm, const et_comm_word *word, unsigned *flags, et_error *error)
@@ -253,16 +291,13 @@ int et_comm_agree(et_comm *comm, int status, unsigned *flags, et_error *error)
         return status || ranks == 1 || comm->told
                    ? status
                    : et_fail(error, comm->broken.status, "%s", comm->broken.text);
-    et_comm_word mine = et_comm_say(comm, status, flags ? *flags : 0);
-    int sent = use_scratch(comm, 2 * (size_t)ranks * sizeof mine, error);
-    if (sent)
-        return sent;
-    et_comm_word *all = (et_comm_word *)(void *)(comm->scratch + (size_t)ranks * sizeof mine);
-    sent = et_comm_gather(comm, &mine, sizeof mine, all, status ? NULL : error);
+    et_comm_word mine = et_comm_say(comm, status, flags ? *flags : 0), out;
+    int sent = use_scratch(comm, ET_COMM_SHORT, error);
+    for (int bit = 1; !sent && bit < ranks; bit *= 2)
+        sent = et_comm_say_round(comm, bit, &mine, &out, sizeof out, comm->scratch, sizeof out,
+                                 status ? NULL : error);
     if (sent)
         return status ? status : sent;
-    for (int i = 0; i < ranks; i++)
-        et_comm_hear(&mine, &all[i]);
     return et_comm_settle(comm, &mine, flags, error);
 }
 

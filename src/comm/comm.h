@@ -30,8 +30,10 @@ typedef struct et_comm_piece {
 
 typedef struct et_comm_class {
     const char *name; /* for people */
-    /* Sends one piece while it receives the other. Returns ET_EIO also once et_comm_lost. */
-    int (*exchange)(et_comm *self, et_comm_piece send, et_comm_piece receive, et_error *error);
+    /* Sends one piece while it receives the other. Returns ET_EIO also once et_comm_lost. came
+     * NULL: all of it comes; else up to so much, ET_COMM_SHORT at most, and *came is how much. */
+    int (*exchange)(et_comm *self, et_comm_piece send, et_comm_piece receive, size_t *came,
+                    et_error *error);
     bool any_thread; /* that may be called by another thread than open, while no other one does */
     /* By a thread of comm's own: says to the next rank that this process lives, and takes what the
      * previous one has said. 1: it has, 0: nothing, -1: it never will again. NULL: no way to. */
@@ -60,17 +62,30 @@ struct et_comm {
  * agreed on is not taken to a second meeting: status is returned as it is until et_comm_resume. */
 int et_comm_agree(et_comm *comm, int status, unsigned *flags, et_error *error);
 
-/* An agreement may also ride on messages that go anyway: each rank says a word, hears those of all
- * others in any order and however combined, and settles once it has them all. Then that is
- * et_comm_agree. */
+/* An agreement may also ride on messages of a sum. A rank that fails elsewhere knows nothing of it
+ * and comes to et_comm_agree, so both go in the same rounds, of messages that begin with a word: */
 typedef struct et_comm_word {
     int status;
     unsigned flags;
     int from; /* the lowest rank with a status that is not ET_OK: status is its */
+    int unused;
 } et_comm_word;
 
+#define ET_COMM_SHORT ((size_t)4032) /* bytes that such a message has at most */
+
 et_comm_word et_comm_say(const et_comm *comm, int status, unsigned flags);
-void et_comm_hear(et_comm_word *word, const et_comm_word *other);
+
+/* Whether all that were heard have ET_OK and no flag. */
+bool et_comm_is_well(const et_comm_word *word);
+
+/* One round. out [out_size] begins with room for a word, in [ET_COMM_SHORT] with another rank's.
+ * What lies behind goes while all is well, and has come, in_size with its word, if all is well
+ * afterwards. Rounds are bit = 1, 2, 4, ... below the number of ranks; of a power of two of them
+ * each is between ranks r and r ^ bit. */
+int et_comm_say_round(et_comm *comm, int bit, et_comm_word *word, void *out, size_t out_size,
+                      void *in, size_t in_size, et_error *error);
+
+/* Behind the last round: what et_comm_agree returns. */
 int et_comm_settle(et_comm *comm, const et_comm_word *word, unsigned *flags, et_error *error);
 
 /* Whether somebody else tells people of the failure that has ended the work: one of all does. */

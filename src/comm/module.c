@@ -54,13 +54,14 @@ static bool gives_up(void *comm)
     return et_comm_lost(comm) >= 0;
 }
 
-static int exchange(et_comm *comm, et_comm_piece send, et_comm_piece receive, et_error *error)
+static int exchange(et_comm *comm, et_comm_piece send, et_comm_piece receive, size_t *came,
+                    et_error *error)
 {
     mpi *self = (mpi *)comm;
     char text[512] = "";
     et_mpi_piece out = { send.rank, send.bytes, send.size };
     et_mpi_piece in = { receive.rank, receive.bytes, receive.size };
-    if (!self->module->exchange(out, in, comm->beside, gives_up, comm, text, sizeof text))
+    if (!self->module->exchange(out, in, came, comm->beside, gives_up, comm, text, sizeof text))
         return ET_OK;
     int silent = et_comm_lost(comm);
     comm->gone = -1;

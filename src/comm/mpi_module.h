@@ -30,8 +30,9 @@ typedef struct et_mpi {
     const char *name; /* "Open MPI", "MPICH" */
     /* Once in a process. */
     int (*begin)(int *rank, int *ranks, et_mpi_threads *threads, char *text, size_t size);
-    /* Waits for both pieces, or until gives_up(payload). beside: et_comm's. */
-    int (*exchange)(et_mpi_piece send, et_mpi_piece receive, bool beside,
+    /* Waits for both pieces, or until gives_up(payload). came: et_comm_class's; beside: et_comm's.
+     */
+    int (*exchange)(et_mpi_piece send, et_mpi_piece receive, size_t *came, bool beside,
                     bool (*gives_up)(void *payload), void *payload, char *text, size_t size);
     int (*beat)(int next, int previous); /* 1: something was heard, 0: nothing */
     void (*end)(bool broken);            /* broken: ends every rank, and does not return */

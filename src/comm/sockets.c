@@ -51,9 +51,10 @@ typedef struct sockets {
 
 /* One direction of an exchange. */
 typedef struct flow {
-    et_comm_piece piece;
+    et_comm_piece piece; /* its size: what is expected, at most where any size does */
     frame head;
     size_t done; /* of head and piece together */
+    bool any;
 } flow;
 
 static bool is_over(const flow *f)
@@ -71,11 +72,14 @@ static struct iovec rest_of(flow *f)
                            f->piece.size - (f->done - head) };
 }
 
-static int check_head(const sockets *self, const flow *f, uint32_t number, et_error *error)
+static int check_head(const sockets *self, flow *f, uint32_t number, et_error *error)
 {
     const frame *h = &f->head;
-    if (f->done != sizeof *h ||
-        (h->mark == MARK && h->number == number && h->size == f->piece.size))
+    if (f->done != sizeof *h)
+        return ET_OK;
+    if (f->any && h->size <= f->piece.size)
+        f->piece.size = h->size;
+    if (h->mark == MARK && h->number == number && h->size == f->piece.size)
         return ET_OK;
     return et_fail(error, ET_EFAIL,
                    "rank %d and rank %d are out of step: message %lu of %llu bytes was expected, "
@@ -160,10 +164,11 @@ static int wait_for(sockets *self, const flow *out, const flow *in, et_error *er
     return ET_OK;
 }
 
-static int exchange(et_comm *comm, et_comm_piece send, et_comm_piece receive, et_error *error)
+static int exchange(et_comm *comm, et_comm_piece send, et_comm_piece receive, size_t *came,
+                    et_error *error)
 {
     sockets *self = (sockets *)comm;
-    flow out = { .piece = send }, in = { .piece = receive };
+    flow out = { .piece = send }, in = { .piece = receive, .any = came };
     if (send.rank >= 0)
         out.head = (frame){ MARK, self->sent[send.rank], send.size };
     int status = ET_OK;
@@ -182,6 +187,8 @@ static int exchange(et_comm *comm, et_comm_piece send, et_comm_piece receive, et
         self->sent[send.rank]++;
     if (!status && receive.rank >= 0)
         self->received[receive.rank]++;
+    if (came)
+        *came = in.piece.size;
     return status;
 }
 

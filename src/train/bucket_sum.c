@@ -26,10 +26,9 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 
-#define PART_ALIGN     16                  /* elements */
-#define CARRIES_MOST   ((int64_t)32 << 10) /* bytes of a bucket that a word may ride on */
-#define DOUBLING_MOST  ((int64_t)4000)     /* bytes of a bucket: MPIs send 4 KiB at once */
-#define GATHERING_MOST ((int64_t)64 << 10) /* bytes of all sums */
+#define PART_ALIGN     16                                                /* elements */
+#define DOUBLING_MOST  ((int64_t)(ET_COMM_SHORT - sizeof(et_comm_word))) /* bytes of a bucket */
+#define GATHERING_MOST ((int64_t)64 << 10)                               /* bytes of all sums */
 #define LEVELS         31
 
 typedef struct way way;
@@ -51,7 +50,7 @@ struct et_bucket_sum {
 
 struct way {
     const char *name;
-    bool carries;
+    bool (*carries)(int64_t count); /* a word; NULL: never */
     bool (*fits)(const et_bucket_sum *self, int64_t count, bool halves);
     size_t (*room)(const et_bucket_sum *self); /* bytes, for any bucket that fits */
     int (*run)(et_bucket_sum *self, et_error *error);
@@ -118,32 +117,17 @@ static bool pairs_up(const et_bucket_sum_parts *parts, int ranks)
     return true;
 }
 
-/* ---- what all agree on ----------------------------------------------------------------------- */
+/* ---- one round ------------------------------------------------------------------------------- */
 
 static bool is_well(const et_comm_word *word)
 {
-    return !word || (!word->status && !word->flags);
+    return !word || et_comm_is_well(word);
 }
 
-/* A message is values, with a word behind them. */
-static void put_word(const et_bucket_sum *self, unsigned char *message, size_t values)
+/* Whether so many elements may go behind a word. */
+static bool is_short(int64_t count)
 {
-    if (self->word)
-        memcpy(message + values, self->word, sizeof *self->word);
-}
-
-static void take_word(et_bucket_sum *self, const unsigned char *message, size_t values)
-{
-    et_comm_word other;
-    if (!self->word)
-        return;
-    memcpy(&other, message + values, sizeof other);
-    et_comm_hear(self->word, &other);
-}
-
-static size_t message_size(int64_t count)
-{
-    return (size_t)round_up(count * (int64_t)sizeof(float) + (int64_t)sizeof(et_comm_word), 64);
+    return count * (int64_t)sizeof(float) <= DOUBLING_MOST;
 }
 
 /* first to first + count - 1 */
@@ -151,39 +135,40 @@ typedef struct span {
     int64_t first, count;
 } span;
 
-/* `give` of what I have to another rank, while `keep` of what it has comes and is added. A word
- * goes along in a copy. */
-static int add_from(et_bucket_sum *self, int other, span give, span keep, et_error *error)
+/* `give` of what I have to rank ^ bit, while `keep` of what it has comes and is added. Behind a
+ * word that goes in a copy. */
+static int add_from(et_bucket_sum *self, int bit, span give, span keep, et_error *error)
 {
-    float *mine = self->mine ? self->mine[0] : NULL, *in = (float *)(void *)self->room;
-    const size_t gone = (size_t)give.count * sizeof *mine, come = (size_t)keep.count * sizeof *mine;
-    const size_t more = self->word ? sizeof *self->word : 0;
-    unsigned char *copy = self->room + message_size(keep.count);
-    void *out = mine && !self->word ? (void *)(mine + give.first) : copy;
-    if (mine && self->word)
-        memcpy(copy, mine + give.first, gone);
-    put_word(self, copy, gone);
-    int status = et_comm_exchange(self->parts.comm, (et_comm_piece){ other, out, gone + more },
-                                  (et_comm_piece){ other, in, come + more }, error);
-    if (status)
-        return status;
-    take_word(self, self->room, come);
-    if (is_well(self->word))
+    const size_t gone = (size_t)give.count * sizeof(float),
+                 come = (size_t)keep.count * sizeof(float);
+    const size_t head = self->word ? sizeof *self->word : 0;
+    float *mine = self->mine ? self->mine[0] : NULL, *in = (float *)(void *)(self->room + head);
+    unsigned char *copy = self->room + ET_COMM_SHORT;
+    int status, other = self->rank ^ bit;
+    if (self->word && mine)
+        memcpy(copy + head, mine + give.first, gone);
+    if (self->word)
+        status = et_comm_say_round(self->parts.comm, bit, self->word, copy, head + gone, self->room,
+                                   head + come, error);
+    else
+        status =
+            et_comm_exchange(self->parts.comm, (et_comm_piece){ other, mine + give.first, gone },
+                             (et_comm_piece){ other, in, come }, error);
+    if (!status && is_well(self->word))
         self->parts.kernels->accumulate(mine + keep.first, in, keep.count);
-    return ET_OK;
+    return status;
 }
 
 /* ---- doubling -------------------------------------------------------------------------------- */
 
 static bool doubling_fits(const et_bucket_sum *self, int64_t count, bool halves)
 {
-    return self->pairs && !halves && count * (int64_t)sizeof(float) <= DOUBLING_MOST;
+    return self->pairs && !halves && is_short(count);
 }
 
 static size_t doubling_room(const et_bucket_sum *self)
 {
-    int64_t most = DOUBLING_MOST / (int64_t)sizeof(float);
-    return self->pairs ? 2 * message_size(smaller(self->parts.longest, most)) : 0;
+    return self->pairs ? 2 * ET_COMM_SHORT : 0;
 }
 
 static int run_doubling(et_bucket_sum *self, et_error *error)
@@ -191,37 +176,41 @@ static int run_doubling(et_bucket_sum *self, et_error *error)
     const span all = { 0, self->count };
     int status = ET_OK;
     for (int bit = 1; !status && bit < self->ranks; bit *= 2)
-        status = add_from(self, self->rank ^ bit, all, all, error);
+        status = add_from(self, bit, all, all, error);
     return status;
 }
 
 /* ---- gathering ------------------------------------------------------------------------------- */
 
-static size_t gathering_message(const et_bucket_sum *self, int64_t count)
+static int64_t gathering_most(const et_bucket_sum *self)
 {
-    return message_size(count * self->most);
+    return GATHERING_MOST / ((int64_t)sizeof(float) * self->most * self->ranks);
 }
 
 static bool gathering_fits(const et_bucket_sum *self, int64_t count, bool halves)
 {
-    const int64_t each = (int64_t)sizeof(float) * self->most * self->ranks;
-    return !self->pairs && !halves && count <= GATHERING_MOST / each;
+    return !self->pairs && !halves && count <= gathering_most(self);
+}
+
+/* Of a rank that has most, and so of each. */
+static size_t block_size(const et_bucket_sum *self, int64_t count)
+{
+    return (size_t)round_up(count * self->most, PART_ALIGN) * sizeof(float);
 }
 
 static size_t gathering_room(const et_bucket_sum *self)
 {
-    const int64_t each = (int64_t)sizeof(float) * self->most * self->ranks;
-    int64_t count = smaller(self->parts.longest, GATHERING_MOST / each);
-    return self->pairs ? 0 : (size_t)self->ranks * gathering_message(self, count);
+    int64_t count = smaller(self->parts.longest, gathering_most(self));
+    return self->pairs ? 0 : (size_t)self->ranks * block_size(self, count);
 }
 
 /* Blocks lie in the order rank, rank + 1, ... */
-static void add_blocks(et_bucket_sum *self, size_t message)
+static void add_blocks(et_bucket_sum *self, size_t block)
 {
     const int *begin = self->parts.begin;
     for (int r = 0; r < self->ranks; r++) {
-        int block = (r - self->rank + self->ranks) % self->ranks;
-        float *values = (float *)(void *)(self->room + (size_t)block * message);
+        int place = (r - self->rank + self->ranks) % self->ranks;
+        float *values = (float *)(void *)(self->room + (size_t)place * block);
         for (int i = begin[r]; i < begin[r + 1]; i++, values += self->count)
             self->part[i] = values;
     }
@@ -232,23 +221,19 @@ static void add_blocks(et_bucket_sum *self, size_t message)
 
 static int run_gathering(et_bucket_sum *self, et_error *error)
 {
-    const size_t message = gathering_message(self, self->count);
-    const size_t each = (size_t)self->count * sizeof(float), values = each * (size_t)self->most;
+    const size_t block = block_size(self, self->count), each = (size_t)self->count * sizeof(float);
     int status = ET_OK, ranks = self->ranks;
-    for (int i = 0; self->mine && i < self->own; i++)
+    for (int i = 0; i < self->own; i++)
         memcpy(self->room + (size_t)i * each, self->mine[i], each);
-    put_word(self, self->room, values);
     for (int there = 1; !status && there < ranks; there *= 2) {
-        size_t more = (size_t)smaller(there, ranks - there) * message;
+        size_t more = (size_t)smaller(there, ranks - there) * block;
         et_comm_piece send = { (self->rank - there + ranks) % ranks, self->room, more };
-        et_comm_piece receive = { (self->rank + there) % ranks,
-                                  self->room + (size_t)there * message, more };
+        et_comm_piece receive = { (self->rank + there) % ranks, self->room + (size_t)there * block,
+                                  more };
         status = et_comm_exchange(self->parts.comm, send, receive, error);
     }
-    for (int i = 1; !status && i < ranks; i++)
-        take_word(self, self->room + (size_t)i * message, values);
-    if (!status && is_well(self->word))
-        add_blocks(self, message);
+    if (!status)
+        add_blocks(self, block);
     return status;
 }
 
@@ -265,10 +250,14 @@ static int64_t half_of(int64_t count)
     return smaller(count, round_up((count + 1) / 2, PART_ALIGN));
 }
 
+static bool is_short_halved(int64_t count)
+{
+    return is_short(half_of(count));
+}
+
 static size_t halving_room(const et_bucket_sum *self)
 {
-    int64_t in = half_of(self->parts.longest), most = CARRIES_MOST / (int64_t)sizeof(float);
-    return self->pairs ? message_size(in) + message_size(smaller(in, half_of(most))) : 0;
+    return self->pairs ? (size_t)half_of(self->parts.longest) * sizeof(float) : 0;
 }
 
 /* What I keep of it where I keep the upper half or the lower one, and what goes. */
@@ -291,7 +280,7 @@ static int run_halving(et_bucket_sum *self, et_error *error)
     int status = ET_OK, level = 0;
     for (int bit = 1; !status && bit < self->ranks; bit *= 2, level++) {
         halve(keep[level], self->rank & bit, &keep[level + 1], &give[level]);
-        status = add_from(self, self->rank ^ bit, give[level], keep[level + 1], error);
+        status = add_from(self, bit, give[level], keep[level + 1], error);
     }
     while (!status && is_well(self->word) && level-- > 0) {
         int other = self->rank ^ 1 << level;
@@ -418,10 +407,10 @@ static int run_parts(et_bucket_sum *self, et_error *error)
 /* ---- all ways -------------------------------------------------------------------------------- */
 
 static const way ways[] = {
-    { "doubling", true, doubling_fits, doubling_room, run_doubling },
-    { "gathering", true, gathering_fits, gathering_room, run_gathering },
-    { "halving", true, halving_fits, halving_room, run_halving },
-    { "parts", false, parts_fit, parts_room, run_parts },
+    { "doubling", is_short, doubling_fits, doubling_room, run_doubling },
+    { "gathering", NULL, gathering_fits, gathering_room, run_gathering },
+    { "halving", is_short_halved, halving_fits, halving_room, run_halving },
+    { "parts", NULL, parts_fit, parts_room, run_parts },
 };
 
 enum { WAYS = sizeof ways / sizeof ways[0] };
@@ -436,7 +425,8 @@ static const way *way_of(const et_bucket_sum *self, int64_t count, bool halves)
 
 bool et_bucket_sum_carries(const et_bucket_sum *self, int64_t count, bool halves)
 {
-    return way_of(self, count, halves)->carries && count * (int64_t)sizeof(float) <= CARRIES_MOST;
+    const way *w = way_of(self, count, halves);
+    return w->carries && w->carries(count);
 }
 
 const char *et_bucket_sum_way(const et_bucket_sum *self, int64_t count, bool halves)

@@ -145,10 +145,11 @@ typedef struct counted {
 
 static _Atomic size_t sent;
 
-static int count_sent(et_comm *comm, et_comm_piece send, et_comm_piece receive, et_error *error)
+static int count_sent(et_comm *comm, et_comm_piece send, et_comm_piece receive, size_t *came,
+                      et_error *error)
 {
     et_comm *inner = ((counted *)comm)->inner;
-    int status = inner->class->exchange(inner, send, receive, error);
+    int status = inner->class->exchange(inner, send, receive, came, error);
     sent += send.size;
     return status;
 }
