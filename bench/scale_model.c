@@ -29,7 +29,9 @@ double scale_bucket(const scale_network *n, double bytes, int ranks, int shards)
     if (ranks == 1)
         return 0;
     count_sums(ranks, shards, &most, &all);
-    return 2 * (ranks - 1) * n->latency + (most + 1) * bytes * (ranks - 1) / ranks / n->bandwidth +
+    bool pairs = all == ranks && !(ranks & (ranks - 1));
+    return 2 * (pairs ? log2(ranks) : ranks - 1) * n->latency +
+           (most + 1) * bytes * (ranks - 1) / ranks / n->bandwidth +
            (all - 1) * bytes / ranks / n->adds;
 }
 

@@ -31,7 +31,8 @@ static void test_scale_model__bucket(void **state)
     /* Two ranks, a sum each: 2 messages, half of it out and half back, half added. */
     assert_float_equal(scale_bucket(&network, 4e6, 2, 2), 2e-3 + 4 + 0.2, 1e-9);
     assert_float_equal(scale_bucket(&network, 4e6, 2, 4), 2e-3 + 4 + 0.2, 1e-9);
-    assert_float_equal(scale_bucket(&network, 4e6, 4, 4), 6e-3 + 6 + 0.3, 1e-9);
+    assert_float_equal(scale_bucket(&network, 4e6, 4, 4), 4e-3 + 6 + 0.3, 1e-9);
+    assert_float_equal(scale_bucket(&network, 3e6, 3, 3), 4e-3 + 4 + 0.2, 1e-9);
     /* Five shards: 0-1 and 2-3, 4: the second has two sums. */
     assert_float_equal(scale_bucket(&network, 4e6, 2, 5), 2e-3 + 6 + 0.4, 1e-9);
 }
