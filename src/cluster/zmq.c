@@ -521,13 +521,14 @@ static void note_event(et_wire *wire, const peer *p, line *l, int event)
     }
 }
 
-/* Who is silent is silent on both lines, and TCP takes longer to see it. */
+/* Who is silent is silent on both lines, and TCP takes longer to see it. Once for each loss. */
 static void follow_watch(peer *p)
 {
     line *talk = &p->line[TALK];
     const line *watch = &p->line[WATCH];
-    double now = et_clock_monotonic();
-    if (!talk->socket || talk->alone || !watch->alone || now - watch->alone < DEAD)
+    double now = et_clock_monotonic(), lost = watch->alone + DEAD;
+    if (!talk->socket || talk->alone || !watch->known || !watch->alone || now < lost ||
+        talk->heard > lost)
         return;
     talk->alone = now;
     make_again(p, talk);
