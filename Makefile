@@ -9,7 +9,7 @@ TREE = src include tests bench examples
 SOURCES = $(shell find $(TREE) -name '*.[ch]' -o -name '*.cc' -o -name '*.cpp')
 
 .PHONY: help setup setup-build setup-dev build demo demo-table test asan ubsan tsan valgrind guard-update \
-        kill-test lint format metrics bench bench-growth bench-peers bench-quality bench-scale bench-serve quality \
+        kill-test lint format metrics bench bench-growth bench-peers bench-quality bench-roles bench-scale bench-serve quality \
         check install deb aarch64 clean
 
 help:             ## this list
@@ -112,6 +112,10 @@ bench-quality: build ## time from exec to a model of a given quality, beside PyT
 	@cmake --build build -j $(J) --target mnist_loop mnist_cnn charlm_orbit
 	@bench/peers/setup build/peers/venv torch tables
 	@bench/quality/run build $(DATA)
+
+# BATCHES=600 so many for each side, PEAK=0.001 the learning rate at the end of the warm-up.
+bench-roles: build ## what master, servers and two workers learn beside one process, of the same samples
+	@BATCHES=$(BATCHES) PEAK=$(PEAK) bench/quality/roles build $(DATA)
 
 # The data sets: text/tinyshakespeare.txt, mnist/*-ubyte.gz. VAE_EPOCHS=3000 trains that one longer.
 DATA ?= ../shared/data
