@@ -94,6 +94,13 @@ static void table_close(et_samples *samples)
     et_free(self);
 }
 
+int64_t et_table_first(const et_samples *samples, size_t file)
+{
+    const table *self = (const table *)samples;
+    et_assert(file < self->files);
+    return (int64_t)self->first[file];
+}
+
 static const et_samples_class table_class = {
     .name = "table",
     .fill = table_fill,

@@ -26,7 +26,11 @@ typedef struct et_table_options {
 /* ET_EDATA: a row is wrong (the first one is named), or there is none. */
 int et_table_open(et_samples **out, const et_encoder *encoder, const et_table_options *options,
                   et_error *error);
-/* The same of any rows, which stay the caller's, in memory. Of options keep_unlabelled is read. */
+/* The first row of a file of table, by its number in paths: a file without rows has that of the
+ * next. */
+int64_t et_table_first(const et_samples *samples, size_t file);
+/* The same as et_table_open of any rows, which stay the caller's, in memory. Of options
+ * keep_unlabelled is read. */
 int et_table_read(et_samples **out, et_rows *rows, const et_table_options *options,
                   et_error *error);
 

@@ -114,5 +114,9 @@ row 3 'no file is like none-\*.csv' --set 'task.train_data.input_path=none-*.csv
 row 3 'train_data.input_path: no file; name the table' --set 'task.train_data.input_path=[]'
 row 3 'validation_data: sets and input_path are both set' --valid t.csv \
     --set 'task.validation_data.sets=[{name: a, input_path: t.csv}]'
+row 3 'train_data: mix and input_path are both set' --set 'task.train_data.mix=[{input_path: t.csv}]'
+row 3 'train_data.mix\[1\]: names no file' \
+    --set 'task.train_data={input_path: [], mix: [{input_path: t.csv}, {weight: 2}]}'
+row 3 'validation_data.mix: what is scored is no mix' --set 'task.validation_data.mix=[{input_path: t.csv}]'
 row 3 'bad: no such directory; name the one that' --mode eval
 echo "$rows settings and words are refused"

@@ -14,6 +14,11 @@ train() {
     says "$code" "$text" train --experiment tabular/mlp --target kind "$@"
 }
 
+# Thousandths of the newest value of a key in a run's log.
+value() {
+    grep -o "\"$2\":[0-9.e+-]*" "$1/metrics.jsonl" | tail -1 | awk -F: '{ printf "%d", 1000 * $2 }'
+}
+
 # ---- from one command --------------------------------------------------------------------------
 
 train 0 '^done  *60 steps' whole --data t.csv --steps 60
@@ -51,6 +56,38 @@ says 0 '^validation_accuracy' evaluate parts
 printf 'kind,price,size,colour\nround,3,4,red\n,,,\nflat,99,12,green\n' >rows.csv
 "$etude" predict parts <rows.csv >out 2>&1 || fail "predict: exit $?"
 [ "$(grep -c '^{"label": "' out)" = 3 ] || fail "predict: three rows"
+
+# ---- several tables by weight ------------------------------------------------------------------
+
+# Two that contradict each other: what has the weight is learnt. Lines 2 to 401 of each.
+awk 'BEGIN {
+    print "a,b,kind" >"ours.csv"; print "a,b,kind" >"theirs-1.csv"; print "a,b,kind" >"theirs-2.csv"
+    for (i = 0; i < 400; i++) {
+        a = i * 37 % 101; b = i * 53 % 97
+        print a "," b "," (a > b ? "more" : "less") >"ours.csv"
+        print a "," b "," (a > b ? "less" : "more") >("theirs-" 1 + i % 2 ".csv")
+    }
+}'
+mixed() {
+    says "$1" "$2" train --experiment tabular/mlp --target kind --valid ours.csv --set \
+        "task.train_data.mix=[{input_path: ours.csv, weight: $3}, {input_path: 'theirs-*.csv', weight: $4}]" \
+        "$5" --steps "$6" --set task.train_data.batch_size=32 --set trainer.checkpoint_interval=50
+}
+mixed 0 '^data  *800 rows, 3 columns; a mix of 2 tables$' 30 1 for 100
+mixed 0 '^done' 1 30 against 100
+[ "$(value for validation_accuracy)" -gt 900 ] || fail "of weight 30: $(value for validation_accuracy)"
+[ "$(value against validation_accuracy)" -lt 100 ] || fail "of weight 1: $(value against validation_accuracy)"
+mixed 0 '^done' 30 1 halves 50
+says 0 '^done' train halves --steps 100
+for run in for halves; do
+    tail -c 20000 $run/checkpoints/ckpt-100.safetensors >$run.tail
+done
+cmp for.tail halves.tail >out 2>&1 || fail "a mix that was started again ends elsewhere"
+says 3 'not the rows that the run was trained on' train halves --steps 110 --set \
+    "task.train_data.mix=[{input_path: ours.csv, weight: 2}, {input_path: 'theirs-*.csv'}]"
+says 3 'train_data.mix\[1\]: theirs-1.csv: no row is left to learn from' train --experiment tabular/mlp \
+    --target kind short --set task.train_data.limit=300 --set \
+    "task.train_data.mix=[{input_path: ours.csv}, {input_path: 'theirs-*.csv'}]"
 
 # ---- how the table is written ------------------------------------------------------------------
 

@@ -63,6 +63,9 @@ static void reads(const void *settings, void (*file)(void *payload, const char *
 {
     const et_tabular_options *o = settings;
     read_files(&o->train_data.input_path, file, payload);
+    for (size_t i = 0; i < o->train_data.mix.count; i++)
+        read_files(&((const et_tabular_part *)o->train_data.mix.items)[i].input_path, file,
+                   payload);
     read_files(&o->validation_data.input_path, file, payload);
     for (size_t i = 0; i < o->validation_data.sets.count; i++)
         read_files(&((const et_tabular_set *)o->validation_data.sets.items)[i].input_path, file,
@@ -111,9 +114,11 @@ static void describe_target(const et_tabular_task *task)
 static void describe_rows(const et_tabular_task *task)
 {
     const int columns = et_schema_count(task->schema);
-    et_task_tell(&task->context, "data         %s, %s",
+    const int64_t parts = (int64_t)task->options.train_data.mix.count;
+    et_task_tell(&task->context, "data         %s, %s%s%s",
                  et_format_many(task->table->count, "row").text,
-                 et_format_many(columns, "column").text);
+                 et_format_many(columns, "column").text, parts ? "; a mix of " : "",
+                 parts ? et_format_many(parts, "table").text : "");
     if (!task->validations)
         et_task_tell(&task->context, "validation   none: task.held_out is 0");
     for (int i = 0; task->other[0] && i < task->validations; i++) {

@@ -113,8 +113,20 @@ static const et_field set_fields[] = {
 };
 static const et_fields set_table = { "sets", set_fields };
 
+static const et_field part_fields[] = {
+    ET_FIELD_STRINGS(et_tabular_part, input_path, "CSV files, plain or .gz; wildcards are allowed",
+                     .change = ET_CHANGE_FREE),
+    ET_FIELD_FLOAT(et_tabular_part, weight, 1, 1e-6, 1e6,
+                   "its share of a pass over the data, by the sum of weights"),
+    ET_FIELD_END
+};
+static const et_fields part_table = { "mix", part_fields };
+
 static const et_field data_fields[] = {
     ET_FIELD_STRINGS(et_tabular_data, input_path, "CSV files, plain or .gz; wildcards are allowed",
+                     .change = ET_CHANGE_FREE),
+    ET_FIELD_STRUCTS(et_tabular_data, mix, et_tabular_part, &part_table,
+                     "instead of input_path, of train_data: several tables by weight",
                      .change = ET_CHANGE_FREE),
     ET_FIELD_STRUCTS(et_tabular_data, sets, et_tabular_set, &set_table,
                      "instead of input_path, of validation_data: tables that are scored one by one",
@@ -312,11 +324,35 @@ static int check_sets(const et_tabular_options *o, et_error *error)
     return status;
 }
 
+static int check_mix(const et_tabular_options *o, et_error *error)
+{
+    const et_structs *mix = &o->train_data.mix;
+    const et_tabular_part *parts = mix->items;
+    int status = ET_OK;
+    if (o->validation_data.mix.count)
+        return et_fail(
+            error, ET_ECONFIG,
+            "task.validation_data.mix: what is scored is no mix; name one table, or sets");
+    if (mix->count && o->train_data.input_path.count)
+        return et_fail(error, ET_ECONFIG,
+                       "task.train_data: mix and input_path are both set; make that a part of the "
+                       "mix");
+    if (mix->count > ET_TABULAR_MIX_MAX)
+        return et_fail(error, ET_ECONFIG,
+                       "task.train_data.mix: %zu tables; at most %d (one may have many files)",
+                       mix->count, ET_TABULAR_MIX_MAX);
+    for (size_t i = 0; i < mix->count && !status; i++)
+        status = parts[i].input_path.count
+                     ? check_paths("train_data.mix", &parts[i].input_path, error)
+                     : et_fail(error, ET_ECONFIG, "task.train_data.mix[%zu]: names no file", i);
+    return status;
+}
+
 int et_tabular_check(const void *settings, et_error *error)
 {
     const et_tabular_options *o = settings;
     int status = check_model(&o->model, error);
-    if (!status && !o->train_data.input_path.count)
+    if (!status && !o->train_data.input_path.count && !o->train_data.mix.count)
         status = et_fail(error, ET_ECONFIG,
                          "task.train_data.input_path: no file; name the table to learn from, as "
                          "with --data train.csv");
@@ -324,6 +360,8 @@ int et_tabular_check(const void *settings, et_error *error)
         status = check_paths("train_data.input_path", &o->train_data.input_path, error);
     if (!status)
         status = check_paths("validation_data.input_path", &o->validation_data.input_path, error);
+    if (!status)
+        status = check_mix(o, error);
     if (!status)
         status = check_sets(o, error);
     if (!status && !(o->target && *o->target) && !o->features_path)

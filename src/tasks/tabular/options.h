@@ -90,9 +90,17 @@ typedef struct et_tabular_set {
     et_strings input_path;
 } et_tabular_set;
 
+/* Tables of a mix. */
+#define ET_TABULAR_MIX_MAX 64
+typedef struct et_tabular_part {
+    et_strings input_path;
+    double weight;
+} et_tabular_part;
+
 /* task.train_data, task.validation_data */
 typedef struct et_tabular_data {
     et_strings input_path; /* files, wildcards allowed */
+    et_structs mix;        /* et_tabular_part: of train_data, in place of input_path */
     et_structs sets;       /* et_tabular_set: of validation_data, in place of input_path */
     int64_t batch_size;    /* rows; 0: by how many there are */
     int64_t seed;          /* of their order; -1: the run's */

@@ -80,6 +80,8 @@ static int open_table(et_tabular_task *task, et_samples **out, const et_strings 
     et_samples *all;
     options.paths = *paths;
     int status = et_table_open(&all, task->encoder, &options, error);
+    if (!status && paths == &task->paths)
+        et_tabular_find_ranges(task, all);
     if (status || !limit || limit >= all->count) {
         *out = status ? NULL : all;
         return status;
@@ -96,12 +98,17 @@ static bool is_trained(const et_tabular_task *task)
     return !task->context.evaluates || !et_tabular_has_other(&task->options);
 }
 
+static int find_training(et_tabular_task *task, et_error *error)
+{
+    if (task->options.train_data.mix.count)
+        return et_tabular_find_mix(task, error);
+    return et_paths_match(&task->paths, &task->options.train_data.input_path,
+                          "task.train_data.input_path", &task->arena, error);
+}
+
 int et_tabular_find_files(et_tabular_task *task, et_error *error)
 {
-    int status = !is_trained(task)
-                     ? ET_OK
-                     : et_paths_match(&task->paths, &task->options.train_data.input_path,
-                                      "task.train_data.input_path", &task->arena, error);
+    int status = is_trained(task) ? find_training(task, error) : ET_OK;
     const et_tabular_data *data = &task->options.validation_data;
     if (!status && data->input_path.count)
         status = et_paths_match(&task->other_paths[0], &data->input_path,
@@ -157,7 +164,9 @@ static int split(et_tabular_task *task, bool *held, uint32_t *which, int32_t *cl
         status = et_tabular_hold_out(held, class, table->count, task->options.held_out,
                                      task->context.seed, error);
     if (!status)
-        status = open_part(&task->training, table, held, false, which, error);
+        status = task->options.train_data.mix.count
+                     ? et_tabular_mix(task, held, error)
+                     : open_part(&task->training, table, held, false, which, error);
     if (!status)
         status = open_part(&task->validation[0], table, held, true, which, error);
     task->validations = !status;
@@ -216,7 +225,10 @@ int et_tabular_open_rows(et_tabular_task *task, et_error *error)
             status = et_tabular_borrow(&task->validation[i], task->other[i], error);
         task->validations += !status;
     }
-    if (!status && (task->other[0] || task->options.held_out <= 0))
+    const bool splits = !task->other[0] && task->options.held_out > 0;
+    if (!status && !splits && task->table && task->options.train_data.mix.count)
+        status = et_tabular_mix(task, NULL, error);
+    else if (!status && !splits)
         status =
             et_tabular_borrow(&task->training, task->table ? task->table : task->other[0], error);
     else if (!status)

@@ -1,6 +1,6 @@
 /* What the files of the tabular task share: task.c (the class), files.c (schema, metadata
- * and features), setup.c (rows and the split), fit.c (what is taken from the training rows),
- * losses.c, validate.c. */
+ * and features), setup.c (rows and the split), mix.c (several tables by weight), fit.c (what is
+ * taken from the training rows), losses.c, validate.c. */
 #ifndef ETUDE_TASKS_TABULAR_TASK_PRIVATE_H
 #define ETUDE_TASKS_TABULAR_TASK_PRIVATE_H
 
@@ -39,6 +39,12 @@ typedef struct et_tabular_file {
     bool made;         /* now: the run had none */
 } et_tabular_file;
 
+/* Of each part of a mix: its first file, a number of paths; the row behind its last one. */
+typedef struct et_tabular_ranges {
+    size_t file[ET_TABULAR_MIX_MAX];
+    int64_t end[ET_TABULAR_MIX_MAX];
+} et_tabular_ranges;
+
 typedef struct et_tabular_task {
     et_task task;
     et_tabular_options options;
@@ -47,6 +53,7 @@ typedef struct et_tabular_task {
     const char **missing; /* of rows, ended by NULL; owned. NULL: the usual */
     et_strings paths, other_paths[ET_TABULAR_SETS_MAX]; /* files of training and validation; in
                                                            arena */
+    et_tabular_ranges mix;
     et_tabular_file file[ET_TABULAR_FILES];
     et_schema *schema; /* owned, as all below */
     et_metadata *metadata;
@@ -67,6 +74,12 @@ int et_tabular_open_files(et_tabular_task *task, et_error *error);
 int et_tabular_open_rows(et_tabular_task *task, et_error *error);
 void et_tabular_close_rows(et_tabular_task *task);
 void et_tabular_close_files(et_tabular_task *task);
+
+/* mix.c: the files of all parts are task->paths; where the parts are in their table; what is learnt
+ * from becomes a mix of its rows that are not held (NULL: of all). */
+int et_tabular_find_mix(et_tabular_task *task, et_error *error);
+void et_tabular_find_ranges(et_tabular_task *task, const et_samples *table);
+int et_tabular_mix(et_tabular_task *task, const bool *held, et_error *error);
 
 /* setup.c: batches of what was opened. Validation: *out NULL where there is none of the number. */
 int et_tabular_batches(et_tabular_task *task, bool training, int number, et_source **out,
