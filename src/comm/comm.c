@@ -130,6 +130,8 @@ int et_comm_gather(et_comm *comm, const void *mine, size_t size, void *all, et_e
 {
     int rank = et_comm_rank(comm), ranks = et_comm_size(comm);
     unsigned char *out = all;
+    if (!size)
+        return ET_OK;
     if (ranks == 1) {
         memcpy(all, mine, size);
         return ET_OK;
