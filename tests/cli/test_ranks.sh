@@ -5,12 +5,7 @@
 #
 # ET_TEST_KILLS: how many random kills; 4 else.
 set -eu
-. "$(dirname "$0")/command.sh"
-build=$2
-shift 2
-export OMP_NUM_THREADS=1
-
-make_table
+. "$(dirname "$0")/ranks.sh"
 
 settings='--experiment tabular/mlp --target kind --data t.csv --set runtime.data_shards=4
     --set trainer.checkpoint_interval=50,trainer.summary_interval=50,trainer.validation_interval=200,trainer.max_to_keep=20
@@ -24,10 +19,6 @@ same() {
             >"$run.logs"
     done
     cmp one.logs "$1.logs" >>out 2>&1 || fail "$1: its logs are other than those of one process"
-}
-# ranks PID: the processes that a launch has started and that are there.
-ranks() {
-    cat "/proc/$1/task/$1/children" 2>/dev/null || true
 }
 # begun RUN: waits for its first checkpoint, up to a minute.
 begun() {
@@ -243,13 +234,7 @@ says 0 'etude launch' launch --help
 # ---- MPI -----------------------------------------------------------------------------------------
 
 for mpi in "$@"; do
-    start=mpirun.$mpi
-    if ! command -v "$start" >/dev/null || [ ! -e "$build/etude_mpi_$mpi.so" ]; then
-        echo "SKIPPED: $mpi: no $start, or built without it"
-        continue
-    fi
-    more=
-    [ "$mpi" = mpich ] || more='--allow-run-as-root --oversubscribe'
+    finds "$mpi" || continue
     for n in 2 4; do
         # shellcheck disable=SC2086 # words
         "$start" $more -n $n "$etude" train $settings "$mpi$n" --steps 600 >out 2>&1 ||

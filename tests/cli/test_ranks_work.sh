@@ -3,12 +3,7 @@
 # scoring a file, trying a training out. What is printed and written is that of one process; it is
 # said once, and so is what is wrong.
 set -eu
-. "$(dirname "$0")/command.sh"
-build=$2
-shift 2
-export OMP_NUM_THREADS=1
-
-make_table
+. "$(dirname "$0")/ranks.sh"
 awk 'BEGIN { for (i = 0; i < 600; i++) { line = ""; for (k = 0; k <= i % 5; k++)
     line = line sprintf("%c%c ", 97 + (i * 7 + k * 3) % 26, 97 + (i + k * 5) % 26); print line } }' >text
 head -n 41 text >valid
@@ -79,9 +74,7 @@ once 2 'export is the work of one process' launch -n 2 -- export run --output ex
 [ ! -e exported ] || fail 'two ranks export'
 once 127 'no such program' launch -n 2 -- nosuch
 for mpi in "$@"; do
-    start=mpirun.$mpi more=
-    command -v "$start" >/dev/null && [ -e "$build/etude_mpi_$mpi.so" ] || continue
-    [ "$mpi" = mpich ] || more='--allow-run-as-root --oversubscribe'
+    finds "$mpi" || continue
     "$etude" translate run --input valid >alone 2>said || fail "translate: exit $?"
     # shellcheck disable=SC2086 # words
     "$start" $more -n 2 "$etude" translate run --input valid >out 2>said || fail "$mpi: exit $?"

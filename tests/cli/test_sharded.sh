@@ -3,12 +3,7 @@
 # need less memory and end with the bytes of one process; whatever becomes of them, a run goes on
 # with another number of ranks and the switch the other way.
 set -eu
-. "$(dirname "$0")/command.sh"
-build=$2
-shift 2
-export OMP_NUM_THREADS=1
-
-make_table
+. "$(dirname "$0")/ranks.sh"
 
 settings='--experiment tabular/mlp --target kind --data t.csv --set runtime.data_shards=4
     --set trainer.checkpoint_interval=20,trainer.summary_interval=20,trainer.max_to_keep=20,trainer.validation_interval=20
@@ -29,10 +24,6 @@ same() {
     for file in checkpoints/ckpt-$3.safetensors; do
         cmp "$1/$file" "$2/$file" >>out 2>&1 || fail "$2: its $file is another than that of $1"
     done
-}
-# ranks PID: the processes that a launch has started and that are there.
-ranks() {
-    cat "/proc/$1/task/$1/children" 2>/dev/null || true
 }
 
 # ---- equal bytes, whoever keeps what --------------------------------------------------------------
@@ -180,13 +171,7 @@ same long left $long
 # ---- MPI ----------------------------------------------------------------------------------------
 
 for mpi in "$@"; do
-    start=mpirun.$mpi
-    if ! command -v "$start" >/dev/null || [ ! -e "$build/etude_mpi_$mpi.so" ]; then
-        echo "SKIPPED: $mpi: no $start, or built without it"
-        continue
-    fi
-    more=
-    [ "$mpi" = mpich ] || more='--allow-run-as-root --oversubscribe'
+    finds "$mpi" || continue
     # shellcheck disable=SC2086 # words
     "$start" $more -n 4 "$etude" train $settings "$mpi" --steps 60 --set "$adamw" \
         --set runtime.sharded_optimizer=true >out 2>&1 || fail "$mpi: exit $?"
