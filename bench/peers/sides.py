@@ -15,7 +15,6 @@ import sys
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-SHORT_SPINNING = {"GOMP_SPINCOUNT": "2000"}  # which the command sets by itself (cli/waiting.h)
 PATIENCE = 3600  # seconds in which a peer answers; compiling takes minutes
 
 
@@ -48,6 +47,18 @@ class Side:
 
     def remember(self, megabytes):
         self.peak_mb = max(self.peak_mb, megabytes)
+
+    def fastest(self, times, work, command, source=os.devnull, output=os.devnull):
+        """Runs a command so many times from file to file; work by the seconds of the fastest."""
+        rate = 0.0
+        for _ in range(times):
+            with open(source, "rb") as taken, open(output, "wb") as written:
+                _, seconds, megabytes = run(
+                    command, stdin=taken, stdout=written, stderr=subprocess.DEVNULL
+                )
+            self.remember(megabytes)
+            rate = max(rate, work / seconds)
+        return rate
 
     def close(self):
         pass
@@ -132,17 +143,9 @@ class Translating(Side):
         ]
 
     def measure(self, times):
-        rate = 0.0
         with open(self.path, encoding="utf-8") as file:
             lines = len(file.read().splitlines())
-        for _ in range(times):
-            with open(self.path, "rb") as source, open(self.output, "wb") as output:
-                _, seconds, megabytes = run(
-                    self.command, stdin=source, stdout=output, stderr=subprocess.DEVNULL
-                )
-            self.remember(megabytes)
-            rate = max(rate, lines / seconds)
-        return rate
+        return self.fastest(times, lines, self.command, self.path, self.output)
 
 
 class Analyzing(Side):
@@ -153,12 +156,7 @@ class Analyzing(Side):
         self.command = [options.etude, "data", "analyze", path, "--dry-run", "--json"]
 
     def measure(self, times):
-        rate = 0.0
-        for _ in range(times):
-            _, seconds, megabytes = run(self.command, stderr=subprocess.DEVNULL)
-            self.remember(megabytes)
-            rate = max(rate, self.megabytes / seconds)
-        return rate
+        return self.fastest(times, self.megabytes, self.command)
 
 
 class Predicting(Side):
@@ -174,14 +172,7 @@ class Predicting(Side):
             self.rows = sum(chunk.count(b"\n") for chunk in iter(lambda: file.read(1 << 20), b"")) - 1
 
     def measure(self, times):
-        rate = 0.0
-        for _ in range(times):
-            with open(self.path, "rb") as rows:
-                _, seconds, megabytes = run(self.command, stdin=rows, stdout=subprocess.DEVNULL,
-                                            stderr=subprocess.DEVNULL)
-            self.remember(megabytes)
-            rate = max(rate, self.rows / seconds)
-        return rate
+        return self.fastest(times, self.rows, self.command, self.path)
 
 
 class Example(Side):
@@ -224,8 +215,9 @@ class Program(Side):
 
     def measure(self, _):
         open(self.json, "w", encoding="utf-8").close()
-        given = {"BENCH_JSON": self.json}
-        _, _, megabytes = run(self.command, env=os.environ | SHORT_SPINNING | given)
+        # The command cuts OpenMP's spinning short by itself (cli/waiting.h).
+        given = {"BENCH_JSON": self.json, "GOMP_SPINCOUNT": "2000"}
+        _, _, megabytes = run(self.command, env=os.environ | given)
         self.remember(megabytes)
         with open(self.json, encoding="utf-8") as file:
             for figure in map(json.loads, file):
