@@ -58,14 +58,7 @@ static int open_part(et_samples **out, const et_tabular_task *task, size_t at, c
             "task.train_data.mix[%zu]: %s: no row is left to learn from; leave it out, or "
             "make held_out or limit another",
             at, task->paths.items[task->mix.file[at]]);
-    et_samples *all;
-    int status = et_tabular_borrow(&all, task->table, error);
-    if (status)
-        return status;
-    status = et_subset_open(out, all, which, count, error);
-    if (status)
-        et_samples_close(all);
-    return status;
+    return et_tabular_choose(out, task->table, which, count, error);
 }
 
 int et_tabular_mix(et_tabular_task *task, const bool *held, et_error *error)

@@ -60,6 +60,19 @@ int et_tabular_borrow(et_samples **out, et_samples *samples, et_error *error)
     return ET_OK;
 }
 
+int et_tabular_choose(et_samples **out, et_samples *samples, const uint32_t *which, int64_t count,
+                      et_error *error)
+{
+    et_samples *all = NULL;
+    int status = et_tabular_borrow(&all, samples, error);
+    if (status)
+        return status;
+    status = et_subset_open(out, all, which, count, error);
+    if (status)
+        et_samples_close(all);
+    return status;
+}
+
 /* ---- reading ---- */
 
 int et_tabular_read(et_samples *samples, int64_t rows, et_tabular_visit_fn *visit, void *payload,

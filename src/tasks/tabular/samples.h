@@ -7,6 +7,10 @@
 /* The same samples, which stay their owner's and outlive these. */
 int et_tabular_borrow(et_samples **out, et_samples *samples, et_error *error);
 
+/* So of the rows that are listed, which is copied. */
+int et_tabular_choose(et_samples **out, et_samples *samples, const uint32_t *which, int64_t count,
+                      et_error *error);
+
 /* Calls visit for batches of so many of the rows, evenly spread, in their order; number 0 of a
  * batch is number `first` of them. */
 typedef void et_tabular_visit_fn(void *payload, const et_batch *batch, int64_t first);

@@ -137,18 +137,21 @@ static void read_classes(void *payload, const et_batch *batch, int64_t first)
 static int open_part(et_samples **out, et_samples *table, const bool *held, bool wanted,
                      uint32_t *which, et_error *error)
 {
-    et_samples *all;
     int64_t count = 0;
     for (int64_t i = 0; i < table->count; i++)
         if (held[i] == wanted)
             which[count++] = (uint32_t)i;
-    int status = et_tabular_borrow(&all, table, error);
-    if (status)
-        return status;
-    status = et_subset_open(out, all, which, count, error);
-    if (status)
-        et_samples_close(all);
-    return status;
+    return et_tabular_choose(out, table, which, count, error);
+}
+
+/* Of all rows there are, or of the table those that are not held; which: room for their numbers. */
+static int open_training(et_tabular_task *task, const bool *held, uint32_t *which, et_error *error)
+{
+    et_samples *rows = task->table ? task->table : task->other[0];
+    if (task->table && task->options.train_data.mix.count)
+        return et_tabular_mix(task, held, error);
+    return held ? open_part(&task->training, rows, held, false, which, error)
+                : et_tabular_borrow(&task->training, rows, error);
 }
 
 static int split(et_tabular_task *task, bool *held, uint32_t *which, int32_t *class,
@@ -164,9 +167,7 @@ static int split(et_tabular_task *task, bool *held, uint32_t *which, int32_t *cl
         status = et_tabular_hold_out(held, class, table->count, task->options.held_out,
                                      task->context.seed, error);
     if (!status)
-        status = task->options.train_data.mix.count
-                     ? et_tabular_mix(task, held, error)
-                     : open_part(&task->training, table, held, false, which, error);
+        status = open_training(task, held, which, error);
     if (!status)
         status = open_part(&task->validation[0], table, held, true, which, error);
     task->validations = !status;
@@ -225,12 +226,8 @@ int et_tabular_open_rows(et_tabular_task *task, et_error *error)
             status = et_tabular_borrow(&task->validation[i], task->other[i], error);
         task->validations += !status;
     }
-    const bool splits = !task->other[0] && task->options.held_out > 0;
-    if (!status && !splits && task->table && task->options.train_data.mix.count)
-        status = et_tabular_mix(task, NULL, error);
-    else if (!status && !splits)
-        status =
-            et_tabular_borrow(&task->training, task->table ? task->table : task->other[0], error);
+    if (!status && (task->other[0] || task->options.held_out <= 0))
+        status = open_training(task, NULL, NULL, error);
     else if (!status)
         status = hold_out(task, error);
     return status ? status : check_same_rows(task, error);
