@@ -135,7 +135,7 @@ static int cut_again(et_optimizer *optimizer, et_error *error)
                                error);
 }
 
-/* Whether this rank updates a tensor, of a rule that has them whole. */
+/* Whether this rank updates a tensor's first element: all of it, of a rule that has them whole. */
 static bool owns(const et_optimizer *o, size_t tensor)
 {
     const et_range own = et_optim_own(&o->owners);
@@ -249,11 +249,9 @@ static const int64_t *cut_part(et_optimizer *o, const et_optim_tensor *tensor, i
 /* Where this rank's elements of a part begin; none: anywhere. */
 static int64_t part_begin(const et_optimizer *o, size_t tensor, const int64_t *at)
 {
-    const et_range own = et_optim_own(&o->owners);
-    int64_t packed = o->layout.tensors[tensor].packed;
     if (at)
         return at[tensor] < 0 ? 0 : at[tensor];
-    return packed < own.begin || packed >= own.end ? 0 : packed - own.begin;
+    return owns(o, tensor) ? o->layout.tensors[tensor].packed - et_optim_own(&o->owners).begin : 0;
 }
 
 /* What a checkpoint saves of slot s; the average is whole on every rank. */
