@@ -73,11 +73,7 @@ static void open_sums(sums *s, et_comm *comm, const et_kernels *kernels, int64_t
     }
     for (int i = 0; i < s->buckets.count; i++)
         order[i] = i;
-    const et_exchange_parts parts = { .comm = comm,
-                                      .kernels = kernels,
-                                      .nodes = nodes,
-                                      .begin = begin,
-                                      .shards = ranks,
+    const et_exchange_parts parts = { .sums = { comm, kernels, nodes, begin, ranks },
                                       .buckets = &s->buckets,
                                       .order = order };
     bench_check(et_exchange_open(&s->exchange, &parts, &error), &error);

@@ -126,6 +126,19 @@ static int use_scratch(et_comm *comm, size_t size, et_error *error)
     return ET_OK;
 }
 
+int et_comm_gather_blocks(et_comm *comm, void *blocks, size_t size, et_error *error)
+{
+    int rank = et_comm_rank(comm), ranks = et_comm_size(comm), status = ET_OK;
+    for (int there = 1; !status && there < ranks; there *= 2) {
+        size_t more = (size_t)(there < ranks - there ? there : ranks - there) * size;
+        et_comm_piece send = { (rank - there + ranks) % ranks, blocks, more };
+        et_comm_piece receive = { (rank + there) % ranks, (char *)blocks + (size_t)there * size,
+                                  more };
+        status = et_comm_exchange(comm, send, receive, error);
+    }
+    return status;
+}
+
 int et_comm_gather(et_comm *comm, const void *mine, size_t size, void *all, et_error *error)
 {
     int rank = et_comm_rank(comm), ranks = et_comm_size(comm);
@@ -141,12 +154,7 @@ int et_comm_gather(et_comm *comm, const void *mine, size_t size, void *all, et_e
         return status;
     unsigned char *blocks = comm->scratch;
     memcpy(blocks, mine, size);
-    for (int there = 1; !status && there < ranks; there *= 2) {
-        size_t more = (size_t)(there < ranks - there ? there : ranks - there) * size;
-        et_comm_piece send = { (rank - there + ranks) % ranks, blocks, more };
-        et_comm_piece receive = { (rank + there) % ranks, blocks + (size_t)there * size, more };
-        status = et_comm_exchange(comm, send, receive, error);
-    }
+    status = et_comm_gather_blocks(comm, blocks, size, error);
     for (int i = 0; !status && i < ranks; i++)
         memcpy(out + (size_t)((rank + i) % ranks) * size, blocks + (size_t)i * size, size);
     return status;

@@ -94,8 +94,13 @@ bool et_comm_told_elsewhere(const et_comm *comm);
 /* After a failure that all have agreed on, what comes next is together again. */
 void et_comm_resume(et_comm *comm);
 
-/* mine of every rank, in their order: all [ranks * size]. Logarithmic in the number of ranks. */
+/* mine of every rank, in their order: all [ranks * size]. Logarithmic in the number of ranks. size
+ * 0: nothing is said. */
 int et_comm_gather(et_comm *comm, const void *mine, size_t size, void *all, et_error *error);
+
+/* The same in place: blocks [ranks * size], of this rank, of the one behind it, and so on, of which
+ * the first is there. */
+int et_comm_gather_blocks(et_comm *comm, void *blocks, size_t size, et_error *error);
 
 /* The same of sizes that differ: *all (et_free) is what ranks have, one behind another in their
  * order, sizes [ranks] how much of each. What it needs may fail on one rank alone, so it agrees by

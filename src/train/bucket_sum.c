@@ -13,7 +13,7 @@
  * branch. A sum of two does not depend on which is named first.
  *
  *   doubling    in round k all that I have to rank r ^ 2^k, and all that it has to me
- *   gathering   Bruck's (comm.c) of all sums, then the tree
+ *   gathering   et_comm_gather_blocks of all sums, then the tree
  *   halving     in round k half of what is left to rank r ^ 2^k, which adds it; then the same way
  *               back with what is whole (Rabenseifner 2004, with distances doubling)
  *   parts       part p of each of my sums to rank p, which adds it in the tree; then to all
@@ -34,7 +34,8 @@
 typedef struct way way;
 
 struct et_bucket_sum {
-    et_bucket_sum_parts parts;
+    et_rank_sums sums;
+    int64_t longest;            /* elements of the largest bucket */
     int rank, ranks, own, most; /* sums of this rank, of the one that has most */
     bool pairs;
     unsigned char *room; /* what comes in, and what goes out with a word */
@@ -87,32 +88,32 @@ void et_tree_fold(const et_tree_node *nodes, int count, int shards, et_fold_fn *
 static void add_parts(void *payload, int to, int from)
 {
     et_bucket_sum *self = payload;
-    self->parts.kernels->accumulate(self->part[to], self->part[from], self->part_length);
+    self->sums.kernels->accumulate(self->part[to], self->part[from], self->part_length);
 }
 
 static void fold(et_bucket_sum *self)
 {
-    const et_bucket_sum_parts *p = &self->parts;
+    const et_rank_sums *p = &self->sums;
     et_tree_fold(p->nodes, p->begin[self->ranks], p->shards, add_parts, self);
 }
 
 /* Shards of ranks first to first + count - 1, as one sum. */
-static et_tree_node branch(const et_bucket_sum_parts *parts, int first, int count)
+static et_tree_node branch(const et_rank_sums *sums, int first, int count)
 {
-    et_tree_node node = parts->nodes[first];
+    et_tree_node node = sums->nodes[first];
     for (int i = 1; i < count; i++)
-        node.count += parts->nodes[first + i].count;
+        node.count += sums->nodes[first + i].count;
     return node;
 }
 
-static bool pairs_up(const et_bucket_sum_parts *parts, int ranks)
+static bool pairs_up(const et_rank_sums *sums, int ranks)
 {
-    if (parts->begin[ranks] != ranks || (ranks & (ranks - 1)))
+    if (sums->begin[ranks] != ranks || (ranks & (ranks - 1)))
         return false;
     for (int count = 1; count < ranks; count *= 2)
         for (int r = 0; r < ranks; r += 2 * count)
-            if (!et_tree_siblings(parts->shards, branch(parts, r, count),
-                                  branch(parts, r + count, count)))
+            if (!et_tree_siblings(sums->shards, branch(sums, r, count),
+                                  branch(sums, r + count, count)))
                 return false;
     return true;
 }
@@ -148,14 +149,14 @@ static int add_from(et_bucket_sum *self, int bit, span give, span keep, et_error
     if (self->word && mine)
         memcpy(copy + head, mine + give.first, gone);
     if (self->word)
-        status = et_comm_say_round(self->parts.comm, bit, self->word, copy, head + gone, self->room,
+        status = et_comm_say_round(self->sums.comm, bit, self->word, copy, head + gone, self->room,
                                    head + come, error);
     else
         status =
-            et_comm_exchange(self->parts.comm, (et_comm_piece){ other, mine + give.first, gone },
+            et_comm_exchange(self->sums.comm, (et_comm_piece){ other, mine + give.first, gone },
                              (et_comm_piece){ other, in, come }, error);
     if (!status && is_well(self->word))
-        self->parts.kernels->accumulate(mine + keep.first, in, keep.count);
+        self->sums.kernels->accumulate(mine + keep.first, in, keep.count);
     return status;
 }
 
@@ -200,14 +201,14 @@ static size_t block_size(const et_bucket_sum *self, int64_t count)
 
 static size_t gathering_room(const et_bucket_sum *self)
 {
-    int64_t count = smaller(self->parts.longest, gathering_most(self));
+    int64_t count = smaller(self->longest, gathering_most(self));
     return self->pairs ? 0 : (size_t)self->ranks * block_size(self, count);
 }
 
 /* Blocks lie in the order rank, rank + 1, ... */
 static void add_blocks(et_bucket_sum *self, size_t block)
 {
-    const int *begin = self->parts.begin;
+    const int *begin = self->sums.begin;
     for (int r = 0; r < self->ranks; r++) {
         int place = (r - self->rank + self->ranks) % self->ranks;
         float *values = (float *)(void *)(self->room + (size_t)place * block);
@@ -222,16 +223,9 @@ static void add_blocks(et_bucket_sum *self, size_t block)
 static int run_gathering(et_bucket_sum *self, et_error *error)
 {
     const size_t block = block_size(self, self->count), each = (size_t)self->count * sizeof(float);
-    int status = ET_OK, ranks = self->ranks;
     for (int i = 0; i < self->own; i++)
         memcpy(self->room + (size_t)i * each, self->mine[i], each);
-    for (int there = 1; !status && there < ranks; there *= 2) {
-        size_t more = (size_t)smaller(there, ranks - there) * block;
-        et_comm_piece send = { (self->rank - there + ranks) % ranks, self->room, more };
-        et_comm_piece receive = { (self->rank + there) % ranks, self->room + (size_t)there * block,
-                                  more };
-        status = et_comm_exchange(self->parts.comm, send, receive, error);
-    }
+    int status = et_comm_gather_blocks(self->sums.comm, self->room, block, error);
     if (!status)
         add_blocks(self, block);
     return status;
@@ -257,7 +251,7 @@ static bool is_short_halved(int64_t count)
 
 static size_t halving_room(const et_bucket_sum *self)
 {
-    return self->pairs ? (size_t)half_of(self->parts.longest) * sizeof(float) : 0;
+    return self->pairs ? (size_t)half_of(self->longest) * sizeof(float) : 0;
 }
 
 /* What I keep of it where I keep the upper half or the lower one, and what goes. */
@@ -284,7 +278,7 @@ static int run_halving(et_bucket_sum *self, et_error *error)
     }
     while (!status && is_well(self->word) && level-- > 0) {
         int other = self->rank ^ 1 << level;
-        status = et_comm_exchange(self->parts.comm, piece_of(other, self->mine[0], keep[level + 1]),
+        status = et_comm_exchange(self->sums.comm, piece_of(other, self->mine[0], keep[level + 1]),
                                   piece_of(other, self->mine[0], give[level]), error);
     }
     return status;
@@ -305,9 +299,9 @@ static int64_t length_of(const et_bucket_sum *self, int64_t count)
 
 static size_t parts_room(const et_bucket_sum *self)
 {
-    size_t others = (size_t)(self->parts.begin[self->ranks] - self->own);
+    size_t others = (size_t)(self->sums.begin[self->ranks] - self->own);
     bool ever = !self->pairs || self->sent;
-    return ever ? others * (size_t)length_of(self, self->parts.longest) * sizeof(float) : 0;
+    return ever ? others * (size_t)length_of(self, self->longest) * sizeof(float) : 0;
 }
 
 static span part_of(const et_bucket_sum *self, int rank)
@@ -332,10 +326,10 @@ static et_comm_piece piece(const et_bucket_sum *self, leg l, et_bf16 *half)
 
 static int swap(et_bucket_sum *self, leg out, leg in, et_error *error)
 {
-    const et_kernels *kernels = self->parts.kernels;
+    const et_kernels *kernels = self->sums.kernels;
     if (self->halves)
         kernels->to_bf16(self->sent, out.at, out.count);
-    int status = et_comm_exchange(self->parts.comm, piece(self, out, self->sent),
+    int status = et_comm_exchange(self->sums.comm, piece(self, out, self->sent),
                                   piece(self, in, self->got), error);
     if (!status && self->halves)
         kernels->from_bf16(in.at, self->got, in.count);
@@ -345,7 +339,7 @@ static int swap(et_bucket_sum *self, leg out, leg in, et_error *error)
 /* Sum number i of mine to one rank, of another rank to me. */
 static int send_parts(et_bucket_sum *self, int to, int from, et_error *error)
 {
-    const int *begin = self->parts.begin;
+    const int *begin = self->sums.begin;
     int in = begin[from + 1] - begin[from], status = ET_OK;
     span theirs = part_of(self, to);
     for (int i = 0; !status && (i < self->own || i < in); i++) {
@@ -369,7 +363,7 @@ static int send_back(et_bucket_sum *self, int to, int from, et_error *error)
 /* Mine where they are, the others' in the room. */
 static void place_parts(et_bucket_sum *self)
 {
-    const int *begin = self->parts.begin;
+    const int *begin = self->sums.begin;
     float *at = (float *)(void *)self->room;
     span own = part_of(self, self->rank);
     self->part_length = own.count;
@@ -384,7 +378,7 @@ static void place_parts(et_bucket_sum *self)
 
 static int run_parts(et_bucket_sum *self, et_error *error)
 {
-    const et_kernels *kernels = self->parts.kernels;
+    const et_kernels *kernels = self->sums.kernels;
     int status = ET_OK, ranks = self->ranks, rank = self->rank;
     place_parts(self);
     float *whole = self->mine[0] + part_of(self, rank).first;
@@ -437,7 +431,7 @@ const char *et_bucket_sum_way(const et_bucket_sum *self, int64_t count, bool hal
 int et_bucket_sum_run(et_bucket_sum *self, float *const *mine, int64_t count, bool halves,
                       et_comm_word *word, et_error *error)
 {
-    et_assert(count > 0 && count <= self->parts.longest && (!halves || self->sent));
+    et_assert(count > 0 && count <= self->longest && (!halves || self->sent));
     et_assert(mine || !is_well(word));
     et_assert(!word || et_bucket_sum_carries(self, count, halves));
     self->mine = mine;
@@ -451,10 +445,10 @@ int et_bucket_sum_run(et_bucket_sum *self, float *const *mine, int64_t count, bo
 
 static int make_rooms(et_bucket_sum *self, et_error *error)
 {
-    const et_bucket_sum_parts *p = &self->parts;
+    const et_rank_sums *p = &self->sums;
     bool halves = p->comm->bfloat16_gradients, made = true;
     if (halves) {
-        size_t bytes = (size_t)length_of(self, p->longest) * sizeof *self->sent + 64;
+        size_t bytes = (size_t)length_of(self, self->longest) * sizeof *self->sent + 64;
         self->sent = et_alloc_aligned(bytes, 64);
         self->got = et_alloc_aligned(bytes, 64);
         made = self->sent && self->got;
@@ -472,21 +466,23 @@ static int make_rooms(et_bucket_sum *self, et_error *error)
     return ET_OK;
 }
 
-int et_bucket_sum_open(et_bucket_sum **out, const et_bucket_sum_parts *parts, et_error *error)
+int et_bucket_sum_open(et_bucket_sum **out, const et_rank_sums *sums, int64_t longest,
+                       et_error *error)
 {
     et_bucket_sum *self = et_alloc_zero(1, sizeof *self);
     *out = NULL;
     if (!self)
         return et_alloc_failed(error, sizeof *self, "ranks");
-    self->parts = *parts;
-    self->rank = et_comm_rank(parts->comm);
-    self->ranks = et_comm_size(parts->comm);
-    self->own = parts->begin[self->rank + 1] - parts->begin[self->rank];
+    self->sums = *sums;
+    self->longest = longest;
+    self->rank = et_comm_rank(sums->comm);
+    self->ranks = et_comm_size(sums->comm);
+    self->own = sums->begin[self->rank + 1] - sums->begin[self->rank];
     for (int r = 0; r < self->ranks; r++) {
-        int sums = parts->begin[r + 1] - parts->begin[r];
-        self->most = sums > self->most ? sums : self->most;
+        int theirs = sums->begin[r + 1] - sums->begin[r];
+        self->most = theirs > self->most ? theirs : self->most;
     }
-    self->pairs = pairs_up(parts, self->ranks);
+    self->pairs = pairs_up(sums, self->ranks);
     int status = make_rooms(self, error);
     if (status)
         et_bucket_sum_close(self);

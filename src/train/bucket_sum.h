@@ -15,18 +15,20 @@
 #include "comm/comm.h"
 #include "train/reducer_private.h"
 
-typedef struct et_bucket_sum_parts {
+/* Who has which sums. */
+typedef struct et_rank_sums {
     et_comm *comm;
     const et_kernels *kernels;
     const et_tree_node *nodes; /* [begin[ranks]]: all sums, from left to right */
     const int *begin;          /* [ranks + 1]: where each rank's are */
     int shards;
-    int64_t longest; /* elements of the largest bucket */
-} et_bucket_sum_parts;
+} et_rank_sums;
 
 typedef struct et_bucket_sum et_bucket_sum;
 
-int et_bucket_sum_open(et_bucket_sum **out, const et_bucket_sum_parts *parts, et_error *error);
+/* longest: elements of the largest bucket. */
+int et_bucket_sum_open(et_bucket_sum **out, const et_rank_sums *sums, int64_t longest,
+                       et_error *error);
 void et_bucket_sum_close(et_bucket_sum *self); /* NULL allowed */
 
 /* mine: [this rank's sums] [count]; NULL where word says that there are none. halves: what travels

@@ -15,7 +15,6 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/thread.h"
-#include "train/bucket_sum.h"
 
 #define PART_ALIGN   16                 /* elements */
 #define BUCKETS_MOST 16                 /* about; a few more where parameters are larger than one */
@@ -113,7 +112,7 @@ static int share_order(et_exchange *self, et_error *error)
 {
     int count = self->parts.buckets->count, *order = self->parts.order;
     int status =
-        et_comm_broadcast(self->parts.comm, 0, order, (size_t)count * sizeof *order, error);
+        et_comm_broadcast(self->parts.sums.comm, 0, order, (size_t)count * sizeof *order, error);
     for (int i = 0; !status && i < count; i++)
         for (int k = 0; k <= i; k++)
             if (order[i] < 0 || order[i] >= count || (k < i && order[k] == order[i]))
@@ -155,11 +154,11 @@ static int add_up(et_exchange *self, int bucket, et_comm_word *word)
 /* The first bucket, and what all have to say with it. */
 static int add_agreeing(et_exchange *self)
 {
-    et_comm_word word = et_comm_say(self->parts.comm, self->status, self->bad);
+    et_comm_word word = et_comm_say(self->parts.sums.comm, self->status, self->bad);
     int sent = add_up(self, self->parts.order[0], &word);
     if (sent)
         return self->status ? self->status : sent;
-    return et_comm_settle(self->parts.comm, &word, &self->bad, &self->error);
+    return et_comm_settle(self->parts.sums.comm, &word, &self->bad, &self->error);
 }
 
 static int run(et_exchange *self)
@@ -167,7 +166,7 @@ static int run(et_exchange *self)
     int done = self->rides;
     int status = self->rides
                      ? add_agreeing(self)
-                     : et_comm_agree(self->parts.comm, self->status, &self->bad, &self->error);
+                     : et_comm_agree(self->parts.sums.comm, self->status, &self->bad, &self->error);
     if (!status && !self->bad && !self->ordered)
         status = share_order(self, &self->error);
     for (int i = done; !status && !self->bad && i < self->parts.buckets->count; i++)
@@ -195,9 +194,9 @@ static void *speak(void *payload)
         }
         self->state = TAKEN;
         pthread_mutex_unlock(&self->mutex);
-        self->parts.comm->beside = true;
+        self->parts.sums.comm->beside = true;
         self->status = run(self);
-        self->parts.comm->beside = false;
+        self->parts.sums.comm->beside = false;
         pthread_mutex_lock(&self->mutex);
         self->state = DONE;
         pthread_cond_broadcast(&self->changed);
@@ -217,7 +216,7 @@ void et_exchange_begin(et_exchange *self, int status, bool bad, const et_error *
     self->error = status && error ? *error : (et_error)ET_ERROR_INIT;
     for (int i = 0; mine && i < self->own; i++)
         self->mine[i] = mine[i];
-    self->rides = self->ordered && !self->parts.comm->told &&
+    self->rides = self->ordered && !self->parts.sums.comm->told &&
                   et_bucket_sum_carries(self->sum, count_of(self, first), goes_halved(self, first));
     memset(self->ready, 0, (size_t)self->parts.buckets->count * sizeof *self->ready);
     pthread_mutex_lock(&self->mutex);
@@ -268,17 +267,13 @@ int et_exchange_wait(et_exchange *self, bool *bad, et_error *error)
 static int open_sum(et_exchange *self, et_error *error)
 {
     const et_exchange_parts *p = &self->parts;
-    et_bucket_sum_parts parts = { .comm = p->comm,
-                                  .kernels = p->kernels,
-                                  .nodes = p->nodes,
-                                  .begin = p->begin,
-                                  .shards = p->shards };
+    int64_t longest = 0;
     for (int i = 0; i < p->buckets->count; i++)
-        if (count_of(self, i) > parts.longest)
-            parts.longest = count_of(self, i);
+        if (count_of(self, i) > longest)
+            longest = count_of(self, i);
     self->mine = et_alloc_zero(2 * (size_t)self->own, sizeof *self->mine);
     self->ready = et_alloc_zero((size_t)p->buckets->count, sizeof *self->ready);
-    return self->mine && self->ready ? et_bucket_sum_open(&self->sum, &parts, error)
+    return self->mine && self->ready ? et_bucket_sum_open(&self->sum, &p->sums, longest, error)
                                      : et_alloc_failed(error, 0, "ranks");
 }
 
@@ -290,14 +285,14 @@ int et_exchange_open(et_exchange **out, const et_exchange_parts *parts, et_error
         et_free(parts->order);
         return et_alloc_failed(error, sizeof *self, "ranks");
     }
-    int rank = et_comm_rank(parts->comm);
+    int rank = et_comm_rank(parts->sums.comm);
     self->parts = *parts;
-    self->own = parts->begin[rank + 1] - parts->begin[rank];
-    self->halves = parts->comm->bfloat16_gradients;
+    self->own = parts->sums.begin[rank + 1] - parts->sums.begin[rank];
+    self->halves = parts->sums.comm->bfloat16_gradients;
     pthread_mutex_init(&self->mutex, NULL);
     pthread_cond_init(&self->changed, NULL);
     int status = open_sum(self, error);
-    if (!status && parts->comm->class->any_thread) {
+    if (!status && parts->sums.comm->class->any_thread) {
         status = et_thread_start(&self->thread, speak, self, error);
         self->threaded = !status;
     }

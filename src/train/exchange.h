@@ -21,8 +21,7 @@
 #ifndef ETUDE_TRAIN_EXCHANGE_H
 #define ETUDE_TRAIN_EXCHANGE_H
 
-#include "comm/comm.h"
-#include "train/reducer_private.h"
+#include "train/bucket_sum.h"
 
 /* How a layout is cut: by the parameters alone, wherever and by whomever they are trained. */
 typedef struct et_buckets {
@@ -36,11 +35,7 @@ void et_buckets_release(et_buckets *buckets);
 
 /* Borrowed, but order. */
 typedef struct et_exchange_parts {
-    et_comm *comm;
-    const et_kernels *kernels;
-    const et_tree_node *nodes; /* [begin[ranks]]: all sums, from left to right */
-    const int *begin;          /* [ranks + 1]: where each rank's are */
-    int shards;
+    et_rank_sums sums;
     const et_buckets *buckets;
     int *order; /* [count] in which they become ready; all take rank 0's; owned from then on */
 } et_exchange_parts;

@@ -325,11 +325,8 @@ static int open_exchange(ranked *self, et_error *error)
     status = et_pass_listen(self->pass, &self->listener, error);
     if (status)
         return status;
-    et_exchange_parts parts = { .comm = self->comm,
-                                .kernels = self->tree->kernels,
-                                .nodes = self->nodes,
-                                .begin = self->begin,
-                                .shards = self->reducer.shards,
+    et_exchange_parts parts = { .sums = { self->comm, self->tree->kernels, self->nodes, self->begin,
+                                          self->reducer.shards },
                                 .buckets = &self->buckets,
                                 .order = order_of(self) };
     status = parts.order ? et_exchange_open(&self->exchange, &parts, error)

@@ -88,13 +88,12 @@ static int open_world(world *w, et_comm *comm, int shards)
     sum_node(w, (et_tree_node){ 0, shards, -1 }, w->whole);
     for (int i = 0; i < w->own; i++)
         rank_assert((w->mine[i] = malloc(LONGEST * sizeof *w->whole)));
-    const et_bucket_sum_parts parts = { .comm = comm,
-                                        .kernels = w->device->kernels,
-                                        .nodes = w->nodes,
-                                        .begin = w->begin,
-                                        .shards = shards,
-                                        .longest = LONGEST };
-    rank_assert(!et_bucket_sum_open(&w->sum, &parts, &error));
+    const et_rank_sums sums = { .comm = comm,
+                                .kernels = w->device->kernels,
+                                .nodes = w->nodes,
+                                .begin = w->begin,
+                                .shards = shards };
+    rank_assert(!et_bucket_sum_open(&w->sum, &sums, LONGEST, &error));
     return 0;
 }
 

@@ -227,11 +227,8 @@ static int rank_buckets(et_comm *comm, const char *word)
     for (int i = 0; i < 3; i++)
         order[i] = rank ? i : 2 - i;
     et_exchange *exchange;
-    et_exchange_parts parts = { .comm = &c.comm,
-                                .kernels = et_pass_device(s.pass)->kernels,
-                                .nodes = nodes,
-                                .begin = begin,
-                                .shards = ranks,
+    et_exchange_parts parts = { .sums = { &c.comm, et_pass_device(s.pass)->kernels, nodes, begin,
+                                          ranks },
                                 .buckets = &buckets,
                                 .order = order };
     rank_assert(!et_exchange_open(&exchange, &parts, &error));
@@ -314,11 +311,8 @@ static int rank_halves(et_comm *comm, const char *word)
     for (int i = 0; i < 3; i++)
         order[i] = i;
     et_exchange *exchange;
-    et_exchange_parts parts = { .comm = &c.comm,
-                                .kernels = et_pass_device(s.pass)->kernels,
-                                .nodes = nodes,
-                                .begin = begin,
-                                .shards = ranks,
+    et_exchange_parts parts = { .sums = { &c.comm, et_pass_device(s.pass)->kernels, nodes, begin,
+                                          ranks },
                                 .buckets = &buckets,
                                 .order = order };
     rank_assert(!et_exchange_open(&exchange, &parts, &error));
