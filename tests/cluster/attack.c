@@ -8,24 +8,19 @@
  * with wrong sizes and checksums, questions of other runs, who it is not, frames and messages that
  * are too large. At the end, or at SIGTERM, a line says how many there were of each and how many
  * were still open. One thread, a connection is held for six seconds at most. */
-#include <arpa/inet.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
-#include <time.h>
-#include <unistd.h>
 
 #include <zmq.h>
 
+#include "cluster/chance.h"
 #include "cluster/keys.h"
 #include "cluster/message.h"
+#include "cluster/network.h"
 
 enum { NOISE, SILENT, SLOW, SEALED, STRANGER, MEMBER, KINDS };
 enum { HELD = 16384, PORTS = 16, FRAME = 32768 };
@@ -52,27 +47,10 @@ static int port[PORTS], ports;
 static uint64_t state = SIGNERS;
 static void *context;
 static et_keys keys;
-static volatile sig_atomic_t stop;
-
-static void on_signal(int number)
-{
-    (void)number;
-    stop = 1;
-}
 
 static uint64_t draw(void)
 {
-    uint64_t z = state += 0x9e3779b97f4a7c15u;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
-}
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+    return chance_draw(&state);
 }
 
 static void fill(unsigned char *bytes, size_t size)
@@ -145,19 +123,6 @@ static void *client(int kind, int to)
 
 /* ---- by bytes -------------------------------------------------------------------------------- */
 
-static int reach(int to)
-{
-    struct sockaddr_in at = { .sin_family = AF_INET,
-                              .sin_port = htons((uint16_t)port[to]),
-                              .sin_addr = { htonl(INADDR_LOOPBACK) } };
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd >= 0 && connect(fd, (struct sockaddr *)&at, sizeof at) && errno != EINPROGRESS) {
-        close(fd);
-        fd = -1;
-    }
-    return fd;
-}
-
 static bool put(int fd, const void *bytes, size_t size)
 {
     ssize_t sent = send(fd, bytes, size, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -217,7 +182,7 @@ static void begin(double at)
     if (h.kind == STRANGER || h.kind == MEMBER)
         h.socket = client(h.kind, to);
     else
-        h.fd = reach(to);
+        h.fd = reach(port[to], SOCK_NONBLOCK);
     if (h.socket || h.fd >= 0) {
         made[h.kind]++;
         open_now[count++] = h;
@@ -284,7 +249,7 @@ int main(int argc, char **argv)
     }
     context = zmq_ctx_new();
     zmq_ctx_set(context, ZMQ_MAX_SOCKETS, 8192);
-    signal(SIGTERM, on_signal);
+    stop_at_sigterm();
     attack(atof(argv[1]), atof(argv[2]));
     while (count)
         go_on(now() + 2 * HOLD);

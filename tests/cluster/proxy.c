@@ -6,19 +6,15 @@
  * sent twice, held up for a second or two, or their connection is cut. One connection in two is
  * recorded at its beginning and sent once more, as it was, over a new one. What was done is written
  * to standard output at the end, a word and a number a line. One thread; what waits is bounded. */
-#include <arpa/inet.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdbool.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <time.h>
-#include <unistd.h>
+
+#include "cluster/chance.h"
+#include "cluster/network.h"
 
 enum { LISTENERS = 16, PAIRS = 200, PIECE = 16384, WAITING = 1 << 18, RECORD = 4096 };
 
@@ -45,51 +41,16 @@ static pair pairs[PAIRS];
 static uint64_t state;
 static double rate;
 static long lost, changed, twice, held, cut, replayed, passed, connections;
-static volatile sig_atomic_t stop;
-
-static void on_signal(int number)
-{
-    (void)number;
-    stop = 1;
-}
 
 static double uniform(void)
 {
-    uint64_t z = state += 0x9e3779b97f4a7c15u;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return (double)((z ^ (z >> 31)) >> 11) / 9007199254740992.0;
-}
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
-static struct sockaddr_in local(int port)
-{
-    return (struct sockaddr_in){ .sin_family = AF_INET,
-                                 .sin_port = htons((uint16_t)port),
-                                 .sin_addr = { htonl(INADDR_LOOPBACK) } };
-}
-
-static int reach(int port)
-{
-    struct sockaddr_in at = local(port);
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd >= 0 && connect(fd, (struct sockaddr *)&at, sizeof at)) {
-        close(fd);
-        fd = -1;
-    }
-    return fd;
+    return chance_uniform(&state);
 }
 
 static void close_pair(pair *p)
 {
     if (p->recorded) { /* once more, as it was; nobody reads the answer */
-        int fd = reach(p->target);
+        int fd = reach(p->target, 0);
         replayed += fd >= 0 && send(fd, p->record, p->recorded, MSG_NOSIGNAL) > 0;
         if (fd >= 0)
             close(fd);
@@ -107,7 +68,7 @@ static void take(int fd, int target)
     pair *p = pairs;
     while (p < pairs + PAIRS && p->used)
         p++;
-    int other = p < pairs + PAIRS ? reach(target) : -1;
+    int other = p < pairs + PAIRS ? reach(target, 0) : -1;
     if (other < 0) { /* as if nobody listened */
         close(fd);
         return;
@@ -211,7 +172,7 @@ static void listen_at(const char *words)
     int port, on = 1;
     if (listeners == LISTENERS || sscanf(words, "%d:%d", &port, &listener[listeners].target) != 2)
         exit(2);
-    struct sockaddr_in at = local(port);
+    struct sockaddr_in at = loopback(port);
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) ||
         bind(fd, (struct sockaddr *)&at, sizeof at) || listen(fd, 100)) {
@@ -229,7 +190,7 @@ int main(int argc, char **argv)
     rate = atof(argv[2]) / 1000;
     for (int i = 3; i < argc; i++)
         listen_at(argv[i]);
-    signal(SIGTERM, on_signal);
+    stop_at_sigterm();
     while (!stop)
         turn();
     printf("connections %ld\npassed %ld\nlost %ld\nchanged %ld\ntwice %ld\nheld %ld\ncut %ld\n"

@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
+#include "cluster/chance.h"
 #include "cluster/chief.h"
 #include "cluster/worker.h"
 #include "train/cluster_private.h"
@@ -38,10 +39,7 @@ typedef struct bench {
 
 static uint64_t draw(bench *b)
 {
-    uint64_t z = b->random += 0x9e3779b97f4a7c15u;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
+    return chance_draw(&b->random);
 }
 
 #define CHECK(b, condition)                                                                        \

@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "cluster/chance.h"
 #include "cluster/chief.h"
 #include "cluster/worker.h"
 
@@ -68,15 +69,12 @@ typedef struct world {
 
 static uint64_t draw(world *w)
 {
-    uint64_t z = w->random += 0x9e3779b97f4a7c15u;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
+    return chance_draw(&w->random);
 }
 
 static double uniform(world *w)
 {
-    return (double)(draw(w) >> 11) / 9007199254740992.0;
+    return chance_uniform(&w->random);
 }
 
 #define CHECK(w, condition)                                                                        \
