@@ -1,5 +1,5 @@
-/* A translator in one file: as the run translates, so does the file, and the bytes of it; in int8
- * as the run does in int8, bit for bit. */
+/* A translator in a directory, or in one file: as the run translates, so does the file, and the
+ * bytes of it; in int8 as the run does in int8, bit for bit. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -57,6 +57,47 @@ static void export_to(const char *path, const char *precision)
     if (et_translator_export_as(t, path, &options, &error))
         fail_msg("%s", error.text);
     et_translator_close(t);
+}
+
+/* What is exported translates alone, with the same words; a run, or an export, is not written
+ * over. */
+static void test_export__directory(void **state)
+{
+    (void)state;
+    char *wanted[LINES], *results[LINES];
+    et_error error = ET_ERROR_INIT;
+    et_translator *t = open_at("run", NULL), *alone;
+    assert_int_equal(et_translator_translate(t, lines, LINES, wanted, &error), ET_OK);
+    assert_int_equal(et_translator_export(t, "alone", &error), ET_OK);
+    assert_int_equal(et_translator_export(t, "alone", &error), ET_ECONFIG);
+    assert_non_null(strstr(error.text, "params.yaml is there already"));
+    assert_int_equal(et_translator_export(t, "run", &error), ET_ECONFIG);
+    assert_int_equal(et_translator_export(t, "", &error), ET_ECONFIG);
+    et_translator_close(t);
+    char *files = bad_list("alone");
+    assert_string_equal(files, "model.safetensors params.yaml vocabulary.model");
+    free(files);
+    if (et_translator_open(&alone, "alone", NULL, &error))
+        fail_msg("%s", error.text);
+    assert_string_equal(et_translator_checkpoint(alone), "alone/model.safetensors");
+    assert_int_equal(et_translator_step(alone), 150);
+    if (et_translator_translate(alone, lines, LINES, results, &error))
+        fail_msg("%s", error.text);
+    for (size_t i = 0; i < LINES; i++)
+        assert_string_equal(results[i], wanted[i]);
+    et_translator_free_results(results, LINES);
+    et_translator_free_results(wanted, LINES);
+    et_translator_close(alone);
+    /* damaged weights are said, not taken for none */
+    size_t length;
+    char *bytes = bad_read("alone/model.safetensors", &length);
+    bytes[length - 1] ^= 1;
+    bad_write("alone/model.safetensors", bytes, length);
+    free(bytes);
+    assert_int_equal(et_translator_open(&alone, "alone", NULL, &error), ET_EFORMAT);
+    bad_remove("alone/model.safetensors");
+    assert_int_equal(et_translator_open(&alone, "alone", NULL, &error), ET_ENOTFOUND);
+    assert_non_null(strstr(error.text, "alone: no checkpoint yet"));
 }
 
 static void test_export__one_file(void **state)
@@ -302,10 +343,10 @@ static void test_export__onnx_names(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_export__one_file),   cmocka_unit_test(test_export__sides),
-        cmocka_unit_test(test_export__int8),       cmocka_unit_test(test_export__sizes),
-        cmocka_unit_test(test_export__damaged),    cmocka_unit_test(test_export__command),
-        cmocka_unit_test(test_export__onnx_names),
+        cmocka_unit_test(test_export__directory), cmocka_unit_test(test_export__one_file),
+        cmocka_unit_test(test_export__sides),     cmocka_unit_test(test_export__int8),
+        cmocka_unit_test(test_export__sizes),     cmocka_unit_test(test_export__damaged),
+        cmocka_unit_test(test_export__command),   cmocka_unit_test(test_export__onnx_names),
     };
     return cmocka_run_group_tests(tests, set_up, bad_tear_down);
 }
