@@ -1,6 +1,6 @@
 #!/bin/sh
 # test_members.sh SOURCE LIBRARY PROGRAM: every function that doc/members.md names, which is what
-# LIBRARY exports of its names, is among the symbols of PROGRAM (test_members.c), which calls them.
+# LIBRARY exports of its names, is among the symbols of PROGRAM (members_*.c), which calls them.
 set -eu
 source=$1 library=$2 program=$3
 work=$(mktemp -d "$PWD/members.XXXXXX")
@@ -18,7 +18,7 @@ fi
 
 missing=$(comm -23 wanted used)
 if [ -n "$missing" ]; then
-    echo "test_members: named in doc/members.md, and not called in tests/package/test_members.c:" >&2
+    echo "test_members: named in doc/members.md, and not called in tests/package/members_*.c:" >&2
     echo "$missing" >&2
     exit 1
 fi
