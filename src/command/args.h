@@ -67,6 +67,18 @@ typedef struct et_arg {
     const char *alias; /* another name for it, or NULL */
 } et_arg;
 
+/* Of commands that load a trained model. */
+#define ET_ARG_MODEL_DIR(directory)                                                                \
+    {                                                                                              \
+        "model-dir", "DIR", "the run that trained the model", ET_ARG_TEXT, &(directory), NULL      \
+    }
+
+#define ET_ARG_CHECKPOINT(name)                                                                    \
+    {                                                                                              \
+        "checkpoint", "best|newest|STEP|FILE", "which one; else the best, or the newest",          \
+            ET_ARG_TEXT, &(name), NULL                                                             \
+    }
+
 /* A run as a word, for a table with the option --model-dir before it. */
 #define ET_ARG_RUN(directory)                                                                      \
     {                                                                                              \
@@ -86,6 +98,13 @@ typedef struct et_arg {
 #define ET_ARG_LIVE_WEIGHTS(flag)                                                                  \
     {                                                                                              \
         "live-weights", NULL, "not the averaged ones", ET_ARG_FLAG, &(flag), NULL                  \
+    }
+
+/* For et_args_check_precision. */
+#define ET_ARG_PRECISION(precision)                                                                \
+    {                                                                                              \
+        "precision", "float32|bfloat16|int8", "of computing; else the run's", ET_ARG_TEXT,         \
+            &(precision), NULL                                                                     \
     }
 
 /* Of commands that say how far they are: nothing but errors and warnings. -q is the same. */

@@ -3,7 +3,6 @@
 #include <stdio.h>
 
 #include "base/alloc.h"
-#include "command/args.h"
 #include "command/outputs.h"
 #include "train/model_export.h"
 
@@ -17,24 +16,21 @@ static void print_help(const et_arg *table, const et_exporting *kind, const et_c
     et_args_help(stdout, table, call, about, "runs/a --output a" ET_MODEL_SUFFIX);
 }
 
-static int check(const et_exporting *kind, const et_exporting_args *args, const et_call *call,
-                 et_error *error)
+int et_exporting_check(const et_exporting_args *args, bool is_file, const et_call *call,
+                       et_error *error)
 {
     et_outputs outputs = { .program = call->program };
     if (!args->model_dir || !args->output)
         return et_fail(error, ET_EUSAGE, "export: --%s is missing: %s",
                        args->model_dir ? "output" : "model-dir",
                        args->model_dir ? "which file, or directory, to make" : "which run");
-    int status = et_model_export_check_precision(args->options.precision, NULL);
-    if (status)
+    if (et_model_export_check_precision(args->options.precision, NULL))
         return et_fail(error, ET_EUSAGE, "--precision %s: choose float32, bfloat16 or int8",
                        args->options.precision);
-    /* A directory is made, or has none of the files: nothing there is written over. */
-    if (!et_model_export_is_file(args->output) && !(args->options.format && kind->format_is_file))
+    if (!is_file && !et_model_export_is_file(args->output))
         return ET_OK;
-    et_outputs_read(&outputs, args->model_dir);
-    et_outputs_read(&outputs, args->checkpoint);
-    status = et_outputs_check(&outputs, "--output", args->output, error);
+    et_outputs_read_model(&outputs, args->model_dir, args->checkpoint);
+    int status = et_outputs_check(&outputs, "--output", args->output, error);
     et_outputs_release(&outputs);
     return status;
 }
@@ -44,15 +40,11 @@ int et_exporting_run(const et_exporting *kind, const et_call *call, et_error *er
     et_exporting_args args = { .model_dir = NULL };
     et_exported exported = { .checkpoint = NULL };
     const et_arg table[] = {
-        { "model-dir", "DIR", "the run that trained the model", ET_ARG_TEXT, &args.model_dir,
-          NULL },
-        { "output", "PATH", "the file, NAME" ET_MODEL_SUFFIX ", or a directory to make",
-          ET_ARG_TEXT, &args.output, NULL },
-        { "checkpoint", "NAME", "best, newest, a step or a file; else the best, or the newest",
-          ET_ARG_TEXT, &args.checkpoint, NULL },
+        ET_ARG_MODEL_DIR(args.model_dir),
+        ET_EXPORTING_OUTPUT(args),
+        ET_ARG_CHECKPOINT(args.checkpoint),
         { "format", kind->formats, kind->formats_help, ET_ARG_TEXT, &args.options.format, NULL },
-        { "precision", "float32|bfloat16|int8", "how weights are stored: whole, half, a quarter",
-          ET_ARG_TEXT, &args.options.precision, NULL },
+        ET_EXPORTING_PRECISION(args),
         ET_ARG_LIVE_WEIGHTS(args.live_weights),
         ET_ARG_RUN(args.model_dir),
         ET_ARG_END,
@@ -63,7 +55,7 @@ int et_exporting_run(const et_exporting *kind, const et_call *call, et_error *er
         print_help(table, kind, call);
     if (status || help)
         return status;
-    status = check(kind, &args, call, error);
+    status = et_exporting_check(&args, args.options.format && kind->format_is_file, call, error);
     if (!status)
         status = kind->write(&args, &exported, error);
     if (!status)

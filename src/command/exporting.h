@@ -14,12 +14,33 @@
 #include <etude/command.h>
 #include <etude/model_export.h>
 
+#include "command/args.h"
+#include "train/model_export.h"
+
 /* What was asked for; all borrowed. */
 typedef struct et_exporting_args {
     const char *model_dir, *output, *checkpoint; /* checkpoint NULL: not given */
     bool live_weights;
     et_export_options options;
 } et_exporting_args;
+
+/* Rows of a table of options. */
+#define ET_EXPORTING_OUTPUT(args)                                                                  \
+    {                                                                                              \
+        "output", "PATH", "the file, NAME" ET_MODEL_SUFFIX ", or a directory to make",             \
+            ET_ARG_TEXT, &(args).output, NULL                                                      \
+    }
+
+#define ET_EXPORTING_PRECISION(args)                                                               \
+    {                                                                                              \
+        "precision", "float32|bfloat16|int8", "how weights are stored: whole, half, a quarter",    \
+            ET_ARG_TEXT, &(args).options.precision, NULL                                           \
+    }
+
+/* What must be given, and whether output may be written. is_file: it is a file, in place of one
+ * that may be there. A directory is made, or has none of the files: nothing is written over. */
+int et_exporting_check(const et_exporting_args *args, bool is_file, const et_call *call,
+                       et_error *error);
 
 /* What was written: free checkpoint with et_free. */
 typedef struct et_exported {

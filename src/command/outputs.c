@@ -56,11 +56,25 @@ void et_outputs_read_settings(et_outputs *outputs, const et_task_kind *kind, con
         kind->reads(options, note_read, outputs);
 }
 
+void et_outputs_read_model(et_outputs *outputs, const char *model_dir, const char *checkpoint)
+{
+    et_outputs_read(outputs, model_dir);
+    et_outputs_read(outputs, checkpoint);
+}
+
 void et_outputs_read_standard(et_outputs *outputs)
 {
     struct stat file;
     if (!fstat(STDIN_FILENO, &file) && S_ISREG(file.st_mode))
         note(outputs, "standard input", &file);
+}
+
+void et_outputs_read_input(et_outputs *outputs, const char *path)
+{
+    if (path)
+        et_outputs_read(outputs, path);
+    else
+        et_outputs_read_standard(outputs);
 }
 
 void et_outputs_release(et_outputs *outputs)

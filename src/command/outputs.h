@@ -39,8 +39,14 @@ void et_outputs_read(et_outputs *outputs, const char *path);
 /* The command reads what a kind's settings name. */
 void et_outputs_read_settings(et_outputs *outputs, const et_task_kind *kind, const void *options);
 
+/* The command reads a trained model: --model-dir and --checkpoint, or NULL. */
+void et_outputs_read_model(et_outputs *outputs, const char *model_dir, const char *checkpoint);
+
 /* The command reads standard input. */
 void et_outputs_read_standard(et_outputs *outputs);
+
+/* The command reads that file; NULL: standard input. */
+void et_outputs_read_input(et_outputs *outputs, const char *path);
 
 /* ET_EDENIED or what stops it from being written; names option, path and cure. path NULL: nothing
  * is written. Two outputs of a command at most. */

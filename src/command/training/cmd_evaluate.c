@@ -17,20 +17,17 @@
 
 static int parse(et_evaluate_args *args, const et_call *call, et_error *error)
 {
-    const et_arg table[] = {
-        { "model-dir", "DIR", "the run that trained the model", ET_ARG_TEXT, &args->model_dir,
-          NULL },
-        { "checkpoint", "best|newest|STEP|FILE", "which one; else the best, or the newest",
-          ET_ARG_TEXT, &args->checkpoint, NULL },
-        { "set", "KEY=VALUE", "settings on top of the run's; may be given again", ET_ARG_LIST,
-          &args->set, "params-override" },
-        ET_ARG_LIVE_WEIGHTS(args->live_weights),
-        ET_ARG_JSON(args->json),
-        ET_ARG_QUIET(args->quiet),
-        ET_ARG_THREADS,
-        ET_ARG_RUN(args->model_dir),
-        ET_ARG_END
-    };
+    const et_arg table[] = { ET_ARG_MODEL_DIR(args->model_dir),
+                             ET_ARG_CHECKPOINT(args->checkpoint),
+                             { "set", "KEY=VALUE",
+                               "settings on top of the run's; may be given again", ET_ARG_LIST,
+                               &args->set, "params-override" },
+                             ET_ARG_LIVE_WEIGHTS(args->live_weights),
+                             ET_ARG_JSON(args->json),
+                             ET_ARG_QUIET(args->quiet),
+                             ET_ARG_THREADS,
+                             ET_ARG_RUN(args->model_dir),
+                             ET_ARG_END };
     int status = et_args_parse(table, call, &args->help, error);
     if (!status && args->help)
         et_args_help(stdout, table, call, "Measures a trained model on its validation data.",
@@ -45,8 +42,7 @@ static int check_outputs(const et_experiment *experiment, const et_evaluate_args
                          const et_call *call, et_error *error)
 {
     et_outputs outputs = { .program = call->program };
-    et_outputs_read(&outputs, args->model_dir);
-    et_outputs_read(&outputs, args->checkpoint);
+    et_outputs_read_model(&outputs, args->model_dir, args->checkpoint);
     et_outputs_read_settings(&outputs, experiment->kind, experiment->task);
     int status = et_outputs_check_standard(&outputs, error);
     et_outputs_release(&outputs);

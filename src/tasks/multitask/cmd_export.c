@@ -13,8 +13,7 @@
 #include "base/file.h"
 #include "base/strbuf.h"
 #include "base/yaml.h"
-#include "command/args.h"
-#include "command/outputs.h"
+#include "command/exporting.h"
 #include "io/safetensors.h"
 #include "tasks/multitask/task.h"
 #include "train/experiment.h"
@@ -24,8 +23,8 @@
 #define TEXTS_MAX 64
 
 typedef struct exporting {
-    const char *model_dir, *output, *task, *checkpoint, *precision;
-    bool live_weights;
+    et_exporting_args args;
+    const char *task;
     et_arena arena;
     et_experiment experiment, single; /* of the run; of the task alone */
     const et_multitask_settings *settings;
@@ -64,17 +63,17 @@ static int find_task(exporting *x, et_error *error)
 /* Best, or else the newest, unless one is named. */
 static int find_checkpoint(exporting *x, et_error *error)
 {
-    if (x->checkpoint)
-        return et_checkpoint_named(&x->path, x->model_dir, x->checkpoint, error);
-    if (!et_checkpoint_best(&x->path, x->model_dir, NULL))
+    if (x->args.checkpoint)
+        return et_checkpoint_named(&x->path, x->args.model_dir, x->args.checkpoint, error);
+    if (!et_checkpoint_best(&x->path, x->args.model_dir, NULL))
         return ET_OK;
-    return et_checkpoint_newest(&x->path, x->model_dir, error);
+    return et_checkpoint_newest(&x->path, x->args.model_dir, error);
 }
 
 static int open_run(exporting *x, const et_call *call, et_error *error)
 {
     int status =
-        et_experiment_open_run(&x->experiment, call->program, x->model_dir, &x->arena, error);
+        et_experiment_open_run(&x->experiment, call->program, x->args.model_dir, &x->arena, error);
     x->settings = status ? NULL : x->experiment.task;
     if (!status)
         status = find_task(x, error);
@@ -129,7 +128,8 @@ static int load_weights(exporting *x, et_error *error)
     if (!status)
         status = et_params_materialize(x->to, false, error);
     if (!status)
-        status = et_checkpoint_load_weights(x->from, x->path, !x->live_weights, &x->facts, error);
+        status =
+            et_checkpoint_load_weights(x->from, x->path, !x->args.live_weights, &x->facts, error);
     if (status)
         return status;
     et_params_begin_change(x->to);
@@ -144,10 +144,10 @@ static int check_belongs(const exporting *x, et_error *error)
 {
     const et_identity identity = { x->path, x->facts.identity };
     const et_task_kind *kind = x->experiment.kind;
-    int status = et_experiment_check_model(&x->experiment, &identity, x->model_dir, error);
+    int status = et_experiment_check_model(&x->experiment, &identity, x->args.model_dir, error);
     return status || !x->facts.identity
                ? status
-               : kind->belongs(x->experiment.task, x->model_dir, &identity, error);
+               : kind->belongs(x->experiment.task, x->args.model_dir, &identity, error);
 }
 
 /* ---- what lies beside them ---- */
@@ -223,8 +223,8 @@ static int read_text(exporting *x, const char *name, et_error *error)
 {
     char *bytes;
     size_t length;
-    const char *path = et_arena_printf(&x->arena, "%s/" ET_MULTITASK_FOLDER "/%s", x->model_dir,
-                                       x->number + 1, name);
+    const char *path = et_arena_printf(&x->arena, "%s/" ET_MULTITASK_FOLDER "/%s",
+                                       x->args.model_dir, x->number + 1, name);
     if (!path)
         return et_alloc_failed(error, 0, "a path");
     if (!et_file_exists(path) || x->count == TEXTS_MAX)
@@ -259,29 +259,10 @@ static int make_identity(exporting *x, et_value **out, et_error *error)
 
 /* ---- the command ---- */
 
-static int check_output(const exporting *x, const et_call *call, et_error *error)
-{
-    et_outputs outputs = { .program = call->program };
-    if (!x->model_dir || !x->output)
-        return et_fail(error, ET_EUSAGE, "export: --%s is missing: %s",
-                       x->model_dir ? "output" : "model-dir",
-                       x->model_dir ? "which file, or directory, to make" : "which run");
-    if (et_model_export_check_precision(x->precision, NULL))
-        return et_fail(error, ET_EUSAGE, "--precision %s: choose float32, bfloat16 or int8",
-                       x->precision);
-    if (!et_model_export_is_file(x->output))
-        return ET_OK;
-    et_outputs_read(&outputs, x->model_dir);
-    et_outputs_read(&outputs, x->checkpoint);
-    int status = et_outputs_check(&outputs, "--output", x->output, error);
-    et_outputs_release(&outputs);
-    return status;
-}
-
 static int export_task(exporting *x, const et_call *call, et_error *error)
 {
     et_value *identity;
-    int status = check_output(x, call, error);
+    int status = et_exporting_check(&x->args, false, call, error);
     if (!status)
         status = open_run(x, call, error);
     if (!status)
@@ -301,11 +282,11 @@ static int export_task(exporting *x, const et_call *call, et_error *error)
                                     .params = x->to,
                                     .step = x->facts.step,
                                     .identity = x->facts.identity ? identity : NULL,
-                                    .precision = x->precision };
-    status = et_model_export_write(&model, x->output, error);
+                                    .precision = x->args.options.precision };
+    status = et_model_export_write(&model, x->args.output, error);
     if (!status)
         fprintf(stderr, "exported %s of %s, step %lld: %s\n", x->task, x->path,
-                (long long)x->facts.step, x->output);
+                (long long)x->facts.step, x->args.output);
     return status;
 }
 
@@ -324,16 +305,14 @@ int et_cmd_export_one_task(const et_call *call, et_error *error)
 {
     exporting x = { .arena = ET_ARENA_INIT, .params_yaml = ET_STRBUF_INIT };
     const et_arg table[] = {
-        { "model-dir", "DIR", "the run that trained the tasks", ET_ARG_TEXT, &x.model_dir, NULL },
+        { "model-dir", "DIR", "the run that trained the tasks", ET_ARG_TEXT, &x.args.model_dir,
+          NULL },
         { "task", "NAME", "which task", ET_ARG_TEXT, &x.task, NULL },
-        { "output", "PATH", "the file, NAME" ET_MODEL_SUFFIX ", or a directory to make",
-          ET_ARG_TEXT, &x.output, NULL },
-        { "checkpoint", "NAME", "best, newest, a step or a file; else the best, or the newest",
-          ET_ARG_TEXT, &x.checkpoint, NULL },
-        { "precision", "float32|bfloat16|int8", "how weights are stored: whole, half, a quarter",
-          ET_ARG_TEXT, &x.precision, NULL },
-        ET_ARG_LIVE_WEIGHTS(x.live_weights),
-        ET_ARG_RUN(x.model_dir),
+        ET_EXPORTING_OUTPUT(x.args),
+        ET_ARG_CHECKPOINT(x.args.checkpoint),
+        ET_EXPORTING_PRECISION(x.args),
+        ET_ARG_LIVE_WEIGHTS(x.args.live_weights),
+        ET_ARG_RUN(x.args.model_dir),
         ET_ARG_END,
     };
     bool help;

@@ -47,8 +47,7 @@ static int parse(predict_args *args, const et_call *call, et_error *error)
     const et_arg table[] = {
         { "model-dir", "DIR", "the run, job or export that has the model", ET_ARG_TEXT,
           &args->model_dir, NULL },
-        { "checkpoint", "best|newest|STEP|FILE", "which one; else the best, or the newest",
-          ET_ARG_TEXT, &args->options.checkpoint, NULL },
+        ET_ARG_CHECKPOINT(args->options.checkpoint),
         { "input", "FILE", "rows (default: standard input)", ET_ARG_TEXT, &args->rows.path, NULL },
         { "output", "FILE", "predictions (default: standard output)", ET_ARG_TEXT, &args->output,
           NULL },
@@ -148,12 +147,8 @@ static int check(predict_args *args, const et_call *call, et_error *error)
 static int check_outputs(const predict_args *args, const et_call *call, et_error *error)
 {
     et_outputs outputs = { .program = call->program };
-    if (args->rows.path)
-        et_outputs_read(&outputs, args->rows.path);
-    else
-        et_outputs_read_standard(&outputs);
-    et_outputs_read(&outputs, args->model_dir);
-    et_outputs_read(&outputs, args->options.checkpoint);
+    et_outputs_read_input(&outputs, args->rows.path);
+    et_outputs_read_model(&outputs, args->model_dir, args->options.checkpoint);
     int status = args->output ? et_outputs_check(&outputs, "--output", args->output, error)
                               : et_outputs_check_standard(&outputs, error);
     et_outputs_release(&outputs);
