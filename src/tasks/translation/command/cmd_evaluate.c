@@ -25,64 +25,53 @@
 #include "base/flag.h"
 #include "base/strbuf.h"
 #include "command/args.h"
-#include "tasks/translation/command/profile.h"
 #include "tasks/translation/kind.h"
 #include "command/command.h"
 #include "tasks/translation/command/lines.h"
 #include "command/training/evaluation.h"
 #include "command/outputs.h"
 #include "command/results.h"
-#include "command/training/profile.h"
 #include "command/training/ranks.h"
 #include "tasks/translation/command/scores.h"
-#include "tasks/translation/command/together.h"
-#include "io/progress.h"
+#include "tasks/translation/command/translating.h"
 
 typedef struct evaluate_args {
-    const char *model_dir, *source, *reference, *output; /* as given; NULL: not given */
-    int64_t beam_size;                                   /* 0: as in the run's settings */
-    double alpha;                                        /* negative: as in the run's settings */
-    et_translator_options options;                       /* given to the translator as they are */
+    et_translating work;
+    const char *source, *reference; /* as given; NULL: not given */
     et_score_options score;
     et_arg_list set;
-    et_profiling profiling;
-    bool json, quiet;
+    bool json;
     et_value *results; /* of json: a dict */
-    bool helps;        /* a rank, of whose work another one says what came of it */
     bool help;         /* it was printed: nothing else is to be done */
 } evaluate_args;
 
 /* Help is printed here, where the table is. */
 static int parse(evaluate_args *args, const et_call *call, et_error *error)
 {
+    et_translating *work = &args->work;
     /* Rows: name, what its value is called, help, kind, where it goes, another name. */
     const et_arg table[] = {
-        { "model-dir", "DIR", "the run that trained the model", ET_ARG_TEXT, &args->model_dir,
-          NULL },
+        ET_ARG_MODEL_DIR(work->model_dir),
         { "source", "FILE",
           "lines to translate, plain or .gz (without it the run's own validation data)",
           ET_ARG_TEXT, &args->source, NULL },
         { "reference", "FILE", "their translations", ET_ARG_TEXT, &args->reference, NULL },
         { "output", "FILE", "where the translations go, if they are wanted", ET_ARG_TEXT,
-          &args->output, NULL },
-        { "checkpoint", "best|newest|STEP|FILE", "which one; else the best, or the newest",
-          ET_ARG_TEXT, &args->options.checkpoint, NULL },
-        { "beam-size", "N", "hypotheses in the beam; 1: greedy", ET_ARG_COUNT, &args->beam_size,
-          NULL },
-        { "alpha", "A", "length penalty ((5 + length) / 6)^A", ET_ARG_REAL, &args->alpha, NULL },
-        { "precision", "float32|bfloat16|int8", "of computing; else the run's", ET_ARG_TEXT,
-          &args->options.precision, NULL },
-        ET_ARG_LIVE_WEIGHTS(args->options.live_weights),
+          &work->output, NULL },
+        ET_ARG_CHECKPOINT(work->options.checkpoint),
+        ET_TRANSLATING_SEARCH_ARGS(*work),
+        ET_ARG_PRECISION(work->options.precision),
+        ET_ARG_LIVE_WEIGHTS(work->options.live_weights),
         { "tokenize", "13a|none|char", "none: for tokenized text", ET_ARG_TEXT,
           &args->score.tokenize, NULL },
         { "lowercase", NULL, "compare without case", ET_ARG_FLAG, &args->score.lowercase, NULL },
         { "set", "KEY=VALUE", "without --source: settings on top of the run's; may be given again",
           ET_ARG_LIST, &args->set, "params-override" },
-        ET_PROFILING_ARGS(args->profiling),
+        ET_PROFILING_ARGS(work->profiling),
         ET_ARG_JSON(args->json),
-        ET_ARG_QUIET(args->quiet),
+        ET_ARG_QUIET(work->quiet),
         ET_ARG_THREADS,
-        ET_ARG_RUN(args->model_dir),
+        ET_ARG_RUN(work->model_dir),
         ET_ARG_END
     };
     int status = et_args_parse(table, call, &args->help, error);
@@ -91,10 +80,7 @@ static int parse(evaluate_args *args, const et_call *call, et_error *error)
                      "Translates a file and scores the result: BLEU, chrF2 and Model Garden's "
                      "BLEU.",
                      "runs/a --source test.en --reference test.de");
-    /* Fits: ET_ARG_COUNT_MAX. 0, not given, is the run's. */
-    args->options.alpha = args->alpha > 0 ? args->alpha : 0;
-    args->options.no_length_penalty = args->alpha == 0;
-    args->options.beam_size = (int)args->beam_size;
+    et_translating_take_args(work);
     return status;
 }
 
@@ -108,15 +94,14 @@ static int missing(const char *option, const char *what, et_error *error)
 static int check_outputs(evaluate_args *args, const et_call *call, et_error *error)
 {
     et_outputs outputs = { .program = call->program };
-    et_outputs_read(&outputs, args->model_dir);
+    et_outputs_read_model(&outputs, args->work.model_dir, args->work.options.checkpoint);
     et_outputs_read(&outputs, args->source);
     et_outputs_read(&outputs, args->reference);
-    et_outputs_read(&outputs, args->options.checkpoint);
     int status = et_outputs_check_standard(&outputs, error);
     if (!status)
-        status = et_outputs_check(&outputs, "--output", args->output, error);
+        status = et_outputs_check(&outputs, "--output", args->work.output, error);
     if (!status)
-        status = et_profiling_check(&args->profiling, &outputs, error);
+        status = et_profiling_check(&args->work.profiling, &outputs, error);
     et_outputs_release(&outputs);
     return status;
 }
@@ -125,7 +110,7 @@ static int check_outputs(evaluate_args *args, const et_call *call, et_error *err
 static int check(const evaluate_args *args, et_error *error)
 {
     /* Three things have no default: whose model, which lines, and what they should become. */
-    if (!args->model_dir)
+    if (!args->work.model_dir)
         return missing("--model-dir", "which run", error);
     if (args->source && !args->reference)
         return missing("--reference", "their translations", error);
@@ -134,12 +119,13 @@ static int check(const evaluate_args *args, et_error *error)
                        "evaluate: --set: goes without --source, with the run's own data");
     if (!args->source && args->reference)
         return missing("--source", "which lines to translate", error);
-    if (!args->source && (args->output || args->options.precision || args->profiling.path))
+    if (!args->source &&
+        (args->work.output || args->work.options.precision || args->work.profiling.path))
         return missing("--source",
                        "--output, --precision and --profile go with a file that is translated",
                        error);
     /* Names that would be refused later are refused now. */
-    int status = et_args_check_precision(args->options.precision, error);
+    int status = et_args_check_precision(args->work.options.precision, error);
     return status ? status : et_scores_check(&args->score, error);
 }
 
@@ -163,38 +149,27 @@ static bool tell_progress(void *payload, size_t done, size_t count)
 static int translate(evaluate_args *args, const et_lines *sources, char **results, et_error *error)
 {
     et_assert(sources->count > 0);
-    et_translator *translator;
-    et_progress *progress = NULL;
+    et_translating *work = &args->work;
     /* Plain lines where standard error is no terminal. */
-    et_progress_options options = ET_PROGRESS_OPTIONS_INIT;
-    options.fd = args->quiet ? -1 : STDERR_FILENO;
-    int status = et_translator_open_together(&translator, args->model_dir, &args->options, error);
-    if (!status)
-        status = et_progress_open(&progress, &options, error);
-    if (!status)
-        status = et_profiling_open_translator(&args->profiling, translator, progress, error);
+    int status = et_translating_open(work, work->quiet ? -1 : STDERR_FILENO, error);
+    et_translator *translator = work->translator;
     if (!status) {
-        counter lines = { progress, et_clock_monotonic() };
+        counter lines = { work->progress, et_clock_monotonic() };
         et_translator_set_progress(translator, tell_progress, &lines);
         status = et_translator_translate(translator, (const char *const *)sources->items,
                                          sources->count, results, error);
         et_translator_set_progress(translator, NULL, NULL);
-        et_progress_finish(progress, false);
+        et_progress_finish(work->progress, false);
     }
-    status = et_comm_agree(args->options.comm, status, NULL, error);
+    status = et_comm_agree(work->options.comm, status, NULL, error);
     if (!status && args->results) {
         et_value_set_string(args->results, "checkpoint", et_translator_checkpoint(translator));
         et_value_set_int(args->results, "step", et_translator_step(translator));
-    } else if (!status && !args->helps) {
+    } else if (!status && !work->helps) {
         printf("checkpoint %s, step %lld\n", et_translator_checkpoint(translator),
                (long long)et_translator_step(translator));
     }
-    /* The profile is written while the device that it measures is open. */
-    int profiled = et_profiling_close(&args->profiling, status, error);
-    et_progress_close(progress);
-    et_translator_close(translator);
-    et_profiling_release(&args->profiling);
-    return status ? status : profiled;
+    return et_translating_close(work, status, error);
 }
 
 /* In one atomic write, so that --output never holds half of a translation. */
@@ -224,9 +199,9 @@ static int evaluate_lines(evaluate_args *args, const et_lines *sources, const et
         return et_alloc_failed(error, sources->count * sizeof *results, "translations");
     int status = translate(args, sources, results, error);
     int written = ET_OK;
-    if (!status && args->output)
-        written = write_results(args->output, results, sources->count, error);
-    if (!status && !args->helps)
+    if (!status && args->work.output)
+        written = write_results(args->work.output, results, sources->count, error);
+    if (!status && !args->work.helps)
         status =
             et_scores_print((const char *const *)results, (const char *const *)references->items,
                             references->count, &args->score, args->results, written ? NULL : error);
@@ -243,14 +218,14 @@ static int evaluate_files(evaluate_args *args, et_error *error)
     args->results = args->json ? et_value_dict(&arena) : NULL;
     int status = args->json && !args->results ? et_alloc_failed(error, 0, "scores") : ET_OK;
     if (!status)
-        status = et_lines_read_file(&sources, args->source, args->options.comm, error);
+        status = et_lines_read_file(&sources, args->source, args->work.options.comm, error);
     if (!status)
-        status = et_lines_read_file(&references, args->reference, args->options.comm, error);
+        status = et_lines_read_file(&references, args->reference, args->work.options.comm, error);
     if (!status)
         status = et_lines_check_pairs(&sources, args->source, &references, args->reference, error);
     if (!status)
         status = evaluate_lines(args, &sources, &references, error);
-    if (!status && args->json && !args->helps)
+    if (!status && args->json && !args->work.helps)
         status = et_results_print(args->results, error);
     et_lines_release(&sources);
     et_lines_release(&references);
@@ -258,39 +233,31 @@ static int evaluate_files(evaluate_args *args, et_error *error)
     return status;
 }
 
-/* What another rank than the first does without. */
-static void be_silent(evaluate_args *args)
-{
-    args->helps = args->quiet = true;
-    args->output = args->profiling.path = NULL;
-}
-
 static int evaluate_together(evaluate_args *args, const et_call *call, et_error *error)
 {
-    int status = et_ranks_join(&args->options.comm, 0, error);
-    if (et_comm_rank(args->options.comm))
-        be_silent(args);
+    int status = et_translating_join(&args->work, error);
     if (!status)
         status = check_outputs(args, call, error);
     if (!status)
         status = evaluate_files(args, error);
-    return et_ranks_leave(args->options.comm, call->program, status, error);
+    return et_ranks_leave(args->work.options.comm, call->program, status, error);
 }
 
 /* What the options say of decoding and scores are settings of validation. */
 static int evaluate_own(const evaluate_args *args, const et_call *call, et_error *error)
 {
+    const et_translating *work = &args->work;
     et_arena arena = ET_ARENA_INIT;
-    et_evaluate_args own = { .model_dir = args->model_dir,
+    et_evaluate_args own = { .model_dir = work->model_dir,
                              .set = args->set,
-                             .checkpoint = args->options.checkpoint,
-                             .live_weights = args->options.live_weights,
+                             .checkpoint = work->options.checkpoint,
+                             .live_weights = work->options.live_weights,
                              .json = args->json };
     const char *texts[] = {
-        args->beam_size
-            ? et_arena_printf(&arena, "task.model.beam_size=%lld", (long long)args->beam_size)
+        work->beam_size
+            ? et_arena_printf(&arena, "task.model.beam_size=%lld", (long long)work->beam_size)
             : "",
-        args->alpha >= 0 ? et_arena_printf(&arena, "task.model.alpha=%.17g", args->alpha) : "",
+        work->alpha >= 0 ? et_arena_printf(&arena, "task.model.alpha=%.17g", work->alpha) : "",
         args->score.tokenize
             ? et_arena_printf(&arena, "task.score_tokenize=%s", args->score.tokenize)
             : "",
@@ -314,7 +281,8 @@ static int evaluate_own(const evaluate_args *args, const et_call *call, et_error
 /* In this order so that every mistake that can be seen without the model is said first. */
 int et_cmd_evaluate_translation(const et_call *call, et_error *error)
 {
-    evaluate_args args = { .alpha = -1, .score = { .model_garden = true, .width = 2 } };
+    evaluate_args args = { .work = { .alpha = -1, .profiling = ET_PROFILING_INIT },
+                           .score = { .model_garden = true, .width = 2 } };
     int status = parse(&args, call, error);
     if (status || args.help)
         return status;

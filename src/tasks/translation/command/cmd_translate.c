@@ -28,15 +28,12 @@
 #include "command/args.h"
 #include "command/command.h"
 #include "command/outputs.h"
-#include "command/training/profile.h"
 #include "command/training/ranks.h"
-#include "io/progress.h"
 #include "tasks/translation/command/attention.h"
 #include "tasks/translation/command/line_output.h"
 #include "tasks/translation/command/lines.h"
-#include "tasks/translation/command/profile.h"
 #include "tasks/translation/command/result_lines.h"
-#include "tasks/translation/command/together.h"
+#include "tasks/translation/command/translating.h"
 #include "tasks/translation/kind.h"
 #include "tasks/translation/translator_device.h"
 
@@ -44,25 +41,21 @@
 #define BATCH 2048
 
 typedef struct translate_args {
-    const char *model_dir;                    /* NULL: not given */
-    int64_t beam_size, max_length, sentences; /* 0: the run's, but for sentences */
-    double alpha;                             /* of the length penalty */
+    et_translating work;
+    int64_t max_length, sentences; /* max_length 0: the run's */
     int64_t results, seed;
     double top_p, temperature; /* negative: not given */
-    bool scores, quiet, alignments, json;
-    int64_t alignment_layer;    /* negative: not given, the last */
-    int64_t top_k;              /* negative: not given */
-    const char *attention;      /* a file for a picture; NULL: none */
-    const char *input, *output; /* files; NULL: the standard streams */
-    const char *invalid;        /* NULL: stop */
-    bool replace;               /* what it says */
-    const char *score_targets;  /* a file of them, NULL: translate */
-    et_lines targets;           /* what is in it */
-    et_translator_options options;
+    bool scores, alignments, json;
+    int64_t alignment_layer;   /* negative: not given, the last */
+    int64_t top_k;             /* negative: not given */
+    const char *attention;     /* a file for a picture; NULL: none */
+    const char *input;         /* a file; NULL: standard input */
+    const char *invalid;       /* NULL: stop */
+    bool replace;              /* what it says */
+    const char *score_targets; /* a file of them, NULL: translate */
+    et_lines targets;          /* what is in it */
     et_decoding_options decoding;
-    et_profiling profiling;
-    bool helps; /* a rank, whose results another one writes */
-    bool help;  /* it was printed: nothing else is to be done */
+    bool help; /* it was printed: nothing else is to be done */
 } translate_args;
 
 /* What only sampling has says that there is sampling. */
@@ -79,7 +72,7 @@ static void set_decoding(translate_args *args)
     decoding->temperature = args->temperature > 0 ? args->temperature : 0;
     if (args->top_k >= 0 || args->top_p >= 0 || args->temperature >= 0)
         decoding->sampling = true;
-    args->options.decoding = decoding;
+    args->work.options.decoding = decoding;
 }
 
 /* Defaults of options that are not given were put into args before. */
@@ -87,22 +80,19 @@ static int parse(translate_args *args, const et_call *call, et_error *error)
 {
     /* Numbers go by way of args, since options has other types for them; texts and flags go
      * straight into options. */
-    et_translator_options *options = &args->options;
+    et_translating *work = &args->work;
+    et_translator_options *options = &work->options;
     /* Rows: name, what its value is called, help, kind, where it goes, another name. */
     const et_arg table[] = {
-        { "model-dir", "DIR", "the run that trained the model", ET_ARG_TEXT, &args->model_dir,
-          NULL },
-        { "checkpoint", "best|newest|STEP|FILE", "which one; else the best, or the newest",
-          ET_ARG_TEXT, &options->checkpoint, NULL },
+        ET_ARG_MODEL_DIR(work->model_dir),
+        ET_ARG_CHECKPOINT(options->checkpoint),
         { "input", "FILE", "lines to translate, plain or .gz (else standard input)", ET_ARG_TEXT,
           &args->input, NULL },
         { "output", "FILE", "where translations go, when all are done (else standard output)",
-          ET_ARG_TEXT, &args->output, NULL },
+          ET_ARG_TEXT, &work->output, NULL },
         { "invalid", "WORD", "stop (the usual) or replace: what bytes that are no UTF-8 do",
           ET_ARG_TEXT, &args->invalid, NULL },
-        { "beam-size", "N", "hypotheses in the beam; 1: greedy", ET_ARG_COUNT, &args->beam_size,
-          NULL },
-        { "alpha", "A", "length penalty ((5 + length) / 6)^A", ET_ARG_REAL, &args->alpha, NULL },
+        ET_TRANSLATING_SEARCH_ARGS(*work),
         { "max-length", "N", "most tokens of a translation", ET_ARG_COUNT, &args->max_length,
           NULL },
         { "batch", "N", "sentences a thread decodes together", ET_ARG_COUNT, &args->sentences,
@@ -130,15 +120,14 @@ static int parse(translate_args *args, const et_call *call, et_error *error)
         { "noise", "X", "add X times Gumbel noise to logits", ET_ARG_REAL, &args->decoding.noise,
           NULL },
         { "seed", "N", "of what is drawn", ET_ARG_COUNT, &args->seed, NULL },
-        { "precision", "float32|bfloat16|int8", "of computing; else the run's", ET_ARG_TEXT,
-          &options->precision, NULL },
+        ET_ARG_PRECISION(options->precision),
         ET_ARG_LIVE_WEIGHTS(options->live_weights),
-        ET_PROFILING_ARGS(args->profiling),
+        ET_PROFILING_ARGS(work->profiling),
         { "json", NULL, "print a JSON object for each line: all results, scores", ET_ARG_FLAG,
           &args->json, NULL },
-        ET_ARG_QUIET(args->quiet),
+        ET_ARG_QUIET(work->quiet),
         ET_ARG_THREADS,
-        ET_ARG_RUN(args->model_dir),
+        ET_ARG_RUN(work->model_dir),
         ET_ARG_END
     };
     int status = et_args_parse(table, call, &args->help, error);
@@ -146,10 +135,8 @@ static int parse(translate_args *args, const et_call *call, et_error *error)
         et_args_help(stdout, table, call, "Translates standard input, or a file, line by line.",
                      "runs/a < test.en > test.hyp");
     /* Counts are int64_t in the table; all fit (ET_ARG_COUNT_MAX). */
-    options->beam_size = (int)args->beam_size;
+    et_translating_take_args(work);
     options->max_length = args->max_length;
-    options->alpha = args->alpha > 0 ? args->alpha : 0;
-    options->no_length_penalty = args->alpha == 0;
     options->sentences = (int)args->sentences;
     set_decoding(args);
     return status;
@@ -158,7 +145,7 @@ static int parse(translate_args *args, const et_call *call, et_error *error)
 /* Sizes that would make no sense; the rest is the translator's to check. */
 static int check(const translate_args *args, et_error *error)
 {
-    if (!args->model_dir)
+    if (!args->work.model_dir)
         return et_fail(error, ET_EUSAGE, "translate: --model-dir is missing: which run");
     if (args->alignment_layer == 0)
         return et_fail(error, ET_EUSAGE,
@@ -188,36 +175,32 @@ static int check(const translate_args *args, et_error *error)
     if (args->score_targets && (args->results > 1 || args->decoding.sampling))
         return et_fail(error, ET_EUSAGE,
                        "--score-targets: targets are given, so leave out --n-best and sampling");
-    return et_args_check_precision(args->options.precision, error);
+    return et_args_check_precision(args->work.options.precision, error);
 }
 
 /* Standard output that is appended to standard input's file would be read again, without an end. */
 static int check_outputs(translate_args *args, const et_call *call, et_error *error)
 {
     et_outputs outputs = { .program = call->program };
-    if (args->input)
-        et_outputs_read(&outputs, args->input);
-    else
-        et_outputs_read_standard(&outputs);
-    et_outputs_read(&outputs, args->model_dir);
-    et_outputs_read(&outputs, args->options.checkpoint);
+    et_outputs_read_input(&outputs, args->input);
+    et_outputs_read_model(&outputs, args->work.model_dir, args->work.options.checkpoint);
     et_outputs_read(&outputs, args->score_targets);
     int status = et_outputs_check_standard(&outputs, error);
     if (!status)
-        status = et_outputs_check(&outputs, "--output", args->output, error);
+        status = et_outputs_check(&outputs, "--output", args->work.output, error);
     if (!status)
         status = et_outputs_check(&outputs, "--attention", args->attention, error);
     if (!status)
-        status = et_profiling_check(&args->profiling, &outputs, error);
+        status = et_profiling_check(&args->work.profiling, &outputs, error);
     et_outputs_release(&outputs);
     return status;
 }
 
 /* What the bar shows: lines of all batches. */
 typedef struct counter {
-    et_progress *progress; /* NULL: no bar */
-    size_t before;         /* lines of earlier batches */
-    double start;          /* of the first */
+    et_progress *progress;
+    size_t before; /* lines of earlier batches */
+    double start;  /* of the first */
 } counter;
 
 /* A single line is answered before a bar could be read. How many lines will come is not known.
@@ -225,7 +208,7 @@ typedef struct counter {
 static bool tell_progress(void *payload, size_t done, size_t count)
 {
     const counter *lines = payload;
-    if (lines->progress && count > 1)
+    if (count > 1)
         et_lines_show(lines->progress, lines->before + done, 0, lines->start);
     return et_flag_is_set(&et_stop_requested);
 }
@@ -254,8 +237,7 @@ static int translate_plainly(et_translator *translator, const et_lines *lines,
                                          lines->count, results, error);
     if (status)
         return status;
-    if (progress)
-        et_progress_finish(progress, false);
+    et_progress_finish(progress, false);
     for (size_t i = 0; i < lines->count; i++) {
         et_strbuf_append(text, results[i]);
         et_strbuf_append_char(text, '\n');
@@ -275,10 +257,11 @@ static int draw(const translate_args *args, const et_lines *lines, size_t before
 
 /* Results are written and flushed before the next lines are read, so that whoever reads the
  * other end of a pipe is never a batch behind. The bar may stand on the same terminal. */
-static int translate_batch(et_translator *translator, const translate_args *args,
-                           const et_lines *lines, size_t before, et_progress *progress,
+static int translate_batch(const translate_args *args, const et_lines *lines, size_t before,
                            et_line_output *output, et_error *error)
 {
+    et_translator *translator = args->work.translator;
+    et_progress *progress = args->work.progress;
     et_hypotheses *found = NULL;
     et_strbuf text = ET_STRBUF_INIT;
     int status;
@@ -290,7 +273,7 @@ static int translate_batch(et_translator *translator, const translate_args *args
         status = translate_plainly(translator, lines, progress, &text, error);
     } else {
         status = search_batch(translator, args, lines, before, &found, error);
-        if (!status && progress)
+        if (!status)
             et_progress_finish(progress, false);
         if (!status)
             et_result_lines_print(&text, found, lines->count, before, &how);
@@ -306,13 +289,13 @@ static int translate_batch(et_translator *translator, const translate_args *args
 
 static const et_label read_label = { .name = "read lines", .kind = "reading" };
 
-static int translate_lines(et_translator *translator, const translate_args *args,
-                           et_line_reader *input, size_t most, et_progress *progress,
+static int translate_lines(const translate_args *args, et_line_reader *input, size_t most,
                            et_line_output *output, et_error *error)
 {
+    et_translator *translator = args->work.translator;
     et_track *track = et_device_track(et_translator_device(translator));
     et_lines lines = ET_LINES_INIT;
-    counter done = { progress, 0, et_clock_monotonic() };
+    counter done = { args->work.progress, 0, et_clock_monotonic() };
     int status;
     et_translator_set_progress(translator, tell_progress, &done);
     do {
@@ -325,8 +308,7 @@ static int translate_lines(et_translator *translator, const translate_args *args
             status = et_fail(error, ET_EINTERRUPTED, "interrupted after line %zu", done.before);
         et_translator_set_first_line(translator, done.before + 1);
         if (!status && lines.count)
-            status =
-                translate_batch(translator, args, &lines, done.before, progress, output, error);
+            status = translate_batch(args, &lines, done.before, output, error);
     } while (!status && lines.count);
     et_translator_set_progress(translator, NULL, NULL);
     et_lines_release(&lines);
@@ -341,30 +323,28 @@ static int open_input(const translate_args *args, et_line_reader *input, et_erro
 {
     int status = ET_OK;
     *input = (et_line_reader){ .name = args->input, .number = 1 };
-    if (!args->helps && args->input)
+    if (!args->work.helps && args->input)
         status = et_line_reader_open_file(input, args->input, args->replace, error);
-    else if (!args->helps)
+    else if (!args->work.helps)
         status = et_line_reader_open(input, STDIN_FILENO, "standard input", error);
     if (!args->input)
         input->replace = args->replace;
-    input->comm = args->options.comm;
+    input->comm = args->work.options.comm;
     return status;
 }
 
 /* Ends at the end of input, or at the first line that is no text; what was translated before it
  * is out by then, unless it goes to a file. */
-static int translate_input(et_translator *translator, const translate_args *args,
-                           et_progress *progress, et_line_output *output, et_error *error)
+static int translate_input(const translate_args *args, et_line_output *output, et_error *error)
 {
     et_line_reader input;
     /* A terminal as input is a person; the hint is shown where they can see it. */
     bool person = !args->input && isatty(STDIN_FILENO);
-    if (person && isatty(STDERR_FILENO) && !args->quiet)
+    if (person && isatty(STDERR_FILENO) && !args->work.quiet)
         fputs("Type a line to translate; Ctrl-D ends.\n", stderr);
     int status = open_input(args, &input, error);
     if (!status)
-        status =
-            translate_lines(translator, args, &input, person ? 1 : BATCH, progress, output, error);
+        status = translate_lines(args, &input, person ? 1 : BATCH, output, error);
     if (!status && input.replaced)
         et_log(ET_LOG_WARNING, "%s: bytes that are no UTF-8 were replaced in %zu lines", input.name,
                input.replaced);
@@ -376,71 +356,49 @@ static int translate_input(et_translator *translator, const translate_args *args
  * typed, and not where standard error goes to a file. */
 static int translate(translate_args *args, et_error *error)
 {
-    et_translator *translator;
-    et_progress *progress = NULL;
+    et_translating *work = &args->work;
+    et_comm *comm = work->options.comm;
     et_line_output output = { .open = false };
-    et_progress_options options = ET_PROGRESS_OPTIONS_INIT;
-    bool shown = !args->quiet && isatty(STDERR_FILENO) && (args->input || !isatty(STDIN_FILENO));
-    options.fd = shown ? STDERR_FILENO : -1;
-    int status = et_translator_open_together(&translator, args->model_dir, &args->options, error);
+    bool shown = !work->quiet && isatty(STDERR_FILENO) && (args->input || !isatty(STDIN_FILENO));
+    int status = et_translating_open(work, shown ? STDERR_FILENO : -1, error);
     if (!status && args->score_targets)
-        status = et_lines_read_file(&args->targets, args->score_targets, args->options.comm, error);
-    if (!status)
-        status = et_progress_open(&progress, &options, error);
-    if (!status)
-        status = et_profiling_open_translator(&args->profiling, translator,
-                                              options.fd < 0 ? NULL : progress, error);
+        status = et_lines_read_file(&args->targets, args->score_targets, comm, error);
     /* A file is whole or not there: a signal ends the work, and takes back what was begun. */
-    if (!status && args->output)
+    if (!status && work->output)
         et_watch_signals_and_input();
     if (!status)
-        status = et_line_output_open(&output, args->output, args->options.comm, error);
+        status = et_line_output_open(&output, work->output, comm, error);
     if (!status)
-        status =
-            translate_input(translator, args, options.fd < 0 ? NULL : progress, &output, error);
-    status = et_comm_agree(args->options.comm, status, NULL, error);
+        status = translate_input(args, &output, error);
+    status = et_comm_agree(comm, status, NULL, error);
     status = et_line_output_close(&output, status, error);
-    if (progress)
-        et_progress_finish(progress, false);
-    int profiled = et_profiling_close(&args->profiling, status, error);
-    et_progress_close(progress);
-    et_translator_close(translator);
-    et_profiling_release(&args->profiling);
     et_lines_release(&args->targets);
-    return status ? status : profiled;
-}
-
-/* What another rank than the first does without. */
-static void be_silent(translate_args *args)
-{
-    args->helps = args->quiet = true;
-    args->output = args->attention = args->profiling.path = NULL;
+    return et_translating_close(work, status, error);
 }
 
 static int translate_together(translate_args *args, const et_call *call, et_error *error)
 {
-    int status = et_ranks_join(&args->options.comm, 0, error);
-    if (et_comm_rank(args->options.comm))
-        be_silent(args);
+    int status = et_translating_join(&args->work, error);
+    if (args->work.helps)
+        args->attention = NULL;
     if (!status)
         status = check_outputs(args, call, error);
     if (!status)
         status = translate(args, error);
-    return et_ranks_leave(args->options.comm, call->program, status, error);
+    return et_ranks_leave(args->work.options.comm, call->program, status, error);
 }
 
 /* alpha: negative until the command line says another. */
 int et_cmd_translate(const et_call *call, et_error *error)
 {
-    translate_args args = { .alpha = -1,
+    translate_args args = { .work = { .alpha = -1, .profiling = ET_PROFILING_INIT },
                             .sentences = 32,
                             .results = 1,
                             .alignment_layer = -1,
                             .top_k = -1,
                             .top_p = -1,
                             .temperature = -1,
-                            .targets = ET_LINES_INIT,
-                            .profiling = ET_PROFILING_INIT };
+                            .targets = ET_LINES_INIT };
     int status = parse(&args, call, error);
     if (status || args.help)
         return status;
