@@ -6,7 +6,8 @@
  *   4. task, run         data, graph, plan, newest checkpoint
  *   5. settings again    now that all of it is known to work, unless nothing is left to do;
  *                        signals save from here on
- *   6. training          et_run_train; then the last save, the profile, one line what to do next
+ *   6. training          et_controller_train; then the last save, the profile, one line what to do
+ * next
  *
  * Whatever fails before 5 in a directory that was empty leaves it as it was (model_dir.c). What
  * people read goes to standard error through the progress bar, so that lines and bar do not mix. */
@@ -111,7 +112,6 @@ static int set_up(et_training *t, const et_train_args *args, et_error *error)
 {
     const char *directory = args->model_dir;
     bool first = et_comm_rank(t->comm) == 0;
-    signal(SIGPIPE, SIG_IGN); /* progress that nobody reads never stops the work */
     et_leave_on_signals(first ? ET_CONTROLLER_NOT_BEGUN : "");
     int status =
         first ? et_model_dir_open(&t->directory, t->experiment.kind, directory, error) : ET_OK;
@@ -134,6 +134,15 @@ static int set_up(et_training *t, const et_train_args *args, et_error *error)
     return status;
 }
 
+/* What is open, in as many lines. */
+static void say_open(et_training *t)
+{
+    et_training_say_task(t);
+    et_training_say_initial(t);
+    et_training_say_memory(t);
+    et_training_say_ranks(t);
+}
+
 /* --dry-run: what is opened is the same, in a directory that goes again, but for the controller. */
 static int try_out(et_training *t, const et_train_args *args, et_error *error)
 {
@@ -149,10 +158,7 @@ static int try_out(et_training *t, const et_train_args *args, et_error *error)
         et_dry_run_facts facts = { t->learner, t->params, t->plan.train_steps, args->json,
                                    &et_stop_requested };
         et_training_say(t->progress, "experiment   %s", t->experiment.name);
-        et_training_say_task(t);
-        et_training_say_initial(t);
-        et_training_say_memory(t);
-        et_training_say_ranks(t);
+        say_open(t);
         et_training_say_new(t);
         status = et_dry_run_measure(&dry, &facts, error);
     }
@@ -160,21 +166,14 @@ static int try_out(et_training *t, const et_train_args *args, et_error *error)
     return status;
 }
 
-/* The run is closed here and not in close_training, since closing waits for the last save and
- * may fail, while people still look at the bar. */
-static int train(et_training *t, const et_train_args *args, et_error *error)
+/* The bar, which chooses by itself between a terminal and a log file, what is logged and recorded:
+ * all of it by rank 0. */
+static int open_telling(et_training *t, const et_train_args *args, et_error *error)
 {
-    et_assert(!args->help);
-    /* The bar chooses by itself between a terminal and a log file. */
+    const bool first = et_comm_rank(t->comm) == 0;
     et_progress_options options = ET_PROGRESS_OPTIONS_INIT;
-    /* Settings first: a misspelt one is said before anything is made. */
-    int status =
-        et_train_configure(&t->experiment, &t->initial, args, t->call->program, &t->arena, error);
-    if (!status && !t->comm)
-        status = et_ranks_open(&t->comm, &t->experiment.runtime, error);
-    options.fd = args->quiet || et_comm_rank(t->comm) ? -1 : STDERR_FILENO;
-    if (!status)
-        status = et_progress_open(&t->progress, &options, error);
+    options.fd = args->quiet || !first ? -1 : STDERR_FILENO;
+    int status = et_progress_open(&t->progress, &options, error);
     if (status)
         return status;
     t->log = (et_quiet_log){ t->call->program, t->progress };
@@ -182,22 +181,36 @@ static int train(et_training *t, const et_train_args *args, et_error *error)
         et_show_log_quietly(&t->log);
     else
         et_show_log_on(t->call->program, t->progress);
-    if (!args->dry_run && !et_comm_rank(t->comm))
+    if (first && !args->dry_run)
         et_session_open(&t->session, t->progress);
     /* Where the profile goes was parsed; what it records belongs to this training. */
-    if (!et_comm_rank(t->comm))
+    if (first)
         t->profiling = args->profiling;
     t->profiling.progress = t->progress;
+    return ET_OK;
+}
+
+/* The run is closed here and not in et_training_close, since closing waits for the last save and
+ * may fail, while people still look at the bar. */
+static int train(et_training *t, const et_train_args *args, et_error *error)
+{
+    et_assert(!args->help);
+    /* Settings first: a misspelt one is said before anything is made. */
+    int status =
+        et_train_configure(&t->experiment, &t->initial, args, t->call->program, &t->arena, error);
+    if (!status && !t->comm)
+        status = et_ranks_open(&t->comm, &t->experiment.runtime, error);
+    if (!status)
+        status = open_telling(t, args, error);
+    if (status)
+        return status;
     if (args->dry_run)
         return try_out(t, args, error);
     status = et_comm_agree(t->comm, set_up(t, args, error), NULL, error);
     if (!status) {
         et_training_say(t->progress, "experiment   %s  (all settings: %s/%s)", t->experiment.name,
                         args->model_dir, ET_EXPERIMENT_FILE);
-        et_training_say_task(t);
-        et_training_say_initial(t);
-        et_training_say_memory(t);
-        et_training_say_ranks(t);
+        say_open(t);
         if (t->args->verbose)
             et_training_say_parts(t, args->model_dir);
         et_training_say_begin(t);
@@ -241,7 +254,7 @@ static void limit_time(const et_train_args *args)
  * last. */
 static int run(et_training *t, et_error *error)
 {
-    signal(SIGPIPE, SIG_IGN); /* progress never stops the work */
+    signal(SIGPIPE, SIG_IGN); /* progress that nobody reads never stops the work */
     limit_time(t->args);
     int status = train(t, t->args, error);
     if (status == ET_EDIVERGED)
