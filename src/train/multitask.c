@@ -13,45 +13,13 @@
 #include <etude/nn.h>
 
 #include "base/alloc.h"
-#include "base/arena.h"
 #include "base/philox.h"
 #include "base/reserved.h"
 #include "data/source.h"
 #include "metric/metric.h"
 #include "optim/optimizer.h"
+#include "train/multitask_private.h"
 #include "train/state.h"
-#include "train/task_trainer_private.h"
-
-typedef struct part {
-    et_task_trainer *trainer;
-    et_params *params; /* the store as the task sees it; borrowed */
-    double weight, size;
-    int64_t eval_steps, steps;
-    double loss; /* joint: of the last step */
-} part;
-
-struct et_multitask {
-    et_trainer trainer;
-    et_evaluator evaluator;
-    et_learner learner;
-    et_task_trainer_options options;
-    int order;
-    double alpha;
-    int64_t steps_in_epoch, epochs;
-    et_params *params; /* borrowed */
-    et_task *whole;    /* that they make; borrowed. NULL: none */
-    part *parts;       /* [count]; trainers are owned */
-    int count;
-    int last;            /* interleaved: which task had the last step */
-    float *gradient;     /* joint: [trained size] */
-    et_metrics *metrics; /* joint: total_loss */
-    et_update update;    /* joint: what the last step did */
-    double loss;         /* joint: total, of the last step */
-    int evaluated;       /* the task that is evaluated; count: none */
-    int64_t at;          /* the step that is evaluated */
-    et_arena arena;      /* of results, until the next evaluation */
-    et_value *results;
-};
 
 static et_multitask *of(et_trainer *trainer)
 {
@@ -61,16 +29,6 @@ static et_multitask *of(et_trainer *trainer)
 static et_multitask *evaluator_of(et_evaluator *evaluator)
 {
     return (et_multitask *)(void *)((char *)evaluator - offsetof(et_multitask, evaluator));
-}
-
-static const char *name_of(const et_multitask *m, int i)
-{
-    return et_task_name(m->parts[i].trainer->task);
-}
-
-static et_optimizer *optimizer_of(const et_multitask *m)
-{
-    return m->parts[0].trainer->optimizer;
 }
 
 /* ---- which task ------------------------------------------------------------------------------ */
@@ -123,7 +81,7 @@ static int save(const void *self, et_value *dict, et_error *error)
 {
     const et_multitask *m = self;
     for (int i = 0; i < m->count; i++)
-        if (!et_value_set_int(dict, name_of(m, i), m->parts[i].steps))
+        if (!et_value_set_int(dict, et_multitask_name(m, i), m->parts[i].steps))
             return et_alloc_failed(error, 0, "the state");
     return ET_OK;
 }
@@ -133,7 +91,7 @@ static int restore(void *self, const et_value *dict, et_error *error)
     et_multitask *m = self;
     int status = ET_OK;
     for (int i = 0; !status && i < m->count; i++)
-        status = et_value_read_int(dict, name_of(m, i), &m->parts[i].steps, error);
+        status = et_value_read_int(dict, et_multitask_name(m, i), &m->parts[i].steps, error);
     return status;
 }
 
@@ -144,13 +102,13 @@ static int attach(et_trainer *trainer, et_state *state, et_error *error)
     et_multitask *m = of(trainer);
     int status = et_state_add_params(state, m->params, error);
     if (!status)
-        status = et_state_add_optimizer(state, "optimizer", optimizer_of(m), error);
+        status = et_state_add_optimizer(state, "optimizer", et_multitask_optimizer(m), error);
     if (!status)
         status = et_state_add(state, "multitask", &steps_part, m, error);
     if (!status)
         status = et_state_add(state, "metrics", &et_metrics_state, m->metrics, error);
     for (int i = 0; !status && i < m->count; i++)
-        status = et_task_trainer_attach(m->parts[i].trainer, state, name_of(m, i), error);
+        status = et_task_trainer_attach(m->parts[i].trainer, state, et_multitask_name(m, i), error);
     return status;
 }
 
@@ -164,7 +122,7 @@ static int start(et_trainer *trainer, et_error *error)
     if (!status && m->whole)
         status = et_task_initialize(m->whole, m->params, error);
     if (!status)
-        et_optimizer_start(optimizer_of(m));
+        et_optimizer_start(et_multitask_optimizer(m));
     return status;
 }
 
@@ -196,7 +154,7 @@ static int interleaved_step(et_multitask *m, et_error *error)
     int status = one->class->step(one, error);
     m->last = i;
     m->parts[i].steps += !status;
-    return status ? et_fail_while(error, status, "task %s", name_of(m, i)) : ET_OK;
+    return status ? et_fail_while(error, status, "task %s", et_multitask_name(m, i)) : ET_OK;
 }
 
 /* A task's part of the sum. */
@@ -208,7 +166,7 @@ static int add_task(et_multitask *m, int i, et_error *error)
     clear_gradients(m);
     int status = et_task_trainer_gather(t, &sum, error);
     if (status)
-        return et_fail_while(error, status, "task %s", name_of(m, i));
+        return et_fail_while(error, status, "task %s", et_multitask_name(m, i));
     double factor = m->parts[i].weight / sum.divisor;
     int64_t count = et_params_trained_size(m->params);
     for (int64_t k = 0; k < count; k++)
@@ -248,11 +206,11 @@ static int joint_step(et_multitask *m, et_error *error)
         if (status)
             return status;
     }
-    m->update = et_optimizer_apply(optimizer_of(m), m->gradient, 1);
+    m->update = et_optimizer_apply(et_multitask_optimizer(m), m->gradient, 1);
     if (!m->update.finite)
         return et_fail(error, ET_EDIVERGED, "step %lld: the gradient of total_loss is not finite",
                        (long long)m->trainer.step + 1);
-    int status = et_optimizer_settled(optimizer_of(m), error);
+    int status = et_optimizer_settled(et_multitask_optimizer(m), error);
     if (!status)
         status = finish_tasks(m, error);
     return status ? status : judge(m, error);
@@ -273,7 +231,7 @@ static int loop_end(et_trainer *trainer, et_value *logs, et_error *error)
     int status = ET_OK;
     for (int i = 0; !status && i < m->count; i++) {
         et_trainer *one = &m->parts[i].trainer->trainer;
-        et_value *dict = et_value_set_dict(logs, name_of(m, i));
+        et_value *dict = et_value_set_dict(logs, et_multitask_name(m, i));
         status = dict ? one->class->loop_end(one, dict, error)
                       : et_alloc_failed(error, sizeof *dict, "a log");
     }
@@ -299,7 +257,7 @@ static int diverged(et_trainer *trainer, et_value *memory, et_error *error)
     int status = ET_OK;
     for (int i = 0; !status && i < m->count; i++) {
         et_trainer *one = &m->parts[i].trainer->trainer;
-        et_value *dict = et_value_set_dict(memory, name_of(m, i));
+        et_value *dict = et_value_set_dict(memory, et_multitask_name(m, i));
         status = dict ? one->class->diverged(one, dict, error)
                       : et_alloc_failed(error, sizeof *dict, "the state");
     }
@@ -312,9 +270,10 @@ static int retry(et_trainer *trainer, int64_t trial, const et_value *memory, et_
     int status = ET_OK;
     for (int i = 0; !status && i < m->count; i++) {
         et_trainer *one = &m->parts[i].trainer->trainer;
-        const et_value *dict = memory ? et_value_get(memory, name_of(m, i)) : NULL;
+        const et_value *dict = memory ? et_value_get(memory, et_multitask_name(m, i)) : NULL;
         status = memory && (!dict || dict->kind != ET_VALUE_DICT)
-                     ? et_fail(error, ET_EFORMAT, "task %s: is missing or no dict", name_of(m, i))
+                     ? et_fail(error, ET_EFORMAT, "task %s: is missing or no dict",
+                               et_multitask_name(m, i))
                      : one->class->retry(one, trial, dict, error);
     }
     return status;
@@ -366,7 +325,7 @@ static int begin(et_evaluator *evaluator, int64_t at, et_error *error)
 
 static int end_task(et_multitask *m, et_error *error)
 {
-    et_value *dict = et_value_set_dict(m->results, name_of(m, m->evaluated));
+    et_value *dict = et_value_set_dict(m->results, et_multitask_name(m, m->evaluated));
     et_evaluator *one = evaluated(m);
     int after = m->evaluated + 1;
     m->evaluated = m->count;
@@ -415,102 +374,6 @@ static const et_evaluator_class evaluator_class = {
     .step = evaluate_batch,
     .end = end,
 };
-
-/* ---- as what a command drives ------------------------------------------------------------------
- */
-
-static et_multitask *learner_of(const et_learner *learner)
-{
-    return (et_multitask *)(void *)((char *)learner - offsetof(et_multitask, learner));
-}
-
-static et_trainer *own_trainer(et_learner *self)
-{
-    return et_multitask_trainer(learner_of(self));
-}
-
-static et_evaluator *own_evaluator(et_learner *self)
-{
-    return et_multitask_evaluator(learner_of(self));
-}
-
-static const et_layout *layout(const et_learner *self)
-{
-    return et_task_trainer_layout(learner_of(self)->parts[0].trainer);
-}
-
-static int batches(et_learner *self, int64_t *count, et_error *error)
-{
-    (void)self;
-    *count = 0;
-    return et_fail(error, ET_ECONFIG,
-                   "several tasks have no epoch in common: give trainer.train_steps and intervals "
-                   "in steps");
-}
-
-/* That of the first task that has one and is evaluated. */
-static int best_metric(const et_learner *self, const char **name, et_arena *arena, et_error *error)
-{
-    const et_multitask *m = learner_of(self);
-    *name = NULL;
-    for (int i = 0; i < m->count; i++) {
-        const et_task_trainer *one = m->parts[i].trainer;
-        const char *own = one->task->class->best_metric;
-        const char *set = et_task_trainer_validation_set(one, 0);
-        if (!own || !one->validation.source)
-            continue;
-        *name =
-            et_arena_printf(arena, "%s/%s%s%s", name_of(m, i), set ? set : "", set ? "/" : "", own);
-        return *name ? ET_OK : et_alloc_failed(error, 0, "a name");
-    }
-    return ET_OK;
-}
-
-static const et_pass *pass(const et_learner *self, int number)
-{
-    const et_multitask *m = learner_of(self);
-    return number < m->count ? et_task_trainer_pass(m->parts[number].trainer) : NULL;
-}
-
-/* One store and one optimizer, which are the first one's, and the sum. */
-static size_t parameter_bytes(const et_learner *self)
-{
-    const et_multitask *m = learner_of(self);
-    size_t sum = m->gradient ? (size_t)et_params_trained_size(m->params) * sizeof(float) : 0;
-    return sum + et_task_trainer_parameter_bytes(m->parts[0].trainer);
-}
-
-static int single(et_learner *self, et_task_trainer **out, et_error *error)
-{
-    *out = NULL;
-    return et_fail(error, ET_ECONFIG,
-                   "%d tasks: several are trained by one process, without workers and parameter "
-                   "servers",
-                   learner_of(self)->count);
-}
-
-static void close_all(et_learner *self)
-{
-    et_multitask_close(learner_of(self));
-}
-
-static const et_learner_class learner_class = {
-    .name = "multitask",
-    .trainer = own_trainer,
-    .evaluator = own_evaluator,
-    .layout = layout,
-    .batches = batches,
-    .best_metric = best_metric,
-    .pass = pass,
-    .parameter_bytes = parameter_bytes,
-    .single = single,
-    .close = close_all,
-};
-
-et_learner *et_multitask_learner(et_multitask *multitask)
-{
-    return &multitask->learner;
-}
 
 /* ---- opening and closing ------------------------------------------------------------------------
  */
@@ -581,11 +444,11 @@ static int open_passes(et_multitask *m, const et_multitask_part *parts, int coun
         et_task_trainer_options options = m->options;
         options.seed += (uint64_t)i * 0xbf58476d1ce4e5b9u;
         options.loss_upper_bound = m->order == ET_MULTITASK_JOINT ? 0 : options.loss_upper_bound;
-        part *one = &m->parts[m->count];
-        *one = (part){ .params = views ? views[i] : m->params,
-                       .weight = parts[i].weight > 0 ? parts[i].weight : 1,
-                       .size = parts[i].size,
-                       .eval_steps = parts[i].eval_steps };
+        et_multitask_member *one = &m->parts[m->count];
+        *one = (et_multitask_member){ .params = views ? views[i] : m->params,
+                                      .weight = parts[i].weight > 0 ? parts[i].weight : 1,
+                                      .size = parts[i].size,
+                                      .eval_steps = parts[i].eval_steps };
         status = et_task_trainer_begin(&one->trainer, parts[i].task, device, one->params, &options,
                                        error);
         m->count += !status;
@@ -599,7 +462,8 @@ static int open_rest(et_multitask *m, et_error *error)
 {
     int status = ET_OK;
     for (int i = 0; !status && i < m->count; i++)
-        status = et_task_trainer_finish(m->parts[i].trainer, i ? optimizer_of(m) : NULL, error);
+        status = et_task_trainer_finish(m->parts[i].trainer, i ? et_multitask_optimizer(m) : NULL,
+                                        error);
     if (!status)
         status = et_metrics_new(&m->metrics, error);
     if (status || m->order != ET_MULTITASK_JOINT || m->options.use == ET_EVALUATE_ONLY)
@@ -630,14 +494,14 @@ int et_multitask_open_inside(et_multitask **out, const et_multitask_part *parts,
     if (!status)
         status = check(parts, count, o, error);
     et_multitask *m = status ? NULL : et_alloc_zero(1, sizeof *m);
-    part *made = m ? et_alloc_zero((size_t)count, sizeof *made) : NULL;
+    et_multitask_member *made = m ? et_alloc_zero((size_t)count, sizeof *made) : NULL;
     if (!made) {
         et_free(m);
         return status ? status : et_alloc_failed(error, sizeof *m, "a multitask");
     }
     *m = (et_multitask){ .trainer = { .class = &trainer_class },
                          .evaluator = { .class = &evaluator_class },
-                         .learner = { &learner_class },
+                         .learner = { &et_multitask_learner_class },
                          .order = o->order,
                          .alpha = o->alpha > 0 ? o->alpha : 1,
                          .steps_in_epoch = o->steps_in_epoch,
