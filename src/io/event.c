@@ -223,20 +223,6 @@ int et_events_write(et_events *events, int64_t step, const et_events_value *valu
     return status;
 }
 
-/* An event of one value. */
-int et_events_scalar(et_events *events, int64_t step, const char *tag, double scalar,
-                     et_error *error)
-{
-    return et_events_write(events, step, &(et_events_value){ tag, scalar, NULL }, 1, error);
-}
-
-int et_events_text(et_events *events, int64_t step, const char *tag, const char *text,
-                   et_error *error)
-{
-    et_assert(text != NULL);
-    return et_events_write(events, step, &(et_events_value){ tag, 0, text }, 1, error);
-}
-
 /* ---- settings ---------------------------------------------------------------------------
  *
  * A value without numbers whose metadata says it all: a message packed into another. */

@@ -5,7 +5,8 @@
  * wall times either.
  *
  *     if (et_events_open(&events, "run/train", ET_EVENTS_CONTINUE, &error)) ...
- *     et_events_scalar(events, 200, "loss", 3.1, &error);
+ *     const et_events_value loss = { .tag = "loss", .scalar = 3.1 };
+ *     et_events_write(events, 200, &loss, 1, &error);
  *     et_events_close(events, &error);
  *
  * Scalars are written as simple_value, which old and new readers take alike. One thread. */
@@ -45,10 +46,6 @@ int et_events_open(et_events **out, const char *directory, int64_t offset, et_er
 /* Writes all values of a step as one event. */
 int et_events_write(et_events *events, int64_t step, const et_events_value *values, size_t count,
                     et_error *error);
-int et_events_scalar(et_events *events, int64_t step, const char *tag, double scalar,
-                     et_error *error);
-int et_events_text(et_events *events, int64_t step, const char *tag, const char *text,
-                   et_error *error);
 
 /* Settings of the run whose directory this is, or lies above its files', as TensorBoard's HParams
  * shows them: one at least for each run, in a file that starts anew. */

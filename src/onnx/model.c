@@ -25,7 +25,6 @@ typedef Etude__Onnx__Node node_message;
 typedef Etude__Onnx__Tensor tensor_message;
 typedef Etude__Onnx__ValueInfo value_message;
 typedef Etude__Onnx__Attribute attribute_message;
-typedef Etude__Onnx__Property property_message;
 
 /* Messages of one kind, by address, as protobuf-c has repeated ones. */
 typedef struct list {
@@ -36,7 +35,7 @@ typedef struct list {
 struct et_onnx {
     et_arena arena; /* messages, names, small constants */
     const char *name;
-    list nodes, constants, inputs, outputs, notes;
+    list nodes, constants, inputs, outputs;
     list attributes; /* of the last node */
     int64_t names;   /* made so far */
     bool failed;
@@ -59,8 +58,8 @@ void et_onnx_free(et_onnx *model)
 {
     if (!model)
         return;
-    list *const lists[] = { &model->nodes,   &model->constants, &model->inputs,
-                            &model->outputs, &model->notes,     &model->attributes };
+    list *const lists[] = { &model->nodes, &model->constants, &model->inputs, &model->outputs,
+                            &model->attributes };
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
         et_free(lists[i]->items);
     et_arena_release(&model->arena);
@@ -321,18 +320,6 @@ void et_onnx_set_text(et_onnx *model, const char *name, const char *value)
     attribute->s = (ProtobufCBinaryData){ strlen(own), (uint8_t *)own };
 }
 
-void et_onnx_note(et_onnx *model, const char *key, const char *value)
-{
-    property_message *note = take(model, sizeof *note);
-    char *name = copy(model, key), *text = copy(model, value);
-    if (model->failed)
-        return;
-    etude__onnx__property__init(note);
-    note->key = name;
-    note->value = text;
-    add(model, &model->notes, note);
-}
-
 /* ---- the file ------------------------------------------------------------------------------- */
 
 /* What protobuf-c appends to. */
@@ -422,8 +409,6 @@ int et_onnx_write(et_onnx *model, const char *path, et_error *error)
     message.graph = &graph;
     message.n_opset_import = 1;
     message.opset_import = sets;
-    message.n_metadata_props = model->notes.count;
-    message.metadata_props = (property_message **)model->notes.items;
     const size_t bytes = protobuf_c_message_get_packed_size(&message.base);
     if (bytes > BYTES_MAX)
         return et_fail(error, ET_EFAIL, "%s: %zu bytes, and a file of ONNX ends at 2 GiB", path,

@@ -58,9 +58,6 @@ void et_onnx_set_ints(et_onnx *model, const char *name, const int64_t *values, i
 void et_onnx_set_float(et_onnx *model, const char *name, float value);
 void et_onnx_set_text(et_onnx *model, const char *name, const char *value);
 
-/* What readers may look up in the model: copied. */
-void et_onnx_note(et_onnx *model, const char *key, const char *value);
-
 /* Atomically. ET_ENOMEM: anything before failed. ET_EFAIL: the format ends at 2 GiB. */
 int et_onnx_write(et_onnx *model, const char *path, et_error *error);
 

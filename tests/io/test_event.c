@@ -29,6 +29,11 @@ static Etude__Event__Event *read_event(const char *directory, size_t index)
     return event;
 }
 
+static void write_one(et_events *events, int64_t step, et_events_value value)
+{
+    assert_ok(et_events_write(events, step, &value, 1, error));
+}
+
 static void test_event__messages(void **state)
 {
     et_events *events;
@@ -36,7 +41,7 @@ static void test_event__messages(void **state)
                                        { "sample", 0, "Gr\xc3\xbc\xc3\x9f e" } };
     assert_ok(et_events_open(&events, in(state, "a/b"), 0, error));
     assert_ok(et_events_write(events, 0, values, 2, error));
-    assert_ok(et_events_scalar(events, 7, "zero", 0, error));
+    write_one(events, 7, (et_events_value){ .tag = "zero" });
     assert_ok(et_events_close(events, error));
 
     Etude__Event__Event *event = read_event(in(state, "a/b"), 0);
@@ -89,8 +94,10 @@ static char *without_times(const char *path, size_t *length)
 static void write_steps(et_events *events, int64_t first, int64_t last)
 {
     for (int64_t step = first; step <= last; step++) {
-        assert_ok(et_events_scalar(events, step, "loss", 1.0 / (double)(step + 1), error));
-        assert_ok(et_events_text(events, step, "text", step % 2 ? "odd" : "even", error));
+        write_one(events, step,
+                  (et_events_value){ .tag = "loss", .scalar = 1.0 / (double)(step + 1) });
+        write_one(events, step,
+                  (et_events_value){ .tag = "text", .text = step % 2 ? "odd" : "even" });
     }
 }
 

@@ -72,11 +72,6 @@ static int initialize(et_task *self, et_params *params, et_error *error)
 static const et_task_class class_of_classes = { METHODS, .best_metric = ET_TABULAR_LIKELIHOOD };
 static const et_task_class class_of_values = { METHODS, .best_metric = "validation_r2" };
 
-const et_encoder *et_tabular_task_encoder(const et_task *task)
-{
-    return ((const et_tabular_task *)(const void *)task)->encoder;
-}
-
 /* ---- opening and closing ---- */
 
 static int open_missing(et_tabular_task *task, et_error *error)

@@ -56,9 +56,6 @@ int et_tabular_task_open(et_task **out, const et_tabular_options *options,
                          const et_task_context *context, et_error *error);
 void et_tabular_task_close(et_task *task); /* NULL allowed */
 
-/* Borrowed from the task. */
-const et_encoder *et_tabular_task_encoder(const et_task *task);
-
 /* Methods of the kind. */
 int et_tabular_identify(const et_task *task, et_value *identity, et_error *error);
 int et_tabular_belongs(const void *options, const char *model_dir, const et_identity *identity,
@@ -66,8 +63,5 @@ int et_tabular_belongs(const void *options, const char *model_dir, const et_iden
 /* The second of a place (train/model_place.h). */
 int et_tabular_belongs_in(const et_model_place *place, const et_identity *identity,
                           et_error *error);
-void et_tabular_describe(et_task *task);
-void et_tabular_reads(const void *options, void (*file)(void *payload, const char *path),
-                      void *payload);
 
 #endif
