@@ -109,8 +109,9 @@ typedef struct et_chief {
     char failure[ET_MESSAGE_TEXT + 64];
 } et_chief;
 
+/* To be released in any case. */
 int et_chief_open(et_chief *chief, const et_chief_setup *setup, et_error *error);
-void et_chief_release(et_chief *chief);
+void et_chief_release(et_chief *chief); /* also of zeros */
 
 void et_chief_start(et_chief *chief, double now);
 void et_chief_receive(et_chief *chief, double now, const et_message *message);

@@ -667,7 +667,6 @@ int et_checkpoints_save_best(et_checkpoints *checkpoints, int64_t step, const et
     return status ? status : start(checkpoints, step, BEST, error);
 }
 
-/* A save on its way counts already: what asks wants to know whether to save this step again. */
 /* The arrays alone: head and state tree are small beside them. */
 int et_checkpoints_check_room(const et_checkpoints *checkpoints, et_error *error)
 {
@@ -680,6 +679,7 @@ int et_checkpoints_check_room(const et_checkpoints *checkpoints, et_error *error
     return status ? et_fail_while(error, status, "room for a checkpoint") : ET_OK;
 }
 
+/* A save on its way counts already: who asks wants to know whether to save this step again. */
 int64_t et_checkpoints_newest_step(const et_checkpoints *checkpoints)
 {
     bool saving = checkpoints->running && checkpoints->job.kind != BEST;

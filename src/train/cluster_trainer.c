@@ -178,7 +178,7 @@ static int talk(cluster_trainer *c, double seconds, et_error *error)
     int lost = c->chief.phase == ET_CHIEF_ENDED ? -1 : lost_server(c);
     if (lost >= 0)
         return et_fail(error, ET_EIO,
-                       "step %lld: server %d is gone; the same command goes on from the last "
+                       "step %lld: server %d is gone; the same command resumes from the last "
                        "checkpoint",
                        (long long)c->trainer.step + 1, lost);
     if (c->chief.phase == ET_CHIEF_FAILED)
@@ -412,8 +412,7 @@ void et_cluster_trainer_close(et_trainer *trainer)
     cluster_trainer *c = self_of(trainer);
     if (c->started && c->chief.phase != ET_CHIEF_FAILED)
         say_goodbye(c);
-    if (c->started)
-        et_chief_release(&c->chief);
+    et_chief_release(&c->chief);
     et_wire_close(c->wire);
     et_free(c->state);
     et_free(c->measured);

@@ -695,7 +695,7 @@ static int save_and_stop(et_controller *c, et_error *error)
                        "to save it in",
                        et_format_count(step).text);
     return step ? et_fail(error, ET_EINTERRUPTED, "interrupted: saved step %s. %s",
-                          et_format_count(step).text, ET_CONTROLLER_GOES_ON)
+                          et_format_count(step).text, ET_CONTROLLER_RESUMES)
                 : et_fail(error, ET_EINTERRUPTED, "%s", ET_CONTROLLER_NOT_BEGUN);
 }
 

@@ -13,7 +13,7 @@
 int64_t et_controller_best(const et_controller *controller, double *value);
 
 /* What people read when a run is interrupted. */
-#define ET_CONTROLLER_GOES_ON "The same command resumes from there."
+#define ET_CONTROLLER_RESUMES "The same command resumes from there."
 #define ET_CONTROLLER_NOT_BEGUN                                                                    \
     "interrupted before the first step: nothing to save. "                                         \
     "The same command starts again."

@@ -4,10 +4,10 @@
  *                    killed, one that was stopped too
  *   a signal         is handed on to all
  *   the exit code    the first rank's that failed, not one's that has lost another; 128 and the
- * signal's number where it was killed; 127 where there is no such program, 126 where it may not be
- * run
+ *                    signal's number where it was killed; 127 where there is no such program, 126
+ *                    where it may not be run
  *
- * With --restart what was killed, or lost a rank (1), is started again and goes on from its newest
+ * With --restart what was killed, or lost a rank (1), is started again and resumes from its newest
  * checkpoint; what is wrong with settings, data, memory or the loss would only fail again. */
 #include <errno.h>
 #include <sched.h>
