@@ -68,8 +68,8 @@ void et_worker_receive(et_worker *worker, double now, const et_message *message)
 void et_worker_tick(et_worker *worker, double now);
 
 /* gradients [servers][floats], borrowed until the phase is ET_WORKER_ASKS again; report
- * [report_size], copied. A gradient that is not finite is not pushed by its server: the report
- * says it (its first double is not 0: et_worker_failed). */
+ * [report_size], copied. The report of a gradient that is not finite says so (its divisor, as the
+ * chief reads it, is 0), and no update is made of what is pushed with it. */
 void et_worker_computed(et_worker *worker, double now, const float *const *gradients,
                         const void *report);
 

@@ -12,8 +12,8 @@
  * and knows neither lines nor UTF-8. So the parser is our own (csv_scan).
  *
  * Invariants:
- *   (1) begin <= end <= capacity; ET_CSV_PADDING bytes are behind capacity, and all are
- * initialised; (2) line is that of begin; contents holds what [begin, end) has, or more. */
+ *   (1) begin <= end <= capacity;
+ *   (2) line is that of begin; contents holds what [begin, end) has, or more. */
 #include "data/csv.h"
 
 #include <errno.h>

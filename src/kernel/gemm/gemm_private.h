@@ -34,7 +34,7 @@ struct et_gemm_cache {
     bool own_pairs;  /* and those of bfloat16 */
     et_gemm_way way;
     et_dtype bf16; /* type that bfloat16 operands are multiplied in */
-    bool pads;     /* tiles of a row_tile are filled up (gemm_grid.h) */
+    bool pads;     /* tiles of a row_tile are filled up (grid.h) */
     size_t l2;     /* bytes of the second-level cache */
     int threads;
     et_gemm_desk *desks; /* [threads] */
