@@ -175,7 +175,7 @@ static const et_short shorts[] = {
 static const et_command commands[] = {
     { "predict", et_cmd_predict, "predict rows from standard input" },
     { "data", et_cmd_data, "say what is in a table" },
-    { "export", et_cmd_export_table, "write what predicting needs to a directory" },
+    { "export", et_cmd_export_table, "write what predicting needs to a file or directory" },
     { "scaffold", et_cmd_scaffold, "write a C project that trains and predicts" },
     { "tfx", et_cmd_tfx, "TensorFX's commands by their names" },
     { NULL, NULL, NULL },

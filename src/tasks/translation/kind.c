@@ -144,7 +144,7 @@ static const et_run_file files[] = {
 static const et_command commands[] = {
     { "evaluate", et_cmd_evaluate_translation, "score a trained model on parallel text" },
     { "translate", et_cmd_translate, "translate lines from standard input" },
-    { "export", et_cmd_export, "write what translating needs to a directory" },
+    { "export", et_cmd_export, "write what translating needs to a file or directory" },
     { "score", et_cmd_score, "BLEU and chrF of lines from standard input" },
     { NULL, NULL, NULL },
 };
