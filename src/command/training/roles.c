@@ -16,23 +16,31 @@
 
 #define PATIENCE 60.0
 
+/* What is for ranks alone. */
+static int check_runtime(const et_runtime_options *runtime, et_error *error)
+{
+    if (runtime->sharded_optimizer)
+        return et_fail(
+            error, ET_ECONFIG,
+            "runtime.sharded_optimizer: is for ranks (launch, mpirun); parameter servers "
+            "have parts of the slots as it is: leave it false");
+    if (runtime->data_shards > 1)
+        return et_fail(error, ET_ECONFIG,
+                       "runtime.data_shards: %lld: is for ranks (launch, mpirun); with workers and "
+                       "parameter servers leave it at 1",
+                       (long long)runtime->data_shards);
+    return ET_OK;
+}
+
 int et_roles_options(et_cluster_options *options, const et_roles *roles,
                      const et_experiment *experiment, et_error *error)
 {
     et_arena arena = ET_ARENA_INIT;
     et_strbuf text = ET_STRBUF_INIT;
     et_value *identity = et_value_dict(&arena);
-    if (experiment->runtime.sharded_optimizer)
-        return et_fail(
-            error, ET_ECONFIG,
-            "runtime.sharded_optimizer: is for ranks (launch, mpirun); parameter servers "
-            "have parts of the slots as it is: leave it false");
-    if (experiment->runtime.data_shards > 1)
-        return et_fail(error, ET_ECONFIG,
-                       "runtime.data_shards: %lld: is for ranks (launch, mpirun); with workers and "
-                       "parameter servers leave it at 1",
-                       (long long)experiment->runtime.data_shards);
-    int status = identity ? et_experiment_identify(experiment, identity, error)
+    int status = check_runtime(&experiment->runtime, error);
+    if (!status)
+        status = identity ? et_experiment_identify(experiment, identity, error)
                           : et_alloc_failed(error, 0, "settings");
     if (!status)
         et_json_print(&text, identity, 0);
