@@ -112,14 +112,16 @@ static void cut_columns(et_gemm_grid *grid, const et_gemm_shape *shape, const et
 }
 
 /* A comes transposed, mostly with a long k: a sum over tokens. Where tiles of 256 rows would be
- * fewer than 6, they are halved, and across the longer side: a square copies least. */
+ * fewer than 6, they are halved, and across the longer side: a square copies least. But a copy of B
+ * that has all of k serves every tile of its columns (gemm/run.c): then columns stay whole. */
 static void cut_both(et_gemm_grid *grid, const et_gemm_shape *shape, const et_gemm_means *means,
                      int64_t depth)
 {
     int64_t columns = parts(shape->n, slab_columns(shape, means, depth));
     grid->tile_m = SLAB_ROWS;
     if (columns * parts(shape->m, SLAB_ROWS) < 6) {
-        bool wide = cut(shape->n, columns, 64) > SLAB_ROWS;
+        bool kept = shape->k <= depth && !means->direct;
+        bool wide = !kept && cut(shape->n, columns, 64) > SLAB_ROWS;
         columns *= wide ? 2 : 1;
         grid->tile_m /= wide ? 1 : 2;
     }
