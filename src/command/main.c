@@ -21,6 +21,7 @@
 #include "command/command.h"
 #include "command/runs/lost_file.h"
 #include "command/pages/man.h"
+#include "command/training/ranks.h"
 #include "io/progress.h"
 #include "kernel/kernels.h"
 #include "train/experiment.h"
@@ -231,6 +232,16 @@ static int choose(const et_command **row, const et_call *call, const et_commands
     return ET_OK;
 }
 
+/* What is wrong with words that all ranks were given is said before there is a comm, by each; so
+ * one of them is let say it, or who alone has found something wrong tells the others. Once said it
+ * has no text. */
+static int tell_once(const et_program *program, const et_command *row, int status, et_error *error)
+{
+    bool shared = !row || et_ranks_share(program, row->name);
+    return status && shared && error->text[0] ? et_ranks_leave(NULL, program, status, error)
+                                              : status;
+}
+
 /* argv: what stands behind the command's name. */
 static int run_command(const et_program *program, const char *name, int argc, char **argv,
                        et_error *error)
@@ -239,9 +250,9 @@ static int run_command(const et_program *program, const char *name, int argc, ch
     const et_commands all = et_commands_of(program);
     const et_command *row;
     int status = choose(&row, &call, &all, error);
-    if (status)
-        return status;
-    return row ? row->run(&call, error) : unknown_command(&call, &all, error);
+    if (!status)
+        status = row ? row->run(&call, error) : unknown_command(&call, &all, error);
+    return tell_once(program, row, status, error);
 }
 
 /* name NULL: the program's own page. */

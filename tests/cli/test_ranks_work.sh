@@ -66,6 +66,37 @@ once 3 'text has 600' launch -n 3 -- evaluate run --source valid --reference tex
 once 3 'cannot open nosuch' launch -n 2 -- evaluate run --source nosuch --reference valid
 once 3 '--output: valid and valid' launch -n 2 -- evaluate run --source valid --reference valid --output valid
 
+# ---- words that are wrong -------------------------------------------------------------------------
+
+once 2 'train: no option --bogus' launch -n 4 -- train --bogus
+once 2 'evaluate: no option --bogus' launch -n 4 -- evaluate --bogus
+once 2 'translate: no option --bogus' launch -n 3 -- translate --bogus
+once 2 'train: --model-dir is missing' launch -n 4 -- train
+once 3 'no experiment named nosuch' launch -n 4 -- train --experiment nosuch wrong
+once 3 'nosuch' launch -n 4 -- train --experiment tabular/mlp --data t.csv --target kind wrong \
+    --set runtime.nosuch=1
+once 3 'cannot open nosuch.yaml' launch -n 4 -- train --config nosuch.yaml wrong
+# What one of them alone finds wrong is told with its rank, whenever the others hear of it.
+cat >other <<'EOF'
+#!/bin/sh
+[ "${ETUDE_RANK%%/*}" = 2 ] && exec "$@" --bogus
+exec "$@"
+EOF
+chmod +x other
+once 2 'etude: on rank 2: train: no option --bogus' launch -n 4 -- ./other "$etude" train \
+    --experiment tabular/mlp --data t.csv --target kind --set runtime.data_shards=4 wrong --steps 4
+once 2 'etude: on rank 2: translate: no option --bogus' launch -n 4 -- ./other "$etude" translate \
+    run --input valid
+[ ! -e wrong ] || fail 'a start that failed leaves a directory'
+for mpi in "$@"; do
+    finds "$mpi" || continue
+    for words in 'train --bogus' 'translate --bogus' nosuch; do
+        # shellcheck disable=SC2086 # words
+        ! "$start" $more -n 4 "$etude" $words >out 2>&1 || fail "$mpi: $words is not refused"
+        [ "$(grep -c '^etude: ' out)" = 1 ] || fail "$mpi: $words is not refused once"
+    done
+done
+
 # ---- the work of one process ---------------------------------------------------------------------
 
 says 0 '^done' train --experiment tabular/mlp --target kind --data t.csv table --steps 8

@@ -23,6 +23,7 @@
 #include "comm/launch.h"
 #include "command/args.h"
 #include "command/command.h"
+#include "command/training/ranks.h"
 
 #define GRACE  10 /* seconds */
 #define KILLED 128
@@ -141,17 +142,6 @@ static bool is_own(const launch *l, const char *word)
     return false;
 }
 
-/* What trained models that answer are for says itself whether it is the work of one process. */
-static bool is_for_ranks(const launch *l, const char *word)
-{
-    const et_program *program = l->call->program;
-    bool is = !strcmp(word, "train") || !strcmp(word, "evaluate");
-    for (int k = 0; !is && k < program->count; k++)
-        is = program->kinds[k]->service && program->kinds[k]->next &&
-             !strcmp(program->kinds[k]->next, word);
-    return is;
-}
-
 /* This program's own commands by itself. */
 static void choose_program(const launch *l, char **argv, char *self, size_t size)
 {
@@ -258,7 +248,7 @@ static int check(const launch *l, et_error *error)
             "launch: nothing to start; put what it is behind --: launch -n %lld -- train "
             "...",
             (long long)l->ranks);
-    if (is_own(l, l->words.items[0]) && !is_for_ranks(l, l->words.items[0]))
+    if (is_own(l, l->words.items[0]) && !et_ranks_share(l->call->program, l->words.items[0]))
         return et_fail(error, ET_EUSAGE,
                        "launch: %s is the work of one process; start it without launch",
                        l->words.items[0]);

@@ -47,6 +47,15 @@ static bool is_rank(void)
     return et_comm_by_launch() || et_comm_by_mpi();
 }
 
+bool et_ranks_share(const et_program *program, const char *command)
+{
+    bool is = !strcmp(command, "train") || !strcmp(command, "evaluate");
+    for (int k = 0; !is && k < program->count; k++)
+        is = program->kinds[k]->service && program->kinds[k]->next &&
+             !strcmp(program->kinds[k]->next, command);
+    return is;
+}
+
 int et_ranks_refuse(const et_call *call, const char *advice, et_error *error)
 {
     et_comm *comm;

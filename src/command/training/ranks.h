@@ -25,6 +25,9 @@ int et_ranks_compare(et_comm *comm, const et_value *identity, const et_device *d
 int et_ranks_compare_loaded(et_comm *comm, int status, const char *model_dir, const char *path,
                             int64_t step, et_error *error);
 
+/* Whether ranks share a command, or it says itself that it is the work of one process. */
+bool et_ranks_share(const et_program *program, const char *command);
+
 /* ET_EUSAGE where several ranks were started for what one process does; advice: what to do. */
 int et_ranks_refuse(const et_call *call, const char *advice, et_error *error);
 
