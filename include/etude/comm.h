@@ -29,8 +29,8 @@ typedef struct et_comm_options {
                                 its bits depend on how many ranks there are */
     bool sharded_optimizer;  /* of a task trainer's optimizer each rank keeps the slots of a part of
                                 the parameters, and updates those (ZeRO stage 1): the same bits.
-                                Saves are then a run's alone; a task with a train_step of its own is
-                                refused */
+                                Saves are then a run's alone. For an optimizer of the program's own:
+                                et_optimizer_share_out (optimizer.h) */
     ET_RESERVED(7);
 } et_comm_options;
 

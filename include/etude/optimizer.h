@@ -11,6 +11,7 @@
 #ifndef ETUDE_OPTIMIZER_H
 #define ETUDE_OPTIMIZER_H
 
+#include <etude/comm.h>
 #include <etude/pass.h>
 #include <etude/state.h>
 
@@ -41,12 +42,21 @@ ET_API int et_optimizer_open(et_optimizer **out, et_device *device, et_params *p
                              const char *trains, const et_optimizer_setup *setup, et_error *error);
 ET_API void et_optimizer_free(et_optimizer *optimizer); /* NULL allowed */
 
+/* Has each of several ranks keep the slots of a part of what is trained alone, and update that; the
+ * other weights come from who has done so (ZeRO stage 1): less memory, the bits of one process. All
+ * ranks do so with the same optimizer, before it is added to a state. From then on each of its
+ * updates, by et_shards_update (shards.h) or by et_optimizer_update of the same batch, is one of
+ * all ranks, and saves are those of a loop or a controller, by all. A task trainer's is
+ * et_comm_options.sharded_optimizer's. comm is borrowed; NULL, or of one rank: it stays whole.
+ * ET_EUSAGE: too late. After another failure it is only to be freed. */
+ET_API int et_optimizer_share_out(et_optimizer *optimizer, et_comm *comm, et_error *error);
+
 /* Weights have got their initial values since open: an average begins from them. */
 ET_API void et_optimizer_start(et_optimizer *optimizer);
 
 /* The gradient that the pass's last run left in the store, over its divisor, as one update; its
  * moving means (et_moving_mean) move too. update may be NULL. ET_EDIVERGED: the loss or a gradient
- * is not finite; nothing was changed. */
+ * is not finite; nothing was changed. ET_EIO: ranks share it, and one is lost. */
 ET_API int et_optimizer_update(et_optimizer *optimizer, et_pass *pass, et_update *update,
                                et_error *error);
 

@@ -11,7 +11,8 @@
  *
  * In loops (loop.h, which has the comm too), hooks (standard.h) and a task's own train_step. Every
  * rank reads all batches and calls the same with the same; a rank that fails elsewhere says so at
- * the next call of its driver, and all fail. It borrows pass and comm. One thread. */
+ * the next call of its driver, and all fail. Each rank may keep a part of the optimizer alone
+ * (et_optimizer_share_out). It borrows pass and comm. One thread. */
 #ifndef ETUDE_SHARDS_H
 #define ETUDE_SHARDS_H
 

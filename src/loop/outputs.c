@@ -1,6 +1,9 @@
 /* Outputs of batches come as [outer, rows, inner], rows along the axis that is asked for. They are
  * appended as they come, rows first: [rows, outer, inner]; at the end, where there is an outer
- * dimension, one pass over memory puts it in front. */
+ * dimension, one pass over memory puts it in front.
+ *
+ * Ranks take every batch and run the pass on each n-th; of the first, which tells what outputs are,
+ * all do. What they have is then put in the order of batches on all of them. */
 #include <etude/loop_evaluator.h>
 
 #include <string.h>
@@ -8,6 +11,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/vector.h"
+#include "comm/comm.h"
 
 typedef struct output {
     char *name; /* owned */
@@ -21,7 +25,7 @@ typedef struct output {
 struct et_outputs {
     output *outputs; /* [count] */
     int count, axis;
-    int64_t rows;
+    int64_t rows; /* that are here */
 };
 
 void et_outputs_free(et_outputs *outputs)
@@ -47,17 +51,47 @@ et_tensor et_outputs_tensor(const et_outputs *outputs, const char *name)
     return tensor;
 }
 
-/* What is done with each batch; number from 0. */
-typedef int batch_fn(void *payload, et_pass *pass, const et_batch *batch, int64_t number,
+/* A pass over data. */
+typedef struct job {
+    et_pass *pass; /* borrowed, as all but rows */
+    et_source *source;
+    et_comm *comm;
+    uint64_t seed;
+    int64_t *rows; /* [batches]: of each, whoever ran it */
+    size_t batches, capacity;
+} job;
+
+/* What is done with a batch that the pass has run on; mine: it is this rank's, else the first. */
+typedef int batch_fn(void *payload, const job *j, const et_batch *batch, bool mine,
                      et_error *error);
 
-/* Runs the pass on all that is left of the source's pass; a batch of the next one is given back. */
-static int run_pass(et_pass *pass, et_source *source, uint64_t seed, batch_fn *take, void *payload,
-                    et_error *error)
+static int rank_of(const job *j, size_t batch)
 {
+    return (int)(batch % (size_t)et_comm_size(j->comm));
+}
+
+static int run_batch(job *j, const et_batch *batch, batch_fn *take, void *payload, et_error *error)
+{
+    size_t number = j->batches;
+    bool mine = rank_of(j, number) == et_comm_rank(j->comm);
+    int64_t *rows = et_vector_grow(j->rows, &j->capacity, number + 1, sizeof *rows, 64);
+    if (!rows)
+        return et_alloc_failed(error, number * sizeof *rows, "outputs");
+    j->rows = rows;
+    rows[j->batches++] = batch->filled[0];
+    if (number && !mine)
+        return ET_OK;
+    int status = et_pass_run(j->pass, batch, j->seed, (uint64_t)number, error);
+    return status ? status : take(payload, j, batch, mine, error);
+}
+
+/* Runs the pass on all that is left of the source's pass; a batch of the next one is given back. */
+static int run_pass(job *j, batch_fn *take, void *payload, et_error *error)
+{
+    et_source *source = j->source;
     et_batch *batch = NULL;
-    int64_t number = 0, epoch = 0;
-    int status = et_pass_prepare(pass, &source->layout, error);
+    int64_t epoch = 0;
+    int status = et_pass_prepare(j->pass, &source->layout, error);
     if (!status)
         status = et_batch_new(&batch, &source->layout, error);
     while (!status) {
@@ -66,18 +100,62 @@ static int run_pass(et_pass *pass, et_source *source, uint64_t seed, batch_fn *t
         status = et_source_next(source, batch, error);
         if (status || !batch->filled[0])
             break;
-        if (number && batch->epoch != epoch) {
+        if (j->batches && batch->epoch != epoch) {
             status = et_source_seek(source, &before, error);
             break;
         }
         epoch = batch->epoch;
-        status = et_pass_run(pass, batch, seed, (uint64_t)number, error);
-        if (!status)
-            status = take(payload, pass, batch, number++, error);
+        status = run_batch(j, batch, take, payload, error);
     }
     et_batch_free(batch);
-    return !status && !number ? et_fail(error, ET_EDATA, "the source has no batch to run on")
-                              : status;
+    return !status && !j->batches ? et_fail(error, ET_EDATA, "the source has no batch to run on")
+                                  : status;
+}
+
+/* What all ranks have of batches, each `each` bytes of its rows or, by_rows false, of its own: mine
+ * becomes all of it, in the order of batches. status: how this rank came here. */
+static int join(const job *j, int status, char **mine, size_t each, bool by_rows, et_error *error)
+{
+    int ranks = et_comm_size(j->comm);
+    size_t total = 0, at = 0, own = 0;
+    void *all = NULL;
+    char *joined = NULL;
+    if (ranks == 1)
+        return status;
+    size_t *sizes = et_alloc_zero(2 * (size_t)ranks, sizeof *sizes), *next;
+    for (size_t i = 0; i < j->batches; i++) {
+        size_t size = each * (by_rows ? (size_t)j->rows[i] : 1);
+        total += size;
+        own += rank_of(j, i) == et_comm_rank(j->comm) ? size : 0;
+    }
+    if (!status)
+        joined = et_alloc(total, 1);
+    if (!status && (!sizes || !joined))
+        status = et_alloc_failed(error, total, "outputs of all ranks");
+    status = et_comm_collect(j->comm, status, *mine, own, &all, sizes, error);
+    next = status ? NULL : sizes + ranks;
+    for (int r = 1; !status && r < ranks; r++)
+        next[r] = next[r - 1] + sizes[r - 1];
+    for (size_t i = 0; !status && i < j->batches; i++) {
+        int r = rank_of(j, i);
+        size_t size = each * (by_rows ? (size_t)j->rows[i] : 1);
+        if (size > sizes[r])
+            status = et_fail(error, ET_EFAIL, "ranks have not run on the same batches");
+        else
+            memcpy(joined + at, (char *)all + next[r], size);
+        at += size;
+        sizes[r] -= status ? 0 : size;
+        next[r] += size;
+    }
+    et_free(all);
+    et_free(sizes);
+    if (status) {
+        et_free(joined);
+        return status;
+    }
+    et_free(*mine);
+    *mine = joined;
+    return ET_OK;
 }
 
 static int find(et_tensor *tensor, const et_pass *pass, const char *name, et_error *error)
@@ -125,7 +203,7 @@ static int append(output *o, et_tensor tensor, const et_batch *batch, int64_t ro
     return ET_OK;
 }
 
-static int take_outputs(void *payload, et_pass *pass, const et_batch *batch, int64_t number,
+static int take_outputs(void *payload, const job *j, const et_batch *batch, bool mine,
                         et_error *error)
 {
     et_outputs *all = payload;
@@ -133,13 +211,26 @@ static int take_outputs(void *payload, et_pass *pass, const et_batch *batch, int
     for (int i = 0; !status && i < all->count; i++) {
         output *o = &all->outputs[i];
         et_tensor tensor;
-        status = find(&tensor, pass, o->name, error);
-        if (!status && !number)
+        status = find(&tensor, j->pass, o->name, error);
+        if (!status && j->batches == 1)
             status = set_shape(all, o, tensor, batch, error);
-        if (!status)
+        if (!status && mine)
             status = append(o, tensor, batch, all->rows, error);
     }
-    all->rows += batch->filled[0];
+    all->rows += mine ? batch->filled[0] : 0;
+    return status;
+}
+
+/* In the order of batches. */
+static int join_outputs(et_outputs *all, const job *j, int status, et_error *error)
+{
+    for (int i = 0; i < all->count; i++) {
+        output *o = &all->outputs[i];
+        status = join(j, status, &o->data, o->outer * o->inner, true, error);
+    }
+    all->rows = 0;
+    for (size_t i = 0; i < j->batches; i++)
+        all->rows += j->rows[i];
     return status;
 }
 
@@ -183,16 +274,21 @@ static int open_outputs(et_outputs **out, const char *const *names, int count, i
     return ET_OK;
 }
 
-int et_outputs_collect(et_outputs **out, et_pass *pass, et_source *source, const char *const *names,
-                       int count, int axis, uint64_t seed, et_error *error)
+int et_outputs_collect_on_ranks(et_outputs **out, et_comm *comm, et_pass *pass, et_source *source,
+                                const char *const *names, int count, int axis, uint64_t seed,
+                                et_error *error)
 {
     et_outputs *all = NULL;
+    job j = { .pass = pass, .source = source, .comm = comm, .seed = seed };
     *out = NULL;
     int status = open_outputs(&all, names, count, axis, error);
-    if (!status)
-        status = run_pass(pass, source, seed, take_outputs, all, error);
+    if (status)
+        return status;
+    status = join_outputs(all, &j, run_pass(&j, take_outputs, all, error), error);
     for (int i = 0; !status && i < count; i++)
         status = turn(&all->outputs[i], all->rows, axis, error);
+    status = et_comm_agree(comm, status, NULL, error);
+    et_free(j.rows);
     if (status) {
         et_outputs_free(all);
         return status;
@@ -201,45 +297,86 @@ int et_outputs_collect(et_outputs **out, et_pass *pass, et_source *source, const
     return ET_OK;
 }
 
+int et_outputs_collect(et_outputs **out, et_pass *pass, et_source *source, const char *const *names,
+                       int count, int axis, uint64_t seed, et_error *error)
+{
+    return et_outputs_collect_on_ranks(out, NULL, pass, source, names, count, axis, seed, error);
+}
+
 /* ---- averages ---- */
 
 typedef struct averages {
     const char *const *names;
-    double *sums; /* [count]: the caller's */
-    double rows;
     int count;
+    double *values; /* [batches, count], owned */
+    size_t batches, capacity;
 } averages;
 
-static int take_averages(void *payload, et_pass *pass, const et_batch *batch, int64_t number,
+static int read_value(const job *j, const char *name, double *value, et_error *error)
+{
+    char shape[ET_SHAPE_TEXT_MAX];
+    et_tensor tensor;
+    int status = find(&tensor, j->pass, name, error);
+    if (status)
+        return status;
+    if (tensor.dtype != ET_F32 || et_shape_count(tensor.shape) != 1)
+        return et_fail(error, ET_ECONFIG, "output %s is %s %s: one float32 is averaged", name,
+                       et_shape_print(tensor.shape, shape), et_dtype_name(tensor.dtype));
+    *value = (double)*(const float *)tensor.data;
+    return ET_OK;
+}
+
+static int take_averages(void *payload, const job *j, const et_batch *batch, bool mine,
                          et_error *error)
 {
     averages *all = payload;
-    (void)number;
-    for (int i = 0; i < all->count; i++) {
-        et_tensor tensor;
-        char shape[ET_SHAPE_TEXT_MAX];
-        int status = find(&tensor, pass, all->names[i], error);
-        if (status)
-            return status;
-        if (tensor.dtype != ET_F32 || et_shape_count(tensor.shape) != 1)
-            return et_fail(error, ET_ECONFIG, "output %s is %s %s: one float32 is averaged",
-                           all->names[i], et_shape_print(tensor.shape, shape),
-                           et_dtype_name(tensor.dtype));
-        all->sums[i] += (double)batch->filled[0] * (double)*(const float *)tensor.data;
+    size_t count = (size_t)all->count, at = all->batches * count;
+    int status = ET_OK;
+    (void)batch;
+    double *values = et_vector_grow(all->values, &all->capacity, at + count, sizeof *values, 64);
+    if (!values)
+        return et_alloc_failed(error, (at + count) * sizeof *values, "averages");
+    all->values = values;
+    for (size_t i = 0; !status && i < count; i++)
+        status = read_value(j, all->names[i], &values[at + i], error);
+    all->batches += mine;
+    return status;
+}
+
+static void average(const averages *all, const job *j, double *out)
+{
+    double rows = 0;
+    memset(out, 0, (size_t)all->count * sizeof *out);
+    for (size_t b = 0; b < j->batches; b++) {
+        for (int i = 0; i < all->count; i++)
+            out[i] += (double)j->rows[b] * all->values[b * (size_t)all->count + (size_t)i];
+        rows += (double)j->rows[b];
     }
-    all->rows += (double)batch->filled[0];
-    return ET_OK;
+    for (int i = 0; i < all->count; i++)
+        out[i] /= rows;
+}
+
+int et_outputs_average_on_ranks(double *out, et_comm *comm, et_pass *pass, et_source *source,
+                                const char *const *names, int count, uint64_t seed, et_error *error)
+{
+    averages all = { .names = names, .count = count };
+    job j = { .pass = pass, .source = source, .comm = comm, .seed = seed };
+    if (count < 1)
+        return et_fail(error, ET_ECONFIG, "%d outputs to average; at least one", count);
+    int status = run_pass(&j, take_averages, &all, error);
+    char *values = (char *)all.values;
+    status = join(&j, status, &values, (size_t)count * sizeof *all.values, false, error);
+    all.values = (double *)(void *)values;
+    status = et_comm_agree(comm, status, NULL, error);
+    if (!status)
+        average(&all, &j, out);
+    et_free(all.values);
+    et_free(j.rows);
+    return status;
 }
 
 int et_outputs_average(double *out, et_pass *pass, et_source *source, const char *const *names,
                        int count, uint64_t seed, et_error *error)
 {
-    averages all = { .names = names, .sums = out, .count = count };
-    if (count < 1)
-        return et_fail(error, ET_ECONFIG, "%d outputs to average; at least one", count);
-    memset(out, 0, (size_t)count * sizeof *out);
-    int status = run_pass(pass, source, seed, take_averages, &all, error);
-    for (int i = 0; !status && i < count; i++)
-        out[i] /= all.rows;
-    return status;
+    return et_outputs_average_on_ranks(out, NULL, pass, source, names, count, seed, error);
 }

@@ -92,7 +92,7 @@ static int look_around(et_loop *loop)
         status = et_run_look_after_saves(loop->run, loop->step, &loop->error);
     if (status || !et_run_asked_to_stop(loop->run))
         return status;
-    status = et_run_unsaved(loop->run) ? save(loop, true) : ET_OK;
+    status = et_run_save_unsaved(loop->run, loop->step, true, &loop->error);
     return status ? status
                   : et_fail(&loop->error, ET_EINTERRUPTED, "asked to stop at epoch %lld, step %lld",
                             (long long)loop->epoch, (long long)loop->step);

@@ -114,10 +114,18 @@ static int make_own(et_optimizer *optimizer, et_comm *comm, et_error *error)
 
 int et_optimizer_share_out(et_optimizer *optimizer, et_comm *comm, et_error *error)
 {
-    et_assert(optimizer->iterations == 0);
+    if (optimizer->held || optimizer->iterations)
+        return et_fail(error, ET_EUSAGE,
+                       "an optimizer is shared out before its first update, and before it is added "
+                       "to a state");
     et_optimizer_free_slots(optimizer);
     et_optim_owners_release(&optimizer->owners);
     return make_own(optimizer, comm, error);
+}
+
+void et_optimizer_hold(et_optimizer *optimizer)
+{
+    optimizer->held = true;
 }
 
 /* The parts that may fail, in an order that lets et_optimizer_free undo any of them:

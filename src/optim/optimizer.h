@@ -45,15 +45,12 @@ int et_optimizer_new(et_optimizer **out, et_params *params, const et_group *grou
                      const et_kernels *kernels, const et_optimization_options *options,
                      et_error *error);
 
-/* Shares an optimizer out among ranks that all have the same one and give it the same gradients:
- * each keeps slots of a part of the parameters and updates that, the other weights come from who
- * has done so, and all bits are those of one process. Every update is then one of all ranks, after
- * they have agreed that there is one. Averages are whole everywhere. Before anything refers to
- * slots; after a failure it can be freed and nothing else. comm is borrowed; NULL: one rank. */
-int et_optimizer_share_out(et_optimizer *optimizer, et_comm *comm, et_error *error);
-
-/* The ranks that it is shared out among; NULL: it is not. */
+/* Of one that is shared out (et_optimizer_share_out) every update is one of all ranks, with the
+ * same gradients, after they have agreed that there is one. The ranks; NULL: it is not. */
 et_comm *et_optimizer_ranks(const et_optimizer *optimizer);
+
+/* Somebody refers to its slots from now on: they stay where they are. */
+void et_optimizer_hold(et_optimizer *optimizer);
 
 /* Whether all weights of the updates so far have come. ET_EIO: a rank was lost, and weights are no
  * longer those of any step. */

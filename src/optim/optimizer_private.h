@@ -26,6 +26,7 @@ struct et_optimizer {
     float *weights;            /* the store's own */
     int64_t iterations;        /* updates done, 0 before the first */
     int64_t slots_from;        /* iterations when the rule's slots began */
+    bool held;                 /* somebody refers to slots */
     et_optim_layout layout;
     et_optim_owners owners;
     et_clip clips[ET_CLIPS_MAX];

@@ -63,15 +63,30 @@ int et_optimizer_open(et_optimizer **out, et_device *device, et_params *params, 
     return status;
 }
 
+/* Ranks that share the optimizer out make the update together or not at all. */
+static int agree_on_update(const et_optimizer *optimizer, bool *good, et_error *error)
+{
+    unsigned bad = !*good;
+    int status = et_comm_agree(et_optimizer_ranks(optimizer), ET_OK, &bad, error);
+    *good = !bad;
+    return status;
+}
+
 int et_optimizer_update(et_optimizer *optimizer, et_pass *pass, et_update *update, et_error *error)
 {
     double divisor = et_pass_divisor(pass);
     et_update done = { NAN, 0, false };
-    if (isfinite(et_pass_loss(pass)) && divisor > 0)
+    bool good = isfinite(et_pass_loss(pass)) && divisor > 0;
+    int status = agree_on_update(optimizer, &good, error);
+    if (!status && good)
         done =
             et_optimizer_apply(optimizer, et_params_gradients(et_pass_params(pass)), 1 / divisor);
     if (update)
         *update = done;
+    if (!status)
+        status = et_optimizer_settled(optimizer, error);
+    if (status)
+        return status;
     if (done.finite) {
         et_pass_move_means(pass, NULL);
         return ET_OK;

@@ -14,6 +14,7 @@
 #include "train/ranked.h"
 
 struct et_shards {
+    et_comm *comm; /* borrowed, as pass */
     et_pass *pass;
     et_layout layout; /* of part */
     et_batch *part;
@@ -74,6 +75,7 @@ int et_shards_open(et_shards **out, et_pass *pass, const et_layout *layout,
     et_shards *s = status ? NULL : et_alloc_zero(1, sizeof *s);
     if (!s)
         return status ? status : et_alloc_failed(error, sizeof *s, "shards");
+    s->comm = o->comm;
     s->pass = pass;
     s->layout = *layout;
     s->layout.capacity[0] = (layout->capacity[0] + count - 1) / count;
@@ -141,12 +143,27 @@ static int tell_diverged(et_shards *s, int shard, et_error *error)
     return et_reducer_failed(s->reducer, shard, status, error);
 }
 
+/* Ranks that share it out are those that have the gradients. */
+static int check_optimizer(const et_shards *s, const et_optimizer *optimizer, et_error *error)
+{
+    const et_comm *ranks = et_optimizer_ranks(optimizer);
+    return !ranks || ranks == s->comm
+               ? ET_OK
+               : et_fail(error, ET_EUSAGE,
+                         "%d ranks share the optimizer out, and these shards are not theirs: give "
+                         "both the same comm",
+                         et_comm_size(ranks));
+}
+
 int et_shards_update(et_shards *s, et_optimizer *optimizer, const et_batch *batch, uint64_t seed,
                      uint64_t number, et_update *update, et_error *error)
 {
     et_update done = { NAN, 0, false };
     et_reducer_begin(s->reducer);
-    int status = et_reducer_meet(s->reducer, run_shards(s, batch, seed, number, error), error);
+    int status = check_optimizer(s, optimizer, error);
+    if (!status)
+        status = run_shards(s, batch, seed, number, error);
+    status = et_reducer_meet(s->reducer, status, error);
     bool diverged = status == ET_EDIVERGED;
     int bad = diverged ? s->reducer->bad : s->reducer->shards - 1;
     if (!status)
@@ -157,6 +174,9 @@ int et_shards_update(et_shards *s, et_optimizer *optimizer, const et_batch *batc
         done = et_optimizer_apply(optimizer, s->sum.gradient, 1 / s->sum.divisor);
     if (update)
         *update = done;
+    status = et_optimizer_settled(optimizer, error);
+    if (status)
+        return status;
     if (!done.finite)
         return tell_diverged(s, bad, error);
     et_pass_move_means(s->pass, s->sum.means);

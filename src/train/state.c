@@ -241,6 +241,7 @@ int et_state_add_optimizer(et_state *state, const char *name, et_optimizer *opti
                        "%s: names of optimizers are \"optimizer\" or begin with \"optimizer/\"",
                        name);
     int status = et_state_add(state, name, &optimizer_class, optimizer, error);
+    et_optimizer_hold(optimizer);
     for (int i = 0; !status && i < count; i++) {
         status =
             add_owned(state, slot_name(name, parts[i].slot, et_params_name(params, parts[i].param)),

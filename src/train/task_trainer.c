@@ -428,12 +428,6 @@ static int check_options(const et_task_trainer_options *o, const et_task *task, 
                        "%d batches of one update: task %s has a train_step of its own, which takes "
                        "one",
                        o->batches, et_task_name(task));
-    if (shards_optimizer(o) && task->class->train_step)
-        return et_fail(
-            error, ET_ECONFIG,
-            "sharded_optimizer: task %s has a train_step of its own, and updates that are "
-            "all ranks' need a step that knows of them; leave it out",
-            et_task_name(task));
     if (o->loss_scale != 0 && o->loss_scale != ET_LOSS_SCALE_DYNAMIC &&
         !(o->loss_scale > 0 && isfinite(o->loss_scale)))
         return et_fail(error, ET_ECONFIG, "loss_scale %g: give a positive number, or dynamic",

@@ -3,7 +3,7 @@
  *
  *     static const driver drivers[] = { { "loop", drive_loop, true } };
  *     const driver *const all_drivers = drivers;
- *     compare_drivers(0, 1);                                 in the parent
+ *     compare_drivers(0, 1, 3);                              in the parent
  *     { "drives", rank_drives }                              in the table of what ranks run
  */
 #ifndef ETUDE_TESTS_TRAIN_RANKED_DRIVERS_H
@@ -16,6 +16,7 @@
 #include <inttypes.h>
 
 #include "comm/ranks.h"
+#include "optim/optimizer.h"
 #include "train/small_pass.h"
 
 enum { ROWS = 6, SHARDS = 4, STEPS = 19, HALF = 10 }; /* ROWS: a pass's last batch has 4 samples */
@@ -26,7 +27,9 @@ typedef struct work {
     et_comm *comm;
     int64_t shards, steps;
     const char *directory;
-    int fails; /* a rank that finds its third step's data wrong, from 1; 0: none */
+    int fails;    /* a rank that finds its third step's data wrong, from 1; 0: none */
+    bool sharded; /* the optimizer is shared out */
+    bool stops;   /* the last rank is asked to stop in step 5 */
 } work;
 
 static inline void build(et_scope *s, void *payload)
@@ -42,6 +45,16 @@ typedef struct model {
     et_shards *shards;
 } model;
 
+/* Each rank has less than all, then. */
+static inline int share_out(et_optimizer *optimizer, et_comm *comm, et_error *error)
+{
+    size_t whole = et_optimizer_bytes(optimizer);
+    int status = et_optimizer_share_out(optimizer, comm, error);
+    if (!status && et_comm_size(comm) > 1 && et_optimizer_bytes(optimizer) >= whole)
+        status = et_fail(error, ET_EFAIL, "a rank has %zu bytes of slots", whole);
+    return status;
+}
+
 static inline int model_open(model *m, const work *w, et_error *error)
 {
     static const et_pass_options training = { .training = true };
@@ -49,6 +62,8 @@ static inline int model_open(model *m, const work *w, et_error *error)
     *m = (model){ .optimizer = NULL };
     small_open(&m->s, build, ROWS, &training);
     int status = et_optimizer_open(&m->optimizer, m->s.device, m->s.params, "", NULL, error);
+    if (!status && w->sharded)
+        status = share_out(m->optimizer, w->comm, error);
     return status || !w->shards
                ? status
                : et_shards_open(&m->shards, m->s.pass, &m->s.source->layout, &options, error);
@@ -159,15 +174,15 @@ static inline void drive(int which, int ranks, int64_t steps, const char *direct
         fail_msg("%s, %d ranks, %lld steps", all_drivers[which].name, ranks, (long long)steps);
 }
 
-/* Also where it goes on with another number of ranks. */
-static inline void compare_drivers(int from, int to)
+/* By 2 ranks to most, also where it goes on with another number of ranks. */
+static inline void compare_drivers(int from, int to, int most)
 {
     for (int which = from; which < to; which++) {
         char one[64], many[64];
         snprintf(one, sizeof one, "drive.%d.%d.one", (int)getpid(), which);
         snprintf(many, sizeof many, "drive.%d.%d.many", (int)getpid(), which);
         drive(which, 1, STEPS, one);
-        for (int ranks = 2; ranks <= 3; ranks++) {
+        for (int ranks = 2; ranks <= most; ranks++) {
             shell("rm -rf %s %s.ids.?", many, many);
             if (all_drivers[which].resumes)
                 drive(which, 5 - ranks, HALF, many);

@@ -13,11 +13,15 @@
 
 /* ---- a loop that the program owns ---- */
 
+static volatile sig_atomic_t asked_to_stop;
+
 static int run_loop(model *m, et_loop *loop, const work *w)
 {
     et_error error = ET_ERROR_INIT;
     while (et_loop_next_epoch(loop)) {
         while (et_loop_next_step(loop, m->s.source)) {
+            asked_to_stop |= w->stops && et_loop_step(loop) == 5 &&
+                             et_comm_rank(w->comm) == et_comm_size(w->comm) - 1;
             if (et_loop_step(loop) == 3 && et_comm_rank(w->comm) == w->fails - 1)
                 et_fail(&error, ET_EDATA, "the third line is wrong");
             else
@@ -41,6 +45,7 @@ static int drive_loop(const work *w, const char *name, et_error *error)
                                 .checkpoint_dir = w->directory,
                                 .print = be_quiet,
                                 .print_payload = &printed,
+                                .stop = &asked_to_stop,
                                 .comm = w->comm };
     int status = model_open(&m, w, error);
     if (!status)
@@ -67,7 +72,7 @@ static int drive_loop_trainer(const work *w, const char *name, et_error *error)
 {
     model m;
     int printed = 0;
-    work plain = { .comm = NULL };
+    work plain = { .comm = w->comm, .sharded = w->sharded };
     et_loop *loop = NULL;
     et_loop_trainer *trainer = NULL;
     et_loop_options options = {
@@ -125,6 +130,39 @@ static int drive_orbit(const work *w, const char *name, et_error *error)
     et_standard_trainer_release(&s.standard);
     model_close(&s.m);
     return status;
+}
+
+/* The same where each rank keeps a part of the optimizer. */
+static work in_parts(const work *w)
+{
+    work parts = *w;
+    parts.sharded = true;
+    return parts;
+}
+
+static int drive_loop_in_parts(const work *w, const char *name, et_error *error)
+{
+    const work parts = in_parts(w);
+    return drive_loop(&parts, name, error);
+}
+
+static int drive_whole_batches_in_parts(const work *w, const char *name, et_error *error)
+{
+    work parts = in_parts(w);
+    parts.shards = 0;
+    return drive_loop(&parts, name, error);
+}
+
+static int drive_loop_trainer_in_parts(const work *w, const char *name, et_error *error)
+{
+    const work parts = in_parts(w);
+    return drive_loop_trainer(&parts, name, error);
+}
+
+static int drive_orbit_in_parts(const work *w, const char *name, et_error *error)
+{
+    const work parts = in_parts(w);
+    return drive_orbit(&parts, name, error);
 }
 
 /* ---- tasks ---- */
@@ -248,6 +286,12 @@ static int drive_own(const work *w, const char *name, et_error *error)
     return status;
 }
 
+static int drive_own_in_parts(const work *w, const char *name, et_error *error)
+{
+    w->comm->sharded_optimizer = et_comm_size(w->comm) > 1;
+    return drive_own(w, name, error);
+}
+
 /* The log is added to where a run goes on. */
 static int drive_noting(const work *w, const char *name, et_error *error)
 {
@@ -309,16 +353,22 @@ static int drive_interleaved(const work *w, const char *name, et_error *error)
 
 /* ---- in the ranks ---------------------------------------------------------------------------- */
 
-static const driver drivers[] = {
-    { "loop", drive_loop, true },   { "loop trainer", drive_loop_trainer, false },
-    { "orbit", drive_orbit, true }, { "own step", drive_own, true },
-    { "joint", drive_joint, true }, { "interleaved", drive_interleaved, true },
-    { "ids", drive_noting, true }
-};
+static const driver drivers[] = { { "loop", drive_loop, true },
+                                  { "loop trainer", drive_loop_trainer, false },
+                                  { "orbit", drive_orbit, true },
+                                  { "own step", drive_own, true },
+                                  { "joint", drive_joint, true },
+                                  { "interleaved", drive_interleaved, true },
+                                  { "ids", drive_noting, true },
+                                  { "loop in parts", drive_loop_in_parts, true },
+                                  { "whole batches in parts", drive_whole_batches_in_parts, true },
+                                  { "loop trainer in parts", drive_loop_trainer_in_parts, false },
+                                  { "orbit in parts", drive_orbit_in_parts, true },
+                                  { "own step in parts", drive_own_in_parts, true } };
 
 const driver *const all_drivers = drivers;
 
-enum { DRIVERS = sizeof drivers / sizeof *drivers };
+enum { DRIVERS = sizeof drivers / sizeof *drivers, IN_PARTS = 7 };
 
 /* A step of one rank fails before its update: no other makes one. */
 static int rank_leaves(et_comm *comm, const char *word)
@@ -331,6 +381,45 @@ static int rank_leaves(et_comm *comm, const char *word)
     snprintf(name, sizeof name, "%s.%d", word, et_comm_rank(comm));
     rank_assert(drive_loop(&w, name, &error) == ET_EDATA);
     rank_assert(strstr(error.text, "the third line is wrong"));
+    return 0;
+}
+
+/* One rank is asked to stop: all save together. */
+static int rank_stops(et_comm *comm, const char *word)
+{
+    char name[120];
+    et_error error = ET_ERROR_INIT;
+    work w = { .comm = comm,
+               .shards = SHARDS,
+               .steps = STEPS,
+               .directory = word,
+               .sharded = true,
+               .stops = true };
+    snprintf(name, sizeof name, "%s.%d", word, et_comm_rank(comm));
+    rank_assert(drive_loop(&w, name, &error) == ET_EINTERRUPTED);
+    return 0;
+}
+
+/* What does not fit together is said, by all. */
+static int rank_refuses(et_comm *comm, const char *word)
+{
+    model m;
+    work w = { .comm = comm, .shards = SHARDS }, alone = { .shards = 1, .sharded = true };
+    et_state *state;
+    et_error error = ET_ERROR_INIT;
+    (void)word;
+    rank_assert(!model_open(&m, &w, &error) && !et_state_new(&state, &error));
+    rank_assert(!et_state_add_optimizer(state, "optimizer", m.optimizer, &error));
+    rank_assert(et_optimizer_share_out(m.optimizer, comm, &error) == ET_EUSAGE);
+    rank_assert(strstr(error.text, "before it is added to a state"));
+    et_state_free(state);
+    model_close(&m);
+    rank_assert(!model_open(&m, &alone, &error));
+    rank_assert(!et_optimizer_share_out(m.optimizer, comm, &error));
+    rank_assert(!et_source_next(m.s.source, m.s.batch, &error));
+    rank_assert(model_update(&m, m.s.batch, 0, &error) == ET_EUSAGE);
+    rank_assert(strstr(error.text, "give both the same comm"));
+    model_close(&m);
     return 0;
 }
 
@@ -361,16 +450,17 @@ static int rank_fails(et_comm *comm, const char *word)
     return 0;
 }
 
-static const rank_case cases[] = {
-    { "drives", rank_drives }, { "fails", rank_fails }, { "leaves", rank_leaves }, { NULL, NULL }
-};
+static const rank_case cases[] = { { "drives", rank_drives },   { "fails", rank_fails },
+                                   { "leaves", rank_leaves },   { "stops", rank_stops },
+                                   { "refuses", rank_refuses }, { NULL, NULL } };
 
 /* ---- their parent ---------------------------------------------------------------------------- */
 
 static void test_ranked_drivers__equal(void **state)
 {
     (void)state;
-    compare_drivers(0, DRIVERS);
+    compare_drivers(0, IN_PARTS, 3);
+    compare_drivers(IN_PARTS, DRIVERS, SHARDS);
 }
 
 /* Shards change bits, not what is learnt; one is what a program does by itself. */
@@ -440,6 +530,28 @@ static void test_ranked_drivers__fails(void **state)
     shell("rm -rf %s*", name);
 }
 
+/* Also where a run then goes on with another number of ranks. */
+static void test_ranked_drivers__stops(void **state)
+{
+    char one[64], many[64];
+    const int which = IN_PARTS;
+    (void)state;
+    snprintf(one, sizeof one, "stops.%d.one", (int)getpid());
+    snprintf(many, sizeof many, "stops.%d.many", (int)getpid());
+    drive(which, 1, STEPS, one);
+    for (int ranks = 2; ranks <= SHARDS; ranks++) {
+        shell("rm -rf %s", many);
+        assert_int_equal(run_ranks("stops", ranks, many), 0);
+        shell("[ -e %s/checkpoints/ckpt-5.safetensors ]", many);
+        drive(which, SHARDS + 1 - ranks, STEPS, many);
+        shell("cmp %s.0 %s.0", one, many);
+        shell("cmp %s/checkpoints/ckpt-%d.safetensors %s/checkpoints/ckpt-%d.safetensors", one,
+              STEPS, many, STEPS);
+    }
+    assert_int_equal(run_ranks("refuses", 2, ""), 0);
+    shell("rm -rf %s* %s*", one, many);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -447,6 +559,7 @@ int main(void)
         cmocka_unit_test(test_ranked_drivers__shards),
         cmocka_unit_test(test_ranked_drivers__refused),
         cmocka_unit_test(test_ranked_drivers__fails),
+        cmocka_unit_test(test_ranked_drivers__stops),
     };
     return is_rank() ? run_rank(cases) : cmocka_run_group_tests(tests, NULL, NULL);
 }

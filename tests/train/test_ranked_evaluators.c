@@ -333,15 +333,80 @@ static int drive_loop_evaluators(const work *w, const char *name, et_error *erro
     return !shared.ids || fclose(shared.ids) ? ET_EIO : status;
 }
 
+/* Outputs of a pass over data: rows of a batch along one dimension and the other, and one number.
+ */
+static void build_outputs(et_scope *s, void *payload)
+{
+    (void)payload;
+    et_node *x = et_batch_input(s, "x"), *y = et_batch_input(s, "y");
+    const et_init normal = { ET_INIT_NORMAL, 1 };
+    const et_matmul_options transposed = { .transpose_b = true };
+    et_node *basis = et_variable(s, "basis", et_shape_2(2, FEATURES), normal);
+    et_output(s, "rows", et_dense(et_in(s, "dense"), x, 3));
+    et_output(s, "columns", et_matmul(basis, x, NULL, &transposed));
+    et_output(s, "sum", et_sum(y));
+}
+
+static int write_outputs(const et_outputs *outputs, const char *output, FILE *to)
+{
+    et_tensor tensor = et_outputs_tensor(outputs, output);
+    size_t count = (size_t)et_shape_count(tensor.shape);
+    fprintf(to, "%s %d %d\n", output, (int)tensor.shape.size[0], (int)tensor.shape.size[1]);
+    return fwrite(tensor.data, sizeof(float), count, to) == count ? ET_OK : ET_EIO;
+}
+
+static int collect_outputs(const work *w, small_pass *s, FILE *to, et_error *error)
+{
+    static const char *const names[] = { "rows", "columns", "sum" };
+    int status = ET_OK;
+    for (int axis = 0; axis < 2 && !status; axis++) {
+        et_outputs *outputs;
+        et_source *held;
+        status = held_source(&held, error);
+        if (!status)
+            status = et_outputs_collect_on_ranks(&outputs, w->comm, s->pass, held, &names[axis], 1,
+                                                 axis, 7, error);
+        if (!status)
+            status = write_outputs(outputs, names[axis], to);
+        et_outputs_free(status ? NULL : outputs);
+        et_source_close(held);
+    }
+    /* Fewer batches than ranks, of a source that repeats. */
+    for (int pass = 0; pass < 2 && !status; pass++) {
+        double sum;
+        et_source *few = NULL;
+        status = pass ? small_source(&few, SAMPLES, error) : held_source(&few, error);
+        if (!status)
+            status =
+                et_outputs_average_on_ranks(&sum, w->comm, s->pass, few, &names[2], 1, 7, error);
+        if (!status)
+            fprintf(to, "%a\n", sum);
+        et_source_close(few);
+    }
+    return status;
+}
+
+static int drive_outputs(const work *w, const char *name, et_error *error)
+{
+    static const et_pass_options predicting = { .training = false };
+    FILE *to = fopen(name, "w");
+    small_pass s;
+    small_open(&s, build_outputs, HELD_ROWS, &predicting);
+    int status = to ? collect_outputs(w, &s, to, error) : ET_EIO;
+    small_close(&s);
+    return !to || fclose(to) ? ET_EIO : status;
+}
+
 /* ---- in the ranks ---------------------------------------------------------------------------- */
 
 static const driver drivers[] = { { "hooks", drive_hooks, false },
                                   { "loop evaluators", drive_loop_evaluators, false },
+                                  { "outputs", drive_outputs, false },
                                   { "watch", drive_watch, false } };
 
 const driver *const all_drivers = drivers;
 
-enum { WATCH = 2 };
+enum { WATCH = 3 };
 
 /* An evaluation of hooks fails on one rank: on all, and not before. */
 static int rank_misjudges(et_comm *comm, const char *word)
@@ -375,7 +440,30 @@ static int rank_shares(et_comm *comm, const char *word)
     return 0;
 }
 
+/* An output that there is not, and one rank's source that fails: all are told. */
+static int rank_outputs(et_comm *comm, const char *word)
+{
+    static const et_pass_options predicting = { .training = false };
+    const char *names[] = { "rows", "none" };
+    et_error error = ET_ERROR_INIT;
+    et_outputs *outputs;
+    small_pass s;
+    (void)word;
+    small_open(&s, build_outputs, HELD_ROWS, &predicting);
+    rank_assert(et_outputs_collect_on_ranks(&outputs, comm, s.pass, s.source, names, 2, 0, 1,
+                                            &error) == ET_ECONFIG);
+    rank_assert(strstr(error.text, "no output none") && !outputs);
+    et_comm_resume(comm);
+    bool last = et_comm_rank(comm) == et_comm_size(comm) - 1;
+    rank_assert(et_outputs_collect_on_ranks(&outputs, comm, s.pass, s.source, &names[last], 1, 0, 1,
+                                            &error) == ET_ECONFIG);
+    rank_assert(strstr(error.text, "no output none"));
+    small_close(&s);
+    return 0;
+}
+
 static const rank_case cases[] = { { "drives", rank_drives },
+                                   { "outputs", rank_outputs },
                                    { "misjudges", rank_misjudges },
                                    { "shares", rank_shares },
                                    { NULL, NULL } };
@@ -385,7 +473,7 @@ static const rank_case cases[] = { { "drives", rank_drives },
 static void test_ranked_evaluators__equal(void **state)
 {
     (void)state;
-    compare_drivers(0, WATCH);
+    compare_drivers(0, WATCH, 3);
 }
 
 /* Beside a run of another process, by one process and by ranks: every checkpoint once. */
@@ -423,6 +511,7 @@ static void test_ranked_evaluators__fails(void **state)
     }
     assert_int_equal(run_ranks("shares", 2, ""), 0);
     assert_int_equal(run_ranks("shares", 3, ""), 0);
+    assert_int_equal(run_ranks("outputs", 3, ""), 0);
 }
 
 static void test_ranked_evaluators__refused(void **state)

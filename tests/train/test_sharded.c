@@ -262,16 +262,6 @@ static const et_task_class noting_class = { .name = "noting",
                                             .build_metrics = build_noted,
                                             .process_metrics = note };
 
-static int own_step(et_task *self, const et_task_step *now, et_value *logs, et_error *error)
-{
-    (void)self, (void)now, (void)logs;
-    return et_fail(error, ET_EFAIL, "not to be called");
-}
-
-static const et_task_class own_class = {
-    .name = "own", .build = build, .data = data, .train_step = own_step
-};
-
 static int run_task(et_comm *comm, const char *directory, course fault, et_error *error)
 {
     noting task = { .task = { .class = &noting_class }, .comm = comm, .fault = fault };
@@ -322,18 +312,9 @@ static int rank_runs(et_comm *comm, const char *word)
 static int rank_refused(et_comm *comm, const char *word)
 {
     et_error error = ET_ERROR_INIT;
-    toy_run r;
     et_checkpoints *checkpoints;
     et_state *state;
     et_optimizer *optimizer;
-    noting task = { .task = { .class = &own_class }, .comm = comm };
-    comm->sharded_optimizer = true;
-    toy_run_init(&r, &own_class);
-    r.trainer_options.comm = comm;
-    r.trainer_options.batches = 1;
-    rank_assert(toy_run_start_trainer_of(&r, &task.task, &error) == ET_ECONFIG);
-    rank_assert(strstr(error.text, "sharded_optimizer: task own has a train_step of its own"));
-    toy_run_close(&r);
     /* Who saves must know that others are asked. */
     model m;
     model_open(&m, ET_OPTIMIZER_ADAM, settings[0]);
