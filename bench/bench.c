@@ -13,6 +13,7 @@
 
 #include <omp.h>
 
+#include "base/alloc.h"
 #include "base/clock.h"
 #include "kernel/gemm/gemm.h"
 
@@ -22,6 +23,16 @@ void bench_check(int status, const et_error *error)
         return;
     fprintf(stderr, "bench: %s\n", error->text);
     exit(1);
+}
+
+void *bench_zeros(size_t bytes)
+{
+    et_error error = ET_ERROR_INIT;
+    void *memory = et_alloc_aligned(bytes + 64, 64);
+    if (!memory)
+        bench_check(et_alloc_failed(&error, bytes, "a matrix"), &error);
+    memset(memory, 0, bytes + 64);
+    return memory;
 }
 
 void bench_print_machine(void)

@@ -17,6 +17,9 @@
 /* Prints the error and exits, if status is not 0. */
 void bench_check(int status, const et_error *error);
 
+/* Memory that a vector may read beyond its end, from a cache line on, or exits; et_free. */
+void *bench_zeros(size_t bytes);
+
 /* "AMD EPYC ..., AVX-512 BF16, 2 threads", to standard output. */
 void bench_print_machine(void);
 

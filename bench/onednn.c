@@ -15,16 +15,6 @@ static void check(dnnl_status_t status)
     exit(1);
 }
 
-static void *zeros(size_t bytes)
-{
-    et_error error = ET_ERROR_INIT;
-    void *memory = et_alloc_aligned(bytes + 64, 64);
-    if (!memory)
-        bench_check(et_alloc_failed(&error, bytes, "a matrix"), &error);
-    memset(memory, 0, bytes + 64);
-    return memory;
-}
-
 static dnnl_data_type_t type_of(et_dtype dtype)
 {
     return dtype == ET_BF16 ? dnnl_bf16 : dnnl_f32;
@@ -131,7 +121,7 @@ bool bench_primitive_open(bench_primitive *p, const bench_problem *of)
     check(status);
     check(dnnl_primitive_create(&p->product, p->description));
     for (int i = 0; i < 3; i++) {
-        p->memory[i] = zeros(dnnl_memory_desc_get_size(found(p, i)));
+        p->memory[i] = bench_zeros(dnnl_memory_desc_get_size(found(p, i)));
         p->arguments[i].arg = parts[i].name;
         check(dnnl_memory_create(&p->arguments[i].memory, found(p, i), p->engine, p->memory[i]));
     }
@@ -149,7 +139,7 @@ void bench_primitive_store(bench_primitive *p, const bench_problem *of, int oper
                                                  found(p, operand), p->engine, NULL));
         check(dnnl_primitive_create(&p->reorder[operand], description));
         dnnl_primitive_desc_destroy(description);
-        p->stored[operand] = zeros(dnnl_memory_desc_get_size(lent(&from)));
+        p->stored[operand] = bench_zeros(dnnl_memory_desc_get_size(lent(&from)));
         dnnl_exec_arg_t *moved = p->moved[operand];
         moved[0].arg = DNNL_ARG_FROM;
         moved[1].arg = DNNL_ARG_TO;

@@ -16,16 +16,6 @@
 #define RUNS_MIN 5
 #define SECONDS  0.03
 
-static void *zeros(size_t bytes)
-{
-    et_error error = ET_ERROR_INIT;
-    void *memory = et_alloc_aligned(bytes + 64, 64);
-    if (!memory)
-        bench_check(et_alloc_failed(&error, bytes, "a matrix"), &error);
-    memset(memory, 0, bytes + 64);
-    return memory;
-}
-
 static double best_time(void (*run)(void *), void *payload)
 {
     double best = INFINITY, begin, now;
@@ -134,9 +124,9 @@ static double time_own(const et_gemm_shape *shape)
     bench_check(et_gemm_cache_open(&cache, omp_get_max_threads(), &error), &error);
     bench_check(et_gemm_get(&p.gemm, cache, shape, &error), &error);
     size_t b_bytes = (size_t)(shape->k * shape->n) * et_dtype_size(shape->b);
-    p.a = zeros((size_t)(shape->m * shape->k) * et_dtype_size(shape->a));
-    p.b = zeros(shape->pack_b ? et_gemm_packed_size(p.gemm) : b_bytes);
-    p.c = zeros((size_t)(shape->m * shape->n) * et_dtype_size(shape->c));
+    p.a = bench_zeros((size_t)(shape->m * shape->k) * et_dtype_size(shape->a));
+    p.b = bench_zeros(shape->pack_b ? et_gemm_packed_size(p.gemm) : b_bytes);
+    p.c = bench_zeros((size_t)(shape->m * shape->n) * et_dtype_size(shape->c));
     double seconds = best_time(run_own, &p);
     et_free(p.a);
     et_free(p.b);

@@ -198,3 +198,13 @@ et_hint et_nearest_hint(const char *word, const char *const *names, const char *
         snprintf(hint.text, sizeof hint.text, ". Nearest: %s%s", mark, nearest);
     return hint;
 }
+
+bool et_same_name(const char *word, size_t length, const char *name)
+{
+    if (!name || strlen(name) != length)
+        return false;
+    for (size_t i = 0; i < length; i++)
+        if ((word[i] == '_' ? '-' : word[i]) != (name[i] == '_' ? '-' : name[i]))
+            return false;
+    return true;
+}

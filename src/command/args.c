@@ -36,18 +36,6 @@
 #define HELP_WIDTH  100
 #define NAMES_MAX   64 /* options and their other names that the nearest is sought among */
 
-/* Whether word (length bytes) is name, - and _ alike. name NULL is the alias of an option that
- * has none. */
-static bool same_name(const char *word, size_t length, const char *name)
-{
-    if (!name || strlen(name) != length)
-        return false;
-    for (size_t i = 0; i < length; i++)
-        if ((word[i] == '_' ? '-' : word[i]) != (name[i] == '_' ? '-' : name[i]))
-            return false;
-    return true;
-}
-
 /* No option. */
 static bool is_plain(const et_arg *arg)
 {
@@ -60,7 +48,7 @@ static const et_arg *find(const et_arg *table, const char *word, size_t length)
     et_assert(table && word);
     for (; table->name; table++)
         if (!is_plain(table) &&
-            (same_name(word, length, table->name) || same_name(word, length, table->alias)))
+            (et_same_name(word, length, table->name) || et_same_name(word, length, table->alias)))
             return table;
     return NULL;
 }

@@ -241,14 +241,9 @@ static int batches_next(et_source *source, et_batch *batch, et_error *error)
     }
     uint32_t b = self->batch_order[self->batch], begin = self->starts[b];
     et_pick pick = { self->which + begin, self->starts[b + 1] - begin, self->epoch };
-    memset(batch->filled, 0, sizeof batch->filled);
-    batch->epoch = self->epoch;
-    memcpy(batch->sample, pick.which, (size_t)pick.count * sizeof *pick.which);
-    int status = self->samples->class->fill(self->samples, pick, batch, error);
+    int status = et_samples_fill(self->samples, pick, batch, error);
     if (status)
         return status;
-    et_assert_equal(batch->filled[0], pick.count);
-    et_batch_finish(batch);
     advance(self);
     return ET_OK;
 }

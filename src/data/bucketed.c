@@ -140,14 +140,9 @@ static int bucketed_next(et_source *source, et_batch *batch, et_error *error)
     load_epoch(self);
     uint32_t begin = self->starts[self->batch];
     et_pick pick = { self->which + begin, self->starts[self->batch + 1] - begin, self->epoch };
-    memset(batch->filled, 0, sizeof batch->filled);
-    batch->epoch = self->epoch;
-    memcpy(batch->sample, pick.which, (size_t)pick.count * sizeof *pick.which);
-    int status = self->samples->class->fill(self->samples, pick, batch, error);
+    int status = et_samples_fill(self->samples, pick, batch, error);
     if (status)
         return status;
-    et_assert_equal(batch->filled[0], pick.count);
-    et_batch_finish(batch);
     if (++self->batch == self->batches) {
         self->batch = 0;
         self->epoch++;

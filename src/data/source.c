@@ -101,6 +101,19 @@ const et_part_class et_source_part = { "data position", save_position, restore_p
 #define DESCRIBED 8
 
 /* Samples of a batch are of like size but from anywhere in the data, so each is named. */
+int et_samples_fill(et_samples *samples, et_pick pick, et_batch *batch, et_error *error)
+{
+    memset(batch->filled, 0, sizeof batch->filled);
+    batch->epoch = pick.epoch;
+    memcpy(batch->sample, pick.which, (size_t)pick.count * sizeof *pick.which);
+    int status = samples->class->fill(samples, pick, batch, error);
+    if (status)
+        return status;
+    et_assert_equal(batch->filled[0], pick.count);
+    et_batch_finish(batch);
+    return ET_OK;
+}
+
 void et_samples_describe(const et_samples *samples, const et_batch *batch, char *text, size_t size)
 {
     size_t used = 0;

@@ -14,6 +14,9 @@ const char *et_layout_unit(const et_layout *layout);
 /* Names the samples of a batch, "train.en:17, train.en:4 and 52 more", cut to size. */
 void et_samples_describe(const et_samples *samples, const et_batch *batch, char *text, size_t size);
 
+/* The samples of a pick as a whole batch: what it has, of which pass, and its empty rest. */
+int et_samples_fill(et_samples *samples, et_pick pick, et_batch *batch, et_error *error);
+
 /* A position's "fingerprint" is that of what the source is made of; ET_EDATA: it is another's. */
 int et_position_check(const et_position *position, int64_t fingerprint, et_error *error);
 

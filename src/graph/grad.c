@@ -158,14 +158,7 @@ static void grad_LAYER_NORM(gradients *g, et_node *node, et_node *dy)
  * is the base. Positions are constants and get nothing. */
 static void grad_EMBEDDING(gradients *g, et_node *node, et_node *dy)
 {
-    et_node *table = node->input[1];
-    if (!is_needed(g, table))
-        return;
-    et_node *inputs[] = { node->input[0], dy, g->of[table->id] };
-    et_attributes attributes = node->attributes;
-    attributes.leaf = table->type[0];
-    g->of[table->id] =
-        et_node_add(g->graph, ET_OP_EMBEDDING_GRAD, NULL, inputs, inputs[2] ? 3 : 2, &attributes);
+    scatter_into_table(g, node, ET_OP_EMBEDDING_GRAD, dy);
 }
 
 /* Weights are not kept: P = exp(S - lse), S = q k^T / sqrt(d), is made again from q, k and

@@ -40,15 +40,7 @@ void et_grad_GATHER(gradients *g, et_node *node, et_node *dy)
              et_node_add(g->graph, ET_OP_GATHER_GRAD, NULL, inputs, 2, &attributes));
 }
 
-/* Into what other uses of the table have given so far, as an embedding's. */
 void et_grad_EMBED_COLUMNS(gradients *g, et_node *node, et_node *dy)
 {
-    et_node *table = node->input[1];
-    if (!is_needed(g, table))
-        return;
-    et_node *inputs[] = { node->input[0], dy, g->of[table->id] };
-    et_attributes attributes = node->attributes;
-    attributes.leaf = table->type[0];
-    g->of[table->id] = et_node_add(g->graph, ET_OP_EMBED_COLUMNS_GRAD, NULL, inputs,
-                                   inputs[2] ? 3 : 2, &attributes);
+    scatter_into_table(g, node, ET_OP_EMBED_COLUMNS_GRAD, dy);
 }

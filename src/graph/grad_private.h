@@ -63,6 +63,19 @@ static inline void not_differentiable(gradients *g, et_node *node)
     et_graph_poison(g->graph, "%s: %s has no derivative", node->name, et_op_name(node->op));
 }
 
+/* dtable += what op, a scatter, makes of ids and dy, into what other uses of the table have given
+ * so far. */
+static inline void scatter_into_table(gradients *g, et_node *node, et_op op, et_node *dy)
+{
+    et_node *table = node->input[1];
+    if (!is_needed(g, table))
+        return;
+    et_node *inputs[] = { node->input[0], dy, g->of[table->id] };
+    et_attributes attributes = node->attributes;
+    attributes.leaf = table->type[0];
+    g->of[table->id] = et_node_add(g->graph, op, NULL, inputs, inputs[2] ? 3 : 2, &attributes);
+}
+
 /* grad_elementwise.c */
 void et_grad_elementwise(gradients *g, et_node *node, et_node *dy);
 

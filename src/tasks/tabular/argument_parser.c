@@ -27,22 +27,11 @@ static bool is_end(const et_flag *flag)
     return flag->field.kind == ET_FIELD_KIND_END;
 }
 
-/* Whether the first length bytes of word are name, - and _ alike. */
-static bool same_name(const char *word, size_t length, const char *name)
-{
-    if (!name || strlen(name) != length)
-        return false;
-    for (size_t i = 0; i < length; i++)
-        if ((word[i] == '_' ? '-' : word[i]) != (name[i] == '_' ? '-' : name[i]))
-            return false;
-    return true;
-}
-
 static const et_flag *find(const et_argument_parser *parser, const char *word, size_t length)
 {
     for (size_t i = 0; i < parser->count; i++)
-        if (same_name(word, length, parser->flags[i].field.name) ||
-            same_name(word, length, parser->flags[i].alias))
+        if (et_same_name(word, length, parser->flags[i].field.name) ||
+            et_same_name(word, length, parser->flags[i].alias))
             return &parser->flags[i];
     return NULL;
 }
@@ -102,7 +91,7 @@ static int add_flag(et_argument_parser *parser, const et_flag *flag, et_error *e
         return status;
     if (fault)
         return et_fail(error, ET_EUSAGE, "flag --%s: %s", name, fault);
-    if (find(parser, name, strlen(name)) || same_name("help", 4, name) ||
+    if (find(parser, name, strlen(name)) || et_same_name("help", 4, name) ||
         (flag->alias && find(parser, flag->alias, strlen(flag->alias))))
         return et_fail(error, ET_EUSAGE, "flag --%s is there twice; rename one", name);
     if (parser->count == parser->capacity) {
