@@ -10,7 +10,7 @@
 
 #include <etude/nn.h>
 
-#include "graph/graph.h"
+#include "graph/shape_cases.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -169,12 +169,7 @@ static et_node *fits_weighted_sum(et_scope *s)
 static void test_shape__fits(void **state)
 {
     (void)state;
-    enum { ACT = -1 };
-    static const struct {
-        et_node *(*build)(et_scope *);
-        int dtype;
-        et_shape shape;
-    } cases[] = {
+    static const fitting cases[] = {
         { fits_add, ACT, { 2, { T, D } } },
         { fits_bias, ACT, { 2, { T, D } } },
         { fits_sum, ET_F32, { 0, { 0 } } },
@@ -195,22 +190,7 @@ static void test_shape__fits(void **state)
         { fits_cross_entropy, ET_F32, { 2, { T, 1 } } },
         { fits_weighted_sum, ET_F32, { 0, { 0 } } },
     };
-    for (size_t i = 0; i < 2 * COUNT(cases); i++) {
-        et_error error = ET_ERROR_INIT;
-        et_graph_options options = { .training = true, .act = i % 2 ? ET_BF16 : ET_F32 };
-        et_params *params;
-        et_graph *graph;
-        assert_int_equal(et_params_new(&params, &error), ET_OK);
-        assert_int_equal(et_graph_new(&graph, params, &options, &error), ET_OK);
-        et_node *node = cases[i / 2].build(et_graph_scope(graph));
-        if (et_graph_finish(graph, &error))
-            fail_msg("case %zu: %s", i / 2, error.text);
-        int dtype = cases[i / 2].dtype == ACT ? (int)options.act : cases[i / 2].dtype;
-        assert_int_equal(et_node_dtype(node), dtype);
-        assert_true(et_shape_equal(et_node_shape(node), cases[i / 2].shape));
-        et_graph_free(graph);
-        et_params_free(params);
-    }
+    assert_fit(cases, COUNT(cases));
 }
 
 /* ---- what does not ---------------------------------------------------------------------- */
@@ -548,10 +528,7 @@ static et_node *wrong_activation(et_scope *s)
 static void test_shape__refuses(void **state)
 {
     (void)state;
-    static const struct {
-        et_node *(*build)(et_scope *);
-        const char *words[3];
-    } cases[] = {
+    static const misfit cases[] = {
         { wrong_add, { "(add): different shapes or types", "m/x [7, 6]", "m/y [7, 7]" } },
         { wrong_types, { "(mul): different shapes or types", "m/x", "m/w" } },
         { wrong_bias, { "(add): different shapes or types", "[7, 6]", "m/b [7]" } },
@@ -615,26 +592,7 @@ static void test_shape__refuses(void **state)
         { wrong_labelled, { "(labelled): labels are not int32", "m/f [7]" } },
         { wrong_again, { "parameter m/table: declared as [6, 5] before, now as [5, 6]" } },
     };
-    for (size_t i = 0; i < COUNT(cases); i++) {
-        et_error error = ET_ERROR_INIT;
-        et_graph_options options = { .training = true, .act = ET_BF16 };
-        et_params *params;
-        et_graph *graph;
-        assert_int_equal(et_params_new(&params, &error), ET_OK);
-        assert_int_equal(et_graph_new(&graph, params, &options, &error), ET_OK);
-        et_scope *s = et_in(et_graph_scope(graph), "m");
-        et_node *node = cases[i].build(s);
-        assert_true(et_node_is_poison(node));
-        et_node *later = et_sum(et_add(et_tanh(node), wrong_add(s)));
-        assert_true(et_node_is_poison(later));
-        assert_int_equal(et_graph_finish(graph, &error), ET_EGRAPH);
-        for (size_t k = 0; k < COUNT(cases[i].words) && cases[i].words[k]; k++)
-            if (!strstr(error.text, cases[i].words[k]))
-                fail_msg("case %zu: no \"%s\" in: %s", i, cases[i].words[k], error.text);
-        assert_int_equal(et_graph_differentiate(graph, later, &error), ET_EGRAPH);
-        et_graph_free(graph);
-        et_params_free(params);
-    }
+    assert_refused(cases, COUNT(cases));
 }
 
 /* Options of a graph, and what derivatives are asked of. */

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "graph/graph.h"
+#include "graph/shape_cases.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -150,12 +150,7 @@ static et_node *fits_bernoulli(et_scope *s)
 static void test_shape_layers__fits(void **state)
 {
     (void)state;
-    enum { ACT = -1 };
-    static const struct {
-        et_node *(*build)(et_scope *);
-        int dtype;
-        et_shape shape;
-    } cases[] = {
+    static const fitting cases[] = {
         { fits_reshape, ACT, { 4, { 1, 2, T, 3 } } },
         { fits_columns, ACT, { 2, { T, 2 * D + 2 } } },
         { fits_many, ACT, { 2, { T, 100 * D } } },
@@ -174,25 +169,7 @@ static void test_shape_layers__fits(void **state)
         { fits_noise, ACT, { 2, { 3, 4 } } },
         { fits_bernoulli, ET_F32, { 1, { 8 } } },
     };
-    for (size_t i = 0; i < 2 * COUNT(cases); i++) {
-        et_error error = ET_ERROR_INIT;
-        et_graph_options options = { .training = true, .act = i % 2 ? ET_BF16 : ET_F32 };
-        et_params *params;
-        et_graph *graph;
-        assert_int_equal(et_params_new(&params, &error), ET_OK);
-        assert_int_equal(et_graph_new(&graph, params, &options, &error), ET_OK);
-        et_node *node = cases[i / 2].build(et_graph_scope(graph));
-        if (et_graph_finish(graph, &error))
-            fail_msg("case %zu: %s", i / 2, error.text);
-        int dtype = cases[i / 2].dtype == ACT ? (int)options.act : cases[i / 2].dtype;
-        assert_int_equal(et_node_dtype(node), dtype);
-        if (!et_shape_equal(et_node_shape(node), cases[i / 2].shape)) {
-            char text[ET_SHAPE_TEXT_MAX];
-            fail_msg("case %zu: %s", i / 2, et_shape_print(et_node_shape(node), text));
-        }
-        et_graph_free(graph);
-        et_params_free(params);
-    }
+    assert_fit(cases, COUNT(cases));
 }
 
 /* ---- what does not ---------------------------------------------------------------------- */
@@ -320,10 +297,7 @@ static et_node *wrong_bernoulli(et_scope *s)
 static void test_shape_layers__refuses(void **state)
 {
     (void)state;
-    static const struct {
-        et_node *(*build)(et_scope *);
-        const char *words[2];
-    } cases[] = {
+    static const misfit cases[] = {
         { wrong_reshape, { "(reshape): m/x [7, 6] has not as many elements as [7, 7]" } },
         { wrong_columns, { "(concatenate): sizes beside or types differ", "m/y [8, 6]" } },
         { wrong_concatenate_type, { "(concatenate): sizes beside or types differ", "m/y" } },
@@ -348,23 +322,7 @@ static void test_shape_layers__refuses(void **state)
         { wrong_pool_rank, { "(mean_pool): not an image of numbers", "m/x [7, 6]" } },
         { wrong_bernoulli, { "(bernoulli): whole numbers are no probabilities" } },
     };
-    for (size_t i = 0; i < COUNT(cases); i++) {
-        et_error error = ET_ERROR_INIT;
-        et_graph_options options = { .training = true, .act = ET_BF16 };
-        et_params *params;
-        et_graph *graph;
-        assert_int_equal(et_params_new(&params, &error), ET_OK);
-        assert_int_equal(et_graph_new(&graph, params, &options, &error), ET_OK);
-        et_node *node = cases[i].build(et_in(et_graph_scope(graph), "m"));
-        assert_true(et_node_is_poison(node));
-        assert_true(et_node_is_poison(et_sum(et_reshape(node, et_shape_scalar()))));
-        assert_int_equal(et_graph_finish(graph, &error), ET_EGRAPH);
-        for (size_t k = 0; k < COUNT(cases[i].words) && cases[i].words[k]; k++)
-            if (!strstr(error.text, cases[i].words[k]))
-                fail_msg("case %zu: no \"%s\" in: %s", i, cases[i].words[k], error.text);
-        et_graph_free(graph);
-        et_params_free(params);
-    }
+    assert_refused(cases, COUNT(cases));
 }
 
 int main(void)

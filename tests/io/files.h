@@ -39,6 +39,16 @@ static inline int remove_directory(void **state)
 }
 
 /* "directory/name"; valid until the call after the next three. */
+static inline const char *below(const char *directory, const char *name)
+{
+    static char paths[4][800];
+    static int next;
+    char *path = paths[next++ % 4];
+    snprintf(path, sizeof paths[0], "%s/%s", directory, name);
+    return path;
+}
+
+/* The same of a group's directory, in places of its own. */
 static inline const char *in(void **state, const char *name)
 {
     static char paths[4][600];

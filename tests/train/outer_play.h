@@ -18,19 +18,7 @@
 #include "base/arena.h"
 #include "io/files.h"
 #include "train/logged.h"
-
-static char words[2048];
-
-static inline void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
-
-static inline void say(const char *format, ...)
-{
-    va_list arguments;
-    size_t length = strlen(words);
-    va_start(arguments, format);
-    vsnprintf(words + length, sizeof words - length, format, arguments);
-    va_end(arguments);
-}
+#include "train/said.h"
 
 enum { NUMBERS = 12, BATCH = 2, VALIDATION = 5 };
 

@@ -14,21 +14,9 @@
 #include "base/arena.h"
 #include "io/files.h"
 #include "train/logged.h"
+#include "train/said.h"
 
 enum { STEPS = 10, BATCHES = 3, ACTIONS_MAX = 4 };
-
-static char words[1024];
-
-static void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
-
-static void say(const char *format, ...)
-{
-    va_list arguments;
-    size_t length = strlen(words);
-    va_start(arguments, format);
-    vsnprintf(words + length, sizeof words - length, format, arguments);
-    va_end(arguments);
-}
 
 /* ---- a trainer, an evaluator and actions ----------------------------------------------------- */
 

@@ -120,22 +120,13 @@ static int process(toy *t, const settings *o, const char *directory, int stop_af
     return status ? status : closed;
 }
 
-static const char *file_in(const char *directory, const char *name)
-{
-    static char paths[4][800];
-    static int next;
-    char *path = paths[next++ % 4];
-    snprintf(path, sizeof paths[0], "%s/%s", directory, name);
-    return path;
-}
-
 static int64_t number_in(const char *directory, const char *key)
 {
     size_t length;
     int64_t number = -1;
     et_arena arena = ET_ARENA_INIT;
     et_value *dict;
-    char *text = get_file(file_in(directory, ET_RECOVERY_FILE), &length);
+    char *text = get_file(below(directory, ET_RECOVERY_FILE), &length);
     assert_ok(et_json_parse(&dict, &arena, text, length, "recovery", error));
     assert_ok(et_value_read_int(dict, key, &number, error));
     free(text);
@@ -147,7 +138,7 @@ static int64_t number_in(const char *directory, const char *key)
 static void assert_logs(const char *directory, int steps)
 {
     size_t length;
-    char *text = get_file(file_in(directory, "metrics.jsonl"), &length), *at = text;
+    char *text = get_file(below(directory, "metrics.jsonl"), &length), *at = text;
     for (int step = 2; step <= steps; step += 2) {
         int found = 0;
         if (sscanf(at, "{\"step\":%d", &found) != 1 || found != step)
@@ -221,7 +212,7 @@ static void test_recovery__trials(void **state)
     assert_logs(in(state, "anew"), 40);
     o.trials = 0;
     assert_fails(process(&t, &o, in(state, "none"), 0, error), ET_EDIVERGED, "step 6");
-    assert_int_not_equal(access(file_in(in(state, "none"), ET_RECOVERY_FILE), F_OK), 0);
+    assert_int_not_equal(access(below(in(state, "none"), ET_RECOVERY_FILE), F_OK), 0);
 }
 
 /* Killed (asked to stop) at any batch, before and after it went back: the same bytes, the same
@@ -239,7 +230,7 @@ static void test_recovery__resumes(void **state)
         o.dynamic = dynamic;
         assert_ok(process(&t, &o, expected, 0, error));
         assert_int_equal(t.taken, 24);
-        char *want = get_file(file_in(expected, "checkpoints/ckpt-20.safetensors"), &n);
+        char *want = get_file(below(expected, "checkpoints/ckpt-20.safetensors"), &n);
         for (int at = 1; at < 24; at += 3) {
             char directory[700];
             snprintf(directory, sizeof directory, "%s-%d-%d", in(state, "broken"), dynamic, at);
@@ -247,7 +238,7 @@ static void test_recovery__resumes(void **state)
             if (at != 14) /* then the run goes back first, and is asked after that */
                 assert_int_equal(status, ET_EINTERRUPTED);
             assert_ok(process(&t, &o, directory, 0, error));
-            char *have = get_file(file_in(directory, "checkpoints/ckpt-20.safetensors"), &m);
+            char *have = get_file(below(directory, "checkpoints/ckpt-20.safetensors"), &m);
             assert_int_equal(n, m);
             if (memcmp(want, have, n))
                 fail_msg("stopped after batch %d: other bytes", at);
@@ -267,13 +258,13 @@ static void test_recovery__killed_between(void **state)
     assert_ok(process(&t, &o, in(state, "a"), 0, error));
     o.steps = 12;
     assert_ok(process(&t, &o, in(state, "b"), 0, error)); /* as killed in step 13 */
-    char *file = get_file(file_in(in(state, "a"), ET_RECOVERY_FILE), &n);
-    put_file(file_in(in(state, "b"), ET_RECOVERY_FILE), file, n);
-    assert_int_equal(remove(file_in(in(state, "b"), "checkpoints/ckpt-12.safetensors")), 0);
+    char *file = get_file(below(in(state, "a"), ET_RECOVERY_FILE), &n);
+    put_file(below(in(state, "b"), ET_RECOVERY_FILE), file, n);
+    assert_int_equal(remove(below(in(state, "b"), "checkpoints/ckpt-12.safetensors")), 0);
     o.steps = 0;
     assert_ok(process(&t, &o, in(state, "b"), 0, error));
-    char *want = get_file(file_in(in(state, "a"), "checkpoints/ckpt-20.safetensors"), &n);
-    char *have = get_file(file_in(in(state, "b"), "checkpoints/ckpt-20.safetensors"), &m);
+    char *want = get_file(below(in(state, "a"), "checkpoints/ckpt-20.safetensors"), &n);
+    char *have = get_file(below(in(state, "b"), "checkpoints/ckpt-20.safetensors"), &m);
     assert_true(n == m && !memcmp(want, have, n));
     free(file);
     free(want);
@@ -322,7 +313,7 @@ static void test_recovery__damaged_file(void **state)
     assert_ok(process(&t, &o, in(state, "damaged"), 0, error));
     o.steps = STEPS;
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
-        put_file(file_in(in(state, "damaged"), ET_RECOVERY_FILE), texts[i], strlen(texts[i]));
+        put_file(below(in(state, "damaged"), ET_RECOVERY_FILE), texts[i], strlen(texts[i]));
         et_error said = ET_ERROR_INIT;
         int status = process(&t, &o, in(state, "damaged"), 0, &said);
         if ((status != ET_EFORMAT && status != ET_EDATA) || !strstr(said.text, ET_RECOVERY_FILE))

@@ -17,6 +17,7 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "comm/ranks.h"
+#include "optim/all_shapes.h"
 #include "optim/optim.h"
 #include "train/checkpoint.h"
 #include "train/small_pass.h"
@@ -24,17 +25,7 @@
 
 /* ---- updates --------------------------------------------------------------------------------- */
 
-/* Of all ranks and larger than chunks; wide, tall, and a matrix that names exclude. */
-static const struct {
-    const char *name;
-    et_shape shape;
-} parameters[] = {
-    { "embedding", { 2, { 60, 33 } } },        { "wide/weight", { 2, { 70, 150 } } },
-    { "wide/bias", { 1, { 150 } } },           { "tall/weight", { 2, { 301, 131 } } },
-    { "kernel/weight", { 3, { 3, 150, 7 } } }, { "norm/scale", { 1, { 20000 } } },
-    { "row/weight", { 2, { 1, 9 } } },
-};
-enum { COUNT = sizeof parameters / sizeof parameters[0], STEPS = 4 };
+enum { STEPS = 4 };
 
 /* All that options ask for: clips of values, of tensors and of all, averages, decay by name. */
 static const char *const settings[] = {
@@ -58,16 +49,7 @@ static void model_open(model *m, int type, const char *text)
 {
     et_optimization_options o = default_options();
     et_arena arena = ET_ARENA_INIT;
-    et_init init = { ET_INIT_NORMAL, 0.5f };
-    int index;
-    assert_ok(et_params_new(&m->params, error));
-    for (int i = 0; i < COUNT; i++)
-        assert_ok(et_params_declare(m->params, parameters[i].name, parameters[i].shape, init,
-                                    &index, error));
-    assert_ok(
-        et_params_declare_variable(m->params, "norm/mean", et_shape_1(5), init, &index, error));
-    assert_ok(et_params_materialize(m->params, true, error));
-    et_init_draw(m->params, 7);
+    m->params = make_params();
     o.learning_rate.type = ET_RATE_CONSTANT;
     o.learning_rate.constant.learning_rate = 0.05;
     o.optimizer.type = type;

@@ -13,20 +13,8 @@
 
 #include "base/arena.h"
 #include "io/files.h"
+#include "train/said.h"
 #include "train/state.h"
-
-static char words[1024];
-
-static void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
-
-static void say(const char *format, ...)
-{
-    va_list arguments;
-    size_t length = strlen(words);
-    va_start(arguments, format);
-    vsnprintf(words + length, sizeof words - length, format, arguments);
-    va_end(arguments);
-}
 
 /* ---- data: numbers, one a batch -------------------------------------------------------------- */
 

@@ -243,20 +243,11 @@ static int two_process(two_run *t, const char *directory, et_error *error)
     return status ? status : closed;
 }
 
-static const char *file_in(const char *directory, const char *name)
-{
-    static char paths[4][800];
-    static int next;
-    char *path = paths[next++ % 4];
-    snprintf(path, sizeof paths[0], "%s/%s", directory, name);
-    return path;
-}
-
 /* metrics.jsonl without what the clock says; free it. */
 static char *logged(const char *directory)
 {
     size_t length;
-    char *text = get_file(file_in(directory, "metrics.jsonl"), &length), *to = text, *from = text;
+    char *text = get_file(below(directory, "metrics.jsonl"), &length), *to = text, *from = text;
     for (char *at; (at = strstr(from, ",\"time\":")) != NULL;) {
         memmove(to, from, (size_t)(at - from));
         to += at - from;
@@ -380,8 +371,8 @@ static void test_task_trainer__resumes(void **state)
         two_init(&t);
         assert_ok(two_process(&t, directory, error));
         assert_int_equal(t.task.extra, at > 10);
-        assert_same_file(file_in(directory, "checkpoints/ckpt-16.safetensors"),
-                         file_in(expected, "checkpoints/ckpt-16.safetensors"));
+        assert_same_file(below(directory, "checkpoints/ckpt-16.safetensors"),
+                         below(expected, "checkpoints/ckpt-16.safetensors"));
         char *found = logged(directory);
         assert_string_equal(found, logs);
         free(found);

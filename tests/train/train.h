@@ -6,16 +6,6 @@
 #include "io/files.h"
 #include "train/checkpoint.h"
 
-/* "directory/name"; valid until the call after the next three. */
-static inline const char *below(const char *directory, const char *name)
-{
-    static char paths[4][700];
-    static int next;
-    char *path = paths[next++ % 4];
-    snprintf(path, sizeof paths[0], "%s/%s", directory, name);
-    return path;
-}
-
 typedef struct toy {
     et_state *state;
     int64_t step; /* part "toy" */
