@@ -3,6 +3,7 @@
 # what is left of it when it is killed or interrupted.
 set -u
 etude=$1
+. "$(dirname "$0")/counting.sh"
 directory=$(mktemp -d ./finetune-XXXXXX) || exit 2
 trap 'rm -rf "$directory"' EXIT
 cd "$directory" || exit 2
@@ -13,20 +14,7 @@ fail() {
     exit 1
 }
 
-awk 'BEGIN {
-    split("nul en to tre fire fem seks syv otte ni", one, " ")
-    split("zero one two three four five six seven eight nine", two, " ")
-    for (n = 100; n < 300; n++) {
-        digits = n * n
-        left = right = ""
-        for (k = 1; k <= length(digits); k++) {
-            left = left one[substr(digits, k, 1) + 1] " "
-            right = right two[substr(digits, k, 1) + 1] " "
-        }
-        print left > "source"
-        print right > "target"
-    }
-}'
+count_pairs 100 300
 
 # In a subshell, whose place it takes.
 train() {

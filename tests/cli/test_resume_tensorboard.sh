@@ -5,25 +5,12 @@ set -u
 here=$(cd "$(dirname "$0")" && pwd)
 etude=$2
 python=$("$here/../tools/venv" "$1" tensorboard) || exit $?
+. "$here/counting.sh"
 directory=$(mktemp -d ./tensorboard-XXXXXX) || exit 2
 trap 'rm -rf "$directory"' EXIT
 cd "$directory" || exit 2
 
-# Counting in two languages.
-awk 'BEGIN {
-    split("nul en to tre fire fem seks syv otte ni", one, " ")
-    split("zero one two three four five six seven eight nine", two, " ")
-    for (n = 100; n < 400; n++) {
-        digits = n * n
-        left = right = ""
-        for (k = 1; k <= length(digits); k++) {
-            left = left one[substr(digits, k, 1) + 1] " "
-            right = right two[substr(digits, k, 1) + 1] " "
-        }
-        print left > "source"
-        print right > "target"
-    }
-}'
+count_pairs 100 400
 
 # In a subshell, whose place it takes.
 train() {

@@ -4,6 +4,7 @@
 # was killed, OTHER gives the same classes and words with ETUDE's models. OTHER resumes its own run
 # byte for byte. Without OTHER it is ETUDE with the kernels of a lesser processor.
 set -eu
+. "$(dirname "$0")/../cli/counting.sh"
 . "$(dirname "$0")/../cli/command.sh"
 etude=$1 other=${2:-$work/plain}
 [ $# -gt 1 ] || {
@@ -86,19 +87,7 @@ paste one.words two.words | awk -F '\t' '{ gap = $1 - $2 } gap > 1e-4 || gap < -
 
 # ---- a translation ---------------------------------------------------------------------------------
 
-awk 'BEGIN {
-    split("nul en to tre fire fem seks syv otte ni", one, " ")
-    split("zero one two three four five six seven eight nine", two, " ")
-    for (n = 100; n < 200; n++) {
-        left = right = ""
-        for (k = 1; k <= length(n * n); k++) {
-            left = left one[substr(n * n, k, 1) + 1] " "
-            right = right two[substr(n * n, k, 1) + 1] " "
-        }
-        print left >"source"
-        print right >"target"
-    }
-}'
+count_pairs 100 200
 pairs() {
     program=$1
     shift
