@@ -5,6 +5,10 @@
  * Whoever comes first does all of an update: the thread, once there is something to be said, or who
  * waits. A handing over costs more than a small message.
  *
+ * Where everything is ready on all ranks when they agree, nothing is left to overlap, and every
+ * round is time lost: neighbouring buckets go as one. Not as bfloat16, whose bits depend on where
+ * they are cut, while who is ready is a matter of time.
+ *
  * `state` and `ready` are under the mutex; all else is whoever's turn it is: of who calls, or from
  * begin to wait of who has taken it. */
 #include "train/exchange.h"
@@ -19,6 +23,7 @@
 #define PART_ALIGN   16                 /* elements */
 #define BUCKETS_MOST 16                 /* about; a few more where parameters are larger than one */
 #define BUCKET_LEAST ((int64_t)1 << 16) /* elements: a message should take longer than its way */
+#define JOINED_MOST  ((int64_t)1 << 21) /* elements of buckets that go as one: memory for half */
 
 typedef enum exchange_state { IDLE, ASKED, TAKEN, DONE, ENDS } exchange_state;
 
@@ -30,6 +35,7 @@ struct et_exchange {
     bool halves;  /* gradients go in half the bytes */
     bool ordered; /* order is rank 0's */
     bool rides;   /* what is agreed on rides on the first bucket */
+    bool whole;   /* all buckets are ready where it is begun to speak */
     bool begun;
     int status; /* it begins with, and ends with */
     unsigned bad;
@@ -140,15 +146,35 @@ static bool goes_halved(const et_exchange *self, int bucket)
     return self->halves && bucket < self->parts.buckets->trained;
 }
 
-static int add_up(et_exchange *self, int bucket, et_comm_word *word)
+static int add_range(et_exchange *self, int64_t first, int64_t count, bool halved,
+                     et_comm_word *word)
 {
     float **part = self->mine + self->own;
     bool have = !self->status && !self->bad;
-    wait_for(self, bucket);
     for (int i = 0; have && i < self->own; i++)
-        part[i] = self->mine[i] + begin_of(self->parts.buckets, bucket);
-    return et_bucket_sum_run(self->sum, have ? part : NULL, count_of(self, bucket),
-                             goes_halved(self, bucket), word, &self->error);
+        part[i] = self->mine[i] + first;
+    return et_bucket_sum_run(self->sum, have ? part : NULL, count, halved, word, &self->error);
+}
+
+static int add_up(et_exchange *self, int bucket, et_comm_word *word)
+{
+    wait_for(self, bucket);
+    return add_range(self, begin_of(self->parts.buckets, bucket), count_of(self, bucket),
+                     goes_halved(self, bucket), word);
+}
+
+/* Whatever their order: all are ready. */
+static int add_joined(et_exchange *self)
+{
+    const et_buckets *buckets = self->parts.buckets;
+    int status = ET_OK;
+    for (int i = 0, end; !status && i < buckets->count; i = end) {
+        int64_t first = begin_of(buckets, i);
+        for (end = i + 1; end < buckets->count && buckets->end[end] - first <= JOINED_MOST; end++)
+            continue;
+        status = add_range(self, first, buckets->end[end - 1] - first, false, NULL);
+    }
+    return status;
 }
 
 /* The first bucket, and what all have to say with it. */
@@ -161,14 +187,26 @@ static int add_agreeing(et_exchange *self)
     return et_comm_settle(self->parts.sums.comm, &word, &self->bad, &self->error);
 }
 
+/* *joins: all have everything. */
+static int agree(et_exchange *self, bool *joins)
+{
+    enum { BAD = 1, PIECEMEAL = 2 };
+    unsigned flags = (self->bad ? BAD : 0) | (self->whole && !self->halves ? 0 : PIECEMEAL);
+    int status = et_comm_agree(self->parts.sums.comm, self->status, &flags, &self->error);
+    self->bad = flags & BAD;
+    *joins = !(flags & PIECEMEAL);
+    return status;
+}
+
 static int run(et_exchange *self)
 {
     int done = self->rides;
-    int status = self->rides
-                     ? add_agreeing(self)
-                     : et_comm_agree(self->parts.sums.comm, self->status, &self->bad, &self->error);
+    bool joins = false;
+    int status = self->rides ? add_agreeing(self) : agree(self, &joins);
     if (!status && !self->bad && !self->ordered)
         status = share_order(self, &self->error);
+    if (!status && !self->bad && joins)
+        return add_joined(self);
     for (int i = done; !status && !self->bad && i < self->parts.buckets->count; i++)
         status = add_up(self, self->parts.order[i], NULL);
     return status;
@@ -218,6 +256,7 @@ void et_exchange_begin(et_exchange *self, int status, bool bad, const et_error *
         self->mine[i] = mine[i];
     self->rides = self->ordered && !self->parts.sums.comm->told &&
                   et_bucket_sum_carries(self->sum, count_of(self, first), goes_halved(self, first));
+    self->whole = false;
     memset(self->ready, 0, (size_t)self->parts.buckets->count * sizeof *self->ready);
     pthread_mutex_lock(&self->mutex);
     self->state = ASKED;
@@ -253,8 +292,10 @@ int et_exchange_wait(et_exchange *self, bool *bad, et_error *error)
     while (taken && self->state != DONE)
         pthread_cond_wait(&self->changed, &self->mutex);
     pthread_mutex_unlock(&self->mutex);
-    if (!taken)
+    if (!taken) {
+        self->whole = true;
         self->status = run(self);
+    }
     self->begun = false;
     *bad = self->bad;
     if (self->status && error)
@@ -264,13 +305,21 @@ int et_exchange_wait(et_exchange *self, bool *bad, et_error *error)
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
+/* Elements that ever go at once. */
+static int64_t longest_of(const et_exchange *self)
+{
+    const et_buckets *buckets = self->parts.buckets;
+    int64_t all = buckets->end[buckets->count - 1];
+    int64_t longest = self->halves ? 0 : all < JOINED_MOST ? all : JOINED_MOST;
+    for (int i = 0; i < buckets->count; i++)
+        longest = count_of(self, i) > longest ? count_of(self, i) : longest;
+    return longest;
+}
+
 static int open_sum(et_exchange *self, et_error *error)
 {
     const et_exchange_parts *p = &self->parts;
-    int64_t longest = 0;
-    for (int i = 0; i < p->buckets->count; i++)
-        if (count_of(self, i) > longest)
-            longest = count_of(self, i);
+    const int64_t longest = longest_of(self);
     self->mine = et_alloc_zero(2 * (size_t)self->own, sizeof *self->mine);
     self->ready = et_alloc_zero((size_t)p->buckets->count, sizeof *self->ready);
     return self->mine && self->ready ? et_bucket_sum_open(&self->sum, &p->sums, longest, error)

@@ -144,6 +144,7 @@ typedef struct counted {
 } counted;
 
 static _Atomic size_t sent;
+static _Atomic int messages;
 
 static int count_sent(et_comm *comm, et_comm_piece send, et_comm_piece receive, size_t *came,
                       et_error *error)
@@ -151,6 +152,7 @@ static int count_sent(et_comm *comm, et_comm_piece send, et_comm_piece receive, 
     et_comm *inner = ((counted *)comm)->inner;
     int status = inner->class->exchange(inner, send, receive, came, error);
     sent += send.size;
+    messages++;
     return status;
 }
 
@@ -260,6 +262,70 @@ static int rank_buckets(et_comm *comm, const char *word)
     small_close(&s);
     et_free(c.comm.scratch);
     return 0;
+}
+
+/* Messages of an update for which all is ready; rank `early` begins by its thread, -1: none does.
+ */
+static int add_ready(et_comm *comm, int early, int *count)
+{
+    enum { COUNT = 8, EACH = 5000, END = COUNT * EACH };
+    static float values[END];
+    float *mine[] = { values };
+    et_error error = ET_ERROR_INIT;
+    small_pass s;
+    int rank = et_comm_rank(comm), ranks = et_comm_size(comm), begin[MOST_RANKS + 1];
+    et_tree_node nodes[MOST_RANKS];
+    int64_t ends[COUNT];
+    et_buckets buckets = { ends, COUNT, COUNT - 1 };
+    counted c = count_on(comm, rank == early);
+    bool bad;
+    small_open(&s, build, ROWS, &training);
+    int *order = malloc(COUNT * sizeof *order);
+    rank_assert(order);
+    for (int i = 0; i < COUNT; i++) {
+        ends[i] = (i + 1) * EACH;
+        order[i] = COUNT - 1 - i;
+    }
+    for (int i = 0; i <= ranks; i++) {
+        begin[i] = i;
+        nodes[i < ranks ? i : 0] = (et_tree_node){ i < ranks ? i : 0, 1, -1 };
+    }
+    et_exchange *exchange;
+    et_exchange_parts parts = { .sums = { &c.comm, et_pass_device(s.pass)->kernels, nodes, begin,
+                                          ranks },
+                                .buckets = &buckets,
+                                .order = order };
+    rank_assert(!et_exchange_open(&exchange, &parts, &error));
+    for (int step = 0; step < 2; step++) {
+        for (int64_t k = 0; k < END; k++)
+            values[k] = (float)(k % 1000 + rank + step);
+        messages = 0;
+        et_exchange_begin(exchange, ET_OK, false, NULL, mine);
+        for (int i = 0; i < COUNT; i++)
+            et_exchange_ready(exchange, i);
+        for (double since = et_clock_monotonic(); rank == early && !messages;)
+            rank_assert(et_clock_monotonic() - since < 60);
+        rank_assert(!et_exchange_wait(exchange, &bad, &error) && !bad);
+        *count = messages;
+        for (int64_t k = 0; k < END; k++)
+            rank_assert(values[k] == (float)(ranks * (k % 1000 + step) + ranks * (ranks - 1) / 2));
+    }
+    et_exchange_close(exchange);
+    small_close(&s);
+    et_free(c.comm.scratch);
+    return 0;
+}
+
+/* Where all have everything buckets go as one; where one has begun sooner they do not. */
+static int rank_joined(et_comm *comm, const char *word)
+{
+    int joined, apart;
+    (void)word;
+    int line = add_ready(comm, -1, &joined);
+    if (!line)
+        line = add_ready(comm, et_comm_size(comm) - 1, &apart);
+    rank_assert(line || apart > 2 * joined);
+    return line;
 }
 
 /* ---- in half the bytes ---- */
@@ -473,6 +539,7 @@ static const rank_case cases[] = {
     { "fails", rank_fails },
     { "early", rank_early },
     { "buckets", rank_buckets },
+    { "joined", rank_joined },
     { "few", rank_few },
     { "metrics", rank_metrics },
     { "halves", rank_halves },
@@ -550,6 +617,7 @@ static void test_ranked__early(void **state)
     for (int ranks = 2; ranks <= 4; ranks++) {
         assert_int_equal(run_ranks("buckets", ranks, "any"), 0);
         assert_int_equal(run_ranks("buckets", ranks, "first"), 0);
+        assert_int_equal(run_ranks("joined", ranks, ""), 0);
     }
 }
 
