@@ -113,9 +113,9 @@ bench-quality: build ## time from exec to a model of a given quality, beside PyT
 	@bench/peers/setup build/peers/venv torch tables
 	@bench/quality/run build $(DATA)
 
-# BATCHES=600 so many for each side, PEAK=0.001 the learning rate at the end of the warm-up.
+# BATCHES=600 so many for each side, PEAK=0.001 the learning rate at the end of the warm-up, SEED=1.
 bench-roles: build ## what master, servers and two workers learn beside one process, of the same samples
-	@BATCHES=$(BATCHES) PEAK=$(PEAK) bench/quality/roles build $(DATA)
+	@BATCHES=$(BATCHES) PEAK=$(PEAK) SEED=$(SEED) bench/quality/roles build $(DATA)
 
 # The data sets: text/tinyshakespeare.txt, mnist/*-ubyte.gz. VAE_EPOCHS=3000 trains that one longer.
 DATA ?= ../shared/data

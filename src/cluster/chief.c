@@ -26,21 +26,27 @@ int et_chief_open(et_chief *chief, const et_chief_setup *setup, et_error *error)
 {
     size_t servers = (size_t)setup->servers, workers = (size_t)setup->workers;
     et_assert(setup->run && setup->servers >= 1 && setup->workers >= 1);
-    *chief = (et_chief){
-        .setup = *setup, .version = setup->version, .target = setup->version, .admitting = -1
-    };
+    et_assert(setup->gradients >= 1);
+    *chief = (et_chief){ .setup = *setup,
+                         .version = setup->version,
+                         .target = setup->version,
+                         .ticket = setup->version * setup->gradients,
+                         .most = setup->synchronous ? setup->workers : setup->gradients,
+                         .admitting = -1 };
     int64_t *state = et_alloc(servers, sizeof *state);
     chief->setup.state = state;
     chief->server = et_alloc_zero(servers, sizeof *chief->server);
     chief->push = et_alloc_zero(workers, sizeof *chief->push);
     chief->part = et_alloc_zero(workers, sizeof *chief->part);
-    chief->reports = et_alloc_zero(workers, sizeof *chief->reports);
+    chief->reports = et_alloc_zero((size_t)chief->most, sizeof *chief->reports);
+    chief->kept = et_alloc_zero((size_t)chief->most, setup->report_size);
     chief->worker = et_alloc_zero(workers, sizeof *chief->worker);
     chief->greeting = et_alloc_zero(1, setup->place_size + setup->greeting_size + 1);
     bool ok = chief->greeting && state && chief->server && chief->push && chief->part &&
-              chief->reports && chief->worker && !alloc_workers(chief);
+              chief->reports && chief->kept && chief->worker && !alloc_workers(chief);
     if (!ok)
-        return et_alloc_failed(error, workers * setup->report_size, "a master");
+        return et_alloc_failed(error, (workers + (size_t)chief->most) * setup->report_size,
+                               "a master");
     memcpy(state, setup->state, servers * sizeof *state);
     return ET_OK;
 }
@@ -57,6 +63,7 @@ void et_chief_release(et_chief *chief)
     et_free(chief->push);
     et_free(chief->part);
     et_free(chief->reports);
+    et_free(chief->kept);
     et_free(chief->worker);
     *chief = (et_chief){ 0 };
 }
@@ -96,9 +103,9 @@ static void ask_update(et_chief *c, double now, et_message_kind kind)
                            .value = { 1 / c->divisor, c->norm },
                            .bytes = c->push,
                            .size = (size_t)c->parts * sizeof *c->push };
-    c->summing = kind == ET_MESSAGE_SUM;
+    c->adding = kind == ET_MESSAGE_ADD;
     c->applying = kind == ET_MESSAGE_APPLY;
-    if (c->summing)
+    if (c->adding)
         c->squares = 0;
     ask_all(c, now, message);
 }
@@ -109,18 +116,43 @@ static void begin_apply(et_chief *c, double now)
     ask_update(c, now, ET_MESSAGE_APPLY);
 }
 
-static void applied(et_chief *c)
+/* Servers have added the parts: their workers may go on, and what they said of them is kept. */
+static void take_parts(et_chief *c)
 {
-    c->applying = false;
-    c->version++;
+    const size_t size = c->setup.report_size, place = c->setup.place_size;
     for (int k = 0; k < c->parts; k++) {
         et_chief_worker *w = &c->worker[c->part[k]];
-        memcpy(w->at, w->report + c->setup.report_size - c->setup.place_size, c->setup.place_size);
-        c->reports[k] = (et_chief_report){ c->part[k], c->version - 1 - w->version, w->report };
+        unsigned char *kept = c->kept + (size_t)c->added * size;
+        memcpy(kept, w->report, size);
+        memcpy(w->at, w->report + size - place, place);
+        c->reports[c->added++] = (et_chief_report){ c->part[k], c->version - w->version, kept };
         if (w->place == ET_PLACE_DONE)
             w->place = ET_PLACE_ASKS;
     }
-    c->setup.updated(c->setup.self, c->reports, c->parts, c->norm);
+    c->parts = 0;
+}
+
+static bool is_whole(const et_chief *c, int64_t gradients)
+{
+    return c->setup.synchronous || gradients == c->setup.gradients;
+}
+
+static void added(et_chief *c, double now)
+{
+    c->adding = false;
+    take_parts(c);
+    if (is_whole(c, c->added))
+        begin_apply(c, now);
+}
+
+static void applied(et_chief *c)
+{
+    c->applying = false;
+    take_parts(c);
+    c->version++;
+    c->setup.updated(c->setup.self, c->reports, (int)c->added, c->norm);
+    c->added = 0;
+    c->divisor = 0;
 }
 
 /* All servers have done what they were asked. */
@@ -135,8 +167,8 @@ static void all_done(et_chief *c, double now)
         c->admitting = -1;
     } else if (c->reading)
         c->reading = c->wants_state = false;
-    else if (c->summing)
-        begin_apply(c, now);
+    else if (c->adding)
+        added(c, now);
     else if (c->applying)
         applied(c);
 }
@@ -168,7 +200,7 @@ static void receive_server(et_chief *c, double now, const et_message *message)
         return;
     if (state)
         c->setup.state_read(c->setup.self, server, message->bytes);
-    if (c->summing)
+    if (c->adding)
         c->squares += message->value[0];
     if (--c->left == 0)
         all_done(c, now);
@@ -235,6 +267,7 @@ static void greet(et_chief *c, int index, const et_message *message)
     w->nonce = nonce;
     w->session = ++c->session;
     w->admitted = false;
+    w->took = 0;
     w->place = ET_PLACE_AWAY;
     w->question = *message;
     w->question.bytes = NULL;
@@ -250,7 +283,9 @@ static void take_report(et_chief *c, double now, int index, const et_message *me
     w->place = ET_PLACE_ASKS;
     if (!counts)
         return;
-    c->slowest = fmax(c->slowest, now - w->given);
+    w->done = now;
+    w->took = now - w->given;
+    c->slowest = fmax(c->slowest, w->took);
     memcpy(w->report, message->bytes, c->setup.report_size);
     w->squares = message->value[0];
     double divisor = c->setup.divisor(c->setup.self, w->report);
@@ -319,26 +354,37 @@ void et_chief_receive(et_chief *chief, double now, const et_message *message)
 
 /* ---- what comes next ----------------------------------------------------------------------- */
 
-static bool is_out(const et_chief_worker *w)
+/* Its gradient is to come, or here and not told to servers yet. */
+static bool is_out(const et_chief *c, int worker)
 {
-    return w->place == ET_PLACE_WORKS || w->place == ET_PLACE_DONE;
+    et_chief_place place = c->worker[worker].place;
+    for (int k = 0; k < c->parts; k++)
+        if (c->part[k] == worker)
+            return false;
+    return place == ET_PLACE_WORKS || place == ET_PLACE_DONE;
 }
 
-/* Whether all others that are out could still be in time after an update of `worker`: in order of
- * age, the j-th of them is update number version + 1 + j. */
+/* Updates before the one whose part a gradient is that `before` others go before. */
+static int64_t updates_before(const et_chief *c, int64_t before)
+{
+    return (c->added + c->parts + before) / c->setup.gradients;
+}
+
+/* Whether all others that are out could still be in time if `worker` went first: they are parts of
+ * updates in order of age. */
 static bool may_go_first(const et_chief *c, int worker)
 {
     for (int i = 0; i < c->setup.workers; i++) {
         const et_chief_worker *w = &c->worker[i];
-        int64_t before = 0;
-        if (i == worker || !is_out(w))
+        int64_t before = 1;
+        if (i == worker || !is_out(c, i))
             continue;
         for (int k = 0; k < c->setup.workers; k++) {
             const et_chief_worker *o = &c->worker[k];
-            before += k != worker && k != i && is_out(o) &&
+            before += k != worker && k != i && is_out(c, k) &&
                       (o->version < w->version || (o->version == w->version && k < i));
         }
-        if (c->version + 1 + before - w->version > c->setup.max_staleness)
+        if (c->version + updates_before(c, before) - w->version > c->setup.max_staleness)
             return false;
     }
     return true;
@@ -357,8 +403,7 @@ static void add_part(et_chief *c, int worker)
 static void choose_parts(et_chief *c)
 {
     int first = -1;
-    c->parts = 0;
-    c->divisor = c->squares = 0;
+    c->squares = 0;
     for (int i = 0; i < c->setup.workers; i++) {
         const et_chief_worker *w = &c->worker[i];
         if (c->setup.synchronous && w->place == ET_PLACE_WORKS)
@@ -393,22 +438,36 @@ static void ask_next(et_chief *c, double now)
         ask_all(c, now, (et_message){ .kind = ET_MESSAGE_END });
     } else if (c->version < c->target) {
         choose_parts(c);
-        if (c->parts > 1)
-            ask_update(c, now, ET_MESSAGE_SUM);
-        else if (c->parts)
+        if (c->parts == 1 && !c->added && is_whole(c, 1)) /* its norm is known */
             begin_apply(c, now);
+        else if (c->parts)
+            ask_update(c, now, ET_MESSAGE_ADD);
     }
+}
+
+/* Updates before the one of a ticket that is given now. */
+static int64_t updates_till_next(const et_chief *c)
+{
+    int out = 0;
+    for (int i = 0; i < c->setup.workers; i++)
+        out += is_out(c, i);
+    return c->setup.synchronous ? 0 : updates_before(c, out);
 }
 
 static bool may_start(const et_chief *c)
 {
-    int out = 0;
-    for (int i = 0; i < c->setup.workers; i++)
-        out += is_out(&c->worker[i]);
-    if (c->ends ||
-        (c->setup.synchronous ? c->version >= c->setup.steps : c->version + out >= c->setup.steps))
+    int64_t before = updates_till_next(c);
+    if (c->ends || c->version + before >= c->setup.steps)
         return false;
-    return c->setup.synchronous ? !c->applying && !c->summing : out <= c->setup.max_staleness;
+    return c->setup.synchronous ? !c->applying && !c->adding : before <= c->setup.max_staleness;
+}
+
+/* For the update under way, where it would be too late for that; but where all that are there are
+ * more than an update takes, some are late whoever waits. */
+static bool waits(const et_chief *c, const et_chief_worker *w, double now)
+{
+    int64_t usual = (et_chief_present(c) - 1) / c->setup.gradients;
+    return updates_till_next(c) > usual && now < w->done + c->setup.waits * w->took;
 }
 
 static void give_tickets(et_chief *c, double now)
@@ -419,13 +478,17 @@ static void give_tickets(et_chief *c, double now)
             continue;
         if (w->place == ET_PLACE_AWAY) {
             welcome(c, w);
-        } else if (w->place == ET_PLACE_ASKS && may_start(c)) {
+        } else if (w->place == ET_PLACE_ASKS && may_start(c) && !waits(c, w, now)) {
+            double before = (double)updates_till_next(c);
             w->ticket = ++c->ticket;
             w->version = c->version;
             w->given = now;
             w->place = ET_PLACE_WORKS;
             answer(c, w,
-                   (et_message){ .kind = ET_MESSAGE_GO, .number = w->ticket, .extra = w->version });
+                   (et_message){ .kind = ET_MESSAGE_GO,
+                                 .number = w->ticket,
+                                 .extra = w->version,
+                                 .value = { before } });
         }
     }
 }

@@ -2,10 +2,14 @@
  * gradients are an update when. It asks all servers for one thing at a time, so that all have the
  * same version, and an update is either done by all or by none.
  *
- *   asynchronous   a ticket's gradient is an update. Staleness (updates between the weights it was
- *                  computed from and itself) is at most max_staleness: no more tickets are out
- *                  than could still be in time, and a gradient waits where its update would make
- *                  an older one too late. The oldest one never waits, so nothing stands still.
+ *   asynchronous   an update is the sum of the next `gradients` that are done, whose workers go on
+ *                  as soon as servers have added them. Staleness (updates between the weights a
+ *                  gradient was computed from and its own) is at most max_staleness: no more
+ *                  tickets are out than could still be in time, and a gradient waits where it
+ *                  would make an older one too late. The oldest never waits, so nothing stands
+ *                  still. A worker whose next gradient would be late waits for the update under
+ *                  way, but no longer than `waits` times what its last one took: those that are
+ *                  about as fast as each other keep in step, and nobody is held up by a slow one.
  *   synchronous    an update is the sum of the gradients of all workers that have a ticket of its
  *                  version; a worker that comes late takes part in the next one.
  *
@@ -14,6 +18,7 @@
  * worker that is started again takes the place of the one with its number, whose session is over.
  *
  * Updates are done while version < target: between two of them the state is that of one step.
+ * Gradients that were added to an update that is never done are lost with it, as those under way.
  * No threads; allocates at open only. */
 #ifndef ETUDE_CLUSTER_CHIEF_H
 #define ETUDE_CLUSTER_CHIEF_H
@@ -41,6 +46,8 @@ typedef struct et_chief_setup {
     double patience; /* seconds after which a server that does not answer is lost */
     double lease;    /* most seconds for a ticket */
     int64_t max_staleness;
+    int64_t gradients; /* of an update, at least 1 */
+    double waits;      /* 0: nobody waits for others */
     bool synchronous;
     int64_t version;    /* updates done before */
     int64_t slots_from; /* of the optimizer */
@@ -84,6 +91,7 @@ typedef struct et_chief_worker {
     bool owed;
     int64_t ticket, version; /* under way or done */
     double given, squares;   /* given: when the ticket was */
+    double done, took;       /* when it was done; seconds, 0: none was */
     unsigned char *report;   /* [report_size], of what it did last, owned */
     unsigned char *at;       /* [place_size], of what was used last, owned */
 } et_chief_worker;
@@ -96,11 +104,14 @@ typedef struct et_chief {
     et_asking *server; /* [servers] */
     int left;          /* servers that have not answered */
     int admitting;     /* worker; -1: none */
-    bool wants_state, reading, summing, applying, ends;
-    et_keeper_push *push; /* [workers]: of the update under way */
+    bool wants_state, reading, adding, applying, ends;
+    et_keeper_push *push; /* [workers]: what servers were told to add */
     int *part;            /* [workers]: whose */
-    et_chief_report *reports;
     int parts;
+    int64_t most;             /* gradients that an update may have */
+    et_chief_report *reports; /* [most]: of the update under way */
+    unsigned char *kept;      /* [most][report_size]: their bytes, owned */
+    int64_t added;            /* of them */
     double squares, divisor, norm;
     double slowest;          /* seconds of a ticket, of those that were done; 0: none was */
     unsigned char *greeting; /* [place_size + greeting_size], owned */

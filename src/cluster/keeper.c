@@ -6,6 +6,8 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 
+#define PREDICTED_MAX 8.0 /* updates: further no straight line leads */
+
 int et_keeper_open(et_keeper *keeper, et_link *link, int index, int servers, int workers,
                    uint64_t fingerprint, const et_keeper_store *store, et_error *error)
 {
@@ -19,7 +21,10 @@ int et_keeper_open(et_keeper *keeper, et_link *link, int index, int servers, int
     keeper->worker = et_alloc_zero((size_t)workers, sizeof *keeper->worker);
     keeper->buffer = et_alloc((size_t)store->state + 1, sizeof *keeper->buffer);
     keeper->sum = et_alloc((size_t)store->weights + 1, sizeof *keeper->sum);
-    return keeper->worker && keeper->buffer && keeper->sum
+    keeper->last =
+        store->predicts ? et_alloc((size_t)store->weights + 1, sizeof *keeper->last) : NULL;
+    bool last = keeper->last || !store->predicts;
+    return keeper->worker && keeper->buffer && keeper->sum && last
                ? ET_OK
                : et_alloc_failed(error, bytes, "a server's slice");
 }
@@ -31,6 +36,7 @@ void et_keeper_release(et_keeper *keeper)
     et_free(keeper->worker);
     et_free(keeper->buffer);
     et_free(keeper->sum);
+    et_free(keeper->last);
     *keeper = (et_keeper){ 0 };
 }
 
@@ -51,10 +57,21 @@ static et_message answer_of(const et_keeper *s, const et_message *message, et_me
 
 /* ---- workers ------------------------------------------------------------------------------- */
 
+/* Weights move on as they did in the last update: momentum makes most of the next one. */
+static void predict(et_keeper *s, double updates)
+{
+    if (!s->last || !(updates > 0))
+        return;
+    const float by = (float)fmin(updates, PREDICTED_MAX);
+    for (int64_t i = 0; i < s->store.weights; i++)
+        s->buffer[i] += by * (s->buffer[i] - s->last[i]);
+}
+
 static void give_values(et_keeper *s, const et_message *question)
 {
     et_message answer = answer_of(s, question, ET_MESSAGE_VALUES);
     s->store.weigh(s->store.self, s->buffer);
+    predict(s, question->value[0] - ((double)s->version - (double)question->number));
     answer.bytes = s->buffer;
     answer.size = (size_t)s->store.weights * sizeof(float);
     et_link_answer(s->link, question, answer);
@@ -142,6 +159,8 @@ static void open_run(et_keeper *s, const et_message *message)
     s->run = message->run;
     s->version = message->number;
     s->store.write(s->store.self, s->buffer, s->version, (int64_t)message->value[0]);
+    if (s->last)
+        s->store.weigh(s->store.self, s->last);
     done(s, message, 0);
 }
 
@@ -156,35 +175,36 @@ static void admit(et_keeper *s, const et_message *message)
     done(s, message, 0);
 }
 
-/* Adds up the gradients that the message lists, in its order; false: one of them is not here, or is
- * not finite, whatever its worker has said of it. */
+/* NULL: such a gradient is not here, or is not finite, whatever its worker has said of it. */
+static et_keeper_worker *pushed(et_keeper *s, const et_keeper_push *part)
+{
+    if (part->worker < 0 || part->worker >= s->workers)
+        return NULL;
+    et_keeper_worker *w = &s->worker[part->worker];
+    bool here = w->staged && isfinite(w->squares) && w->session == part->session &&
+                w->ticket == part->ticket;
+    return here ? w : NULL;
+}
+
+/* Adds the gradients that the message lists to the next update's, in its order. False ends the run:
+ * what was added before the one that is missing does not matter. */
 static bool add_up(et_keeper *s, const et_message *message)
 {
     et_keeper_push part;
     size_t count = message->size / sizeof part;
-    if (!count || message->size % sizeof part || count > (size_t)s->workers)
+    if (message->size % sizeof part || count > (size_t)s->workers)
         return false;
     for (size_t k = 0; k < count; k++) {
         memcpy(&part, (const char *)message->bytes + k * sizeof part, sizeof part);
-        if (part.worker < 0 || part.worker >= s->workers)
-            return false;
-        const et_keeper_worker *w = &s->worker[part.worker];
-        if (!w->staged || !isfinite(w->squares) || w->session != part.session ||
-            w->ticket != part.ticket)
+        et_keeper_worker *w = pushed(s, &part);
+        if (!w)
             return false;
         for (int64_t i = 0; i < s->store.weights; i++)
-            s->sum[i] = k ? s->sum[i] + w->gradient[i] : w->gradient[i];
+            s->sum[i] = s->begun ? s->sum[i] + w->gradient[i] : w->gradient[i];
+        s->begun = true;
+        w->staged = false;
     }
-    return true;
-}
-
-static void take_off(et_keeper *s, const et_message *message)
-{
-    et_keeper_push part;
-    for (size_t k = 0; k < message->size / sizeof part; k++) {
-        memcpy(&part, (const char *)message->bytes + k * sizeof part, sizeof part);
-        s->worker[part.worker].staged = false;
-    }
+    return s->begun;
 }
 
 static void combine(et_keeper *s, const et_message *message)
@@ -195,12 +215,18 @@ static void combine(et_keeper *s, const et_message *message)
         refuse(s, message, "the server has not the gradients of this update, or one is not finite");
         return;
     }
-    if (message->kind == ET_MESSAGE_SUM) {
-        done(s, message, squares_of(s->sum, s->store.weights));
+    if (message->kind == ET_MESSAGE_ADD) {
+        double squares = squares_of(s->sum, s->store.weights);
+        if (isfinite(squares))
+            done(s, message, squares);
+        else
+            refuse(s, message, "the sum of this update's gradients is not finite");
         return;
     }
+    if (s->last)
+        s->store.weigh(s->store.self, s->last);
     s->store.update(s->store.self, s->sum, message->value[0], message->value[1]);
-    take_off(s, message);
+    s->begun = false;
     s->version++;
     done(s, message, 0);
 }
@@ -238,7 +264,7 @@ static void receive_master(et_keeper *s, const et_message *message)
         return;
     else if (message->kind == ET_MESSAGE_ADMIT)
         admit(s, message);
-    else if (message->kind == ET_MESSAGE_SUM || message->kind == ET_MESSAGE_APPLY)
+    else if (message->kind == ET_MESSAGE_ADD || message->kind == ET_MESSAGE_APPLY)
         combine(s, message);
     else if (message->kind == ET_MESSAGE_READ)
         give_state(s, message);

@@ -1,8 +1,8 @@
 /* A parameter server, as its part in the talk: it holds a slice of the weights and what an
- * optimizer keeps for them, keeps one gradient of each worker until the master says that it is an
- * update, and does updates in the master's order. So all servers do the same updates in the same
- * order, each once, whole or not at all, and whenever the master asks the state is that of one
- * step.
+ * optimizer keeps for them, keeps one gradient of each worker until the master says which update it
+ * is part of, adds up those of an update, and does updates in the master's order. So all servers do
+ * the same updates in the same order, each once, whole or not at all, and whenever the master asks
+ * the state is that of one step: what was added to the next update is no part of it.
  *
  * A worker that the master has not admitted, a session that is over, a ticket that was pushed
  * already are refused or answered again; none changes anything. Allocates at open only. */
@@ -23,9 +23,10 @@ typedef struct et_keeper_store {
     void (*write)(void *self, const float *state, int64_t iterations, int64_t slots_from);
     /* gradient [weights] times scale, whose global norm is norm; used up. */
     void (*update)(void *self, float *gradient, double scale, double norm);
+    bool predicts; /* workers get the weights that are expected where their gradient is used */
 } et_keeper_store;
 
-/* One gradient that is part of an update: the bytes of SUM and APPLY. */
+/* One gradient that is part of an update: the bytes of ADD and APPLY. */
 typedef struct et_keeper_push {
     int64_t worker;
     uint64_t session;
@@ -52,7 +53,9 @@ typedef struct et_keeper {
     et_message answer; /* to it; its bytes lie in buffer */
     et_keeper_worker *worker;
     float *buffer; /* [state], owned */
-    float *sum;    /* [weights], owned */
+    float *sum;    /* [weights]: of the next update, owned */
+    bool begun;    /* it has gradients */
+    float *last;   /* [weights]: before the last update, owned; NULL: it does not predict */
 } et_keeper;
 
 int et_keeper_open(et_keeper *keeper, et_link *link, int index, int servers, int workers,

@@ -19,20 +19,24 @@ typedef enum et_message_kind {
     ET_MESSAGE_HELLO = 1, /* worker to master: nonce, fingerprint */
     ET_MESSAGE_ASK,       /* worker to master: number is a ticket done, or 0; a report */
     ET_MESSAGE_WELCOME,   /* master to worker: session, run; where it goes on in the data */
-    ET_MESSAGE_GO,        /* master to worker: number is the next ticket, extra a version */
+    ET_MESSAGE_GO,        /* master to worker: number is the next ticket, extra a version;
+                             value[0]: updates that are expected before its own */
     ET_MESSAGE_STOP,      /* master to worker: all is done */
     ET_MESSAGE_BYE,       /* worker to master: it has heard that */
-    ET_MESSAGE_PULL,      /* worker to server: values of version `number` or later */
-    ET_MESSAGE_VALUES,    /* the answer: weights; number is their version */
+    ET_MESSAGE_PULL,      /* worker to server: values of version `number` or later; value[0]: what
+                             GO said */
+    ET_MESSAGE_VALUES,    /* the answer: weights, or what is expected of them; number is their
+                             version */
     ET_MESSAGE_PUSH,      /* worker to server: the gradient of ticket `number` */
     ET_MESSAGE_STAGED,    /* the answer: value[0] is its sum of squares; kept until applied */
     ET_MESSAGE_OPEN,      /* master to server: state of version `number`, fingerprint */
     ET_MESSAGE_ADMIT,     /* master to server: worker `number` has session `extra` from now on */
-    ET_MESSAGE_SUM,       /* master to server: pushes of version `number`, added up */
-    ET_MESSAGE_APPLY,     /* master to server: the same as an update; value: scale, norm */
+    ET_MESSAGE_ADD,       /* master to server: pushes that are part of update `number` */
+    ET_MESSAGE_APPLY,     /* master to server: update `number`, of what was added and of these
+                             pushes; value: scale, norm */
     ET_MESSAGE_READ,      /* master to server: the state is wanted */
     ET_MESSAGE_END,       /* master to server: all is done */
-    ET_MESSAGE_DONE,      /* server to master: so it is; value[0]: of SUM the sum of squares */
+    ET_MESSAGE_DONE,      /* server to master: so it is; value[0]: of ADD the sum's squares */
     ET_MESSAGE_STATE,     /* server to master: weights and slots */
     ET_MESSAGE_REFUSED,   /* the answer to anything: a text for people */
     ET_MESSAGE_KINDS,

@@ -85,11 +85,13 @@ static void go(et_worker *w, double now, const et_message *message)
         return;
     w->ticket = message->number;
     w->version = message->extra;
+    w->before = message->value[0];
     w->left = w->setup.servers;
     w->phase = ET_WORKER_PULLS;
     for (int i = 0; i < w->setup.servers; i++) {
         et_message pull = message_of(w, ET_MESSAGE_PULL);
         pull.number = w->version;
+        pull.value[0] = w->before;
         et_asking_begin(&w->server[i], w->setup.link, now, 1 + i, &pull);
     }
 }

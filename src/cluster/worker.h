@@ -52,6 +52,7 @@ typedef struct et_worker {
     et_worker_phase phase;
     uint64_t run, session, sequence;
     int64_t ticket, version;
+    double before;  /* updates that are expected before its own */
     int left;       /* servers that have not answered yet */
     double squares; /* of the gradient, as servers have counted them */
     et_asking master;

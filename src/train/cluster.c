@@ -14,6 +14,13 @@
 #define COUNT_MAX   9007199254740992.0 /* 2^53: what a double counts to */
 #define DIVISOR_MIN 1e-12
 
+int64_t et_cluster_gradients(const et_cluster_options *options)
+{
+    const et_job_cluster *cluster = et_job_config_cluster(options->config);
+    int64_t workers = (int64_t)cluster->addresses[ET_JOB_WORKER].count;
+    return options->synchronous || !options->gradients ? workers : options->gradients;
+}
+
 int et_cluster_check(const et_task_trainer *t, const et_cluster_options *options, et_error *error)
 {
     const et_job_cluster *cluster = et_job_config_cluster(options->config);

@@ -25,18 +25,27 @@
 
 #include "cluster/keys.h"
 
+#define ET_CLUSTER_WAITS         1.0   /* usual */
+#define ET_CLUSTER_GRADIENTS_MAX 65536 /* of an update, most */
+
 typedef struct et_cluster_options {
     const et_job_config *config; /* who is there, and which this process is; borrowed */
     const et_keys *keys;         /* of its role; borrowed */
     int listen;            /* a socket that listens at its address already, borrowed; 0: none */
-    int64_t max_staleness; /* -1: twice the number of workers */
-    bool synchronous;
-    double patience;                   /* seconds of silence after which others are lost */
-    uint64_t fingerprint;              /* of the settings: those of all tasks must be the same */
+    int64_t gradients;     /* of an update; 0: as many as there are workers */
+    int64_t max_staleness; /* -1: as many updates as two gradients of each worker make */
+    bool synchronous;      /* an update has one gradient of each worker */
+    double waits;          /* times its last batch, most that a worker waits for fresh weights */
+    bool predicts;         /* gradients are of the weights that are expected where they are used */
+    double patience;       /* seconds of silence after which others are lost */
+    uint64_t fingerprint;  /* of the settings: those of all tasks must be the same */
     const volatile sig_atomic_t *stop; /* NULL: never */
     void *listener; /* a line for people goes to tell(listener, line); NULL: to nobody */
     void (*tell)(void *listener, const char *line);
 } et_cluster_options;
+
+/* Of an update, by the options; at most, where it is synchronous. */
+int64_t et_cluster_gradients(const et_cluster_options *options);
 
 /* What a task trainer has that other processes could not do. ET_ECONFIG. */
 int et_cluster_check(const et_task_trainer *trainer, const et_cluster_options *options,

@@ -123,7 +123,8 @@ static int open_server(server *s, et_error *error)
                               .weigh = weigh,
                               .read = read_state,
                               .write = write_state,
-                              .update = update };
+                              .update = update,
+                              .predicts = s->options->predicts };
     return et_keeper_open(&s->keeper, et_wire_link(s->wire), s->index, s->plan.servers,
                           s->plan.workers, s->plan.fingerprint, &store, error);
 }

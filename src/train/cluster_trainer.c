@@ -192,6 +192,7 @@ static int begin(cluster_trainer *c, et_error *error)
     const et_cluster_options *o = c->options;
     et_task_trainer *t = c->inner;
     int64_t iterations = et_optimizer_iterations(t->optimizer);
+    int64_t workers = c->plan.workers, gradients = et_cluster_gradients(o);
     et_chief_setup setup = {
         .link = et_wire_link(c->wire),
         .servers = c->plan.servers,
@@ -203,7 +204,10 @@ static int begin(cluster_trainer *c, et_error *error)
         .fingerprint = c->plan.fingerprint,
         .patience = o->patience,
         .lease = LEASE * o->patience,
-        .max_staleness = o->max_staleness < 0 ? 2 * (int64_t)c->plan.workers : o->max_staleness,
+        .gradients = gradients,
+        .waits = o->waits,
+        .max_staleness =
+            o->max_staleness < 0 ? (2 * workers + gradients - 1) / gradients : o->max_staleness,
         .synchronous = o->synchronous,
         .version = iterations,
         .slots_from = et_optimizer_slots_from(t->optimizer),
@@ -305,7 +309,7 @@ static int step(et_trainer *trainer, et_error *error)
     int64_t before = c->chief.version;
     c->chief.target = before + 1;
     while (!status && c->chief.version == before) {
-        bool under_way = c->chief.applying || c->chief.summing;
+        bool under_way = c->chief.applying;
         if (et_flag_is_set(c->options->stop) && !under_way) {
             c->chief.target = before;
             return et_fail(error, ET_EINTERRUPTED, "asked to stop in step %lld",

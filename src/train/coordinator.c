@@ -40,6 +40,11 @@ static et_cluster_options options_of(const et_task_trainer *t, const et_job_serv
                                      const et_async_options *o)
 {
     return (et_cluster_options){ .config = server->config,
+                                 .gradients = o->gradients_per_update,
+                                 .predicts = !o->no_weight_prediction,
+                                 .waits = o->staleness_wait > 0   ? o->staleness_wait
+                                          : o->staleness_wait < 0 ? 0
+                                                                  : ET_CLUSTER_WAITS,
                                  .keys = &server->keys,
                                  .listen = server->listen,
                                  .max_staleness = o->max_staleness > 0   ? o->max_staleness
@@ -58,6 +63,17 @@ int et_task_trainer_use_server(et_task_trainer *t, const et_job_server *server,
     static const et_async_options usual = { .max_staleness = 0 };
     const et_async_options *o = given ? given : &usual;
     int status = et_options_check(given, "et_async_options", error);
+    if (!status &&
+        (o->gradients_per_update < 0 || o->gradients_per_update > ET_CLUSTER_GRADIENTS_MAX))
+        status = et_fail(error, ET_EUSAGE,
+                         "et_async_options: gradients_per_update %lld: 1 to %d, or 0, as many as "
+                         "there are workers",
+                         (long long)o->gradients_per_update, ET_CLUSTER_GRADIENTS_MAX);
+    if (!status && o->staleness_wait != -1 && !(o->staleness_wait >= 0 && o->staleness_wait <= 1e6))
+        status = et_fail(error, ET_EUSAGE,
+                         "et_async_options: staleness_wait %g: 0 to 1000000 times a batch, or -1: "
+                         "none",
+                         o->staleness_wait);
     if (!status && (o->max_staleness < -1 || !(o->peer_timeout >= 0) || o->steps < 0))
         status = et_fail(error, ET_EUSAGE,
                          "et_async_options: max_staleness %lld, peer_timeout %g, steps %lld: none "

@@ -14,6 +14,8 @@
 
 #include <etude/task_trainer.h>
 
+#include "train/cluster.h"
+
 /* A count of steps nobody reaches, small enough that doubles hold it exactly, and so many steps
  * of 65536 batches each are still an int64_t. */
 #define STEPS_MAX 1000000000000.0
@@ -186,12 +188,23 @@ static const et_field runtime_fields[] = {
     ET_FIELD_BOOL(et_runtime_options, sharded_optimizer, false,
                   "each rank keeps the optimizer's slots of its part of the parameters and updates "
                   "those (ZeRO stage 1): less memory, the same results"),
+    ET_FIELD_INT(et_runtime_options, gradients_per_update, 0, 0, ET_CLUSTER_GRADIENTS_MAX,
+                 "with workers and parameter servers: gradients that are added up before an "
+                 "update, whoever computed them; 0: as many as there are workers"),
     ET_FIELD_INT(et_runtime_options, max_staleness, -1, -1, 1000000,
                  "with workers and parameter servers: updates at most between the weights that a "
-                 "gradient is of and its own; -1: twice the number of workers"),
+                 "gradient is of and its own; -1: as many as two gradients of each worker make"),
     ET_FIELD_BOOL(et_runtime_options, synchronous, false,
-                  "with workers and parameter servers: an update is the sum of all workers' "
-                  "gradients"),
+                  "with workers and parameter servers: an update is the sum of one gradient of "
+                  "each worker, of weights that nobody has changed since"),
+    ET_FIELD_FLOAT(et_runtime_options, staleness_wait, 1, 0, 1e6,
+                   "with workers and parameter servers: a worker whose next gradient would be "
+                   "stale waits for the update under way, at most so many times as long as its "
+                   "last batch took; 0: it never waits"),
+    ET_FIELD_BOOL(
+        et_runtime_options, weight_prediction, true,
+        "with workers and parameter servers: where updates are expected before its own, a "
+        "gradient is of weights that have moved on as in the last update"),
     ET_FIELD_END
 };
 const et_fields et_runtime_fields = { "runtime", runtime_fields };

@@ -52,20 +52,23 @@ static inline const char *et_trainer_best_metric(const et_trainer_options *optio
 
 /* runtime */
 typedef struct et_runtime_options {
-    int distribution_strategy; /* ET_STRATEGY_*; those that are let through mean the same */
-    int64_t seed;              /* of initial values, order of data and dropout */
-    int mixed_precision_dtype; /* ET_PRECISION_*: of activations; weights are float32 */
-    int recompute;             /* an et_recompute, feed_forward being ET_RECOMPUTE_MARKED, or
-                                  ET_RECOMPUTE_AUTO */
-    int64_t prefetch;          /* batches read ahead; 0: none */
-    const char *loss_scale;    /* "dynamic", or a number; NULL: none */
-    int64_t data_shards;       /* parts of a global batch, each a batch of its own: a run's bits
-                                  depend on them, not on the ranks that compute them */
-    double peer_timeout;       /* seconds of silence after which a rank is lost */
-    bool bfloat16_gradients;   /* between ranks */
-    bool sharded_optimizer;    /* each rank keeps a part of the slots */
-    int64_t max_staleness;     /* of gradients, by the roles of a cluster; -1: twice the workers */
-    bool synchronous;          /* an update is of all workers' gradients */
+    int distribution_strategy;    /* ET_STRATEGY_*; those that are let through mean the same */
+    int64_t seed;                 /* of initial values, order of data and dropout */
+    int mixed_precision_dtype;    /* ET_PRECISION_*: of activations; weights are float32 */
+    int recompute;                /* an et_recompute, feed_forward being ET_RECOMPUTE_MARKED, or
+                                     ET_RECOMPUTE_AUTO */
+    int64_t prefetch;             /* batches read ahead; 0: none */
+    const char *loss_scale;       /* "dynamic", or a number; NULL: none */
+    int64_t data_shards;          /* parts of a global batch, each a batch of its own: a run's bits
+                                     depend on them, not on the ranks that compute them */
+    double peer_timeout;          /* seconds of silence after which a rank is lost */
+    bool bfloat16_gradients;      /* between ranks */
+    bool sharded_optimizer;       /* each rank keeps a part of the slots */
+    int64_t gradients_per_update; /* by the roles of a cluster; 0: as many as workers */
+    int64_t max_staleness;        /* of gradients, in updates; -1: two gradients of each worker */
+    bool synchronous;             /* an update is of all workers' gradients */
+    double staleness_wait;        /* for fresh weights, at most, in batches of the worker's own */
+    bool weight_prediction;       /* their gradients are of weights as they will be */
 } et_runtime_options;
 
 enum {

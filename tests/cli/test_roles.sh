@@ -31,8 +31,17 @@ train one 150 --distributed || fail "one worker"
 none_left "one worker"
 [ "$(last alone training_loss)" = "$(last one training_loss)" ] || fail "one worker: another loss"
 [ "$(last alone validation_loss)" = "$(last one validation_loss)" ] || fail "another validation loss"
+for steps in 70 150; do
+    train parts "$steps" --distributed || fail "one worker: $steps steps"
+done
+[ "$(last alone validation_loss)" = "$(last parts validation_loss)" ] || fail "one worker, resumed: another loss"
 train two 150 --distributed --workers 2 --servers 2 || fail "two workers"
 none_left "two workers"
+for gradients in 1 3; do
+    train "each$gradients" $((150 / gradients)) --distributed --workers 2 --servers 2 \
+        --set "runtime.gradients_per_update=$gradients" || fail "$gradients gradients an update"
+done
+none_left "gradients of an update"
 train sync 75 --distributed --workers 2 --servers 3 --set runtime.synchronous=true || fail "synchronous"
 none_left "synchronous"
 
@@ -43,13 +52,26 @@ rev text.en >text.de
     --model-dir "$work/text" --vocab-size auto --steps 3 --threads 1 -q --distributed \
     --set trainer.checkpoint_interval=3 >log 2>&1 || fail "with validation data"
 none_left "with validation data"
-for run in two sync; do
+for run in two each1 each3 sync; do
     awk -v a="$(last alone validation_loss)" -v b="$(last $run validation_loss)" \
         'BEGIN { exit !(b < a + 0.05) }' || fail "$run: $(last alone validation_loss) alone, and $(last $run validation_loss)"
     "$etude" inspect "$work/$run" >inspected || fail "$run: inspect"
     head -4 learn.csv | cut -d, -f1-3 | "$etude" predict "$work/$run" >answers || fail "$run: predict"
     [ "$(wc -l <answers)" = 3 ] || fail "$run: $(wc -l <answers) answers"
 done
+
+# An epoch is a pass over the data: an update of two gradients is two batches of it.
+epochs() {
+    run=$work/$1
+    shift
+    "$etude" train --experiment tabular/mlp --data learn.csv --target kind --model-dir "$run" --threads 1 -q \
+        --set trainer.train_epochs=6 "$@" >log 2>&1
+}
+epochs once || fail "epochs"
+epochs shared --distributed --workers 2 || fail "epochs: two workers"
+none_left "epochs"
+[ "$(last once step)" = $((2 * $(last shared step))) ] ||
+    fail "epochs: $(last once step) steps alone, $(last shared step) of two workers"
 
 # One process goes on with what the cluster has saved.
 train two 160 || fail "going on alone"

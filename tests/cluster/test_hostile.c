@@ -259,7 +259,9 @@ static void attack_keeper(uint64_t seed)
     bench b;
     et_keeper keeper;
     bench_open(&b, seed);
-    et_keeper_store store = { &b, FLOATS, 2 * FLOATS, weigh, read_state, write_state, update };
+    et_keeper_store store = {
+        &b, FLOATS, 2 * FLOATS, weigh, read_state, write_state, update, false
+    };
     assert_int_equal(et_keeper_open(&keeper, &b.link, 0, SERVERS, WORKERS, 77, &store, NULL), 0);
     open_run(&keeper);
     for (int i = 0; i < FRAMES; i++) {
@@ -351,6 +353,7 @@ static void attack_chief(uint64_t seed)
                              .patience = 1e9,
                              .lease = 50,
                              .max_staleness = (int64_t)(seed % 3),
+                             .gradients = 1 + (int64_t)(seed % 5 == 0) * 2,
                              .synchronous = seed % 4 == 0,
                              .steps = 1 << 20,
                              .self = &b,

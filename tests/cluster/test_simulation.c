@@ -16,7 +16,14 @@
 #include "cluster/chief.h"
 #include "cluster/worker.h"
 
-enum { SERVERS_MAX = 3, WORKERS_MAX = 4, FLOATS = 5, EVENTS_MAX = 4096, STEPS_MAX = 40 };
+enum {
+    SERVERS_MAX = 3,
+    WORKERS_MAX = 4,
+    FLOATS = 5,
+    EVENTS_MAX = 4096,
+    STEPS_MAX = 40,
+    GRADIENTS_MAX = 6
+};
 
 #define REPORT_SIZE (2 * sizeof(double) + sizeof(int64_t))
 
@@ -41,8 +48,9 @@ typedef struct server {
 
 typedef struct worker {
     et_worker worker;
-    bool alive;
-    double wakes; /* when its gradient is computed; when it is started again */
+    bool alive, huge;
+    double seconds; /* of a gradient; 0: drawn */
+    double wakes;   /* when its gradient is computed; when it is started again */
     float got[SERVERS_MAX];
     int64_t place;
     uint64_t starts;
@@ -54,7 +62,7 @@ typedef struct world {
     uint64_t seed, random;
     double now;
     node node;
-    int servers, workers, events, updates, faults;
+    int servers, workers, events, updates, faults, parts;
     bool synchronous, clean;
     double drop, damage, repeat, slow;
     event event[EVENTS_MAX];
@@ -62,9 +70,10 @@ typedef struct world {
     worker worker[WORKERS_MAX];
     et_chief chief;
     float state[SERVERS_MAX][2 * FLOATS], expected[SERVERS_MAX][FLOATS];
-    int64_t used[STEPS_MAX * WORKERS_MAX]; /* tickets */
+    int64_t used[STEPS_MAX * GRADIENTS_MAX]; /* tickets */
     int used_count, states;
-    int64_t staleness, most;
+    int64_t staleness, gradients, most, late;
+    double waits;
 } world;
 
 static uint64_t draw(world *w)
@@ -192,7 +201,7 @@ static void updated(void *self, const et_chief_report *reports, int count, doubl
 {
     world *w = self;
     w->updates++;
-    CHECK(w, norm >= 0 && count >= 1 && (w->synchronous || count == 1));
+    CHECK(w, norm >= 0 && count >= 1 && (w->synchronous || count == w->gradients));
     for (int k = 0; k < count; k++) {
         double both[2];
         memcpy(both, reports[k].bytes, sizeof both);
@@ -201,6 +210,7 @@ static void updated(void *self, const et_chief_report *reports, int count, doubl
             CHECK(w, w->used[i] != ticket);
         w->used[w->used_count++] = ticket;
         w->most = reports[k].staleness > w->most ? reports[k].staleness : w->most;
+        w->late += reports[k].staleness > 0;
         CHECK(w, reports[k].staleness >= 0 &&
                      reports[k].staleness <= (w->synchronous ? 0 : w->staleness));
         for (int s = 0; s < w->servers; s++)
@@ -254,6 +264,7 @@ static void kill_worker(world *w, int i)
     w->worker[i].alive = false;
     w->worker[i].wakes = w->now + 20 * uniform(w);
     w->faults++;
+    w->parts += w->chief.added > 0;
 }
 
 static void compute(world *w, int i)
@@ -264,7 +275,7 @@ static void compute(world *w, int i)
     for (int s = 0; s < w->servers; s++) {
         gradients[s] = values[s];
         for (int k = 0; k < FLOATS; k++)
-            values[s][k] = gradient_of(o->worker.ticket, s, k);
+            values[s][k] = o->huge ? 3e38f : gradient_of(o->worker.ticket, s, k);
     }
     unsigned char report[REPORT_SIZE];
     double both[2] = { 1 + i, (double)o->worker.ticket };
@@ -311,7 +322,9 @@ static void step_worker(world *w, int i)
             drop_kept(w, i);
         et_worker_tick(&o->worker, w->now);
         o->wakes = 0;
-    } else if (!o->wakes)
+    } else if (!o->wakes && o->seconds > 0)
+        o->wakes = w->now + o->seconds;
+    else if (!o->wakes)
         o->wakes = w->now + 0.02 + 0.2 * uniform(w) + (uniform(w) < 0.02 && !w->clean ? 90 : 0);
     else if (w->now >= o->wakes)
         compute(w, i);
@@ -357,19 +370,25 @@ static void advance(world *w)
         step_worker(w, i);
 }
 
-static void open_world(world *w, uint64_t seed, bool clean)
+static void draw_world(world *w, uint64_t seed, bool clean)
 {
-    static const int64_t state[SERVERS_MAX] = { 2 * FLOATS, 2 * FLOATS, 2 * FLOATS };
     *w = (world){ .seed = seed, .random = seed * 2654435761u, .clean = clean };
     w->node = (node){ { &simulated }, w };
     w->servers = 1 + (int)(draw(w) % SERVERS_MAX);
     w->workers = 1 + (int)(draw(w) % WORKERS_MAX);
     w->synchronous = draw(w) % 4 == 0;
     w->staleness = (int64_t)(draw(w) % 5);
+    w->gradients = draw(w) % 2 ? 1 : 1 + (int64_t)(draw(w) % GRADIENTS_MAX);
+    w->waits = (double)(draw(w) % 3);
     w->drop = 0.2 * uniform(w);
     w->damage = 0.1 * uniform(w);
     w->repeat = 0.3 * uniform(w);
     w->slow = 0.2 * uniform(w);
+}
+
+static void build_world(world *w)
+{
+    static const int64_t state[SERVERS_MAX] = { 2 * FLOATS, 2 * FLOATS, 2 * FLOATS };
     for (int s = 0; s < w->servers; s++) {
         for (int i = 0; i < 2 * FLOATS; i++)
             w->state[s][i] = (float)(draw(w) % 100);
@@ -377,7 +396,7 @@ static void open_world(world *w, uint64_t seed, bool clean)
         w->server[s].world = w;
         w->server[s].index = s;
         et_keeper_store store = { &w->server[s], FLOATS,      2 * FLOATS, weigh,
-                                  read_state,    write_state, update };
+                                  read_state,    write_state, update,     false };
         assert_int_equal(et_keeper_open(&w->server[s].keeper, &w->node.link, s, w->servers,
                                         w->workers, 77, &store, NULL),
                          0);
@@ -389,11 +408,13 @@ static void open_world(world *w, uint64_t seed, bool clean)
                              .report_size = REPORT_SIZE,
                              .place_size = sizeof(int64_t),
                              .greeting_size = 5,
-                             .run = seed + 1,
+                             .run = w->seed + 1,
                              .fingerprint = 77,
                              .patience = 500,
                              .lease = 30,
                              .max_staleness = w->staleness,
+                             .gradients = w->gradients,
+                             .waits = w->waits,
                              .synchronous = w->synchronous,
                              .version = 3,
                              .slots_from = 1,
@@ -409,8 +430,14 @@ static void open_world(world *w, uint64_t seed, bool clean)
     et_chief_start(&w->chief, w->now);
     for (int i = 0; i < w->workers; i++) {
         w->worker[i] = (worker){ .world = w, .index = i };
-        w->worker[i].wakes = clean || i == 0 ? 0 : 10 * uniform(w);
+        w->worker[i].wakes = w->clean || i == 0 ? 0 : 10 * uniform(w);
     }
+}
+
+static void open_world(world *w, uint64_t seed, bool clean)
+{
+    draw_world(w, seed, clean);
+    build_world(w);
 }
 
 static void close_world(world *w)
@@ -482,7 +509,7 @@ static void test_simulation__faults(void **state)
 {
     static world w;
     (void)state;
-    int faults = 0, restarts = 0, late = 0;
+    int faults = 0, restarts = 0, late = 0, parts = 0;
     for (uint64_t seed = 1; seed <= 200; seed++) {
         open_world(&w, seed, false);
         run_world(&w);
@@ -490,11 +517,13 @@ static void test_simulation__faults(void **state)
         for (int i = 0; i < w.workers; i++)
             restarts += (int)w.worker[i].starts - 1;
         late += w.most > 0;
+        parts += w.parts;
         close_world(&w);
     }
-    print_message("%d faults, %d workers started again, %d schedules with stale gradients\n",
-                  faults, restarts, late);
-    assert_true(faults > 5000 && restarts > 50 && late > 20);
+    print_message("%d faults, %d workers started again, %d while an update had part of its "
+                  "gradients; %d schedules with stale gradients\n",
+                  faults, restarts, parts, late);
+    assert_true(faults > 5000 && restarts > 50 && parts > 20 && late > 20);
 }
 
 /* A worker goes with its ticket and does not come back: others wait for as long as a batch may
@@ -503,13 +532,9 @@ static void test_simulation__gone(void **state)
 {
     (void)state;
     static world w;
-    uint64_t seed = 1;
-    for (;; seed++) {
-        open_world(&w, seed, true);
-        if (w.workers >= 2 && !w.synchronous && w.staleness >= 1)
-            break;
-        close_world(&w);
-    }
+    draw_world(&w, 1, true);
+    w.workers = 3, w.synchronous = false, w.staleness = 1, w.gradients = 1;
+    build_world(&w);
     w.chief.setup.patience = 5;
     w.chief.setup.lease = 10000;
     w.chief.target = 3 + 10;
@@ -529,12 +554,130 @@ static void test_simulation__gone(void **state)
     close_world(&w);
 }
 
+/* Until so many gradients of an update are added, with no question to servers under way. */
+static void advance_until_added(world *w, int64_t count)
+{
+    double limit = w->now + 60;
+    while ((w->chief.added != count || w->chief.left) && w->now < limit)
+        advance(w);
+    CHECK(w, w->chief.added == count);
+}
+
+/* A worker goes when its gradient has been added and the update is not done: the gradient counts,
+ * once; a state that is read meanwhile has nothing of it; who is left, and who comes late, give the
+ * others. */
+static void test_simulation__adding(void **state)
+{
+    (void)state;
+    static world w;
+    draw_world(&w, 5, true);
+    w.servers = 2, w.workers = 2, w.synchronous = false, w.staleness = 1, w.gradients = 5;
+    build_world(&w);
+    w.worker[1].wakes = 1e9;
+    w.chief.target = 3 + 2;
+    while (w.chief.version < 4 && w.now < 60)
+        advance(&w);
+    advance_until_added(&w, 2);
+    CHECK(&w, w.chief.version == 4);
+    et_chief_read(&w.chief);
+    while (w.chief.wants_state && w.now < 60)
+        advance(&w);
+    CHECK(&w, w.states == w.servers && w.chief.version == 4 && w.chief.added >= 2);
+    for (int s = 0; s < w.servers; s++)
+        CHECK(&w, !memcmp(w.state[s], w.expected[s], sizeof w.expected[s]));
+    advance_until_added(&w, 3);
+    drop_kept(&w, 0);
+    kill_worker(&w, 0);
+    w.worker[0].wakes = -1;
+    w.worker[1].wakes = w.now;
+    while (w.chief.version < 5 && w.now < 120)
+        advance(&w);
+    CHECK(&w, w.chief.version == 5 && w.updates == 2 && w.used_count == 10);
+    CHECK(&w, w.chief.reports[2].worker == 0 && w.chief.reports[3].worker == 1);
+    for (int s = 0; s < w.servers; s++)
+        CHECK(&w, !memcmp(w.server[s].weights, w.expected[s], sizeof w.expected[s]));
+    close_world(&w);
+}
+
+/* Two workers, as fast as each other, two gradients an update: neither waits, and what comes is at
+ * most an update late. */
+static void test_simulation__staleness(void **state)
+{
+    (void)state;
+    static world w;
+    draw_world(&w, 7, true);
+    w.workers = 2, w.synchronous = false, w.staleness = 1, w.gradients = 2, w.waits = 0;
+    build_world(&w);
+    run_world(&w);
+    CHECK(&w, w.used_count == 2 * STEPS_MAX && w.most == 1);
+    close_world(&w);
+}
+
+/* Seconds that two workers, who take so long for a gradient, need for all updates of two. */
+static double train_two(world *w, double first, double second, double waits)
+{
+    draw_world(w, 11, true);
+    w->workers = 2, w->synchronous = false, w->staleness = 20, w->gradients = 2, w->waits = waits;
+    build_world(w);
+    w->worker[0].seconds = first;
+    w->worker[1].seconds = second;
+    w->chief.target = 3 + STEPS_MAX;
+    while (w->chief.version < w->chief.target && w->now < 300)
+        advance(w);
+    CHECK(w, w->chief.version == w->chief.target);
+    return w->now;
+}
+
+/* Those that are about as fast keep in step, by waiting, and nothing is late; a slow one does not
+ * hold up the other, who waits no longer than its own batches take. */
+static void test_simulation__waits(void **state)
+{
+    (void)state;
+    static world w;
+    train_two(&w, 0.4, 0.6, 0);
+    CHECK(&w, w.late >= STEPS_MAX / 2);
+    close_world(&w);
+    train_two(&w, 0.4, 0.6, 1);
+    CHECK(&w, w.late == 0);
+    close_world(&w);
+    double none = train_two(&w, 0.4, 8, 0);
+    close_world(&w);
+    double once = train_two(&w, 0.4, 8, 1);
+    CHECK(&w, once < 2.2 * none && once < STEPS_MAX * 8 / 4 && w.late > 0);
+    close_world(&w);
+}
+
+/* Gradients that are finite one by one, of which the sum is not: refused, nothing is changed. */
+static void test_simulation__infinite(void **state)
+{
+    (void)state;
+    static world w;
+    draw_world(&w, 9, true);
+    w.servers = 1, w.workers = 1, w.synchronous = false, w.gradients = 2;
+    build_world(&w);
+    w.chief.target = 3 + 1;
+    advance_until_added(&w, 1);
+    for (int i = 0; i < FLOATS; i++)
+        w.server[0].keeper.sum[i] = 3e38f;
+    w.worker[0].huge = true;
+    while (w.chief.phase == ET_CHIEF_WORKS && w.now < 60) {
+        w.now += 0.01;
+        deliver_due(&w);
+        et_chief_tick(&w.chief, w.now);
+        step_worker(&w, 0);
+    }
+    CHECK(&w, w.chief.phase == ET_CHIEF_FAILED && strstr(w.chief.failure, "not finite"));
+    CHECK(&w, w.updates == 0 && !memcmp(w.server[0].weights, w.expected[0], sizeof w.expected[0]));
+    close_world(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_simulation__clean),
-        cmocka_unit_test(test_simulation__faults),
-        cmocka_unit_test(test_simulation__gone),
+        cmocka_unit_test(test_simulation__clean),     cmocka_unit_test(test_simulation__faults),
+        cmocka_unit_test(test_simulation__gone),      cmocka_unit_test(test_simulation__adding),
+        cmocka_unit_test(test_simulation__staleness), cmocka_unit_test(test_simulation__waits),
+        cmocka_unit_test(test_simulation__infinite),
     };
     return cmocka_run_group_tests_name("simulation", tests, NULL, NULL);
 }

@@ -307,6 +307,12 @@ static void test_coordinator__alone(void **state)
     et_async_options bad = { .max_staleness = -2 };
     assert_fails(et_task_trainer_use_server(r.trainer, server, &bad, error), ET_EUSAGE,
                  "max_staleness -2");
+    et_async_options many = { .gradients_per_update = 65537 };
+    assert_fails(et_task_trainer_use_server(r.trainer, server, &many, error), ET_EUSAGE,
+                 "gradients_per_update 65537");
+    et_async_options never = { .staleness_wait = -2 };
+    assert_fails(et_task_trainer_use_server(r.trainer, server, &never, error), ET_EUSAGE,
+                 "staleness_wait -2");
     et_async_options later = { .reserved = { 1 } };
     assert_fails(et_task_trainer_use_server(r.trainer, server, &later, error), ET_EUSAGE,
                  "et_async_options");

@@ -32,6 +32,16 @@ static int check_runtime(const et_runtime_options *runtime, et_error *error)
     return ET_OK;
 }
 
+int64_t et_roles_batches(const et_roles *roles, const et_experiment *experiment)
+{
+    et_cluster_options options = { .gradients = experiment->runtime.gradients_per_update,
+                                   .synchronous = experiment->runtime.synchronous };
+    if (!roles)
+        return 1;
+    options.config = roles->config;
+    return et_cluster_gradients(&options);
+}
+
 int et_roles_options(et_cluster_options *options, const et_roles *roles,
                      const et_experiment *experiment, et_error *error)
 {
@@ -47,8 +57,11 @@ int et_roles_options(et_cluster_options *options, const et_roles *roles,
     *options = (et_cluster_options){ .config = roles->config,
                                      .keys = &roles->keys,
                                      .listen = roles->listen,
+                                     .gradients = experiment->runtime.gradients_per_update,
                                      .max_staleness = experiment->runtime.max_staleness,
                                      .synchronous = experiment->runtime.synchronous,
+                                     .waits = experiment->runtime.staleness_wait,
+                                     .predicts = experiment->runtime.weight_prediction,
                                      .patience = experiment->runtime.peer_timeout,
                                      .fingerprint = et_checksum(et_strbuf_text(&text), text.length),
                                      .stop = &et_stop_requested };

@@ -12,6 +12,9 @@
 
 int et_roles_train(const et_call *call, const et_train_args *args, et_error *error);
 
+/* Batches of an update for each of one process. NULL: 1. */
+int64_t et_roles_batches(const et_roles *roles, const et_experiment *experiment);
+
 /* Options of the cluster's tasks by the settings of a run. */
 int et_roles_options(et_cluster_options *options, const et_roles *roles,
                      const et_experiment *experiment, et_error *error);

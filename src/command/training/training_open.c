@@ -172,9 +172,8 @@ static int plan_steps(et_training *t, et_error *error)
     int status = et_trainer_counts_epochs(&t->plan)
                      ? t->learner->class->batches(t->learner, &batches, error)
                      : ET_OK;
-    return status ? status
-                  : et_trainer_options_resolve(&t->plan, batches, t->experiment.runtime.data_shards,
-                                               error);
+    int64_t shards = t->experiment.runtime.data_shards * et_roles_batches(t->roles, &t->experiment);
+    return status ? status : et_trainer_options_resolve(&t->plan, batches, shards, error);
 }
 
 int64_t et_training_step(const et_training *t)
