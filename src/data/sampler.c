@@ -6,45 +6,76 @@
 #include "base/assert.h"
 #include "base/philox.h"
 #include "data/convert.h"
+#include "kernel/kernels.h"
 
-#define BLOCK 4
-#define WORD  0x1p-24f /* of the upper 24 bits */
+#define BLOCK 4 /* numbers */
+#define RUN   (64 * BLOCK)
 
 typedef struct sampler {
     int field; /* in the batches within, and in those that are made */
     uint64_t seed;
+    uint32_t site;        /* of what is drawn */
     float minimum, range; /* of noise */
+    const et_kernels *kernels;
 } sampler;
 
-/* A sample's stretch of numbers, element after element. */
-typedef struct stretch {
-    et_random random;
-    uint64_t block; /* the next */
-    et_philox_block words;
-} stretch;
+/* A part of a sample's elements: count of them from `first` on, the batch's elements from `at` on.
+ */
+typedef struct run {
+    int64_t first, count, at;
+    float number[RUN]; /* [0, 1), as et_random_uniform */
+} run;
 
-static stretch stretch_of(const sampler *self, const char *use, const et_batch *batch, int64_t i,
-                          int64_t item)
+/* Brings the next run of a sample, row i of item elements; false: there is none. A kernel draws in
+ * [-1, 1), whose way back is exact. */
+static bool next_run(run *now, const sampler *self, const et_batch *batch, int64_t i, int64_t item)
 {
-    uint64_t blocks = (uint64_t)((item + BLOCK - 1) / BLOCK);
-    return (stretch){ .random = { self->seed, (uint64_t)batch->epoch, et_random_site(use) },
-                      .block = batch->sample[i] * blocks };
-}
-
-/* [0, 1), as et_random_uniform; elements in order. */
-static float uniform(stretch *s, int64_t element)
-{
-    if (element % BLOCK == 0)
-        s->words = et_random_block(s->random, s->block++);
-    return (float)(s->words.word[element % BLOCK] >> 8) * WORD;
+    const int64_t stretch = (item + BLOCK - 1) / BLOCK * BLOCK;
+    const et_random random = { self->seed, (uint64_t)batch->epoch, self->site };
+    now->first += now->count;
+    now->count = item - now->first < RUN ? item - now->first : RUN;
+    now->at = i * item + now->first;
+    if (!now->count)
+        return false;
+    self->kernels->draw_uniform(now->number, (int64_t)batch->sample[i] * stretch + now->first,
+                                now->count, 1, random);
+    for (int64_t e = 0; e < now->count; e++)
+        now->number[e] = (now->number[e] + 1) * 0.5f;
+    return true;
 }
 
 /* NaN is none either. */
-static int no_probability(const et_batch *batch, const char *field, int64_t i, float value,
+static bool are_probabilities(const float *p, int64_t count)
+{
+    int other = 0;
+    for (int64_t e = 0; e < count; e++)
+        other |= !(p[e] >= 0) | !(p[e] <= 1);
+    return !other;
+}
+
+/* Names the first that is none. */
+static int no_probability(const et_batch *batch, const char *field, int64_t i, const float *p,
                           et_error *error)
 {
+    while (*p >= 0 && *p <= 1)
+        p++;
     return et_fail(error, ET_EDATA, "%s of sample %lu has %g, which is no probability: from 0 to 1",
-                   field, (unsigned long)batch->sample[i], (double)value);
+                   field, (unsigned long)batch->sample[i], (double)*p);
+}
+
+/* The two loops by themselves, which the compiler makes vectors of. */
+static void choose_reals(float *restrict to, const float *restrict number, const float *restrict p,
+                         int64_t count)
+{
+    for (int64_t e = 0; e < count; e++)
+        to[e] = number[e] < p[e] ? 1.0f : 0.0f;
+}
+
+static void choose_integers(int32_t *restrict to, const float *restrict number,
+                            const float *restrict p, int64_t count)
+{
+    for (int64_t e = 0; e < count; e++)
+        to[e] = number[e] < p[e] ? 1 : 0;
 }
 
 static int draw_bernoulli(void *payload, const et_batch *from, et_batch *to, et_error *error)
@@ -56,16 +87,13 @@ static int draw_bernoulli(void *payload, const et_batch *from, et_batch *to, et_
     float *reals = to->data[self->field];
     int32_t *integers = to->data[self->field];
     for (int64_t i = 0; i < from->filled[0]; i++) {
-        stretch numbers = stretch_of(self, "bernoulli", from, i, item);
-        for (int64_t e = 0, at = i * item; e < item; e++, at++) {
-            if (!(p[at] >= 0 && p[at] <= 1))
-                return no_probability(from, field->name, i, p[at], error);
-            bool one = uniform(&numbers, e) < p[at];
+        if (!are_probabilities(p + i * item, item))
+            return no_probability(from, field->name, i, p + i * item, error);
+        for (run now = { 0 }; next_run(&now, self, from, i, item);)
             if (field->dtype == ET_I32)
-                integers[at] = one;
+                choose_integers(integers + now.at, now.number, p + now.at, now.count);
             else
-                reals[at] = one ? 1 : 0;
-        }
+                choose_reals(reals + now.at, now.number, p + now.at, now.count);
     }
     return ET_OK;
 }
@@ -79,13 +107,12 @@ static int add_noise(void *payload, const et_batch *from, et_batch *to, et_error
     const int32_t *integers = from->data[self->field];
     float *out = to->data[self->field];
     (void)error;
-    for (int64_t i = 0; i < from->filled[0]; i++) {
-        stretch numbers = stretch_of(self, "noise", from, i, item);
-        for (int64_t e = 0, at = i * item; e < item; e++, at++) {
-            float x = field->dtype == ET_I32 ? (float)integers[at] : reals[at];
-            out[at] = x + (self->minimum + self->range * uniform(&numbers, e));
-        }
-    }
+    for (int64_t i = 0; i < from->filled[0]; i++)
+        for (run now = { 0 }; next_run(&now, self, from, i, item);)
+            for (int64_t e = 0, at = now.at; e < now.count; e++, at++) {
+                float x = field->dtype == ET_I32 ? (float)integers[at] : reals[at];
+                out[at] = x + (self->minimum + self->range * now.number[e]);
+            }
     return ET_OK;
 }
 
@@ -110,6 +137,7 @@ static int sampler_open(et_source **out, et_source *inner, const char *name, et_
         return et_alloc_failed(error, sizeof *self, "a sampler");
     *self = draws;
     self->field = at;
+    self->kernels = et_kernels_best();
     made.name = field->name;
     made.item = field->item;
     int status = et_convert_adopt(out, inner, &made, 1, draw, self, error);
@@ -125,8 +153,8 @@ int et_bernoulli_open(et_source **out, et_source *inner, const char *field, et_d
         return et_fail(error, ET_ECONFIG, "0 and 1 as %s: int32 or float32", et_dtype_name(dtype));
     et_layout_field made = { .dtype = dtype,
                              .empty = dtype == ET_I32 ? ET_EMPTY_NONE : ET_EMPTY_ZERO };
-    return sampler_open(out, inner, field, ET_F32, made, draw_bernoulli, (sampler){ .seed = seed },
-                        error);
+    return sampler_open(out, inner, field, ET_F32, made, draw_bernoulli,
+                        (sampler){ .seed = seed, .site = et_random_site("bernoulli") }, error);
 }
 
 int et_noise_open(et_source **out, et_source *inner, const char *field, float minimum,
@@ -136,7 +164,10 @@ int et_noise_open(et_source **out, et_source *inner, const char *field, float mi
         !isfinite(maximum - minimum))
         return et_fail(error, ET_ECONFIG, "noise from %g to %g: finite, and not falling",
                        (double)minimum, (double)maximum);
-    sampler made = { .seed = seed, .minimum = minimum, .range = maximum - minimum };
+    sampler made = { .seed = seed,
+                     .site = et_random_site("noise"),
+                     .minimum = minimum,
+                     .range = maximum - minimum };
     return sampler_open(out, inner, field, ET_I32, (et_layout_field){ .dtype = ET_F32 }, add_noise,
                         made, error);
 }

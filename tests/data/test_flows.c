@@ -1,6 +1,7 @@
 #include "data/flows_fixture.h"
 
 #include "base/alloc.h"
+#include "base/philox.h"
 #include "base/scarce.h"
 
 /* ---- sources ---- */
@@ -523,6 +524,42 @@ static void test_noise__adds(void **state)
     et_source_close(source);
 }
 
+/* A sample's stretch of numbers begins with a block of four; runs of elements, in which they are
+ * drawn, change none. */
+static void test_samplers__numbers_by_definition(void **state)
+{
+    (void)state;
+    static float v[7 * 517];
+    static const int64_t widths[] = { 1, 3, 256, 517 };
+    for (int i = 0; i < 7 * 517; i++)
+        v[i] = (float)(i % 101) / 100;
+    for (int k = 0; k < 8; k++) {
+        const int64_t width = widths[k / 2], stretch = (width + 3) / 4 * 4;
+        const bool noise = k % 2;
+        const et_array array = { "v", ET_F32, v, et_shape_1(width) };
+        const et_random random = { 9, 1, et_random_site(noise ? "noise" : "bernoulli") };
+        et_batches_options options = { .shuffle = true, .repeat = true, .capacity = { 7 } };
+        et_samples *samples = NULL;
+        assert_ok(et_arrays_open(&samples, &array, 1, 7, error));
+        et_source *source = batches_of(samples, options);
+        assert_ok(noise ? et_noise_open(&source, source, "v", -1, 3, 9, error)
+                        : et_bernoulli_open(&source, source, "v", ET_F32, 9, error));
+        et_batch *batch = batch_of(source);
+        next(source, batch);
+        next(source, batch);
+        assert_int_equal(batch->epoch, 1);
+        for (int64_t i = 0; i < 7 * width; i++) {
+            const int64_t sample = batch->sample[i / width], e = i % width;
+            const float u = et_random_uniform(random, (uint64_t)(sample * stretch + e));
+            const float p = v[sample * width + e];
+            const float expected = noise ? p + (-1 + 4 * u) : u < p ? 1.0f : 0.0f;
+            assert_true(((const float *)batch->data[0])[i] == expected);
+        }
+        et_batch_free(batch);
+        et_source_close(source);
+    }
+}
+
 static void test_flows__allocate_nothing(void **state)
 {
     (void)state;
@@ -652,6 +689,7 @@ int main(void)
         cmocka_unit_test(test_bernoulli__reals_and_positions),
         cmocka_unit_test(test_bernoulli__mistakes),
         cmocka_unit_test(test_noise__adds),
+        cmocka_unit_test(test_samplers__numbers_by_definition),
         cmocka_unit_test(test_flows__allocate_nothing),
         cmocka_unit_test(test_flows__out_of_memory),
     };
