@@ -5,6 +5,8 @@
 
 #include <math.h>
 
+#include "exec/plan_private.h"
+
 #define ROWS  300 /* no multiple of any block */
 #define WIDTH 4
 
@@ -83,6 +85,36 @@ static void test_vocabulary_loss__bf16_blocks_add_up(void **state)
     check_even(100000, ET_BF16);
 }
 
+/* Columns of the parts that threads take. */
+static int64_t part_columns(int64_t vocabulary)
+{
+    test_model model;
+    int64_t columns = 0;
+    words = vocabulary;
+    test_model_open_with(&model, loss, ET_F32, true, NULL);
+    for (int i = 0; i < model.plan->step_count; i++) {
+        const et_plan_step *step = &model.plan->steps[i];
+        if (step->node->op == ET_OP_VOCABULARY_LOSS)
+            columns = et_gemm_tile_part(step->gemm[0], 0).columns;
+    }
+    test_model_close(&model);
+    return columns;
+}
+
+/* A vocabulary of bytes is work for four threads; one of a few words for one. */
+static void test_vocabulary_loss__small_vocabularies(void **state)
+{
+    (void)state;
+    assert_int_equal(part_columns(256), 64);
+    assert_int_equal(part_columns(1000), 256);
+    assert_int_equal(part_columns(100), 64);
+    assert_int_equal(part_columns(10000), 384);
+    check_even(20, ET_F32);
+    check_even(256, ET_F32);
+    check_even(300, ET_F32);
+    check_even(700, ET_BF16);
+}
+
 static size_t step_memory(int64_t vocabulary)
 {
     test_model model;
@@ -106,6 +138,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_vocabulary_loss__small_blocks_add_up),
         cmocka_unit_test(test_vocabulary_loss__bf16_blocks_add_up),
+        cmocka_unit_test(test_vocabulary_loss__small_vocabularies),
         cmocka_unit_test(test_vocabulary_loss__memory_is_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -33,6 +33,7 @@
 #define COLUMNS_WIDE 256
 #define WIDE         256
 #define COLUMNS_UNIT 64 /* of a panel of the table */
+#define PARTS_LEAST  4  /* of a small vocabulary: work for threads */
 
 /* More pieces let more threads take part, and cost a [block, D] each that has to be written and
  * added. */
@@ -107,10 +108,13 @@ static int64_t longer_half(int64_t vocabulary, int64_t columns)
 /* Between the most and half of it, what makes two halves of the parts alike, if that is worth more
  * than a hundredth: threads meet after each block. Example: 10,000 columns in parts of 512 are 19
  * and a half, so one thread would wait for a fortieth of the time; in parts of 384 each has 13, and
- * one 16 columns more. A few parts are left as they are. */
+ * one 16 columns more. A small vocabulary comes in PARTS_LEAST parts, if each has a panel: 256
+ * columns in 4 of 64. */
 static int64_t choose_columns(const loss_sizes *size)
 {
-    const int64_t most = size->width > WIDE ? COLUMNS_WIDE : COLUMNS;
+    const int64_t few = parts_of(size->vocabulary, PARTS_LEAST * COLUMNS_UNIT) * COLUMNS_UNIT;
+    const int64_t wide = size->width > WIDE ? COLUMNS_WIDE : COLUMNS;
+    const int64_t most = few < wide ? few : wide;
     const int64_t least = size->vocabulary > 2 * most ? most / 2 : most;
     int64_t best = most;
     for (int64_t columns = most; columns >= least; columns -= COLUMNS_UNIT)
