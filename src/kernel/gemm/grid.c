@@ -22,7 +22,9 @@
 /* Chosen by measuring (bench/bench_gemm.c) on 2 cores of an Intel Xeon with AVX-512 BF16, and
  * looked at again on an AMD EPYC (family 26) with 1 MB of second-level cache. */
 enum {
-    SMALL_RESULT = 128 * 512, /* elements of C up to which sums of pieces cost little */
+    SMALL_RESULT = 128 * 512, /* elements of C up to which sums of pieces cost little, */
+    LONG_SUM = 1024,          /* for a k from here on */
+    LONE_TILE = 128,          /* rows and columns that cut_both would leave one tile */
     /* 256 x 128 float32 of A are 128 KiB, 128 x 512 of B are 256 KiB; of bfloat16 twice as deep. */
     SLAB_ROWS = 256,              /* of a tile that copies its slabs of A and B ... */
     SLAB_COLUMNS = 512,           /* at most; */
@@ -31,9 +33,11 @@ enum {
     SLAB_DEPTH_BF16 = 256,        /* the same bytes */
     WIDE_DEPTH = 256,             /* of a chunk whose A alone is copied */
     ROW_TILES = 32,               /* tiles of rows wanted, for machines of many cores */
+    EVEN_TILES = 4,               /* few tiles are a multiple: three are no even work for two */
     ROWS_MAX = 256,               /* rows of such a tile */
     BIG_B = 1 << 20,              /* elements of B that make tiles of less than 64 rows slow */
     TILE_FLOPS = 8 * 1000 * 1000, /* below, starting a tile shows */
+    OWN_TILE_FLOPS = 2 * 1000 * 1000, /* the same of our own kernel's: there is little to start */
     ROW_TILE_FLOPS = 2 * 1000 * 1000, /* the same of decoding's, that wait for each other */
 };
 
@@ -78,16 +82,22 @@ static void cut_chunks(et_gemm_grid *grid, int64_t depth)
     grid->chunk_k = cut(grid->piece_k, parts(grid->piece_k, depth), 32);
 }
 
+/* How many tiles of so many operations, or more, it is worth: at most ROW_TILES, maybe 0. */
+static int64_t tiles_worth(const et_gemm_shape *shape, double least)
+{
+    double count = 2.0 * (double)shape->m * (double)shape->n * (double)shape->k / least;
+    return count < ROW_TILES ? (int64_t)count : ROW_TILES;
+}
+
 /* Rows of A are independent: cut them alone, so that A, C and a packed B are used in place. If A
  * is widened, neither A nor C is: then a tile's copies are to stay in the L2 cache. */
 static void cut_rows(et_gemm_grid *grid, const et_gemm_shape *shape, const et_gemm_means *means,
                      int64_t depth)
 {
     const bool widened = means->widened;
-    double flops = 2.0 * (double)shape->m * (double)shape->n * (double)shape->k;
-    double count = flops / TILE_FLOPS;
     int64_t unit = shape->n * shape->k >= BIG_B ? 64 : 32;
-    int64_t rows = cut(shape->m, count < ROW_TILES ? (int64_t)count : ROW_TILES, unit);
+    int64_t count = tiles_worth(shape, TILE_FLOPS);
+    int64_t rows = cut(shape->m, round_up(count, count > 1 ? EVEN_TILES : 1), unit);
     grid->tile_m = smaller(rows, ROWS_MAX);
     grid->tile_n = widened ? cut(shape->n, parts(shape->n, SLAB_COLUMNS), 64) : shape->n;
     if (shape->transpose_a)
@@ -98,29 +108,32 @@ static void cut_rows(et_gemm_grid *grid, const et_gemm_shape *shape, const et_ge
 
 /* Few rows, and a B that each tile reads for itself: columns, so that each of B is read once. In
  * units of 64, the width of a block's panel, or two of these for our own kernel, whose panels fit
- * them better. It takes k in chunks. */
+ * them better. It takes k in chunks, and rows where there are no columns to cut. */
 static void cut_columns(et_gemm_grid *grid, const et_gemm_shape *shape, const et_gemm_means *means,
                         int64_t depth)
 {
     const bool own = means->direct;
-    double flops = 2.0 * (double)shape->m * (double)shape->n * (double)shape->k;
-    double count = flops / TILE_FLOPS;
+    const int64_t count = tiles_worth(shape, own ? OWN_TILE_FLOPS : TILE_FLOPS);
     grid->tile_m = shape->m;
-    grid->tile_n = cut(shape->n, count < ROW_TILES ? (int64_t)count : ROW_TILES, own ? 128 : 64);
-    if (own)
-        cut_chunks(grid, depth);
+    grid->tile_n = cut(shape->n, count, own ? 128 : 64);
+    if (!own)
+        return;
+    if (count > 1 && grid->tile_n >= shape->n)
+        grid->tile_m = cut(shape->m, smaller(count, EVEN_TILES), 16);
+    cut_chunks(grid, depth);
 }
 
 /* A comes transposed, mostly with a long k: a sum over tokens. Where tiles of 256 rows would be
  * fewer than 6, they are halved, and across the longer side: a square copies least. But a copy of B
- * that has all of k serves every tile of its columns (gemm/run.c): then columns stay whole. */
+ * that has all of k serves every tile of its columns (gemm/run.c): then columns stay whole, if
+ * there are rows to cut. */
 static void cut_both(et_gemm_grid *grid, const et_gemm_shape *shape, const et_gemm_means *means,
                      int64_t depth)
 {
     int64_t columns = parts(shape->n, slab_columns(shape, means, depth));
     grid->tile_m = SLAB_ROWS;
     if (columns * parts(shape->m, SLAB_ROWS) < 6) {
-        bool kept = shape->k <= depth && !means->direct;
+        bool kept = shape->k <= depth && !means->direct && shape->m > LONE_TILE;
         bool wide = !kept && cut(shape->n, columns, 64) > SLAB_ROWS;
         columns *= wide ? 2 : 1;
         grid->tile_m /= wide ? 1 : 2;
@@ -162,8 +175,11 @@ et_gemm_grid et_gemm_grid_of(const et_gemm_shape *shape, const et_gemm_means *me
     int64_t m = shape->m, n = shape->n, k = shape->k;
     et_gemm_grid grid = { .piece_k = k, .chunk_k = k };
     int64_t depth = shape->a == ET_BF16 && !means->widened ? SLAB_DEPTH_BF16 : SLAB_DEPTH;
-    /* Sums of pieces cost a write and a read of C for each; a long k pays for that. */
-    bool small = m * n <= SMALL_RESULT && m <= 2 * SLAB_ROWS && n <= 2 * SLAB_COLUMNS && k >= 1024;
+    /* Sums of pieces cost a write and a read of C for each; a long k pays for that, and a shorter
+     * one of what would be a single tile. */
+    bool lone = shape->transpose_a && m <= LONE_TILE && n <= LONE_TILE;
+    bool small = m * n <= SMALL_RESULT && m <= 2 * SLAB_ROWS && n <= 2 * SLAB_COLUMNS &&
+                 k >= (lone ? LONG_SUM / 2 : LONG_SUM);
     if (shape->row_tile)
         cut_as_told(&grid, shape, means);
     else if (small && (shape->transpose_a || m <= 128) && !shape->pack_b)

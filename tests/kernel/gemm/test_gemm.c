@@ -231,6 +231,10 @@ static const et_gemm_shape cut_shapes[] = {
     { .m = 128, .n = 300, .k = 784, .bias = true, .activation = ET_GEMM_RELU },
     { .m = 100, .n = 710, .k = 500, .transpose_b = true },
     { .m = 784, .n = 300, .k = 128, .transpose_a = true },
+    { .m = 100, .n = 41, .k = 700, .bias = true, .activation = ET_GEMM_RELU },
+    { .m = 100, .n = 41, .k = 700, .transpose_b = true },
+    { .m = 100, .n = 41, .k = 700, .transpose_a = true },
+    { .m = 770, .n = 100, .k = 130, .pack_b = true, .bias = true },
     { .m = 16, .n = 16, .k = 20000 },
     { .m = 17, .n = 3, .k = 20000, .bias = true, .activation = ET_GEMM_RELU },
     { .m = 16, .n = 16, .k = 20000, .transpose_a = true, .accumulate = true },
@@ -384,6 +388,30 @@ static void test_gemm__ways_are_taken(void **state)
                 assert_true(own);
             et_gemm_cache_close(other);
         }
+}
+
+/* Small products that are worth two threads are work for two, evenly: tiles of one size. */
+static void test_gemm__small_ones_are_shared(void **state)
+{
+    (void)state;
+    static const et_gemm_shape shapes[] = {
+        { .m = 128, .n = 40, .k = 512 },
+        { .m = 128, .n = 40, .k = 512, .transpose_b = true },
+        { .m = 128, .n = 512, .k = 40 },
+        { .m = 128, .n = 128, .k = 768, .transpose_a = true },
+        { .m = 40, .n = 512, .k = 128, .transpose_a = true },
+        { .m = 768, .n = 128, .k = 128, .pack_b = true },
+    };
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        const et_gemm *gemm = product(&shapes[i]);
+        const et_gemm_part first = et_gemm_tile_part(gemm, 0);
+        assert_int_equal(et_gemm_tiles(gemm) % 2, 0);
+        for (int64_t tile = 0; tile < et_gemm_tiles(gemm); tile++) {
+            const et_gemm_part part = et_gemm_tile_part(gemm, tile);
+            assert_int_equal(part.rows, first.rows);
+            assert_int_equal(part.columns, first.columns);
+        }
+    }
 }
 
 /* One shape's bits under the first size of cache, for those of the others. */
@@ -737,6 +765,7 @@ int main(void)
         cmocka_unit_test(test_gemm__equal_bits_for_any_threads),
         cmocka_unit_test(test_gemm__both_ways),
         cmocka_unit_test(test_gemm__ways_are_taken),
+        cmocka_unit_test(test_gemm__small_ones_are_shared),
         cmocka_unit_test(test_gemm__equal_bits_for_any_cache),
         cmocka_unit_test(test_gemm__tiles_follow_the_cache),
         cmocka_unit_test(test_gemm__equal_bits_for_any_rows),
