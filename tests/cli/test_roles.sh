@@ -3,19 +3,13 @@
 # what one process learns; workers are killed and come back; Ctrl-C saves; a server that is killed
 # ends the run, which goes on; the roles of TF_CONFIG with keys; no process is left by any of it.
 set -eu
-
-# LLVM's archer, by which ThreadSanitizer follows OpenMP, crashes at the end of a process that forked.
-case ${OMP_TOOL_LIBRARIES-} in *archer*)
-    echo "SKIPPED: roles: archer does not outlive a fork"
-    exit 77 ;;
-esac
 etude=$1
 work=$(mktemp -d "$PWD/roles.XXXXXX")
 cd "$work"
-
 name=test_roles
 . "$(dirname "$0")/roles.sh"
 trap 'kill_ours; rm -rf "$work"' EXIT
+needs_forks
 
 # train RUN STEPS WORDS...
 train() {

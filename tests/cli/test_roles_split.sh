@@ -10,6 +10,7 @@ work=$(mktemp -d "$PWD/roles_split.XXXXXX")
 cd "$work"
 . "$(dirname "$0")/roles.sh"
 trap 'kill_ours; rm -rf "$work"' EXIT
+needs_forks
 awk 'BEGIN {
     print "a,b,c,d,kind"
     for (i = 0; i < 300; i++) {
