@@ -27,6 +27,9 @@ needs_forks() {
     esac
 }
 
+# Below the ports that systems give to whoever connects (from 32768 on), which may be taken for a minute.
+first_port=$((20000 + $$ % 12000))
+
 # The newest value of a key in a run's log.
 last() {
     grep -o "\"$2\":[0-9.e+-]*" "$1/metrics.jsonl" | tail -1 | cut -d: -f2

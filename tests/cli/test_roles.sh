@@ -123,7 +123,7 @@ none_left "a server was stopped"
 # The roles of TF_CONFIG, each by its own command.
 "$etude" keys keys || fail "keys"
 [ "$(stat -c %a keys/worker.key)" = 600 ] || fail "mode of a key"
-port=$((20000 + $$ % 20000))
+port=$first_port
 cluster="\"cluster\": {\"master\": [\"localhost:$port\"], \"ps\": [\"localhost:$((port + 1))\"],
 \"worker\": [\"localhost:$((port + 2))\", \"localhost:$((port + 3))\"]}"
 task() {

@@ -16,7 +16,7 @@ trap 'kill_ours; [ -z "$attack_pid" ] || kill "$attack_pid" 2>/dev/null; rm -rf 
 seconds=${ETUDE_ATTACK_SECONDS:-6} rate=${ETUDE_ATTACK_RATE:-1000}
 most_files=$((rate * 6 + 100)) # a handshake has four seconds; a machine may be late
 most_kilobytes=400000          # more than before the attack
-port=$((20000 + $$ % 20000))
+port=$first_port
 "$etude" keys keys || fail keys
 ulimit -Sn 1024
 # What AddressSanitizer keeps of freed memory, 256 MB, would pass for a leak.

@@ -12,7 +12,7 @@ cd "$work"
 proxy_pid=
 trap 'kill_ours; [ -z "$proxy_pid" ] || kill "$proxy_pid" 2>/dev/null; rm -rf "$work"' EXIT
 
-steps=40 base=$((20000 + $$ % 20000))
+steps=40 base=$first_port
 master=127.0.0.1:$base ps0=127.0.0.1:$((base + 1)) ps1=127.0.0.1:$((base + 2))
 far_master=127.0.0.1:$((base + 3)) far_ps0=127.0.0.1:$((base + 4)) far_ps1=127.0.0.1:$((base + 5))
 
