@@ -9,7 +9,8 @@
 #define et_fail_errno(error, ...)         (et_fail_errno(error, __VA_ARGS__), ET_EIO)
 #define et_alloc_failed(...)              (et_alloc_failed(__VA_ARGS__), ET_ENOMEM)
 
-/* Ranks that agree: nobody goes on who has failed. */
+/* Ranks that agree: nobody goes on who has failed. ET_TIDY_COMM: where that is defined. */
+#ifndef ET_TIDY_COMM
 static inline int tidy_agree(et_comm *comm, int status, unsigned *flags, et_error *error)
 {
     int agreed = et_comm_agree(comm, status, flags, error);
@@ -25,3 +26,4 @@ static inline int tidy_collect(et_comm *comm, int status, const void *mine, size
 
 #define et_comm_agree   tidy_agree
 #define et_comm_collect tidy_collect
+#endif
