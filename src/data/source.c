@@ -97,10 +97,6 @@ static int restore_position(void *self, const et_value *dict, et_error *error)
 
 const et_part_class et_source_part = { "data position", save_position, restore_position };
 
-/* Most places named in a message. */
-#define DESCRIBED 8
-
-/* Samples of a batch are of like size but from anywhere in the data, so each is named. */
 int et_samples_fill(et_samples *samples, et_pick pick, et_batch *batch, et_error *error)
 {
     memset(batch->filled, 0, sizeof batch->filled);
@@ -114,6 +110,10 @@ int et_samples_fill(et_samples *samples, et_pick pick, et_batch *batch, et_error
     return ET_OK;
 }
 
+/* Most places named in a message. */
+#define DESCRIBED 8
+
+/* Samples of a batch are of like size but from anywhere in the data, so each is named. */
 void et_samples_describe(const et_samples *samples, const et_batch *batch, char *text, size_t size)
 {
     size_t used = 0;

@@ -197,7 +197,7 @@ static const et_field runtime_fields[] = {
     ET_FIELD_BOOL(et_runtime_options, synchronous, false,
                   "with workers and parameter servers: an update is the sum of one gradient of "
                   "each worker, of weights that nobody has changed since"),
-    ET_FIELD_FLOAT(et_runtime_options, staleness_wait, 1, 0, 1e6,
+    ET_FIELD_FLOAT(et_runtime_options, staleness_wait, ET_CLUSTER_WAITS, 0, 1e6,
                    "with workers and parameter servers: a worker whose next gradient would be "
                    "stale waits for the update under way, at most so many times as long as its "
                    "last batch took; 0: it never waits"),
