@@ -11,7 +11,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/vector.h"
-#include "comm/comm.h"
+#include "comm/collected.h"
 
 typedef struct output {
     char *name; /* owned */
@@ -116,39 +116,32 @@ static int run_pass(job *j, batch_fn *take, void *payload, et_error *error)
  * becomes all of it, in the order of batches. status: how this rank came here. */
 static int join(const job *j, int status, char **mine, size_t each, bool by_rows, et_error *error)
 {
-    int ranks = et_comm_size(j->comm);
     size_t total = 0, at = 0, own = 0;
-    void *all = NULL;
+    et_collected all = { 0 };
     char *joined = NULL;
-    if (ranks == 1)
+    if (et_comm_size(j->comm) == 1)
         return status;
-    size_t *sizes = et_alloc_zero(2 * (size_t)ranks, sizeof *sizes), *next;
     for (size_t i = 0; i < j->batches; i++) {
         size_t size = each * (by_rows ? (size_t)j->rows[i] : 1);
         total += size;
         own += rank_of(j, i) == et_comm_rank(j->comm) ? size : 0;
     }
     if (!status)
-        joined = et_alloc(total, 1);
-    if (!status && (!sizes || !joined))
+        status = et_collected_open(&all, j->comm, error);
+    if (!status && !(joined = et_alloc(total, 1)))
         status = et_alloc_failed(error, total, "outputs of all ranks");
-    status = et_comm_collect(j->comm, status, *mine, own, &all, sizes, error);
-    next = status ? NULL : sizes + ranks;
-    for (int r = 1; !status && r < ranks; r++)
-        next[r] = next[r - 1] + sizes[r - 1];
+    status = et_collected_take(&all, j->comm, status, *mine, own, error);
+    et_assert(status || joined);
     for (size_t i = 0; !status && i < j->batches; i++) {
-        int r = rank_of(j, i);
         size_t size = each * (by_rows ? (size_t)j->rows[i] : 1);
-        if (size > sizes[r])
-            status = et_fail(error, ET_EFAIL, "ranks have not run on the same batches");
+        const char *theirs = et_collected_next(&all, rank_of(j, i), size);
+        if (theirs)
+            memcpy(joined + at, theirs, size);
         else
-            memcpy(joined + at, (char *)all + next[r], size);
+            status = et_fail(error, ET_EFAIL, "ranks have not run on the same batches");
         at += size;
-        sizes[r] -= status ? 0 : size;
-        next[r] += size;
     }
-    et_free(all);
-    et_free(sizes);
+    et_collected_release(&all);
     if (status) {
         et_free(joined);
         return status;

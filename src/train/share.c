@@ -6,6 +6,7 @@
 #include "base/assert.h"
 #include "base/reserved.h"
 #include "base/vector.h"
+#include "comm/collected.h"
 #include "train/value_bytes.h"
 
 static int check(const et_share_options *o, et_error *error)
@@ -127,10 +128,8 @@ int et_share_keep(et_share *share, const et_value *outputs, et_error *error)
 
 /* What every rank has given. */
 typedef struct given {
-    void *all;
-    size_t *size;    /* [ranks] */
-    const char **at; /* [ranks]: what is not read yet, of size bytes */
-    void *states;    /* room for one set of metrics of each */
+    et_collected rest;
+    void *states; /* room for one set of metrics of each */
 } given;
 
 static size_t largest_set(const et_share_options *o)
@@ -144,45 +143,18 @@ static size_t largest_set(const et_share_options *o)
     return most;
 }
 
-static int open_given(given *g, size_t ranks, size_t most, et_error *error)
+static int open_given(given *g, const et_comm *comm, size_t most, et_error *error)
 {
-    *g = (given){ .size = et_alloc_zero(ranks, sizeof *g->size),
-                  .at = et_alloc_zero(ranks, sizeof *g->at),
-                  .states = et_alloc(ranks, most) };
-    return g->size && g->at && g->states ? ET_OK
-                                         : et_alloc_failed(error, ranks * most, "an evaluation");
+    size_t ranks = (size_t)et_comm_size(comm);
+    g->states = et_alloc(ranks, most);
+    return g->states ? et_collected_open(&g->rest, comm, error)
+                     : et_alloc_failed(error, ranks * most, "an evaluation");
 }
 
 static void release_given(given *g)
 {
-    et_free(g->all);
-    et_free(g->size);
-    et_free(g->at);
+    et_collected_release(&g->rest);
     et_free(g->states);
-}
-
-static int collect(given *g, et_comm *comm, int status, const et_strbuf *mine, et_error *error)
-{
-    const char *at;
-    et_free(g->all);
-    status = et_comm_collect(comm, status, mine->data, mine->length, &g->all, g->size, error);
-    at = g->all;
-    for (int r = 0; !status && r < et_comm_size(comm); r++) {
-        g->at[r] = at;
-        at = at ? at + g->size[r] : NULL;
-    }
-    return status;
-}
-
-/* NULL: there is not so much. */
-static const char *next_bytes(given *g, int rank, size_t size)
-{
-    const char *at = g->at[rank];
-    if (size > g->size[rank])
-        return NULL;
-    g->at[rank] = at + size;
-    g->size[rank] -= size;
-    return at;
 }
 
 static int fail_apart(et_error *error)
@@ -218,10 +190,10 @@ static int join_array(const et_share *share, et_kept_rows rows, given *g, et_err
         if (share->samples[i].rank == et_comm_rank(ranks_of(share)))
             et_strbuf_append_bytes(&mine, row_of(rows, share->samples[i].sample), rows.size);
     int status = mine.failed ? et_alloc_failed(error, share->count * rows.size, "rows") : ET_OK;
-    status = collect(g, ranks_of(share), status, &mine, error);
+    status = et_collected_take(&g->rest, ranks_of(share), status, mine.data, mine.length, error);
     et_strbuf_release(&mine);
     for (size_t i = 0; !status && i < share->count; i++) {
-        const char *row = next_bytes(g, share->samples[i].rank, rows.size);
+        const char *row = et_collected_next(&g->rest, share->samples[i].rank, rows.size);
         if (!row)
             return fail_apart(error);
         memcpy(row_of(rows, share->samples[i].sample), row, rows.size);
@@ -243,10 +215,10 @@ static int give_output(const et_share_options *o, given *g, int rank, et_error *
     et_arena arena = ET_ARENA_INIT;
     et_value *outputs;
     size_t size;
-    const char *at = next_bytes(g, rank, sizeof size);
+    const char *at = et_collected_next(&g->rest, rank, sizeof size);
     if (at) {
         memcpy(&size, at, sizeof size);
-        at = next_bytes(g, rank, size);
+        at = et_collected_next(&g->rest, rank, size);
     }
     if (!at)
         return fail_apart(error);
@@ -260,7 +232,10 @@ static int give_output(const et_share_options *o, given *g, int rank, et_error *
 static int join_outputs(const et_share *share, given *g, et_error *error)
 {
     const et_share_options *o = &share->options;
-    int status = o->output ? collect(g, o->comm, ET_OK, &share->outputs, error) : ET_OK;
+    const et_strbuf *mine = &share->outputs;
+    int status = ET_OK;
+    if (o->output)
+        status = et_collected_take(&g->rest, o->comm, ET_OK, mine->data, mine->length, error);
     for (int64_t i = 0; o->output && !status && i < share->batches; i++)
         status = give_output(o, g, (int)(i % et_comm_size(o->comm)), error);
     return status;
@@ -270,7 +245,7 @@ static int join(et_share *share, int status, given *g, et_error *error)
 {
     const et_share_options *o = &share->options;
     if (!status)
-        status = open_given(g, (size_t)et_comm_size(o->comm), largest_set(o), error);
+        status = open_given(g, o->comm, largest_set(o), error);
     status = et_comm_agree(o->comm, status, &share->flags, error);
     if (!status)
         status = join_metrics(share, g, error);
@@ -282,7 +257,7 @@ static int join(et_share *share, int status, given *g, et_error *error)
 /* What the last of it needs may fail on one rank alone. */
 int et_share_join(et_share *share, int status, et_error *error)
 {
-    given g = { .all = NULL };
+    given g = { .states = NULL };
     if (is_alone(share))
         return status;
     status = join(share, status, &g, error);
@@ -297,20 +272,19 @@ static int spread_values(et_value *values, int status, et_comm *comm, et_error *
     et_arena arena = ET_ARENA_INIT;
     et_strbuf mine = ET_STRBUF_INIT;
     et_value *first = NULL;
-    given g = { 0 };
-    size_t ranks = (size_t)et_comm_size(comm);
+    et_collected all = { 0 };
     if (!status && !et_comm_rank(comm))
         et_value_write_bytes(&mine, values);
     if (!status)
-        status = open_given(&g, ranks, 1, error);
+        status = et_collected_open(&all, comm, error);
     if (!status && mine.failed)
         status = et_alloc_failed(error, mine.length, "values");
-    status = collect(&g, comm, status, &mine, error);
+    status = et_collected_take(&all, comm, status, mine.data, mine.length, error);
     if (!status && et_comm_rank(comm))
-        status = et_value_read_bytes(&first, &arena, g.at[0], g.size[0], error);
+        status = et_value_read_bytes(&first, &arena, all.at[0], all.size[0], error);
     if (!status && first)
         status = et_value_merge(values, first, error);
-    release_given(&g);
+    et_collected_release(&all);
     et_strbuf_release(&mine);
     et_arena_release(&arena);
     return et_comm_agree(comm, status, NULL, error);

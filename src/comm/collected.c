@@ -1,0 +1,43 @@
+#include "comm/collected.h"
+
+#include "base/alloc.h"
+
+int et_collected_open(et_collected *collected, const et_comm *comm, et_error *error)
+{
+    size_t ranks = (size_t)et_comm_size(comm);
+    *collected = (et_collected){ .size = et_alloc_zero(ranks, sizeof *collected->size),
+                                 .at = et_alloc_zero(ranks, sizeof *collected->at) };
+    return collected->size && collected->at
+               ? ET_OK
+               : et_alloc_failed(error, ranks * sizeof *collected->at, "what ranks have");
+}
+
+void et_collected_release(et_collected *collected)
+{
+    et_free(collected->all);
+    et_free(collected->size);
+    et_free(collected->at);
+}
+
+int et_collected_take(et_collected *collected, et_comm *comm, int status, const void *mine,
+                      size_t size, et_error *error)
+{
+    et_free(collected->all);
+    status = et_comm_collect(comm, status, mine, size, &collected->all, collected->size, error);
+    const char *at = collected->all ? collected->all : "";
+    for (int r = 0; !status && r < et_comm_size(comm); r++) {
+        collected->at[r] = at;
+        at += collected->size[r];
+    }
+    return status;
+}
+
+const char *et_collected_next(et_collected *collected, int rank, size_t size)
+{
+    const char *at = collected->at[rank];
+    if (size > collected->size[rank])
+        return NULL;
+    collected->at[rank] = at + size;
+    collected->size[rank] -= size;
+    return at;
+}

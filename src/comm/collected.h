@@ -1,0 +1,27 @@
+/* What every rank has given (et_comm_collect), read in pieces in whatever order of ranks: opened,
+ * which fails on one rank alone, taken by all, read, released. */
+#ifndef ETUDE_COMM_COLLECTED_H
+#define ETUDE_COMM_COLLECTED_H
+
+#include "comm/comm.h"
+
+/* Zeros are one that is not open, and may be released. */
+typedef struct et_collected {
+    void *all;       /* owned, as both arrays */
+    size_t *size;    /* [ranks]: bytes that are not read yet, */
+    const char **at; /* [ranks]: from here on */
+} et_collected;
+
+/* ET_ENOMEM. */
+int et_collected_open(et_collected *collected, const et_comm *comm, et_error *error);
+void et_collected_release(et_collected *collected);
+
+/* et_comm_collect: all ranks call it, with what has become of mine, opening included. What was
+ * there goes. */
+int et_collected_take(et_collected *collected, et_comm *comm, int status, const void *mine,
+                      size_t size, et_error *error);
+
+/* The next bytes of a rank's; NULL: there are not so many. */
+const char *et_collected_next(et_collected *collected, int rank, size_t size);
+
+#endif
