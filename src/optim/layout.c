@@ -1,6 +1,6 @@
 /* Neighbours that a rule treats alike share chunks, so that many small parameters cost little. A
  * run of neighbours ends where the next parameter of the group does not follow, or does not decay
- * or learn alike; the padding behind a parameter belongs to its run. Within one tensor padding is
+ * alike; the padding behind a parameter belongs to its run. Within one tensor padding is
  * left out: a rule there counts elements. */
 #include "optim/layout.h"
 
@@ -49,8 +49,7 @@ static void set_tensors(et_optim_layout *layout, const et_group *group)
                                .begin = begin,
                                .packed = packed + begin - range->begin,
                                .size = et_shape_count(shape),
-                               .shape = shape,
-                               .rate = 1 };
+                               .shape = shape };
     }
 }
 
@@ -91,7 +90,7 @@ static bool continues(const et_optim_layout *layout, size_t i, bool alike)
     const et_optim_tensor *a = &layout->tensors[i], *b = a + 1;
     if (b->begin != padded_end(layout, i))
         return false;
-    return !alike || (a->decays == b->decays && a->rate == b->rate);
+    return !alike || a->decays == b->decays;
 }
 
 /* Runs of tensors that follow each other, and, if asked, are alike. */
@@ -124,13 +123,10 @@ static void cut_tensors(const et_optim_layout *layout, et_optim_piece *pieces, s
 int et_optim_layout_cut(et_optim_layout *layout, et_rule_cut how, bool by_tensor, et_error *error)
 {
     size_t most = (size_t)(layout->size / ET_OPTIM_CHUNK) + layout->tensor_count + 1;
-    if (!layout->chunks)
-        layout->chunks = et_alloc(most, sizeof *layout->chunks);
-    if (!layout->blocks)
-        layout->blocks = et_alloc(most, sizeof *layout->blocks);
+    layout->chunks = et_alloc(most, sizeof *layout->chunks);
+    layout->blocks = et_alloc(most, sizeof *layout->blocks);
     if (!layout->chunks || !layout->blocks)
         return et_alloc_failed(error, most * sizeof *layout->chunks, "an optimizer's chunks");
-    layout->chunk_count = layout->block_count = 0;
     if (how == ET_RULE_ELEMENTS && !by_tensor)
         cut_runs(layout, layout->chunks, &layout->chunk_count, true);
     else

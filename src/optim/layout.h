@@ -16,7 +16,6 @@ typedef struct et_optim_tensor {
     int64_t packed; /* in arrays over the group alone */
     int64_t size;   /* elements, without padding */
     et_shape shape;
-    double rate; /* factor of the learning rate */
     bool decays, adapts;
 } et_optim_tensor;
 
@@ -36,11 +35,11 @@ typedef struct et_optim_layout {
     int64_t size; /* elements of the group, padding included */
 } et_optim_layout;
 
-/* Tensors of a group: rates 1, nothing decays or adapts. */
+/* Tensors of a group: nothing decays or adapts. */
 int et_optim_layout_init(et_optim_layout *layout, const et_group *group, et_error *error);
 void et_optim_layout_release(et_optim_layout *layout);
 
-/* Makes chunks anew, by what tensors say now; and blocks, of whole tensors if by_tensor. */
+/* Chunks, by what tensors say now; and blocks, of whole tensors if by_tensor. Once. */
 int et_optim_layout_cut(et_optim_layout *layout, et_rule_cut how, bool by_tensor, et_error *error);
 
 #endif

@@ -72,12 +72,6 @@ static int find_adapting(et_optimizer *optimizer, et_error *error)
     return ET_OK;
 }
 
-static int cut_again(et_optimizer *optimizer, et_error *error)
-{
-    return et_optim_layout_cut(&optimizer->layout, optimizer->rule->cut, optimizer->by_tensor,
-                               error);
-}
-
 /* Tensors, what decays, what is clipped, and where that puts the cuts. */
 static int plan_chunks(et_optimizer *optimizer, const et_group *group, et_error *error)
 {
@@ -91,7 +85,7 @@ static int plan_chunks(et_optimizer *optimizer, const et_group *group, et_error 
     for (int i = 0; i < o->clip_count; i++)
         o->by_tensor |= o->clips[i].class->scope == ET_CLIP_TENSORS;
     if (!status)
-        status = cut_again(o, error);
+        status = et_optim_layout_cut(&o->layout, o->rule->cut, o->by_tensor, error);
     if (status)
         return status;
     size_t tensors = o->layout.tensor_count + 1;
@@ -210,24 +204,6 @@ void et_optimizer_free(et_optimizer *optimizer)
 void et_optimizer_start(et_optimizer *optimizer)
 {
     et_optim_average_start(&optimizer->average, optimizer->weights);
-}
-
-int et_optimizer_scale_rate(et_optimizer *optimizer, const et_group *group, double factor,
-                            et_error *error)
-{
-    et_assert(et_group_params(group) == optimizer->params && factor >= 0);
-    et_optim_layout *layout = &optimizer->layout;
-    size_t at = 0;
-    /* Both in order of places. */
-    for (int i = 0; i < et_group_count(group); i++) {
-        int param = et_group_param(group, i);
-        int64_t begin = et_params_offset(optimizer->params, param);
-        while (at < layout->tensor_count && layout->tensors[at].begin < begin)
-            at++;
-        if (at < layout->tensor_count && layout->tensors[at].param == param)
-            layout->tensors[at].rate *= factor;
-    }
-    return cut_again(optimizer, error);
 }
 
 int et_optimizer_settled(const et_optimizer *optimizer, et_error *error)

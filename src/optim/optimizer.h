@@ -3,8 +3,8 @@
  * parameter, so that a checkpoint saves them without knowing what they are. One update is one
  * threaded pass over slices: scale and clip, moments, weight, bfloat16 shadow, average.
  *
- * Several optimizers may share a store, each with a group of its own (a GAN's two). Rates of part
- * of a group: et_optimizer_scale_rate; what decays: expressions in the options.
+ * Several optimizers may share a store, each with a group of its own (a GAN's two). What decays:
+ * expressions in the options.
  *
  * Formulas: at the head of each rule's file. */
 #ifndef ETUDE_OPTIM_OPTIMIZER_H
@@ -55,10 +55,6 @@ void et_optimizer_hold(et_optimizer *optimizer);
 /* Whether all weights of the updates so far have come. ET_EIO: a rank was lost, and weights are no
  * longer those of any step. */
 int et_optimizer_settled(const et_optimizer *optimizer, et_error *error);
-
-/* Multiplies the learning rate of what is in both groups with factor, from now on. */
-int et_optimizer_scale_rate(et_optimizer *optimizer, const et_group *group, double factor,
-                            et_error *error);
 
 /* The rate that was set in place of the schedule's; NaN: none. */
 double et_optimizer_rate_override(const et_optimizer *optimizer);

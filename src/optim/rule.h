@@ -51,7 +51,7 @@ typedef struct et_rule_chunk {
     et_bf16 *shadow;                /* NULL: none */
     float *average;                 /* NULL: none, or it is to be a copy */
     int64_t count;                  /* elements of weight, gradient, shadow and average */
-    double rate;                    /* of the schedule, times the parameter's own factor */
+    double rate;                    /* of the schedule */
     float gradient_scale;           /* caller's scale times clipping */
     bool decays;                    /* weight decay applies here */
     bool adapts;                    /* so does what the rule does with whole tensors (`adapt`) */

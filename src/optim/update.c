@@ -130,7 +130,7 @@ static void fill_chunk(const update *u, const et_optim_piece *part, et_rule_chun
     /* Padding takes part: it is zero on both sides, and a run needs no test for it. */
     chunk->average = o->average.data && u->step.average_decay != 0 ? o->average.data + begin : NULL;
     chunk->count = part->count;
-    chunk->rate = u->rate * tensor->rate;
+    chunk->rate = u->rate;
     chunk->gradient_scale = (float)(u->scale * factor);
     chunk->decays = tensor->decays;
     chunk->adapts = tensor->adapts;

@@ -203,33 +203,6 @@ static void test_groups__average_of_variables(void **state)
     }
 }
 
-static void test_groups__rates(void **state)
-{
-    (void)state;
-    et_optimization_options o = options_of(ET_OPTIMIZER_SGD, 0.25), twice = o;
-    twice.learning_rate.constant.learning_rate = 0.5;
-    et_params *one = make_params(), *two = make_params(), *start = make_params();
-    et_optimizer *scaled = make(one, NULL, &o), *whole = make(two, NULL, &twice);
-    et_group *g, *bias;
-    assert_ok(et_group_new(&g, one, "g/", error));
-    assert_ok(et_group_match(&bias, one, "d/bias", error));
-    assert_ok(et_optimizer_scale_rate(scaled, g, 2, error));
-    assert_ok(et_optimizer_scale_rate(scaled, bias, 0, error));
-    step_once(scaled, one, 0);
-    step_once(whole, two, 0);
-    for (int p = 0; p < COUNT; p++) {
-        int64_t at = et_params_offset(one, p);
-        size_t bytes = (size_t)et_shape_count(parameters[p].shape) * sizeof(float);
-        const float *now = et_params_values(one) + at, *doubled = et_params_values(two) + at,
-                    *before = et_params_values(start) + at;
-        assert_int_equal(memcmp(now, doubled, bytes) == 0, p == 1 || p == 3);
-        assert_int_equal(memcmp(now, before, bytes) == 0, p == 0);
-    }
-    et_group_free(g), et_group_free(bias);
-    et_optimizer_free(scaled), et_optimizer_free(whole);
-    et_params_free(one), et_params_free(two), et_params_free(start);
-}
-
 static double norm_of(const float *values, int64_t count)
 {
     double sum = 0;
@@ -422,7 +395,6 @@ int main(void)
         cmocka_unit_test(test_groups__parts_make_the_whole),
         cmocka_unit_test(test_groups__average),
         cmocka_unit_test(test_groups__average_of_variables),
-        cmocka_unit_test(test_groups__rates),
         cmocka_unit_test(test_groups__clips),
         cmocka_unit_test(test_groups__sums_of_tensors),
         cmocka_unit_test(test_groups__slots_of_other_shapes),
