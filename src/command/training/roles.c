@@ -32,13 +32,26 @@ static int check_runtime(const et_runtime_options *runtime, et_error *error)
     return ET_OK;
 }
 
+/* What they say by themselves. */
+static et_cluster_options options_of(const et_roles *roles, const et_runtime_options *runtime)
+{
+    return (et_cluster_options){ .config = roles->config,
+                                 .keys = &roles->keys,
+                                 .listen = roles->listen,
+                                 .gradients = runtime->gradients_per_update,
+                                 .max_staleness = runtime->max_staleness,
+                                 .synchronous = runtime->synchronous,
+                                 .waits = runtime->staleness_wait,
+                                 .predicts = runtime->weight_prediction,
+                                 .patience = runtime->peer_timeout,
+                                 .stop = &et_stop_requested };
+}
+
 int64_t et_roles_batches(const et_roles *roles, const et_experiment *experiment)
 {
-    et_cluster_options options = { .gradients = experiment->runtime.gradients_per_update,
-                                   .synchronous = experiment->runtime.synchronous };
     if (!roles)
         return 1;
-    options.config = roles->config;
+    const et_cluster_options options = options_of(roles, &experiment->runtime);
     return et_cluster_gradients(&options);
 }
 
@@ -54,17 +67,8 @@ int et_roles_options(et_cluster_options *options, const et_roles *roles,
                           : et_alloc_failed(error, 0, "settings");
     if (!status)
         et_json_print(&text, identity, 0);
-    *options = (et_cluster_options){ .config = roles->config,
-                                     .keys = &roles->keys,
-                                     .listen = roles->listen,
-                                     .gradients = experiment->runtime.gradients_per_update,
-                                     .max_staleness = experiment->runtime.max_staleness,
-                                     .synchronous = experiment->runtime.synchronous,
-                                     .waits = experiment->runtime.staleness_wait,
-                                     .predicts = experiment->runtime.weight_prediction,
-                                     .patience = experiment->runtime.peer_timeout,
-                                     .fingerprint = et_checksum(et_strbuf_text(&text), text.length),
-                                     .stop = &et_stop_requested };
+    *options = options_of(roles, &experiment->runtime);
+    options->fingerprint = et_checksum(et_strbuf_text(&text), text.length);
     if (!status && text.failed)
         status = et_alloc_failed(error, 0, "settings");
     et_strbuf_release(&text);
