@@ -41,3 +41,23 @@ const char *et_collected_next(et_collected *collected, int rank, size_t size)
     collected->size[rank] -= size;
     return at;
 }
+
+int et_collected_items(et_comm *comm, const char *what, int64_t count, int status,
+                       const et_strbuf *mine, et_collected_read_fn *read, void *payload,
+                       et_error *error)
+{
+    const int ranks = et_comm_size(comm), rank = et_comm_rank(comm);
+    et_collected all = { 0 };
+    if (!status && mine->failed)
+        status = et_alloc_failed(error, mine->length, what);
+    if (!status)
+        status = et_collected_open(&all, comm, error);
+    status = et_collected_take(&all, comm, status, mine->data, mine->length, error);
+    for (int64_t i = 0; !status && i < count; i++) {
+        const int r = (int)(i % ranks);
+        if (r != rank && !read(payload, i, &all, r))
+            status = et_fail(error, ET_EFAIL, "%s of rank %d are not whole", what, r);
+    }
+    et_collected_release(&all);
+    return status;
+}

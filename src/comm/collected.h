@@ -1,8 +1,10 @@
 /* What every rank has given (et_comm_collect), read in pieces in whatever order of ranks: opened,
- * which fails on one rank alone, taken by all, read, released. */
+ * which fails on one rank alone, taken by all, read, released. Of a list whose items ranks make in
+ * turn it is one call. */
 #ifndef ETUDE_COMM_COLLECTED_H
 #define ETUDE_COMM_COLLECTED_H
 
+#include "base/strbuf.h"
 #include "comm/comm.h"
 
 /* Zeros are one that is not open, and may be released. */
@@ -23,5 +25,15 @@ int et_collected_take(et_collected *collected, et_comm *comm, int status, const 
 
 /* The next bytes of a rank's; NULL: there are not so many. */
 const char *et_collected_next(et_collected *collected, int rank, size_t size);
+
+/* Item `item` of a list, as rank has written it. False: it is not whole, or there is no memory. */
+typedef bool et_collected_read_fn(void *payload, int64_t item, et_collected *from, int rank);
+
+/* Of a list of count items each rank has made those whose number is its own modulo the ranks, and
+ * has written them to mine, one behind another; read gets all others, in their order. All ranks
+ * call it, with what has become of mine. what: "translations". */
+int et_collected_items(et_comm *comm, const char *what, int64_t count, int status,
+                       const et_strbuf *mine, et_collected_read_fn *read, void *payload,
+                       et_error *error);
 
 #endif

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
+#include "comm/collected.h"
 #include "comm/ranks.h"
 
 enum { MOST = 7, LARGE = 3 << 20 };
@@ -58,6 +59,40 @@ static int rank_collect(et_comm *comm, const char *word)
     rank_assert(et_comm_collect(comm, status, mine, 5, &all, sizes, &error) == ET_EDATA);
     rank_assert(!all && strstr(error.text, "nothing to give"));
     free(mine);
+    return 0;
+}
+
+static bool read_item(void *payload, int64_t item, et_collected *from, int rank)
+{
+    const char *at = et_collected_next(from, rank, (size_t)item + 1);
+    ++*(int64_t *)payload;
+    return at && at[0] == 'a' + item && at[item] == 'a' + item;
+}
+
+/* Item i is i + 1 letters. The last rank may leave out the last of its last one: the others notice,
+ * if it has any. */
+static int rank_items(et_comm *comm, const char *word)
+{
+    const int rank = et_comm_rank(comm), size = et_comm_size(comm);
+    (void)word;
+    for (int count = 0; count < 16; count += 5)
+        for (size_t less = 0; less < 2; less++) {
+            const bool cut = less && size > 1 && count >= size;
+            const int own = count / size + (rank < count % size);
+            int64_t others = 0;
+            et_error error = ET_ERROR_INIT;
+            et_strbuf mine = ET_STRBUF_INIT;
+            for (int i = rank; i < count; i += size)
+                for (int k = 0; k <= i; k++)
+                    et_strbuf_append_char(&mine, (char)('a' + i));
+            mine.length -= cut && rank == size - 1;
+            int status = et_collected_items(comm, "letters", count, ET_OK, &mine, read_item,
+                                            &others, &error);
+            rank_assert(status == (cut && rank < size - 1 ? ET_EFAIL : ET_OK));
+            rank_assert(!status || strstr(error.text, "letters of rank"));
+            rank_assert(status || others == count - own);
+            et_strbuf_release(&mine);
+        }
     return 0;
 }
 
@@ -173,6 +208,7 @@ static int rank_out_of_step(et_comm *comm, const char *word)
 static const rank_case cases[] = {
     { "gather", rank_gather },
     { "collect", rank_collect },
+    { "items", rank_items },
     { "broadcast", rank_broadcast },
     { "exchange", rank_exchange },
     { "agree", rank_agree },
@@ -187,7 +223,8 @@ static const rank_case cases[] = {
 
 static void test_comm__collectives(void **state)
 {
-    static const char *const names[] = { "gather", "collect", "broadcast", "exchange", "agree" };
+    static const char *const names[] = { "gather",    "collect",  "items",
+                                         "broadcast", "exchange", "agree" };
     (void)state;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         for (int ranks = 1; ranks <= MOST; ranks += ranks > 3 ? 2 : 1)

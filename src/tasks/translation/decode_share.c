@@ -5,18 +5,13 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/assert.h"
 #include "base/strbuf.h"
+#include "comm/collected.h"
 
 typedef struct numbers {
     int32_t count, length;
     float score, log_p;
 } numbers;
-
-typedef struct reader {
-    const char *at;
-    size_t left;
-} reader;
 
 static void write_results(et_strbuf *to, const et_decoder_sentence *sentence)
 {
@@ -30,41 +25,39 @@ static void write_results(et_strbuf *to, const et_decoder_sentence *sentence)
     }
 }
 
-static bool take(reader *from, void *to, size_t size)
-{
-    if (size > from->left)
-        return false;
-    if (!size)
-        return true;
-    et_assert(from->at);
-    memcpy(to, from->at, size);
-    from->at += size;
-    from->left -= size;
-    return true;
-}
-
-static bool read_result(reader *from, et_decoder_result *to, et_arena *arena)
+static bool read_result(et_collected *from, int rank, et_decoder_result *to, et_arena *arena)
 {
     numbers n;
-    if (!take(from, &n, sizeof n) || n.count < 0 || (size_t)n.count > from->left / sizeof(int32_t))
+    const char *at = et_collected_next(from, rank, sizeof n);
+    if (!at)
         return false;
-    size_t size = (size_t)n.count * sizeof(int32_t);
-    int32_t *ids = et_arena_alloc(arena, size ? size : 1);
+    memcpy(&n, at, sizeof n);
+    if (n.count < 0)
+        return false;
+    const size_t size = (size_t)n.count * sizeof(int32_t);
+    at = et_collected_next(from, rank, size);
+    int32_t *ids = at ? et_arena_alloc(arena, size ? size : 1) : NULL;
     *to = (et_decoder_result){ ids, n.count, n.length, n.score, n.log_p };
-    return ids && take(from, ids, size);
+    if (ids)
+        memcpy(ids, at, size);
+    return ids != NULL;
 }
 
 /* False: not whole, or no memory. */
-static bool read_results(reader *from, et_decoder_sentence *sentence, et_arena *arena)
+static bool read_results(et_collected *from, int rank, et_decoder_sentence *sentence,
+                         et_arena *arena)
 {
     int32_t count;
-    if (!take(from, &count, sizeof count) || count < 1 ||
-        (size_t)count > from->left / sizeof(numbers))
+    const char *at = et_collected_next(from, rank, sizeof count);
+    if (!at)
+        return false;
+    memcpy(&count, at, sizeof count);
+    if (count < 1 || (size_t)count > from->size[rank] / sizeof(numbers))
         return false;
     et_decoder_result *results = et_arena_array(arena, (size_t)count, sizeof *results);
     bool whole = results != NULL;
     for (int32_t i = 0; whole && i < count; i++)
-        whole = read_result(from, &results[i], arena);
+        whole = read_result(from, rank, &results[i], arena);
     sentence->count = count;
     sentence->results = results;
     return whole;
@@ -104,31 +97,15 @@ static int decode_mine(et_decoder *decoder, et_comm *comm, et_decoder_sentence *
     return status;
 }
 
-static int take_others(et_comm *comm, et_decoder_sentence *sentences, int64_t count,
-                       const et_strbuf *mine, int status, et_arena *arena, et_error *error)
+typedef struct reading {
+    et_decoder_sentence *sentences;
+    et_arena *arena;
+} reading;
+
+static bool read_sentence(void *payload, int64_t item, et_collected *from, int rank)
 {
-    int ranks = et_comm_size(comm), rank = et_comm_rank(comm);
-    void *all;
-    size_t *sizes = et_arena_array(arena, (size_t)ranks, sizeof *sizes);
-    reader *from = et_arena_array(arena, (size_t)ranks, sizeof *from);
-    if (!status && (!sizes || !from || mine->failed))
-        status = et_alloc_failed(error, mine->length, "translations");
-    status = et_comm_collect(comm, status, mine->data, mine->length, &all, sizes, error);
-    if (status)
-        return status;
-    et_assert(sizes && from);
-    const char *at = all;
-    for (int r = 0; r < ranks; r++) {
-        from[r] = (reader){ at, sizes[r] };
-        at = at ? at + sizes[r] : NULL;
-    }
-    for (int64_t i = 0; !status && i < count; i++) {
-        int r = (int)(i % ranks);
-        if (r != rank && !read_results(&from[r], &sentences[i], arena))
-            status = et_fail(error, ET_EFAIL, "translations of rank %d are not whole", r);
-    }
-    et_free(all);
-    return status;
+    const reading *r = payload;
+    return read_results(from, rank, &r->sentences[item], r->arena);
 }
 
 int et_decoder_run_on_ranks(et_decoder *decoder, et_comm *comm, et_decoder_sentence *sentences,
@@ -142,7 +119,8 @@ int et_decoder_run_on_ranks(et_decoder *decoder, et_comm *comm, et_decoder_sente
     int status = decode_mine(decoder, comm, sentences, count, arena, progress, payload, error);
     for (int64_t i = et_comm_rank(comm); !status && i < count; i += ranks)
         write_results(&mine, &sentences[i]);
-    status = take_others(comm, sentences, count, &mine, status, arena, error);
+    status = et_collected_items(comm, "translations", count, status, &mine, read_sentence,
+                                &(reading){ sentences, arena }, error);
     et_strbuf_release(&mine);
     return status;
 }
