@@ -11,6 +11,7 @@
 #include "base/assert.h"
 #include "base/map.h"
 #include "base/strbuf.h"
+#include "data/columns.h"
 
 /* Rows that are looked at, and bytes in which they begin. */
 #define ROWS_MAX  200
@@ -182,21 +183,6 @@ static int take_columns(et_table_head *head, et_arena *arena, et_error *error)
 
 /* ---- with one ---- */
 
-typedef struct value_name {
-    char text[300];
-} value_name;
-
-/* A field that is longer than one value has a column for each: "pixels[0]", "pixels[1]", ... */
-static value_name name_of(const et_schema_field *field, int64_t at)
-{
-    value_name name;
-    if (field->length > 1)
-        snprintf(name.text, sizeof name.text, "%s[%lld]", field->name, (long long)at);
-    else
-        snprintf(name.text, sizeof name.text, "%s", field->name);
-    return name;
-}
-
 static int64_t length_of(const et_schema_field *field)
 {
     return field->length > 0 ? field->length : 0;
@@ -210,7 +196,7 @@ static bool looks_named(const et_schema *schema, const first_rows *first, const 
     int fields = et_schema_count(schema);
     for (int f = 0; f < fields; f++)
         for (int64_t i = 0; i < length_of(et_schema_at(schema, f)) && i < first->count; i++)
-            found += et_map_get(names, name_of(et_schema_at(schema, f), i).text, &place);
+            found += et_map_get(names, et_column_name_of(et_schema_at(schema, f), i).text, &place);
     for (int i = 0; i < first->count; i++)
         numbers |= first->text[i] && is_number(first->text[i], strlen(first->text[i]));
     return found && (2 * found >= (first->count < fields ? first->count : fields) || !numbers);
@@ -239,9 +225,9 @@ static int find_fields(et_table_head *head, const et_schema *schema, const first
         head->column[f] = columns;
         head->column_count[f] = (int)length;
         for (int64_t i = 0; columns && i < length; i++) {
-            if (head->header && !et_map_get(names, name_of(field, i).text, &place)) {
+            if (head->header && !et_map_get(names, et_column_name_of(field, i).text, &place)) {
                 et_strbuf_printf(&missing, "%s%.60s", missing.length ? ", " : "",
-                                 name_of(field, i).text);
+                                 et_column_name_of(field, i).text);
                 continue;
             }
             columns[i] = (int)(head->header ? place : next++);

@@ -9,16 +9,11 @@
 #include "data/number.h"
 #include "data/problems.h"
 
-/* The name of value `at` of a field in a header. */
-typedef struct value_name {
-    char text[300];
-} value_name;
-
-static value_name name_of(const et_schema_field *field, int at)
+et_column_name et_column_name_of(const et_schema_field *field, int64_t at)
 {
-    value_name name;
+    et_column_name name;
     if (field->length > 1)
-        snprintf(name.text, sizeof name.text, "%s[%d]", field->name, at);
+        snprintf(name.text, sizeof name.text, "%s[%lld]", field->name, (long long)at);
     else
         snprintf(name.text, sizeof name.text, "%s", field->name);
     return name;
@@ -99,7 +94,7 @@ static int find_by_name(et_columns *self, const et_encoder *encoder, const et_cs
         bool needed = et_encoder_reads(encoder, f, false) || (targets && target);
         int begin = et_encoder_cell(encoder, f);
         for (int i = 0; i < et_encoder_cell_count(encoder, f); i++) {
-            find_named(self, first, begin + i, name_of(field, i).text, needed, &problems);
+            find_named(self, first, begin + i, et_column_name_of(field, i).text, needed, &problems);
             self->targets &= !target || self->column[begin + i] >= 0;
         }
     }

@@ -23,6 +23,13 @@ typedef struct et_columns {
     bool targets;   /* the file has all that targets are made of */
 } et_columns;
 
+/* What a header calls a field's value, counted from 0: its name, or "pixels[1]". */
+typedef struct et_column_name {
+    char text[300];
+} et_column_name;
+
+et_column_name et_column_name_of(const et_schema_field *field, int64_t at);
+
 /* From the first row of a file, whose name messages begin with. targets: what a target is made of
  * has to be there; else it may be absent, and without a header a row then has all other columns in
  * their order (where no feature is a target, all but the first: TensorFX's rule). ET_EDATA: columns
