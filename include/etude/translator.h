@@ -47,9 +47,9 @@ typedef struct et_translator_options {
     const struct et_decoding_options
         *decoding;        /* sampling, several results and more (hypotheses.h);
                              NULL: beam search for the best one */
-    struct et_comm *comm; /* ranks (comm.h) that all make the same calls: each decodes its share of
-                             the lines, and all have all results; borrowed. NULL: this process
-                             alone */
+    struct et_comm *comm; /* ranks (comm.h) that all make the same calls: each decodes (and aligns)
+                             its share of the lines, and all have all results; borrowed. NULL: this
+                             process alone */
     ET_RESERVED(6);
 } et_translator_options;
 

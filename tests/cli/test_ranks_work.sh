@@ -36,6 +36,8 @@ alike translate run --n-best 2 --beam-size 4 --json
 alike translate run --sampling --seed 3 --output written
 alike translate run --input text --score-targets text
 alike translate run --alignments --input other
+alike translate run --n-best 3 --beam-size 4 --json --alignments --alignment-layer 1
+alike translate run --input valid --score-targets valid --alignments
 alike evaluate run --source valid --reference valid --output written
 alike evaluate run --source valid --reference other --beam-size 1 --json
 head -n 2 valid | tail -n 1 >line

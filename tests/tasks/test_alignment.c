@@ -1,5 +1,5 @@
 /* Alignments against the kernel of attention: where the values of each head are the unit vectors,
- * what attention gives are its weights. */
+ * what attention gives are its weights. By ranks they are those of one process, bit for bit. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,9 +14,10 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
+#include "comm/ranks.h"
 #include "data/vocabulary.h"
 #include "exec/plan.h"
-#include "tasks/translation/alignment.h"
+#include "tasks/translation/align_share.h"
 
 enum { WIDTH = 64, HEADS = 2, COLUMNS = WIDTH / HEADS, PIECES = 30, MOST = 24 };
 
@@ -282,11 +283,89 @@ static void test_alignment__empty(void **state)
     close_fixture(&f);
 }
 
+enum { PAIRS = 5 };
+
+static bool are_equal(const et_aligned *a, const et_aligned *b)
+{
+    bool equal = a->count == b->count && a->source_words == b->source_words;
+    for (int i = 0; equal && i < a->count; i++) {
+        const et_alignment *x = &a->items[i], *y = &b->items[i];
+        equal = x->source == y->source && x->target == y->target && x->weight == y->weight &&
+                !memcmp(x->weights, y->weights, (size_t)a->source_words * sizeof *x->weights);
+    }
+    return equal;
+}
+
+/* Of pairs of the others a rank has no ids but that of "a": what it has of them in the end is what
+ * they have sent. Lengths grow, so that what comes first makes room for what comes later. */
+static int rank_align(et_comm *comm, const char *word)
+{
+    static const char *const texts[PAIRS][2] = { { "a", "bad" },
+                                                 { "add bad", "a dab" },
+                                                 { "", "cab" },
+                                                 { "add bad dad cab", "dac bac" },
+                                                 { "bad", "cab a add dab" } };
+    static int32_t ids[MOST];
+    fixture f;
+    et_error error = ET_ERROR_INIT;
+    et_arena arena = ET_ARENA_INIT;
+    et_pieces pieces[PAIRS][2];
+    et_align_pair alone[PAIRS], shared[PAIRS];
+    et_aligner *aligner;
+    (void)word;
+    open_fixture(&f);
+    for (int i = 0; i < PAIRS; i++) {
+        for (int side = 0; side < 2; side++) {
+            pieces[i][side] = (et_pieces)ET_PIECES_INIT;
+            encode(&f, texts[i][side], side == 0, &pieces[i][side]);
+        }
+        alone[i] = shared[i] = (et_align_pair){ .source = pieces[i][0].ids,
+                                                .length = (int64_t)pieces[i][0].count,
+                                                .target = pieces[i][1].ids,
+                                                .count = (int)pieces[i][1].count };
+    }
+    et_pieces a = ET_PIECES_INIT;
+    encode(&f, "a", false, &a);
+    for (int i = 0; i < MOST; i++)
+        ids[i] = a.ids[a.count - 1];
+    for (int i = 0; i < PAIRS; i++)
+        if (i % et_comm_size(comm) != et_comm_rank(comm) && shared[i].length > 1)
+            shared[i].source = shared[i].target = ids;
+    for (int shares = 0; shares < 2; shares++) {
+        rank_assert(!et_aligner_new(&aligner, f.params, f.device, &f.model,
+                                    (et_sides){ f.vocabulary, f.vocabulary }, 1, &error));
+        rank_assert(!et_aligner_run_on_ranks(aligner, shares ? comm : NULL, shares ? shared : alone,
+                                             PAIRS, &arena, &error));
+        et_aligner_free(aligner);
+    }
+    for (int i = 0; i < PAIRS; i++)
+        rank_assert(are_equal(&alone[i].found, &shared[i].found));
+    rank_assert(alone[0].found.count == 1 && !alone[2].found.count && alone[3].found.count == 2);
+    for (int i = 0; i < PAIRS; i++)
+        for (int side = 0; side < 2; side++)
+            et_pieces_release(&pieces[i][side]);
+    et_pieces_release(&a);
+    et_arena_release(&arena);
+    close_fixture(&f);
+    return 0;
+}
+
+static void test_alignment__ranks(void **state)
+{
+    (void)state;
+    for (int ranks = 1; ranks <= 3; ranks++)
+        assert_int_equal(run_ranks("align", ranks, ""), 0);
+}
+
 int main(void)
 {
+    static const rank_case cases[] = { { "align", rank_align }, { NULL, NULL } };
+    if (is_rank())
+        return run_rank(cases);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_alignment__weights),
         cmocka_unit_test(test_alignment__empty),
+        cmocka_unit_test(test_alignment__ranks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -103,15 +103,21 @@ static int make_plan(et_aligner *a, et_error *error)
     return status;
 }
 
-static int make_room(et_aligner *a, int64_t source, int64_t target, et_error *error)
+static void grow(et_aligner *a, int64_t source, int64_t target)
 {
     const int64_t need[SIDES] = { source, target };
-    if (a->plan && source <= a->room[SOURCE] && target <= a->room[TARGET])
-        return ET_OK;
+    if (source <= a->room[SOURCE] && target <= a->room[TARGET])
+        return;
     release(a);
     for (int side = 0; side < SIDES; side++)
         if (need[side] > a->room[side])
             a->room[side] = need[side] + need[side] / 2 + 16;
+}
+
+static int make_room(et_aligner *a, et_error *error)
+{
+    if (a->plan)
+        return ET_OK;
     int status = make_arrays(a, error);
     if (!status)
         status = make_plan(a, error);
@@ -213,7 +219,8 @@ static et_alignment align_word(const et_aligner *a, int64_t first, int64_t last,
 int et_aligner_run(et_aligner *a, const int32_t *source, int64_t length, const int32_t *target,
                    int count, et_arena *arena, et_aligned *out, et_error *error)
 {
-    *out = (et_aligned){ .items = NULL };
+    if (out)
+        *out = (et_aligned){ .items = NULL };
     int *from = et_arena_array(arena, (size_t)length, sizeof *from);
     int *to = et_arena_array(arena, (size_t)count, sizeof *to);
     double *memory = et_arena_array(arena, 2 * (size_t)length, sizeof *memory);
@@ -224,8 +231,9 @@ int et_aligner_run(et_aligner *a, const int32_t *source, int64_t length, const i
     from[length - 1] = -1;
     if (!words || !number_words(a->sides.target, target, count, to))
         return ET_OK;
-    int status = make_room(a, length, count + 1, error);
-    if (status)
+    grow(a, length, count + 1);
+    int status = out ? make_room(a, error) : ET_OK;
+    if (status || !out)
         return status;
     fill(a, SOURCE, -1, source, length);
     fill(a, TARGET, et_vocabulary_start(a->sides.target), target, count);

@@ -39,7 +39,9 @@ typedef struct et_aligned {
     int count, source_words;
 } et_aligned;
 
-/* source: length pieces, the end of sentence last; target: count pieces without it. */
+/* source: length pieces, the end of sentence last; target: count pieces without it. The last bits
+ * of weights may depend on the pairs before; out NULL: this one is only counted among them, as
+ * somebody else aligns it. */
 int et_aligner_run(et_aligner *aligner, const int32_t *source, int64_t length,
                    const int32_t *target, int count, et_arena *arena, et_aligned *out,
                    et_error *error);

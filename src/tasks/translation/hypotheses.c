@@ -11,6 +11,7 @@
 #include "base/assert.h"
 #include "base/reserved.h"
 #include "base/thread.h"
+#include "tasks/translation/align_share.h"
 #include "tasks/translation/decode_share.h"
 #include "tasks/translation/translator_private.h"
 
@@ -106,19 +107,35 @@ static int fill_items(et_hypotheses *h, const et_decoder_sentence *sentences,
 }
 
 /* A line that was not decoded has no words. */
+static int64_t list_pairs(const et_hypotheses *h, const et_decoder_sentence *sentences,
+                          et_align_pair *pairs)
+{
+    int64_t count = 0;
+    for (size_t i = 0; i < h->lines; i++)
+        for (size_t at = h->begin[i]; at < h->begin[i + 1] && sentences[i].count; at++)
+            pairs[count++] = (et_align_pair){ .source = sentences[i].source,
+                                              .length = sentences[i].length,
+                                              .target = h->items[at].ids,
+                                              .count = h->items[at].id_count };
+    return count;
+}
+
 static int align(et_translator *t, et_hypotheses *h, const et_decoder_sentence *sentences,
                  et_error *error)
 {
+    const size_t most = h->begin[h->lines];
+    et_align_pair *pairs = et_arena_array(&h->arena, most, sizeof *pairs), *next = pairs;
     int status = t->aligner ? ET_OK : et_translator_make_aligner(t, error);
+    if (!status && !pairs)
+        status = et_alloc_failed(error, most * sizeof *pairs, "alignments");
+    if (!status)
+        status = et_aligner_run_on_ranks(t->aligner, t->options.comm, pairs,
+                                         list_pairs(h, sentences, pairs), &h->arena, error);
     for (size_t i = 0; i < h->lines && !status; i++)
-        for (size_t at = h->begin[i]; at < h->begin[i + 1] && sentences[i].count && !status; at++) {
-            et_hypothesis *item = &h->items[at];
-            et_aligned found;
-            status = et_aligner_run(t->aligner, sentences[i].source, sentences[i].length, item->ids,
-                                    item->id_count, &h->arena, &found, error);
-            item->alignment = found.items;
-            item->alignment_count = found.count;
-            item->source_words = found.source_words;
+        for (size_t at = h->begin[i]; at < h->begin[i + 1] && sentences[i].count; at++, next++) {
+            h->items[at].alignment = next->found.items;
+            h->items[at].alignment_count = next->found.count;
+            h->items[at].source_words = next->found.source_words;
         }
     return status;
 }
