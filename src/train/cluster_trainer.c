@@ -22,6 +22,11 @@
 #define GOODBYE 5.0  /* seconds that workers are given to say it */
 #define LEASE   10   /* times patience: for one batch */
 
+/* Of the gradients of a loop's updates. Of this process alone: no state has it. */
+typedef struct staleness {
+    int64_t gradients, sum, most;
+} staleness;
+
 typedef struct cluster_trainer {
     et_trainer trainer;
     et_task_trainer *inner; /* borrowed */
@@ -36,6 +41,7 @@ typedef struct cluster_trainer {
     float *means;           /* [means], owned */
     et_cluster_place place; /* of the last update */
     bool placed;
+    staleness staleness;
     double said; /* when it was said that nobody works */
     int present;
 } cluster_trainer;
@@ -100,6 +106,13 @@ static void add_report(cluster_trainer *c, const unsigned char *report, int coun
     c->placed = true;
 }
 
+static void note_staleness(staleness *all, int64_t one)
+{
+    all->gradients++;
+    all->sum += one;
+    all->most = one > all->most ? one : all->most;
+}
+
 /* What et_step_run does once the optimizer has been; the optimizer here only counts. */
 static void updated(void *self, const et_chief_report *reports, int count, double norm)
 {
@@ -112,8 +125,10 @@ static void updated(void *self, const et_chief_report *reports, int count, doubl
     for (int i = 0; i < c->plan.measures; i++)
         c->measured[i] = (et_measured){ .name = et_pass_measured(t->pass, i).name };
     memset(c->means, 0, (size_t)c->plan.means * sizeof *c->means);
-    for (int k = 0; k < count; k++)
+    for (int k = 0; k < count; k++) {
         add_report(c, reports[k].bytes, count);
+        note_staleness(&c->staleness, reports[k].staleness);
+    }
     step->update = (et_update){ norm, et_optimizer_learning_rate(t->optimizer), true };
     int64_t from = et_optimizer_slots_from(t->optimizer);
     et_optimizer_set_iterations(t->optimizer, et_optimizer_iterations(t->optimizer) + 1);
@@ -294,7 +309,9 @@ static int start(et_trainer *trainer, et_error *error)
 
 static int loop_begin(et_trainer *trainer, et_error *error)
 {
-    et_trainer *inner = &self_of(trainer)->inner->trainer;
+    cluster_trainer *c = self_of(trainer);
+    et_trainer *inner = &c->inner->trainer;
+    c->staleness = (staleness){ 0 };
     return inner->class->loop_begin(inner, error);
 }
 
@@ -324,12 +341,23 @@ static int step(et_trainer *trainer, et_error *error)
     return status;
 }
 
+static int log_staleness(const staleness *s, et_value *logs, et_error *error)
+{
+    if (!s->gradients)
+        return ET_OK;
+    et_value_set_float(logs, "staleness/mean", (double)s->sum / (double)s->gradients);
+    et_value_set_float(logs, "staleness/max", (double)s->most);
+    return et_value_failed(logs) ? et_alloc_failed(error, 0, "a log") : ET_OK;
+}
+
 static int loop_end(et_trainer *trainer, et_value *logs, et_error *error)
 {
     cluster_trainer *c = self_of(trainer);
     et_trainer *inner = &c->inner->trainer;
     int status = fetch(c, error);
-    return status ? status : inner->class->loop_end(inner, logs, error);
+    if (!status)
+        status = inner->class->loop_end(inner, logs, error);
+    return status ? status : log_staleness(&c->staleness, logs, error);
 }
 
 static void view(const et_trainer *trainer, et_trainer_view *out)

@@ -613,7 +613,7 @@ int et_task_trainer_train_step(et_task_trainer *t, et_source *iterator, et_error
 int et_task_trainer_train_loop_end(et_task_trainer *t, et_value *logs, et_error *error)
 {
     int status = t->driver->class->loop_end(t->driver, logs, error);
-    return status ? status : loop_begin(&t->trainer, error);
+    return status ? status : t->driver->class->loop_begin(t->driver, error);
 }
 
 static int train_loop(et_task_trainer *t, et_source *iterator, int64_t num_steps, et_error *error)

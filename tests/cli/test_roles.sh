@@ -25,6 +25,8 @@ train one 150 --distributed || fail "one worker"
 none_left "one worker"
 [ "$(last alone training_loss)" = "$(last one training_loss)" ] || fail "one worker: another loss"
 [ "$(last alone validation_loss)" = "$(last one validation_loss)" ] || fail "another validation loss"
+[ "$(last one staleness/mean) $(last one staleness/max)" = "0.0 0.0" ] || fail "one worker: stale gradients"
+[ -z "$(last alone staleness/mean)" ] || fail "alone: staleness"
 for steps in 70 150; do
     train parts "$steps" --distributed || fail "one worker: $steps steps"
 done
@@ -38,6 +40,8 @@ done
 none_left "gradients of an update"
 train sync 75 --distributed --workers 2 --servers 3 --set runtime.synchronous=true || fail "synchronous"
 none_left "synchronous"
+[ "$(last sync staleness/max)" = 0.0 ] || fail "synchronous: stale gradients"
+[ -n "$(last two staleness/mean)" ] || fail "two workers: staleness is not logged"
 
 # Validation data beside: a worker opens what is learnt from all the same.
 awk 'BEGIN { for (i = 0; i < 400; i++) print "a" i % 7 " b" i % 11 " c" i % 13 }' >text.en

@@ -70,6 +70,7 @@ typedef struct cluster {
     char keys[64];
     int port[2]; /* master, ps */
     int workers;
+    et_async_options options; /* the master's */
     pid_t others[TASKS];
     int count;
 } cluster;
@@ -89,7 +90,7 @@ static int a_port(void)
 static void open_cluster(cluster *c, int workers)
 {
     et_keys keys[ET_JOB_ROLES];
-    *c = (cluster){ .workers = workers };
+    *c = (cluster){ .workers = workers, .options = { .peer_timeout = 30 } };
     strcpy(c->keys, "keys.XXXXXX");
     assert_non_null(mkdtemp(c->keys));
     assert_ok(et_keys_make(keys, error));
@@ -124,14 +125,13 @@ typedef struct bench {
 static void bench_open(bench *b, const cluster *c, const char *type, int index)
 {
     *b = (bench){ .arena = ET_ARENA_INIT };
-    et_async_options options = { .peer_timeout = 30 };
     toy_run_init(&b->r, &task_class);
     b->r.trainer_options.seed = 3;
     b->config = config_of(c, type, index);
     assert_ok(et_job_config_create_server(&b->server, b->config, error));
     assert_non_null(b->server);
     assert_ok(toy_run_start_trainer(&b->r, error));
-    assert_ok(et_task_trainer_use_server(b->r.trainer, b->server, &options, error));
+    assert_ok(et_task_trainer_use_server(b->r.trainer, b->server, &c->options, error));
     b->logs = et_value_dict(&b->arena);
 }
 
@@ -285,6 +285,47 @@ static void test_coordinator__learns(void **state)
     close_cluster(&c);
 }
 
+static double logged(const bench *b, const char *name)
+{
+    double value = -1;
+    assert_ok(et_value_read_float(b->logs, name, &value, error));
+    return value;
+}
+
+/* A loop says how late its gradients were: never those of one worker; of two that do not wait for
+ * each other most are late by the other's. */
+static void test_coordinator__staleness(void **state)
+{
+    (void)state;
+    for (int workers = 1; workers <= 2; workers++) {
+        cluster c;
+        bench b;
+        et_coordinator *coordinator;
+        open_cluster(&c, workers);
+        c.options = (et_async_options){
+            .peer_timeout = 30, .gradients_per_update = 1, .staleness_wait = -1, .max_staleness = 3
+        };
+        start(&c, "ps", 0);
+        for (int i = 0; i < workers; i++)
+            start(&c, "worker", i);
+        bench_open(&b, &c, "master", 0);
+        et_task_trainer *t = b.r.trainer;
+        assert_ok(et_task_trainer_init_async(t, error));
+        assert_ok(et_task_trainer_initialize(t, error));
+        assert_ok(et_task_trainer_coordinator_for_async(t, &coordinator, error));
+        do
+            assert_ok(et_task_trainer_train(t, 10, b.logs, error));
+        while (et_coordinator_workers(coordinator) < workers);
+        assert_ok(et_task_trainer_train(t, 100, b.logs, error));
+        double mean = logged(&b, "staleness/mean"), most = logged(&b, "staleness/max");
+        assert_true(workers == 1 ? mean == 0 && most == 0 : mean > 0 && mean <= most && most <= 3);
+        assert_ok(et_task_trainer_train(t, 1, b.logs, error));
+        assert_true(logged(&b, "staleness/mean") == logged(&b, "staleness/max"));
+        bench_close(&b);
+        close_cluster(&c);
+    }
+}
+
 /* A single node: nothing to do. Options that cannot be. */
 static void test_coordinator__alone(void **state)
 {
@@ -344,14 +385,15 @@ static void test_coordinator__refused(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_coordinator__as_alone),
-        cmocka_unit_test(test_coordinator__learns),
-        cmocka_unit_test(test_coordinator__alone),
+        cmocka_unit_test(test_coordinator__as_alone),  cmocka_unit_test(test_coordinator__learns),
+        cmocka_unit_test(test_coordinator__staleness), cmocka_unit_test(test_coordinator__alone),
         cmocka_unit_test(test_coordinator__refused),
     };
     fill();
     if (argc == 7) {
-        cluster c = { .port = { atoi(argv[4]), atoi(argv[5]) }, .workers = atoi(argv[6]) };
+        cluster c = { .port = { atoi(argv[4]), atoi(argv[5]) },
+                      .workers = atoi(argv[6]),
+                      .options = { .peer_timeout = 30 } };
         snprintf(c.keys, sizeof c.keys, "%s", argv[1]);
         return be(&c, argv[2], atoi(argv[3]));
     }
