@@ -133,5 +133,8 @@ int et_comm_sockets_open(et_comm **out, et_error *error);
 int et_comm_mpi_open(et_comm **out, et_error *error);
 bool et_comm_by_launch(void);
 bool et_comm_by_mpi(void);
+/* Which rank this process will be once opened, as far as its environment says; else 0. */
+int et_comm_launch_rank(void);
+int et_comm_mpi_rank(void);
 
 #endif

@@ -22,31 +22,39 @@ typedef struct mpi {
 
 /* In this order: Slurm sets its own beside those of the MPI that it starts ranks for. The first is
  * what says how many ranks there are: of one there is nothing to load. */
-static const struct {
-    const char *variable, *module;
+static const struct starter {
+    const char *size, *rank, *module;
 } starters[] = {
-    { "OMPI_COMM_WORLD_SIZE", "openmpi" },
-    { "PMI_SIZE", "mpich" },
-    { "SLURM_STEP_NUM_TASKS", "openmpi" },
+    { "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "openmpi" },
+    { "PMI_SIZE", "PMI_RANK", "mpich" },
+    { "SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "openmpi" },
 };
 
 enum { STARTERS = sizeof starters / sizeof starters[0] };
 
-static const char *starter(long *ranks)
+static long number_in(const char *variable)
 {
-    for (int i = 0; i < STARTERS; i++) {
-        const char *size = getenv(starters[i].variable);
-        *ranks = size ? strtol(size, NULL, 10) : 0;
-        if (*ranks > 1)
-            return starters[i].module;
-    }
+    const char *text = getenv(variable);
+    return text ? strtol(text, NULL, 10) : 0;
+}
+
+static const struct starter *started_by(void)
+{
+    for (int i = 0; i < STARTERS; i++)
+        if (number_in(starters[i].size) > 1)
+            return &starters[i];
     return NULL;
 }
 
 bool et_comm_by_mpi(void)
 {
-    long ranks;
-    return starter(&ranks) != NULL;
+    return started_by() != NULL;
+}
+
+int et_comm_mpi_rank(void)
+{
+    const struct starter *by = started_by();
+    return by ? (int)number_in(by->rank) : 0;
 }
 
 static bool gives_up(void *comm)
@@ -151,11 +159,11 @@ static int begin(mpi *self, long started, et_error *error)
 
 int et_comm_mpi_open(et_comm **out, et_error *error)
 {
-    long started;
-    const char *by = starter(&started), *wanted = getenv(VARIABLE);
-    const char *name = wanted && *wanted ? wanted : by;
+    const struct starter *by = started_by();
+    const char *wanted = getenv(VARIABLE);
     *out = NULL;
     et_assert(by);
+    const char *name = wanted && *wanted ? wanted : by->module;
     void *handle = load(name);
     const et_mpi *module = handle ? dlsym(handle, ET_MPI_SYMBOL) : NULL;
     if (!module || module->version != ET_MPI_VERSION) {
@@ -170,7 +178,7 @@ int et_comm_mpi_open(et_comm **out, et_error *error)
     if (!self)
         return et_alloc_failed(error, sizeof *self, "a rank");
     self->module = module;
-    int status = begin(self, started, error);
+    int status = begin(self, number_in(by->size), error);
     if (status)
         et_free(self);
     else

@@ -247,6 +247,13 @@ static bool read_number(const char **text, char end, long least, long most, int 
     return true;
 }
 
+int et_comm_launch_rank(void)
+{
+    const char *which = getenv(ET_RANK_VARIABLE);
+    int rank;
+    return which && read_number(&which, '/', 0, ET_RANKS_MAX - 1, &rank) ? rank : 0;
+}
+
 /* A socket that this process was given: it is not to be handed on. */
 static bool take_socket(int fd)
 {

@@ -249,6 +249,8 @@ static int run_command(const et_program *program, const char *name, int argc, ch
     const et_call call = { program, name, argc, argv, NULL };
     const et_commands all = et_commands_of(program);
     const et_command *row;
+    if (asks_for_help(&call))
+        et_ranks_let_first_speak();
     int status = choose(&row, &call, &all, error);
     if (!status)
         status = row ? row->run(&call, error) : unknown_command(&call, &all, error);
@@ -283,6 +285,7 @@ static int help(const et_program *program, int argc, char **argv, et_error *erro
         if (!strcmp(argv[i], "--man") && argc > 2)
             return et_fail(error, ET_EUSAGE, "help --man: %s: a page is of one command", argv[2]);
     char option[] = "--help", *options[] = { option, NULL };
+    et_ranks_let_first_speak();
     if (argc && !strcmp(argv[0], "--man"))
         return print_man(program, argc > 1 ? argv[1] : NULL, error);
     if (argc > 1 && !strcmp(argv[1], "--man"))
@@ -298,13 +301,15 @@ static int run(const et_program *program, int argc, char **argv, et_error *error
 {
     /* Help on standard error: nobody asked for it, so it is no result. */
     if (argc < 2) {
-        print_help(program, stderr);
-        return et_fail(error, ET_EUSAGE, "no command given");
+        if (et_ranks_are_first())
+            print_help(program, stderr);
+        return tell_once(program, NULL, et_fail(error, ET_EUSAGE, "no command given"), error);
     }
     const char *name = argv[1];
     if (!strcmp(name, "--help") || !strcmp(name, "-h") || !strcmp(name, "help"))
         return help(program, argc - 2, argv + 2, error);
     if (!strcmp(name, "--version") || !strcmp(name, "-V") || !strcmp(name, "version")) {
+        et_ranks_let_first_speak();
         printf("etude %s\n", et_version());
         return ET_OK;
     }

@@ -99,6 +99,32 @@ for mpi in "$@"; do
     done
 done
 
+# ---- help -----------------------------------------------------------------------------------------
+
+# repeated WORD...: how often the first line of an own help is in `out`.
+repeated() {
+    "$etude" "$@" >alone 2>&1 || :
+    grep -c -x -F -e "$(head -n 1 alone)" out
+}
+for words in 'train --help' 'translate --help'; do
+    # shellcheck disable=SC2086 # words
+    tells 0 '' launch -n 4 -- $words
+    # shellcheck disable=SC2086 # words
+    [ "$(repeated $words)" = 1 ] || fail "$words is not said once"
+done
+for words in '' version 'help train' 'help --man'; do
+    # shellcheck disable=SC2086 # words
+    "$etude" launch -n 3 -- "$etude" $words >out 2>&1 || [ "$words$?" = 2 ] || fail "$words: exit $?"
+    # shellcheck disable=SC2086 # words
+    [ "$(repeated $words)" = 1 ] || fail "'$words' is not said once"
+done
+for mpi in "$@"; do
+    finds "$mpi" || continue
+    # shellcheck disable=SC2086 # words
+    "$start" $more -n 3 "$etude" train --help >out 2>said || fail "$mpi, help: exit $?"
+    [ "$(repeated train --help)" = 1 ] || fail "$mpi: help is not said once"
+done
+
 # ---- the work of one process ---------------------------------------------------------------------
 
 says 0 '^done' train --experiment tabular/mlp --target kind --data t.csv table --steps 8

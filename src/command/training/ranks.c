@@ -1,6 +1,8 @@
 #include "command/training/ranks.h"
 
+#include <fcntl.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <etude/log.h>
 #include <etude/version.h>
@@ -54,6 +56,20 @@ bool et_ranks_share(const et_program *program, const char *command)
         is = program->kinds[k]->service && program->kinds[k]->next &&
              !strcmp(program->kinds[k]->next, command);
     return is;
+}
+
+bool et_ranks_are_first(void)
+{
+    return !(et_comm_by_launch() ? et_comm_launch_rank() : et_comm_mpi_rank());
+}
+
+void et_ranks_let_first_speak(void)
+{
+    const int nowhere = et_ranks_are_first() ? -1 : open("/dev/null", O_WRONLY | O_CLOEXEC);
+    if (nowhere < 0)
+        return;
+    dup2(nowhere, STDOUT_FILENO);
+    close(nowhere);
 }
 
 int et_ranks_refuse(const et_call *call, const char *advice, et_error *error)

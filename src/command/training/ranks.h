@@ -28,6 +28,11 @@ int et_ranks_compare_loaded(et_comm *comm, int status, const char *model_dir, co
 /* Whether ranks share a command, or it says itself that it is the work of one process. */
 bool et_ranks_share(const et_program *program, const char *command);
 
+/* Of what all ranks say alike, to people: whether this is who says it, by the environment; and, in
+ * place of asking, standard output of all others goes nowhere from now on. */
+bool et_ranks_are_first(void);
+void et_ranks_let_first_speak(void);
+
 /* ET_EUSAGE where several ranks were started for what one process does; advice: what to do. */
 int et_ranks_refuse(const et_call *call, const char *advice, et_error *error);
 
