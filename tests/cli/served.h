@@ -1,0 +1,43 @@
+/* What the tests of `etude serve` share: a small model `m` whose translations are known, requests
+ * for them, and answers that are right or refused. Include after cmocka.h. */
+#ifndef ETUDE_TESTS_CLI_SERVED_H
+#define ETUDE_TESTS_CLI_SERVED_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <etude/value.h>
+
+#include "base/arena.h"
+
+enum { SERVED_LINES = 60 }; /* of a.en, and of what `translate` makes of it */
+
+#define START "POST /translate HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+#define JSON  "Content-Type: application/json\r\n"
+#define GOOD  "Content-Length: 16\r\n\r\n{\"lines\": [\"a\"]}"
+
+/* Setup of a group: bad_set_up, and the model. bad_tear_down ends it. */
+int served_set_up(void **state);
+
+/* {"lines": [...]} of some lines, from first on, around the end; options stand before it; free it.
+ */
+char *request_of(int first, int count, const char *options);
+
+const et_value *parse(et_arena *arena, const char *text);
+
+/* Whether an answer has the command's words. */
+bool is_right(const char *answer, int first, int count);
+void assert_right(int port, int first, int count);
+
+/* Refused with this status and an error in JSON that says these words; NULL: any. */
+void assert_refused(const char *name, const char *answer, int status, const char *words);
+
+/* Posts all bodies that are no request: each is refused. How many there are. */
+size_t assert_bad_json(int port);
+
+void assert_answers_at_once(int port, const char *path);
+
+/* count times a text, around it before and after; free it. */
+char *repeat(const char *before, const char *text, size_t count, const char *after);
+
+#endif

@@ -1,0 +1,293 @@
+/* `etude serve` asked by many at a time: all are answered right, or turned away where its queue or
+ * their time is over; what was accepted is answered, also after SIGTERM. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "bad_case.h"
+#include "served.h"
+#include "web_client.h"
+
+enum { ASKERS = 12, TURNS = 12 };
+
+typedef struct asker {
+    pthread_t thread;
+    int port, number, right, busy, other;
+    const char *options;
+} asker;
+
+static void *ask_often(void *payload)
+{
+    asker *a = payload;
+    for (int turn = 0; turn < TURNS; turn++) {
+        int first = (a->number * 7 + turn * 11) % SERVED_LINES, count = 1 + (a->number + turn) % 9;
+        char *body = request_of(first, count, a->options);
+        char *answer = web_post(a->port, "/translate", body);
+        bool busy = web_status(answer) == 503 && web_has(answer, "Retry-After", "1");
+        a->right += is_right(answer, first, count);
+        a->busy += busy;
+        a->other += !busy && web_status(answer) != 200;
+        free(answer);
+        free(body);
+    }
+    return NULL;
+}
+
+/* All askers together: how many of their requests were answered right, and turned away. */
+static asker ask_together(int port, const char *options)
+{
+    asker askers[ASKERS], sum = { .right = 0 };
+    for (int i = 0; i < ASKERS; i++) {
+        askers[i] = (asker){ .port = port, .number = i, .options = options };
+        assert_int_equal(pthread_create(&askers[i].thread, NULL, ask_often, &askers[i]), 0);
+    }
+    for (int i = 0; i < ASKERS; i++) {
+        pthread_join(askers[i].thread, NULL);
+        sum.right += askers[i].right;
+        sum.busy += askers[i].busy;
+        sum.other += askers[i].other;
+    }
+    return sum;
+}
+
+static double value_of(const char *answer, const char *name)
+{
+    char line[128];
+    snprintf(line, sizeof line, "\n%s ", name);
+    const char *found = strstr(web_body(answer), line);
+    if (!found)
+        fail_msg("no %s in %s", name, answer);
+    return atof(found + strlen(line));
+}
+
+/* Value of a metric. */
+static double metric(int port, const char *name)
+{
+    char *answer = web_ask(port, "/metrics", "", NULL);
+    double value = value_of(answer, name);
+    free(answer);
+    return value;
+}
+
+/* Lines that were accepted, answered or not. */
+static double accepted(int port)
+{
+    char *answer = web_ask(port, "/metrics", "", NULL);
+    double value = value_of(answer, "etude_queue_items") + value_of(answer, "etude_batch_items") +
+                   value_of(answer, "etude_items_total");
+    free(answer);
+    return value;
+}
+
+/* Until so many lines were accepted. */
+static void wait_for(int port, double least)
+{
+    for (int i = 0; accepted(port) < least; i++) {
+        if (i == 10000)
+            fail_msg("not all requests are accepted");
+        usleep(1000);
+    }
+}
+
+static void test_serve_load__many_at_once(void **state)
+{
+    (void)state;
+    web_server s = web_start("serve m --threads 2", 0);
+    asker sum = ask_together(s.port, "");
+    assert_int_equal(sum.right, ASKERS * TURNS);
+    assert_int_equal((int)metric(s.port, "etude_requests_total{code=\"200\"}"), ASKERS * TURNS);
+    assert_int_equal((int)metric(s.port, "etude_queue_items"), 0);
+    /* Answered together, or there would be as many batches. */
+    assert_true(metric(s.port, "etude_batches_total") < ASKERS * TURNS);
+    assert_true(metric(s.port, "etude_items_total") > ASKERS * TURNS);
+    assert_int_equal(web_stop(&s, SIGTERM), 0);
+}
+
+static void test_serve_load__full_queue(void **state)
+{
+    (void)state;
+    web_server s = web_start("serve m --threads 1 --batch 9 --queue 9", 0);
+    asker sum = ask_together(s.port, "\"beam_size\": 8, ");
+    assert_int_equal(sum.other, 0);
+    assert_true(sum.busy > 0);
+    assert_true(sum.busy < ASKERS * TURNS);
+    assert_right(s.port, 0, 9);
+    assert_int_equal(web_stop(&s, SIGTERM), 0);
+}
+
+static void test_serve_load__deadline(void **state)
+{
+    (void)state;
+    web_server s = web_start("serve m --threads 1 --deadline 0.005s", 0);
+    char *body = repeat("{\"beam_size\": 8, \"lines\": [\"red dog runs\"",
+                        ", \"blue cat house tree\"", 1000, "]}");
+    char *answer = web_post(s.port, "/translate", body);
+    assert_refused("a long request", answer, 504, "within the time");
+    free(answer);
+    free(body);
+    answer = web_ask(s.port, "/health", "", NULL);
+    assert_int_equal(web_status(answer), 200);
+    free(answer);
+    assert_int_equal(web_stop(&s, SIGTERM), 0);
+    char *said = bad_read("web.err", NULL);
+    bad_assert_says("deadline", said, "1 too late");
+    free(said);
+}
+
+static void *ask_much(void *payload)
+{
+    char *body = repeat("{\"beam_size\": 8, \"lines\": [\"red dog runs\"",
+                        ", \"blue cat house tree\"", 1000, "]}");
+    char *answer = web_post(*(int *)payload, "/translate", body);
+    free(body);
+    return answer;
+}
+
+/* Some are at work, some wait, when the signal comes; a connection that is idle does not hold it.
+ */
+static void test_serve_load__stop_answers_what_was_accepted(void **state)
+{
+    enum { MANY = 4 };
+    pthread_t thread[MANY];
+    (void)state;
+    web_server s = web_start("serve m --threads 1 --deadline 600s", 0);
+    int idle = web_connect(s.port);
+    for (int i = 0; i < MANY; i++)
+        assert_int_equal(pthread_create(&thread[i], NULL, ask_much, &s.port), 0);
+    wait_for(s.port, 1001 * MANY);
+    assert_int_equal(web_stop(&s, SIGTERM), 0);
+    for (int i = 0; i < MANY; i++) {
+        void *answer;
+        pthread_join(thread[i], &answer);
+        assert_int_equal(web_status(answer), 200);
+        assert_true(web_has(answer, "Connection", "close"));
+        free(answer);
+    }
+    close(idle);
+    char *said = bad_read("web.err", NULL);
+    bad_assert_says("stop", said, "stopping ");
+    bad_assert_says("stop", said, "4 requests answered, 4,004 lines");
+    free(said);
+}
+
+/* What is not whole by then is not waited for, and was not accepted. */
+static void test_serve_load__stop_with_half_requests(void **state)
+{
+    static const char *const halves[] = { "POST /tr",
+                                          START JSON "Content-Length: 100\r\n\r\n{\"lines\"" };
+    static const char *const commands[] = { "serve m", "watch m" };
+    (void)state;
+    for (size_t c = 0; c < COUNT(commands); c++) {
+        web_server s = web_start(commands[c], 0);
+        int fds[COUNT(halves)];
+        for (size_t i = 0; i < COUNT(halves); i++) {
+            fds[i] = web_connect(s.port);
+            web_send(fds[i], halves[i], strlen(halves[i]));
+        }
+        assert_answers_at_once(s.port, "/");
+        const time_t before = time(NULL);
+        assert_int_equal(web_stop(&s, SIGTERM), 0);
+        assert_true(time(NULL) - before < 4);
+        for (size_t i = 0; i < COUNT(halves); i++)
+            close(fds[i]);
+        char *said = bad_read("web.err", NULL);
+        assert_null(strstr(said, "cut off"));
+        free(said);
+    }
+}
+
+/* The same port again, and nothing of the first is left. */
+static void test_serve_load__killed_and_started_again(void **state)
+{
+    pthread_t thread;
+    void *answer;
+    (void)state;
+    web_server s = web_start("serve m", 0);
+    int port = s.port;
+    assert_right(port, 0, 10);
+    assert_int_equal(pthread_create(&thread, NULL, ask_much, &port), 0);
+    wait_for(port, 11);
+    assert_int_equal(web_stop(&s, SIGKILL), -SIGKILL);
+    pthread_join(thread, &answer);
+    assert_int_equal(web_status(answer), 0);
+    free(answer);
+    s = web_start("serve m", port);
+    assert_int_equal(s.port, port);
+    assert_right(port, 0, SERVED_LINES);
+    assert_int_equal(web_stop(&s, SIGTERM), 0);
+}
+
+/* Kilobytes that a process has in memory. */
+static long memory_of(pid_t pid)
+{
+    char path[64], line[256];
+    long kilobytes = 0;
+    snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    while (fgets(line, sizeof line, file))
+        if (sscanf(line, "VmRSS: %ld", &kilobytes) == 1)
+            break;
+    fclose(file);
+    return kilobytes;
+}
+
+/* Good and bad requests for so many seconds (ET_TEST_SECONDS, for a longer look), the server killed
+ * and started again between: each good one is answered right, each bad one refused, and memory does
+ * not grow. */
+static void test_serve_load__load(void **state)
+{
+    const char *wanted = getenv("ET_TEST_SECONDS");
+    const int rounds = wanted ? atoi(wanted) : 2;
+    int port = 0, asked = 0;
+    size_t bad = 0;
+    (void)state;
+    for (int part = 0; part < 2; part++) {
+        web_server s = web_start("serve m --threads 2", port);
+        port = s.port;
+        long before = 0;
+        for (time_t end = time(NULL) + rounds / 2; time(NULL) < end || !before;) {
+            asker sum = ask_together(port, asked % 3 ? "" : "\"beam_size\": 3, ");
+            if (asked % 3)
+                assert_int_equal(sum.right, ASKERS * TURNS);
+            assert_int_equal(sum.busy + sum.other, 0);
+            bad = assert_bad_json(port);
+            if (asked++ >= 2 && !before)
+                before = memory_of(s.pid);
+        }
+        long after = memory_of(s.pid);
+        if (after > before + 20000)
+            fail_msg("%ld KB, and %ld KB later", before, after);
+        if (part)
+            assert_int_equal(web_stop(&s, SIGTERM), 0);
+        else
+            assert_int_equal(web_stop(&s, SIGKILL), -SIGKILL);
+    }
+    print_message("%d rounds of %d good and %zu bad requests\n", asked, ASKERS * TURNS, bad);
+}
+
+/* An argument: of which cases, "*load". */
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_serve_load__many_at_once),
+        cmocka_unit_test(test_serve_load__full_queue),
+        cmocka_unit_test(test_serve_load__deadline),
+        cmocka_unit_test(test_serve_load__stop_answers_what_was_accepted),
+        cmocka_unit_test(test_serve_load__stop_with_half_requests),
+        cmocka_unit_test(test_serve_load__killed_and_started_again),
+        cmocka_unit_test(test_serve_load__load),
+    };
+    signal(SIGPIPE, SIG_IGN);
+    cmocka_set_test_filter(argc > 1 ? argv[1] : NULL);
+    return cmocka_run_group_tests(tests, served_set_up, bad_tear_down);
+}
