@@ -20,7 +20,8 @@ typedef struct et_learner_class {
     et_evaluator *(*evaluator)(et_learner *self); /* NULL: no data for it */
     /* Of training, or without it of validation; of several tasks the first's. */
     const et_layout *(*layout)(const et_learner *self);
-    /* That an epoch has: of several tasks ET_ECONFIG. */
+    /* That an epoch has; of several tasks: until each has been through its data once, on average.
+     * 0: not known. */
     int (*batches)(et_learner *self, int64_t *count, et_error *error);
     /* Which value of validation is best by its tasks; lives in arena. *name NULL: none is. */
     int (*best_metric)(const et_learner *self, const char **name, et_arena *arena, et_error *error);
