@@ -157,7 +157,10 @@ typedef struct et_task_kind {
     /* `plot RUN --attention TEXT`: an SVG file, path, of what a trained model looks at in a text;
      * run: a run or an export. NULL: there is no such picture. */
     int (*attention)(const char *run, const char *text, const char *path, et_error *error);
-    ET_RESERVED(2);
+    /* The same of a kind whose batches are several settings: the first of them becomes batch, the
+     * others follow as they are to it in the settings; or, like not NULL, all become that one's. */
+    int (*set_batch)(void *options, const void *like, int64_t batch, et_error *error);
+    ET_RESERVED(1);
 } et_task_kind;
 
 #endif

@@ -56,6 +56,11 @@ int et_experiment_set(et_experiment *experiment, const char *text, et_arena *are
 int et_experiment_assign(et_experiment *experiment, const char *name, const char *path,
                          const et_value *value, et_arena *arena, et_error *error);
 
+/* Gives training batches another size: batch, or, like not NULL, that of like's settings; `train
+ * --memory`. ET_EUSAGE: the kind does not say which setting that is. */
+int et_experiment_set_batch(et_experiment *experiment, const et_experiment *like, int64_t batch,
+                            et_arena *arena, et_error *error);
+
 /* What tables cannot check, for all parts; the kind's restrictions come first. */
 int et_experiment_check(const et_experiment *experiment, et_error *error);
 

@@ -28,19 +28,10 @@
 /* A run that goes on has the batches that it began with. */
 static int check_memory(et_training *t, const et_experiment *kept, et_error *error)
 {
-    const char *batch = t->experiment.kind->batch;
     if (!t->args->memory)
         return ET_OK;
-    if (!batch)
-        return et_fail(error, ET_EUSAGE,
-                       "--memory: tasks of %s do not say which setting is the size of a batch",
-                       t->experiment.kind->name);
-    if (!kept)
-        return ET_OK;
-    const et_value *echo = et_fields_echo(kept->table, kept, &t->arena);
-    const et_value *was = echo ? et_value_path(echo, batch) : NULL;
-    return was ? et_experiment_assign(&t->experiment, "--memory", batch, was, &t->arena, error)
-               : et_alloc_failed(error, 0, "settings");
+    return et_experiment_set_batch(&t->experiment, kept ? kept : &t->experiment, 0, &t->arena,
+                                   error);
 }
 
 /* A directory with a run in it must be this run's. Its settings are left alone until all is

@@ -266,13 +266,8 @@ static void close_model(et_training *t)
 /* The model again, with batches of another size. */
 static int open_batch(et_training *t, const char *directory, int64_t batch, et_error *error)
 {
-    et_value *value = et_value_new(&t->arena, ET_VALUE_INT);
     close_model(t);
-    if (!value)
-        return et_alloc_failed(error, 0, "settings");
-    value->integer = batch;
-    int status = et_experiment_assign(&t->experiment, "--memory", t->experiment.kind->batch, value,
-                                      &t->arena, error);
+    int status = et_experiment_set_batch(&t->experiment, NULL, batch, &t->arena, error);
     return status ? status : open_model(t, directory, error);
 }
 

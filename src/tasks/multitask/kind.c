@@ -156,7 +156,8 @@ static int make(et_multitask_kind *kind, et_error *error)
                         .example = "--config tasks.yaml",
                         .next = "export",
                         .next_help = "gives a task of it (--task NAME) as a model of its own",
-                        .inherit = inherit };
+                        .inherit = inherit,
+                        .set_batch = et_multitask_set_batch };
     return kind->arena.failed ? et_alloc_failed(error, kind->arena.used, "a kind of task") : ET_OK;
 }
 

@@ -6,7 +6,9 @@
 
 #include <etude/settings.h>
 
+#include "base/alloc.h"
 #include "base/assert.h"
+#include "base/fields.h"
 #include "train/options.h"
 
 static const char *const trainer_names[] = { "interleaving", "joint", NULL };
@@ -268,4 +270,71 @@ int et_multitask_check_metric(const void *options, const char *name, et_error *e
                    "trainer.best_checkpoint_eval_metric: %s: which task's? Write its name and / "
                    "before it, as %s/validation_loss",
                    name, et_multitask_routine_at(settings, 0)->task_name);
+}
+
+/* ---- batches ---- */
+
+#define SETTINGS "task." /* that a path of a kind's begins with */
+
+/* What a task's settings say of its batch; *path: which of them that is, below `task`. */
+static int read_batch(const et_multitask_settings *settings, int i, const char **path,
+                      int64_t *batch, et_error *error)
+{
+    et_arena arena = ET_ARENA_INIT;
+    const et_task_kind *kind = et_multitask_kind_of(settings, i);
+    const char *whole = kind->batch ? kind->batch : "";
+    *path = whole + (strncmp(whole, SETTINGS, strlen(SETTINGS)) ? 0 : strlen(SETTINGS));
+    const et_value *echo =
+        et_fields_echo(kind->fields, et_multitask_options_of(settings, i), &arena);
+    const et_value *value = et_value_path(echo, *path);
+    int status = !kind->batch ? et_fail(error, ET_EUSAGE,
+                                        "--memory: tasks of %s do not say which setting is the "
+                                        "size of a batch",
+                                        kind->name)
+                 : !echo      ? et_alloc_failed(error, 0, "settings")
+                 : !value || value->kind != ET_VALUE_INT || value->integer < 1
+                     ? et_fail(error, ET_ECONFIG, "--memory: task %s: %s has no size to begin with",
+                               et_multitask_routine_at(settings, i)->task_name, whole)
+                     : ET_OK;
+    *batch = status ? 0 : value->integer;
+    et_arena_release(&arena);
+    return status;
+}
+
+static int write_batch(const et_multitask_settings *settings, int i, const char *path,
+                       int64_t batch, et_error *error)
+{
+    et_arena arena = ET_ARENA_INIT;
+    const et_fields_origin from = { .name = "--memory", .arena = &arena };
+    et_value *value = et_value_new(&arena, ET_VALUE_INT);
+    int status = value ? ET_OK : et_alloc_failed(error, 0, "settings");
+    if (value) {
+        value->integer = batch;
+        status = et_fields_set_from(&from, et_multitask_kind_of(settings, i)->fields,
+                                    et_multitask_options_of(settings, i), path, value, NULL, error);
+    }
+    et_arena_release(&arena);
+    return status;
+}
+
+/* In proportion to what the settings said, however often another size is tried. */
+int et_multitask_set_batch(void *options, const void *like, int64_t batch, et_error *error)
+{
+    const et_multitask_settings *settings = options, *other = like ? like : options;
+    et_multitask_routine *first = (et_multitask_routine *)et_multitask_routine_at(settings, 0);
+    int status = ET_OK;
+    for (int i = 0; i < (int)settings->task_routines.count && !status; i++) {
+        et_multitask_routine *one = (et_multitask_routine *)et_multitask_routine_at(settings, i);
+        const char *path;
+        int64_t size;
+        status = read_batch(i < (int)other->task_routines.count ? other : settings, i, &path, &size,
+                            error);
+        if (!one->batch)
+            one->batch = size;
+        if (!like && !status)
+            size = (int64_t)llround((double)one->batch * (double)batch / (double)first->batch);
+        if (!status)
+            status = write_batch(settings, i, path, size < 1 ? 1 : size, error);
+    }
+    return status;
 }

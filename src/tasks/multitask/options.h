@@ -31,6 +31,7 @@ typedef struct et_multitask_routine {
     double task_weight; /* joint: of its loss; interleaving: what it is drawn by */
     int64_t eval_steps; /* batches of its validation; 0: trainer.validation_steps */
     int type;           /* which kind */
+    int64_t batch;      /* what its settings say, where another size was put in its place; else 0 */
 } et_multitask_routine;
 
 typedef struct et_multitask_settings {
@@ -58,6 +59,9 @@ const et_multitask_routine *et_multitask_routine_at(const et_multitask_settings 
 const et_task_kind *et_multitask_kind_of(const et_multitask_settings *settings, int i);
 /* The struct of the kind that counts. */
 void *et_multitask_options_of(const et_multitask_settings *settings, int i);
+
+/* et_task_kind.set_batch */
+int et_multitask_set_batch(void *options, const void *like, int64_t batch, et_error *error);
 
 int et_multitask_settings_check(const void *options, et_error *error);
 int et_multitask_check_metric(const void *options, const char *name, et_error *error);
