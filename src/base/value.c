@@ -16,6 +16,7 @@
  * values checks once: et_value_failed asks the arena, which forgets no failure. */
 #include <etude/value.h>
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -124,6 +125,29 @@ et_value *et_value_path(const et_value *dict, const char *path)
         dict = child;
         path += length + 1;
     }
+}
+
+static const et_value *item_of(const et_value *list, const char *index)
+{
+    const bool sound = list && list->kind == ET_VALUE_LIST && *index >= '0' && *index <= '9';
+    const et_value *item = sound ? list->first : NULL;
+    for (long left = strtol(index, NULL, 10); item && left > 0; left--)
+        item = item->next;
+    return item;
+}
+
+const et_value *et_value_leaf(const et_value *tree, const char *path)
+{
+    while (tree && *path) {
+        const size_t length = strcspn(path, ".[");
+        tree = child_of(tree, path, length);
+        for (path += length; *path == '['; path += *path == ']') {
+            tree = item_of(tree, path + 1);
+            path += strcspn(path, "]");
+        }
+        path += *path == '.';
+    }
+    return tree;
 }
 
 /* The child of that name, made if there is none, emptied to a kind. A new one is complete

@@ -27,10 +27,12 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/alloc.h"
 #include "base/assert.h"
 #include "base/fields.h"
 #include "command/pages/described.h"
 #include "exec/device.h"
+#include "train/model_member.h"
 
 #define HELP_COLUMN 31 /* where the text of an option begins */
 #define HELP_WIDTH  100
@@ -174,7 +176,9 @@ static int store_words(const et_arg *arg, const et_call *call, int *at, char *va
 static int store(const et_arg *arg, const char *value, et_error *error)
 {
     et_assert(arg->target || arg->kind == ET_ARG_NONE || arg->kind == ET_ARG_PROCESSORS);
-    if ((arg->kind == ET_ARG_TEXT || arg->kind == ET_ARG_LIST) && !*value)
+    const bool text =
+        arg->kind == ET_ARG_TEXT || arg->kind == ET_ARG_LIST || arg->kind == ET_ARG_MEMBER;
+    if (text && !*value)
         return et_fail(error, ET_EUSAGE, "--%s: the value is empty; it wants %s", arg->name,
                        arg->value);
     /* Flags set, texts point into argv, numbers are read, lists grow. */
@@ -190,6 +194,9 @@ static int store(const et_arg *arg, const char *value, et_error *error)
         return use_threads(value, error);
     case ET_ARG_TEXT:
         *(const char **)arg->target = value;
+        return ET_OK;
+    case ET_ARG_MEMBER:
+        ((et_arg_member *)arg->target)->name = value;
         return ET_OK;
     case ET_ARG_COUNT:
     case ET_ARG_REAL:
@@ -261,6 +268,34 @@ static int parse_rest(const et_arg *table, const char *command, const char *word
                    command, word);
 }
 
+static const et_arg *of_kind(const et_arg *table, et_arg_kind kind)
+{
+    while (table->name && table->kind != kind)
+        table++;
+    return table->name ? table : NULL;
+}
+
+/* Where nothing is named the command says so. */
+static int use_member(const et_arg *table, const et_call *call, et_error *error)
+{
+    const et_arg *row = of_kind(table, ET_ARG_MEMBER), *run = find(table, "model-dir", 9);
+    et_arg_member *member = row ? row->target : NULL;
+    char *folder;
+    if (!member || !member->name || !run || !*(const char **)run->target)
+        return ET_OK;
+    int status = et_model_member_find(&folder, *(const char **)run->target, member->name, error);
+    if (status)
+        return et_fail_while(error, status, "%s: --%s", call->command, row->name);
+    const size_t length = strlen(folder);
+    if (length < sizeof member->folder)
+        memcpy(member->folder, folder, length + 1);
+    else
+        status = et_fail(error, ET_EUSAGE, "%s: too long for a path", folder);
+    *(const char **)run->target = member->folder;
+    et_free(folder);
+    return status;
+}
+
 /* A single - is a word; -x is one too, and then refused unless the command takes words. */
 int et_args_parse(const et_arg *table, const et_call *call, bool *help, et_error *error)
 {
@@ -300,7 +335,7 @@ int et_args_parse(const et_arg *table, const et_call *call, bool *help, et_error
     if (given && *word_at != given)
         return et_fail(error, ET_EUSAGE, "%s: takes one %s, found %s and %s", call->command,
                        plain->value, given, *word_at);
-    return ET_OK;
+    return use_member(table, call, error);
 }
 
 #define TIME_MAX 1e9 /* seconds */

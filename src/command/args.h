@@ -36,6 +36,7 @@ typedef enum et_arg_kind {
     ET_ARG_WORD,  /* const char *: the one word that is no option, in place of the option with the
                      same  target */
     ET_ARG_REST,  /* et_arg_list: what is not an option; last in the table */
+    ET_ARG_MEMBER, /* et_arg_member: takes the place of what --model-dir of the same table names */
     ET_ARG_PROCESSORS, /* no target: a number of threads, which this process computes with from the
                           moment it is read */
 } et_arg_kind;
@@ -56,6 +57,13 @@ typedef struct et_arg_words {
     int count; /* 0: not given */
     int most;  /* set by the caller */
 } et_arg_words;
+
+/* One of the models that a run trains together: where it lies is in folder, to which the target of
+ * --model-dir points from then on. */
+typedef struct et_arg_member {
+    const char *name; /* NULL: not given */
+    char folder[4096];
+} et_arg_member;
 
 /* A row of a command's table of options. */
 typedef struct et_arg {
@@ -83,6 +91,12 @@ typedef struct et_arg {
 #define ET_ARG_RUN(directory)                                                                      \
     {                                                                                              \
         "[RUN]", "run", NULL, ET_ARG_WORD, &(directory), NULL                                      \
+    }
+
+/* Of commands that use a trained model. */
+#define ET_ARG_TASK(member)                                                                        \
+    {                                                                                              \
+        "task", "NAME", "of a run of several tasks, which one", ET_ARG_MEMBER, &(member), NULL     \
     }
 
 /* Of commands that compute. */
@@ -118,7 +132,8 @@ typedef struct et_arg {
         NULL, NULL, NULL, ET_ARG_FLAG, NULL, NULL                                                  \
     }
 
-/* Parses the arguments of a call. ET_EUSAGE names the word and the nearest option.
+/* Parses the arguments of a call. ET_EUSAGE names the word and the nearest option; ET_ECONFIG: a
+ * run has no such task.
  * *help: --help was given before anything wrong, and nothing else counts. */
 int et_args_parse(const et_arg *table, const et_call *call, bool *help, et_error *error);
 

@@ -41,6 +41,7 @@ int et_exporting_run(const et_exporting *kind, const et_call *call, et_error *er
     et_exported exported = { .checkpoint = NULL };
     const et_arg table[] = {
         ET_ARG_MODEL_DIR(args.model_dir),
+        ET_ARG_TASK(args.task),
         ET_EXPORTING_OUTPUT(args),
         ET_ARG_CHECKPOINT(args.checkpoint),
         { "format", kind->formats, kind->formats_help, ET_ARG_TEXT, &args.options.format, NULL },

@@ -20,6 +20,7 @@
 /* What was asked for; all borrowed. */
 typedef struct et_exporting_args {
     const char *model_dir, *output, *checkpoint; /* checkpoint NULL: not given */
+    et_arg_member task;
     bool live_weights;
     et_export_options options;
 } et_exporting_args;

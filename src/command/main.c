@@ -14,6 +14,7 @@
 #include <etude/log.h>
 #include <etude/version.h>
 
+#include "base/alloc.h"
 #include "base/arena.h"
 #include "base/assert.h"
 #include "base/fields.h"
@@ -25,6 +26,7 @@
 #include "io/progress.h"
 #include "kernel/kernels.h"
 #include "train/experiment.h"
+#include "train/model_member.h"
 
 /* What every program has, in the order help shows them; those of its kinds of task stand between
  * the first and the others. To add one, see README.md. */
@@ -160,32 +162,68 @@ static const et_command *row_of(const et_command *rows, const char *name)
     return rows && rows->name ? rows : NULL;
 }
 
-/* The kind of the run in a directory; NULL: there is none. */
-static const et_task_kind *kind_in(const et_call *call, const char *model_dir)
+/* The kind of the run in a directory, or of one of its tasks; NULL: there is none. */
+static const et_task_kind *kind_in(const et_call *call, const char *model_dir, const char *task)
 {
     et_arena arena = ET_ARENA_INIT;
     et_experiment experiment = { .kind = NULL };
+    char *folder = NULL;
+    if (task && !et_model_member_find(&folder, model_dir, task, NULL))
+        model_dir = folder;
     bool found = !et_experiment_open_run(&experiment, call->program, model_dir, &arena, NULL);
     et_arena_release(&arena);
+    et_free(folder);
     return found ? experiment.kind : NULL;
 }
 
-/* The kind of the run that --model-dir names, or else a word; NULL: none is named, or none is
- * there. */
-static const et_task_kind *kind_of_run(const et_call *call)
+/* What stands behind an option, if word i is one of that name; name: with dashes. */
+static const char *value_of(const et_call *call, int i, const char *name)
 {
-    static const char option[] = "--model-dir";
-    const size_t length = sizeof option - 1;
+    const char *word = call->argv[i];
+    const size_t length = strlen(name);
+    if (strncmp(word, name, length) != 0 || (word[length] && word[length] != '='))
+        return NULL;
+    return word[length] ? word + length + 1 : i + 1 < call->argc ? call->argv[i + 1] : NULL;
+}
+
+static int end_of_options(const et_call *call)
+{
+    int end = 0;
+    while (end < call->argc && strcmp(call->argv[end], "--") != 0)
+        end++;
+    return end;
+}
+
+/* What --task names; NULL: it is not given. */
+static const char *task_named(const et_call *call)
+{
+    const char *task = NULL;
+    for (int i = 0, end = end_of_options(call); i < end; i++) {
+        const char *value = value_of(call, i, "--task");
+        task = value ? value : task;
+    }
+    return task;
+}
+
+/* The kind of the run that --model-dir names, or else a word, or of its task that --task names;
+ * NULL: none is named, or none is there. *run: which it is. */
+static const et_task_kind *kind_of_run(const et_call *call, const char **run)
+{
     const et_task_kind *kind = NULL;
-    for (int i = 0; i < call->argc && strcmp(call->argv[i], "--"); i++) {
-        const char *word = call->argv[i];
-        bool named = !strncmp(word, option, length) || !strncmp(word, "--model_dir", length);
-        if (named && word[length] == '=')
-            return kind_in(call, word + length + 1);
-        if (named && !word[length] && i + 1 < call->argc)
-            return kind_in(call, call->argv[i + 1]);
-        if (!kind && *word != '-')
-            kind = kind_in(call, word);
+    const char *task = task_named(call);
+    const int end = end_of_options(call);
+    *run = NULL;
+    for (int i = 0; i < end; i++) {
+        const char *named = value_of(call, i, "--model-dir");
+        named = named ? named : value_of(call, i, "--model_dir");
+        const char *word = named ? named : call->argv[i];
+        if (!named && (kind || *word == '-'))
+            continue;
+        const et_task_kind *found = kind_in(call, word, task);
+        *run = found || named ? word : *run;
+        kind = found || named ? found : kind;
+        if (named)
+            return kind;
     }
     return kind;
 }
@@ -216,20 +254,39 @@ static bool is_for_models(const et_program *program, const char *command)
     return false;
 }
 
+/* What a run of a kind without such a command is told. */
+static int not_for(const et_call *call, const et_task_kind *kind, const char *run, et_error *error)
+{
+    et_arena arena = ET_ARENA_INIT;
+    const char *names = et_model_member_names(run, &arena), *task = task_named(call);
+    char *folder = NULL;
+    int status = ET_OK;
+    if (names && *names && task && (status = et_model_member_find(&folder, run, task, error)))
+        et_fail_while(error, status, "%s", call->command);
+    else if (names && *names)
+        status = et_fail(error, ET_ECONFIG, "%s: %s has several tasks: add --task NAME, one of %s",
+                         call->command, run, names);
+    else if (is_for_models(call->program, call->command))
+        status = et_fail(
+            error, ET_ECONFIG, "%s: not for a model of %s, which `%s %s` is the command for",
+            call->command, kind->name, call->program->name, kind->next ? kind->next : "evaluate");
+    et_free(folder);
+    et_arena_release(&arena);
+    return status;
+}
+
 /* Of several kinds with commands of one name the run says whose is meant; else the first's. The run
  * of a kind that has no such command has one that is right. */
 static int choose(const et_command **row, const et_call *call, const et_commands *all,
                   et_error *error)
 {
     *row = find(all, call->command);
-    const et_task_kind *kind = *row && call->program->count > 1 ? kind_of_run(call) : NULL;
+    const char *run = NULL;
+    const et_task_kind *kind = *row && call->program->count > 1 ? kind_of_run(call, &run) : NULL;
     const et_command *own = kind ? et_command_of(kind, call->command) : NULL;
-    if (kind && !own && is_for_models(call->program, call->command) && !asks_for_help(call))
-        return et_fail(error, ET_ECONFIG,
-                       "%s: not for a model of %s, which `%s %s` is the command for", call->command,
-                       kind->name, call->program->name, kind->next ? kind->next : "evaluate");
+    int status = kind && !own && !asks_for_help(call) ? not_for(call, kind, run, error) : ET_OK;
     *row = own ? own : *row;
-    return ET_OK;
+    return status;
 }
 
 /* What is wrong with words that all ranks were given is said before there is a comm, by each; so

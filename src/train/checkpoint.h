@@ -61,6 +61,22 @@ bool et_checkpoints_ended(et_checkpoints *checkpoints);
  * that a run which could never save does not begin: ET_ENOSPACE. A save checks the disk again. */
 int et_checkpoints_check_room(const et_checkpoints *checkpoints, et_error *error);
 
+/* Which weights of a file are loaded. */
+typedef struct et_weights_choice {
+    bool averages;      /* "average/<name>" where the file has it */
+    const char *prefix; /* of one model among several: "<prefix><name>" where the file has it, else
+                           "<name>", which they share; NULL: there is one model */
+} et_weights_choice;
+
+/* et_checkpoint_load_weights, _load_newest and _load_best by such a choice. */
+int et_checkpoint_take_weights(et_params *params, const char *path, et_weights_choice choice,
+                               et_checkpoint_facts *facts, et_error *error);
+int et_checkpoint_take_newest(char **path, et_params *params, const char *model_dir,
+                              et_weights_choice choice, et_checkpoint_facts *facts,
+                              et_error *error);
+int et_checkpoint_take_best(char **path, et_params *params, const char *model_dir,
+                            et_weights_choice choice, et_checkpoint_facts *facts, et_error *error);
+
 /* The path of the newest sound checkpoint of a run; free with et_free. ET_ENOTFOUND: there is
  * none. A damaged one is named in a warning and passed over. */
 int et_checkpoint_newest(char **path, const char *model_dir, et_error *error);

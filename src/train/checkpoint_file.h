@@ -39,9 +39,9 @@ int et_checkpoint_file_check(const et_safetensors *file, const char *path, int64
 int et_checkpoint_file_restore(et_state *state, const et_safetensors *file, const char *path,
                                bool other_optimizer, et_error *error);
 
-/* Loads weights from an open file, which is path: et_checkpoint_load_weights. */
+/* Loads weights from an open file, which is path: et_checkpoint_take_weights. */
 int et_checkpoint_file_load(et_params *params, const et_safetensors *file, const char *path,
-                            bool prefer_average, et_checkpoint_facts *facts, et_error *error);
+                            et_weights_choice choice, et_checkpoint_facts *facts, et_error *error);
 
 /* The manifest of a directory of checkpoints: a damaged one is named in a warning and made
  * anew from the files; complete files newer than all it names (a kill came before the commit)

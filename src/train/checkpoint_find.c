@@ -182,18 +182,25 @@ int et_checkpoint_newest(char **path, const char *model_dir, et_error *error)
     return status;
 }
 
-int et_checkpoint_load_newest(char **path, et_params *params, const char *model_dir,
-                              bool prefer_average, et_checkpoint_facts *facts, et_error *error)
+int et_checkpoint_take_newest(char **path, et_params *params, const char *model_dir,
+                              et_weights_choice choice, et_checkpoint_facts *facts, et_error *error)
 {
     et_safetensors *file;
     int64_t step;
     int status = open_newest(&file, &step, path, model_dir, error);
     if (!status)
-        status = et_checkpoint_file_load(params, file, *path, prefer_average, facts, error);
+        status = et_checkpoint_file_load(params, file, *path, choice, facts, error);
     if (!status && facts)
         facts->step = step;
     et_safetensors_close(file);
     return status;
+}
+
+int et_checkpoint_load_newest(char **path, et_params *params, const char *model_dir,
+                              bool prefer_average, et_checkpoint_facts *facts, et_error *error)
+{
+    return et_checkpoint_take_newest(
+        path, params, model_dir, (et_weights_choice){ .averages = prefer_average }, facts, error);
 }
 
 /* The manifest may be replaced at any time, and is whole whenever it is read. */
@@ -271,13 +278,13 @@ int et_checkpoint_best(char **path, const char *model_dir, et_error *error)
 
 /* info.json is replaced before the file that it named is removed, so a file that is gone is
  * looked for under another name. */
-int et_checkpoint_load_best(char **path, et_params *params, const char *model_dir,
-                            bool prefer_average, et_checkpoint_facts *facts, et_error *error)
+int et_checkpoint_take_best(char **path, et_params *params, const char *model_dir,
+                            et_weights_choice choice, et_checkpoint_facts *facts, et_error *error)
 {
     et_error reason = ET_ERROR_INIT;
     int status = et_checkpoint_best(path, model_dir, &reason);
     while (!status) {
-        status = et_checkpoint_load_weights(params, *path, prefer_average, facts, &reason);
+        status = et_checkpoint_take_weights(params, *path, choice, facts, &reason);
         if (status != ET_ENOTFOUND)
             break;
         char *now;
@@ -291,6 +298,13 @@ int et_checkpoint_load_best(char **path, et_params *params, const char *model_di
         status = ET_OK;
     }
     return status ? et_fail(error, status, "%s", reason.text) : ET_OK;
+}
+
+int et_checkpoint_load_best(char **path, et_params *params, const char *model_dir,
+                            bool prefer_average, et_checkpoint_facts *facts, et_error *error)
+{
+    return et_checkpoint_take_best(path, params, model_dir,
+                                   (et_weights_choice){ .averages = prefer_average }, facts, error);
 }
 
 /* Names ------------------------------------------------------------------------------- */

@@ -31,8 +31,8 @@
  * wanted. */
 
 /* The average of a weight where it is wanted and there, else the weight itself. NULL: neither. */
-static const et_safetensors_tensor *find_weight(const et_safetensors *file, const char *name,
-                                                bool prefer_average, et_arena *arena)
+static const et_safetensors_tensor *find_named(const et_safetensors *file, const char *name,
+                                               bool prefer_average, et_arena *arena)
 {
     const et_safetensors_tensor *average = NULL;
     if (prefer_average) {
@@ -40,6 +40,15 @@ static const et_safetensors_tensor *find_weight(const et_safetensors *file, cons
         average = key ? et_safetensors_find(file, key) : NULL;
     }
     return average ? average : et_safetensors_find(file, name);
+}
+
+/* What is not a model's own is what it shares. */
+static const et_safetensors_tensor *find_weight(const et_safetensors *file, const char *name,
+                                                et_weights_choice choice, et_arena *arena)
+{
+    const char *own = choice.prefix ? et_arena_printf(arena, "%s%s", choice.prefix, name) : NULL;
+    const et_safetensors_tensor *found = own ? find_named(file, own, choice.averages, arena) : NULL;
+    return found ? found : find_named(file, name, choice.averages, arena);
 }
 
 /* The whole path, both types and both shapes: whoever reads this has two models and wants to
@@ -61,7 +70,7 @@ static int check_weight(const et_safetensors *file, const et_safetensors_tensor 
 
 /* found: [count of parameters], by their index in the store; NULL: not wanted. */
 static int find_all(const et_safetensors_tensor **found, const et_params *params,
-                    const et_safetensors *file, const char *path, bool prefer_average,
+                    const et_safetensors *file, const char *path, et_weights_choice choice,
                     const et_patterns *wanted, et_arena *arena, et_error *error)
 {
     int status = ET_OK;
@@ -69,7 +78,7 @@ static int find_all(const et_safetensors_tensor **found, const et_params *params
         const char *name = et_params_name(params, i);
         if (wanted && !et_patterns_match(wanted, name))
             continue;
-        found[i] = find_weight(file, name, prefer_average, arena);
+        found[i] = find_weight(file, name, choice, arena);
         status = check_weight(file, found[i], name, et_params_shape(params, i), path, error);
     }
     return status;
@@ -78,12 +87,12 @@ static int find_all(const et_safetensors_tensor **found, const et_params *params
 /* All is found and checked before the first value changes. Values of the store only: gradients
  * are left as they are, the shadow follows by et_params_changed. */
 static int load(et_params *params, const et_safetensors *file, const char *path,
-                bool prefer_average, const et_patterns *wanted, et_error *error)
+                et_weights_choice choice, const et_patterns *wanted, et_error *error)
 {
     et_arena arena = ET_ARENA_INIT;
     size_t count = (size_t)et_params_count(params);
     const et_safetensors_tensor **found = et_arena_array(&arena, count, sizeof *found);
-    int status = found ? find_all(found, params, file, path, prefer_average, wanted, &arena, error)
+    int status = found ? find_all(found, params, file, path, choice, wanted, &arena, error)
                        : et_alloc_failed(error, count * sizeof *found, "a list of weights");
     if (!status)
         et_params_begin_change(params);
@@ -98,18 +107,18 @@ static int load(et_params *params, const et_safetensors *file, const char *path,
 }
 
 int et_checkpoint_file_load(et_params *params, const et_safetensors *file, const char *path,
-                            bool prefer_average, et_checkpoint_facts *facts, et_error *error)
+                            et_weights_choice choice, et_checkpoint_facts *facts, et_error *error)
 {
     int status = ET_OK;
     if (facts && facts->arena)
         status = et_identity_parse(&facts->identity,
                                    et_safetensors_metadata(file, ET_CHECKPOINT_KEY_STATE), path,
                                    facts->arena, error);
-    return status ? status : load(params, file, path, prefer_average, NULL, error);
+    return status ? status : load(params, file, path, choice, NULL, error);
 }
 
 /* The step is written only when the weights are there. */
-int et_checkpoint_load_weights(et_params *params, const char *path, bool prefer_average,
+int et_checkpoint_take_weights(et_params *params, const char *path, et_weights_choice choice,
                                et_checkpoint_facts *facts, et_error *error)
 {
     et_safetensors *file;
@@ -118,11 +127,18 @@ int et_checkpoint_load_weights(et_params *params, const char *path, bool prefer_
     int status = et_checkpoint_file_open(&file, path, &found, error);
     if (status)
         return status;
-    status = et_checkpoint_file_load(params, file, path, prefer_average, facts, error);
+    status = et_checkpoint_file_load(params, file, path, choice, facts, error);
     et_safetensors_close(file);
     if (!status && facts)
         facts->step = found;
     return status;
+}
+
+int et_checkpoint_load_weights(et_params *params, const char *path, bool prefer_average,
+                               et_checkpoint_facts *facts, et_error *error)
+{
+    return et_checkpoint_take_weights(
+        params, path, (et_weights_choice){ .averages = prefer_average }, facts, error);
 }
 
 /* Another run's weights -----------------------------------------------------------------
@@ -167,7 +183,7 @@ static int load_file(et_params *params, const char *path, const et_patterns *wan
     int status = et_checkpoint_file_open(&file, path, &step, error);
     if (status)
         return status;
-    status = load(params, file, path, true, wanted, error);
+    status = load(params, file, path, (et_weights_choice){ .averages = true }, wanted, error);
     et_safetensors_close(file);
     return status;
 }
@@ -317,7 +333,7 @@ static int compare(average *all, et_arena *arena, et_error *error)
         for (size_t i = 0; i < all->item_count; i++) {
             const char *name = all->items[i].name;
             const et_safetensors_tensor *there =
-                find_weight(all->files[f], name, all->averages, arena);
+                find_named(all->files[f], name, all->averages, arena);
             int status =
                 check_weight(NULL, there, name, all->items[i].tensor.shape, all->paths[f], error);
             all->from[i * all->count + f] = there;

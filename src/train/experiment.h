@@ -100,6 +100,4 @@ int et_experiment_check_same(const et_experiment *kept, const et_experiment *now
 int et_experiment_check_model(const et_experiment *experiment, const et_identity *identity,
                               const char *model_dir, et_error *error);
 
-#define ET_EXPERIMENT_FILE "params.yaml"
-
 #endif

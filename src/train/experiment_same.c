@@ -191,30 +191,6 @@ static int report_difference(const walk *w, const char *owner, const char *kept,
     return ET_OK;
 }
 
-/* As et_value_path, also into lists, "a.list[0].b"; NULL: there is none. Counts of lists are not
- * looked for. */
-static const et_value *kept_leaf(const et_value *dict, const char *path)
-{
-    while (dict && *path) {
-        size_t length = strcspn(path, ".["), key = length;
-        const et_value *child = dict->kind == ET_VALUE_DICT ? dict->first : NULL;
-        while (child && (strncmp(child->key, path, key) != 0 || child->key[key]))
-            child = child->next;
-        dict = child;
-        path += length;
-        if (*path == '[') {
-            long index = strtol(path + 1, NULL, 10);
-            bool list = dict && dict->kind == ET_VALUE_LIST && path[1] != ']';
-            dict = list ? dict->first : NULL;
-            while (dict && index-- > 0)
-                dict = dict->next;
-            path += strcspn(path, "]") + 1;
-        }
-        path += *path == '.';
-    }
-    return dict;
-}
-
 /* With the checkpoint's value where it has one, else with that of params.yaml. */
 static int compare_leaf(walk *w, const et_value *leaf)
 {
@@ -222,7 +198,7 @@ static int compare_leaf(walk *w, const et_value *leaf)
     const et_value *there = leaf_of(w);
     const char *owner = there ? w->identity->checkpoint : w->model_dir;
     if (!there && w->kept)
-        there = kept_leaf(w->kept, path);
+        there = et_value_leaf(w->kept, path);
     if (!there || et_identity_same(there, leaf))
         return ET_OK;
     et_strbuf kept = ET_STRBUF_INIT, now = ET_STRBUF_INIT;

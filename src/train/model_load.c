@@ -8,11 +8,20 @@
 #include "base/file.h"
 #include "train/model_export.h"
 
+static et_weights_choice choice_of(const et_model_load *load)
+{
+    return (et_weights_choice){ !load->live_weights, et_model_place_prefix(load->place) };
+}
+
 /* Weights of other shapes may be those of other files than lie beside them, and which file it is
  * says more than a shape. */
 static int check(et_model_load *load, int status, et_error *error)
 {
     et_error reason = ET_ERROR_INIT;
+    et_checkpoint_facts *facts = &load->facts;
+    if (facts->arena && facts->identity &&
+        et_model_place_identify(load->place, &facts->identity, facts->arena, &reason))
+        return et_fail(error, reason.status, "%s", reason.text);
     if (!status)
         return load->check(load->payload, load, error);
     if (status != ET_ECONFIG || !load->facts.identity || !load->check(load->payload, load, &reason))
@@ -34,9 +43,10 @@ static int load_file(et_model_load *load, et_error *error)
 
 static int load_named(et_model_load *load, et_error *error)
 {
-    int status = et_checkpoint_named(&load->checkpoint, load->place->name, load->named, error);
+    const char *run = et_model_place_run(load->place);
+    int status = et_checkpoint_named(&load->checkpoint, run, load->named, error);
     return status ? status
-                  : et_checkpoint_load_weights(load->params, load->checkpoint, !load->live_weights,
+                  : et_checkpoint_take_weights(load->params, load->checkpoint, choice_of(load),
                                                &load->facts, error);
 }
 
@@ -57,8 +67,9 @@ static int load_export(et_model_load *load, bool *there, et_error *error)
 static int load_best(et_model_load *load)
 {
     et_error reason = ET_ERROR_INIT;
-    int status = et_checkpoint_load_best(&load->checkpoint, load->params, load->place->name,
-                                         !load->live_weights, &load->facts, &reason);
+    int status =
+        et_checkpoint_take_best(&load->checkpoint, load->params, et_model_place_run(load->place),
+                                choice_of(load), &load->facts, &reason);
     if (status == ET_ENOTFOUND && !load->checkpoint)
         return status;
     status = check(load, status, &reason);
@@ -74,12 +85,13 @@ static int load_newest(et_model_load *load, et_error *error)
     et_free(load->checkpoint);
     load->checkpoint = NULL;
     load->facts.identity = NULL;
-    int status = et_checkpoint_load_newest(&load->checkpoint, load->params, load->place->name,
-                                           !load->live_weights, &load->facts, &reason);
+    int status =
+        et_checkpoint_take_newest(&load->checkpoint, load->params, et_model_place_run(load->place),
+                                  choice_of(load), &load->facts, &reason);
     if (status == ET_ENOTFOUND)
         return et_fail(error, status,
                        "%s: no checkpoint yet; train there first, or wait until the run saves",
-                       load->place->name);
+                       et_model_place_run(load->place));
     status = check(load, status, &reason);
     return status ? et_fail(error, status, "%s", reason.text) : ET_OK;
 }

@@ -49,7 +49,7 @@ int et_model_place_open(et_model_place *place, const char *path, et_error *error
     struct stat info;
     *place = (et_model_place){ .name = path };
     if (stat(path, &info) || !S_ISREG(info.st_mode))
-        return ET_OK;
+        return et_model_member_open(&place->member, path, error);
     int status = et_safetensors_open(&place->file, path, error);
     if (status == ET_EFORMAT)
         status = et_fail_while(error, status, "neither a run's directory nor a whole model");
@@ -69,12 +69,29 @@ int et_model_place_open_memory(et_model_place *place, const void *bytes, size_t 
 void et_model_place_close(et_model_place *place)
 {
     et_safetensors_close(place->file);
+    et_model_member_close(place->member);
     *place = (et_model_place){ .name = NULL };
 }
 
 bool et_model_place_is_file(const et_model_place *place)
 {
     return place->file != NULL;
+}
+
+const char *et_model_place_run(const et_model_place *place)
+{
+    return place->member ? place->member->run : place->name;
+}
+
+const char *et_model_place_prefix(const et_model_place *place)
+{
+    return place->member ? place->member->prefix : NULL;
+}
+
+int et_model_place_identify(const et_model_place *place, const et_value **identity, et_arena *arena,
+                            et_error *error)
+{
+    return place->member ? et_model_member_identify(place->member, identity, arena, error) : ET_OK;
 }
 
 const char *et_model_place_precision(const et_model_place *place)
@@ -84,8 +101,16 @@ const char *et_model_place_precision(const et_model_place *place)
 
 /* ---- texts ---------------------------------------------------------------------------------- */
 
+/* A member's settings are made of its run's. */
+static bool is_made(const et_model_place *place, const char *name)
+{
+    return place->member && !strcmp(name, ET_EXPERIMENT_FILE);
+}
+
 const char *et_model_place_path(const et_model_place *place, const char *name, et_arena *arena)
 {
+    if (is_made(place, name))
+        return et_arena_printf(arena, "%s/%s", place->member->run, name);
     return et_arena_printf(arena, place->file ? "%s: %s" : "%s/%s", place->name, name);
 }
 
@@ -101,7 +126,8 @@ bool et_model_place_has(const et_model_place *place, const char *name)
     char path[PATH_MAX];
     if (place->file)
         return find_text(place, name) != NULL;
-    const int length = snprintf(path, sizeof path, "%s/%s", place->name, name);
+    const int length = snprintf(path, sizeof path, "%s/%s",
+                                is_made(place, name) ? place->member->run : place->name, name);
     return length > 0 && (size_t)length < sizeof path && et_file_exists(path);
 }
 
@@ -120,6 +146,8 @@ int et_model_place_read(const et_model_place *place, const char *name, size_t mo
 {
     *bytes = NULL;
     *length = 0;
+    if (is_made(place, name))
+        return et_model_member_print(place->member, bytes, length, error);
     if (!place->file)
         return read_directory(place, name, most, bytes, length, error);
     const et_safetensors_tensor *text = find_text(place, name);
@@ -194,7 +222,8 @@ int et_model_place_load(const et_model_place *place, et_params *params, et_check
     et_assert(place->file && et_params_ready(params));
     int status = et_checkpoint_file_check(place->file, place->name, &step, error);
     if (!status)
-        status = et_checkpoint_file_load(params, place->file, place->name, false, facts, error);
+        status = et_checkpoint_file_load(params, place->file, place->name, (et_weights_choice){ 0 },
+                                         facts, error);
     if (!status && facts)
         facts->step = step;
     return status;

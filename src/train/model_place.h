@@ -1,6 +1,7 @@
-/* Where a trained model lies: the directory of a run or of an export, an export that is one file,
- * or the bytes of one in memory. What a run keeps as files beside its weights (settings and the
- * like) are *texts* here, by the names that they have in a directory.
+/* Where a trained model lies: the directory of a run or of an export, one of the models that a run
+ * trains together (model_member.h), an export that is one file, or the bytes of one in memory. What
+ * a run keeps as files beside its weights (settings and the like) are *texts* here, by the names
+ * that they have in a directory.
  *
  *     et_model_place place;
  *     if (et_model_place_open(&place, "models/a.safetensors", &error) ||
@@ -19,6 +20,7 @@
 
 #include "base/arena.h"
 #include "train/checkpoint.h"
+#include "train/model_member.h"
 
 struct et_safetensors;
 
@@ -33,6 +35,7 @@ struct et_safetensors;
 typedef struct et_model_place {
     const char *name;            /* path, or "the model in memory"; borrowed */
     struct et_safetensors *file; /* NULL: a directory */
+    et_model_member *member;     /* the directory is one of several models of a run; or NULL */
 } et_model_place;
 
 /* path is borrowed. What is no regular file counts as a directory, there or not. ET_EFORMAT: a file
@@ -46,6 +49,15 @@ int et_model_place_open_memory(et_model_place *place, const void *bytes, size_t 
 void et_model_place_close(et_model_place *place);
 
 bool et_model_place_is_file(const et_model_place *place);
+
+/* The directory whose checkpoints hold the weights, where place is no file; what stands before the
+ * names of the model's own there, NULL: nothing (et_weights_choice). */
+const char *et_model_place_run(const et_model_place *place);
+const char *et_model_place_prefix(const et_model_place *place);
+
+/* What such a checkpoint says of itself becomes what one of this model says. Lives in arena. */
+int et_model_place_identify(const et_model_place *place, const et_value **identity, et_arena *arena,
+                            et_error *error);
 
 /* How weights are stored; "float32" of a directory. */
 const char *et_model_place_precision(const et_model_place *place);

@@ -95,6 +95,35 @@ static void test_value__paths(void **state)
     assert_null(et_value_get(NULL, "a"));
 }
 
+static void test_value__leaf(void **state)
+{
+    (void)state;
+    et_value *root =
+        parsed("{\"a\": {\"l\": [{\"b\": 7}, {\"b\": 8, \"m\": [[5, 6]]}]}, \"c\": 9}");
+    static const struct {
+        const char *path;
+        int expected; /* 0: none */
+    } rows[] = { { "c", 9 },
+                 { "a.l[0].b", 7 },
+                 { "a.l[1].b", 8 },
+                 { "a.l[1].m[0][1]", 6 },
+                 { "a.l[2].b", 0 },
+                 { "a.l[]", 0 },
+                 { "a.l[-1].b", 0 },
+                 { "a.l[1", 0 },
+                 { "a.l[1].d", 0 },
+                 { "c[0]", 0 },
+                 { "a.l[x].b", 0 },
+                 { "a.b", 0 },
+                 { "a.l[99999999999999999999].b", 0 } };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        const et_value *value = et_value_leaf(root, rows[i].path);
+        assert_int_equal(value && value->kind == ET_VALUE_INT ? value->integer : 0,
+                         rows[i].expected);
+    }
+    assert_null(et_value_leaf(NULL, "a"));
+}
+
 static void test_value__typed_reads(void **state)
 {
     (void)state;
@@ -195,13 +224,10 @@ static void test_value__merge_out_of_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(test_value__builds),
-        CASE(test_value__replaces),
-        CASE(test_value__paths),
-        CASE(test_value__typed_reads),
-        CASE(test_value__merge),
-        CASE(test_value__out_of_memory),
-        CASE(test_value__merge_out_of_memory),
+        CASE(test_value__builds),        CASE(test_value__replaces),
+        CASE(test_value__paths),         CASE(test_value__leaf),
+        CASE(test_value__typed_reads),   CASE(test_value__merge),
+        CASE(test_value__out_of_memory), CASE(test_value__merge_out_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -59,22 +59,115 @@ says 0 'would take' train --config tasks.yaml --dry-run
 # Of a run that is there: each task's files lie in its folder.
 says 0 'would take' train whole --steps 70 --dry-run
 
-# One of the tasks as a model of its own: its values are those that it has among the others.
+# ---- one of the tasks, by its name -------------------------------------------------------------
+
+# Its values are those that it has among the others, in the run and alone.
+printf 'size,colour,price\n3,red,4.5\n9,blue,0.5\n' >rows.csv
 "$etude" evaluate whole | sed -n 's|^kinds/||p' | tr -s ' ' >wanted
+[ "$(wc -l <wanted)" -gt 3 ] || fail 'no values to compare with'
+"$etude" predict whole --task kinds --full <rows.csv >predicted 2>said || fail 'predict'
+[ "$(grep -c '^{"label": "' predicted)" = 2 ] || fail 'no predictions'
 for output in kinds kinds.safetensors; do
-    says 0 "^exported kinds of whole/best/best-.*: $output$" export whole --task kinds \
-        --output $output
-    "$etude" evaluate $output --set task.train_data.input_path=t.csv >out 2>&1 || fail 'evaluate'
-    sed 1d out | tr -s ' ' | cmp - wanted || fail "$output has other values than among the others"
-    printf 'size,colour,price\n3,red,4.5\n' | "$etude" predict $output >out || fail 'predict'
-    grep -q '^{"label": "' out || fail 'no prediction'
+    says 0 "^exported whole/best/best-.*: $output$" export whole --task kinds --output $output
+    "$etude" predict $output --full <rows.csv >out || fail 'predict'
+    cmp predicted out || fail "$output predicts something else"
 done
+for run in 'whole --task kinds' whole/task_1 ./whole/task_1/ '--task=kinds --model-dir whole' \
+    'kinds.safetensors --set task.train_data.input_path=t.csv'; do
+    # shellcheck disable=SC2086
+    "$etude" evaluate $run >found 2>said || fail "evaluate $run"
+    sed 1d found | tr -s ' ' | cmp - wanted || fail "$run has other values than among the others"
+done
+says 0 '^checkpoint whole/best/best-' evaluate whole --task kinds
+"$etude" evaluate whole --checkpoint 20 | sed -n 's|^kinds/||p' | tr -s ' ' >wanted
+says 0 'whole/checkpoints/ckpt-20.safetensors, step 20' evaluate whole --task kinds --checkpoint 20
+sed 1d out | tr -s ' ' | cmp - wanted || fail 'other values at step 20'
+# Alone it is measured on all of its data, whatever eval_steps says of it among the others.
+says 0 '^exported' export whole --task prices --output prices
+"$etude" evaluate prices --set task.train_data.input_path=u.csv | sed 1d | tr -s ' ' >wanted
+"$etude" evaluate whole --task prices | sed 1d | tr -s ' ' | cmp - wanted || fail 'other values of all data'
+says 0 '"step": *20' evaluate whole --task prices --checkpoint 20 --json
+says 0 'mean.safetensors' average whole --last 2 --output mean.safetensors
+says 0 '^checkpoint mean.safetensors' evaluate whole --task kinds --checkpoint mean.safetensors
 grep -q '^experiment: tabular/mlp' kinds/params.yaml || fail 'not the experiment that it is like'
 says 0 'weights of kinds/model' train --init kinds --steps 1 alone
-says 2 'export: --task is missing: name one of kinds, prices' export whole --output x
-says 2 'export: --task cost: name one of kinds, prices' export whole --task cost --output x
-says 3 'ckpt-61\|step 61' export whole --task kinds --checkpoint 61 --output x
+says 3 'whole/task_1 is one of the tasks of whole: take an export' train --init whole/task_1 drawn
+[ ! -e drawn ] || fail 'leaves drawn/'
+
+for command in predict 'export --output x' serve; do
+    # shellcheck disable=SC2086
+    says 3 'whole has several tasks: add --task NAME, one of kinds, prices$' $command whole
+    # shellcheck disable=SC2086
+    says 3 'whole: no task is named cost: name one of kinds, prices$' $command whole --task cost
+done
+says 3 'alone: has not several tasks' predict alone --task kinds
+says 2 'no option --task' train whole --task kinds
+says 3 'step 61' export whole --task kinds --checkpoint 61 --output x
 [ ! -e x ] || fail 'an export that failed leaves something'
+says 0 '^ *--task NAME' predict --help
+
+# What the folder says of itself is not believed blindly.
+member() {
+    printf 'name: kinds\nexperiment: %s\nsettings: %s\n' "$1" "$2" >bent/task_1/member.yaml
+}
+cp -r whole bent
+echo 'name: [' >bent/task_1/member.yaml
+says 3 'bent/task_1/member.yaml' evaluate bent/task_1
+member tabular/mlp 'task.task_routines[7].task_config'
+says 3 'bent/params.yaml: has no task.task_routines\[7\].task_config' evaluate bent --task kinds
+member tabular/none 'task.task_routines[0].task_config.tabular'
+says 3 'no experiment named tabular/none' evaluate bent --task kinds
+cp whole/task_1/member.yaml bent/task_1
+sed 's/width: 16/width: 12/' whole/params.yaml >bent/params.yaml
+says 3 'bent/params.yaml does not belong to .*task.model.mlp.width is 12 there and was 16' \
+    evaluate bent --task kinds
+cp whole/params.yaml bent
+sed 's/standardize/scale/' whole/task_1/features.yaml >bent/task_1/features.yaml
+says 3 'bent/task_1/features.yaml' evaluate bent --task kinds
+says 3 'bent/task_1/features.yaml' predict bent --task kinds
+
+# ---- epochs, memory ----------------------------------------------------------------------------
+
+# How many steps a training had.
+steps() {
+    sed -n 's/^done  *\([0-9,]*\) steps\{0,1\}.*/\1/p' out | tr -d ,
+}
+# of_one TARGET TABLE BATCH: steps of an epoch of the task alone.
+of_one() {
+    says 0 '^done' train --experiment tabular/mlp --data "$2" --target "$1" --steps 1ep one \
+        --set "task.train_data.batch_size=$3"
+    steps
+    rm -r one
+}
+epoch() {
+    train 0 "^done" epoch --steps 1ep "$@"
+    steps
+    rm -r epoch
+}
+kinds_steps=$(of_one kind t.csv 16) prices_steps=$(of_one price u.csv 8)
+[ "$kinds_steps" = 22 ] && [ "$prices_steps" = 21 ] || fail "$kinds_steps, $prices_steps steps of one task"
+# Joint: the one with most batches. By weights 2 and 1: the second is drawn once in three steps.
+[ "$(epoch)" = 22 ] || fail 'an epoch of joint training'
+[ "$(epoch --set $interleaving)" = 63 ] || fail 'an epoch by weight'
+[ "$(epoch --set $interleaving,task.task_sampler.type=uniform)" = 44 ] ||
+    fail 'an epoch of alike tasks'
+[ "$(epoch --set $interleaving,task.task_sampler.type=annealing)" = 5 ] || fail 'an epoch of annealing'
+[ "$(epoch --set trainer.gradient_accumulation=2)" = 11 ] ||
+    fail 'an epoch of accumulated gradients'
+says 3 'drawn too rarely for an epoch' train --config tasks.yaml bad --steps 1ep --set $interleaving \
+    --set task.task_sampler.proportional.alpha=100
+[ ! -e bad ] || fail 'leaves bad/'
+
+# Batches grow as they are to each other, 16 to 8; the plan fits; a run that is there keeps its own.
+train 0 '^done' fitted --memory 200k --steps 2
+most=$(sed -n 's/^memory  *\([0-9.]*\) kB planned.*/\1/p' out)
+awk "BEGIN { exit !($most <= 200 && $most > 150) }" || fail "--memory 200k plans $most kB"
+batches=$(sed -n 's/^ *batch_size: \([0-9]*\)$/\1/p' fitted/params.yaml | sed -n '1p;3p' | tr '\n' ' ')
+awk "BEGIN { split(\"$batches\", b, \" \"); exit !(b[1] > 16 && b[1] == 2 * b[2]) }" ||
+    fail "--memory 200k: batches $batches"
+says 0 '^done  *3 steps' train fitted --memory 100k --steps 3
+[ "$(sed -n 's/^memory  *\([0-9.]*\) kB planned.*/\1/p' out)" = "$most" ] || fail 'other batches'
+says 4 '--memory 10.0 kB: too little' train --config tasks.yaml bad --memory 10k
 
 # ---- exact -------------------------------------------------------------------------------------
 
@@ -198,9 +291,6 @@ set_to 'validation_loss: which task.s' \
     --set trainer.best_checkpoint_eval_metric=validation_loss
 set_to 'task prices: .*validation gives no nothing' \
     --set trainer.best_checkpoint_eval_metric=prices/nothing
-set_to 'several tasks have no epoch in common' --set trainer.train_steps=2ep
-says 2 'do not say which setting is the size of a batch' \
-    train --config tasks.yaml bad --memory 100M
 set_to 'joint training takes neither loss_scale nor dp_config' \
     --set runtime.mixed_precision_dtype=bfloat16,runtime.loss_scale=2
 # The best is of one task's values, by its name.
@@ -214,7 +304,6 @@ says 0 '^done' train --experiment tabular/mlp --data t.csv --target kind --steps
 says 3 'is a run of tabular/mlp' train --config tasks.yaml single
 says 3 'is a run of tabular/mlp, a task of tabular, and multitask/joint is one of multitask' \
     train --config tasks.yaml bad --init single
-says 3 'not for a model of multitask, which .etude export. is' predict whole
 
 # ---- ranks ---------------------------------------------------------------------------------------
 

@@ -130,14 +130,19 @@ done
 says 0 '^its own: .*both/task_2/target_vocabulary.model' inspect both
 says 0 '^back/target_embedding/table ' inspect both --tensors
 for model in back.safetensors back; do
-    says 0 'exported back of both' export both --task back --output $model
+    says 0 'exported both/' export both --task back --output $model
     "$etude" translate $model --scores <b.el >found 2>said || fail "translate $model"
     [ "$(wc -l <found)" = 30 ] && { [ $model != back ] || cmp found before; } || fail "$model: other lines"
     cp found before
 done
+"$etude" translate both --task back --scores <b.el >found 2>said || fail "translate a task"
+cmp found before || fail "a task of several: other lines than its export"
+says 0 '^BLEU' evaluate both --task back --source b.el --reference b.en
+says 3 'both has several tasks: add --task NAME, one of there, back' translate both
 "$etude" evaluate both | sed -n 's|^back/||p' | tr -s ' ' >measured
 "$etude" evaluate back.safetensors --set 'task.validation_data={source_path: b.el, target_path: b.en}' |
     sed 1d | tr -s ' ' | cmp - measured || fail 'the task alone: other values than among the others'
+"$etude" evaluate both --task back | sed 1d | tr -s ' ' | cmp - measured || fail 'the task of the run: other values'
 says 0 'vocabularies of back.safetensors' train alone --init back.safetensors --data a.el a.en --steps 2
 cmp alone/source_vocabulary.model both/task_2/source_vocabulary.model
 [ "$(sort -u wanted | wc -l)" -ge 5 ] || fail "it translates nothing"

@@ -18,6 +18,7 @@
 static int parse(et_evaluate_args *args, const et_call *call, et_error *error)
 {
     const et_arg table[] = { ET_ARG_MODEL_DIR(args->model_dir),
+                             ET_ARG_TASK(args->task),
                              ET_ARG_CHECKPOINT(args->checkpoint),
                              { "set", "KEY=VALUE",
                                "settings on top of the run's; may be given again", ET_ARG_LIST,

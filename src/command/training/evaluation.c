@@ -68,7 +68,9 @@ static int open_alone(et_evaluation *e, et_error *error)
     if (!status && !e->arena)
         status = et_alloc_failed(error, 0, "an evaluation");
     if (!status && !file)
-        status = et_identity_of_newest(&e->newest, e->model_dir, e->arena, error);
+        status = et_identity_of_newest(&e->newest, et_model_place_run(&e->place), e->arena, error);
+    if (!status && !file)
+        status = et_model_place_identify(&e->place, &e->newest.values, e->arena, error);
     if (!status)
         status = et_device_open(&e->device, error);
     if (!status)
@@ -113,7 +115,8 @@ static int check_belongs(et_evaluation *e, const et_checkpoint_facts *facts, con
 {
     const et_task_kind *kind = e->experiment->kind;
     et_identity identity = { path, facts->identity };
-    int status = et_experiment_check_model(e->experiment, &identity, e->model_dir, error);
+    int status =
+        et_experiment_check_model(e->experiment, &identity, et_model_place_run(&e->place), error);
     if (!status && kind->belongs && facts->identity)
         status = kind->belongs(e->experiment->task, e->model_dir, &identity, error);
     e->step = facts->step;

@@ -66,7 +66,8 @@ void et_evaluation_close(et_evaluation *evaluation);
 
 typedef struct et_evaluate_args {
     const char *model_dir, *checkpoint; /* checkpoint NULL: the best, or else the newest */
-    et_arg_list set;                    /* settings on top of the run's */
+    et_arg_member task;
+    et_arg_list set; /* settings on top of the run's */
     bool live_weights, json, help;
     bool quiet; /* there is nothing but results anyway */
 } et_evaluate_args;

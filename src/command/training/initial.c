@@ -42,6 +42,22 @@ static const char *run_above(const char *path, et_arena *arena)
     return found;
 }
 
+/* Of several models in one run, whose weights are under other names there. */
+static int check_member(const char *path, et_error *error)
+{
+    et_model_place place;
+    int status = et_model_place_open(&place, path, NULL);
+    if (!status && place.member)
+        status = et_fail(error, ET_ECONFIG,
+                         "%s is one of the tasks of %s: take an export of it (export %s --task %s "
+                         "--output FILE)",
+                         path, place.member->run, place.member->run, place.member->name);
+    else
+        status = ET_OK;
+    et_model_place_close(&place);
+    return status;
+}
+
 /* One file that has settings beside its weights. */
 static bool is_whole_model(const char *path)
 {
@@ -76,12 +92,14 @@ static int find_in(et_initial *initial, et_arena *arena, et_error *error)
 
 int et_initial_find(et_initial *initial, et_arena *arena, et_error *error)
 {
-    int status = ET_OK;
     if (!initial->from)
         return ET_OK;
     if (!et_file_exists(initial->from))
         return et_fail(error, ET_ENOTFOUND,
                        "--init: %s is not there; name a run, or a file of weights", initial->from);
+    int status = check_member(initial->from, error);
+    if (status)
+        return et_fail_while(error, status, "--init");
     if (has_settings(initial->from, arena)) {
         initial->run = initial->from;
         status = find_in(initial, arena, error);

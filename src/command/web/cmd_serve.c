@@ -15,6 +15,7 @@
 #include "command/web/serving.h"
 #include "command/web/web.h"
 #include "train/experiment.h"
+#include "train/model_member.h"
 
 #define PORT        8080
 #define BATCH       1024
@@ -25,6 +26,7 @@
 
 typedef struct serve_args {
     const char *model_dir, *deadline;
+    et_arg_member task;
     et_web_args web;
     int64_t batch, queue;
     et_service_options service;
@@ -37,6 +39,7 @@ static int parse(serve_args *args, const et_call *call, et_error *error)
     const et_arg table[] = {
         { "model-dir", "DIR", "the run, or export, that has the model", ET_ARG_TEXT,
           &args->model_dir, NULL },
+        ET_ARG_TASK(args->task),
         ET_WEB_ARGS(args->web, PORT),
         ET_ARG_THREADS,
         { "batch", "N", "most lines or rows of a request, and computed together (default: 1024)",
@@ -97,7 +100,12 @@ static int find_service(const serve_args *args, const et_call *call, const et_se
     et_experiment experiment = { .kind = NULL };
     int status = et_experiment_open_run(&experiment, call->program, args->model_dir, &arena, error);
     *class = status ? NULL : experiment.kind->service;
-    if (!status && !*class)
+    const char *names = status || *class ? "" : et_model_member_names(args->model_dir, &arena);
+    if (names && *names)
+        status =
+            et_fail(error, ET_ECONFIG, "serve: %s has several tasks: add --task NAME, one of %s",
+                    args->model_dir, names);
+    else if (!status && !*class)
         status = et_fail(error, ET_ECONFIG, "%s: there is no service for tasks of the kind %s",
                          args->model_dir, experiment.kind->name);
     et_arena_release(&arena);

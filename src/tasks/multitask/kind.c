@@ -5,7 +5,6 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/reserved.h"
-#include "tasks/multitask/cmd_export.h"
 #include "tasks/multitask/task.h"
 
 /* ---- methods ---- */
@@ -102,14 +101,9 @@ static const et_experiment_row experiments[] = {
     { NULL, NULL, NULL },
 };
 
-static const et_command commands[] = {
-    { "export", et_cmd_export_one_task, "write one of the tasks as a model of its kind" },
-    { NULL, NULL, NULL },
-};
-
 static size_t count_files(const et_multitask_kind *kind)
 {
-    size_t count = 1;
+    size_t count = 2;
     for (int i = 0; i < kind->count; i++)
         for (const et_run_file *file = kind->kinds[i]->files; file && file->name; file++)
             count++;
@@ -128,6 +122,10 @@ static const et_run_file *make_files(et_multitask_kind *kind)
                     (et_run_file){ et_arena_printf(&kind->arena, ET_MULTITASK_FOLDER "/%s", task,
                                                    file->name),
                                    file->what };
+        files[count++] =
+            (et_run_file){ et_arena_printf(&kind->arena,
+                                           ET_MULTITASK_FOLDER "/" ET_MODEL_MEMBER_FILE, task),
+                           ET_RUN_MADE_AT_START };
         files[count++] = (et_run_file){ et_arena_printf(&kind->arena, ET_MULTITASK_FOLDER, task),
                                         ET_RUN_FOLDER | ET_RUN_MADE_AT_START };
     }
@@ -136,28 +134,25 @@ static const et_run_file *make_files(et_multitask_kind *kind)
 
 static int make(et_multitask_kind *kind, et_error *error)
 {
-    kind->row =
-        (et_task_kind){ .name = "multitask",
-                        .fields = et_multitask_make_fields(kind),
-                        .size = sizeof(et_multitask_settings),
-                        .experiments = experiments,
-                        .begin = begin,
-                        .open = open_task,
-                        .close = et_multitask_task_close,
-                        .check = et_multitask_settings_check,
-                        .check_metric = et_multitask_check_metric,
-                        .adopt = adopt,
-                        .reads = reads,
-                        .describe = et_multitask_describe,
-                        .identify = et_multitask_identify,
-                        .belongs = belongs,
-                        .files = make_files(kind),
-                        .commands = commands,
-                        .example = "--config tasks.yaml",
-                        .next = "export",
-                        .next_help = "gives a task of it (--task NAME) as a model of its own",
-                        .inherit = inherit,
-                        .set_batch = et_multitask_set_batch };
+    kind->row = (et_task_kind){ .name = "multitask",
+                                .fields = et_multitask_make_fields(kind),
+                                .size = sizeof(et_multitask_settings),
+                                .experiments = experiments,
+                                .begin = begin,
+                                .open = open_task,
+                                .close = et_multitask_task_close,
+                                .check = et_multitask_settings_check,
+                                .check_metric = et_multitask_check_metric,
+                                .adopt = adopt,
+                                .reads = reads,
+                                .describe = et_multitask_describe,
+                                .identify = et_multitask_identify,
+                                .belongs = belongs,
+                                .files = make_files(kind),
+                                .example = "--config tasks.yaml",
+                                .next_help = "measures its tasks, with --task NAME one of them",
+                                .inherit = inherit,
+                                .set_batch = et_multitask_set_batch };
     return kind->arena.failed ? et_alloc_failed(error, kind->arena.used, "a kind of task") : ET_OK;
 }
 

@@ -8,6 +8,7 @@
 #include "base/assert.h"
 #include "base/format.h"
 #include "base/pattern.h"
+#include "tasks/multitask/member.h"
 #include "tensor/params_view.h"
 #include "train/multitask.h"
 
@@ -205,6 +206,8 @@ static int open_part(several *s, int i, et_error *error)
     if (!naming.prefix || !context.model_dir)
         return et_alloc_failed(error, 0, "a task");
     int status = s->context.reader ? ET_OK : make_folder(context.model_dir, error);
+    if (!status && !s->context.reader)
+        status = et_multitask_write_member(s->settings, i, context.model_dir, error);
     if (!status)
         status = et_params_view_new(&one->params, s->context.params, &naming, error);
     one->kind = et_multitask_kind_of(s->settings, i);

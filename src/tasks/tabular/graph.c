@@ -56,6 +56,6 @@ void et_tabular_graph_build(et_scope *scope, void *graph)
 int et_tabular_graph_check_identity(const et_experiment *experiment, const et_model_place *place,
                                     const et_identity *identity, et_error *error)
 {
-    int status = et_experiment_check_model(experiment, identity, place->name, error);
+    int status = et_experiment_check_model(experiment, identity, et_model_place_run(place), error);
     return status ? status : et_tabular_belongs_in(place, identity, error);
 }

@@ -167,7 +167,7 @@ static int open_predictor(et_predictor **out, const et_model_place *place,
 int et_predictor_open(et_predictor **out, const char *model_dir,
                       const et_predictor_options *options, et_error *error)
 {
-    et_model_place place = { NULL, NULL };
+    et_model_place place = { .name = NULL };
     *out = NULL;
     int status = model_dir ? et_model_place_open(&place, model_dir, error) : ET_OK;
     if (!status)

@@ -251,7 +251,7 @@ static int open_translator(et_translator **out, const et_model_place *place,
 int et_translator_open(et_translator **out, const char *model_dir,
                        const et_translator_options *options, et_error *error)
 {
-    et_model_place place = { NULL, NULL };
+    et_model_place place = { .name = NULL };
     *out = NULL;
     int status = model_dir ? et_model_place_open(&place, model_dir, error) : ET_OK;
     if (!status)

@@ -21,7 +21,8 @@ static int check_belongs(void *payload, const et_model_load *load, et_error *err
 {
     et_translator *t = payload;
     et_identity identity = { load->checkpoint, load->facts.identity };
-    int status = et_experiment_check_model(&t->experiment, &identity, load->place->name, error);
+    int status = et_experiment_check_model(&t->experiment, &identity,
+                                           et_model_place_run(load->place), error);
     return status ? status
                   : et_vocabularies_check_all(&t->own, &identity, load->place, &t->arena, error);
 }

@@ -30,6 +30,7 @@
 
 typedef struct predict_args {
     const char *model_dir, *output;
+    et_arg_member task;
     const char *invalid, *input_format, *output_format, *header, *delimiter;
     int64_t batch_size;
     bool full, numbers, help;
@@ -47,6 +48,7 @@ static int parse(predict_args *args, const et_call *call, et_error *error)
     const et_arg table[] = {
         { "model-dir", "DIR", "the run, job or export that has the model", ET_ARG_TEXT,
           &args->model_dir, NULL },
+        ET_ARG_TASK(args->task),
         ET_ARG_CHECKPOINT(args->options.checkpoint),
         { "input", "FILE", "rows (default: standard input)", ET_ARG_TEXT, &args->rows.path, NULL },
         { "output", "FILE", "predictions (default: standard output)", ET_ARG_TEXT, &args->output,

@@ -52,6 +52,7 @@ static int parse(evaluate_args *args, const et_call *call, et_error *error)
     /* Rows: name, what its value is called, help, kind, where it goes, another name. */
     const et_arg table[] = {
         ET_ARG_MODEL_DIR(work->model_dir),
+        ET_ARG_TASK(work->task),
         { "source", "FILE",
           "lines to translate, plain or .gz (without it the run's own validation data)",
           ET_ARG_TEXT, &args->source, NULL },

@@ -85,6 +85,7 @@ static int parse(translate_args *args, const et_call *call, et_error *error)
     /* Rows: name, what its value is called, help, kind, where it goes, another name. */
     const et_arg table[] = {
         ET_ARG_MODEL_DIR(work->model_dir),
+        ET_ARG_TASK(work->task),
         ET_ARG_CHECKPOINT(options->checkpoint),
         { "input", "FILE", "lines to translate, plain or .gz (else standard input)", ET_ARG_TEXT,
           &args->input, NULL },

@@ -22,6 +22,7 @@
 
 typedef struct et_translating {
     const char *model_dir;         /* NULL: not given */
+    et_arg_member task;            /* of a run of several */
     const char *output;            /* a file; NULL: none */
     int64_t beam_size;             /* 0: as in the run's settings */
     double alpha;                  /* of the length penalty; negative: as in the run's settings */
