@@ -17,6 +17,9 @@
 #define ROWS_MAX  200
 #define BYTES_MAX ((size_t)32 << 20)
 
+/* Columns that a message lists. */
+#define NAMES_SAID 12
+
 /* Empty is the only name that is none. */
 static const char *const no_name[] = { "", NULL };
 
@@ -370,12 +373,18 @@ int et_table_head_target(int *out, const et_table_head *head, const et_analyze_o
             return ET_OK;
         }
     const char **names = et_alloc_zero((size_t)head->fields + 1, sizeof *names);
-    for (int i = 0; names && i < head->fields; i++)
+    et_strbuf list = ET_STRBUF_INIT;
+    for (int i = 0; names && i < head->fields; i++) {
         names[i] = et_table_head_field(head, options, i);
+        if (i < NAMES_SAID)
+            et_strbuf_printf(&list, "%s%.60s", i ? ", " : "", names[i]);
+    }
     int status =
-        et_fail(error, ET_EDATA, "%s: there is no column \"%.60s\"%s. It has %d%s", path,
+        et_fail(error, ET_EDATA, "%s: there is no column \"%.60s\"%s. It has %d%s: %s%s", path,
                 options->target, names ? et_nearest_hint(options->target, names, "").text : "",
-                head->columns, head->header ? "" : " and no header: column_1, column_2, ...");
+                head->columns, head->header ? "" : " and no header", et_strbuf_text(&list),
+                head->fields > NAMES_SAID ? ", ..." : "");
+    et_strbuf_release(&list);
     et_free(names);
     return status;
 }

@@ -171,6 +171,10 @@ static int check_target(const choosing *c)
     const et_column_metadata *m = et_metadata_find(c->metadata, name);
     if (is_empty(m))
         return et_fail(c->error, ET_ECONFIG, "the target %s has no value in any row", name);
+    if ((f->type == ET_SCHEMA_DISCRETE || c->choice.classes) && m->entry_count == 1)
+        return et_fail(c->error, ET_ECONFIG,
+                       "the target %s has one class only, \"%.40s\": there is nothing to learn",
+                       name, m->entries[0]);
     if ((f->type == ET_SCHEMA_DISCRETE || c->choice.classes) && is_text_key(m))
         return et_fail(
             c->error, ET_ECONFIG,

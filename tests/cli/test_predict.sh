@@ -206,6 +206,8 @@ says 3 'not for a model of translation, which `etude translate` is the command f
 says 3 'there is no column colour' sh -c "echo long,wide | '$etude' predict --model-dir run"
 echo '{"long": 1}' >one.jsonl
 says 3 'looks like JSON lines' "$etude" predict --model-dir run --input-format csv --input one.jsonl
+echo '{"long": 1, "colour": "red"}' >two.jsonl
+says 3 ':1: .*; if these are JSON lines, say --input-format jsonl' sh -c "'$etude' predict --model-dir run <two.jsonl"
 says 3 'is read' "$etude" predict --model-dir run --input rows.csv --output rows.csv
 cp -r run damaged
 sed -i 's/"lily"/"tulip"/' damaged/metadata.json

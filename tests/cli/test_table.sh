@@ -139,7 +139,7 @@ train 3 'bad.csv:6: column price: "0x1p3" is no number' bad --data bad.csv
 sed '1s/size/colour/' t.csv >bad.csv
 train 3 'bad.csv:1: columns 1 and 2 are both called "colour"' bad --data bad.csv
 sed 's/flat$/round/' t.csv >bad.csv
-train 3 'kind has one class only, "round"' bad --data bad.csv
+train 3 '^etude: the target kind has one class only, "round"' bad --data bad.csv
 sed '6s/,[0-9.]*,\([a-z]*\)$/,cheap,\1/' t.csv >bad.csv
 train 3 'bad.csv:6: column price: "cheap" is no number, and the schema says real: correct it' bad \
     --data bad.csv
@@ -155,11 +155,13 @@ train 3 'bad.csv: there is no row in it' bad --data bad.csv
 head -n 1 t.csv >bad.csv
 train 3 'bad.csv: there is a header and no row' bad --data bad.csv
 train 3 'cannot open none.csv' bad --data none.csv
-says 3 'there is no column "kin". Nearest: kind' train --experiment tabular/mlp --target kin bad \
+says 3 'there is no column "kin". Nearest: kind. It has 4: size, colour, price, kind$' train --experiment tabular/mlp --target kin bad \
     --data t.csv
 says 3 'name the one that is to be predicted' train --experiment tabular/mlp bad --data t.csv
 says 3 'these are no classes' train --experiment tabular/mlp --target price bad --data t.csv \
     --set task.loss=softmax
+says 3 'target_type: number, and the target colour has texts, such as "[a-z]*"; choose class' train \
+    --experiment tabular/mlp --target colour bad --data t.csv --set task.target_type=number
 # Schema, metadata and features that are wrong, or do not go together: all that disagrees at once.
 sed 's/price/cost/' t.csv >bad.csv
 train 3 'bad.csv:1: the header disagrees with the schema: there is no column price' bad \

@@ -230,6 +230,22 @@ static bool are_classes(const et_tabular_options *options, const et_metadata *me
     return target->has_range && target->max - target->min < (double)most_classes(options);
 }
 
+/* Texts are no numbers, whatever the settings call them. */
+static int check_number(const et_tabular_task *task, et_error *error)
+{
+    const char *name = task->options.target;
+    const et_schema_field *field = et_schema_find(task->schema, name);
+    const et_column_metadata *target = et_metadata_find(task->metadata, name);
+    if (task->options.target_type != ET_TABULAR_TARGET_NUMBER || !field || !target ||
+        field->type != ET_SCHEMA_DISCRETE)
+        return ET_OK;
+    return et_fail(
+        error, ET_ECONFIG,
+        "task.target_type: number, and the target %s has texts, such as \"%.40s\"; choose "
+        "class, or name another column",
+        name, target->entry_count ? target->entries[0] : "");
+}
+
 /* What there is not of schema and metadata. */
 static int analyze(et_tabular_task *task, et_error *error)
 {
@@ -274,6 +290,8 @@ static int infer(et_tabular_task *task, et_error *error)
                        "--target price");
     if (!task->schema || !task->metadata)
         status = analyze(task, error);
+    if (!status && choice.target && !task->features)
+        status = check_number(task, error);
     choice.classes = !status && choice.target && are_classes(&task->options, task->metadata);
     if (!status && !task->features)
         status =

@@ -146,6 +146,14 @@ static int find_columns(et_row_reader *r, const et_csv_row *first, bool *skip, e
     return status;
 }
 
+/* The first row of what is no CSV at all fails somehow or other. */
+static int fail_first(int status, et_error *error)
+{
+    const et_error reason = *error;
+    return et_fail(error, status, "%s; if these are JSON lines, say --input-format jsonl",
+                   reason.text);
+}
+
 /* The next row that is none of a header. */
 static int next_row(et_row_reader *r, et_csv_row *row, et_error *error)
 {
@@ -159,6 +167,8 @@ static int next_row(et_row_reader *r, et_csv_row *row, et_error *error)
     while (!status && skip) {
         skip = false;
         status = et_csv_next(r->csv, row, error);
+        if (status == ET_EDATA && !r->found)
+            return fail_first(status, error);
         if (!status && row->count && !r->found)
             status = find_columns(r, row, &skip, error);
     }
