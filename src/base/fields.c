@@ -14,6 +14,7 @@
 #include "base/fields.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <etude/log.h>
@@ -369,6 +370,30 @@ static int below_one(const struct place *place, const char *path, int line, cons
                  : no_memory(place);
 }
 
+/* *options: from the struct that has the list to an item of it, "[2]". Items are copied before one
+ * changes: other structs may share them. */
+static int enter_item(const struct place *place, const et_field *field, const char *index,
+                      const char *path, void **options)
+{
+    et_structs *member = et_field_member(field, *options);
+    char *end;
+    const unsigned long item = strtoul(index + 1, &end, 10);
+    const char *where = locate(place, path, 0);
+    if (!where)
+        return no_memory(place);
+    if (index[1] < '0' || index[1] > '9' || *end != ']' || item >= member->count)
+        return et_fail(place->error, ET_ECONFIG,
+                       "%s: %s has %zu items, of which the first is [0]; name one of them", where,
+                       field->name, member->count);
+    char *items = et_arena_array(place->arena, member->count, field->item_size);
+    if (!items)
+        return no_memory(place);
+    memcpy(items, member->items, member->count * field->item_size);
+    member->items = items;
+    *options = items + item * field->item_size;
+    return ET_OK;
+}
+
 /* Walks down one part of the path at a time: table, options and rest move together, so that
  * rest is always to be found in table, whose struct is at options. above: the path so far,
  * for messages. */
@@ -377,26 +402,32 @@ static int set(const struct place *place, const et_fields *table, void *options,
 {
     const char *rest = path; /* the part not walked yet, a tail of path */
     for (;;) {
-        size_t length = strcspn(rest, ".");
-        const char *key = et_arena_printf(place->arena, "%.*s", (int)length, rest);
+        size_t length = strcspn(rest, "."), name = strcspn(rest, ".[");
+        const char *key = et_arena_printf(place->arena, "%.*s", (int)name, rest);
         /* Without the point between them. */
         size_t above_length = rest == path ? 0 : (size_t)(rest - path) - 1;
         const char *above = et_arena_printf(place->arena, "%.*s", (int)above_length, path);
         if (!key || !above)
             return no_memory(place);
-        const et_field *field = et_fields_find(table, rest, length);
+        const et_field *field = et_fields_find(table, rest, name);
         if (!field)
             return place->extra ? keep_extra(place, path, value)
                                 : unknown(place, table, above, key, value->line);
         /* The last part of the path: the value is for this member, or for the whole group
          * that it is. */
-        if (!rest[length])
+        if (!rest[name])
             return read_member(place, field, options, value, path);
+        const bool item = rest[name] == '[';
         /* The path goes on below something that is one value. */
-        if (field->kind != ET_FIELD_KIND_STRUCT)
+        if (field->kind != (item ? ET_FIELD_KIND_STRUCTS : ET_FIELD_KIND_STRUCT))
             return below_one(place, path, value->line, key);
-        options = et_field_member(field, options);
+        int failure = item ? enter_item(place, field, rest + name, path, &options) : ET_OK;
+        if (failure)
+            return failure;
+        options = item ? options : et_field_member(field, options);
         table = field->nested;
+        if (!rest[length])
+            return read_dict(place, table, options, value, path);
         rest += length + 1;
     }
 }

@@ -1,7 +1,7 @@
 /* Settings as they stand in one word of a command line:
  *
  *   text       = assignment { "," assignment }
- *   assignment = path [ "[" digits "]" ] "=" value            blanks around any of them
+ *   assignment = path [ "[" digits "]" [ "." path ] ] "=" value       blanks around any of them
  *   path       = name { "." name }
  *   value      = YAML in one line, up to a comma that begins another assignment; commas within
  *                brackets or quotes never do
@@ -10,6 +10,7 @@
  *   task.train_data.path=[a.txt,b.txt]                      one, a list
  *   task.train_data.path[1]=b.txt,task.train_data.path[0]=a.txt      the same
  *   task.train_data.path=a,b.txt                            one: "b.txt" is no assignment
+ *   task.train_data.mix[1].weight=2      of one item of a list of groups, which is there already
  *
  * What begins one: a name of the table, or any with a point or an index, so that a misspelt name
  * is not taken for a part of the value before it; at the start of the text any name at all. */
@@ -125,6 +126,12 @@ static bool same_path(const assignment *a, const assignment *b)
     return a->length == b->length && !strncmp(a->path, b->path, a->length);
 }
 
+/* Both are items of one list that is given item by item. */
+static bool same_list(const assignment *a, const assignment *b)
+{
+    return a->index >= 0 && !a->below && same_path(a, b);
+}
+
 /* ---- lists by items ---------------------------------------------------------------------- */
 
 /* The last of the text that sets item index of the same list, NULL: none does; *items grows to what
@@ -135,9 +142,9 @@ static bool find_item(assignment *found, const et_fields *table, const char *tex
     bool any = false;
     for (;;) {
         assignment a = scan(table, text);
-        if (same_path(&a, like) && a.index >= *items)
+        if (same_list(&a, like) && a.index >= *items)
             *items = a.index + 1;
-        if (same_path(&a, like) && a.index == index) {
+        if (same_list(&a, like) && a.index == index) {
             *found = a;
             any = true;
         }
@@ -154,7 +161,7 @@ static bool was_seen(const et_fields *table, const char *text, const assignment 
         a = scan(table, text);
         if (a.path == here->path)
             return false;
-        if (same_path(&a, here) && a.index >= 0)
+        if (same_list(&a, here))
             return true;
     }
     return false;
@@ -207,15 +214,13 @@ static int set_one(et_settings *settings, const char *text, const assignment *a,
 {
     et_arena *arena = settings->arena;
     const et_fields_origin from = { ET_SETTINGS_SET, arena, settings->extra };
-    const char *path = et_arena_printf(arena, "%.*s", (int)a->length, a->path);
+    const size_t length = a->below ? strcspn(a->path, "=" BLANKS) : a->length;
+    const bool whole = a->index >= 0 && !a->below; /* a list, item by item */
+    const char *path = et_arena_printf(arena, "%.*s", (int)length, a->path);
     const char *value = et_arena_printf(arena, "%.*s", (int)(a->end - a->text), a->text);
-    et_value *list = a->index < 0 ? NULL : et_value_list(arena);
-    if (!path || !value || (a->index >= 0 && !list))
+    et_value *list = whole ? et_value_list(arena) : NULL;
+    if (!path || !value || (whole && !list))
         return et_alloc_failed(error, a->length, "a setting");
-    if (a->below)
-        return et_fail(error, ET_ECONFIG,
-                       ET_SETTINGS_SET " %s[%ld]: is one value, nothing is below it", path,
-                       a->index);
     int status = list ? make_list(list, settings->table, text, a, path, error) : ET_OK;
     return status ? status
                   : et_fields_set_from(&from, settings->table, settings->options, path, list,
@@ -234,7 +239,7 @@ int et_settings_assign(et_settings *settings, const char *text, et_error *error)
             return et_fail(error, ET_EUSAGE, ET_SETTINGS_SET " %s: not of the form key=value",
                            rest);
         assignment a = scan(settings->table, rest);
-        int status = a.index >= 0 && was_seen(settings->table, text, &a)
+        int status = a.index >= 0 && !a.below && was_seen(settings->table, text, &a)
                          ? ET_OK
                          : set_one(settings, text, &a, error);
         if (status || !*a.end)

@@ -200,6 +200,14 @@ static void test_fields__set(void **state)
     const part *mix = given.mix.items;
     assert_string_equal(mix[0].path.items[0], "a");
     assert_true(mix[0].weight == 1 && mix[1].weight == 2 && mix[1].path.count == 0);
+    const et_structs shared = given.mix;
+    assert_int_equal(set("mix[1].weight", "4"), ET_OK);
+    assert_int_equal(set("mix[0]", "{weight: 3}"), ET_OK);
+    mix = given.mix.items;
+    assert_true(mix[0].weight == 3 && mix[1].weight == 4 && given.mix.count == 2);
+    assert_string_equal(mix[0].path.items[0], "a");
+    mix = shared.items; /* of who shared it nothing has changed */
+    assert_true(mix[0].weight == 1 && mix[1].weight == 2);
     assert_int_equal(set("mix", "{weight: 5}"), ET_OK); /* one counts as a list of one */
     assert_int_equal(given.mix.count, 1);
     assert_int_equal(set("mix", "null"), ET_OK);
@@ -326,6 +334,9 @@ static void test_fields__set_messages(void **state)
         { "mix", "[{weight: 0}]",
           "--set mix[0].weight: 0 is out of range; allowed: 1e-09 to 1,000,000,000" },
         { "mix.weight", "3", "--set mix.weight: mix is one setting, nothing is below it" },
+        { "mix[9].weight", "3", "--set mix[9].weight: mix has " },
+        { "mix[x].weight", "3", "--set mix[x].weight: mix has " },
+        { "seed[0].x", "3", "--set seed[0].x: seed is one setting, nothing is below it" },
         { "source_path", "[a, [b]]", "--set source_path: item 2 is a list, not text" },
         { "source_path", "[null]", "--set source_path: item 1 is nothing, not text" },
         { "source_path", "{a: b}",

@@ -187,7 +187,7 @@ static void test_settings__refused(void **state)
         { "c[1]=3", ET_ECONFIG, "--set c[0]: is missing; " },
         { "c[99999999999999999999]=3", ET_ECONFIG, "--set c: at most 10000 items" },
         { "c[0]=[", ET_ECONFIG, "--set c[0]: not YAML" },
-        { "c[0].x=1", ET_ECONFIG, "--set c[0]: is one value, nothing is below it" },
+        { "c[0].x=1", ET_ECONFIG, "--set c[0].x: c is one setting, nothing is below it" },
         { "a[0]=1", ET_ECONFIG, "--set a: needs an integer, not a list" },
         { "a=5.5", ET_ECONFIG, "--set a: 5.5 is not an integer" },
         { "a=five", ET_ECONFIG, "--set a: \"five\" is not an integer" },
