@@ -14,13 +14,14 @@
 #include <etude/log.h>
 #include <etude/version.h>
 
-#include "base/alloc.h"
 #include "base/arena.h"
 #include "base/assert.h"
 #include "base/fields.h"
 #include "base/file.h"
 #include "command/command.h"
+#include "command/named_run.h"
 #include "command/runs/lost_file.h"
+#include "command/pages/described.h"
 #include "command/pages/man.h"
 #include "command/training/ranks.h"
 #include "io/progress.h"
@@ -162,72 +163,6 @@ static const et_command *row_of(const et_command *rows, const char *name)
     return rows && rows->name ? rows : NULL;
 }
 
-/* The kind of the run in a directory, or of one of its tasks; NULL: there is none. */
-static const et_task_kind *kind_in(const et_call *call, const char *model_dir, const char *task)
-{
-    et_arena arena = ET_ARENA_INIT;
-    et_experiment experiment = { .kind = NULL };
-    char *folder = NULL;
-    if (task && !et_model_member_find(&folder, model_dir, task, NULL))
-        model_dir = folder;
-    bool found = !et_experiment_open_run(&experiment, call->program, model_dir, &arena, NULL);
-    et_arena_release(&arena);
-    et_free(folder);
-    return found ? experiment.kind : NULL;
-}
-
-/* What stands behind an option, if word i is one of that name; name: with dashes. */
-static const char *value_of(const et_call *call, int i, const char *name)
-{
-    const char *word = call->argv[i];
-    const size_t length = strlen(name);
-    if (strncmp(word, name, length) != 0 || (word[length] && word[length] != '='))
-        return NULL;
-    return word[length] ? word + length + 1 : i + 1 < call->argc ? call->argv[i + 1] : NULL;
-}
-
-static int end_of_options(const et_call *call)
-{
-    int end = 0;
-    while (end < call->argc && strcmp(call->argv[end], "--") != 0)
-        end++;
-    return end;
-}
-
-/* What --task names; NULL: it is not given. */
-static const char *task_named(const et_call *call)
-{
-    const char *task = NULL;
-    for (int i = 0, end = end_of_options(call); i < end; i++) {
-        const char *value = value_of(call, i, "--task");
-        task = value ? value : task;
-    }
-    return task;
-}
-
-/* The kind of the run that --model-dir names, or else a word, or of its task that --task names;
- * NULL: none is named, or none is there. *run: which it is. */
-static const et_task_kind *kind_of_run(const et_call *call, const char **run)
-{
-    const et_task_kind *kind = NULL;
-    const char *task = task_named(call);
-    const int end = end_of_options(call);
-    *run = NULL;
-    for (int i = 0; i < end; i++) {
-        const char *named = value_of(call, i, "--model-dir");
-        named = named ? named : value_of(call, i, "--model_dir");
-        const char *word = named ? named : call->argv[i];
-        if (!named && (kind || *word == '-'))
-            continue;
-        const et_task_kind *found = kind_in(call, word, task);
-        *run = found || named ? word : *run;
-        kind = found || named ? found : kind;
-        if (named)
-            return kind;
-    }
-    return kind;
-}
-
 const et_command *et_command_of(const et_task_kind *kind, const char *name)
 {
     const et_command *own = row_of(kind->commands, name);
@@ -254,23 +189,38 @@ static bool is_for_models(const et_program *program, const char *command)
     return false;
 }
 
+/* Whether a command takes one task of a run of several. */
+static bool takes_task(const et_call *call, const et_command *row)
+{
+    et_description all = ET_DESCRIPTION_INIT;
+    bool takes = false;
+    if (!et_describe(&all, call->program, row, NULL))
+        for (const et_described *one = all.first; one; one = one->next)
+            for (const et_arg *arg = one->rows; arg && arg->name; arg++)
+                takes |= arg->kind == ET_ARG_MEMBER;
+    et_description_release(&all);
+    return takes;
+}
+
 /* What a run of a kind without such a command is told. */
-static int not_for(const et_call *call, const et_task_kind *kind, const char *run, et_error *error)
+static int not_for(const et_call *call, const et_command *row, const et_named_run *named,
+                   et_error *error)
 {
     et_arena arena = ET_ARENA_INIT;
-    const char *names = et_model_member_names(run, &arena), *task = task_named(call);
-    char *folder = NULL;
+    const char *names = named->of_task ? "" : et_model_member_names(named->run, &arena);
     int status = ET_OK;
-    if (names && *names && task && (status = et_model_member_find(&folder, run, task, error)))
-        et_fail_while(error, status, "%s", call->command);
-    else if (names && *names)
-        status = et_fail(error, ET_ECONFIG, "%s: %s has several tasks: add --task NAME, one of %s",
-                         call->command, run, names);
+    if (names && *names && takes_task(call, row))
+        status =
+            named->task
+                ? et_fail(error, ET_ECONFIG, "%s: %s: no task is named %s: name one of %s",
+                          call->command, named->run, named->task, names)
+                : et_fail(error, ET_ECONFIG, "%s: %s has several tasks: add --task NAME, one of %s",
+                          call->command, named->run, names);
     else if (is_for_models(call->program, call->command))
-        status = et_fail(
-            error, ET_ECONFIG, "%s: not for a model of %s, which `%s %s` is the command for",
-            call->command, kind->name, call->program->name, kind->next ? kind->next : "evaluate");
-    et_free(folder);
+        status = et_fail(error, ET_ECONFIG,
+                         "%s: not for a model of %s, which `%s %s` is the command for",
+                         call->command, named->kind->name, call->program->name,
+                         named->kind->next ? named->kind->next : "evaluate");
     et_arena_release(&arena);
     return status;
 }
@@ -281,10 +231,11 @@ static int choose(const et_command **row, const et_call *call, const et_commands
                   et_error *error)
 {
     *row = find(all, call->command);
-    const char *run = NULL;
-    const et_task_kind *kind = *row && call->program->count > 1 ? kind_of_run(call, &run) : NULL;
-    const et_command *own = kind ? et_command_of(kind, call->command) : NULL;
-    int status = kind && !own && !asks_for_help(call) ? not_for(call, kind, run, error) : ET_OK;
+    const bool asks = *row && call->program->count > 1;
+    const et_named_run named = asks ? et_run_named(call) : (et_named_run){ .kind = NULL };
+    const et_command *own = named.kind ? et_command_of(named.kind, call->command) : NULL;
+    int status =
+        named.kind && !own && !asks_for_help(call) ? not_for(call, *row, &named, error) : ET_OK;
     *row = own ? own : *row;
     return status;
 }

@@ -116,6 +116,19 @@ static void sweep(const et_task_kind *kind, const char *directory)
             sweep_folder(directory, file->name);
 }
 
+/* A folder of another run, in which one of its tasks keeps its files. */
+static int check_member(const char *path, et_error *error)
+{
+    et_model_member *member;
+    int status = et_model_member_open(&member, path, error);
+    if (!status && member)
+        status = et_fail(error, ET_EDENIED,
+                         "%s holds the files of task %s of the run %s: choose another --model-dir",
+                         path, member->name, member->run);
+    et_model_member_close(member);
+    return status;
+}
+
 /* The lock is the first thing made, in the checkpoints' folder. With ET_EBUSY the directory is
  * another run's, so nothing is taken back. */
 int et_model_dir_open(et_model_dir *dir, const et_task_kind *kind, const char *path,
@@ -128,13 +141,14 @@ int et_model_dir_open(et_model_dir *dir, const et_task_kind *kind, const char *p
                        "--model-dir: a name of %zu bytes; files in it need a name of at most %d: "
                        "choose a shorter one, or start in a directory that is nearer",
                        strlen(path), PATH_MAX - ROOM_FOR_NAMES);
-    char *part = et_strdup(path);
+    int status = check_member(path, error);
+    char *part = status ? NULL : et_strdup(path);
     if (!part)
-        return et_alloc_failed(error, strlen(path), "a path");
+        return status ? status : et_alloc_failed(error, strlen(path), "a path");
     /* Looked at before the lock makes anything. */
     *dir = (et_model_dir){ kind, path, -1, is_empty(path), length_there(part) };
     et_free(part);
-    int status = et_checkpoints_lock(&dir->lock, path, error);
+    status = et_checkpoints_lock(&dir->lock, path, error);
     if (!status)
         sweep(kind, path);
     else

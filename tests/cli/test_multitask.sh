@@ -58,6 +58,10 @@ says 0 '^task.task_sampler.proportional.alpha: 1.0 ' list multitask/joint
 says 0 'would take' train --config tasks.yaml --dry-run
 # Of a run that is there: each task's files lie in its folder.
 says 0 'would take' train whole --steps 70 --dry-run
+# Workers and servers are refused before anything is made; what to do instead is said.
+says 3 'several are trained without workers and parameter servers; ranks\|has no ZeroMQ' \
+    train --config tasks.yaml spread --distributed --workers 1 --servers 1
+[ ! -e spread ] || fail 'leaves spread/'
 
 # ---- one of the tasks, by its name -------------------------------------------------------------
 
@@ -83,8 +87,7 @@ says 0 '^checkpoint whole/best/best-' evaluate whole --task kinds
 says 0 'whole/checkpoints/ckpt-20.safetensors, step 20' evaluate whole --task kinds --checkpoint 20
 sed 1d out | tr -s ' ' | cmp - wanted || fail 'other values at step 20'
 # Alone it is measured on all of its data, whatever eval_steps says of it among the others.
-says 0 '^exported' export whole --task prices --output prices
-"$etude" evaluate prices --set task.train_data.input_path=u.csv | sed 1d | tr -s ' ' >wanted
+"$etude" evaluate whole --set 'task.task_routines[1].eval_steps=0' | sed -n 's|^prices/||p' | tr -s ' ' >wanted
 "$etude" evaluate whole --task prices | sed 1d | tr -s ' ' | cmp - wanted || fail 'other values of all data'
 says 0 '"step": *20' evaluate whole --task prices --checkpoint 20 --json
 says 0 'mean.safetensors' average whole --last 2 --output mean.safetensors
@@ -102,6 +105,11 @@ for command in predict 'export --output x' serve; do
 done
 says 3 'alone: has not several tasks' predict alone --task kinds
 says 2 'no option --task' train whole --task kinds
+says 3 'translate: not for a model of tabular, which .etude predict. is' translate whole --task kinds
+says 3 'holds the files of task kinds of the run whole: choose another' \
+    train whole/task_1 --experiment tabular/mlp --data t.csv --target kind --steps 1
+[ ! -e whole/task_1/params.yaml ] || fail 'a run in the folder of a task'
+says 3 'weights of task kinds are in those of whole' inspect whole/task_1
 says 3 'step 61' export whole --task kinds --checkpoint 61 --output x
 [ ! -e x ] || fail 'an export that failed leaves something'
 says 0 '^ *--task NAME' predict --help
@@ -287,6 +295,9 @@ set_to 'task.task_sampler.type: .*nothing' --set task.task_sampler.type=nothing
 set_to 'steps_per_epoch: 0' --set task.task_sampler.annealing.steps_per_epoch=0
 set_to 'alpha: -1' --set task.task_sampler.proportional.alpha=-1
 set_to 'task.model: ' --set 'task.model={a: 1}'
+set_to 'task_routines\[2\].eval_steps: task_routines has 2 items' --set 'task.task_routines[2].eval_steps=1'
+set_to 'task_config.tabular.train_data.nothing: no such setting' \
+    --set 'task.task_routines[1].task_config.tabular.train_data.nothing=1'
 set_to 'validation_loss: which task.s' \
     --set trainer.best_checkpoint_eval_metric=validation_loss
 set_to 'task prices: .*validation gives no nothing' \

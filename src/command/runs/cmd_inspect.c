@@ -149,10 +149,18 @@ static int inspect_file(const char *path, const inquiry *ask, et_error *error)
 /* The usual cause is a path one level too high or too low. */
 static int no_checkpoint(const inquiry *ask, const char *directory, et_error *error)
 {
-    return et_fail(error, ET_ENOTFOUND,
-                   "%s: no checkpoint there; name a checkpoint, or a directory that `%s train` "
-                   "wrote to and saved in",
-                   directory, ask->program->name);
+    et_model_place place;
+    if (!et_model_place_open(&place, directory, NULL) && place.member)
+        et_fail(error, ET_ENOTFOUND,
+                "%s: no checkpoint there: weights of task %s are in those of %s", directory,
+                place.member->name, place.member->run);
+    else
+        et_fail(error, ET_ENOTFOUND,
+                "%s: no checkpoint there; name a checkpoint, or a directory that `%s train` "
+                "wrote to and saved in",
+                directory, ask->program->name);
+    et_model_place_close(&place);
+    return ET_ENOTFOUND;
 }
 
 #define PREFIX "ckpt-" /* of checkpoints' names */

@@ -1,0 +1,68 @@
+#include "command/named_run.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "train/experiment.h"
+#include "train/model_member.h"
+
+/* Of the run in a directory, or of the task of it that is named. */
+static bool look(et_named_run *named, const et_call *call, const char *model_dir)
+{
+    et_arena arena = ET_ARENA_INIT;
+    et_experiment experiment = { .kind = NULL };
+    char *folder = NULL;
+    named->run = model_dir;
+    named->of_task = named->task && !et_model_member_find(&folder, model_dir, named->task, NULL);
+    bool found = !et_experiment_open_run(&experiment, call->program, folder ? folder : model_dir,
+                                         &arena, NULL);
+    named->kind = found ? experiment.kind : NULL;
+    et_arena_release(&arena);
+    et_free(folder);
+    return found;
+}
+
+/* What stands behind an option, if word i is one of that name; name: with dashes. */
+static const char *value_of(const et_call *call, int i, const char *name)
+{
+    const char *word = call->argv[i];
+    const size_t length = strlen(name);
+    if (strncmp(word, name, length) != 0 || (word[length] && word[length] != '='))
+        return NULL;
+    return word[length] ? word + length + 1 : i + 1 < call->argc ? call->argv[i + 1] : NULL;
+}
+
+static int end_of_options(const et_call *call)
+{
+    int end = 0;
+    while (end < call->argc && strcmp(call->argv[end], "--") != 0)
+        end++;
+    return end;
+}
+
+static const char *task_named(const et_call *call)
+{
+    const char *task = NULL;
+    for (int i = 0, end = end_of_options(call); i < end; i++) {
+        const char *value = value_of(call, i, "--task");
+        task = value ? value : task;
+    }
+    return task;
+}
+
+et_named_run et_run_named(const et_call *call)
+{
+    et_named_run named = { .task = task_named(call) }, word = named;
+    for (int i = 0, end = end_of_options(call); i < end; i++) {
+        const char *value = value_of(call, i, "--model-dir");
+        value = value ? value : value_of(call, i, "--model_dir");
+        if (value) {
+            look(&named, call, value);
+            return named;
+        }
+        if (!named.kind && *call->argv[i] != '-' && look(&word, call, call->argv[i]))
+            named = word;
+    }
+    return named;
+}
