@@ -3,7 +3,7 @@
 
 # Processes whose command line names this folder's runs, as they were started: numbers come round.
 ours() {
-    ps -eo pid,args --sort=start_time | awk -v mark="$work/" 'index($0, mark) && / train / && !/awk/ { print $1 }'
+    ps -eo pid,args --sort=start_time,pid | awk -v mark="$work/" 'index($0, mark) && / train / && !/awk/ { print $1 }'
 }
 
 kill_ours() {
@@ -27,8 +27,22 @@ needs_forks() {
     esac
 }
 
-# Below the ports that systems give to whoever connects (from 32768 on), which may be taken for a minute.
-first_port=$((20000 + $$ % 12000))
+# Eight ports in a row that nobody listens at, others than those of a test that was started beside this one. Below
+# the ports that systems give to whoever connects (from 32768 on), which may be taken for a minute.
+taken() {
+    for taken in 0 1 2 3 4 5 6 7; do
+        ! grep -q "$(printf ':%04X [0-9A-F]*:0000 0A' $(($1 + taken)))" /proc/net/tcp /proc/net/tcp6 2>/dev/null ||
+            return 0
+    done
+    return 1
+}
+block=$$
+while
+    first_port=$((20000 + block % 1500 * 8))
+    taken $first_port
+do
+    block=$((block + 1))
+done
 
 # The newest value of a key in a run's log.
 last() {
@@ -36,7 +50,7 @@ last() {
 }
 
 none_left() {
-    for _ in $(seq 30); do
+    for _ in $(seq 60); do
         [ -n "$(ours)" ] || return 0
         sleep 0.5
     done
@@ -44,9 +58,9 @@ none_left() {
     fail "$1: a process is left"
 }
 
-# A run has come to a step.
+# A run has come to a step, within three minutes.
 wait_for_step() {
-    for _ in $(seq 200); do
+    for _ in $(seq 600); do
         ! [ -s "$work/$1/metrics.jsonl" ] || ! [ "$(last "$work/$1" step)" -ge "$2" ] || return 0
         sleep 0.3
     done

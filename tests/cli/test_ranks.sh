@@ -9,7 +9,7 @@ set -eu
 
 settings='--experiment tabular/mlp --target kind --data t.csv --set runtime.data_shards=4
     --set trainer.checkpoint_interval=50,trainer.summary_interval=50,trainer.validation_interval=200,trainer.max_to_keep=20
-    --set task.train_data.batch_size=16,runtime.peer_timeout=2'
+    --set task.train_data.batch_size=16,runtime.peer_timeout=5'
 # same RUN STEP: its checkpoint and logs are those of `one`, which has made as many steps.
 same() {
     cmp "one/checkpoints/ckpt-$2.safetensors" "$1/checkpoints/ckpt-$2.safetensors" >>out 2>&1 ||

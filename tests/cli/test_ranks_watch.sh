@@ -43,10 +43,13 @@ once 3 'no new checkpoint for 0.5 seconds' launch -n 2 -- train $table nothing -
 # One of several is killed while all wait: the others end. A signal to all ends all.
 # shellcheck disable=SC2086 # words
 "$etude" launch -n 3 -- train $table nothing --steps 60 --mode continuous_eval >out 2>&1 &
-launch=$! got=0
+launch=$! got=0 looks=0 ranks=
+until [ "$(echo "$ranks" | wc -w)" = 3 ] || [ $looks = 3000 ]; do
+    sleep 0.02
+    ranks=$(cat "/proc/$launch/task/$launch/children") looks=$((looks + 1))
+done
 sleep 1
-pid=$(sed 's/ .*//' "/proc/$launch/task/$launch/children")
-kill -KILL "$pid"
+kill -KILL "${ranks%% *}"
 wait $launch || got=$?
 [ $got = 137 ] || fail "a rank that waits is killed: exit $got"
 

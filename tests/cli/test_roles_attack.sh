@@ -73,7 +73,7 @@ end_attack() {
 
 # What strangers held is given back.
 calm() {
-    for _ in $(seq 40); do
+    for _ in $(seq 80); do
         [ "$(files "$master")" -gt 100 ] || [ "$(files "$server")" -gt 100 ] || return 0
         sleep 0.5
     done

@@ -7,7 +7,7 @@ set -eu
 
 settings='--experiment tabular/mlp --target kind --data t.csv --set runtime.data_shards=4
     --set trainer.checkpoint_interval=20,trainer.summary_interval=20,trainer.max_to_keep=20,trainer.validation_interval=20
-    --set task.train_data.batch_size=16,runtime.peer_timeout=2'
+    --set task.train_data.batch_size=16,runtime.peer_timeout=5'
 adamw=trainer.optimizer_config.optimizer.type=adamw
 sgd='trainer.optimizer_config.optimizer.type=sgd,trainer.optimizer_config.optimizer.sgd.momentum=0.9'
 
