@@ -115,6 +115,8 @@ static const bench_case cases[] = {
     ALL("base out 3600", 3600, 512, 512),
     LOSS("base loss", 192, 512),
     FEW("mlp", 128, 512, 512),
+    FEW("table", 128, 105, 64),
+    FEW("table 2", 128, 64, 32),
     ALL("small qkv", 768, 384, 128),
     ALL("small out", 768, 128, 128),
     ALL("small ffn in", 768, 512, 128),

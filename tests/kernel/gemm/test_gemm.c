@@ -390,6 +390,26 @@ static void test_gemm__ways_are_taken(void **state)
         }
 }
 
+/* Where blocks are the best way for gradients of weights, narrow ones are our own kernel's. */
+static void test_gemm__narrow_gradients(void **state)
+{
+    (void)state;
+    static const et_gemm_shape shapes[] = {
+        { .m = 64, .n = 105, .k = 128, .transpose_a = true },
+        { .m = 784, .n = 10, .k = 128, .transpose_a = true },
+        { .m = 65, .n = 512, .k = 128, .transpose_a = true },
+    };
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        et_gemm_cache *fresh;
+        et_gemm *gemm;
+        assert_int_equal(et_gemm_cache_open(&fresh, 1, NULL), ET_OK);
+        assert_int_equal(et_gemm_get(&gemm, fresh, &shapes[i], NULL), ET_OK);
+        bool own = strcmp(et_gemm_implementation(gemm), "own") == 0;
+        assert_int_equal(own, i < 2 || et_gemm_own_gradients(fresh, ET_F32));
+        et_gemm_cache_close(fresh);
+    }
+}
+
 /* Small products that are worth two threads are work for two, evenly: tiles of one size. */
 static void test_gemm__small_ones_are_shared(void **state)
 {
@@ -765,6 +785,7 @@ int main(void)
         cmocka_unit_test(test_gemm__equal_bits_for_any_threads),
         cmocka_unit_test(test_gemm__both_ways),
         cmocka_unit_test(test_gemm__ways_are_taken),
+        cmocka_unit_test(test_gemm__narrow_gradients),
         cmocka_unit_test(test_gemm__small_ones_are_shared),
         cmocka_unit_test(test_gemm__equal_bits_for_any_cache),
         cmocka_unit_test(test_gemm__tiles_follow_the_cache),
