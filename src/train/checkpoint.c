@@ -45,6 +45,7 @@
 #include "base/json.h"
 #include "base/strbuf.h"
 #include "base/thread.h"
+#include "comm/comm.h"
 #include "train/checkpoint_file.h"
 #include "train/checkpoint_keep.h"
 #include "train/parts.h"
@@ -138,6 +139,18 @@ static int make_paths(et_checkpoints *self, const char *model_dir, et_error *err
 
 /* The lock is a file in the checkpoints' folder, so the folder is made first. It is the kernel's
  * lock on an open file, so a killed run leaves none behind. */
+/* Of ranks that share a run one alone takes it. */
+static int fail_taken(et_error *error)
+{
+    if (!error || !(et_comm_by_launch() || et_comm_by_mpi()))
+        return ET_EBUSY;
+    const et_error taken = *error;
+    return et_fail(error, ET_EBUSY,
+                   "%s; if that is another rank of this program, its loop, trainer or controller "
+                   "needs the comm (<etude/comm.h>)",
+                   taken.text);
+}
+
 int et_checkpoints_lock(int *lock, const char *model_dir, et_error *error)
 {
     *lock = -1;
@@ -149,7 +162,7 @@ int et_checkpoints_lock(int *lock, const char *model_dir, et_error *error)
         status = et_lock_take(lock, path, error);
     et_free(directory);
     et_free(path);
-    return status;
+    return status == ET_EBUSY ? fail_taken(error) : status;
 }
 
 /* With the folder, if that is gone too: what is in memory is still a run. */

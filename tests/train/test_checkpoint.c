@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/file.h"
+#include "comm/launch.h"
 #include "train/saved.h"
 
 static void test_checkpoint__nothing_there(void **state)
@@ -93,6 +94,11 @@ static void test_checkpoint__one_writer(void **state)
     assert_fails(et_checkpoints_open(&second, in(state, "lock"), t.state, &defaults, error),
                  ET_EBUSY, "lock");
     assert_null(second);
+    /* As one of several that were started together, perhaps without knowing of each other. */
+    setenv(ET_RANK_VARIABLE, "1/2", 1);
+    assert_fails(et_checkpoints_lock(&lock, in(state, "lock"), error), ET_EBUSY,
+                 "if that is another rank of this program");
+    unsetenv(ET_RANK_VARIABLE);
     assert_ok(et_checkpoints_close(checkpoints, error));
 
     /* Whoever holds the lock says so. */
