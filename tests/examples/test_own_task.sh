@@ -1,9 +1,10 @@
 #!/bin/sh
-# test_own_task.sh OWN_TASK: a program with a task of its own has the whole command. It trains, is
+# test_own_task.sh OWN_TASK [MPI...]: a program with a task of its own has the whole command. It trains, is
 # killed again and again, goes on with the bytes of a run that nobody disturbed, and is evaluated,
 # listed and inspected; what is misspelt is said as of any task.
 set -eu
 own=$1
+shift
 work=$(mktemp -d "$PWD/own_task.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 cd "$work"
@@ -101,4 +102,26 @@ awk '$1 == "step" { for (i = 1; i < NF; i++) if ($i == "loss") { found = 1; exit
 (become fitted --memory 1M --steps 1 2>log) || fail "--memory"
 size=$(sed -n 's/^  batch_size: //p' fitted/params.yaml)
 [ "$size" -gt 50 ] || fail "--memory: batch_size $size"
+
+# By three ranks, of its own launch and of each MPI that was built.
+export OMP_NUM_THREADS=1
+# ranks RUN WORD...: trained by what is started so.
+ranks() {
+    run=$1
+    shift
+    "$@" train --experiment rings/small --model-dir "$run" --steps 100 \
+        --set task.points=1000,task.batch_size=60,runtime.data_shards=3 >out 2>log || fail "$run: exit $?"
+    cmp "alone/checkpoints/ckpt-100.safetensors" "$run/checkpoints/ckpt-100.safetensors" >>log 2>&1 ||
+        fail "$run: other bytes than those of one process"
+}
+ranks alone "$own"
+ranks launched "$own" launch -n 3 --
+grep -q '^ranks  *3, ' log || fail "launch: it is not said how many ranks there are"
+for mpi in "$@"; do
+    command -v "mpirun.$mpi" >/dev/null || { echo "SKIPPED: $mpi: no mpirun.$mpi"; continue; }
+    more='--allow-run-as-root --oversubscribe'
+    [ "$mpi" != mpich ] || more=
+    # shellcheck disable=SC2086 # words
+    ranks "$mpi" "mpirun.$mpi" $more -n 3 "$own"
+done
 echo "a task of a program's own: $kills kills, equal bytes"
