@@ -97,6 +97,26 @@ static int restore(void *self, const et_value *dict, et_error *error)
 
 static const et_part_class steps_part = { "steps of tasks", save, restore };
 
+static int save_epochs(const void *self, et_value *dict, et_error *error)
+{
+    const et_multitask *m = self;
+    for (int i = 0; i < m->count; i++)
+        if (!et_value_set_int(dict, et_multitask_name(m, i), m->parts[i].epoch))
+            return et_alloc_failed(error, 0, "the state");
+    return ET_OK;
+}
+
+static int restore_epochs(void *self, const et_value *dict, et_error *error)
+{
+    et_multitask *m = self;
+    int status = ET_OK;
+    for (int i = 0; !status && i < m->count; i++)
+        status = et_value_read_int(dict, et_multitask_name(m, i), &m->parts[i].epoch, error);
+    return status;
+}
+
+static const et_part_class epochs_part = { "epochs of tasks", save_epochs, restore_epochs };
+
 static int attach(et_trainer *trainer, et_state *state, et_error *error)
 {
     et_multitask *m = of(trainer);
@@ -105,6 +125,8 @@ static int attach(et_trainer *trainer, et_state *state, et_error *error)
         status = et_state_add_optimizer(state, "optimizer", et_multitask_optimizer(m), error);
     if (!status)
         status = et_state_add(state, "multitask", &steps_part, m, error);
+    if (!status)
+        status = et_state_add_optional(state, "multitask_epochs", &epochs_part, m, error);
     if (!status)
         status = et_state_add(state, "metrics", &et_metrics_state, m->metrics, error);
     for (int i = 0; !status && i < m->count; i++)
@@ -144,6 +166,15 @@ static void clear_gradients(const et_multitask *m)
            (size_t)et_params_trained_size(m->params) * sizeof(float));
 }
 
+static void count_step(et_multitask *m, int i)
+{
+    const et_trainer *one = &m->parts[i].trainer->trainer;
+    et_trainer_view seen = { 0 };
+    one->class->view(one, &seen);
+    m->parts[i].steps++;
+    m->parts[i].epoch = seen.epoch;
+}
+
 static int interleaved_step(et_multitask *m, et_error *error)
 {
     int i = draw(m, m->trainer.step);
@@ -153,7 +184,8 @@ static int interleaved_step(et_multitask *m, et_error *error)
         clear_gradients(m);
     int status = one->class->step(one, error);
     m->last = i;
-    m->parts[i].steps += !status;
+    if (!status)
+        count_step(m, i);
     return status ? et_fail_while(error, status, "task %s", et_multitask_name(m, i)) : ET_OK;
 }
 
@@ -181,7 +213,8 @@ static int finish_tasks(et_multitask *m, et_error *error)
     int status = ET_OK;
     for (int i = 0; !status && i < m->count; i++) {
         status = et_task_trainer_finish_step(m->parts[i].trainer, &m->update, error);
-        m->parts[i].steps += !status;
+        if (!status)
+            count_step(m, i);
     }
     et_metrics_add(m->metrics, "total_loss", m->loss, 1);
     return status;
@@ -238,11 +271,26 @@ static int loop_end(et_trainer *trainer, et_value *logs, et_error *error)
     return status ? status : et_metrics_results(m->metrics, logs, error);
 }
 
+/* That of the task which is least far: all others have been through their data as often. 0: of no
+ * task it is known. */
+static int64_t epoch_of(const et_multitask *m)
+{
+    int64_t least = 0;
+    for (int i = 0; i < m->count; i++) {
+        const et_multitask_member *one = &m->parts[i];
+        const int64_t own = one->steps ? one->epoch : 1;
+        if (own && (!least || own < least))
+            least = own;
+    }
+    return least;
+}
+
 static void view(const et_trainer *trainer, et_trainer_view *out)
 {
     const et_multitask *m = (const et_multitask *)(const void *)trainer;
     const et_trainer *one = &m->parts[m->last].trainer->trainer;
     one->class->view(one, out);
+    out->epoch = epoch_of(m);
     for (int i = 1; m->order == ET_MULTITASK_JOINT && i < m->count; i++)
         out->units += m->parts[i].trainer->step.units;
     if (m->order == ET_MULTITASK_JOINT) {

@@ -12,7 +12,8 @@ typedef struct et_multitask_member {
     et_params *params; /* the store as the task sees it; borrowed */
     double weight, size;
     int64_t eval_steps, steps;
-    double loss; /* joint: of the last step */
+    double loss;   /* joint: of the last step */
+    int64_t epoch; /* of its data, from 1; 0: it has had no step, or that is not known */
 } et_multitask_member;
 
 struct et_multitask {

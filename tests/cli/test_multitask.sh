@@ -162,6 +162,16 @@ kinds_steps=$(of_one kind t.csv 16) prices_steps=$(of_one price u.csv 8)
 [ "$(epoch --set $interleaving,task.task_sampler.type=annealing)" = 5 ] || fail 'an epoch of annealing'
 [ "$(epoch --set trainer.gradient_accumulation=2)" = 11 ] ||
     fail 'an epoch of accumulated gradients'
+# What is told of it is that of the task which is least far, also after a resume.
+"$etude" train --config tasks.yaml told -q --steps 2ep --set $interleaving,trainer.summary_interval=1
+sed -n 's/.*"step":\([0-9]*\),"train".*"epoch":\([0-9]*\).*/\1 \2/p' told/metrics.jsonl >found
+awk '$2 < last { exit 1 } { last = $2 } END { exit !(NR == 126 && last > 1) }' found ||
+    fail 'epochs go back'
+for steps in 50 126; do
+    "$etude" train --config tasks.yaml told2 -q --steps $steps --set $interleaving,trainer.summary_interval=1
+done
+sed -n 's/.*"step":\([0-9]*\),"train".*"epoch":\([0-9]*\).*/\1 \2/p' told2/metrics.jsonl | cmp - found ||
+    fail 'other epochs after a resume'
 says 3 'drawn too rarely for an epoch' train --config tasks.yaml bad --steps 1ep --set $interleaving \
     --set task.task_sampler.proportional.alpha=100
 [ ! -e bad ] || fail 'leaves bad/'
