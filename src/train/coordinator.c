@@ -105,6 +105,8 @@ int et_task_trainer_init_async(et_task_trainer *t, et_error *error)
         status = et_cluster_wait(&c->options, error);
     else
         status = et_cluster_trainer_open(&c->master, t, &c->options, c->steps, error);
+    if (!status && c->master)
+        status = et_cluster_trainer_connect(c->master, error);
     c->begun = !status;
     if (c->master) {
         c->master->step = t->trainer.step;
