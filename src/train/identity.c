@@ -132,17 +132,16 @@ int et_identity_compare(const et_identity *a, const et_identity *b, et_error *er
 }
 
 /* A head that cannot be read is left to the restore, which names it. */
-static bool look_into(et_identity *out, const char *path, et_arena *arena)
+void et_identity_of_file(et_identity *out, const char *path, et_arena *arena)
 {
     et_safetensors *file;
+    *out = (et_identity){ 0 };
     if (et_safetensors_open(&file, path, NULL))
-        return false;
+        return;
     const char *text = et_safetensors_metadata(file, ET_CHECKPOINT_KEY_STATE);
-    bool sound = text && !et_identity_parse(&out->values, text, path, arena, NULL);
-    et_safetensors_close(file);
-    if (sound)
+    if (text && !et_identity_parse(&out->values, text, path, arena, NULL))
         out->checkpoint = path;
-    return sound;
+    et_safetensors_close(file);
 }
 
 /* By the files' names: the manifest is read, and what is wrong with it said, by the restore. */
@@ -161,7 +160,7 @@ int et_identity_of_newest(et_identity *out, const char *model_dir, et_arena *are
         if (!path)
             status = et_alloc_failed(error, strlen(directory), "a path");
         else
-            look_into(out, path, arena);
+            et_identity_of_file(out, path, arena);
     }
     et_manifest_release(&manifest);
     return status;
