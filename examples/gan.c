@@ -10,7 +10,7 @@ enum { POINTS = 4096, BATCH = 256, NOISE = 8, D = 0, G = 1 };
 static const char *const half[] = { "discriminator/", "generator/" };
 typedef struct gan {
     et_trainer trainer;
-    float real[POINTS][2], noise[POINTS][NOISE];
+    float real[POINTS][2];
     et_device *device;
     et_params *params;
     et_source *source;
@@ -18,28 +18,15 @@ typedef struct gan {
     et_pass *pass[2]; /* the discriminator's turn, the generator's */
     et_optimizer *optimizer[2];
 } gan;
-/* Noise is counted by epoch and sample: a run that resumes draws what it would have drawn. */
-static int draw_noise(void *unused, et_batch *batch, et_error *error)
-{
-    for (uint64_t i = 0; i < BATCH * NOISE; i++) {
-        uint64_t n = (uint64_t)batch->epoch * POINTS + batch->sample[i / NOISE];
-        n = (n * NOISE + i % NOISE + 1) * 0x9e3779b97f4a7c15u;
-        n = (n ^ n >> 30) * 0xbf58476d1ce4e5b9u; /* splitmix64 */
-        ((float *)batch->data[1])[i] = (float)(n >> 40) * 0x1p-23f - 1;
-    }
-    return (void)unused, (void)error, ET_OK;
-}
 static int open_data(gan *g, et_error *error)
 {
-    et_array arrays[] = { { "real", ET_F32, g->real, et_shape_1(2) },
-                          { "noise", ET_F32, g->noise, et_shape_1(NOISE) } };
+    et_array arrays[] = { { "real", ET_F32, g->real, et_shape_1(2) } };
     et_batches_options options = { .shuffle = true, .repeat = true, .capacity = { BATCH } };
     et_samples *samples;
     for (int i = 0; i < POINTS; i++)
         g->real[i][0] = cosf(i * 6.28319f / POINTS), g->real[i][1] = sinf(i * 6.28319f / POINTS);
-    return et_arrays_open(&samples, arrays, 2, POINTS, error) ||
+    return et_arrays_open(&samples, arrays, 1, POINTS, error) ||
            et_batches_open(&g->source, samples, &options, error) ||
-           et_map_open(&g->source, g->source, draw_noise, NULL, error) ||
            et_batch_new(&g->batch, &g->source->layout, error);
 }
 static et_node *network(et_scope *s, et_node *x, int64_t units)
@@ -49,9 +36,11 @@ static et_node *network(et_scope *s, et_node *x, int64_t units)
         x = et_dense_with(et_at(s, "hidden", i), x, 64, &relu);
     return et_dense(et_in(s, "out"), x, units);
 }
+/* Noise is counted by step: both turns see the same, and so does a run that resumes. */
 static void play(et_scope *s, void *who)
 {
-    et_node *fake = network(et_in(s, "generator"), et_batch_input(s, "noise"), 2);
+    et_node *noise = et_noise(s, "noise", et_shape_2(BATCH, NOISE));
+    et_node *fake = network(et_in(s, "generator"), noise, 2);
     et_node *judged = network(et_in(s, "discriminator"), fake, 1);
     et_node *real = network(et_in(s, "discriminator"), et_batch_input(s, "real"), 1);
     et_output(s, "fake", fake);

@@ -14,12 +14,10 @@
 /* ---- settings: what stands below `task` in files and behind --set ---- */
 
 enum { POINTS_MAX = 100000 };
-
 typedef struct rings_options {
     int64_t points, hidden, layers, batch_size;
     double noise;
 } rings_options;
-
 static const et_field rows[] = {
     ET_FIELD_INT(rings_options, points, 2000, 100, POINTS_MAX, "in all", .change = ET_CHANGE_FIXED),
     ET_FIELD_FLOAT(rings_options, noise, 0.1, 0, 1, "their deviation", .change = ET_CHANGE_FIXED),
@@ -42,7 +40,6 @@ static int check(const void *settings, et_error *error)
 }
 
 /* ---- the task ---- */
-
 typedef struct rings {
     et_task task; /* the first member */
     rings_options options;
@@ -61,7 +58,6 @@ static double draw(uint64_t number)
     number = (number ^ (number >> 27)) * 0x94d049bb133111ebu;
     return (double)(number >> 11) * 0x1p-53;
 }
-
 static void make_points(rings *r)
 {
     for (int64_t i = 0; i < r->options.points; i++) {
@@ -76,7 +72,6 @@ static void make_points(rings *r)
         r->sign[i][1 - i % 2] = -1;
     }
 }
-
 static void build(et_task *self, et_scope *s, bool training)
 {
     const rings *r = (const rings *)self;
@@ -91,7 +86,6 @@ static void build(et_task *self, et_scope *s, bool training)
                et_scale(et_sum(et_mul(sign, sign)), 0.5f));
     (void)training; /* the same model in both */
 }
-
 static int data(et_task *self, bool training, et_source **out, et_error *error)
 {
     const rings *r = (const rings *)self;
@@ -108,11 +102,9 @@ static int data(et_task *self, bool training, et_source **out, et_error *error)
                                 training ? r->options.points - held_out : held_out, error);
     return status ? status : et_batches_open(out, samples, &options, error);
 }
-
 static const et_task_class rings_class = {
     .name = "rings", .build = build, .data = data, .best_metric = "validation_margin"
 };
-
 static int open_rings(et_task **out, const void *settings, const et_task_context *context,
                       et_error *error)
 {
@@ -132,12 +124,10 @@ static int open_rings(et_task **out, const void *settings, const et_task_context
     *out = &r->task;
     return ET_OK;
 }
-
 static void close_rings(et_task *task)
 {
     free(task);
 }
-
 int main(int argc, char **argv)
 {
     static const et_experiment_row experiments[] = {
