@@ -1,23 +1,26 @@
 /* etude: the command with the tasks of this library. All that it does is <etude/command.h>'s; what
  * is of this program is how the process runs. */
+#include <string.h>
+
+#include <etude/command.h>
 #include <etude/multitask_kind.h>
-#include <etude/tabular.h>
 
 #include "cli/stack.h"
 #include "cli/uncaught.h"
 #include "cli/waiting.h"
-#include "tasks/translation/kind.h"
+#include "tasks/kinds.h"
 
 #define EXIT_NO_MEMORY 4
 
 static int begin(int argc, char **argv)
 {
-    static const et_task_kind *const singles[] = { &et_translation_kind, &et_tabular_kind };
+    const et_task_kind *kinds[ET_KINDS + 1];
     et_multitask_kind *several;
-    if (et_multitask_kind_new(&several, singles, sizeof singles / sizeof singles[0], NULL))
+    if (et_multitask_kind_new(&several, et_kinds, ET_KINDS, NULL))
         return EXIT_NO_MEMORY;
-    const et_task_kind *const kinds[] = { singles[0], singles[1], et_multitask_kind_row(several) };
-    int code = et_command_main(argc, argv, kinds, sizeof kinds / sizeof kinds[0]);
+    memcpy(kinds, et_kinds, sizeof et_kinds);
+    kinds[ET_KINDS] = et_multitask_kind_row(several);
+    int code = et_command_main(argc, argv, kinds, ET_KINDS + 1);
     et_multitask_kind_free(several);
     return code;
 }
