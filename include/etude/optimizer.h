@@ -1,6 +1,7 @@
 /* Optimizers: rules that turn gradients into a change of parameters, with schedule, clipping and
- * average. An optimizer is made over what is trained, or over those whose names begin with a
- * prefix, once the store has been materialized.
+ * average. An optimizer is made over what is trained, over those whose names begin with a prefix,
+ * or over a group, once the store has been materialized. Several may divide among them what one
+ * pass has derived, as parameter groups: each updates its own.
  *
  *     et_optimizer_setup setup = { .rule = "sgd", .learning_rate = 0.1 };
  *     if (et_optimizer_open(&optimizer, device, params, "generator/", &setup, &error)) ...
@@ -12,6 +13,7 @@
 #define ETUDE_OPTIMIZER_H
 
 #include <etude/comm.h>
+#include <etude/group.h>
 #include <etude/pass.h>
 #include <etude/state.h>
 
@@ -26,7 +28,8 @@ typedef struct et_optimizer_setup {
     /* YAML on top of both, with the names of the command's trainer.optimizer_config:
      * "{ema: {enabled: true}, learning_rate: {type: cosine, cosine: {...}}}". NULL: nothing. */
     const char *settings;
-    ET_RESERVED(8);
+    const et_group *group; /* what it updates, in place of trains; copied. NULL: as trains says */
+    ET_RESERVED(7);
 } et_optimizer_setup;
 
 /* What an update did. */
@@ -37,7 +40,7 @@ typedef struct et_update {
 } et_update;
 
 /* trains: a prefix of names; NULL: all. setup NULL: the default. ET_ECONFIG: a rule, a name or a
- * setting that there is not. */
+ * setting that there is not; a group beside trains, or of another store. */
 ET_API int et_optimizer_open(et_optimizer **out, et_device *device, et_params *params,
                              const char *trains, const et_optimizer_setup *setup, et_error *error);
 ET_API void et_optimizer_free(et_optimizer *optimizer); /* NULL allowed */
@@ -55,8 +58,9 @@ ET_API int et_optimizer_share_out(et_optimizer *optimizer, et_comm *comm, et_err
 ET_API void et_optimizer_start(et_optimizer *optimizer);
 
 /* The gradient that the pass's last run left in the store, over its divisor, as one update; its
- * moving means (et_moving_mean) move too. update may be NULL. ET_EDIVERGED: the loss or a gradient
- * is not finite; nothing was changed. ET_EIO: ranks share it, and one is lost. */
+ * moving means (et_moving_mean) move too, with the first update by that run. update may be NULL.
+ * ET_EDIVERGED: the loss or a gradient is not finite; nothing was changed. ET_EIO: ranks share it,
+ * and one is lost. */
 ET_API int et_optimizer_update(et_optimizer *optimizer, et_pass *pass, et_update *update,
                                et_error *error);
 

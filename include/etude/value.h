@@ -59,11 +59,11 @@ ET_API et_value *et_value_new(et_arena *arena, et_value_kind kind);
 
 /* Hangs a new child at the end of a list (key NULL) or dict, for readers of texts: whether key
  * is there already is not looked up. key and child live in parent's arena. */
-void et_value_append(et_value *parent, const char *key, et_value *child);
+ET_API void et_value_append(et_value *parent, const char *key, et_value *child);
 
 /* The same of a copy in parent's arena, which shares key and what is below child. NULL: no memory.
  */
-et_value *et_value_append_copy(et_value *parent, const char *key, const et_value *child);
+ET_API et_value *et_value_append_copy(et_value *parent, const char *key, const et_value *child);
 
 /* Whether root is NULL or anything asked of its arena was not given: the tree is not whole. */
 ET_API bool et_value_failed(const et_value *root);

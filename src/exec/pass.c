@@ -57,6 +57,7 @@ struct et_pass {
     const et_plan_listener *listener; /* borrowed; NULL: none */
     float scale;
     et_random random; /* of the last run */
+    bool moved;       /* its moving means have moved */
 };
 
 /* ---- making a variant -------------------------------------------------------------------- */
@@ -387,6 +388,7 @@ void et_pass_run_variant(et_pass *pass, int which, const et_batch *batch, uint64
     et_assert(which >= 0 && which < pass->count && pass->variants[which].plan);
     pass->used = which;
     pass->random = (et_random){ seed, number, 0 };
+    pass->moved = false;
     bind(&pass->variants[which], batch);
     et_plan_run(pass->variants[which].plan, pass->random);
 }
@@ -508,11 +510,12 @@ et_tracked et_pass_tracked(const et_pass *pass, int i)
                          et_shape_count(value->shape) };
 }
 
-void et_pass_move_means(const et_pass *pass, const float *values)
+void et_pass_move_means(et_pass *pass, const float *values)
 {
     const int count = et_pass_tracks(pass);
-    if (!count)
+    if (!count || (!values && pass->moved))
         return;
+    pass->moved = true;
     et_params_begin_change(pass->params);
     for (int i = 0; i < count; i++) {
         et_tracked tracked = et_pass_tracked(pass, i);

@@ -42,7 +42,7 @@ int et_pass_tracks(const et_pass *pass);
 et_tracked et_pass_tracked(const et_pass *pass, int i);
 
 /* Each tracked variable becomes momentum variable + (1 - momentum) value. values: new ones, one
- * behind another; NULL: those of the last run. Waits for a save that reads the store. */
-void et_pass_move_means(const et_pass *pass, const float *values);
+ * behind another; NULL: those of the last run, once. Waits for a save that reads the store. */
+void et_pass_move_means(et_pass *pass, const float *values);
 
 #endif

@@ -54,10 +54,16 @@ int et_optimizer_open(et_optimizer **out, et_device *device, et_params *params, 
     int status = et_options_check(setup, "et_optimizer_setup", error);
     if (!status)
         status = read_setup(&options, setup ? setup : &defaults, &arena, error);
+    const et_group *given = setup ? setup->group : NULL;
+    if (!status && given && (trains || et_group_params(given) != params))
+        status = et_fail(error, ET_ECONFIG, "et_optimizer_setup.group: %s",
+                         trains ? "and a prefix of names: give one of them"
+                                : "it is of another store of parameters");
     if (!status && trains)
         status = et_group_new(&group, params, trains, error);
     if (!status)
-        status = et_optimizer_new(out, params, group, device->kernels, &options, error);
+        status =
+            et_optimizer_new(out, params, given ? given : group, device->kernels, &options, error);
     et_group_free(group);
     et_arena_release(&arena);
     return status;

@@ -64,6 +64,14 @@ for header in "$prefix"/include/etude/*.h; do
         fail "$name: not alone in C++"
 done
 
+# Every function that they declare is there to be linked; et_x_fn are types.
+echo '#include <etude/etude.h>' | $cc -E -P -I"$prefix/include" -x c - |
+    grep -o '\<et_[a-z0-9_]* *(' | tr -d ' (' | grep -v '_fn$' | sort -u >declared
+[ "$(wc -l <declared)" -gt 500 ] || fail "only $(wc -l <declared) functions are declared"
+nm -D --defined-only "$lib/libetude.so" | sed 's/.* //; s/@.*//' | sort -u >exported
+missing=$(comm -23 declared exported)
+[ -z "$missing" ] || fail "declared and not exported: $missing"
+
 mkdir consumer
 cp "$here/consumer.cmake" consumer/CMakeLists.txt
 cp program.c consumer/

@@ -366,13 +366,79 @@ static void test_optimize__each_its_own(void **state)
     small_close(&s);
 }
 
+/* Two optimizers divide what one pass has derived, by groups: each its own, with its own rate; a
+ * moving mean moves once. */
+static void test_optimize__groups_of_one_pass(void **state)
+{
+    (void)state;
+    static const char *const names[2] = { "/weight$", "/bias$" };
+    small_pass p;
+    et_group *group[2];
+    et_optimizer *optimizer[2];
+    small_open(&p, build_mean, ROWS, &training);
+    for (int i = 0; i < 2; i++) {
+        assert_ok(et_group_match(&group[i], p.params, names[i], error));
+        et_optimizer_setup setup = { .rule = "sgd", .learning_rate = 0.25 * (i + 1) };
+        setup.group = group[i];
+        assert_ok(et_optimizer_open(&optimizer[i], p.device, p.params, NULL, &setup, error));
+        et_group_free(group[i]);
+    }
+    float *before = copy_of(et_params_values(p.params), p.params);
+    double sum = 0;
+    assert_ok(et_source_next(p.source, p.batch, error));
+    for (int i = 0; i < ROWS * FEATURES; i++)
+        sum += ((const float *)p.batch->data[0])[i];
+    assert_ok(et_pass_run(p.pass, p.batch, 1, 0, error));
+    for (int i = 0; i < 2; i++)
+        assert_ok(et_optimizer_update(optimizer[i], p.pass, NULL, error));
+    const float *gradient = et_params_gradients(p.params), *after = et_params_values(p.params);
+    assert_float_equal(after[et_params_offset(p.params, et_params_find(p.params, "seen"))],
+                       0.25 * sum, 1e-5);
+    for (int i = 0; i < et_params_count(p.params); i++) {
+        double rate = strstr(et_params_name(p.params, i), "/weight") ? 0.25 : 0.5;
+        int64_t at = et_params_offset(p.params, i);
+        int64_t end = at + et_shape_count(et_params_shape(p.params, i));
+        for (; et_params_is_trained(p.params, i) && at < end; at++)
+            assert_float_equal(after[at], before[at] - rate * gradient[at] / ROWS, 1e-6);
+    }
+    for (int i = 0; i < 2; i++)
+        et_optimizer_free(optimizer[i]);
+    free(before);
+    small_close(&p);
+}
+
+static void test_optimize__groups_refused(void **state)
+{
+    (void)state;
+    small_pass p, other;
+    et_group *group;
+    et_optimizer *none;
+    small_open(&p, build, ROWS, &training);
+    small_open(&other, build, ROWS, &training);
+    assert_ok(et_group_match(&group, p.params, "/weight$", error));
+    et_optimizer_setup setup = { .group = group };
+    assert_fails(et_optimizer_open(&none, p.device, p.params, "out/", &setup, error), ET_ECONFIG,
+                 "give one of them");
+    assert_null(none);
+    assert_fails(et_optimizer_open(&none, other.device, other.params, NULL, &setup, error),
+                 ET_ECONFIG, "another store");
+    et_group_free(group);
+    small_close(&other);
+    small_close(&p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_optimize__rules),        cmocka_unit_test(test_optimize__all_rules),
-        cmocka_unit_test(test_optimize__settings),     cmocka_unit_test(test_optimize__refused),
-        cmocka_unit_test(test_optimize__not_finite),   cmocka_unit_test(test_optimize__moving_mean),
+        cmocka_unit_test(test_optimize__rules),
+        cmocka_unit_test(test_optimize__all_rules),
+        cmocka_unit_test(test_optimize__settings),
+        cmocka_unit_test(test_optimize__refused),
+        cmocka_unit_test(test_optimize__not_finite),
+        cmocka_unit_test(test_optimize__moving_mean),
         cmocka_unit_test(test_optimize__each_its_own),
+        cmocka_unit_test(test_optimize__groups_of_one_pass),
+        cmocka_unit_test(test_optimize__groups_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
