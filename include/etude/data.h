@@ -145,8 +145,7 @@ typedef struct et_source_class {
     int (*seek)(et_source *self, const et_position *position, et_error *error);
     void (*describe)(const et_source *self, const et_batch *batch, char *text, size_t size);
     void (*close)(et_source *self);
-    /* See et_source_batches. NULL: 0. */
-    int (*batches)(et_source *self, int64_t *count, et_error *error);
+    int (*batches)(et_source *self, int64_t *count, et_error *error); /* NULL: not known */
 } et_source_class;
 
 struct et_source {
@@ -161,8 +160,7 @@ typedef struct et_batches_options {
     bool repeat;                       /* pass after pass without end; else one */
     bool drop_remainder;               /* leave out a pass's last batch if it is not full */
     int64_t pool;                      /* samples that are sorted together; 0: some 256 batches */
-    int64_t capacity[ET_LAYOUT_KINDS]; /* of a batch, for every kind of the layout; of
-                                          samples that have one kind, 0: 32 */
+    int64_t capacity[ET_LAYOUT_KINDS]; /* of a batch, by kind; where there is one kind, 0: 32 */
     const char *setting;               /* what sets the capacity, for messages */
     const char *cure;                  /* what else helps, "lower ..."; NULL: nothing */
     ET_RESERVED(8);

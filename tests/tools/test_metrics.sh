@@ -49,4 +49,9 @@ sed -i 3d src/base/long.c # 80 lines
 "$metrics" --check .
 awk 'BEGIN { for (i = 0; i < 1001; i++) print "" }' >src/base/big.c
 "$metrics" . | grep -q '^too long: src/base/big.c: 1001 lines$'
+awk 'BEGIN { for (i = 0; i < 200; i++) print "" }' >include/etude/big.h
+rm src/base/big.c
+"$metrics" --check .
+echo >>include/etude/big.h
+"$metrics" . | grep -q '^too long: include/etude/big.h: 201 lines$'
 echo "metrics counts right"
