@@ -16,6 +16,7 @@ typedef struct et_program {
     const char *name; /* as typed, for messages */
     const et_task_kind *const *kinds;
     int count;
+    const struct et_command *commands; /* the library's own: what every program has */
 } et_program;
 
 /* How a command was called. */

@@ -15,12 +15,6 @@
 /* Largest settings file accepted, in bytes. */
 #define FILE_MAX ((size_t)1 << 20)
 
-int et_settings_check_open(const et_settings *settings, const char *what, et_error *error)
-{
-    return settings->locked ? et_fail(error, ET_ECONFIG, "%s: the settings are locked by now", what)
-                            : ET_OK;
-}
-
 int et_settings_read(et_settings *settings, const et_value *dict, const char *name, et_error *error)
 {
     const et_fields_origin from = { name, settings->arena, settings->extra };

@@ -73,6 +73,12 @@ static bool scan_name(assignment *a, const et_fields *table, const char *text, b
     return a->length && *text == '=' && known;
 }
 
+int et_settings_check_open(const et_settings *settings, const char *what, et_error *error)
+{
+    return settings->locked ? et_fail(error, ET_ECONFIG, "%s: the settings are locked by now", what)
+                            : ET_OK;
+}
+
 bool et_settings_begins_assignment(const et_fields *table, const char *text)
 {
     assignment a;

@@ -84,14 +84,6 @@ void et_comm_close(et_comm *comm)
     comm->class->close(comm);
 }
 
-int et_comm_fail_lost(et_comm *comm, int rank, const char *why, et_error *error)
-{
-    comm->gone = rank;
-    return et_fail(error, ET_EIO,
-                   "lost rank %d of %d, which %s; start again: the newest checkpoint goes on", rank,
-                   comm->size, why);
-}
-
 static int exchange(et_comm *comm, et_comm_piece send, et_comm_piece receive, size_t *came,
                     et_error *error)
 {

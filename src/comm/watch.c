@@ -105,3 +105,11 @@ int et_comm_lost(const et_comm *comm)
 {
     return comm->watch ? atomic_load(&comm->watch->lost) : -1;
 }
+
+int et_comm_fail_lost(et_comm *comm, int rank, const char *why, et_error *error)
+{
+    comm->gone = rank;
+    return et_fail(error, ET_EIO,
+                   "lost rank %d of %d, which %s; start again: the newest checkpoint goes on", rank,
+                   comm->size, why);
+}

@@ -44,8 +44,12 @@ typedef struct et_commands {
 
 et_commands et_commands_of(const et_program *program);
 
+/* NULL: there is none of that name. */
+const et_command *et_commands_find(const et_commands *all, const char *name);
+
 /* The command of a name for runs of a kind; NULL: they have none. */
-const et_command *et_command_of(const et_task_kind *kind, const char *name);
+const et_command *et_command_of(const et_program *program, const et_task_kind *kind,
+                                const char *name);
 
 /* Exit code of what was interrupted and can be started again (EX_TEMPFAIL of sysexits.h). */
 #define ET_EXIT_INTERRUPTED 75
@@ -74,8 +78,8 @@ void et_watch_signals_and_input(void);
  * it may sit in a library that can't be asked to stop. SIGUSR1 does nothing. */
 void et_leave_on_signals(const char *text);
 
-/* One line on standard error, once: error's text is empty from then on. What a command fails with
- * is told so by main; one that has to say it sooner calls this. */
+/* messages.c. One line on standard error, once: error's text is empty from then on. What a command
+ * fails with is told so by main; one that has to say it sooner calls this. */
 void et_tell_failure(const et_program *program, int status, et_error *error);
 
 /* The library's warnings go to standard error, above a progress bar if there is one, else behind

@@ -28,7 +28,7 @@ int et_exporting_check(const et_exporting_args *args, bool is_file, const et_cal
         return et_fail(error, ET_EUSAGE, "--precision %s: choose float32, bfloat16 or int8",
                        args->options.precision);
     if (!is_file && !et_model_export_is_file(args->output))
-        return et_outputs_check_folder(&outputs, "--output", args->output, error);
+        return ET_OK;
     et_outputs_read_model(&outputs, args->model_dir, args->checkpoint);
     int status = et_outputs_check(&outputs, "--output", args->output, error);
     et_outputs_release(&outputs);

@@ -1,8 +1,8 @@
 /* The command, of any program. Results go to standard output, everything else to standard error.
  *
- * What is here is the process: its streams, its messages and its exit code; what signals mean is in
- * signals.c. A command is a function that gets its arguments and returns a status; what it prints
- * is results. */
+ * What is here is the process: its streams, its exit code, which command is meant; messages are in
+ * messages.c, what signals mean in signals.c. A command is a function that gets its arguments and
+ * returns a status; what it prints is results. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -24,7 +24,6 @@
 #include "command/pages/described.h"
 #include "command/pages/man.h"
 #include "command/training/ranks.h"
-#include "io/progress.h"
 #include "kernel/kernels.h"
 #include "train/experiment.h"
 #include "train/model_member.h"
@@ -46,90 +45,8 @@ static const et_command commands[] = {
     { "watch", et_cmd_watch, "a page that follows runs, in a browser" },
     { "serve", et_cmd_serve, "answer requests over HTTP with a trained model" },
     { "completion", et_cmd_completion, "print the completion of bash, zsh or fish" },
+    { NULL, NULL, NULL },
 };
-
-#define GENERAL (sizeof commands / sizeof commands[0])
-
-static const et_command *find(const et_commands *all, const char *name)
-{
-    for (size_t i = 0; i < all->count; i++)
-        if (!strcmp(name, all->row[i]->name))
-            return all->row[i];
-    return NULL;
-}
-
-static void add(et_commands *all, const et_command *row)
-{
-    if (all->count < ET_COMMANDS_MAX && !find(all, row->name))
-        all->row[all->count++] = row;
-}
-
-/* evaluate is general only where no kind has one of its own. */
-et_commands et_commands_of(const et_program *program)
-{
-    et_commands all = { .count = 0 };
-    add(&all, &commands[0]);
-    for (int i = 0; i < program->count; i++)
-        for (const et_command *row = program->kinds[i]->commands; row && row->name; row++)
-            add(&all, row);
-    for (size_t i = 1; i < GENERAL; i++)
-        add(&all, &commands[i]);
-    return all;
-}
-
-/* Names of files are in messages, and may hold anything: a message is one line, and no escape
- * sequence reaches the terminal. */
-static void make_printable(char *text)
-{
-    for (; *text; text++)
-        if ((unsigned char)*text < 0x20 || *text == 0x7f)
-            *text = '?';
-}
-
-/* 2,100 bytes: an error's text twice and the word before it. */
-static void print_message(const char *program, et_progress *progress, et_log_level level,
-                          const char *text)
-{
-    if (level < ET_LOG_WARNING)
-        return;
-    char line[2100];
-    snprintf(line, sizeof line, "%s: %s", level == ET_LOG_ERROR ? "error" : "warning", text);
-    make_printable(line);
-    if (progress)
-        et_progress_message(progress, line);
-    else
-        fprintf(stderr, "%s: %s\n", program, line);
-}
-
-static void show_plain(void *program, et_log_level level, const char *text)
-{
-    print_message(((const et_program *)program)->name, NULL, level, text);
-}
-
-static void show_above(void *progress, et_log_level level, const char *text)
-{
-    print_message(NULL, progress, level, text);
-}
-
-static void show_quietly(void *self, et_log_level level, const char *text)
-{
-    const et_quiet_log *log = self;
-    print_message(log->program->name, NULL, level, text);
-    print_message(NULL, log->progress, level, text);
-}
-
-void et_show_log_quietly(et_quiet_log *log)
-{
-    et_log_set(show_quietly, log);
-}
-
-void et_show_log_on(const et_program *program, struct et_progress *progress)
-{
-    if (progress)
-        et_log_set(show_above, progress);
-    else
-        et_log_set(show_plain, (void *)program);
-}
 
 /* Help that was asked for is a result; help in place of a missing command is a message. */
 static void print_help(const et_program *program, FILE *to)
@@ -144,32 +61,14 @@ static void print_help(const et_program *program, FILE *to)
             program->name, program->name);
 }
 
-/* The nearest by et_nearest, or none if none is near. */
 static int unknown_command(const et_call *call, const et_commands *all, et_error *error)
 {
-    /* The list ends in NULL, as et_nearest wants it. */
+    /* The list ends in NULL, as et_nearest_hint wants it. */
     const char *names[ET_COMMANDS_MAX + 1] = { NULL };
     for (size_t i = 0; i < all->count; i++)
         names[i] = all->row[i]->name;
-    const char *nearest = et_nearest(call->command, names);
-    return et_fail(error, ET_EUSAGE, "no command %s%s%s; `%s --help` shows all", call->command,
-                   nearest ? ". Nearest: " : "", nearest ? nearest : "", call->program->name);
-}
-
-static const et_command *row_of(const et_command *rows, const char *name)
-{
-    while (rows && rows->name && strcmp(rows->name, name))
-        rows++;
-    return rows && rows->name ? rows : NULL;
-}
-
-const et_command *et_command_of(const et_task_kind *kind, const char *name)
-{
-    const et_command *own = row_of(kind->commands, name);
-    for (size_t i = 0; i < GENERAL && !own; i++)
-        if (!strcmp(commands[i].name, name))
-            own = &commands[i];
-    return own;
+    return et_fail(error, ET_EUSAGE, "no command %s%s; `%s --help` shows all", call->command,
+                   et_nearest_hint(call->command, names, "").text, call->program->name);
 }
 
 static bool asks_for_help(const et_call *call)
@@ -230,10 +129,11 @@ static int not_for(const et_call *call, const et_command *row, const et_named_ru
 static int choose(const et_command **row, const et_call *call, const et_commands *all,
                   et_error *error)
 {
-    *row = find(all, call->command);
+    *row = et_commands_find(all, call->command);
     const bool asks = *row && call->program->count > 1;
     const et_named_run named = asks ? et_run_named(call) : (et_named_run){ .kind = NULL };
-    const et_command *own = named.kind ? et_command_of(named.kind, call->command) : NULL;
+    const et_command *own =
+        named.kind ? et_command_of(call->program, named.kind, call->command) : NULL;
     int status =
         named.kind && !own && !asks_for_help(call) ? not_for(call, *row, &named, error) : ET_OK;
     *row = own ? own : *row;
@@ -270,7 +170,7 @@ static int print_man(const et_program *program, const char *name, et_error *erro
 {
     const et_commands all = et_commands_of(program);
     const et_call call = { program, name, 0, NULL, NULL };
-    const et_command *row = name ? find(&all, name) : NULL;
+    const et_command *row = name ? et_commands_find(&all, name) : NULL;
     et_description description = ET_DESCRIPTION_INIT;
     if (!name) {
         et_man_print_program(stdout, program, &all);
@@ -364,17 +264,6 @@ static void hold_standard_streams(void)
             _exit(1);
 }
 
-/* An interruption is no failure and has no name before it. */
-void et_tell_failure(const et_program *program, int status, et_error *error)
-{
-    make_printable(error->text);
-    if (error->text[0] && status == ET_EINTERRUPTED)
-        fprintf(stderr, "%s\n", error->text);
-    else if (error->text[0])
-        fprintf(stderr, "%s: %s\n", program->name, error->text);
-    error->text[0] = 0;
-}
-
 /* The variable that chooses kernels is for trying and comparing: a misspelt one would compare
  * the same kernels with themselves. */
 static void check_isa(void)
@@ -399,7 +288,7 @@ static void check_isa(void)
 int et_command_main(int argc, char **argv, const et_task_kind *const *kinds, int count)
 {
     et_error error = ET_ERROR_INIT;
-    const et_program program = { argc ? et_path_base(argv[0]) : "etude", kinds, count };
+    const et_program program = { argc ? et_path_base(argv[0]) : "etude", kinds, count, commands };
     hold_standard_streams();
     et_tell_lost_files(program.name);
     signal(SIGXFSZ, SIG_IGN); /* a write past ulimit -f fails, and says so */

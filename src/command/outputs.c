@@ -167,8 +167,7 @@ static bool is_of_run(const et_outputs *outputs, char *path)
     if (!name)
         return false;
     bool events = strstr(name, "tfevents") || is_one_of(name, logs);
-    if ((events || is_one_of(name, files) || is_one_of(name, folders) ||
-         is_of_kind(outputs->program, name, false) || is_of_kind(outputs->program, name, true)) &&
+    if ((events || is_one_of(name, files) || is_of_kind(outputs->program, name, false)) &&
         is_run(outputs, path))
         return true;
     const char *folder = cut(path);
@@ -201,27 +200,6 @@ static int check_run(const et_outputs *outputs, const char *path, et_error *erro
                        "the run itself writes",
                        path);
     return ET_OK;
-}
-
-/* As far out as there is nothing yet: parents are made. */
-int et_outputs_check_folder(const et_outputs *outputs, const char *option, const char *path,
-                            et_error *error)
-{
-    char *part = et_strdup(path);
-    size_t length = part ? strlen(part) : 0;
-    int status = part ? ET_OK : et_alloc_failed(error, strlen(path), "a path");
-    while (length && !status) {
-        while (length > 1 && part[length - 1] == '/')
-            length--;
-        part[length] = 0;
-        status = check_run(outputs, part, error);
-        if (et_file_exists(part))
-            break;
-        while (length && part[length - 1] != '/')
-            length--;
-    }
-    et_free(part);
-    return status ? et_fail_while(error, status, "%s", option) : ET_OK;
 }
 
 /* ---- all together ----------------------------------------------------------------------- */

@@ -52,11 +52,6 @@ void et_outputs_read_input(et_outputs *outputs, const char *path);
  * is written. Two outputs of a command at most. */
 int et_outputs_check(et_outputs *outputs, const char *option, const char *path, et_error *error);
 
-/* The same of a folder, which may be there or not, as may those around it: it is none that a run
- * keeps, and lies in none. */
-int et_outputs_check_folder(const et_outputs *outputs, const char *option, const char *path,
-                            et_error *error);
-
 /* The same for standard output, which may append to a file that is read. */
 int et_outputs_check_standard(const et_outputs *outputs, et_error *error);
 

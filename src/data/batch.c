@@ -17,37 +17,6 @@ static size_t padded(size_t bytes)
     return (bytes + LINE - 1) / LINE * LINE;
 }
 
-/* The first dimension of a field's array. */
-static int64_t places(const et_layout *layout, const et_layout_field *f)
-{
-    return layout->capacity[f->kind] + (f->empty == ET_EMPTY_OFFSETS);
-}
-
-et_shape et_layout_shape(const et_layout *layout, int field)
-{
-    et_assert(field >= 0 && field < layout->fields);
-    const et_layout_field *f = &layout->field[field];
-    et_shape shape = { .rank = f->item.rank + 1 };
-    et_assert(shape.rank <= ET_RANK_MAX);
-    shape.size[0] = places(layout, f);
-    for (int i = 0; i < f->item.rank; i++)
-        shape.size[i + 1] = f->item.size[i];
-    return shape;
-}
-
-int et_layout_find(const et_layout *layout, const char *field)
-{
-    for (int i = 0; i < layout->fields; i++)
-        if (!strcmp(layout->field[i].name, field))
-            return i;
-    return -1;
-}
-
-const char *et_layout_unit(const et_layout *layout)
-{
-    return layout->unit_name ? layout->unit_name : layout->kind[layout->unit];
-}
-
 /* Of the struct and its pointers; of the arrays behind them. */
 static size_t head_bytes(const et_layout *layout)
 {
@@ -108,7 +77,7 @@ static void finish_field(et_batch *batch, int i)
     const et_layout_field *f = &batch->layout->field[i];
     int64_t item = et_shape_count(f->item);
     int64_t begin = batch->filled[f->kind] * item;
-    int64_t end = places(batch->layout, f) * item;
+    int64_t end = et_shape_count(et_layout_shape(batch->layout, i));
     size_t size = et_dtype_size(f->dtype);
     switch (f->empty) {
     case ET_EMPTY_ZERO:

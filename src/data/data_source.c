@@ -130,7 +130,7 @@ static int check_options(const et_data_source *source, const et_read_options *o,
     int status = et_options_check(o, "et_read_options", error);
     if (status)
         return status;
-    if (!source->set)
+    if (!source->encoder)
         return et_fail(error, ET_ECONFIG,
                        "a data source is read in a data set, whose features say what its rows are");
     if (o->batch < 0 || o->epochs < 0 || o->threads < 0 || o->shuffle_buffer < 0)
@@ -146,8 +146,8 @@ static int read_frame(et_samples **out, const et_data_source *source,
 {
     const et_rows_options how = { .no_targets = options->keep_unlabelled };
     et_rows *rows = NULL;
-    int status = et_rows_open_frame(&rows, et_data_set_encoder(source->set), &source->frame,
-                                    source->name, &how, error);
+    int status =
+        et_rows_open_frame(&rows, source->encoder, &source->frame, source->name, &how, error);
     if (!status)
         status = et_table_read(out, rows, options, error);
     et_rows_close(rows);
@@ -169,9 +169,8 @@ int et_data_source_samples(et_samples **out, const et_data_source *source,
                                      .keep_unlabelled = o->keep_unlabelled,
                                      .cache = o->cache,
                                      .memory = o->memory };
-    status = source->in_memory
-                 ? read_frame(out, source, &table, error)
-                 : et_table_open(out, et_data_set_encoder(source->set), &table, error);
+    status = source->in_memory ? read_frame(out, source, &table, error)
+                               : et_table_open(out, source->encoder, &table, error);
     return status ? et_fail_while(error, status, "source %.60s", source->name) : ET_OK;
 }
 

@@ -144,7 +144,7 @@ static int check_sources(const et_data_set_part *parts, int count, et_error *err
         if (!parts[i].name || !*parts[i].name || !parts[i].source)
             return et_fail(error, ET_ECONFIG, "source %d of a data set needs a name and a source",
                            i + 1);
-        if (parts[i].source->set)
+        if (parts[i].source->encoder)
             return et_fail(error, ET_ECONFIG, "source %.60s is in a data set already",
                            parts[i].name);
         for (int k = 0; k < i; k++)
@@ -168,7 +168,7 @@ static int name_sources(et_data_set *self, const et_data_set_part *parts, int co
     for (int i = 0; i < count; i++)
         if (whole) {
             self->sources[self->count++] = parts[i].source;
-            parts[i].source->set = self;
+            parts[i].source->encoder = self->encoder;
         } else {
             et_free(parts[i].source->name);
             parts[i].source->name = NULL;

@@ -10,12 +10,12 @@
 
 /* What a source is: files, or a frame. */
 struct et_data_source {
-    const et_data_set *set; /* NULL: it is in none */
-    char *name;             /* there; owned */
-    bool examples;          /* tf.Examples; else CSV, */
-    bool in_memory;         /* or a frame */
-    et_strings paths;       /* in the arena */
-    et_csv_options csv;     /* the same */
+    const et_encoder *encoder; /* of the data set that it is in; NULL: it is in none */
+    char *name;                /* there; owned */
+    bool examples;             /* tf.Examples; else CSV, */
+    bool in_memory;            /* or a frame */
+    et_strings paths;          /* in the arena */
+    et_csv_options csv;        /* the same */
     et_header header;
     et_frame frame; /* columns are borrowed */
     et_arena arena;

@@ -4,8 +4,34 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "data/source.h"
 
 const et_layout_field et_layout_mask = { .name = "mask", .dtype = ET_F32, .empty = ET_EMPTY_MASK };
+
+et_shape et_layout_shape(const et_layout *layout, int field)
+{
+    et_assert(field >= 0 && field < layout->fields);
+    const et_layout_field *f = &layout->field[field];
+    et_shape shape = { .rank = f->item.rank + 1 };
+    et_assert(shape.rank <= ET_RANK_MAX);
+    shape.size[0] = layout->capacity[f->kind] + (f->empty == ET_EMPTY_OFFSETS);
+    for (int i = 0; i < f->item.rank; i++)
+        shape.size[i + 1] = f->item.size[i];
+    return shape;
+}
+
+int et_layout_find(const et_layout *layout, const char *field)
+{
+    for (int i = 0; i < layout->fields; i++)
+        if (!strcmp(layout->field[i].name, field))
+            return i;
+    return -1;
+}
+
+const char *et_layout_unit(const et_layout *layout)
+{
+    return layout->unit_name ? layout->unit_name : layout->kind[layout->unit];
+}
 
 int et_layout_own(et_layout_field **out, const et_layout_field *rows, int count, et_error *error)
 {

@@ -141,13 +141,6 @@ void et_device_record(et_device *device, et_trace *trace)
         et_gemm_cache_watch(device->gemms, i, watch->track[i]);
 }
 
-/* Outside a team, and without a trace, it is the first track. */
-et_track *et_device_track(const et_device *device)
-{
-    const et_device_watch *watch = device->watch;
-    return watch->track[watch->trace && omp_in_parallel() ? omp_get_thread_num() : 0];
-}
-
 int et_device_threads(const et_device *device)
 {
     return device->threads;

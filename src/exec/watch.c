@@ -11,6 +11,7 @@
  *
  * The span of a run is around those of its steps; what is left of it, packing aside, is time
  * between ops. */
+#include <omp.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -141,4 +142,11 @@ int et_plan_choose_run(et_plan *plan, et_error *error)
         return et_alloc_failed(error, size, "the labels of a plan");
     plan->label = &plan->labels[plan->step_count];
     return ET_OK;
+}
+
+/* Outside a team, and without a trace, it is the first track. */
+et_track *et_device_track(const et_device *device)
+{
+    const et_device_watch *watch = device->watch;
+    return watch->track[watch->trace && omp_in_parallel() ? omp_get_thread_num() : 0];
 }

@@ -75,14 +75,6 @@ et_node *et_one_hot(et_node *ids, int64_t depth)
     return et_node_add(ids->graph, ET_OP_ONE_HOT, NULL, &ids, 1, &attributes);
 }
 
-int64_t et_columns_size(const et_column *columns, int count)
-{
-    int64_t size = 0;
-    for (int i = 0; i < count; i++)
-        size += columns[i].rows * columns[i].width;
-    return size;
-}
-
 /* Without memory nothing is made: the arena remembers the failure, and et_node_add looks. */
 et_node *et_embed_columns(et_node *ids, et_node *table, const et_column *columns, int count)
 {

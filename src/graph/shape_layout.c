@@ -68,6 +68,14 @@ bool et_shape_ONE_HOT(et_node *node)
     return set(node, act(node), et_shape_2(ids.size[0], node->attributes.count));
 }
 
+int64_t et_columns_size(const et_column *columns, int count)
+{
+    int64_t size = 0;
+    for (int i = 0; i < count; i++)
+        size += columns[i].rows * columns[i].width;
+    return size;
+}
+
 /* ids [T, count], table [size of all] to [T, widths together]. */
 bool et_shape_EMBED_COLUMNS(et_node *node)
 {

@@ -76,6 +76,24 @@ et_dynamic et_annealing_scalar_dynamic(et_annealing_scalar *scalar)
 
 /* ---- variables ---- */
 
+int et_variable_find(int *index, const et_params *params, const char *name, et_error *error)
+{
+    int i = et_params_find(params, name);
+    if (!et_params_ready(params))
+        return et_fail(error, ET_ECONFIG, "variable %s: the store has no memory yet",
+                       name ? name : "(without a name)");
+    if (i < 0 || et_params_is_trained(params, i))
+        return et_fail(error, ET_ECONFIG,
+                       "the store has no variable %s%s: declare it before its memory is made",
+                       name ? name : "(without a name)", i < 0 ? "" : ", but a parameter");
+    char shape[ET_SHAPE_TEXT_MAX];
+    if (et_shape_count(et_params_shape(params, i)) != 1)
+        return et_fail(error, ET_ECONFIG, "variable %s is %s: one number is fed", name,
+                       et_shape_print(et_params_shape(params, i), shape));
+    *index = i;
+    return ET_OK;
+}
+
 int et_scheduled_variable_init(et_scheduled_variable *variable, et_params *params, const char *name,
                                double initial_value, et_error *error)
 {

@@ -17,14 +17,14 @@ int et_feeder_init(et_feeder *feeder, et_params *params, const et_feed *feeds, i
                    et_error *error);
 void et_feeder_release(et_feeder *feeder);
 
+/* annealing.c: the place in the store of a variable with one element that is not trained. */
+int et_variable_find(int *index, const et_params *params, const char *name, et_error *error);
+
 /* Asks for each value and puts it where it goes. ET_ECONFIG: it is no learning rate. */
 int et_feeder_apply(et_feeder *feeder, et_error *error);
 
 /* What is there now; puts it back, the last feed first. */
 void et_feeder_keep(et_feeder *feeder);
 void et_feeder_put_back(et_feeder *feeder);
-
-/* The place in the store of a variable with one element that is not trained. */
-int et_variable_find(int *index, const et_params *params, const char *name, et_error *error);
 
 #endif

@@ -78,6 +78,8 @@ struct et_loop {
     float *best_values; /* where there is no directory: [flat size of the store] */
 };
 
+/* ---- doors.c ---- */
+
 /* Whether a call may go on: between begin and end, nothing has failed. */
 int et_loop_ready(et_loop *loop);
 /* The same in an epoch. */
@@ -88,6 +90,9 @@ int et_loop_refuse_in_handler(et_loop *loop);
 
 /* Fires an event that tells `event`, whose loop is filled in. */
 int et_loop_fire(et_loop *loop, const char *name, et_loop_event *event, bool reverse);
+
+/* A line for people. */
+void et_loop_print(et_loop *loop, const char *text);
 
 /* ---- parts.c ---- */
 
@@ -118,7 +123,6 @@ int et_loop_take_best(et_loop *loop, et_error *error);
 
 /* ---- print.c ---- */
 
-void et_loop_print(et_loop *loop, const char *text);
 /* Begins the ETA, if the progress is known and it has not begun. */
 void et_loop_begin_eta(et_loop *loop);
 

@@ -8,16 +8,6 @@
 #include "base/clock.h"
 #include "loop/loop_private.h"
 
-void et_loop_print(et_loop *loop, const char *text)
-{
-    if (loop->quiet)
-        return;
-    if (loop->options.print)
-        loop->options.print(loop->options.print_payload, text);
-    else
-        printf("%s\n", text), fflush(stdout);
-}
-
 /* ---- progress ---- */
 
 /* What of a counter is done: the last one only when its time was collected, as it is by its logs.

@@ -1,4 +1,4 @@
-/* What graph.c and ops.c share: a graph on its way. */
+/* What graph.c and ops.c share: a graph on its way (way.c). */
 #ifndef ETUDE_ONNX_OPS_H
 #define ETUDE_ONNX_OPS_H
 
@@ -29,6 +29,8 @@ const et_onnx_binding *et_onnx_bound(const et_onnx_way *way, const char *name);
 
 /* ET_ECONFIG, once; NULL. */
 const char *et_onnx_refuse(et_onnx_way *way, const et_node *node, const char *why);
+
+/* ---- ops.c, attention.c ---- */
 
 /* What a node becomes: the name of its value. */
 typedef const char *et_onnx_rule(et_onnx_way *way, const et_node *node);

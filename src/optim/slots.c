@@ -142,7 +142,7 @@ static int make_average(et_optimizer *optimizer, et_error *error)
         return status;
     optimizer->average.data = optimizer->slots[at].data;
     add_average_parts(optimizer, at);
-    et_optimizer_start(optimizer);
+    et_optim_average_start(&optimizer->average, optimizer->weights);
     return ET_OK;
 }
 

@@ -212,6 +212,20 @@ int et_controller_evaluate_now(et_controller *c, int64_t limit, et_error *error)
     return status;
 }
 
+static bool has_reached_target(const et_controller *c)
+{
+    double best, target = c->target;
+    if (!c->options.target || et_run_best_step(c->run, &best) < 0)
+        return false;
+    return c->options.run.best_comparison == ET_COMPARE_LOWER ? best <= target : best >= target;
+}
+
+bool et_controller_has_enough(const et_controller *c)
+{
+    return (c->options.patience && et_run_since_best(c->run) >= c->options.patience) ||
+           has_reached_target(c);
+}
+
 /* ET_EINTERRUPTED comes before any of the rest, so an evaluation that was cut short leaves no log
  * and changes no best. */
 static int act_validate(et_action *action, const et_moment *now, et_error *error)

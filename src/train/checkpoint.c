@@ -304,23 +304,6 @@ int et_checkpoints_close(et_checkpoints *checkpoints, et_error *error)
  * Everything here runs beside training. It may read self->items' arrays until stop_reading, and
  * writes nothing that the caller reads before the join but `reading`. */
 
-/* "<directory>/ckpt-2000.safetensors": the step without leading zeros, as et_manifest_rebuild
- * reads it. NULL: no memory. */
-static char *file_path(const char *directory, const char *prefix, int64_t step)
-{
-    char name[64];
-    snprintf(name, sizeof name, "%s%" PRId64 ET_CHECKPOINT_SUFFIX, prefix, step);
-    return et_path_join(directory, name);
-}
-
-char *et_checkpoint_path(const char *model_dir, int64_t step)
-{
-    char *directory = et_path_join(model_dir, ET_CHECKPOINT_FOLDER);
-    char *path = directory ? file_path(directory, ET_CHECKPOINT_PREFIX, step) : NULL;
-    et_free(directory);
-    return path;
-}
-
 /* Whether the manifest names a file of the directory. */
 static bool is_listed(const et_manifest *manifest, const char *file)
 {
@@ -398,8 +381,8 @@ static int draft(et_checkpoints *self, et_error *error)
         return status;
     const char *directory = best ? self->best_directory : self->directory;
     et_free(work->path);
-    work->path =
-        file_path(directory, best ? ET_CHECKPOINT_BEST_PREFIX : ET_CHECKPOINT_PREFIX, work->step);
+    work->path = et_checkpoint_file_path(
+        directory, best ? ET_CHECKPOINT_BEST_PREFIX : ET_CHECKPOINT_PREFIX, work->step);
     if (!work->path)
         return et_alloc_failed(error, strlen(directory), "a path");
     status = et_checkpoint_file_draft(&work->writer, &work->written, work->path, self->items,

@@ -22,6 +22,7 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/assert.h"
+#include "base/file.h"
 #include "base/json.h"
 #include "train/checkpoint.h"
 
@@ -184,4 +185,19 @@ int et_checkpoint_restore_file(et_state *state, const char *path, int64_t *step,
     et_state_end_restore(state);
     et_safetensors_close(file);
     return status;
+}
+
+char *et_checkpoint_file_path(const char *directory, const char *prefix, int64_t step)
+{
+    char name[64];
+    snprintf(name, sizeof name, "%s%" PRId64 ET_CHECKPOINT_SUFFIX, prefix, step);
+    return et_path_join(directory, name);
+}
+
+char *et_checkpoint_path(const char *model_dir, int64_t step)
+{
+    char *directory = et_path_join(model_dir, ET_CHECKPOINT_FOLDER);
+    char *path = directory ? et_checkpoint_file_path(directory, ET_CHECKPOINT_PREFIX, step) : NULL;
+    et_free(directory);
+    return path;
 }

@@ -43,6 +43,15 @@ int et_checkpoint_file_restore(et_state *state, const et_safetensors *file, cons
 int et_checkpoint_file_load(et_params *params, const et_safetensors *file, const char *path,
                             et_weights_choice choice, et_checkpoint_facts *facts, et_error *error);
 
+/* "<directory>/ckpt-2000.safetensors": the step without leading zeros, as et_manifest_rebuild
+ * reads it. NULL: no memory. */
+char *et_checkpoint_file_path(const char *directory, const char *prefix, int64_t step);
+
+/* The newest sound one of a run, which stays open: its values are there although the run removes
+ * its name. *path (et_free) is set as soon as it is known. */
+int et_checkpoint_newest_file(et_safetensors **file, int64_t *step, char **path,
+                              const char *model_dir, et_error *error);
+
 /* The manifest of a directory of checkpoints: a damaged one is named in a warning and made
  * anew from the files; complete files newer than all it names (a kill came before the commit)
  * are taken up. *taken_up: how many of the newest the one on disk does not name. locked: the

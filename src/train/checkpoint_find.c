@@ -155,8 +155,8 @@ static int newest_in(et_safetensors **file, int64_t *step, char **path, const ch
 }
 
 /* A directory that is not there gets a message of its own: the usual cause is a mistyped path. */
-static int open_newest(et_safetensors **file, int64_t *step, char **path, const char *model_dir,
-                       et_error *error)
+int et_checkpoint_newest_file(et_safetensors **file, int64_t *step, char **path,
+                              const char *model_dir, et_error *error)
 {
     *path = NULL;
     *file = NULL;
@@ -177,30 +177,9 @@ int et_checkpoint_newest(char **path, const char *model_dir, et_error *error)
 {
     et_safetensors *file;
     int64_t step;
-    int status = open_newest(&file, &step, path, model_dir, error);
+    int status = et_checkpoint_newest_file(&file, &step, path, model_dir, error);
     et_safetensors_close(file);
     return status;
-}
-
-int et_checkpoint_take_newest(char **path, et_params *params, const char *model_dir,
-                              et_weights_choice choice, et_checkpoint_facts *facts, et_error *error)
-{
-    et_safetensors *file;
-    int64_t step;
-    int status = open_newest(&file, &step, path, model_dir, error);
-    if (!status)
-        status = et_checkpoint_file_load(params, file, *path, choice, facts, error);
-    if (!status && facts)
-        facts->step = step;
-    et_safetensors_close(file);
-    return status;
-}
-
-int et_checkpoint_load_newest(char **path, et_params *params, const char *model_dir,
-                              bool prefer_average, et_checkpoint_facts *facts, et_error *error)
-{
-    return et_checkpoint_take_newest(
-        path, params, model_dir, (et_weights_choice){ .averages = prefer_average }, facts, error);
 }
 
 /* The manifest may be replaced at any time, and is whole whenever it is read. */
@@ -274,37 +253,6 @@ int et_checkpoint_best(char **path, const char *model_dir, et_error *error)
     }
     et_arena_release(&arena);
     return status;
-}
-
-/* info.json is replaced before the file that it named is removed, so a file that is gone is
- * looked for under another name. */
-int et_checkpoint_take_best(char **path, et_params *params, const char *model_dir,
-                            et_weights_choice choice, et_checkpoint_facts *facts, et_error *error)
-{
-    et_error reason = ET_ERROR_INIT;
-    int status = et_checkpoint_best(path, model_dir, &reason);
-    while (!status) {
-        status = et_checkpoint_take_weights(params, *path, choice, facts, &reason);
-        if (status != ET_ENOTFOUND)
-            break;
-        char *now;
-        if (et_checkpoint_best(&now, model_dir, NULL))
-            break;
-        bool same = !strcmp(now, *path);
-        et_free(*path);
-        *path = now;
-        if (same)
-            break;
-        status = ET_OK;
-    }
-    return status ? et_fail(error, status, "%s", reason.text) : ET_OK;
-}
-
-int et_checkpoint_load_best(char **path, et_params *params, const char *model_dir,
-                            bool prefer_average, et_checkpoint_facts *facts, et_error *error)
-{
-    return et_checkpoint_take_best(path, params, model_dir,
-                                   (et_weights_choice){ .averages = prefer_average }, facts, error);
 }
 
 /* Names ------------------------------------------------------------------------------- */

@@ -9,8 +9,7 @@
  *              and optimizer: so checkpoints, results and what reads them are those of one process.
  *
  *     et_cluster_wait(&options, &error);                      workers, servers: the master is ready
- *     if (et_cluster_trainer_open(&trainer, tasks, &options, steps, &error) ||
- *         et_cluster_trainer_connect(trainer, &error)) ...
+ *     if (et_cluster_trainer_open(&trainer, tasks, &options, steps, &error)) ...
  *
  * How they talk: src/cluster. Workers take every so-many-th batch of one order of the data. What
  * the state says of the place in the data is that of the last update; a run may go on with other
@@ -60,11 +59,9 @@ int et_cluster_wait(const et_cluster_options *options, et_error *error);
 int et_cluster_work(et_task_trainer *trainer, const et_cluster_options *options, et_error *error);
 int et_cluster_serve(et_task_trainer *trainer, const et_cluster_options *options, et_error *error);
 
-/* trainer is borrowed; steps: the run's last. Nobody hears of it before connect, which comes before
- * the first step. */
+/* trainer is borrowed; steps: the run's last. */
 int et_cluster_trainer_open(et_trainer **out, et_task_trainer *trainer,
                             const et_cluster_options *options, int64_t steps, et_error *error);
-int et_cluster_trainer_connect(et_trainer *trainer, et_error *error);
 /* Weights, slots and the place in the data are those of the last update. */
 int et_cluster_trainer_fetch(et_trainer *trainer, et_error *error);
 int et_cluster_trainer_workers(const et_trainer *trainer); /* that are there now */

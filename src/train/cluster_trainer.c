@@ -403,18 +403,13 @@ int et_cluster_trainer_open(et_trainer **out, et_task_trainer *trainer,
     int status = et_cluster_plan_make(&c->plan, trainer, options, error);
     if (!status)
         status = open_arrays(c, error);
+    if (!status)
+        status = et_cluster_connect(&c->wire, options, c->plan.largest, error);
     if (status)
         et_cluster_trainer_close(&c->trainer);
     else
         *out = &c->trainer;
     return status;
-}
-
-int et_cluster_trainer_connect(et_trainer *trainer, et_error *error)
-{
-    cluster_trainer *c = self_of(trainer);
-    et_assert(!c->wire);
-    return et_cluster_connect(&c->wire, c->options, c->plan.largest, error);
 }
 
 int et_cluster_trainer_fetch(et_trainer *trainer, et_error *error)

@@ -204,20 +204,6 @@ static int list_actions(et_controller *c, et_error *error)
     return check_names(c, error);
 }
 
-static bool has_reached_target(const et_controller *c)
-{
-    double best, target = c->target;
-    if (!c->options.target || et_run_best_step(c->run, &best) < 0)
-        return false;
-    return c->options.run.best_comparison == ET_COMPARE_LOWER ? best <= target : best >= target;
-}
-
-bool et_controller_has_enough(const et_controller *c)
-{
-    return (c->options.patience && et_run_since_best(c->run) >= c->options.patience) ||
-           has_reached_target(c);
-}
-
 static bool stopped_by_validation(const et_controller *c)
 {
     return c->stopper < c->count &&

@@ -57,6 +57,12 @@ static et_cluster_options options_of(const et_task_trainer *t, const et_job_serv
                                  .tell = tell };
 }
 
+static void close_coordinator(et_coordinator *coordinator)
+{
+    et_cluster_trainer_close(coordinator->master);
+    et_free(coordinator);
+}
+
 int et_task_trainer_use_server(et_task_trainer *t, const et_job_server *server,
                                const et_async_options *given, et_error *error)
 {
@@ -92,6 +98,7 @@ int et_task_trainer_use_server(et_task_trainer *t, const et_job_server *server,
         .trainer = t, .server = server, .options = options, .steps = o->steps ? o->steps : FOREVER
     };
     t->coordinator = c;
+    t->close_coordinator = close_coordinator;
     return ET_OK;
 }
 
@@ -105,8 +112,6 @@ int et_task_trainer_init_async(et_task_trainer *t, et_error *error)
         status = et_cluster_wait(&c->options, error);
     else
         status = et_cluster_trainer_open(&c->master, t, &c->options, c->steps, error);
-    if (!status && c->master)
-        status = et_cluster_trainer_connect(c->master, error);
     c->begun = !status;
     if (c->master) {
         c->master->step = t->trainer.step;
@@ -145,14 +150,6 @@ int et_task_trainer_join(et_task_trainer *t, et_error *error)
         return et_fail(error, ET_EUSAGE, "join: call et_task_trainer_init_async first");
     return c->master ? et_cluster_trainer_fetch(c->master, error)
                      : join[et_job_config_task(c->server->config)->role](t, &c->options, error);
-}
-
-void et_coordinator_close(et_coordinator *coordinator)
-{
-    if (!coordinator)
-        return;
-    et_cluster_trainer_close(coordinator->master);
-    et_free(coordinator);
 }
 
 int et_coordinator_servers(const et_coordinator *coordinator)

@@ -132,16 +132,17 @@ int et_identity_compare(const et_identity *a, const et_identity *b, et_error *er
 }
 
 /* A head that cannot be read is left to the restore, which names it. */
-void et_identity_of_file(et_identity *out, const char *path, et_arena *arena)
+static bool look_into(et_identity *out, const char *path, et_arena *arena)
 {
     et_safetensors *file;
-    *out = (et_identity){ 0 };
     if (et_safetensors_open(&file, path, NULL))
-        return;
+        return false;
     const char *text = et_safetensors_metadata(file, ET_CHECKPOINT_KEY_STATE);
-    if (text && !et_identity_parse(&out->values, text, path, arena, NULL))
-        out->checkpoint = path;
+    bool sound = text && !et_identity_parse(&out->values, text, path, arena, NULL);
     et_safetensors_close(file);
+    if (sound)
+        out->checkpoint = path;
+    return sound;
 }
 
 /* By the files' names: the manifest is read, and what is wrong with it said, by the restore. */
@@ -160,7 +161,7 @@ int et_identity_of_newest(et_identity *out, const char *model_dir, et_arena *are
         if (!path)
             status = et_alloc_failed(error, strlen(directory), "a path");
         else
-            et_identity_of_file(out, path, arena);
+            look_into(out, path, arena);
     }
     et_manifest_release(&manifest);
     return status;

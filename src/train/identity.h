@@ -40,10 +40,6 @@ bool et_identity_same(const et_value *a, const et_value *b);
  * both files and the first value that differs. */
 int et_identity_compare(const et_identity *a, const et_identity *b, et_error *error);
 
-/* That of one file of weights, whose path is borrowed; the rest lives in arena. No error: a file
- * whose head cannot be read has none. */
-void et_identity_of_file(et_identity *out, const char *path, et_arena *arena);
-
 /* That of a run's newest checkpoint whose head can be read; tensors are not looked at. All lives
  * in arena. No checkpoint is no error. */
 int et_identity_of_newest(et_identity *out, const char *model_dir, et_arena *arena,

@@ -549,7 +549,6 @@ int et_multitask_open_inside(et_multitask **out, const et_multitask_part *parts,
     }
     *m = (et_multitask){ .trainer = { .class = &trainer_class },
                          .evaluator = { .class = &evaluator_class },
-                         .learner = { &et_multitask_learner_class },
                          .order = o->order,
                          .alpha = o->alpha > 0 ? o->alpha : 1,
                          .steps_in_epoch = o->steps_in_epoch,

@@ -100,7 +100,7 @@ static void close_all(et_learner *self)
     et_multitask_close(of(self));
 }
 
-const et_learner_class et_multitask_learner_class = {
+static const et_learner_class class = {
     .name = "multitask",
     .trainer = own_trainer,
     .evaluator = own_evaluator,
@@ -115,5 +115,6 @@ const et_learner_class et_multitask_learner_class = {
 
 et_learner *et_multitask_learner(et_multitask *multitask)
 {
+    multitask->learner.class = &class;
     return &multitask->learner;
 }

@@ -19,7 +19,7 @@ typedef struct et_multitask_member {
 struct et_multitask {
     et_trainer trainer;
     et_evaluator evaluator;
-    et_learner learner;
+    et_learner learner; /* of et_multitask_learner */
     et_task_trainer_options options;
     int order;
     double alpha;
@@ -48,8 +48,5 @@ static inline et_optimizer *et_multitask_optimizer(const et_multitask *m)
 {
     return m->parts[0].trainer->optimizer;
 }
-
-/* multitask_learner.c */
-extern const et_learner_class et_multitask_learner_class;
 
 #endif

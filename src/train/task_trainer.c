@@ -532,7 +532,8 @@ void et_task_trainer_close(et_task_trainer *t)
 {
     if (!t)
         return;
-    et_coordinator_close(t->coordinator);
+    if (t->coordinator)
+        t->close_coordinator(t->coordinator);
     et_step_release(&t->step);
     et_metrics_free(t->metrics);
     et_metrics_free(t->own);

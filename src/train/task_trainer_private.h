@@ -46,7 +46,8 @@ struct et_task_trainer {
     et_evaluator evaluator;
     et_learner learner;          /* of et_learner_open */
     et_coordinator *coordinator; /* of a cluster, owned; NULL: there is none */
-    et_task *task;               /* borrowed, as device and params */
+    void (*close_coordinator)(et_coordinator *coordinator); /* where there is one */
+    et_task *task;                                          /* borrowed, as device and params */
     et_device *device;
     et_params *params;
     et_task_trainer_options options; /* given, dp_config: NULL */
@@ -91,8 +92,6 @@ int et_task_trainer_finish_step(et_task_trainer *trainer, const et_update *updat
 
 /* Of a step that was made: a loss that is none, or above the bound. ET_EDIVERGED. */
 int et_task_trainer_judge(const et_task_trainer *trainer, et_error *error);
-
-void et_coordinator_close(et_coordinator *coordinator); /* NULL allowed */
 
 /* Source and pass, if there is data. */
 int et_validation_open(et_task_trainer *trainer, et_error *error);

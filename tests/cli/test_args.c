@@ -12,7 +12,7 @@
 
 enum { WORDS_MAX = 300 };
 
-static const et_program program = { "etude", NULL, 0 };
+static const et_program program = { "etude", NULL, 0, NULL };
 
 /* One option of each kind. */
 typedef struct options {

@@ -128,6 +128,19 @@ static void test_bad_belongs__vocabulary_of_another_run(void **state)
     free(other);
 }
 
+/* It is trained again from the same text, to the same bytes. */
+static void test_bad_belongs__lost_vocabulary(void **state)
+{
+    (void)state;
+    remove("run/vocabulary.model");
+    check_goes_on(AGAIN);
+    size_t length;
+    char *again = bad_read("run/vocabulary.model", &length);
+    assert_int_equal(length, vocabulary_length);
+    assert_memory_equal(again, vocabulary, length);
+    free(again);
+}
+
 /* Writes params.yaml with the first `from` behind `after` made `to`. */
 static void change_params(const char *after, const char *from, const char *to)
 {
@@ -140,51 +153,6 @@ static void change_params(const char *after, const char *from, const char *to)
     sprintf(text, "%.*s%s%s", (int)(at - params), params, to, at + strlen(from));
     bad_write_text("run/params.yaml", text);
     free(text);
-}
-
-/* A run that begins with its weights takes its vocabulary and settings too: not those of others. */
-static void test_bad_belongs__initial(void **state)
-{
-    (void)state;
-    static const char begin[] = "train --model-dir n --init run" SOURCE "two.en" TARGET "two.de "
-                                "--set trainer.train_steps=1 ";
-    static const char own[] = "--set task.sentencepiece_model_path=own.model";
-    char given[512], by_file[512];
-    snprintf(given, sizeof given, "%s%s", begin, own);
-    snprintf(by_file, sizeof by_file, "%s", TRAIN "--init " NEWEST);
-    bad_write("own.model", vocabulary, vocabulary_length);
-    bad_write_text("run/vocabulary.model", "another");
-    const bad_case cases[] = {
-        { begin, .code = 3,
-          .words = { "--init: run/vocabulary.model does not belong to " NEWEST, "put that file" } },
-        { by_file, .code = 3, .words = { "run/vocabulary.model does not belong to " NEWEST } },
-        { given, .lines = -1, .made = "n" },
-    };
-    bad_run(cases, COUNT(cases));
-    bad_write("run/vocabulary.model", vocabulary, vocabulary_length);
-    change_params("encoder:", "num_attention_heads: 2", "num_attention_heads: 4");
-    const bad_case settings[] = {
-        { begin, .code = 3,
-          .words = { "run/params.yaml does not belong to " NEWEST, "num_attention_heads is 4" } },
-    };
-    bad_run(settings, 1);
-    bad_write("run/params.yaml", params, params_length);
-    const bad_case good[] = { { begin, .lines = -1, .made = "n" } };
-    bad_run(good, 1);
-    remove("own.model");
-}
-
-/* It is trained again from the same text, to the same bytes. */
-static void test_bad_belongs__lost_vocabulary(void **state)
-{
-    (void)state;
-    remove("run/vocabulary.model");
-    check_goes_on(AGAIN);
-    size_t length;
-    char *again = bad_read("run/vocabulary.model", &length);
-    assert_int_equal(length, vocabulary_length);
-    assert_memory_equal(again, vocabulary, length);
-    free(again);
 }
 
 /* What a model computes is refused by all; how it was trained by who trains and who inspects. */
@@ -404,7 +372,6 @@ int main(void)
         TEST(test_bad_belongs__flipped_vocabulary),
         TEST(test_bad_belongs__vocabulary_of_another_run),
         TEST(test_bad_belongs__lost_vocabulary),
-        TEST(test_bad_belongs__initial),
         TEST(test_bad_belongs__changed_settings),
         TEST(test_bad_belongs__mended_settings),
         TEST(test_bad_belongs__average),

@@ -70,32 +70,6 @@ static void test_outputs__of_average(void **state)
     run_all(cases, COUNT(cases));
 }
 
-/* Folders are told from files by nothing but who writes: none that a run keeps, or would make, gets
- * files of others, at whatever depth. */
-static void test_outputs__folders(void **state)
-{
-    (void)state;
-    static const char word[] = "a file of a run";
-    static const bad_case cases[] = {
-        { "export m --output m/checkpoints", .code = 3, .words = { "--output: ", word } },
-        { "export m --output m/best/", .code = 3, .words = { "--output: m/best", word } },
-        { "export m --output other/cache/new/deep", .code = 3, .words = { "--output: ", word } },
-        { "export m --format onnx --output m/checkpoints", .code = 3, .words = { word } },
-        { "export m --format ctranslate2 --output m/translations/9.txt", .code = 3,
-          .words = { word } },
-        { "keys m/checkpoints", .code = 3, .words = { "keys: m/checkpoints is, ", word } },
-        { "scaffold --name x --dir m/best", .code = 3, .words = { "--dir: ", word } },
-        { AVERAGE "m/best " CKPT, .code = 3, .words = { "m/best is, ", word } },
-    };
-    run_all(cases, COUNT(cases));
-    static const char line[] = "export m --output m/mine/deep/";
-    bad_end end = bad_start(line, NULL, NULL);
-    assert_int_equal(end.code, 0);
-    bad_assert_says(line, end.err, ": m/mine/deep/");
-    bad_release(&end);
-    bad_remove("m/mine");
-}
-
 /* Within 60 sentences nothing was decoded, or the checkpoint's line would be there. */
 static void test_outputs__of_evaluate(void **state)
 {
@@ -209,7 +183,6 @@ int main(void)
         cmocka_unit_test(test_outputs__of_average),  cmocka_unit_test(test_outputs__of_evaluate),
         cmocka_unit_test(test_outputs__of_profiles), cmocka_unit_test(test_outputs__appended),
         cmocka_unit_test(test_outputs__full_later),  cmocka_unit_test(test_outputs__right),
-        cmocka_unit_test(test_outputs__folders),
     };
     return cmocka_run_group_tests(tests, set_up, bad_tear_down);
 }

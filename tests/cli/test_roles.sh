@@ -71,13 +71,6 @@ none_left "epochs"
 [ "$(last once step)" = $((2 * $(last shared step))) ] ||
     fail "epochs: $(last once step) steps alone, $(last shared step) of two workers"
 
-# An end that lies behind the run, or at which it is, changes nothing, settings neither.
-cp two/params.yaml two/metrics.jsonl .
-train two 10 --distributed || fail "an end behind the run"
-train two 150 --distributed --set trainer.validation_interval=7 || fail "at its end"
-cmp params.yaml two/params.yaml && cmp metrics.jsonl two/metrics.jsonl || fail "nothing was done, and yet it is written"
-none_left "nothing to do"
-
 # One process goes on with what the cluster has saved.
 train two 160 || fail "going on alone"
 grep -q '"step":160' two/metrics.jsonl || fail "going on alone: no step 160"

@@ -132,7 +132,7 @@ int et_describe(et_description *to, const et_program *program, const et_command 
     const et_command *asked[64] = { row };
     int count = 1, status = ET_OK;
     for (int k = 0; k < program->count; k++) {
-        const et_command *own = et_command_of(program->kinds[k], row->name);
+        const et_command *own = et_command_of(program, program->kinds[k], row->name);
         bool known = !own;
         for (int i = 0; i < count && !known; i++)
             known = asked[i]->run == own->run;
@@ -142,7 +142,7 @@ int et_describe(et_description *to, const et_program *program, const et_command 
     for (int i = 0; i < count && !status; i++) {
         to->kind = NULL;
         for (int k = 0; k < program->count && count > 1 && !to->kind; k++) {
-            const et_command *own = et_command_of(program->kinds[k], row->name);
+            const et_command *own = et_command_of(program, program->kinds[k], row->name);
             to->kind = own && own->run == asked[i]->run ? program->kinds[k]->name : NULL;
         }
         status = ask(to, program, asked[i], error);

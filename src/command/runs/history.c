@@ -430,6 +430,16 @@ static et_history *make(const char *model_dir)
     return NULL;
 }
 
+bool et_history_is_run(const char *directory)
+{
+    char *log = et_path_join(directory, ET_HISTORY_LOG);
+    char *settings = et_path_join(directory, ET_EXPERIMENT_FILE);
+    bool is = (log && et_file_exists(log)) || (settings && et_file_exists(settings));
+    et_free(log);
+    et_free(settings);
+    return is;
+}
+
 int et_history_open(et_history **out, const char *model_dir, et_error *error)
 {
     bool anew;

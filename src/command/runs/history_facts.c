@@ -13,17 +13,6 @@
 #include "io/manifest.h"
 #include "train/checkpoint.h"
 #include "train/checkpoint_file.h"
-#include "train/experiment.h"
-
-bool et_history_is_run(const char *directory)
-{
-    char *log = et_path_join(directory, ET_HISTORY_LOG);
-    char *settings = et_path_join(directory, ET_EXPERIMENT_FILE);
-    bool is = (log && et_file_exists(log)) || (settings && et_file_exists(settings));
-    et_free(log);
-    et_free(settings);
-    return is;
-}
 
 /* ---- names ------------------------------------------------------------------------------- */
 

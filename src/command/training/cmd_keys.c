@@ -4,7 +4,6 @@
 #include "cluster/keys.h"
 #include "command/args.h"
 #include "command/command.h"
-#include "command/outputs.h"
 
 int et_cmd_keys(const et_call *call, et_error *error)
 {
@@ -28,9 +27,6 @@ int et_cmd_keys(const et_call *call, et_error *error)
     if (paths.count != 1)
         return et_fail(error, ET_EUSAGE, "keys: takes one folder, found %d", paths.count);
     et_keys keys[ET_JOB_ROLES] = { 0 };
-    et_outputs outputs = { .program = call->program };
-    status = et_outputs_check_folder(&outputs, "keys", paths.items[0], error);
-    if (!status)
-        status = et_keys_make(keys, error);
+    status = et_keys_make(keys, error);
     return status ? status : et_keys_write(keys, paths.items[0], error);
 }

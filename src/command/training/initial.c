@@ -8,7 +8,6 @@
 #include "base/fields.h"
 #include "base/file.h"
 #include "train/checkpoint.h"
-#include "train/identity.h"
 #include "train/model_place.h"
 
 #define EXPORTED "model.safetensors" /* weights of an export, beside its settings */
@@ -147,16 +146,6 @@ static bool has_setting(const et_experiment *experiment, const char *name)
     return et_fields_find(experiment->kind->fields, name, strlen(name)) != NULL;
 }
 
-/* What the weights that are taken belong to: of a best one the run's newest says it as well. */
-static int identify(const et_initial *initial, et_identity *identity, et_arena *arena,
-                    et_error *error)
-{
-    if (is_directory(initial->checkpoint))
-        return et_identity_of_newest(identity, initial->run, arena, error);
-    et_identity_of_file(identity, initial->checkpoint, arena);
-    return ET_OK;
-}
-
 int et_initial_apply(et_initial *initial, et_experiment *experiment, et_arena *arena,
                      et_error *error)
 {
@@ -172,11 +161,6 @@ int et_initial_apply(et_initial *initial, et_experiment *experiment, et_arena *a
                          "--init: %s is a %s of %s, a task of %s, and %s is one of %s", model,
                          is_directory(model) ? "run" : "model", other.name, other.kind->name,
                          experiment->name, experiment->kind->name);
-    et_identity identity;
-    if (!status && initial->settings)
-        status = identify(initial, &identity, arena, error);
-    if (!status && initial->settings)
-        status = et_experiment_check_model(&other, &identity, model, error);
     if (!status && initial->settings && has_setting(experiment, "init_pattern"))
         status = assign(experiment, "task.init_pattern", NULL, arena, error);
     initial->unset = !has_setting(experiment, "init_checkpoint");
@@ -195,14 +179,7 @@ int et_initial_inherit(et_initial *initial, et_experiment *experiment, et_arena 
                        et_error *error)
 {
     const et_task_kind *kind = experiment->kind;
-    et_identity identity;
-    if (!initial->run || !kind->inherit)
-        return ET_OK;
-    int status = kind->inherit(experiment->task, initial->run, arena, &initial->taken, error);
-    if (status || !initial->taken || !kind->belongs)
-        return status;
-    status = identify(initial, &identity, arena, error);
-    if (!status)
-        status = kind->belongs(experiment->task, initial->run, &identity, error);
-    return status ? et_fail_while(error, status, "--init") : ET_OK;
+    return initial->run && kind->inherit
+               ? kind->inherit(experiment->task, initial->run, arena, &initial->taken, error)
+               : ET_OK;
 }

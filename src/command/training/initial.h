@@ -35,8 +35,7 @@ int et_initial_find(et_initial *initial, et_arena *arena, et_error *error);
 int et_initial_begin(et_initial *initial, et_experiment *experiment, const et_program *program,
                      et_arena *arena, et_error *error);
 
-/* ET_ECONFIG: the run is of another kind, or what is taken of it (settings, files) is not what its
- * weights were trained with. */
+/* ET_ECONFIG: the run is of another kind. */
 int et_initial_apply(et_initial *initial, et_experiment *experiment, et_arena *arena,
                      et_error *error);
 int et_initial_inherit(et_initial *initial, et_experiment *experiment, et_arena *arena,

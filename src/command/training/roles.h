@@ -12,6 +12,8 @@
 
 int et_roles_train(const et_call *call, const et_train_args *args, et_error *error);
 
+/* ---- role_options.c ---- */
+
 /* Batches of an update for each of one process. NULL: 1. */
 int64_t et_roles_batches(const et_roles *roles, const et_experiment *experiment);
 

@@ -359,7 +359,8 @@ int et_training_open_parts(et_training *t, const char *directory, et_error *erro
     return status || !fits ? status : fit_batch(t, directory, error);
 }
 
-static int open_cluster(et_training *t, et_error *error)
+/* Workers and servers go by the settings in the directory, so those come first. */
+static int open_cluster(et_training *t, const char *directory, et_error *error)
 {
     if (!t->roles)
         return ET_OK;
@@ -371,6 +372,8 @@ static int open_cluster(et_training *t, et_error *error)
     et_task_trainer *single;
     int status = t->learner->class->single(t->learner, &single, error);
     if (!status)
+        status = et_training_write_settings(t, directory, error);
+    if (!status)
         status = et_roles_options(&t->cluster_options, t->roles, &t->experiment, error);
     t->cluster_options.listener = t;
     t->cluster_options.tell = tell;
@@ -379,26 +382,14 @@ static int open_cluster(et_training *t, et_error *error)
                                             t->plan.train_steps, error);
 }
 
-/* Workers and servers go by the settings in the directory, so those come first; where nothing is
- * left to do nobody is asked. */
-static int begin_cluster(et_training *t, const char *directory, et_error *error)
-{
-    if (!t->cluster || et_controller_finished(t->controller))
-        return ET_OK;
-    int status = et_training_write_settings(t, directory, error);
-    return status ? status : et_cluster_trainer_connect(t->cluster, error);
-}
-
 int et_training_open(et_training *t, const char *directory, et_error *error)
 {
     et_assert(t->directory.lock >= 0 || et_comm_rank(t->comm));
     int status = et_training_open_parts(t, directory, error);
     if (!status)
-        status = open_cluster(t, error);
+        status = open_cluster(t, directory, error);
     if (!status)
         status = open_controller(t, directory, error);
-    if (!status)
-        status = begin_cluster(t, directory, error);
     if (status)
         return status;
     /* A run that is at its end does no step that could be recorded. */

@@ -36,7 +36,8 @@ int et_builder_parse(const et_model_builder_class **kind, et_arguments **argumen
 int et_builder_prediction(et_model_builder *builder, et_params **params, et_build_fn **build,
                           void **payload, et_error *error);
 
-/* OUTPUT/model from what is in OUTPUT: made beside it and put in its place. Opening it. */
+/* builder_model.c: OUTPUT/model from what is in OUTPUT: made beside it and put in its place.
+ * Opening it. */
 int et_builder_export(et_model_builder *builder, const char *output, et_error *error);
 int et_builder_open_model(et_predictor **out, const et_model_builder *builder, const char *output,
                           et_error *error);

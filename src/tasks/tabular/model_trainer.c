@@ -441,8 +441,6 @@ static int lead(job *j, et_error *error)
     if (!status && j->server)
         status =
             et_cluster_trainer_open(&j->master, j->trainer, &j->cluster_options, j->steps, error);
-    if (!status && j->master)
-        status = et_cluster_trainer_connect(j->master, error);
     if (!status)
         status = open_controller(j, error);
     if (!status)

@@ -12,14 +12,6 @@
 #define EPSILON       1e-5f
 #define LAYER_EPSILON 1e-5f
 
-et_node *et_tabular_dense(et_scope *scope, et_node *x, int64_t units)
-{
-    et_shape in = et_node_shape(x);
-    float inputs = in.rank == 2 ? (float)in.size[1] : 1;
-    et_dense_options options = { .init_limit = 1 / sqrtf(inputs) };
-    return et_dense_with(scope, x, units, &options);
-}
-
 static et_node *normalise(et_scope *scope, et_node *x, int norm)
 {
     if (norm == ET_TABULAR_NORM_BATCH)

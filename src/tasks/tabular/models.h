@@ -14,7 +14,7 @@ et_node *et_tabular_model_build(et_scope *scope, const et_tabular_model *model,
 int et_tabular_model_fit(et_params *params, const et_tabular_model *model,
                          const et_encoder *encoder, et_samples *samples, et_error *error);
 
-/* x W + b, W uniform within 1 / sqrt(inputs), b zeros. */
+/* layers.c: x W + b, W uniform within 1 / sqrt(inputs), b zeros. */
 et_node *et_tabular_dense(et_scope *scope, et_node *x, int64_t units);
 
 /* ft_transformer.c */

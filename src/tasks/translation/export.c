@@ -40,25 +40,6 @@ static int write_own(const et_translator *t, const char *path, const char *preci
     return status;
 }
 
-int et_translator_check_symbols(const et_translator *t, const char *program, et_error *error)
-{
-    const et_sides sides = t->sides;
-    const struct {
-        const char *what, *source, *target;
-    } rows[] = {
-        { "an end", et_vocabulary_piece(sides.source, et_vocabulary_eos(sides.source)),
-          et_vocabulary_piece(sides.target, et_vocabulary_eos(sides.target)) },
-        { "what is unknown", et_vocabulary_piece(sides.source, et_vocabulary_unk(sides.source)),
-          et_vocabulary_piece(sides.target, et_vocabulary_unk(sides.target)) },
-    };
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (strcmp(rows[i].source, rows[i].target) != 0)
-            return et_fail(error, ET_ECONFIG,
-                           "%s has one token for %s, this model's vocabularies two: %s and %s",
-                           program, rows[i].what, rows[i].source, rows[i].target);
-    return ET_OK;
-}
-
 static const struct {
     const char *name;
     int (*write)(const et_translator *t, const char *directory, et_error *error);

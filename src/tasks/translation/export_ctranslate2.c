@@ -389,7 +389,7 @@ static int check_model(const et_translator *t, et_error *error)
     if (model.encoder.norm_epsilon != model.decoder.norm_epsilon)
         return et_fail(error, ET_ECONFIG,
                        "CTranslate2 has one norm_epsilon for encoder and decoder");
-    return et_translator_check_symbols(t, "CTranslate2", error);
+    return et_sides_check_symbols(t->sides, "CTranslate2", error);
 }
 
 /* Vocabularies come first, then settings, then weights: a directory that has them is whole. */

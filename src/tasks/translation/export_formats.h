@@ -9,8 +9,4 @@ int et_translator_export_onnx(const et_translator *t, const char *directory, et_
 int et_translator_export_ctranslate2(const et_translator *t, const char *directory,
                                      et_error *error);
 
-/* For a program that has one text for an end and one for what is unknown, on both sides.
- * ET_ECONFIG: the model has two. */
-int et_translator_check_symbols(const et_translator *t, const char *program, et_error *error);
-
 #endif

@@ -474,7 +474,7 @@ static int write_one(void *self, int number, const char *path, et_error *error)
 int et_translator_export_onnx(const et_translator *t, const char *directory, et_error *error)
 {
     output of = { t, t->vocabularies->count == 1 ? CONFIG : TARGET_VOCABULARY };
-    int status = et_translator_check_symbols(t, "transformers", error);
+    int status = et_sides_check_symbols(t->sides, "transformers", error);
     if (!status)
         status = et_model_export_directory(directory, names + of.first, NAMES - of.first, write_one,
                                            &of, error);

@@ -249,3 +249,21 @@ int et_vocabularies_inherit(et_translation_vocabulary *settings, const char **sh
         settings->target.path = paths[ET_SIDE_TARGET];
     return ET_OK;
 }
+
+int et_sides_check_symbols(et_sides sides, const char *program, et_error *error)
+{
+    const struct {
+        const char *what, *source, *target;
+    } rows[] = {
+        { "an end", et_vocabulary_piece(sides.source, et_vocabulary_eos(sides.source)),
+          et_vocabulary_piece(sides.target, et_vocabulary_eos(sides.target)) },
+        { "what is unknown", et_vocabulary_piece(sides.source, et_vocabulary_unk(sides.source)),
+          et_vocabulary_piece(sides.target, et_vocabulary_unk(sides.target)) },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (strcmp(rows[i].source, rows[i].target) != 0)
+            return et_fail(error, ET_ECONFIG,
+                           "%s has one token for %s, this model's vocabularies two: %s and %s",
+                           program, rows[i].what, rows[i].source, rows[i].target);
+    return ET_OK;
+}

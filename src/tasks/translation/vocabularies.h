@@ -79,4 +79,8 @@ int et_vocabularies_inherit(et_translation_vocabulary *settings, const char **sh
 /* Adds their checksums. */
 void et_vocabularies_identify(const et_vocabularies *v, et_value *identity);
 
+/* For a program that has one text for an end and one for what is unknown, on both sides.
+ * ET_ECONFIG: they have two. */
+int et_sides_check_symbols(et_sides sides, const char *program, et_error *error);
+
 #endif

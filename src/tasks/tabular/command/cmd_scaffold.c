@@ -8,7 +8,6 @@
 #include "base/file.h"
 #include "base/strbuf.h"
 #include "command/args.h"
-#include "command/outputs.h"
 #include "tasks/tabular/command/commands.h"
 #include "tasks/tabular/command/scaffold_files.h"
 
@@ -110,14 +109,11 @@ static int write_file(const et_scaffold_file *file, const char *directory, const
     return status;
 }
 
-static int scaffold(const scaffold_args *args, const et_call *call, et_error *error)
+static int scaffold(const scaffold_args *args, et_error *error)
 {
-    et_outputs outputs = { .program = call->program };
     char *directory = et_path_join(args->directory, args->name);
-    int status = directory ? et_outputs_check_folder(&outputs, "--dir", directory, error)
+    int status = directory ? check_empty(directory, error)
                            : et_alloc_failed(error, strlen(args->directory), "a path");
-    if (!status)
-        status = check_empty(directory, error);
     if (!status)
         status = et_directory_make(directory, error);
     for (const et_scaffold_file *file = et_scaffold_files; file->name && !status; file++)
@@ -137,5 +133,5 @@ int et_cmd_scaffold(const et_call *call, et_error *error)
     int status = parse(&args, call, error);
     if (!status && !args.help)
         status = check(&args, call, error);
-    return status || args.help ? status : scaffold(&args, call, error);
+    return status || args.help ? status : scaffold(&args, error);
 }

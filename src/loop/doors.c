@@ -1,0 +1,76 @@
+/* What stands at each door of a loop: whether a call may go on, events, lines for people. */
+#include <stdio.h>
+
+#include "loop/loop_private.h"
+
+/* Events within handlers of events: more have no end. */
+#define FIRING_MOST 16
+
+int et_loop_ready(et_loop *loop)
+{
+    if (loop->error.status)
+        return loop->error.status;
+    if (loop->phase == ET_LOOP_RUNNING)
+        return ET_OK;
+    return et_fail(&loop->error, ET_EUSAGE, "Context is required be entered: %s",
+                   loop->phase == ET_LOOP_OPEN ? "call et_loop_begin first"
+                                               : "the loop has ended; open another");
+}
+
+int et_loop_ready_in_epoch(et_loop *loop)
+{
+    int status = et_loop_ready(loop);
+    if (status || loop->within_epoch)
+        return status;
+    return et_fail(&loop->error, ET_EUSAGE,
+                   "An epoch or a step loop is expected, but neither has been opened");
+}
+
+/* Whoever fires an event goes on behind it in the loop as it was. */
+int et_loop_refuse_in_handler(et_loop *loop)
+{
+    if (!loop->firing || loop->error.status)
+        return loop->error.status;
+    return et_fail(
+        &loop->error, ET_EUSAGE,
+        "A loop is not left and not ended in a handler of an event: let the handler fail");
+}
+
+/* What handlers themselves did wrong is told first. */
+int et_loop_fire(et_loop *loop, const char *name, et_loop_event *event, bool reverse)
+{
+    et_error failure;
+    failure.status = ET_OK;
+    *failure.text = 0;
+    event->loop = loop;
+    if (loop->firing == FIRING_MOST)
+        return et_fail(&loop->error, ET_EUSAGE,
+                       "%s: a handler of an event does what fires it again, without an end", name);
+    loop->firing++;
+    int status = reverse ? et_event_source_reverse_fire(loop->events, name, event, &failure)
+                         : et_event_source_fire(loop->events, name, event, &failure);
+    loop->firing--;
+    if (loop->error.status)
+        return loop->error.status;
+    if (status)
+        et_fail(&loop->error, status, "%s",
+                failure.status ? failure.text : "a handler failed without saying why");
+    return status ? et_fail_while(&loop->error, status, "%s", name) : ET_OK;
+}
+
+int et_loop_fail(et_loop *loop, const et_error *error)
+{
+    if (error->status && !loop->error.status)
+        loop->error = *error;
+    return loop->error.status;
+}
+
+void et_loop_print(et_loop *loop, const char *text)
+{
+    if (loop->quiet)
+        return;
+    if (loop->options.print)
+        loop->options.print(loop->options.print_payload, text);
+    else
+        printf("%s\n", text), fflush(stdout);
+}
