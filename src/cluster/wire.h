@@ -3,16 +3,17 @@
  * in the cluster and nowhere else; workers listen to nobody.
  *
  * A connection whose key is none of the cluster's roles that may speak here is refused before a
- * message of it is read. Messages go in frames of 32 KiB at most: a longer one closes its
- * connection before memory is taken for it, so who is not let in gets none; a message of more than
- * `largest` bytes is dropped. What cannot be sent at once is dropped: who asks asks again.
+ * message of it is read. Messages go in pieces of 32 KiB at most (piece.h), a frame each: a longer
+ * one closes its connection before memory is taken for it, so who is not let in gets none; a
+ * message of more than `largest` bytes is dropped, as is one whose pieces are not all there. What
+ * cannot be sent at once is dropped: who asks asks again.
  *
  * A handshake has four seconds. So strangers hold as many descriptors as come in that time; where
  * a task listens, the process's soft limit of them is raised to 16,384 or to its hard limit. How
  * many were refused is logged once, when it closes.
  *
  * Two connections to each task: messages go over one, ZeroMQ's heartbeats over the other, since
- * both over one can end the process (zmq.c says how).
+ * both over one can end the process; so can a message of several frames (zmq.c says how).
  *
  * One thread; ZeroMQ has its own, and one lets others in, so that a task that computes is alive to
  * others. */
@@ -33,7 +34,8 @@ typedef struct et_wire_setup {
     const char *bind;           /* host:port; NULL: it listens to nobody */
     int bind_fd;                /* a socket that listens there already; 0: none */
     const char *const *connect; /* [1 + servers]: addresses by task; NULL: not to this one */
-    size_t largest;             /* bytes of a message without its header */
+    int senders;    /* tasks that may send to this one at a time; 0: those it connects to */
+    size_t largest; /* bytes of a message without its header */
 } et_wire_setup;
 
 /* ET_EUSAGE: built without ZeroMQ. */

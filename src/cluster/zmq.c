@@ -17,9 +17,11 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/checksum.h"
 #include "base/clock.h"
 #include "base/thread.h"
 #include "cluster/address.h"
+#include "cluster/piece.h"
 
 #define ID_MAX         16   /* bytes of a connection's number in a router */
 #define HEARTBEAT      5000 /* milliseconds */
@@ -31,11 +33,13 @@
 #define FAILURES_THERE 3     /* so many more */
 #define DEAD           5.0   /* seconds without a connection in which nothing is tried */
 #define AT_ONCE        3.0   /* seconds: who is refused is refused at once */
-#define QUEUE          16    /* messages that wait in a connection */
-#define FRAME          32768 /* bytes of a frame: nobody takes memory for more before it is let in */
-#define CURVE_BYTES    64    /* at least what encryption adds to a message (33) */
-#define BACKLOG        1024  /* connections that wait to be taken */
+#define QUEUE          16 /* pieces that wait in a connection beside two messages of the largest */
+#define QUEUE_MAX      (1 << 30)
+#define TURNS          1024 /* pieces that are taken in one look for a message */
+#define CURVE_BYTES    64   /* at least what encryption adds to a message (33) */
+#define BACKLOG        1024 /* connections that wait to be taken */
 #define DESCRIPTORS    16384
+#define ROUTED         ((uint64_t)1 << 63) /* a connection's number: it was made to here */
 #define ZAP_ENDPOINT   "inproc://zeromq.zap.01"
 #define ZAP_FRAME      256 /* most bytes of a part of a ZAP question that are looked at */
 
@@ -53,7 +57,12 @@ typedef struct line {
 /* ZeroMQ 4.3.4 ends the process (`Assertion failed: !_io_error`) where a connection breaks whose
  * messages wait for their reader, and a heartbeat of its own comes next: its timer writes without a
  * look at what has become of the connection. So what carries messages has no heartbeat, and what
- * has one carries nothing else. */
+ * has one carries nothing else.
+ *
+ * It ends the process as well (`Resource temporarily unavailable`, session_base.cpp's clean_pipes)
+ * where a connection breaks in the middle of a message of several frames and its socket is being
+ * closed or disconnected: from the end of what it may linger until the socket's own thread calls
+ * ZeroMQ, which here computes for seconds. So no message has several frames: each piece is one. */
 enum { TALK, WATCH, LINES };
 
 typedef struct peer {
@@ -80,10 +89,11 @@ struct et_wire {
     peer *peer;              /* [1 + servers] */
     route *route;            /* [ET_TASKS_MAX]: where a task was heard last */
     zmq_pollitem_t *items;   /* [2 + servers] */
-    zmq_msg_t message;       /* the first frame of what was received */
+    zmq_msg_t message;       /* the piece that was received last */
     bool holds;              /* message is in use */
-    unsigned char *whole;    /* [ET_MESSAGE_HEADER + largest]: of several frames */
-    size_t largest;
+    et_assembly assembly;
+    uint64_t number; /* of the message that was sent last */
+    int queue;       /* pieces that wait in a connection at most */
     bool denied;
     char public[ET_JOB_ROLES][ET_KEY_TEXT + 1];
     char own_public[ET_KEY_TEXT + 1], secret[ET_KEY_TEXT + 1];
@@ -203,10 +213,10 @@ static bool set(void *socket, int option, int value)
 
 static bool set_common(void *socket, const et_wire *wire)
 {
-    const int64_t most = FRAME + CURVE_BYTES;
+    const int64_t most = ET_PIECE + CURVE_BYTES;
     return zmq_setsockopt(socket, ZMQ_MAXMSGSIZE, &most, sizeof most) == 0 &&
-           set(socket, ZMQ_LINGER, 1000) && set(socket, ZMQ_SNDHWM, QUEUE) &&
-           set(socket, ZMQ_HANDSHAKE_IVL, HANDSHAKE) && set(socket, ZMQ_RCVHWM, QUEUE) &&
+           set(socket, ZMQ_LINGER, 1000) && set(socket, ZMQ_SNDHWM, wire->queue) &&
+           set(socket, ZMQ_HANDSHAKE_IVL, HANDSHAKE) && set(socket, ZMQ_RCVHWM, wire->queue) &&
            set(socket, ZMQ_IPV6, 1) && set(socket, ZMQ_TCP_KEEPALIVE, 1) &&
            set(socket, ZMQ_TCP_KEEPALIVE_IDLE, KEEPALIVE) &&
            set(socket, ZMQ_TCP_KEEPALIVE_INTVL, KEEPALIVE) &&
@@ -340,6 +350,17 @@ static int open_sockets(et_wire *wire, const et_wire_setup *setup, et_error *err
     return status;
 }
 
+static int queue_for(size_t largest)
+{
+    int64_t pieces = et_piece_count(largest);
+    return pieces < QUEUE_MAX / 4 ? (int)(QUEUE + 2 * pieces) : QUEUE_MAX;
+}
+
+static int places_for(const et_wire_setup *setup)
+{
+    return setup->servers + 1 > setup->senders ? setup->servers + 1 : setup->senders;
+}
+
 int et_wire_open(et_wire **out, const et_wire_setup *setup, et_error *error)
 {
     *out = NULL;
@@ -355,12 +376,12 @@ int et_wire_open(et_wire **out, const et_wire_setup *setup, et_error *error)
     wire->peer = et_alloc_zero((size_t)setup->servers + 1, sizeof *wire->peer);
     wire->route = et_alloc_zero(ET_TASKS_MAX, sizeof *wire->route);
     wire->items = et_alloc_zero((size_t)setup->servers + 2, sizeof *wire->items);
-    wire->largest = setup->largest;
-    wire->whole = et_alloc(1, ET_MESSAGE_HEADER + setup->largest);
+    wire->queue = queue_for(setup->largest);
     wire->context = zmq_ctx_new();
-    int status = wire->peer && wire->route && wire->items && wire->whole && wire->context
-                     ? open_sockets(wire, setup, error)
+    int status = wire->peer && wire->route && wire->items && wire->context
+                     ? et_assembly_open(&wire->assembly, places_for(setup), setup->largest, error)
                      : et_alloc_failed(error, sizeof *wire, "a connection");
+    status = status ? status : open_sockets(wire, setup, error);
     if (status)
         et_wire_close(wire);
     else
@@ -412,7 +433,7 @@ void et_wire_close(et_wire *wire)
     et_free(wire->peer);
     et_free(wire->route);
     et_free(wire->items);
-    et_free(wire->whole);
+    et_assembly_release(&wire->assembly);
     et_free(wire);
 }
 
@@ -423,18 +444,15 @@ et_link *et_wire_link(et_wire *wire)
 
 /* ---- messages ------------------------------------------------------------------------------ */
 
-/* A frame: head in front of size bytes. What is begun is not refused later on. */
-static bool send_frame(void *socket, const void *head, size_t head_size, const void *bytes,
-                       size_t size, bool more)
+/* The next piece; where: NULL in a dealer. False: what is left of the message is dropped. */
+static bool send_piece(void *socket, const route *where, et_cutting *cutting)
 {
     zmq_msg_t out;
-    if (zmq_msg_init_size(&out, head_size + size))
+    if (zmq_msg_init_size(&out, et_cutting_next(cutting)))
         return false;
-    if (head_size)
-        memcpy(zmq_msg_data(&out), head, head_size);
-    if (size)
-        memcpy((char *)zmq_msg_data(&out) + head_size, bytes, size);
-    if (zmq_msg_send(&out, socket, ZMQ_DONTWAIT | (more ? ZMQ_SNDMORE : 0)) >= 0)
+    et_cutting_write(cutting, zmq_msg_data(&out));
+    if ((!where || zmq_send(socket, where->id, where->size, ZMQ_SNDMORE | ZMQ_DONTWAIT) >= 0) &&
+        zmq_msg_send(&out, socket, ZMQ_DONTWAIT) >= 0)
         return true;
     zmq_msg_close(&out);
     return false;
@@ -444,21 +462,13 @@ static void send_on(et_link *self, int to, const et_message *message)
 {
     et_wire *wire = (et_wire *)(void *)self;
     bool dealt = to <= wire->servers && wire->peer[to].line[TALK].socket;
-    const route *where = &wire->route[to];
+    const route *where = dealt ? NULL : &wire->route[to];
     void *socket = dealt ? wire->peer[to].line[TALK].socket : wire->router;
-    unsigned char header[ET_MESSAGE_HEADER];
-    size_t head = sizeof header, sent = 0;
-    if (!socket || (!dealt && !where->size))
+    et_cutting cutting;
+    if (!socket || (where && !where->size))
         return;
-    et_message_write(message, header);
-    bool ok = dealt || zmq_send(socket, where->id, where->size, ZMQ_SNDMORE | ZMQ_DONTWAIT) >= 0;
-    while (ok && (head || sent < message->size)) {
-        size_t left = message->size - sent;
-        size_t size = left < FRAME - head ? left : FRAME - head;
-        ok = send_frame(socket, header, head, (const char *)message->bytes + sent, size,
-                        size < left);
-        head = 0;
-        sent += size;
+    et_cutting_begin(&cutting, message, ++wire->number);
+    while (et_cutting_next(&cutting) && send_piece(socket, where, &cutting)) {
     }
 }
 
@@ -558,73 +568,79 @@ static bool is_who_it_says(et_wire *wire, const et_message *message)
     return user && ((master && !strcmp(user, "master")) || (worker && !strcmp(user, "worker")));
 }
 
-/* What a socket has after the first frame, which is in wire->message: *data and *size are the
- * whole. False: it is more than anybody sends here. */
-static bool take_rest(et_wire *wire, void *socket, const unsigned char **data, size_t *size)
-{
-    const size_t most = ET_MESSAGE_HEADER + wire->largest;
-    zmq_msg_t part;
-    *data = zmq_msg_data(&wire->message);
-    *size = zmq_msg_size(&wire->message);
-    bool more = zmq_msg_more(&wire->message), fits = *size <= most;
-    if (more && fits)
-        memcpy(wire->whole, *data, *size);
-    if (more)
-        *data = wire->whole;
-    zmq_msg_init(&part);
-    while (more && zmq_msg_recv(&part, socket, ZMQ_DONTWAIT) >= 0) {
-        size_t length = zmq_msg_size(&part);
-        fits = fits && length <= most - *size;
-        if (fits)
-            memcpy(wire->whole + *size, zmq_msg_data(&part), length);
-        *size += fits ? length : 0;
-        more = zmq_msg_more(&part);
-    }
-    zmq_msg_close(&part);
-    return fits && !more;
-}
+typedef enum taken { NOTHING, PIECE, MESSAGE } taken;
 
-/* From a connection that this task has made; from: whose it is. */
-static bool take_dealt(et_wire *wire, void *socket, int from, et_message *out)
+/* The next piece of a socket, into wire->message; false: there is none. *alone: as all are that the
+ * cluster sends; others are dropped. */
+static bool take_piece(et_wire *wire, void *socket, bool *alone)
 {
-    const unsigned char *data;
-    size_t size;
     if (zmq_msg_recv(&wire->message, socket, ZMQ_DONTWAIT) < 0)
         return false;
-    return take_rest(wire, socket, &data, &size) && et_message_read(out, data, size) &&
-           out->from == from;
-}
-
-static bool take_routed(et_wire *wire, et_message *out)
-{
-    unsigned char id[ID_MAX];
-    const unsigned char *data;
-    size_t size;
-    int length = zmq_recv(wire->router, id, sizeof id, ZMQ_DONTWAIT);
-    if (length < 0 || zmq_msg_recv(&wire->message, wire->router, ZMQ_DONTWAIT) < 0)
-        return false;
-    bool whole = take_rest(wire, wire->router, &data, &size);
-    if (!whole || length > ID_MAX || !et_message_read(out, data, size) ||
-        !is_who_it_says(wire, out))
-        return false;
-    memcpy(wire->route[out->from].id, id, (size_t)length);
-    wire->route[out->from].size = (size_t)length;
+    *alone = !zmq_msg_more(&wire->message);
+    while (zmq_msg_more(&wire->message) &&
+           zmq_msg_recv(&wire->message, socket, ZMQ_DONTWAIT) >= 0) {
+    }
     return true;
 }
 
-/* One look at each socket; a message that is none is dropped. */
-static bool take_any(et_wire *wire, et_message *out)
+/* Whether wire->message makes a message of its connection whole. */
+static bool completes(et_wire *wire, uint64_t connection, et_message *out)
 {
-    if (wire->router && take_routed(wire, out))
-        return true;
-    for (int i = 0; i <= wire->servers; i++)
-        if (wire->peer[i].line[TALK].socket &&
-            take_dealt(wire, wire->peer[i].line[TALK].socket, i, out))
-            return true;
-    return false;
+    const unsigned char *data;
+    size_t size;
+    return et_assembly_take(&wire->assembly, connection, zmq_msg_data(&wire->message),
+                            zmq_msg_size(&wire->message), &data, &size) &&
+           et_message_read(out, data, size);
 }
 
-static void wait_for_any(et_wire *wire, double seconds)
+/* From a connection that this task has made; from: whose it is. */
+static taken take_dealt(et_wire *wire, void *socket, int from, et_message *out)
+{
+    bool alone;
+    if (!take_piece(wire, socket, &alone))
+        return NOTHING;
+    return alone && completes(wire, (uint64_t)from, out) && out->from == from ? MESSAGE : PIECE;
+}
+
+static taken take_routed(et_wire *wire, et_message *out)
+{
+    unsigned char id[ID_MAX];
+    bool alone;
+    int length = zmq_recv(wire->router, id, sizeof id, ZMQ_DONTWAIT);
+    if (length < 0 || !take_piece(wire, wire->router, &alone))
+        return NOTHING;
+    if (!alone || length > ID_MAX || !zmq_msg_gets(&wire->message, "User-Id") ||
+        !completes(wire, et_checksum(id, (size_t)length) | ROUTED, out) ||
+        !is_who_it_says(wire, out))
+        return PIECE;
+    memcpy(wire->route[out->from].id, id, (size_t)length);
+    wire->route[out->from].size = (size_t)length;
+    return MESSAGE;
+}
+
+/* One look at each socket. */
+static taken take_any(et_wire *wire, et_message *out)
+{
+    taken what = wire->router ? take_routed(wire, out) : NOTHING;
+    for (int i = 0; what != MESSAGE && i <= wire->servers; i++)
+        if (wire->peer[i].line[TALK].socket) {
+            taken next = take_dealt(wire, wire->peer[i].line[TALK].socket, i, out);
+            what = next > what ? next : what;
+        }
+    return what;
+}
+
+/* Of what is there; what makes no message is dropped. */
+static bool take_message(et_wire *wire, et_message *out)
+{
+    taken what = PIECE;
+    for (int i = 0; what == PIECE && i < TURNS; i++)
+        what = take_any(wire, out);
+    return what == MESSAGE;
+}
+
+/* Whether something is there to take. */
+static bool wait_for_any(et_wire *wire, double seconds)
 {
     int count = 0;
     if (wire->router)
@@ -633,7 +649,7 @@ static void wait_for_any(et_wire *wire, double seconds)
         if (wire->peer[i].line[TALK].socket)
             wire->items[count++] =
                 (zmq_pollitem_t){ .socket = wire->peer[i].line[TALK].socket, .events = ZMQ_POLLIN };
-    zmq_poll(wire->items, count, (long)(seconds * 1000 + 0.999));
+    return zmq_poll(wire->items, count, (long)(seconds * 1000 + 0.999)) > 0;
 }
 
 int et_wire_receive(et_wire *wire, double seconds, et_message *out, bool *got, et_error *error)
@@ -642,11 +658,9 @@ int et_wire_receive(et_wire *wire, double seconds, et_message *out, bool *got, e
         zmq_msg_close(&wire->message);
     zmq_msg_init(&wire->message);
     wire->holds = true;
-    *got = take_any(wire, out);
-    if (!*got && seconds > 0) {
-        wait_for_any(wire, seconds);
-        *got = take_any(wire, out);
-    }
+    double until = et_clock_monotonic() + seconds, left = seconds;
+    while (!(*got = take_message(wire, out)) && left > 0 && wait_for_any(wire, left))
+        left = until - et_clock_monotonic();
     read_monitors(wire);
     return wire->denied ? et_fail(error, ET_EDENIED,
                                   "the other tasks do not take this one's key: all keys of a "

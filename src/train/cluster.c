@@ -205,6 +205,7 @@ int et_cluster_connect(et_wire **out, const et_cluster_options *options, size_t 
         .bind = worker ? NULL : cluster->addresses[task->role].items[task->index],
         .bind_fd = listen, /* the connection's, which closes it */
         .connect = connect,
+        .senders = (int)(1 + servers->count + cluster->addresses[ET_JOB_WORKER].count),
         .largest = largest,
     };
     int status = et_wire_open(out, &setup, error);

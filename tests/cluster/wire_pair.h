@@ -41,6 +41,7 @@ static inline void open_server(pair *p, size_t largest)
                             .servers = 1,
                             .bind = p->address,
                             .bind_fd = p->listen,
+                            .senders = 2,
                             .largest = largest };
     if (et_wire_open(&p->server, &setup, &error))
         fail_msg("%s", error.text);
