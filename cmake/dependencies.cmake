@@ -61,25 +61,33 @@ if(NOT SENTENCEPIECE_FOUND)
     set(needs_sentencepiece
         sh -c "echo 'SKIPPED: all cases: built without SentencePiece' && exit 77")
 endif()
+# etude_soname(VARIABLE FILE): the name that a shared library has for the dynamic loader.
+function(etude_soname variable file)
+    execute_process(COMMAND ${CMAKE_OBJDUMP} -p ${file} OUTPUT_VARIABLE said ERROR_QUIET)
+    if(NOT said MATCHES "SONAME +([^ \n]+)")
+        message(FATAL_ERROR "${file} has no SONAME")
+    endif()
+    set(${variable} ${CMAKE_MATCH_1} PARENT_SCOPE)
+endfunction()
 # etude_optional(OPTION LIBRARY HEADER TITLE WITHOUT PACKAGE): a library that ETUDE_OPTION says AUTO (where
-# it is found), ON or OFF of. Sets OPTION_FOUND and option_libraries, as the linker has them; needs_option
-# stands before the command of a test that can't pass without it, and skips it.
+# it is found), ON or OFF of. It is loaded by who needs it (base/library.h), not linked: option_file is how
+# the dynamic loader finds it. Sets OPTION_FOUND; needs_option stands before the command of a test that
+# can't pass without it, and skips it.
 function(etude_optional option library header title without package)
     string(TOLOWER ${option} name)
     string(TOUPPER ${library} prefix)
     set_property(CACHE ETUDE_${option} PROPERTY STRINGS AUTO ON OFF)
     set(found FALSE)
-    set(libraries)
+    set(file)
     set(needs sh -c "echo 'SKIPPED: all cases: built without ${title}' && exit 77")
     if(ETUDE_${option})
-        find_library(${prefix}_LIBRARY ${library})
+        find_library(${prefix}_LIBRARY NAMES lib${library}.so)
         find_path(${prefix}_INCLUDE ${header})
         if(${prefix}_LIBRARY AND ${prefix}_INCLUDE)
+            etude_soname(file ${${prefix}_LIBRARY})
             set(found TRUE)
-            set(libraries -l${library})
             set(needs)
             target_include_directories(etude_dependencies SYSTEM INTERFACE ${${prefix}_INCLUDE})
-            target_link_libraries(etude_dependencies INTERFACE ${${prefix}_LIBRARY})
         elseif(ETUDE_${option} STREQUAL AUTO)
             message(STATUS "${title} not found: built without ${without} (${package})")
         else()
@@ -88,7 +96,7 @@ function(etude_optional option library header title without package)
         endif()
     endif()
     set(${option}_FOUND ${found} PARENT_SCOPE)
-    set(${name}_libraries ${libraries} PARENT_SCOPE)
+    set(${name}_file ${file} PARENT_SCOPE)
     set(needs_${name} ${needs} PARENT_SCOPE)
 endfunction()
 # Without it `etude serve` and `etude watch` say that they were built without.
@@ -139,4 +147,4 @@ else()
 endif()
 string(JOIN " " ETUDE_STATIC_LIBRARIES
     -lyaml -ljansson -lxxhash -lprotobuf-c -lutf8proc -lpcre2-8
-    ${sentencepiece_libraries} ${http_libraries} ${zmq_libraries} -ldnnl -lz ${openmp_flag} -lstdc++ -lpthread -lm)
+    ${sentencepiece_libraries} -ldnnl -lz ${openmp_flag} -lstdc++ -lpthread -lm)

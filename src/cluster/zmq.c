@@ -19,9 +19,53 @@
 #include "base/assert.h"
 #include "base/checksum.h"
 #include "base/clock.h"
+#include "base/library.h"
 #include "base/thread.h"
 #include "cluster/address.h"
 #include "cluster/piece.h"
+
+/* zmq_bind is zmq.bind, and so on: loaded by the first who opens a wire or makes keys. */
+#define CALLS(X)                                                                                   \
+    X(bind)                                                                                        \
+    X(close)                                                                                       \
+    X(connect)                                                                                     \
+    X(ctx_new)                                                                                     \
+    X(ctx_shutdown)                                                                                \
+    X(ctx_term)                                                                                    \
+    X(curve_keypair)                                                                               \
+    X(disconnect)                                                                                  \
+    X(getsockopt)                                                                                  \
+    X(msg_close)                                                                                   \
+    X(msg_data)                                                                                    \
+    X(msg_gets)                                                                                    \
+    X(msg_init)                                                                                    \
+    X(msg_init_size)                                                                               \
+    X(msg_more)                                                                                    \
+    X(msg_recv)                                                                                    \
+    X(msg_send)                                                                                    \
+    X(msg_size)                                                                                    \
+    X(poll)                                                                                        \
+    X(recv)                                                                                        \
+    X(send)                                                                                        \
+    X(setsockopt)                                                                                  \
+    X(socket)                                                                                      \
+    X(socket_monitor)                                                                              \
+    X(strerror)                                                                                    \
+    X(z85_decode)
+
+static struct {
+#define X(name) __typeof__(zmq_##name) *name;
+    CALLS(X)
+#undef X
+} zmq;
+
+static const char *const names[] = {
+#define X(name) "zmq_" #name,
+    CALLS(X)
+#undef X
+};
+
+static const et_library library = { ET_ZMQ_FILE, "ZeroMQ", names, sizeof zmq / sizeof(void *) };
 
 #define ID_MAX         16   /* bytes of a connection's number in a router */
 #define HEARTBEAT      5000 /* milliseconds */
@@ -101,7 +145,7 @@ struct et_wire {
 
 static int fail_zmq(et_error *error, const char *what)
 {
-    return et_fail(error, ET_EIO, "%s: %s", what, zmq_strerror(errno));
+    return et_fail(error, ET_EIO, "%s: %s", what, zmq.strerror(errno));
 }
 
 /* ---- who may connect ----------------------------------------------------------------------- */
@@ -111,8 +155,8 @@ static int read_part(void *socket, unsigned char *part, bool *more)
 {
     int flag = 0;
     size_t size = sizeof flag;
-    int length = zmq_recv(socket, part, ZAP_FRAME, 0);
-    zmq_getsockopt(socket, ZMQ_RCVMORE, &flag, &size);
+    int length = zmq.recv(socket, part, ZAP_FRAME, 0);
+    zmq.getsockopt(socket, ZMQ_RCVMORE, &flag, &size);
     *more = flag != 0;
     return length;
 }
@@ -123,7 +167,7 @@ static const char *owner_of(const et_wire *wire, const unsigned char *key)
 {
     for (int role = 0; role < ET_JOB_ROLES; role++) {
         unsigned char known[32];
-        if (role != (int)wire->role && zmq_z85_decode(known, wire->public[role]) &&
+        if (role != (int)wire->role && zmq.z85_decode(known, wire->public[role]) &&
             !memcmp(known, key, sizeof known))
             return et_job_role_names[role];
     }
@@ -150,12 +194,12 @@ static bool answer_zap(et_wire *wire)
                  length[MECHANISM] == 5 && !memcmp(part[MECHANISM], "CURVE", 5);
     const char *owner = sound ? owner_of(wire, part[CREDENTIALS]) : NULL;
     size_t request = length[REQUEST] <= ZAP_FRAME ? (size_t)length[REQUEST] : 0;
-    zmq_send(wire->zap, "1.0", 3, ZMQ_SNDMORE);
-    zmq_send(wire->zap, part[REQUEST], request, ZMQ_SNDMORE);
-    zmq_send(wire->zap, owner ? "200" : "400", 3, ZMQ_SNDMORE);
-    zmq_send(wire->zap, owner ? "OK" : "no key of this cluster", owner ? 2 : 22, ZMQ_SNDMORE);
-    zmq_send(wire->zap, owner ? owner : "", owner ? strlen(owner) : 0, ZMQ_SNDMORE);
-    return zmq_send(wire->zap, "", 0, 0) >= 0;
+    zmq.send(wire->zap, "1.0", 3, ZMQ_SNDMORE);
+    zmq.send(wire->zap, part[REQUEST], request, ZMQ_SNDMORE);
+    zmq.send(wire->zap, owner ? "200" : "400", 3, ZMQ_SNDMORE);
+    zmq.send(wire->zap, owner ? "OK" : "no key of this cluster", owner ? 2 : 22, ZMQ_SNDMORE);
+    zmq.send(wire->zap, owner ? owner : "", owner ? strlen(owner) : 0, ZMQ_SNDMORE);
+    return zmq.send(wire->zap, "", 0, 0) >= 0;
 }
 
 /* The next event of a monitor and what belongs to it; 0: there is none. */
@@ -164,7 +208,7 @@ static int next_event(void *monitor, uint32_t *value)
     unsigned char part[ZAP_FRAME];
     uint16_t event;
     bool more;
-    int length = zmq_recv(monitor, part, sizeof part, ZMQ_DONTWAIT);
+    int length = zmq.recv(monitor, part, sizeof part, ZMQ_DONTWAIT);
     if (length < (int)(sizeof event + sizeof *value))
         return 0;
     memcpy(&event, part, sizeof event);
@@ -192,15 +236,15 @@ static void *guard(void *payload)
     zmq_pollitem_t items[2] = { { .socket = wire->zap, .events = ZMQ_POLLIN },
                                 { .socket = wire->door, .events = ZMQ_POLLIN } };
     bool open = true;
-    while (open && zmq_poll(items, 2, -1) >= 0) {
+    while (open && zmq.poll(items, 2, -1) >= 0) {
         if (items[0].revents)
             open = answer_zap(wire);
         uint32_t value;
         for (int event; items[1].revents && (event = next_event(wire->door, &value));)
             wire->refused += refused_by(event, value);
     }
-    zmq_close(wire->door);
-    zmq_close(wire->zap);
+    zmq.close(wire->door);
+    zmq.close(wire->zap);
     return NULL;
 }
 
@@ -208,20 +252,20 @@ static void *guard(void *payload)
 
 static bool set(void *socket, int option, int value)
 {
-    return zmq_setsockopt(socket, option, &value, sizeof value) == 0;
+    return zmq.setsockopt(socket, option, &value, sizeof value) == 0;
 }
 
 static bool set_common(void *socket, const et_wire *wire)
 {
     const int64_t most = ET_PIECE + CURVE_BYTES;
-    return zmq_setsockopt(socket, ZMQ_MAXMSGSIZE, &most, sizeof most) == 0 &&
+    return zmq.setsockopt(socket, ZMQ_MAXMSGSIZE, &most, sizeof most) == 0 &&
            set(socket, ZMQ_LINGER, 1000) && set(socket, ZMQ_SNDHWM, wire->queue) &&
            set(socket, ZMQ_HANDSHAKE_IVL, HANDSHAKE) && set(socket, ZMQ_RCVHWM, wire->queue) &&
            set(socket, ZMQ_IPV6, 1) && set(socket, ZMQ_TCP_KEEPALIVE, 1) &&
            set(socket, ZMQ_TCP_KEEPALIVE_IDLE, KEEPALIVE) &&
            set(socket, ZMQ_TCP_KEEPALIVE_INTVL, KEEPALIVE) &&
            set(socket, ZMQ_TCP_KEEPALIVE_CNT, 3) && set(socket, ZMQ_TCP_MAXRT, UNHEARD) &&
-           zmq_setsockopt(socket, ZMQ_CURVE_SECRETKEY, wire->secret, ET_KEY_TEXT + 1) == 0;
+           zmq.setsockopt(socket, ZMQ_CURVE_SECRETKEY, wire->secret, ET_KEY_TEXT + 1) == 0;
 }
 
 static bool set_watch(void *socket)
@@ -251,12 +295,12 @@ static void *monitor_of(et_wire *wire, void *socket, int number, int events)
 {
     char endpoint[64];
     snprintf(endpoint, sizeof endpoint, "inproc://monitor-%d", number);
-    if (zmq_socket_monitor(socket, endpoint, events))
+    if (zmq.socket_monitor(socket, endpoint, events))
         return NULL;
-    void *monitor = zmq_socket(wire->context, ZMQ_PAIR);
+    void *monitor = zmq.socket(wire->context, ZMQ_PAIR);
     if (monitor && (!set(monitor, ZMQ_LINGER, 0) || !set(monitor, ZMQ_RCVHWM, 0) ||
-                    zmq_connect(monitor, endpoint))) {
-        zmq_close(monitor);
+                    zmq.connect(monitor, endpoint))) {
+        zmq.close(monitor);
         return NULL;
     }
     return monitor;
@@ -277,9 +321,9 @@ static int start_guard(et_wire *wire, et_error *error)
 {
     const int events =
         ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL;
-    wire->zap = zmq_socket(wire->context, ZMQ_REP);
+    wire->zap = zmq.socket(wire->context, ZMQ_REP);
     wire->door = monitor_of(wire, wire->router, LINES * ET_TASKS_MAX, events);
-    if (!wire->zap || !wire->door || zmq_bind(wire->zap, ZAP_ENDPOINT))
+    if (!wire->zap || !wire->door || zmq.bind(wire->zap, ZAP_ENDPOINT))
         return fail_zmq(error, "ZeroMQ's authentication");
     int status = et_thread_start(&wire->guard, guard, wire, error);
     wire->guarded = !status;
@@ -294,14 +338,14 @@ static int listen_at(et_wire *wire, const et_wire_setup *setup, et_error *error)
         return status;
     allow_descriptors();
     snprintf(wire->bound, sizeof wire->bound, "%s", setup->bind);
-    wire->router = zmq_socket(wire->context, ZMQ_ROUTER);
+    wire->router = zmq.socket(wire->context, ZMQ_ROUTER);
     if (!wire->router || !set_common(wire->router, wire) ||
         !set(wire->router, ZMQ_CURVE_SERVER, 1) || !set(wire->router, ZMQ_BACKLOG, BACKLOG) ||
-        zmq_setsockopt(wire->router, ZMQ_ZAP_DOMAIN, "etude", 5) ||
+        zmq.setsockopt(wire->router, ZMQ_ZAP_DOMAIN, "etude", 5) ||
         (setup->bind_fd && !set(wire->router, ZMQ_USE_FD, setup->bind_fd)))
         return fail_zmq(error, "ZeroMQ");
     status = start_guard(wire, error);
-    if (!status && zmq_bind(wire->router, endpoint))
+    if (!status && zmq.bind(wire->router, endpoint))
         status = fail_zmq(error, setup->bind);
     return status;
 }
@@ -315,13 +359,13 @@ static bool connect_line(et_wire *wire, int task, int which)
     line *l = &wire->peer[task].line[which];
     const char *theirs = wire->public[task ? ET_JOB_PARAM_SERVER : ET_JOB_MASTER];
     l->alone = l->heard = et_clock_monotonic();
-    l->socket = zmq_socket(wire->context, ZMQ_DEALER);
+    l->socket = zmq.socket(wire->context, ZMQ_DEALER);
     return l->socket && set_common(l->socket, wire) && (which == TALK || set_watch(l->socket)) &&
-           !zmq_setsockopt(l->socket, ZMQ_CURVE_PUBLICKEY, wire->own_public, ET_KEY_TEXT + 1) &&
-           !zmq_setsockopt(l->socket, ZMQ_CURVE_SERVERKEY, theirs, ET_KEY_TEXT + 1) &&
+           !zmq.setsockopt(l->socket, ZMQ_CURVE_PUBLICKEY, wire->own_public, ET_KEY_TEXT + 1) &&
+           !zmq.setsockopt(l->socket, ZMQ_CURVE_SERVERKEY, theirs, ET_KEY_TEXT + 1) &&
            set(l->socket, ZMQ_RECONNECT_IVL_MAX, 2000) &&
            (l->monitor = monitor_of(wire, l->socket, LINES * task + which, events)) &&
-           !zmq_connect(l->socket, wire->peer[task].endpoint);
+           !zmq.connect(l->socket, wire->peer[task].endpoint);
 }
 
 /* A server answers those who have come to it; it connects to see that the master lives. */
@@ -364,6 +408,9 @@ static int places_for(const et_wire_setup *setup)
 int et_wire_open(et_wire **out, const et_wire_setup *setup, et_error *error)
 {
     *out = NULL;
+    int status = et_library_load(&library, &zmq, error);
+    if (status)
+        return status;
     et_wire *wire = et_alloc_zero(1, sizeof *wire);
     if (!wire)
         return et_alloc_failed(error, sizeof *wire, "a connection");
@@ -377,10 +424,10 @@ int et_wire_open(et_wire **out, const et_wire_setup *setup, et_error *error)
     wire->route = et_alloc_zero(ET_TASKS_MAX, sizeof *wire->route);
     wire->items = et_alloc_zero((size_t)setup->servers + 2, sizeof *wire->items);
     wire->queue = queue_for(setup->largest);
-    wire->context = zmq_ctx_new();
-    int status = wire->peer && wire->route && wire->items && wire->context
-                     ? et_assembly_open(&wire->assembly, places_for(setup), setup->largest, error)
-                     : et_alloc_failed(error, sizeof *wire, "a connection");
+    wire->context = zmq.ctx_new();
+    status = wire->peer && wire->route && wire->items && wire->context
+                 ? et_assembly_open(&wire->assembly, places_for(setup), setup->largest, error)
+                 : et_alloc_failed(error, sizeof *wire, "a connection");
     status = status ? status : open_sockets(wire, setup, error);
     if (status)
         et_wire_close(wire);
@@ -393,11 +440,11 @@ int et_wire_open(et_wire **out, const et_wire_setup *setup, et_error *error)
 static void close_socket(void *socket, void *monitor)
 {
     if (socket)
-        zmq_socket_monitor(socket, NULL, 0);
+        zmq.socket_monitor(socket, NULL, 0);
     if (monitor)
-        zmq_close(monitor);
+        zmq.close(monitor);
     if (socket)
-        zmq_close(socket);
+        zmq.close(socket);
 }
 
 /* Once, however many they were. */
@@ -415,20 +462,20 @@ void et_wire_close(et_wire *wire)
     if (!wire)
         return;
     if (wire->holds)
-        zmq_msg_close(&wire->message);
+        zmq.msg_close(&wire->message);
     for (int i = 0; wire->peer && i < LINES * (wire->servers + 1); i++) {
         line *l = &wire->peer[i / LINES].line[i % LINES];
         close_socket(l->socket, l->monitor);
     }
     close_socket(wire->router, wire->guarded ? NULL : wire->door);
     if (wire->context)
-        zmq_ctx_shutdown(wire->context);
+        zmq.ctx_shutdown(wire->context);
     if (wire->guarded)
         et_thread_join(wire->guard);
     else if (wire->zap)
-        zmq_close(wire->zap);
+        zmq.close(wire->zap);
     if (wire->context)
-        zmq_ctx_term(wire->context);
+        zmq.ctx_term(wire->context);
     say_refused(wire);
     et_free(wire->peer);
     et_free(wire->route);
@@ -448,13 +495,13 @@ et_link *et_wire_link(et_wire *wire)
 static bool send_piece(void *socket, const route *where, et_cutting *cutting)
 {
     zmq_msg_t out;
-    if (zmq_msg_init_size(&out, et_cutting_next(cutting)))
+    if (zmq.msg_init_size(&out, et_cutting_next(cutting)))
         return false;
-    et_cutting_write(cutting, zmq_msg_data(&out));
-    if ((!where || zmq_send(socket, where->id, where->size, ZMQ_SNDMORE | ZMQ_DONTWAIT) >= 0) &&
-        zmq_msg_send(&out, socket, ZMQ_DONTWAIT) >= 0)
+    et_cutting_write(cutting, zmq.msg_data(&out));
+    if ((!where || zmq.send(socket, where->id, where->size, ZMQ_SNDMORE | ZMQ_DONTWAIT) >= 0) &&
+        zmq.msg_send(&out, socket, ZMQ_DONTWAIT) >= 0)
         return true;
-    zmq_msg_close(&out);
+    zmq.msg_close(&out);
     return false;
 }
 
@@ -496,8 +543,8 @@ static bool is_there(const char *address)
 static void make_again(const peer *p, line *l)
 {
     l->heard = et_clock_monotonic();
-    zmq_disconnect(l->socket, p->endpoint);
-    zmq_connect(l->socket, p->endpoint);
+    zmq.disconnect(l->socket, p->endpoint);
+    zmq.connect(l->socket, p->endpoint);
 }
 
 /* A network that cuts a handshake, or one that takes its time, is no refusal; nor is a proxy that
@@ -562,7 +609,7 @@ static void read_monitors(et_wire *wire)
 /* Who says to be the master has its key, and so on. */
 static bool is_who_it_says(et_wire *wire, const et_message *message)
 {
-    const char *user = zmq_msg_gets(&wire->message, "User-Id");
+    const char *user = zmq.msg_gets(&wire->message, "User-Id");
     bool master = message->from == ET_TASK_MASTER;
     bool worker = message->from > wire->servers;
     return user && ((master && !strcmp(user, "master")) || (worker && !strcmp(user, "worker")));
@@ -574,11 +621,11 @@ typedef enum taken { NOTHING, PIECE, MESSAGE } taken;
  * cluster sends; others are dropped. */
 static bool take_piece(et_wire *wire, void *socket, bool *alone)
 {
-    if (zmq_msg_recv(&wire->message, socket, ZMQ_DONTWAIT) < 0)
+    if (zmq.msg_recv(&wire->message, socket, ZMQ_DONTWAIT) < 0)
         return false;
-    *alone = !zmq_msg_more(&wire->message);
-    while (zmq_msg_more(&wire->message) &&
-           zmq_msg_recv(&wire->message, socket, ZMQ_DONTWAIT) >= 0) {
+    *alone = !zmq.msg_more(&wire->message);
+    while (zmq.msg_more(&wire->message) &&
+           zmq.msg_recv(&wire->message, socket, ZMQ_DONTWAIT) >= 0) {
     }
     return true;
 }
@@ -588,8 +635,8 @@ static bool completes(et_wire *wire, uint64_t connection, et_message *out)
 {
     const unsigned char *data;
     size_t size;
-    return et_assembly_take(&wire->assembly, connection, zmq_msg_data(&wire->message),
-                            zmq_msg_size(&wire->message), &data, &size) &&
+    return et_assembly_take(&wire->assembly, connection, zmq.msg_data(&wire->message),
+                            zmq.msg_size(&wire->message), &data, &size) &&
            et_message_read(out, data, size);
 }
 
@@ -606,10 +653,10 @@ static taken take_routed(et_wire *wire, et_message *out)
 {
     unsigned char id[ID_MAX];
     bool alone;
-    int length = zmq_recv(wire->router, id, sizeof id, ZMQ_DONTWAIT);
+    int length = zmq.recv(wire->router, id, sizeof id, ZMQ_DONTWAIT);
     if (length < 0 || !take_piece(wire, wire->router, &alone))
         return NOTHING;
-    if (!alone || length > ID_MAX || !zmq_msg_gets(&wire->message, "User-Id") ||
+    if (!alone || length > ID_MAX || !zmq.msg_gets(&wire->message, "User-Id") ||
         !completes(wire, et_checksum(id, (size_t)length) | ROUTED, out) ||
         !is_who_it_says(wire, out))
         return PIECE;
@@ -649,14 +696,14 @@ static bool wait_for_any(et_wire *wire, double seconds)
         if (wire->peer[i].line[TALK].socket)
             wire->items[count++] =
                 (zmq_pollitem_t){ .socket = wire->peer[i].line[TALK].socket, .events = ZMQ_POLLIN };
-    return zmq_poll(wire->items, count, (long)(seconds * 1000 + 0.999)) > 0;
+    return zmq.poll(wire->items, count, (long)(seconds * 1000 + 0.999)) > 0;
 }
 
 int et_wire_receive(et_wire *wire, double seconds, et_message *out, bool *got, et_error *error)
 {
     if (wire->holds)
-        zmq_msg_close(&wire->message);
-    zmq_msg_init(&wire->message);
+        zmq.msg_close(&wire->message);
+    zmq.msg_init(&wire->message);
     wire->holds = true;
     double until = et_clock_monotonic() + seconds, left = seconds;
     while (!(*got = take_message(wire, out)) && left > 0 && wait_for_any(wire, left))
@@ -683,5 +730,8 @@ int et_wire_check(et_error *error)
 
 int et_wire_keypair(char *public, char *secret, et_error *error)
 {
-    return zmq_curve_keypair(public, secret) ? fail_zmq(error, "a pair of keys (CURVE)") : ET_OK;
+    int status = et_library_load(&library, &zmq, error);
+    if (!status && zmq.curve_keypair(public, secret))
+        status = fail_zmq(error, "a pair of keys (CURVE)");
+    return status;
 }

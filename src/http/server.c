@@ -31,6 +31,41 @@
 #include "base/assert.h"
 #include "base/clock.h"
 #include "base/json.h"
+#include "base/library.h"
+
+/* MHD_run is mhd.run, and so on: loaded by the first server. */
+#define CALLS(X)                                                                                   \
+    X(add_response_header)                                                                         \
+    X(create_response_from_buffer)                                                                 \
+    X(destroy_response)                                                                            \
+    X(get_connection_info)                                                                         \
+    X(get_connection_values_n)                                                                     \
+    X(get_daemon_info)                                                                             \
+    X(get_timeout)                                                                                 \
+    X(lookup_connection_value)                                                                     \
+    X(lookup_connection_value_n)                                                                   \
+    X(queue_response)                                                                              \
+    X(quiesce_daemon)                                                                              \
+    X(resume_connection)                                                                           \
+    X(run)                                                                                         \
+    X(start_daemon)                                                                                \
+    X(stop_daemon)                                                                                 \
+    X(suspend_connection)
+
+static struct {
+#define X(name) __typeof__(MHD_##name) *name;
+    CALLS(X)
+#undef X
+} mhd;
+
+static const char *const names[] = {
+#define X(name) "MHD_" #name,
+    CALLS(X)
+#undef X
+};
+
+static const et_library library = { ET_HTTP_FILE, "libmicrohttpd", names,
+                                    sizeof mhd / sizeof(void *) };
 
 /* Bytes. The library has POOL for a connection, and refuses what does not fit there itself. */
 #define POOL       ((size_t)64 << 10)
@@ -98,7 +133,7 @@ struct et_http_request {
 static void add_header(struct MHD_Response *response, const char *name, const char *value)
 {
     /* Fails without memory alone; the answer is the same without it. */
-    (void)MHD_add_response_header(response, name, value);
+    (void)mhd.add_response_header(response, name, value);
 }
 
 static void add_headers(const et_http_request *r, struct MHD_Response *response,
@@ -128,7 +163,7 @@ static void add_headers(const et_http_request *r, struct MHD_Response *response,
 static void make_response(et_http_request *r, const et_http_answer *answer)
 {
     et_assert(!r->response);
-    r->response = MHD_create_response_from_buffer(answer->length, (void *)answer->bytes,
+    r->response = mhd.create_response_from_buffer(answer->length, (void *)answer->bytes,
                                                   answer->lasting ? MHD_RESPMEM_PERSISTENT
                                                                   : MHD_RESPMEM_MUST_COPY);
     r->status = answer->status;
@@ -155,7 +190,7 @@ static enum MHD_Result send_response(et_http_request *r)
 {
     if (!r->response)
         return MHD_NO;
-    return MHD_queue_response(r->from, (unsigned)r->status, r->response);
+    return mhd.queue_response(r->from, (unsigned)r->status, r->response);
 }
 
 /* Time for the answer to leave counts from here. */
@@ -166,7 +201,7 @@ static void resume(et_http_request *r)
     r->suspended = false;
     r->connection->since = et_clock_monotonic();
     r->http->resumed = true;
-    MHD_resume_connection(r->from);
+    mhd.resume_connection(r->from);
 }
 
 void et_http_reply(et_http_request *request, const et_http_answer *answer)
@@ -230,7 +265,7 @@ static enum MHD_Result count_header(void *payload, enum MHD_ValueKind kind, cons
 
 const char *et_http_header(const et_http_request *request, const char *name)
 {
-    return MHD_lookup_connection_value(request->from, MHD_HEADER_KIND, name);
+    return mhd.lookup_connection_value(request->from, MHD_HEADER_KIND, name);
 }
 
 const char *et_http_query(const et_http_request *request, const char *name)
@@ -238,7 +273,7 @@ const char *et_http_query(const et_http_request *request, const char *name)
     const char *value;
     size_t length;
     /* A 0 may stand in it, which ends no text here. */
-    if (MHD_lookup_connection_value_n(request->from, MHD_GET_ARGUMENT_KIND, name, strlen(name),
+    if (mhd.lookup_connection_value_n(request->from, MHD_GET_ARGUMENT_KIND, name, strlen(name),
                                       &value, &length) != MHD_YES)
         return NULL;
     return value && strlen(value) == length ? value : NULL;
@@ -323,7 +358,7 @@ static void judge(et_http_request *r, const char *method, const char *version)
 {
     const et_http_guard *guard = &r->http->options.guard;
     headers h = { .bytes = 0 };
-    MHD_get_connection_values_n(r->from, MHD_HEADER_KIND, count_header, &h);
+    mhd.get_connection_values_n(r->from, MHD_HEADER_KIND, count_header, &h);
     judge_framing(r, &h, version);
     if (strlen(r->path) > TARGET_MAX)
         refuse(r, 414, "the path is too long");
@@ -421,7 +456,7 @@ char *et_http_take_body(et_http_request *request, size_t *length)
 
 static connection *connection_of(struct MHD_Connection *from)
 {
-    return MHD_get_connection_info(from, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
+    return mhd.get_connection_info(from, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
 }
 
 static enum MHD_Result begin(et_http *http, struct MHD_Connection *from, const char *path,
@@ -462,7 +497,7 @@ static enum MHD_Result finish(et_http_request *r)
     if (r->response)
         return send_response(r);
     r->suspended = true;
-    MHD_suspend_connection(r->from);
+    mhd.suspend_connection(r->from);
     return MHD_YES;
 }
 
@@ -526,7 +561,7 @@ static void on_completed(void *payload, struct MHD_Connection *from, void **out,
         http->options.answered(http->options.payload, r, r->status,
                                et_clock_monotonic() - r->begun);
     if (r->response)
-        MHD_destroy_response(r->response);
+        mhd.destroy_response(r->response);
     r->connection->request = NULL;
     r->connection->used = true;
     r->connection->since = et_clock_monotonic();
@@ -571,7 +606,7 @@ static void on_connection(void *payload, struct MHD_Connection *from, void **con
     *context = c;
     if (!c)
         return;
-    c->fd = MHD_get_connection_info(from, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
+    c->fd = mhd.get_connection_info(from, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
     c->since = et_clock_monotonic();
     c->next = http->connections;
     c->place = &http->connections;
@@ -590,11 +625,14 @@ static int start(et_http *http, et_listener *listener, et_error *error)
 {
     const et_http_options *o = &http->options;
     const unsigned idle = (unsigned)o->seconds_max;
+    int status = et_library_load(&library, &mhd, error);
+    if (status)
+        return status;
     http->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (http->wake_fd < 0)
         return et_fail_errno(error, "a server");
     http->daemon =
-        MHD_start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL, on_request, http,
+        mhd.start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL, on_request, http,
                          MHD_OPTION_LISTEN_SOCKET, listener->fd, MHD_OPTION_CONNECTION_LIMIT,
                          (unsigned)o->connections_max + SPARE, MHD_OPTION_CONNECTION_TIMEOUT, idle,
                          MHD_OPTION_CONNECTION_MEMORY_LIMIT, POOL, MHD_OPTION_NOTIFY_COMPLETED,
@@ -603,7 +641,7 @@ static int start(et_http *http, et_listener *listener, et_error *error)
     if (!http->daemon)
         return et_fail(error, ET_EFAIL, "libmicrohttpd cannot start a server on %s", listener->url);
     listener->fd = -1; /* the library's now */
-    const union MHD_DaemonInfo *info = MHD_get_daemon_info(http->daemon, MHD_DAEMON_INFO_EPOLL_FD);
+    const union MHD_DaemonInfo *info = mhd.get_daemon_info(http->daemon, MHD_DAEMON_INFO_EPOLL_FD);
     http->poll_fd = info ? info->epoll_fd : -1;
     return http->poll_fd >= 0 ? ET_OK
                               : et_fail(error, ET_EFAIL, "libmicrohttpd was built without epoll");
@@ -639,8 +677,8 @@ void et_http_close(et_http *http)
         if (c->request && c->request->suspended)
             et_http_refuse(c->request, 503, "the server ends");
     if (http->daemon) {
-        MHD_run(http->daemon);
-        MHD_stop_daemon(http->daemon);
+        mhd.run(http->daemon);
+        mhd.stop_daemon(http->daemon);
     }
     et_assert(!http->connections && !http->busy);
     if (http->wake_fd >= 0)
@@ -679,7 +717,7 @@ void et_http_run(et_http *http, double seconds)
     unsigned long long wanted; /* milliseconds, of the library */
     uint64_t ignored;
     double wait = 1e3 * (http->connections && seconds > LOOK_INTERVAL ? LOOK_INTERVAL : seconds);
-    if (MHD_get_timeout(http->daemon, &wanted) == MHD_YES && (double)wanted < wait)
+    if (mhd.get_timeout(http->daemon, &wanted) == MHD_YES && (double)wanted < wait)
         wait = (double)wanted;
     if (http->resumed)
         wait = 0;
@@ -690,7 +728,7 @@ void et_http_run(et_http *http, double seconds)
     /* Nothing is there to be read where nobody woke it. */
     ssize_t woken = read(http->wake_fd, &ignored, sizeof ignored);
     (void)woken;
-    MHD_run(http->daemon);
+    mhd.run(http->daemon);
     look_at_connections(http);
 }
 
@@ -701,7 +739,7 @@ static void read_the_last(et_http *http)
     unsigned before;
     do {
         before = http->arrived;
-        MHD_run(http->daemon);
+        mhd.run(http->daemon);
     } while (http->arrived != before && et_clock_monotonic() < until);
 }
 
@@ -711,13 +749,13 @@ void et_http_drain(et_http *http)
         return;
     http->draining = true;
     read_the_last(http);
-    int fd = MHD_quiesce_daemon(http->daemon);
+    int fd = mhd.quiesce_daemon(http->daemon);
     if (fd != MHD_INVALID_SOCKET)
         close(fd);
     for (connection *c = http->connections; c; c = c->next)
         if (!c->cut && !is_whole(c->request))
             cut(c);
-    MHD_run(http->daemon);
+    mhd.run(http->daemon);
 }
 
 int et_http_busy(const et_http *http)
