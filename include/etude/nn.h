@@ -35,7 +35,8 @@ typedef struct et_dense_options {
     ET_RESERVED(8);
 } et_dense_options;
 
-/* act(x W + b): scope/weight [in, units] and scope/bias [units]. options NULL: all zero. */
+/* act(x W + b): scope/weight [in, units] and scope/bias [units]. x is of the graph's type, or
+ * float32, which is brought to it. options NULL: all zero. */
 ET_API et_node *et_dense(et_scope *scope, et_node *x, int64_t units);
 ET_API et_node *et_dense_with(et_scope *scope, et_node *x, int64_t units,
                               const et_dense_options *options);
@@ -60,9 +61,9 @@ typedef struct et_conv2d_options {
     ET_RESERVED(4);
 } et_conv2d_options;
 
-/* act(x * W + b), x [N, H, W, C]: scope/weight [height, width, C, filters], Glorot uniform over the
- * receptive field (fans height width C and height width filters), and scope/bias [filters].
- * options NULL: none. */
+/* act(x * W + b), x [N, H, W, C], of a type as for et_dense: scope/weight [height, width, C,
+ * filters], Glorot uniform over the receptive field (fans height width C and height width filters),
+ * and scope/bias [filters]. options NULL: none. */
 ET_API et_node *et_conv2d(et_scope *scope, et_node *x, int64_t filters, int64_t height,
                           int64_t width, const et_conv2d_options *options);
 

@@ -44,7 +44,7 @@ struct et_sink {
 };
 
 /* Opening. positions: the dict that et_sink_positions filled, or NULL for a new run, whose
- * files start anew. */
+ * files start anew. Folders are made where they are missing. */
 
 /* One JSON line per log: {"step":200,"train":{...},"time":{"wall":...}}. */
 ET_API int et_sink_jsonl_open(et_sink **out, const char *path, const et_value *positions,

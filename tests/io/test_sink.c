@@ -136,6 +136,17 @@ static void test_sink__resume(void **state)
 }
 
 /* A new run over an old one's files starts them anew; a torn line goes when it is resumed. */
+static void test_sink__jsonl_makes_its_folder(void **state)
+{
+    et_sink *sink;
+    size_t length;
+    assert_ok(et_sink_jsonl_open(&sink, in(state, "new/run/m.jsonl"), NULL, error));
+    write_logs(sink, 1, 1);
+    assert_ok(et_sink_close(sink, error));
+    free(get_file(in(state, "new/run/m.jsonl"), &length));
+    assert_true(length > 10);
+}
+
 static void test_sink__jsonl_starts_anew(void **state)
 {
     et_sink *sink;
@@ -354,6 +365,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sink__jsonl_lines),
         cmocka_unit_test(test_sink__resume),
+        cmocka_unit_test(test_sink__jsonl_makes_its_folder),
         cmocka_unit_test(test_sink__jsonl_starts_anew),
         cmocka_unit_test(test_sink__hostile_positions),
         cmocka_unit_test(test_sink__console),

@@ -111,6 +111,28 @@ static void test_layers__poison_passes(void **state)
     close_model(&m);
 }
 
+/* Numbers of a batch are float32 in a model of bfloat16, too. */
+static void test_layers__bfloat16_takes_floats(void **state)
+{
+    (void)state;
+    et_graph_options narrow = { .act = ET_BF16 };
+    et_error error = ET_ERROR_INIT;
+    model m;
+    assert_int_equal(et_params_new(&m.params, &error), ET_OK);
+    assert_int_equal(et_graph_new(&m.graph, m.params, &narrow, &error), ET_OK);
+    m.scope = et_in(et_graph_scope(m.graph), "layer");
+    et_node *x = et_input(m.scope, "x", ET_F32, et_shape_4(2, 8, 8, 1));
+    et_node *h = et_conv2d(et_in(m.scope, "conv"), x, 4, 3, 3, NULL);
+    et_node *rows = et_input(m.scope, "rows", ET_F32, et_shape_2(2, 5));
+    et_node *y = et_dense(et_in(m.scope, "dense"), rows, 3);
+    if (et_graph_finish(m.graph, &error))
+        fail_msg("%s", error.text);
+    assert_int_equal(et_node_dtype(h), ET_BF16);
+    assert_int_equal(et_node_dtype(y), ET_BF16);
+    assert_true(et_shape_equal(et_node_shape(y), et_shape_2(2, 3)));
+    close_model(&m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -118,6 +140,7 @@ int main(void)
         cmocka_unit_test(test_layers__conv2d_options),
         cmocka_unit_test(test_layers__norm_rms_and_columns),
         cmocka_unit_test(test_layers__poison_passes),
+        cmocka_unit_test(test_layers__bfloat16_takes_floats),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
