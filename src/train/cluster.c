@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <etude/log.h>
+
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/clock.h"
@@ -13,6 +15,7 @@
 
 #define COUNT_MAX   9007199254740992.0 /* 2^53: what a double counts to */
 #define DIVISOR_MIN 1e-12
+#define SAID_AFTER  30.0 /* seconds without a master */
 
 int64_t et_cluster_gradients(const et_cluster_options *options)
 {
@@ -223,14 +226,21 @@ int et_cluster_wait(const et_cluster_options *options, et_error *error)
     et_message message;
     bool got;
     int status = et_wire_open(&wire, &setup, error);
-    double began = et_clock_monotonic();
+    double began = et_clock_monotonic(), most = 10 * options->patience;
+    bool said = false;
     while (!status && et_wire_alone(wire, 0) > 0) {
         status = et_wire_receive(wire, 0.05, &message, &got, error);
+        double waited = et_clock_monotonic() - began;
+        if (!said && waited > SAID_AFTER)
+            et_log(ET_LOG_WARNING,
+                   "the master (%s) is not there; it is waited for, %.0f seconds at most", master,
+                   most);
+        said = said || waited > SAID_AFTER;
         if (!status && et_flag_is_set(options->stop))
             status = et_fail(error, ET_EINTERRUPTED, "interrupted before the master was there");
-        else if (!status && et_clock_monotonic() - began > 10 * options->patience)
+        else if (!status && waited > most)
             status = et_fail(error, ET_EIO, "the master (%s) has not come for %.0f seconds", master,
-                             10 * options->patience);
+                             most);
     }
     et_wire_close(wire);
     return status;

@@ -52,7 +52,7 @@ int et_cluster_check(const et_task_trainer *trainer, const et_cluster_options *o
                      et_error *error);
 
 /* Until the master listens, which it does once its task is open. ET_EIO: it did not within ten
- * times options->patience. */
+ * times options->patience. After half a minute without it a warning is logged. */
 int et_cluster_wait(const et_cluster_options *options, et_error *error);
 
 /* Until the master says that all is done. ET_EIO: it is gone, or has not come. */
