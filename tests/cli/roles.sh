@@ -58,6 +58,21 @@ none_left() {
     fail "$1: a process is left"
 }
 
+# send_home: master and servers have ended. A worker that comes only then waits for another master, for ten minutes,
+# and says so: after a minute it is stopped. All others end by themselves.
+send_home() {
+    for _ in $(seq 120); do
+        [ -n "$(ours)" ] || return 0
+        sleep 0.5
+    done
+    for p in $(ours); do kill "$p" 2>/dev/null || true; done
+}
+
+# came_late WORKER CODE: it was stopped so.
+came_late() {
+    [ "$2" = 143 ] && grep -q 'it is waited for' "log.worker.$1"
+}
+
 # A run has come to a step, within three minutes.
 wait_for_step() {
     for _ in $(seq 600); do

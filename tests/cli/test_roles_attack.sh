@@ -5,6 +5,8 @@
 # were some is said once by each.
 #
 # ETUDE_ATTACK_SECONDS=N attacks for so long instead of 6, twice; ETUDE_ATTACK_RATE=N so many a second.
+# ETUDE_ATTACK_ROUNDS=N compares before that, N times in turn: steps a second, and what master and server use of a core,
+# without strangers and with them.
 set -eu
 etude=$1 attack=$2
 name=test_roles_attack
@@ -13,9 +15,10 @@ cd "$work"
 . "$(dirname "$0")/roles.sh"
 attack_pid=
 trap 'kill_ours; [ -z "$attack_pid" ] || kill "$attack_pid" 2>/dev/null; rm -rf "$work"' EXIT
-seconds=${ETUDE_ATTACK_SECONDS:-6} rate=${ETUDE_ATTACK_RATE:-1000}
+seconds=${ETUDE_ATTACK_SECONDS:-6} rate=${ETUDE_ATTACK_RATE:-1000} rounds=${ETUDE_ATTACK_ROUNDS:-0}
 most_files=$((rate * 6 + 100)) # a handshake has four seconds; a machine may be late
 most_kilobytes=400000          # more than before the attack
+enough=10000000                # steps: it is stopped before
 port=$first_port
 "$etude" keys keys || fail keys
 ulimit -Sn 1024
@@ -80,10 +83,35 @@ calm() {
     fail "$(files "$master") and $(files "$server") descriptors after the attack"
 }
 
-task ps 0 100000 & server=$!
-task worker 0 100000 & first=$!
-task master 0 100000 & master=$!
+# Hundredths of a second of a core.
+cpu() { awk '{ print $14 + $15 }' "/proc/$1/stat"; }
+instant() { cut -d' ' -f1 /proc/uptime; }
+
+# pace: what is done in $seconds.
+pace() {
+    at=$(instant) from=$(last run step) used=$(($(cpu "$master") + $(cpu "$server")))
+    sleep "$seconds"
+    echo "$at $(instant) $from $(last run step) $used $(($(cpu "$master") + $(cpu "$server")))" |
+        awk '{ printf "%.1f steps a second, %.0f %% of a core", ($4 - $3) / ($2 - $1), ($6 - $5) / ($2 - $1) }'
+}
+
+compare() {
+    for round in $(seq "$rounds"); do
+        quiet=$(pace)
+        under_attack 600
+        sleep 1
+        attacked=$(pace)
+        end_attack
+        calm
+        echo "$name: round $round: $quiet; under attack $attacked"
+    done
+}
+
+task ps 0 "$enough" & server=$!
+task worker 0 "$enough" & first=$!
+task master 0 "$enough" & master=$!
 wait_for_step run 10
+compare
 before_server=$(kilobytes "$server") before_master=$(kilobytes "$master")
 from=$(last run step)
 under_attack 600
@@ -96,7 +124,7 @@ after=$(kilobytes "$server")
 # Once more; a worker comes, the other one is killed: those who have a key get in.
 under_attack 600
 sleep 1
-task worker 1 100000 & late=$!
+task worker 1 "$enough" & late=$!
 kill -9 "$first"
 from=$(last run step)
 goes_on $((from + 50))
@@ -128,8 +156,15 @@ task ps 0 $steps & server=$!
 task worker 0 $steps & first=$!
 task worker 1 $steps & late=$!
 task master 0 $steps & master=$!
-for pid in "$master" "$server" "$first" "$late"; do
+for pid in "$master" "$server"; do
     wait "$pid" || fail "under attack from its start to its end: exit code $?"
+done
+send_home
+for worker in 0 1; do
+    code=0
+    wait "$first" || code=$?
+    first=$late
+    [ "$code" = 0 ] || came_late $worker "$code" || fail "worker $worker under attack: exit code $code"
 done
 end_attack
 none_left "the end"

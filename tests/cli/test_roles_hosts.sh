@@ -53,10 +53,17 @@ all_end() {
     code=0
     wait "$e" || code=$?
     [ "$code" = "$1" ] || fail "the master: exit code $code"
-    for pid in "$a" "$b" "$c" "$d"; do
+    for pid in "$a" "$b"; do
         code=0
         wait "$pid" || code=$?
         [ "$code" -le 1 ] || fail "exit code $code"
+    done
+    send_home
+    for worker in 0 1; do
+        code=0
+        wait "$c" || code=$?
+        c=$d
+        [ "$code" -le 1 ] || came_late $worker "$code" || fail "worker $worker: exit code $code"
     done
 }
 

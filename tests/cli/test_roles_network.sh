@@ -48,11 +48,18 @@ for round in 1 2 3 4 5 6 7 8; do
     worker 1 & d=$!
     (code=0; (task master 0 "$master" "$far_ps0" "$far_ps1") || code=$?; : >ended; exit $code) & e=$!
     codes=
-    for pid in "$e" "$a" "$b" "$c" "$d"; do
+    for pid in "$e" "$a" "$b"; do
         code=0
         wait "$pid" || code=$?
         codes="$codes $code"
         [ "$code" -le 1 ] || fail "round $round: exit codes$codes"
+    done
+    send_home
+    for worker in 0 1; do
+        code=0
+        wait "$c" || code=$?
+        c=$d codes="$codes $code"
+        [ "$code" -le 1 ] || came_late $worker "$code" || fail "round $round: exit codes$codes"
     done
     none_left "round $round"
     [ "${codes# 0}" = "$codes" ] || break # the master's is the first
