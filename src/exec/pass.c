@@ -55,6 +55,8 @@ struct et_pass {
     variant *variants; /* [count], owned */
     int count, used;
     const et_plan_listener *listener; /* borrowed; NULL: none */
+    int *reached;                     /* [reached_count]: parameters that have gradients; owned */
+    int reached_count;
     float scale;
     et_random random; /* of the last run */
     bool moved;       /* its moving means have moved */
@@ -314,6 +316,27 @@ static int find_variant(et_pass *pass, const et_layout *layout, int *found, et_e
 
 /* ---- a pass ------------------------------------------------------------------------------ */
 
+/* Kept, since a graph goes when it has been planned; every layout's reaches the same. */
+static int note_reached(et_pass *pass, const et_graph *graph, et_error *error)
+{
+    const size_t count = (size_t)graph->gradient_count;
+    pass->reached = count ? et_alloc(count, sizeof *pass->reached) : NULL;
+    if (count && !pass->reached)
+        return et_alloc_failed(error, count, "a pass");
+    for (size_t i = 0; i < count; i++)
+        pass->reached[i] = graph->gradients[i].param;
+    pass->reached_count = (int)count;
+    return ET_OK;
+}
+
+bool et_pass_reaches(const et_pass *pass, int param)
+{
+    for (int i = 0; i < pass->reached_count; i++)
+        if (pass->reached[i] == param)
+            return true;
+    return false;
+}
+
 int et_pass_open(et_pass **out, et_device *device, et_params *params, const et_layout *layout,
                  et_build_fn *build, void *payload, const et_pass_options *options, et_error *error)
 {
@@ -335,6 +358,8 @@ int et_pass_open(et_pass **out, et_device *device, et_params *params, const et_l
     if (!pass->options.name)
         pass->options.name = defaults.name;
     status = find_variant(pass, layout, &pass->used, error);
+    if (!status)
+        status = note_reached(pass, pass->variants[pass->used].graph, error);
     if (status)
         et_pass_close(pass);
     else
@@ -351,6 +376,7 @@ void et_pass_close(et_pass *pass)
         et_arena_release(&pass->variants[i].arena);
     }
     et_free(pass->variants);
+    et_free(pass->reached);
     et_free(pass);
 }
 

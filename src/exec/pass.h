@@ -24,6 +24,10 @@ void et_pass_run_variant(et_pass *pass, int which, const et_batch *batch, uint64
  * listener at a time: a later one takes the place of the last; NULL: none. */
 int et_pass_listen(et_pass *pass, const et_plan_listener *listener, et_error *error);
 
+/* Whether a run leaves a gradient of a parameter, by its index in the store: its loss reaches it.
+ */
+bool et_pass_reaches(const et_pass *pass, int param);
+
 /* Of what et_output keeps the i-th name, in order; NULL: there are no more. */
 const char *et_pass_output_name(const et_pass *pass, int i);
 

@@ -117,6 +117,12 @@ int et_optimizer_share_out(et_optimizer *optimizer, et_comm *comm, et_error *err
     return make_own(optimizer, comm, error);
 }
 
+void et_optimizer_limit(et_optimizer *optimizer, const et_group *group)
+{
+    et_assert(!group || et_group_params(group) == optimizer->params);
+    optimizer->limit = group;
+}
+
 void et_optimizer_hold(et_optimizer *optimizer)
 {
     optimizer->held = true;

@@ -27,6 +27,7 @@ struct et_optimizer {
     int64_t iterations;        /* updates done, 0 before the first */
     int64_t slots_from;        /* iterations when the rule's slots began */
     bool held;                 /* somebody refers to slots */
+    const et_group *limit;     /* what changes; borrowed. NULL: all */
     et_optim_layout layout;
     et_optim_owners owners;
     et_clip clips[ET_CLIPS_MAX];

@@ -146,19 +146,68 @@ static void fill_chunk(const update *u, const et_optim_piece *part, et_rule_chun
     }
 }
 
+/* The part of a piece before *at, and behind it what is left of it: both may be empty. */
+static et_optim_piece cut_off(et_optim_piece *rest, int64_t at)
+{
+    et_optim_piece head = *rest;
+    const int64_t most = rest->count > 0 ? rest->count : 0;
+    head.count = at - rest->begin < 0 ? 0 : at - rest->begin < most ? at - rest->begin : most;
+    rest->begin += head.count;
+    rest->packed += head.count;
+    rest->count -= head.count;
+    return head;
+}
+
+/* sums: of the chunk that the piece is of. */
+typedef void piece_fn(const update *u, const et_optim_piece *piece, double *sums);
+
+/* What of a piece changes, and what stays (et_optimizer_limit), in order. */
+static void split(const update *u, et_optim_piece piece, double *sums, piece_fn *change,
+                  piece_fn *stay)
+{
+    const et_range *ranges;
+    const int count = et_group_ranges(u->optimizer->limit, &ranges);
+    for (int i = 0; i < count && piece.count; i++) {
+        const et_optim_piece before = cut_off(&piece, ranges[i].begin);
+        const et_optim_piece within = cut_off(&piece, ranges[i].end);
+        if (before.count && stay)
+            stay(u, &before, sums);
+        if (within.count)
+            change(u, &within, sums);
+    }
+    if (piece.count && stay)
+        stay(u, &piece, sums);
+}
+
+static void do_piece(const update *u, const et_optim_piece *piece, double *sums, piece_fn *change,
+                     piece_fn *stay)
+{
+    if (u->optimizer->limit)
+        split(u, *piece, sums, change, stay);
+    else
+        change(u, piece, sums);
+}
+
+/* Sums of a rule that asks for them are of tensors, and so are its chunks: one changes or stays as
+ * a whole. */
+static void sum_piece(const update *u, const et_optim_piece *piece, double *sums)
+{
+    const et_optimizer *o = u->optimizer;
+    et_rule_chunk chunk;
+    fill_chunk(u, piece, &chunk);
+    o->rule->before(o->kernels, &o->options, &u->step, &chunk, sums);
+}
+
 /* Chunks begin .. end - 1. */
 static void sum_part(const update *u, int64_t begin, int64_t end)
 {
     const et_optimizer *o = u->optimizer;
     for (int64_t i = begin; i < end; i++) {
-        et_rule_chunk chunk;
         et_optim_piece own = et_optim_piece_in(&o->layout.chunks[i], u->own);
         double *sums = &o->partial[ET_RULE_SUMS_MAX * i];
         memset(sums, 0, ET_RULE_SUMS_MAX * sizeof *sums);
-        if (!own.count)
-            continue;
-        fill_chunk(u, &own, &chunk);
-        o->rule->before(o->kernels, &o->options, &u->step, &chunk, sums);
+        if (own.count)
+            do_piece(u, &own, sums, sum_piece, NULL);
     }
 }
 
@@ -170,23 +219,6 @@ static void add_up(et_optimizer *o)
         for (int k = 0; k < ET_RULE_SUMS_MAX; k++)
             o->tensor_sums[ET_RULE_SUMS_MAX * o->layout.chunks[i].tensor + k] +=
                 o->partial[ET_RULE_SUMS_MAX * i + (size_t)k];
-}
-
-static void update_part(const update *u, int64_t begin, int64_t end)
-{
-    const et_optimizer *o = u->optimizer;
-    for (int64_t i = begin; i < end; i++) {
-        et_rule_chunk chunk;
-        et_optim_piece own = et_optim_piece_in(&o->layout.chunks[i], u->own);
-        if (!own.count)
-            continue;
-        fill_chunk(u, &own, &chunk);
-        o->rule->update(o->kernels, &o->options, &u->step, &chunk);
-        if (o->rule->writes)
-            memset(chunk.gradient, 0, (size_t)chunk.count * sizeof(float));
-        if (o->average.data && !chunk.average)
-            memcpy(o->average.data + own.begin, chunk.weight, (size_t)chunk.count * sizeof(float));
-    }
 }
 
 /* The average's kernel is part of every rule's: with a gradient of zeros that moves nothing, on a
@@ -209,20 +241,52 @@ static void follow_with_average(const update *u, int64_t begin, int64_t count)
     }
 }
 
-/* What follows weights that others have made. */
-static void follow_range(const update *u, const et_optim_piece *chunk, et_range range)
+/* What follows weights that no rule has moved here: others have, or nobody has. */
+static void follow_piece(const update *u, const et_optim_piece *piece)
 {
     const et_optimizer *o = u->optimizer;
-    et_optim_piece part = et_optim_piece_in(chunk, range);
-    const float *weight = o->weights + part.begin;
-    if (!part.count)
-        return;
+    const float *weight = o->weights + piece->begin;
     if (u->shadow)
-        o->kernels->to_bf16(u->shadow + part.begin, weight, part.count);
+        o->kernels->to_bf16(u->shadow + piece->begin, weight, piece->count);
     if (o->average.data && u->step.average_decay == 0)
-        memcpy(o->average.data + part.begin, weight, (size_t)part.count * sizeof *weight);
+        memcpy(o->average.data + piece->begin, weight, (size_t)piece->count * sizeof *weight);
     else if (o->average.data)
-        follow_with_average(u, part.begin, part.count);
+        follow_with_average(u, piece->begin, piece->count);
+}
+
+static void follow_range(const update *u, const et_optim_piece *chunk, et_range range)
+{
+    const et_optim_piece part = et_optim_piece_in(chunk, range);
+    if (part.count)
+        follow_piece(u, &part);
+}
+
+static void update_piece(const update *u, const et_optim_piece *piece, double *sums)
+{
+    const et_optimizer *o = u->optimizer;
+    et_rule_chunk chunk;
+    (void)sums;
+    fill_chunk(u, piece, &chunk);
+    o->rule->update(o->kernels, &o->options, &u->step, &chunk);
+    if (o->rule->writes)
+        memset(chunk.gradient, 0, (size_t)chunk.count * sizeof(float));
+    if (o->average.data && !chunk.average)
+        memcpy(o->average.data + piece->begin, chunk.weight, (size_t)chunk.count * sizeof(float));
+}
+
+static void stay_piece(const update *u, const et_optim_piece *piece, double *sums)
+{
+    (void)sums;
+    follow_piece(u, piece);
+}
+
+static void update_part(const update *u, int64_t begin, int64_t end)
+{
+    for (int64_t i = begin; i < end; i++) {
+        et_optim_piece own = et_optim_piece_in(&u->optimizer->layout.chunks[i], u->own);
+        if (own.count)
+            do_piece(u, &own, NULL, update_piece, stay_piece);
+    }
 }
 
 static void follow_part(const update *u, int64_t begin, int64_t end)

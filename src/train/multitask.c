@@ -182,6 +182,7 @@ static int interleaved_step(et_multitask *m, et_error *error)
     one->step = m->trainer.step;
     if (i != m->last)
         clear_gradients(m);
+    et_optimizer_limit(et_multitask_optimizer(m), m->parts[i].group);
     int status = one->class->step(one, error);
     m->last = i;
     if (!status)
@@ -506,6 +507,25 @@ static int open_passes(et_multitask *m, const et_multitask_part *parts, int coun
     return status;
 }
 
+static bool reaches(const et_params *params, int index, void *pass)
+{
+    (void)params;
+    return et_pass_reaches(pass, index);
+}
+
+/* What others have alone a step leaves as it is, slots too. A task with a step of its own says
+ * itself what that changes. */
+static int choose_parameters(et_multitask *m, et_error *error)
+{
+    int status = ET_OK;
+    for (int i = 0; !status && i < m->count; i++) {
+        et_task_trainer *t = m->parts[i].trainer;
+        if (t->pass && !t->task->class->train_step)
+            status = et_group_choose(&m->parts[i].group, m->params, reaches, t->pass, error);
+    }
+    return status;
+}
+
 static int open_rest(et_multitask *m, et_error *error)
 {
     int status = ET_OK;
@@ -514,8 +534,10 @@ static int open_rest(et_multitask *m, et_error *error)
                                         error);
     if (!status)
         status = et_metrics_new(&m->metrics, error);
-    if (status || m->order != ET_MULTITASK_JOINT || m->options.use == ET_EVALUATE_ONLY)
+    if (status || m->options.use == ET_EVALUATE_ONLY)
         return status;
+    if (m->order != ET_MULTITASK_JOINT)
+        return choose_parameters(m, error);
     size_t bytes = (size_t)et_params_trained_size(m->params) * sizeof(float);
     m->gradient = et_alloc_array(bytes);
     if (!m->gradient)
@@ -575,8 +597,10 @@ void et_multitask_close(et_multitask *m)
 {
     if (!m)
         return;
-    for (int i = m->count; i-- > 0;)
+    for (int i = m->count; i-- > 0;) {
+        et_group_free(m->parts[i].group);
         et_task_trainer_close(m->parts[i].trainer);
+    }
     et_metrics_free(m->metrics);
     et_free_array(m->gradient);
     et_arena_release(&m->arena);

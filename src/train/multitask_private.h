@@ -10,6 +10,7 @@
 typedef struct et_multitask_member {
     et_task_trainer *trainer;
     et_params *params; /* the store as the task sees it; borrowed */
+    et_group *group;   /* interleaved: what a step of it changes; owned. NULL: all */
     double weight, size;
     int64_t eval_steps, steps;
     double loss;   /* joint: of the last step */

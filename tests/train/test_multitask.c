@@ -217,6 +217,45 @@ static void test_multitask__interleaved(void **state)
     }
 }
 
+/* A step of one task leaves the other's head as it is, to the bit, whatever momentum and decay
+ * would make of a zero gradient; what both share it changes, and averages follow all. */
+static void test_multitask__leaves_others(void **state)
+{
+    (void)state;
+    static const char *const rules[] = { "adamw", "sgd", "lamb", "adafactor_keras", "muon" };
+    static const char *const settings = "{ema: {enabled: true, average_decay: 0.9}}";
+    for (size_t r = 0; r < sizeof rules / sizeof rules[0]; r++) {
+        bench b;
+        bench_init(&b, ET_MULTITASK_UNIFORM);
+        b.optimizer = (et_optimizer_setup){ .rule = rules[r], .settings = settings };
+        assert_ok(bench_open(&b, error));
+        int head[TASKS] = { et_params_find(b.params, "head_0/weight"),
+                            et_params_find(b.params, "head_1/weight") };
+        int body = et_params_find(b.params, "body/weight"), both = 0;
+        run(&b, 1);
+        for (int64_t step = 1; step < 40; step++) {
+            float before[TASKS][4], shared[8];
+            int64_t had = et_multitask_steps(b.multitask, 0);
+            const float *values = et_params_values(b.params);
+            for (int i = 0; i < TASKS; i++)
+                memcpy(before[i], values + et_params_offset(b.params, head[i]), sizeof before[i]);
+            memcpy(shared, values + et_params_offset(b.params, body), sizeof shared);
+            assert_ok(b.t->class->step(b.t, error));
+            b.t->step++;
+            int own = et_multitask_steps(b.multitask, 0) > had ? 0 : 1;
+            for (int i = 0; i < TASKS; i++)
+                assert_int_equal(memcmp(before[i], values + et_params_offset(b.params, head[i]),
+                                        sizeof before[i]) == 0,
+                                 i != own);
+            assert_memory_not_equal(shared, values + et_params_offset(b.params, body),
+                                    sizeof shared);
+            both |= 1 << own;
+        }
+        assert_int_equal(both, 3);
+        bench_close(&b);
+    }
+}
+
 /* Model Garden's task_sampler_test: weights 1, 2, 3. Its annealing counts epochs from 0, so that
  * alpha is 1.4 in its first one, and ends before its last; ours begins with its second, as the
  * paper has it (Stickland and Murray 2019, section 3.3). */
@@ -449,6 +488,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_multitask__joint),
+        cmocka_unit_test(test_multitask__leaves_others),
         cmocka_unit_test(test_multitask__interleaved),
         cmocka_unit_test(test_multitask__reference_samplers),
         cmocka_unit_test(test_multitask__evaluates),
