@@ -156,6 +156,11 @@ int et_optimizer_new_rule(et_optimizer **out, et_params *params, const et_group 
     et_assert(et_params_ready(params));
     et_assert(!group || et_group_params(group) == params);
     *out = NULL;
+    if (et_optimization_counts_epochs(options))
+        return et_fail(
+            error, ET_ECONFIG,
+            "optimizer_config.learning_rate: a decay in epochs, and how many steps a pass "
+            "over the data has is not known here; give steps");
     et_optimizer *optimizer = et_alloc_zero(1, sizeof *optimizer);
     if (!optimizer)
         return et_alloc_failed(error, sizeof *optimizer, "an optimizer");

@@ -18,6 +18,7 @@
 
 #include <math.h>
 
+#include "base/assert.h"
 #include "optim/schedule.h"
 
 /* Far above any rate that trains; Model Garden's pre_offset_learning_rate has it as its
@@ -31,7 +32,8 @@
 #define INITIAL_RATE(type)                                                                         \
     ET_FIELD_FLOAT(type, initial_learning_rate, 0, 0, RATE_MAX,                                    \
                    "learning rate at the start; must be set")
-#define DECAY_STEPS(type, member, text) ET_FIELD_INT(type, member, 0, 0, STEPS_MAX, text)
+#define DECAY_STEPS(type, member, text)                                                            \
+    ET_FIELD_INT(type, member, 0, 0, STEPS_MAX, text, .epochs = true)
 #define OFFSET(type)                                                                               \
     ET_FIELD_INT(type, offset, 0, 0, STEPS_MAX, "steps that are subtracted from the step first")
 #define POWER(type)                                                                                \
@@ -262,4 +264,38 @@ int et_optimization_check(const et_optimization_options *options, et_error *erro
     int status = et_optimizer_options_check(&options->optimizer, error);
     return status ? status
                   : et_schedule_init(&schedule, &options->learning_rate, &options->warmup, error);
+}
+
+/* Members of rows of DECAY_STEPS. */
+#define SPANS 5
+
+static void list_spans(et_rate_options *rate, int64_t *spans[SPANS])
+{
+    spans[0] = &rate->exponential.decay_steps;
+    spans[1] = &rate->polynomial.decay_steps;
+    spans[2] = &rate->cosine.decay_steps;
+    spans[3] = &rate->cosine_restarts.first_decay_steps;
+    spans[4] = &rate->power_linear.total_decay_steps;
+}
+
+bool et_optimization_counts_epochs(const et_optimization_options *options)
+{
+    et_rate_options rate = options->learning_rate;
+    int64_t *spans[SPANS];
+    bool counts = false;
+    list_spans(&rate, spans);
+    for (int i = 0; i < SPANS; i++)
+        counts |= *spans[i] < 0;
+    return counts;
+}
+
+void et_optimization_resolve(et_optimization_options *options, int64_t batches, int64_t update)
+{
+    int64_t *spans[SPANS];
+    et_assert(batches > 0 && update > 0);
+    list_spans(&options->learning_rate, spans);
+    for (int i = 0; i < SPANS; i++)
+        if (*spans[i] < 0)
+            *spans[i] = (int64_t)fmax(
+                1, round((double)et_field_steps(*spans[i], batches) / (double)update));
 }

@@ -170,4 +170,9 @@ extern const et_fields et_optimization_fields;
  * ascending numbers, patterns compile. ET_ECONFIG names the setting and the cure. */
 int et_optimization_check(const et_optimization_options *options, et_error *error);
 
+/* Whether a schedule's steps are given in epochs (et_field_steps), in which no optimizer is made;
+ * steps in their place: batches of a pass over the data, and of an update. */
+bool et_optimization_counts_epochs(const et_optimization_options *options);
+void et_optimization_resolve(et_optimization_options *options, int64_t batches, int64_t update);
+
 #endif

@@ -28,12 +28,12 @@ static int missing(et_error *error, const char *setting)
     return et_fail(error, ET_ECONFIG, "optimizer_config.%s: must be set to more than 0", setting);
 }
 
-/* For schedules whose two required settings are a rate and a number of steps. The message
- * names the first of them that is missing. */
+/* For schedules whose two required settings are a rate and a number of steps, or of epochs, which
+ * is below 0. The message names the first of them that is missing. */
 static int require(const char *type, double rate, int64_t steps, const char *steps_name,
                    et_error *error)
 {
-    if (rate > 0 && steps > 0)
+    if (rate > 0 && steps != 0)
         return ET_OK;
     return et_fail(error, ET_ECONFIG,
                    "optimizer_config.learning_rate.%s.%s: must be set to more than 0", type,

@@ -526,9 +526,46 @@ static int choose_parameters(et_multitask *m, et_error *error)
     return status;
 }
 
+#define BATCHES_MAX 1e12 /* of an epoch */
+
+int et_multitask_batches(const et_multitask *m, int64_t *count, et_error *error)
+{
+    double most = 0;
+    *count = 0;
+    if (m->order == ET_MULTITASK_ANNEALING)
+        most = (double)m->steps_in_epoch * (m->options.batches > 1 ? m->options.batches : 1);
+    for (int i = 0; i < m->count && m->order != ET_MULTITASK_ANNEALING; i++) {
+        int64_t own;
+        int status = et_task_trainer_batches(m->parts[i].trainer, &own, error);
+        if (status)
+            return et_fail_while(error, status, "task %s", et_multitask_name(m, i));
+        if (!own)
+            return ET_OK;
+        most = fmax(most, (double)own / et_multitask_probability(m, i, 0));
+    }
+    if (most > BATCHES_MAX)
+        return et_fail(error, ET_ECONFIG,
+                       "%g batches until each task has been through its data: some are drawn too "
+                       "rarely for an epoch; give trainer.train_steps and intervals in steps",
+                       most);
+    *count = (int64_t)ceil(most * (1 - 1e-12));
+    return ET_OK;
+}
+
+/* An epoch is of all tasks, the optimizer the first one's. */
+static int count_epochs(et_multitask *m, et_error *error)
+{
+    const et_optimization_options *given = m->options.optimization;
+    int64_t batches;
+    if (m->options.use == ET_EVALUATE_ONLY || !given || !et_optimization_counts_epochs(given))
+        return ET_OK;
+    int status = et_multitask_batches(m, &batches, error);
+    return status ? status : et_task_trainer_count_epochs(m->parts[0].trainer, batches, error);
+}
+
 static int open_rest(et_multitask *m, et_error *error)
 {
-    int status = ET_OK;
+    int status = count_epochs(m, error);
     for (int i = 0; !status && i < m->count; i++)
         status = et_task_trainer_finish(m->parts[i].trainer, i ? et_multitask_optimizer(m) : NULL,
                                         error);

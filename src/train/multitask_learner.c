@@ -1,11 +1,8 @@
 /* What a command drives of several tasks, and what people are told of them. */
-#include <math.h>
 #include <stddef.h>
 
 #include "base/alloc.h"
 #include "train/multitask_private.h"
-
-#define BATCHES_MAX 1e12 /* of an epoch */
 
 static et_multitask *of(const et_learner *learner)
 {
@@ -27,31 +24,9 @@ static const et_layout *layout(const et_learner *self)
     return et_task_trainer_layout(of(self)->parts[0].trainer);
 }
 
-/* Until every task has been through its data once, on average by how often it is drawn: a step of
- * joint training is one of each. Annealing says itself how many steps an epoch has. */
 static int batches(et_learner *self, int64_t *count, et_error *error)
 {
-    const et_multitask *m = of(self);
-    double most = 0;
-    *count = 0;
-    if (m->order == ET_MULTITASK_ANNEALING)
-        most = (double)m->steps_in_epoch * (m->options.batches > 1 ? m->options.batches : 1);
-    for (int i = 0; i < m->count && m->order != ET_MULTITASK_ANNEALING; i++) {
-        int64_t own;
-        int status = et_task_trainer_batches(m->parts[i].trainer, &own, error);
-        if (status)
-            return et_fail_while(error, status, "task %s", et_multitask_name(m, i));
-        if (!own)
-            return ET_OK;
-        most = fmax(most, (double)own / et_multitask_probability(m, i, 0));
-    }
-    if (most > BATCHES_MAX)
-        return et_fail(error, ET_ECONFIG,
-                       "%g batches until each task has been through its data: some are drawn too "
-                       "rarely for an epoch; give trainer.train_steps and intervals in steps",
-                       most);
-    *count = (int64_t)ceil(most * (1 - 1e-12));
-    return ET_OK;
+    return et_multitask_batches(of(self), count, error);
 }
 
 /* That of the first task that has one and is evaluated. */

@@ -50,4 +50,8 @@ static inline et_optimizer *et_multitask_optimizer(const et_multitask *m)
     return m->parts[0].trainer->optimizer;
 }
 
+/* Until every task has been through its data once, on average by how often it is drawn: a step of
+ * joint training is one of each. Annealing says itself how many steps an epoch has. */
+int et_multitask_batches(const et_multitask *m, int64_t *count, et_error *error);
+
 #endif

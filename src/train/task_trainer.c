@@ -314,15 +314,44 @@ static bool shards_optimizer(const et_task_trainer_options *o)
     return o->comm && o->comm->sharded_optimizer;
 }
 
+int et_task_trainer_count_epochs(et_task_trainer *t, int64_t batches, et_error *error)
+{
+    const et_optimization_options *given = t->options.optimization;
+    if (!given || !et_optimization_counts_epochs(given))
+        return ET_OK;
+    if (batches <= 0)
+        return et_fail(error, ET_ECONFIG,
+                       "optimizer_config.learning_rate: a decay in epochs, and how many batches a "
+                       "pass has is not known of this data; give steps");
+    t->optimization = *given;
+    et_optimization_resolve(&t->optimization, batches,
+                            t->options.batches > 0 ? t->options.batches : 1);
+    t->options.optimization = &t->optimization;
+    return ET_OK;
+}
+
+/* Who only evaluates has no rate. */
+static int count_own_epochs(et_task_trainer *t, et_error *error)
+{
+    const et_optimization_options *given = t->options.optimization;
+    int64_t batches = 1;
+    bool counts = given && et_optimization_counts_epochs(given);
+    int status = counts && t->source ? et_source_batches(t->source, &batches, error) : ET_OK;
+    return status ? status : et_task_trainer_count_epochs(t, batches, error);
+}
+
 static int open_optimizer(et_task_trainer *t, et_error *error)
 {
+    int status = count_own_epochs(t, error);
+    if (status)
+        return status;
     et_optimizer_request request = { .device = t->device,
                                      .params = t->params,
                                      .setup = t->options.optimizer,
                                      .optimization = t->options.optimization,
                                      .bfloat16 = t->options.bfloat16,
                                      .loss_scale = t->options.loss_scale };
-    int status = et_task_create_optimizer(t->task, &request, &t->optimizer, error);
+    status = et_task_create_optimizer(t->task, &request, &t->optimizer, error);
     if (!status && !t->optimizer)
         status = et_fail(error, ET_ECONFIG, "create_optimizer of task %s gives none",
                          et_task_name(t->task));

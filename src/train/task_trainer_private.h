@@ -3,6 +3,7 @@
 #define ETUDE_TRAIN_TASK_TRAINER_PRIVATE_H
 
 #include "base/arena.h"
+#include "optim/options.h"
 #include "train/learner.h"
 #include "train/share.h"
 #include "train/task_private.h"
@@ -50,8 +51,9 @@ struct et_task_trainer {
     et_task *task;                                          /* borrowed, as device and params */
     et_device *device;
     et_params *params;
-    et_task_trainer_options options; /* given, dp_config: NULL */
-    et_privacy_options privacy;      /* where there is some */
+    et_task_trainer_options options;      /* given, dp_config: NULL */
+    et_optimization_options optimization; /* those of options, where they were in epochs */
+    et_privacy_options privacy;           /* where there is some */
     bool private;
     et_task_trainer_given given;
     et_source *source; /* NULL: there is no training, and no pass, metrics, step */
@@ -80,6 +82,9 @@ int et_task_trainer_begin(et_task_trainer **out, et_task *task, et_device *devic
                           et_params *params, const et_task_trainer_options *options,
                           et_error *error);
 int et_task_trainer_finish(et_task_trainer *trainer, et_optimizer *optimizer, et_error *error);
+/* Between the two, where a pass is not over this one's data alone: batches that it has, 0 where
+ * that is not known. A decay in epochs becomes one in steps. */
+int et_task_trainer_count_epochs(et_task_trainer *trainer, int64_t batches, et_error *error);
 
 /* What of it resumes beside parameters and optimizer; name NULL, or before each part's. */
 int et_task_trainer_attach(et_task_trainer *trainer, et_state *state, const char *name,

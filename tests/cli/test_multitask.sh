@@ -39,6 +39,16 @@ train() {
 }
 interleaving='task.trainer_type=interleaving'
 
+# An epoch of a decay is that of all tasks.
+decaying() {
+    train 0 '^done  *63 steps' "$1" --set "$interleaving" --set trainer.train_epochs=1 --set \
+        "trainer.optimizer_config.learning_rate={type: cosine, cosine: {initial_learning_rate: 0.01, decay_steps: $2}}"
+    tail -c 3000 "$1/checkpoints/ckpt-63.safetensors" >"$1.tail"
+}
+decaying decay_epoch 1ep
+decaying decay_steps 63
+cmp decay_epoch.tail decay_steps.tail >out 2>&1 || fail 'a decay of 1ep is none of 63 steps'
+
 # ---- what there is -----------------------------------------------------------------------------
 
 train 0 '^done  *60 steps.*; best kinds/validation_log_likelihood' whole

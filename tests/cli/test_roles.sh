@@ -167,6 +167,9 @@ says 3 'others may read it' env "TF_CONFIG={\"task\": {\"type\": \"ps\", \"index
     "$etude" train --keys keys --experiment tabular/mlp --data learn.csv --target kind x
 says 3 'recovery_max_trials' "$etude" train --experiment tabular/mlp --data learn.csv \
     --target kind --model-dir "$work/x" --steps 5 --distributed --set trainer.recovery_max_trials=1
+says 3 'a decay in epochs is not for workers' "$etude" train --experiment tabular/mlp --data learn.csv \
+    --target kind --model-dir "$work/z" --steps 5 --distributed --set \
+    "trainer.optimizer_config.learning_rate={type: cosine, cosine: {initial_learning_rate: 1, decay_steps: 2ep}}"
 says 5 'above loss_upper_bound' "$etude" train --experiment tabular/mlp --data learn.csv --target kind \
     --model-dir "$work/y" --steps 50 --distributed --set trainer.loss_upper_bound=0.0001
 none_left "refused"

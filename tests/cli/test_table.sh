@@ -46,6 +46,21 @@ train 0 '^\(done\|finished\)' killed --data t.csv --steps 60 --set trainer.check
 tail -c 20000 killed/checkpoints/ckpt-60.safetensors >killed.tail
 cmp whole.tail killed.tail >out 2>&1 || fail "after $kills kills a run ends elsewhere"
 
+# A decay in epochs is one in as many steps: 2 passes over 340 rows, 16 a step (two batches of 8).
+decaying() {
+    train 0 "^done  *$1 steps" "$2" --data t.csv --set trainer.gradient_accumulation=2 --set \
+        trainer.train_epochs=2 --set "trainer.optimizer_config.learning_rate={type: cosine, \
+cosine: {initial_learning_rate: 0.01, decay_steps: $3}}"
+}
+decaying 43 epochs 2ep
+decaying 43 steps 43
+decaying 43 longer 4ep
+for run in epochs steps longer; do
+    tail -c 20000 $run/checkpoints/ckpt-43.safetensors >$run.tail
+done
+cmp epochs.tail steps.tail >out 2>&1 || fail 'a decay of 2ep is none of 43 steps'
+cmp -s epochs.tail longer.tail && fail 'a decay of 4ep is that of 2ep'
+
 # The same files in another run; others belong to no checkpoint of it.
 train 0 '^done' again --data t.csv --steps 20 --set task.features_path=whole/features.yaml
 sed 's/standardize/scale/' whole/features.yaml >changed.yaml

@@ -181,6 +181,30 @@ static void test_schedule__step_cosine_with_offset(void **state)
     CHECK(o, { 0, 0.25 }, { 12, 0.25 }, { 13, 0.25 });
 }
 
+/* Settings give epochs; steps are known with the data: batches of a pass, batches of an update. */
+static void test_schedule__epochs(void **state)
+{
+    (void)state;
+    et_optimization_options o = default_options();
+    et_rate_options *r = &o.learning_rate;
+    r->polynomial.decay_steps = 70;
+    assert_false(et_optimization_counts_epochs(&o));
+    int64_t *spans[] = { &r->exponential.decay_steps, &r->cosine.decay_steps,
+                         &r->cosine_restarts.first_decay_steps,
+                         &r->power_linear.total_decay_steps };
+    for (int i = 0; i < 4; i++) {
+        *spans[i] = -2500;
+        assert_true(et_optimization_counts_epochs(&o));
+        et_optimization_resolve(&o, 101, 4);
+        assert_int_equal(*spans[i], 63);
+        *spans[i] = -1;
+        et_optimization_resolve(&o, 101, 4);
+        assert_int_equal(*spans[i], 1);
+        assert_false(et_optimization_counts_epochs(&o));
+    }
+    assert_int_equal(r->polynomial.decay_steps, 70);
+}
+
 static void test_schedule__wrong_settings(void **state)
 {
     (void)state;
@@ -193,6 +217,8 @@ static void test_schedule__wrong_settings(void **state)
     FAILS("cosine.initial_learning_rate: must be set");
     o.learning_rate.cosine.initial_learning_rate = 1;
     FAILS("cosine.decay_steps: must be set");
+    o.learning_rate.cosine.decay_steps = -2500; /* 2.5ep */
+    assert_ok(et_schedule_init(&schedule, &o.learning_rate, &o.warmup, error));
     o.learning_rate.type = ET_RATE_STEPWISE;
     FAILS("0 boundaries and 0 values");
     o.learning_rate.stepwise.boundaries = LIST("10", "x");
@@ -230,6 +256,7 @@ int main(void)
         cmocka_unit_test(test_schedule__power_under_warmup),
         cmocka_unit_test(test_schedule__inverse_sqrt),
         cmocka_unit_test(test_schedule__step_cosine_with_offset),
+        cmocka_unit_test(test_schedule__epochs),
         cmocka_unit_test(test_schedule__wrong_settings),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

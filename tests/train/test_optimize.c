@@ -193,6 +193,10 @@ static void test_optimize__refused(void **state)
         { NULL, { .settings = "{optimizer: {type: sdg}}" }, "sdg" },
         { NULL, { .settings = "{optimizer: {adam: {beta_1: much}}}" }, "beta_1" },
         { NULL, { .settings = "{learning_rate: {type: cosine}}" }, "cosine" },
+        { NULL,
+          { .settings = "{learning_rate: {type: cosine, cosine: {initial_learning_rate: 1, "
+                        "decay_steps: 2ep}}}" },
+          "a decay in epochs, and how many steps a pass over the data has is not known here" },
     };
     small_pass s;
     et_optimizer *optimizer;

@@ -7,9 +7,14 @@
 #include "command/command.h"
 #include "command/training/roles.h"
 
-/* What is for ranks alone. */
-static int check_runtime(const et_runtime_options *runtime, et_error *error)
+/* What is for ranks alone, or for one process. */
+static int check_settings(const et_experiment *experiment, et_error *error)
 {
+    const et_runtime_options *runtime = &experiment->runtime;
+    if (et_optimization_counts_epochs(&experiment->trainer.optimizer_config))
+        return et_fail(error, ET_ECONFIG,
+                       "trainer.optimizer_config.learning_rate: a decay in epochs is not for "
+                       "workers and parameter servers: give steps");
     if (runtime->sharded_optimizer)
         return et_fail(
             error, ET_ECONFIG,
@@ -52,7 +57,7 @@ int et_roles_options(et_cluster_options *options, const et_roles *roles,
     et_arena arena = ET_ARENA_INIT;
     et_strbuf text = ET_STRBUF_INIT;
     et_value *identity = et_value_dict(&arena);
-    int status = check_runtime(&experiment->runtime, error);
+    int status = check_settings(experiment, error);
     if (!status)
         status = identity ? et_experiment_identify(experiment, identity, error)
                           : et_alloc_failed(error, 0, "settings");
