@@ -10,7 +10,6 @@
 #include "base/vector.h"
 #include "base/yaml.h"
 #include "train/identity.h"
-#include "train/options.h"
 
 #define FILE_MAX     ((size_t)1 << 16) /* bytes of member.yaml */
 #define SETTINGS_MAX ((size_t)1 << 20)
@@ -113,12 +112,29 @@ void et_model_member_close(et_model_member *member)
 
 /* ---- as a model alone ---- */
 
-/* The run's settings with the member's own below `task`. */
+/* What is best of a run is a value by its task's name; of the task alone it is what its kind says.
+ */
+static bool is_kept(const et_value *group, const et_value *setting)
+{
+    return strcmp(group->key, "trainer") != 0 ||
+           (strcmp(setting->key, "best_checkpoint_eval_metric") != 0 &&
+            strcmp(setting->key, "best_checkpoint_metric_comp") != 0);
+}
+
+/* Shares with the run's tree what is below. */
+static void copy_group(et_value *out, const et_value *group)
+{
+    et_value *copy = et_value_set_dict(out, group->key);
+    for (const et_value *child = group->first; copy && child; child = child->next)
+        if (is_kept(group, child))
+            et_value_append_copy(copy, child->key, child);
+}
+
+/* The run's settings with the member's own below `task`; both trees are in one arena. */
 static int make_settings(const et_model_member *member, const et_value *run, const char *path,
                          et_value *out, et_error *error)
 {
     const et_value *own = et_value_leaf(run, member->settings);
-    int status = ET_OK;
     if (!own || own->kind != ET_VALUE_DICT)
         return et_fail(error, ET_EFORMAT,
                        "%s: has no %s, where the settings of task %s are; put back the file that "
@@ -126,17 +142,10 @@ static int make_settings(const et_model_member *member, const et_value *run, con
                        path, member->settings, member->name);
     et_value_set_string(out, "experiment", member->experiment);
     et_value *task = et_value_set_dict(out, "task");
-    status = task ? et_value_merge(task, own, error) : et_alloc_failed(error, 0, "settings");
-    for (const et_value *group = run->first; group && !status; group = group->next) {
-        et_value *copy = group->kind != ET_VALUE_DICT || !strcmp(group->key, "task")
-                             ? NULL
-                             : et_value_set_dict(out, group->key);
-        if (copy)
-            status = et_value_merge(copy, group, error);
-    }
-    et_value *trainer = et_value_get(out, "trainer");
-    if (trainer && et_value_get(trainer, "best_checkpoint_eval_metric"))
-        et_value_set_string(trainer, "best_checkpoint_eval_metric", ET_BEST_AUTO);
+    int status = task ? et_value_merge(task, own, error) : et_alloc_failed(error, 0, "settings");
+    for (const et_value *group = run->first; group && !status; group = group->next)
+        if (group->kind == ET_VALUE_DICT && strcmp(group->key, "task") != 0)
+            copy_group(out, group);
     return !status && et_value_failed(out) ? et_alloc_failed(error, 0, "settings") : status;
 }
 

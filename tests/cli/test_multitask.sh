@@ -327,6 +327,7 @@ set_to 'joint training takes neither loss_scale nor dp_config' \
 # The best is of one task's values, by its name.
 train 0 'best prices/validation_rmse' lower --set trainer.best_checkpoint_eval_metric=prices/validation_rmse \
     --set trainer.best_checkpoint_metric_comp=lower
+says 0 '^validation_loss' evaluate lower --task kinds
 train 0 'best prices|validation_loss' lower2 \
     --set "trainer.best_checkpoint_eval_metric='prices|validation_loss'" \
     --set trainer.best_checkpoint_metric_comp=lower
