@@ -169,7 +169,7 @@ int et_comm_broadcast(et_comm *comm, int root, void *bytes, size_t size, et_erro
     return status;
 }
 
-/* Of all ranks together. */
+/* Of rank 0; of all ranks together. */
 #define COLLECTED_MOST ((size_t)1 << 40)
 
 static int add_sizes(const size_t *sizes, int ranks, size_t *sum, et_error *error)
@@ -211,6 +211,32 @@ int et_comm_collect(et_comm *comm, int status, const void *mine, size_t size, vo
     else
         *all = bytes;
     return status;
+}
+
+int et_comm_hand_out(et_comm *comm, int status, void **bytes, size_t *size, et_error *error)
+{
+    const bool other = et_comm_rank(comm) != 0;
+    unsigned char *copy = NULL;
+    if (other)
+        *bytes = NULL;
+    status = et_comm_agree(comm, status, NULL, error);
+    if (!status)
+        status = et_comm_broadcast(comm, 0, size, sizeof *size, error);
+    if (!status && *size > COLLECTED_MOST)
+        status = et_fail(error, ET_EFAIL, "%zu bytes of rank 0, which is too much", *size);
+    if (!status && other && *size && !(copy = et_alloc(*size + 1, 1)))
+        status = et_alloc_failed(error, *size, "what rank 0 has");
+    status = et_comm_agree(comm, status, NULL, error);
+    if (!status && *size)
+        status = et_comm_broadcast(comm, 0, other ? copy : *bytes, *size, error);
+    if (status || !other) {
+        et_free(copy);
+        return status;
+    }
+    if (copy)
+        copy[*size] = 0;
+    *bytes = copy;
+    return ET_OK;
 }
 
 /* The text of the rank that failed, to those that did not. */

@@ -111,6 +111,11 @@ int et_comm_collect(et_comm *comm, int status, const void *mine, size_t size, vo
 /* bytes of root to all others. */
 int et_comm_broadcast(et_comm *comm, int root, void *bytes, size_t size, et_error *error);
 
+/* The same of bytes whose size the others do not know: *bytes [*size] of rank 0, which elsewhere
+ * become a copy (et_free) with a byte 0 behind them, or NULL where there are none. It agrees by
+ * itself, as et_comm_collect does; status: of making them, on any rank. */
+int et_comm_hand_out(et_comm *comm, int status, void **bytes, size_t *size, et_error *error);
+
 /* One exchange; a piece of or for this rank itself is none. */
 int et_comm_exchange(et_comm *comm, et_comm_piece send, et_comm_piece receive, et_error *error);
 

@@ -1,35 +1,16 @@
 /* Plain values go as JSON, as they are in checkpoints. */
 #include "train/spread.h"
 
-#include <inttypes.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/json.h"
 
-#define VALUES_MOST ((int64_t)1 << 30) /* bytes of text */
-
-/* The size, then the text. *text of others: et_free. */
-static int spread_text(char **text, int64_t *size, et_comm *comm, et_error *error)
-{
-    int status = et_comm_broadcast(comm, 0, size, sizeof *size, error);
-    if (status)
-        return status;
-    bool other = et_comm_rank(comm) != 0;
-    if (*size < 0 || *size > VALUES_MOST)
-        status = et_fail(error, ET_EFAIL, "%" PRId64 " bytes of values from rank 0", *size);
-    else if (other && !(*text = et_alloc((size_t)*size + 1, 1)))
-        status = et_alloc_failed(error, (size_t)*size, "values of rank 0");
-    status = et_comm_agree(comm, status, NULL, error);
-    return status ? status : et_comm_broadcast(comm, 0, *text, (size_t)*size, error);
-}
-
 int et_values_spread(const et_value *values, const et_value **out, et_arena *arena, et_comm *comm,
                      et_error *error)
 {
     et_strbuf written = ET_STRBUF_INIT;
-    char *text = NULL;
     et_value *parsed = NULL;
     *out = values;
     if (et_comm_size(comm) == 1)
@@ -38,14 +19,11 @@ int et_values_spread(const et_value *values, const et_value **out, et_arena *are
     if (root)
         et_json_print(&written, values, 0);
     int status = written.failed ? et_alloc_failed(error, written.length, "values") : ET_OK;
-    status = et_comm_agree(comm, status, NULL, error);
-    int64_t size = (int64_t)written.length;
-    if (root)
-        text = written.data;
-    if (!status)
-        status = spread_text(&text, &size, comm, error);
+    void *text = written.data;
+    size_t size = written.length;
+    status = et_comm_hand_out(comm, status, &text, &size, error);
     if (!status && !root)
-        status = et_json_parse(&parsed, arena, text, (size_t)size, "values of rank 0", error);
+        status = et_json_parse(&parsed, arena, text, size, "values of rank 0", error);
     status = et_comm_agree(comm, status, NULL, error);
     if (!root) {
         *out = parsed;
@@ -147,24 +125,9 @@ int et_state_spread(et_state *state, et_comm *comm, et_error *error)
 /* With its end; nothing is sent where there is no text. */
 int et_text_spread(char **text, et_comm *comm, int status, et_error *error)
 {
-    const int ranks = et_comm_size(comm), first = !et_comm_rank(comm);
-    void *all = NULL;
-    if (ranks == 1)
-        return status;
-    size_t *sizes = et_alloc((size_t)ranks, sizeof *sizes);
-    if (!status && !sizes)
-        status = et_alloc_failed(error, (size_t)ranks * sizeof *sizes, "ranks");
-    const size_t length = first && *text ? strlen(*text) + 1 : 0;
-    status = et_comm_collect(comm, status, *text, length, &all, sizes, error);
-    if (!first)
-        *text = NULL;
-    if (!status && !first && all) {
-        const char *copy = all;
-        *text = copy[sizes[0] - 1] ? NULL : et_strdup(copy);
-        if (!*text)
-            status = et_alloc_failed(error, sizes[0], "a text of rank 0");
-    }
-    et_free(all);
-    et_free(sizes);
-    return et_comm_agree(comm, status, NULL, error);
+    void *bytes = et_comm_rank(comm) ? NULL : *text;
+    size_t size = bytes ? strlen(bytes) + 1 : 0;
+    status = et_comm_hand_out(comm, status, &bytes, &size, error);
+    *text = bytes;
+    return status;
 }

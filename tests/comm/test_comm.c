@@ -62,6 +62,33 @@ static int rank_collect(et_comm *comm, const char *word)
     return 0;
 }
 
+/* Of a size that rank 0 alone knows, nothing among them; who has failed before fails all. */
+static int rank_hand_out(et_comm *comm, const char *word)
+{
+    const int rank = et_comm_rank(comm), size = et_comm_size(comm);
+    static char text[70000];
+    (void)word;
+    memset(text, 'x', sizeof text);
+    for (size_t length = 0; length < sizeof text; length = length * 11 + 1) {
+        void *bytes = rank ? NULL : text;
+        size_t got = rank ? 12345 : length;
+        et_error error = ET_ERROR_INIT;
+        rank_assert(!et_comm_hand_out(comm, ET_OK, &bytes, &got, &error));
+        rank_assert(got == length && (rank ? !bytes == !length : bytes == text));
+        rank_assert(!length || !memcmp(bytes, text, length));
+        rank_assert(!rank || !length || !((char *)bytes)[length]);
+        if (rank)
+            et_free(bytes);
+    }
+    et_error error = ET_ERROR_INIT;
+    void *bytes = text;
+    size_t got = 5;
+    int status = rank == size - 1 ? et_fail(&error, ET_EDATA, "nothing to give") : ET_OK;
+    rank_assert(et_comm_hand_out(comm, status, &bytes, &got, &error) == ET_EDATA);
+    rank_assert((rank ? !bytes : bytes == text) && strstr(error.text, "nothing to give"));
+    return 0;
+}
+
 static bool read_item(void *payload, int64_t item, et_collected *from, int rank)
 {
     const char *at = et_collected_next(from, rank, (size_t)item + 1);
@@ -209,6 +236,7 @@ static const rank_case cases[] = {
     { "gather", rank_gather },
     { "collect", rank_collect },
     { "items", rank_items },
+    { "hand out", rank_hand_out },
     { "broadcast", rank_broadcast },
     { "exchange", rank_exchange },
     { "agree", rank_agree },
@@ -223,7 +251,7 @@ static const rank_case cases[] = {
 
 static void test_comm__collectives(void **state)
 {
-    static const char *const names[] = { "gather",    "collect",  "items",
+    static const char *const names[] = { "gather",    "collect",  "items", "hand out",
                                          "broadcast", "exchange", "agree" };
     (void)state;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)

@@ -284,19 +284,19 @@ static int share_lines(et_lines *lines, size_t before, et_comm *comm, int status
 {
     const bool first = et_comm_rank(comm) == 0;
     et_strbuf mine = ET_STRBUF_INIT;
-    void *all = NULL;
     if (et_comm_size(comm) == 1)
         return status;
-    size_t *sizes = et_alloc((size_t)et_comm_size(comm), sizeof *sizes);
     if (first)
         write_lines(&mine, lines, before);
-    if (!status && (!sizes || mine.failed))
+    if (!status && mine.failed)
         status = et_alloc_failed(error, mine.length, "lines");
-    status = et_comm_collect(comm, status, mine.data, mine.length, &all, sizes, error);
-    if (!status && !first && sizes[0])
-        status = take_lines(lines, all, sizes[0], error);
-    et_free(all);
-    et_free(sizes);
+    void *text = mine.data;
+    size_t size = mine.length;
+    status = et_comm_hand_out(comm, status, &text, &size, error);
+    if (!status && !first)
+        status = take_lines(lines, text, size, error);
+    if (!first)
+        et_free(text);
     et_strbuf_release(&mine);
     return status;
 }
