@@ -256,6 +256,7 @@ static void greet(et_chief *c, int index, const et_message *message)
         return;
     }
     if (w->session && nonce == w->nonce) { /* said before: its WELCOME has been lost */
+        w->question.via = message->via;
         bool welcomed =
             w->answer.kind == ET_MESSAGE_WELCOME && w->answer.sequence == message->sequence;
         if (welcomed && w->admitted && w->place == ET_PLACE_AWAY)
@@ -309,6 +310,7 @@ static void listen(et_chief *c, double now, int index, const et_message *message
     if (message->sequence < w->question.sequence || message->size != c->setup.report_size)
         return;
     if (message->sequence == w->question.sequence) {
+        w->question.via = message->via;
         if (!w->owed && w->answer.kind)
             et_link_answer(c->setup.link, message, w->answer);
         return;

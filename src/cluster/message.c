@@ -68,6 +68,7 @@ void et_link_send(et_link *link, int to, const et_message *message)
 void et_link_answer(et_link *link, const et_message *question, et_message answer)
 {
     answer.sequence = question->sequence;
+    answer.via = question->via;
     et_link_send(link, question->from, &answer);
 }
 

@@ -51,6 +51,7 @@ typedef struct et_message {
     double value[2];
     const void *bytes; /* [size], borrowed; aligned to nothing */
     size_t size;
+    uint64_t via; /* not sent: the connection it came over, for the answer; 0: not known */
 } et_message;
 
 #define ET_MESSAGE_HEADER 88  /* bytes */
@@ -80,7 +81,7 @@ struct et_link {
 
 void et_link_send(et_link *link, int to, const et_message *message);
 
-/* An answer to a question: its sequence, our number, kind and bytes as given. */
+/* An answer to a question: its sequence and way back; our number, kind and bytes as given. */
 void et_link_answer(et_link *link, const et_message *question, et_message answer);
 /* REFUSED with a text. */
 void et_link_refuse(et_link *link, const et_message *question, int from, const char *why);

@@ -17,7 +17,6 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
-#include "base/checksum.h"
 #include "base/clock.h"
 #include "base/library.h"
 #include "base/thread.h"
@@ -67,7 +66,7 @@ static const char *const names[] = {
 
 static const et_library library = { ET_ZMQ_FILE, "ZeroMQ", names, sizeof zmq / sizeof(void *) };
 
-#define ID_MAX         16   /* bytes of a connection's number in a router */
+#define ID_MAX         7 /* bytes of a connection's number in a router (5, as ZeroMQ gives them) */
 #define HEARTBEAT      5000 /* milliseconds */
 #define SILENCE        20000
 #define KEEPALIVE      10    /* seconds */
@@ -83,7 +82,6 @@ static const et_library library = { ET_ZMQ_FILE, "ZeroMQ", names, sizeof zmq / s
 #define CURVE_BYTES    64   /* at least what encryption adds to a message (33) */
 #define BACKLOG        1024 /* connections that wait to be taken */
 #define DESCRIPTORS    16384
-#define ROUTED         ((uint64_t)1 << 63) /* a connection's number: it was made to here */
 #define ZAP_ENDPOINT   "inproc://zeromq.zap.01"
 #define ZAP_FRAME      256 /* most bytes of a part of a ZAP question that are looked at */
 
@@ -115,11 +113,6 @@ typedef struct peer {
     char endpoint[400]; /* the same for ZeroMQ */
 } peer;
 
-typedef struct route {
-    unsigned char id[ID_MAX];
-    size_t size; /* 0: never heard of */
-} route;
-
 struct et_wire {
     et_link link;
     et_job_role role;
@@ -131,7 +124,7 @@ struct et_wire {
     _Atomic int64_t refused; /* connections that were not let in */
     char bound[300];         /* host:port that it listens at */
     peer *peer;              /* [1 + servers] */
-    route *route;            /* [ET_TASKS_MAX]: where a task was heard last */
+    uint64_t *via;           /* [ET_TASKS_MAX]: where a task was heard last; 0: nowhere */
     zmq_pollitem_t *items;   /* [2 + servers] */
     zmq_msg_t message;       /* the piece that was received last */
     bool holds;              /* message is in use */
@@ -421,11 +414,11 @@ int et_wire_open(et_wire **out, const et_wire_setup *setup, et_error *error)
     memcpy(wire->own_public, setup->keys->public[setup->role], sizeof wire->own_public);
     memcpy(wire->secret, setup->keys->secret, sizeof wire->secret);
     wire->peer = et_alloc_zero((size_t)setup->servers + 1, sizeof *wire->peer);
-    wire->route = et_alloc_zero(ET_TASKS_MAX, sizeof *wire->route);
+    wire->via = et_alloc_zero(ET_TASKS_MAX, sizeof *wire->via);
     wire->items = et_alloc_zero((size_t)setup->servers + 2, sizeof *wire->items);
     wire->queue = queue_for(setup->largest);
     wire->context = zmq.ctx_new();
-    status = wire->peer && wire->route && wire->items && wire->context
+    status = wire->peer && wire->via && wire->items && wire->context
                  ? et_assembly_open(&wire->assembly, places_for(setup), setup->largest, error)
                  : et_alloc_failed(error, sizeof *wire, "a connection");
     status = status ? status : open_sockets(wire, setup, error);
@@ -478,7 +471,7 @@ void et_wire_close(et_wire *wire)
         zmq.ctx_term(wire->context);
     say_refused(wire);
     et_free(wire->peer);
-    et_free(wire->route);
+    et_free(wire->via);
     et_free(wire->items);
     et_assembly_release(&wire->assembly);
     et_free(wire);
@@ -491,15 +484,32 @@ et_link *et_wire_link(et_wire *wire)
 
 /* ---- messages ------------------------------------------------------------------------------ */
 
-/* The next piece; where: NULL in a dealer. False: what is left of the message is dropped. */
-static bool send_piece(void *socket, const route *where, et_cutting *cutting)
+/* A connection's number in a router, and how long it is. */
+static uint64_t via_of(const unsigned char *id, int length)
+{
+    uint64_t via = 0;
+    for (int i = 0; i < length; i++)
+        via = via << 8 | id[i];
+    return via | (uint64_t)length << 8 * ID_MAX;
+}
+
+static bool send_id(void *socket, uint64_t via)
+{
+    unsigned char id[ID_MAX];
+    size_t length = (size_t)(via >> 8 * ID_MAX);
+    for (size_t i = length; i-- > 0; via >>= 8)
+        id[i] = (unsigned char)via;
+    return zmq.send(socket, id, length, ZMQ_SNDMORE | ZMQ_DONTWAIT) >= 0;
+}
+
+/* The next piece; via: 0 in a dealer. False: what is left of the message is dropped. */
+static bool send_piece(void *socket, uint64_t via, et_cutting *cutting)
 {
     zmq_msg_t out;
     if (zmq.msg_init_size(&out, et_cutting_next(cutting)))
         return false;
     et_cutting_write(cutting, zmq.msg_data(&out));
-    if ((!where || zmq.send(socket, where->id, where->size, ZMQ_SNDMORE | ZMQ_DONTWAIT) >= 0) &&
-        zmq.msg_send(&out, socket, ZMQ_DONTWAIT) >= 0)
+    if ((!via || send_id(socket, via)) && zmq.msg_send(&out, socket, ZMQ_DONTWAIT) >= 0)
         return true;
     zmq.msg_close(&out);
     return false;
@@ -509,13 +519,13 @@ static void send_on(et_link *self, int to, const et_message *message)
 {
     et_wire *wire = (et_wire *)(void *)self;
     bool dealt = to <= wire->servers && wire->peer[to].line[TALK].socket;
-    const route *where = dealt ? NULL : &wire->route[to];
+    uint64_t via = dealt ? 0 : message->via ? message->via : wire->via[to];
     void *socket = dealt ? wire->peer[to].line[TALK].socket : wire->router;
     et_cutting cutting;
-    if (!socket || (where && !where->size))
+    if (!socket || !(dealt || via))
         return;
     et_cutting_begin(&cutting, message, ++wire->number);
-    while (et_cutting_next(&cutting) && send_piece(socket, where, &cutting)) {
+    while (et_cutting_next(&cutting) && send_piece(socket, via, &cutting)) {
     }
 }
 
@@ -656,12 +666,12 @@ static taken take_routed(et_wire *wire, et_message *out)
     int length = zmq.recv(wire->router, id, sizeof id, ZMQ_DONTWAIT);
     if (length < 0 || !take_piece(wire, wire->router, &alone))
         return NOTHING;
-    if (!alone || length > ID_MAX || !zmq.msg_gets(&wire->message, "User-Id") ||
-        !completes(wire, et_checksum(id, (size_t)length) | ROUTED, out) ||
-        !is_who_it_says(wire, out))
+    if (!alone || length < 1 || length > ID_MAX || !zmq.msg_gets(&wire->message, "User-Id"))
         return PIECE;
-    memcpy(wire->route[out->from].id, id, (size_t)length);
-    wire->route[out->from].size = (size_t)length;
+    uint64_t via = via_of(id, length);
+    if (!completes(wire, via, out) || !is_who_it_says(wire, out))
+        return PIECE;
+    out->via = wire->via[out->from] = via;
     return MESSAGE;
 }
 

@@ -50,6 +50,30 @@ static void test_wire__both_ways(void **state)
     close_pair(&p);
 }
 
+/* An answer goes back to who has asked, whoever says meanwhile to be the same. */
+static void test_wire__answer(void **state)
+{
+    (void)state;
+    static pair p;
+    et_message got, question;
+    open_server(&p, LARGEST);
+    open_worker(&p, &p.keys[ET_JOB_WORKER], ET_JOB_WORKER, LARGEST);
+    pair other = p;
+    open_worker(&other, &p.keys[ET_JOB_WORKER], ET_JOB_WORKER, LARGEST);
+    say(p.worker, 2, 1, "which", 5);
+    assert_true(wait_for(p.server, p.worker, 30, &question));
+    say(other.worker, 2, 1, "who", 3);
+    assert_true(wait_for(p.server, other.worker, 30, &got));
+    assert_int_equal(got.size, 3);
+    et_link_answer(et_wire_link(p.server), &question,
+                   (et_message){ .kind = ET_MESSAGE_STAGED, .from = 1 });
+    assert_true(wait_for(p.worker, other.worker, 30, &got));
+    assert_int_equal(got.kind, ET_MESSAGE_STAGED);
+    assert_false(wait_for(other.worker, NULL, 0.2, &got));
+    et_wire_close(other.worker);
+    close_pair(&p);
+}
+
 static void test_wire__strangers(void **state)
 {
     (void)state;
@@ -274,10 +298,11 @@ static void test_keys__files(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_wire__both_ways),  cmocka_unit_test(test_wire__strangers),
-        cmocka_unit_test(test_wire__too_large),  cmocka_unit_test(test_wire__length),
-        cmocka_unit_test(test_wire__crowd),      cmocka_unit_test(test_wire__broken_full),
-        cmocka_unit_test(test_message__damaged), cmocka_unit_test(test_keys__files),
+        cmocka_unit_test(test_wire__both_ways),   cmocka_unit_test(test_wire__answer),
+        cmocka_unit_test(test_wire__strangers),   cmocka_unit_test(test_wire__too_large),
+        cmocka_unit_test(test_wire__length),      cmocka_unit_test(test_wire__crowd),
+        cmocka_unit_test(test_wire__broken_full), cmocka_unit_test(test_message__damaged),
+        cmocka_unit_test(test_keys__files),
     };
     return cmocka_run_group_tests_name("wire", tests, NULL, NULL);
 }
