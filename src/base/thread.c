@@ -56,7 +56,9 @@ int et_thread_check_stack(et_error *error)
 }
 
 /* pthread_create tells its failure by its result, not by errno, which et_fail_errno reads. */
-int et_thread_start(pthread_t *thread, void *(*fn)(void *payload), void *payload, et_error *error)
+/* stack: bytes; 0: what threads have by default. */
+static int start(pthread_t *thread, size_t stack, void *(*fn)(void *payload), void *payload,
+                 et_error *error)
 {
     /* A new thread takes its creator's mask, so the mask is set before and put back after. */
     sigset_t all, before;
@@ -64,7 +66,8 @@ int et_thread_start(pthread_t *thread, void *(*fn)(void *payload), void *payload
     sigfillset(&all);
     sigdelset(&all, SIGBUS); /* what a thread does itself: blocked, it ends the process at once */
     pthread_attr_init(&attributes);
-    pthread_attr_setstacksize(&attributes, OWN_STACK);
+    if (stack)
+        pthread_attr_setstacksize(&attributes, stack);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     int failure = pthread_create(thread, &attributes, fn, payload);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
@@ -76,9 +79,14 @@ int et_thread_start(pthread_t *thread, void *(*fn)(void *payload), void *payload
         return et_fail(error, ET_ENOMEM,
                        "cannot start a thread: no memory for its stack of %zu bytes, or too many "
                        "threads (ulimit -v, -s, -u)",
-                       et_thread_size());
+                       stack ? stack : et_thread_size());
     errno = failure;
     return et_fail_errno(error, "cannot start a thread");
+}
+
+int et_thread_start(pthread_t *thread, void *(*fn)(void *payload), void *payload, et_error *error)
+{
+    return start(thread, OWN_STACK, fn, payload, error);
 }
 
 void et_thread_join(pthread_t thread)
@@ -97,7 +105,9 @@ static void *wait_for(void *gate)
     return NULL;
 }
 
-int et_threads_check(int count, et_error *error)
+/* The C library keeps the stacks of threads that have ended, for others of that size: so what is
+ * tried here is what is taken later. */
+int et_threads_check(int count, size_t stack, et_error *error)
 {
     pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
     pthread_t *threads = et_alloc((size_t)count, sizeof *threads);
@@ -106,7 +116,7 @@ int et_threads_check(int count, et_error *error)
     int started = 0, status = ET_OK;
     pthread_mutex_lock(&gate);
     while (started < count && !status) {
-        status = et_thread_start(&threads[started], wait_for, &gate, error);
+        status = start(&threads[started], stack, wait_for, &gate, error);
         started += !status;
     }
     pthread_mutex_unlock(&gate);

@@ -23,10 +23,10 @@ int et_thread_check_stack(et_error *error);
 int et_thread_start(pthread_t *thread, void *(*fn)(void *payload), void *payload, et_error *error);
 void et_thread_join(pthread_t thread);
 
-/* Whether count threads can be started beside this one now, with the stack that threads have; none
- * stays. To be asked before a library is called that ends the process where it can't start one.
- * ET_ENOMEM if not. */
-int et_threads_check(int count, et_error *error);
+/* Whether count threads can be started beside this one now, each with so many bytes of stack (0:
+ * what threads have by default, et_thread_size); none stays. To be asked before a library is called
+ * that ends the process where it can't start one. ET_ENOMEM if not. */
+int et_threads_check(int count, size_t stack, et_error *error);
 
 /* Bytes of address space that a thread takes by being there: its stack. */
 size_t et_thread_size(void);

@@ -15,6 +15,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/team.h"
 #include "data/analyze_private.h"
 #include "data/csv_scan.h"
 #include "data/number_short.h"
@@ -326,7 +327,7 @@ static et_analyze_options defaults_of(const et_analyze_options *options)
     et_analyze_options o = options ? *options : none;
     o.classes = o.classes ? o.classes : CLASSES;
     o.quantiles = o.quantiles ? o.quantiles : QUANTILES;
-    o.threads = o.threads ? o.threads : omp_get_max_threads();
+    o.threads = o.threads ? o.threads : et_team_threads();
     return o;
 }
 
@@ -386,7 +387,7 @@ static int open_pass(pass *self, et_error *error)
     if (!self->pieces || !self->unread)
         return et_alloc_failed(error, columns, "the pieces of a table");
     memset(self->unread, true, columns * sizeof *self->unread);
-    return ET_OK;
+    return self->threads > 1 ? et_team_start(self->threads, error) : ET_OK;
 }
 
 static void close_pass(pass *self)

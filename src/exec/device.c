@@ -13,14 +13,10 @@
 #include <omp.h>
 #include <stdio.h>
 
-#include <etude/log.h>
-
 #include "base/alloc.h"
 #include "base/assert.h"
-#include "base/thread.h"
+#include "base/team.h"
 #include "exec/cpu/ops.h"
-
-#define THREADS_ROOM ((size_t)1 << 20) /* for what OpenMP keeps of its threads */
 
 /* One block: the struct and, behind it, a track for each thread. */
 static int make_watch(et_device *device, et_error *error)
@@ -34,67 +30,18 @@ static int make_watch(et_device *device, et_error *error)
     return ET_OK;
 }
 
-/* So many threads are no fewer than anybody's processors, and few enough that they can be made. */
-enum { MANY_THREADS = 64 };
-
 void et_device_use_threads(int count)
 {
     et_assert(count >= 1 && count <= ET_DEVICE_THREADS_MAX);
     omp_set_num_threads(count);
 }
 
-/* A mistyped OMP_NUM_THREADS would have OpenMP make threads until the process falls over. */
-static int bounded_threads(void)
-{
-    const int wanted = omp_get_max_threads(), processors = omp_get_num_procs();
-    const int most = 4 * processors > MANY_THREADS ? 4 * processors : MANY_THREADS;
-    if (wanted <= most)
-        return wanted;
-    et_log(ET_LOG_WARNING,
-           "%d threads are asked for (OMP_NUM_THREADS, --threads), of %d processors: %d are used",
-           wanted, processors, most);
-    omp_set_num_threads(most);
-    return most;
-}
-
-/* OpenMP ends the process where it can't start its threads. So it is known before that it can,
- * and they are started now, where nothing can come in between; they stay. */
-static int check_threads(int threads, et_error *error)
-{
-    int status = threads > 1 ? et_threads_check(threads - 1, error) : ET_OK;
-    return status ? status : et_memory_check(THREADS_ROOM, "OpenMP's threads", error);
-}
-
-/* Of the caller and of OpenMP's threads, which are made by it; the first that is too small is
- * told. */
-static int check_stacks(int threads, et_error *error)
-{
-    int status = et_thread_check_stack(error), told = 0;
-    if (!status)
-        status = check_threads(threads, error);
-    if (status || threads == 1)
-        return status;
-    et_error first = ET_ERROR_INIT;
-#pragma omp parallel num_threads(threads)
-    {
-        et_error own = ET_ERROR_INIT;
-        if (et_thread_check_stack(&own)) {
-            int before;
-#pragma omp atomic capture
-            before = told++;
-            if (before == 0)
-                first = own;
-        }
-    }
-    return first.status ? et_fail(error, first.status, "%s", first.text) : ET_OK;
-}
-
 /* threads is read once: work space of plans is made for so many. */
 int et_device_open(et_device **out, et_error *error)
 {
     *out = NULL;
-    const int threads = bounded_threads();
-    const int failure = check_stacks(threads, error);
+    const int threads = et_team_threads();
+    const int failure = et_team_start(threads, error);
     if (failure)
         return failure;
     et_device *device = et_alloc_zero(1, sizeof *device);

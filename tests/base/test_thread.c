@@ -2,6 +2,7 @@
 
 #include <limits.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -176,27 +177,52 @@ static int check_without_addresses(void)
     setrlimit(RLIMIT_AS, &limit);
     if (mmap(NULL, 1 << 20, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != MAP_FAILED)
         return 77;
-    int status = et_threads_check(100, &error);
+    int status = et_threads_check(100, 0, &error);
     return status == ET_ENOMEM && strstr(error.text, "cannot start a thread") ? 0 : 1;
+}
+
+/* What is left is enough for a small stack, not for a large one. */
+static int check_sizes(void)
+{
+    et_error error = ET_ERROR_INIT;
+    unsigned long pages = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    if (!file || fscanf(file, "%lu", &pages) != 1)
+        return 77;
+    fclose(file);
+    struct rlimit limit = { pages * (rlim_t)sysconf(_SC_PAGESIZE) + (48 << 20), RLIM_INFINITY };
+    setrlimit(RLIMIT_AS, &limit);
+    if (mmap(NULL, 64 << 20, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != MAP_FAILED)
+        return 77;
+    if (et_threads_check(1, (size_t)64 << 20, &error) != ET_ENOMEM ||
+        !strstr(error.text, "stack of 67108864 bytes"))
+        return 1;
+    return et_threads_check(1, (size_t)1 << 20, &error) ? 2 : 0;
+}
+
+static void check_in_child(int (*check)(void))
+{
+    pid_t child = fork();
+    if (child == 0)
+        _exit(check());
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    if (WEXITSTATUS(status) == 77)
+        test_skip("the limit of addresses (RLIMIT_AS) is not kept");
+    assert_int_equal(WEXITSTATUS(status), 0);
 }
 
 static void test_thread__check(void **state)
 {
     (void)state;
     et_error error = ET_ERROR_INIT;
-    assert_int_equal(et_threads_check(0, &error), ET_OK);
-    assert_int_equal(et_threads_check(5, &error), ET_OK);
+    assert_int_equal(et_threads_check(0, 0, &error), ET_OK);
+    assert_int_equal(et_threads_check(5, 0, &error), ET_OK);
     assert_true(et_thread_size() >= 16384);
     if (!SANITIZED) {
-        pid_t child = fork();
-        if (child == 0)
-            _exit(check_without_addresses());
-        int status;
-        assert_int_equal(waitpid(child, &status, 0), child);
-        assert_true(WIFEXITED(status));
-        if (WEXITSTATUS(status) == 77)
-            test_skip("the limit of addresses (RLIMIT_AS) is not kept");
-        assert_int_equal(WEXITSTATUS(status), 0);
+        check_in_child(check_without_addresses);
+        check_in_child(check_sizes);
     }
 }
 

@@ -102,4 +102,12 @@ sweep() {
         --set task.sentencepiece_model_path=whole/vocabulary.model
 }
 sweep translate 240000 translate --model-dir whole --max-length 5
+# Where threads are about to be started: their stacks are the largest pieces by then.
+wide=$step
+step=2000
+sweep "translate by threads" $((from + 60000)) translate --model-dir whole --max-length 5
+awk 'BEGIN { print "size,colour"; for (i = 0; i < 200000; i++) print i % 17 "," (i % 5 ? "red" : "blue") }' >big.csv
+step=3000
+sweep "analyze by threads" $((from + 75000)) data analyze big.csv --dry-run
+step=$wide
 sweep evaluate 240000 evaluate --model-dir whole --source five.en --reference five.de
