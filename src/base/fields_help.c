@@ -2,6 +2,7 @@
  * The same words stand in messages about values out of range.
  *   optimizer_config.optimizer.sgd.momentum   number    0 (0 to 1)  share of the last ...
  * Nothing here can fail but by memory, which the buffer remembers. */
+#include <float.h>
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -29,7 +30,7 @@ static bool is_open(const et_field *field, double limit)
 {
     if (field->kind == ET_FIELD_KIND_INT)
         return limit <= (double)INT64_MIN || limit >= (double)INT64_MAX;
-    return isinf(limit);
+    return fabs(limit) >= DBL_MAX;
 }
 
 /* Whole numbers exactly, however large: %.15g has no sixteenth digit. For others it is enough for

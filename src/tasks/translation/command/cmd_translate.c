@@ -347,8 +347,8 @@ static int translate_input(const translate_args *args, et_line_output *output, e
     if (!status)
         status = translate_lines(args, &input, person ? 1 : BATCH, output, error);
     if (!status && input.replaced)
-        et_log(ET_LOG_WARNING, "%s: bytes that are no UTF-8 were replaced in %zu lines", input.name,
-               input.replaced);
+        et_log(ET_LOG_WARNING, "%s: bytes that are no UTF-8 were replaced in %s", input.name,
+               et_format_many((int64_t)input.replaced, "line").text);
     et_line_reader_close(&input);
     return status;
 }
