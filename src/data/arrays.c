@@ -2,6 +2,7 @@
  * one before it, which is its own size, but for windows, which overlap. */
 #include "data/arrays.h"
 
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -70,6 +71,10 @@ static int add_array(arrays *self, const et_array *array, uint64_t *print, et_er
         return et_fail(error, ET_ECONFIG, "array %d: needs a name, data and at most %d dimensions",
                        k, ET_RANK_MAX);
     int64_t elements = et_shape_count(array->item);
+    size_t element = et_dtype_size(array->dtype);
+    if (!element || elements > (int64_t)(PTRDIFF_MAX / element) / self->samples.count)
+        return et_fail(error, ET_ECONFIG, "array %s: %s", array->name,
+                       element ? "larger than any memory" : "its type is none");
     if (elements < 1 || !strcmp(array->name, et_layout_mask.name))
         return et_fail(error, ET_ECONFIG, "array %s: %s", array->name,
                        elements < 1 ? "its rows are empty" : "the name is the batch's own");
@@ -77,7 +82,7 @@ static int add_array(arrays *self, const et_array *array, uint64_t *print, et_er
     if (!name)
         return et_alloc_failed(error, strlen(array->name), "arrays");
     self->data[k] = array->data;
-    self->size[k] = (size_t)elements * et_dtype_size(array->dtype);
+    self->size[k] = (size_t)elements * element;
     self->field[k] = (et_layout_field){
         .name = name,
         .dtype = array->dtype,
@@ -97,9 +102,10 @@ static int add_array(arrays *self, const et_array *array, uint64_t *print, et_er
 static int open_arrays(arrays **out, const et_array *array, int fields, int64_t count,
                        size_t stride, et_error *error)
 {
-    if (fields < 1 || count < 1)
-        return et_fail(error, ET_ECONFIG, "%d arrays of %lld samples: at least one of each", fields,
-                       (long long)count);
+    if (fields < 1 || count < 1 || count > UINT32_MAX || !array)
+        return et_fail(error, ET_ECONFIG,
+                       "%d arrays of %lld samples: at least one of each, and samples below 2^32",
+                       array ? fields : 0, (long long)count);
     arrays *self = et_alloc_zero(1, sizeof *self);
     size_t n = (size_t)fields;
     uint64_t print = (uint64_t)count;

@@ -209,7 +209,11 @@ static void replace(et_layout *layout, et_layout_field *row, int *passed,
 static int open_made(convert **out, et_source *inner, const et_layout_field *made, int count,
                      et_convert_fn *make, void *payload, et_error *error)
 {
-    et_assert(inner && make && count > 0);
+    et_assert(inner);
+    if (count < 1 || !made || !make)
+        return et_fail(error, ET_ECONFIG,
+                       "a conversion to %d fields: at least one, and who fills it",
+                       made ? count : 0);
     size_t most = (size_t)inner->layout.fields + (size_t)count;
     int *passed = et_alloc(most, sizeof *passed);
     et_layout_field *row = et_alloc(most, sizeof *row);

@@ -315,6 +315,9 @@ int et_data_set_parse_instances(et_samples **out, const et_data_set *dataset,
     const et_table_options table = { .keep_unlabelled = true };
     if (!count || !instances)
         return et_fail(error, ET_EDATA, "no instance: give one or more");
+    for (size_t i = 0; i < count; i++)
+        if (!instances[i].data && instances[i].length)
+            return et_fail(error, ET_EDATA, "instance %zu is NULL", i + 1);
     if (like && !like->in_memory) {
         how.csv = like->csv;
         how.header = like->header == ET_HEADER_THERE ? ET_HEADER_FOUND : like->header;

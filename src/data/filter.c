@@ -71,6 +71,9 @@ int et_split_size(int64_t *size, int64_t count, const et_split_options *options,
     int status = et_options_check(options, "et_split_options", error);
     if (status)
         return status;
+    if (count < 0)
+        return et_fail(error, ET_ECONFIG, "%lld samples to split: not a number of samples",
+                       (long long)count);
     if (options->size < 0 || !(portion >= 0 && portion <= 1))
         return et_fail(error, ET_ECONFIG,
                        "a second part of %lld samples or the portion %g: a size is not negative, "

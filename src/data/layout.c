@@ -22,7 +22,7 @@ et_shape et_layout_shape(const et_layout *layout, int field)
 
 int et_layout_find(const et_layout *layout, const char *field)
 {
-    for (int i = 0; i < layout->fields; i++)
+    for (int i = 0; field && i < layout->fields; i++)
         if (!strcmp(layout->field[i].name, field))
             return i;
     return -1;

@@ -207,7 +207,8 @@ static const et_source_class prefetch_class = {
  * new queues. */
 int et_prefetch_open(et_source **out, et_source *inner, int depth, et_error *error)
 {
-    et_assert(depth >= 1);
+    if (depth < 1)
+        return et_fail(error, ET_ECONFIG, "prefetching %d batches: at least 1", depth);
     prefetch *self = et_alloc_zero(1, sizeof *self);
     if (!self)
         return et_alloc_failed(error, sizeof *self, "prefetching");

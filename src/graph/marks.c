@@ -22,7 +22,8 @@ et_node *et_batch_input(et_scope *scope, const char *field)
     const et_layout *layout = scope->graph->layout;
     int i = layout ? et_layout_find(layout, field) : -1;
     if (i < 0)
-        return et_graph_poison(scope->graph, "batches have no field %s; they have: %s%s%s", field,
+        return et_graph_poison(scope->graph, "batches have no field %s; they have: %s%s%s",
+                               field ? field : "whose name is NULL",
                                layout ? layout->field[0].name : "none",
                                layout && layout->fields > 1 ? ", " : "",
                                layout && layout->fields > 1 ? layout->field[1].name : "");

@@ -61,8 +61,13 @@ static int check_options(const et_params *params, const et_loop_options *o, et_e
         return et_fail(error, ET_ECONFIG, "early_stopping needs valid_metric_name");
     if (o->group && et_group_params(o->group) != params)
         return et_fail(error, ET_ECONFIG, "group: is of another store");
-    if (o->var_group_count < 0 || o->summary_commit_freq_count < 0)
-        return et_fail(error, ET_ECONFIG, "counts are at least 0");
+    if (o->var_group_count < 0 || o->summary_commit_freq_count < 0 ||
+        (o->var_group_count && !o->var_groups) ||
+        (o->summary_commit_freq_count && !o->summary_commit_freqs))
+        return et_fail(error, ET_ECONFIG,
+                       "var_groups: %d, summary_commit_freqs: %d: counts are at least 0, and those "
+                       "of NULL are 0",
+                       o->var_group_count, o->summary_commit_freq_count);
     return check_frequencies(o, error);
 }
 

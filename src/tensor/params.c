@@ -370,8 +370,7 @@ bool et_params_is_trained(const et_params *params, int index)
 int et_params_placed(const et_params *params, int place)
 {
     params = whole(params);
-    et_assert(place >= 0 && place < params->count && params->placed);
-    return params->placed[place];
+    return has(params, place) && params->placed ? params->placed[place] : -1;
 }
 
 /* Hashed, for restoring by name; graphs keep the index that declare gave them. */

@@ -242,7 +242,9 @@ static int check_options(const char *model_dir, const et_state *state,
 {
     if (!model_dir || !state)
         return et_fail(error, ET_EUSAGE, "checkpoints need a directory and a state");
-    int status = et_options_check(options, "et_checkpoint_options", error);
+    int status = et_path_check(model_dir, error);
+    if (!status)
+        status = et_options_check(options, "et_checkpoint_options", error);
     bool asks = options && options->inside && options->inside->asks;
     if (!status && et_state_ranks(state) && !asks)
         return et_fail(
@@ -637,8 +639,9 @@ int et_checkpoints_wait(et_checkpoints *checkpoints, et_error *error)
 /* A failed save before this one is reported in its place and this one is not begun. */
 static int save(et_checkpoints *checkpoints, int64_t step, int kind, et_error *error)
 {
-    et_assert(step >= 0);
     et_assert_equal(checkpoints->item_count, et_state_tensor_count(checkpoints->state));
+    if (step < 0)
+        return et_fail(error, ET_ECONFIG, "step %lld: steps are counted from 0", (long long)step);
     int status = et_checkpoints_wait(checkpoints, error);
     return status ? status : start(checkpoints, step, kind, error);
 }

@@ -116,6 +116,13 @@ static int check_options(const et_run_options *options, et_error *error)
 {
     if (!options->state)
         return et_fail(error, ET_EUSAGE, "a run needs a state");
+    if (options->on_failed_save < ET_FAILED_SAVE_STOP ||
+        options->on_failed_save > ET_FAILED_SAVE_GO_ON)
+        return et_fail(error, ET_ECONFIG, "on_failed_save: there is no %d",
+                       options->on_failed_save);
+    if (options->best_comparison < ET_COMPARE_HIGHER || options->best_comparison > ET_COMPARE_LOWER)
+        return et_fail(error, ET_ECONFIG, "best_comparison: there is no %d",
+                       options->best_comparison);
     return et_options_check(options, "et_run_options", error);
 }
 

@@ -1,0 +1,156 @@
+/* Values from outside that make no sense, at public doors: a status that says so, in every build,
+ * and nothing is done with them. (Options and numbers that one module's own test has are there.) */
+#include <limits.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <cmocka.h>
+
+#include <etude/dataset.h>
+#include <etude/flows.h>
+#include <etude/loop.h>
+#include <etude/ops.h>
+#include <etude/optimizer.h>
+#include <etude/pass.h>
+#include <etude/run.h>
+
+#include "calls.h"
+#include "train/checkpoint.h"
+
+static float numbers[32];
+static const et_array row = { "x", ET_F32, numbers, { .rank = 1, .size = { 4 } } };
+
+static et_source *source_of(void)
+{
+    et_samples *samples;
+    et_source *source;
+    et_batches_options options = { .capacity = { 4 } };
+    assert_ok(et_arrays_open(&samples, &row, 1, 8, error));
+    assert_ok(et_batches_open(&source, samples, &options, error));
+    return source;
+}
+
+static void test_doors__samples(void **state)
+{
+    (void)state;
+    et_samples *samples;
+    int64_t size;
+    const et_split_options half = { .portion = 0.5 };
+    const et_array odd = { "x", (et_dtype)42, numbers, { .rank = 0 } };
+    const et_array huge = { "x", ET_F32, numbers, { .rank = 1, .size = { INT64_C(1) << 50 } } };
+    assert_fails(et_arrays_open(&samples, &row, 1, INT64_C(1) << 40, error), ET_ECONFIG, "2^32");
+    assert_fails(et_arrays_open(&samples, NULL, 1, 8, error), ET_ECONFIG, "0 arrays");
+    assert_fails(et_arrays_open(&samples, &odd, 1, 8, error), ET_ECONFIG, "its type is none");
+    assert_fails(et_arrays_open(&samples, &huge, 1, INT64_C(1) << 31, error), ET_ECONFIG,
+                 "larger than any memory");
+    assert_fails(et_split_size(&size, -9, &half, error), ET_ECONFIG, "-9 samples");
+}
+
+static int fill(void *payload, const et_batch *from, et_batch *to, et_error *error)
+{
+    (void)payload, (void)from, (void)to, (void)error;
+    return ET_OK;
+}
+
+static void test_doors__sources(void **state)
+{
+    (void)state;
+    et_source *inner = source_of(), *source;
+    const et_layout_field made = { "y", ET_F32, { .rank = 0 }, 0, ET_EMPTY_ZERO, 0 };
+    assert_fails(et_convert_open(&source, inner, &made, -1, fill, NULL, error), ET_ECONFIG,
+                 "-1 fields");
+    assert_fails(et_convert_open(&source, inner, NULL, 1, fill, NULL, error), ET_ECONFIG, "fields");
+    assert_fails(et_convert_open(&source, inner, &made, 1, NULL, NULL, error), ET_ECONFIG,
+                 "who fills it");
+    assert_fails(et_prefetch_open(&source, inner, 0, error), ET_ECONFIG, "0 batches");
+    assert_int_equal(et_layout_find(&inner->layout, NULL), -1);
+    et_source_close(inner);
+}
+
+static void test_doors__instances(void **state)
+{
+    (void)state;
+    static const int32_t ages[] = { 3, 4 };
+    const et_frame_column column = { "age", ET_COLUMN_INT32, ages };
+    const et_data_set_frame frame = { "train", { &column, 1, 2 } };
+    const et_bytes instances[] = { { "3", 1 }, { NULL, 5 } };
+    et_data_set *set;
+    et_samples *samples;
+    assert_ok(et_frame_data_set_open(&set, &frame, 1, NULL, error));
+    assert_fails(et_data_set_parse_instances(&samples, set, instances, 2, true, error), ET_EDATA,
+                 "instance 2 is NULL");
+    et_data_set_close(set);
+}
+
+static void no_name(et_scope *scope, void *payload)
+{
+    (void)payload;
+    et_loss(scope, "loss", et_sum(et_batch_input(scope, NULL)), 1);
+}
+
+static void test_doors__graph(void **state)
+{
+    (void)state;
+    et_device *device;
+    et_params *params;
+    et_pass *pass;
+    et_source *source = source_of();
+    assert_ok(et_device_open(&device, error));
+    assert_ok(et_params_new(&params, error));
+    assert_fails(et_pass_open(&pass, device, params, &source->layout, no_name, NULL, NULL, error),
+                 ET_EGRAPH, "whose name is NULL");
+    assert_int_equal(et_params_placed(params, 0), -1);
+    int index;
+    assert_ok(et_params_declare(params, "w", et_shape_1(3), (et_init){ 0 }, &index, error));
+    assert_ok(et_params_materialize(params, false, error));
+    assert_int_equal(et_params_placed(params, 0), 0);
+    assert_int_equal(et_params_placed(params, 1), -1);
+    assert_int_equal(et_params_placed(params, INT_MIN), -1);
+    et_params_free(params);
+    et_device_close(device);
+    et_source_close(source);
+}
+
+static void test_doors__drivers(void **state)
+{
+    (void)state;
+    et_params *params;
+    et_state *tree;
+    et_run *run;
+    et_loop *loop;
+    et_checkpoints *checkpoints;
+    int index;
+    assert_ok(et_params_new(&params, error));
+    assert_ok(et_params_declare(params, "w", et_shape_1(3), (et_init){ 0 }, &index, error));
+    assert_ok(et_params_materialize(params, false, error));
+    assert_ok(et_state_new(&tree, error));
+    assert_ok(et_state_add_params(tree, params, error));
+    const et_run_options saves = { .state = tree, .on_failed_save = 7 },
+                         best = { .state = tree, .best_metric = "loss", .best_comparison = -1 };
+    assert_fails(et_run_open(&run, &saves, error), ET_ECONFIG, "on_failed_save: there is no 7");
+    assert_fails(et_run_open(&run, &best, error), ET_ECONFIG, "best_comparison: there is no -1");
+    const et_loop_options groups = { .var_group_count = 2 },
+                          often = { .summary_commit_freq_count = 1 };
+    assert_fails(et_loop_open(&loop, params, &groups, error), ET_ECONFIG, "var_groups: 2");
+    assert_fails(et_loop_open(&loop, params, &often, error), ET_ECONFIG, "summary_commit_freqs: 1");
+    assert_fails(et_checkpoints_open(&checkpoints, "", tree, NULL, error), ET_ENOTFOUND, "");
+    char name[] = "doors-XXXXXX";
+    assert_non_null(mkdtemp(name));
+    assert_ok(et_checkpoints_open(&checkpoints, name, tree, NULL, error));
+    assert_fails(et_checkpoints_save(checkpoints, -1, error), ET_ECONFIG, "step -1");
+    assert_ok(et_checkpoints_close(checkpoints, error));
+    et_state_free(tree);
+    et_params_free(params);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_doors__samples),   cmocka_unit_test(test_doors__sources),
+        cmocka_unit_test(test_doors__instances), cmocka_unit_test(test_doors__graph),
+        cmocka_unit_test(test_doors__drivers),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
