@@ -7,6 +7,7 @@
 #include "base/arena.h"
 #include "base/assert.h"
 #include "base/fields.h"
+#include "base/thread.h"
 #include "data/columns.h"
 #include "data/csv_scan.h"
 #include "tasks/tabular/predictor_private.h"
@@ -160,7 +161,9 @@ static int predict(call *c, size_t count, et_predictions **out, et_error *error)
 {
     et_predictor *p = c->p;
     size_t block = (size_t)p->batch_size;
-    int status = new_predictions(&c->found, p, count, error);
+    int status = et_thread_check_stack(error);
+    if (!status)
+        status = new_predictions(&c->found, p, count, error);
     for (size_t row = 0; !status && row < count; row += block) {
         size_t rows = count - row < block ? count - row : block;
         for (size_t i = 0; i < rows && !status; i++)

@@ -378,6 +378,39 @@ static void test_predictor__out_of_memory(void **state)
     }
 }
 
+static void *predict_one(void *payload)
+{
+    static const char *const rows[] = { "1,2" };
+    static const et_named_cell cell = { "x", "1" };
+    et_predictions *found;
+    et_predictor *p = ((void **)payload)[0];
+    int *status = ((void **)payload)[1];
+    status[0] = et_predictor_predict(p, rows, 1, &found, NULL);
+    status[1] = et_predictor_predict_cells(p, &cell, 1, 1, &found, NULL);
+    return NULL;
+}
+
+/* A thread that did not open it may have less than it needs. */
+static void test_predictor__small_stack(void **state)
+{
+    (void)state;
+    const size_t small = (size_t)128 << 10;
+    int status[2] = { 0 };
+    et_predictor *p = open_model(NULL);
+    void *payload[] = { p, status };
+    pthread_t thread;
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    if (!pthread_attr_setstacksize(&attributes, small)) {
+        assert_int_equal(pthread_create(&thread, &attributes, predict_one, payload), 0);
+        pthread_join(thread, NULL);
+        assert_int_equal(status[0], ET_EUSAGE);
+        assert_int_equal(status[1], ET_EUSAGE);
+    }
+    pthread_attr_destroy(&attributes);
+    et_predictor_close(p);
+}
+
 static void test_predictor__refused(void **state)
 {
     (void)state;
@@ -458,6 +491,7 @@ int main(void)
         cmocka_unit_test(test_predictor__export),
         cmocka_unit_test(test_predictor__one_file),
         cmocka_unit_test(test_predictor__out_of_memory),
+        cmocka_unit_test(test_predictor__small_stack),
         cmocka_unit_test(test_predictor__refused),
         cmocka_unit_test(test_predictor__damaged),
     };
