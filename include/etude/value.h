@@ -79,7 +79,7 @@ ET_API et_value *et_value_get(const et_value *dict, const char *key);
 ET_API et_value *et_value_path(const et_value *dict, const char *path);
 
 /* The same into lists as well, "a.list[0].b". */
-const et_value *et_value_leaf(const et_value *tree, const char *path);
+ET_API const et_value *et_value_leaf(const et_value *tree, const char *path);
 
 /* Set or replace a child. Strings are copied; a NULL string is null. Each returns the child, NULL
  * if none left. */
