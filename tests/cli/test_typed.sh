@@ -181,7 +181,7 @@ cmp out expected
 (head -3 news; printf 'a\377b\n'; tail -2 news) >bad
 says 3 'bad:4: byte 2 of the line (0xFF) is not UTF-8' translate t1 --input bad --output none
 [ ! -e none ]
-says 0 'replaced in 1 lines' translate t1 --input bad --invalid replace
+says 0 'replaced in 1 line$' translate t1 --input bad --invalid replace
 [ "$(wc -l <out)" = 6 ]
 says 0 ' ||| 0-0' translate v --input text --alignments
 
