@@ -119,7 +119,8 @@ int et_optimizer_share_out(et_optimizer *optimizer, et_comm *comm, et_error *err
 
 void et_optimizer_limit(et_optimizer *optimizer, const et_group *group)
 {
-    et_assert(!group || et_group_params(group) == optimizer->params);
+    et_assert(!group || et_params_gradients(et_group_params(group)) ==
+                            et_params_gradients(optimizer->params));
     optimizer->limit = group;
 }
 

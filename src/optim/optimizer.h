@@ -53,7 +53,8 @@ et_comm *et_optimizer_ranks(const et_optimizer *optimizer);
 void et_optimizer_hold(et_optimizer *optimizer);
 
 /* From the next update on weights and slots of the group alone change, which is borrowed until the
- * next call; averages follow all. NULL: of all. No part of the state. */
+ * next call; averages follow all. The group is of the same store, or of a view of it. NULL: of
+ * all. No part of the state. */
 void et_optimizer_limit(et_optimizer *optimizer, const et_group *group);
 
 /* Whether all weights of the updates so far have come. ET_EIO: a rank was lost, and weights are no
