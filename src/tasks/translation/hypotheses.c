@@ -82,14 +82,14 @@ static int fill_items(et_hypotheses *h, const et_decoder_sentence *sentences,
 static int64_t list_pairs(const et_hypotheses *h, const et_decoder_sentence *sentences,
                           et_align_pair *pairs)
 {
-    int64_t count = 0;
+    int64_t listed = 0;
     for (size_t i = 0; i < h->lines; i++)
         for (size_t at = h->begin[i]; at < h->begin[i + 1] && sentences[i].count; at++)
-            pairs[count++] = (et_align_pair){ .source = sentences[i].source,
-                                              .length = sentences[i].length,
-                                              .target = h->items[at].ids,
-                                              .count = h->items[at].id_count };
-    return count;
+            pairs[listed++] = (et_align_pair){ .source = sentences[i].source,
+                                               .length = sentences[i].length,
+                                               .target = h->items[at].ids,
+                                               .count = h->items[at].id_count };
+    return listed;
 }
 
 static int align(et_translator *t, et_hypotheses *h, const et_decoder_sentence *sentences,
