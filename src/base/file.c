@@ -227,17 +227,6 @@ void et_file_writer_abandon(et_file_writer *writer)
     writer_clear(writer);
 }
 
-/* What fsync after a rename is for. */
-static int sync_parent(const char *path, et_error *error)
-{
-    char *parent = et_path_parent(path);
-    if (!parent)
-        return et_alloc_failed(error, strlen(path), path);
-    int failure = et_directory_sync(parent, error);
-    et_free(parent);
-    return failure;
-}
-
 int et_file_writer_sync(et_file_writer *writer, et_error *error)
 {
     et_assert(writer->fd >= 0);
@@ -267,7 +256,7 @@ int et_file_writer_commit(et_file_writer *writer, et_error *error)
     if (failure)
         unlink(writer->temporary);
     else
-        failure = sync_parent(writer->path, error);
+        failure = et_parent_sync(writer->path, error);
     writer_clear(writer);
     return failure;
 }
@@ -375,6 +364,24 @@ int et_directory_sync(const char *path, et_error *error)
         failure = et_fail_errno(error, "cannot write the directory %s to the disk", path);
     close(fd);
     return failure;
+}
+
+static int with_parent(const char *path, int (*what)(const char *, et_error *), et_error *error)
+{
+    char *parent = et_path_parent(path);
+    int failure = parent ? what(parent, error) : et_alloc_failed(error, strlen(path), path);
+    et_free(parent);
+    return failure;
+}
+
+int et_parent_make(const char *path, et_error *error)
+{
+    return with_parent(path, et_directory_make, error);
+}
+
+int et_parent_sync(const char *path, et_error *error)
+{
+    return with_parent(path, et_directory_sync, error);
 }
 
 /* statvfs of path or, where that is not made yet, of the nearest directory above it. */

@@ -48,6 +48,10 @@ int et_directory_make(const char *path, et_error *error);
 /* fsync of a directory. */
 int et_directory_sync(const char *path, et_error *error);
 
+/* The same two of the directory that a file is in. */
+int et_parent_make(const char *path, et_error *error);
+int et_parent_sync(const char *path, et_error *error);
+
 /* Bytes free to this user on the file system of path; checks that need fit: ET_ENOSPACE
  * naming both if not. */
 int et_disk_check(const char *path, uint64_t need, et_error *error);

@@ -94,16 +94,6 @@ int et_append_write(et_append *file, const void *bytes, size_t length, et_error 
     return ET_OK;
 }
 
-static int sync_parent(const char *path, et_error *error)
-{
-    char *parent = et_path_parent(path);
-    if (parent == NULL)
-        return et_alloc_failed(error, strlen(path), "a path");
-    const int status = et_directory_sync(parent, error);
-    et_free(parent);
-    return status;
-}
-
 /* Whether the name still stands for the file, and the file still has all that was written. */
 static bool is_there(const et_append *file)
 {
@@ -121,10 +111,7 @@ int et_append_follow(et_append *file, bool *moved, et_error *error)
     if (!*moved)
         return ET_OK;
     et_append anew;
-    char *parent = et_path_parent(file->path);
-    int status = parent == NULL ? et_alloc_failed(error, strlen(file->path), "a path")
-                                : et_directory_make(parent, error);
-    et_free(parent);
+    int status = et_parent_make(file->path, error);
     if (!status)
         status = et_append_open(&anew, file->path, ET_APPEND_CONTINUE, file->whole, error);
     if (status)
@@ -145,7 +132,7 @@ int et_append_flush(et_append *file, et_error *error)
     if (fsync(file->fd))
         return et_fail_errno(error, "cannot write %s to the disk", file->path);
     /* Once is enough, but not only of a new file: whoever made it may have died before. */
-    const int status = file->listed ? ET_OK : sync_parent(file->path, error);
+    const int status = file->listed ? ET_OK : et_parent_sync(file->path, error);
     file->listed = !status;
     return status;
 }

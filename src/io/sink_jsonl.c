@@ -168,15 +168,6 @@ static int find_position(uint64_t *offset, int64_t *lines, const char *path, et_
 }
 
 /* Without a position, or with 0, the file starts anew. */
-/* The folder that it goes to is made, as event files' are. */
-static int make_folder(const char *path, et_error *error)
-{
-    char *folder = et_path_parent(path);
-    int status = folder ? et_directory_make(folder, error) : et_alloc_failed(error, 0, path);
-    et_free(folder);
-    return status;
-}
-
 int et_sink_jsonl_open(et_sink **out, const char *path, const et_value *positions, et_error *error)
 {
     *out = NULL;
@@ -196,7 +187,7 @@ int et_sink_jsonl_open(et_sink **out, const char *path, const et_value *position
         return et_alloc_failed(error, sizeof *sink, path);
     sink->sink.class = &jsonl_class;
     sink->lines = lines;
-    status = make_folder(path, error);
+    status = et_parent_make(path, error);
     if (!status)
         status = et_append_open(&sink->file, path, (int64_t)offset, whole_lines, error);
     if (status)

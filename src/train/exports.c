@@ -266,15 +266,13 @@ static int write_export(const et_export_action *self, const char *directory, int
  * replaced. */
 static int publish(const char *temporary, const char *name, et_error *error)
 {
-    char *parent = et_path_parent(name);
-    int status = parent ? et_directory_make(parent, error) : et_alloc_failed(error, 0, "a path");
+    int status = et_parent_make(name, error);
     if (!status)
         status = remove_tree(name, error);
     if (!status && rename(temporary, name))
         status = et_fail_errno(error, "renaming %s to %s", temporary, name);
     if (!status)
-        status = et_directory_sync(parent, error);
-    et_free(parent);
+        status = et_parent_sync(name, error);
     return status;
 }
 

@@ -64,13 +64,11 @@ static int write_best(const et_new_best *self, et_error *error)
         return ET_OK;
     et_arena arena = ET_ARENA_INIT;
     et_value *dict = et_value_dict(&arena);
-    char *directory = et_path_parent(path);
     et_part_set_real(dict, "best", self->best);
-    int status = !directory || et_value_failed(dict) ? et_alloc_failed(error, 0, "the best value")
-                                                     : et_directory_make(directory, error);
+    int status = et_value_failed(dict) ? et_alloc_failed(error, 0, "the best value")
+                                       : et_parent_make(path, error);
     if (!status)
         status = et_json_write(path, dict, 0, "", error);
-    et_free(directory);
     et_arena_release(&arena);
     return status;
 }

@@ -27,16 +27,6 @@
 
 /* ---- the directory ---- */
 
-/* What a file may be written into: a task of several keeps its own in a folder. */
-static int make_room(const char *path, et_error *error)
-{
-    char *folder = et_path_parent(path);
-    int status =
-        folder ? et_directory_make(folder, error) : et_alloc_failed(error, strlen(path), "a path");
-    et_free(folder);
-    return status;
-}
-
 /* What the weights of the run belong to. */
 static int copy_file(const et_dry_run *dry, const char *name, et_error *error)
 {
@@ -46,7 +36,7 @@ static int copy_file(const et_dry_run *dry, const char *name, et_error *error)
     if (!status && et_file_exists(from)) {
         status = et_file_read(&bytes, &length, from, FILE_MOST, error);
         if (!status) {
-            status = make_room(to, error);
+            status = et_parent_make(to, error);
             if (!status)
                 status = et_file_write(to, bytes, length, error);
             et_free(bytes);
