@@ -1,12 +1,17 @@
 /* A shared library that is loaded when it is first called, and then stays. Each start of a program
  * pays for all that the program is linked with, and for what that stands on in turn: what few runs
- * * need is named in a table beside its calls instead (http/server.c, cluster/zmq.c). */
+ * need is named in a table beside its calls instead (http/server.c, cluster/zmq.c): a macro
+ * CALLS(X) of rows X(MHD_, run), of which ET_LIBRARY_CALL makes members of a struct, zeros until it
+ * is loaded, and ET_LIBRARY_NAME their names. MHD_run is mhd.run then. */
 #ifndef ETUDE_BASE_LIBRARY_H
 #define ETUDE_BASE_LIBRARY_H
 
 #include <stddef.h>
 
 #include <etude/error.h>
+
+#define ET_LIBRARY_CALL(prefix, name) __typeof__(prefix##name) *name;
+#define ET_LIBRARY_NAME(prefix, name) #prefix #name,
 
 typedef struct et_library {
     const char *file;         /* as the dynamic loader finds it: "libzmq.so.5" */

@@ -25,44 +25,38 @@
 
 /* zmq_bind is zmq.bind, and so on: loaded by the first who opens a wire or makes keys. */
 #define CALLS(X)                                                                                   \
-    X(bind)                                                                                        \
-    X(close)                                                                                       \
-    X(connect)                                                                                     \
-    X(ctx_new)                                                                                     \
-    X(ctx_shutdown)                                                                                \
-    X(ctx_term)                                                                                    \
-    X(curve_keypair)                                                                               \
-    X(disconnect)                                                                                  \
-    X(getsockopt)                                                                                  \
-    X(msg_close)                                                                                   \
-    X(msg_data)                                                                                    \
-    X(msg_gets)                                                                                    \
-    X(msg_init)                                                                                    \
-    X(msg_init_size)                                                                               \
-    X(msg_more)                                                                                    \
-    X(msg_recv)                                                                                    \
-    X(msg_send)                                                                                    \
-    X(msg_size)                                                                                    \
-    X(poll)                                                                                        \
-    X(recv)                                                                                        \
-    X(send)                                                                                        \
-    X(setsockopt)                                                                                  \
-    X(socket)                                                                                      \
-    X(socket_monitor)                                                                              \
-    X(strerror)                                                                                    \
-    X(z85_decode)
+    X(zmq_, bind)                                                                                  \
+    X(zmq_, close)                                                                                 \
+    X(zmq_, connect)                                                                               \
+    X(zmq_, ctx_new)                                                                               \
+    X(zmq_, ctx_shutdown)                                                                          \
+    X(zmq_, ctx_term)                                                                              \
+    X(zmq_, curve_keypair)                                                                         \
+    X(zmq_, disconnect)                                                                            \
+    X(zmq_, getsockopt)                                                                            \
+    X(zmq_, msg_close)                                                                             \
+    X(zmq_, msg_data)                                                                              \
+    X(zmq_, msg_gets)                                                                              \
+    X(zmq_, msg_init)                                                                              \
+    X(zmq_, msg_init_size)                                                                         \
+    X(zmq_, msg_more)                                                                              \
+    X(zmq_, msg_recv)                                                                              \
+    X(zmq_, msg_send)                                                                              \
+    X(zmq_, msg_size)                                                                              \
+    X(zmq_, poll)                                                                                  \
+    X(zmq_, recv)                                                                                  \
+    X(zmq_, send)                                                                                  \
+    X(zmq_, setsockopt)                                                                            \
+    X(zmq_, socket)                                                                                \
+    X(zmq_, socket_monitor)                                                                        \
+    X(zmq_, strerror)                                                                              \
+    X(zmq_, z85_decode)
 
 static struct {
-#define X(name) __typeof__(zmq_##name) *name;
-    CALLS(X)
-#undef X
+    CALLS(ET_LIBRARY_CALL)
 } zmq;
 
-static const char *const names[] = {
-#define X(name) "zmq_" #name,
-    CALLS(X)
-#undef X
-};
+static const char *const names[] = { CALLS(ET_LIBRARY_NAME) };
 
 static const et_library library = { ET_ZMQ_FILE, "ZeroMQ", names, sizeof zmq / sizeof(void *) };
 

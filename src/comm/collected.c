@@ -1,5 +1,7 @@
 #include "comm/collected.h"
 
+#include <string.h>
+
 #include "base/alloc.h"
 
 int et_collected_open(et_collected *collected, const et_comm *comm, et_error *error)
@@ -40,6 +42,13 @@ const char *et_collected_next(et_collected *collected, int rank, size_t size)
     collected->at[rank] = at + size;
     collected->size[rank] -= size;
     return at;
+}
+
+void *et_collected_copy(et_collected *collected, int rank, size_t size, et_arena *arena)
+{
+    const char *at = et_collected_next(collected, rank, size);
+    void *copy = at ? et_arena_alloc(arena, size ? size : 1) : NULL;
+    return copy ? memcpy(copy, at, size) : NULL;
 }
 
 int et_collected_items(et_comm *comm, const char *what, int64_t count, int status,

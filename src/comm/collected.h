@@ -4,6 +4,7 @@
 #ifndef ETUDE_COMM_COLLECTED_H
 #define ETUDE_COMM_COLLECTED_H
 
+#include "base/arena.h"
 #include "base/strbuf.h"
 #include "comm/comm.h"
 
@@ -25,6 +26,9 @@ int et_collected_take(et_collected *collected, et_comm *comm, int status, const 
 
 /* The next bytes of a rank's; NULL: there are not so many. */
 const char *et_collected_next(et_collected *collected, int rank, size_t size);
+
+/* The same, aligned and in the arena; NULL also: there is no memory. */
+void *et_collected_copy(et_collected *collected, int rank, size_t size, et_arena *arena);
 
 /* Item `item` of a list, as rank has written it. False: it is not whole, or there is no memory. */
 typedef bool et_collected_read_fn(void *payload, int64_t item, et_collected *from, int rank);

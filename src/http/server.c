@@ -35,34 +35,28 @@
 
 /* MHD_run is mhd.run, and so on: loaded by the first server. */
 #define CALLS(X)                                                                                   \
-    X(add_response_header)                                                                         \
-    X(create_response_from_buffer)                                                                 \
-    X(destroy_response)                                                                            \
-    X(get_connection_info)                                                                         \
-    X(get_connection_values_n)                                                                     \
-    X(get_daemon_info)                                                                             \
-    X(get_timeout)                                                                                 \
-    X(lookup_connection_value)                                                                     \
-    X(lookup_connection_value_n)                                                                   \
-    X(queue_response)                                                                              \
-    X(quiesce_daemon)                                                                              \
-    X(resume_connection)                                                                           \
-    X(run)                                                                                         \
-    X(start_daemon)                                                                                \
-    X(stop_daemon)                                                                                 \
-    X(suspend_connection)
+    X(MHD_, add_response_header)                                                                   \
+    X(MHD_, create_response_from_buffer)                                                           \
+    X(MHD_, destroy_response)                                                                      \
+    X(MHD_, get_connection_info)                                                                   \
+    X(MHD_, get_connection_values_n)                                                               \
+    X(MHD_, get_daemon_info)                                                                       \
+    X(MHD_, get_timeout)                                                                           \
+    X(MHD_, lookup_connection_value)                                                               \
+    X(MHD_, lookup_connection_value_n)                                                             \
+    X(MHD_, queue_response)                                                                        \
+    X(MHD_, quiesce_daemon)                                                                        \
+    X(MHD_, resume_connection)                                                                     \
+    X(MHD_, run)                                                                                   \
+    X(MHD_, start_daemon)                                                                          \
+    X(MHD_, stop_daemon)                                                                           \
+    X(MHD_, suspend_connection)
 
 static struct {
-#define X(name) __typeof__(MHD_##name) *name;
-    CALLS(X)
-#undef X
+    CALLS(ET_LIBRARY_CALL)
 } mhd;
 
-static const char *const names[] = {
-#define X(name) "MHD_" #name,
-    CALLS(X)
-#undef X
-};
+static const char *const names[] = { CALLS(ET_LIBRARY_NAME) };
 
 static const et_library library = { ET_HTTP_FILE, "libmicrohttpd", names,
                                     sizeof mhd / sizeof(void *) };

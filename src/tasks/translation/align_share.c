@@ -2,8 +2,6 @@
  * many words both sides have, then of each word of the target its numbers and its weights. */
 #include "tasks/translation/align_share.h"
 
-#include <string.h>
-
 #include "base/strbuf.h"
 #include "comm/collected.h"
 
@@ -28,27 +26,20 @@ static void write_found(et_strbuf *to, const et_aligned *found)
     }
 }
 
-/* size bytes of a rank's, in the arena; NULL: it has not so many, or no memory. */
-static void *take(et_collected *from, int rank, size_t size, et_arena *arena)
-{
-    const char *at = et_collected_next(from, rank, size);
-    void *copy = at ? et_arena_alloc(arena, size ? size : 1) : NULL;
-    return copy ? memcpy(copy, at, size) : NULL;
-}
-
 /* False: not whole, or no memory. */
 static bool read_found(et_collected *from, int rank, et_aligned *found, et_arena *arena)
 {
-    const words *all = take(from, rank, sizeof *all, arena);
+    const words *all = et_collected_copy(from, rank, sizeof *all, arena);
     if (!all || all->target < 0 || all->source < 0 ||
         (size_t)all->target > from->size[rank] / sizeof(word))
         return false;
     et_alignment *items = et_arena_array(arena, (size_t)all->target, sizeof *items);
     *found = (et_aligned){ items, all->target, all->source };
     for (int i = 0; items && i < all->target; i++) {
-        const word *one = take(from, rank, sizeof *one, arena);
+        const word *one = et_collected_copy(from, rank, sizeof *one, arena);
         const double *weights =
-            one ? take(from, rank, (size_t)all->source * sizeof *weights, arena) : NULL;
+            one ? et_collected_copy(from, rank, (size_t)all->source * sizeof *weights, arena)
+                : NULL;
         if (!weights)
             return false;
         items[i] = (et_alignment){ one->source, one->target, one->weight, weights };

@@ -34,12 +34,8 @@ static bool read_result(et_collected *from, int rank, et_decoder_result *to, et_
     memcpy(&n, at, sizeof n);
     if (n.count < 0)
         return false;
-    const size_t size = (size_t)n.count * sizeof(int32_t);
-    at = et_collected_next(from, rank, size);
-    int32_t *ids = at ? et_arena_alloc(arena, size ? size : 1) : NULL;
+    const int32_t *ids = et_collected_copy(from, rank, (size_t)n.count * sizeof *ids, arena);
     *to = (et_decoder_result){ ids, n.count, n.length, n.score, n.log_p };
-    if (ids)
-        memcpy(ids, at, size);
     return ids != NULL;
 }
 
