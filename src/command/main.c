@@ -14,7 +14,7 @@
 #include <etude/log.h>
 #include <etude/version.h>
 
-#include "base/arena.h"
+#include "base/alloc.h"
 #include "base/assert.h"
 #include "base/fields.h"
 #include "base/file.h"
@@ -105,23 +105,20 @@ static bool takes_task(const et_call *call, const et_command *row)
 static int not_for(const et_call *call, const et_command *row, const et_named_run *named,
                    et_error *error)
 {
-    et_arena arena = ET_ARENA_INIT;
-    const char *names = named->of_task ? "" : et_model_member_names(named->run, &arena);
-    int status = ET_OK;
-    if (names && *names && takes_task(call, row))
-        status =
-            named->task
-                ? et_fail(error, ET_ECONFIG, "%s: %s: no task is named %s: name one of %s",
-                          call->command, named->run, named->task, names)
-                : et_fail(error, ET_ECONFIG, "%s: %s has several tasks: add --task NAME, one of %s",
-                          call->command, named->run, names);
-    else if (is_for_models(call->program, call->command))
-        status = et_fail(error, ET_ECONFIG,
-                         "%s: not for a model of %s, which `%s %s` is the command for",
-                         call->command, named->kind->name, call->program->name,
-                         named->kind->next ? named->kind->next : "evaluate");
-    et_arena_release(&arena);
-    return status;
+    char *folder = NULL;
+    int status = !named->of_task && takes_task(call, row)
+                     ? et_model_member_wanted(named->run, error)
+                     : ET_OK;
+    if (status && named->task)
+        status = et_model_member_find(&folder, named->run, named->task, error);
+    et_free(folder);
+    if (status)
+        return et_fail_while(error, status, "%s", call->command);
+    if (!is_for_models(call->program, call->command))
+        return ET_OK;
+    return et_fail(error, ET_ECONFIG, "%s: not for a model of %s, which `%s %s` is the command for",
+                   call->command, named->kind->name, call->program->name,
+                   named->kind->next ? named->kind->next : "evaluate");
 }
 
 /* Of several kinds with commands of one name the run says whose is meant; else the first's. The run

@@ -308,10 +308,16 @@ int et_model_member_find(char **folder, const char *run, const char *name, et_er
     return status;
 }
 
-const char *et_model_member_names(const char *run, et_arena *arena)
+int et_model_member_wanted(const char *run, et_error *error)
 {
+    et_arena arena = ET_ARENA_INIT;
     all members;
-    const char *names = list(&members, run, NULL) ? "" : names_of(&members, arena);
+    const char *names = list(&members, run, NULL) ? "" : names_of(&members, &arena);
+    int status = ET_OK;
+    if (names && *names)
+        status = et_fail(error, ET_ECONFIG, "%s has several tasks: add --task NAME, one of %s", run,
+                         names);
     release(&members);
-    return names;
+    et_arena_release(&arena);
+    return status;
 }

@@ -53,8 +53,8 @@ int et_model_member_identify(const et_model_member *member, const et_value **ide
  * those that there are. */
 int et_model_member_find(char **folder, const char *run, const char *name, et_error *error);
 
-/* The names of a run's models as people read them, "red, white"; "": it has none. Lives in arena;
- * NULL: no memory. */
-const char *et_model_member_names(const char *run, et_arena *arena);
+/* For who wants one of them, of a run that may have several: ET_ECONFIG then, with their names and
+ * how one is named; ET_OK: it has none. */
+int et_model_member_wanted(const char *run, et_error *error);
 
 #endif

@@ -100,11 +100,8 @@ static int find_service(const serve_args *args, const et_call *call, const et_se
     et_experiment experiment = { .kind = NULL };
     int status = et_experiment_open_run(&experiment, call->program, args->model_dir, &arena, error);
     *class = status ? NULL : experiment.kind->service;
-    const char *names = status || *class ? "" : et_model_member_names(args->model_dir, &arena);
-    if (names && *names)
-        status =
-            et_fail(error, ET_ECONFIG, "serve: %s has several tasks: add --task NAME, one of %s",
-                    args->model_dir, names);
+    if (!status && !*class && et_model_member_wanted(args->model_dir, error))
+        status = et_fail_while(error, ET_ECONFIG, "serve");
     else if (!status && !*class)
         status = et_fail(error, ET_ECONFIG, "%s: there is no service for tasks of the kind %s",
                          args->model_dir, experiment.kind->name);
