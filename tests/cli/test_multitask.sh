@@ -213,8 +213,8 @@ for sampler in uniform 'proportional,task.task_sampler.proportional.alpha=0.5' \
     train 0 '^done  *60 steps' straight --set "$set"
     kills=0
     for delay in 0.05 0.1 0.15 0.2 0.25; do
-        timeout --foreground -s KILL $delay "$etude" train --config tasks.yaml killed --set "$set" \
-            --set trainer.checkpoint_interval=20 >out 2>&1 || kills=$((kills + 1))
+        timeout --foreground --preserve-status -s KILL $delay "$etude" train --config tasks.yaml \
+            killed --set "$set" --set trainer.checkpoint_interval=20 >out 2>&1 || kills=$((kills + 1))
     done
     train 0 '^\(done\|finished\)' killed --set "$set"
     same straight killed
@@ -225,7 +225,8 @@ cmp -s uniform/checkpoints/ckpt-60.safetensors annealing/checkpoints/ckpt-60.saf
     fail 'samplers draw alike'
 # In the middle of the joint run, where the state is of two tasks.
 for delay in 0.05 0.1 0.15 0.2; do
-    timeout --foreground -s KILL $delay "$etude" train --config tasks.yaml broken >out 2>&1 || :
+    timeout --foreground --preserve-status -s KILL $delay "$etude" train --config tasks.yaml broken \
+        >out 2>&1 || :
 done
 train 0 '^\(done\|finished\)' broken
 same whole broken

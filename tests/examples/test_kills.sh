@@ -44,7 +44,8 @@ kills() {
         status=0
         # shellcheck disable=SC2086 # words
         if [ "$left" -gt 0 ]; then
-            timeout --foreground -s KILL "$(moment "$took")" "$examples/$program" $parts >log 2>&1 || status=$?
+            timeout --foreground --preserve-status -s KILL "$(moment "$took")" \
+                "$examples/$program" $parts >log 2>&1 || status=$?
         else
             "$examples/$program" $parts >log 2>&1 || status=$?
         fi
