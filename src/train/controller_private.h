@@ -1,5 +1,5 @@
-/* What the files of a controller share: controller.c (the loop), actions.c (its own actions),
- * outer_loop.c (calls). */
+/* What the files of a controller share: controller.c (the loop), controller_progress.c (its part of
+ * the state), actions.c (its own actions), outer_loop.c (calls). */
 #ifndef ETUDE_TRAIN_CONTROLLER_PRIVATE_H
 #define ETUDE_TRAIN_CONTROLLER_PRIVATE_H
 
@@ -84,6 +84,9 @@ int et_controller_start(et_controller *controller, int64_t *step, et_error *erro
 /* Whether as many evaluations as options.patience says were not the best, or the best is as good as
  * options.target. */
 bool et_controller_has_enough(const et_controller *controller);
+
+/* controller_progress.c: where in the run a controller is, for the state; of an et_controller. */
+extern const et_part_class et_controller_progress;
 
 /* actions.c */
 void et_controller_make_own(et_controller *controller);
