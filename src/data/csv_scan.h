@@ -58,6 +58,12 @@ typedef struct et_csv_scanner {
                            NULL */
 } et_csv_scanner;
 
+/* Around a cell, outside of quotes. */
+static inline bool et_csv_is_blank(const et_csv_scanner *scanner, char c)
+{
+    return c == ' ' || (c == '\t' && scanner->delimiter != '\t');
+}
+
 /* options NULL: defaults; delimiter 0 is taken for a comma. release frees the cells. */
 void et_csv_scanner_init(et_csv_scanner *scanner, const et_csv_options *options);
 void et_csv_scanner_release(et_csv_scanner *scanner);
@@ -77,7 +83,8 @@ char *et_csv_cut(const et_csv_scanner *scanner, char *begin, char *limit, unsign
  * into equally many columns, the most; 0: no row is whole. */
 char et_csv_guess(const et_csv_scanner *scanner, const char *begin, const char *limit, int rows);
 
-/* ET_EDATA or ET_ENOMEM with the scanner's fault in words; line: of the row's begin. */
+/* csv_fault.c: ET_EDATA or ET_ENOMEM with the scanner's fault in words; line: of the row's begin.
+ */
 int et_csv_fault_fail(const et_csv_scanner *scanner, const char *name, int64_t line,
                       et_error *error);
 

@@ -1,4 +1,5 @@
-/* What the files of a task trainer share: task_trainer.c (opening, training), task_evaluator.c. */
+/* What the files of a task trainer share: task_trainer.c (opening, training), task_evaluator.c,
+ * task_trainer_members.c (what a program calls beside a driver). */
 #ifndef ETUDE_TRAIN_TASK_TRAINER_PRIVATE_H
 #define ETUDE_TRAIN_TASK_TRAINER_PRIVATE_H
 

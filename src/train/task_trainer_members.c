@@ -1,0 +1,103 @@
+/* The members of Model Garden's Trainer that have no part in a driver's steps, over the same
+ * trainer. */
+#include "train/task_trainer_private.h"
+
+int et_task_trainer_initialize(et_task_trainer *t, et_error *error)
+{
+    const et_trainer_class *class = t->trainer.class;
+    int status = class->start(&t->trainer, error);
+    return status ? status : class->loop_begin(&t->trainer, error);
+}
+
+int et_task_trainer_train_loop_begin(et_task_trainer *t, et_error *error)
+{
+    (void)t, (void)error;
+    return ET_OK;
+}
+
+/* A source other than the trainer's stands in its place while one batch or update is made. */
+static et_source *put_source(et_task_trainer *t, et_source *iterator)
+{
+    et_source *before = t->step.source;
+    t->step.source = iterator ? iterator : before;
+    return before;
+}
+
+/* Where others compute a step, they take its batch. */
+static int check_inputs(const et_task_trainer *t, bool wanted, et_error *error)
+{
+    return !wanted || t->driver == &t->trainer
+               ? ET_OK
+               : et_fail(error, ET_EUSAGE,
+                         "the batches of a step are the workers': each reads the trainer's data");
+}
+
+int et_task_trainer_next_train_inputs(et_task_trainer *t, et_source *iterator, et_batch **inputs,
+                                      et_error *error)
+{
+    int status = check_inputs(t, true, error);
+    *inputs = NULL;
+    if (status)
+        return status;
+    if (!t->source)
+        return t->trainer.class->step(&t->trainer, error);
+    et_source *before = put_source(t, iterator);
+    t->step.count = t->trainer.step;
+    status = et_step_take(&t->step, error);
+    t->step.source = before;
+    if (!status)
+        *inputs = t->step.batch;
+    return status;
+}
+
+int et_task_trainer_train_step(et_task_trainer *t, et_source *iterator, et_error *error)
+{
+    int status = check_inputs(t, iterator != NULL, error);
+    if (status)
+        return status;
+    et_source *before = put_source(t, iterator);
+    status = t->driver->class->step(t->driver, error);
+    t->step.source = before;
+    t->driver->step += !status;
+    return status;
+}
+
+int et_task_trainer_train_loop_end(et_task_trainer *t, et_value *logs, et_error *error)
+{
+    int status = t->driver->class->loop_end(t->driver, logs, error);
+    return status ? status : t->driver->class->loop_begin(t->driver, error);
+}
+
+static int train_loop(et_task_trainer *t, et_source *iterator, int64_t num_steps, et_error *error)
+{
+    int status = ET_OK;
+    for (int64_t i = 0; !status && i < num_steps; i++)
+        status = et_task_trainer_train_step(t, iterator, error);
+    return status;
+}
+
+et_loop_fn *et_task_trainer_create_train_loop_fn(et_task_trainer *trainer)
+{
+    (void)trainer;
+    return train_loop;
+}
+
+int et_task_trainer_train(et_task_trainer *t, int64_t num_steps, et_value *logs, et_error *error)
+{
+    if (num_steps < 0)
+        return et_fail(error, ET_EUSAGE, "%lld training steps", (long long)num_steps);
+    int status = et_task_trainer_train_loop_begin(t, error);
+    if (!status)
+        status = train_loop(t, NULL, num_steps, error);
+    return status ? status : et_task_trainer_train_loop_end(t, logs, error);
+}
+
+int et_task_trainer_distribute_dataset(et_task_trainer *t, et_dataset_fn *open, void *payload,
+                                       et_source **out, et_error *error)
+{
+    const et_input_context context = { .input_pipelines = 1 };
+    (void)t;
+    *out = NULL;
+    return open ? open(payload, &context, out, error)
+                : et_fail(error, ET_EUSAGE, "distribute_dataset needs a function that opens one");
+}
