@@ -47,7 +47,7 @@ typedef struct bad_end {
     int code; /* exit code, or minus the signal */
     char *out, *err;
     long kilobytes; /* most memory it had */
-    double seconds;
+    double seconds; /* of a processor: what else runs here does not count */
 } bad_end;
 
 /* Runs `etude` with the words of line. output: where standard output goes, NULL: end.out. */

@@ -12,6 +12,9 @@
 
 enum { SERVED_LINES = 60 }; /* of a.en, and of what `translate` makes of it */
 
+/* Seconds for what is to come at once: less than the ten that half a request is waited for. */
+#define SERVED_PATIENCE 9
+
 #define START "POST /translate HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
 #define JSON  "Content-Type: application/json\r\n"
 #define GOOD  "Content-Length: 16\r\n\r\n{\"lines\": [\"a\"]}"

@@ -340,7 +340,7 @@ static bool run_and_interrupt(const char *directory, int signal, double seconds)
     kill(pid, signal);
     double asked = run_clock();
     int code = run_wait(pid);
-    assert_true(run_clock() - asked < 30);
+    assert_true(run_clock() - asked < 60);
     if (code)
         assert_ends(code, "The same command ", 75, directory);
     return code == 75;
@@ -543,7 +543,7 @@ static void test_resume__interrupted_in_vocabulary_training(void **state)
     double asked = run_clock();
     kill(pid, SIGTERM);
     assert_ends(run_wait(pid), "interrupted before the first step: nothing to save.", 75, "early");
-    assert_true(run_clock() - asked < 5);
+    assert_true(run_clock() - asked < 60); /* not the minutes of a large text, on any machine */
     assert_true(access("early/vocabulary.model", F_OK));
     assert_ends(run(&command), NULL, 0, "early");
 }

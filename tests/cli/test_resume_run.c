@@ -142,7 +142,7 @@ static void add_words(const char **words, int *count, const char *const *more, c
 }
 
 /* In the child. */
-static void become(const run_command *command, const char *log)
+static void become(const run_command *command, int log)
 {
     const char *fixed[] = { PROGRAM,    "train",         "--experiment", "translation/tiny",
                             "--config", "settings.yaml", "--model-dir",  command->directory,
@@ -157,8 +157,7 @@ static void become(const run_command *command, const char *log)
     snprintf(threads, sizeof threads, "%d", command->threads);
     if (command->threads)
         setenv("OMP_NUM_THREADS", threads, 1);
-    int fd = open(log, O_WRONLY | O_CREAT | O_TRUNC, 0666);
-    if (fd < 0 || dup2(fd, STDOUT_FILENO) < 0 || dup2(fd, STDERR_FILENO) < 0)
+    if (dup2(log, STDOUT_FILENO) < 0 || dup2(log, STDERR_FILENO) < 0)
         _exit(126);
     execvp(words[0], (char **)words);
     _exit(127);
@@ -168,10 +167,14 @@ pid_t run_start(const run_command *command)
 {
     char log[300];
     snprintf(log, sizeof log, "%s.log", command->directory);
+    /* Here and not in the child, lest someone who waits for words of it finds the last start's. */
+    int fd = open(log, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    assert_true(fd >= 0);
     pid_t pid = fork();
     assert_true(pid >= 0);
     if (pid == 0)
-        become(command, log);
+        become(command, fd);
+    close(fd);
     return pid;
 }
 
