@@ -132,6 +132,12 @@ nth() {
     shift "$1"
     echo "${1:-}"
 }
+# resumes RANKS SHARDED RUN: to the end, unless it was there before it was stopped.
+resumes() {
+    [ -e "$3/checkpoints/ckpt-$long.safetensors" ] ||
+        train "$1" "$2" "$3" $long --set "$sgd" --set trainer.checkpoint_interval=50
+    same long "$3" $long
+}
 for who in 1 2; do
     start 2 term$who
     begun term$who
@@ -143,9 +149,7 @@ for who in 1 2; do
     [ $got = 75 ] || [ $got = 0 ] || fail "SIGTERM: exit $got"
     [ $got = 0 ] || [ "$(grep -c '^interrupted: saved step' out)" = 1 ] ||
         fail 'SIGTERM: it is not said, or more than once, that something is saved'
-    train $((4 - who)) $([ $who = 1 ] && echo true || echo false) term$who $long --set "$sgd" \
-        --set trainer.checkpoint_interval=50
-    same long term$who $long
+    resumes $((4 - who)) $([ $who = 1 ] && echo true || echo false) term$who
 done
 
 start 3 killed --restart 20 --grace 5
@@ -165,8 +169,7 @@ begun left
 target=$(nth 3 $(ranks $launch))
 [ -z "$target" ] || kill -KILL "$target" 2>/dev/null || true
 wait $launch || true
-train 2 false left $long --set "$sgd" --set trainer.checkpoint_interval=50
-same long left $long
+resumes 2 false left
 
 # ---- MPI ----------------------------------------------------------------------------------------
 
