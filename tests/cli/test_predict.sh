@@ -128,7 +128,7 @@ mkfifo in
 predicting=$!
 exec 3>in
 head -1 rows.csv >&3
-for i in $(seq 200); do
+for i in $(seq 1200); do
     [ -s got ] && break
     sleep 0.05
 done

@@ -62,7 +62,7 @@ says 0 '^done' train m $table --memory "${need}k" --steps 1
 
 # Which rank was killed, and not who has lost it.
 (
-    for i in $(seq 100); do
+    for i in $(seq 1200); do
         sleep 0.1
         set -- r/checkpoints/ckpt-*.safetensors # the newest alone is kept
         [ -e "$1" ] || continue

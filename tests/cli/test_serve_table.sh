@@ -37,9 +37,9 @@ start() {
     rm -f address
     "$etude" serve "$1" --port 0 >address 2>log &
     server=$!
-    for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
-        [ -s address ] && break
-        sleep 0.5
+    for _ in $(seq 600); do
+        [ ! -s address ] && kill -0 "$server" 2>/dev/null || break
+        sleep 0.1
     done
     url=$(cat address)
     case $url in

@@ -79,8 +79,9 @@ serve() {
     : >address
     "$etude" serve "$1" --port 0 >address 2>said &
     server=$!
-    for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
-        [ -s address ] || ! kill -0 $server 2>/dev/null || sleep 0.5
+    for _ in $(seq 600); do
+        [ ! -s address ] && kill -0 $server 2>/dev/null || break
+        sleep 0.1
     done
 }
 skipped="no curl"
