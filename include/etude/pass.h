@@ -33,6 +33,9 @@
 /* The layout of the batches that the graph is for. */
 ET_API const et_layout *et_scope_layout(const et_scope *scope);
 
+/* The field that says which rows are there: 1, or 0 in the rest of a short batch. */
+#define ET_BATCH_MASK "mask"
+
 /* The input that a batch's field is bound to. Poison: the layout has no such field. */
 ET_API et_node *et_batch_input(et_scope *scope, const char *field);
 
@@ -40,7 +43,7 @@ ET_API et_node *et_batch_input(et_scope *scope, const char *field);
  * (et_softmax_loss, et_vocabulary_loss: measures "nll" and "accuracy" come with it, under "name/"
  * where the name is not "loss") or any float32 node; rows that do not count are zero in it. The
  * first loss's count is the divisor of the pass: rows with a label, or of other nodes rows with
- * mask 1, if the layout has the field "mask", else all rows. */
+ * mask 1, if the layout has the field ET_BATCH_MASK, else all rows. */
 ET_API void et_loss(et_scope *scope, const char *name, et_node *node, float weight);
 
 /* A mean: total over weight, both summed over all batches of a window; scalars, float32. */

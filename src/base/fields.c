@@ -23,18 +23,18 @@
 #include "base/arena.h"
 #include "base/assert.h"
 #include "base/fields_scalar.h"
+#include "base/settings.h"
 #include "base/yaml.h"
 
 #define NAMES_MAX   256  /* members of one struct that the nearest is sought among */
 #define NAMES_ALL   1024 /* and rows of a whole table */
 #define NAMES_WIDTH 64   /* characters of the list of members in a message */
-#define SET         "--set"
-#define DEPTH_MAX   8 /* groups that names are looked for in */
+#define DEPTH_MAX   8    /* groups that names are looked for in */
 
 /* Where reading is: what a message starts with. */
 struct place {
     const et_fields *root; /* the whole table, where names are looked for that stand elsewhere */
-    const char *name;      /* of the file, or SET */
+    const char *name;      /* of the file, or --set */
     et_arena *arena;
     et_value *extra; /* of the origin */
     et_error *error;
@@ -68,8 +68,8 @@ static const char *join(et_arena *arena, const char *path, const char *key)
 /* "file:3: a.b", or "--set a.b" as it was typed; NULL: no memory. */
 static const char *locate(const struct place *place, const char *path, int line)
 {
-    if (strcmp(place->name, SET) == 0)
-        return et_arena_printf(place->arena, SET " %s", path);
+    if (strcmp(place->name, ET_SETTINGS_SET) == 0)
+        return et_arena_printf(place->arena, ET_SETTINGS_SET " %s", path);
     if (line == 0)
         return et_arena_printf(place->arena, "%s: %s", place->name, path);
     return et_arena_printf(place->arena, "%s:%d: %s", place->name, line, path);
@@ -446,7 +446,7 @@ int et_fields_set_from(const et_fields_origin *from, const et_fields *table, voi
 int et_fields_set(const et_fields *table, void *options, const char *path, const char *text,
                   et_arena *arena, et_error *error)
 {
-    const et_fields_origin from = { .name = SET, .arena = arena };
+    const et_fields_origin from = { .name = ET_SETTINGS_SET, .arena = arena };
     return et_fields_set_from(&from, table, options, path, NULL, text, error);
 }
 

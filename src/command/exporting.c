@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "command/outputs.h"
+#include "io/safetensors.h"
 #include "train/model_export.h"
 
 static void print_help(const et_arg *table, const et_exporting *kind, const et_call *call)
@@ -11,9 +12,9 @@ static void print_help(const et_arg *table, const et_exporting *kind, const et_c
     char about[512];
     snprintf(about, sizeof about,
              "Writes what %s needs, and no more: to one file, or to a directory where --output "
-             "does\nnot end in " ET_MODEL_SUFFIX ". Either is a RUN for %s.",
+             "does\nnot end in " ET_SAFETENSORS_SUFFIX ". Either is a RUN for %s.",
              kind->doing, kind->command);
-    et_args_help(stdout, table, call, about, "runs/a --output a" ET_MODEL_SUFFIX);
+    et_args_help(stdout, table, call, about, "runs/a --output a" ET_SAFETENSORS_SUFFIX);
 }
 
 int et_exporting_check(const et_exporting_args *args, bool is_file, const et_call *call,

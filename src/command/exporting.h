@@ -15,6 +15,7 @@
 #include <etude/model_export.h>
 
 #include "command/args.h"
+#include "io/safetensors.h"
 #include "train/model_export.h"
 
 /* What was asked for; all borrowed. */
@@ -28,7 +29,7 @@ typedef struct et_exporting_args {
 /* Rows of a table of options. */
 #define ET_EXPORTING_OUTPUT(args)                                                                  \
     {                                                                                              \
-        "output", "PATH", "the file, NAME" ET_MODEL_SUFFIX ", or a directory to make",             \
+        "output", "PATH", "the file, NAME" ET_SAFETENSORS_SUFFIX ", or a directory to make",       \
             ET_ARG_TEXT, &(args).output, NULL                                                      \
     }
 

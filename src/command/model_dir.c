@@ -20,15 +20,16 @@
 #include "command/session.h"
 #include "train/experiment.h"
 #include "train/checkpoint.h"
+#include "train/run_names.h"
 
-#define LOCK_FILE (ET_CHECKPOINT_FOLDER "/" ET_CHECKPOINT_LOCK)
+#define LOCK_FILE (ET_CHECKPOINT_FOLDER "/" ET_RUN_LOCK)
 
 /* What a start writes before the first step, contents before their folder; the kind's come first.
  * Named one by one: a command must not remove what it did not make. A start that learns to write
  * another file gets a row here. */
 static const char *const made_at_start[] = {
-    ET_EXPERIMENT_FILE, "metrics.jsonl", ET_SESSION_LOG,       ET_SESSION_FILE,
-    ET_EVENTS_SETTINGS, LOCK_FILE,       ET_CHECKPOINT_FOLDER,
+    ET_RUN_SETTINGS,    ET_RUN_LOG, ET_RUN_MESSAGES,      ET_RUN_SESSIONS,
+    ET_EVENTS_SETTINGS, LOCK_FILE,  ET_CHECKPOINT_FOLDER,
 };
 
 /* Bytes for the longest name of a file in a run, a temporary one's ending included. */

@@ -19,6 +19,7 @@
 #include "command/session.h"
 #include "train/checkpoint.h"
 #include "train/experiment.h"
+#include "train/run_names.h"
 
 static void note(et_outputs *outputs, const char *name, const struct stat *file)
 {
@@ -126,7 +127,7 @@ static bool is_run(const et_outputs *outputs, const char *directory)
     if (outputs->run && !stat(outputs->run, &one) && !stat(directory, &other) &&
         one.st_dev == other.st_dev && one.st_ino == other.st_ino)
         return true;
-    return is_there(directory, ET_EXPERIMENT_FILE) && is_there(directory, ET_CHECKPOINT_FOLDER);
+    return is_there(directory, ET_RUN_SETTINGS) && is_there(directory, ET_CHECKPOINT_FOLDER);
 }
 
 static bool is_one_of(const char *name, const char *const *names)
@@ -159,9 +160,9 @@ static bool is_of_kind(const et_program *program, const char *name, bool folder)
 /* path is absolute and without links, and is cut. */
 static bool is_of_run(const et_outputs *outputs, char *path)
 {
-    static const char *const files[] = { ET_EXPERIMENT_FILE, ET_HISTORY_LOG, ET_SESSION_LOG,
-                                         ET_SESSION_FILE, NULL };
-    static const char *const logs[] = { ET_HISTORY_LOG, NULL };
+    static const char *const files[] = { ET_RUN_SETTINGS, ET_RUN_LOG, ET_RUN_MESSAGES,
+                                         ET_RUN_SESSIONS, NULL };
+    static const char *const logs[] = { ET_RUN_LOG, NULL };
     static const char *const folders[] = { ET_CHECKPOINT_FOLDER, ET_CHECKPOINT_BEST, NULL };
     const char *name = cut(path);
     if (!name)

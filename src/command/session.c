@@ -27,6 +27,7 @@
 #include "io/progress.h"
 #include "train/checkpoint.h"
 #include "train/experiment.h"
+#include "train/run_names.h"
 
 #define INFO_MAX  ((size_t)8 << 20)
 #define LOCKS_MAX ((size_t)64 << 20)
@@ -293,7 +294,7 @@ static void show_settings(const char *model_dir)
     setting_list list = { .failed = false };
     et_error reason = ET_ERROR_INIT;
     et_value *settings;
-    char *text = NULL, *path = et_path_join(model_dir, ET_EXPERIMENT_FILE);
+    char *text = NULL, *path = et_path_join(model_dir, ET_RUN_SETTINGS);
     size_t length;
     int status = path ? et_file_read(&text, &length, path, INFO_MAX, &reason) : ET_ENOMEM;
     if (!status)
@@ -331,8 +332,8 @@ void et_session_begin(et_session *s, const et_call *call, const char *model_dir,
                       const et_session_facts *facts)
 {
     et_assert(s->progress && !s->log);
-    s->info = et_path_join(model_dir, ET_SESSION_FILE);
-    char *log = et_path_join(model_dir, ET_SESSION_LOG);
+    s->info = et_path_join(model_dir, ET_RUN_SESSIONS);
+    char *log = et_path_join(model_dir, ET_RUN_MESSAGES);
     if (!s->info || !log) {
         et_free(log);
         return;
@@ -402,7 +403,7 @@ bool et_session_works(const char *model_dir)
     char *locks = NULL, *holder = NULL;
     size_t length;
     bool works = false;
-    char *path = et_path_join(model_dir, ET_CHECKPOINT_FOLDER "/" ET_CHECKPOINT_LOCK);
+    char *path = et_path_join(model_dir, ET_CHECKPOINT_FOLDER "/" ET_RUN_LOCK);
     if (path && !stat(path, &info) && !et_file_read(&holder, &length, path, 64, NULL) &&
         !et_file_read(&locks, &length, "/proc/locks", LOCKS_MAX, NULL))
         for (const char *at = locks; at && *at && !works; at = strchr(at, '\n')) {

@@ -23,9 +23,6 @@
 #include "base/strbuf.h"
 #include "command/runs/lost_file.h"
 
-#define ET_SESSION_LOG  "train.log"
-#define ET_SESSION_FILE "info.json"
-
 /* info.json is {"format": ET_SESSION_FORMAT, "sessions": [{...}, ...]}, oldest first; of more than
  * ET_SESSIONS_MAX the first stays and the last ones. A session has these keys and "version",
  * "command" (its words), "directory" (where it was typed), "host", "cpu", "process"; with

@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <etude/pass.h>
+
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/assert.h"
@@ -162,7 +164,7 @@ static int check(const et_feature_spec *spec, origin from)
         return refuse(spec, &from, "a target or key stands by itself, not in a concat");
     if (!spec->name && !spec->field_count && spec->type != ET_TRANSFORM_CONCAT)
         return refuse(spec, &from, "a feature without name and fields: give it one of them");
-    if (!inner && !strcmp(spec->name, "mask"))
+    if (!inner && !strcmp(spec->name, ET_BATCH_MASK))
         return refuse(spec, &from, "the name is the batch's own: choose another");
     status = check_taken(spec, &from);
     if (!status)

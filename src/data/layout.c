@@ -2,11 +2,15 @@
 
 #include <string.h>
 
+#include <etude/pass.h>
+
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "data/source.h"
 
-const et_layout_field et_layout_mask = { .name = "mask", .dtype = ET_F32, .empty = ET_EMPTY_MASK };
+const et_layout_field et_layout_mask = { .name = ET_BATCH_MASK,
+                                         .dtype = ET_F32,
+                                         .empty = ET_EMPTY_MASK };
 
 et_shape et_layout_shape(const et_layout *layout, int field)
 {

@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "data/pair_names.h"
 
 #define AHEAD 8
 
@@ -19,13 +20,13 @@
 #define OFFSETS(id, text, of)                                                                      \
     [id] = { .name = (text), .dtype = ET_I32, .empty = ET_EMPTY_OFFSETS, .offsets_of = (of) }
 const et_layout_field et_pair_fields[ET_PAIR_FIELDS] = {
-    IDS(ET_PAIR_SOURCE_IDS, "source_ids", ET_PAIR_SOURCE),
-    POSITIONS(ET_PAIR_SOURCE_POSITIONS, "source_positions", ET_PAIR_SOURCE),
-    IDS(ET_PAIR_TARGET_IDS, "target_ids", ET_PAIR_TARGET),
-    POSITIONS(ET_PAIR_TARGET_POSITIONS, "target_positions", ET_PAIR_TARGET),
-    IDS(ET_PAIR_TARGET_LABELS, "target_labels", ET_PAIR_TARGET),
-    OFFSETS(ET_PAIR_SOURCE_OFFSETS, "source_offsets", ET_PAIR_SOURCE),
-    OFFSETS(ET_PAIR_TARGET_OFFSETS, "target_offsets", ET_PAIR_TARGET),
+    IDS(ET_PAIR_SOURCE_IDS, ET_PAIR_NAME_SOURCE_IDS, ET_PAIR_SOURCE),
+    POSITIONS(ET_PAIR_SOURCE_POSITIONS, ET_PAIR_NAME_SOURCE_POSITIONS, ET_PAIR_SOURCE),
+    IDS(ET_PAIR_TARGET_IDS, ET_PAIR_NAME_TARGET_IDS, ET_PAIR_TARGET),
+    POSITIONS(ET_PAIR_TARGET_POSITIONS, ET_PAIR_NAME_TARGET_POSITIONS, ET_PAIR_TARGET),
+    IDS(ET_PAIR_TARGET_LABELS, ET_PAIR_NAME_TARGET_LABELS, ET_PAIR_TARGET),
+    OFFSETS(ET_PAIR_SOURCE_OFFSETS, ET_PAIR_NAME_SOURCE_OFFSETS, ET_PAIR_SOURCE),
+    OFFSETS(ET_PAIR_TARGET_OFFSETS, ET_PAIR_NAME_TARGET_OFFSETS, ET_PAIR_TARGET),
 };
 #undef IDS
 #undef POSITIONS

@@ -98,8 +98,8 @@ void et_loss(et_scope *scope, const char *name, et_node *node, float weight)
         return;
     mark->factor = weight;
     mark->root = weight == 1 ? mark->node : et_sum(et_scale(node, weight));
-    if (layout && et_layout_find(layout, "mask") >= 0)
-        mark->weight = et_sum(et_batch_input(scope, "mask"));
+    if (layout && et_layout_find(layout, ET_BATCH_MASK) >= 0)
+        mark->weight = et_sum(et_batch_input(scope, ET_BATCH_MASK));
     else
         mark->constant = layout                         ? (double)layout->capacity[0]
                          : node->type[0].shape.rank > 0 ? (double)node->type[0].shape.size[0]

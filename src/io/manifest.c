@@ -46,10 +46,10 @@
 #include "base/strbuf.h"
 #include "base/checksum.h"
 #include "base/vector.h"
+#include "io/safetensors.h"
 
 /* Another layout gets another number; what does not read it calls the file damaged and rebuilds. */
 #define FORMAT   "etude-checkpoints-1"
-#define SUFFIX   ".safetensors"
 #define TEXT_MAX (1 << 20) /* bytes of a manifest; one of 1,000 entries has 200 kB */
 
 /* A name in the directory: nothing that leads out of it, nothing that upsets a terminal. A
@@ -528,7 +528,7 @@ static int64_t step_of(const char *name, const char *prefix)
     char *end;
     errno = 0;
     const long long step = strtoll(name + length, &end, 10);
-    return errno || strcmp(end, SUFFIX) != 0 || !name_is_sound(name) ? -1 : step;
+    return errno || strcmp(end, ET_SAFETENSORS_SUFFIX) != 0 || !name_is_sound(name) ? -1 : step;
 }
 
 /* The time is the file's own. The checksum 0 says that it is not known. */

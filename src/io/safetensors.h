@@ -33,7 +33,8 @@
 #include <etude/value.h>
 
 #define ET_SAFETENSORS_FORMAT     "etude-1"
-#define ET_SAFETENSORS_HEADER_MAX 100000000 /* bytes of JSON; the public reader's limit */
+#define ET_SAFETENSORS_SUFFIX     ".safetensors" /* of a file's name */
+#define ET_SAFETENSORS_HEADER_MAX 100000000      /* bytes of JSON; the public reader's limit */
 
 /* Writing ----------------------------------------------------------------------------- */
 

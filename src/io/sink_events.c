@@ -27,6 +27,7 @@
 #include "base/strbuf.h"
 #include "base/vector.h"
 #include "io/event.h"
+#include "io/log_names.h"
 #include "io/sink.h"
 
 /* A directory below the sink's, "" for itself. */
@@ -126,18 +127,6 @@ static const char *as_text(et_arena *arena, const et_value *value)
     return copy;
 }
 
-/* Where "training_" or "validation_" stands in a name, behind the last slash; 0: it does not. */
-static size_t prefix_length(const char *leaf)
-{
-    static const char *const prefixes[] = { "training_", "validation_" };
-    for (size_t i = 0; i < sizeof prefixes / sizeof prefixes[0]; i++) {
-        const size_t length = strlen(prefixes[i]);
-        if (strncmp(leaf, prefixes[i], length) == 0 && leaf[length] != '\0')
-            return length;
-    }
-    return 0;
-}
-
 static const char *leaf_of(const char *key)
 {
     const char *slash = strrchr(key, '/');
@@ -152,7 +141,7 @@ static bool is_taken(const et_value *dict, const et_value *value, const char *re
         const char *leaf = leaf_of(v->key);
         if (v != value && (size_t)(leaf - v->key) == before &&
             strncmp(v->key, value->key, before) == 0 &&
-            strcmp(leaf + prefix_length(leaf), rest) == 0)
+            strcmp(leaf + et_logged_prefix(leaf), rest) == 0)
             return true;
     }
     return false;
@@ -162,7 +151,7 @@ static bool is_taken(const et_value *dict, const et_value *value, const char *re
 static const char *tag_of(et_arena *arena, const et_value *dict, const et_value *value)
 {
     const char *leaf = leaf_of(value->key);
-    const char *rest = leaf + prefix_length(leaf);
+    const char *rest = leaf + et_logged_prefix(leaf);
     if (rest == leaf || is_taken(dict, value, rest))
         return value->key;
     return et_arena_printf(arena, "%.*s%s", (int)(leaf - value->key), value->key, rest);

@@ -107,12 +107,13 @@ et_node *et_norm_rms(et_scope *scope, et_node *x, float epsilon)
 static et_node *sample_mask(et_scope *scope, const et_node *x)
 {
     const et_layout *layout = et_scope_layout(scope);
-    int field = layout ? et_layout_find(layout, "mask") : -1;
+    int field = layout ? et_layout_find(layout, ET_BATCH_MASK) : -1;
     if (field < 0)
         return NULL;
     et_shape mask = et_layout_shape(layout, field), in = et_node_shape(x);
     bool rows = mask.rank == 1 && in.rank >= 2 && in.size[0] == mask.size[0];
-    return rows && layout->field[field].dtype == ET_F32 ? et_batch_input(scope, "mask") : NULL;
+    return rows && layout->field[field].dtype == ET_F32 ? et_batch_input(scope, ET_BATCH_MASK)
+                                                        : NULL;
 }
 
 /* y = (x - mean) / sqrt(variance + epsilon) * scale + offset, over the rows of each column (Ioffe

@@ -18,6 +18,7 @@
 #include <stdio.h>
 
 #include "base/assert.h"
+#include "data/pair_names.h"
 
 /* What one sub-layer needs to know about where it stands. A copy is handed down, it is three
  * words. */
@@ -175,8 +176,9 @@ static et_node *encode(et_scope *scope, const et_transformer *model, int64_t bud
     stack s = { &model->encoder, model->width, row_tile };
     et_scope *encoder = et_in(scope, "encoder");
     int64_t longest = budget < model->max_positions ? budget : model->max_positions;
-    et_node *x = embed(encoder, scope, model, &model->source, int_rows(scope, "source_ids", budget),
-                       int_rows(scope, "source_positions", budget));
+    et_node *x = embed(encoder, scope, model, &model->source,
+                       int_rows(scope, ET_PAIR_NAME_SOURCE_IDS, budget),
+                       int_rows(scope, ET_PAIR_NAME_SOURCE_POSITIONS, budget));
     for (int i = 0; i < model->encoder.num_layers; i++) {
         et_scope *layer = et_at(encoder, "layer", i);
         x = self_attention_block(et_in(layer, "self_attention"), x, offsets, longest, false, s);
@@ -188,8 +190,8 @@ static et_node *encode(et_scope *scope, const et_transformer *model, int64_t bud
 et_node *et_transformer_encode(et_scope *scope, const et_transformer *model, int64_t source_budget,
                                int64_t segment_count, int64_t row_tile)
 {
-    return encode(scope, model, source_budget, int_rows(scope, "source_offsets", segment_count + 1),
-                  row_tile);
+    return encode(scope, model, source_budget,
+                  int_rows(scope, ET_PAIR_NAME_SOURCE_OFFSETS, segment_count + 1), row_tile);
 }
 
 /* "self_cache_3": no scope in the name but the root's, since the caller binds caches by layer
@@ -198,7 +200,7 @@ static et_node *cache_input(et_scope *scope, const char *kind, int layer, int64_
                             int64_t width)
 {
     char name[48];
-    snprintf(name, sizeof name, "%s_cache_%d", kind, layer);
+    snprintf(name, sizeof name, "%s%d", kind, layer);
     et_graph *graph = et_scope_graph(scope);
     return et_input(scope, name, et_graph_act(graph), et_shape_2(rows, 2 * width));
 }
@@ -212,7 +214,7 @@ typedef struct decoding {
     int64_t cached; /* rows of each layer's cross cache, which is read instead; 0: encoded is */
 } decoding;
 
-/* The target's ids are shifted by the caller: row t holds the piece before the one to
+/* The target's ids are shifted by the caller: row t holds the token before the one to
  * predict, and causal attention lets it see rows up to t of its sentence. d: all zero, or with what
  * the encoder gives. */
 static et_node *begin_decoder(decoding *d, et_scope *scope, const et_transformer *model,
@@ -222,15 +224,15 @@ static et_node *begin_decoder(decoding *d, et_scope *scope, const et_transformer
     d->root = scope;
     d->decoder = et_in(scope, "decoder");
     d->stack = (stack){ &model->decoder, model->width, 0 };
-    d->g = (segments){ .source = int_rows(scope, "source_offsets", segment_count + 1),
-                       .target = int_rows(scope, "target_offsets", segment_count + 1),
+    d->g = (segments){ .source = int_rows(scope, ET_PAIR_NAME_SOURCE_OFFSETS, segment_count + 1),
+                       .target = int_rows(scope, ET_PAIR_NAME_TARGET_OFFSETS, segment_count + 1),
                        .source_longest = source_budget < most ? source_budget : most,
                        .target_longest = target_budget < most ? target_budget : most };
     if (!d->encoded && !d->cached)
         d->encoded = encode(scope, model, source_budget, d->g.source, 0);
     return embed(d->decoder, scope, model, &model->target,
-                 int_rows(scope, "target_ids", target_budget),
-                 int_rows(scope, "target_positions", target_budget));
+                 int_rows(scope, ET_PAIR_NAME_TARGET_IDS, target_budget),
+                 int_rows(scope, ET_PAIR_NAME_TARGET_POSITIONS, target_budget));
 }
 
 static et_node *decoder_self(const decoding *d, et_scope *layer, et_node *x)
@@ -245,7 +247,8 @@ static et_node *decoder_layer(const decoding *d, int index, et_node *x)
     looked_at from = { .encoded = d->encoded };
     x = decoder_self(d, layer, x);
     if (d->cached)
-        from.key_value = cache_input(d->root, "cross", index, d->cached, d->stack.width);
+        from.key_value =
+            cache_input(d->root, ET_DECODE_CROSS_CACHE, index, d->cached, d->stack.width);
     x = cross_attention_block(et_in(layer, "cross_attention"), x, &from, &d->g, d->stack);
     return feed_forward_block(et_in(layer, "feed_forward"), x, d->stack);
 }
@@ -331,14 +334,15 @@ static et_node *decode_layer(et_scope *root, et_scope *layer, int index, et_node
     et_scope *self = et_in(layer, "self_attention");
     et_node *qkv =
         projection(et_in(self, "qkv"), before(self, x, s), 3 * s.width, input_gain(s), s);
-    et_node *mixed =
-        et_cached_attention(qkv, cache_input(root, "self", index, step->slots, s.width),
-                            inputs->slot, NULL, inputs->self_length, heads);
+    et_node *mixed = et_cached_attention(
+        qkv, cache_input(root, ET_DECODE_SELF_CACHE, index, step->slots, s.width), inputs->slot,
+        NULL, inputs->self_length, heads);
     x = after(self, x, projection(et_in(self, "output"), mixed, s.width, 1, s), s);
     et_scope *cross = et_in(layer, "cross_attention");
     et_node *q = projection(et_in(cross, "query"), before(cross, x, s), s.width, input_gain(s), s);
-    mixed = et_cached_attention(q, cache_input(root, "cross", index, step->source_rows, s.width),
-                                NULL, inputs->cross_begin, inputs->cross_length, heads);
+    mixed = et_cached_attention(
+        q, cache_input(root, ET_DECODE_CROSS_CACHE, index, step->source_rows, s.width), NULL,
+        inputs->cross_begin, inputs->cross_length, heads);
     x = after(cross, x, projection(et_in(cross, "output"), mixed, s.width, 1, s), s);
     return feed_forward_block(et_in(layer, "feed_forward"), x, s);
 }
@@ -346,27 +350,28 @@ static et_node *decode_layer(et_scope *root, et_scope *layer, int index, et_node
 /* The logits are the table once more, transposed, and float32: what is compared and summed
  * over steps is not rounded to bfloat16. */
 et_node *et_transformer_decode(et_scope *scope, const et_transformer *model,
-                               const et_transformer_step *step, et_node **piece)
+                               const et_transformer_step *step, et_node **token)
 {
     et_assert(step->rows > 0 && step->longest > 0);
     et_assert(step->slots > 0 && step->source_rows > 0);
     stack s = { &model->decoder, model->width, step->row_tile };
     et_scope *decoder = et_in(scope, "decoder");
     step_inputs inputs = {
-        .slot = et_input(scope, "slot", ET_I32, et_shape_2(step->rows, step->longest)),
-        .self_length = int_rows(scope, "self_length", step->rows),
-        .cross_begin = int_rows(scope, "cross_begin", step->rows),
-        .cross_length = int_rows(scope, "cross_length", step->rows),
+        .slot = et_input(scope, ET_DECODE_SLOT, ET_I32, et_shape_2(step->rows, step->longest)),
+        .self_length = int_rows(scope, ET_DECODE_SELF_LENGTH, step->rows),
+        .cross_begin = int_rows(scope, ET_DECODE_CROSS_BEGIN, step->rows),
+        .cross_length = int_rows(scope, ET_DECODE_CROSS_LENGTH, step->rows),
     };
-    et_node *x = embed(decoder, scope, model, &model->target, int_rows(scope, "ids", step->rows),
-                       int_rows(scope, "positions", step->rows));
+    et_node *x =
+        embed(decoder, scope, model, &model->target, int_rows(scope, ET_DECODE_IDS, step->rows),
+              int_rows(scope, ET_DECODE_POSITIONS, step->rows));
     for (int i = 0; i < model->decoder.num_layers; i++)
         x = decode_layer(scope, et_at(decoder, "layer", i), i, x, step, &inputs, s);
     x = final_norm(decoder, x, s);
     if (!step->best) {
         et_matmul_options logits = { .transpose_b = true, .f32 = true, .row_tile = step->row_tile };
-        *piece = NULL;
+        *token = NULL;
         return et_matmul(x, et_transformer_table(scope, model), NULL, &logits);
     }
-    return et_vocabulary_best(x, et_transformer_table(scope, model), step->best, piece);
+    return et_vocabulary_best(x, et_transformer_table(scope, model), step->best, token);
 }

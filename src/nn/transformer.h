@@ -55,9 +55,9 @@ typedef struct et_transformer {
     float dropout_rate;    /* of the embeddings */
 } et_transformer;
 
-/* Inputs of the whole model, all int32, by name: "source_ids", "source_positions"
- * [source_budget]; "target_ids", "target_positions" [target_budget]; "source_offsets",
- * "target_offsets" [segment_count + 1]. Returns the decoder's output [target_budget, width]. */
+/* Inputs of the whole model, all int32, by the names of data/pair_names.h: ids and positions of the
+ * source [source_budget], of the target [target_budget]; offsets of both [segment_count + 1].
+ * Returns the decoder's output [target_budget, width]. */
 et_node *et_transformer_train(et_scope *scope, const et_transformer *model, int64_t source_budget,
                               int64_t target_budget, int64_t segment_count);
 
@@ -89,17 +89,24 @@ et_node *et_transformer_decode_cached(et_scope *scope, const et_transformer *mod
 et_node *et_transformer_cross_cache(et_scope *scope, const et_transformer *model, int layer,
                                     et_node *encoded, int64_t row_tile);
 
+/* Inputs of one decoder step, by name. */
+#define ET_DECODE_IDS          "ids" /* int32 [rows], as up to cross_length */
+#define ET_DECODE_POSITIONS    "positions"
+#define ET_DECODE_SELF_LENGTH  "self_length"
+#define ET_DECODE_CROSS_BEGIN  "cross_begin"
+#define ET_DECODE_CROSS_LENGTH "cross_length"
+#define ET_DECODE_SLOT         "slot"         /* int32 [rows, longest] */
+#define ET_DECODE_SELF_CACHE   "self_cache_"  /* and the layer: act [slots, 2 width] */
+#define ET_DECODE_CROSS_CACHE  "cross_cache_" /* and the layer: act [source_rows, 2 width] */
+
 /* One decoder step for `rows` hypotheses: log-probabilities float32 [rows, best] of the likeliest
- * next pieces, *piece int32 [rows, best] which they are, best first. Inputs by name:
- * "ids", "positions", "self_length", "cross_begin", "cross_length" int32 [rows]; "slot" int32
- * [rows, longest]; for each layer "self_cache_<layer>" act [slots, 2 width] and
- * "cross_cache_<layer>" act [source_rows, 2 width]. With best 0 the logits of all pieces, float32
- * [rows, target tokens], and *piece NULL. */
+ * next tokens, *token int32 [rows, best] which they are, best first. Inputs are those above. With
+ * best 0 the logits of all tokens, float32 [rows, target tokens], and *token NULL. */
 typedef struct et_transformer_step {
     int64_t rows, longest, slots, source_rows, row_tile;
     int best; /* 0: all */
 } et_transformer_step;
 et_node *et_transformer_decode(et_scope *scope, const et_transformer *model,
-                               const et_transformer_step *step, et_node **piece);
+                               const et_transformer_step *step, et_node **token);
 
 #endif

@@ -1,7 +1,8 @@
 /* What a controller's own actions do.
  *
  * A log is a dict with a dict of its own for each summary directory:
- *   {"train": {"training_loss": 4.1, ..., "learning_rate": 0.0007, "epoch": 2, "time": {...}}}
+ *   {"train": {"training_loss": 4.1, ..., ET_LOGGED_LEARNING_RATE: 0.0007, "epoch": 2, "time":
+ * {...}}}
  *   {"validation": {"accuracy": 0.912, ..., "best_step": 2000, "time": {"seconds": 1.5}}}
  * What depends on the clock stands under "time", so that logs of equal runs are equal without
  * it. */
@@ -15,7 +16,9 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/strbuf.h"
+#include "io/log_names.h"
 #include "train/controller_private.h"
+#include "train/run_names.h"
 #include "train/share.h"
 
 /* Multiples of an interval, not distances from where the run began, so that a resumed run acts at
@@ -65,7 +68,7 @@ static int collect(et_controller *c, et_error *error)
     if (trainer->class->view)
         trainer->class->view(trainer, &view);
     if (!isnan(view.learning_rate))
-        et_value_set_float(values, "learning_rate", view.learning_rate);
+        et_value_set_float(values, ET_LOGGED_LEARNING_RATE, view.learning_rate);
     if (view.epoch)
         et_value_set_int(values, "epoch", view.epoch);
     c->loop_values = values;
@@ -115,7 +118,7 @@ static void tell_values(const et_controller *c, const char *line, const et_value
 static int log_window(et_controller *c, int64_t step, et_error *error)
 {
     et_arena arena = ET_ARENA_INIT;
-    et_value *logs = et_value_dict(&arena), *train = et_value_set_dict(logs, "train");
+    et_value *logs = et_value_dict(&arena), *train = et_value_set_dict(logs, ET_LOGGED_TRAIN);
     int status = train ? et_value_merge(train, c->loop_values, error)
                        : et_alloc_failed(error, sizeof *logs, "a log");
     double rate = add_rates(c, et_value_set_dict(train, ET_SINK_TIME));

@@ -46,9 +46,11 @@
 #include "base/strbuf.h"
 #include "base/thread.h"
 #include "comm/comm.h"
+#include "io/safetensors.h"
 #include "train/checkpoint_file.h"
 #include "train/checkpoint_keep.h"
 #include "train/parts.h"
+#include "train/run_names.h"
 
 /* What a save does, in order; a kill between any two leaves the directory usable:
  *
@@ -131,7 +133,7 @@ static int make_paths(et_checkpoints *self, const char *model_dir, et_error *err
     self->directory = et_path_join(model_dir, ET_CHECKPOINT_FOLDER);
     self->best_directory = et_path_join(model_dir, ET_CHECKPOINT_BEST);
     if (self->directory)
-        self->lock_path = et_path_join(self->directory, ET_CHECKPOINT_LOCK);
+        self->lock_path = et_path_join(self->directory, ET_RUN_LOCK);
     if (!self->model_dir || !self->lock_path || !self->best_directory)
         return et_alloc_failed(error, strlen(model_dir), "a path");
     return ET_OK;
@@ -155,7 +157,7 @@ int et_checkpoints_lock(int *lock, const char *model_dir, et_error *error)
 {
     *lock = -1;
     char *directory = et_path_join(model_dir, ET_CHECKPOINT_FOLDER);
-    char *path = directory ? et_path_join(directory, ET_CHECKPOINT_LOCK) : NULL;
+    char *path = directory ? et_path_join(directory, ET_RUN_LOCK) : NULL;
     int status = path ? et_directory_make(directory, error)
                       : et_alloc_failed(error, strlen(model_dir), "a path");
     if (!status)
@@ -451,7 +453,7 @@ static void sweep_best(const et_checkpoints *self)
             continue;
         /* What is not a number makes another name. */
         const int64_t step = strtoll(item->d_name + prefix, NULL, 10);
-        snprintf(name, sizeof name, ET_CHECKPOINT_BEST_PREFIX "%" PRId64 ET_CHECKPOINT_SUFFIX,
+        snprintf(name, sizeof name, ET_CHECKPOINT_BEST_PREFIX "%" PRId64 ET_SAFETENSORS_SUFFIX,
                  step);
         if (step == keep || keep < 0 || strcmp(name, item->d_name) != 0)
             continue;

@@ -10,11 +10,7 @@
 #include "base/trace.h"
 #include "train/state.h"
 
-#define ET_CHECKPOINT_FOLDER "checkpoints"
-#define ET_CHECKPOINT_LOCK   "lock" /* in the folder */
-#define ET_CHECKPOINT_BEST   "best"
-#define ET_CHECKPOINT_INFO   "info.json"
-#define ET_CHECKPOINT_STEP   "best_ckpt_global_step" /* key in info.json */
+#define ET_CHECKPOINT_STEP "best_ckpt_global_step" /* key in best/info.json */
 
 /* Keys of the file's metadata: the state tree as JSON, and the step in digits. */
 #define ET_CHECKPOINT_KEY_STATE "state"

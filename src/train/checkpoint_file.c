@@ -24,7 +24,9 @@
 #include "base/assert.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "io/safetensors.h"
 #include "train/checkpoint.h"
+#include "train/run_names.h"
 
 /* metadata of safetensors maps strings to strings, so the step is written in digits. */
 et_value *et_checkpoint_file_metadata(int64_t step, const char *state, et_arena *arena)
@@ -190,7 +192,7 @@ int et_checkpoint_restore_file(et_state *state, const char *path, int64_t *step,
 char *et_checkpoint_file_path(const char *directory, const char *prefix, int64_t step)
 {
     char name[64];
-    snprintf(name, sizeof name, "%s%" PRId64 ET_CHECKPOINT_SUFFIX, prefix, step);
+    snprintf(name, sizeof name, "%s%" PRId64 ET_SAFETENSORS_SUFFIX, prefix, step);
     return et_path_join(directory, name);
 }
 

@@ -12,10 +12,6 @@
 #include "train/checkpoint.h"
 #include "train/state.h"
 
-#define ET_CHECKPOINT_PREFIX      "ckpt-" /* of the last ones */
-#define ET_CHECKPOINT_BEST_PREFIX "best-"
-#define ET_CHECKPOINT_SUFFIX      ".safetensors"
-
 /* Writes items with the state tree as JSON text, up to where items are needed no more: see
  * et_safetensors_draft. */
 int et_checkpoint_file_draft(et_file_writer *writer, et_safetensors_written *written,

@@ -21,8 +21,10 @@
 #include "base/assert.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "io/safetensors.h"
 #include "train/checkpoint.h"
 #include "train/checkpoint_file.h"
+#include "train/run_names.h"
 
 /* Bytes of info.json: a dict of metrics has a few hundred. What is larger is not ours and is not
  * read. */
@@ -246,7 +248,7 @@ int et_checkpoint_best(char **path, const char *model_dir, et_error *error)
         int64_t step = et_value_get(info, ET_CHECKPOINT_STEP)->integer;
         char *found = et_arena_printf(
             &arena, "%s/" ET_CHECKPOINT_BEST "/" ET_CHECKPOINT_BEST_PREFIX "%" PRId64 "%s",
-            model_dir, step, ET_CHECKPOINT_SUFFIX);
+            model_dir, step, ET_SAFETENSORS_SUFFIX);
         *path = found ? et_strdup(found) : NULL;
         if (!*path)
             status = et_alloc_failed(error, strlen(model_dir), "a path");
@@ -282,7 +284,7 @@ int et_checkpoint_named(char **path, const char *model_dir, const char *name, et
         *path = et_strdup(name);
         return *path ? ET_OK : et_alloc_failed(error, strlen(name), "a path");
     }
-    if (!strcmp(name, "best"))
+    if (!strcmp(name, ET_CHECKPOINT_BEST))
         return et_checkpoint_best(path, model_dir, error);
     if (!strcmp(name, "newest"))
         return et_checkpoint_newest(path, model_dir, error);

@@ -23,6 +23,7 @@
 #include "train/checkpoint.h"
 #include "train/checkpoint_file.h"
 #include "train/identity.h"
+#include "train/run_names.h"
 #include "train/stored_weight.h"
 
 /* Loading -----------------------------------------------------------------------------

@@ -17,6 +17,7 @@
 #include "base/reserved.h"
 #include "comm/comm.h"
 #include "train/controller_private.h"
+#include "train/run_names.h"
 #include "train/trainer.h"
 
 /* ---- set-up ------------------------------------------------------------------------------ */

@@ -20,6 +20,7 @@
 #include "base/reserved.h"
 #include "base/settings.h"
 #include "base/yaml.h"
+#include "train/run_names.h"
 
 #define NAMES_MAX 256 /* experiments that the nearest is sought among */
 
@@ -380,11 +381,11 @@ int et_experiment_print(const et_experiment *experiment, et_strbuf *text, et_err
 /* A directory that is not there and one without a run get different words. */
 static int check_run(const et_program *program, const et_model_place *place, et_error *error)
 {
-    if (et_model_place_has(place, ET_EXPERIMENT_FILE))
+    if (et_model_place_has(place, ET_RUN_SETTINGS))
         return ET_OK;
     return et_fail(error, ET_ENOTFOUND,
                    et_file_exists(place->name)
-                       ? "%s: no run of %s: " ET_EXPERIMENT_FILE " is missing; name the "
+                       ? "%s: no run of %s: " ET_RUN_SETTINGS " is missing; name the "
                          "directory that `%s train` wrote to"
                        : "%s: no such directory; name the one that `%s train` wrote to",
                    place->name, program->name, program->name);
@@ -395,8 +396,7 @@ static int read_tree(et_value **dict, const et_model_place *place, const char *p
 {
     char *text;
     size_t length;
-    int status =
-        et_model_place_read(place, ET_EXPERIMENT_FILE, SETTINGS_MAX, &text, &length, error);
+    int status = et_model_place_read(place, ET_RUN_SETTINGS, SETTINGS_MAX, &text, &length, error);
     if (!status)
         status = et_yaml_parse(dict, arena, text, length, path, error);
     et_free(text);
@@ -407,7 +407,7 @@ static int read_tree(et_value **dict, const et_model_place *place, const char *p
 int et_experiment_open_place(et_experiment *experiment, const et_program *program,
                              const et_model_place *place, et_arena *arena, et_error *error)
 {
-    const char *path = et_model_place_path(place, ET_EXPERIMENT_FILE, arena);
+    const char *path = et_model_place_path(place, ET_RUN_SETTINGS, arena);
     et_value *dict;
     const char *name = NULL;
     int line = 0;
@@ -441,7 +441,7 @@ int et_experiment_open_run(et_experiment *experiment, const et_program *program,
 int et_experiment_named_in_place(const char **name, const et_program *program,
                                  const et_model_place *place, et_arena *arena, et_error *error)
 {
-    const char *path = et_model_place_path(place, ET_EXPERIMENT_FILE, arena);
+    const char *path = et_model_place_path(place, ET_RUN_SETTINGS, arena);
     et_value *dict;
     int line = 0;
     int status = path ? read_tree(&dict, place, path, arena, error)

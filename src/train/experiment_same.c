@@ -26,6 +26,7 @@
 #include "base/assert.h"
 #include "base/yaml.h"
 #include "train/experiment.h"
+#include "train/run_names.h"
 
 /* ---- leaves ------------------------------------------------------------------------------ */
 
@@ -178,13 +179,12 @@ static int report_difference(const walk *w, const char *owner, const char *kept,
     if (w->change != ET_CHANGE_ASK)
         return et_fail(w->error, ET_ECONFIG,
                        "%s belongs to a run with %s: %s, now it is %s; choose another "
-                       "--model-dir, or that value to resume (--set, or in %s/" ET_EXPERIMENT_FILE
-                       ")",
+                       "--model-dir, or that value to resume (--set, or in %s/" ET_RUN_SETTINGS ")",
                        owner, path, kept, now, w->model_dir);
     if (!w->accept)
         return et_fail(w->error, ET_ECONFIG,
                        "%s belongs to a run with %s: %s, now it is %s; choose another "
-                       "--model-dir, or that value to resume (--set, or in %s/" ET_EXPERIMENT_FILE
+                       "--model-dir, or that value to resume (--set, or in %s/" ET_RUN_SETTINGS
                        "), or --accept-changes to resume with the new one",
                        owner, path, kept, now, w->model_dir);
     et_log(ET_LOG_WARNING, "%s is %s from here on, it was %s", path, now, kept);
@@ -241,7 +241,7 @@ static int check_model_leaf(walk *w, const et_value *leaf)
     print_value(&was, there);
     print_value(&is, leaf);
     int status = et_fail(w->error, ET_ECONFIG,
-                         "%s/" ET_EXPERIMENT_FILE " does not belong to %s: %s is %s there and was "
+                         "%s/" ET_RUN_SETTINGS " does not belong to %s: %s is %s there and was "
                          "%s when it was trained; put that value back",
                          w->model_dir, w->identity->checkpoint, path, et_strbuf_text(&is),
                          et_strbuf_text(&was));

@@ -12,6 +12,7 @@
 #include "io/safetensors.h"
 #include "train/checkpoint.h"
 #include "train/checkpoint_file.h"
+#include "train/run_names.h"
 
 static int save(const void *self, et_value *dict, et_error *error)
 {

@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/strbuf.h"
+#include "io/safetensors.h"
 #include "kernel/row_product.h"
 #include "train/checkpoint_file.h"
 #include "train/identity.h"
@@ -233,7 +234,7 @@ static int write_directory(draft *d, const char *directory, et_error *error)
     const char **names = et_arena_array(&d->arena, (size_t)count + 1, sizeof *names);
     if (d->precision != FLOAT32)
         return et_fail(error, ET_ECONFIG,
-                       "precision %s is of one file: let its name end in " ET_MODEL_SUFFIX,
+                       "precision %s is of one file: let its name end in " ET_SAFETENSORS_SUFFIX,
                        precisions[d->precision]);
     for (int i = 0; i <= count && names; i++)
         names[i] = i < count ? d->model->texts[i].name : ET_MODEL_WEIGHTS;
@@ -243,8 +244,8 @@ static int write_directory(draft *d, const char *directory, et_error *error)
 
 bool et_model_export_is_file(const char *output)
 {
-    const size_t length = strlen(output), suffix = strlen(ET_MODEL_SUFFIX);
-    return length > suffix && !strcmp(output + length - suffix, ET_MODEL_SUFFIX);
+    const size_t length = strlen(output), suffix = strlen(ET_SAFETENSORS_SUFFIX);
+    return length > suffix && !strcmp(output + length - suffix, ET_SAFETENSORS_SUFFIX);
 }
 
 static int write_output(draft *d, const char *output, et_error *error)

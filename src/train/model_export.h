@@ -9,11 +9,11 @@
 
 #include <etude/value.h>
 
+#include "io/safetensors.h"
 #include "train/model_place.h"
 
 /* The weights of a directory. */
-#define ET_MODEL_WEIGHTS "model" ET_MODEL_SUFFIX
-#define ET_MODEL_SUFFIX  ".safetensors"
+#define ET_MODEL_WEIGHTS "model" ET_SAFETENSORS_SUFFIX
 
 /* All borrowed. */
 typedef struct et_model_text {
@@ -31,7 +31,7 @@ typedef struct et_model_export {
     const char *precision;    /* how weights are stored; NULL: "float32" */
 } et_model_export;
 
-/* Whether an output is one file: its name ends in ET_MODEL_SUFFIX. */
+/* Whether an output is one file: its name ends in ET_SAFETENSORS_SUFFIX. */
 bool et_model_export_is_file(const char *output);
 
 /* ET_ECONFIG: no such precision. */

@@ -10,6 +10,7 @@
 #include "base/vector.h"
 #include "base/yaml.h"
 #include "train/identity.h"
+#include "train/run_names.h"
 
 #define FILE_MAX     ((size_t)1 << 16) /* bytes of member.yaml */
 #define SETTINGS_MAX ((size_t)1 << 20)
@@ -21,7 +22,7 @@ int et_model_member_write(const char *folder, const et_model_member *member, et_
     et_arena arena = ET_ARENA_INIT;
     et_strbuf text = ET_STRBUF_INIT;
     et_value *dict = et_value_dict(&arena);
-    char *path = et_path_join(folder, ET_MODEL_MEMBER_FILE);
+    char *path = et_path_join(folder, ET_RUN_MEMBER);
     et_value_set_string(dict, "name", member->name);
     et_value_set_string(dict, "experiment", member->experiment);
     et_value_set_string(dict, "settings", member->settings);
@@ -85,7 +86,7 @@ static int read_member(et_model_member *member, const char *path, const char *fo
 
 int et_model_member_open(et_model_member **out, const char *folder, et_error *error)
 {
-    char *path = et_path_join(folder, ET_MODEL_MEMBER_FILE);
+    char *path = et_path_join(folder, ET_RUN_MEMBER);
     *out = NULL;
     if (!path)
         return et_alloc_failed(error, strlen(folder), "a path");
@@ -164,7 +165,7 @@ int et_model_member_print(const et_model_member *member, char **text, size_t *le
 {
     et_arena arena = ET_ARENA_INIT;
     et_value *run, *own = et_value_dict(&arena);
-    char *path = et_path_join(member->run, ET_EXPERIMENT_FILE);
+    char *path = et_path_join(member->run, ET_RUN_SETTINGS);
     *text = NULL;
     *length = 0;
     int status = own && path ? parse_file(&run, path, SETTINGS_MAX, &arena, error)

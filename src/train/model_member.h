@@ -19,9 +19,6 @@
 
 #include "base/arena.h"
 
-#define ET_MODEL_MEMBER_FILE "member.yaml"
-#define ET_EXPERIMENT_FILE   "params.yaml" /* of a run: its settings (experiment.h) */
-
 typedef struct et_model_member {
     const char *name;
     const char *experiment; /* of its kind, on top of which its settings are put */

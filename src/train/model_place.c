@@ -8,10 +8,10 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/file.h"
+#include "io/safetensors.h"
 #include "train/checkpoint_file.h"
+#include "train/run_names.h"
 #include "train/stored_weight.h"
-
-#define SUFFIX ".safetensors"
 
 /* ---- opening -------------------------------------------------------------------------------- */
 
@@ -104,7 +104,7 @@ const char *et_model_place_precision(const et_model_place *place)
 /* A member's settings are made of its run's. */
 static bool is_made(const et_model_place *place, const char *name)
 {
-    return place->member && !strcmp(name, ET_EXPERIMENT_FILE);
+    return place->member && !strcmp(name, ET_RUN_SETTINGS);
 }
 
 const char *et_model_place_path(const et_model_place *place, const char *name, et_arena *arena)
@@ -172,8 +172,8 @@ int et_model_place_read_named(const char *path, const char *name, size_t most, c
                               size_t *length, et_error *error)
 {
     et_model_place place;
-    const size_t whole = strlen(path), suffix = strlen(SUFFIX);
-    if (whole <= suffix || strcmp(path + whole - suffix, SUFFIX) != 0)
+    const size_t whole = strlen(path), suffix = strlen(ET_SAFETENSORS_SUFFIX);
+    if (whole <= suffix || strcmp(path + whole - suffix, ET_SAFETENSORS_SUFFIX) != 0)
         return et_file_read(bytes, length, path, most, error);
     *bytes = NULL;
     *length = 0;

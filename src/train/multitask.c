@@ -16,6 +16,7 @@
 #include "base/philox.h"
 #include "base/reserved.h"
 #include "data/source.h"
+#include "io/log_names.h"
 #include "metric/metric.h"
 #include "optim/optimizer.h"
 #include "train/multitask_private.h"
@@ -217,7 +218,7 @@ static int finish_tasks(et_multitask *m, et_error *error)
         if (!status)
             count_step(m, i);
     }
-    et_metrics_add(m->metrics, "total_loss", m->loss, 1);
+    et_metrics_add(m->metrics, ET_LOGGED_TOTAL_LOSS, m->loss, 1);
     return status;
 }
 
@@ -418,7 +419,7 @@ static int end(et_evaluator *evaluator, et_value *logs, et_error *error)
 }
 
 static const et_evaluator_class evaluator_class = {
-    .name = "validation",
+    .name = ET_LOGGED_VALIDATION,
     .begin = begin,
     .step = evaluate_batch,
     .end = end,
@@ -579,7 +580,7 @@ static int open_rest(et_multitask *m, et_error *error)
     m->gradient = et_alloc_array(bytes);
     if (!m->gradient)
         return et_alloc_failed(error, bytes, "a gradient");
-    return et_metrics_define(m->metrics, "total_loss", &et_metric_mean, error);
+    return et_metrics_define(m->metrics, ET_LOGGED_TOTAL_LOSS, &et_metric_mean, error);
 }
 
 int et_multitask_open(et_multitask **out, const et_multitask_part *parts, int count,

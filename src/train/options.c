@@ -14,7 +14,9 @@
 
 #include <etude/task_trainer.h>
 
+#include "io/log_names.h"
 #include "train/cluster.h"
+#include "train/run_names.h"
 
 /* A count of steps nobody reaches, small enough that doubles hold it exactly, and so many steps
  * of 65536 batches each are still an int64_t. */
@@ -121,8 +123,9 @@ static const et_field trainer_fields[] = {
     ET_FIELD_INT(et_trainer_options, recovery_max_trials, 0, -1, 1000000,
                  "how often in a row a run that has diverged goes back to its last checkpoint and "
                  "on with other data; 0: it ends; -1: it ends, and there is no bound"),
-    ET_FIELD_ONLY("validation_summary_subdir", "validation",
-                  "what validation measures is logged in validation/ of the model's directory"),
+    ET_FIELD_ONLY("validation_summary_subdir", ET_LOGGED_VALIDATION,
+                  "what validation measures is logged in " ET_LOGGED_VALIDATION
+                  "/ of the model's directory"),
     ET_FIELD_ONLY("preemption_on_demand_checkpoint", "true",
                   "a run that is asked to stop always saves first"),
     ET_FIELD_ONLY("train_tf_while_loop", "true",
@@ -255,9 +258,10 @@ int et_trainer_check(const et_trainer_options *options, et_error *error)
                               : "trainer.best_checkpoint_eval_metric, such as auto");
     if (metric && !strcmp(metric, ET_BEST_AUTO) &&
         options->best_checkpoint_metric_comp != ET_COMPARE_HIGHER)
-        return et_fail(error, ET_ECONFIG,
-                       "trainer.best_checkpoint_metric_comp: lower goes with a metric of your own; "
-                       "set trainer.best_checkpoint_eval_metric, such as validation_loss");
+        return et_fail(
+            error, ET_ECONFIG,
+            "trainer.best_checkpoint_metric_comp: lower goes with a metric of your own; "
+            "set trainer.best_checkpoint_eval_metric, such as " ET_LOGGED_VALIDATION_LOSS);
     const char *best = options->best_checkpoint_export_subdir;
     if (best && *best && strcmp(best, ET_CHECKPOINT_BEST))
         return et_fail(error, ET_ECONFIG,

@@ -12,6 +12,7 @@
 #include "base/file.h"
 #include "train/controller_private.h"
 #include "train/lookout.h"
+#include "train/run_names.h"
 
 /* Seconds between two looks for a new checkpoint. */
 #define LOOK_EVERY 0.05

@@ -15,6 +15,7 @@
 #include "base/file.h"
 #include "base/format.h"
 #include "base/json.h"
+#include "train/run_names.h"
 #include "train/run_private.h"
 #include "train/spread.h"
 
@@ -25,7 +26,7 @@
 
 static char *file_path(const et_run *run)
 {
-    return et_path_join(run->options.model_dir, ET_RECOVERY_FILE);
+    return et_path_join(run->options.model_dir, ET_RUN_RECOVERY);
 }
 
 static int write_file(const et_recovery *r, const char *path, et_error *error)
@@ -140,7 +141,7 @@ int et_recovery_open(et_recovery *r, et_run *run, et_trainer *trainer, int64_t s
     if (!status)
         status = spread(r, run, error);
     if (!status && (status = retry(r, trainer, step, error)))
-        et_fail_while(error, status, "%s/" ET_RECOVERY_FILE,
+        et_fail_while(error, status, "%s/" ET_RUN_RECOVERY,
                       run->options.model_dir ? run->options.model_dir : "the run");
     return status;
 }

@@ -15,8 +15,6 @@
 #include "base/arena.h"
 #include "train/run.h"
 
-#define ET_RECOVERY_FILE "recovery.json" /* in model_dir */
-
 typedef struct et_recovery {
     int64_t max_trials;     /* in a row; at most 0: the run ends by the first failure */
     int64_t trials, all;    /* in this row; ever, which is the trial that retry is told */

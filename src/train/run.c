@@ -22,7 +22,9 @@
 #include "base/flag.h"
 #include "base/format.h"
 #include "base/reserved.h"
+#include "io/log_names.h"
 #include "train/identity.h"
+#include "train/run_names.h"
 #include "train/run_private.h"
 #include "train/spread.h"
 
@@ -246,7 +248,7 @@ static int open_files(et_run *run, et_sink **sinks, size_t *count, et_error *err
     const char *directory = o->summary_dir ? o->summary_dir : o->no_logs ? NULL : o->model_dir;
     int status = ET_OK;
     if (directory && !o->summary_dir) {
-        char *jsonl = et_path_join(directory, "metrics.jsonl");
+        char *jsonl = et_path_join(directory, ET_RUN_LOG);
         status = jsonl ? et_sink_jsonl_open(&sinks[*count], jsonl, run->positions, error)
                        : et_alloc_failed(error, strlen(directory), "a path");
         *count += !status;
@@ -482,9 +484,9 @@ int et_run_note_best(et_run *run, int64_t step, et_value *values, et_error *erro
     if (status || !metric || !run->best.known)
         return status;
     char key[256];
-    snprintf(key, sizeof key, "best_%s", metric);
+    snprintf(key, sizeof key, ET_LOGGED_OF_BEST "%s", metric);
     et_value_set_float(values, key, run->best.value);
-    et_value_set_int(values, "best_step", run->best.step);
+    et_value_set_int(values, ET_LOGGED_BEST_STEP, run->best.step);
     if (run->best.step == step && run->checkpoints)
         et_value_set_string(values, ET_SINK_NOTE, "best so far, saved");
     return ET_OK;

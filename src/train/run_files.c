@@ -12,6 +12,7 @@
 #include "base/strbuf.h"
 #include "train/checkpoint.h"
 #include "train/checkpoint_file.h"
+#include "train/run_names.h"
 
 int et_run_files_step(const char *model_dir, int64_t *step, et_error *error)
 {

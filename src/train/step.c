@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/flag.h"
+#include "io/log_names.h"
 #include "train/ranked.h"
 
 int et_define_measures(et_metrics *metrics, const et_pass *pass, const char *prefix,
@@ -32,7 +33,7 @@ int et_define_measures(et_metrics *metrics, const et_pass *pass, const char *pre
 /* The norm is behind the measures. */
 static int define_metrics(et_step *step, const et_step_parts *parts, et_error *error)
 {
-    static const char norm[] = "gradient_norm";
+    static const char norm[] = ET_LOGGED_GRADIENT_NORM;
     int measures = et_pass_measures(step->pass);
     step->metric = et_alloc((size_t)measures + 1, sizeof *step->metric);
     if (!step->metric)

@@ -12,6 +12,7 @@
 #include "exec/device.h"
 #include "exec/pass.h"
 #include "graph/node.h"
+#include "io/log_names.h"
 #include "metric/metric.h"
 #include "optim/optimizer.h"
 #include "train/task_private.h"
@@ -221,7 +222,7 @@ static int reduce_aggregated_logs(et_task *self, const et_value *aggregated_logs
 const et_task_class et_task_defaults = {
     .name = "defaults",
     .build = build,
-    .loss = "loss",
+    .loss = ET_LOGGED_LOSS,
     .build_model = build_model,
     .build_losses = build_losses,
     .build_metrics = build_metrics,

@@ -19,6 +19,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "io/log_names.h"
 #include "train/task_trainer_private.h"
 
 static et_task_trainer *trainer_of(et_evaluator *evaluator)
@@ -110,17 +111,19 @@ void et_validation_close_source(et_validation *v)
 static int define_metrics(et_task_trainer *t, et_error *error)
 {
     et_validation *v = &t->validation;
-    const char *skip = t->task->class->validation_step ? "loss" : NULL;
+    const char *skip = t->task->class->validation_step ? ET_LOGGED_LOSS : NULL;
     int status = et_metrics_new(&v->metrics, error);
     if (!status)
-        status = et_define_measures(v->metrics, v->pass, "validation_", skip, v->place, error);
+        status =
+            et_define_measures(v->metrics, v->pass, ET_LOGGED_OF_VALIDATION, skip, v->place, error);
     if (!status)
         status = et_metrics_new(&v->own, error);
     if (!status)
         status = et_task_build_metrics(t->task, false, v->own, error);
     if (!status)
         status = et_metrics_new(&v->loss, error);
-    return status ? status : et_metrics_define(v->loss, "validation_loss", &et_metric_mean, error);
+    return status ? status
+                  : et_metrics_define(v->loss, ET_LOGGED_VALIDATION_LOSS, &et_metric_mean, error);
 }
 
 /* What a failure leaves is released before it is tried again. */
@@ -275,7 +278,7 @@ static int note_loss(et_task_trainer *t, const et_value *logs, et_error *error)
     int status = et_value_read_float(logs, key, &loss, error);
     if (status)
         return status;
-    et_metrics_add(t->validation.loss, "validation_loss", loss, 1);
+    et_metrics_add(t->validation.loss, ET_LOGGED_VALIDATION_LOSS, loss, 1);
     t->validation.reported = true;
     return ET_OK;
 }
@@ -436,7 +439,7 @@ static int class_end(et_evaluator *evaluator, et_value *logs, et_error *error)
 }
 
 const et_evaluator_class et_task_evaluator_class = {
-    .name = "validation",
+    .name = ET_LOGGED_VALIDATION,
     .begin = class_begin,
     .step = class_step,
     .end = class_end,

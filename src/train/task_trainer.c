@@ -20,6 +20,7 @@
 #include "base/reserved.h"
 #include "data/source.h"
 #include "exec/device.h"
+#include "io/log_names.h"
 #include "metric/metric.h"
 #include "optim/optimizer.h"
 #include "train/state.h"
@@ -97,7 +98,7 @@ static int note_loss(et_task_trainer *t, et_error *error)
     if (status)
         return et_fail(error, ET_ECONFIG, "train_step of task %s logs no %s", et_task_name(t->task),
                        key);
-    et_metrics_add(t->metrics, "training_loss", t->step.loss, 1);
+    et_metrics_add(t->metrics, ET_LOGGED_TRAINING_LOSS, t->step.loss, 1);
     return ET_OK;
 }
 
@@ -207,7 +208,7 @@ static int loop_end(et_trainer *trainer, et_value *logs, et_error *error)
     int status = et_metrics_results(t->metrics, logs, error);
     if (!status)
         status = et_metrics_results(t->own, logs, error);
-    if (!status && !et_value_set_float(logs, "learning_rate", learning_rate(t)))
+    if (!status && !et_value_set_float(logs, ET_LOGGED_LEARNING_RATE, learning_rate(t)))
         status = et_alloc_failed(error, 0, "a log");
     return status;
 }
@@ -305,7 +306,7 @@ static int define_metrics(et_task_trainer *t, et_error *error)
     if (status || !t->source || !t->task->class->train_step)
         return status;
     t->logs = et_value_dict(&t->arena);
-    return t->logs ? et_metrics_define(t->metrics, "training_loss", &et_metric_mean, error)
+    return t->logs ? et_metrics_define(t->metrics, ET_LOGGED_TRAINING_LOSS, &et_metric_mean, error)
                    : et_alloc_failed(error, sizeof *t->logs, "a step's logs");
 }
 
@@ -382,8 +383,8 @@ static int open_step(et_task_trainer *t, et_error *error)
         .optimizer = t->optimizer,
         .overflow = &t->overflow.overflow,
         .metrics = t->metrics,
-        .prefix = "training_",
-        .skip = t->logs ? "loss" : NULL,
+        .prefix = ET_LOGGED_OF_TRAINING,
+        .skip = t->logs ? ET_LOGGED_LOSS : NULL,
         .stop = t->options.stop,
         .seed = t->options.seed,
         .shards = t->options.batches,

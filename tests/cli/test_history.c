@@ -11,6 +11,7 @@
 #include "command/runs/run_search.h"
 #include "command/session.h"
 #include "io/files.h"
+#include "train/run_names.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -340,7 +341,7 @@ static void test_history__mutated(void **state)
         ("{\"sessions\": [{\"began\": 990, \"ended\": 1000, \"reason\": \"done\"},"
          "{\"began\": 1100, \"train_steps\": 70, \"parameters\": 5}]}"),
     };
-    static const char *const names[] = { "metrics.jsonl", "params.yaml", ET_SESSION_FILE };
+    static const char *const names[] = { "metrics.jsonl", "params.yaml", ET_RUN_SESSIONS };
     const char *directory = make_run(state, "mutated", LINES);
     uint64_t random = 1;
     int refused = 0;
@@ -449,7 +450,7 @@ static void test_history__sessions(void **state)
     const char *directory = make_run(state, "sessions", LINES);
     char info[700];
     bool anew;
-    snprintf(info, sizeof info, "%s/" ET_SESSION_FILE, directory);
+    snprintf(info, sizeof info, "%s/" ET_RUN_SESSIONS, directory);
     /* 10 seconds; killed after at most 20; 5 so far. */
     put_text(info, "{\"sessions\": [{\"began\": 990, \"ended\": 1000, \"reason\": \"interrupted\"},"
                    "{\"began\": 1100, \"train_steps\": 70}, {\"began\": 1120}]}");

@@ -19,6 +19,7 @@
 #include "io/files.h"
 #include "io/record.h"
 #include "train/checkpoint.h"
+#include "train/run_names.h"
 
 #define PROGRAM ET_TEST_BUILD "/etude"
 
@@ -428,7 +429,7 @@ static void check_session_file(const char *path)
     char *text = get_file(path, &length);
     et_arena arena = ET_ARENA_INIT;
     et_value *value;
-    if (!strcmp(et_path_base(path), ET_SESSION_LOG))
+    if (!strcmp(et_path_base(path), ET_RUN_MESSAGES))
         assert_true(length > 0 && text[length - 1] == '\n' && !memchr(text, 0, length));
     else
         assert_int_equal(et_json_parse(&value, &arena, text, length, path, NULL), 0);
@@ -438,8 +439,8 @@ static void check_session_file(const char *path)
 
 static bool is_session_file(const char *path, const char *name)
 {
-    return !strcmp(name, ET_SESSION_LOG) ||
-           (!strcmp(name, ET_SESSION_FILE) && !strstr(path, "/" ET_CHECKPOINT_BEST "/"));
+    return !strcmp(name, ET_RUN_MESSAGES) ||
+           (!strcmp(name, ET_RUN_SESSIONS) && !strstr(path, "/" ET_CHECKPOINT_BEST "/"));
 }
 
 static void compare_files(const char *left, const char *right)

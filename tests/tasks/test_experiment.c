@@ -14,6 +14,7 @@
 #include "optim/schedule.h"
 #include "tasks/translation/kind.h"
 #include "tasks/translation/options.h"
+#include "train/run_names.h"
 
 static et_arena arena;
 
@@ -239,7 +240,7 @@ static void test_experiment__written_and_read(void **state)
     et_experiment e = begin("translation/base"), again;
     for (size_t i = 0; i < sizeof sets / sizeof sets[0]; i++)
         assert_ok(et_experiment_set(&e, sets[i], &arena, error));
-    assert_ok(et_experiment_write(&e, in(state, ET_EXPERIMENT_FILE), error));
+    assert_ok(et_experiment_write(&e, in(state, ET_RUN_SETTINGS), error));
     assert_ok(et_experiment_open_run(&again, &et_translation_program, *state, &arena, error));
     assert_string_equal(again.name, "translation/base");
     assert_int_equal(again.runtime.seed, 4503599627370496);
@@ -249,7 +250,7 @@ static void test_experiment__written_and_read(void **state)
     assert_ok(et_experiment_check_same(&e, &again, NULL, "run", false, error));
     assert_ok(et_experiment_write(&again, in(state, "again.yaml"), error));
     size_t length, length_again;
-    char *text = get_file(in(state, ET_EXPERIMENT_FILE), &length);
+    char *text = get_file(in(state, ET_RUN_SETTINGS), &length);
     char *text_again = get_file(in(state, "again.yaml"), &length_again);
     assert_int_equal(length, length_again);
     assert_memory_equal(text, text_again, length);
@@ -349,9 +350,9 @@ static void test_experiment__branches(void **state)
     static const char sgd[] = "trainer.optimizer_config.optimizer.sgd.momentum=0.5";
     static const char chosen[] = "trainer.optimizer_config.optimizer.type=sgd";
     assert_ok(et_experiment_set(&e, sgd, &arena, error));
-    assert_ok(et_experiment_write(&e, in(state, ET_EXPERIMENT_FILE), error));
+    assert_ok(et_experiment_write(&e, in(state, ET_RUN_SETTINGS), error));
     size_t length;
-    char *text = get_file(in(state, ET_EXPERIMENT_FILE), &length);
+    char *text = get_file(in(state, ET_RUN_SETTINGS), &length);
     assert_non_null(strstr(text, "    optimizer:\n      type: adam\n      adam:\n"));
     assert_non_null(strstr(text, "    learning_rate:\n      type: inverse_sqrt\n      inverse_sq"));
     assert_non_null(strstr(text, "    warmup:\n      type: none\n  train_steps: 6000\n"));

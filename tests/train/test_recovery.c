@@ -13,6 +13,7 @@
 
 #include "base/json.h"
 #include "io/files.h"
+#include "train/run_names.h"
 #include "train/toy_run.h"
 
 enum { SAMPLES = 32, ROWS = 4, STEPS = 20, EVERY = 5 };
@@ -126,7 +127,7 @@ static int64_t number_in(const char *directory, const char *key)
     int64_t number = -1;
     et_arena arena = ET_ARENA_INIT;
     et_value *dict;
-    char *text = get_file(below(directory, ET_RECOVERY_FILE), &length);
+    char *text = get_file(below(directory, ET_RUN_RECOVERY), &length);
     assert_ok(et_json_parse(&dict, &arena, text, length, "recovery", error));
     assert_ok(et_value_read_int(dict, key, &number, error));
     free(text);
@@ -212,7 +213,7 @@ static void test_recovery__trials(void **state)
     assert_logs(in(state, "anew"), 40);
     o.trials = 0;
     assert_fails(process(&t, &o, in(state, "none"), 0, error), ET_EDIVERGED, "step 6");
-    assert_int_not_equal(access(below(in(state, "none"), ET_RECOVERY_FILE), F_OK), 0);
+    assert_int_not_equal(access(below(in(state, "none"), ET_RUN_RECOVERY), F_OK), 0);
 }
 
 /* Killed (asked to stop) at any batch, before and after it went back: the same bytes, the same
@@ -258,8 +259,8 @@ static void test_recovery__killed_between(void **state)
     assert_ok(process(&t, &o, in(state, "a"), 0, error));
     o.steps = 12;
     assert_ok(process(&t, &o, in(state, "b"), 0, error)); /* as killed in step 13 */
-    char *file = get_file(below(in(state, "a"), ET_RECOVERY_FILE), &n);
-    put_file(below(in(state, "b"), ET_RECOVERY_FILE), file, n);
+    char *file = get_file(below(in(state, "a"), ET_RUN_RECOVERY), &n);
+    put_file(below(in(state, "b"), ET_RUN_RECOVERY), file, n);
     assert_int_equal(remove(below(in(state, "b"), "checkpoints/ckpt-12.safetensors")), 0);
     o.steps = 0;
     assert_ok(process(&t, &o, in(state, "b"), 0, error));
@@ -313,10 +314,10 @@ static void test_recovery__damaged_file(void **state)
     assert_ok(process(&t, &o, in(state, "damaged"), 0, error));
     o.steps = STEPS;
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
-        put_file(below(in(state, "damaged"), ET_RECOVERY_FILE), texts[i], strlen(texts[i]));
+        put_file(below(in(state, "damaged"), ET_RUN_RECOVERY), texts[i], strlen(texts[i]));
         et_error said = ET_ERROR_INIT;
         int status = process(&t, &o, in(state, "damaged"), 0, &said);
-        if ((status != ET_EFORMAT && status != ET_EDATA) || !strstr(said.text, ET_RECOVERY_FILE))
+        if ((status != ET_EFORMAT && status != ET_EDATA) || !strstr(said.text, ET_RUN_RECOVERY))
             fail_msg("%s: status %d: %s", texts[i], status, said.text);
     }
 }

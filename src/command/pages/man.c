@@ -14,6 +14,8 @@
 #include <etude/version.h>
 
 #include "base/unicode.h"
+#include "io/log_names.h"
+#include "train/run_names.h"
 
 typedef struct meaning {
     const char *name, *help;
@@ -40,11 +42,11 @@ static const meaning variables[] = {
 };
 
 static const meaning files[] = {
-    { "RUN/params.yaml", "the settings that count" },
-    { "RUN/metrics.jsonl", "a line for each log" },
-    { "RUN/checkpoints/", "the last checkpoints" },
-    { "RUN/best/", "the best one" },
-    { "RUN/train/, RUN/validation/", "events for TensorBoard" },
+    { "RUN/" ET_RUN_SETTINGS, "the settings that count" },
+    { "RUN/" ET_RUN_LOG, "a line for each log" },
+    { "RUN/" ET_CHECKPOINT_FOLDER "/", "the last checkpoints" },
+    { "RUN/" ET_CHECKPOINT_BEST "/", "the best one" },
+    { "RUN/" ET_LOGGED_TRAIN "/, RUN/" ET_LOGGED_VALIDATION "/", "events for TensorBoard" },
     { NULL, NULL },
 };
 

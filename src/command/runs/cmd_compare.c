@@ -16,6 +16,7 @@
 #include "command/results.h"
 #include "command/runs/run_settings.h"
 #include "command/runs/run_size.h"
+#include "io/log_names.h"
 
 #define RUNS_MAX 16
 
@@ -59,7 +60,8 @@ static bool is_counter(const char *name)
 {
     const char *dot = strrchr(name, '.');
     const char *leaf = dot ? dot + 1 : name;
-    return !strncmp(leaf, "best_", 5) || !strcmp(leaf, "epoch") || !strcmp(leaf, "learning_rate");
+    return !strncmp(leaf, ET_LOGGED_OF_BEST, strlen(ET_LOGGED_OF_BEST)) || !strcmp(leaf, "epoch") ||
+           !strcmp(leaf, ET_LOGGED_LEARNING_RATE);
 }
 
 static int compare_reals(const void *left, const void *right)
@@ -281,7 +283,7 @@ static void add_json_metric(const comparison *c, et_value *metrics, const char *
         if (best)
             et_value_set_float(dict, "best", best->value);
         if (best)
-            et_value_set_int(dict, "best_step", best->step);
+            et_value_set_int(dict, ET_LOGGED_BEST_STEP, best->step);
     }
 }
 

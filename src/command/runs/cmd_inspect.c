@@ -27,6 +27,7 @@
 #include "io/safetensors.h"
 #include "train/checkpoint.h"
 #include "train/experiment.h"
+#include "train/run_names.h"
 
 /* What is asked for, and where the answer goes. */
 typedef struct inquiry {
@@ -60,7 +61,7 @@ static bool is_there(const char *directory, const char *name)
 static void print_compared(const et_task_kind *kind, const char *model_dir, const char *before,
                            const char *between)
 {
-    printf("%s" ET_EXPERIMENT_FILE, before);
+    printf("%s" ET_RUN_SETTINGS, before);
     for (const et_run_file *file = kind ? kind->files : NULL; file && file->name; file++)
         if (file->what & ET_RUN_COMPARED && is_there(model_dir, file->name))
             printf("%s%s%s", between, before, file->name);
@@ -163,10 +164,6 @@ static int no_checkpoint(const inquiry *ask, const char *directory, et_error *er
     return ET_ENOTFOUND;
 }
 
-#define PREFIX "ckpt-" /* of checkpoints' names */
-
-#define PREFIX "ckpt-" /* of checkpoints' names */
-
 /* The checkpoints of a run, and the newest of them: by its step, sound or not, since that is the
  * question here. Found by their names: reading the manifest would also clear away what a run, which
  * may be at work, has left over. A run at work may let go what was just listed: then it has a newer
@@ -177,7 +174,7 @@ static int open_newest(et_inspection *it, et_manifest *manifest, const inquiry *
     int64_t last = -1;
     for (;;) {
         et_error reason = ET_ERROR_INIT;
-        int status = et_manifest_rebuild(manifest, directory, PREFIX, error);
+        int status = et_manifest_rebuild(manifest, directory, ET_CHECKPOINT_PREFIX, error);
         if (status)
             return status;
         if (!manifest->count)

@@ -25,6 +25,7 @@
 #include "command/outputs.h"
 #include "io/progress.h"
 #include "train/experiment.h"
+#include "train/run_names.h"
 
 #define SVG_WIDTH   800
 #define SVG_HEIGHT  450
@@ -225,7 +226,7 @@ static int check_outputs(const plot *p, const et_call *call, et_error *error)
 {
     et_outputs outputs = { .program = call->program };
     for (size_t i = 0; i < p->histories.count; i++) {
-        char *log = et_path_join(p->histories.items[i]->model_dir, ET_HISTORY_LOG);
+        char *log = et_path_join(p->histories.items[i]->model_dir, ET_RUN_LOG);
         et_outputs_read(&outputs, log);
         et_free(log);
     }

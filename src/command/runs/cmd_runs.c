@@ -20,6 +20,7 @@
 #include "command/results.h"
 #include "command/runs/run_settings.h"
 #include "command/runs/run_size.h"
+#include "io/log_names.h"
 
 #define SETTINGS_SHOWN 6 /* columns of settings that people see; CSV and JSON have all */
 
@@ -334,8 +335,10 @@ static void add_count(et_grid *grid, int64_t count, bool known)
 
 static int print_csv(const table *t, et_error *error)
 {
-    static const char *const heads[] = { "run",  "state",     "step",    "steps",     "metric",
-                                         "best", "best_step", "seconds", "parameters" };
+    static const char *const heads[] = {
+        "run",     "state",     "step", "steps", "metric", "best", ET_LOGGED_BEST_STEP,
+        "seconds", "parameters"
+    };
     et_grid grid = { .columns = sizeof heads / sizeof heads[0] + t->column_count };
     for (size_t i = 0; i < sizeof heads / sizeof heads[0]; i++)
         et_grid_add(&grid, heads[i]);

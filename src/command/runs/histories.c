@@ -10,6 +10,7 @@
 #include "base/fields.h"
 #include "base/vector.h"
 #include "command/runs/run_search.h"
+#include "io/log_names.h"
 
 #define LISTED_MAX 40 /* names in a message */
 
@@ -164,12 +165,9 @@ static void add_names(name_list *list, const et_histories *all, bool without)
         for (size_t k = 0; k < all->items[i]->count; k++) {
             const char *name = all->items[i]->series[k].name, *dot = strrchr(name, '.');
             name = dot ? dot + 1 : name;
-            if (without && !strncmp(name, "training_", 9))
-                add_name(list, name + 9);
-            else if (without && !strncmp(name, "validation_", 11))
-                add_name(list, name + 11);
-            else if (!without)
-                add_name(list, name);
+            const size_t prefix = without ? et_logged_prefix(name) : 0;
+            if (prefix || !without)
+                add_name(list, name + prefix);
         }
 }
 

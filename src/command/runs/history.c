@@ -26,12 +26,14 @@
 #include "base/vector.h"
 #include "base/yaml.h"
 #include "command/session.h"
+#include "io/log_names.h"
 #include "train/experiment.h"
+#include "train/run_names.h"
 
 #define CHUNK         ((size_t)256 << 10)
 #define DOCUMENT_MAX  ((size_t)8 << 20) /* bytes of settings or sessions */
 #define MEASURED      "measured."
-#define MEASURED_FILE "validation/" ET_HISTORY_LOG
+#define MEASURED_FILE ET_LOGGED_VALIDATION "/" ET_RUN_LOG
 
 /* What tells one version of a file from another. */
 typedef struct version {
@@ -417,11 +419,11 @@ static et_history *make(const char *model_dir)
     }
     h->files = f;
     h->model_dir = et_strdup(model_dir);
-    f->logs[OWN] = (log_file){ .path = et_path_join(model_dir, ET_HISTORY_LOG), .prefix = "" };
+    f->logs[OWN] = (log_file){ .path = et_path_join(model_dir, ET_RUN_LOG), .prefix = "" };
     f->logs[BESIDE] =
         (log_file){ .path = et_path_join(model_dir, MEASURED_FILE), .prefix = MEASURED };
-    f->settings.path = et_path_join(model_dir, ET_EXPERIMENT_FILE);
-    f->info.path = et_path_join(model_dir, ET_SESSION_FILE);
+    f->settings.path = et_path_join(model_dir, ET_RUN_SETTINGS);
+    f->info.path = et_path_join(model_dir, ET_RUN_SESSIONS);
     forget(h);
     if (h->model_dir && f->logs[OWN].path && f->logs[BESIDE].path && f->settings.path &&
         f->info.path)
@@ -432,8 +434,8 @@ static et_history *make(const char *model_dir)
 
 bool et_history_is_run(const char *directory)
 {
-    char *log = et_path_join(directory, ET_HISTORY_LOG);
-    char *settings = et_path_join(directory, ET_EXPERIMENT_FILE);
+    char *log = et_path_join(directory, ET_RUN_LOG);
+    char *settings = et_path_join(directory, ET_RUN_SETTINGS);
     bool is = (log && et_file_exists(log)) || (settings && et_file_exists(settings));
     et_free(log);
     et_free(settings);
@@ -454,8 +456,7 @@ int et_history_open(et_history **out, const char *model_dir, et_error *error)
         return et_fail(error, ET_ENOTFOUND, "%s is no directory: name that of a run", model_dir);
     if (!et_history_is_run(model_dir))
         return et_fail(error, ET_ENOTFOUND,
-                       "%s: no run there, as it has neither " ET_EXPERIMENT_FILE
-                       " nor " ET_HISTORY_LOG,
+                       "%s: no run there, as it has neither " ET_RUN_SETTINGS " nor " ET_RUN_LOG,
                        model_dir);
     et_history *h = make(model_dir);
     if (!h)

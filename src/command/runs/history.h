@@ -31,7 +31,6 @@
 
 #include <etude/value.h>
 
-#define ET_HISTORY_LOG        "metrics.jsonl" /* in the run's directory */
 #define ET_HISTORY_LINE_MAX   ((size_t)16 << 20)
 #define ET_HISTORY_NAME_MAX   400
 #define ET_HISTORY_SERIES_MAX 4096

@@ -10,9 +10,11 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "command/session.h"
+#include "io/log_names.h"
 #include "io/manifest.h"
 #include "train/checkpoint.h"
 #include "train/checkpoint_file.h"
+#include "train/run_names.h"
 
 /* ---- names ------------------------------------------------------------------------------- */
 
@@ -47,27 +49,22 @@ static bool ends_in(const char *name, const char *word)
 
 static bool ends_without_prefix(const char *name, const char *word)
 {
-    static const char *const prefixes[] = { "training_", "validation_" };
     const char *leaf = leaf_of(name);
-    for (size_t i = 0; i < sizeof prefixes / sizeof prefixes[0]; i++) {
-        size_t length = strlen(prefixes[i]);
-        if (!strncmp(leaf, prefixes[i], length) && !strcmp(leaf + length, word))
-            return true;
-    }
-    return false;
+    const size_t prefix = et_logged_prefix(leaf);
+    return prefix && !strcmp(leaf + prefix, word);
 }
 
 /* "validation.best_news/loss" is none of a loss. */
 static bool is_of_best(const char *name)
 {
     const char *dot = strrchr(name, '.');
-    return !strncmp(dot ? dot + 1 : name, "best_", 5);
+    return !strncmp(dot ? dot + 1 : name, ET_LOGGED_OF_BEST, strlen(ET_LOGGED_OF_BEST));
 }
 
 /* 0: exactly, 1: by its end, 2: without a prefix. */
 static bool means(const char *name, const char *word, int how)
 {
-    if (how && is_of_best(name) && strncmp(word, "best_", 5) != 0)
+    if (how && is_of_best(name) && strncmp(word, ET_LOGGED_OF_BEST, strlen(ET_LOGGED_OF_BEST)) != 0)
         return false;
     return how == 0   ? same_names(name, word)
            : how == 1 ? ends_in(name, word)
@@ -104,7 +101,7 @@ static int64_t setting_count(const et_history *h, const char *path)
 static const et_history_series *metric_beside(const et_history *h, const char *name, size_t place)
 {
     char metric[ET_HISTORY_NAME_MAX + 1];
-    static const char best[] = "best_";
+    static const char best[] = ET_LOGGED_OF_BEST;
     snprintf(metric, sizeof metric, "%.*s%s", (int)place, name, name + place + sizeof best - 1);
     const et_history_series *found = et_history_find(h, metric);
     for (char *c = metric + place; *c; c++)
@@ -132,8 +129,8 @@ static bool is_later(const et_history_point *a, const et_history_point *b)
  * run has that was resumed under another metric, the last one logged counts. */
 static void take_best(et_history_best *out, const et_history *h, const et_history_series *steps)
 {
-    static const char best[] = "best_";
-    size_t place = strlen(steps->name) - strlen("best_step");
+    static const char best[] = ET_LOGGED_OF_BEST;
+    size_t place = strlen(steps->name) - strlen(ET_LOGGED_BEST_STEP);
     const et_history_point *last = NULL;
     for (size_t i = 0; i < h->count; i++) {
         const et_history_series *s = &h->series[i];
@@ -157,7 +154,7 @@ et_history_best et_history_best_of(const et_history *h)
     et_history_best best = { .step = -1, .value = (double)NAN };
     const et_value *comp = et_history_setting(h, "trainer.best_checkpoint_metric_comp");
     for (size_t i = 0; i < h->count && !best.series; i++)
-        if (ends_in(h->series[i].name, "best_step"))
+        if (ends_in(h->series[i].name, ET_LOGGED_BEST_STEP))
             take_best(&best, h, &h->series[i]);
     best.lower = comp && comp->kind == ET_VALUE_STRING && !strcmp(comp->string, "lower");
     return best;
@@ -165,16 +162,16 @@ et_history_best et_history_best_of(const et_history *h)
 
 bool et_history_is_lower_better(const et_history *h, const et_history_series *series)
 {
-    static const char *const words[] = { "loss",  "nll",       "error",         "perplexity",
-                                         "brier", "seconds",   "_mae",          "_mse",
-                                         "rmse",  "deviation", "gradient_norm", "divergence" };
+    static const char *const words[] = { "loss",  "nll",       "error",     "perplexity",
+                                         "brier", "seconds",   "_mae",      "_mse",
+                                         "rmse",  "deviation", "divergence" };
     et_history_best best = et_history_best_of(h);
     if (best.series == series)
         return best.lower;
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
         if (strcasestr(series->name, words[i]))
             return true;
-    return false;
+    return strcasestr(series->name, ET_LOGGED_GRADIENT_NORM) != NULL;
 }
 
 const et_history_point *et_history_extreme(const et_history_series *s, bool lower)
@@ -191,7 +188,8 @@ const et_history_point *et_history_extreme(const et_history_series *s, bool lowe
 
 const et_history_series *et_history_loss(const et_history *h)
 {
-    static const char *const names[] = { "training_loss", "total_loss", "loss", "validation_loss" };
+    static const char *const names[] = { ET_LOGGED_TRAINING_LOSS, ET_LOGGED_TOTAL_LOSS,
+                                         ET_LOGGED_LOSS, ET_LOGGED_VALIDATION_LOSS };
     const et_history_series *found;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (et_history_match(h, names[i], &found, 1))

@@ -9,8 +9,10 @@
 #include "base/format.h"
 #include "chart/chart.h"
 #include "command/session.h"
+#include "io/log_names.h"
 #include "train/checkpoint.h"
 #include "train/experiment.h"
+#include "train/run_names.h"
 
 #define SHOWN 12 /* files of data, checkpoints in a line */
 
@@ -87,7 +89,7 @@ static void append_best(et_strbuf *out, const et_run_overview *o)
 static void append_last(et_strbuf *out, const et_run_overview *o)
 {
     const et_history_series *found[8];
-    size_t count = et_history_match(o->history, "loss", found, 8);
+    size_t count = et_history_match(o->history, ET_LOGGED_LOSS, found, 8);
     for (size_t i = 0; i < count && i < 8; i++) {
         const et_history_point *p = &found[i]->points[found[i]->count - 1];
         const char *dot = strchr(found[i]->name, '.');

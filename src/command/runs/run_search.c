@@ -13,6 +13,7 @@
 #include "base/vector.h"
 #include "command/runs/history.h"
 #include "train/experiment.h"
+#include "train/run_names.h"
 
 static int add(et_run_list *list, const char *path, et_error *error)
 {
@@ -30,7 +31,7 @@ static int add(et_run_list *list, const char *path, et_error *error)
 
 static bool has_settings(const char *directory)
 {
-    char *path = et_path_join(directory, ET_EXPERIMENT_FILE);
+    char *path = et_path_join(directory, ET_RUN_SETTINGS);
     bool has = path && et_file_exists(path);
     et_free(path);
     return has;

@@ -10,8 +10,7 @@
 #include "io/manifest.h"
 #include "io/safetensors.h"
 #include "train/checkpoint.h"
-
-#define PREFIX "ckpt-" /* of checkpoints' names */
+#include "train/run_names.h"
 
 /* {"params": {"elements": N}, ...} is in the state of every checkpoint. */
 static int64_t read_elements(const char *path)
@@ -39,7 +38,7 @@ static int64_t of_newest(const char *model_dir)
     int64_t elements = 0;
     char *directory = et_path_join(model_dir, ET_CHECKPOINT_FOLDER);
     if (directory && et_file_exists(directory) &&
-        !et_manifest_rebuild(&manifest, directory, PREFIX, NULL)) {
+        !et_manifest_rebuild(&manifest, directory, ET_CHECKPOINT_PREFIX, NULL)) {
         for (size_t i = manifest.count; i-- && !elements;) {
             char *path = et_path_join(directory, manifest.entries[i].file);
             elements = path ? read_elements(path) : 0;

@@ -28,7 +28,9 @@
 #include "command/training/readings.h"
 #include "command/outputs.h"
 #include "command/training/training.h"
+#include "io/log_names.h"
 #include "train/lookout.h"
+#include "train/run_names.h"
 
 #define PREFIX "finetune-"
 
@@ -199,7 +201,7 @@ static int train(const finetuning *f, const char *directory, const char *path, e
                  et_error *error)
 {
     et_train_args *args = et_arena_alloc(arena, sizeof *args);
-    const char *settings = et_arena_printf(arena, "%s/" ET_EXPERIMENT_FILE, f->args->model_dir);
+    const char *settings = et_arena_printf(arena, "%s/" ET_RUN_SETTINGS, f->args->model_dir);
     const char *source = set_source(arena, path);
     if (!args || !settings || !source)
         return et_alloc_failed(error, 0, "settings");
@@ -266,8 +268,8 @@ static int finish(finetuning *f, int64_t step, char *path, const char *directory
 {
     et_value *values;
     et_evaluation shown = { .path = path, .step = step };
-    const char *log = et_arena_printf(arena, "%s/metrics.jsonl", directory);
-    int status = log ? et_readings_last_of(&values, log, "validation", arena, error)
+    const char *log = et_arena_printf(arena, "%s/" ET_RUN_LOG, directory);
+    int status = log ? et_readings_last_of(&values, log, ET_LOGGED_VALIDATION, arena, error)
                      : et_alloc_failed(error, 0, "a path");
     if (!status)
         status = keep_values(f, step, values, arena, error);
@@ -379,7 +381,7 @@ static int remove_done(const finetuning *f, et_error *error)
 static int open_directory(finetuning *f, et_error *error)
 {
     const char *directory = et_arena_printf(f->arena, "%s/eval", f->args->model_dir);
-    const char *path = et_arena_printf(f->arena, "%s/" ET_EXPERIMENT_FILE, f->args->model_dir);
+    const char *path = et_arena_printf(f->arena, "%s/" ET_RUN_SETTINGS, f->args->model_dir);
     int status = directory && path ? et_readings_open(&f->readings, directory, error)
                                    : et_alloc_failed(error, 0, "a path");
     if (!status)

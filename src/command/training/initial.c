@@ -8,9 +8,9 @@
 #include "base/fields.h"
 #include "base/file.h"
 #include "train/checkpoint.h"
+#include "train/model_export.h"
 #include "train/model_place.h"
-
-#define EXPORTED "model.safetensors" /* weights of an export, beside its settings */
+#include "train/run_names.h"
 
 static bool is_directory(const char *path)
 {
@@ -20,7 +20,7 @@ static bool is_directory(const char *path)
 
 static bool has_settings(const char *directory, et_arena *arena)
 {
-    const char *path = et_arena_printf(arena, "%s/" ET_EXPERIMENT_FILE, directory);
+    const char *path = et_arena_printf(arena, "%s/" ET_RUN_SETTINGS, directory);
     return path && et_file_exists(path);
 }
 
@@ -64,7 +64,7 @@ static bool is_whole_model(const char *path)
     et_model_place place;
     if (et_model_place_open(&place, path, NULL))
         return false;
-    bool whole = et_model_place_is_file(&place) && et_model_place_has(&place, ET_EXPERIMENT_FILE);
+    bool whole = et_model_place_is_file(&place) && et_model_place_has(&place, ET_RUN_SETTINGS);
     et_model_place_close(&place);
     return whole;
 }
@@ -73,7 +73,7 @@ static bool is_whole_model(const char *path)
 static int find_in(et_initial *initial, et_arena *arena, et_error *error)
 {
     char *path = NULL;
-    const char *exported = et_arena_printf(arena, "%s/" EXPORTED, initial->run);
+    const char *exported = et_arena_printf(arena, "%s/" ET_MODEL_WEIGHTS, initial->run);
     int status = exported ? ET_OK : et_alloc_failed(error, 0, "a path");
     if (!status && et_file_exists(exported)) {
         initial->checkpoint = exported;
@@ -108,7 +108,7 @@ int et_initial_find(et_initial *initial, et_arena *arena, et_error *error)
     } else if (is_directory(initial->from) &&
                strcmp(et_path_base(initial->from), ET_CHECKPOINT_BEST) != 0) {
         status = et_fail(error, ET_ENOTFOUND,
-                         "%s has no " ET_EXPERIMENT_FILE ": name a run, or a file of weights",
+                         "%s has no " ET_RUN_SETTINGS ": name a run, or a file of weights",
                          initial->from);
     } else {
         initial->run = run_above(initial->from, arena);

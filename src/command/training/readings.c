@@ -12,9 +12,7 @@
 #include "base/json.h"
 #include "io/event.h"
 #include "io/sink.h"
-
-#define LOG  "metrics.jsonl"
-#define LOCK "lock"
+#include "train/run_names.h"
 
 /* ---- lines ------------------------------------------------------------------------------- */
 
@@ -122,7 +120,7 @@ static int open_files(et_readings *readings, const char *directory, const char *
 int et_readings_open(et_readings *readings, const char *directory, et_error *error)
 {
     *readings = (et_readings)ET_READINGS_INIT;
-    char *path = et_path_join(directory, LOG), *lock = et_path_join(directory, LOCK);
+    char *path = et_path_join(directory, ET_RUN_LOG), *lock = et_path_join(directory, ET_RUN_LOCK);
     int status = path && lock ? et_directory_make(directory, error)
                               : et_alloc_failed(error, strlen(directory), "a path");
     if (!status)

@@ -12,6 +12,7 @@
 #include "base/strbuf.h"
 #include "kernel/gemm/gemm.h"
 #include "train/checkpoint.h"
+#include "train/run_names.h"
 
 /* ORDER et_train_mode. */
 static const char *const modes[ET_MODE_COUNT + 1] = {
@@ -170,7 +171,7 @@ static int check_together(const et_train_args *args, et_error *error)
     if (args->json && !args->dry_run)
         return et_fail(error, ET_EUSAGE,
                        "--json: goes with --dry-run; what training measures is in "
-                       "RUN/metrics.jsonl");
+                       "RUN/" ET_RUN_LOG);
     if (args->dry_run && args->profiling.path)
         return et_fail(error, ET_EUSAGE, "--profile: does not go with --dry-run");
     if ((args->workers || args->servers) && !args->distributed)
@@ -255,7 +256,7 @@ int et_train_args_parse(et_train_args *args, const et_call *call, et_error *erro
 
 bool et_train_finds_run(const et_train_args *args)
 {
-    char *path = args->model_dir ? et_path_join(args->model_dir, ET_EXPERIMENT_FILE) : NULL;
+    char *path = args->model_dir ? et_path_join(args->model_dir, ET_RUN_SETTINGS) : NULL;
     bool there = path && et_file_exists(path);
     et_free(path);
     return there;

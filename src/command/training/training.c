@@ -24,6 +24,7 @@
 #include "command/args.h"
 #include "command/training/dry_run.h"
 #include "command/outputs.h"
+#include "train/run_names.h"
 
 /* A run that goes on has the batches that it began with. */
 static int check_memory(et_training *t, const et_experiment *kept, et_error *error)
@@ -200,7 +201,7 @@ static int train(et_training *t, const et_train_args *args, et_error *error)
     status = et_comm_agree(t->comm, set_up(t, args, error), NULL, error);
     if (!status) {
         et_training_say(t->progress, "experiment   %s  (all settings: %s/%s)", t->experiment.name,
-                        args->model_dir, ET_EXPERIMENT_FILE);
+                        args->model_dir, ET_RUN_SETTINGS);
         say_open(t);
         if (t->args->verbose)
             et_training_say_parts(t, args->model_dir);

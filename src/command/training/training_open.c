@@ -10,14 +10,16 @@
 #include "base/format.h"
 #include "command/training/batch_fit.h"
 #include "data/source.h"
+#include "io/log_names.h"
 #include "io/sink.h"
+#include "train/run_names.h"
 
 /* An interval that no step is a multiple of. */
 #define NEVER ((int64_t)1 << 60)
 
 int et_training_write_settings(et_training *t, const char *directory, et_error *error)
 {
-    const char *path = et_arena_printf(&t->arena, "%s/%s", directory, ET_EXPERIMENT_FILE);
+    const char *path = et_arena_printf(&t->arena, "%s/%s", directory, ET_RUN_SETTINGS);
     return path ? et_experiment_write(&t->experiment, path, error)
                 : et_alloc_failed(error, strlen(directory), "a path");
 }
@@ -26,7 +28,7 @@ int et_training_write_settings(et_training *t, const char *directory, et_error *
 static void show(void *self, const et_showing *showing)
 {
     et_training *t = self;
-    et_progress_field fields[] = { { "loss", showing->loss, true },
+    et_progress_field fields[] = { { ET_LOGGED_LOSS, showing->loss, true },
                                    { "lr", showing->learning_rate, false } };
     et_progress_state state = { .step = showing->step,
                                 .steps = showing->steps,
@@ -122,7 +124,7 @@ static int open_controller(et_training *t, const char *directory, et_error *erro
 {
     et_controller_options options = controller_options(t, directory);
     int status = et_sink_console_open(&options.run.console, t->progress,
-                                      t->args->verbose ? NULL : "train", error);
+                                      t->args->verbose ? NULL : ET_LOGGED_TRAIN, error);
     return status ? status : et_controller_open(&t->controller, &options, error);
 }
 

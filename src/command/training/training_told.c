@@ -7,6 +7,8 @@
 #include "base/clock.h"
 #include "base/format.h"
 #include "data/source.h"
+#include "io/log_names.h"
+#include "train/run_names.h"
 
 void et_training_say(et_progress *progress, const char *format, ...)
 {
@@ -58,8 +60,8 @@ void et_training_say_parts(et_training *t, const char *directory)
     et_training_say(t->progress, "kernels      %s; %s calls for loss and gradients",
                     t->device->kernels->name, et_format_count(calls).text);
     et_training_say(t->progress,
-                    "logs         %s/metrics.jsonl, events for TensorBoard in %s/train", directory,
-                    directory);
+                    "logs         %s/" ET_RUN_LOG ", events for TensorBoard in %s/" ET_LOGGED_TRAIN,
+                    directory, directory);
 }
 
 void et_training_say_ranks(et_training *t)

@@ -15,7 +15,9 @@
 #include "command/training/ranks.h"
 #include "command/training/readings.h"
 #include "command/outputs.h"
+#include "io/log_names.h"
 #include "train/lookout.h"
+#include "train/run_names.h"
 
 typedef struct watching {
     const et_train_args *args;
@@ -27,9 +29,6 @@ typedef struct watching {
     int64_t last;         /* the step that was measured last, -1: none */
     double since;         /* monotonic time of the last checkpoint */
 } watching;
-
-/* trainer.validation_summary_subdir. */
-#define VALIDATION "validation"
 
 #define LOOK_EVERY 0.25 /* seconds between two looks at a directory */
 
@@ -65,7 +64,7 @@ static int wait_more(const watching *w, bool *over, et_error *error)
 /* Until the run has settings of its own, by which its checkpoints are read. */
 static int wait_for_run(const watching *w, et_error *error)
 {
-    const char *path = et_arena_printf(w->arena, "%s/%s", w->args->model_dir, ET_EXPERIMENT_FILE);
+    const char *path = et_arena_printf(w->arena, "%s/%s", w->args->model_dir, ET_RUN_SETTINGS);
     int status = path ? ET_OK : et_alloc_failed(error, 0, "a path");
     for (bool over = false, there = false; !status && !there;) {
         there = et_file_exists(path);
@@ -126,7 +125,8 @@ static int wait_for_checkpoint(watching *w, et_error *error)
 
 static int open_readings(watching *w, et_error *error)
 {
-    const char *directory = et_arena_printf(w->arena, "%s/" VALIDATION, w->args->model_dir);
+    const char *directory =
+        et_arena_printf(w->arena, "%s/" ET_LOGGED_VALIDATION, w->args->model_dir);
     return directory ? et_readings_open(&w->readings, directory, error)
                      : et_alloc_failed(error, 0, "a path");
 }

@@ -19,6 +19,7 @@
 #include "command/runs/run_size.h"
 #include "command/session.h"
 #include "train/experiment.h"
+#include "train/run_names.h"
 
 /* Bytes of a log that are looked at, from its end; lines of it that are told. */
 #define LOG_BYTES   ((size_t)256 << 10)
@@ -102,7 +103,7 @@ static void add_log(et_value *facts, const et_board_item *item, et_arena *arena)
     char *text, *lines[4 * LOG_LINES];
     size_t length, told = 0, most = sizeof lines / sizeof lines[0];
     bool cut;
-    const char *path = et_arena_printf(arena, "%s/%s", item->path, ET_SESSION_LOG);
+    const char *path = et_arena_printf(arena, "%s/%s", item->path, ET_RUN_MESSAGES);
     et_value *log = et_value_set_list(facts, "log");
     et_value *warnings = et_value_set_list(facts, "warnings");
     if (!path || read_part(&text, &length, path, LOG_BYTES, true, &cut, NULL))

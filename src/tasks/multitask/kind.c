@@ -6,6 +6,7 @@
 #include "base/assert.h"
 #include "base/reserved.h"
 #include "tasks/multitask/task.h"
+#include "train/run_names.h"
 
 /* ---- methods ---- */
 
@@ -123,8 +124,8 @@ static const et_run_file *make_files(et_multitask_kind *kind)
                                                    file->name),
                                    file->what };
         files[count++] =
-            (et_run_file){ et_arena_printf(&kind->arena,
-                                           ET_MULTITASK_FOLDER "/" ET_MODEL_MEMBER_FILE, task),
+            (et_run_file){ et_arena_printf(&kind->arena, ET_MULTITASK_FOLDER "/" ET_RUN_MEMBER,
+                                           task),
                            ET_RUN_MADE_AT_START };
         files[count++] = (et_run_file){ et_arena_printf(&kind->arena, ET_MULTITASK_FOLDER, task),
                                         ET_RUN_FOLDER | ET_RUN_MADE_AT_START };

@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/fields.h"
+#include "io/log_names.h"
 #include "train/options.h"
 
 static const char *const trainer_names[] = { "interleaving", "joint", NULL };
@@ -87,7 +88,7 @@ static et_fields *make_routine(et_multitask_kind *kind, size_t *size)
 {
     const et_field rows[] = {
         ET_FIELD_STRING(et_multitask_routine, task_name, "",
-                        "what its values are called: NAME/validation_loss",
+                        "what its values are called: NAME/" ET_LOGGED_VALIDATION_LOSS,
                         .change = ET_CHANGE_MODEL),
         ET_FIELD_FLOAT(et_multitask_routine, task_weight, 1, 1e-9, 1e12,
                        "joint: of its loss; interleaving: what it is drawn by",
@@ -268,7 +269,7 @@ int et_multitask_check_metric(const void *options, const char *name, et_error *e
     }
     return et_fail(error, ET_ECONFIG,
                    "trainer.best_checkpoint_eval_metric: %s: which task's? Write its name and / "
-                   "before it, as %s/validation_loss",
+                   "before it, as %s/" ET_LOGGED_VALIDATION_LOSS,
                    name, et_multitask_routine_at(settings, 0)->task_name);
 }
 

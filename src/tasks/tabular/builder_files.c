@@ -19,6 +19,7 @@
 #include "data/dataset.h"
 #include "tasks/tabular/model_builder.h"
 #include "tasks/tabular/predictor_private.h"
+#include "tasks/tabular/table_names.h"
 #include "train/identity.h"
 
 #define BUILDER_BYTES_MAX ((size_t)1 << 20)

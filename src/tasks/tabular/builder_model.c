@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "tasks/tabular/builder_files.h"
 #include "tasks/tabular/predictor_private.h"
+#include "tasks/tabular/table_names.h"
 
 static const char *const model_files[] = { ET_TABLE_SCHEMA,  ET_TABLE_METADATA,  ET_TABLE_FEATURES,
                                            ET_TABLE_BUILDER, (ET_MODEL_WEIGHTS), NULL };

@@ -13,6 +13,7 @@
 #include "base/checksum.h"
 #include "base/file.h"
 #include "data/analyze.h"
+#include "tasks/tabular/table_names.h"
 #include "tasks/tabular/task_private.h"
 #include "train/identity.h"
 
@@ -25,9 +26,9 @@
 static const struct {
     const char *name, *key, *setting;
 } files[ET_TABULAR_FILES] = {
-    [ET_TABULAR_FILE_SCHEMA] = { ET_TABULAR_SCHEMA, "schema", "schema_path" },
-    [ET_TABULAR_FILE_METADATA] = { ET_TABULAR_METADATA, "metadata", "metadata_path" },
-    [ET_TABULAR_FILE_FEATURES] = { ET_TABULAR_FEATURES, "features", "features_path" },
+    [ET_TABULAR_FILE_SCHEMA] = { ET_TABLE_SCHEMA, "schema", "schema_path" },
+    [ET_TABULAR_FILE_METADATA] = { ET_TABLE_METADATA, "metadata", "metadata_path" },
+    [ET_TABULAR_FILE_FEATURES] = { ET_TABLE_FEATURES, "features", "features_path" },
 };
 
 static const char *given(const et_tabular_options *options, int which)

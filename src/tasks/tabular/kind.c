@@ -10,6 +10,7 @@
 #include "data/paths.h"
 #include "tasks/tabular/command/commands.h"
 #include "tasks/tabular/command/service.h"
+#include "tasks/tabular/table_names.h"
 #include "tasks/tabular/task_private.h"
 
 static int open_task(et_task **out, const void *options, const et_task_context *context,
@@ -36,9 +37,9 @@ static int inherit(void *settings, const char *model_dir, et_arena *arena, const
     /* One file has all three. */
     const bool file = et_model_place_is_file(&place);
     et_model_place_close(&place);
-    o->schema_path = et_arena_printf(arena, file ? "%s" : "%s/" ET_TABULAR_SCHEMA, model_dir);
-    o->metadata_path = et_arena_printf(arena, file ? "%s" : "%s/" ET_TABULAR_METADATA, model_dir);
-    o->features_path = et_arena_printf(arena, file ? "%s" : "%s/" ET_TABULAR_FEATURES, model_dir);
+    o->schema_path = et_arena_printf(arena, file ? "%s" : "%s/" ET_TABLE_SCHEMA, model_dir);
+    o->metadata_path = et_arena_printf(arena, file ? "%s" : "%s/" ET_TABLE_METADATA, model_dir);
+    o->features_path = et_arena_printf(arena, file ? "%s" : "%s/" ET_TABLE_FEATURES, model_dir);
     *taken = "schema, metadata, features";
     return o->schema_path && o->metadata_path && o->features_path
                ? ET_OK
@@ -152,9 +153,9 @@ static void describe(et_task *self)
 /* ---- the row ---- */
 
 static const et_run_file files[] = {
-    { ET_TABULAR_SCHEMA, ET_RUN_MADE_AT_START | ET_RUN_COMPARED },
-    { ET_TABULAR_METADATA, ET_RUN_MADE_AT_START | ET_RUN_COMPARED },
-    { ET_TABULAR_FEATURES, ET_RUN_MADE_AT_START | ET_RUN_COMPARED },
+    { ET_TABLE_SCHEMA, ET_RUN_MADE_AT_START | ET_RUN_COMPARED },
+    { ET_TABLE_METADATA, ET_RUN_MADE_AT_START | ET_RUN_COMPARED },
+    { ET_TABLE_FEATURES, ET_RUN_MADE_AT_START | ET_RUN_COMPARED },
     { NULL, 0 },
 };
 

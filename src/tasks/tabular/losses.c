@@ -90,7 +90,7 @@ static void binary_loss(et_scope *scope, const et_tabular_options *options, et_n
 /* 1 where the batch is filled: [rows, 1]. */
 static et_node *mask(et_scope *scope)
 {
-    et_node *filled = et_batch_input(scope, "mask");
+    et_node *filled = et_batch_input(scope, ET_BATCH_MASK);
     return et_reshape(filled, et_shape_2(et_node_shape(filled).size[0], 1));
 }
 

@@ -15,7 +15,9 @@
 #include "tasks/tabular/model_builder.h"
 #include "tasks/tabular/options.h"
 #include "tasks/tabular/predictor_private.h"
+#include "tasks/tabular/table_names.h"
 #include "train/model_load.h"
+#include "train/run_names.h"
 
 /* ---- the encoder -------------------------------------------------------------------------------
  */
@@ -92,7 +94,7 @@ static int open_builder(et_table_model *model, const et_model_place *place,
 static int open_run(et_table_model *model, const et_model_place *place, et_error *error)
 {
     const char *path;
-    int status = read_text(model, place, ET_TABLE_TEXT_MODEL, ET_EXPERIMENT_FILE, &path, error);
+    int status = read_text(model, place, ET_TABLE_TEXT_MODEL, ET_RUN_SETTINGS, &path, error);
     if (!status)
         status = et_tabular_graph_open(&model->graph, &model->experiment, model->directory,
                                        model->encoder, &model->arena, error);
@@ -113,11 +115,11 @@ static int open_run(et_table_model *model, const et_model_place *place, et_error
 static int check_place(const et_model_place *place, bool *job, et_error *error)
 {
     *job = et_model_place_has(place, ET_TABLE_BUILDER);
-    if (*job || et_model_place_has(place, ET_EXPERIMENT_FILE))
+    if (*job || et_model_place_has(place, ET_RUN_SETTINGS))
         return ET_OK;
     return et_fail(error, ET_ENOTFOUND,
                    et_file_exists(place->name)
-                       ? "%s: no trained model of tables: neither " ET_EXPERIMENT_FILE
+                       ? "%s: no trained model of tables: neither " ET_RUN_SETTINGS
                          " nor " ET_TABLE_BUILDER " is in it"
                        : "%s: no such directory",
                    place->name);

@@ -28,6 +28,7 @@
 #include "base/checksum.h"
 #include "base/json.h"
 #include "cluster/job_server.h"
+#include "io/log_names.h"
 #include "tasks/tabular/builder_files.h"
 #include "tasks/tabular/model_builder.h"
 #include "train/cluster.h"
@@ -168,7 +169,7 @@ static int tell_evaluation(et_action *self, const et_moment *now, et_error *erro
     char key[128];
     double value;
     (void)error;
-    snprintf(key, sizeof key, "validation_%s", j->graphs.evaluation->metric);
+    snprintf(key, sizeof key, ET_LOGGED_OF_VALIDATION "%s", j->graphs.evaluation->metric);
     if (now->logs && !et_value_read_float(now->logs, key, &value, NULL))
         tell(j, "Global steps: %lld; Evaluation metric: %.3f", (long long)now->step, value);
     return ET_OK;
@@ -289,7 +290,7 @@ static int open_controller(job *j, et_error *error)
     if (!summaries)
         return et_alloc_failed(error, strlen(j->output), "a path");
     if (evaluation)
-        snprintf(metric, sizeof metric, "validation_%s", evaluation->metric);
+        snprintf(metric, sizeof metric, ET_LOGGED_OF_VALIDATION "%s", evaluation->metric);
     j->action.ET_CLASS = &evaluation_told;
     const et_controller_options options = {
         .trainer = j->master ? j->master : et_task_trainer_trainer(j->trainer),

@@ -9,6 +9,7 @@
 
 #include "base/assert.h"
 #include "base/strbuf.h"
+#include "io/log_names.h"
 #include "tasks/tabular/task.h"
 #include "train/options.h"
 
@@ -107,7 +108,8 @@ static const et_fields model_table = { "model", model_fields };
 
 /* One table for training and validation. */
 static const et_field set_fields[] = {
-    ET_FIELD_STRING(et_tabular_set, name, "", "what its scores are called: new/validation_loss"),
+    ET_FIELD_STRING(et_tabular_set, name, "",
+                    "what its scores are called: new/" ET_LOGGED_VALIDATION_LOSS),
     ET_FIELD_STRINGS(et_tabular_set, input_path, "CSV files, plain or .gz; wildcards are allowed"),
     ET_FIELD_END
 };
@@ -378,7 +380,7 @@ int et_tabular_check_metric(const void *settings, const char *name, et_error *er
 {
     const et_tabular_options *o = settings;
     const char *const *lists[] = { et_class_score_names, et_value_score_names };
-    static const char prefix[] = ET_TABULAR_PREFIX;
+    static const char prefix[] = ET_LOGGED_OF_VALIDATION;
     const char *asked = name;
     const et_tabular_set *sets = o->validation_data.sets.items;
     for (size_t i = 0; i < o->validation_data.sets.count; i++) {
@@ -410,8 +412,8 @@ int et_tabular_check_metric(const void *settings, const char *name, et_error *er
         for (int i = 0; lists[l][i]; i++)
             et_strbuf_printf(&known, ", %s%s", prefix, lists[l][i]);
     int status = et_fail(error, ET_ECONFIG,
-                         "trainer.best_checkpoint_eval_metric: validation gives no %s (it gives: "
-                         "validation_loss, " ET_TABULAR_LIKELIHOOD "%s)",
+                         "trainer.best_checkpoint_eval_metric: validation gives no %s (it "
+                         "gives: " ET_LOGGED_VALIDATION_LOSS ", " ET_TABULAR_LIKELIHOOD "%s)",
                          name, et_strbuf_text(&known));
     et_strbuf_release(&known);
     return status;

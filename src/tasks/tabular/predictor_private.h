@@ -12,12 +12,6 @@
 #include "train/experiment.h"
 #include "train/model_export.h"
 
-/* Files of a run and of an export. */
-#define ET_TABLE_SCHEMA   "schema.yaml"
-#define ET_TABLE_METADATA "metadata.json"
-#define ET_TABLE_FEATURES "features.yaml"
-#define ET_TABLE_BUILDER  "builder.yaml" /* of a job: which builder, with which arguments */
-
 /* Those that an export has beside its weights, and the most bytes of one. */
 enum {
     ET_TABLE_TEXT_SCHEMA,

@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "io/log_names.h"
 #include "tasks/tabular/task_private.h"
 
 static et_tabular_task *downcast(et_task *self)
@@ -70,7 +71,8 @@ static int initialize(et_task *self, et_params *params, et_error *error)
     .validate = et_tabular_validate, .validation_set = validation_set,                             \
     .use_validation_set = use_validation_set, .kept = et_tabular_kept
 static const et_task_class class_of_classes = { METHODS, .best_metric = ET_TABULAR_LIKELIHOOD };
-static const et_task_class class_of_values = { METHODS, .best_metric = "validation_r2" };
+static const et_task_class class_of_values = { METHODS,
+                                               .best_metric = ET_LOGGED_OF_VALIDATION "r2" };
 
 /* ---- opening and closing ---- */
 

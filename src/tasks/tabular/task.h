@@ -10,13 +10,9 @@
 
 #include "data/encoder.h"
 #include "data/table.h"
+#include "io/log_names.h"
 #include "tasks/tabular/options.h"
 #include "train/model_place.h"
-
-/* Files of a run that this task keeps. */
-#define ET_TABULAR_SCHEMA   "schema.yaml"
-#define ET_TABULAR_METADATA "metadata.json"
-#define ET_TABULAR_FEATURES "features.yaml"
 
 /* What a trained model gives (et_output): of classes probabilities, float32 [rows, classes]; of
  * numbers values in the target's unit, float32 [rows, targets]. */
@@ -25,8 +21,7 @@
 
 /* What validation gives: the scores of <etude/class_scores.h> behind a prefix; of classes the mean
  * log-likelihood as well, log_loss below zero: higher is better. */
-#define ET_TABULAR_PREFIX     "validation_"
-#define ET_TABULAR_LIKELIHOOD "validation_log_likelihood"
+#define ET_TABULAR_LIKELIHOOD ET_LOGGED_OF_VALIDATION "log_likelihood"
 
 /* What the model and its loss are about, beside the settings. */
 typedef struct et_tabular_target {

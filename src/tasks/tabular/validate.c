@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "data/number.h"
+#include "io/log_names.h"
 #include "tasks/tabular/task_private.h"
 
 int et_tabular_open_seen(et_tabular_task *task, et_error *error)
@@ -122,7 +123,7 @@ static int score_classes(const et_tabular_task *task, et_value *logs, et_error *
     et_class_scores scores;
     int status = et_class_scores_compute(&scores, NULL, &predictions, error);
     if (!status)
-        status = et_class_scores_log(&scores, ET_TABULAR_PREFIX, logs, error);
+        status = et_class_scores_log(&scores, ET_LOGGED_OF_VALIDATION, logs, error);
     if (!status && !et_value_set_float(logs, ET_TABULAR_LIKELIHOOD, -scores.log_loss))
         status = et_alloc_failed(error, 0, "scores");
     return status;
@@ -138,7 +139,7 @@ static int score_values(const et_tabular_task *task, et_value *logs, et_error *e
                                          .weight = s->weight };
     et_value_scores scores;
     int status = et_value_scores_compute(&scores, &predictions, error);
-    return status ? status : et_value_scores_log(&scores, ET_TABULAR_PREFIX, logs, error);
+    return status ? status : et_value_scores_log(&scores, ET_LOGGED_OF_VALIDATION, logs, error);
 }
 
 int et_tabular_validate(et_task *self, int64_t step, et_value *logs, et_error *error)

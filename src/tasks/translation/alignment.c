@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "data/pair_names.h"
 #include "exec/plan.h"
 #include "graph/graph.h"
 
@@ -15,8 +16,8 @@
 /* ORDER of the inputs of the two sides. */
 enum { SOURCE, TARGET, SIDES };
 static const char *const input_names[SIDES][3] = {
-    { "source_ids", "source_positions", "source_offsets" },
-    { "target_ids", "target_positions", "target_offsets" },
+    { ET_PAIR_NAME_SOURCE_IDS, ET_PAIR_NAME_SOURCE_POSITIONS, ET_PAIR_NAME_SOURCE_OFFSETS },
+    { ET_PAIR_NAME_TARGET_IDS, ET_PAIR_NAME_TARGET_POSITIONS, ET_PAIR_NAME_TARGET_OFFSETS },
 };
 
 struct et_aligner {

@@ -8,6 +8,7 @@
 #include "tasks/translation/task.h"
 #include "tasks/translation/translator_private.h"
 #include "train/model_export.h"
+#include "train/run_names.h"
 
 static int write_model(const et_translator *t, const char *path, const char *precision,
                        et_strbuf *settings, et_error *error)
@@ -15,7 +16,7 @@ static int write_model(const et_translator *t, const char *path, const char *pre
     const et_vocabularies *v = t->vocabularies;
     int status = et_experiment_print(&t->experiment, settings, error);
     et_model_text texts[1 + ET_SIDES] = {
-        { ET_EXPERIMENT_FILE, et_strbuf_text(settings), settings->length },
+        { ET_RUN_SETTINGS, et_strbuf_text(settings), settings->length },
     };
     for (int i = 0; i < v->count; i++) {
         et_model_text *text = &texts[1 + i];

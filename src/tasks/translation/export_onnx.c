@@ -26,6 +26,7 @@
 #include "base/arena.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "data/pair_names.h"
 #include "graph/graph.h"
 #include "onnx/graph.h"
 #include "tasks/translation/options.h"
@@ -124,9 +125,9 @@ static int add_encoder(et_onnx *m, et_graph *graph, const et_transformer *model,
         et_transformer_encode(et_graph_scope(graph), model, ET_ONNX_PRIME_A, ET_ONNX_PRIME_B, 0);
     const et_onnx_symbol symbols[] = { { ET_ONNX_PRIME_A, s.rows } };
     const et_onnx_binding bindings[] = {
-        { .name = "source_ids", .value = s.ids },
-        { .name = "source_positions", .value = s.positions },
-        { .name = "source_offsets", .count = s.count, .mask = s.mask },
+        { .name = ET_PAIR_NAME_SOURCE_IDS, .value = s.ids },
+        { .name = ET_PAIR_NAME_SOURCE_POSITIONS, .value = s.positions },
+        { .name = ET_PAIR_NAME_SOURCE_OFFSETS, .count = s.count, .mask = s.mask },
     };
     const et_onnx_graph from = { .graph = graph,
                                  .symbols = symbols,
@@ -240,14 +241,15 @@ static int add_decoder_inputs(decoder *d, et_error *error)
 static void bind_decoder(decoder *d)
 {
     const side *t = &d->target;
-    bind(d, (et_onnx_binding){ .name = "target_ids", .value = t->ids });
-    bind(d, (et_onnx_binding){ .name = "target_positions", .value = t->positions });
-    bind(d, (et_onnx_binding){ .name = "target_offsets", .count = t->count });
-    bind(d, (et_onnx_binding){ .name = "source_offsets", .count = t->count, .mask = d->mask });
+    bind(d, (et_onnx_binding){ .name = ET_PAIR_NAME_TARGET_IDS, .value = t->ids });
+    bind(d, (et_onnx_binding){ .name = ET_PAIR_NAME_TARGET_POSITIONS, .value = t->positions });
+    bind(d, (et_onnx_binding){ .name = ET_PAIR_NAME_TARGET_OFFSETS, .count = t->count });
+    bind(d, (et_onnx_binding){
+                .name = ET_PAIR_NAME_SOURCE_OFFSETS, .count = t->count, .mask = d->mask });
     if (!d->past)
         bind(d, (et_onnx_binding){ .name = "encoded", .value = d->encoded });
     for (int i = 0; i < d->model->decoder.num_layers && d->past; i++) {
-        const char *name = et_arena_printf(&d->arena, "cross_cache_%d", i);
+        const char *name = et_arena_printf(&d->arena, ET_DECODE_CROSS_CACHE "%d", i);
         if (name)
             bind(d, (et_onnx_binding){ .name = name });
     }

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "io/log_names.h"
 #include "tasks/translation/batching.h"
 #include "tasks/translation/input.h"
 #include "tasks/translation/vocabularies.h"
@@ -112,7 +113,7 @@ static const et_fields part_table = { "mix", part_fields };
 
 static const et_field set_fields[] = { ET_FIELD_STRING(
                                            et_translation_part, name, "",
-                                           "what its scores are called: news/sacrebleu_score"),
+                                           "what its scores are called: news/" ET_TRANSLATION_BLEU),
                                        TEXT_FIELDS(et_translation_part), ET_FIELD_END };
 static const et_fields set_table = { "sets", set_fields };
 
@@ -360,12 +361,12 @@ int et_translation_check(const void *settings, et_error *error)
 /* What et_translation_validate gives. Keep both in step: the names are also what the message
  * below lists. */
 static const char *const metrics[] = {
-    "validation_loss",
-    "validation_perplexity",
-    "validation_accuracy",
-    "sacrebleu_score",
-    "bleu_score",
-    "chrf_score",
+    ET_LOGGED_VALIDATION_LOSS,
+    ET_LOGGED_OF_VALIDATION "perplexity",
+    ET_LOGGED_OF_VALIDATION "accuracy",
+    ET_TRANSLATION_BLEU,
+    ET_TRANSLATION_GARDEN_BLEU,
+    ET_TRANSLATION_CHRF,
     NULL,
 };
 

@@ -119,6 +119,11 @@ extern const et_fields et_translation_fields;
  * budget holds a sentence. ET_ECONFIG names the setting and the cure. */
 int et_translation_check(const void *settings, et_error *error);
 
+/* What validation gives beside losses; the first two are Model Garden's names for its two. */
+#define ET_TRANSLATION_BLEU        "sacrebleu_score"
+#define ET_TRANSLATION_GARDEN_BLEU "bleu_score"
+#define ET_TRANSLATION_CHRF        "chrf_score"
+
 /* Whether validation gives a value of this name (for "best"). ET_ECONFIG: it does not, or there
  * is no validation data; names the nearest. */
 int et_translation_check_metric(const void *settings, const char *name, et_error *error);

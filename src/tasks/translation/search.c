@@ -28,7 +28,9 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "data/pair_names.h"
 #include "exec/plan.h"
+#include "nn/transformer.h"
 
 /* For products in bfloat16 (oneDNN), whose rows must be alike wherever they lie: rows of a tile.
  * The last tile of a product costs as much as a full one, so few rows want a small tile; it
@@ -194,9 +196,9 @@ static int make_encoder(et_search *search, et_params *params, et_device *device,
         et_plan_new(&search->encode, search->encode_graph, device, outputs, layers, plan, error);
     if (status)
         return status;
-    et_plan_bind(search->encode, "source_ids", search->source_ids);
-    et_plan_bind(search->encode, "source_positions", search->source_positions);
-    et_plan_bind(search->encode, "source_offsets", search->source_offsets);
+    et_plan_bind(search->encode, ET_PAIR_NAME_SOURCE_IDS, search->source_ids);
+    et_plan_bind(search->encode, ET_PAIR_NAME_SOURCE_POSITIONS, search->source_positions);
+    et_plan_bind(search->encode, ET_PAIR_NAME_SOURCE_OFFSETS, search->source_offsets);
     return ET_OK;
 }
 
@@ -204,16 +206,16 @@ static int make_encoder(et_search *search, et_params *params, et_device *device,
 static void bind_decoder(et_search *search)
 {
     et_plan *plan = search->decode;
-    et_plan_bind(plan, "ids", search->ids);
-    et_plan_bind(plan, "positions", search->positions);
-    et_plan_bind(plan, "self_length", search->self_length);
-    et_plan_bind(plan, "cross_begin", search->cross_begin);
-    et_plan_bind(plan, "cross_length", search->cross_length);
+    et_plan_bind(plan, ET_DECODE_IDS, search->ids);
+    et_plan_bind(plan, ET_DECODE_POSITIONS, search->positions);
+    et_plan_bind(plan, ET_DECODE_SELF_LENGTH, search->self_length);
+    et_plan_bind(plan, ET_DECODE_CROSS_BEGIN, search->cross_begin);
+    et_plan_bind(plan, ET_DECODE_CROSS_LENGTH, search->cross_length);
     for (int i = 0; i < search->model.decoder.num_layers; i++) {
         char name[48];
-        snprintf(name, sizeof name, "self_cache_%d", i);
+        snprintf(name, sizeof name, ET_DECODE_SELF_CACHE "%d", i);
         et_plan_bind(plan, name, search->self_cache[i]);
-        snprintf(name, sizeof name, "cross_cache_%d", i);
+        snprintf(name, sizeof name, ET_DECODE_CROSS_CACHE "%d", i);
         et_plan_bind(plan, name, search->cross_cache[i]);
     }
 }
@@ -544,7 +546,7 @@ int et_search_step(et_search *search, int *over)
     search->other_slot = slot;
     int rows = fill_rows(search);
     et_assert(rows <= rows_of(search));
-    et_plan_bind(search->decode, "slot", search->slot);
+    et_plan_bind(search->decode, ET_DECODE_SLOT, search->slot);
     et_plan_set_rows(search->decode, rows_of(search), rows);
     et_plan_run(search->decode, (et_random){ 0 });
     return advance(search, over);

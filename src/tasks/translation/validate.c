@@ -24,6 +24,7 @@
 #include "base/file.h"
 #include "base/flag.h"
 #include "base/format.h"
+#include "io/log_names.h"
 #include "tasks/translation/decode_share.h"
 #include "tasks/translation/task_private.h"
 
@@ -59,8 +60,8 @@ static bool should_stop(const et_translation_task *task)
 static int log_perplexity(et_value *logs, et_error *error)
 {
     double nll;
-    int status = et_value_read_float(logs, "validation_nll", &nll, error);
-    if (!status && !et_value_set_float(logs, "validation_perplexity", exp(nll)))
+    int status = et_value_read_float(logs, ET_LOGGED_OF_VALIDATION "nll", &nll, error);
+    if (!status && !et_value_set_float(logs, ET_LOGGED_OF_VALIDATION "perplexity", exp(nll)))
         status = et_alloc_failed(error, 0, "a log");
     return status;
 }
@@ -184,7 +185,6 @@ static int add_pair(scores *s, const char *hypothesis, const char *reference, et
     return status;
 }
 
-/* sacrebleu_score and bleu_score are Model Garden's names for its two. chrf_score is ours. */
 static int log_scores(const scores *s, et_value *logs, et_error *error)
 {
     et_bleu_result bleu, garden;
@@ -196,9 +196,9 @@ static int log_scores(const scores *s, et_value *logs, et_error *error)
         status = et_chrf_value(s->chrf, &chrf, error);
     if (status)
         return status;
-    et_value_set_float(logs, "sacrebleu_score", bleu.score);
-    et_value_set_float(logs, "bleu_score", garden.score);
-    et_value_set_float(logs, "chrf_score", chrf);
+    et_value_set_float(logs, ET_TRANSLATION_BLEU, bleu.score);
+    et_value_set_float(logs, ET_TRANSLATION_GARDEN_BLEU, garden.score);
+    et_value_set_float(logs, ET_TRANSLATION_CHRF, chrf);
     return ET_OK;
 }
 
@@ -319,7 +319,7 @@ static int measure_translations(et_translation_task *task, int64_t step, et_valu
     if (!status)
         status = log_scores(&s, logs, error);
     if (!status && table.length)
-        et_value_set_string(logs, "translations", et_strbuf_text(&table));
+        et_value_set_string(logs, ET_TRANSLATION_OUTPUT, et_strbuf_text(&table));
     if (!status)
         status = keep_translations(task, step, &text, &arena, error);
     close_scores(&s);

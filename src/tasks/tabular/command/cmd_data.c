@@ -26,9 +26,7 @@
 #include "io/progress.h"
 #include "tasks/tabular/command/data_report.h"
 #include "tasks/tabular/kind.h"
-
-#define SCHEMA   "schema.yaml"
-#define METADATA "metadata.json"
+#include "tasks/tabular/table_names.h"
 
 typedef struct data_args {
     et_arg_list words; /* "analyze", then files */
@@ -59,8 +57,8 @@ static int parse(data_args *args, const et_call *call, et_error *error)
           &args->entries, NULL },
         { "quantiles", "N", "kept of a numeric column (257)", ET_ARG_COUNT, &args->quantiles,
           NULL },
-        { "output", "DIR", "where " SCHEMA " and " METADATA " go (here)", ET_ARG_TEXT,
-          &args->output, NULL },
+        { "output", "DIR", "where " ET_TABLE_SCHEMA " and " ET_TABLE_METADATA " go (here)",
+          ET_ARG_TEXT, &args->output, NULL },
         { "force", NULL, "replace those that are there", ET_ARG_FLAG, &args->force, NULL },
         { "dry-run", NULL, "write no file", ET_ARG_FLAG, &args->dry_run, NULL },
         { "json", NULL, "the report as JSON", ET_ARG_FLAG, &args->json, NULL },
@@ -153,7 +151,7 @@ typedef struct result {
 static int open_result(result *r, const data_args *args, const et_call *call,
                        const et_strings *paths, et_error *error)
 {
-    static const char *const names[] = { SCHEMA, METADATA };
+    static const char *const names[] = { ET_TABLE_SCHEMA, ET_TABLE_METADATA };
     const char *directory = args->output ? args->output : ".";
     et_outputs outputs = { .program = call->program };
     int status = ET_OK;
