@@ -23,6 +23,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/dtype.h"
+#include "base/stages.h"
 #include "exec/plan_private.h"
 #include "kernel/conv.h"
 #include "kernel/positions.h"
@@ -139,6 +140,8 @@ static int prepare_steps(et_plan *plan, et_error *error)
 /* Gradients are wanted as outputs are, but have no index: they are found in the store. */
 static int make(et_plan *plan, bool *reached, et_node *const *outputs, int count, et_error *error)
 {
+    static int (*const stages[])(et_plan *, et_error *) = { make_constants, prepare_steps,
+                                                            et_plan_place, et_plan_choose_run };
     const et_graph *graph = plan->graph;
     for (int i = 0; i < count; i++)
         reached[outputs[i]->id] = true;
@@ -152,13 +155,8 @@ static int make(et_plan *plan, bool *reached, et_node *const *outputs, int count
         plan->outputs[i] = et_plan_value_of(plan, outputs[i]);
     plan->output_count = count;
     status = et_plan_make_steps(plan, reached, error);
-    if (!status)
-        status = make_constants(plan, error);
-    if (!status)
-        status = prepare_steps(plan, error);
-    if (!status)
-        status = et_plan_place(plan, error);
-    return status ? status : et_plan_choose_run(plan, error);
+    ET_STAGES_RUN(status, stages, plan, error);
+    return status;
 }
 
 /* An error of the graph, kept since it was built, is reported here. reached is needed while the

@@ -35,6 +35,7 @@
 #include "base/map.h"
 #include "base/checksum.h"
 #include "base/format.h"
+#include "base/stages.h"
 #include "io/safetensors_seal.h"
 
 /* Everything is filled in the order of the rules; what has not been reached is zero, which close
@@ -350,15 +351,11 @@ static int check_unsealed(const et_safetensors *file, bool foreign, et_error *er
 /* The order of the rules. */
 static int read_file(et_safetensors *file, bool foreign, et_error *error)
 {
-    int status = read_length(file, error);
-    if (!status)
-        status = check_seal(file, error);
-    if (!status)
-        status = read_header(file, error);
-    if (!status)
-        status = place_tensors(file, error);
-    if (!status)
-        status = index_names(file, error);
+    static int (*const rules[])(et_safetensors *, et_error *) = { read_length, check_seal,
+                                                                  read_header, place_tensors,
+                                                                  index_names };
+    int status = ET_OK;
+    ET_STAGES_RUN(status, rules, file, error);
     if (status)
         return status;
     return file->sealed ? read_checksums(file, error) : check_unsealed(file, foreign, error);

@@ -8,6 +8,7 @@
 #include "base/assert.h"
 #include "base/flag.h"
 #include "base/format.h"
+#include "base/stages.h"
 #include "command/training/batch_fit.h"
 #include "data/source.h"
 #include "io/log_names.h"
@@ -139,6 +140,18 @@ static const et_privacy_options *privacy_of(et_training *t)
     return &t->privacy;
 }
 
+const et_layout *et_training_layout(const et_training *t)
+{
+    return t->learner->class->layout(t->learner);
+}
+
+static void name_rate(et_training *t)
+{
+    const char *rate = t->experiment.kind->rate;
+    snprintf(t->rate, sizeof t->rate, "%s%s", rate ? rate : et_layout_unit(et_training_layout(t)),
+             rate ? "" : "/s");
+}
+
 static int open_trainer(et_training *t, et_error *error)
 {
     const et_experiment *e = &t->experiment;
@@ -163,6 +176,8 @@ static int open_trainer(et_training *t, et_error *error)
                          "--mode %s: the settings name no validation data; set some, or choose "
                          "--mode train",
                          t->args->mode_name);
+    if (!status)
+        name_rate(t);
     return status;
 }
 
@@ -194,64 +209,57 @@ static int make_identity(et_training *t, et_error *error)
     return status ? status : et_experiment_identify(&t->experiment, t->identity, error);
 }
 
-const et_layout *et_training_layout(const et_training *t)
-{
-    return t->learner->class->layout(t->learner);
-}
-
-static void name_rate(et_training *t)
-{
-    const char *rate = t->experiment.kind->rate;
-    snprintf(t->rate, sizeof t->rate, "%s%s", rate ? rate : et_layout_unit(et_training_layout(t)),
-             rate ? "" : "/s");
-}
-
 /* What rank 0 makes of the data the others only read, once it is there. */
-static int open_task(et_training *t, et_task_context *context, et_error *error)
+static int open_task(et_training *t, et_error *error)
 {
     const et_experiment *e = &t->experiment;
     bool first = et_comm_rank(t->comm) == 0;
-    int status = first ? e->kind->open(&t->task, e->task, context, error) : ET_OK;
+    int status = first ? e->kind->open(&t->task, e->task, &t->context, error) : ET_OK;
     status = et_comm_agree(t->comm, status, NULL, error);
-    context->reader = !first;
-    return status || first ? status : e->kind->open(&t->task, e->task, context, error);
+    t->context.reader = !first;
+    if (!status && !first)
+        status = e->kind->open(&t->task, e->task, &t->context, error);
+    if (!status)
+        et_initial_hand_over(&t->initial, t->task);
+    return status;
 }
 
-/* Parameters, task, trainer: each needs those before it. What is open when one fails is closed by
- * close_model. */
+static int open_params(et_training *t, et_error *error)
+{
+    int status = et_params_new(&t->params, error);
+    t->context.params = t->params;
+    return status;
+}
+
+static int compare_ranks(et_training *t, et_error *error)
+{
+    return et_ranks_compare(t->comm, t->identity, t->device, error);
+}
+
+/* What is open when one fails is closed by close_model. */
+static int (*const stages[])(et_training *, et_error *) = {
+    open_params, open_task, make_identity, compare_ranks, open_trainer, choose_best, plan_steps,
+};
+
 static int open_model(et_training *t, const char *directory, et_error *error)
 {
     et_experiment *e = &t->experiment;
+    int status = ET_OK;
     bool bfloat16 = et_train_resolve_precision(e);
-    int status = et_params_new(&t->params, error);
-    et_task_context context = { .model_dir = directory,
-                                .params = t->params,
-                                .device = t->device,
-                                .seed = (uint64_t)e->runtime.seed,
-                                .bfloat16 = bfloat16,
-                                .prefetch = (int)e->runtime.prefetch,
-                                .data_shards = (int)e->runtime.data_shards,
-                                .validation_interval = e->trainer.validation_interval,
-                                .identity = &t->kept,
-                                .listener = t,
-                                .tell = tell,
-                                .stop = &et_stop_requested,
-                                .comm = t->comm };
-    if (!status)
-        status = open_task(t, &context, error);
-    if (!status)
-        et_initial_hand_over(&t->initial, t->task);
-    if (!status)
-        status = make_identity(t, error);
-    if (!status)
-        status = et_ranks_compare(t->comm, t->identity, t->device, error);
-    if (!status)
-        status = open_trainer(t, error);
-    if (!status)
-        name_rate(t);
-    if (!status)
-        status = choose_best(t, error);
-    return status ? status : plan_steps(t, error);
+    t->context = (et_task_context){ .model_dir = directory,
+                                    .device = t->device,
+                                    .seed = (uint64_t)e->runtime.seed,
+                                    .bfloat16 = bfloat16,
+                                    .prefetch = (int)e->runtime.prefetch,
+                                    .data_shards = (int)e->runtime.data_shards,
+                                    .validation_interval = e->trainer.validation_interval,
+                                    .identity = &t->kept,
+                                    .listener = t,
+                                    .tell = tell,
+                                    .stop = &et_stop_requested,
+                                    .comm = t->comm };
+    ET_STAGES_RUN(status, stages, t, error);
+    return status;
 }
 
 static void close_model(et_training *t)

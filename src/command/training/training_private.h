@@ -41,7 +41,8 @@ typedef struct et_training {
     double target;           /* value of it with which training ends; if it is */
     bool targeted;           /* given */
     et_device *device;
-    et_params *params; /* of task and run, which borrow it */
+    et_params *params;       /* of task and run, which borrow it */
+    et_task_context context; /* of the task */
     et_task *task;
     et_learner *learner;
     const et_roles *roles; /* this is the master of a cluster; NULL: a process alone */

@@ -24,6 +24,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/reserved.h"
+#include "base/stages.h"
 #include "base/yaml.h"
 #include "base/checksum.h"
 #include "base/json.h"
@@ -327,6 +328,8 @@ static void tell_of_cluster(void *self, const char *line)
 /* Workers and servers begin once the master is there. */
 static int meet(job *j, et_error *error)
 {
+    if (!j->server)
+        return ET_OK;
     j->cluster_options = (et_cluster_options){ .config = j->config,
                                                .keys = &j->server->keys,
                                                .listen = j->server->listen,
@@ -465,15 +468,10 @@ static int train(job *j, et_error *error)
     static int (*const roles[ET_JOB_ROLES])(job *, et_error *) = {
         [ET_JOB_MASTER] = lead, [ET_JOB_PARAM_SERVER] = serve, [ET_JOB_WORKER] = work
     };
-    int status = check(j, error);
-    if (!status && j->server)
-        status = meet(j, error);
-    if (!status)
-        status = open_graphs(j, error);
-    if (!status)
-        status = identify(j, error);
-    if (!status)
-        status = open_trainer(j, error);
+    static int (*const stages[])(job *, et_error *) = { check, meet, open_graphs, identify,
+                                                        open_trainer };
+    int status = ET_OK;
+    ET_STAGES_RUN(status, stages, j, error);
     return status ? status : roles[et_job_config_task(j->config)->role](j, error);
 }
 

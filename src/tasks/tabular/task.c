@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/stages.h"
 #include "io/log_names.h"
 #include "tasks/tabular/task_private.h"
 
@@ -85,6 +86,12 @@ static int open_missing(et_tabular_task *task, et_error *error)
     return task->missing ? ET_OK : et_alloc_failed(error, more->count, "task.missing");
 }
 
+/* Each needs those before it. */
+static int (*const stages[])(et_tabular_task *, et_error *) = {
+    open_missing,         et_tabular_find_files, et_tabular_open_files,
+    et_tabular_open_rows, et_tabular_open_seen,
+};
+
 int et_tabular_task_open(et_task **out, const et_tabular_options *options,
                          const et_task_context *context, et_error *error)
 {
@@ -100,15 +107,7 @@ int et_tabular_task_open(et_task **out, const et_tabular_options *options,
     task->options = *options;
     task->context = *context;
     task->arena = (et_arena)ET_ARENA_INIT;
-    status = open_missing(task, error);
-    if (!status)
-        status = et_tabular_find_files(task, error);
-    if (!status)
-        status = et_tabular_open_files(task, error);
-    if (!status)
-        status = et_tabular_open_rows(task, error);
-    if (!status)
-        status = et_tabular_open_seen(task, error);
+    ET_STAGES_RUN(status, stages, task, error);
     if (status) {
         et_tabular_task_close(&task->task);
         return status;

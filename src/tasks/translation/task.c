@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/stages.h"
 #include "tasks/translation/task_private.h"
 
 /* The et_task is the first member; only what includes task_private.h knows what is around it. */
@@ -83,7 +84,14 @@ static const et_task_class translation_class = {
  *
  * The task owns everything it opens but sources, which its trainer closes before. */
 
-/* In the order of what each needs. What was opened before a failure is closed by close. */
+/* Each needs those before it. What was opened before a failure is closed by close. */
+static int (*const stages[])(et_translation_task *, et_error *) = {
+    et_translation_open_files,
+    et_translation_open_vocabularies,
+    et_translation_open_training,
+    et_translation_open_validation,
+};
+
 int et_translation_task_open(et_task **out, const et_translation_options *options,
                              const et_task_context *context, et_error *error)
 {
@@ -98,13 +106,7 @@ int et_translation_task_open(et_task **out, const et_translation_options *option
     /* Copies of the structs; lists and texts in them are the caller's and outlive the task. */
     task->options = *options;
     task->context = *context;
-    status = et_translation_open_files(task, error);
-    if (!status)
-        status = et_translation_open_vocabularies(task, error);
-    if (!status)
-        status = et_translation_open_training(task, error);
-    if (!status)
-        status = et_translation_open_validation(task, error);
+    ET_STAGES_RUN(status, stages, task, error);
     if (status) {
         et_translation_task_close(&task->task);
         return status;

@@ -1,0 +1,20 @@
+/* Set-up as a table: functions that each need what those before have made, run in order up to the
+ * first that fails. They take the object itself, whatever its type is, so this is a macro.
+ *
+ *     static int (*const stages[])(shop *, et_error *) = { open_door, light_lamps };
+ *     int status = ET_OK;
+ *     ET_STAGES_RUN(status, stages, &mine, &error);
+ *
+ * Nothing is taken back: as elsewhere, close takes an object that is open in part. */
+#ifndef ETUDE_BASE_STAGES_H
+#define ETUDE_BASE_STAGES_H
+
+#include <stddef.h>
+
+/* status: a variable; nothing is run where it is a failure already. */
+#define ET_STAGES_RUN(status, stages, object, error)                                               \
+    for (size_t et_stage = 0; !(status) && et_stage < sizeof(stages) / sizeof *(stages);           \
+         et_stage++)                                                                               \
+    (status) = (stages)[et_stage]((object), (error))
+
+#endif
