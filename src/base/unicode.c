@@ -24,6 +24,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/vector.h"
 
 /* What lower case treats apart. */
 enum {
@@ -142,15 +143,10 @@ int et_codes_reserve(et_codes *codes, size_t capacity, et_error *error)
 {
     if (capacity <= codes->capacity)
         return 0;
-    /* At least half as much again, so that growing line by line stays linear. */
-    size_t grown = codes->capacity + codes->capacity / 2;
-    if (grown < capacity)
-        grown = capacity;
-    uint32_t *items = et_realloc(codes->items, grown, sizeof(*items));
+    uint32_t *items = et_vector_grow(codes->items, &codes->capacity, capacity, sizeof(*items), 64);
     if (!items)
-        return et_alloc_failed(error, grown * sizeof(*items), "code points of a line");
+        return et_alloc_failed(error, capacity * sizeof(*items), "code points of a line");
     codes->items = items;
-    codes->capacity = grown;
     return 0;
 }
 

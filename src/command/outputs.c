@@ -15,6 +15,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/file.h"
+#include "base/vector.h"
 #include "command/runs/history.h"
 #include "command/session.h"
 #include "train/checkpoint.h"
@@ -23,17 +24,11 @@
 
 static void note(et_outputs *outputs, const char *name, const struct stat *file)
 {
-    if (outputs->count == outputs->capacity) {
-        size_t capacity = outputs->capacity ? 2 * outputs->capacity : 16;
-        et_output_file *files = et_realloc(outputs->files, capacity, sizeof *files);
-        if (!files) {
-            outputs->failed = true;
-            return;
-        }
+    et_output_file *files =
+        et_vector_grow(outputs->files, &outputs->capacity, outputs->count + 1, sizeof *files, 16);
+    char *copy = files ? et_strdup(name) : NULL;
+    if (files)
         outputs->files = files;
-        outputs->capacity = capacity;
-    }
-    char *copy = et_strdup(name);
     if (copy)
         outputs->files[outputs->count++] = (et_output_file){ copy, file->st_dev, file->st_ino };
     outputs->failed |= !copy;

@@ -94,11 +94,10 @@ static int check_unchanged(const et_csv *csv, et_error *error)
 
 static int grow_to(et_csv *csv, size_t capacity, et_error *error)
 {
-    char *buffer = et_realloc(csv->buffer, capacity, 1);
+    char *buffer = et_vector_grow(csv->buffer, &csv->capacity, capacity, 1, CAPACITY_FIRST);
     if (!buffer)
         return et_alloc_failed(error, capacity, "rows");
     csv->buffer = buffer;
-    csv->capacity = capacity;
     return ET_OK;
 }
 
@@ -110,7 +109,7 @@ static int make_room(et_csv *csv, et_error *error)
     csv->begin = 0;
     if (csv->end < csv->capacity / 2)
         return ET_OK;
-    return grow_to(csv, csv->capacity ? csv->capacity * 2 : CAPACITY_FIRST, error);
+    return grow_to(csv, csv->capacity + 1, error);
 }
 
 static int keep(et_csv *csv, const char *bytes, size_t length, et_error *error)

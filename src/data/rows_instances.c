@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/assert.h"
+#include "base/vector.h"
 #include "data/csv_scan.h"
 #include "data/example_row.h"
 #include "io/example.h"
@@ -50,13 +51,10 @@ static int copy_instance(instance_rows *self, const et_bytes *instance, size_t *
         return et_fail(error, ET_EDATA, "%s:%zu: %zu bytes; a row has %zu at most", instance_name,
                        self->at, instance->length, ET_CSV_ROW_MAX);
     size_t needed = instance->length + 1;
-    if (needed > self->capacity) {
-        char *text = et_realloc(self->text, needed, 2);
-        if (!text)
-            return et_alloc_failed(error, needed, "an instance");
-        self->text = text;
-        self->capacity = 2 * needed;
-    }
+    char *text = et_vector_grow(self->text, &self->capacity, needed, 1, 256);
+    if (!text)
+        return et_alloc_failed(error, needed, "an instance");
+    self->text = text;
     *length = instance->length;
     if (*length)
         memcpy(self->text, instance->data, *length);

@@ -32,6 +32,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/library.h"
+#include "base/vector.h"
 
 /* MHD_run is mhd.run, and so on: loaded by the first server. */
 #define CALLS(X)                                                                                   \
@@ -415,16 +416,12 @@ static bool add_body(et_http_request *r, const char *bytes, size_t count)
         drop_body(r);
         return r->come / PATIENCE <= most;
     }
-    if (r->length + count + 1 > r->capacity) {
-        size_t capacity = 2 * (r->length + count + 1);
-        char *body = et_realloc(r->body, capacity, 1);
-        if (!body) {
-            refuse(r, 503, "no memory for the request");
-            return true;
-        }
-        r->body = body;
-        r->capacity = capacity;
+    char *body = et_vector_grow(r->body, &r->capacity, r->length + count + 1, 1, 256);
+    if (!body) {
+        refuse(r, 503, "no memory for the request");
+        return true;
     }
+    r->body = body;
     memcpy(r->body + r->length, bytes, count);
     r->length += count;
     r->body[r->length] = 0;

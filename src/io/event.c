@@ -14,6 +14,7 @@
 
 #include <string.h>
 
+#include "base/vector.h"
 #include "io/event.pb-c.h"
 
 #include "base/alloc.h"
@@ -37,16 +38,12 @@ struct et_events {
     size_t packed_capacity;
 };
 
-/* The buffer grows to the largest event so far. */
 static int reserve(et_events *events, size_t size, et_error *error)
 {
-    if (size <= events->packed_capacity)
-        return ET_OK;
-    unsigned char *grown = et_realloc(events->packed, size, 1);
+    unsigned char *grown = et_vector_grow(events->packed, &events->packed_capacity, size, 1, 256);
     if (grown == NULL)
         return et_alloc_failed(error, size, "an event");
     events->packed = grown;
-    events->packed_capacity = size;
     return ET_OK;
 }
 

@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/vector.h"
 #include "io/packed.h"
 #include "io/record.h"
 #include "io/record_file.h"
@@ -179,17 +180,14 @@ int et_record_reader_open(et_record_reader **out, const char *path, et_error *er
     return ET_OK;
 }
 
-/* Room for want bytes; doubling, and no further than want. */
+/* Room for one byte more, towards want: doubling, since a damaged file may want anything. */
 static int make_room(et_record_reader *reader, size_t have, size_t want, et_error *error)
 {
-    if (have < reader->capacity)
-        return ET_OK;
-    size_t capacity = reader->capacity ? 2 * reader->capacity : BUFFER_FIRST;
-    unsigned char *buffer = et_realloc(reader->buffer, capacity, 1);
+    unsigned char *buffer =
+        et_vector_grow(reader->buffer, &reader->capacity, have + 1, 1, BUFFER_FIRST);
     if (!buffer)
         return et_alloc_failed(error, want, "a record");
     reader->buffer = buffer;
-    reader->capacity = capacity;
     return ET_OK;
 }
 

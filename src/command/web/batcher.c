@@ -12,6 +12,7 @@
 #include "base/assert.h"
 #include "base/clock.h"
 #include "base/thread.h"
+#include "base/vector.h"
 
 /* A batch may take this part of the time that one may wait. */
 #define SHARE 0.25
@@ -86,14 +87,11 @@ static int64_t room(const et_batcher *b)
 
 static bool keep(et_batcher *b, et_job *job)
 {
-    if (b->count == b->capacity) {
-        size_t capacity = b->capacity ? 2 * b->capacity : 64;
-        et_service_request **batch = et_realloc(b->batch, capacity, sizeof *batch);
-        if (!batch)
-            return false;
-        b->batch = batch;
-        b->capacity = capacity;
-    }
+    et_service_request **batch =
+        et_vector_grow(b->batch, &b->capacity, b->count + 1, sizeof *batch, 64);
+    if (!batch)
+        return false;
+    b->batch = batch;
     b->batch[b->count++] = &job->request;
     return true;
 }

@@ -15,6 +15,7 @@
 #include "base/assert.h"
 #include "base/fields_scalar.h"
 #include "base/reserved.h"
+#include "base/vector.h"
 #include "base/yaml_scalar.h"
 
 #define NAMES_MAX  256 /* flags and their other names that the nearest is sought among */
@@ -94,14 +95,11 @@ static int add_flag(et_argument_parser *parser, const et_flag *flag, et_error *e
     if (find(parser, name, strlen(name)) || et_same_name("help", 4, name) ||
         (flag->alias && find(parser, flag->alias, strlen(flag->alias))))
         return et_fail(error, ET_EUSAGE, "flag --%s is there twice; rename one", name);
-    if (parser->count == parser->capacity) {
-        size_t more = parser->capacity ? 2 * parser->capacity : 32;
-        et_flag *flags = et_realloc(parser->flags, more, sizeof *flags);
-        if (!flags)
-            return et_alloc_failed(error, more * sizeof *flags, "a parser");
-        parser->flags = flags;
-        parser->capacity = more;
-    }
+    et_flag *flags =
+        et_vector_grow(parser->flags, &parser->capacity, parser->count + 1, sizeof *flags, 32);
+    if (!flags)
+        return et_alloc_failed(error, (parser->count + 1) * sizeof *flags, "a parser");
+    parser->flags = flags;
     parser->flags[parser->count++] = *flag;
     return ET_OK;
 }

@@ -8,6 +8,7 @@
 #include "base/assert.h"
 #include "base/fields.h"
 #include "base/thread.h"
+#include "base/vector.h"
 #include "data/columns.h"
 #include "data/csv_scan.h"
 #include "tasks/tabular/predictor_private.h"
@@ -190,14 +191,10 @@ static int copy_line(call *c, const char *text, size_t *length, et_error *error)
     *length = strlen(text);
     if (*length > ET_CSV_ROW_MAX)
         return et_fail(error, ET_EDATA, "longer than %zu bytes", ET_CSV_ROW_MAX);
-    if (*length + 1 > c->room) {
-        size_t room = 2 * (*length + 1);
-        char *line = et_realloc(c->line, room, 1);
-        if (!line)
-            return et_alloc_failed(error, room, "a row");
-        c->line = line;
-        c->room = room;
-    }
+    char *line = et_vector_grow(c->line, &c->room, *length + 1, 1, 256);
+    if (!line)
+        return et_alloc_failed(error, *length + 1, "a row");
+    c->line = line;
     memcpy(c->line, text, *length);
     c->line[*length] = '\n';
     return ET_OK;

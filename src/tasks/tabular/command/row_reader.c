@@ -16,6 +16,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/unicode.h"
+#include "base/vector.h"
 #include "data/text.h"
 
 #define STANDARD_INPUT "standard input"
@@ -211,14 +212,10 @@ static int fill(et_row_reader *r, et_error *error)
         r->end -= r->begin;
         r->begin = 0;
     }
-    if (r->room - r->end < READ_BYTES) {
-        size_t room = 2 * r->room;
-        char *bytes = et_realloc(r->bytes, room, 1);
-        if (!bytes)
-            return et_alloc_failed(error, room, "a line");
-        r->bytes = bytes;
-        r->room = room;
-    }
+    char *bytes = et_vector_grow(r->bytes, &r->room, r->end + READ_BYTES, 1, 4 * READ_BYTES);
+    if (!bytes)
+        return et_alloc_failed(error, r->end + READ_BYTES, "a line");
+    r->bytes = bytes;
     ssize_t got;
     do
         got = read(r->descriptor, r->bytes + r->end, READ_BYTES);
