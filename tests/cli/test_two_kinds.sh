@@ -87,9 +87,9 @@ if command -v curl >/dev/null && ! "$two" serve plain --port 0 --precision int8 
     "$two" serve plain --port 0 >address 2>log &
     server=$!
     trap 'kill -9 "$server" 2>/dev/null || true; rm -rf "$work"' EXIT
-    for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
-        [ -s address ] && break
-        sleep 0.3
+    for _ in $(seq 600); do
+        [ ! -s address ] && kill -0 "$server" 2>/dev/null || break
+        sleep 0.1
     done
     # echoes TEXT BODY
     echoes() {

@@ -59,9 +59,9 @@ start() {
     : >address
     "$etude" watch runs --port 0 "$@" >address 2>log &
     server=$!
-    for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
-        [ -s address ] && break
-        sleep 0.3
+    for _ in $(seq 600); do
+        [ ! -s address ] && kill -0 "$server" 2>/dev/null || break
+        sleep 0.1
     done
     url=$(sed 's/#.*//' address)
     [ -n "$url" ] || fail "no address: $(cat log)"
@@ -159,7 +159,7 @@ for name in chromium chromium-browser google-chrome; do
 done
 # dom ADDRESS MILLISECONDS: the page as it is after so long.
 dom() {
-    HOME=$work timeout 100 $browser --headless --no-sandbox --disable-gpu --disable-dev-shm-usage \
+    HOME=$work timeout 300 $browser --headless --no-sandbox --disable-gpu --disable-dev-shm-usage \
         --virtual-time-budget="$2" --dump-dom "$1" 2>err | sed 's/<li/\n&/g; s/<\/li>/&\n/g'
 }
 # shows RUN SERIES COUNT STEP VALUE
