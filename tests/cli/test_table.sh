@@ -32,8 +32,11 @@ tail -c 20000 parts/checkpoints/ckpt-60.safetensors >parts.tail
 cmp whole.tail parts.tail >out 2>&1 || fail "a run that was started again ends elsewhere"
 kills=0
 attempt() {
+    code=0
     timeout --foreground --preserve-status -s KILL "$1" "$etude" train --experiment tabular/mlp \
-        --target kind killed --data t.csv --steps 60 --set trainer.checkpoint_interval=5 >out 2>&1 || kills=$((kills + 1))
+        --target kind killed --data t.csv --steps 60 --set trainer.checkpoint_interval=5 >out 2>&1 || code=$?
+    [ $code = 0 ] || [ $code = 137 ] || fail "a run that was killed ends with $code"
+    [ $code = 0 ] || kills=$((kills + 1))
 }
 for delay in 0.1 0.15 0.2 0.25; do
     attempt $delay
