@@ -50,7 +50,7 @@ launch=$!
 exec 3>lines
 echo 'hb kg' >&3
 looks=0
-until [ -s answers ] || [ $looks = 1500 ]; do
+until [ -s answers ] || [ $looks = 6000 ]; do
     sleep 0.02
     looks=$((looks + 1))
 done
@@ -163,20 +163,23 @@ once 5 'above loss_upper_bound' launch -n 2 -- train $translation --steps 30 --d
     --set trainer.loss_upper_bound=1e-9
 # shellcheck disable=SC2086 # words
 once 3 'runtime.data_shards=4' launch -n 4 -- train $translation --steps 30 --dry-run
-# A signal to any of them ends all.
-# shellcheck disable=SC2086 # words
-"$etude" launch -n 2 -- train $translation --steps 1000000 --dry-run >out 2>&1 &
-launch=$! got=0 looks=0
-until [ "$(ls tmp)" ] || [ $looks = 1500 ]; do
-    sleep 0.02
-    looks=$((looks + 1))
+# A signal to any of them ends all. Once more where it was done before: it takes a hundred steps.
+for try in 1 2 3 4 5 6 7 8 9 10; do
+    # shellcheck disable=SC2086 # words
+    "$etude" launch -n 2 -- train $translation --steps 1000000 --dry-run >out 2>&1 &
+    launch=$! got=0 looks=0
+    until [ "$(ls tmp)" ] || [ $looks = 6000 ] || ! kill -0 $launch 2>/dev/null; do
+        sleep 0.02
+        looks=$((looks + 1))
+    done
+    pid=
+    while [ -z "$pid" ] && kill -0 $launch 2>/dev/null; do
+        pid=$(sed 's/ .*//' "/proc/$launch/task/$launch/children" 2>/dev/null || true)
+    done
+    kill -TERM "$pid" 2>/dev/null || true
+    wait $launch || got=$?
+    [ $got = 0 ] || break
 done
-pid=
-while [ -z "$pid" ] && kill -0 $launch 2>/dev/null; do
-    pid=$(sed 's/ .*//' "/proc/$launch/task/$launch/children" 2>/dev/null || true)
-done
-kill -TERM "$pid" 2>/dev/null || true
-wait $launch || got=$?
 [ $got = 75 ] || fail "a rank that tries out gets SIGTERM: exit $got"
 [ "$(grep -c 'nothing was begun' out)" = 1 ] || fail 'it is not said once that nothing was begun'
 # One that does not see what rank 0 has made.

@@ -116,20 +116,21 @@ waited=0
 until [ -s made/steps ] && ls made/model/checkpoints/ckpt-*00.safetensors >/dev/null 2>&1; do
     sleep 0.1
     waited=$((waited + 1))
-    [ $waited -lt 600 ] || fail "interrupted run: no checkpoint after a minute"
+    [ $waited -lt 3000 ] || fail "interrupted run: no checkpoint after five minutes"
 done
-kill -INT -"$(cat group)"
-status=0
-wait $! || status=$?
+kill -INT -"$(cat group)" 2>/dev/null || : # where it is at its end already
+interrupted=0
+wait $! || interrupted=$?
 if [ -e made/trained ]; then
     echo "SKIPPED: interrupt: trained before it was interrupted"
+    interrupted=0
 else
-    [ "$status" = 75 ] || fail "interrupted run: exit $status, wanted 75"
+    [ "$interrupted" = 75 ] || fail "interrupted run: exit $interrupted, wanted 75"
     grep -q 'make demo. resumes' said || fail "interrupted run: does not say how to go on"
 fi
 run 0 "run after an interrupt"
 [ "$(cat made/trained)" = "$(cat made/steps)" ] || fail "not all steps were trained"
-[ "$status" != 75 ] || grep -q '^resuming' said || fail "began again from nothing"
+[ "$interrupted" != 75 ] || grep -q '^resuming' said || fail "began again from nothing"
 
 # Damage: named, and cured by the next start.
 rm -rf made
