@@ -231,7 +231,7 @@ bad_end bad_start(const char *line, const char *input, const char *output)
     pid_t pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
-        alarm(60); /* a command that waits for ever fails its case */
+        alarm(240); /* a command that waits for ever fails its case */
         open_as(input ? input : "/dev/null", O_RDONLY, 0);
         open_as(output ? output : "end.out", O_WRONLY | O_CREAT | O_TRUNC, 1);
         open_as("end.err", O_WRONLY | O_CREAT | O_TRUNC, 2);

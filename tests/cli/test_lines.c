@@ -155,7 +155,7 @@ static void test_lines__as_they_come(void **state)
     et_line_reader reader;
     assert_int_equal(pipe(ends), 0);
     assert_int_equal(et_line_reader_open(&reader, ends[0], "pipe", NULL), ET_OK);
-    alarm(60);
+    alarm(240);
     read_part(&reader, ends[1], "one\n", "one|");
     read_part(&reader, ends[1], "two\nthree\nfo", "two|three|");
     read_part(&reader, ends[1], "ur\n\n", "four||");

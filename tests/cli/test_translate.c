@@ -48,7 +48,7 @@ static filter start(int errors)
         dup2(out[1], STDOUT_FILENO);
         dup2(errors, STDERR_FILENO);
         close(in[0]), close(in[1]), close(out[0]), close(out[1]);
-        alarm(60);
+        alarm(240);
         execl(program, program, "translate", "--model-dir", "m", (char *)NULL);
         _exit(127);
     }
@@ -100,7 +100,7 @@ static void test_translate__coprocess(void **state)
     FILE *lines = fopen("a.en", "r");
     assert_non_null(lines);
     signal(SIGPIPE, SIG_IGN);
-    alarm(60);
+    alarm(240);
     filter f = start(STDERR_FILENO);
     for (int i = 0, together = 1; i < LINES; i += together) {
         together = i < 20 ? 1 : 4;
