@@ -106,7 +106,8 @@ static double time_ours(const framing *f)
                              .servers = 1,
                              .bind = address,
                              .bind_fd = listen_somewhere(address, sizeof address),
-                             .largest = f->size };
+                             .largest = f->size,
+                             .asked = f->size };
     et_wire_setup client = { .keys = &f->keys[ET_JOB_WORKER],
                              .role = ET_JOB_WORKER,
                              .servers = 1,

@@ -100,6 +100,8 @@ void et_asking_tick(et_asking *asking, et_link *link, double now)
 {
     if (!asking->waiting || now < asking->again)
         return;
+    if (asking->pause > ET_ASKING_PAUSE && link->class->doubt)
+        link->class->doubt(link, asking->to);
     asking->pause = asking->pause * 2 < PAUSE_MAX ? asking->pause * 2 : PAUSE_MAX;
     asking->again = now + asking->pause;
     et_link_send(link, asking->to, &asking->message);

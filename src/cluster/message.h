@@ -73,6 +73,9 @@ typedef struct et_link_class {
     const char *name;
     /* Copies what is sent, or drops it where it cannot be sent now. */
     void (*send)(et_link *self, int to, const et_message *message);
+    /* A task has not answered what it was asked again: the way there may be at fault; NULL: that
+     * can't be. */
+    void (*doubt)(et_link *self, int to);
 } et_link_class;
 
 struct et_link {
@@ -99,7 +102,7 @@ typedef struct et_asking {
 
 void et_asking_begin(et_asking *asking, et_link *link, double now, int to,
                      const et_message *message);
-/* Asks again if it is time to. */
+/* Asks again if it is time to; from the third time on the way is doubted. */
 void et_asking_tick(et_asking *asking, et_link *link, double now);
 /* Whether message is its answer; then nothing is waited for. */
 bool et_asking_takes(et_asking *asking, const et_message *message);

@@ -115,31 +115,31 @@ static et_assembly_place *find_place(et_assembly *assembly, uint64_t connection,
     return place;
 }
 
-bool et_assembly_take(et_assembly *assembly, uint64_t connection, const void *piece,
-                      size_t piece_size, const unsigned char **data, size_t *size)
+et_piece et_assembly_take(et_assembly *assembly, uint64_t connection, const void *piece,
+                          size_t piece_size, const unsigned char **data, size_t *size)
 {
     uint64_t head[3];
     const unsigned char *bytes = piece;
     if (piece_size <= sizeof head)
-        return false;
+        return ET_PIECE_WRONG;
     memcpy(head, piece, sizeof head);
     uint64_t count = piece_size - sizeof head;
     if (head[2] < ET_MESSAGE_HEADER || head[2] - ET_MESSAGE_HEADER > assembly->largest ||
         head[1] > head[2] || count > head[2] - head[1])
-        return false;
+        return ET_PIECE_WRONG;
     *size = (size_t)head[2];
     *data = bytes + sizeof head;
     if (count == head[2])
-        return true;
+        return ET_PIECE_LAST;
     et_assembly_place *place = find_place(assembly, connection, head);
     if (!place)
-        return false;
+        return ET_PIECE_DROPPED;
     memcpy(place->bytes + place->at, *data, (size_t)count);
     place->at += (size_t)count;
     place->last = ++assembly->pieces;
     *data = place->bytes;
     if (place->at < place->whole)
-        return false;
+        return ET_PIECE_KEPT;
     place->whole = 0;
-    return true;
+    return ET_PIECE_LAST;
 }

@@ -63,9 +63,16 @@ typedef struct et_assembly {
 int et_assembly_open(et_assembly *assembly, int places, size_t largest, et_error *error);
 void et_assembly_release(et_assembly *assembly); /* also of zeros */
 
-/* A piece of a connection. True: a message is whole with it, data [size], which is valid until the
- * next call and as long as the piece. */
-bool et_assembly_take(et_assembly *assembly, uint64_t connection, const void *piece,
-                      size_t piece_size, const unsigned char **data, size_t *size);
+typedef enum et_piece {
+    ET_PIECE_KEPT,
+    ET_PIECE_LAST,    /* a message is whole with it */
+    ET_PIECE_DROPPED, /* what was before it is not there any more, or there is no memory */
+    ET_PIECE_WRONG,   /* nobody cuts a message so, or it is longer than `largest` */
+} et_piece;
+
+/* A piece of a connection. ET_PIECE_LAST: the message is data [size], which is valid until the next
+ * call and as long as the piece. */
+et_piece et_assembly_take(et_assembly *assembly, uint64_t connection, const void *piece,
+                          size_t piece_size, const unsigned char **data, size_t *size);
 
 #endif

@@ -8,6 +8,15 @@
  * message of more than `largest` bytes is dropped, as is one whose pieces are not all there. What
  * cannot be sent at once is dropped: who asks asks again.
  *
+ * Nor does who has a key get more than its role needs (visitors.h): one that sends what no task
+ * sends (a message of several frames, of a wrong length or checksum, in another's name), frames
+ * without an end, or more than all its messages may have, is shut, whether the task looks or not;
+ * so a message is at most `largest` bytes, or `asked` of one that comes to this task.
+ *
+ * A connection that this task has made and that gets what can't be is made again at once; so is one
+ * whose other side waits for what is lost, once a question was asked in vain (et_link_class.doubt).
+ * How many were damaged is logged once, when it closes.
+ *
  * A handshake has four seconds. So strangers hold as many descriptors as come in that time; where
  * a task listens, the process's soft limit of them is raised to 16,384 or to its hard limit. How
  * many were refused is logged once, when it closes.
@@ -34,8 +43,9 @@ typedef struct et_wire_setup {
     const char *bind;           /* host:port; NULL: it listens to nobody */
     int bind_fd;                /* a socket that listens there already; 0: none */
     const char *const *connect; /* [1 + servers]: addresses by task; NULL: not to this one */
-    int senders;    /* tasks that may send to this one at a time; 0: those it connects to */
-    size_t largest; /* bytes of a message without its header */
+    int senders;                /* tasks that may come to this one */
+    size_t largest;             /* bytes of a message without its header */
+    size_t asked;               /* the same of those that come to this task */
 } et_wire_setup;
 
 /* ET_EUSAGE: built without ZeroMQ. */

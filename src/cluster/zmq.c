@@ -2,6 +2,8 @@
 
 #include <zmq.h>
 
+#include <linux/tcp.h>
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <math.h>
@@ -22,6 +24,7 @@
 #include "base/thread.h"
 #include "cluster/address.h"
 #include "cluster/piece.h"
+#include "cluster/visitors.h"
 
 /* zmq_bind is zmq.bind, and so on: loaded by the first who opens a wire or makes keys. */
 #define CALLS(X)                                                                                   \
@@ -36,6 +39,7 @@
     X(zmq_, getsockopt)                                                                            \
     X(zmq_, msg_close)                                                                             \
     X(zmq_, msg_data)                                                                              \
+    X(zmq_, msg_get)                                                                               \
     X(zmq_, msg_gets)                                                                              \
     X(zmq_, msg_init)                                                                              \
     X(zmq_, msg_init_size)                                                                         \
@@ -69,11 +73,15 @@ static const et_library library = { ET_ZMQ_FILE, "ZeroMQ", names, sizeof zmq / s
 #define FAILURES_MAX   8     /* who has the wrong key of a server hears no reason */
 #define FAILURES_THERE 3     /* so many more */
 #define DEAD           5.0   /* seconds without a connection in which nothing is tried */
+#define SOON           0.25  /* seconds in which ZeroMQ says that it tries again, if it does */
 #define AT_ONCE        3.0   /* seconds: who is refused is refused at once */
 #define QUEUE          16 /* pieces that wait in a connection beside two messages of the largest */
 #define QUEUE_MAX      (1 << 30)
 #define TURNS          1024 /* pieces that are taken in one look for a message */
-#define CURVE_BYTES    64   /* at least what encryption adds to a message (33) */
+#define CURVE_BYTES    64   /* at least what encryption adds to a message */
+#define SEAL_BYTES     33   /* what it adds */
+#define LOOK           50   /* milliseconds between two looks at what connections hold */
+#define PLACES         32   /* connections with a key beside twice those that tasks make */
 #define BACKLOG        1024 /* connections that wait to be taken */
 #define DESCRIPTORS    16384
 #define ZAP_ENDPOINT   "inproc://zeromq.zap.01"
@@ -82,7 +90,11 @@ static const et_library library = { ET_ZMQ_FILE, "ZeroMQ", names, sizeof zmq / s
 /* A connection that this task makes. */
 typedef struct line {
     void *socket, *monitor; /* socket NULL: there is none */
+    int descriptor;         /* -1: none that is known */
     double alone;           /* since when; 0: connected */
+    double again, pause;    /* when ZeroMQ is taken to have given it up, 0: it has not; how long
+                               after it was lost that was, the last time */
+    int64_t pieces, before; /* that have come over it; when something was last sent */
     double tried;           /* when its TCP connection was made */
     bool known;             /* a handshake has succeeded: its keys are right */
     double heard;           /* when something last happened to the connection */
@@ -115,16 +127,18 @@ struct et_wire {
     void *zap, *door; /* the guard's: who asks to be let in, what became of connections */
     pthread_t guard;
     bool guarded;
+    et_visitors *visitors;
     _Atomic int64_t refused; /* connections that were not let in */
+    int64_t damaged;         /* connections of ours that were made again for what came over them */
     char bound[300];         /* host:port that it listens at */
     peer *peer;              /* [1 + servers] */
     uint64_t *via;           /* [ET_TASKS_MAX]: where a task was heard last; 0: nowhere */
     zmq_pollitem_t *items;   /* [2 + servers] */
     zmq_msg_t message;       /* the piece that was received last */
     bool holds;              /* message is in use */
-    et_assembly assembly;
-    uint64_t number; /* of the message that was sent last */
-    int queue;       /* pieces that wait in a connection at most */
+    et_assembly answers;     /* of those that this task connects to */
+    et_assembly questions;   /* of those that connect to it */
+    uint64_t number;         /* of the message that was sent last */
     bool denied;
     char public[ET_JOB_ROLES][ET_KEY_TEXT + 1];
     char own_public[ET_KEY_TEXT + 1], secret[ET_KEY_TEXT + 1];
@@ -148,17 +162,17 @@ static int read_part(void *socket, unsigned char *part, bool *more)
     return length;
 }
 
-/* Whose key it is, by role; NULL: nobody's who may connect here. Servers connect to the master to
- * see that it lives. */
-static const char *owner_of(const et_wire *wire, const unsigned char *key)
+/* Whose key it is, by role; ET_JOB_ROLES: nobody's who may connect here. Servers connect to the
+ * master to see that it lives. */
+static et_job_role owner_of(const et_wire *wire, const unsigned char *key)
 {
     for (int role = 0; role < ET_JOB_ROLES; role++) {
         unsigned char known[32];
         if (role != (int)wire->role && zmq.z85_decode(known, wire->public[role]) &&
             !memcmp(known, key, sizeof known))
-            return et_job_role_names[role];
+            return (et_job_role)role;
     }
-    return NULL;
+    return ET_JOB_ROLES;
 }
 
 /* Bound before anything listens: without it ZeroMQ would let in whoever knows a server's key; and
@@ -179,7 +193,10 @@ static bool answer_zap(et_wire *wire)
     }
     bool sound = count == PARTS && length[REQUEST] <= ZAP_FRAME && length[CREDENTIALS] == 32 &&
                  length[MECHANISM] == 5 && !memcmp(part[MECHANISM], "CURVE", 5);
-    const char *owner = sound ? owner_of(wire, part[CREDENTIALS]) : NULL;
+    et_job_role role = sound ? owner_of(wire, part[CREDENTIALS]) : ET_JOB_ROLES;
+    const char *owner = role < ET_JOB_ROLES ? et_job_role_names[role] : NULL;
+    if (owner)
+        et_visitors_showed(wire->visitors, role, et_clock_monotonic());
     size_t request = length[REQUEST] <= ZAP_FRAME ? (size_t)length[REQUEST] : 0;
     zmq.send(wire->zap, "1.0", 3, ZMQ_SNDMORE);
     zmq.send(wire->zap, part[REQUEST], request, ZMQ_SNDMORE);
@@ -215,6 +232,15 @@ static int refused_by(int event, uint32_t value)
     return left || event == ZMQ_EVENT_HANDSHAKE_SUCCEEDED ? -1 : 0;
 }
 
+static void note_visitor(et_wire *wire, int event, uint32_t value, double now)
+{
+    wire->refused += refused_by(event, value);
+    if (event == ZMQ_EVENT_ACCEPTED)
+        et_visitors_came(wire->visitors, (int)value, now);
+    else if (event == ZMQ_EVENT_DISCONNECTED)
+        et_visitors_left(wire->visitors, (int)value);
+}
+
 /* A thread of its own: who is let in must not wait until the task has time, and ZeroMQ's thread
  * stands still while nobody reads what it tells of connections. */
 static void *guard(void *payload)
@@ -222,13 +248,19 @@ static void *guard(void *payload)
     et_wire *wire = payload;
     zmq_pollitem_t items[2] = { { .socket = wire->zap, .events = ZMQ_POLLIN },
                                 { .socket = wire->door, .events = ZMQ_POLLIN } };
+    double looked = 0;
     bool open = true;
-    while (open && zmq.poll(items, 2, -1) >= 0) {
+    while (open && zmq.poll(items, 2, LOOK) >= 0) {
+        double now = et_clock_monotonic();
         if (items[0].revents)
             open = answer_zap(wire);
         uint32_t value;
         for (int event; items[1].revents && (event = next_event(wire->door, &value));)
-            wire->refused += refused_by(event, value);
+            note_visitor(wire, event, value, now);
+        if (now - looked < LOOK * 1e-3)
+            continue;
+        looked = now;
+        et_visitors_look(wire->visitors, now);
     }
     zmq.close(wire->door);
     zmq.close(wire->zap);
@@ -242,12 +274,13 @@ static bool set(void *socket, int option, int value)
     return zmq.setsockopt(socket, option, &value, sizeof value) == 0;
 }
 
-static bool set_common(void *socket, const et_wire *wire)
+/* in, out: pieces that wait at most. */
+static bool set_common(void *socket, const et_wire *wire, int in, int out)
 {
     const int64_t most = ET_PIECE + CURVE_BYTES;
     return zmq.setsockopt(socket, ZMQ_MAXMSGSIZE, &most, sizeof most) == 0 &&
-           set(socket, ZMQ_LINGER, 1000) && set(socket, ZMQ_SNDHWM, wire->queue) &&
-           set(socket, ZMQ_HANDSHAKE_IVL, HANDSHAKE) && set(socket, ZMQ_RCVHWM, wire->queue) &&
+           set(socket, ZMQ_LINGER, 1000) && set(socket, ZMQ_SNDHWM, out) &&
+           set(socket, ZMQ_HANDSHAKE_IVL, HANDSHAKE) && set(socket, ZMQ_RCVHWM, in) &&
            set(socket, ZMQ_IPV6, 1) && set(socket, ZMQ_TCP_KEEPALIVE, 1) &&
            set(socket, ZMQ_TCP_KEEPALIVE_IDLE, KEEPALIVE) &&
            set(socket, ZMQ_TCP_KEEPALIVE_INTVL, KEEPALIVE) &&
@@ -306,8 +339,8 @@ static void allow_descriptors(void)
 
 static int start_guard(et_wire *wire, et_error *error)
 {
-    const int events =
-        ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL;
+    const int events = ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_HANDSHAKE_SUCCEEDED |
+                       ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL | ZMQ_EVENT_DISCONNECTED;
     wire->zap = zmq.socket(wire->context, ZMQ_REP);
     wire->door = monitor_of(wire, wire->router, LINES * ET_TASKS_MAX, events);
     if (!wire->zap || !wire->door || zmq.bind(wire->zap, ZAP_ENDPOINT))
@@ -315,6 +348,27 @@ static int start_guard(et_wire *wire, et_error *error)
     int status = et_thread_start(&wire->guard, guard, wire, error);
     wire->guarded = !status;
     return status;
+}
+
+static int queue_for(size_t largest)
+{
+    int64_t pieces = et_piece_count(largest);
+    return pieces < QUEUE_MAX / 4 ? (int)(QUEUE + 2 * pieces) : QUEUE_MAX;
+}
+
+/* Bytes of who comes: two queues, since what it has sent is known a little later than what was
+ * taken of it. Of all: as if each task that may send had sent as much. */
+static int receive_visitors(et_wire *wire, const et_wire_setup *setup, et_error *error)
+{
+    int senders = setup->senders > 0 ? setup->senders : 1;
+    const int64_t most = 2 * (int64_t)queue_for(setup->asked) * (ET_PIECE + CURVE_BYTES);
+    et_visitors_setup visitors = { .address = wire->bound,
+                                   .most = most,
+                                   .all = most * senders,
+                                   .places = 2 * LINES * senders + PLACES,
+                                   .handshake = 3 * HANDSHAKE * 1e-3 };
+    int status = et_visitors_open(&wire->visitors, &visitors, error);
+    return status ? status : et_assembly_open(&wire->questions, senders, setup->asked, error);
 }
 
 static int listen_at(et_wire *wire, const et_wire_setup *setup, et_error *error)
@@ -325,8 +379,12 @@ static int listen_at(et_wire *wire, const et_wire_setup *setup, et_error *error)
         return status;
     allow_descriptors();
     snprintf(wire->bound, sizeof wire->bound, "%s", setup->bind);
+    status = receive_visitors(wire, setup, error);
+    if (status)
+        return status;
+    int in = queue_for(setup->asked), out = queue_for(setup->largest);
     wire->router = zmq.socket(wire->context, ZMQ_ROUTER);
-    if (!wire->router || !set_common(wire->router, wire) ||
+    if (!wire->router || !set_common(wire->router, wire, in, out) ||
         !set(wire->router, ZMQ_CURVE_SERVER, 1) || !set(wire->router, ZMQ_BACKLOG, BACKLOG) ||
         zmq.setsockopt(wire->router, ZMQ_ZAP_DOMAIN, "etude", 5) ||
         (setup->bind_fd && !set(wire->router, ZMQ_USE_FD, setup->bind_fd)))
@@ -337,7 +395,7 @@ static int listen_at(et_wire *wire, const et_wire_setup *setup, et_error *error)
     return status;
 }
 
-static bool connect_line(et_wire *wire, int task, int which)
+static bool connect_line(et_wire *wire, int task, int which, int queue)
 {
     const int events = ZMQ_EVENT_CONNECTED | ZMQ_EVENT_CONNECT_DELAYED | ZMQ_EVENT_CONNECT_RETRIED |
                        ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED |
@@ -346,8 +404,11 @@ static bool connect_line(et_wire *wire, int task, int which)
     line *l = &wire->peer[task].line[which];
     const char *theirs = wire->public[task ? ET_JOB_PARAM_SERVER : ET_JOB_MASTER];
     l->alone = l->heard = et_clock_monotonic();
+    l->descriptor = -1;
+    l->pause = SOON;
     l->socket = zmq.socket(wire->context, ZMQ_DEALER);
-    return l->socket && set_common(l->socket, wire) && (which == TALK || set_watch(l->socket)) &&
+    return l->socket && set_common(l->socket, wire, queue, queue) &&
+           (which == TALK || set_watch(l->socket)) &&
            !zmq.setsockopt(l->socket, ZMQ_CURVE_PUBLICKEY, wire->own_public, ET_KEY_TEXT + 1) &&
            !zmq.setsockopt(l->socket, ZMQ_CURVE_SERVERKEY, theirs, ET_KEY_TEXT + 1) &&
            set(l->socket, ZMQ_RECONNECT_IVL_MAX, 2000) &&
@@ -364,13 +425,17 @@ static int connect_to(et_wire *wire, const et_wire_setup *setup, int task, et_er
         return status;
     snprintf(p->address, sizeof p->address, "%s", setup->connect[task]);
     bool talks = wire->role != ET_JOB_PARAM_SERVER;
-    bool ok = (!talks || connect_line(wire, task, TALK)) && connect_line(wire, task, WATCH);
+    int queue = queue_for(setup->largest);
+    bool ok =
+        (!talks || connect_line(wire, task, TALK, queue)) && connect_line(wire, task, WATCH, queue);
     return ok ? ET_OK : fail_zmq(error, setup->connect[task]);
 }
 
 static void send_on(et_link *self, int to, const et_message *message);
 
-static const et_link_class wire_class = { "ZeroMQ", send_on };
+static void doubt_on(et_link *self, int to);
+
+static const et_link_class wire_class = { "ZeroMQ", send_on, doubt_on };
 
 static int open_sockets(et_wire *wire, const et_wire_setup *setup, et_error *error)
 {
@@ -379,17 +444,6 @@ static int open_sockets(et_wire *wire, const et_wire_setup *setup, et_error *err
         if (setup->connect[i])
             status = connect_to(wire, setup, i, error);
     return status;
-}
-
-static int queue_for(size_t largest)
-{
-    int64_t pieces = et_piece_count(largest);
-    return pieces < QUEUE_MAX / 4 ? (int)(QUEUE + 2 * pieces) : QUEUE_MAX;
-}
-
-static int places_for(const et_wire_setup *setup)
-{
-    return setup->servers + 1 > setup->senders ? setup->servers + 1 : setup->senders;
 }
 
 int et_wire_open(et_wire **out, const et_wire_setup *setup, et_error *error)
@@ -410,10 +464,9 @@ int et_wire_open(et_wire **out, const et_wire_setup *setup, et_error *error)
     wire->peer = et_alloc_zero((size_t)setup->servers + 1, sizeof *wire->peer);
     wire->via = et_alloc_zero(ET_TASKS_MAX, sizeof *wire->via);
     wire->items = et_alloc_zero((size_t)setup->servers + 2, sizeof *wire->items);
-    wire->queue = queue_for(setup->largest);
     wire->context = zmq.ctx_new();
     status = wire->peer && wire->via && wire->items && wire->context
-                 ? et_assembly_open(&wire->assembly, places_for(setup), setup->largest, error)
+                 ? et_assembly_open(&wire->answers, setup->servers + 1, setup->largest, error)
                  : et_alloc_failed(error, sizeof *wire, "a connection");
     status = status ? status : open_sockets(wire, setup, error);
     if (status)
@@ -435,13 +488,16 @@ static void close_socket(void *socket, void *monitor)
 }
 
 /* Once, however many they were. */
-static void say_refused(const et_wire *wire)
+static void say_how_many(const et_wire *wire)
 {
-    long long refused = (long long)wire->refused;
+    long long refused = (long long)wire->refused, damaged = (long long)wire->damaged;
     if (refused > 0)
         et_log(ET_LOG_WARNING,
                "%s: %lld connection%s not let in: no key of this cluster, or damaged on the way",
                wire->bound, refused, refused == 1 ? " was" : "s were");
+    if (damaged > 0)
+        et_log(ET_LOG_WARNING, "%lld connection%s made again at once: damaged on the way", damaged,
+               damaged == 1 ? " was" : "s were");
 }
 
 void et_wire_close(et_wire *wire)
@@ -463,11 +519,13 @@ void et_wire_close(et_wire *wire)
         zmq.close(wire->zap);
     if (wire->context)
         zmq.ctx_term(wire->context);
-    say_refused(wire);
+    say_how_many(wire);
+    et_visitors_close(wire->visitors);
     et_free(wire->peer);
     et_free(wire->via);
     et_free(wire->items);
-    et_assembly_release(&wire->assembly);
+    et_assembly_release(&wire->answers);
+    et_assembly_release(&wire->questions);
     et_free(wire);
 }
 
@@ -518,6 +576,8 @@ static void send_on(et_link *self, int to, const et_message *message)
     et_cutting cutting;
     if (!socket || !(dealt || via))
         return;
+    if (dealt)
+        wire->peer[to].line[TALK].before = wire->peer[to].line[TALK].pieces;
     et_cutting_begin(&cutting, message, ++wire->number);
     while (et_cutting_next(&cutting) && send_piece(socket, via, &cutting)) {
     }
@@ -547,8 +607,29 @@ static bool is_there(const char *address)
 static void make_again(const peer *p, line *l)
 {
     l->heard = et_clock_monotonic();
+    l->again = 0;
+    l->descriptor = -1;
     zmq.disconnect(l->socket, p->endpoint);
     zmq.connect(l->socket, p->endpoint);
+}
+
+/* Whether all that was sent over a line is at the other side. */
+static bool has_arrived(const line *l)
+{
+    struct tcp_info info = { 0 };
+    socklen_t size = sizeof info;
+    return l->descriptor >= 0 && !getsockopt(l->descriptor, IPPROTO_TCP, TCP_INFO, &info, &size) &&
+           !info.tcpi_unacked && !info.tcpi_notsent_bytes;
+}
+
+/* A length that was changed on the way makes who reads it wait for bytes that nobody sends. So a
+ * line is made again where nothing whole has come since the question was asked again. */
+static void doubt_on(et_link *self, int to)
+{
+    et_wire *wire = (et_wire *)(void *)self;
+    line *l = to <= wire->servers ? &wire->peer[to].line[TALK] : NULL;
+    if (l && l->socket && !l->alone && l->pieces == l->before && has_arrived(l))
+        make_again(&wire->peer[to], l);
 }
 
 /* A network that cuts a handshake, or one that takes its time, is no refusal; nor is a proxy that
@@ -563,22 +644,34 @@ static void note_failure(et_wire *wire, const peer *p, line *l)
     l->there = is_there(p->address);
 }
 
-static void note_event(et_wire *wire, const peer *p, line *l, int event)
+/* After a connection ZeroMQ says at once that it tries again, or it has given the line up. Of what
+ * can't be opened it tells, and then as often as not stands still: errno is what telling has left.
+ */
+static void note_event(et_wire *wire, const peer *p, line *l, int event, uint32_t value)
 {
     l->heard = et_clock_monotonic();
+    l->again = 0;
     if (event == ZMQ_EVENT_CONNECTED) {
         l->tried = l->heard;
+        l->descriptor = (int)value;
     } else if (event == ZMQ_EVENT_HANDSHAKE_SUCCEEDED) {
         l->alone = l->failures = 0;
         l->known = true;
         l->there = false;
-    } else if (event == ZMQ_EVENT_DISCONNECTED && !l->alone) {
-        l->alone = l->heard;
+        l->pause = SOON;
+    } else if (event == ZMQ_EVENT_DISCONNECTED &&
+               (l->descriptor < 0 || l->descriptor == (int)value)) {
+        l->alone = l->alone ? l->alone : l->heard;
+        l->descriptor = -1;
+        l->again = l->heard + l->pause;
     } else if (event == ZMQ_EVENT_HANDSHAKE_FAILED_AUTH) {
         wire->denied = true;
     } else if (event == ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL ||
                event == ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL) {
-        note_failure(wire, p, l);
+        l->again = l->heard + (l->alone ? l->pause : 0);
+        if (l->alone)
+            note_failure(wire, p, l);
+        l->alone = l->alone ? l->alone : l->heard;
     }
 }
 
@@ -595,6 +688,14 @@ static void follow_watch(peer *p)
     make_again(p, talk);
 }
 
+/* The line is there and ZeroMQ has given it up: what came over it was none of its bytes. */
+static void try_again(et_wire *wire, const peer *p, line *l)
+{
+    wire->damaged += l->known && l->pause == SOON;
+    l->pause = fmin(2 * l->pause, DEAD);
+    make_again(p, l);
+}
+
 static void read_monitors(et_wire *wire)
 {
     for (int i = 0; i < LINES * (wire->servers + 1); i++) {
@@ -602,55 +703,80 @@ static void read_monitors(et_wire *wire)
         line *l = &p->line[i % LINES];
         uint32_t value;
         for (int event; l->monitor && (event = next_event(l->monitor, &value));)
-            note_event(wire, p, l, event);
-        if (l->socket && l->alone && et_clock_monotonic() - l->heard >= DEAD)
+            note_event(wire, p, l, event, value);
+        double now = et_clock_monotonic();
+        if (l->socket && l->again && now >= l->again)
+            try_again(wire, p, l);
+        else if (l->socket && l->alone && now - l->heard >= DEAD)
             make_again(p, l);
     }
     for (int i = 0; i <= wire->servers; i++)
         follow_watch(&wire->peer[i]);
 }
 
-/* Who says to be the master has its key, and so on. */
-static bool is_who_it_says(et_wire *wire, const et_message *message)
+/* Whose key a message came with; ET_JOB_ROLES: nobody's. */
+static et_job_role role_of(et_wire *wire)
 {
     const char *user = zmq.msg_gets(&wire->message, "User-Id");
-    bool master = message->from == ET_TASK_MASTER;
-    bool worker = message->from > wire->servers;
-    return user && ((master && !strcmp(user, "master")) || (worker && !strcmp(user, "worker")));
+    int role = 0;
+    while (role < ET_JOB_ROLES && !(user && !strcmp(user, et_job_role_names[role])))
+        role++;
+    return (et_job_role)role;
+}
+
+/* Who says to be the master has its key, and so on. */
+static bool is_who_it_says(const et_wire *wire, const et_message *message, et_job_role role)
+{
+    return (message->from == ET_TASK_MASTER && role == ET_JOB_MASTER) ||
+           (message->from > wire->servers && role == ET_JOB_WORKER);
 }
 
 typedef enum taken { NOTHING, PIECE, MESSAGE } taken;
 
-/* The next piece of a socket, into wire->message; false: there is none. *alone: as all are that the
- * cluster sends; others are dropped. */
-static bool take_piece(et_wire *wire, void *socket, bool *alone)
+/* The next piece of a socket, into wire->message; bytes: as it was sent; 0: there is none. *alone:
+ * as all are that the cluster sends; others are dropped. */
+static size_t take_piece(et_wire *wire, void *socket, bool *alone)
 {
-    if (zmq.msg_recv(&wire->message, socket, ZMQ_DONTWAIT) < 0)
-        return false;
-    *alone = !zmq.msg_more(&wire->message);
-    while (zmq.msg_more(&wire->message) &&
-           zmq.msg_recv(&wire->message, socket, ZMQ_DONTWAIT) >= 0) {
+    size_t bytes = 0;
+    *alone = true;
+    while (zmq.msg_recv(&wire->message, socket, ZMQ_DONTWAIT) >= 0) {
+        size_t size = zmq.msg_size(&wire->message) + SEAL_BYTES;
+        bytes += size + (size > 255 ? 9 : 2);
+        if (!zmq.msg_more(&wire->message))
+            break;
+        *alone = false;
     }
-    return true;
+    return bytes;
 }
 
-/* Whether wire->message makes a message of its connection whole. */
-static bool completes(et_wire *wire, uint64_t connection, et_message *out)
+/* What wire->message is: a piece of a message of its connection; WRONG: nothing that a task sends.
+ */
+static et_piece completes(et_wire *wire, et_assembly *assembly, uint64_t connection,
+                          et_message *out)
 {
     const unsigned char *data;
     size_t size;
-    return et_assembly_take(&wire->assembly, connection, zmq.msg_data(&wire->message),
-                            zmq.msg_size(&wire->message), &data, &size) &&
-           et_message_read(out, data, size);
+    et_piece what = et_assembly_take(assembly, connection, zmq.msg_data(&wire->message),
+                                     zmq.msg_size(&wire->message), &data, &size);
+    return what == ET_PIECE_LAST && !et_message_read(out, data, size) ? ET_PIECE_WRONG : what;
 }
 
 /* From a connection that this task has made; from: whose it is. */
-static taken take_dealt(et_wire *wire, void *socket, int from, et_message *out)
+static taken take_dealt(et_wire *wire, int from, et_message *out)
 {
     bool alone;
-    if (!take_piece(wire, socket, &alone))
+    line *l = &wire->peer[from].line[TALK];
+    if (!take_piece(wire, l->socket, &alone))
         return NOTHING;
-    return alone && completes(wire, (uint64_t)from, out) && out->from == from ? MESSAGE : PIECE;
+    l->pieces++;
+    et_piece what = alone ? completes(wire, &wire->answers, (uint64_t)from, out) : ET_PIECE_WRONG;
+    if (what == ET_PIECE_LAST && out->from == from)
+        return MESSAGE;
+    if (what == ET_PIECE_WRONG) {
+        wire->damaged++;
+        make_again(&wire->peer[from], l);
+    }
+    return PIECE;
 }
 
 static taken take_routed(et_wire *wire, et_message *out)
@@ -658,12 +784,21 @@ static taken take_routed(et_wire *wire, et_message *out)
     unsigned char id[ID_MAX];
     bool alone;
     int length = zmq.recv(wire->router, id, sizeof id, ZMQ_DONTWAIT);
-    if (length < 0 || !take_piece(wire, wire->router, &alone))
+    size_t bytes = length < 0 ? 0 : take_piece(wire, wire->router, &alone);
+    if (!bytes)
         return NOTHING;
-    if (!alone || length < 1 || length > ID_MAX || !zmq.msg_gets(&wire->message, "User-Id"))
+    et_job_role role = role_of(wire);
+    int descriptor = zmq.msg_get(&wire->message, ZMQ_SRCFD);
+    if (length < 1 || length > ID_MAX || role == ET_JOB_ROLES)
         return PIECE;
+    et_visitors_took(wire->visitors, descriptor, role, bytes);
     uint64_t via = via_of(id, length);
-    if (!completes(wire, via, out) || !is_who_it_says(wire, out))
+    et_piece what = alone ? completes(wire, &wire->questions, via, out) : ET_PIECE_WRONG;
+    if (what == ET_PIECE_LAST && !is_who_it_says(wire, out, role))
+        what = ET_PIECE_WRONG;
+    if (what == ET_PIECE_WRONG)
+        et_visitors_refuse(wire->visitors, descriptor, "has sent what no task sends");
+    if (what != ET_PIECE_LAST)
         return PIECE;
     out->via = wire->via[out->from] = via;
     return MESSAGE;
@@ -675,7 +810,7 @@ static taken take_any(et_wire *wire, et_message *out)
     taken what = wire->router ? take_routed(wire, out) : NOTHING;
     for (int i = 0; what != MESSAGE && i <= wire->servers; i++)
         if (wire->peer[i].line[TALK].socket) {
-            taken next = take_dealt(wire, wire->peer[i].line[TALK].socket, i, out);
+            taken next = take_dealt(wire, i, out);
             what = next > what ? next : what;
         }
     return what;

@@ -11,6 +11,7 @@
 #include "base/assert.h"
 #include "base/clock.h"
 #include "base/flag.h"
+#include "cluster/keeper.h"
 #include "train/cluster_private.h"
 
 #define COUNT_MAX   9007199254740992.0 /* 2^53: what a double counts to */
@@ -124,6 +125,16 @@ void et_cluster_scatter_state(const et_cluster_plan *plan, const et_params *para
     each_slot(plan, params, optimizer, server, copy_in, &slots);
 }
 
+/* A master gets reports; a server its state, gradients of its weights and lists of them. */
+static size_t most_asked(const et_cluster_plan *plan, const et_job_task *task)
+{
+    if (task->role != ET_JOB_PARAM_SERVER)
+        return plan->report_size;
+    size_t state = (size_t)plan->state[task->index] * sizeof(float);
+    size_t pushes = (size_t)plan->workers * sizeof(et_keeper_push);
+    return state > pushes ? state : pushes;
+}
+
 int et_cluster_plan_make(et_cluster_plan *plan, const et_task_trainer *t,
                          const et_cluster_options *options, et_error *error)
 {
@@ -153,6 +164,8 @@ int et_cluster_plan_make(et_cluster_plan *plan, const et_task_trainer *t,
         size_t bytes = (size_t)plan->state[s] * sizeof(float);
         plan->largest = bytes > plan->largest ? bytes : plan->largest;
     }
+    if (!status)
+        plan->asked = most_asked(plan, et_job_config_task(options->config));
     if (!status)
         plan->fingerprint = et_placement_fingerprint(
             &plan->placement, t->params, options->fingerprint + (uint64_t)plan->workers);
@@ -184,8 +197,8 @@ double et_cluster_divisor(const unsigned char *report)
 
 /* ---- connections --------------------------------------------------------------------------- */
 
-int et_cluster_connect(et_wire **out, const et_cluster_options *options, size_t largest,
-                       et_error *error)
+int et_cluster_connect(et_wire **out, const et_cluster_options *options,
+                       const et_cluster_plan *plan, et_error *error)
 {
     const et_job_cluster *cluster = et_job_config_cluster(options->config);
     const et_job_task *task = et_job_config_task(options->config);
@@ -209,7 +222,8 @@ int et_cluster_connect(et_wire **out, const et_cluster_options *options, size_t 
         .bind_fd = listen, /* the connection's, which closes it */
         .connect = connect,
         .senders = (int)(1 + servers->count + cluster->addresses[ET_JOB_WORKER].count),
-        .largest = largest,
+        .largest = plan->largest,
+        .asked = plan->asked,
     };
     int status = et_wire_open(out, &setup, error);
     et_free(connect);

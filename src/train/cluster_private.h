@@ -34,6 +34,7 @@ typedef struct et_cluster_plan {
     size_t report_size;    /* bytes */
     size_t variables_size; /* bytes of what is not trained: a worker has it from when it joins */
     size_t largest;        /* bytes of the largest message */
+    size_t asked;          /* and of those that come to this task */
     uint64_t fingerprint;
 } et_cluster_plan;
 
@@ -52,8 +53,8 @@ void et_cluster_scatter_state(const et_cluster_plan *plan, const et_params *para
                               const et_optimizer *optimizer, int server, const void *state);
 
 /* Connections of this process by its role. */
-int et_cluster_connect(et_wire **out, const et_cluster_options *options, size_t largest,
-                       et_error *error);
+int et_cluster_connect(et_wire **out, const et_cluster_options *options,
+                       const et_cluster_plan *plan, et_error *error);
 
 et_cluster_place et_cluster_place_of(const et_source *source, bool own);
 /* ET_EDATA: no place of this source's data. Count 0: the source stays where it is. */

@@ -114,7 +114,7 @@ static int open_server(server *s, et_error *error)
     if (!status)
         status = make_store(s, error);
     if (!status)
-        status = et_cluster_connect(&s->wire, s->options, s->plan.largest, error);
+        status = et_cluster_connect(&s->wire, s->options, &s->plan, error);
     if (status)
         return status;
     et_keeper_store store = { .self = s,

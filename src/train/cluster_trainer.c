@@ -404,7 +404,7 @@ int et_cluster_trainer_open(et_trainer **out, et_task_trainer *trainer,
     if (!status)
         status = open_arrays(c, error);
     if (!status)
-        status = et_cluster_connect(&c->wire, options, c->plan.largest, error);
+        status = et_cluster_connect(&c->wire, options, &c->plan, error);
     if (status)
         et_cluster_trainer_close(&c->trainer);
     else

@@ -121,7 +121,7 @@ static int open_worker(worker *w, et_error *error)
     w->index = (int)et_job_config_task(w->options->config)->index;
     int status = et_cluster_plan_make(&w->plan, w->trainer, w->options, error);
     if (!status)
-        status = et_cluster_connect(&w->wire, w->options, w->plan.largest, error);
+        status = et_cluster_connect(&w->wire, w->options, &w->plan, error);
     if (status)
         return status;
     w->report = et_alloc_zero(1, w->plan.report_size);

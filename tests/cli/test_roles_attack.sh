@@ -143,9 +143,10 @@ none_left "stopped"
 for log in log.master.0 log.ps.0; do
     [ "$(grep -c 'not let in' "$log")" = 1 ] || fail "$log does not say once that some were not let in"
     [ "$(wc -l <"$log")" -le 5 ] || fail "$log: $(wc -l <"$log") lines"
-    # Five of six are strangers, half of them come to each; some were broken off before they were taken.
+    # Five of six are strangers, half of them come to each; some were broken off before they were taken, and
+    # whoever an attacker's child held when ZeroMQ ended it has left by itself.
     refused=$(sed -n 's/.*: \([0-9]*\) connections* w.* not let in.*/\1/p' "$log")
-    [ "$refused" -ge $((tried / 4)) ] || fail "$log: of $tried $refused were not let in"
+    [ "$refused" -ge $((tried / 8)) ] || fail "$log: of $tried $refused were not let in"
     echo "$name: $log: $refused not let in"
 done
 

@@ -55,8 +55,8 @@ typedef struct tally {
 
 static const char *const kind_names[KINDS] = { "noise",  "silent",   "slow",
                                                "sealed", "stranger", "member" };
-static const unsigned char greeting[64] = { 0xff, 0,    0, 0, 0,   0,   0,   0,   0,
-                                            1,    0x7f, 3, 0, 'C', 'U', 'R', 'V', 'E' };
+static const unsigned char greeting[64] = { 0xff, 0, 0, 0,   0,   0,   0,   0,  1,
+                                            0x7f, 3, 0, 'C', 'U', 'R', 'V', 'E' };
 static held open_now[HELD];
 static int count;
 static int port[PORTS], ports;

@@ -61,7 +61,7 @@ static void keep(et_link *self, int to, const et_message *message)
         memcpy(f->data + ET_MESSAGE_HEADER, message->bytes, message->size);
 }
 
-static const et_link_class kept_class = { "kept", keep };
+static const et_link_class kept_class = { "kept", keep, NULL };
 
 static void bench_open(bench *b, uint64_t seed)
 {

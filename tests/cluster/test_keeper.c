@@ -33,7 +33,7 @@ static void hear(et_link *self, int to, const et_message *message)
         memcpy(b->answer, message->bytes, message->size);
 }
 
-static const et_link_class heard = { "heard", hear };
+static const et_link_class heard = { "heard", hear, NULL };
 
 static void weigh(void *self, float *weights)
 {

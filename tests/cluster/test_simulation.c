@@ -128,7 +128,7 @@ static void send_message(et_link *self, int to, const et_message *message)
     }
 }
 
-static const et_link_class simulated = { "simulated", send_message };
+static const et_link_class simulated = { "simulated", send_message, NULL };
 
 /* ---- what is trained ----------------------------------------------------------------------- */
 

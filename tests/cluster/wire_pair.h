@@ -42,7 +42,8 @@ static inline void open_server(pair *p, size_t largest)
                             .bind = p->address,
                             .bind_fd = p->listen,
                             .senders = 2,
-                            .largest = largest };
+                            .largest = largest,
+                            .asked = largest };
     if (et_wire_open(&p->server, &setup, &error))
         fail_msg("%s", error.text);
 }
