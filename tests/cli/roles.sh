@@ -27,8 +27,9 @@ needs_forks() {
     esac
 }
 
-# Eight ports in a row that nobody listens at, others than those of a test that was started beside this one. Below
-# the ports that systems give to whoever connects (from 32768 on), which may be taken for a minute.
+# Eight ports in a row that nobody listens at, and that no test beside this one has chosen: each holds a lock while a
+# process of it is there. Below the ports that systems give to whoever connects (from 32768 on), which may be taken
+# for a minute.
 taken() {
     for taken in 0 1 2 3 4 5 6 7; do
         ! grep -q "$(printf ':%04X [0-9A-F]*:0000 0A' $(($1 + taken)))" /proc/net/tcp /proc/net/tcp6 2>/dev/null ||
@@ -36,12 +37,17 @@ taken() {
     done
     return 1
 }
-block=$$
+claimed() {
+    exec 9>"$(dirname "$work")/ports/$1"
+    flock -n 9
+}
+mkdir -p "$(dirname "$work")/ports"
+block=$(($$ % 1500))
 while
-    first_port=$((20000 + block % 1500 * 8))
-    taken $first_port
+    first_port=$((20000 + block * 8))
+    ! claimed $block || taken $first_port
 do
-    block=$((block + 1))
+    block=$(((block + 1) % 1500))
 done
 
 # The newest value of a key in a run's log.

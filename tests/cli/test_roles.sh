@@ -75,8 +75,15 @@ none_left "epochs"
 train two 160 || fail "going on alone"
 grep -q '"step":160' two/metrics.jsonl || fail "going on alone: no step 160"
 
+# endless RUN WORDS...: one that does not end by itself, however fast it is.
+endless() {
+    run=$1
+    shift
+    train "$run" 10000000 --distributed --set trainer.early_stopping.patience=0 "$@"
+}
+
 # Workers: the last processes that are started. Killed, twice; then Ctrl-C; then the same command.
-train killed 100000 --distributed --workers 2 --servers 2 &
+endless killed --workers 2 --servers 2 &
 started=$!
 wait_for_step killed 20
 for _ in 1 2; do
@@ -97,7 +104,7 @@ train killed $((step + 10)) --distributed --workers 1 --servers 1 || fail "going
 none_left "going on"
 
 # A server that is killed ends the run, which goes on from its last checkpoint.
-train lost 100000 --distributed --servers 2 --set trainer.checkpoint_interval=20 &
+endless lost --servers 2 --set trainer.checkpoint_interval=20 &
 started=$!
 wait_for_step lost 45
 kill -9 "$(ours | sed -n 3p)"
@@ -112,8 +119,7 @@ train lost $((step + 5)) --distributed || fail "going on without the server that
 none_left "going on"
 
 # A server that stands still is lost as well; it goes with the others.
-train still 100000 --distributed --servers 2 --set trainer.checkpoint_interval=20 \
-    --set runtime.peer_timeout=10 &
+endless still --servers 2 --set trainer.checkpoint_interval=20 --set runtime.peer_timeout=10 &
 started=$!
 wait_for_step still 45
 kill -STOP "$(ours | sed -n 3p)"

@@ -31,7 +31,7 @@ task() {
         \"master\": [\"127.0.0.1:$port\"], \"ps\": [\"127.0.0.1:$((port + 1))\"],
         \"worker\": [\"127.0.0.1:1\", \"127.0.0.1:2\"]}}" \
         exec "$etude" train --experiment tabular/mlp --data learn.csv --target kind --model-dir "$work/run" \
-        --steps "$3" --threads 1 -q --set trainer.checkpoint_interval=100 \
+        --steps "$3" --threads 1 -q --set trainer.checkpoint_interval=100,trainer.early_stopping.patience=0 \
         --set runtime.peer_timeout=10 >"log.$1.$2" 2>&1
 }
 

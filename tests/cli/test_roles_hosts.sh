@@ -37,7 +37,7 @@ task() {
         \"worker\": [\"10.77.0.1:14002\", \"10.77.0.2:14002\"]}}" \
         exec ip netns exec "$1" "$etude" train --experiment tabular/mlp --data learn.csv --target kind \
         --model-dir "$work/run" --steps "$steps" --threads 1 -q --set runtime.peer_timeout=15 \
-        --set trainer.checkpoint_interval=20 >"log.$2.$3" 2>&1
+        --set trainer.checkpoint_interval=20,trainer.early_stopping.patience=0 >"log.$2.$3" 2>&1
 }
 
 start_all() {
@@ -68,7 +68,7 @@ all_end() {
 }
 
 "$etude" keys keys || fail keys
-steps=100000
+steps=10000000 # it is stopped before
 start_all
 wait_for_step run 20
 link down
