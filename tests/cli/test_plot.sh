@@ -22,6 +22,7 @@ awk -v q='"' 'BEGIN { for (i = 1; i <= 40; i++) {
 sed 's/"training_loss":\([0-9]\)/"training_loss":1\1/' runs/a/metrics.jsonl >runs/b/metrics.jsonl
 cp runs/a/metrics.jsonl 'runs/<&">'
 export LC_ALL=C.UTF-8
+unset NO_COLOR
 
 # What the best is chosen by, or what is named: one place, several, all below a directory.
 plot 0 '^ *validation.good$' runs/a

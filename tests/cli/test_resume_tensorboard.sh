@@ -27,12 +27,12 @@ train() {
 # Killed as soon as the log has that step, so after a checkpoint and not at one.
 for step in 8 18 26; do
     train &
-    while ! grep -q "^{\"step\":$step," run/metrics.jsonl 2>/dev/null; do
-        kill -0 $! || { cat log; exit 1; }
+    while kill -0 $! 2>/dev/null && ! grep -q "^{\"step\":$step," run/metrics.jsonl 2>/dev/null; do
         sleep 0.01
     done
-    kill -9 $!
-    wait $!
+    kill -9 $! 2>/dev/null
+    wait $! 2>/dev/null
+    grep -q "^{\"step\":$step," run/metrics.jsonl || { cat log; exit 1; }
 done
 (train) || { cat log; exit 1; }
 
