@@ -14,7 +14,7 @@
  *       what is computed from them alone;
  *   (3) a rule reads forward nodes and adds new ones behind them; of and needed have entries
  *       for the forward ones only, so derivatives of derivatives are not asked for;
- *   (4) a rule reads a forward value through value(), which may have it made again.
+ *   (4) a rule reads a forward value through value(), which may have it rematerialized.
  *
  * Example, loss = sum(w x + b): SUM gives FILL(one), the shape of the product; MATMUL with
  * its bias gives x^T FILL to w and COLUMN_SUM(FILL) to b, and nothing to x, an input.
@@ -117,15 +117,16 @@ static et_node *right_gradient(et_node *node, et_node *a, et_node *dy)
 
 /* The relu inside a product is undone first: C > 0 tells where it let through, and the bias was
  * added before it. The right operand's share, a weight's as a rule, comes before the left's: the
- * left operand is dead then. If the left is a norm that will be made again, it comes with that. */
+ * left operand is dead then. If the left is a norm that will be rematerialized, it comes with that.
+ */
 static void grad_MATMUL(gradients *g, et_node *node, et_node *dy)
 {
     et_node *a = node->input[0], *b = node->input[1];
     if (node->attributes.matmul.relu)
-        dy = et_node_binary(ET_OP_RELU_GRAD, dy, et_remake_sign(&g->remake, node));
+        dy = et_node_binary(ET_OP_RELU_GRAD, dy, et_rematerialize_sign(&g->rematerialize, node));
     if (node->inputs == 3 && is_needed(g, node->input[2]))
         give(g, node->input[2], et_node_add(g->graph, ET_OP_COLUMN_SUM, NULL, &dy, 1, NULL));
-    if (is_needed(g, b) && is_needed(g, a) && et_remake_waits(&g->remake, a))
+    if (is_needed(g, b) && is_needed(g, a) && et_rematerialize_waits(&g->rematerialize, a))
         g->waiting[a->id] = (waiting){ node, dy };
     else if (is_needed(g, b))
         give(g, b, right_gradient(node, value(g, a), dy));
@@ -161,7 +162,7 @@ static void grad_EMBEDDING(gradients *g, et_node *node, et_node *dy)
     scatter_into_table(g, node, ET_OP_EMBEDDING_GRAD, dy);
 }
 
-/* Weights are not kept: P = exp(S - lse), S = q k^T / sqrt(d), is made again from q, k and
+/* Weights are not kept: P = exp(S - lse), S = q k^T / sqrt(d), is rematerialized from q, k and
  * each row's log-sum-exp (result 1), as Dao et al. 2022, "FlashAttention", section 3.1 and
  * appendix B. With dP = dout v^T and without dropout:
  *   dv = P^T dout,  dS = P (dP - rowsum(P dP)),  dq = dS k / sqrt(d),  dk = dS^T q / sqrt(d),
@@ -328,12 +329,12 @@ int et_graph_derive(et_graph *graph, const bool *derive, et_node *scale, et_erro
     g.of = et_alloc_zero(count, sizeof(et_node *));
     g.needed = et_alloc_zero(count, sizeof(bool));
     g.waiting = et_alloc_zero(count, sizeof(waiting));
-    int status = et_remake_init(&g.remake, graph, error);
+    int status = et_rematerialize_init(&g.rematerialize, graph, error);
     if (!status)
         status = g.of && g.needed && g.waiting
                      ? propagate(&g, error)
                      : et_alloc_failed(error, count * sizeof(waiting), "gradients");
-    et_remake_release(&g.remake);
+    et_rematerialize_release(&g.rematerialize);
     et_free(g.of);
     et_free(g.needed);
     et_free(g.waiting);

@@ -2,7 +2,8 @@
  * asked for only where its input needs it, so that no node is made for nothing.
  *
  * An input that is repeated over rows or columns gets the sum of what its copies get. A value is
- * read by value(), which may have it made again; relu's sign is read off its dropout (remake.h). */
+ * read by value(), which may have it rematerialized; relu's sign is read off its dropout
+ * (rematerialize.h). */
 #include "graph/grad_private.h"
 
 #include <etude/ops.h>
@@ -30,7 +31,7 @@ static et_node *refused(gradients *g, et_node *node)
 #define A               value(g, node->input[0])
 #define B               value(g, node->input[1])
 #define Y               value(g, node)
-#define SIGN            et_remake_sign(&g->remake, node)
+#define SIGN            et_rematerialize_sign(&g->rematerialize, node)
 #define NONE            refused(g, node)
 #define of(id, p, q)    et_node_binary(ET_OP_##id, p, q)
 #define bounded(id)     bounded_by(ET_OP_##id, node, dy, A)

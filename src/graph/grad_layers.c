@@ -51,7 +51,7 @@ void et_grad_CONVOLUTION(gradients *g, et_node *node, et_node *dy)
     et_attributes attributes = { .convolution = node->attributes.convolution };
     attributes.convolution.relu = false;
     if (node->attributes.convolution.relu) {
-        dy = et_node_binary(ET_OP_RELU_GRAD, dy, et_remake_sign(&g->remake, node));
+        dy = et_node_binary(ET_OP_RELU_GRAD, dy, et_rematerialize_sign(&g->rematerialize, node));
     }
     if (node->inputs == 3 && is_needed(g, node->input[2]) && !et_node_is_poison(dy))
         give(g, node->input[2], channel_sum(dy));

@@ -10,9 +10,9 @@
 
 #include "base/assert.h"
 #include "graph/node.h"
-#include "graph/remake.h"
+#include "graph/rematerialize.h"
 
-/* A product whose weight gradient waits until the norm that it reads is made again. */
+/* A product whose weight gradient waits until the norm that it reads is rematerialized. */
 typedef struct waiting {
     et_node *product, *dy;
 } waiting;
@@ -26,7 +26,7 @@ typedef struct gradients {
     bool *needed;        /* [count]: whether a parameter stands behind the node */
     waiting *waiting;    /* [count]: by norm */
     int count;           /* nodes of the forward graph */
-    et_remake remake;
+    et_rematerialize rematerialize;
 } gradients;
 
 /* Nodes made by rules (id from count on) are never differentiated again. */
@@ -38,7 +38,7 @@ static inline bool is_needed(const gradients *g, const et_node *node)
 /* The value of a forward node, for a derivative. */
 static inline et_node *value(gradients *g, et_node *node)
 {
-    return et_remake_value(&g->remake, node);
+    return et_rematerialize_value(&g->rematerialize, node);
 }
 
 /* Adds gradient to what is known of d(loss)/d(node). The first one is kept as it is, without

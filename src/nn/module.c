@@ -134,7 +134,7 @@ void et_module_with_name_scope(const et_module *module, et_scope *scope, et_buil
 
 /* ---- attributes ---------------------------------------------------------------------------- */
 
-/* Takes over a.prefix, also on failure. */
+/* Adopts a.prefix, also on failure. */
 static int add(et_module *m, const char *name, attribute a, et_error *error)
 {
     int status = name && *name ? ET_OK : et_fail(error, ET_EUSAGE, "an attribute has a name");

@@ -261,7 +261,7 @@ static int open_files(et_run *run, et_sink **sinks, size_t *count, et_error *err
     return status;
 }
 
-/* What was opened before a failure is closed here; et_sink_multi_open takes over the rest. */
+/* What was opened before a failure is closed here; et_sink_multi_open adopts the rest. */
 static int open_sinks(et_run *run, et_error *error)
 {
     et_sink *sinks[2] = { NULL, NULL };

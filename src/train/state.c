@@ -104,7 +104,7 @@ int et_state_add_optional(et_state *state, const char *name, const et_part_class
     return status;
 }
 
-/* Takes over name, on failure too; NULL is a name for which there was no memory, so that a
+/* Adopts name, on failure too; NULL is a name for which there was no memory, so that a
  * caller may pass what it has just made. */
 static int add_owned(et_state *state, char *name, float *data, et_shape shape, et_error *error)
 {

@@ -161,7 +161,7 @@ static int training_batches(const et_translation_task *task, et_source **out, et
     return et_translation_batches(out, samples, data, &options, true, error);
 }
 
-/* Each decorator takes over the source within. The watch is inside the prefetch, on that
+/* Each decorator adopts the source within. The watch is inside the prefetch, on that
  * thread's own track, so that a trace shows when batches are made and not when they are taken. */
 int et_translation_training(et_translation_task *task, et_source **out, et_error *error)
 {
