@@ -66,11 +66,11 @@ static void time_epochs(et_source *source, const char *what, const char *kind)
         seconds[epoch] = bench_lap(&since);
     }
     double median = bench_median(seconds, EPOCHS);
-    printf("%-8s first batch %.2f ms; epoch %.2f ms: %.2f M pairs/s, %.0f M sub-words/s; fuller "
+    printf("%-8s first batch %.2f ms; epoch %.2f ms: %.2f M pairs/s, %.0f M tokens/s; fuller "
            "side %.2f %%\n",
            what, 1e3 * first, 1e3 * median, 1e-6 * pairs / median, 1e-6 * tokens / median,
            100 * fuller / batches);
-    bench_figure(tokens / median, "sub-words/s", NAN, "data.%s.%s.subwords_s", kind, what);
+    bench_figure(tokens / median, "tokens/s", NAN, "data.%s.%s.subwords_s", kind, what);
     et_batch_free(batch);
     et_source_close(source);
 }
@@ -105,13 +105,13 @@ static void time_encoding(const et_corpus_paths *paths, const et_vocabulary *voc
                     &error);
         double seconds = bench_lap(&since);
         double tokens = (double)(encoded->sizes.source_tokens + encoded->sizes.target_tokens);
-        printf("%-8s %lld pairs, %.0f sub-words in %.1f ms (%.2f M sub-words/s)\n",
+        printf("%-8s %lld pairs, %.0f tokens in %.1f ms (%.2f M tokens/s)\n",
                encoded->from_cache ? "cached" : "encoded", (long long)encoded->pairs, tokens,
                1e3 * seconds, 1e-6 * tokens / seconds);
         if (encoded->from_cache)
             time_iterators(encoded, kind);
         else
-            bench_figure(tokens / seconds, "sub-words/s", NAN, "data.%s.encoding.subwords_s", kind);
+            bench_figure(tokens / seconds, "tokens/s", NAN, "data.%s.encoding.subwords_s", kind);
         et_encoded_close(encoded);
     }
     remove(cache);

@@ -2,7 +2,7 @@
  *
  *     bench_decode tiny|base float32|bfloat16|int8 BEAM [SENTENCES [TOGETHER]]
  *
- * Sentences of 14 sub-words, 16 pieces produced for each; a beam of 1 is greedy search. The
+ * Sentences of 14 tokens, 16 tokens produced for each; a beam of 1 is greedy search. The
  * weights are untrained: their values change nothing about the work, and no end-of-sentence is
  * recognised, so that every sentence takes the same steps. Figures are
  * decode.SIZE.BEAM.sentences_s, in float32, and decode.SIZE.PRECISION.BEAM.sentences_s, where BEAM

@@ -139,9 +139,9 @@ static void show_lengths(void)
 
 static void show_vocabularies(void)
 {
-    printf("\nloss of %d rows, width %d, over N sub-words: memory beside the table is bounded\n",
-           ROWS, WIDTH);
-    printf("%10s %14s %14s %14s\n", "sub-words", "planned MB", "table MB", "all logits MB");
+    printf("\nloss of %d rows, width %d, over N tokens: memory beside the table is bounded\n", ROWS,
+           WIDTH);
+    printf("%10s %14s %14s %14s\n", "tokens", "planned MB", "table MB", "all logits MB");
     for (int64_t words = 1000; words <= 256000; words *= 4) {
         growth g;
         make(&g, loss_alone, &words);

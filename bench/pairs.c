@@ -8,18 +8,18 @@
 
 #define SEED 20260101
 
-/* Symbols below this are no pieces: padding, begin, end, unknown. */
+/* Symbols below this are no tokens: padding, begin, end, unknown. */
 #define SYMBOLS 4
 
 /* Pieces of a target: lengths of captions are about log-normal, a tenth above 20. */
 static int64_t draw_length(uint64_t pair)
 {
     et_random random = { SEED, 0, 1 };
-    double pieces = exp(log(12.6) + 0.36 * et_random_normal(random, pair));
-    return pieces < 3 ? 3 : pieces > 60 ? 60 : (int64_t)(pieces + 0.5);
+    double tokens = exp(log(12.6) + 0.36 * et_random_normal(random, pair));
+    return tokens < 3 ? 3 : tokens > 60 ? 60 : (int64_t)(tokens + 0.5);
 }
 
-/* The source is up to three pieces shorter or two longer than the target. */
+/* The source is up to three tokens shorter or two longer than the target. */
 static int64_t draw_source_length(uint64_t pair, int64_t target)
 {
     et_random random = { SEED, 0, 2 };
@@ -27,8 +27,8 @@ static int64_t draw_source_length(uint64_t pair, int64_t target)
     return length < 2 ? 2 : length;
 }
 
-/* Zipf's law: the piece of rank r comes about as often as 1 / r says. */
-static uint16_t draw_piece(uint64_t place, int32_t vocabulary)
+/* Zipf's law: the token of rank r comes about as often as 1 / r says. */
+static uint16_t draw_token(uint64_t place, int32_t vocabulary)
 {
     et_random random = { SEED, 0, 3 };
     int32_t ranks = vocabulary - SYMBOLS;
@@ -57,14 +57,14 @@ et_encoded *bench_pairs_new(int64_t pairs, int32_t vocabulary, int64_t length)
         if (target >= encoded->sizes.longest_target)
             encoded->sizes.longest_target = target + 1;
     }
-    uint16_t *pieces = et_alloc((size_t)offsets[2 * pairs], sizeof *pieces);
-    if (!pieces)
+    uint16_t *tokens = et_alloc((size_t)offsets[2 * pairs], sizeof *tokens);
+    if (!tokens)
         bench_check(et_alloc_failed(&error, (size_t)offsets[2 * pairs], "sentence pairs"), &error);
     for (uint64_t i = 0; i < offsets[2 * pairs]; i++)
-        pieces[i] = draw_piece(i, vocabulary);
+        tokens[i] = draw_token(i, vocabulary);
     encoded->pairs = pairs;
     encoded->offsets = offsets;
-    encoded->pieces = pieces;
+    encoded->tokens = tokens;
     encoded->width = 2;
     encoded->lines = lines;
     encoded->start = 0;
@@ -75,7 +75,7 @@ et_encoded *bench_pairs_new(int64_t pairs, int32_t vocabulary, int64_t length)
 void bench_pairs_free(et_encoded *encoded)
 {
     et_free((void *)(uintptr_t)encoded->offsets);
-    et_free((void *)(uintptr_t)encoded->pieces);
+    et_free((void *)(uintptr_t)encoded->tokens);
     et_free((void *)(uintptr_t)encoded->lines);
     et_free(encoded);
 }

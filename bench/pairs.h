@@ -1,6 +1,6 @@
 /* Sentence pairs out of nothing, with lengths like those of a corpus of picture captions
- * (Multi30k with 10,000 sub-words: 14.5 tokens on average, EOS counted), always the same.
- * Pieces are drawn so that few are frequent, as in text. */
+ * (Multi30k with 10,000 tokens: 14.5 tokens on average, EOS counted), always the same.
+ * Tokens are drawn so that few are frequent, as in text. */
 #ifndef ETUDE_BENCH_PAIRS_H
 #define ETUDE_BENCH_PAIRS_H
 

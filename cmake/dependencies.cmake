@@ -17,7 +17,7 @@ pkg_check_modules(UTF8PROC REQUIRED IMPORTED_TARGET GLOBAL libutf8proc)
 pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET GLOBAL libpcre2-8)
 # Optional: AUTO takes SentencePiece where it is found. Without it no vocabulary is trained and no
 # text encoded or decoded; each command that wants to says so.
-set(ETUDE_SENTENCEPIECE AUTO CACHE STRING "Sub-words by SentencePiece: AUTO, ON or OFF")
+set(ETUDE_SENTENCEPIECE AUTO CACHE STRING "Tokens by SentencePiece: AUTO, ON or OFF")
 set_property(CACHE ETUDE_SENTENCEPIECE PROPERTY STRINGS AUTO ON OFF)
 set(sentencepiece_libraries)
 if(ETUDE_SENTENCEPIECE)

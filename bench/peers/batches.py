@@ -1,4 +1,4 @@
-"""Padded batches of sub-word ids from parallel text, for peers that want rectangles. usage:
+"""Padded batches of token ids from parallel text, for peers that want rectangles. usage:
 
     batches.py BATCHES VOCABULARY SOURCE TARGET
 
@@ -61,7 +61,7 @@ def make(path, model_path, source_path, target_path, budget=4096, longest=256, s
 
 
 def vocabulary(path):
-    """Number of sub-words; ids are below it."""
+    """Number of tokens; ids are below it."""
     with np.load(path) as arrays:
         return int(arrays["vocabulary"])
 

@@ -6,7 +6,7 @@ BUILD is Etude's build folder: its command and benchmarks are taken from there, 
 batches are kept in BUILD/peers/runs, figures in BUILD/peers.jsonl (figures.py). SOURCE and
 TARGET are text, line by line translations. A round is some work of one side, then as much of the
 other; printed are the medians of the rounds' values and of their ratios, with the range: above 1
-Etude is better. All see the same text, sub-words, sizes and processors.
+Etude is better. All see the same text, tokens, sizes and processors.
 
     --only train.tiny,mlp      those whose names begin so (--list shows all)
     --peers torch,ctranslate2  of these groups of requirements/ only

@@ -16,7 +16,7 @@ import sides
 SHORT = {"float32": "f32", "bfloat16": "bf16"}
 STEPS = {"tiny": 20, "base": 4}
 SENTENCES = {"tiny": 1000, "base": 200}
-LENGTHS = 14, 16  # sub-words of a drawn sentence, and of what is made of it
+LENGTHS = 14, 16  # tokens of a drawn sentence, and of what is made of it
 CLASSIFIERS = {"adult": "105-64-32-2", "mnist": "784-512-512-10"}
 LEARNT = {"tiny": 300, "base": 2}  # steps before a model translates
 MODULES = {

@@ -3,9 +3,9 @@
     ct2_decode.py MODEL float32|int8 BEAM THREADS made SENTENCES SOURCE TARGET
     ct2_decode.py MODEL float32|int8 BEAM THREADS text VOCABULARY FILE OUTPUT
 
-MODEL is what ct2_model.py wrote. `made`: SENTENCES of SOURCE drawn sub-words, exactly TARGET
+MODEL is what ct2_model.py wrote. `made`: SENTENCES of SOURCE drawn tokens, exactly TARGET
 produced for each, so that two systems do the same steps whatever the weights are. `text`: the
-lines of FILE, cut into sub-words, translated, and put together again in OUTPUT, without a
+lines of FILE, cut into tokens, translated, and put together again in OUTPUT, without a
 length penalty. Amount: how often; work: sentences, the rate is the median of the times
 (worker.py).
 

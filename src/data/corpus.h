@@ -64,7 +64,7 @@ int64_t et_corpus_lines(const et_corpus *corpus, bool target, size_t file);
 typedef struct et_corpus_counts {
     int64_t read;      /* in the files */
     int64_t kept;      /* in use */
-    int64_t empty;     /* left out: a side without a sub-word */
+    int64_t empty;     /* left out: a side without a token */
     int64_t too_long;  /* left out: a side longer than max_seq_length */
     int64_t lopsided;  /* left out: sides whose lengths differ by more than the ratio */
     int64_t duplicate; /* left out: seen before, both sides */

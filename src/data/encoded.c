@@ -112,7 +112,7 @@ static void show(whole *self, et_sides sides, uint64_t key)
     self->shown =
         (et_encoded){ .pairs = parts->pairs,
                       .offsets = parts->offsets,
-                      .pieces = parts->pieces,
+                      .tokens = parts->tokens,
                       .width = parts->width,
                       .lines = parts->lines,
                       .counts = parts->counts,
@@ -303,8 +303,8 @@ void et_encoded_ids_soon(const et_encoded *encoded, int64_t pair)
 {
     et_assert(pair >= 0 && pair < encoded->pairs);
     uint64_t width = (uint64_t)encoded->width;
-    const char *at = (const char *)encoded->pieces + encoded->offsets[2 * pair] * width;
-    const char *end = (const char *)encoded->pieces + encoded->offsets[2 * pair + 2] * width;
+    const char *at = (const char *)encoded->tokens + encoded->offsets[2 * pair] * width;
+    const char *end = (const char *)encoded->tokens + encoded->offsets[2 * pair + 2] * width;
     for (; at < end; at += 64)
         __builtin_prefetch(at, 0, 3);
 }
@@ -315,9 +315,9 @@ void et_encoded_ids(const et_encoded *encoded, int64_t pair, bool target, int32_
     et_assert(pair >= 0 && pair < encoded->pairs);
     uint64_t begin = encoded->offsets[2 * pair + target];
     size_t count = (size_t)(encoded->offsets[2 * pair + target + 1] - begin);
-    const uint16_t *narrow = (const uint16_t *)encoded->pieces + begin;
+    const uint16_t *narrow = (const uint16_t *)encoded->tokens + begin;
     if (encoded->width == 4)
-        memcpy(ids, (const uint32_t *)encoded->pieces + begin, count * sizeof *ids);
+        memcpy(ids, (const uint32_t *)encoded->tokens + begin, count * sizeof *ids);
     else
         for (size_t i = 0; i < count; i++)
             ids[i] = narrow[i];

@@ -1,4 +1,4 @@
-/* An encoded corpus: the pairs that training uses as ids of sub-words, in memory or mapped from
+/* An encoded corpus: the pairs that training uses as ids of tokens, in memory or mapped from
  * a cache file, so that a second start reads no text. What is too long, empty, lopsided or a
  * duplicate has been left out and counted.
  *
@@ -20,7 +20,7 @@
 #include "data/vocabulary.h"
 
 typedef struct et_encoded_options {
-    int64_t max_seq_length; /* sub-words of a side, EOS counted, that is kept; 0: any */
+    int64_t max_seq_length; /* tokens of a side, EOS counted, that is kept; 0: any */
     double max_ratio;       /* of the longer to the shorter side, EOS counted; 0: any */
     bool deduplicate;       /* keep the first of equal pairs only */
     bool keep_all;          /* evaluation: nothing is left out, what is too long is cut */
@@ -45,10 +45,10 @@ typedef struct et_encoded_sizes {
 /* Members may be read; use the functions below for what they mean. */
 typedef struct et_encoded {
     int64_t pairs;           /* kept */
-    const uint64_t *offsets; /* [2 * pairs + 1]: pair i's source pieces are offsets[2 i] to
-                                offsets[2 i + 1], its target pieces follow */
-    const void *pieces;      /* [offsets[2 * pairs]] uint16_t or uint32_t, no EOS */
-    int width;               /* bytes of a piece: 2, or 4 for vocabularies above 65,536 */
+    const uint64_t *offsets; /* [2 * pairs + 1]: pair i's source tokens are offsets[2 i] to
+                                offsets[2 i + 1], its target tokens follow */
+    const void *tokens;      /* [offsets[2 * pairs]] uint16_t or uint32_t, no EOS */
+    int width;               /* bytes of a token: 2, or 4 for vocabularies above 65,536 */
     const uint32_t *lines;   /* [pairs]: index of the pair in the corpus, from 0 */
     et_corpus_counts counts;
     et_encoded_sizes sizes;

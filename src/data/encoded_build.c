@@ -5,8 +5,8 @@
  *
  * The filter, in this order; the first that applies is counted:
  *   duplicate   both sides equal, byte for byte, those of an earlier pair (deduplicate)
- *   empty       a side without a sub-word
- *   too long    a side of more than max_seq_length sub-words, EOS counted
+ *   empty       a side without a token
+ *   too long    a side of more than max_seq_length tokens, EOS counted
  *   lopsided    longer > max_ratio * shorter, EOS counted in both
  * With keep_all (evaluation) nothing is left out; sides that are too long lose their end. With a
  * limit it ends when so many are kept.
@@ -38,13 +38,13 @@ typedef struct builder {
     et_sides sides; /* borrowed, as options and out */
     const et_encoded_options *options;
     et_encoded_parts *out;
-    uint64_t piece_capacity, line_capacity, offset_capacity; /* elements there is room for */
+    uint64_t token_capacity, line_capacity, offset_capacity; /* elements there is room for */
     seen *seen;             /* open addressing; used when duplicates are dropped */
     uint64_t seen_capacity; /* a power of two, or 0 */
     uint64_t seen_count;
     et_strbuf text;          /* of the chunk, one side after the other */
     et_corpus_pair *chunk;   /* [CHUNK]; texts are offsets until the chunk is whole */
-    et_pieces (*encoded)[2]; /* [CHUNK]: source and target; memory is used again by each chunk */
+    et_tokens (*encoded)[2]; /* [CHUNK]: source and target; memory is used again by each chunk */
     et_error *failures;      /* [CHUNK]: status 0 where a pair was encoded */
 } builder;
 
@@ -66,19 +66,19 @@ static void *grow(void *memory, uint64_t need, uint64_t *capacity, size_t size)
     return grown;
 }
 
-/* For one more pair: its pieces, its line, its two offsets and the one at the very end. One
- * piece more than needed, so that the array is never NULL. */
-static int make_room(builder *build, uint64_t pieces, et_error *error)
+/* For one more pair: its tokens, its line, its two offsets and the one at the very end. One
+ * token more than needed, so that the array is never NULL. */
+static int make_room(builder *build, uint64_t tokens, et_error *error)
 {
     et_encoded_parts *out = build->out;
     /* Each array by itself, since they grow at different rates; the new pointer is kept at once,
      * so that a later failure loses nothing. */
     uint64_t pairs = (uint64_t)out->pairs;
-    void *grown = grow(out->pieces, out->piece_count + pieces + 1, &build->piece_capacity,
+    void *grown = grow(out->tokens, out->token_count + tokens + 1, &build->token_capacity,
                        (size_t)out->width);
     if (!grown)
-        return et_alloc_failed(error, out->piece_count * (size_t)out->width, "encoded text");
-    out->pieces = grown;
+        return et_alloc_failed(error, out->token_count * (size_t)out->width, "encoded text");
+    out->tokens = grown;
     grown = grow(out->lines, pairs + 1, &build->line_capacity, sizeof *out->lines);
     if (!grown)
         return et_alloc_failed(error, pairs * sizeof *out->lines, "encoded text");
@@ -95,18 +95,18 @@ static void append_side(builder *build, const int32_t *ids, size_t count)
 {
     et_assert(build->out->width == 2 || build->out->width == 4);
     unsigned char *at =
-        (unsigned char *)build->out->pieces + build->out->piece_count * (size_t)build->out->width;
+        (unsigned char *)build->out->tokens + build->out->token_count * (size_t)build->out->width;
     if (build->out->width == 4)
         memcpy(at, ids, count * sizeof *ids);
     else
         for (size_t i = 0; i < count; i++)
             ((uint16_t *)at)[i] = (uint16_t)ids[i];
-    build->out->piece_count += count;
-    et_assert(build->out->piece_count <= build->piece_capacity);
+    build->out->token_count += count;
+    et_assert(build->out->token_count <= build->token_capacity);
 }
 
 /* offsets[2 i] is where the pair before ended; each side adds where it ends itself. */
-static int append_pair(builder *build, int64_t index, const et_pieces sides[2], et_error *error)
+static int append_pair(builder *build, int64_t index, const et_tokens sides[2], et_error *error)
 {
     int status = make_room(build, sides[0].count + sides[1].count, error);
     if (status)
@@ -116,7 +116,7 @@ static int append_pair(builder *build, int64_t index, const et_pieces sides[2], 
     build->out->offsets[0] = 0;
     for (int side = 0; side < 2; side++) {
         append_side(build, sides[side].ids, sides[side].count);
-        build->out->offsets[2 * build->out->pairs + side + 1] = build->out->piece_count;
+        build->out->offsets[2 * build->out->pairs + side + 1] = build->out->token_count;
     }
     build->out->pairs++;
     build->out->counts.kept++;
@@ -197,9 +197,9 @@ static int64_t *reason_to_drop(builder *build, size_t source, size_t target)
     return NULL;
 }
 
-/* Evaluation keeps all pairs: what is too long loses its end. One sub-word less than
+/* Evaluation keeps all pairs: what is too long loses its end. One token less than
  * max_seq_length stays, for EOS. A pair counts once, though both sides be cut. */
-static void cut(builder *build, et_pieces sides[2])
+static void cut(builder *build, et_tokens sides[2])
 {
     size_t most = (size_t)build->options->max_seq_length;
     bool any = false;
@@ -212,7 +212,7 @@ static void cut(builder *build, et_pieces sides[2])
 }
 
 /* Indices of pairs are four bytes in memory and in the file; more pairs are refused. */
-static int add_pair(builder *build, const et_corpus_pair *pair, et_pieces sides[2], et_error *error)
+static int add_pair(builder *build, const et_corpus_pair *pair, et_tokens sides[2], et_error *error)
 {
     bool duplicate;
     build->out->counts.read++;
@@ -237,7 +237,7 @@ static int add_pair(builder *build, const et_corpus_pair *pair, et_pieces sides[
 
 /* ---- chunks ----
  *
- * The same memory for every chunk: text, pairs, pieces, errors. Only SentencePiece runs in
+ * The same memory for every chunk: text, pairs, tokens, errors. Only SentencePiece runs in
  * parallel, and what it makes is looked at by one thread. */
 
 /* Reads up to CHUNK pairs, keeping their text; *count of them. Fewer than CHUNK: the corpus has
@@ -324,8 +324,8 @@ static int open_builder(builder *build, et_error *error)
 static void close_builder(builder *build)
 {
     for (int i = 0; build->encoded && i < CHUNK; i++) {
-        et_pieces_release(&build->encoded[i][0]);
-        et_pieces_release(&build->encoded[i][1]);
+        et_tokens_release(&build->encoded[i][0]);
+        et_tokens_release(&build->encoded[i][1]);
     }
     et_free(build->chunk);
     et_free(build->encoded);
@@ -443,7 +443,7 @@ void et_encoded_parts_release(et_encoded_parts *parts)
 {
     et_free(parts->offsets);
     et_free(parts->lines);
-    et_free(parts->pieces);
+    et_free(parts->tokens);
     et_free(parts->file_lines[0]);
     et_free(parts->file_lines[1]);
     *parts = (et_encoded_parts){ 0 };

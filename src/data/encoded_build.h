@@ -9,10 +9,10 @@
 typedef struct et_encoded_parts {
     uint64_t *offsets;      /* [2 * pairs + 1] */
     uint32_t *lines;        /* [pairs] */
-    void *pieces;           /* [piece_count] of width bytes */
+    void *tokens;           /* [token_count] of width bytes */
     int64_t *file_lines[2]; /* [files of that side]: lines of each file */
     int64_t pairs;
-    uint64_t piece_count;
+    uint64_t token_count;
     int width;
     et_corpus_counts counts;
     et_encoded_sizes sizes;

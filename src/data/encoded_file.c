@@ -22,12 +22,12 @@ static size_t offset_count(int64_t pairs)
     return 2 * (size_t)pairs + 1;
 }
 
-/* Bytes behind the header. No overflow: pairs and pieces are bounded by the caller. */
+/* Bytes behind the header. No overflow: pairs and tokens are bounded by the caller. */
 static size_t payload_size(const et_encoded_header *head)
 {
     return offset_count(head->pairs) * sizeof(uint64_t) +
            (head->source_files + head->target_files) * sizeof(int64_t) +
-           (size_t)head->pairs * sizeof(uint32_t) + head->pieces * head->width;
+           (size_t)head->pairs * sizeof(uint32_t) + head->tokens * head->width;
 }
 
 /* The same order as in list_parts and in payload_size. Pointers lose their const: parts are the
@@ -38,7 +38,7 @@ void et_encoded_file_parts(et_encoded_parts *parts, const void *file)
     char *at = (char *)(uintptr_t)(head + 1);
     et_assert((uintptr_t)at % sizeof(uint64_t) == 0);
     *parts = (et_encoded_parts){ .pairs = head->pairs,
-                                 .piece_count = head->pieces,
+                                 .token_count = head->tokens,
                                  .width = (int)head->width,
                                  .counts = head->counts,
                                  .sizes = head->sizes };
@@ -50,7 +50,7 @@ void et_encoded_file_parts(et_encoded_parts *parts, const void *file)
     at += head->target_files * sizeof(int64_t);
     parts->lines = (uint32_t *)at;
     at += (size_t)head->pairs * sizeof(uint32_t);
-    parts->pieces = at;
+    parts->tokens = at;
 }
 
 /* ---- soundness ----
@@ -68,31 +68,31 @@ static bool header_is_sound(const et_mapping *mapping)
            head->header_checksum == et_checksum(head, offsetof(et_encoded_header, header_checksum));
 }
 
-/* pieces is compared with the length first, so that the product with the width cannot overflow. */
+/* tokens is compared with the length first, so that the product with the width cannot overflow. */
 static bool size_is_sound(const et_mapping *mapping, const size_t files[2])
 {
     const et_encoded_header *head = mapping->data;
     return (head->width == 2 || head->width == 4) && head->source_files == files[0] &&
            head->target_files == files[1] && head->pairs >= 1 && head->pairs <= UINT32_MAX &&
-           head->pieces <= mapping->length && payload_size(head) == mapping->length - sizeof *head;
+           head->tokens <= mapping->length && payload_size(head) == mapping->length - sizeof *head;
 }
 
-/* From 0 to the number of pieces, so that every side lies within them. */
+/* From 0 to the number of tokens, so that every side lies within them. */
 static bool offsets_rise(const et_encoded_parts *parts)
 {
     size_t last = offset_count(parts->pairs) - 1;
     for (size_t i = 0; i < last; i++)
         if (parts->offsets[i] > parts->offsets[i + 1])
             return false;
-    return parts->offsets[0] == 0 && parts->offsets[last] == parts->piece_count;
+    return parts->offsets[0] == 0 && parts->offsets[last] == parts->token_count;
 }
 
 /* The largest id in one pass, for the compiler to make vector code of: no branch in the loop. */
 static uint32_t largest_id(const et_encoded_parts *parts, uint64_t begin, uint64_t end)
 {
     uint32_t largest = 0;
-    const uint16_t *narrow = parts->pieces;
-    const uint32_t *wide = parts->pieces;
+    const uint16_t *narrow = parts->tokens;
+    const uint32_t *wide = parts->tokens;
     for (uint64_t i = begin; parts->width == 2 && i < end; i++)
         largest = narrow[i] > largest ? narrow[i] : largest;
     for (uint64_t i = begin; parts->width == 4 && i < end; i++)
@@ -104,7 +104,7 @@ static uint32_t largest_id(const et_encoded_parts *parts, uint64_t begin, uint64
 static bool ids_are_below(const et_encoded_parts *parts, const uint32_t tokens[2])
 {
     const uint32_t least = tokens[0] < tokens[1] ? tokens[0] : tokens[1];
-    if (largest_id(parts, 0, parts->piece_count) < least)
+    if (largest_id(parts, 0, parts->token_count) < least)
         return true;
     for (int64_t i = 0; i < 2 * parts->pairs; i++)
         if (largest_id(parts, parts->offsets[i], parts->offsets[i + 1]) >= tokens[i % 2])
@@ -173,7 +173,7 @@ typedef struct part {
     size_t length;
 } part;
 
-/* offsets, source lines, target lines, lines of pairs, pieces. */
+/* offsets, source lines, target lines, lines of pairs, tokens. */
 #define PARTS 5
 
 /* In the order of the file. */
@@ -183,7 +183,7 @@ static void list_parts(part list[PARTS], const et_encoded_parts *parts, const si
     list[1] = (part){ parts->file_lines[0], files[0] * sizeof(int64_t) };
     list[2] = (part){ parts->file_lines[1], files[1] * sizeof(int64_t) };
     list[3] = (part){ parts->lines, (size_t)parts->pairs * sizeof(uint32_t) };
-    list[4] = (part){ parts->pieces, parts->piece_count * (size_t)parts->width };
+    list[4] = (part){ parts->tokens, parts->token_count * (size_t)parts->width };
 }
 
 /* Two passes over the payload, one for the checksum and one to write it: the header comes first
@@ -204,7 +204,7 @@ static int make_header(et_encoded_header *head, const et_encoded_parts *parts, u
                                  .width = (uint32_t)parts->width,
                                  .key = key,
                                  .pairs = parts->pairs,
-                                 .pieces = parts->piece_count,
+                                 .tokens = parts->token_count,
                                  .source_files = files[0],
                                  .target_files = files[1],
                                  .counts = parts->counts,

@@ -4,11 +4,11 @@
  * In the machine's byte order (the magic number tells another one apart):
  *
  *     header                        et_encoded_header, 160 bytes
- *     offsets   uint64 [2 pairs+1]  of pieces, see et_encoded
+ *     offsets   uint64 [2 pairs+1]  of tokens, see et_encoded
  *     source    int64 [files]       lines of each file of the source side
  *     target    int64 [files]       and of the target side
  *     lines     uint32 [pairs]      of each pair in the corpus
- *     pieces    uint16 or uint32 [offsets[2 pairs]]
+ *     tokens    uint16 or uint32 [offsets[2 pairs]]
  *
  * Nothing else follows. Two checksums find accidents; what a file made with intent could still
  * do (offsets that fall, ids past the vocabulary) is checked as well. */
@@ -24,10 +24,10 @@
 typedef struct et_encoded_header {
     uint64_t magic;
     uint32_t version;
-    uint32_t width; /* bytes of a piece */
+    uint32_t width; /* bytes of a token */
     uint64_t key;
     int64_t pairs;
-    uint64_t pieces;
+    uint64_t tokens;
     uint64_t source_files, target_files;
     et_corpus_counts counts;
     uint64_t payload; /* checksum of all that follows the header */

@@ -1,7 +1,7 @@
 /* Samples of an encoded corpus: sentence pairs, packed as a step of translation consumes them.
  *
- * The source sequence of a pair is its pieces and EOS; the target input is the start symbol
- * and the pieces; the labels are the pieces and EOS. So a pair of a and b pieces takes a + 1
+ * The source sequence of a pair is its tokens and EOS; the target input is the start symbol
+ * and the tokens; the labels are the tokens and EOS. So a pair of a and b tokens takes a + 1
  * source and b + 1 target tokens. */
 #ifndef ETUDE_DATA_PAIRS_H
 #define ETUDE_DATA_PAIRS_H

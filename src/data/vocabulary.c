@@ -36,10 +36,10 @@ struct et_vocabulary {
     loaded *loaded;    /* owned; a pointer, so that it may change in a const vocabulary */
 };
 
-void et_pieces_release(et_pieces *pieces)
+void et_tokens_release(et_tokens *tokens)
 {
-    et_free(pieces->ids);
-    *pieces = (et_pieces)ET_PIECES_INIT;
+    et_free(tokens->ids);
+    *tokens = (et_tokens)ET_TOKENS_INIT;
 }
 
 /* ---- opening ----------------------------------------------------------------------------
@@ -166,33 +166,33 @@ int et_vocabulary_load(const et_vocabulary *vocabulary, et_error *error)
 }
 
 int et_vocabulary_encode(const et_vocabulary *vocabulary, const char *text, size_t length,
-                         et_pieces *pieces, et_error *error)
+                         et_tokens *tokens, et_error *error)
 {
     const et_sentencepiece *model;
     int status = get_model(&model, vocabulary, error);
-    return status ? status : et_sentencepiece_encode(model, text, length, pieces, error);
+    return status ? status : et_sentencepiece_encode(model, text, length, tokens, error);
 }
 
-/* Ids are checked here, so that the library gets none that it has no piece for. */
+/* Ids are checked here, so that the library gets none that it has no token for. */
 int et_vocabulary_decode(const et_vocabulary *vocabulary, const int32_t *ids, size_t count,
                          et_strbuf *out, et_error *error)
 {
     for (size_t i = 0; i < count; i++)
-        if (ids[i] < 0 || ids[i] >= vocabulary->facts.pieces)
+        if (ids[i] < 0 || ids[i] >= vocabulary->facts.tokens)
             return et_fail(error, ET_EDATA, "token %d is not in the vocabulary of %d", (int)ids[i],
-                           (int)vocabulary->facts.pieces);
+                           (int)vocabulary->facts.tokens);
     const et_sentencepiece *model;
     int status = get_model(&model, vocabulary, error);
     return status ? status : et_sentencepiece_decode(model, ids, count, out, error);
 }
 
 /* "" for everything that has no text, so that printing needs no case for it. */
-const char *et_vocabulary_piece(const et_vocabulary *vocabulary, int32_t id)
+const char *et_vocabulary_token(const et_vocabulary *vocabulary, int32_t id)
 {
     const et_sentencepiece *model = NULL;
-    if (id >= 0 && id < vocabulary->facts.pieces && get_model(&model, vocabulary, NULL))
+    if (id >= 0 && id < vocabulary->facts.tokens && get_model(&model, vocabulary, NULL))
         return "";
-    return model ? et_sentencepiece_piece(model, id) : "";
+    return model ? et_sentencepiece_token(model, id) : "";
 }
 
 /* ---- facts ------------------------------------------------------------------------------
@@ -201,7 +201,7 @@ const char *et_vocabulary_piece(const et_vocabulary *vocabulary, int32_t id)
 
 int32_t et_vocabulary_size(const et_vocabulary *vocabulary)
 {
-    return vocabulary->facts.pieces;
+    return vocabulary->facts.tokens;
 }
 
 int32_t et_vocabulary_eos(const et_vocabulary *vocabulary)
@@ -258,7 +258,7 @@ uint64_t et_vocabulary_checksum(const et_vocabulary *vocabulary)
  *
  * No vocabulary is involved: lines in, a model's bytes out, which et_vocabulary_parse takes. */
 
-/* At least the three special symbols and a piece; the largest is far above what any text gives. */
+/* At least the three special symbols and a token; the largest is far above what any text gives. */
 static int check_options(const et_vocabulary_options *options, et_error *error)
 {
     /* Checked here, so that the message is ours. */

@@ -1,16 +1,16 @@
-/* A vocabulary of sub-words: a SentencePiece model (BPE or unigram). Its size and symbols are
+/* A vocabulary of tokens: a SentencePiece model (BPE or unigram). Its size and symbols are
  * read from the model's bytes; SentencePiece itself loads it when the first line is encoded or
  * decoded, which a run whose corpus is encoded already may never do.
  *
  *     et_vocabulary *vocabulary;
  *     if (et_vocabulary_open(&vocabulary, "vocabulary.model", &error)) ...
- *     et_pieces pieces = ET_PIECES_INIT;
- *     et_vocabulary_encode(vocabulary, text, length, &pieces, &error);     no EOS appended
- *     et_vocabulary_decode(vocabulary, pieces.ids, pieces.count, &out, &error);
+ *     et_tokens tokens = ET_TOKENS_INIT;
+ *     et_vocabulary_encode(vocabulary, text, length, &tokens, &error);     no EOS appended
+ *     et_vocabulary_decode(vocabulary, tokens.ids, tokens.count, &out, &error);
  *
  * The model is bytes: whoever trains one writes them where the run is kept. A model file comes
  * from anywhere, so what SentencePiece trusts (its compiled normalisation table) is checked
- * before it is used. Encoding and decoding are thread-safe, each thread with its own pieces. */
+ * before it is used. Encoding and decoding are thread-safe, each thread with its own tokens. */
 #ifndef ETUDE_DATA_VOCABULARY_H
 #define ETUDE_DATA_VOCABULARY_H
 
@@ -32,18 +32,18 @@ typedef struct et_sides {
     const et_vocabulary *source, *target;
 } et_sides;
 
-/* Ids of sub-words; grows and is used again from line to line. Free with et_pieces_release. */
-typedef struct et_pieces {
+/* Ids of tokens; grows and is used again from line to line. Free with et_tokens_release. */
+typedef struct et_tokens {
     int32_t *ids;           /* [capacity], owned; NULL at first */
     size_t count, capacity; /* of ids: in use, and room for */
-} et_pieces;
+} et_tokens;
 
-#define ET_PIECES_INIT                                                                             \
+#define ET_TOKENS_INIT                                                                             \
     {                                                                                              \
         NULL, 0, 0                                                                                 \
     }
 
-void et_pieces_release(et_pieces *pieces);
+void et_tokens_release(et_tokens *tokens);
 
 /* Reads a model from a file, or from bytes; name is for messages (both copied). ET_EFORMAT:
  * damaged, not a SentencePiece model, or without an end symbol. */
@@ -57,17 +57,17 @@ void et_vocabulary_close(et_vocabulary *vocabulary); /* NULL allowed */
  * has no SentencePiece. */
 int et_vocabulary_load(const et_vocabulary *vocabulary, et_error *error);
 
-/* pieces becomes the sub-words of a line of UTF-8, without start and end symbol. Fails also as
+/* tokens becomes those of a line of UTF-8, without start and end symbol. Fails also as
  * et_vocabulary_load, and so does decode. */
 int et_vocabulary_encode(const et_vocabulary *vocabulary, const char *text, size_t length,
-                         et_pieces *pieces, et_error *error);
+                         et_tokens *tokens, et_error *error);
 
 /* Appends the text of ids; control symbols (pad, EOS) give nothing. An id outside the
  * vocabulary is ET_EDATA. */
 int et_vocabulary_decode(const et_vocabulary *vocabulary, const int32_t *ids, size_t count,
                          et_strbuf *out, et_error *error);
 
-/* Number of sub-words; ids are below it. */
+/* Number of tokens; ids are below it. */
 int32_t et_vocabulary_size(const et_vocabulary *vocabulary);
 
 /* Ids of the special symbols; -1 if the model has none. EOS it always has. */
@@ -79,8 +79,8 @@ int32_t et_vocabulary_pad(const et_vocabulary *vocabulary);
 /* The symbol a decoder starts from: pad as in Model Garden, else bos, else EOS. */
 int32_t et_vocabulary_start(const et_vocabulary *vocabulary);
 
-/* The text of one sub-word, "" outside the vocabulary or where it can't be loaded. Borrowed. */
-const char *et_vocabulary_piece(const et_vocabulary *vocabulary, int32_t id);
+/* The text of one token, "" outside the vocabulary or where it can't be loaded. Borrowed. */
+const char *et_vocabulary_token(const et_vocabulary *vocabulary, int32_t id);
 
 /* "unigram", "bpe", "word" or "char". Static. */
 const char *et_vocabulary_kind(const et_vocabulary *vocabulary);
@@ -95,12 +95,12 @@ enum et_vocabulary_kind { ET_VOCABULARY_UNIGRAM, ET_VOCABULARY_BPE };
 
 typedef struct et_vocabulary_options {
     int kind;                  /* et_vocabulary_kind */
-    int64_t size;              /* sub-words, special symbols counted */
-    double character_coverage; /* share of the text's characters that get a piece, [0.98, 1] */
+    int64_t size;              /* tokens, special symbols counted */
+    double character_coverage; /* share of the text's characters that get a token, [0.98, 1] */
     bool at_most;              /* size is a limit: text that is too small for it gives fewer */
-    bool byte_fallback;        /* 256 pieces for bytes, of which characters without a piece of their
+    bool byte_fallback;        /* 256 tokens for bytes, of which characters without a token of their
                                   own are made: nothing is unknown */
-    et_strings symbols;        /* texts that are always one piece; borrowed */
+    et_strings symbols;        /* texts that are always one token; borrowed */
 } et_vocabulary_options;
 
 /* Model Garden's choices but for kind and size, which it leaves to the user. Special symbols

@@ -14,7 +14,7 @@
  * Example: 08 96 01 is field 1, varint 150. Fields that nobody asks for are passed over; groups
  * (wires 3 and 4) are in no model and refused.
  *
- * Pieces are read after the rest, since what makes a piece a special symbol (its text) stands in
+ * Tokens are read after the rest, since what makes a token a special symbol (its text) stands in
  * the trainer's part, which follows them in the files that the library writes.
  *
  * Nothing is allocated, nothing is read outside [bytes, bytes + length), and the time is linear
@@ -172,7 +172,7 @@ enum { TRAINER_MODEL_TYPE = 3, TRAINER_BOS = 46, TRAINER_EOS = 47, TRAINER_PAD =
 /* ModelProto.SentencePiece.Type. */
 enum { TYPE_UNKNOWN = 2, TYPE_CONTROL = 3 };
 
-/* What is gathered: the symbols' texts stand behind the pieces. */
+/* What is gathered: the symbols' texts stand behind the tokens. */
 typedef struct reader {
     et_vocabulary_facts *facts;
     span eos, bos, pad; /* texts, within the model's bytes or static */
@@ -197,10 +197,10 @@ static bool is_finite(span bytes)
     return isfinite(score);
 }
 
-/* A special symbol is a control piece with that symbol's text, as PieceToId finds it. Of several
+/* A special symbol is a control token with that symbol's text, as PieceToId finds it. Of several
  * with the same text the last one counts; if the library finds another, loading says so (agrees,
  * in vocabulary_sentencepiece.cc). */
-static void note_piece(const reader *in, span text, uint64_t type, int32_t id)
+static void note_token(const reader *in, span text, uint64_t type, int32_t id)
 {
     et_vocabulary_facts *facts = in->facts;
     if (type == TYPE_UNKNOWN)
@@ -215,15 +215,15 @@ static void note_piece(const reader *in, span text, uint64_t type, int32_t id)
         facts->pad = id;
 }
 
-/* Ids are the places of pieces in the file, from 0. A field that comes twice counts the second
+/* Ids are the places of tokens in the file, from 0. A field that comes twice counts the second
  * time. */
-static bool read_piece(const reader *in, span piece)
+static bool read_token(const reader *in, span token)
 {
     field part;
-    span text = { piece.at, 0 };
+    span text = { token.at, 0 };
     uint64_t type = 0;
-    while (piece.left) {
-        if (!take_field(&piece, &part))
+    while (token.left) {
+        if (!take_field(&token, &part))
             return false;
         if (part.number == PIECE_TEXT && part.wire == WIRE_BYTES)
             text = part.bytes;
@@ -232,9 +232,9 @@ static bool read_piece(const reader *in, span piece)
         else if (part.number == PIECE_SCORE && part.wire == WIRE_I32 && !is_finite(part.bytes))
             return false;
     }
-    if (in->facts->pieces == INT32_MAX)
+    if (in->facts->tokens == INT32_MAX)
         return false;
-    note_piece(in, text, type, in->facts->pieces++);
+    note_token(in, text, type, in->facts->tokens++);
     return true;
 }
 
@@ -274,14 +274,14 @@ static bool read_trainer(reader *in, span trainer)
     return true;
 }
 
-/* In the first pass all but pieces, in the second the pieces. */
-static bool read_part(reader *in, const field *part, bool pieces)
+/* In the first pass all but tokens, in the second the tokens. */
+static bool read_part(reader *in, const field *part, bool tokens)
 {
-    if (part->wire != WIRE_BYTES || pieces != (part->number == MODEL_PIECE))
+    if (part->wire != WIRE_BYTES || tokens != (part->number == MODEL_PIECE))
         return true;
     switch (part->number) {
     case MODEL_PIECE:
-        return read_piece(in, part->bytes);
+        return read_token(in, part->bytes);
     case MODEL_TRAINER:
         return read_trainer(in, part->bytes);
     case MODEL_NORMALIZER:
@@ -302,12 +302,12 @@ int et_vocabulary_check(et_vocabulary_facts *facts, const void *bytes, size_t le
     field part;
     bool sound = true;
     *facts = (et_vocabulary_facts){ 1, 0, -1, -1, -1, -1 };
-    for (int pieces = 0; pieces < 2 && sound; pieces++) {
+    for (int tokens = 0; tokens < 2 && sound; tokens++) {
         model = (span){ bytes, length };
         while (sound && model.left)
-            sound = take_field(&model, &part) && read_part(&in, &part, pieces);
+            sound = take_field(&model, &part) && read_part(&in, &part, tokens);
     }
-    if (sound && facts->pieces > 0)
+    if (sound && facts->tokens > 0)
         return ET_OK;
     return et_fail(error, ET_EFORMAT,
                    "%s: not a SentencePiece model, or damaged at byte %zu of %zu: copy it again",

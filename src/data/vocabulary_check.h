@@ -15,7 +15,7 @@
 
 typedef struct et_vocabulary_facts {
     int model_type;             /* of SentencePiece: 1 unigram, 2 bpe, 3 word, 4 char */
-    int32_t pieces;             /* how many; ids are below it */
+    int32_t tokens;             /* how many; ids are below it */
     int32_t eos, unk, bos, pad; /* ids, -1: none */
 } et_vocabulary_facts;
 

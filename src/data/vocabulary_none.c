@@ -32,9 +32,9 @@ void et_sentencepiece_free(et_sentencepiece *model)
 /* There is no model to call the next three with. */
 
 int et_sentencepiece_encode(const et_sentencepiece *model, const char *text, size_t length,
-                            et_pieces *pieces, et_error *error)
+                            et_tokens *tokens, et_error *error)
 {
-    (void)model, (void)text, (void)length, (void)pieces;
+    (void)model, (void)text, (void)length, (void)tokens;
     return missing(error, "encoding");
 }
 
@@ -45,7 +45,7 @@ int et_sentencepiece_decode(const et_sentencepiece *model, const int32_t *ids, s
     return missing(error, "decoding");
 }
 
-const char *et_sentencepiece_piece(const et_sentencepiece *model, int32_t id)
+const char *et_sentencepiece_token(const et_sentencepiece *model, int32_t id)
 {
     (void)model, (void)id;
     return "";

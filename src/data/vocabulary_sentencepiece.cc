@@ -4,7 +4,7 @@
  * options only.
  *
  * Encoding of a line: NFKC and other normalisation by the model's table, spaces to U+2581, then
- * pieces by merges (BPE) or by the best path (unigram); ids of pieces come out.
+ * tokens by merges (BPE) or by the best path (unigram); ids of tokens come out.
  *   "Hallo Welt" -> [25, 1034, 718]        no start or end symbol
  * Kudo and Richardson 2018, "SentencePiece: A simple and language independent subword tokenizer
  * and detokenizer for neural text processing". */
@@ -82,13 +82,13 @@ std::string reason(const sentencepiece::util::Status &status)
 bool agrees(const sentencepiece::SentencePieceProcessor &processor,
             const et_vocabulary_facts *facts)
 {
-    return processor.GetPieceSize() == facts->pieces && processor.eos_id() == facts->eos &&
+    return processor.GetPieceSize() == facts->tokens && processor.eos_id() == facts->eos &&
            processor.unk_id() == facts->unk && processor.bos_id() == facts->bos &&
            processor.pad_id() == facts->pad;
 }
 
 /* Also refuses a model that makes something of nothing (a prefix or suffix in its
- * normalisation): an empty side of a pair must have no sub-word. */
+ * normalisation): an empty side of a pair must have no token. */
 int load(et_sentencepiece *model, const et_vocabulary_facts *facts, const void *bytes,
          size_t length, const char *name, et_error *error)
 {
@@ -109,21 +109,21 @@ int load(et_sentencepiece *model, const et_vocabulary_facts *facts, const void *
 }
 
 /* Grows to half as much again as needed, so that lines of growing length seldom allocate. */
-int copy_ids(et_pieces *pieces, const std::vector<int> &ids, et_error *error)
+int copy_ids(et_tokens *tokens, const std::vector<int> &ids, et_error *error)
 {
-    if (ids.size() > pieces->capacity) {
+    if (ids.size() > tokens->capacity) {
         size_t capacity = ids.size() + ids.size() / 2;
-        void *grown = et_realloc(pieces->ids, capacity, sizeof *pieces->ids);
+        void *grown = et_realloc(tokens->ids, capacity, sizeof *tokens->ids);
         if (!grown)
-            return et_alloc_failed(error, capacity * sizeof *pieces->ids, "tokens");
-        pieces->ids = static_cast<int32_t *>(grown);
-        pieces->capacity = capacity;
+            return et_alloc_failed(error, capacity * sizeof *tokens->ids, "tokens");
+        tokens->ids = static_cast<int32_t *>(grown);
+        tokens->capacity = capacity;
     }
     /* SentencePiece's ids are int, ours int32_t: on every platform of ours the same. */
     static_assert(sizeof(int) == sizeof(int32_t), "ids are int");
     if (!ids.empty())
-        std::memcpy(pieces->ids, ids.data(), ids.size() * sizeof(int));
-    pieces->count = ids.size();
+        std::memcpy(tokens->ids, ids.data(), ids.size() * sizeof(int));
+    tokens->count = ids.size();
     return ET_OK;
 }
 
@@ -359,7 +359,7 @@ void et_sentencepiece_free(et_sentencepiece *model)
 
 /* The library's Encode is const: threads may share a model. */
 int et_sentencepiece_encode(const et_sentencepiece *model, const char *text, size_t length,
-                            et_pieces *pieces, et_error *error)
+                            et_tokens *tokens, et_error *error)
 {
     return guarded(error, "encoding a line", [&] {
         std::vector<int> ids;
@@ -367,11 +367,11 @@ int et_sentencepiece_encode(const et_sentencepiece *model, const char *text, siz
         if (!encoded.ok())
             return et_fail(error, ET_EFAIL, "SentencePiece can't encode a line: %s",
                            reason(encoded).c_str());
-        return copy_ids(pieces, ids, error);
+        return copy_ids(tokens, ids, error);
     });
 }
 
-/* Pieces to text: U+2581 becomes a space, control symbols nothing. */
+/* Tokens to text: U+2581 becomes a space, control symbols nothing. */
 int et_sentencepiece_decode(const et_sentencepiece *model, const int32_t *ids, size_t count,
                             et_strbuf *out, et_error *error)
 {
@@ -387,7 +387,7 @@ int et_sentencepiece_decode(const et_sentencepiece *model, const int32_t *ids, s
 }
 
 /* The text is the model's own: valid as long as it is. */
-const char *et_sentencepiece_piece(const et_sentencepiece *model, int32_t id)
+const char *et_sentencepiece_token(const et_sentencepiece *model, int32_t id)
 {
     return model->processor.IdToPiece(id).c_str();
 }

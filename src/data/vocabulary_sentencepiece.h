@@ -17,14 +17,14 @@ int et_sentencepiece_load(et_sentencepiece **out, const et_vocabulary_facts *fac
 void et_sentencepiece_free(et_sentencepiece *model); /* NULL allowed */
 
 int et_sentencepiece_encode(const et_sentencepiece *model, const char *text, size_t length,
-                            et_pieces *pieces, et_error *error);
+                            et_tokens *tokens, et_error *error);
 
-/* All ids are below the number of pieces. */
+/* All ids are below the number of tokens. */
 int et_sentencepiece_decode(const et_sentencepiece *model, const int32_t *ids, size_t count,
                             et_strbuf *out, et_error *error);
 
-/* id is below the number of pieces. Borrowed. */
-const char *et_sentencepiece_piece(const et_sentencepiece *model, int32_t id);
+/* id is below the number of tokens. Borrowed. */
+const char *et_sentencepiece_token(const et_sentencepiece *model, int32_t id);
 
 /* options are checked. */
 int et_sentencepiece_train(char **bytes, size_t *length, const et_vocabulary_options *options,

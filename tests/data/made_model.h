@@ -1,4 +1,4 @@
-/* A SentencePiece model written by hand, piece by piece (sentencepiece_model.proto). */
+/* A SentencePiece model written by hand, token by token (sentencepiece_model.proto). */
 #ifndef ETUDE_TESTS_DATA_MADE_MODEL_H
 #define ETUDE_TESTS_DATA_MADE_MODEL_H
 
@@ -8,10 +8,10 @@
 
 enum { NORMAL = 1, UNKNOWN = 2, CONTROL = 3, USER_DEFINED = 4 };
 
-typedef struct piece {
+typedef struct token {
     const char *text;
     int type;
-} piece;
+} token;
 
 /* Fields shorter than 128 bytes. */
 static inline void put_text(et_strbuf *out, const char *tag, const char *text)
@@ -20,7 +20,7 @@ static inline void put_text(et_strbuf *out, const char *tag, const char *text)
     et_strbuf_printf(out, "%c%s", (int)strlen(text), text);
 }
 
-static inline void put_piece(et_strbuf *out, const piece *one)
+static inline void put_token(et_strbuf *out, const token *one)
 {
     et_strbuf body = ET_STRBUF_INIT;
     put_text(&body, "\x0a", one->text);
@@ -32,8 +32,8 @@ static inline void put_piece(et_strbuf *out, const piece *one)
     et_strbuf_release(&body);
 }
 
-/* A BPE model of the pieces; texts of its symbols where they are not NULL. */
-static inline void put_model(et_strbuf *out, const piece *pieces, const char *bos, const char *eos,
+/* A BPE model of the tokens; texts of its symbols where they are not NULL. */
+static inline void put_model(et_strbuf *out, const token *tokens, const char *bos, const char *eos,
                              const char *pad)
 {
     et_strbuf trainer = ET_STRBUF_INIT;
@@ -44,8 +44,8 @@ static inline void put_model(et_strbuf *out, const piece *pieces, const char *bo
         put_text(&trainer, "\xfa\x02", eos);
     if (pad)
         put_text(&trainer, "\x82\x03", pad);
-    for (; pieces->text; pieces++)
-        put_piece(out, pieces);
+    for (; tokens->text; tokens++)
+        put_token(out, tokens);
     et_strbuf_printf(out, "\x12%c", (int)trainer.length);
     et_strbuf_append_bytes(out, et_strbuf_text(&trainer), trainer.length);
     et_strbuf_append_bytes(out, "\x1a\0", 2); /* a normalizer that does nothing */

@@ -6,8 +6,8 @@
 #include "data/pairs.h"
 #include "data/source.h"
 
-/* pairs pairs whose lengths are spread like those of captions: 5 to 40 sub-words, 14 in the
- * mean, sides alike. Piece k of side s of pair i is a function of the three. */
+/* pairs pairs whose lengths are spread like those of captions: 5 to 40 tokens, 14 in the
+ * mean, sides alike. Token k of side s of pair i is a function of the three. */
 static inline et_encoded make_encoded(int64_t pairs)
 {
     unsigned seed = 3;
@@ -19,12 +19,12 @@ static inline et_encoded make_encoded(int64_t pairs)
         offsets[2 * i + 1] = offsets[2 * i] + source;
         offsets[2 * i + 2] = offsets[2 * i + 1] + target;
     }
-    uint16_t *pieces = malloc(offsets[2 * pairs] * sizeof *pieces);
+    uint16_t *tokens = malloc(offsets[2 * pairs] * sizeof *tokens);
     for (uint64_t i = 0; i < offsets[2 * pairs]; i++)
-        pieces[i] = (uint16_t)(3 + i * 2654435761u % 60000);
+        tokens[i] = (uint16_t)(3 + i * 2654435761u % 60000);
     et_encoded encoded = { .pairs = pairs,
                            .offsets = offsets,
-                           .pieces = pieces,
+                           .tokens = tokens,
                            .width = 2,
                            .start = 0,
                            .eos = { 1, 1 },
@@ -45,7 +45,7 @@ static inline et_encoded make_encoded(int64_t pairs)
 static inline void release_encoded(et_encoded *encoded)
 {
     free((void *)(uintptr_t)encoded->offsets);
-    free((void *)(uintptr_t)encoded->pieces);
+    free((void *)(uintptr_t)encoded->tokens);
 }
 
 typedef struct pair_shape {

@@ -44,7 +44,7 @@ static void assert_same(const et_encoded *left, const et_encoded *right)
     assert_memory_equal(&left->counts, &right->counts, sizeof left->counts);
     assert_memory_equal(left->offsets, right->offsets, (2 * (size_t)left->pairs + 1) * 8);
     assert_memory_equal(left->lines, right->lines, (size_t)left->pairs * 4);
-    assert_memory_equal(left->pieces, right->pieces,
+    assert_memory_equal(left->tokens, right->tokens,
                         left->offsets[2 * left->pairs] * (size_t)left->width);
 }
 
@@ -55,7 +55,7 @@ static void test_encoded__matches_vocabulary(void **state)
     parallel_write(&p, *state, 5000, 12); /* several chunks */
     et_vocabulary *vocabulary = train_vocabulary(&p.paths, ET_VOCABULARY_BPE, 300);
     et_encoded *encoded = open_encoded(&p.paths, vocabulary, &any, NULL);
-    et_pieces pieces = ET_PIECES_INIT;
+    et_tokens tokens = ET_TOKENS_INIT;
     et_corpus *corpus;
     et_corpus_pair pair;
     int32_t ids[1024];
@@ -68,17 +68,17 @@ static void test_encoded__matches_vocabulary(void **state)
         for (int side = 0; side < 2; side++) {
             const char *text = side ? pair.target : pair.source;
             size_t length = side ? pair.target_length : pair.source_length;
-            et_vocabulary_encode(vocabulary, text, length, &pieces, NULL);
+            et_vocabulary_encode(vocabulary, text, length, &tokens, NULL);
             int64_t count =
                 side ? et_encoded_target_length(encoded, i) : et_encoded_source_length(encoded, i);
-            assert_int_equal(count, pieces.count + 1);
+            assert_int_equal(count, tokens.count + 1);
             et_encoded_ids(encoded, i, side, ids);
-            assert_memory_equal(ids, pieces.ids, pieces.count * sizeof *ids);
-            assert_int_equal(ids[pieces.count], 1);
+            assert_memory_equal(ids, tokens.ids, tokens.count * sizeof *ids);
+            assert_int_equal(ids[tokens.count], 1);
         }
     }
     et_corpus_close(corpus);
-    et_pieces_release(&pieces);
+    et_tokens_release(&tokens);
     et_encoded_close(encoded);
     et_vocabulary_close(vocabulary);
 }
@@ -148,7 +148,7 @@ static void test_encoded__limit(void **state)
             assert_memory_equal(encoded->lines, whole->lines, (size_t)pairs * sizeof *whole->lines);
             assert_memory_equal(encoded->offsets, whole->offsets,
                                 (size_t)(2 * pairs + 1) * sizeof *whole->offsets);
-            assert_memory_equal(encoded->pieces, whole->pieces,
+            assert_memory_equal(encoded->tokens, whole->tokens,
                                 whole->offsets[2 * pairs] * (size_t)whole->width);
             if (limits[i] == 1)
                 assert_true(encoded->counts.read < 5000);
@@ -480,8 +480,8 @@ static void test_encoded__hostile_cache(void **state)
         { offsetof(et_encoded_header, pairs), 8, 0 },
         { offsetof(et_encoded_header, pairs), 8, UINT64_MAX },
         { offsetof(et_encoded_header, pairs), 8, (uint64_t)1 << 61 },
-        { offsetof(et_encoded_header, pieces), 8, UINT64_MAX },
-        { offsetof(et_encoded_header, pieces), 8, (uint64_t)1 << 63 },
+        { offsetof(et_encoded_header, tokens), 8, UINT64_MAX },
+        { offsetof(et_encoded_header, tokens), 8, (uint64_t)1 << 63 },
         { offsetof(et_encoded_header, width), 4, 0 },
         { offsetof(et_encoded_header, width), 4, 4 },
         { offsetof(et_encoded_header, source_files), 8, 2 },
@@ -510,12 +510,12 @@ static void test_encoded__hostile_cache(void **state)
 /* Symbols at other places than a trained one has them. */
 static et_vocabulary *made_letters(void)
 {
-    static const piece pieces[] = { { "<unk>", UNKNOWN }, { "a", NORMAL },     { "b", NORMAL },
+    static const token tokens[] = { { "<unk>", UNKNOWN }, { "a", NORMAL },     { "b", NORMAL },
                                     { "<end>", CONTROL }, { "<go>", CONTROL }, { "c", NORMAL },
                                     { NULL, 0 } };
     et_strbuf model = ET_STRBUF_INIT;
     et_vocabulary *vocabulary = NULL;
-    put_model(&model, pieces, "<go>", "<end>", NULL);
+    put_model(&model, tokens, "<go>", "<end>", NULL);
     assert_int_equal(
         et_vocabulary_parse(&vocabulary, et_strbuf_text(&model), model.length, "made", NULL),
         ET_OK);

@@ -51,17 +51,17 @@ static char *train_bytes(fixture *f, int kind, int size, size_t *length)
 
 static void check_round_trip(const et_vocabulary *vocabulary, const char *text)
 {
-    et_pieces pieces = ET_PIECES_INIT;
+    et_tokens tokens = ET_TOKENS_INIT;
     et_strbuf back = ET_STRBUF_INIT;
     et_error error = ET_ERROR_INIT;
-    assert_int_equal(et_vocabulary_encode(vocabulary, text, strlen(text), &pieces, &error), ET_OK);
-    for (size_t i = 0; i < pieces.count; i++)
-        assert_in_range(pieces.ids[i], 2, et_vocabulary_size(vocabulary) - 1);
-    assert_int_equal(et_vocabulary_decode(vocabulary, pieces.ids, pieces.count, &back, &error),
+    assert_int_equal(et_vocabulary_encode(vocabulary, text, strlen(text), &tokens, &error), ET_OK);
+    for (size_t i = 0; i < tokens.count; i++)
+        assert_in_range(tokens.ids[i], 2, et_vocabulary_size(vocabulary) - 1);
+    assert_int_equal(et_vocabulary_decode(vocabulary, tokens.ids, tokens.count, &back, &error),
                      ET_OK);
     assert_string_equal(et_strbuf_text(&back), text);
     et_strbuf_release(&back);
-    et_pieces_release(&pieces);
+    et_tokens_release(&tokens);
 }
 
 static void check_kind(fixture *f, int kind, const char *name)
@@ -79,9 +79,9 @@ static void check_kind(fixture *f, int kind, const char *name)
     assert_int_equal(et_vocabulary_bos(vocabulary), -1);
     assert_int_equal(et_vocabulary_start(vocabulary), 0);
     assert_string_equal(et_vocabulary_kind(vocabulary), name);
-    assert_string_equal(et_vocabulary_piece(vocabulary, 1), "</s>");
-    assert_string_equal(et_vocabulary_piece(vocabulary, -1), "");
-    assert_string_equal(et_vocabulary_piece(vocabulary, 300), "");
+    assert_string_equal(et_vocabulary_token(vocabulary, 1), "</s>");
+    assert_string_equal(et_vocabulary_token(vocabulary, -1), "");
+    assert_string_equal(et_vocabulary_token(vocabulary, 300), "");
     check_round_trip(vocabulary, "");
     check_round_trip(vocabulary, "tari somen loka");
     check_round_trip(vocabulary, "sch\xc3\xb6"
@@ -108,20 +108,20 @@ static void test_vocabulary__same_bytes_again(void **state)
     }
 }
 
-/* Text that no piece covers comes out as an unknown; control symbols give nothing. */
+/* Text that no token covers comes out as an unknown; control symbols give nothing. */
 static void test_vocabulary__unknown(void **state)
 {
     size_t length;
     et_vocabulary *vocabulary;
-    et_pieces pieces = ET_PIECES_INIT;
+    et_tokens tokens = ET_TOKENS_INIT;
     et_strbuf text = ET_STRBUF_INIT;
     et_error error = ET_ERROR_INIT;
     char *bytes = train_bytes(*state, ET_VOCABULARY_BPE, 300, &length);
     assert_int_equal(et_vocabulary_parse(&vocabulary, bytes, length, "it", NULL), ET_OK);
     et_free(bytes);
     const char *snow = "\xe2\x98\x83";
-    assert_int_equal(et_vocabulary_encode(vocabulary, snow, 3, &pieces, NULL), ET_OK);
-    assert_int_equal(pieces.ids[pieces.count - 1], et_vocabulary_unk(vocabulary));
+    assert_int_equal(et_vocabulary_encode(vocabulary, snow, 3, &tokens, NULL), ET_OK);
+    assert_int_equal(tokens.ids[tokens.count - 1], et_vocabulary_unk(vocabulary));
     const int32_t control[] = { 0, 1 };
     assert_int_equal(et_vocabulary_decode(vocabulary, control, 2, &text, NULL), ET_OK);
     assert_string_equal(et_strbuf_text(&text), "");
@@ -130,7 +130,7 @@ static void test_vocabulary__unknown(void **state)
     assert_contains(error.text, "token 300 is not in the vocabulary of 300");
     assert_int_equal(et_vocabulary_decode(vocabulary, negative, 1, &text, &error), ET_EDATA);
     et_strbuf_release(&text);
-    et_pieces_release(&pieces);
+    et_tokens_release(&tokens);
     et_vocabulary_close(vocabulary);
 }
 
@@ -267,7 +267,7 @@ static void test_vocabulary__open(void **state)
     }
 }
 
-/* The end symbol's piece renamed: the model loads but cannot end a sentence. */
+/* The end symbol's token renamed: the model loads but cannot end a sentence. */
 static void test_vocabulary__no_end_symbol(void **state)
 {
     size_t length, at = 0;
@@ -298,12 +298,12 @@ static bool refused(const char *bytes, size_t length)
         assert_int_equal(status, ET_EFORMAT);
         return true;
     }
-    et_pieces pieces = ET_PIECES_INIT;
+    et_tokens tokens = ET_TOKENS_INIT;
     et_strbuf back = ET_STRBUF_INIT;
-    if (!et_vocabulary_encode(vocabulary, text, sizeof text - 1, &pieces, NULL))
-        et_vocabulary_decode(vocabulary, pieces.ids, pieces.count, &back, NULL);
+    if (!et_vocabulary_encode(vocabulary, text, sizeof text - 1, &tokens, NULL))
+        et_vocabulary_decode(vocabulary, tokens.ids, tokens.count, &back, NULL);
     et_strbuf_release(&back);
-    et_pieces_release(&pieces);
+    et_tokens_release(&tokens);
     et_vocabulary_close(vocabulary);
     return false;
 }

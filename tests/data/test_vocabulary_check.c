@@ -18,9 +18,9 @@
     }
 
 /* SentencePiece's own order, Model Garden's, symbols with other texts, a start symbol that is an
- * ordinary piece, and what has no end or no unknown. */
+ * ordinary token, and what has no end or no unknown. */
 static const struct {
-    piece pieces[8];
+    token tokens[8];
     const char *bos, *eos, *pad;
     et_vocabulary_facts facts;
 } rows[] = {
@@ -58,7 +58,7 @@ static void test_vocabulary_check__facts(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         et_vocabulary_facts facts;
         et_strbuf model = ET_STRBUF_INIT;
-        put_model(&model, rows[i].pieces, rows[i].bos, rows[i].eos, rows[i].pad);
+        put_model(&model, rows[i].tokens, rows[i].bos, rows[i].eos, rows[i].pad);
         assert_int_equal(
             et_vocabulary_check(&facts, et_strbuf_text(&model), model.length, "it", NULL), ET_OK);
         assert_memory_equal(&facts, &rows[i].facts, sizeof facts);
@@ -74,7 +74,7 @@ static void test_vocabulary_check__as_the_library(void **state)
         et_vocabulary *vocabulary;
         et_error error = ET_ERROR_INIT;
         et_strbuf model = ET_STRBUF_INIT;
-        put_model(&model, rows[i].pieces, rows[i].bos, rows[i].eos, rows[i].pad);
+        put_model(&model, rows[i].tokens, rows[i].bos, rows[i].eos, rows[i].pad);
         int status =
             et_vocabulary_parse(&vocabulary, et_strbuf_text(&model), model.length, "it", &error);
         bool whole = rows[i].facts.eos >= 0 && rows[i].facts.unk >= 0;

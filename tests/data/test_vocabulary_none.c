@@ -12,12 +12,12 @@
 
 static et_vocabulary *made(void)
 {
-    static const piece pieces[] = {
+    static const token tokens[] = {
         { "<pad>", CONTROL }, { "</s>", CONTROL }, { "<unk>", UNKNOWN }, { "a", NORMAL }, { 0 }
     };
     et_vocabulary *vocabulary;
     et_strbuf model = ET_STRBUF_INIT;
-    put_model(&model, pieces, NULL, NULL, NULL);
+    put_model(&model, tokens, NULL, NULL, NULL);
     assert_int_equal(
         et_vocabulary_parse(&vocabulary, et_strbuf_text(&model), model.length, "it", NULL), ET_OK);
     et_strbuf_release(&model);
@@ -32,7 +32,7 @@ static void test_vocabulary_none__facts(void **state)
     assert_int_equal(et_vocabulary_eos(vocabulary), 1);
     assert_int_equal(et_vocabulary_start(vocabulary), 0);
     assert_string_equal(et_vocabulary_kind(vocabulary), "bpe");
-    assert_string_equal(et_vocabulary_piece(vocabulary, 3), "");
+    assert_string_equal(et_vocabulary_token(vocabulary, 3), "");
     et_vocabulary_close(vocabulary);
 }
 
@@ -54,7 +54,7 @@ static void test_vocabulary_none__says_the_cure(void **state)
 {
     (void)state;
     et_vocabulary *vocabulary = made();
-    et_pieces pieces = ET_PIECES_INIT;
+    et_tokens tokens = ET_TOKENS_INIT;
     et_strbuf text = ET_STRBUF_INIT;
     et_vocabulary_options options = ET_VOCABULARY_OPTIONS_INIT;
     et_error error = ET_ERROR_INIT;
@@ -62,7 +62,7 @@ static void test_vocabulary_none__says_the_cure(void **state)
     size_t length;
     const int32_t id = 3;
     expect_cure(et_vocabulary_load(vocabulary, &error), &error);
-    expect_cure(et_vocabulary_encode(vocabulary, "a", 1, &pieces, &error), &error);
+    expect_cure(et_vocabulary_encode(vocabulary, "a", 1, &tokens, &error), &error);
     expect_cure(et_vocabulary_decode(vocabulary, &id, 1, &text, &error), &error);
     expect_cure(et_vocabulary_train(&bytes, &length, &options, no_lines, NULL, &error), &error);
     assert_null(bytes);

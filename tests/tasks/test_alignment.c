@@ -19,7 +19,7 @@
 #include "exec/plan.h"
 #include "tasks/translation/align_share.h"
 
-enum { WIDTH = 64, HEADS = 2, COLUMNS = WIDTH / HEADS, PIECES = 30, MOST = 24 };
+enum { WIDTH = 64, HEADS = 2, COLUMNS = WIDTH / HEADS, TOKENS = 30, MOST = 24 };
 
 typedef struct fixture {
     et_params *params;
@@ -42,7 +42,7 @@ static int next_line(void *payload, const char **text, size_t *length, et_error 
 static et_vocabulary *make_vocabulary(void)
 {
     et_vocabulary_options options = {
-        .kind = ET_VOCABULARY_BPE, .size = PIECES, .character_coverage = 1, .at_most = true
+        .kind = ET_VOCABULARY_BPE, .size = TOKENS, .character_coverage = 1, .at_most = true
     };
     et_error error = ET_ERROR_INIT;
     et_vocabulary *vocabulary = NULL;
@@ -98,7 +98,7 @@ static void close_fixture(fixture *f)
 }
 
 /* The two products, from a plan of their own that is exactly as large as the sentence. */
-static void run_products(fixture *f, const et_pieces *source, const et_pieces *target, int layer,
+static void run_products(fixture *f, const et_tokens *source, const et_tokens *target, int layer,
                          float *query, float *keys)
 {
     int32_t positions[MOST], ids[MOST] = { et_vocabulary_start(f->vocabulary) };
@@ -170,11 +170,11 @@ static void attend(fixture *f, int64_t source, int64_t target, const float *quer
 
 static bool begins_word(const fixture *f, int32_t id)
 {
-    return !strncmp(et_vocabulary_piece(f->vocabulary, id), "\xe2\x96\x81", 3);
+    return !strncmp(et_vocabulary_token(f->vocabulary, id), "\xe2\x96\x81", 3);
 }
 
 /* What word k of a target gets from each word of the source; how many source words there are. */
-static int expect(const fixture *f, const et_pieces *source, const et_pieces *target, int k,
+static int expect(const fixture *f, const et_tokens *source, const et_tokens *target, int k,
                   double weight[MOST][MOST], double sum[MOST])
 {
     int words = 0, at = -1, rows = 0;
@@ -195,16 +195,16 @@ static int expect(const fixture *f, const et_pieces *source, const et_pieces *ta
     return words;
 }
 
-static void encode(const fixture *f, const char *text, bool end, et_pieces *pieces)
+static void encode(const fixture *f, const char *text, bool end, et_tokens *tokens)
 {
     et_error error = ET_ERROR_INIT;
-    assert_int_equal(et_vocabulary_encode(f->vocabulary, text, strlen(text), pieces, &error),
+    assert_int_equal(et_vocabulary_encode(f->vocabulary, text, strlen(text), tokens, &error),
                      ET_OK);
-    assert_true(pieces->count + 1 < MOST);
-    pieces->ids = et_realloc(pieces->ids, MOST, sizeof *pieces->ids);
-    assert_non_null(pieces->ids);
+    assert_true(tokens->count + 1 < MOST);
+    tokens->ids = et_realloc(tokens->ids, MOST, sizeof *tokens->ids);
+    assert_non_null(tokens->ids);
     if (end)
-        pieces->ids[pieces->count++] = et_vocabulary_eos(f->vocabulary);
+        tokens->ids[tokens->count++] = et_vocabulary_eos(f->vocabulary);
 }
 
 static void compare(fixture *f, et_aligner *aligner, int layer, const char *line, const char *text,
@@ -213,7 +213,7 @@ static void compare(fixture *f, et_aligner *aligner, int layer, const char *line
     static float query[MOST * WIDTH], keys[MOST * 2 * WIDTH];
     double weight[MOST][MOST], sum[MOST];
     et_arena arena = ET_ARENA_INIT;
-    et_pieces source = ET_PIECES_INIT, target = ET_PIECES_INIT;
+    et_tokens source = ET_TOKENS_INIT, target = ET_TOKENS_INIT;
     et_aligned found;
     et_error error = ET_ERROR_INIT;
     encode(f, line, true, &source);
@@ -233,8 +233,8 @@ static void compare(fixture *f, et_aligner *aligner, int layer, const char *line
         for (int i = 0; i < most; i++)
             assert_true(sum[i] <= one->weight + 1e-5);
     }
-    et_pieces_release(&source);
-    et_pieces_release(&target);
+    et_tokens_release(&source);
+    et_tokens_release(&target);
     et_arena_release(&arena);
 }
 
@@ -309,22 +309,22 @@ static int rank_align(et_comm *comm, const char *word)
     fixture f;
     et_error error = ET_ERROR_INIT;
     et_arena arena = ET_ARENA_INIT;
-    et_pieces pieces[PAIRS][2];
+    et_tokens tokens[PAIRS][2];
     et_align_pair alone[PAIRS], shared[PAIRS];
     et_aligner *aligner;
     (void)word;
     open_fixture(&f);
     for (int i = 0; i < PAIRS; i++) {
         for (int side = 0; side < 2; side++) {
-            pieces[i][side] = (et_pieces)ET_PIECES_INIT;
-            encode(&f, texts[i][side], side == 0, &pieces[i][side]);
+            tokens[i][side] = (et_tokens)ET_TOKENS_INIT;
+            encode(&f, texts[i][side], side == 0, &tokens[i][side]);
         }
-        alone[i] = shared[i] = (et_align_pair){ .source = pieces[i][0].ids,
-                                                .length = (int64_t)pieces[i][0].count,
-                                                .target = pieces[i][1].ids,
-                                                .count = (int)pieces[i][1].count };
+        alone[i] = shared[i] = (et_align_pair){ .source = tokens[i][0].ids,
+                                                .length = (int64_t)tokens[i][0].count,
+                                                .target = tokens[i][1].ids,
+                                                .count = (int)tokens[i][1].count };
     }
-    et_pieces a = ET_PIECES_INIT;
+    et_tokens a = ET_TOKENS_INIT;
     encode(&f, "a", false, &a);
     for (int i = 0; i < MOST; i++)
         ids[i] = a.ids[a.count - 1];
@@ -343,8 +343,8 @@ static int rank_align(et_comm *comm, const char *word)
     rank_assert(alone[0].found.count == 1 && !alone[2].found.count && alone[3].found.count == 2);
     for (int i = 0; i < PAIRS; i++)
         for (int side = 0; side < 2; side++)
-            et_pieces_release(&pieces[i][side]);
-    et_pieces_release(&a);
+            et_tokens_release(&tokens[i][side]);
+    et_tokens_release(&a);
     et_arena_release(&arena);
     close_fixture(&f);
     return 0;

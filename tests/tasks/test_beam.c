@@ -42,25 +42,25 @@ static void assert_result(const et_beam *beam, const int32_t *expected, int expe
     assert_true(fabsf(best.score - expected_score) < 1e-5f);
 }
 
-/* Greedy takes the likelier piece at once; a beam of two finds the better whole. */
+/* Greedy takes the likelier token at once; a beam of two finds the better whole. */
 static void test_beam__two_see_further_than_one(void **state)
 {
     (void)state;
     int parent[2];
     int32_t next[2];
     et_beam beam;
-    /* first pieces: 5 with log p -0.5, 6 with -1.0; then 5 ends badly, 6 ends well */
+    /* first tokens: 5 with log p -0.5, 6 with -1.0; then 5 ends badly, 6 ends well */
     open_beam(&beam, 2, 0);
     const float first[8] = { -0.5f, -1.0f, -9, -9, -0.5f, -1.0f, -9, -9 };
-    const int32_t first_piece[8] = { 5, 6, 7, 8, 5, 6, 7, 8 };
-    et_beam_advance(&beam, first, first_piece, parent, next);
+    const int32_t first_token[8] = { 5, 6, 7, 8, 5, 6, 7, 8 };
+    et_beam_advance(&beam, first, first_token, parent, next);
     assert_int_equal(next[0], 5);
     assert_int_equal(next[1], 6);
     assert_int_equal(parent[0], 0);
     assert_int_equal(parent[1], 0); /* only one hypothesis is alive at the start */
     const float second[8] = { -2.0f, -3.0f, -9, -9, -0.1f, -4.0f, -9, -9 };
-    const int32_t second_piece[8] = { EOS, 7, 8, 9, EOS, 7, 8, 9 };
-    et_beam_advance(&beam, second, second_piece, parent, next);
+    const int32_t second_token[8] = { EOS, 7, 8, 9, EOS, 7, 8, 9 };
+    et_beam_advance(&beam, second, second_token, parent, next);
     assert_result(&beam, (const int32_t[]){ 6 }, 1, -1.1f);
     et_beam_release(&beam);
 }
@@ -89,12 +89,12 @@ static void test_beam__alpha_prefers_length(void **state)
         et_beam beam;
         open_beam(&beam, 2, long_wins ? 2.0 : 0.0);
         const float first[8] = { -1.0f, -1.1f, -9, -9, -9, -9, -9, -9 };
-        const int32_t piece[8] = { EOS, 5, 6, 7, 8, 9, 10, 11 };
-        et_beam_advance(&beam, first, piece, parent, next);
+        const int32_t token[8] = { EOS, 5, 6, 7, 8, 9, 10, 11 };
+        et_beam_advance(&beam, first, token, parent, next);
         const float then[8] = { -0.1f, -9, -9, -9, -9, -9, -9, -9 };
-        const int32_t then_piece[8] = { EOS, 6, 7, 8, 9, 10, 11, 12 };
+        const int32_t then_token[8] = { EOS, 6, 7, 8, 9, 10, 11, 12 };
         if (!beam.over)
-            et_beam_advance(&beam, then, then_piece, parent, next);
+            et_beam_advance(&beam, then, then_token, parent, next);
         assert_int_equal(et_beam_result(&beam, 0).count, long_wins ? 1 : 0);
         et_beam_release(&beam);
     }
@@ -119,7 +119,7 @@ static void test_beam__unfinished(void **state)
     et_beam_release(&beam);
 }
 
-/* Equal scores are settled by hypothesis, then by the order of pieces. */
+/* Equal scores are settled by hypothesis, then by the order of tokens. */
 static void test_beam__ties(void **state)
 {
     (void)state;
@@ -128,11 +128,11 @@ static void test_beam__ties(void **state)
     et_beam beam;
     open_beam(&beam, 2, 0);
     const float equal[8] = { -1, -1, -1, -1, -1, -1, -1, -1 };
-    const int32_t piece[8] = { 4, 5, 6, 7, 4, 5, 6, 7 };
-    et_beam_advance(&beam, equal, piece, parent, next);
+    const int32_t token[8] = { 4, 5, 6, 7, 4, 5, 6, 7 };
+    et_beam_advance(&beam, equal, token, parent, next);
     assert_int_equal(next[0], 4);
     assert_int_equal(next[1], 5);
-    et_beam_advance(&beam, equal, piece, parent, next);
+    et_beam_advance(&beam, equal, token, parent, next);
     assert_int_equal(parent[0], 0);
     assert_int_equal(parent[1], 0);
     assert_int_equal(next[1], 5);
@@ -140,28 +140,28 @@ static void test_beam__ties(void **state)
 }
 
 /* Steps of a beam of two over rows of four, best first: what comes is in the results. */
-static void run_rows(et_beam *beam, const float (*log_p)[8], const int32_t (*piece)[8], int steps)
+static void run_rows(et_beam *beam, const float (*log_p)[8], const int32_t (*token)[8], int steps)
 {
     int parent[2];
     int32_t next[2];
     for (int i = 0; i < steps && !beam->over; i++)
-        et_beam_advance(beam, log_p[i], piece[i], parent, next);
+        et_beam_advance(beam, log_p[i], token[i], parent, next);
 }
 
-/* Any of several pieces ends a hypothesis, and is no part of it. More may end than EOS alone lets:
+/* Any of several tokens ends a hypothesis, and is no part of it. More may end than EOS alone lets:
  * what is left of the beam is then no result. */
 static void test_beam__several_ends(void **state)
 {
     (void)state;
     const int32_t ends[] = { 7, 9 };
     const float log_p[1][8] = { { -1, -1.5f, -2, -3 } };
-    const int32_t piece[1][8] = { { 7, EOS, 9, 9 } };
+    const int32_t token[1][8] = { { 7, EOS, 9, 9 } };
     et_error error = ET_ERROR_INIT;
     et_beam beam;
     et_beam_options options = { .size = 2, .eos = EOS, .ends = ends, .end_count = 2, .results = 2 };
     assert_int_equal(et_beam_init(&beam, &options, 8, &error), ET_OK);
     et_beam_begin(&beam, 8);
-    run_rows(&beam, log_p, piece, 1);
+    run_rows(&beam, log_p, token, 1);
     assert_true(beam.over);
     assert_int_equal(et_beam_results(&beam), 2);
     assert_result(&beam, NULL, 0, -1);
@@ -176,11 +176,11 @@ static void test_beam__one_finished_is_enough(void **state)
 {
     (void)state;
     const float log_p[1][8] = { { -0.1f, -3, -4, -5 } };
-    const int32_t piece[1][8] = { { EOS, 5, 6, 7 } };
+    const int32_t token[1][8] = { { EOS, 5, 6, 7 } };
     et_beam beam;
     open_beam(&beam, 2, 0.6);
     et_beam_begin(&beam, 3); /* what is alive reaches -3 / 1.19 at most */
-    run_rows(&beam, log_p, piece, 1);
+    run_rows(&beam, log_p, token, 1);
     assert_true(beam.over);
     assert_int_equal(et_beam_results(&beam), 1);
     et_beam_release(&beam);
@@ -192,15 +192,15 @@ static void test_beam__results(void **state)
 {
     (void)state;
     const float log_p[2][8] = { { -0.1f, -3, -4, -5 }, { -0.5f, -6, -7, -8, -0.25f, -6, -7, -8 } };
-    const int32_t piece[2][8] = { { EOS, 5, 6, 7 }, { EOS, 8, 9, 10, EOS, 8, 9, 10 } };
+    const int32_t token[2][8] = { { EOS, 5, 6, 7 }, { EOS, 8, 9, 10, EOS, 8, 9, 10 } };
     et_error error = ET_ERROR_INIT;
     et_beam_options options = { .size = 2, .alpha = 0.6, .eos = EOS, .results = 2 };
     et_beam beam;
     assert_int_equal(et_beam_init(&beam, &options, 8, &error), ET_OK);
     et_beam_begin(&beam, 3);
-    run_rows(&beam, log_p, piece, 1);
+    run_rows(&beam, log_p, token, 1);
     assert_false(beam.over);
-    run_rows(&beam, log_p + 1, piece + 1, 1);
+    run_rows(&beam, log_p + 1, token + 1, 1);
     assert_true(beam.over);
     assert_int_equal(et_beam_results(&beam), 2);
     assert_result(&beam, NULL, 0, -0.1f);
@@ -218,12 +218,12 @@ static void test_beam__what_may_not_come(void **state)
     (void)state;
     const float never = -INFINITY;
     const float log_p[1][8] = { { -2, never, never, never } };
-    const int32_t piece[1][8] = { { 5, EOS, 6, 7 } };
+    const int32_t token[1][8] = { { 5, EOS, 6, 7 } };
     et_beam beam;
     open_beam(&beam, 2, 0);
     beam.options.results = 2;
     et_beam_begin(&beam, 1);
-    run_rows(&beam, log_p, piece, 1);
+    run_rows(&beam, log_p, token, 1);
     assert_true(beam.over);
     assert_int_equal(et_beam_results(&beam), 1);
     assert_result(&beam, (const int32_t[]){ 5 }, 1, -2);
@@ -236,11 +236,11 @@ static void test_beam__dead(void **state)
     (void)state;
     const float never = -INFINITY;
     const float log_p[1][8] = { { -2, never, never, never } };
-    const int32_t piece[1][8] = { { EOS, 5, 6, 7 } };
+    const int32_t token[1][8] = { { EOS, 5, 6, 7 } };
     et_beam beam;
     open_beam(&beam, 2, 0);
     beam.options.results = 2;
-    run_rows(&beam, log_p, piece, 1);
+    run_rows(&beam, log_p, token, 1);
     assert_true(beam.over);
     assert_int_equal(et_beam_results(&beam), 1);
     assert_result(&beam, NULL, 0, -2);

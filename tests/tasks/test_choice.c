@@ -12,17 +12,17 @@
 
 #include "tasks/translation/choice.h"
 
-enum { PIECES = 6 };
+enum { TOKENS = 6 };
 
 /* Probabilities 0.4, 0.3, 0.15, 0.1, 0.05 and 0, in another order. */
-static const double probability[PIECES] = { 0.1, 0.4, 0, 0.3, 0.05, 0.15 };
+static const double probability[TOKENS] = { 0.1, 0.4, 0, 0.3, 0.05, 0.15 };
 
 static void open_choice(et_choice *choice, const et_choice_options *options)
 {
     et_error error = ET_ERROR_INIT;
-    float logits[PIECES];
-    assert_int_equal(et_choice_init(choice, options, PIECES, &error), ET_OK);
-    for (int i = 0; i < PIECES; i++)
+    float logits[TOKENS];
+    assert_int_equal(et_choice_init(choice, options, TOKENS, &error), ET_OK);
+    for (int i = 0; i < TOKENS; i++)
         logits[i] = (float)(probability[i] > 0 ? log(probability[i]) + 3 : -1e9);
     et_choice_read(choice, logits, (et_choice_place){ 0, 0, 0 });
 }
@@ -32,31 +32,31 @@ static void test_choice__log_softmax(void **state)
     (void)state;
     et_choice choice;
     float log_p[4];
-    int32_t piece[4];
+    int32_t token[4];
     open_choice(&choice, &(et_choice_options){ 0 });
-    for (int i = 0; i < PIECES; i++)
+    for (int i = 0; i < TOKENS; i++)
         assert_true(fabs(exp((double)choice.log_p[i]) - probability[i]) < 1e-6);
-    et_choice_best(&choice, 4, log_p, piece);
-    assert_memory_equal(piece, ((const int32_t[]){ 1, 3, 5, 0 }), sizeof piece);
+    et_choice_best(&choice, 4, log_p, token);
+    assert_memory_equal(token, ((const int32_t[]){ 1, 3, 5, 0 }), sizeof token);
     for (int i = 0; i < 4; i++)
-        assert_true(log_p[i] == choice.log_p[piece[i]]);
+        assert_true(log_p[i] == choice.log_p[token[i]]);
     et_choice_release(&choice);
 }
 
-/* Which pieces filters leave, and how often each is drawn. */
+/* Which tokens filters leave, and how often each is drawn. */
 static void test_choice__filters(void **state)
 {
     (void)state;
     enum { DRAWS = 20000 };
     static const struct {
         et_choice_options options;
-        double expected[PIECES];
+        double expected[TOKENS];
     } cases[] = {
         { { .sampling = true }, { 0.1, 0.4, 0, 0.3, 0.05, 0.15 } },
         { { .sampling = true, .top_k = 1 }, { 0, 1, 0, 0, 0, 0 } },
         { { .sampling = true, .top_k = 2 }, { 0, 4 / 7., 0, 3 / 7., 0, 0 } },
         { { .sampling = true, .top_k = 100 }, { 0.1, 0.4, 0, 0.3, 0.05, 0.15 } },
-        /* the piece that crosses p stays */
+        /* the token that crosses p stays */
         { { .sampling = true, .top_p = 0.5 }, { 0, 4 / 7., 0, 3 / 7., 0, 0 } },
         { { .sampling = true, .top_p = 0.39 }, { 0, 1, 0, 0, 0, 0 } },
         { { .sampling = true, .top_p = 0.71 }, { 0, 40 / 85., 0, 30 / 85., 0, 15 / 85. } },
@@ -71,16 +71,16 @@ static void test_choice__filters(void **state)
         { { .sampling = true, .temperature = 0.5, .top_p = 0.5 }, { 0, 1, 0, 0, 0, 0 } },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        int drawn[PIECES] = { 0 };
+        int drawn[TOKENS] = { 0 };
         et_choice choice;
         open_choice(&choice, &cases[i].options);
         for (int k = 0; k < DRAWS; k++)
             drawn[et_choice_draw(&choice, (et_choice_place){ (uint64_t)k, 3, 1 })]++;
-        for (int k = 0; k < PIECES; k++) {
+        for (int k = 0; k < TOKENS; k++) {
             double share = (double)drawn[k] / DRAWS;
             if (fabs(share - cases[i].expected[k]) > 0.015 ||
                 (drawn[k] > 0) != (cases[i].expected[k] > 0))
-                fail_msg("case %zu, piece %d: %g drawn, %g expected", i, k, share,
+                fail_msg("case %zu, token %d: %g drawn, %g expected", i, k, share,
                          cases[i].expected[k]);
         }
         et_choice_release(&choice);
@@ -93,12 +93,12 @@ static void test_choice__random_numbers_have_a_place(void **state)
     (void)state;
     const et_choice_place places[] = { { 1, 2, 3 }, { 2, 2, 3 }, { 1, 3, 3 }, { 1, 2, 4 } };
     enum { PLACES = 4 };
-    float noise[PLACES + 1][PIECES], logits[PIECES] = { 0 };
+    float noise[PLACES + 1][TOKENS], logits[TOKENS] = { 0 };
     et_error error = ET_ERROR_INIT;
     for (int i = 0; i <= PLACES; i++) {
         et_choice choice;
         et_choice_options options = { .noise = 1, .seed = i == PLACES ? 8 : 7 };
-        assert_int_equal(et_choice_init(&choice, &options, PIECES, &error), ET_OK);
+        assert_int_equal(et_choice_init(&choice, &options, TOKENS, &error), ET_OK);
         et_choice_read(&choice, logits, places[i % PLACES]);
         memcpy(noise[i], choice.log_p, sizeof noise[i]);
         et_choice_read(&choice, logits, places[1]);
@@ -110,30 +110,30 @@ static void test_choice__random_numbers_have_a_place(void **state)
     }
 }
 
-/* The largest of logits with Gumbel noise is a sample: pieces win as often as they are probable.
+/* The largest of logits with Gumbel noise is a sample: tokens win as often as they are probable.
  * Twice the noise is a temperature of 2. */
 static void test_choice__noise_is_gumbels(void **state)
 {
     (void)state;
     enum { DRAWS = 20000 };
     for (int noise = 1; noise <= 2; noise++) {
-        int drawn[PIECES] = { 0 };
-        double weight[PIECES], sum = 0;
-        float logits[PIECES], log_p;
-        int32_t piece;
+        int drawn[TOKENS] = { 0 };
+        double weight[TOKENS], sum = 0;
+        float logits[TOKENS], log_p;
+        int32_t token;
         et_choice choice;
         open_choice(&choice, &(et_choice_options){ .noise = noise, .seed = 5 });
-        for (int i = 0; i < PIECES; i++) {
+        for (int i = 0; i < TOKENS; i++) {
             logits[i] = (float)(probability[i] > 0 ? log(probability[i]) : -1e9);
             weight[i] = pow(probability[i], 1. / noise);
             sum += weight[i];
         }
         for (int k = 0; k < DRAWS; k++) {
             et_choice_read(&choice, logits, (et_choice_place){ (uint64_t)k, 1, 0 });
-            et_choice_best(&choice, 1, &log_p, &piece);
-            drawn[piece]++;
+            et_choice_best(&choice, 1, &log_p, &token);
+            drawn[token]++;
         }
-        for (int i = 0; i < PIECES; i++)
+        for (int i = 0; i < TOKENS; i++)
             assert_true(fabs((double)drawn[i] / DRAWS - weight[i] / sum) < 0.015);
         et_choice_release(&choice);
     }
@@ -145,24 +145,24 @@ static void test_choice__first(void **state)
 {
     (void)state;
     const int32_t first[] = { 0, 4 };
-    float logits[PIECES] = { 0 };
+    float logits[TOKENS] = { 0 };
     et_error error = ET_ERROR_INIT;
     et_choice choice;
     et_choice_options options = { .sampling = true, .first = first, .first_count = 2 };
     assert_true(et_choice_reads_logits(&options));
-    assert_int_equal(et_choice_init(&choice, &options, PIECES, &error), ET_OK);
+    assert_int_equal(et_choice_init(&choice, &options, TOKENS, &error), ET_OK);
     et_choice_read(&choice, logits, (et_choice_place){ 0, 0, 0 });
-    for (int i = 0; i < PIECES; i++)
+    for (int i = 0; i < TOKENS; i++)
         if (i == 0 || i == 4)
             assert_true(fabs((double)choice.log_p[i] + log(6)) < 1e-6);
         else
             assert_true(isinf(choice.log_p[i]) && choice.log_p[i] < 0);
     for (uint64_t k = 0; k < 100; k++) {
-        int32_t piece = et_choice_draw(&choice, (et_choice_place){ k, 0, 0 });
-        assert_true(piece == 0 || piece == 4);
+        int32_t token = et_choice_draw(&choice, (et_choice_place){ k, 0, 0 });
+        assert_true(token == 0 || token == 4);
     }
     et_choice_read(&choice, logits, (et_choice_place){ 0, 1, 0 });
-    for (int i = 0; i < PIECES; i++)
+    for (int i = 0; i < TOKENS; i++)
         assert_true(fabs((double)choice.log_p[i] + log(6)) < 1e-6);
     et_choice_release(&choice);
 }

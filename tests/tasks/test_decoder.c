@@ -16,7 +16,7 @@
 #include "base/arena.h"
 #include "tasks/translation/decoder.h"
 
-#define PIECES    12
+#define TOKENS    12
 #define SENTENCES 23
 #define LONGEST   9
 #define EOS       1
@@ -29,7 +29,7 @@ typedef struct fixture {
     bool int8;
     double alpha;
     int64_t max_length;       /* 0: source + 6 */
-    et_choice_options choice; /* how pieces are chosen */
+    et_choice_options choice; /* how tokens are chosen */
     int results;              /* of a sentence; 0: 1 */
 } fixture;
 
@@ -45,9 +45,9 @@ static et_transformer small_model(bool norm_first)
                                    .norm_epsilon = 1e-6f };
     return (et_transformer){ .encoder = stack,
                              .decoder = stack,
-                             .source = { "embedding", PIECES },
-                             .target = { "embedding", PIECES },
-                             .output = { "embedding", PIECES },
+                             .source = { "embedding", TOKENS },
+                             .target = { "embedding", TOKENS },
+                             .output = { "embedding", TOKENS },
                              .width = 32,
                              .max_positions = 64 };
 }
@@ -86,21 +86,21 @@ static void close_fixture(fixture *f)
     et_device_close(f->device);
 }
 
-/* Sentence s: 1 to LONGEST pieces and EOS. */
+/* Sentence s: 1 to LONGEST tokens and EOS. */
 static int64_t source_of(int s, int32_t *ids)
 {
     int length = 1 + (5 * s) % LONGEST;
     for (int i = 0; i < length; i++)
-        ids[i] = 2 + (s * 31 + i * 17) % (PIECES - 2);
+        ids[i] = 2 + (s * 31 + i * 17) % (TOKENS - 2);
     ids[length] = EOS;
     return length + 1;
 }
 
 typedef struct outcome {
     int32_t ids[SENTENCES][256];
-    int count[SENTENCES], results[SENTENCES], pieces[SENTENCES]; /* of the best; of all together */
+    int count[SENTENCES], results[SENTENCES], tokens[SENTENCES]; /* of the best; of all together */
     float score[SENTENCES], log_p[SENTENCES], sum[SENTENCES];
-    int each[SENTENCES][8]; /* of each result: pieces and log p */
+    int each[SENTENCES][8]; /* of each result: tokens and log p */
     float each_log_p[SENTENCES][8];
 } outcome;
 
@@ -116,7 +116,7 @@ static void keep(const et_decoder_sentence *sentence, int s, outcome *out)
         assert_true(at + result->count < 256);
         memcpy(out->ids[s] + at, result->ids, (size_t)result->count * sizeof(int32_t));
         at += result->count;
-        out->pieces[s] = at;
+        out->tokens[s] = at;
         out->each[s][i] = result->count;
         out->each_log_p[s][i] = result->log_p;
         out->sum[s] += result->score;
@@ -167,15 +167,15 @@ static void assert_same(const outcome *a, const outcome *b)
     for (int s = 0; s < SENTENCES; s++) {
         assert_int_equal(a->count[s], b->count[s]);
         assert_int_equal(a->results[s], b->results[s]);
-        assert_int_equal(a->pieces[s], b->pieces[s]);
-        assert_memory_equal(a->ids[s], b->ids[s], (size_t)a->pieces[s] * sizeof(int32_t));
+        assert_int_equal(a->tokens[s], b->tokens[s]);
+        assert_memory_equal(a->ids[s], b->ids[s], (size_t)a->tokens[s] * sizeof(int32_t));
         assert_memory_equal(&a->score[s], &b->score[s], sizeof(float));
         assert_memory_equal(&a->log_p[s], &b->log_p[s], sizeof(float));
         assert_memory_equal(&a->sum[s], &b->sum[s], sizeof(float));
     }
 }
 
-/* How pieces are chosen, with how many results. */
+/* How tokens are chosen, with how many results. */
 typedef struct way {
     et_dtype act;
     bool int8;
@@ -262,19 +262,19 @@ static void test_decoder__several_results(void **state)
     close_fixture(&f);
 }
 
-/* Logits that are all read give what the likeliest pieces alone give: a choice of one piece more
+/* Logits that are all read give what the likeliest tokens alone give: a choice of one token more
  * than there are of is no constraint. */
 static void test_decoder__logits_agree(void **state)
 {
     (void)state;
-    int32_t any[PIECES];
+    int32_t any[TOKENS];
     fixture f;
     static outcome likeliest, all;
     open_fixture(&f, true, ET_F32, false);
     decode(&f, 4, 8, 0, 1, &likeliest);
-    for (int i = 0; i < PIECES; i++)
+    for (int i = 0; i < TOKENS; i++)
         any[i] = i;
-    f.choice = (et_choice_options){ .first = any, .first_count = PIECES };
+    f.choice = (et_choice_options){ .first = any, .first_count = TOKENS };
     decode(&f, 4, 8, 0, 1, &all);
     for (int s = 0; s < SENTENCES; s++) {
         assert_int_equal(likeliest.count[s], all.count[s]);
@@ -284,7 +284,7 @@ static void test_decoder__logits_agree(void **state)
     close_fixture(&f);
 }
 
-/* Every target begins with one of the pieces that may come first. */
+/* Every target begins with one of the tokens that may come first. */
 static void test_decoder__first(void **state)
 {
     (void)state;
@@ -300,7 +300,7 @@ static void test_decoder__first(void **state)
     close_fixture(&f);
 }
 
-/* The likeliest piece of one is greedy search; another seed draws others; a sample's log p is what
+/* The likeliest token of one is greedy search; another seed draws others; a sample's log p is what
  * the model says of it. */
 static double teacher_score(const fixture *f, int s, const int32_t *target, int count);
 
@@ -326,8 +326,8 @@ static void test_decoder__samples(void **state)
     for (int s = 0; s < SENTENCES; s++) {
         int32_t source[64];
         assert_int_equal(one.results[s], 3);
-        differ += one.pieces[s] != other.pieces[s] ||
-                  memcmp(one.ids[s], other.ids[s], (size_t)one.pieces[s] * sizeof(int32_t)) != 0;
+        differ += one.tokens[s] != other.tokens[s] ||
+                  memcmp(one.ids[s], other.ids[s], (size_t)one.tokens[s] * sizeof(int32_t)) != 0;
         for (int i = 0, at = 0; i < 3; at += one.each[s][i++]) {
             if (one.each[s][i] >= source_of(s, source) + 6)
                 continue;
@@ -363,7 +363,7 @@ static void test_decoder__forced(void **state)
         for (int s = 0; s < SENTENCES; s++) {
             int length = (7 * s) % MOST;
             for (int i = 0; i < length; i++)
-                target[s][i] = 2 + (s * 13 + i * 5) % (PIECES - 2);
+                target[s][i] = 2 + (s * 13 + i * 5) % (TOKENS - 2);
             target[s][length] = EOS;
             sentences[s] = (et_decoder_sentence){ .source = source[s],
                                                   .length = source_of(s, source[s]),
@@ -402,7 +402,7 @@ static void test_decoder__lengths_and_alpha(void **state)
         double alpha;
         int64_t max_length;
     } cases[] = { { 0, 0 }, { 2, 0 }, { 0, 3 }, { 0.6, 1 }, { 2, 40 } };
-    int pieces[sizeof cases / sizeof cases[0]] = { 0 };
+    int tokens[sizeof cases / sizeof cases[0]] = { 0 };
     fixture f;
     open_fixture(&f, true, ET_F32, false);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -416,11 +416,11 @@ static void test_decoder__lengths_and_alpha(void **state)
             int32_t source[64];
             int64_t most = f.max_length ? f.max_length : source_of(s, source) + 6;
             assert_in_range(all.count[s], 0, most);
-            pieces[i] += all.count[s];
+            tokens[i] += all.count[s];
         }
     }
-    assert_true(pieces[1] > pieces[0]);
-    assert_true(pieces[3] > 0 && pieces[2] > pieces[3]);
+    assert_true(tokens[1] > tokens[0]);
+    assert_true(tokens[3] > 0 && tokens[2] > tokens[3]);
     close_fixture(&f);
 }
 
@@ -490,7 +490,7 @@ static void test_decoder__cache_agrees_with_the_whole_model(void **state)
 }
 
 /* Bytes in products move scores by little: what they say of a target is near to its log p in
- * float32 by teacher forcing, and most targets are the same, though no piece of an untrained model
+ * float32 by teacher forcing, and most targets are the same, though no token of an untrained model
  * is much likelier than the next. */
 static void test_decoder__bytes_are_near(void **state)
 {

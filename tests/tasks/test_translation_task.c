@@ -241,7 +241,7 @@ static void test_translation_task__resumes(void **state)
         free(sums[w]);
 }
 
-/* Model Garden's build_losses: less the entropy of the smoothed target, 1.362429 for 32,000 pieces
+/* Model Garden's build_losses: less the entropy of the smoothed target, 1.362429 for 32,000 tokens
  * and 0.1, so that a perfect prediction scores 0. */
 static void test_translation_task__smoothing_constant(void **state)
 {

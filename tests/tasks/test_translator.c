@@ -142,7 +142,7 @@ static void test_translator__company_changes_nothing(void **state)
     et_translator_free_results(alone, LINES);
 }
 
-static int pieces_of(const char *text)
+static int tokens_of(const char *text)
 {
     int words = *text != 0;
     for (; *text; text++)
@@ -150,7 +150,7 @@ static int pieces_of(const char *text)
     return words;
 }
 
-/* A translation has at most so many pieces, and a word is one piece at least. */
+/* A translation has at most so many tokens, and a word is one token at least. */
 static void test_translator__max_length(void **state)
 {
     (void)state;
@@ -161,7 +161,7 @@ static void test_translator__max_length(void **state)
         et_translator *t = open_with(&options);
         translate(t, LINES, results);
         for (size_t i = 0; i < LINES; i++)
-            assert_in_range(pieces_of(results[i]), 0, length);
+            assert_in_range(tokens_of(results[i]), 0, length);
         et_translator_free_results(results, LINES);
         et_translator_close(t);
     }
@@ -260,7 +260,7 @@ static bool on_progress(void *payload, size_t done, size_t count)
     return ++a->times == a->stop_at;
 }
 
-/* Few lines or many, it is asked for about each piece, and at the end all are done: also the lines
+/* Few lines or many, it is asked for about each token, and at the end all are done: also the lines
  * without a word, and those of threads that are slower than the caller's. */
 static void test_translator__progress(void **state)
 {

@@ -162,29 +162,29 @@ static void test_translator_search__seeds_differ(void **state)
     et_hypotheses_free(other);
 }
 
-/* Pieces by their texts: those that a translation may begin with, and those that end one. */
+/* Tokens by their texts: those that a translation may begin with, and those that end one. */
 static void test_translator_search__ends_and_first(void **state)
 {
     (void)state;
-    static const char *const pieces[] = { "t", NULL };
-    et_translator *t = open_decoding(&(et_decoding_options){ .first = pieces }, 0);
+    static const char *const tokens[] = { "t", NULL };
+    et_translator *t = open_decoding(&(et_decoding_options){ .first = tokens }, 0);
     et_hypotheses *found = search(t);
-    const int32_t piece = et_hypotheses_at(found, 0, 0)->ids[0];
+    const int32_t token = et_hypotheses_at(found, 0, 0)->ids[0];
     for (size_t i = 0; i < LINES; i++)
         if (*lines[i] > ' ') {
             assert_int_equal(et_hypotheses_at(found, i, 0)->text[0], 't');
-            assert_int_equal(et_hypotheses_at(found, i, 0)->ids[0], piece);
+            assert_int_equal(et_hypotheses_at(found, i, 0)->ids[0], token);
         }
     et_hypotheses_free(found);
     et_translator_close(t);
-    /* noise, so that the piece comes up */
-    t = open_decoding(&(et_decoding_options){ .ends = pieces, .noise = 2, .results = 4 }, 0);
+    /* noise, so that the token comes up */
+    t = open_decoding(&(et_decoding_options){ .ends = tokens, .noise = 2, .results = 4 }, 0);
     found = search(t);
     for (size_t i = 0; i < LINES; i++)
         for (int k = 0; k < et_hypotheses_count(found, i); k++) {
             const et_hypothesis *h = et_hypotheses_at(found, i, k);
             for (int n = 0; n < h->id_count; n++)
-                assert_int_not_equal(h->ids[n], piece);
+                assert_int_not_equal(h->ids[n], token);
         }
     et_hypotheses_free(found);
     et_translator_close(t);
@@ -211,7 +211,7 @@ static void test_translator_search__scores_targets(void **state)
         assert_string_equal(b->text, best[i]);
         if (*lines[i] <= ' ')
             continue;
-        /* the same pieces, if the vocabulary cuts the text as the model did */
+        /* the same tokens, if the vocabulary cuts the text as the model did */
         if (a->tokens == b->tokens && !memcmp(a->ids, b->ids, (size_t)a->id_count * sizeof *a->ids))
             assert_true(fabs(a->log_probability - b->log_probability) < 1e-3 &&
                         fabs(a->score - b->score) < 1e-3);

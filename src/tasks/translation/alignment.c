@@ -174,7 +174,7 @@ static void add_weights(const et_aligner *a, int64_t row, int64_t length, double
 
 /* ---- words ---- */
 
-/* word[i]: of piece i, counted from 0; -1: of none, as a space without anything behind it is. How
+/* word[i]: of token i, counted from 0; -1: of none, as a space without anything behind it is. How
  * many there are. */
 static int number_words(const et_vocabulary *vocabulary, const int32_t *ids, int64_t count,
                         int *word)
@@ -182,9 +182,9 @@ static int number_words(const et_vocabulary *vocabulary, const int32_t *ids, int
     int words = 0;
     bool open = false;
     for (int64_t i = 0; i < count; i++) {
-        const char *piece = et_vocabulary_piece(vocabulary, ids[i]);
-        const bool begins = !strncmp(piece, SPACE, strlen(SPACE));
-        const bool alone = begins && !piece[strlen(SPACE)];
+        const char *token = et_vocabulary_token(vocabulary, ids[i]);
+        const bool begins = !strncmp(token, SPACE, strlen(SPACE));
+        const bool alone = begins && !token[strlen(SPACE)];
         if (begins)
             open = false;
         word[i] = -1;
@@ -197,7 +197,7 @@ static int number_words(const et_vocabulary *vocabulary, const int32_t *ids, int
     return words;
 }
 
-/* The source word that gets the most of a target word, whose pieces are rows first to last; sum:
+/* The source word that gets the most of a target word, whose tokens are rows first to last; sum:
  * [words], what each gets. */
 static et_alignment align_word(const et_aligner *a, int64_t first, int64_t last, const int *word,
                                int words, int64_t length, double *memory, double *sum)

@@ -1,14 +1,14 @@
 /* Alignments: which word of a line each word of a translation comes from, by what the decoder looks
  * at when it predicts the word. The target is given and goes through the whole model in one pass,
- * in float32; of one decoder layer's cross-attention, with queries q of target pieces (row t
- * predicts piece t) and keys k of source pieces,
+ * in float32; of one decoder layer's cross-attention, with queries q of target tokens (row t
+ * predicts token t) and keys k of source tokens,
  *
  *   w[t, s] = mean over heads of softmax over s of q[t] . k[s] / sqrt(columns of a head)
  *
  * Which layer is nearest to alignments by people depends on the model: the last one of shallow
  * ones, the last but one of six (Garg et al. 2019, "Jointly learning to align and translate with
- * Transformer models"). A word is the pieces from one that
- * begins with a space (U+2581) to the next; of its pieces weights are added up on the source side
+ * Transformer models"). A word is the tokens from one that
+ * begins with a space (U+2581) to the next; of its tokens weights are added up on the source side
  * and averaged on the target side. The end of the source is no word, whatever it gets.
  *
  *     et_aligner *aligner;
@@ -39,7 +39,7 @@ typedef struct et_aligned {
     int count, source_words;
 } et_aligned;
 
-/* source: length pieces, the end of sentence last; target: count pieces without it. The last bits
+/* source: length tokens, the end of sentence last; target: count tokens without it. The last bits
  * of weights may depend on the pairs before; out NULL: this one is only counted among them, as
  * somebody else aligns it. */
 int et_aligner_run(et_aligner *aligner, const int32_t *source, int64_t length,

@@ -7,9 +7,9 @@
  *
  * What always holds:
  *   1. alive[0] and finished[0] are the best of theirs, and finished[] is sorted.
- *   2. All hypotheses alive have the same number of pieces; finished ones end with EOS or another
- *      piece that ends, samples also where they are as long as they may be.
- *   3. log p of a hypothesis is a sum of float32 numbers in the order of its pieces, and ties go
+ *   2. All hypotheses alive have the same number of tokens; finished ones end with EOS or another
+ *      token that ends, samples also where they are as long as they may be.
+ *   3. log p of a hypothesis is a sum of float32 numbers in the order of its tokens, and ties go
  *      by place in the list: nothing depends on what else is searched.
  *
  * Lists are short (at most 2 size), so they are sorted by insertion. Formula of the scores: Wu
@@ -26,15 +26,15 @@
 /* Minus infinity that may be multiplied by 0. */
 #define NEVER (-1e7f)
 
-/* One of the best continuations: hypothesis `parent` of the current side, followed by piece.
- * log_p is of the whole, parent and piece together. */
+/* One of the best continuations: hypothesis `parent` of the current side, followed by token.
+ * log_p is of the whole, parent and token together. */
 typedef struct candidate {
     float log_p;
     int parent;
-    int32_t piece;
+    int32_t token;
 } candidate;
 
-/* A sentence of one piece has 1; with alpha 0 all have, and scores are plain log p. Example:
+/* A sentence of one token has 1; with alpha 0 all have, and scores are plain log p. Example:
  * length 13 and alpha 0.6 give 3^0.6 = 1.93. */
 double et_beam_length_norm(int length, double alpha)
 {
@@ -56,7 +56,7 @@ void et_beam_release(et_beam *beam)
     beam->ids = NULL;
 }
 
-/* Pieces of hypothesis i of a side. Both sides and the finished pool are one block, so the pool
+/* Tokens of hypothesis i of a side. Both sides and the finished pool are one block, so the pool
  * is side 2. */
 static int32_t *alive_ids(const et_beam *beam, int side, int i)
 {
@@ -83,13 +83,13 @@ void et_beam_begin(et_beam *beam, int max_length)
         beam->alive[i] = i ? NEVER : 0;
 }
 
-/* EOS, or one of the other pieces that end. */
-static bool is_end(const et_beam *beam, int32_t piece)
+/* EOS, or one of the other tokens that end. */
+static bool is_end(const et_beam *beam, int32_t token)
 {
-    if (piece == beam->options.eos)
+    if (token == beam->options.eos)
         return true;
     for (int i = 0; i < beam->options.end_count; i++)
-        if (piece == beam->options.ends[i])
+        if (token == beam->options.ends[i])
             return true;
     return false;
 }
@@ -99,7 +99,7 @@ static int wanted(const et_beam *beam)
     return beam->options.results ? beam->options.results : 1;
 }
 
-/* Best first; ties by hypothesis, then by order among its pieces. A number that equals one in
+/* Best first; ties by hypothesis, then by order among its tokens. A number that equals one in
  * the list goes behind it, so who comes first stays first. Items past `most` fall out at the
  * end. */
 static void insert(candidate *list, int *count, int most, candidate item)
@@ -119,7 +119,7 @@ static void insert(candidate *list, int *count, int most, candidate item)
 /* The best 2 size of all continuations. Where EOS alone ends a hypothesis, at most `size` of them
  * do and `size` others are left to live on. At length 0 there is one
  * hypothesis: equal copies of it would fill the beam with one and the same sentence. */
-static int best_candidates(const et_beam *beam, const float *log_p, const int32_t *piece,
+static int best_candidates(const et_beam *beam, const float *log_p, const int32_t *token,
                            candidate *list)
 {
     int size = beam->options.size, count = 0;
@@ -127,7 +127,7 @@ static int best_candidates(const et_beam *beam, const float *log_p, const int32_
         for (int k = 0; k < 2 * size; k++)
             insert(list, &count, 2 * size,
                    (candidate){ beam->alive[i] + log_p[i * 2 * size + k], i,
-                                piece[i * 2 * size + k] });
+                                token[i * 2 * size + k] });
     return count;
 }
 
@@ -156,7 +156,7 @@ static void finish(et_beam *beam, const candidate *item)
     beam->finished_length[at] = length;
     int32_t *ids = finished_ids(beam, at);
     memcpy(ids, alive_ids(beam, beam->side, item->parent), (size_t)beam->length * sizeof(int32_t));
-    ids[beam->length] = item->piece;
+    ids[beam->length] = item->token;
     if (beam->finished_count < size)
         beam->finished_count++;
 }
@@ -167,10 +167,10 @@ static void live_on(et_beam *beam, const candidate *item, int i)
 {
     int32_t *ids = alive_ids(beam, !beam->side, i);
     memcpy(ids, alive_ids(beam, beam->side, item->parent), (size_t)beam->length * sizeof(int32_t));
-    ids[beam->length] = item->piece;
+    ids[beam->length] = item->token;
 }
 
-/* Whether no hypothesis alive can still beat the worst finished one. log p only falls as pieces
+/* Whether no hypothesis alive can still beat the worst finished one. log p only falls as tokens
  * are added, and the divisor is largest at max_length; as log p is negative, alive[0] /
  * norm(max_length) is the best that any of them could get. Example: alive[0] = -6 and a norm of
  * 2 reach -3 at most, so a worst finished score of -2.9 ends the search. */
@@ -186,29 +186,29 @@ static bool is_settled(const et_beam *beam)
 
 /* Candidates are seen best first, so both lists come out sorted. Those behind the `size` that
  * live on may still finish: all 2 size are looked at. */
-void et_beam_advance(et_beam *beam, const float *log_p, const int32_t *piece, int *parent,
+void et_beam_advance(et_beam *beam, const float *log_p, const int32_t *token, int *parent,
                      int32_t *next)
 {
     candidate list[2 * ET_BEAM_SIZE_MAX];
     float alive[ET_BEAM_SIZE_MAX];
-    int size = beam->options.size, count = best_candidates(beam, log_p, piece, list), lives = 0;
+    int size = beam->options.size, count = best_candidates(beam, log_p, token, list), lives = 0;
     et_assert(!beam->over && count > 0);
     for (int c = 0; c < count; c++) {
-        if (is_end(beam, list[c].piece)) {
+        if (is_end(beam, list[c].token)) {
             if (list[c].log_p > NEVER)
                 finish(beam, &list[c]);
         } else if (lives < size) {
             live_on(beam, &list[c], lives);
             alive[lives] = list[c].log_p;
             parent[lives] = list[c].parent;
-            next[lives++] = list[c].piece;
+            next[lives++] = list[c].token;
         }
     }
     for (; lives < size; lives++) { /* fewer go on than the beam is wide */
         live_on(beam, &list[0], lives);
         alive[lives] = NEVER;
         parent[lives] = list[0].parent;
-        next[lives] = list[0].piece;
+        next[lives] = list[0].token;
     }
     memcpy(beam->alive, alive, (size_t)size * sizeof *alive);
     beam->side = !beam->side;
@@ -219,7 +219,7 @@ void et_beam_advance(et_beam *beam, const float *log_p, const int32_t *piece, in
 
 /* Samples keep their numbers when they move together: random numbers go by them. A sample has its
  * own room in the pool, so none falls out. */
-void et_beam_extend(et_beam *beam, const float *log_p, const int32_t *piece, int *parent,
+void et_beam_extend(et_beam *beam, const float *log_p, const int32_t *token, int *parent,
                     int32_t *next)
 {
     const bool first = beam->length == 0, last = beam->length + 1 >= beam->max_length;
@@ -228,8 +228,8 @@ void et_beam_extend(et_beam *beam, const float *log_p, const int32_t *piece, int
     et_assert(!beam->over && count > 0);
     for (int i = 0; i < count; i++) {
         float before = first ? 0 : beam->alive[i];
-        candidate item = { before + log_p[i], first ? 0 : i, piece[i] };
-        if (last || is_end(beam, item.piece)) {
+        candidate item = { before + log_p[i], first ? 0 : i, token[i] };
+        if (last || is_end(beam, item.token)) {
             finish(beam, &item);
             continue;
         }
@@ -237,7 +237,7 @@ void et_beam_extend(et_beam *beam, const float *log_p, const int32_t *piece, int
         beam->alive[lives] = item.log_p;
         beam->sample[lives] = first ? i : beam->sample[i];
         parent[lives] = item.parent;
-        next[lives++] = item.piece;
+        next[lives++] = item.token;
     }
     beam->side = !beam->side;
     beam->living = lives;
@@ -246,7 +246,7 @@ void et_beam_extend(et_beam *beam, const float *log_p, const int32_t *piece, int
 }
 
 /* Unfinished ones count only where the greatest length was reached with nothing finished; those
- * that fill a beam where fewer pieces were to be had do not. */
+ * that fill a beam where fewer tokens were to be had do not. */
 int et_beam_results(const et_beam *beam)
 {
     int count = beam->finished_count;

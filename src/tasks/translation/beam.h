@@ -1,13 +1,13 @@
 /* Beam search over one sentence: the bookkeeping, without a model. The caller gives, for each
- * hypothesis alive, its 2 * size most likely next pieces; the beam says which hypotheses live
- * on, from which parent and with which piece.
+ * hypothesis alive, its 2 * size most likely next tokens; the beam says which hypotheses live
+ * on, from which parent and with which token.
  *
  * As Model Garden's: the best 2 * size continuations are looked at; those that
  * end go to the finished pool with score log p / ((5 + length) / 6)^alpha (Wu et al. 2016; EOS
  * counted in length), the best `size` others live on. It is over at the greatest length, or
  * once the worst finished score beats what the best alive one could still reach. If nothing
  * finished, the hypotheses alive are the results, with their log p as the score.
- * Equal scores are settled by hypothesis, then by piece, so results do not depend on how
+ * Equal scores are settled by hypothesis, then by token, so results do not depend on how
  * sentences are batched. size 1 is greedy search.
  *
  * Where several results are wanted the search goes on until as many have finished; what it would
@@ -24,7 +24,7 @@
 #define ET_BEAM_SIZE_MAX 64
 
 /* size: hypotheses that live, 1 to ET_BEAM_SIZE_MAX. alpha: how much length is paid for; 0: not
- * at all, larger prefers longer ones. eos: the piece that ends a hypothesis; so do ends, borrowed.
+ * at all, larger prefers longer ones. eos: the token that ends a hypothesis; so do ends, borrowed.
  * results: how many are wanted, at most size; 0: 1. */
 typedef struct et_beam_options {
     int size;
@@ -35,7 +35,7 @@ typedef struct et_beam_options {
     int results;
 } et_beam_options;
 
-/* A result: its pieces without the one that ended it, and how many there are with it. */
+/* A result: its tokens without the one that ended it, and how many there are with it. */
 typedef struct et_beam_hypothesis {
     const int32_t *ids;
     int count, length;
@@ -45,9 +45,9 @@ typedef struct et_beam_hypothesis {
 /* Numbers of one sentence's search. The arrays have options.size entries in use. */
 typedef struct et_beam {
     et_beam_options options;
-    int capacity;   /* pieces that a hypothesis can hold */
+    int capacity;   /* tokens that a hypothesis can hold */
     int max_length; /* of this sentence, EOS counted */
-    int length;     /* pieces of each hypothesis alive */
+    int length;     /* tokens of each hypothesis alive */
     int living;     /* hypotheses alive after a step */
     bool over;
     int32_t *ids; /* [2][size][capacity] alive, then [size][capacity] finished; owned */
@@ -60,7 +60,7 @@ typedef struct et_beam {
     int finished_count;
 } et_beam;
 
-/* ids are made for `capacity` pieces and serve sentence after sentence. ET_ENOMEM, or 0. */
+/* ids are made for `capacity` tokens and serve sentence after sentence. ET_ENOMEM, or 0. */
 int et_beam_init(et_beam *beam, const et_beam_options *options, int capacity, et_error *error);
 void et_beam_release(et_beam *beam);
 
@@ -68,17 +68,17 @@ void et_beam_release(et_beam *beam);
 void et_beam_begin(et_beam *beam, int max_length);
 
 /* One step. log_p [size, 2 size] are the log-probabilities of each alive hypothesis's best next
- * pieces, best first, piece [size, 2 size] which they are; at the first step only hypothesis 0 is
+ * tokens, best first, token [size, 2 size] which they are; at the first step only hypothesis 0 is
  * alive, and [1, 2 size] is read. Writes parent[size] and next[size]:
  * hypothesis i now is what parent[i] was, followed by next[i]. */
-void et_beam_advance(et_beam *beam, const float *log_p, const int32_t *piece, int *parent,
+void et_beam_advance(et_beam *beam, const float *log_p, const int32_t *token, int *parent,
                      int32_t *next);
 
-/* One step of `size` samples: each goes on with a piece of its own. log_p [living] and piece
+/* One step of `size` samples: each goes on with a token of its own. log_p [living] and token
  * [living] are those of each hypothesis alive; at the first step all `size` samples begin, from the
  * empty hypothesis. One that ends, or is as long as it may be, is finished; the others move
  * together: hypothesis i of the `living` ones is what parent[i] was, followed by next[i]. */
-void et_beam_extend(et_beam *beam, const float *log_p, const int32_t *piece, int *parent,
+void et_beam_extend(et_beam *beam, const float *log_p, const int32_t *token, int *parent,
                     int32_t *next);
 
 /* How many results there are, at most as many as were wanted, and each of them, best first. Ids are

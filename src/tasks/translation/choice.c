@@ -1,11 +1,11 @@
-/* Sums are double, in the order of the pieces; nothing here runs in several threads, so equal
+/* Sums are double, in the order of the tokens; nothing here runs in several threads, so equal
  * logits give equal bits.
  *
- * A random number's element is position, hypothesis and piece side by side in 64 bits; its step is
+ * A random number's element is position, hypothesis and token side by side in 64 bits; its step is
  * the sentence, its site the use. Gumbel noise: -log(-log u), u uniform in (0, 1) (Gumbel 1954).
  *
- * Filters work on pieces ordered by probability, which is sorted only as far as top_k wants, or
- * as top_p needs: pieces are taken off a heap until they reach it. */
+ * Filters work on tokens ordered by probability, which is sorted only as far as top_k wants, or
+ * as top_p needs: tokens are taken off a heap until they reach it. */
 #include "tasks/translation/choice.h"
 
 #include <math.h>
@@ -61,10 +61,10 @@ void et_choice_release(et_choice *choice)
 
 /* ---- reading ---------------------------------------------------------------------------- */
 
-static uint64_t element_at(et_choice_place place, int64_t piece)
+static uint64_t element_at(et_choice_place place, int64_t token)
 {
     et_assert(place.hypothesis >= 0 && place.hypothesis < 64);
-    return ((uint64_t)place.position * 64 + (uint64_t)place.hypothesis) << 32 | (uint64_t)piece;
+    return ((uint64_t)place.position * 64 + (uint64_t)place.hypothesis) << 32 | (uint64_t)token;
 }
 
 /* In (0, 1): a word's 32 bits, in the middle of its interval. */
@@ -73,7 +73,7 @@ static double uniform(uint32_t word)
     return ((double)word + 0.5) * 0x1p-32;
 }
 
-/* Four pieces share a block of random words. */
+/* Four tokens share a block of random words. */
 static void add_noise(et_choice *choice, et_choice_place place)
 {
     et_random random = { choice->options.seed, place.sentence, et_random_site("decode/noise") };
@@ -114,8 +114,8 @@ void et_choice_read(et_choice *choice, const float *logits, et_choice_place plac
 
 /* ---- choosing --------------------------------------------------------------------------- */
 
-/* By insertion: lists are short, and most pieces are no better than the last of them. */
-void et_choice_best(const et_choice *choice, int count, float *log_p, int32_t *piece)
+/* By insertion: lists are short, and most tokens are no better than the last of them. */
+void et_choice_best(const et_choice *choice, int count, float *log_p, int32_t *token)
 {
     et_assert(count >= 1 && count <= choice->vocabulary);
     int have = 0;
@@ -126,32 +126,32 @@ void et_choice_best(const et_choice *choice, int count, float *log_p, int32_t *p
         int at = have < count ? have++ : count - 1;
         for (; at > 0 && log_p[at - 1] < value; at--) {
             log_p[at] = log_p[at - 1];
-            piece[at] = piece[at - 1];
+            token[at] = token[at - 1];
         }
         log_p[at] = value;
-        piece[at] = (int32_t)i;
+        token[at] = (int32_t)i;
     }
 }
 
-/* Whether piece a comes before b. */
+/* Whether token a comes before b. */
 static bool likelier(const float *log_p, int32_t a, int32_t b)
 {
     return log_p[a] > log_p[b] || (log_p[a] == log_p[b] && a < b);
 }
 
-/* Restores a heap whose likeliest piece is at its root, from place `at` down. */
+/* Restores a heap whose likeliest token is at its root, from place `at` down. */
 static void sink(const float *log_p, int32_t *heap, int64_t count, int64_t at)
 {
-    int32_t piece = heap[at];
+    int32_t token = heap[at];
     for (int64_t below = 2 * at + 1; below < count; below = 2 * at + 1) {
         if (below + 1 < count && likelier(log_p, heap[below + 1], heap[below]))
             below++;
-        if (!likelier(log_p, heap[below], piece))
+        if (!likelier(log_p, heap[below], token))
             break;
         heap[at] = heap[below];
         at = below;
     }
-    heap[at] = piece;
+    heap[at] = token;
 }
 
 /* order becomes a heap; what is taken off stands behind it, the likeliest last. */
@@ -165,40 +165,40 @@ static void make_heap(et_choice *choice)
 
 static int32_t take_likeliest(et_choice *choice, int64_t left)
 {
-    int32_t *order = choice->order, piece = order[0];
+    int32_t *order = choice->order, token = order[0];
     order[0] = order[left - 1];
-    order[left - 1] = piece;
+    order[left - 1] = token;
     sink(choice->log_p, order, left - 1, 0);
-    return piece;
+    return token;
 }
 
-/* What a piece weighs: its probability to the power of 1 / temperature, the likeliest 1. */
-static double weight_of(const et_choice *choice, int32_t piece, float most)
+/* What a token weighs: its probability to the power of 1 / temperature, the likeliest 1. */
+static double weight_of(const et_choice *choice, int32_t token, float most)
 {
     double temperature = choice->options.temperature > 0 ? choice->options.temperature : 1;
-    return exp(((double)choice->log_p[piece] - (double)most) / temperature);
+    return exp(((double)choice->log_p[token] - (double)most) / temperature);
 }
 
-static double sum_of(const et_choice *choice, const int32_t *pieces, int64_t count, float most)
+static double sum_of(const et_choice *choice, const int32_t *tokens, int64_t count, float most)
 {
     double sum = 0;
     for (int64_t i = 0; i < count; i++)
-        sum += weight_of(choice, pieces ? pieces[i] : (int32_t)i, most);
+        sum += weight_of(choice, tokens ? tokens[i] : (int32_t)i, most);
     return sum;
 }
 
-/* The piece at which the sum of weights passes `at`; the last that weighs anything, where rounding
+/* The token at which the sum of weights passes `at`; the last that weighs anything, where rounding
  * says none. */
-static int32_t piece_at(const et_choice *choice, const int32_t *pieces, int64_t count, float most,
+static int32_t token_at(const et_choice *choice, const int32_t *tokens, int64_t count, float most,
                         double at)
 {
     int32_t chosen = -1;
     for (int64_t i = 0; i < count; i++) {
-        int32_t piece = pieces ? pieces[i] : (int32_t)i;
-        double weight = weight_of(choice, piece, most);
+        int32_t token = tokens ? tokens[i] : (int32_t)i;
+        double weight = weight_of(choice, token, most);
         if (weight <= 0)
             continue;
-        chosen = piece;
+        chosen = token;
         at -= weight;
         if (at < 0)
             break;
@@ -207,7 +207,7 @@ static int32_t piece_at(const et_choice *choice, const int32_t *pieces, int64_t 
     return chosen;
 }
 
-/* The pieces that the filters leave, at the end of order: how many. top_p is of what top_k left,
+/* The tokens that the filters leave, at the end of order: how many. top_p is of what top_k left,
  * as its probabilities are made anew. */
 static int64_t keep(et_choice *choice, float most)
 {
@@ -246,11 +246,11 @@ int32_t et_choice_draw(et_choice *choice, et_choice_place place)
     int32_t first;
     et_choice_best(choice, 1, &most, &first);
     int64_t count = choice->vocabulary;
-    const int32_t *pieces = NULL;
+    const int32_t *tokens = NULL;
     if ((o->top_k && o->top_k < count) || (o->top_p > 0 && o->top_p < 1)) {
         int64_t kept = keep(choice, most);
-        pieces = choice->order + count - kept;
+        tokens = choice->order + count - kept;
         count = kept;
     }
-    return piece_at(choice, pieces, count, most, u * sum_of(choice, pieces, count, most));
+    return token_at(choice, tokens, count, most, u * sum_of(choice, tokens, count, most));
 }

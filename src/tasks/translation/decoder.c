@@ -27,7 +27,7 @@
 #include "tasks/translation/search.h"
 
 /* What sizes are rounded up to, so that searches are seldom made anew. Lengths are of one
- * sentence, tokens of all places together, in pieces. */
+ * sentence, tokens of all places together, in tokens. */
 #define LENGTH_STEP 32
 #define TOKENS_STEP 128
 

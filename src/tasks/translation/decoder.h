@@ -1,4 +1,4 @@
-/* From source pieces to target pieces: batched beam search with a key/value cache.
+/* From source tokens to target tokens: batched beam search with a key/value cache.
  *
  * Sentences are sorted by length and stand in one queue. Each thread takes some of them through
  * encoder and decoder by itself (search.h), so threads meet only at the queue. A sentence alone has
@@ -18,7 +18,7 @@
 
 typedef struct et_decoder et_decoder;
 
-/* What a step of decoding, one piece more for all, is called in a trace of the device. */
+/* What a step of decoding, one token more for all, is called in a trace of the device. */
 #define ET_DECODER_STEP_SPAN "decode"
 
 /* extra_length counts only where max_length is 0. act is the type of activations and caches. What
@@ -36,22 +36,22 @@ typedef struct et_decoder_options {
     bool int8; /* weights and rows as bytes in products; act is float32 */
 } et_decoder_options;
 
-/* A result: pieces without the one that ended it, how many there are with it, the beam's score. */
+/* A result: tokens without the one that ended it, how many there are with it, the beam's score. */
 typedef et_beam_hypothesis et_decoder_result;
 
 /* The caller fills in what comes before results, and it is borrowed through the run. */
 typedef struct et_decoder_sentence {
-    const int32_t *source; /* pieces, EOS last */
+    const int32_t *source; /* tokens, EOS last */
     int64_t length;
     uint64_t number;       /* random numbers go by it */
-    const int32_t *forced; /* pieces of the target, EOS last, where targets are given */
+    const int32_t *forced; /* tokens of the target, EOS last, where targets are given */
     int forced_length;
     int count;                        /* of results: 1 at least, as many as were wanted at most */
     const et_decoder_result *results; /* best first; in the run's arena, as their ids */
 } et_decoder_sentence;
 
 /* Called on the caller's thread, with sentences done: after each of its steps, which give its
- * sentences one piece more, after steps of others while it has none left, and at last with all. A
+ * sentences one token more, after steps of others while it has none left, and at last with all. A
  * true answer ends the run with ET_EINTERRUPTED. */
 typedef bool et_decoder_progress_fn(void *payload, int64_t done);
 

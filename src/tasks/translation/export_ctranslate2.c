@@ -335,11 +335,11 @@ static void set_config(et_value *dict, const et_translator *t)
     const int32_t bos = et_vocabulary_bos(v);
     et_value_set_bool(dict, "add_source_bos", false);
     et_value_set_bool(dict, "add_source_eos", true);
-    et_value_set_string(dict, "bos_token", bos < 0 ? "<s>" : et_vocabulary_piece(v, bos));
+    et_value_set_string(dict, "bos_token", bos < 0 ? "<s>" : et_vocabulary_token(v, bos));
     et_value_set_string(dict, "decoder_start_token",
-                        et_vocabulary_piece(v, et_vocabulary_start(v)));
-    et_value_set_string(dict, "eos_token", et_vocabulary_piece(v, et_vocabulary_eos(v)));
-    et_value_set_string(dict, "unk_token", et_vocabulary_piece(v, et_vocabulary_unk(v)));
+                        et_vocabulary_token(v, et_vocabulary_start(v)));
+    et_value_set_string(dict, "eos_token", et_vocabulary_token(v, et_vocabulary_eos(v)));
+    et_value_set_string(dict, "unk_token", et_vocabulary_token(v, et_vocabulary_unk(v)));
     et_value_set_float(dict, "layer_norm_epsilon",
                        (double)et_translator_transformer(t).encoder.norm_epsilon);
     et_value_set_bool(dict, "multi_query_attention", false);
@@ -367,7 +367,7 @@ static int write_vocabulary(const et_vocabulary *vocabulary, const char *path, e
     et_arena arena = ET_ARENA_INIT;
     et_value *list = et_value_list(&arena);
     for (int32_t i = 0; list && i < et_vocabulary_size(vocabulary); i++)
-        et_value_add_string(list, et_vocabulary_piece(vocabulary, i));
+        et_value_add_string(list, et_vocabulary_token(vocabulary, i));
     int status = write_values(path, list, error);
     et_arena_release(&arena);
     return status;

@@ -409,12 +409,12 @@ static void set_generation(et_value *dict, const et_translator *t)
     et_value_set_bool(dict, "use_cache", true);
 }
 
-/* Pieces are different from each other, so none is looked up before it is added. */
-static void set_pieces(et_value *dict, const et_vocabulary *vocabulary)
+/* Tokens are different from each other, so none is looked up before it is added. */
+static void set_tokens(et_value *dict, const et_vocabulary *vocabulary)
 {
     for (int32_t i = 0; i < et_vocabulary_size(vocabulary); i++) {
         const et_value id = { .kind = ET_VALUE_INT, .integer = i };
-        et_value_append_copy(dict, et_vocabulary_piece(vocabulary, i), &id);
+        et_value_append_copy(dict, et_vocabulary_token(vocabulary, i), &id);
     }
 }
 
@@ -425,9 +425,9 @@ static void set_tokenizer(et_value *dict, const et_translator *t)
     et_value_set_string(dict, "tokenizer_class", "MarianTokenizer");
     if (t->vocabularies->count > 1)
         et_value_set_bool(dict, "separate_vocabs", true);
-    et_value_set_string(dict, "eos_token", et_vocabulary_piece(v, et_vocabulary_eos(v)));
-    et_value_set_string(dict, "pad_token", et_vocabulary_piece(v, pad));
-    et_value_set_string(dict, "unk_token", et_vocabulary_piece(v, et_vocabulary_unk(v)));
+    et_value_set_string(dict, "eos_token", et_vocabulary_token(v, et_vocabulary_eos(v)));
+    et_value_set_string(dict, "pad_token", et_vocabulary_token(v, pad));
+    et_value_set_string(dict, "unk_token", et_vocabulary_token(v, et_vocabulary_unk(v)));
     et_value_set_int(dict, "model_max_length", POSITIONS);
 }
 
@@ -440,9 +440,9 @@ static int write_values(const et_translator *t, int which, const char *path, et_
     if (dict && which == GENERATION)
         set_generation(dict, t);
     if (dict && which == VOCABULARY)
-        set_pieces(dict, t->sides.source);
+        set_tokens(dict, t->sides.source);
     if (dict && which == TARGET_VOCABULARY)
-        set_pieces(dict, t->sides.target);
+        set_tokens(dict, t->sides.target);
     if (dict && which == TOKENIZER)
         set_tokenizer(dict, t);
     int status = dict && !et_value_failed(dict) && !arena.failed

@@ -1,7 +1,7 @@
 /* Several results of a line, and targets that are scored. All that a call gives lives in one
  * arena: sentences, the decoder's results, texts.
  *
- * A target is scored by the decoder's own steps, each with the piece that is given in place of one
+ * A target is scored by the decoder's own steps, each with the token that is given in place of one
  * that is chosen: as many targets together as sentences, and the same caches. */
 #include <etude/hypotheses.h>
 
@@ -155,25 +155,25 @@ int et_translator_search(et_translator *t, const char *const *lines, size_t coun
 /* ---- scoring ---------------------------------------------------------------------------- */
 
 static int encode_target(const et_translator *t, const char *target, size_t number,
-                         et_decoder_sentence *sentence, et_pieces *pieces, et_arena *arena,
+                         et_decoder_sentence *sentence, et_tokens *tokens, et_arena *arena,
                          et_error *error)
 {
     int status = et_translator_check_line(target, number, error);
     if (!status)
-        status = et_vocabulary_encode(t->sides.target, target, strlen(target), pieces, error);
-    if (!status && pieces->count > SOURCE_MAX - 1)
+        status = et_vocabulary_encode(t->sides.target, target, strlen(target), tokens, error);
+    if (!status && tokens->count > SOURCE_MAX - 1)
         status = et_fail(error, ET_EDATA, "line %zu: %zu tokens; up to %d can be scored", number,
-                         pieces->count, SOURCE_MAX - 1);
+                         tokens->count, SOURCE_MAX - 1);
     if (status)
         return et_fail_while(error, status, "targets");
-    int32_t *ids = et_arena_array(arena, pieces->count + 1, sizeof *ids);
+    int32_t *ids = et_arena_array(arena, tokens->count + 1, sizeof *ids);
     if (!ids)
-        return et_alloc_failed(error, (pieces->count + 1) * sizeof *ids, "a target");
-    if (pieces->count)
-        memcpy(ids, pieces->ids, pieces->count * sizeof *ids);
-    ids[pieces->count] = et_vocabulary_eos(t->sides.target);
+        return et_alloc_failed(error, (tokens->count + 1) * sizeof *ids, "a target");
+    if (tokens->count)
+        memcpy(ids, tokens->ids, tokens->count * sizeof *ids);
+    ids[tokens->count] = et_vocabulary_eos(t->sides.target);
     sentence->forced = ids;
-    sentence->forced_length = (int)pieces->count + 1;
+    sentence->forced_length = (int)tokens->count + 1;
     return ET_OK;
 }
 
@@ -182,18 +182,18 @@ static int encode_targets(const et_translator *t, const char *const *targets, si
                           et_decoder_sentence *sentences, int *longest, et_arena *arena,
                           et_error *error)
 {
-    et_pieces pieces = ET_PIECES_INIT;
+    et_tokens tokens = ET_TOKENS_INIT;
     int status = ET_OK;
     *longest = 1;
     if (count && !targets)
         return et_fail(error, ET_EDATA, "%zu lines to score, and no array of targets", count);
     for (size_t i = 0; i < count && !status; i++) {
         status =
-            encode_target(t, targets[i], t->first_line + i, &sentences[i], &pieces, arena, error);
+            encode_target(t, targets[i], t->first_line + i, &sentences[i], &tokens, arena, error);
         if (!status && sentences[i].forced_length > *longest)
             *longest = sentences[i].forced_length;
     }
-    et_pieces_release(&pieces);
+    et_tokens_release(&tokens);
     return status;
 }
 

@@ -199,7 +199,7 @@ static const et_fields data_table = { "data", data_fields };
 /* ORDER et_vocabulary_kind. */
 static const char *const model_types[] = { "unigram", "bpe", NULL };
 
-/* Of a vocabulary: symbols and a few pieces; more than any text gives. */
+/* Of a vocabulary: symbols and a few tokens; more than any text gives. */
 #define SIZE_LEAST 8
 #define SIZE_MOST  1000000
 

@@ -9,7 +9,7 @@
 #include "data/vocabulary.h"
 #include "nn/transformer.h"
 
-/* The most that a translation has, in pieces, and the largest length penalty. */
+/* The most that a translation has, in tokens, and the largest length penalty. */
 #define ET_TRANSLATION_LENGTH_MAX 65535
 #define ET_TRANSLATION_ALPHA_MAX  10.0
 
@@ -33,10 +33,10 @@ typedef struct et_translation_model {
     double dropout_rate;
     bool padded_decode;          /* decode_max_length must be given */
     int64_t decode_max_length;   /* 0: from the source length */
-    int64_t extra_decode_length; /* pieces that a translation may be longer than its source */
+    int64_t extra_decode_length; /* tokens that a translation may be longer than its source */
     int64_t beam_size;           /* hypotheses kept; 1: greedy */
     double alpha;                /* of the length penalty */
-    double label_smoothing;      /* spread over the pieces that are not the label */
+    double label_smoothing;      /* spread over the tokens that are not the label */
 } et_translation_model;
 
 /* How pairs become batches: as many as fit the token budget, or by bucket of length. */
@@ -93,7 +93,7 @@ typedef struct et_translation_vocabulary {
     int64_t size;              /* 0: max_size, or the largest that the text allows */
     int64_t max_size;          /* where size is 0 */
     int model_type;            /* an et_vocabulary_kind */
-    double character_coverage; /* share of characters that get pieces of their own */
+    double character_coverage; /* share of characters that get tokens of their own */
     bool byte_fallback;
     et_strings user_defined_symbols; /* as in et_vocabulary_options */
 } et_translation_vocabulary;

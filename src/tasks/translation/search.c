@@ -3,7 +3,7 @@
  * of them, which are copied to the caches; `decode` runs one position of the decoder for all
  * hypotheses, reads both caches and adds to that of the targets.
  *
- * Caches. A place owns a run of rows of the cross caches, one for each source piece, and a run
+ * Caches. A place owns a run of rows of the cross caches, one for each source token, and a run
  * of positions of the self caches, with a slot for each hypothesis:
  *
  *     slot of position t, hypothesis i = (first + t) * beam size + i
@@ -76,7 +76,7 @@ struct et_search {
     /* Where logits are read: what reads them, and the best of a place's rows, [size, 2 size]. */
     et_choice choice;
     float *best;
-    int32_t *best_piece;
+    int32_t *best_token;
     int in_use;
     int64_t cross_used, self_used; /* by all places together */
 };
@@ -115,7 +115,7 @@ void et_search_free(et_search *search)
         et_beam_release(&search->places[i].beam);
     et_choice_release(&search->choice);
     et_free(search->best);
-    et_free(search->best_piece);
+    et_free(search->best_token);
     et_free(search->places);
     et_free(search->self_cache);
     et_free(search->cross_cache);
@@ -128,7 +128,7 @@ void et_search_free(et_search *search)
 /* No slot is read before it was written, since lengths say how many there are: what is in new
  * caches does not matter. A row is keys, then values, 2 width elements. Bytes of all: layers * 2
  * width * element * (positions * beam size + tokens). Example: 6 layers of width 512 in float32
- * have 24 KiB for each source piece, and with a beam of 4 96 KiB for each position. */
+ * have 24 KiB for each source token, and with a beam of 4 96 KiB for each position. */
 static int make_caches(et_search *search, et_error *error)
 {
     size_t layers = (size_t)search->model.decoder.num_layers;
@@ -220,7 +220,7 @@ static void bind_decoder(et_search *search)
     }
 }
 
-/* Whether a step gives all logits, not only the likeliest pieces. */
+/* Whether a step gives all logits, not only the likeliest tokens. */
 static bool reads_logits(const et_search *search)
 {
     return search->options.forced || et_choice_reads_logits(&search->options.choice);
@@ -230,14 +230,14 @@ static int make_choice(et_search *search, et_error *error)
 {
     size_t size = (size_t)search->options.beam.size, count = 2 * size * size;
     search->best = et_alloc(count, sizeof *search->best);
-    search->best_piece = et_alloc(count, sizeof *search->best_piece);
-    if (!search->best || !search->best_piece)
+    search->best_token = et_alloc(count, sizeof *search->best_token);
+    if (!search->best || !search->best_token)
         return et_alloc_failed(error, count * sizeof *search->best, "decoding");
     return et_choice_init(&search->choice, &search->options.choice, search->model.target.count,
                           error);
 }
 
-/* Outputs: log p and numbers of the best 2 size pieces of each row, best first, as
+/* Outputs: log p and numbers of the best 2 size tokens of each row, best first, as
  * et_beam_advance reads them; or the logits alone. */
 static int make_decoder(et_search *search, et_params *params, et_device *device,
                         const et_plan_options *plan, et_error *error)
@@ -431,9 +431,9 @@ void et_search_enter(et_search *search, et_decoder_sentence *const *sentences, i
 /* ---- a step ----------------------------------------------------------------------------- */
 
 /* Hypothesis i of a place becomes a row of the step: it takes over its parent's slots and gets
- * one for the piece that it adds. at->row is that of the last step, whose slots are in
+ * one for the token that it adds. at->row is that of the last step, whose slots are in
  * other_slot. cross_begin and cross_length say where the source's keys are; self_length counts
- * the new piece, which is its own key as well. */
+ * the new token, which is its own key as well. */
 static void fill_row(et_search *search, const place *at, int i, int row)
 {
     int64_t target = search->size.target, length = at->beam.length;
@@ -478,9 +478,9 @@ static void advance_beam(et_search *search, place *at, const float *logits)
     for (int i = 0; i < at->rows; i++) {
         et_choice_read(&search->choice, logits + i * search->model.target.count, choice_of(at, i));
         et_choice_best(&search->choice, wide, search->best + i * wide,
-                       search->best_piece + i * wide);
+                       search->best_token + i * wide);
     }
-    et_beam_advance(&at->beam, search->best, search->best_piece, at->parent, at->next);
+    et_beam_advance(&at->beam, search->best, search->best_token, at->parent, at->next);
 }
 
 /* Samples, or a target that is given. At the first step all samples begin from one row, which is
@@ -488,7 +488,7 @@ static void advance_beam(et_search *search, place *at, const float *logits)
 static void extend(et_search *search, place *at, const float *logits)
 {
     float log_p[ET_BEAM_SIZE_MAX];
-    int32_t piece[ET_BEAM_SIZE_MAX];
+    int32_t token[ET_BEAM_SIZE_MAX];
     const bool first = at->beam.length == 0;
     const int count = first ? search->options.beam.size : at->rows;
     for (int i = 0; i < count; i++) {
@@ -496,22 +496,22 @@ static void extend(et_search *search, place *at, const float *logits)
         if (!first || i == 0 || search->options.choice.noise > 0)
             et_choice_read(&search->choice, logits + (first ? 0 : i * search->model.target.count),
                            here);
-        piece[i] = search->options.forced ? at->sentence->forced[at->beam.length]
+        token[i] = search->options.forced ? at->sentence->forced[at->beam.length]
                                           : et_choice_draw(&search->choice, here);
-        log_p[i] = search->choice.log_p[piece[i]];
+        log_p[i] = search->choice.log_p[token[i]];
     }
-    et_beam_extend(&at->beam, log_p, piece, at->parent, at->next);
+    et_beam_extend(&at->beam, log_p, token, at->parent, at->next);
 }
 
-/* One place takes its next pieces from its rows of the outputs. */
+/* One place takes its next tokens from its rows of the outputs. */
 static void advance_place(et_search *search, place *at)
 {
     const float *output = et_plan_output(search->decode, 0).data;
     const bool alone = search->options.forced || search->options.choice.sampling;
     if (!reads_logits(search)) {
         const ptrdiff_t from = (ptrdiff_t)at->row * 2 * search->options.beam.size;
-        const int32_t *piece = et_plan_output(search->decode, 1).data;
-        et_beam_advance(&at->beam, output + from, piece + from, at->parent, at->next);
+        const int32_t *token = et_plan_output(search->decode, 1).data;
+        et_beam_advance(&at->beam, output + from, token + from, at->parent, at->next);
     } else if (alone) {
         extend(search, at, output + at->row * search->model.target.count);
     } else {

@@ -24,12 +24,12 @@ typedef struct et_search et_search;
 /* How large it is. */
 typedef struct et_search_size {
     int places;
-    int64_t source; /* pieces of the longest source */
+    int64_t source; /* tokens of the longest source */
     int64_t target; /* and of the longest target */
     /* of all places together: caches are as large as the sentences that came, however long one of
      * them is */
-    int64_t tokens;    /* source pieces */
-    int64_t positions; /* and target pieces */
+    int64_t tokens;    /* source tokens */
+    int64_t positions; /* and target tokens */
 } et_search_size;
 
 /* All borrowed but the options, which are copied. packed_by: another search of the same model,
@@ -48,13 +48,13 @@ void et_search_clear(et_search *search);
 int et_search_in_use(const et_search *search);
 int et_search_places(const et_search *search);
 
-/* The most pieces that a sentence may be translated to. */
+/* The most tokens that a sentence may be translated to. */
 int64_t et_search_target(const et_decoder_options *options, const et_decoder_sentence *sentence);
 
 /* Encodes count sentences, at most as many as there are free places. */
 void et_search_enter(et_search *search, et_decoder_sentence *const *sentences, int count);
 
-/* One piece more for all. Writes the places whose sentences are over to over [places]; returns how
+/* One token more for all. Writes the places whose sentences are over to over [places]; returns how
  * many they are. Each must leave before the next step. */
 int et_search_step(et_search *search, int *over);
 

@@ -1,7 +1,7 @@
 /* The class of the task, in terms of batches of pairs.
  *
  *   data     training: shuffled, in buckets, without end, read ahead; validation: one pass
- *   model    transformer over source and target: "decoded", and the "table" of pieces
+ *   model    transformer over source and target: "decoded", and the "table" of tokens
  *   losses   vocabulary loss over the labels
  *   validate beam search and its scores (validate.c) */
 #include "tasks/translation/task.h"

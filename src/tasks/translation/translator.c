@@ -1,12 +1,12 @@
 /* A trained model in use: settings from the run's params.yaml, its vocabulary, the weights of
  * one checkpoint, a decoder over them.
  *
- *   line -> pieces + EOS -> decoder (beam search, many at once) -> pieces -> line
+ *   line -> tokens + EOS -> decoder (beam search, many at once) -> tokens -> line
  *
  * No optimizer, no gradients, no corpus: what stays in memory are the weights (and their
  * bfloat16 copies) and the decoder's.
  *
- * Lines without a piece (empty, only spaces) are not decoded and translate to an empty line; a
+ * Lines without a token (empty, only spaces) are not decoded and translate to an empty line; a
  * model would make something up. All lines are checked for UTF-8 before the first is translated,
  * so a fault costs nothing.
  *
@@ -52,31 +52,31 @@ static double length_penalty(const et_translator *t)
     return o->alpha > 0 ? o->alpha : settings_of(t)->model.alpha;
 }
 
-/* The id of a piece as the vocabulary writes it. */
-static int find_piece(const et_translator *t, const char *option, const char *piece, int32_t *id,
+/* The id of a token as the vocabulary writes it. */
+static int find_token(const et_translator *t, const char *option, const char *token, int32_t *id,
                       et_error *error)
 {
     for (*id = 0; *id < et_vocabulary_size(t->sides.target); ++*id)
-        if (!strcmp(et_vocabulary_piece(t->sides.target, *id), piece))
+        if (!strcmp(et_vocabulary_token(t->sides.target, *id), token))
             return ET_OK;
-    return et_fail(error, ET_ECONFIG, "%s: the vocabulary has no token \"%s\"", option, piece);
+    return et_fail(error, ET_ECONFIG, "%s: the vocabulary has no token \"%s\"", option, token);
 }
 
-/* Ids of pieces in the translator's arena; *ids NULL where none are given. */
-static int find_pieces(et_translator *t, const char *option, const char *const *pieces,
+/* Ids of tokens in the translator's arena; *ids NULL where none are given. */
+static int find_tokens(et_translator *t, const char *option, const char *const *tokens,
                        const int32_t **ids, int *count, et_error *error)
 {
     size_t given = 0;
-    while (pieces && pieces[given])
+    while (tokens && tokens[given])
         given++;
-    int32_t *found = pieces ? et_arena_array(&t->arena, given, sizeof *found) : NULL;
-    if (pieces && !given)
+    int32_t *found = tokens ? et_arena_array(&t->arena, given, sizeof *found) : NULL;
+    if (tokens && !given)
         return et_fail(error, ET_ECONFIG, "%s: an empty list; leave it NULL", option);
-    if (pieces && !found)
+    if (tokens && !found)
         return et_alloc_failed(error, given * sizeof *found, "a list of tokens");
     int status = ET_OK;
     for (size_t i = 0; i < given && !status; i++)
-        status = find_piece(t, option, pieces[i], &found[i], error);
+        status = find_token(t, option, tokens[i], &found[i], error);
     *ids = found;
     *count = (int)given;
     return status;
@@ -92,10 +92,10 @@ static int resolve_decoding(et_translator *t, et_error *error)
                                      .temperature = o->temperature,
                                      .noise = o->noise,
                                      .seed = o->seed };
-    int status = find_pieces(t, "ends", o->ends, &t->ends, &t->end_count, error);
+    int status = find_tokens(t, "ends", o->ends, &t->ends, &t->end_count, error);
     return status
                ? status
-               : find_pieces(t, "first", o->first, &t->choice.first, &t->choice.first_count, error);
+               : find_tokens(t, "first", o->first, &t->choice.first, &t->choice.first_count, error);
 }
 
 et_decoder_options et_translator_decoder_options(const et_translator *t)
@@ -314,17 +314,17 @@ int64_t et_translator_step(const et_translator *t)
  *
  * Everything of one call lives in an arena of it but the results, which are the caller's. */
 
-/* A line's pieces and EOS, in arena. number: of the line, for messages. */
+/* A line's tokens and EOS, in arena. number: of the line, for messages. */
 static int encode(const et_translator *t, const char *line, size_t number,
-                  et_decoder_sentence *sentence, et_pieces *pieces, et_arena *arena,
+                  et_decoder_sentence *sentence, et_tokens *tokens, et_arena *arena,
                   et_error *error)
 {
     et_assert(line);
     /* line is valid UTF-8 by now, of any length. */
-    int status = et_vocabulary_encode(t->sides.source, line, strlen(line), pieces, error);
+    int status = et_vocabulary_encode(t->sides.source, line, strlen(line), tokens, error);
     if (status)
         return et_fail_while(error, status, "line %zu", number);
-    size_t count = pieces->count;
+    size_t count = tokens->count;
     /* What a sentence takes of the decoder's memory grows with its length: a book in one line would
      * take all there is. */
     if (count > SOURCE_MAX - 1) {
@@ -336,10 +336,10 @@ static int encode(const et_translator *t, const char *line, size_t number,
     if (!ids)
         return et_alloc_failed(error, (count + 1) * sizeof *ids, "a sentence");
     if (count)
-        memcpy(ids, pieces->ids, count * sizeof *ids);
+        memcpy(ids, tokens->ids, count * sizeof *ids);
     /* As in training: sources end in EOS. */
     ids[count] = et_vocabulary_eos(t->sides.source);
-    /* length 1 is EOS alone: a line without a piece, which et_translator_decode leaves out. */
+    /* length 1 is EOS alone: a line without a token, which et_translator_decode leaves out. */
     *sentence =
         (et_decoder_sentence){ .source = ids, .length = (int64_t)count + 1, .number = number };
     return ET_OK;
@@ -358,21 +358,21 @@ int et_translator_check_line(const char *line, size_t number, et_error *error)
                    number, valid + 1);
 }
 
-/* pieces is memory that is used again from line to line. */
+/* tokens is memory that is used again from line to line. */
 int et_translator_encode(const et_translator *t, const char *const *lines, size_t count,
                          et_decoder_sentence *sentences, et_arena *arena, et_error *error)
 {
-    et_pieces pieces = ET_PIECES_INIT;
+    et_tokens tokens = ET_TOKENS_INIT;
     int status = ET_OK;
     for (size_t i = 0; i < count && !status; i++)
         status = et_translator_check_line(lines[i], t->first_line + i, error);
     for (size_t i = 0; i < count && !status; i++)
-        status = encode(t, lines[i], t->first_line + i, &sentences[i], &pieces, arena, error);
-    et_pieces_release(&pieces);
+        status = encode(t, lines[i], t->first_line + i, &sentences[i], &tokens, arena, error);
+    et_tokens_release(&tokens);
     return status;
 }
 
-/* The decoder counts sentences that it decodes; lines without a piece are done before. */
+/* The decoder counts sentences that it decodes; lines without a token are done before. */
 static bool tell_progress(void *payload, int64_t done)
 {
     const et_translator *t = payload;

@@ -11,7 +11,7 @@
 #include "tasks/translation/vocabularies.h"
 #include "train/experiment.h"
 
-/* Longest source in pieces, EOS counted; longer ones are cut. */
+/* Longest source in tokens, EOS counted; longer ones are cut. */
 #define SOURCE_MAX 1024
 
 struct et_translator {
@@ -38,7 +38,7 @@ struct et_translator {
     et_translator_progress_fn *progress; /* NULL: nobody asks */
     void *payload;                       /* what it gets */
     size_t first_line;                   /* the number of a call's first in messages */
-    size_t lines, empty_lines;           /* of the call in progress; empty: without a piece */
+    size_t lines, empty_lines;           /* of the call in progress; empty: without a token */
 };
 
 /* translator_model.c: reads what lies in a place, which is not needed afterwards; opens the device.

@@ -1,7 +1,7 @@
 /* Validation beside the loss: beam search on all sources, and its scores. The translations are
  * kept in MODEL_DIR/translations/<step>.txt.
  *
- *   sources -> decoder -> pieces -> lines -> sacrebleu_score, bleu_score, chrf_score
+ *   sources -> decoder -> tokens -> lines -> sacrebleu_score, bleu_score, chrf_score
  *                                        \-> MODEL_DIR/translations/<step>.txt
  *
  * The sources are those whose loss was computed: all of them, or what a validation of some batches

@@ -255,10 +255,10 @@ int et_sides_check_symbols(et_sides sides, const char *program, et_error *error)
     const struct {
         const char *what, *source, *target;
     } rows[] = {
-        { "an end", et_vocabulary_piece(sides.source, et_vocabulary_eos(sides.source)),
-          et_vocabulary_piece(sides.target, et_vocabulary_eos(sides.target)) },
-        { "what is unknown", et_vocabulary_piece(sides.source, et_vocabulary_unk(sides.source)),
-          et_vocabulary_piece(sides.target, et_vocabulary_unk(sides.target)) },
+        { "an end", et_vocabulary_token(sides.source, et_vocabulary_eos(sides.source)),
+          et_vocabulary_token(sides.target, et_vocabulary_eos(sides.target)) },
+        { "what is unknown", et_vocabulary_token(sides.source, et_vocabulary_unk(sides.source)),
+          et_vocabulary_token(sides.target, et_vocabulary_unk(sides.target)) },
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (strcmp(rows[i].source, rows[i].target) != 0)

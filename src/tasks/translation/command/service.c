@@ -13,7 +13,7 @@
 #define OTHERS_MAX 3
 
 /* A code point of text becomes 18 at most when it is normalized (U+FDFA), of 3 bytes: what is
- * shorter than this has not too many pieces. */
+ * shorter than this has not too many tokens. */
 #define BYTES_SAFE (SOURCE_MAX / 6)
 
 /* A translator for a beam size and a number of results. */
@@ -93,9 +93,9 @@ static void describe(const et_service *self, et_value *facts)
 /* ---- reading -----------------------------------------------------------------------------------
  */
 
-/* A line is cut silently nowhere: one that has too many pieces is refused. */
+/* A line is cut silently nowhere: one that has too many tokens is refused. */
 static int check_line(const translations *all, const et_value *line, int64_t number,
-                      et_pieces *pieces, et_error *error)
+                      et_tokens *tokens, et_error *error)
 {
     if (line->kind != ET_VALUE_STRING)
         return et_fail(error, ET_EDATA, "line %lld is %s; a text is expected", (long long)number,
@@ -107,12 +107,12 @@ static int check_line(const translations *all, const et_value *line, int64_t num
     if (length < BYTES_SAFE)
         return ET_OK;
     int status =
-        et_vocabulary_encode(all->usual->sides.source, line->string, length, pieces, error);
-    if (!status && pieces->count > SOURCE_MAX - 1)
+        et_vocabulary_encode(all->usual->sides.source, line->string, length, tokens, error);
+    if (!status && tokens->count > SOURCE_MAX - 1)
         return et_fail(error, ET_EDATA,
                        "line %lld has %zu tokens; at most %d are translated: send "
                        "it as several",
-                       (long long)number, pieces->count, SOURCE_MAX - 1);
+                       (long long)number, tokens->count, SOURCE_MAX - 1);
     return status;
 }
 
@@ -120,7 +120,7 @@ static int read_lines(const translations *all, et_service_request *request, aske
                       et_error *error)
 {
     const et_value *lines = et_value_get(request->json, "lines");
-    et_pieces pieces = ET_PIECES_INIT;
+    et_tokens tokens = ET_TOKENS_INIT;
     int status = ET_OK;
     if (!lines || lines->kind != ET_VALUE_LIST)
         return et_fail(error, ET_EDATA, "lines: a list of texts is expected, found %s",
@@ -129,10 +129,10 @@ static int read_lines(const translations *all, et_service_request *request, aske
     if (!to->lines)
         return et_alloc_failed(error, lines->count * sizeof *to->lines, "lines");
     for (const et_value *line = lines->first; line && !status; line = line->next) {
-        status = check_line(all, line, ++request->items, &pieces, error);
+        status = check_line(all, line, ++request->items, &tokens, error);
         to->lines[request->items - 1] = status ? NULL : line->string;
     }
-    et_pieces_release(&pieces);
+    et_tokens_release(&tokens);
     return status;
 }
 
