@@ -68,7 +68,8 @@ typedef struct et_field {
     double default_number;      /* BOOL, INT, FLOAT, CHOICE */
     const char *default_string; /* STRING; ONLY: its value as YAML */
     double minimum, maximum;    /* INT, FLOAT; both ends allowed. NaN is never allowed */
-    const char *const *choices; /* CHOICE: names, ended by NULL */
+    const char *const *choices; /* CHOICE: names, ended by NULL; STRING, STRINGS: those that are
+                                   taken, or NULL: all are */
     const et_fields *nested;    /* STRUCT, STRUCTS */
     size_t item_size;           /* STRUCTS: bytes of one */
     bool indirect;              /* STRUCT: the member is a pointer to it */

@@ -47,9 +47,8 @@ static void append_limit(const char *before, double limit, const char *behind, e
 
 void et_field_range(const et_field *field, et_strbuf *out)
 {
-    if (field->kind == ET_FIELD_KIND_CHOICE)
-        for (size_t i = 0; field->choices[i]; i++)
-            et_strbuf_printf(out, "%s%s", i ? ", " : "", field->choices[i]);
+    for (size_t i = 0; field->choices && field->choices[i]; i++)
+        et_strbuf_printf(out, "%s%s", i ? ", " : "", field->choices[i]);
     if (field->kind == ET_FIELD_KIND_ONLY)
         et_strbuf_append(out, "no other value");
     /* Other kinds have no range: any text, either truth value. */

@@ -10,7 +10,8 @@
  *             the row's word for 0, such as auto              0
  *   FLOAT     numbers and integers                            double, within the row's limits
  *   EPOCHS    positive numbers; null                          as INT's 2ep; null leaves it
- *   STRING    any scalar, as it was written; null             const char *, NULL for null
+ *   STRING    any scalar, as it was written, or one of the    const char *, NULL for null
+ *             row's choices; null
  *   CHOICE    a name of the row's list                        int, its place in the list
  *   STRINGS   a list of scalars, or one scalar; null, ""      et_strings, empty for both
  *   STRUCTS   a list of groups, or one group; null            et_structs (fields.c)
@@ -196,6 +197,9 @@ static int read_int(const et_field *field, int64_t *member, const et_value *valu
     else if (value->kind == ET_VALUE_FLOAT && fabs(value->real) < 0x1p63 &&
              value->real == trunc(value->real))
         integer = (int64_t)value->real;
+    else if (value->kind == ET_VALUE_FLOAT && fabs(value->real) >= 0x1p63 &&
+             field->maximum < 0x1p63)
+        return check_range(field, value->real, value, where, error);
     else
         return wrong_value(value,
                            field->epochs ? "an integer, or epochs such as 2ep" : "an integer",
@@ -224,14 +228,47 @@ static int read_float(const et_field *field, double *member, const et_value *val
     return failure;
 }
 
-/* A copy of a scalar as text; numbers and truth values as they were written. */
-static int read_text(const char **out, const et_value *value, et_arena *arena, const char *where,
-                     et_error *error)
+/* Exactly as spelt: a choice is a name, and the nearest one is offered. A scalar of any kind is
+ * compared by its text, since a choice may be called "none" or "8". */
+static int find_choice(const et_field *field, int *place, const char *text, const char *where,
+                       et_error *error)
+{
+    for (int i = 0; field->choices[i]; i++)
+        if (strcmp(text, field->choices[i]) == 0) {
+            *place = i;
+            return ET_OK;
+        }
+    /* All of them: a choice has a handful. What does not fit in memory is missing from the
+     * message only. */
+    et_strbuf allowed = ET_STRBUF_INIT;
+    et_field_range(field, &allowed);
+    et_fail(error, ET_ECONFIG, "%s: no such choice as %.*s%s (allowed: %s)", where, QUOTED_MAX,
+            *text ? text : "\"\"", et_nearest_hint(text, field->choices, "").text,
+            et_strbuf_text(&allowed));
+    et_strbuf_release(&allowed);
+    return ET_ECONFIG;
+}
+
+static int read_choice(const et_field *field, int *member, const et_value *value, const char *where,
+                       et_error *error)
 {
     char number[SCALAR_MAX];
     if (is_container(value))
+        return wrong_value(value, "one name", where, error);
+    return find_choice(field, member, scalar_text(value, number), where, error);
+}
+
+/* A copy of a scalar as text; numbers and truth values as they were written. */
+static int read_text(const et_field *field, const char **out, const et_value *value,
+                     et_arena *arena, const char *where, et_error *error)
+{
+    char number[SCALAR_MAX];
+    int place;
+    if (is_container(value))
         return wrong_value(value, "text", where, error);
     const char *text = scalar_text(value, number);
+    if (field->choices && find_choice(field, &place, text, where, error))
+        return ET_ECONFIG;
     /* A copy, since value may go before the options do. */
     const char *copy = et_arena_strdup(arena, text);
     if (!copy)
@@ -243,8 +280,8 @@ static int read_text(const char **out, const et_value *value, et_arena *arena, c
 /* null, "" and [] are the empty list; a single scalar is a list of one, so that --set key=a
  * works. Items are read as text: stepwise rates 0.1 and 1e-3 stay as they were written. The
  * member is set last, when all items are good. */
-static int read_strings(et_strings *member, const et_value *value, et_arena *arena,
-                        const char *where, et_error *error)
+static int read_strings(const et_field *field, et_strings *member, const et_value *value,
+                        et_arena *arena, const char *where, et_error *error)
 {
     bool empty = value->kind == ET_VALUE_STRING && !*value->string;
     if (value->kind == ET_VALUE_NULL || empty) {
@@ -266,38 +303,12 @@ static int read_strings(et_strings *member, const et_value *value, et_arena *are
         if (item->kind == ET_VALUE_NULL || is_container(item))
             return et_fail(error, ET_ECONFIG, "%s: item %zu is %s, not text", where, i + 1,
                            et_value_kind_name(item->kind));
-        int failure = read_text(&items[i], item, arena, where, error);
+        int failure = read_text(field, &items[i], item, arena, where, error);
         if (failure)
             return failure;
     }
     *member = (et_strings){ items, count };
     return ET_OK;
-}
-
-/* Exactly as spelt: a choice is a name, and the nearest one is offered. A scalar of any kind
- * is compared by its text, since a choice may be called "none" or "8". */
-static int read_choice(const et_field *field, int *member, const et_value *value, const char *where,
-                       et_error *error)
-{
-    char number[SCALAR_MAX];
-    if (is_container(value))
-        return wrong_value(value, "one name", where, error);
-    /* A number may be a name too: `8` for the choice "8". */
-    const char *text = scalar_text(value, number);
-    for (int i = 0; field->choices[i]; i++)
-        if (strcmp(text, field->choices[i]) == 0) {
-            *member = i;
-            return ET_OK;
-        }
-    /* All of them: a choice has a handful. What does not fit in memory is missing from the
-     * message only. */
-    et_strbuf allowed = ET_STRBUF_INIT;
-    et_field_range(field, &allowed);
-    et_fail(error, ET_ECONFIG, "%s: no such choice as %.*s%s (allowed: %s)", where, QUOTED_MAX,
-            *text ? text : "\"\"", et_nearest_hint(text, field->choices, "").text,
-            et_strbuf_text(&allowed));
-    et_strbuf_release(&allowed);
-    return ET_ECONFIG;
 }
 
 /* What a row without a member has, as a value. */
@@ -344,9 +355,11 @@ int et_field_check_only(const et_field *field, const et_value *value, const char
         return ET_OK;
     const char *text =
         is_container(value) ? et_value_kind_name(value->kind) : scalar_text(value, number);
+    if (only.kind == ET_VALUE_NULL)
+        return et_fail(error, ET_ECONFIG, "%s: %.*s is not taken here: %s", where, QUOTED_MAX, text,
+                       field->help);
     return et_fail(error, ET_ECONFIG, "%s: only %s is taken here, not %.*s: %s", where,
-                   *field->default_string ? field->default_string : "\"\"", QUOTED_MAX,
-                   *text ? text : "\"\"", field->help);
+                   field->default_string, QUOTED_MAX, *text ? text : "\"\"", field->help);
 }
 
 /* The switch names every kind, without a default, so that a new one does not compile
@@ -373,13 +386,13 @@ int et_field_read(const et_field *field, void *options, const et_value *value, e
     /* null is no text but its absence: the member becomes NULL. */
     case ET_FIELD_KIND_STRING:
         if (value->kind != ET_VALUE_NULL)
-            return read_text(member, value, arena, where, error);
+            return read_text(field, member, value, arena, where, error);
         *(const char **)member = NULL;
         return ET_OK;
     case ET_FIELD_KIND_CHOICE:
         return read_choice(field, member, value, where, error);
     case ET_FIELD_KIND_STRINGS:
-        return read_strings(member, value, arena, where, error);
+        return read_strings(field, member, value, arena, where, error);
     case ET_FIELD_KIND_STRUCTS:
     case ET_FIELD_KIND_STRUCT:
     case ET_FIELD_KIND_ONLY:
@@ -389,6 +402,28 @@ int et_field_read(const et_field *field, void *options, const et_value *value, e
     /* A nested struct has a table, which fields.c walks; END is no member. */
     et_assert(!"a member of its own");
     return ET_OK;
+}
+
+/* What is no number, or none that can be kept, stays text; messages quote it. */
+int et_field_read_word(const et_field *field, void *options, const char *word, const char *where,
+                       et_error *error)
+{
+    et_value value = { .kind = ET_VALUE_STRING, .string = word, .text = word };
+    et_error reason = ET_ERROR_INIT;
+    int place, status = ET_OK;
+    if (field->kind == ET_FIELD_KIND_STRING) {
+        if (field->choices)
+            status = find_choice(field, &place, word, where, &reason);
+        if (!status)
+            *(const char **)et_field_member(field, options) = word;
+    } else {
+        if (field->kind != ET_FIELD_KIND_CHOICE && !et_yaml_resolve(&value, word))
+            value.kind = ET_VALUE_STRING;
+        status = field->kind == ET_FIELD_KIND_ONLY
+                     ? et_field_check_only(field, &value, where, &reason)
+                     : et_field_read(field, options, &value, NULL, where, &reason);
+    }
+    return status == ET_ECONFIG ? et_fail(error, ET_EUSAGE, "%s", reason.text) : status;
 }
 
 /* Numbers' defaults are doubles in the table: exact for integers up to 2^53. */

@@ -16,6 +16,11 @@ static inline void *et_field_member(const et_field *field, void *options)
 int et_field_read(const et_field *field, void *options, const et_value *value, et_arena *arena,
                   const char *where, et_error *error);
 
+/* Stores a word of a command line: a number or truth value as YAML has it, a text as it stands,
+ * borrowed. No lists. ET_EUSAGE says of a wrong one what et_field_read does. */
+int et_field_read_word(const et_field *field, void *options, const char *word, const char *where,
+                       et_error *error);
+
 /* Of a row that has no member: whether value is the one that it has. ET_ECONFIG says why no other.
  */
 int et_field_check_only(const et_field *field, const et_value *value, const char *where,

@@ -8,20 +8,18 @@
  *          | "--" name value                value: the next argument, which does not begin with --
  *          | "-h" | "-q"                    the same as --help, --quiet
  *
- * A name is one of the command's table, by its name or alias, `-` and `_` alike. Values are kept
- * as they are (pointers into argv), numbers are read at once. Parsing stops at the first thing
- * that is wrong, which is ET_EUSAGE; --help before that wins.
+ * A name is one of the command's table, by its name or alias, `-` and `_` alike. What a value is
+ * read as is base/fields_scalar.c's to say; texts stay where they are, in argv. Parsing stops at
+ * the first thing that is wrong, which is ET_EUSAGE; --help before that wins.
  *
- * A text must have something in it: DIR of `--model-dir "$DIR"` was never set, most likely, and the
- * current directory is not what was meant.
+ * A value must have something in it: DIR of `--model-dir "$DIR"` was never set, most likely, and
+ * the current directory is not what was meant.
  *
  * A later value of an option that is no list replaces an earlier one, as people expect who
  * repeat a command with one word more at its end. */
 #include "command/args.h"
 
 #include <ctype.h>
-#include <errno.h>
-#include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,28 +27,33 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
-#include "base/fields.h"
+#include "base/fields_scalar.h"
 #include "command/pages/described.h"
-#include "exec/device.h"
 #include "train/model_member.h"
 
 #define HELP_COLUMN 31 /* where the text of an option begins */
 #define HELP_WIDTH  100
 #define NAMES_MAX   64 /* options and their other names that the nearest is sought among */
 
-/* No option. */
-static bool is_plain(const et_arg *arg)
+const char *const et_arg_precisions[] = { "float32", "bfloat16", "int8", NULL };
+
+et_arg_called et_arg_value(const et_arg *arg)
 {
-    return arg->kind == ET_ARG_WORD || arg->kind == ET_ARG_REST;
+    et_arg_called called = { "" };
+    const char *const *choice = arg->value ? NULL : arg->field.choices;
+    snprintf(called.text, sizeof called.text, "%s", arg->value ? arg->value : "");
+    for (size_t used = 0; choice && *choice; used = strlen(called.text))
+        snprintf(called.text + used, sizeof called.text - used, "%s%s", used ? "|" : "", *choice++);
+    return called;
 }
 
 /* NULL: no option of that name. Tables have about ten rows. */
 static const et_arg *find(const et_arg *table, const char *word, size_t length)
 {
     et_assert(table && word);
-    for (; table->name; table++)
-        if (!is_plain(table) &&
-            (et_same_name(word, length, table->name) || et_same_name(word, length, table->alias)))
+    for (; table->field.name; table++)
+        if (!et_arg_is_plain(table) && (et_same_name(word, length, table->field.name) ||
+                                        et_same_name(word, length, table->alias)))
             return table;
     return NULL;
 }
@@ -62,7 +65,7 @@ static const et_arg *find_off(const et_arg *table, const char *word, size_t leng
         return NULL;
     size_t skipped = 2 + (word[2] == '-' || word[2] == '_');
     const et_arg *arg = find(table, word + skipped, length - skipped);
-    return arg && arg->kind == ET_ARG_SWITCH ? arg : NULL;
+    return arg && arg->way == ET_ARG_WAY_SWITCH ? arg : NULL;
 }
 
 /* The nearest is sought among names, aliases and "help", without what stands after "=". */
@@ -73,9 +76,9 @@ static int unknown(const et_arg *table, const et_call *call, const char *word, e
     int count = 0;
     char plain[64];
     /* Two places are kept: one row may add two names, and "help" comes last. */
-    for (const et_arg *arg = table; arg->name && count < NAMES_MAX - 2; arg++) {
-        if (!is_plain(arg))
-            names[count++] = arg->name;
+    for (const et_arg *arg = table; arg->field.name && count < NAMES_MAX - 2; arg++) {
+        if (!et_arg_is_plain(arg))
+            names[count++] = arg->field.name;
         if (arg->alias)
             names[count++] = arg->alias;
     }
@@ -97,60 +100,10 @@ static int add(et_arg_list *list, const char *name, const char *value, et_error 
     return ET_OK;
 }
 
-static int use_threads(const char *value, et_error *error)
+static int missing(const et_arg *arg, const char *command, et_error *error)
 {
-    char *end;
-    double count = strtod(value, &end);
-    if (end == value || *end || !(count >= 1) || count > ET_DEVICE_THREADS_MAX ||
-        count != floor(count))
-        return et_fail(error, ET_EUSAGE, "--threads %s: a number from 1 to %d", value,
-                       ET_DEVICE_THREADS_MAX);
-    et_device_use_threads((int)count);
-    return ET_OK;
-}
-
-/* strtod reads counts too, so "1e3" is one; all up to ET_ARG_COUNT_MAX are exact in a double.
- * nan and inf are numbers to strtod and not to us. */
-static int store_number(const et_arg *arg, const char *value, et_error *error)
-{
-    char *end;
-    et_assert(arg->kind == ET_ARG_COUNT || arg->kind == ET_ARG_REAL);
-    bool count = arg->kind == ET_ARG_COUNT;
-    errno = 0;
-    double real = strtod(value, &end);
-    bool number = !errno && end != value && !*end && isfinite(real);
-    /* Text behind the number makes it none: "10k" is not 10. */
-    if (!number || (count && real != floor(real)))
-        return et_fail(error, ET_EUSAGE, "--%s %s: not a %snumber", arg->name, value,
-                       count ? "whole " : "");
-    /* No option of ours takes a negative number. */
-    if (real < 0 || (count && real > ET_ARG_COUNT_MAX))
-        return et_fail(error, ET_EUSAGE, "--%s %s: must %s", arg->name, value,
-                       real < 0 ? "not be negative" : "be at most 1,000,000,000");
-    if (count)
-        *(int64_t *)arg->target = (int64_t)real;
-    else
-        *(double *)arg->target = real;
-    return ET_OK;
-}
-
-static int store_switch(const et_arg *arg, const char *value, et_error *error)
-{
-    static const char *const words[] = { "false", "true", "0", "1", "no", "yes" };
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
-        if (!strcasecmp(value, words[i])) {
-            *(bool *)arg->target = i % 2 == 1;
-            return ET_OK;
-        }
-    return et_fail(error, ET_EUSAGE, "--%s=%s: choose true or false", arg->name, value);
-}
-
-/* Scripts pass options that have no value as "". */
-static int refuse(const et_arg *arg, const char *value, et_error *error)
-{
-    return *value ? et_fail(error, ET_EUSAGE, "--%s %s: not taken here: %s", arg->name, value,
-                            arg->help)
-                  : ET_OK;
+    return et_fail(error, ET_EUSAGE, "%s: --%s wants %s after it", command, arg->field.name,
+                   et_arg_value(arg).text);
 }
 
 /* Those in argv from at on, or the one behind "=". */
@@ -167,43 +120,36 @@ static int store_words(const et_arg *arg, const et_call *call, int *at, char *va
     for (words->count = 0; *at + 1 < call->argc; ++*at, words->count++)
         if (words->count == words->most || !strncmp(call->argv[*at + 1], "--", 2))
             break;
-    return words->count ? ET_OK
-                        : et_fail(error, ET_EUSAGE, "%s: --%s wants %s after it", call->command,
-                                  arg->name, arg->value);
+    return words->count ? ET_OK : missing(arg, call->command, error);
 }
 
-/* target is of the type that et_arg_kind says; the row vouches for it. */
-static int store(const et_arg *arg, const char *value, et_error *error)
+static int use_threads(const et_arg *arg, const char *word, const char *where, et_error *error)
 {
-    et_assert(arg->target || arg->kind == ET_ARG_NONE || arg->kind == ET_ARG_PROCESSORS);
-    const bool text =
-        arg->kind == ET_ARG_TEXT || arg->kind == ET_ARG_LIST || arg->kind == ET_ARG_MEMBER;
-    if (text && !*value)
-        return et_fail(error, ET_EUSAGE, "--%s: the value is empty; it wants %s", arg->name,
-                       arg->value);
-    /* Flags set, texts point into argv, numbers are read, lists grow. */
-    switch (arg->kind) {
-    case ET_ARG_FLAG:
+    int64_t count;
+    int status = et_field_read_word(&arg->field, &count, word, where, error);
+    if (!status)
+        et_device_use_threads((int)count);
+    return status;
+}
+
+/* target is of the type that the row says; its macro has seen to that. A member begins with its
+ * name. */
+static int store(const et_arg *arg, const char *word, et_error *error)
+{
+    char where[64];
+    snprintf(where, sizeof where, "--%s", arg->field.name);
+    if (arg->way == ET_ARG_WAY_FLAG) {
         *(bool *)arg->target = true;
         return ET_OK;
-    case ET_ARG_SWITCH:
-        return store_switch(arg, value, error);
-    case ET_ARG_NONE:
-        return refuse(arg, value, error);
-    case ET_ARG_PROCESSORS:
-        return use_threads(value, error);
-    case ET_ARG_TEXT:
-        *(const char **)arg->target = value;
-        return ET_OK;
-    case ET_ARG_MEMBER:
-        ((et_arg_member *)arg->target)->name = value;
-        return ET_OK;
-    case ET_ARG_COUNT:
-    case ET_ARG_REAL:
-        return store_number(arg, value, error);
-    default:
-        return add(arg->target, arg->name, value, error);
     }
+    if (!*word && arg->field.kind != ET_FIELD_KIND_ONLY)
+        return et_fail(error, ET_EUSAGE, "%s: the value is empty; it wants %s", where,
+                       et_arg_value(arg).text);
+    if (arg->way == ET_ARG_WAY_PROCESSORS)
+        return use_threads(arg, word, where, error);
+    if (arg->way == ET_ARG_WAY_LIST)
+        return add(arg->target, arg->field.name, word, error);
+    return et_field_read_word(&arg->field, arg->target, word, where, error);
 }
 
 /* *at is the option's place; it moves on by one if the next argument is its value. "--set --x"
@@ -218,24 +164,24 @@ static int parse_option(const et_arg *table, const et_call *call, int *at, et_er
         return store(off, "false", error);
     if (!arg)
         return unknown(table, call, word, error);
-    if (arg->kind == ET_ARG_FLAG && equals)
-        return et_fail(error, ET_EUSAGE, "%s: --%s takes no value, found %s", command, arg->name,
-                       equals + 1);
-    if (arg->kind == ET_ARG_WORDS)
+    if (arg->way == ET_ARG_WAY_FLAG && equals)
+        return et_fail(error, ET_EUSAGE, "%s: --%s takes no value, found %s", command,
+                       arg->field.name, equals + 1);
+    if (arg->way == ET_ARG_WAY_WORDS)
         return store_words(arg, call, at, equals ? call->argv[*at] + 3 + length : NULL, error);
     /* "--name" alone looks for a value in the next argument. */
     const char *value = equals ? equals + 1 : NULL;
-    if (arg->kind == ET_ARG_SWITCH && !value)
+    if (!value && (arg->way == ET_ARG_WAY_SWITCH || arg->way == ET_ARG_WAY_FLAG))
         value = "true";
-    if (arg->kind != ET_ARG_FLAG && !value) {
+    if (!value) {
         if (*at + 1 >= call->argc)
-            return et_fail(error, ET_EUSAGE, "%s: --%s wants %s after it", command, arg->name,
-                           arg->value);
+            return missing(arg, command, error);
         value = call->argv[++*at];
         if (!strncmp(value, "--", 2))
             return et_fail(error, ET_EUSAGE,
                            "%s: --%s wants %s after it, found %s; write --%s=%s if that is meant",
-                           command, arg->name, arg->value, value, arg->name, value);
+                           command, arg->field.name, et_arg_value(arg).text, value, arg->field.name,
+                           value);
     }
     return store(arg, value, error);
 }
@@ -255,37 +201,37 @@ static int store_word(const et_arg *arg, const char *command, const char *word, 
 static int parse_rest(const et_arg *table, const char *command, const char *word, et_error *error)
 {
     const et_arg *rest = table;
-    while (rest->name && !is_plain(rest))
+    while (rest->field.name && !et_arg_is_plain(rest))
         rest++;
-    if (rest->name && *word && rest->kind == ET_ARG_WORD)
-        return store_word(rest, command, word, error);
-    if (rest->name && !*word)
+    if (rest->field.name && !*word)
         return et_fail(error, ET_EUSAGE, "%s: an argument is empty; it wants %s", command,
-                       rest->name);
-    if (rest->name)
-        return add(rest->target, rest->name, word, error);
+                       rest->field.name);
+    if (rest->field.name && rest->way == ET_ARG_WAY_WORD)
+        return store_word(rest, command, word, error);
+    if (rest->field.name)
+        return add(rest->target, rest->field.name, word, error);
     return et_fail(error, ET_EUSAGE, "%s takes no argument, found %s; options begin with --",
                    command, word);
 }
 
-static const et_arg *of_kind(const et_arg *table, et_arg_kind kind)
+static const et_arg *of_way(const et_arg *table, et_arg_way way)
 {
-    while (table->name && table->kind != kind)
+    while (table->field.name && table->way != way)
         table++;
-    return table->name ? table : NULL;
+    return table->field.name ? table : NULL;
 }
 
 /* Where nothing is named the command says so. */
 static int use_member(const et_arg *table, const et_call *call, et_error *error)
 {
-    const et_arg *row = of_kind(table, ET_ARG_MEMBER), *run = find(table, "model-dir", 9);
+    const et_arg *row = of_way(table, ET_ARG_WAY_MEMBER), *run = find(table, "model-dir", 9);
     et_arg_member *member = row ? row->target : NULL;
     char *folder;
     if (!member || !member->name || !run || !*(const char **)run->target)
         return ET_OK;
     int status = et_model_member_find(&folder, *(const char **)run->target, member->name, error);
     if (status)
-        return et_fail_while(error, status, "%s: --%s", call->command, row->name);
+        return et_fail_while(error, status, "%s: --%s", call->command, row->field.name);
     const size_t length = strlen(folder);
     if (length < sizeof member->folder)
         memcpy(member->folder, folder, length + 1);
@@ -302,10 +248,8 @@ int et_args_parse(const et_arg *table, const et_call *call, bool *help, et_error
     et_assert(call->argc == 0 || call->argv);
     /* Until "--" was seen. */
     bool options = true;
-    const et_arg *plain = table;
-    while (plain->name && plain->kind != ET_ARG_WORD)
-        plain++;
-    const char *const *word_at = plain->name ? plain->target : NULL, *given = NULL;
+    const et_arg *plain = of_way(table, ET_ARG_WAY_WORD);
+    const char *const *word_at = plain ? plain->target : NULL, *given = NULL;
     *help = false;
     for (int at = 0; at < call->argc; at++) {
         const char *word = call->argv[at];
@@ -408,15 +352,6 @@ int et_args_read_bytes(uint64_t *bytes, const char *name, const char *text, et_e
     return et_fail(error, ET_EUSAGE, "--%s %s: no size; write 500M, 4G or 4GiB", name, text);
 }
 
-/* NULL: not given; then the run's own is used. */
-int et_args_check_precision(const char *precision, et_error *error)
-{
-    if (!precision || !strcmp(precision, "float32") || !strcmp(precision, "bfloat16") ||
-        !strcmp(precision, "int8"))
-        return ET_OK;
-    return et_fail(error, ET_EUSAGE, "--precision %s: choose float32, bfloat16 or int8", precision);
-}
-
 /* Words, up to column HELP_WIDTH; lines behind the first begin at indent, as what is there does. */
 static void print_wrapped(FILE *to, const char *text, int indent)
 {
@@ -443,23 +378,24 @@ void et_args_help(FILE *to, const et_arg *table, const et_call *call, const char
         return;
     }
     fprintf(to, "usage: %s %s", program, call->command);
-    for (const et_arg *arg = table; arg->name; arg++)
-        if (is_plain(arg))
-            fprintf(to, " %s", arg->name);
+    for (const et_arg *arg = table; arg->field.name; arg++)
+        if (et_arg_is_plain(arg))
+            fprintf(to, " %s", arg->field.name);
     fprintf(to, " [OPTION]...\n\n%s\n\nexample:\n    %s %s %s\n\noptions:\n", about, program,
             call->command, example);
-    for (const et_arg *arg = table; arg->name; arg++) {
+    for (const et_arg *arg = table; arg->field.name; arg++) {
         char text[1024];
-        if (is_plain(arg))
+        const et_arg_called value = et_arg_value(arg);
+        if (et_arg_is_plain(arg))
             continue;
         /* "    --model-dir DIR            where the run is kept" */
-        int width = fprintf(to, "    --%s%s%s", arg->name, arg->value ? " " : "",
-                            arg->value ? arg->value : "");
+        int width =
+            fprintf(to, "    --%s%s%s", arg->field.name, *value.text ? " " : "", value.text);
         /* Behind a long name the text has a line of its own. */
         fprintf(to, width > HELP_COLUMN - 1 ? "\n%*s" : "%*s",
                 width > HELP_COLUMN - 1 ? HELP_COLUMN : HELP_COLUMN - width, "");
         snprintf(text, sizeof text, "%s%s%s%s%s",
-                 arg->kind == ET_ARG_NONE ? "not taken here: " : "", arg->help,
+                 arg->field.kind == ET_FIELD_KIND_ONLY ? "not taken here: " : "", arg->field.help,
                  arg->alias ? " (or --" : "", arg->alias ? arg->alias : "", arg->alias ? ")" : "");
         print_wrapped(to, text, HELP_COLUMN);
         fputc('\n', to);

@@ -1,15 +1,19 @@
 /* Command lines: one table of options per command says what it takes; parsing, help and the
- * nearest name of a misspelt option come from it.
+ * nearest name of a misspelt option come from it. What a value may be is a field's to say, as of a
+ * setting (fields.h): kind, range, choices, help; and it is read and refused as one. A row adds
+ * what only a command line has: how the option is given, what its value is called, another name.
  *
  *     const char *model_dir = NULL;
+ *     int64_t last = 0;
  *     const et_arg table[] = {
- *         { "model-dir", "DIR", "where the run is kept", ET_ARG_TEXT, &model_dir, NULL },
+ *         ET_ARG_TEXT("model-dir", "DIR", &model_dir, "where the run is kept"),
+ *         ET_ARG_COUNT("last", "N", &last, 1, 256, "of so many checkpoints"),
  *         ET_ARG_END
  *     };
  *
  * Long options only, `--name value` or `--name=value`, but for -h and -q (--quiet); `-` and `_` are
- * alike, so Model Garden's spellings work. What begins with -- is a value only after `=`; no text
- * is empty. Options and other arguments may come in any order; after `--` there are no options.
+ * alike, so Model Garden's spellings work. What begins with -- is a value only after `=`; none is
+ * empty. Options and other arguments may come in any order; after `--` there are no options.
  *
  * What a value is called says what it may be, to people and to shells that complete it
  * (described.h): words with `|` between are taken as they are, "float32|int8"; FILE, DIR, RUN,
@@ -17,29 +21,30 @@
 #ifndef ETUDE_COMMAND_ARGS_H
 #define ETUDE_COMMAND_ARGS_H
 
+#include <float.h>
 #include <stdbool.h>
 #include <stdio.h>
 
 #include <etude/command.h>
+#include <etude/fields.h>
 
-/* What a value is read as, and the type that target points to. */
-typedef enum et_arg_kind {
-    ET_ARG_FLAG,   /* bool: present */
-    ET_ARG_SWITCH, /* bool: --name or --name=true, --noname or --name=false */
-    ET_ARG_TEXT,   /* const char * */
-    ET_ARG_COUNT,  /* int64_t, 0 to ET_ARG_COUNT_MAX */
-    ET_ARG_REAL,   /* double, finite, not negative */
-    ET_ARG_LIST,   /* et_arg_list: may be given again */
-    ET_ARG_NONE,  /* no target: an option of other systems that takes no value but "" here; its help
-                     says why */
-    ET_ARG_WORDS, /* et_arg_words: up to most of them and to the next option, at least one */
-    ET_ARG_WORD,  /* const char *: the one word that is no option, in place of the option with the
-                     same  target */
-    ET_ARG_REST,  /* et_arg_list: what is not an option; last in the table */
-    ET_ARG_MEMBER, /* et_arg_member: takes the place of what --model-dir of the same table names */
-    ET_ARG_PROCESSORS, /* no target: a number of threads, which this process computes with from the
-                          moment it is read */
-} et_arg_kind;
+#include "exec/device.h"
+
+/* How an option is given, and with another target than the field's kind has: what that is. */
+typedef enum et_arg_way {
+    ET_ARG_WAY_VALUE,  /* --name value */
+    ET_ARG_WAY_FLAG,   /* --name: true */
+    ET_ARG_WAY_SWITCH, /* --name or --name=true, --noname or --name=false */
+    ET_ARG_WAY_LIST,   /* et_arg_list: --name value, may be given again */
+    ET_ARG_WAY_WORDS,  /* et_arg_words: up to most of them and to the next option, at least one */
+    ET_ARG_WAY_WORD,   /* the one word that is no option, in place of the option with the same
+                          target */
+    ET_ARG_WAY_REST,   /* et_arg_list: what is not an option; last in the table */
+    ET_ARG_WAY_MEMBER, /* et_arg_member: takes the place of what --model-dir of the same table
+                          names */
+    ET_ARG_WAY_PROCESSORS, /* no target: a number of threads, which this process computes with from
+                              the moment it is read */
+} et_arg_way;
 
 #define ET_ARG_LIST_MAX  256
 #define ET_ARG_COUNT_MAX 1000000000
@@ -65,72 +70,98 @@ typedef struct et_arg_member {
     char folder[4096];
 } et_arg_member;
 
-/* A row of a command's table of options. */
+/* A row of a command's table of options. It has a field and is none: programs are built with
+ * fields as they are, and a setting has no plain word, no second name and no target. A table is
+ * made where its targets are, which lie in several structs; so a field has no offset here. */
 typedef struct et_arg {
-    const char *name;  /* without --; of WORD and REST: what is shown */
-    const char *value; /* what its value is called; NULL for flags */
-    const char *help;  /* what it does, in a line */
-    et_arg_kind kind;
-    void *target;      /* where it goes; of the type that kind says */
+    et_field field;    /* name: without --, of WORD and REST what is shown; NULL: the end */
+    const char *value; /* what its value is called; NULL: its choices, of a flag nothing */
     const char *alias; /* another name for it, or NULL */
+    et_arg_way way;
+    void *target; /* where it goes */
 } et_arg;
+
+/* Rows. What may stand behind the help: .alias = "another-name", .field.choices = names. */
+#define ET_ARG_TEXT(name_, value_, to, ...)                                                        \
+    ET_ARG_ROW(name_, STRING, value_, VALUE, const char *, to, __VA_ARGS__)
+#define ET_ARG_COUNT(name_, value_, to, low, high, ...)                                            \
+    ET_ARG_ROW(name_, INT, value_, VALUE, int64_t, to, __VA_ARGS__, .field.minimum = (low),        \
+               .field.maximum = (high))
+#define ET_ARG_REAL(name_, value_, to, low, high, ...)                                             \
+    ET_ARG_ROW(name_, FLOAT, value_, VALUE, double, to, __VA_ARGS__, .field.minimum = (low),       \
+               .field.maximum = (high))
+#define ET_ARG_CHOICE(name_, value_, to, names, ...) /* int: its place among them */               \
+    ET_ARG_ROW(name_, CHOICE, value_, VALUE, int, to, __VA_ARGS__, .field.choices = (names))
+#define ET_ARG_FLAG(name_, to, ...) ET_ARG_ROW(name_, BOOL, NULL, FLAG, bool, to, __VA_ARGS__)
+#define ET_ARG_SWITCH(name_, value_, to, ...)                                                      \
+    ET_ARG_ROW(name_, BOOL, value_, SWITCH, bool, to, __VA_ARGS__)
+#define ET_ARG_LIST(name_, value_, to, ...)                                                        \
+    ET_ARG_ROW(name_, STRING, value_, LIST, et_arg_list, to, __VA_ARGS__)
+#define ET_ARG_WORDS(name_, value_, to, ...)                                                       \
+    ET_ARG_ROW(name_, STRING, value_, WORDS, et_arg_words, to, __VA_ARGS__)
+#define ET_ARG_WORD(name_, value_, to) ET_ARG_ROW(name_, STRING, value_, WORD, const char *, to, "")
+#define ET_ARG_REST(name_, to)         ET_ARG_ROW(name_, STRING, NULL, REST, et_arg_list, to, "")
+/* An option of other systems that takes no value but "" here, with why. */
+#define ET_ARG_NONE(name_, value_, why)                                                            \
+    ET_ARG_ROW(name_, ONLY, value_, VALUE, void, NULL, why, .field.default_string = "null")
+#define ET_ARG_END                                                                                 \
+    {                                                                                              \
+        .target = NULL                                                                             \
+    }
+/* What those are made of; that a target is of its type is checked. */
+#define ET_ARG_ROW(name_, kind_, value_, way_, type, to, ...)                                      \
+    {                                                                                              \
+        .field.name = (name_), .field.kind = ET_FIELD_KIND_##kind_, .value = (value_),             \
+        .way = ET_ARG_WAY_##way_, .target = 1 ? (to) : (type *)NULL, .field.help = __VA_ARGS__     \
+    }
 
 /* Of commands that load a trained model. */
 #define ET_ARG_MODEL_DIR(directory)                                                                \
-    {                                                                                              \
-        "model-dir", "DIR", "the run that trained the model", ET_ARG_TEXT, &(directory), NULL      \
-    }
+    ET_ARG_TEXT("model-dir", "DIR", &(directory), "the run that trained the model")
 
 #define ET_ARG_CHECKPOINT(name)                                                                    \
-    {                                                                                              \
-        "checkpoint", "best|newest|STEP|FILE", "which one; else the best, or the newest",          \
-            ET_ARG_TEXT, &(name), NULL                                                             \
-    }
+    ET_ARG_TEXT("checkpoint", "best|newest|STEP|FILE", &(name),                                    \
+                "which one; else the best, or the newest")
 
 /* A run as a word, for a table with the option --model-dir before it. */
-#define ET_ARG_RUN(directory)                                                                      \
-    {                                                                                              \
-        "[RUN]", "run", NULL, ET_ARG_WORD, &(directory), NULL                                      \
-    }
+#define ET_ARG_RUN(directory) ET_ARG_WORD("[RUN]", "run", &(directory))
 
 /* Of commands that use a trained model. */
 #define ET_ARG_TASK(member)                                                                        \
-    {                                                                                              \
-        "task", "NAME", "of a run of several tasks, which one", ET_ARG_MEMBER, &(member), NULL     \
-    }
+    ET_ARG_ROW("task", STRING, "NAME", MEMBER, et_arg_member, &(member),                           \
+               "of a run of several tasks, which one")
 
 /* Of commands that compute. */
 #define ET_ARG_THREADS                                                                             \
-    {                                                                                              \
-        "threads", "N",                                                                            \
-            "compute with N threads (else all processors, or OMP_NUM_THREADS); "                   \
-            "results do not depend on it",                                                         \
-            ET_ARG_PROCESSORS, NULL, NULL                                                          \
-    }
+    ET_ARG_ROW("threads", INT, "N", PROCESSORS, void, NULL,                                        \
+               "compute with N threads (else all processors, or OMP_NUM_THREADS); "                \
+               "results do not depend on it",                                                      \
+               .field.minimum = 1, .field.maximum = ET_DEVICE_THREADS_MAX)
 
 /* Of commands that load weights: without it the averaged ones, where a run has them. */
-#define ET_ARG_LIVE_WEIGHTS(flag)                                                                  \
-    {                                                                                              \
-        "live-weights", NULL, "not the averaged ones", ET_ARG_FLAG, &(flag), NULL                  \
-    }
+#define ET_ARG_LIVE_WEIGHTS(flag) ET_ARG_FLAG("live-weights", &(flag), "not the averaged ones")
 
-/* For et_args_check_precision. */
-#define ET_ARG_PRECISION(precision)                                                                \
-    {                                                                                              \
-        "precision", "float32|bfloat16|int8", "of computing; else the run's", ET_ARG_TEXT,         \
-            &(precision), NULL                                                                     \
-    }
+/* text: its name, or NULL. */
+#define ET_ARG_PRECISION(text)                                                                     \
+    ET_ARG_TEXT("precision", NULL, &(text), "of computing; else the run's",                        \
+                .field.choices = et_arg_precisions)
+extern const char *const et_arg_precisions[];
 
 /* Of commands that say how far they are: nothing but errors and warnings. -q is the same. */
-#define ET_ARG_QUIET(flag)                                                                         \
-    {                                                                                              \
-        "quiet", NULL, "say nothing but errors and warnings (-q)", ET_ARG_FLAG, &(flag), NULL      \
-    }
+#define ET_ARG_QUIET(flag) ET_ARG_FLAG("quiet", &(flag), "say nothing but errors and warnings (-q)")
 
-#define ET_ARG_END                                                                                 \
-    {                                                                                              \
-        NULL, NULL, NULL, ET_ARG_FLAG, NULL, NULL                                                  \
-    }
+/* Whether it is no option but what stands between them. */
+static inline bool et_arg_is_plain(const et_arg *arg)
+{
+    return arg->way == ET_ARG_WAY_WORD || arg->way == ET_ARG_WAY_REST;
+}
+
+/* What a row's value is called: "N", "float32|int8"; "": it has none. By value, so that it can
+ * stand in a call. */
+typedef struct et_arg_called {
+    char text[160];
+} et_arg_called;
+et_arg_called et_arg_value(const et_arg *arg);
 
 /* Parses the arguments of a call. ET_EUSAGE names the word and the nearest option; ET_ECONFIG: a
  * run has no such task.
@@ -148,8 +179,5 @@ int et_args_read_time(double *seconds, const char *name, const char *text, et_er
 
 /* Bytes as people write them: 500M, 4G, 1.5GB in thousands, 4GiB in 1,024s. ET_EUSAGE: no such. */
 int et_args_read_bytes(uint64_t *bytes, const char *name, const char *text, et_error *error);
-
-/* Values of --precision. ET_EUSAGE: neither NULL nor one of them. */
-int et_args_check_precision(const char *precision, et_error *error);
 
 #endif

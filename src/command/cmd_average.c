@@ -55,9 +55,6 @@ static int check(average_args *args, et_error *error)
         return et_fail(error, ET_EUSAGE, "average: --output is missing: which file to write");
     if (!args->paths.count)
         return et_fail(error, ET_EUSAGE, "average: no checkpoint given: which ones to average");
-    if (args->last > ET_ARG_LIST_MAX)
-        return et_fail(error, ET_EUSAGE, "--last %lld: at most %d", (long long)args->last,
-                       ET_ARG_LIST_MAX);
     if (args->last && args->paths.count != 1)
         return et_fail(error, ET_EUSAGE, "--last: takes one run, found %d", args->paths.count);
     return args->last ? find_last(args, error) : ET_OK;
@@ -102,14 +99,14 @@ int et_cmd_average(const et_call *call, et_error *error)
 {
     average_args args = { .output = NULL };
     const et_arg table[] = {
-        { "output", "FILE", "where the averaged weights go", ET_ARG_TEXT, &args.output, NULL },
-        { "last", "N", "the N newest of a run, which is named in place of checkpoints",
-          ET_ARG_COUNT, &args.last, NULL },
-        { "live-weights", NULL, "average the weights, not the averages that a run kept of them",
-          ET_ARG_FLAG, &args.live_weights, NULL },
+        ET_ARG_TEXT("output", "FILE", &args.output, "where the averaged weights go"),
+        ET_ARG_COUNT("last", "N", &args.last, 1, ET_ARG_LIST_MAX,
+                     "the N newest of a run, which is named in place of checkpoints"),
+        ET_ARG_FLAG("live-weights", &args.live_weights,
+                    "average the weights, not the averages that a run kept of them"),
         ET_ARG_JSON(args.json),
         ET_ARG_QUIET(args.quiet),
-        { "CHECKPOINT...|RUN", NULL, NULL, ET_ARG_REST, &args.paths, NULL },
+        ET_ARG_REST("CHECKPOINT...|RUN", &args.paths),
         ET_ARG_END
     };
     int status = et_args_parse(table, call, &args.help, error);

@@ -33,14 +33,11 @@ typedef struct init_args {
 
 static int parse(init_args *args, const et_call *call, et_error *error)
 {
-    const et_arg table[] = {
-        { "experiment", "EXPERIMENT", "whose settings (the first that `list` shows)", ET_ARG_TEXT,
-          &args->experiment, NULL },
-        { "force", NULL, "replace a file that is there", ET_ARG_FLAG, &args->force, NULL },
-        ET_ARG_QUIET(args->quiet),
-        { "[FILE]", "file", NULL, ET_ARG_WORD, &args->file, NULL },
-        ET_ARG_END
-    };
+    const et_arg table[] = { ET_ARG_TEXT("experiment", "EXPERIMENT", &args->experiment,
+                                         "whose settings (the first that `list` shows)"),
+                             ET_ARG_FLAG("force", &args->force, "replace a file that is there"),
+                             ET_ARG_QUIET(args->quiet), ET_ARG_WORD("[FILE]", "file", &args->file),
+                             ET_ARG_END };
     int status = et_args_parse(table, call, &args->help, error);
     if (!status && args->help)
         et_args_help(stdout, table, call,

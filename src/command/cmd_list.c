@@ -185,15 +185,14 @@ int et_cmd_list(const et_call *call, et_error *error)
 {
     listing shown = { .experiment = NULL };
     const et_arg table[] = {
-        { "experiment", "EXPERIMENT", "show the settings of this experiment", ET_ARG_TEXT,
-          &shown.experiment, NULL },
-        { "all", NULL, "also groups that are not selected, and settings that mean nothing here",
-          ET_ARG_FLAG, &shown.all, NULL },
-        { "yaml", NULL, "as a file that `train --config` takes", ET_ARG_FLAG, &shown.yaml, NULL },
+        ET_ARG_TEXT("experiment", "EXPERIMENT", &shown.experiment,
+                    "show the settings of this experiment"),
+        ET_ARG_FLAG("all", &shown.all,
+                    "also groups that are not selected, and settings that mean nothing here"),
+        ET_ARG_FLAG("yaml", &shown.yaml, "as a file that `train --config` takes"),
         ET_ARG_JSON(shown.json),
-        { "markdown", NULL, "all settings of all experiments as a page", ET_ARG_FLAG,
-          &shown.markdown, NULL },
-        { "[EXPERIMENT] [WORD]...", NULL, NULL, ET_ARG_REST, &shown.words, NULL },
+        ET_ARG_FLAG("markdown", &shown.markdown, "all settings of all experiments as a page"),
+        ET_ARG_REST("[EXPERIMENT] [WORD]...", &shown.words),
         ET_ARG_END
     };
     bool help;

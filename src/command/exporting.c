@@ -25,9 +25,6 @@ int et_exporting_check(const et_exporting_args *args, bool is_file, const et_cal
         return et_fail(error, ET_EUSAGE, "export: --%s is missing: %s",
                        args->model_dir ? "output" : "model-dir",
                        args->model_dir ? "which file, or directory, to make" : "which run");
-    if (et_model_export_check_precision(args->options.precision, NULL))
-        return et_fail(error, ET_EUSAGE, "--precision %s: choose float32, bfloat16 or int8",
-                       args->options.precision);
     if (!is_file && !et_model_export_is_file(args->output))
         return ET_OK;
     et_outputs_read_model(&outputs, args->model_dir, args->checkpoint);
@@ -45,7 +42,8 @@ int et_exporting_run(const et_exporting *kind, const et_call *call, et_error *er
         ET_ARG_TASK(args.task),
         ET_EXPORTING_OUTPUT(args),
         ET_ARG_CHECKPOINT(args.checkpoint),
-        { "format", kind->formats, kind->formats_help, ET_ARG_TEXT, &args.options.format, NULL },
+        ET_ARG_TEXT("format", NULL, &args.options.format, kind->formats_help,
+                    .field.choices = kind->formats),
         ET_EXPORTING_PRECISION(args),
         ET_ARG_LIVE_WEIGHTS(args.live_weights),
         ET_ARG_RUN(args.model_dir),

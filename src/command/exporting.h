@@ -1,7 +1,8 @@
 /* `export` of any kind of task: its words, where it may write, what it says; the kind opens its
  * model and writes it.
  *
- *     static const et_exporting kind = { "predicting", "predict", "onnx", "a file", true,
+ *     static const char *const formats[] = { "onnx", NULL };
+ *     static const et_exporting kind = { "predicting", "predict", formats, "a file", true,
  *                                        write_export };
  *     return et_exporting_run(&kind, call, &error);
  */
@@ -28,16 +29,13 @@ typedef struct et_exporting_args {
 
 /* Rows of a table of options. */
 #define ET_EXPORTING_OUTPUT(args)                                                                  \
-    {                                                                                              \
-        "output", "PATH", "the file, NAME" ET_SAFETENSORS_SUFFIX ", or a directory to make",       \
-            ET_ARG_TEXT, &(args).output, NULL                                                      \
-    }
+    ET_ARG_TEXT("output", "PATH", &(args).output,                                                  \
+                "the file, NAME" ET_SAFETENSORS_SUFFIX ", or a directory to make")
 
 #define ET_EXPORTING_PRECISION(args)                                                               \
-    {                                                                                              \
-        "precision", "float32|bfloat16|int8", "how weights are stored: whole, half, a quarter",    \
-            ET_ARG_TEXT, &(args).options.precision, NULL                                           \
-    }
+    ET_ARG_TEXT("precision", NULL, &(args).options.precision,                                      \
+                "how weights are stored: whole, half, a quarter",                                  \
+                .field.choices = et_arg_precisions)
 
 /* What must be given, and whether output may be written. is_file: it is a file, in place of one
  * that may be there. A directory is made, or has none of the files: nothing is written over. */
@@ -51,9 +49,10 @@ typedef struct et_exported {
 } et_exported;
 
 typedef struct et_exporting {
-    const char *doing, *command;        /* "predicting", "predict" */
-    const char *formats, *formats_help; /* what --format may be, and what that gives */
-    bool format_is_file;                /* what --format makes: a file or a directory */
+    const char *doing, *command; /* "predicting", "predict" */
+    const char *const *formats;  /* that --format may be, ended by NULL */
+    const char *formats_help;    /* what they give */
+    bool format_is_file;         /* what --format makes: a file or a directory */
     int (*write)(const et_exporting_args *args, et_exported *exported, et_error *error);
 } et_exporting;
 

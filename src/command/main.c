@@ -95,8 +95,8 @@ static bool takes_task(const et_call *call, const et_command *row)
     bool takes = false;
     if (!et_describe(&all, call->program, row, NULL))
         for (const et_described *one = all.first; one; one = one->next)
-            for (const et_arg *arg = one->rows; arg && arg->name; arg++)
-                takes |= arg->kind == ET_ARG_MEMBER;
+            for (const et_arg *arg = one->rows; arg && arg->field.name; arg++)
+                takes |= arg->way == ET_ARG_WAY_MEMBER;
     et_description_release(&all);
     return takes;
 }

@@ -21,10 +21,7 @@
 #include <etude/value.h>
 
 /* Row of a table of options. */
-#define ET_ARG_JSON(flag)                                                                          \
-    {                                                                                              \
-        "json", NULL, "print the results as a JSON object", ET_ARG_FLAG, &(flag), NULL             \
-    }
+#define ET_ARG_JSON(flag) ET_ARG_FLAG("json", &(flag), "print the results as a JSON object")
 
 /* Flushed. ET_ENOMEM also where it is not whole. */
 int et_results_print(const et_value *results, et_error *error);

@@ -62,11 +62,9 @@ static void add(et_shorts *shorts, const et_short *table, et_arg *rows)
         shorts->count += i == shorts->count;
         shorts->first[i] = table;
         shorts->words[i].most = words_of(table);
-        rows[i] = (et_arg){ table->name,  table->value,      table->help,
-                            ET_ARG_WORDS, &shorts->words[i], NULL };
+        rows[i] = (et_arg)ET_ARG_WORDS(table->name, table->value, &shorts->words[i], table->help);
         if (!table->value)
-            rows[i] =
-                (et_arg){ table->name, NULL, table->help, ET_ARG_FLAG, &shorts->flags[i], NULL };
+            rows[i] = (et_arg)ET_ARG_FLAG(table->name, &shorts->flags[i], table->help);
     }
 }
 

@@ -1,4 +1,4 @@
-#include "base/fields.h"
+#include "base/fields_scalar.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -355,6 +355,87 @@ static void test_fields__set_messages(void **state)
 }
 
 /* In a file the message starts with file and line; the path that leads to the dict goes before. */
+/* A word of a command line is read and refused as a value of a file, but that it is never marked
+ * up: numbers as YAML has them, texts as they stand. */
+static void test_fields__words(void **state)
+{
+    (void)state;
+    static const et_field only = ET_FIELD_ONLY("tpu", "null", "there is none");
+    assert_int_equal(
+        et_field_read_word(&encoder_members[0], &given.model.encoder, "1e1", "--n", &error), 0);
+    assert_int_equal(given.model.encoder.num_layers, 10);
+    assert_int_equal(
+        et_field_read_word(&encoder_members[3], &given.model.encoder, "relu", "--a", &error), 0);
+    assert_int_equal(given.model.encoder.activation, 0);
+    assert_int_equal(
+        et_field_read_word(&encoder_members[4], &given.model.encoder, ".5", "--d", &error), 0);
+    assert_true(fabs(given.model.encoder.dropout_rate - 0.5) < 1e-12);
+    assert_int_equal(
+        et_field_read_word(&encoder_members[5], &given.model.encoder, "1", "--b", &error), 0);
+    assert_true(given.model.encoder.use_bias);
+    const char *const word = "[a: \xff";
+    assert_int_equal(et_field_read_word(&members[3], &given, word, "--init", &error), 0);
+    assert_ptr_equal(given.init_checkpoint, word);
+    assert_int_equal(et_field_read_word(&only, NULL, "", "--tpu", &error), 0);
+    static const struct {
+        const et_field *field;
+        const char *word, *says;
+    } wrong[] = {
+        { &encoder_members[0], "0", "--x: 0 is out of range; allowed: 1 to 100" },
+        { &encoder_members[0], "1e300", "--x: 1e300 is out of range; allowed: 1 to 100" },
+        { &encoder_members[0], "four", "--x: \"four\" is not an integer" },
+        { &encoder_members[0], "99999999999999999999", "\" is not an integer" },
+        { &encoder_members[3], "rleu",
+          "--x: no such choice as rleu. Nearest: relu (allowed: relu," },
+        { &encoder_members[4], "1e400", "--x: \"1e400\" is not a number" },
+        { &encoder_members[4], ".nan", "--x: .nan is not a finite number" },
+        { &encoder_members[5], "ja", "--x: \"ja\" is not true or false" },
+        { &only, "local", "--x: local is not taken here: there is none" },
+    };
+    const encoder before = given.model.encoder;
+    for (size_t i = 0; i < COUNT(wrong); i++) {
+        assert_int_equal(
+            et_field_read_word(wrong[i].field, &given.model.encoder, wrong[i].word, "--x", &error),
+            ET_EUSAGE);
+        if (!strstr(error.text, wrong[i].says))
+            fail_msg("%s: %s", wrong[i].word, error.text);
+    }
+    assert_memory_equal(&before, &given.model.encoder, sizeof before);
+}
+
+/* A text may be one of a few, and stays a text. */
+static void test_fields__texts_of_choices(void **state)
+{
+    (void)state;
+    typedef struct named {
+        const char *name;
+        et_strings names;
+    } named;
+    static const et_field rows[] = {
+        ET_FIELD_STRING(named, name, "gelu", "one", .choices = activations),
+        ET_FIELD_STRINGS(named, names, "several", .choices = activations),
+        ET_FIELD_END,
+    };
+    static const et_fields of = { "named", rows };
+    named n;
+    et_fields_defaults(&of, &n);
+    assert_string_equal(n.name, "gelu");
+    assert_int_equal(et_fields_set(&of, &n, "name", "swish", &arena, &error), ET_OK);
+    assert_string_equal(n.name, "swish");
+    assert_int_equal(et_fields_set(&of, &n, "names", "[relu, gelu]", &arena, &error), ET_OK);
+    assert_int_equal(n.names.count, 2);
+    assert_int_equal(et_fields_set(&of, &n, "name", "swich", &arena, &error), ET_ECONFIG);
+    assert_string_equal(error.text, "--set name: no such choice as swich. Nearest: swish "
+                                    "(allowed: relu, gelu, swish)");
+    assert_int_equal(et_fields_set(&of, &n, "names", "[relu, 7]", &arena, &error), ET_ECONFIG);
+    assert_non_null(strstr(error.text, "no such choice as 7 (allowed: relu,"));
+    assert_string_equal(n.name, "swish");
+    et_strbuf help = ET_STRBUF_INIT;
+    et_fields_help(&of, &help, "");
+    assert_non_null(strstr(et_strbuf_text(&help), "gelu (relu, gelu, swish)  one"));
+    et_strbuf_release(&help);
+}
+
 static void test_fields__file_messages(void **state)
 {
     (void)state;
@@ -553,6 +634,8 @@ int main(void)
         CASE(test_fields__set),
         CASE(test_fields__epochs),
         CASE(test_fields__set_messages),
+        CASE(test_fields__words),
+        CASE(test_fields__texts_of_choices),
         CASE(test_fields__file_messages),
         CASE(test_fields__long_value),
         CASE(test_fields__echo_round_trip),

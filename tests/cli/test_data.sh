@@ -90,7 +90,7 @@ says 2 'say what is to be done: data analyze FILE...' table.csv
 says 2 'there is no analyse' analyse table.csv
 says 2 'name a file' analyze
 says 2 'delimiter ab: one character' analyze table.csv --delimiter ab
-says 2 'header maybe: auto, yes or no' analyze table.csv --header maybe
+says 2 'header: no such choice as maybe (allowed: auto, yes, no' analyze table.csv --header maybe
 says 3 'there is no column "lable". Nearest: label' analyze table.csv --target lable
 says 3 'none.csv' analyze none.csv
 printf 'a,b\n1,2\n3\n' >ragged.csv

@@ -52,7 +52,7 @@ plot 0 ' 20:00' runs/a --x time
 plot 0 ' 2 ┤\|^ *2\.0 ┤\| 2 ' runs/a --metric training_loss --log
 plot 0 '' runs/a --metric training_loss --smooth 0.9
 plot 2 '0 to below 1' runs/a --smooth 1
-plot 2 'x: step, epoch or time, not stp. Nearest: step' runs/a --x stp
+plot 2 'x: no such choice as stp. Nearest: step (allowed: step, epoch, time)' runs/a --x stp
 plot 2 'width: 30 to 2000 characters, not 7' runs/a --width 7
 plot 2 'height: 150 to 20000 pixels, not 7' runs/a --output a.svg --height 7
 plot 2 'name a run' --log

@@ -194,8 +194,8 @@ grep -q '^"a ""b"", c",0\.7' got || fail "numbers as CSV: $(tail -1 got)"
 says 2 '\-\-model-dir is missing' "$etude" predict
 says 2 'tfx predict: --model is missing' "$etude" tfx predict
 says 2 'no option --modl. Nearest: --model' "$etude" tfx predict --modl run
-says 2 'invalid go: choose one of stop, skip' "$etude" predict --model-dir run --invalid go
-says 2 'batch-size 0: 1 to' "$etude" predict --model-dir run --batch-size 0
+says 2 'invalid: no such choice as go (allowed: stop, skip)' "$etude" predict --model-dir run --invalid go
+says 2 'batch-size: 0 is out of range; allowed: 1 to' "$etude" predict --model-dir run --batch-size 0
 says 2 'delimiter ;;: one character' "$etude" predict --model-dir run --delimiter ';;'
 says 3 'no such directory' "$etude" predict --model-dir nowhere
 mkdir empty

@@ -232,7 +232,8 @@ once 3 'runtime.data_shards' launch -n 2 -- train $settings of2 --steps 220 \
     --set runtime.data_shards=2
 # shellcheck disable=SC2086 # words
 once 3 'batch_size: 18 cannot be cut' train $settings cut --steps 9 --set task.train_data.batch_size=18
-says 2 'give 1 to 64' launch -n 0 -- train
+says 2 'allowed: 1 to 64' launch -n 0 -- train
+says 2 'give 1 to 64' launch -- train
 says 2 'nothing to start' launch -n 2
 says 127 'no-such-program: cannot be started: no such program' launch -n 2 -- ./no-such-program
 says 126 'it may not be run' launch -n 2 -- /etc/passwd

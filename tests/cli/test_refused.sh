@@ -106,7 +106,7 @@ printf 'experiment: tabular/linear\n' >bad.yaml
 row 3 'bad.yaml:1: these are settings for tabular/linear, not for tabular/mlp' --config bad.yaml
 
 # ---- modes and data (flags, input_reader) ----
-row 2 'mode fly: no such mode (there are: train, eval' --mode fly
+row 2 'mode: no such choice as fly (allowed: train, eval' --mode fly
 row 2 'train_and_validate: Model Garden names it and never implemented it' --mode train_and_validate
 row 3 'train_and_post_eval: the settings name no validation data' --mode train_and_post_eval \
     --set task.held_out=0

@@ -133,7 +133,8 @@ static void test_serve__bad_usage(void **state)
     static const bad_case cases[] = {
         { "serve", .code = 2, .words = { "--model-dir is missing" } },
         { "serve none --port 0", .code = 3, .words = { "none" } },
-        { "serve m --port 65536", .code = 2, .words = { "--port", "65535" } },
+        { "serve m --port 65536", .code = 2,
+          .words = { "--port: 65536 is out of range; allowed: 0 to 65,535" } },
         { "serve m --listen example.org", .code = 2, .words = { "--listen", "numbers" } },
         { "serve m --batch 0", .code = 2, .words = { "--batch" } },
         { "serve m --batch 10 --queue 9", .code = 2, .words = { "--queue 9", "--batch 10" } },

@@ -48,8 +48,8 @@ done
 cmp t1/checkpoints/ckpt-6.safetensors t2/checkpoints/ckpt-6.safetensors
 cmp t1/checkpoints/ckpt-6.safetensors t3/checkpoints/ckpt-6.safetensors
 says 0 '3 threads' train $tiny t4 --data text text --steps 1 --vocab-size 60 --threads 3
-says 2 '--threads 0: a number from 1' train $tiny t5 --threads 0
-says 2 '--threads two: a number from 1' translate t1 --threads two
+says 2 '--threads: 0 is out of range; allowed: 1 to' train $tiny t5 --threads 0
+says 2 '--threads: "two" is not an integer' translate t1 --threads two
 [ ! -e t5 ]
 says 3 'no such setting' train t1 -q --set task.no_such=1
 

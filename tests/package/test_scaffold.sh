@@ -117,7 +117,7 @@ says 7 seven "$etude" tfx train --module ./seven
 says 2 'tfx: no command trian. Nearest: train' "$etude" tfx trian
 says 2 'name is missing' "$etude" scaffold
 says 2 'letters, digits and _' "$etude" tfx scaffold --name 1x
-says 2 'choose custom or feed_forward' "$etude" scaffold --name x --model linear
+says 2 'model: no such choice as linear (allowed: custom, feed_forward)' "$etude" scaffold --name x --model linear
 says 3 'is not empty' "$etude" scaffold --name points_custom
 "$etude" tfx scaffold --name x --dir below/here >log 2>&1 && [ -f below/here/x/main.c ] || fail "--dir"
 echo "projects of scaffold build, train, go on and predict"

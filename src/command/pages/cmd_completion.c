@@ -72,7 +72,7 @@ int et_cmd_completion(const et_call *call, et_error *error)
 {
     const char *shell = NULL;
     const et_arg table[] = {
-        { "bash|zsh|fish", "shell", NULL, ET_ARG_WORD, &shell, NULL },
+        ET_ARG_WORD("bash|zsh|fish", "shell", &shell),
         ET_ARG_END,
     };
     bool help;

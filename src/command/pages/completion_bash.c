@@ -46,9 +46,9 @@ static void print_options(FILE *to, const et_completion *all, size_t at)
     et_strbuf line = ET_STRBUF_INIT, name = ET_STRBUF_INIT;
     et_shell_quote(&name, all->commands->row[at]->name);
     for (const et_described *one = described->first; one; one = one->next)
-        for (const et_arg *row = one->rows; row && row->name; row++)
+        for (const et_arg *row = one->rows; row && row->field.name; row++)
             if (et_completion_offers(described, one, row))
-                et_strbuf_printf(&line, "--%s ", row->name);
+                et_strbuf_printf(&line, "--%s ", row->field.name);
     et_strbuf_append(&line, "--help");
     et_strbuf_append(&name, ") echo ");
     et_shell_quote(&name, et_strbuf_text(&line));
@@ -62,12 +62,12 @@ static void print_values(FILE *to, const et_completion *all, size_t at)
     const et_description *described = &all->described[at];
     const char *command = all->commands->row[at]->name;
     for (const et_described *one = described->first; one; one = one->next)
-        for (const et_arg *row = one->rows; row && row->name; row++) {
+        for (const et_arg *row = one->rows; row && row->field.name; row++) {
             const et_completes value = et_completes_of(row);
             if (!value.most || !et_completion_offers(described, one, row))
                 continue;
             et_strbuf name = ET_STRBUF_INIT;
-            et_strbuf_printf(&name, "--%s", row->name);
+            et_strbuf_printf(&name, "--%s", row->field.name);
             print_value(to, all, command, et_strbuf_text(&name), row->alias, &value);
             et_strbuf_release(&name);
         }

@@ -51,7 +51,7 @@ static void print_option(FILE *to, const et_completion *all, const et_strbuf *co
     const et_completes value = et_completes_of(row);
     et_strbuf rest = ET_STRBUF_INIT;
     et_strbuf_append(&rest, " -l ");
-    append_quoted(&rest, row->name);
+    append_quoted(&rest, row->field.name);
     if (row->alias) {
         et_strbuf_append(&rest, " -l ");
         append_quoted(&rest, row->alias);
@@ -61,7 +61,7 @@ static void print_option(FILE *to, const et_completion *all, const et_strbuf *co
         append_value(&rest, all, &value);
     }
     et_strbuf_append(&rest, " -d ");
-    append_quoted(&rest, row->help);
+    append_quoted(&rest, row->field.help);
     print_line(to, all, condition, &rest);
     et_strbuf_release(&rest);
 }
@@ -73,7 +73,7 @@ static void print_command(FILE *to, const et_completion *all, size_t at)
     et_strbuf_append(&condition, "__fish_seen_subcommand_from ");
     append_quoted(&condition, all->commands->row[at]->name);
     for (const et_described *one = described->first; one; one = one->next)
-        for (const et_arg *row = one->rows; row && row->name; row++)
+        for (const et_arg *row = one->rows; row && row->field.name; row++)
             if (et_completion_offers(described, one, row))
                 print_option(to, all, &condition, row);
     const et_completes plain = et_completion_plain(described);

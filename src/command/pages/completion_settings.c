@@ -9,7 +9,7 @@ static void append_words(et_strbuf *to, const et_field *field)
 {
     if (field->kind == ET_FIELD_KIND_BOOL)
         et_strbuf_append(to, "true|false");
-    for (int i = 0; field->kind == ET_FIELD_KIND_CHOICE && field->choices[i]; i++)
+    for (int i = 0; field->choices && field->choices[i]; i++)
         et_strbuf_printf(to, "%s%s", i ? "|" : "", field->choices[i]);
     if (field->zero)
         et_strbuf_append(to, field->zero);

@@ -44,19 +44,14 @@ void et_completion_words(et_strbuf *to, const et_completion *all, const et_compl
         add_word(to, all->commands->row[i]->name);
 }
 
-static bool is_plain(const et_arg *row)
-{
-    return row->kind == ET_ARG_WORD || row->kind == ET_ARG_REST;
-}
-
 bool et_completion_offers(const et_description *described, const et_described *in,
                           const et_arg *row)
 {
-    if (is_plain(row) || row->kind == ET_ARG_NONE)
+    if (et_arg_is_plain(row) || row->field.kind == ET_FIELD_KIND_ONLY)
         return false;
     for (const et_described *one = described->first; one != in; one = one->next)
-        for (const et_arg *other = one->rows; other && other->name; other++)
-            if (!is_plain(other) && !strcmp(other->name, row->name))
+        for (const et_arg *other = one->rows; other && other->field.name; other++)
+            if (!et_arg_is_plain(other) && !strcmp(other->field.name, row->field.name))
                 return false;
     return true;
 }
@@ -84,8 +79,8 @@ et_completes et_completion_plain(const et_description *described)
             snprintf(word.words, sizeof word.words, "%s", second + 1);
             merge(&found, &word);
         }
-        for (const et_arg *row = one->rows; row && row->name; row++)
-            if (is_plain(row)) {
+        for (const et_arg *row = one->rows; row && row->field.name; row++)
+            if (et_arg_is_plain(row)) {
                 const et_completes value = et_completes_of(row);
                 merge(&found, &value);
             }

@@ -47,9 +47,9 @@ static void print_option(FILE *to, const et_completion *all, const char *name, c
 {
     const et_completes value = et_completes_of(row);
     et_strbuf text = ET_STRBUF_INIT, quoted = ET_STRBUF_INIT;
-    et_strbuf_printf(&text, "%s--%s%s[", row->kind == ET_ARG_LIST ? "*" : "", name,
+    et_strbuf_printf(&text, "%s--%s%s[", row->way == ET_ARG_WAY_LIST ? "*" : "", name,
                      value.most ? "=" : "");
-    append_escaped(&text, row->help);
+    append_escaped(&text, row->field.help);
     et_strbuf_append_char(&text, ']');
     for (int i = 0; i < value.most; i++) {
         et_strbuf_append_char(&text, ':');
@@ -70,9 +70,9 @@ static void print_command(FILE *to, const et_completion *all, size_t at)
     et_shell_quote(&quoted, all->commands->row[at]->name);
     fprintf(to, "        %s)\n            _arguments \\\n", et_strbuf_text(&quoted));
     for (const et_described *one = described->first; one; one = one->next)
-        for (const et_arg *row = one->rows; row && row->name; row++)
+        for (const et_arg *row = one->rows; row && row->field.name; row++)
             if (et_completion_offers(described, one, row)) {
-                print_option(to, all, row->name, row);
+                print_option(to, all, row->field.name, row);
                 if (row->alias)
                     print_option(to, all, row->alias, row);
             }

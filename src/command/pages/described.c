@@ -38,7 +38,7 @@ void et_description_add(et_description *to, const et_call *call, const et_arg *t
                         const char *about, const char *example)
 {
     size_t count = 0;
-    while (table[count].name)
+    while (table[count].field.name)
         count++;
     et_described *one = append(to, call->command);
     et_arg *rows = et_arena_array(&to->arena, count + 1, sizeof *rows);
@@ -46,10 +46,12 @@ void et_description_add(et_description *to, const et_call *call, const et_arg *t
         return; /* the arena knows */
     for (size_t i = 0; i < count; i++) {
         const et_arg *row = &table[i];
+        const et_arg_called value = et_arg_value(row);
         rows[i] = *row;
-        rows[i].name = copy(&to->arena, row->name);
-        rows[i].value = copy(&to->arena, row->value);
-        rows[i].help = copy(&to->arena, row->help);
+        rows[i].field.name = copy(&to->arena, row->field.name);
+        rows[i].field.help = copy(&to->arena, row->field.help);
+        rows[i].field.choices = NULL;
+        rows[i].value = *value.text ? copy(&to->arena, value.text) : NULL;
         rows[i].alias = copy(&to->arena, row->alias);
         rows[i].target = NULL;
     }
@@ -199,9 +201,9 @@ static void add_word(et_completes *found, const char *word, size_t length)
 et_completes et_completes_of(const et_arg *row)
 {
     et_completes found = { .most = 1 };
-    bool plain = row->kind == ET_ARG_WORD || row->kind == ET_ARG_REST;
-    const char *text = plain ? row->name : row->value;
-    if (row->kind == ET_ARG_FLAG || row->kind == ET_ARG_SWITCH || !text) {
+    bool plain = et_arg_is_plain(row);
+    const char *text = plain ? row->field.name : row->value;
+    if (row->field.kind == ET_FIELD_KIND_BOOL || !text) {
         found.most = 0;
         return found;
     }
@@ -211,7 +213,7 @@ et_completes et_completes_of(const et_arg *row)
     }
     /* A single small word is said for its meaning, "--delimiter c"; of several one is typed. */
     bool chosen = plain || strchr(text, '|');
-    for (const char *at = text; *at && row->kind == ET_ARG_WORDS; at++)
+    for (const char *at = text; *at && row->way == ET_ARG_WAY_WORDS; at++)
         found.most += *at == ' ';
     while (*text) {
         size_t length = strcspn(text, " |[].=");
@@ -221,7 +223,7 @@ et_completes et_completes_of(const et_arg *row)
         text += length ? length : 1;
     }
     /* A run that is begun is any directory. */
-    if (!plain && !strcmp(row->name, "model-dir"))
+    if (!plain && !strcmp(row->field.name, "model-dir"))
         found.runs = found.directories;
     if (found.runs)
         found.directories = false;

@@ -183,11 +183,6 @@ static void print_meanings(FILE *to, const char *heading, const meaning *rows)
     }
 }
 
-static bool is_plain(const et_arg *row)
-{
-    return row->kind == ET_ARG_WORD || row->kind == ET_ARG_REST;
-}
-
 /* How it is called: "etude train". */
 static void put_call(FILE *to, const et_program *program, const et_described *one)
 {
@@ -201,10 +196,10 @@ static void print_synopsis(FILE *to, const et_program *program, const et_describ
     fputs("\\fB", to);
     put_call(to, program, one);
     fputs("\\fR", to);
-    for (const et_arg *row = one->rows; row && row->name; row++)
-        if (is_plain(row)) {
+    for (const et_arg *row = one->rows; row && row->field.name; row++)
+        if (et_arg_is_plain(row)) {
             fputc(' ', to);
-            put(to, row->name);
+            put(to, row->field.name);
         }
     fputs(one->rows ? " [\\fIOPTION\\fR]...\n" : " ...\n", to);
 }
@@ -212,12 +207,12 @@ static void print_synopsis(FILE *to, const et_program *program, const et_describ
 static void print_option(FILE *to, const et_arg *row)
 {
     fputs(".TP\n\\fB\\-\\-", to);
-    put(to, row->name);
+    put(to, row->field.name);
     fputs("\\fR", to);
     if (row->value) {
-        fputs(row->kind == ET_ARG_SWITCH ? "[=\\fI" : " \\fI", to);
+        fputs(row->way == ET_ARG_WAY_SWITCH ? "[=\\fI" : " \\fI", to);
         put(to, row->value);
-        fputs(row->kind == ET_ARG_SWITCH ? "\\fR]" : "\\fR", to);
+        fputs(row->way == ET_ARG_WAY_SWITCH ? "\\fR]" : "\\fR", to);
     }
     if (row->alias) {
         fputs(", \\fB\\-\\-", to);
@@ -225,15 +220,15 @@ static void print_option(FILE *to, const et_arg *row)
         fputs("\\fR", to);
     }
     fputc('\n', to);
-    if (row->kind == ET_ARG_NONE)
+    if (row->field.kind == ET_FIELD_KIND_ONLY)
         fputs("not taken here: ", to);
-    put_line(to, row->help);
+    put_line(to, row->field.help);
 }
 
 static void print_options(FILE *to, const et_described *one)
 {
-    for (const et_arg *row = one->rows; row && row->name; row++)
-        if (!is_plain(row))
+    for (const et_arg *row = one->rows; row && row->field.name; row++)
+        if (!et_arg_is_plain(row))
             print_option(to, row);
     fputs(".TP\n\\fB\\-\\-help\\fR, \\fB\\-h\\fR\nprint the help and end\n", to);
 }

@@ -338,9 +338,9 @@ int et_cmd_compare(const et_call *call, et_error *error)
 {
     comparison c = { .index = ET_MAP_INIT, .settings = { .index = ET_MAP_INIT } };
     const et_arg table[] = {
-        { "all", NULL, "settings that are the same, too", ET_ARG_FLAG, &c.all, NULL },
+        ET_ARG_FLAG("all", &c.all, "settings that are the same, too"),
         ET_ARG_JSON(c.json),
-        { "RUN RUN...", NULL, NULL, ET_ARG_REST, &c.words, NULL },
+        ET_ARG_REST("RUN RUN...", &c.words),
         ET_ARG_END,
     };
     bool help;

@@ -294,11 +294,10 @@ int et_cmd_inspect(const et_call *call, et_error *error)
     const char *model_dir = NULL;
     inquiry ask = { .program = call->program };
     const et_arg table[] = {
-        { "model-dir", "DIR", "a run, as a plain word", ET_ARG_TEXT, &model_dir, NULL },
-        { "tensors", NULL, "every tensor with its verdict, and the state", ET_ARG_FLAG,
-          &ask.tensors, NULL },
+        ET_ARG_TEXT("model-dir", "DIR", &model_dir, "a run, as a plain word"),
+        ET_ARG_FLAG("tensors", &ask.tensors, "every tensor with its verdict, and the state"),
         ET_ARG_JSON(ask.json),
-        { "RUN|CHECKPOINT...", NULL, NULL, ET_ARG_REST, &paths, NULL },
+        ET_ARG_REST("RUN|CHECKPOINT...", &paths),
         ET_ARG_END,
     };
     bool help;

@@ -37,12 +37,12 @@ static const char *const by_names[] = { "step", "epoch", "time", NULL };
 
 typedef struct plot {
     et_arg_list runs, metrics;
-    const char *output, *by_name;
+    const char *output;
     const char *attention; /* a text; NULL: curves */
     int64_t width, height; /* 0: as it fits */
     double smooth;
     bool log;
-    int by;
+    int x, by; /* what --x says, -1: nothing; then what counts */
     et_histories histories;
     et_chart_curve *curves; /* [count] with names and arrays, owned */
     size_t count, capacity;
@@ -207,11 +207,7 @@ static int check_options(plot *p, et_error *error)
 {
     if (!p->runs.count)
         return et_fail(error, ET_EUSAGE, "plot: name a run, or a directory with runs");
-    for (p->by = BY_STEP; p->by_name && by_names[p->by] && strcmp(by_names[p->by], p->by_name);)
-        p->by++;
-    if (!by_names[p->by])
-        return et_fail(error, ET_EUSAGE, "--x: step, epoch or time, not %s%s", p->by_name,
-                       et_nearest_hint(p->by_name, by_names, "").text);
+    p->by = p->x < 0 ? BY_STEP : p->x;
     if (p->smooth >= 1)
         return et_fail(error, ET_EUSAGE,
                        "--smooth: a weight of what was before, from 0 to below 1, such as 0.9");
@@ -326,7 +322,7 @@ static int check_attention(const plot *p, const et_call *call, et_error *error)
     if (p->runs.count > 1)
         return et_fail(error, ET_EUSAGE, "plot: --attention is of one run, found %s and %s", run,
                        p->runs.items[1]);
-    if (p->metrics.count || p->by_name || p->log || p->smooth > 0 || p->width || p->height)
+    if (p->metrics.count || p->x >= 0 || p->log || p->smooth > 0 || p->width || p->height)
         return et_fail(
             error, ET_EUSAGE,
             "plot: --attention goes with --output alone; the other options are of curves");
@@ -360,23 +356,23 @@ static int draw_attention(const plot *p, const et_call *call, et_error *error)
 
 int et_cmd_plot(const et_call *call, et_error *error)
 {
-    plot p = { .only = NULL };
+    plot p = { .x = -1 };
     const et_arg table[] = {
-        { "metric", "NAME", "what to draw, may be given again; else what the best is chosen by",
-          ET_ARG_LIST, &p.metrics, NULL },
-        { "output", "FILE.svg", "a picture; else characters to standard output", ET_ARG_TEXT,
-          &p.output, NULL },
-        { "x", "step|epoch|time", "step (the usual), epoch or time", ET_ARG_TEXT, &p.by_name,
-          NULL },
-        { "log", NULL, "logarithmic values", ET_ARG_FLAG, &p.log, NULL },
-        { "smooth", "W", "exponential average; W: weight of what was before, such as 0.9",
-          ET_ARG_REAL, &p.smooth, NULL },
-        { "width", "N", "characters, or pixels of a picture", ET_ARG_COUNT, &p.width, NULL },
-        { "height", "N", "lines of the plot, or pixels of a picture", ET_ARG_COUNT, &p.height,
-          NULL },
-        { "attention", "TEXT", "not curves: what a model looks at in a line of text, to --output",
-          ET_ARG_TEXT, &p.attention, NULL },
-        { "RUN...", NULL, NULL, ET_ARG_REST, &p.runs, NULL },
+        ET_ARG_LIST("metric", "NAME", &p.metrics,
+                    "what to draw, may be given again; else what the best is chosen by"),
+        ET_ARG_TEXT("output", "FILE.svg", &p.output,
+                    "a picture; else characters to standard output"),
+        ET_ARG_CHOICE("x", NULL, &p.x, by_names, "step (the usual), epoch or time"),
+        ET_ARG_FLAG("log", &p.log, "logarithmic values"),
+        ET_ARG_REAL("smooth", "W", &p.smooth, 0, DBL_MAX,
+                    "exponential average; W: weight of what was before, such as 0.9"),
+        ET_ARG_COUNT("width", "N", &p.width, 0, ET_ARG_COUNT_MAX,
+                     "characters, or pixels of a picture"),
+        ET_ARG_COUNT("height", "N", &p.height, 0, ET_ARG_COUNT_MAX,
+                     "lines of the plot, or pixels of a picture"),
+        ET_ARG_TEXT("attention", "TEXT", &p.attention,
+                    "not curves: what a model looks at in a line of text, to --output"),
+        ET_ARG_REST("RUN...", &p.runs),
         ET_ARG_END,
     };
     bool help;

@@ -440,13 +440,13 @@ int et_cmd_runs(const et_call *call, et_error *error)
 {
     table t = { .settings = { .index = ET_MAP_INIT } };
     const et_arg rows[] = {
-        { "metric", "NAME", "the best of that, not of what each run chooses by", ET_ARG_TEXT,
-          &t.metric, NULL },
-        { "sort", "KEY", "run, state, step, best, time, parameters or a setting", ET_ARG_TEXT,
-          &t.sort, NULL },
+        ET_ARG_TEXT("metric", "NAME", &t.metric,
+                    "the best of that, not of what each run chooses by"),
+        ET_ARG_TEXT("sort", "KEY", &t.sort,
+                    "run, state, step, best, time, parameters or a setting"),
         ET_ARG_JSON(t.json),
-        { "csv", NULL, "all settings that differ as well, as CSV", ET_ARG_FLAG, &t.csv, NULL },
-        { "DIR...", NULL, NULL, ET_ARG_REST, &t.directories, NULL },
+        ET_ARG_FLAG("csv", &t.csv, "all settings that differ as well, as CSV"),
+        ET_ARG_REST("DIR...", &t.directories),
         ET_ARG_END,
     };
     bool help;

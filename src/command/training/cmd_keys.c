@@ -10,8 +10,7 @@ int et_cmd_keys(const et_call *call, et_error *error)
     et_arg_list paths = { 0 };
     bool help = false;
     const et_arg table[] = {
-        { "DIR", NULL, "the folder that they are written to; made if need be", ET_ARG_REST, &paths,
-          NULL },
+        ET_ARG_REST("DIR", &paths),
         ET_ARG_END,
     };
     int status = et_args_parse(table, call, &help, error);

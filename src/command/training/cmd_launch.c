@@ -203,14 +203,13 @@ static int run(const launch *l, int *code, et_error *error)
 static int parse(launch *l, const et_call *call, et_error *error)
 {
     const et_arg table[] = {
-        { "ranks", "N", "how many processes; -n N is the same", ET_ARG_COUNT, &l->ranks, NULL },
-        { "restart", "K", "times that it starts again where a rank was killed or lost",
-          ET_ARG_COUNT, &l->restart, NULL },
-        { "grace", "SECONDS", "for the others to end by themselves, where one has failed (10)",
-          ET_ARG_REAL, &l->grace, NULL },
-        { "-- COMMAND", NULL, "train or another command that ranks share, or a program of your own",
-          ET_ARG_REST, &l->words, NULL },
-        ET_ARG_END
+        ET_ARG_COUNT("ranks", "N", &l->ranks, 1, ET_RANKS_MAX,
+                     "how many processes; -n N is the same"),
+        ET_ARG_COUNT("restart", "K", &l->restart, 0, ET_ARG_COUNT_MAX,
+                     "times that it starts again where a rank was killed or lost"),
+        ET_ARG_REAL("grace", "SECONDS", &l->grace, 0, DBL_MAX,
+                    "for the others to end by themselves, where one has failed (10)"),
+        ET_ARG_REST("-- COMMAND", &l->words), ET_ARG_END
     };
     char name[] = "--ranks", *argv[ET_ARG_LIST_MAX + 2];
     et_call given = *call;
@@ -239,9 +238,9 @@ static int check(const launch *l, et_error *error)
 {
     if (getenv(ET_RANK_VARIABLE))
         return et_fail(error, ET_EUSAGE, "launch: this process is a rank itself");
-    if (l->ranks < 1 || l->ranks > ET_RANKS_MAX)
-        return et_fail(error, ET_EUSAGE, "launch: -n %lld: give 1 to %d processes",
-                       (long long)l->ranks, ET_RANKS_MAX);
+    if (!l->ranks)
+        return et_fail(error, ET_EUSAGE, "launch: -n is missing: give 1 to %d processes",
+                       ET_RANKS_MAX);
     if (!l->words.count)
         return et_fail(
             error, ET_EUSAGE,

@@ -14,6 +14,7 @@
 #include <etude/log.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/clock.h"
 #include "base/strbuf.h"
 #include "command/training/local_cluster.h"
@@ -206,9 +207,7 @@ static int watch(cluster *c, const sigset_t *signals, int *code, bool *child, pr
 static int prepare(cluster *c, et_error *error)
 {
     const et_local_cluster *o = c->setup;
-    if (o->workers > ET_ROLES_MAX || o->servers > ET_ROLES_MAX)
-        return et_fail(error, ET_EUSAGE, "--workers %lld --servers %lld: at most %d of each",
-                       (long long)o->workers, (long long)o->servers, ET_ROLES_MAX);
+    et_assert(o->workers <= ET_ROLES_MAX && o->servers <= ET_ROLES_MAX);
     c->workers = o->workers ? (int)o->workers : 1;
     c->servers = o->servers ? (int)o->servers : 1;
     int status = et_keys_make(c->keys, error);

@@ -38,18 +38,10 @@ typedef struct et_profiling {
 
 /* Rows of a table of options. */
 #define ET_PROFILING_ARGS(profiling)                                                               \
-    {                                                                                              \
-        "profile",                                                                                 \
-        "FILE",                                                                                    \
-        "where a trace of the work goes, for ui.perfetto.dev",                                     \
-        ET_ARG_TEXT,                                                                               \
-        &(profiling).path,                                                                         \
-        NULL                                                                                       \
-    },                                                                                             \
-    {                                                                                              \
-        "profile-steps", "A:B", "which steps it has, counted from this start", ET_ARG_TEXT,        \
-            &(profiling).steps, NULL                                                               \
-    }
+    ET_ARG_TEXT("profile", "FILE", &(profiling).path,                                              \
+                "where a trace of the work goes, for ui.perfetto.dev"),                            \
+        ET_ARG_TEXT("profile-steps", "A:B", &(profiling).steps,                                    \
+                    "which steps it has, counted from this start")
 
 /* ET_EUSAGE: steps are not A:B. Other errors: what et_outputs_check says of the file; outputs knows
  * what the command reads. */

@@ -7,9 +7,10 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/assert.h"
-#include "base/fields.h"
+#include "base/fields_scalar.h"
 #include "base/file.h"
 #include "base/strbuf.h"
+#include "command/training/local_cluster.h"
 #include "kernel/gemm/gemm.h"
 #include "train/checkpoint.h"
 #include "train/run_names.h"
@@ -31,22 +32,16 @@ static const char *const modes[ET_MODE_COUNT + 1] = {
 #define ROWS_MAX 40
 
 /* Rows of training by roles. */
-#define ROLES_ROWS(args)                                                                            \
-    { "distributed",                                                                                \
-      NULL,                                                                                         \
-      "train by a master, workers and parameter servers, started on this machine",                  \
-      ET_ARG_FLAG,                                                                                  \
-      &(args)->distributed,                                                                         \
-      NULL },                                                                                       \
-        { "workers",        "N", "with --distributed: so many workers (1)", ET_ARG_COUNT,           \
-          &(args)->workers, NULL },                                                                 \
-        { "servers",        "N", "with --distributed: so many parameter servers (1)", ET_ARG_COUNT, \
-          &(args)->servers, NULL },                                                                 \
-    {                                                                                               \
-        "keys", "DIR",                                                                              \
-            "where TF_CONFIG names a cluster: its keys; this process is the task that it names",    \
-            ET_ARG_TEXT, &(args)->keys, NULL                                                        \
-    }
+#define ROLES_ROWS(args)                                                                           \
+    ET_ARG_FLAG("distributed", &(args)->distributed,                                               \
+                "train by a master, workers and parameter servers, started on this machine"),      \
+        ET_ARG_COUNT("workers", "N", &(args)->workers, 0, ET_ROLES_MAX,                            \
+                     "with --distributed: so many workers (1)"),                                   \
+        ET_ARG_COUNT("servers", "N", &(args)->servers, 0, ET_ROLES_MAX,                            \
+                     "with --distributed: so many parameter servers (1)"),                         \
+        ET_ARG_TEXT(                                                                               \
+            "keys", "DIR", &(args)->keys,                                                          \
+            "where TF_CONFIG names a cluster: its keys; this process is the task that it names")
 
 /* A new run is what some options are about. */
 static int check_mode(const et_train_args *args, et_error *error)
@@ -64,8 +59,10 @@ static int check_mode(const et_train_args *args, et_error *error)
                                            : "");
 }
 
+/* What no mode is is said of that of Model Garden before. */
 static int read_mode(et_train_args *args, et_error *error)
 {
+    static const et_field row = { .kind = ET_FIELD_KIND_CHOICE, .choices = modes };
     bool finetunes =
         args->mode_name && !strcmp(args->mode_name, modes[ET_MODE_CONTINUOUS_TRAIN_AND_EVAL]);
     if (args->pretrain_steps && !finetunes)
@@ -74,19 +71,15 @@ static int read_mode(et_train_args *args, et_error *error)
                        "waits for another run's pre-training");
     if (!args->mode_name)
         return ET_OK;
-    for (int i = 0; i < ET_MODE_COUNT; i++)
-        if (!strcmp(args->mode_name, modes[i])) {
-            args->mode = (et_train_mode)i;
-            return check_mode(args, error);
-        }
     if (!strcmp(args->mode_name, "train_and_validate"))
         return et_fail(error, ET_EUSAGE,
                        "--mode train_and_validate: Model Garden names it and never implemented it; "
                        "train_and_eval validates while it trains");
-    return et_fail(error, ET_EUSAGE,
-                   "--mode %s: no such mode%s (there are: train, eval, train_and_eval, "
-                   "train_and_post_eval, continuous_eval, continuous_train_and_eval)",
-                   args->mode_name, et_nearest_hint(args->mode_name, modes, "").text);
+    int mode, status = et_field_read_word(&row, &mode, args->mode_name, "--mode", error);
+    if (status)
+        return status;
+    args->mode = (et_train_mode)mode;
+    return check_mode(args, error);
 }
 
 static void show_help(const et_arg *table, const et_call *call)
@@ -125,13 +118,13 @@ static int missing_run(const et_train_args *args, const et_call *call, et_error 
 
 /* Options of Model Garden that take nothing here. */
 static const et_arg refused[] = {
-    { "gin-file", "FILE", NO_GIN, ET_ARG_NONE, NULL, NULL },
-    { "gin-params", "BINDING", NO_GIN, ET_ARG_NONE, NULL, NULL },
-    { "tpu", "ADDRESS", NO_TPU, ET_ARG_NONE, NULL, NULL },
-    { "tpu-platform", "NAME", NO_TPU, ET_ARG_NONE, NULL, NULL },
-    { "tf-data-service", "ADDRESS", "a run reads its data itself", ET_ARG_NONE, NULL, NULL },
-    { "tfhub-handle", "NAME", "models do not come from a hub", ET_ARG_NONE, NULL, NULL },
-    { "tflex-output-uri", "URI", "a run is kept in --model-dir alone", ET_ARG_NONE, NULL, NULL },
+    ET_ARG_NONE("gin-file", "FILE", NO_GIN),
+    ET_ARG_NONE("gin-params", "BINDING", NO_GIN),
+    ET_ARG_NONE("tpu", "ADDRESS", NO_TPU),
+    ET_ARG_NONE("tpu-platform", "NAME", NO_TPU),
+    ET_ARG_NONE("tf-data-service", "ADDRESS", "a run reads its data itself"),
+    ET_ARG_NONE("tfhub-handle", "NAME", "models do not come from a hub"),
+    ET_ARG_NONE("tflex-output-uri", "URI", "a run is kept in --model-dir alone"),
 };
 
 #define REFUSED (int)(sizeof refused / sizeof refused[0])
@@ -187,58 +180,57 @@ int et_train_args_parse(et_train_args *args, const et_call *call, et_error *erro
     snprintf(which, sizeof which, "which set of settings to begin with; `%s list` shows all",
              call->program->name);
     const char *time_limit = NULL, *memory = NULL;
-    /* Rows: name, what its value is called, help, kind, where it goes, another name (Model
-     * Garden's). */
+    /* Other names are Model Garden's. */
     const et_arg table[] = {
-        { "experiment", "EXPERIMENT", which, ET_ARG_TEXT, &args->experiment, NULL },
-        { "model-dir", "DIR", "where the run is kept; one that is there is resumed", ET_ARG_TEXT,
-          &args->model_dir, NULL },
-        { "mode",
-          "train|eval|train_and_eval|train_and_post_eval|continuous_eval|"
-          "continuous_train_and_eval",
-          "train_and_eval is the usual; eval and continuous_eval "
-          "measure the run's newest checkpoint, or each as it comes; continuous_train_and_eval "
-          "fine-tunes from each that comes in task.init_checkpoint",
-          ET_ARG_TEXT, &args->mode_name, NULL },
-        { "config", "FILE", "YAML or JSON file of settings; may be given again, later ones win",
-          ET_ARG_LIST, &args->config, "config-file" },
-        { "init", "RUN|FILE",
-          "begin a new run with the weights of another (its best, or a checkpoint's) and the files "
-          "that they belong to, unless others are named; its settings too, without --experiment",
-          ET_ARG_TEXT, &args->init, NULL },
-        { "set", "KEY=VALUE",
-          "settings on top of all files: key=value with commas between, YAML, or a file's name; "
-          "may be given again",
-          ET_ARG_LIST, &args->set, "params-override" },
-        { "accept-changes", NULL,
-          "resume although optimizer, learning rate, dropout or label smoothing are not the run's; "
-          "what another optimizer keeps begins anew",
-          ET_ARG_FLAG, &args->accept_changes, NULL },
-        { "enable-async-checkpointing", "BOOL",
-          "save beside training, as is usual; false: training waits for each save", ET_ARG_SWITCH,
-          &args->async, NULL },
-        { "dry-run", NULL,
-          "read settings and data, make the plan, measure a few steps and say how long all would "
-          "take; leaves nothing behind",
-          ET_ARG_FLAG, &args->dry_run, NULL },
-        { "json", NULL, "with --dry-run: print that as a JSON object", ET_ARG_FLAG, &args->json,
-          NULL },
-        { "verbose", NULL, "show every summary and save, and what computes", ET_ARG_FLAG,
-          &args->verbose, NULL },
+        ET_ARG_TEXT("experiment", "EXPERIMENT", &args->experiment, which),
+        ET_ARG_TEXT("model-dir", "DIR", &args->model_dir,
+                    "where the run is kept; one that is there is resumed"),
+        ET_ARG_TEXT(
+            "mode",
+            "train|eval|train_and_eval|train_and_post_eval|continuous_eval|"
+            "continuous_train_and_eval",
+            &args->mode_name,
+            "train_and_eval is the usual; eval and continuous_eval "
+            "measure the run's newest checkpoint, or each as it comes; continuous_train_and_eval "
+            "fine-tunes from each that comes in task.init_checkpoint"),
+        ET_ARG_LIST("config", "FILE", &args->config,
+                    "YAML or JSON file of settings; may be given again, later ones win",
+                    .alias = "config-file"),
+        ET_ARG_TEXT(
+            "init", "RUN|FILE", &args->init,
+            "begin a new run with the weights of another (its best, or a checkpoint's) and the "
+            "files "
+            "that they belong to, unless others are named; its settings too, without --experiment"),
+        ET_ARG_LIST(
+            "set", "KEY=VALUE", &args->set,
+            "settings on top of all files: key=value with commas between, YAML, or a file's name; "
+            "may be given again",
+            .alias = "params-override"),
+        ET_ARG_FLAG("accept-changes", &args->accept_changes,
+                    "resume although optimizer, learning rate, dropout or label smoothing are not "
+                    "the run's; "
+                    "what another optimizer keeps begins anew"),
+        ET_ARG_SWITCH("enable-async-checkpointing", "BOOL", &args->async,
+                      "save beside training, as is usual; false: training waits for each save"),
+        ET_ARG_FLAG(
+            "dry-run", &args->dry_run,
+            "read settings and data, make the plan, measure a few steps and say how long all would "
+            "take; leaves nothing behind"),
+        ET_ARG_FLAG("json", &args->json, "with --dry-run: print that as a JSON object"),
+        ET_ARG_FLAG("verbose", &args->verbose, "show every summary and save, and what computes"),
         ET_ARG_QUIET(args->quiet),
         ET_ARG_THREADS,
-        { "pretrain-steps", "N",
-          "of continuous_train_and_eval: the last step of the run that is fine-tuned; else what "
-          "its settings say",
-          ET_ARG_COUNT, &args->pretrain_steps, NULL },
-        { "time-limit", "TIME",
-          "save and stop with exit code 75 after so long: 1:30:00, 2-00:00:00, 90m, 1.5h",
-          ET_ARG_TEXT, &time_limit, NULL },
+        ET_ARG_COUNT(
+            "pretrain-steps", "N", &args->pretrain_steps, 0, ET_ARG_COUNT_MAX,
+            "of continuous_train_and_eval: the last step of the run that is fine-tuned; else what "
+            "its settings say"),
+        ET_ARG_TEXT(
+            "time-limit", "TIME", &time_limit,
+            "save and stop with exit code 75 after so long: 1:30:00, 2-00:00:00, 90m, 1.5h"),
         ROLES_ROWS(args),
-        { "memory", "SIZE",
-          "of a new run: the largest batch whose plan fits into so much, in place of the "
-          "settings': 4G, 500M",
-          ET_ARG_TEXT, &memory, NULL },
+        ET_ARG_TEXT("memory", "SIZE", &memory,
+                    "of a new run: the largest batch whose plan fits into so much, in place of the "
+                    "settings': 4G, 500M"),
         ET_PROFILING_ARGS(args->profiling),
     };
     int status = parse(args, table, (int)(sizeof table / sizeof table[0]), call, error);

@@ -37,17 +37,16 @@ typedef struct serve_args {
 static int parse(serve_args *args, const et_call *call, et_error *error)
 {
     const et_arg table[] = {
-        { "model-dir", "DIR", "the run, or export, that has the model", ET_ARG_TEXT,
-          &args->model_dir, NULL },
+        ET_ARG_TEXT("model-dir", "DIR", &args->model_dir, "the run, or export, that has the model"),
         ET_ARG_TASK(args->task),
         ET_WEB_ARGS(args->web, PORT),
         ET_ARG_THREADS,
-        { "batch", "N", "most lines or rows of a request, and computed together (default: 1024)",
-          ET_ARG_COUNT, &args->batch, NULL },
-        { "queue", "N", "most that wait; beyond it requests get 503 (default: 4096)", ET_ARG_COUNT,
-          &args->queue, NULL },
-        { "deadline", "TIME", "what takes longer gets 504 (default: 10s)", ET_ARG_TEXT,
-          &args->deadline, NULL },
+        ET_ARG_COUNT("batch", "N", &args->batch, 1, 65536,
+                     "most lines or rows of a request, and computed together (default: 1024)"),
+        ET_ARG_COUNT("queue", "N", &args->queue, 0, ET_ARG_COUNT_MAX,
+                     "most that wait; beyond it requests get 503 (default: 4096)"),
+        ET_ARG_TEXT("deadline", "TIME", &args->deadline,
+                    "what takes longer gets 504 (default: 10s)"),
         ET_ARG_CHECKPOINT(args->service.checkpoint),
         ET_ARG_PRECISION(args->service.precision),
         ET_ARG_LIVE_WEIGHTS(args->service.live_weights),
@@ -69,17 +68,13 @@ static int check(serve_args *args, et_error *error)
     args->seconds = DEADLINE;
     if (!args->model_dir)
         return et_fail(error, ET_EUSAGE, "serve: --model-dir is missing: which run");
-    if (args->batch < 1 || args->batch > 65536)
-        return et_fail(error, ET_EUSAGE, "--batch %lld: from 1 to 65536", (long long)args->batch);
     if (args->queue < args->batch)
         return et_fail(error, ET_EUSAGE,
                        "--queue %lld: at least what one request may have, --batch %lld",
                        (long long)args->queue, (long long)args->batch);
-    int status = et_args_check_precision(args->service.precision, error);
-    if (!status && args->deadline)
-        status = et_args_read_time(&args->seconds, "deadline", args->deadline, error);
     args->service.items_max = args->batch;
-    return status ? status : et_web_args_check(&args->web, error);
+    return args->deadline ? et_args_read_time(&args->seconds, "deadline", args->deadline, error)
+                          : ET_OK;
 }
 
 /* Standard output has the address alone, but it may be a file that is read. */

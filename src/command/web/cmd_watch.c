@@ -156,10 +156,10 @@ static const et_http_route routes[] = {
 static int parse(watch_args *args, const et_call *call, et_error *error)
 {
     const et_arg table[] = {
-        { "model-dir", "DIR", "a run, or a directory with runs below it", ET_ARG_TEXT,
-          &args->directory, NULL },
+        ET_ARG_TEXT("model-dir", "DIR", &args->directory,
+                    "a run, or a directory with runs below it"),
         ET_WEB_ARGS(args->web, PORT),
-        { "[DIR]", "run", NULL, ET_ARG_WORD, &args->directory, NULL },
+        ET_ARG_WORD("[DIR]", "run", &args->directory),
         ET_ARG_END,
     };
     int status = et_args_parse(table, call, &args->help, error);
@@ -171,7 +171,7 @@ static int parse(watch_args *args, const et_call *call, et_error *error)
     if (!status && !args->help && !args->directory)
         return et_fail(error, ET_EUSAGE, "watch: which directory; `%s watch runs`",
                        call->program->name);
-    return status ? status : et_web_args_check(&args->web, error);
+    return status;
 }
 
 /* A token stands behind #, which browsers send nobody. */

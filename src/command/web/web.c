@@ -7,13 +7,6 @@
 
 #define LOOPBACK "127.0.0.1"
 
-int et_web_args_check(const et_web_args *args, et_error *error)
-{
-    if (args->port > 65535)
-        return et_fail(error, ET_EUSAGE, "--port %lld: from 0 to 65535", (long long)args->port);
-    return ET_OK;
-}
-
 int et_web_open(et_web *web, const et_web_args *args, et_error *error)
 {
     const char *address = args->listen ? args->listen : LOOPBACK;

@@ -24,28 +24,14 @@ typedef struct et_web_args {
 /* Rows of a table of options; usual: the port where none is given, a macro. */
 #define ET_WEB_TEXT(number) #number
 #define ET_WEB_ARGS(args, usual)                                                                   \
-    { "port",                                                                                      \
-      "N",                                                                                         \
-      "0: one that is free, which is printed (default: " ET_WEB_TEXT(usual) ")",                   \
-      ET_ARG_COUNT,                                                                                \
-      &(args).port,                                                                                \
-      NULL },                                                                                      \
-        { "listen",                                                                                \
-          "ADDRESS",                                                                               \
-          "where others can ask, who need a token (default: 127.0.0.1)",                           \
-          ET_ARG_TEXT,                                                                             \
-          &(args).listen,                                                                          \
-          NULL },                                                                                  \
-        { "token-file",                                                                            \
-          "FILE",                                                                                  \
-          "its first line is the token (default: one is made and shown)",                          \
-          ET_ARG_TEXT,                                                                             \
-          &(args).token_file,                                                                      \
-          NULL },                                                                                  \
-    {                                                                                              \
-        "host", "NAME", "a name that this server is reached by, beside addresses", ET_ARG_LIST,    \
-            &(args).hosts, NULL                                                                    \
-    }
+    ET_ARG_COUNT("port", "N", &(args).port, 0, 65535,                                              \
+                 "0: one that is free, which is printed (default: " ET_WEB_TEXT(usual) ")"),       \
+        ET_ARG_TEXT("listen", "ADDRESS", &(args).listen,                                           \
+                    "where others can ask, who need a token (default: 127.0.0.1)"),                \
+        ET_ARG_TEXT("token-file", "FILE", &(args).token_file,                                      \
+                    "its first line is the token (default: one is made and shown)"),               \
+        ET_ARG_LIST("host", "NAME", &(args).hosts,                                                 \
+                    "a name that this server is reached by, beside addresses")
 
 typedef struct et_web {
     et_listener listener;
@@ -53,8 +39,6 @@ typedef struct et_web {
     char token[ET_TOKEN_MAX + 1];
     bool made; /* the token: nobody knows it yet */
 } et_web;
-
-int et_web_args_check(const et_web_args *args, et_error *error);
 
 /* web stays where it is: its guard points into it and into args. */
 int et_web_open(et_web *web, const et_web_args *args, et_error *error);

@@ -3,8 +3,7 @@
  *
  *   flag = "--" name [ ":" N ] [ "=" text ]      the value is the next argument where no text is
  *
- * What a value may be is base/fields_scalar.c's to say; here only the text of a number becomes
- * one. Texts are taken as they stand. */
+ * What a value may be is base/fields_scalar.c's to say. */
 #include "tasks/tabular/argument_parser.h"
 
 #include <stdio.h>
@@ -16,7 +15,6 @@
 #include "base/fields_scalar.h"
 #include "base/reserved.h"
 #include "base/vector.h"
-#include "base/yaml_scalar.h"
 
 #define NAMES_MAX  256 /* flags and their other names that the nearest is sought among */
 #define LEFT_WIDTH 30  /* columns of help for a flag and what its value is called */
@@ -131,17 +129,19 @@ void et_argument_parser_reset(const et_argument_parser *parser, et_arguments *ar
     }
 }
 
-/* Item number `at` of an indexed flag, from 0; a list that is too short grows. */
-static int set_item(const et_flag *flag, et_arguments *arguments, size_t at, const et_value *value,
-                    const char *where, et_error *error)
+/* An item of an indexed flag is read as a member of its own is. */
+static et_field item_of(const et_flag *flag)
+{
+    et_field item = flag->field;
+    item.offset = 0;
+    return item;
+}
+
+/* Item number `at`, from 0; a list that is too short grows. */
+static int set_item(const et_flag *flag, et_arguments *arguments, size_t at, int64_t number,
+                    et_error *error)
 {
     et_integer_list *list = et_field_member(&flag->field, arguments);
-    et_field item = flag->field;
-    int64_t number = 0;
-    item.offset = 0;
-    int status = et_field_read(&item, &number, value, arguments->arena, where, error);
-    if (status)
-        return status;
     if (at >= list->count) {
         int64_t *items = et_arena_array(arguments->arena, at + 1, sizeof *items);
         if (!items)
@@ -157,13 +157,18 @@ static int set_item(const et_flag *flag, et_arguments *arguments, size_t at, con
 static int set_list(const et_flag *flag, et_arguments *arguments, const et_value *list,
                     const char *where, et_error *error)
 {
+    const et_field row = item_of(flag);
     size_t at = 0;
     if (list->kind != ET_VALUE_LIST || list->count > ET_INTEGERS_MAX)
         return et_fail(error, ET_ECONFIG, "%s: needs a list of up to %d integers, not %s", where,
                        ET_INTEGERS_MAX, et_value_kind_name(list->kind));
     int status = ET_OK;
-    for (const et_value *item = list->first; item && !status; item = item->next)
-        status = set_item(flag, arguments, at++, item, where, error);
+    for (const et_value *item = list->first; item && !status; item = item->next) {
+        int64_t number;
+        status = et_field_read(&row, &number, item, arguments->arena, where, error);
+        if (!status)
+            status = set_item(flag, arguments, at++, number, error);
+    }
     return status;
 }
 
@@ -231,23 +236,24 @@ static int item_number(const word *w, size_t *at, et_error *error)
 
 static int store(const word *w, et_arguments *arguments, et_error *error)
 {
-    et_error reason = ET_ERROR_INIT;
+    const et_field *field = &w->flag->field;
     const char *text = w->text ? w->text : "true";
-    et_value value = { .kind = ET_VALUE_STRING, .string = text, .text = text };
     size_t at;
     int status = item_number(w, &at, error);
     if (status)
         return status;
     if (!*text)
         return et_fail(error, ET_EUSAGE, "%s: the value is empty", w->where);
-    if (w->flag->field.kind == ET_FIELD_KIND_INT || w->flag->field.kind == ET_FIELD_KIND_FLOAT)
-        et_yaml_resolve(&value, text);
-    status = w->flag->indexed ? set_item(w->flag, arguments, at, &value, w->where, &reason)
-                              : et_field_read(&w->flag->field, arguments, &value, arguments->arena,
-                                              w->where, &reason);
-    if (!status)
-        return ET_OK;
-    return et_fail(error, status == ET_ECONFIG ? ET_EUSAGE : status, "%s", reason.text);
+    if (w->flag->indexed) {
+        const et_field row = item_of(w->flag);
+        int64_t number;
+        status = et_field_read_word(&row, &number, text, w->where, error);
+        return status ? status : set_item(w->flag, arguments, at, number, error);
+    }
+    /* The line may go before the arguments do. */
+    if (field->kind == ET_FIELD_KIND_STRING && !(text = et_arena_strdup(arguments->arena, text)))
+        return et_alloc_failed(error, 0, "a flag");
+    return et_field_read_word(field, arguments, text, w->where, error);
 }
 
 /* Takes a flag apart, and its value if that is the next argument: *taken. */
@@ -327,13 +333,12 @@ static void append_limits(et_strbuf *out, const et_flag *flag)
     et_field_range(field, &range);
     const char *between = range.length ? "; " : "";
     et_strbuf_printf(out, " (%s", et_strbuf_text(&range));
-    if (field->kind == ET_FIELD_KIND_CHOICE)
-        et_strbuf_printf(out, "%sdefault %s", between, field->choices[(int)field->default_number]);
-    else if (field->kind == ET_FIELD_KIND_STRING && field->default_string)
-        et_strbuf_printf(out, "%sdefault %s", between, field->default_string);
-    else if (field->kind == ET_FIELD_KIND_FLOAT ||
-             (field->kind == ET_FIELD_KIND_INT && !flag->indexed))
-        et_strbuf_printf(out, "%sdefault %.15g", between, field->default_number);
+    if (field->kind == ET_FIELD_KIND_CHOICE || field->kind == ET_FIELD_KIND_FLOAT ||
+        (field->kind == ET_FIELD_KIND_STRING && field->default_string) ||
+        (field->kind == ET_FIELD_KIND_INT && !flag->indexed)) {
+        et_strbuf_printf(out, "%sdefault ", between);
+        et_field_default(field, out);
+    }
     et_strbuf_append(out, ")");
     out->failed |= range.failed;
     et_strbuf_release(&range);

@@ -30,41 +30,42 @@
 
 typedef struct data_args {
     et_arg_list words; /* "analyze", then files */
-    const char *delimiter, *comment, *header, *schema, *output;
+    const char *delimiter, *comment, *schema, *output;
     et_arg_list missing;
     int64_t entries, quantiles;
+    int header; /* its place among headers */
     bool force, dry_run, json, quiet, help;
     et_analyze_options options;
     const char **markers; /* of missing values, ended by NULL; owned */
 } data_args;
 
+/* ORDER et_analyze_header, the last two once more. */
+static const char *const headers[] = { "auto", "yes", "no", "true", "false", NULL };
+
 static int parse(data_args *args, const et_call *call, et_error *error)
 {
-    /* Rows: name, what its value is called, help, kind, where it goes, another name. */
     const et_arg table[] = {
-        { "target", "NAME", "the column that is to be predicted", ET_ARG_TEXT,
-          &args->options.target, NULL },
-        { "delimiter", "C", "between values: , ; | tab (found by itself)", ET_ARG_TEXT,
-          &args->delimiter, NULL },
-        { "header", "auto|yes|no", "whether the first row has names; true and false too",
-          ET_ARG_TEXT, &args->header, NULL },
-        { "comment", "C", "lines that begin with it are skipped", ET_ARG_TEXT, &args->comment,
-          NULL },
-        { "missing", "TEXT", "means that there is no value, beside the usual; may be given again",
-          ET_ARG_LIST, &args->missing, NULL },
-        { "schema", "FILE", "take names and types from it", ET_ARG_TEXT, &args->schema, NULL },
-        { "entries", "N", "values kept of a discrete column (100,000)", ET_ARG_COUNT,
-          &args->entries, NULL },
-        { "quantiles", "N", "kept of a numeric column (257)", ET_ARG_COUNT, &args->quantiles,
-          NULL },
-        { "output", "DIR", "where " ET_TABLE_SCHEMA " and " ET_TABLE_METADATA " go (here)",
-          ET_ARG_TEXT, &args->output, NULL },
-        { "force", NULL, "replace those that are there", ET_ARG_FLAG, &args->force, NULL },
-        { "dry-run", NULL, "write no file", ET_ARG_FLAG, &args->dry_run, NULL },
-        { "json", NULL, "the report as JSON", ET_ARG_FLAG, &args->json, NULL },
+        ET_ARG_TEXT("target", "NAME", &args->options.target, "the column that is to be predicted"),
+        ET_ARG_TEXT("delimiter", "C", &args->delimiter,
+                    "between values: , ; | tab (found by itself)"),
+        ET_ARG_CHOICE("header", "auto|yes|no", &args->header, headers,
+                      "whether the first row has names; true and false too"),
+        ET_ARG_TEXT("comment", "C", &args->comment, "lines that begin with it are skipped"),
+        ET_ARG_LIST("missing", "TEXT", &args->missing,
+                    "means that there is no value, beside the usual; may be given again"),
+        ET_ARG_TEXT("schema", "FILE", &args->schema, "take names and types from it"),
+        ET_ARG_COUNT("entries", "N", &args->entries, 0, ET_ARG_COUNT_MAX,
+                     "values kept of a discrete column (100,000)"),
+        ET_ARG_COUNT("quantiles", "N", &args->quantiles, 0, 100001,
+                     "kept of a numeric column (257)"),
+        ET_ARG_TEXT("output", "DIR", &args->output,
+                    "where " ET_TABLE_SCHEMA " and " ET_TABLE_METADATA " go (here)"),
+        ET_ARG_FLAG("force", &args->force, "replace those that are there"),
+        ET_ARG_FLAG("dry-run", &args->dry_run, "write no file"),
+        ET_ARG_FLAG("json", &args->json, "the report as JSON"),
         ET_ARG_QUIET(args->quiet),
         ET_ARG_THREADS,
-        { "analyze FILE...", NULL, NULL, ET_ARG_REST, &args->words, NULL },
+        ET_ARG_REST("analyze FILE...", &args->words),
         ET_ARG_END
     };
     int status = et_args_parse(table, call, &args->help, error);
@@ -89,18 +90,6 @@ static int take_character(char *out, const char *option, const char *text, et_er
     else if (strlen(text) == 1)
         *out = *text;
     return *out ? ET_OK : et_fail(error, ET_EUSAGE, "%s %s: one character, or tab", option, text);
-}
-
-static int take_header(data_args *args, et_error *error)
-{
-    static const char *const words[] = { "auto", "yes", "no", "auto", "true", "false" };
-    for (int i = 0; args->header && i < 6; i++)
-        if (!strcmp(args->header, words[i])) {
-            args->options.header = (et_analyze_header)(i % 3);
-            return ET_OK;
-        }
-    return !args->header ? ET_OK
-                         : et_fail(error, ET_EUSAGE, "--header %s: auto, yes or no", args->header);
 }
 
 static int take_missing(data_args *args, et_error *error)
@@ -128,12 +117,8 @@ static int check(data_args *args, et_error *error)
     if (!status)
         status = take_character(&args->options.csv.comment, "--comment", args->comment, error);
     if (!status)
-        status = take_header(args, error);
-    if (!status)
         status = take_missing(args, error);
-    if (args->quantiles > 100001)
-        return et_fail(error, ET_EUSAGE, "--quantiles %lld: at most 100001",
-                       (long long)args->quantiles);
+    args->options.header = (et_analyze_header)(args->header > 2 ? args->header - 2 : args->header);
     args->options.entries = args->entries;
     args->options.quantiles = (int)args->quantiles;
     return status;

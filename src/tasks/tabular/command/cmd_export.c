@@ -23,8 +23,9 @@ static int write_export(const et_exporting_args *args, et_exported *exported, et
 
 int et_cmd_export_table(const et_call *call, et_error *error)
 {
+    static const char *const formats[] = { "onnx", NULL };
     static const et_exporting kind = {
-        "predicting", "predict",   "onnx", "of other programs: a file that takes encoded rows",
+        "predicting", "predict",   formats, "of other programs: a file that takes encoded rows",
         true,         write_export
     };
     return et_exporting_run(&kind, call, error);

@@ -31,13 +31,14 @@
 typedef struct predict_args {
     const char *model_dir, *output;
     et_arg_member task;
-    const char *invalid, *input_format, *output_format, *header, *delimiter;
+    const char *delimiter;
     int64_t batch_size;
     bool full, numbers, help;
     bool quiet; /* warnings are all that is said anyway */
     et_predictor_options options;
     et_row_reader_options rows;
-    bool csv; /* out */
+    int csv;  /* out: 1, else JSON */
+    int skip; /* bad rows: 1, else they end it */
 } predict_args;
 
 /* ---- the command line --------------------------------------------------------------------------
@@ -45,28 +46,29 @@ typedef struct predict_args {
 
 static int parse(predict_args *args, const et_call *call, et_error *error)
 {
+    static const char *const formats[] = { "auto", "csv", "tsv", "jsonl", NULL };
+    static const char *const outputs[] = { "jsonl", "csv", NULL };
+    static const char *const headers[] = { "auto", "yes", "no", NULL };
+    static const char *const invalid[] = { "stop", "skip", NULL };
     const et_arg table[] = {
-        { "model-dir", "DIR", "the run, job or export that has the model", ET_ARG_TEXT,
-          &args->model_dir, NULL },
+        ET_ARG_TEXT("model-dir", "DIR", &args->model_dir,
+                    "the run, job or export that has the model"),
         ET_ARG_TASK(args->task),
         ET_ARG_CHECKPOINT(args->options.checkpoint),
-        { "input", "FILE", "rows (default: standard input)", ET_ARG_TEXT, &args->rows.path, NULL },
-        { "output", "FILE", "predictions (default: standard output)", ET_ARG_TEXT, &args->output,
-          NULL },
-        { "input-format", "csv|tsv|jsonl", "else by the file's name, or csv", ET_ARG_TEXT,
-          &args->input_format, NULL },
-        { "output-format", "jsonl|csv", "default: jsonl", ET_ARG_TEXT, &args->output_format, NULL },
-        { "delimiter", "C", "between values (default: found in the first row)", ET_ARG_TEXT,
-          &args->delimiter, NULL },
-        { "header", "auto|yes|no", "whether the first row has names", ET_ARG_TEXT, &args->header,
-          NULL },
-        { "batch-size", "N", "rows that are computed together (default: 256)", ET_ARG_COUNT,
-          &args->batch_size, NULL },
-        { "invalid", "stop|skip", "what a bad row does; default: stop", ET_ARG_TEXT, &args->invalid,
-          NULL },
-        { "full", NULL, "numbers in full, not five digits", ET_ARG_FLAG, &args->full, NULL },
-        { "line-numbers", NULL, "the line of each row beside its prediction", ET_ARG_FLAG,
-          &args->numbers, NULL },
+        ET_ARG_TEXT("input", "FILE", &args->rows.path, "rows (default: standard input)"),
+        ET_ARG_TEXT("output", "FILE", &args->output, "predictions (default: standard output)"),
+        ET_ARG_CHOICE("input-format", "csv|tsv|jsonl", &args->rows.format, formats,
+                      "else by the file's name, or csv"),
+        ET_ARG_CHOICE("output-format", NULL, &args->csv, outputs, "default: jsonl"),
+        ET_ARG_TEXT("delimiter", "C", &args->delimiter,
+                    "between values (default: found in the first row)"),
+        ET_ARG_CHOICE("header", NULL, &args->rows.header, headers,
+                      "whether the first row has names"),
+        ET_ARG_COUNT("batch-size", "N", &args->batch_size, 1, ET_PREDICTOR_BATCH_MAX,
+                     "rows that are computed together (default: 256)"),
+        ET_ARG_CHOICE("invalid", NULL, &args->skip, invalid, "what a bad row does; default: stop"),
+        ET_ARG_FLAG("full", &args->full, "numbers in full, not five digits"),
+        ET_ARG_FLAG("line-numbers", &args->numbers, "the line of each row beside its prediction"),
         ET_ARG_LIVE_WEIGHTS(args->options.live_weights),
         ET_ARG_QUIET(args->quiet),
         ET_ARG_THREADS,
@@ -85,12 +87,11 @@ static int parse(predict_args *args, const et_call *call, et_error *error)
 static int parse_tfx(predict_args *args, const et_call *call, et_error *error)
 {
     const et_arg table[] = {
-        { "model", "DIR", "the job or model to predict with", ET_ARG_TEXT, &args->model_dir, NULL },
-        { "input", "FILE", "rows (default: standard input)", ET_ARG_TEXT, &args->rows.path, NULL },
-        { "output", "FILE", "predictions (default: standard output)", ET_ARG_TEXT, &args->output,
-          NULL },
-        { "batch-size", "N", "rows that are computed together (default: 10)", ET_ARG_COUNT,
-          &args->batch_size, NULL },
+        ET_ARG_TEXT("model", "DIR", &args->model_dir, "the job or model to predict with"),
+        ET_ARG_TEXT("input", "FILE", &args->rows.path, "rows (default: standard input)"),
+        ET_ARG_TEXT("output", "FILE", &args->output, "predictions (default: standard output)"),
+        ET_ARG_COUNT("batch-size", "N", &args->batch_size, 1, ET_PREDICTOR_BATCH_MAX,
+                     "rows that are computed together (default: 10)"),
         ET_ARG_END,
     };
     args->batch_size = 10;
@@ -101,49 +102,19 @@ static int parse_tfx(predict_args *args, const et_call *call, et_error *error)
     return status;
 }
 
-/* The place of a word among names (ended by NULL); word NULL: the first. */
-static int choose(const char *option, const char *word, const char *const *names, int *place,
-                  et_error *error)
-{
-    et_strbuf all = ET_STRBUF_INIT;
-    for (*place = 0; word && names[*place] && strcmp(word, names[*place]) != 0; ++*place)
-        et_strbuf_printf(&all, "%s%s", *place ? ", " : "", names[*place]);
-    int status = names[*place] ? ET_OK
-                               : et_fail(error, ET_EUSAGE, "--%s %s: choose one of %s", option,
-                                         word, et_strbuf_text(&all));
-    et_strbuf_release(&all);
-    return status;
-}
-
 static int check(predict_args *args, const et_call *call, et_error *error)
 {
-    static const char *const formats[] = { "auto", "csv", "tsv", "jsonl", NULL };
-    static const char *const outputs[] = { "jsonl", "csv", NULL };
-    static const char *const headers[] = { "auto", "yes", "no", NULL };
-    static const char *const invalid[] = { "stop", "skip", NULL };
-    int csv = 0, skip = 0;
     if (!args->model_dir)
         return et_fail(error, ET_EUSAGE, "%s: --model%s is missing: which model", call->command,
                        strchr(call->command, ' ') ? "" : "-dir");
-    if (args->batch_size < 1 || args->batch_size > ET_PREDICTOR_BATCH_MAX)
-        return et_fail(error, ET_EUSAGE, "--batch-size %lld: 1 to %d", (long long)args->batch_size,
-                       ET_PREDICTOR_BATCH_MAX);
     if (args->delimiter && strlen(args->delimiter) != 1 && strcmp(args->delimiter, "\\t") != 0)
         return et_fail(error, ET_EUSAGE, "--delimiter %s: one character, or \\t for a tab",
                        args->delimiter);
-    int status = choose("input-format", args->input_format, formats, &args->rows.format, error);
-    if (!status)
-        status = choose("output-format", args->output_format, outputs, &csv, error);
-    if (!status)
-        status = choose("header", args->header, headers, &args->rows.header, error);
-    if (!status)
-        status = choose("invalid", args->invalid, invalid, &skip, error);
-    args->csv = csv == 1;
-    args->rows.lenient = skip == 1;
+    args->rows.lenient = args->skip;
     args->rows.rows = args->options.batch_size = args->batch_size;
     if (args->delimiter)
         args->rows.delimiter = args->delimiter[1] ? '\t' : args->delimiter[0];
-    return status;
+    return ET_OK;
 }
 
 static int check_outputs(const predict_args *args, const et_call *call, et_error *error)

@@ -20,12 +20,13 @@ typedef struct scaffold_args {
 
 static int parse(scaffold_args *args, const et_call *call, et_error *error)
 {
+    static const char *const models[] = { "custom", "feed_forward", NULL };
     const et_arg table[] = {
-        { "name", "NAME", "of the project: letters, digits and _", ET_ARG_TEXT, &args->name, NULL },
-        { "dir", "DIR", "where the project's directory goes (default: here)", ET_ARG_TEXT,
-          &args->directory, NULL },
-        { "model", "custom|feed_forward", "custom (default): with layers of its own", ET_ARG_TEXT,
-          &args->model, NULL },
+        ET_ARG_TEXT("name", "NAME", &args->name, "of the project: letters, digits and _"),
+        ET_ARG_TEXT("dir", "DIR", &args->directory,
+                    "where the project's directory goes (default: here)"),
+        ET_ARG_TEXT("model", NULL, &args->model, "custom (default): with layers of its own",
+                    .field.choices = models),
         ET_ARG_END,
     };
     int status = et_args_parse(table, call, &args->help, error);
@@ -48,14 +49,6 @@ static bool is_name(const char *name)
     return true;
 }
 
-static bool has_model(const char *model)
-{
-    for (const et_scaffold_file *file = et_scaffold_files; file->name; file++)
-        if (file->model && !strcmp(file->model, model))
-            return true;
-    return false;
-}
-
 static int check(const scaffold_args *args, const et_call *call, et_error *error)
 {
     if (!args->name)
@@ -65,8 +58,6 @@ static int check(const scaffold_args *args, const et_call *call, et_error *error
         return et_fail(error, ET_EUSAGE,
                        "--name %s: up to %d letters, digits and _, a letter first", args->name,
                        NAME_MAX_LENGTH);
-    if (!has_model(args->model))
-        return et_fail(error, ET_EUSAGE, "--model %s: choose custom or feed_forward", args->model);
     return ET_OK;
 }
 

@@ -30,12 +30,11 @@ typedef struct train_args {
 static const et_arg *train_table(et_arg table[4], train_args *args)
 {
     const et_arg rows[] = {
-        { "module", "PROGRAM", "the program that trains: a path, or a name on PATH", ET_ARG_TEXT,
-          &args->module, NULL },
-        { "output", "DIR", "where the job writes (default: output)", ET_ARG_TEXT, &args->output,
-          NULL },
-        { "distributed", NULL, "one as master, one as parameter server, one as worker", ET_ARG_FLAG,
-          &args->distributed, NULL },
+        ET_ARG_TEXT("module", "PROGRAM", &args->module,
+                    "the program that trains: a path, or a name on PATH"),
+        ET_ARG_TEXT("output", "DIR", &args->output, "where the job writes (default: output)"),
+        ET_ARG_FLAG("distributed", &args->distributed,
+                    "one as master, one as parameter server, one as worker"),
         ET_ARG_END,
     };
     memcpy(table, rows, sizeof rows);
@@ -48,9 +47,9 @@ static bool is_own(const et_arg *table, const char *word, bool *takes_next)
     if (strncmp(word, "--", 2))
         return false;
     size_t length = strcspn(word + 2, "=");
-    for (; table->name; table++)
-        if (strlen(table->name) == length && !strncmp(word + 2, table->name, length)) {
-            *takes_next = table->kind != ET_ARG_FLAG && !word[2 + length];
+    for (; table->field.name; table++)
+        if (strlen(table->field.name) == length && !strncmp(word + 2, table->field.name, length)) {
+            *takes_next = table->way != ET_ARG_WAY_FLAG && !word[2 + length];
             return true;
         }
     return false;

@@ -22,9 +22,9 @@ static int write_export(const et_exporting_args *args, et_exported *exported, et
 
 int et_cmd_export(const et_call *call, et_error *error)
 {
-    static const et_exporting kind = {
-        "translating", "translate", "onnx|ctranslate2", "of another program: a directory, float32",
-        false,         write_export
-    };
+    static const char *const formats[] = { "onnx", "ctranslate2", NULL };
+    static const et_exporting kind = { "translating", "translate",
+                                       formats,       "of another program: a directory, float32",
+                                       false,         write_export };
     return et_exporting_run(&kind, call, error);
 }

@@ -50,8 +50,7 @@ typedef struct translate_args {
     int64_t top_k;             /* negative: not given */
     const char *attention;     /* a file for a picture; NULL: none */
     const char *input;         /* a file; NULL: standard input */
-    const char *invalid;       /* NULL: stop */
-    bool replace;              /* what it says */
+    int replace;               /* bytes that are no UTF-8: 1; else they end it */
     const char *score_targets; /* a file of them, NULL: translate */
     et_lines targets;          /* what is in it */
     et_decoding_options decoding;
@@ -62,7 +61,6 @@ typedef struct translate_args {
 static void set_decoding(translate_args *args)
 {
     et_decoding_options *decoding = &args->decoding;
-    args->replace = args->invalid && !strcmp(args->invalid, "replace");
     decoding->results = (int)args->results;
     if (args->alignments || args->attention)
         decoding->alignments = args->alignment_layer > 0 ? (int)args->alignment_layer : -1;
@@ -82,50 +80,47 @@ static int parse(translate_args *args, const et_call *call, et_error *error)
      * straight into options. */
     et_translating *work = &args->work;
     et_translator_options *options = &work->options;
-    /* Rows: name, what its value is called, help, kind, where it goes, another name. */
+    static const char *const invalid[] = { "stop", "replace", NULL };
     const et_arg table[] = {
         ET_ARG_MODEL_DIR(work->model_dir),
         ET_ARG_TASK(work->task),
         ET_ARG_CHECKPOINT(options->checkpoint),
-        { "input", "FILE", "lines to translate, plain or .gz (else standard input)", ET_ARG_TEXT,
-          &args->input, NULL },
-        { "output", "FILE", "where translations go, when all are done (else standard output)",
-          ET_ARG_TEXT, &work->output, NULL },
-        { "invalid", "WORD", "stop (the usual) or replace: what bytes that are no UTF-8 do",
-          ET_ARG_TEXT, &args->invalid, NULL },
+        ET_ARG_TEXT("input", "FILE", &args->input,
+                    "lines to translate, plain or .gz (else standard input)"),
+        ET_ARG_TEXT("output", "FILE", &work->output,
+                    "where translations go, when all are done (else standard output)"),
+        ET_ARG_CHOICE("invalid", NULL, &args->replace, invalid,
+                      "stop (the usual) or replace: what bytes that are no UTF-8 do"),
         ET_TRANSLATING_SEARCH_ARGS(*work),
-        { "max-length", "N", "most tokens of a translation", ET_ARG_COUNT, &args->max_length,
-          NULL },
-        { "batch", "N", "sentences a thread decodes together", ET_ARG_COUNT, &args->sentences,
-          NULL },
-        { "n-best", "N", "print the N best of each line", ET_ARG_COUNT, &args->results, "nbest" },
-        { "scores", NULL, "print log-probability and score as well", ET_ARG_FLAG, &args->scores,
-          NULL },
-        { "alignments", NULL,
-          "print which word each word comes from as well, by the decoder's attention: 0-0 1-2",
-          ET_ARG_FLAG, &args->alignments, NULL },
-        { "attention", "FILE", "draw it as SVG: of one line and its translation", ET_ARG_TEXT,
-          &args->attention, NULL },
-        { "alignment-layer", "N",
-          "of --alignments, --attention: which decoder layer (else the last)", ET_ARG_COUNT,
-          &args->alignment_layer, NULL },
-        { "score-targets", "FILE", "score these translations instead of searching for some",
-          ET_ARG_TEXT, &args->score_targets, NULL },
-        { "sampling", NULL, "draw each token by its probability", ET_ARG_FLAG,
-          &args->decoding.sampling, NULL },
-        { "top-k", "K", "draw from the K likeliest tokens", ET_ARG_COUNT, &args->top_k, NULL },
-        { "top-p", "P", "draw from as few as reach probability P", ET_ARG_REAL, &args->top_p,
-          NULL },
-        { "temperature", "T", "draw by log-probabilities over T", ET_ARG_REAL, &args->temperature,
-          NULL },
-        { "noise", "X", "add X times Gumbel noise to logits", ET_ARG_REAL, &args->decoding.noise,
-          NULL },
-        { "seed", "N", "of what is drawn", ET_ARG_COUNT, &args->seed, NULL },
+        ET_ARG_COUNT("max-length", "N", &args->max_length, 0, ET_ARG_COUNT_MAX,
+                     "most tokens of a translation"),
+        ET_ARG_COUNT("batch", "N", &args->sentences, 1, ET_ARG_COUNT_MAX,
+                     "sentences a thread decodes together"),
+        ET_ARG_COUNT("n-best", "N", &args->results, 1, 64, "print the N best of each line",
+                     .alias = "nbest"),
+        ET_ARG_FLAG("scores", &args->scores, "print log-probability and score as well"),
+        ET_ARG_FLAG(
+            "alignments", &args->alignments,
+            "print which word each word comes from as well, by the decoder's attention: 0-0 1-2"),
+        ET_ARG_TEXT("attention", "FILE", &args->attention,
+                    "draw it as SVG: of one line and its translation"),
+        ET_ARG_COUNT("alignment-layer", "N", &args->alignment_layer, 0, ET_ARG_COUNT_MAX,
+                     "of --alignments, --attention: which decoder layer (else the last)"),
+        ET_ARG_TEXT("score-targets", "FILE", &args->score_targets,
+                    "score these translations instead of searching for some"),
+        ET_ARG_FLAG("sampling", &args->decoding.sampling, "draw each token by its probability"),
+        ET_ARG_COUNT("top-k", "K", &args->top_k, 0, ET_ARG_COUNT_MAX,
+                     "draw from the K likeliest tokens"),
+        ET_ARG_REAL("top-p", "P", &args->top_p, 0, 1, "draw from as few as reach probability P"),
+        ET_ARG_REAL("temperature", "T", &args->temperature, 0, DBL_MAX,
+                    "draw by log-probabilities over T"),
+        ET_ARG_REAL("noise", "X", &args->decoding.noise, 0, DBL_MAX,
+                    "add X times Gumbel noise to logits"),
+        ET_ARG_COUNT("seed", "N", &args->seed, 0, ET_ARG_COUNT_MAX, "of what is drawn"),
         ET_ARG_PRECISION(options->precision),
         ET_ARG_LIVE_WEIGHTS(options->live_weights),
         ET_PROFILING_ARGS(work->profiling),
-        { "json", NULL, "print a JSON object for each line: all results, scores", ET_ARG_FLAG,
-          &args->json, NULL },
+        ET_ARG_FLAG("json", &args->json, "print a JSON object for each line: all results, scores"),
         ET_ARG_QUIET(work->quiet),
         ET_ARG_THREADS,
         ET_ARG_RUN(work->model_dir),
@@ -155,13 +150,6 @@ static int check(const translate_args *args, et_error *error)
     if (args->alignment_layer > 0 && !args->alignments && !args->attention)
         return et_fail(error, ET_EUSAGE,
                        "--alignment-layer: goes with --alignments or --attention");
-    if (args->invalid && strcmp(args->invalid, "stop") && strcmp(args->invalid, "replace"))
-        return et_fail(error, ET_EUSAGE, "--invalid %s: choose stop or replace", args->invalid);
-    /* --batch is a number of sentences; none would never end. */
-    if (args->sentences < 1)
-        return et_fail(error, ET_EUSAGE, "--batch 0: at least one sentence at a time");
-    if (args->results < 1 || args->results > 64)
-        return et_fail(error, ET_EUSAGE, "--n-best %lld: from 1 to 64", (long long)args->results);
     if (args->temperature == 0)
         return et_fail(
             error, ET_EUSAGE,
@@ -171,12 +159,10 @@ static int check(const translate_args *args, et_error *error)
         return et_fail(error, ET_EUSAGE,
                        "--top-%c 0: nothing can be drawn; leave it out to draw from all tokens",
                        args->top_k == 0 ? 'k' : 'p');
-    if (args->top_p > 1)
-        return et_fail(error, ET_EUSAGE, "--top-p %.15g: a probability, so at most 1", args->top_p);
     if (args->score_targets && (args->results > 1 || args->decoding.sampling))
         return et_fail(error, ET_EUSAGE,
                        "--score-targets: targets are given, so leave out --n-best and sampling");
-    return et_args_check_precision(args->work.options.precision, error);
+    return ET_OK;
 }
 
 /* Standard output that is appended to standard input's file would be read again, without an end. */

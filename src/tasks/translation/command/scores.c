@@ -78,26 +78,8 @@ static int print_chrf(const char *const *hypotheses, const char *const *referenc
     return status;
 }
 
-/* NULL is sacrebleu's default. Names are those of its --tokenize. */
-static int tokens_of(const char *name, et_bleu_tokens *tokens, et_error *error)
-{
-    if (!name || !strcmp(name, "13a"))
-        *tokens = ET_BLEU_TOKENS_13A;
-    else if (!strcmp(name, "none"))
-        *tokens = ET_BLEU_TOKENS_NONE;
-    else if (!strcmp(name, "char"))
-        *tokens = ET_BLEU_TOKENS_CHAR;
-    else
-        return et_fail(error, ET_EUSAGE, "--tokenize %s: choose 13a, none or char", name);
-    return ET_OK;
-}
-
-/* Asked by commands before they translate: a misspelt name should not be found after. */
-int et_scores_check(const et_score_options *options, et_error *error)
-{
-    et_bleu_tokens tokens;
-    return tokens_of(options->tokenize, &tokens, error);
-}
+/* ORDER et_bleu_tokens. */
+const char *const et_score_tokens[] = { "13a", "none", "char", NULL };
 
 /* Model Garden's rules are fixed: neither --tokenize nor --lowercase changes its line. */
 int et_scores_print(const char *const *hypotheses, const char *const *references, size_t count,
@@ -106,9 +88,8 @@ int et_scores_print(const char *const *hypotheses, const char *const *references
     /* sacrebleu's defaults, on top of which the options come; Model Garden's as they are. */
     et_bleu_options bleu = ET_BLEU_OPTIONS_INIT, garden = ET_BLEU_OPTIONS_MODEL_GARDEN;
     place to = { .width = options->width };
-    int status = tokens_of(options->tokenize, &bleu.tokens, error);
-    if (status)
-        return status;
+    if (options->tokenize >= 0)
+        bleu.tokens = (et_bleu_tokens)options->tokenize;
     bleu.lowercase = options->lowercase;
     if (results) {
         to.values = et_value_set_dict(results, "values");
@@ -116,7 +97,7 @@ int et_scores_print(const char *const *hypotheses, const char *const *references
     }
     if (results && !to.signatures)
         return et_alloc_failed(error, 0, "scores");
-    status = print_bleu(hypotheses, references, count, &bleu, false, &to, error);
+    int status = print_bleu(hypotheses, references, count, &bleu, false, &to, error);
     if (!status)
         status = print_chrf(hypotheses, references, count, options, &to, error);
     if (!status && options->model_garden)

@@ -10,14 +10,14 @@
 
 /* How scores are computed and printed: what --tokenize, --lowercase and --width say. */
 typedef struct et_score_options {
-    const char *tokenize; /* "13a", "none", "char"; NULL: 13a */
+    int tokenize; /* its place among et_score_tokens; -1: sacrebleu's default, 13a */
     bool lowercase;
     bool model_garden; /* also Model Garden's uncased BLEU */
     int width;         /* decimals */
 } et_score_options;
 
-/* ET_EUSAGE: no such tokenization; to be asked before long work. */
-int et_scores_check(const et_score_options *options, et_error *error);
+/* What --tokenize may be: sacrebleu's names, ended by NULL. */
+extern const char *const et_score_tokens[];
 
 /* Prints to standard output; or, of results (a dict), adds "values" with the names that validation
  * has for them, and "signatures". ET_EDATA: text is not UTF-8. */

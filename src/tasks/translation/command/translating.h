@@ -35,13 +35,11 @@ typedef struct et_translating {
 } et_translating;
 
 /* Rows of a table of options: of the search. */
-#define ET_TRANSLATING_SEARCH_ARGS(work)                                                             \
-    {                                                                                                \
-        "beam-size", "N", "hypotheses in the beam; 1: greedy", ET_ARG_COUNT, &(work).beam_size, NULL \
-    },                                                                                               \
-    {                                                                                                \
-        "alpha", "A", "length penalty ((5 + length) / 6)^A", ET_ARG_REAL, &(work).alpha, NULL        \
-    }
+#define ET_TRANSLATING_SEARCH_ARGS(work)                                                           \
+    ET_ARG_COUNT("beam-size", "N", &(work).beam_size, 0, ET_ARG_COUNT_MAX,                         \
+                 "hypotheses in the beam; 1: greedy"),                                             \
+        ET_ARG_REAL("alpha", "A", &(work).alpha, 0, DBL_MAX,                                       \
+                    "length penalty ((5 + length) / 6)^A")
 
 /* Those rows into options. */
 void et_translating_take_args(et_translating *work);
