@@ -192,12 +192,13 @@ static void shut(et_visitors *v, int descriptor, const char *why)
     end(descriptor);
 }
 
-/* Its own fault, if any. */
+/* Its own fault, if any. Where nobody has shown a key since it came it has shown none, and holds no
+ * more than a frame: the look at strangers is spared. */
 static void look_at(et_visitors *v, int descriptor, double now)
 {
     visitor *one = &v->visitor[descriptor];
     const char *wrong = one->wrong;
-    one->held = held_by(v, descriptor);
+    one->held = roles_of(v, one) ? held_by(v, descriptor) : 0;
     if (wrong) {
         shut(v, descriptor, wrong);
     } else if (one->held > v->setup.most) {

@@ -5,8 +5,8 @@
 # were some is said once by each.
 #
 # ETUDE_ATTACK_SECONDS=N attacks for so long instead of 6, twice; ETUDE_ATTACK_RATE=N so many a second.
-# ETUDE_ATTACK_ROUNDS=N compares before that, N times in turn: steps a second, and what master and server use of a core,
-# without strangers and with them.
+# ETUDE_ATTACK_ROUNDS=N compares before that, N times in turn: steps a second, and what master, server and worker use of
+# a core, without strangers and with them.
 set -eu
 etude=$1 attack=$2
 name=test_roles_attack
@@ -83,22 +83,37 @@ calm() {
     fail "$(files "$master") and $(files "$server") descriptors after the attack"
 }
 
-# Hundredths of a second of a core.
-cpu() { awk '{ print $14 + $15 }' "/proc/$1/stat"; }
+# cpu SIDE: hundredths of a second of a core that master, server and worker have used: `own` the threads that train,
+# `net` those that carry messages and let others in (ZeroMQ's, and the second of ours).
+cpu() {
+    for p in "$master" "$server" "$first"; do
+        for t in "/proc/$p/task"/*; do
+            case $(cat "$t/comm")${t##*/} in
+                ZMQ*) side=net ;;
+                *"$p") side=own ;;
+                *) side=net ;;
+            esac
+            [ "$side" != "$1" ] || awk '{ print $14 + $15 }' "$t/stat"
+        done
+    done | awk '{ sum += $1 } END { print sum }'
+}
 instant() { cut -d' ' -f1 /proc/uptime; }
 
 # pace: what is done in $seconds.
 pace() {
-    at=$(instant) from=$(last run step) used=$(($(cpu "$master") + $(cpu "$server")))
+    at=$(instant) from=$(last run step) own=$(cpu own) net=$(cpu net)
     sleep "$seconds"
-    echo "$at $(instant) $from $(last run step) $used $(($(cpu "$master") + $(cpu "$server")))" |
-        awk '{ printf "%.1f steps a second, %.0f %% of a core", ($4 - $3) / ($2 - $1), ($6 - $5) / ($2 - $1) }'
+    echo "$at $(instant) $from $(last run step) $own $(cpu own) $net $(cpu net)" |
+        awk '{ printf "%.1f steps a second, %.2f ms of a core a step for training, %.2f for messages (%.2f s)",
+            ($4 - $3) / ($2 - $1), 10 * ($6 - $5) / ($4 - $3), 10 * ($8 - $7) / ($4 - $3), ($8 - $7) / 100 }'
 }
 
 compare() {
     for round in $(seq "$rounds"); do
         quiet=$(pace)
+        export ETUDE_ATTACK_STRANGERS=1
         under_attack 600
+        unset ETUDE_ATTACK_STRANGERS
         sleep 1
         attacked=$(pace)
         end_attack

@@ -1,6 +1,7 @@
 /* Connections that nobody should make, so many a second, to tasks of a cluster on this machine:
  *
  *     attack SECONDS RATE KEYS PORT...       ports of the loopback; KEYS: as `etude keys` made them
+ *     ETUDE_ATTACK_STRANGERS=1 attack ...    none of the last kind below
  *
  * In turn, of six kinds: bytes that are no ZeroMQ; a greeting and nothing more; a greeting, a byte
  * at a time; a HELLO that is sealed for nobody; a client that knows the server's key and has none
@@ -59,7 +60,7 @@ static const unsigned char greeting[64] = { 0xff, 0, 0, 0,   0,   0,   0,   0,  
                                             0x7f, 3, 0, 'C', 'U', 'R', 'V', 'E' };
 static held open_now[HELD];
 static int count;
-static int port[PORTS], ports;
+static int port[PORTS], ports, kinds = KINDS;
 static tally *all; /* in memory of parent and child */
 static void *context;
 static et_keys keys;
@@ -194,8 +195,8 @@ static bool goes_on(held *h, double at)
 
 static void begin(double at)
 {
-    held h = { .kind = (int)(all->turn % KINDS), .fd = -1, .begun = at, .said = at };
-    int to = (int)(all->turn / KINDS % ports);
+    held h = { .kind = (int)(all->turn % kinds), .fd = -1, .begun = at, .said = at };
+    int to = (int)(all->turn / kinds % ports);
     all->turn++;
     if (count == HELD) {
         all->failed++;
@@ -318,6 +319,7 @@ int main(int argc, char **argv)
     if (all == MAP_FAILED)
         return 1;
     all->state = SIGNERS;
+    kinds = getenv("ETUDE_ATTACK_STRANGERS") ? MEMBER : KINDS;
     stop_at_sigterm();
     double start = now();
     int again = attack_by_children(start, atof(argv[1]), atof(argv[2]));

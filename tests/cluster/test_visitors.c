@@ -154,6 +154,7 @@ static void test_visitors__all(void **state)
     open_hall(&h);
     for (int i = 0; i < 5; i++)
         et_visitors_came(h.visitors, h.near[i], 1 + i);
+    et_visitors_showed(h.visitors, ET_JOB_WORKER, 10);
     for (int i = 0; i < 4; i++)
         bring(&h, i, MOST - 1000);
     bring(&h, 4, 10); /* younger, small */
@@ -190,6 +191,7 @@ static void test_visitors__heartbeats(void **state)
     static hall h;
     open_hall(&h);
     et_visitors_came(h.visitors, h.near[0], 1);
+    et_visitors_showed(h.visitors, ET_JOB_WORKER, 10);
     bring(&h, 0, MOST);
     et_visitors_look(h.visitors, 90000);
     assert_false(is_shut(&h, 0));
@@ -200,12 +202,29 @@ static void test_visitors__heartbeats(void **state)
     assert_int_equal(h.lines, 0);
 }
 
+/* Nobody has shown a key: whoever is there has not, and what it has sent was not kept. */
+static void test_visitors__strangers(void **state)
+{
+    (void)state;
+    static hall h;
+    open_hall(&h);
+    et_visitors_showed(h.visitors, ET_JOB_WORKER, 1);
+    et_visitors_came(h.visitors, h.near[0], 2);
+    bring(&h, 0, MOST + 1);
+    et_visitors_look(h.visitors, 3);
+    assert_false(is_shut(&h, 0));
+    et_visitors_showed(h.visitors, ET_JOB_WORKER, 3);
+    et_visitors_look(h.visitors, 4);
+    assert_true(is_shut(&h, 0));
+    close_hall(&h);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_visitors__most),       cmocka_unit_test(test_visitors__wrong),
         cmocka_unit_test(test_visitors__all),        cmocka_unit_test(test_visitors__places),
-        cmocka_unit_test(test_visitors__heartbeats),
+        cmocka_unit_test(test_visitors__heartbeats), cmocka_unit_test(test_visitors__strangers),
     };
     return cmocka_run_group_tests_name("visitors", tests, NULL, NULL);
 }
