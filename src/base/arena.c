@@ -121,17 +121,21 @@ char *et_arena_strdup(et_arena *arena, const char *text)
     return copy;
 }
 
-/* Formatted twice: once to know the length, once into place. A format that cannot be printed
- * (a broken multibyte text) gives NULL too, but leaves `failed` as it was. */
+/* Formatted aside and copied, as most texts are short; again into place where it does not fit. A
+ * format that cannot be printed (a broken multibyte text) gives NULL too, but leaves `failed` as it
+ * was. */
 char *et_arena_printf(et_arena *arena, const char *format, ...)
 {
+    char aside[256];
     va_list arguments, again;
     va_start(arguments, format);
     va_copy(again, arguments);
-    int length = vsnprintf(NULL, 0, format, arguments);
+    int length = vsnprintf(aside, sizeof aside, format, arguments);
     va_end(arguments);
     char *text = length < 0 ? NULL : et_arena_alloc(arena, (size_t)length + 1);
-    if (text)
+    if (text && (size_t)length < sizeof aside)
+        memcpy(text, aside, (size_t)length + 1);
+    else if (text)
         vsnprintf(text, (size_t)length + 1, format, again);
     va_end(again);
     return text;

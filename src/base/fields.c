@@ -54,7 +54,8 @@ void et_fields_defaults(const et_fields *table, void *options)
 const et_field *et_fields_find(const et_fields *table, const char *name, size_t length)
 {
     for (const et_field *field = table->fields; field->kind != ET_FIELD_KIND_END; field++)
-        if (strncmp(field->name, name, length) == 0 && field->name[length] == 0)
+        if (field->name[0] == name[0] && strncmp(field->name, name, length) == 0 &&
+            field->name[length] == 0)
             return field;
     return NULL;
 }
@@ -62,7 +63,14 @@ const et_field *et_fields_find(const et_fields *table, const char *name, size_t 
 /* "a.b" in the arena, or "b" at the top; NULL: no memory. */
 static const char *join(et_arena *arena, const char *path, const char *key)
 {
-    return *path ? et_arena_printf(arena, "%s.%s", path, key) : et_arena_strdup(arena, key);
+    const size_t above = strlen(path), length = strlen(key);
+    char *whole = et_arena_alloc(arena, above + length + 2);
+    if (!whole)
+        return NULL;
+    memcpy(whole, path, above);
+    whole[above] = '.';
+    memcpy(whole + above + (above > 0), key, length + 1);
+    return whole;
 }
 
 /* "file:3: a.b", or "--set a.b" as it was typed; NULL: no memory. */

@@ -69,8 +69,13 @@ void et_json_print_string(et_strbuf *out, const char *text)
 /* A line break and the columns of depth; nothing in compact style. */
 static void print_break(et_strbuf *out, int indent, int depth)
 {
+    static const char blanks[] = "                ";
     if (indent > 0)
-        et_strbuf_printf(out, "\n%*s", indent * depth, "");
+        et_strbuf_append_char(out, '\n');
+    for (int width, left = indent * depth; left > 0; left -= width) {
+        width = left < (int)sizeof blanks ? left : (int)sizeof blanks - 1;
+        et_strbuf_append_bytes(out, blanks, (size_t)width);
+    }
 }
 
 /* As deep as the tree, which a reader has limited or a program has written out. */

@@ -68,16 +68,19 @@ void et_strbuf_append_char(et_strbuf *buffer, char c)
     et_strbuf_append_bytes(buffer, &c, 1);
 }
 
-/* Formatted twice: once for the length, once into place. The arguments are used up by the
- * first, so the second has a copy. */
+/* Formatted aside and copied, as most pieces are short; again into place where it does not fit. The
+ * arguments are used up by the first, so the second has a copy. */
 void et_strbuf_vprintf(et_strbuf *buffer, const char *format, va_list arguments)
 {
+    char aside[256];
     va_list again;
     va_copy(again, arguments);
-    int length = vsnprintf(NULL, 0, format, arguments);
+    int length = vsnprintf(aside, sizeof aside, format, arguments);
     /* A broken multibyte text under %ls and the like. */
     if (length < 0)
         buffer->failed = true;
+    else if ((size_t)length < sizeof aside)
+        et_strbuf_append_bytes(buffer, aside, (size_t)length);
     else if (reserve(buffer, (size_t)length)) {
         vsnprintf(buffer->data + buffer->length, (size_t)length + 1, format, again);
         buffer->length += (size_t)length;

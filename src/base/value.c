@@ -99,11 +99,13 @@ const char *et_value_kind_name(et_value_kind kind)
 /* The child whose key is the first length bytes of key. */
 static et_value *child_of(const et_value *dict, const char *key, size_t length)
 {
+    const char first = length ? key[0] : 0; /* tells most names apart without a call */
     if (!dict || dict->kind != ET_VALUE_DICT)
         return NULL;
     for (et_value *child = dict->first; child; child = child->next)
         /* The first of that name; a dict made here has one. */
-        if (strncmp(child->key, key, length) == 0 && child->key[length] == 0)
+        if (child->key[0] == first && strncmp(child->key, key, length) == 0 &&
+            child->key[length] == 0)
             return child;
     return NULL;
 }

@@ -94,7 +94,8 @@ static int descend(walk *w, const et_fields *table, const et_value *dict, et_fie
          field++, value = value->next) {
         et_field_change own = field->change ? field->change : change;
         et_assert(value && !strcmp(value->key, field->name));
-        et_strbuf_printf(&w->path, "%s%s", length ? "." : "", field->name);
+        et_strbuf_append(&w->path, length ? "." : "");
+        et_strbuf_append(&w->path, field->name);
         w->change = own;
         if (w->path.failed)
             status = et_alloc_failed(w->error, length, "settings");
@@ -128,13 +129,13 @@ static int keep_leaf(walk *w, const et_value *leaf)
 {
     et_arena *arena = w->values->arena;
     et_value *dict = et_value_get(w->values, tree_of(w));
-    const char *part = et_arena_printf(arena, "%s", et_strbuf_text(&w->path));
+    char *part = et_arena_strdup(arena, et_strbuf_text(&w->path));
     if (!part)
         return et_alloc_failed(w->error, w->path.length, "settings");
-    for (const char *dot; (dot = strchr(part, '.')) != NULL; part = dot + 1) {
-        char *key = et_arena_printf(arena, "%.*s", (int)(dot - part), part);
-        et_value *below = key ? et_value_get(dict, key) : NULL;
-        dict = below ? below : key ? et_value_set_dict(dict, key) : NULL;
+    for (char *dot; (dot = strchr(part, '.')) != NULL; part = dot + 1) {
+        *dot = 0;
+        et_value *below = et_value_get(dict, part);
+        dict = below ? below : et_value_set_dict(dict, part);
         if (!dict)
             return et_alloc_failed(w->error, w->path.length, "settings");
     }

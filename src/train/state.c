@@ -223,9 +223,9 @@ static char *slot_name(const char *name, const char *slot, const char *parameter
     size_t size = strlen(name) + strlen(slot) + strlen(parameter) + 3;
     char *full = et_alloc(size, 1);
     if (full && average)
-        snprintf(full, size, ET_STATE_AVERAGE "%s", parameter);
+        stpcpy(stpcpy(full, ET_STATE_AVERAGE), parameter);
     else if (full)
-        snprintf(full, size, "%s/%s/%s", name, slot, parameter);
+        stpcpy(stpcpy(stpcpy(stpcpy(stpcpy(full, name), "/"), slot), "/"), parameter);
     return full;
 }
 

@@ -111,24 +111,30 @@ static size_t count_files(const et_multitask_kind *kind)
     return count * ET_MULTITASK_TASKS_MAX + 1;
 }
 
-/* Those of every kind in the folder of every task that there may be, and the folder. */
+static const char *below(et_arena *arena, const char *folder, const char *name)
+{
+    char *path = et_arena_alloc(arena, strlen(folder) + strlen(name) + 2);
+    if (path)
+        stpcpy(stpcpy(stpcpy(path, folder), "/"), name);
+    return path;
+}
+
+/* Those of every kind in the folder of every task that there may be, and the folder. Every start of
+ * the command makes them. */
 static const et_run_file *make_files(et_multitask_kind *kind)
 {
-    et_run_file *files = et_arena_array(&kind->arena, count_files(kind), sizeof *files);
+    et_arena *arena = &kind->arena;
+    et_run_file *files = et_arena_array(arena, count_files(kind), sizeof *files);
     size_t count = 0;
     for (int task = 1; files && task <= ET_MULTITASK_TASKS_MAX; task++) {
+        const char *folder = et_arena_printf(arena, ET_MULTITASK_FOLDER, task);
+        if (!folder)
+            return NULL;
         for (int i = 0; i < kind->count; i++)
             for (const et_run_file *file = kind->kinds[i]->files; file && file->name; file++)
-                files[count++] =
-                    (et_run_file){ et_arena_printf(&kind->arena, ET_MULTITASK_FOLDER "/%s", task,
-                                                   file->name),
-                                   file->what };
-        files[count++] =
-            (et_run_file){ et_arena_printf(&kind->arena, ET_MULTITASK_FOLDER "/" ET_RUN_MEMBER,
-                                           task),
-                           ET_RUN_MADE_AT_START };
-        files[count++] = (et_run_file){ et_arena_printf(&kind->arena, ET_MULTITASK_FOLDER, task),
-                                        ET_RUN_FOLDER | ET_RUN_MADE_AT_START };
+                files[count++] = (et_run_file){ below(arena, folder, file->name), file->what };
+        files[count++] = (et_run_file){ below(arena, folder, ET_RUN_MEMBER), ET_RUN_MADE_AT_START };
+        files[count++] = (et_run_file){ folder, ET_RUN_FOLDER | ET_RUN_MADE_AT_START };
     }
     return files;
 }
