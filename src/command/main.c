@@ -121,13 +121,23 @@ static int not_for(const et_call *call, const et_command *row, const et_named_ru
                    named->kind->next ? named->kind->next : "evaluate");
 }
 
+/* Whether it matters whose run is named: not where all kinds have the same command of a name, and
+ * then the run's settings need not be read for it. */
+static bool differs_by_kind(const et_program *program, const et_command *row)
+{
+    for (int k = 0; k < program->count; k++)
+        if (et_command_of(program, program->kinds[k], row->name) != row)
+            return true;
+    return false;
+}
+
 /* Of several kinds with commands of one name the run says whose is meant; else the first's. The run
  * of a kind that has no such command has one that is right. */
 static int choose(const et_command **row, const et_call *call, const et_commands *all,
                   et_error *error)
 {
     *row = et_commands_find(all, call->command);
-    const bool asks = *row && call->program->count > 1;
+    const bool asks = *row && call->program->count > 1 && differs_by_kind(call->program, *row);
     const et_named_run named = asks ? et_run_named(call) : (et_named_run){ .kind = NULL };
     const et_command *own =
         named.kind ? et_command_of(call->program, named.kind, call->command) : NULL;
