@@ -21,12 +21,11 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "base/thread.h"
 #include "base/vector.h"
-#include "base/yaml.h"
 #include "io/event.h"
 #include "io/progress.h"
 #include "train/checkpoint.h"
-#include "train/experiment.h"
 #include "train/run_names.h"
 
 #define INFO_MAX  ((size_t)8 << 20)
@@ -275,39 +274,27 @@ static void add_settings(setting_list *list, const char *path, const et_value *d
     }
 }
 
-static int write_settings(const setting_list *list, const char *model_dir, et_error *error)
+static void cannot_show(const et_error *reason)
 {
-    et_events *events;
-    int status = list->failed ? et_alloc_failed(error, 0, "settings")
-                              : et_events_open_as(&events, model_dir, ET_EVENTS_SETTINGS, 0, error);
-    if (status)
-        return status;
-    status = et_events_settings(events, list->items, list->count, error);
-    int closed = et_events_close(events, status ? NULL : error);
-    return status ? status : closed;
+    et_log(ET_LOG_WARNING, "%s; TensorBoard will not show settings", reason->text);
 }
 
-/* Those that were just written: the run's own. Beside its other event files, whose lengths stand in
- * checkpoints. */
-static void show_settings(const char *model_dir)
+/* Beside the run's other event files, whose lengths stand in checkpoints. Each session writes the
+ * file anew: nothing waits for the disk before it ends. */
+static void show_settings(et_session *s, const char *model_dir, const et_value *settings)
 {
-    setting_list list = { .failed = false };
+    setting_list list = { .failed = !settings };
     et_error reason = ET_ERROR_INIT;
-    et_value *settings;
-    char *text = NULL, *path = et_path_join(model_dir, ET_RUN_SETTINGS);
-    size_t length;
-    int status = path ? et_file_read(&text, &length, path, INFO_MAX, &reason) : ET_ENOMEM;
-    if (!status)
-        status = et_yaml_parse(&settings, &list.arena, text, length, path, &reason);
-    if (!status) {
+    if (settings)
         add_settings(&list, "", settings);
-        status = write_settings(&list, model_dir, &reason);
-    }
+    int status = list.failed
+                     ? et_alloc_failed(&reason, 0, "settings")
+                     : et_events_open_as(&s->shown, model_dir, ET_EVENTS_SETTINGS, 0, &reason);
+    if (!status)
+        status = et_events_settings(s->shown, list.items, list.count, &reason);
     if (status)
-        et_log(ET_LOG_WARNING, "%s; TensorBoard will not show settings", reason.text);
+        cannot_show(&reason);
     et_free(list.items);
-    et_free(text);
-    et_free(path);
     et_arena_release(&list.arena);
 }
 
@@ -328,10 +315,23 @@ static void append_session(et_strbuf *out, const et_call *call, time_t opened)
     et_strbuf_release(&line);
 }
 
+/* All of a begin that waits for the disk: the first step does not wait for it. */
+static void *write_begin(void *self)
+{
+    et_session *s = self;
+    begin_info(s, s->call, &s->facts);
+    prepare_report(s);
+    show_settings(s, s->model_dir, s->facts.settings);
+    return NULL;
+}
+
 void et_session_begin(et_session *s, const et_call *call, const char *model_dir,
                       const et_session_facts *facts)
 {
     et_assert(s->progress && !s->log);
+    s->call = call;
+    s->model_dir = model_dir;
+    s->facts = *facts;
     s->info = et_path_join(model_dir, ET_RUN_SESSIONS);
     char *log = et_path_join(model_dir, ET_RUN_MESSAGES);
     if (!s->info || !log) {
@@ -344,9 +344,16 @@ void et_session_begin(et_session *s, const et_call *call, const char *model_dir,
     s->log = log;
     write_lines(s, &lines, true);
     et_strbuf_release(&lines);
-    begin_info(s, call, facts);
-    prepare_report(s);
-    show_settings(model_dir);
+    s->writes = !et_thread_start(&s->writer, write_begin, s, NULL);
+    if (!s->writes)
+        write_begin(s);
+}
+
+static void end_settings(et_session *s)
+{
+    et_error reason = ET_ERROR_INIT;
+    if (s->shown && et_events_close(s->shown, &reason))
+        cannot_show(&reason);
 }
 
 static void end_info(et_session *s, int64_t last_step, int status, const et_error *error)
@@ -361,6 +368,8 @@ static void end_info(et_session *s, int64_t last_step, int status, const et_erro
 
 void et_session_end(et_session *s, int64_t last_step, int status, const et_error *error)
 {
+    if (s->writes)
+        et_thread_join(s->writer);
     et_report_lost_files(NULL);
     if (s->progress && s->log) {
         if (status)
@@ -371,6 +380,7 @@ void et_session_end(et_session *s, int64_t last_step, int status, const et_error
     }
     if (s->progress)
         et_progress_copy_to(s->progress, NULL, NULL);
+    end_settings(s);
     et_strbuf_release(&s->kept);
     et_arena_free(s->arena);
     et_free(s->log);

@@ -9,11 +9,15 @@
  *     et_session_end(&session, last_step, status, &error);
  *
  * Lines are written whole to the end of the file, info.json is replaced as a whole: a kill at any
- * instant leaves both readable, and a session without "ended". Times are seconds since 1970 in
- * info.json, local time in train.log. Whoever begins one has the run's lock. */
+ * instant leaves both readable, and a session without "ended". Training does not wait for the disk
+ * for it: a thread of the session's own writes info.json when one begins, and the settings that
+ * TensorBoard shows, which each session writes anew and makes durable when it ends. Times are
+ * seconds since 1970 in info.json, local time in train.log. Whoever begins one has the run's lock.
+ */
 #ifndef ETUDE_COMMAND_SESSION_H
 #define ETUDE_COMMAND_SESSION_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <time.h>
@@ -43,11 +47,14 @@
 
 /* What a session is about. */
 typedef struct et_session_facts {
+    const et_value *settings; /* all of the run (et_experiment_tree), borrowed until the end; NULL:
+                                 no memory for them */
     int64_t first_step, steps, parameters;
     uint64_t memory;
     int threads;
 } et_session_facts;
 
+struct et_events;
 struct et_progress;
 
 typedef struct et_session {
@@ -56,20 +63,23 @@ typedef struct et_session {
     et_strbuf kept;               /* lines of before */
     time_t opened;                /* when the first of them may have been said */
     int lost;                     /* errno of the first line that could not be written; 0: none */
-    et_arena *arena;              /* of tree; owned */
-    et_value *tree, *own;         /* all of info.json, and the session in it; NULL: none is kept */
-    et_lost_report lost_file;     /* info.json, should a file be lost; in arena */
+    const et_call *call;          /* as given to begin, all three */
+    const char *model_dir;
+    et_session_facts facts;
+    pthread_t writer;         /* of the begin; has all below, until the end */
+    bool writes;              /* it was started */
+    et_arena *arena;          /* of tree; owned */
+    et_value *tree, *own;     /* all of info.json, and the session in it; NULL: none is kept */
+    struct et_events *shown;  /* settings for TensorBoard, on the disk when it ends; or NULL */
+    et_lost_report lost_file; /* info.json, should a file be lost; in arena */
 } et_session;
 
 #define ET_SESSION_INIT                                                                            \
     {                                                                                              \
-        NULL, NULL, NULL, ET_STRBUF_INIT, 0, 0, NULL, NULL, NULL,                                  \
-        {                                                                                          \
-            NULL, NULL, NULL, NULL, NULL                                                           \
-        }                                                                                          \
+        .kept = ET_STRBUF_INIT                                                                     \
     }
 
-/* progress is borrowed until the end. session stays where it is. */
+/* progress is borrowed until the end, and so are call and model_dir. session stays where it is. */
 void et_session_open(et_session *session, struct et_progress *progress);
 
 void et_session_begin(et_session *session, const et_call *call, const char *model_dir,

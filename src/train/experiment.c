@@ -366,6 +366,18 @@ static int put_out(const et_experiment *experiment, const char *path, et_strbuf 
     return status;
 }
 
+et_value *et_experiment_tree(const et_experiment *experiment, et_arena *arena)
+{
+    et_value *tree = et_value_dict(arena);
+    et_value *settings = et_fields_effective(experiment->table, experiment, arena);
+    if (!settings || !et_value_set_string(tree, NAME_KEY, experiment->name))
+        return NULL;
+    for (const et_value *group = settings->first; group; group = group->next)
+        if (!et_value_append_copy(tree, group->key, group))
+            return NULL;
+    return tree;
+}
+
 int et_experiment_write(const et_experiment *experiment, const char *path, et_error *error)
 {
     return put_out(experiment, path, NULL, error);

@@ -70,6 +70,9 @@ void et_experiment_lock(et_experiment *experiment);
 /* The whole of it as YAML: experiment, task, trainer, runtime. */
 int et_experiment_write(const et_experiment *experiment, const char *path, et_error *error);
 
+/* The same as a tree in arena, which shares texts with the experiment; NULL: no memory. */
+et_value *et_experiment_tree(const et_experiment *experiment, et_arena *arena);
+
 /* Appends the same to a text. */
 int et_experiment_print(const et_experiment *experiment, et_strbuf *text, et_error *error);
 

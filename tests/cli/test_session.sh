@@ -64,6 +64,21 @@ kill -TERM $!
 wait $! && fail "not interrupted" || [ $? = 75 ] || fail "exit code"
 grep -q '"reason": "interrupted"' b/info.json && grep -q 'interrupted' b/train.log || fail "b"
 
+# A start reads the settings of its run twice, to compare them and to see that they are the same,
+# and does not wait for the disk: only the session's own thread does.
+if strace -f -o /dev/null true 2>/dev/null; then
+    (exec strace -f -e trace=openat,write,fsync -o calls "$etude" train --experiment tabular/mlp b \
+        --steps 1000000 --data table.csv --target kind --time-limit 1s \
+        --set trainer.checkpoint_interval=20,trainer.summary_interval=20 \
+        --set trainer.early_stopping.patience=0 2>/dev/null) &&
+        fail "not interrupted" || [ $? = 75 ] || fail "exit code"
+    awk 'NR == 1 { first = $1 } $1 == first && /write\(2, "resuming / { exit } 1' calls >start
+    [ "$(grep -c 'b/params.yaml' start)" = 2 ] || fail "settings: $(grep params.yaml start)"
+    awk 'NR == 1 { first = $1 } $1 == first && /fsync\(/ { print }' start >waits
+    [ ! -s waits ] || fail "a start waited for the disk"
+    [ "$(sessions b)" = 2 ] || fail "the session of a start that was not waited for"
+fi
+
 # Killed at any moment. A session that was killed has no end.
 train whole --steps 200 2>/dev/null
 for i in 1 2 3 4 5 6 7 8; do

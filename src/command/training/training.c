@@ -89,13 +89,15 @@ static int check_profile(et_training *t, const et_train_args *args, et_error *er
 /* A run that is at its end is left as it is. */
 static void begin_session(et_training *t, const char *directory)
 {
-    const et_session_facts facts = { .first_step = et_training_step(t),
+    if (et_controller_finished(t->controller))
+        return;
+    const et_session_facts facts = { .settings = et_experiment_tree(&t->experiment, &t->arena),
+                                     .first_step = et_training_step(t),
                                      .steps = t->plan.train_steps,
                                      .parameters = (int64_t)et_params_elements(t->params),
                                      .memory = et_training_planned(t),
                                      .threads = t->device->threads };
-    if (!et_controller_finished(t->controller))
-        et_session_begin(&t->session, t->call, directory, &facts);
+    et_session_begin(&t->session, t->call, directory, &facts);
 }
 
 /* Signals: until the run is open there is nothing to save, so they say that and end the process;
