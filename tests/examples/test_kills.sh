@@ -13,19 +13,20 @@ export OMP_NUM_THREADS=1
 
 now() { date +%s%N | sed 's/......$//'; } # milliseconds
 
-# moment MOST: a number of seconds up to MOST milliseconds; draws counts them.
+# moment MOST: a number of seconds up to MOST milliseconds, never none, which timeout would take for
+# no limit; draws counts them.
 draws=0
 moment() {
     draws=$((draws + 1))
     awk -v seed="$seed" -v draw="$draws" -v most="$1" \
-        'BEGIN { srand(seed * 1000 + draw); printf "%.3f\n", rand() * most / 1000 }'
+        'BEGIN { srand(seed * 1000 + draw); printf "%.3f\n", 0.001 + rand() * most / 1000 }'
 }
 
 # newest RUN: what the newest checkpoint has learnt: files' heads hold where the logs end.
 newest() {
-    file=$(ls "$1"/checkpoints/ckpt-*.safetensors | sort -t - -k 2 -n | tail -n 1)
-    basename "$file"
-    tail -c 20000 "$file" | cksum
+    step=$(ls "$1"/checkpoints | sed -n 's/^ckpt-\([0-9]*\)[.]safetensors$/\1/p' | sort -n | tail -n 1)
+    echo "$step"
+    tail -c 20000 "$1/checkpoints/ckpt-$step.safetensors" | cksum
 }
 
 # kills PROGRAM ARGUMENT...: RUN among the arguments is where the run goes
@@ -40,6 +41,7 @@ kills() {
         exit 1
     }
     took=$(($(now) - begun)) landed=0 left=4
+    [ "$took" -gt 0 ] || took=1000 # the clock was set
     for try in 1 2 3 4 5 6 7 8 9; do
         status=0
         # shellcheck disable=SC2086 # words
