@@ -78,7 +78,7 @@ start() {
         --steps 1000000 --set trainer.summary_interval=20,trainer.early_stopping.patience=0 2>/dev/null
 }
 start &
-while ! grep -q '"step":40,' live/metrics.jsonl 2>/dev/null; do sleep 0.05; done
+while ! grep -q '"step":40,' live/metrics.jsonl 2>/dev/null || [ ! -e live/info.json ]; do sleep 0.05; done
 if [ -r /proc/locks ]; then
     tells 0 '^live *running *[0-9,]*/1,000,000 ' runs live
 else
