@@ -325,7 +325,8 @@ static int team_of(const et_gemm_cache *cache)
 
 /* Which thread takes a tile is left open, for tiles take unequal time and their bits do not depend
  * on it; mostly it is the one that has had the same rows before. The barrier is where all pieces
- * are there. In a parallel region a product with sums waits for its turn: the cache has room for
+ * are there: threads meet no oftener than they must, for small products do not take longer than
+ * that does. In a parallel region a product with sums waits for its turn: the cache has room for
  * one. */
 void et_gemm_run(const et_gemm *gemm, void *c, const void *a, const void *b, const float *bias)
 {
@@ -351,10 +352,12 @@ void et_gemm_run(const et_gemm *gemm, void *c, const void *a, const void *b, con
         clear_desk(gemm, thread);
         for (et_share now; et_turns_take(&turns, &turn, &now);)
             run_tile(gemm, now.begin, thread, c, a, b, bias);
+        if (sums > 0) {
 #pragma omp barrier
-#pragma omp for schedule(static)
-        for (int64_t sum = 0; sum < sums; sum++)
-            run_sum(gemm, sum, c, bias);
+#pragma omp for schedule(static) nowait
+            for (int64_t sum = 0; sum < sums; sum++)
+                run_sum(gemm, sum, c, bias);
+        }
     }
 }
 
@@ -417,31 +420,48 @@ size_t et_gemm_packed_size(const et_gemm *gemm)
     return et_gemm_slab_offset(gemm, k, column) + et_gemm_slab_size(&last);
 }
 
+/* Elements of B below which it is packed by one thread, in some ten microseconds. */
+#define PACK_GRAIN 65536
+
+/* A packed B in parts that threads share out: panels of slabs. */
+typedef struct packing {
+    int64_t slabs, panels; /* of a full slab: the last of a row of slabs may have fewer */
+} packing;
+
+static packing packing_of(const et_gemm *gemm)
+{
+    const et_gemm_grid *grid = &gemm->grid;
+    const et_gemm_slab full = et_gemm_slab_of(gemm, 0, 0);
+    const int64_t chunks = (gemm->shape.k + grid->chunk_k - 1) / grid->chunk_k;
+    return (packing){ grid->rows ? grid->columns * chunks : 0, et_gemm_slab_panels(&full) };
+}
+
 /* Slab index: chunk * columns + column, so threads that share them out get about equal work. */
-static void pack_slab(const et_gemm *gemm, int64_t index, void *packed, const void *from)
+static void pack_panel(const et_gemm *gemm, int64_t index, int64_t panel, void *packed,
+                       const void *from)
 {
     int64_t column = index % gemm->grid.columns * gemm->grid.tile_n;
     int64_t k = index / gemm->grid.columns * gemm->grid.chunk_k;
     et_gemm_slab slab = et_gemm_slab_of(gemm, k, column);
     et_stored stored = stored_b(gemm, &slab, from, k, column);
-    et_gemm_slab_fill(&slab, (char *)packed + et_gemm_slab_offset(gemm, k, column),
-                      gemm->cache->staging, &stored, gemm->shape.transpose_b);
+    if (panel < et_gemm_slab_panels(&slab))
+        et_gemm_slab_fill_panel(&slab, panel, (char *)packed + et_gemm_slab_offset(gemm, k, column),
+                                gemm->cache->staging, &stored, gemm->shape.transpose_b);
 }
 
-/* Slabs begin .. end - 1. */
-static void pack_part(const et_gemm *gemm, void *packed, const void *from, int64_t begin,
-                      int64_t end)
+/* Panels begin .. end - 1 of all slabs. */
+static void pack_part(const et_gemm *gemm, const packing *all, void *packed, const void *from,
+                      int64_t begin, int64_t end)
 {
-    for (int64_t index = begin; index < end; index++)
-        pack_slab(gemm, index, packed, from);
+    for (int64_t i = begin; i < end; i++)
+        pack_panel(gemm, i / all->panels, i % all->panels, packed, from);
 }
 
 void et_gemm_pack(const et_gemm *gemm, void *packed, const void *from)
 {
-    const et_gemm_grid *grid = &gemm->grid;
-    et_assert(gemm->shape.pack_b && grid->pieces == 1);
-    int64_t chunks = (gemm->shape.k + grid->chunk_k - 1) / grid->chunk_k;
-    int64_t slabs = grid->rows ? grid->columns * chunks : 0;
-    bool much = slabs > 1 && gemm->shape.n * gemm->shape.k >= ET_GRAIN;
-    ET_SHARE(much, slabs, 1, pack_part, gemm, packed, from);
+    et_assert(gemm->shape.pack_b && gemm->grid.pieces == 1);
+    const packing all = packing_of(gemm);
+    const int64_t panels = all.slabs * all.panels;
+    bool much = panels > 1 && gemm->shape.n * gemm->shape.k >= PACK_GRAIN;
+    ET_SHARE(much, panels, 1, pack_part, gemm, &all, packed, from);
 }

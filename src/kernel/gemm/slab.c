@@ -57,10 +57,16 @@ static void fill_panel(const et_gemm_slab *slab, void *to, const et_staging *sta
         (transposed ? staging->across : staging->rows)(to, rows, PANEL, slab->dtype, from);
 }
 
-/* Without panels the slab is B itself, dense. */
-void et_gemm_slab_fill(const et_gemm_slab *slab, void *to, const et_staging *staging,
-                       const et_stored *from, bool transposed)
+int64_t et_gemm_slab_panels(const et_gemm_slab *slab)
 {
+    return slab->panels ? round_up(slab->n, PANEL) / PANEL : 1;
+}
+
+/* Without panels the slab is B itself, dense. */
+void et_gemm_slab_fill_panel(const et_gemm_slab *slab, int64_t index, void *to,
+                             const et_staging *staging, const et_stored *from, bool transposed)
+{
+    et_assert(index >= 0 && index < et_gemm_slab_panels(slab));
     et_assert_equal(transposed ? from->columns : from->rows, slab->k);
     et_assert_equal(transposed ? from->rows : from->columns, slab->n);
     et_assert(slab->dtype == from->dtype || slab->dtype == ET_F32);
@@ -69,8 +75,13 @@ void et_gemm_slab_fill(const et_gemm_slab *slab, void *to, const et_staging *sta
         return;
     }
     size_t panel = (size_t)(panel_rows(slab) * PANEL) * et_dtype_size(slab->dtype);
-    for (int64_t first = 0; first < slab->n; first += PANEL) {
-        et_stored part = part_of(from, first, transposed);
-        fill_panel(slab, (char *)to + (size_t)(first / PANEL) * panel, staging, &part, transposed);
-    }
+    et_stored part = part_of(from, index * PANEL, transposed);
+    fill_panel(slab, (char *)to + (size_t)index * panel, staging, &part, transposed);
+}
+
+void et_gemm_slab_fill(const et_gemm_slab *slab, void *to, const et_staging *staging,
+                       const et_stored *from, bool transposed)
+{
+    for (int64_t index = 0; index < et_gemm_slab_panels(slab); index++)
+        et_gemm_slab_fill_panel(slab, index, to, staging, from, transposed);
 }

@@ -30,8 +30,12 @@ typedef struct et_gemm_slab {
 size_t et_gemm_slab_size(const et_gemm_slab *slab);
 
 /* Fills a slab from B as stored: [k, n], or [n, k] if transposed; from's type is the slab's or
- * the slab is float32. */
+ * the slab is float32. All of it, or one of its panels, of which one that is dense has one; `to`
+ * is the slab's in both. */
 void et_gemm_slab_fill(const et_gemm_slab *slab, void *to, const et_staging *staging,
                        const et_stored *from, bool transposed);
+int64_t et_gemm_slab_panels(const et_gemm_slab *slab);
+void et_gemm_slab_fill_panel(const et_gemm_slab *slab, int64_t index, void *to,
+                             const et_staging *staging, const et_stored *from, bool transposed);
 
 #endif
