@@ -15,6 +15,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/cpu.h"
 #include "kernel/gemm/gemm.h"
 
 void bench_check(int status, const et_error *error)
@@ -35,17 +36,26 @@ void *bench_zeros(size_t bytes)
     return memory;
 }
 
+/* The first processor's, whose lines end with an empty one. Virtual machines give many a processor
+ * the same name: family and model tell them apart, where there are such. */
 void bench_print_machine(void)
 {
     setvbuf(stdout, NULL, _IOLBF, 0); /* figures appear as they are known */
-    char line[256], processor[256] = "unknown processor";
+    char line[8192], processor[256] = "unknown processor";
+    int family = -1, model = -1;
     FILE *file = fopen("/proc/cpuinfo", "r");
-    while (file && fgets(line, sizeof line, file))
-        if (sscanf(line, "model name : %255[^\n]", processor) == 1)
-            break;
+    while (file && fgets(line, sizeof line, file) && *line != '\n') {
+        sscanf(line, "model name : %255[^\n]", processor);
+        sscanf(line, "cpu family : %d", &family);
+        sscanf(line, "model : %d", &model);
+    }
     if (file)
         fclose(file);
-    printf("%s, %s, %d threads\n", processor, et_gemm_isa(), omp_get_max_threads());
+    printf("%s", processor);
+    if (family >= 0 && model >= 0)
+        printf(" (family %d, model %d)", family, model);
+    printf(", %s, %.3g MiB of L2 a core, %d threads\n", et_gemm_isa(),
+           (double)et_cpu_l2() / (1 << 20), omp_get_max_threads());
 }
 
 static int by_size(const void *left, const void *right)

@@ -20,7 +20,8 @@ void bench_check(int status, const et_error *error);
 /* Memory that a vector may read beyond its end, from a cache line on, or exits; et_free. */
 void *bench_zeros(size_t bytes);
 
-/* "AMD EPYC ..., AVX-512 BF16, 2 threads", to standard output. */
+/* "AMD EPYC ... (family 26, model 2), AVX-512 BF16, 1 MiB of L2 a core, 2 threads", to standard
+ * output. */
 void bench_print_machine(void);
 
 /* The value in the middle; sorts values. */

@@ -4,10 +4,17 @@
  *     bench_gemm [FILTER] [SECONDS [ROUNDS]]
  *
  * FILTER is part of a name, such as "base" or "dW"; SECONDS (0.03) is given to each way in each of
- * ROUNDS (7). In a round the ways are run in turn, each for its best time; the share of a round is
- * ours by the best of all ways that can be had, the share that is printed the median of the rounds.
- * '<' marks a product below 0.9. Rates are medians too, GFLOP/s. With one thread (OMP_NUM_THREADS)
- * processor time is measured, else the time that passes.
+ * ROUNDS (7). In a round the ways are run in turn, every other round from the last to the first,
+ * each for its best time. Beside each other way ours has a ratio of rates in each round; the median
+ * of the rounds counts, and the share is that beside the best way: the least one. (The best way of
+ * each round by itself would be the one that had luck, and the share too small.) '<' marks a
+ * product below 0.9; the last lines name these. Rates are medians too, GFLOP/s. With one thread
+ * (OMP_NUM_THREADS) processor time is measured, else the time that passes; small products are run
+ * several times between two looks at the clock. Some products are one thread's in a step, and are
+ * measured on one whatever the number of threads: those of the vocabulary's loss, since other
+ * threads do others; and the smallest. Repeated here, these would be done sooner by two threads,
+ * each of which found its half in its cache; but in the steps of `bench_mlp adult` two took 1.2
+ * times as long.
  *
  * Operands lie as in a step, and a way pays for whatever brings them to where it reads them, as
  * often as a step does: for each product of a layer; once in 16 for the vocabulary's, whose table
@@ -19,6 +26,7 @@
  *     stored   one oneDNN primitive for operands as they are stored; what it copies is inside
  *     packed   one oneDNN primitive for operands in the layouts that it likes best, and its own
  *              reorders to these
+ *              (both with the bias, or the sum that they add to, that ours has)
  *     share    ours / best of these four
  *     roof     one oneDNN primitive, all operands and the result in its own layouts, nothing that
  *              brings them there: no way that a step could take, and not in the share
@@ -50,7 +58,7 @@ typedef struct bench_case {
     const char *name;
     et_gemm_shape shape;
     int uses;  /* of what was packed, or KEPT: packed long ago */
-    bool half; /* bfloat16 alone */
+    bool lone; /* one thread's: others do other work beside it, or are not worth gathering */
 } bench_case;
 
 #define FORWARD(text, M, N, K)                                                                     \
@@ -71,25 +79,34 @@ typedef struct bench_case {
 #define ALL(text, M, N, K) FORWARD(text, M, N, K), DX(text, M, N, K), DW(text, M, N, K)
 
 /* Of a batch of few rows: nothing is packed. */
-#define FEW(text, M, N, K)                                                                         \
-    { .name = text " forward", .shape = { .m = M, .n = N, .k = K, .bias = true }, .uses = EACH },  \
+#define FEW(text, M, N, K, LONE)                                                                   \
+    { .name = text " forward",                                                                     \
+      .shape = { .m = M, .n = N, .k = K, .bias = true },                                           \
+      .uses = EACH,                                                                                \
+      .lone = LONE },                                                                              \
         { .name = text " dX",                                                                      \
           .shape = { .m = M, .n = K, .k = N, .transpose_b = true },                                \
-          .uses = EACH },                                                                          \
-        DW(text, M, N, K)
+          .uses = EACH,                                                                            \
+          .lone = LONE },                                                                          \
+    {                                                                                              \
+        .name = text " dW", .shape = { .m = K, .n = N, .k = M, .transpose_a = true, .c = ET_F32 }, \
+        .uses = EACH, .lone = LONE                                                                 \
+    }
 
-/* Of a block of 256 rows and a part of P columns (op_vocabulary_loss.c). */
+/* Of a block of 256 rows and a part of P columns, which is a thread's (op_vocabulary_loss.c). */
 #define LOSS(text, P, D)                                                                           \
     { .name = text " logits",                                                                      \
       .shape = { .m = 256, .n = P, .k = D, .pack_b = true, .transpose_b = true },                  \
-      .uses = BLOCKS },                                                                            \
+      .uses = BLOCKS,                                                                              \
+      .lone = true },                                                                              \
         { .name = text " dh",                                                                      \
           .shape = { .m = 256, .n = D, .k = P, .pack_b = true, .accumulate = true },               \
-          .uses = BLOCKS },                                                                        \
+          .uses = BLOCKS,                                                                          \
+          .lone = true },                                                                          \
     {                                                                                              \
         .name = text " dtable",                                                                    \
         .shape = { .m = P, .n = D, .k = 256, .transpose_a = true, .accumulate = true },            \
-        .uses = EACH                                                                               \
+        .uses = EACH, .lone = true                                                                 \
     }
 
 /* float32 goes by rows (row_product.h), bfloat16 by tiles. */
@@ -100,32 +117,19 @@ typedef struct bench_case {
     }
 
 static const bench_case cases[] = {
-    ALL("tiny qkv", 4096, 384, 128),
-    ALL("tiny kv", 4096, 256, 128),
-    ALL("tiny out", 4096, 128, 128),
-    ALL("tiny ffn out", 4096, 128, 256),
-    ALL("tiny out 3600", 3600, 128, 128),
-    ALL("tiny out odd", 4097, 128, 128),
-    LOSS("tiny loss", 384, 128),
-    ALL("base qkv", 4096, 1536, 512),
-    ALL("base kv", 4096, 1024, 512),
-    ALL("base out", 4096, 512, 512),
-    ALL("base ffn in", 4096, 2048, 512),
-    ALL("base ffn out", 4096, 512, 2048),
-    ALL("base out 3600", 3600, 512, 512),
-    LOSS("base loss", 192, 512),
-    FEW("mlp", 128, 512, 512),
-    FEW("table", 128, 105, 64),
-    FEW("table 2", 128, 64, 32),
-    ALL("small qkv", 768, 384, 128),
-    ALL("small out", 768, 128, 128),
-    ALL("small ffn in", 768, 512, 128),
-    ALL("small ffn out", 768, 128, 512),
-    DECODE("1", 1, 512, 512),
-    DECODE("32", 32, 512, 512),
-    DECODE("128", 128, 512, 512),
-    DECODE("tiny 32", 32, 384, 128),
-    DECODE("tiny 128", 128, 384, 128),
+    ALL("tiny qkv", 4096, 384, 128),      ALL("tiny kv", 4096, 256, 128),
+    ALL("tiny out", 4096, 128, 128),      ALL("tiny ffn out", 4096, 128, 256),
+    ALL("tiny out 3600", 3600, 128, 128), ALL("tiny out odd", 4097, 128, 128),
+    LOSS("tiny loss", 384, 128),          ALL("base qkv", 4096, 1536, 512),
+    ALL("base kv", 4096, 1024, 512),      ALL("base out", 4096, 512, 512),
+    ALL("base ffn in", 4096, 2048, 512),  ALL("base ffn out", 4096, 512, 2048),
+    ALL("base out 3600", 3600, 512, 512), LOSS("base loss", 192, 512),
+    FEW("mlp", 128, 512, 512, false),     FEW("table", 128, 105, 64, true),
+    FEW("table 2", 128, 64, 32, true),    ALL("small qkv", 768, 384, 128),
+    ALL("small out", 768, 128, 128),      ALL("small ffn in", 768, 512, 128),
+    ALL("small ffn out", 768, 128, 512),  DECODE("1", 1, 512, 512),
+    DECODE("32", 32, 512, 512),           DECODE("128", 128, 512, 512),
+    DECODE("tiny 32", 32, 384, 128),      DECODE("tiny 128", 128, 384, 128),
     DECODE("ffn 32", 32, 2048, 512),
 };
 
@@ -250,7 +254,9 @@ static void open_theirs(way *w, const et_gemm_shape *s, int which)
                                                  [PACKED] = { s->transpose_a ? any : a, any,
                                                               dnnl_ab },
                                                  [ROOF] = { any, any, any } };
-    const bench_problem problem = bench_problem_of(s, 0, layouts[which]);
+    bench_problem problem = bench_problem_of(s, 0, layouts[which]);
+    problem.bias = s->bias && which != ROOF;
+    problem.accumulate = s->accumulate && which != ROOF;
     w->missing = !bench_primitive_open(&w->primitive, &problem);
     if (w->missing)
         return;
@@ -304,41 +310,62 @@ static void close_way(way *w, int which)
 
 /* ---- rounds ----------------------------------------------------------------------------- */
 
+/* Operations between two looks at the clock, which takes some tenths of a microsecond. */
+#define LOOK_FLOPS 2e7
+
+static double operations_of(const et_gemm_shape *s)
+{
+    return 2.0 * (double)s->m * (double)s->n * (double)s->k;
+}
+
 /* The best time that a use took, with its share of the packing; INFINITY where there is no way. */
 static double time_way(way *w, double seconds, int which)
 {
-    const int uses = w->one->uses == KEPT || which == ROOF ? 1 : w->one->uses;
+    const bool packs = w->one->uses != KEPT && which != ROOF;
+    const int uses = packs ? w->one->uses : 1;
+    const int times = 1 + (int)(LOOK_FLOPS / (operations_of(&w->one->shape) * uses));
     double best = INFINITY, begin = bench_work_clock(), now = begin;
     for (int i = 0; !w->missing && (i < 2 || now - begin < seconds); i++) {
         double start = bench_work_clock();
-        if (w->one->uses != KEPT && which != ROOF)
-            w->pack(w);
-        for (int use = 0; use < uses; use++)
-            w->run(w);
+        for (int time = 0; time < times; time++) {
+            if (packs)
+                w->pack(w);
+            for (int use = 0; use < uses; use++)
+                w->run(w);
+        }
         now = bench_work_clock();
-        best = fmin(best, (now - start) / uses);
+        best = fmin(best, (now - start) / (uses * times));
     }
     return best;
 }
 
+/* Of each way, by round: GFLOP/s, and ours by it. */
 typedef struct figures {
-    double rate[WAYS][ROUNDS_MAX], share[ROUNDS_MAX];
+    double rate[WAYS][ROUNDS_MAX], ratio[WAYS][ROUNDS_MAX];
 } figures;
 
 static void do_rounds(figures *f, way ways[WAYS], const et_gemm_shape *s, double seconds,
                       int rounds)
 {
-    const double operations = 2e-9 * (double)s->m * (double)s->n * (double)s->k;
     for (int i = 0; i < WAYS; i++)
         time_way(&ways[i], 0, i); /* caches and pages */
     for (int round = 0; round < rounds; round++) {
-        double best = 0;
-        for (int i = 0; i < WAYS; i++) {
-            f->rate[i][round] = operations / time_way(&ways[i], seconds, i);
-            best = i == ROOF ? best : fmax(best, f->rate[i][round]);
+        for (int turn = 0; turn < WAYS; turn++) {
+            const int i = round % 2 ? WAYS - 1 - turn : turn;
+            f->rate[i][round] = 1e-9 * operations_of(s) / time_way(&ways[i], seconds, i);
         }
-        f->share[round] = f->rate[OURS][round] / best;
+        for (int i = 0; i < WAYS; i++)
+            f->ratio[i][round] = f->rate[OURS][round] / f->rate[i][round];
     }
+}
+
+/* Ours by the best way; a way that is missing has rate 0, and infinity for a ratio. */
+static double share_of(figures *f, int rounds)
+{
+    double share = 1;
+    for (int i = 0; i < ROOF; i++)
+        share = fmin(share, bench_median(f->ratio[i], rounds));
+    return share;
 }
 
 /* C after one run with one thread and one with all. */
@@ -355,6 +382,14 @@ static bool equal_bits(way *w, const void *start, int threads)
     return memcmp(at->c, at->c2, at->c_bytes) == 0;
 }
 
+/* ---- what is said ----------------------------------------------------------------------- */
+
+/* A share as it was printed. */
+typedef struct verdict {
+    const char *name;
+    double share;
+} verdict;
+
 static void print_rate(double rate)
 {
     if (rate > 0)
@@ -364,9 +399,9 @@ static void print_rate(double rate)
 }
 
 static void print_figures(const bench_case *one, const et_gemm_shape *s, figures *f, int rounds,
-                          const way *ours, bool equal)
+                          double share, const way *ours, bool equal)
 {
-    double rate[WAYS], share = bench_median(f->share, rounds), best = 0;
+    double rate[WAYS], best = 0;
     printf("%-21s %5lld %5lld %5lld %-8s", one->name, (long long)s->m, (long long)s->n,
            (long long)s->k, et_dtype_name(s->a));
     for (int i = 0; i < WAYS; i++) {
@@ -384,6 +419,26 @@ static void print_figures(const bench_case *one, const et_gemm_shape *s, figures
     bench_figure(share, "share", 1, "gemm.%s.%s.share", one->name, bench_dtype_short(s->a));
 }
 
+/* Of one type: how many products, their shares, and which of them are marked. */
+static void print_verdicts(const verdict *products, int count, et_dtype dtype)
+{
+    double shares[sizeof cases / sizeof *cases];
+    for (int i = 0; i < count; i++)
+        shares[i] = products[i].share;
+    if (count == 0)
+        return;
+    const double median = bench_median(shares, count);
+    printf("%s: %d products, shares %.2f to %.2f, median %.2f; below 0.9:", et_dtype_name(dtype),
+           count, shares[0], shares[count - 1], median);
+    const char *between = "";
+    for (int i = 0; i < count; i++)
+        if (products[i].share < 0.9) {
+            printf("%s %s %.2f", between, products[i].name, products[i].share);
+            between = ",";
+        }
+    printf("%s\n", *between ? "" : " none");
+}
+
 /* Results of weights' gradients and of the vocabulary's products are float32. In bfloat16 the block
  * of rows is packed for all parts at once. */
 static et_gemm_shape shape_of(const bench_case *one, et_dtype dtype)
@@ -395,7 +450,7 @@ static et_gemm_shape shape_of(const bench_case *one, et_dtype dtype)
     return s;
 }
 
-static void bench(const bench_case *one, et_dtype dtype, double seconds, int rounds)
+static double bench(const bench_case *one, et_dtype dtype, double seconds, int rounds)
 {
     static figures f;
     static way ways[WAYS];
@@ -407,19 +462,23 @@ static void bench(const bench_case *one, et_dtype dtype, double seconds, int rou
                 .bias = s.bias ? filled(s.n, ET_F32) : NULL,
                 .c_bytes = (size_t)(s.m * s.n) * et_dtype_size(s.c) };
     void *start = filled(s.m * s.n, s.c);
-    for (int i = 0; i < WAYS; i++)
-        if (i == OTHER)
-            open_other(&ways[i], one, &s, &at, &ways[OURS]);
-        else
-            open_way(&ways[i], one, &s, &at, i);
-    bool equal = equal_bits(&ways[OURS], start, omp_get_max_threads());
+    const int threads = omp_get_max_threads();
+    open_way(&ways[OURS], one, &s, &at, OURS);
+    bool equal = equal_bits(&ways[OURS], start, threads);
+    omp_set_num_threads(one->lone ? 1 : threads);
+    open_other(&ways[OTHER], one, &s, &at, &ways[OURS]);
+    for (int i = STORED; i < WAYS; i++)
+        open_way(&ways[i], one, &s, &at, i);
     do_rounds(&f, ways, &s, seconds, rounds);
-    print_figures(one, &s, &f, rounds, &ways[OURS], equal);
+    const double share = share_of(&f, rounds);
+    print_figures(one, &s, &f, rounds, share, &ways[OURS], equal);
     for (int i = 0; i < WAYS; i++)
         close_way(&ways[i], i);
+    omp_set_num_threads(threads);
     void *owned[] = { at.a, at.b, at.c, at.c2, at.bias, start };
     for (size_t i = 0; i < sizeof owned / sizeof *owned; i++)
         et_free(owned[i]);
+    return share;
 }
 
 int main(int argc, char **argv)
@@ -432,9 +491,15 @@ int main(int argc, char **argv)
     bench_print_machine();
     printf("%-21s %5s %5s %5s %-8s %8s %8s %8s %8s %6s   %8s  %-6s\n", "product", "m", "n", "k",
            "type", "ours", "other", "stored", "packed", "share", "roof", "bits");
+    static verdict verdicts[2][sizeof cases / sizeof *cases];
+    int counts[2] = { 0, 0 };
     for (int half = et_gemm_has_bf16(); half >= 0; half--)
         for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
             if (strstr(cases[i].name, filter))
-                bench(&cases[i], half ? ET_BF16 : ET_F32, seconds, rounds);
+                verdicts[half][counts[half]++] =
+                    (verdict){ cases[i].name,
+                               bench(&cases[i], half ? ET_BF16 : ET_F32, seconds, rounds) };
+    for (int half = 1; half >= 0; half--)
+        print_verdicts(verdicts[half], counts[half], half ? ET_BF16 : ET_F32);
     return 0;
 }

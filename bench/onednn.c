@@ -57,10 +57,16 @@ static void release(own_layout *of)
     dnnl_memory_desc_destroy(*of);
 }
 
-static dnnl_status_t describe(bench_primitive *p, const own_layout part[3])
+static dnnl_status_t append_sum(dnnl_post_ops_t ops)
 {
-    return dnnl_matmul_primitive_desc_create(&p->description, p->engine, part[0], part[1], NULL,
-                                             part[2], NULL);
+    return dnnl_post_ops_append_sum(ops, 1.0f, 0, dnnl_data_type_undef);
+}
+
+static dnnl_status_t describe(bench_primitive *p, const own_layout part[4], bool bias,
+                              const_dnnl_primitive_attr_t attributes)
+{
+    return dnnl_matmul_primitive_desc_create(&p->description, p->engine, part[0], part[1],
+                                             bias ? part[3] : NULL, part[2], attributes);
 }
 #else
 typedef const dnnl_memory_desc_t *layout;
@@ -82,37 +88,64 @@ static void release(own_layout *of)
     (void)of;
 }
 
-static dnnl_status_t describe(bench_primitive *p, const own_layout part[3])
+static dnnl_status_t append_sum(dnnl_post_ops_t ops)
+{
+    return dnnl_post_ops_append_sum(ops, 1.0f);
+}
+
+static dnnl_status_t describe(bench_primitive *p, const own_layout part[4], bool bias,
+                              const_dnnl_primitive_attr_t attributes)
 {
     dnnl_matmul_desc_t product;
-    check(dnnl_matmul_desc_init(&product, &part[0], &part[1], NULL, &part[2]));
-    return dnnl_primitive_desc_create(&p->description, &product, NULL, p->engine, NULL);
+    check(dnnl_matmul_desc_init(&product, &part[0], &part[1], bias ? &part[3] : NULL, &part[2]));
+    return dnnl_primitive_desc_create(&p->description, &product, attributes, p->engine, NULL);
 }
 #endif
+
+/* As describe, with what the problem adds to a bare product. */
+static dnnl_status_t describe_all(bench_primitive *p, const bench_problem *of)
+{
+    own_layout part[4];
+    dnnl_primitive_attr_t attributes;
+    dnnl_post_ops_t ops;
+    const dnnl_dims_t row = { 1, of->size[2][of->rank - 1] };
+    const bench_problem bias = { .rank = 2, .size = { { row[0], row[1] } }, .type = { dnnl_f32 } };
+    for (int i = 0; i < 3; i++)
+        check(tagged(&part[i], of, i, of->layout[i]));
+    check(tagged(&part[3], &bias, 0, dnnl_ab));
+    check(dnnl_primitive_attr_create(&attributes));
+    check(dnnl_post_ops_create(&ops));
+    if (of->accumulate)
+        check(append_sum(ops));
+    check(dnnl_primitive_attr_set_post_ops(attributes, ops));
+    dnnl_status_t status = describe(p, part, of->bias, attributes);
+    dnnl_post_ops_destroy(ops);
+    dnnl_primitive_attr_destroy(attributes);
+    for (int i = 0; i < 4; i++)
+        release(&part[i]);
+    return status;
+}
 
 static const struct {
     dnnl_query_t what;
     int name;
-} parts[3] = { { dnnl_query_src_md, DNNL_ARG_SRC },
-               { dnnl_query_weights_md, DNNL_ARG_WEIGHTS },
-               { dnnl_query_dst_md, DNNL_ARG_DST } };
+    int index;
+} parts[4] = { { dnnl_query_src_md, DNNL_ARG_SRC, 0 },
+               { dnnl_query_weights_md, DNNL_ARG_WEIGHTS, 0 },
+               { dnnl_query_dst_md, DNNL_ARG_DST, 0 },
+               { dnnl_query_weights_md, DNNL_ARG_BIAS, 1 } };
 
 static layout found(const bench_primitive *p, int operand)
 {
-    return dnnl_primitive_desc_query_md(p->description, parts[operand].what, 0);
+    return dnnl_primitive_desc_query_md(p->description, parts[operand].what, parts[operand].index);
 }
 
 bool bench_primitive_open(bench_primitive *p, const bench_problem *of)
 {
-    own_layout part[3];
-    *p = (bench_primitive){ 0 };
+    *p = (bench_primitive){ .argument_count = of->bias ? 4 : 3 };
     check(dnnl_engine_create(&p->engine, dnnl_cpu, 0));
     check(dnnl_stream_create(&p->stream, p->engine, dnnl_stream_default_flags));
-    for (int i = 0; i < 3; i++)
-        check(tagged(&part[i], of, i, of->layout[i]));
-    dnnl_status_t status = describe(p, part);
-    for (int i = 0; i < 3; i++)
-        release(&part[i]);
+    dnnl_status_t status = describe_all(p, of);
     if (status == dnnl_unimplemented) {
         dnnl_stream_destroy(p->stream);
         dnnl_engine_destroy(p->engine);
@@ -120,7 +153,7 @@ bool bench_primitive_open(bench_primitive *p, const bench_problem *of)
     }
     check(status);
     check(dnnl_primitive_create(&p->product, p->description));
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < p->argument_count; i++) {
         p->memory[i] = bench_zeros(dnnl_memory_desc_get_size(found(p, i)));
         p->arguments[i].arg = parts[i].name;
         check(dnnl_memory_create(&p->arguments[i].memory, found(p, i), p->engine, p->memory[i]));
@@ -157,7 +190,7 @@ void bench_primitive_close(bench_primitive *p)
             dnnl_memory_destroy(p->moved[i][0].memory);
             et_free(p->stored[i]);
         }
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < p->argument_count; i++) {
         dnnl_memory_destroy(p->arguments[i].memory);
         et_free(p->memory[i]);
     }
@@ -169,7 +202,7 @@ void bench_primitive_close(bench_primitive *p)
 
 void bench_primitive_run(bench_primitive *p)
 {
-    check(dnnl_primitive_execute(p->product, p->stream, 3, p->arguments));
+    check(dnnl_primitive_execute(p->product, p->stream, p->argument_count, p->arguments));
     check(dnnl_stream_wait(p->stream));
 }
 

@@ -14,9 +14,11 @@ typedef struct bench_problem {
     dnnl_dims_t size[3];
     dnnl_data_type_t type[3];
     dnnl_format_tag_t layout[3];
+    bool bias;       /* + a row of float32 on every row of C */
+    bool accumulate; /* onto what C holds */
 } bench_problem;
 
-/* batch 0: matrices, without a dimension in front. */
+/* batch 0: matrices, without a dimension in front. Bare: neither bias nor accumulate. */
 bench_problem bench_problem_of(const et_gemm_shape *shape, int64_t batch,
                                const dnnl_format_tag_t layout[3]);
 
@@ -25,8 +27,9 @@ typedef struct bench_primitive {
     dnnl_stream_t stream;
     dnnl_primitive_desc_t description;
     dnnl_primitive_t product;
-    dnnl_exec_arg_t arguments[3];
-    void *memory[3];
+    dnnl_exec_arg_t arguments[4]; /* A, B, C and, where there is one, the bias */
+    int argument_count;
+    void *memory[4];
     /* NULL where an operand lies as the product reads it: else what brings it there. */
     dnnl_primitive_t reorder[2];
     dnnl_exec_arg_t moved[2][2];
