@@ -165,7 +165,7 @@ static void show_depths(void)
             growth g;
             make(&g, one_sentence, &size);
             milliseconds[i] = 1e3 * g.seconds;
-            calls = et_plan_steps(g.plan);
+            calls = et_plan_calls(g.plan);
             release(&g);
         }
         double median = bench_median(milliseconds, RUNS);

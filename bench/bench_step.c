@@ -62,7 +62,7 @@ static void print_result(const bench_model *model, const step_result *r, const c
            1e3 * r->roof, 100 * r->share, 1e3 * r->all, 100 * r->share_all);
     printf("    %.1f MB planned, peak %.1f MB; plan made in %.1f ms (%d kernel calls)\n",
            1e-6 * r->planned, 1e-6 * r->peak, 1e3 * model->plan_seconds,
-           et_plan_steps(model->plan));
+           et_plan_calls(model->plan));
     bench_figure(rate, "target tokens/s", r->tokens / r->roof, "step.%s.%s.tokens_s", name, type);
     bench_figure(1e3 * r->seconds, "ms", 1e3 * r->roof, "step.%s.%s.ms", name, type);
     bench_figure(r->share, "share", 1, "step.%s.%s.roof_share", name, type);

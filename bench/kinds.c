@@ -28,17 +28,17 @@ void bench_kinds_time(bench_kinds *kinds, et_plan *plan, int runs)
 {
     et_assert(runs >= 1 && runs <= BENCH_RUNS_MAX);
     *kinds = (bench_kinds){ .runs = runs };
-    for (int i = 0; i < plan->step_count; i++)
-        find(kinds, et_plan_step_kind(&plan->steps[i]))->calls++;
+    for (int i = 0; i < plan->call_count; i++)
+        find(kinds, et_plan_call_kind(&plan->calls[i]))->calls++;
     find(kinds, "packing weights")->calls = plan->pack_group_count;
     for (int run = 0; run < runs; run++) {
         double now = et_clock_monotonic();
-        for (int i = 0; i < plan->step_count; i++) {
-            const et_plan_step *step = &plan->steps[i];
-            et_plan_begin_step(plan, i);
+        for (int i = 0; i < plan->call_count; i++) {
+            const et_plan_call *call = &plan->calls[i];
+            et_plan_begin_call(plan, i);
             find(kinds, "packing weights")->seconds[run] += bench_lap(&now);
-            step->run(plan, step);
-            find(kinds, et_plan_step_kind(step))->seconds[run] += bench_lap(&now);
+            call->run(plan, call);
+            find(kinds, et_plan_call_kind(call))->seconds[run] += bench_lap(&now);
         }
     }
 }
@@ -112,27 +112,27 @@ static double product_roof(known_roofs *known, et_gemm_shape shape, et_dtype act
     return roof_of(known, shape);
 }
 
-static double matmul_roof(known_roofs *known, const et_plan *plan, const et_plan_step *step)
+static double matmul_roof(known_roofs *known, const et_plan *plan, const et_plan_call *call)
 {
-    const et_matmul_options *options = &step->node->attributes.matmul;
-    const et_tensor *a = &plan->values[step->in[0]].tensor;
-    const et_tensor *c = &plan->values[step->out[0]].tensor;
+    const et_matmul_options *options = &call->node->attributes.matmul;
+    const et_tensor *a = &plan->values[call->in[0]].tensor;
+    const et_tensor *c = &plan->values[call->out[0]].tensor;
     et_gemm_shape shape = { .m = c->shape.size[0],
                             .n = c->shape.size[1],
                             .k = a->shape.size[!options->transpose_a],
                             .transpose_a = options->transpose_a,
                             .transpose_b = options->transpose_b,
                             .c = c->dtype,
-                            .pack_b = plan->values[step->in[1]].place == PLACE_PARAM };
+                            .pack_b = plan->values[call->in[1]].place == PLACE_PARAM };
     return product_roof(known, shape, plan->graph->options.act);
 }
 
 /* Three products over all rows: logits, and the gradients of rows and table. In blocks of 512
  * rows each is faster than whole where the caches are small: the better way counts. */
-static double vocabulary_roof(known_roofs *known, const et_plan *plan, const et_plan_step *step)
+static double vocabulary_roof(known_roofs *known, const et_plan *plan, const et_plan_call *call)
 {
-    const et_tensor *h = &plan->values[step->in[0]].tensor;
-    const et_tensor *table = &plan->values[step->in[1]].tensor;
+    const et_tensor *h = &plan->values[call->in[0]].tensor;
+    const et_tensor *table = &plan->values[call->in[1]].tensor;
     int64_t rows = h->shape.size[0], width = h->shape.size[1], words = table->shape.size[0];
     et_dtype act = plan->graph->options.act;
     double best = INFINITY;
@@ -159,16 +159,16 @@ double bench_kinds_roof(bench_kinds *kinds, const et_plan *plan)
         kinds->kind[i].roof = 0;
         kinds->kind[i].cost = (et_cost){ 0 };
     }
-    for (int i = 0; i < plan->step_count; i++) {
-        const et_plan_step *step = &plan->steps[i];
-        bench_kind *kind = find(kinds, et_plan_step_kind(step));
-        et_cost cost = et_plan_step_cost(plan, step);
+    for (int i = 0; i < plan->call_count; i++) {
+        const et_plan_call *call = &plan->calls[i];
+        bench_kind *kind = find(kinds, et_plan_call_kind(call));
+        et_cost cost = et_plan_call_cost(plan, call);
         kind->cost.flops += cost.flops;
         kind->cost.bytes += cost.bytes;
-        if (step->node->op == ET_OP_MATMUL)
-            kind->roof += matmul_roof(&known, plan, step);
-        else if (step->node->op == ET_OP_VOCABULARY_LOSS)
-            kind->roof += vocabulary_roof(&known, plan, step);
+        if (call->node->op == ET_OP_MATMUL)
+            kind->roof += matmul_roof(&known, plan, call);
+        else if (call->node->op == ET_OP_VOCABULARY_LOSS)
+            kind->roof += vocabulary_roof(&known, plan, call);
     }
     for (int i = 0; i < kinds->count; i++)
         whole += kinds->kind[i].roof;
@@ -230,21 +230,21 @@ static const attention_rates *rates_of(known_rates *known, const bench_kinds *ki
 /* Forward q k^T and weights v; backward dout v^T, dS k, and two across: dS^T q and weights^T dout.
  * The cost of the backward direction counts the scores once more, which a roof does not. */
 static double attention_roof(known_rates *known, const bench_kinds *kinds, const et_plan *plan,
-                             const et_plan_step *step)
+                             const et_plan_call *call)
 {
-    const bool grad = step->node->op == ET_OP_ATTENTION_GRAD;
-    const int first = grad ? 2 : 0, heads = step->node->attributes.attention.heads;
-    const et_tensor *q = &plan->values[step->in[first]].tensor;
-    const et_tensor *queries = &plan->values[step->in[first + 2]].tensor;
-    const int64_t width = q->shape.size[1] / (step->node->attributes.self ? 3 : 1);
+    const bool grad = call->node->op == ET_OP_ATTENTION_GRAD;
+    const int first = grad ? 2 : 0, heads = call->node->attributes.attention.heads;
+    const et_tensor *q = &plan->values[call->in[first]].tensor;
+    const et_tensor *queries = &plan->values[call->in[first + 2]].tensor;
+    const int64_t width = q->shape.size[1] / (call->node->attributes.self ? 3 : 1);
     const attention_rates want = {
         .queries = typical_length(queries),
-        .keys = typical_length(&plan->values[step->in[first + 3]].tensor),
+        .keys = typical_length(&plan->values[call->in[first + 3]].tensor),
         .dim = width / heads,
     };
     const int64_t count = heads * (q->shape.size[0] / want.queries + 1);
     const attention_rates *rate = rates_of(known, kinds, want, count, plan->graph->options.act);
-    const double product = et_plan_step_cost(plan, step).flops / (grad ? 5 : 2);
+    const double product = et_plan_call_cost(plan, call).flops / (grad ? 5 : 2);
     return product * (1 / rate->scores + 1 / rate->outputs + (grad ? 2 / rate->across : 0));
 }
 
@@ -253,12 +253,12 @@ double bench_kinds_attention_roof(bench_kinds *kinds, const et_plan *plan)
     known_rates known = { .count = 0 };
     double whole = 0;
     et_assert(kinds->best_rate > 0);
-    for (int i = 0; i < plan->step_count; i++) {
-        const et_plan_step *step = &plan->steps[i];
-        if (step->node->op != ET_OP_ATTENTION && step->node->op != ET_OP_ATTENTION_GRAD)
+    for (int i = 0; i < plan->call_count; i++) {
+        const et_plan_call *call = &plan->calls[i];
+        if (call->node->op != ET_OP_ATTENTION && call->node->op != ET_OP_ATTENTION_GRAD)
             continue;
-        const double roof = attention_roof(&known, kinds, plan, step);
-        find(kinds, et_plan_step_kind(step))->roof += roof;
+        const double roof = attention_roof(&known, kinds, plan, call);
+        find(kinds, et_plan_call_kind(call))->roof += roof;
         whole += roof;
     }
     return whole;

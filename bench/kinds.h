@@ -1,5 +1,5 @@
 /* Where a plan's time goes, by kind of op; matrix products by what they compute, each kind
- * beside its roof. Looks into the plan (exec/plan_private.h) and runs its steps one by one. */
+ * beside its roof. Looks into the plan (exec/plan_private.h) and runs its calls one by one. */
 #ifndef ETUDE_BENCH_KINDS_H
 #define ETUDE_BENCH_KINDS_H
 
@@ -23,7 +23,7 @@ typedef struct bench_kinds {
     double best_rate; /* of the products with weights: operations a second */
 } bench_kinds;
 
-/* Finds the kinds of a plan's steps and runs it `runs` times, timing each step. */
+/* Finds the kinds of a plan's calls and runs it `runs` times, timing each call. */
 void bench_kinds_time(bench_kinds *kinds, et_plan *plan, int runs);
 
 /* Times every product with a weight alone and fills in roofs, and costs. Slow, and takes memory.

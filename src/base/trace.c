@@ -32,9 +32,9 @@
 /* ---- nobody watches --------------------------------------------------------------------- */
 
 /* A class whose functions do nothing, so that no caller asks whether there is a trace. */
-static void off_begin(et_track *self, const et_label *label, int64_t number)
+static void off_begin(et_track *self, const et_activity *activity, int64_t number)
 {
-    (void)self, (void)label, (void)number;
+    (void)self, (void)activity, (void)number;
 }
 
 static void off_end(et_track *self, et_cost cost)
@@ -62,10 +62,10 @@ et_track *et_track_off(void)
 
 /* One span as it is kept; end and cost come last, with its end. */
 typedef struct kept_span {
-    const et_label *label; /* borrowed */
-    int64_t number;        /* shown behind the name; negative: none */
-    int64_t begin;         /* nanoseconds of the clock */
-    _Atomic int64_t end;   /* 0: open */
+    const et_activity *activity; /* borrowed */
+    int64_t number;              /* shown behind the name; negative: none */
+    int64_t begin;               /* nanoseconds of the clock */
+    _Atomic int64_t end;         /* 0: open */
     et_cost cost;
     int depth;
 } kept_span;
@@ -160,16 +160,16 @@ static size_t take(recorder *self)
 
 /* The clock is read after the place is taken, and count grows last: whoever sees it sees a
  * whole begin. */
-static void recorder_begin(et_track *track, const et_label *label, int64_t number)
+static void recorder_begin(et_track *track, const et_activity *activity, int64_t number)
 {
     recorder *self = (recorder *)(void *)track;
     et_assert(self->depth < ET_TRACE_DEPTH_MAX);
-    if (leads(self) && !strcmp(label->name, self->trace->options.unit))
+    if (leads(self) && !strcmp(activity->name, self->trace->options.unit))
         count_unit(self->trace);
     size_t place = take(self);
     if (place != NOT_KEPT) {
         kept_span *span = &self->spans[place];
-        *span = (kept_span){ .label = label, .number = number, .depth = self->kept_depth++ };
+        *span = (kept_span){ .activity = activity, .number = number, .depth = self->kept_depth++ };
         span->begin = et_clock_nanoseconds();
         atomic_store_explicit(&self->count, place + 1, memory_order_release);
     }
@@ -311,7 +311,7 @@ et_span et_trace_span(const et_trace *trace, int i, size_t k)
     int64_t end = atomic_load_explicit(&kept->end, memory_order_acquire);
     bool ended = end && end <= trace->stop;
     int64_t begin = kept->begin < trace->stop ? kept->begin : trace->stop;
-    et_span span = { .label = kept->label,
+    et_span span = { .activity = kept->activity,
                      .number = kept->number,
                      .begin = begin - trace->start,
                      .end = (ended ? end : trace->stop) - trace->start,

@@ -2,7 +2,7 @@
  * nest; a trace owns the tracks. Whoever has something to tell has a track and never asks
  * whether anyone listens: without a trace it is et_track_off, whose functions do nothing.
  *
- *     static const et_label update = { .name = "update", .kind = "update" };
+ *     static const et_activity update = { .name = "update", .kind = "update" };
  *     et_track_begin(track, &update, -1);
  *     ...
  *     et_track_end(track);
@@ -31,7 +31,7 @@ typedef struct et_cost {
 } et_cost;
 
 /* What spans of one sort have in common. Texts are borrowed and outlive the trace. */
-typedef struct et_label {
+typedef struct et_activity {
     const char *name;   /* what people read on the span; its number is added */
     const char *kind;   /* spans of one kind share a row of a table; NULL: a part of the span
                            around it, counted with that */
@@ -39,13 +39,13 @@ typedef struct et_label {
     const char *dtype;
     const char *shape;
     bool product; /* its work is a matrix product, of operands of dtype */
-} et_label;
+} et_activity;
 
 typedef struct et_track et_track;
 
 typedef struct et_track_class {
     const char *name;
-    void (*begin)(et_track *self, const et_label *label, int64_t number);
+    void (*begin)(et_track *self, const et_activity *activity, int64_t number);
     void (*end)(et_track *self, et_cost cost);
     et_track *(*beside)(et_track *self, const char *thread);
 } et_track_class;
@@ -59,9 +59,9 @@ et_track *et_track_off(void);
 
 /* A span begins; every begin has its end, on the same thread. number is shown behind the name,
  * negative: none. */
-static inline void et_track_begin(et_track *track, const et_label *label, int64_t number)
+static inline void et_track_begin(et_track *track, const et_activity *activity, int64_t number)
 {
-    track->class->begin(track, label, number);
+    track->class->begin(track, activity, number);
 }
 
 static inline void et_track_end(et_track *track)
@@ -91,7 +91,7 @@ typedef struct et_trace et_trace;
 #define ET_TRACE_DEPTH_MAX  16
 
 typedef struct et_trace_options {
-    const char *unit; /* name of the label whose spans the window counts, from 1 */
+    const char *unit; /* name of the activity whose spans the window counts, from 1 */
     size_t spans;     /* room of a track */
     /* Called once on the leading thread when recording is over, before a unit begins; NULL:
      * nobody. Not after et_trace_stop. */
@@ -111,7 +111,7 @@ void et_trace_free(et_trace *trace); /* NULL allowed; all tracks go with it */
 /* The leading track. */
 et_track *et_trace_main(et_trace *trace);
 
-/* Memory for labels made at run time, zeroed; NULL if none is left. The trace owns it. For the
+/* Memory for activities made at run time, zeroed; NULL if none is left. The trace owns it. For the
  * leading thread, when plans are made. */
 void *et_trace_alloc(et_trace *trace, size_t bytes);
 
@@ -126,7 +126,7 @@ void et_trace_stop(et_trace *trace);
 
 /* A span as recorded; times in nanoseconds since the trace's first. */
 typedef struct et_span {
-    const et_label *label;
+    const et_activity *activity;
     int64_t number;     /* negative: none */
     int64_t begin, end; /* one that had not ended when the trace did ends there */
     int depth;          /* 0: in no other recorded span of its track */

@@ -1,4 +1,4 @@
-/* What a step of a plan has to do at least: operations and bytes, from the shapes of what it
+/* What a call of a plan has to do at least: operations and bytes, from the shapes of what it
  * reads and writes. The profile and the benchmarks take their rates and roofs from here.
  *
  * flops: a product [m, k] x [k, n] has 2 m n k, its bias and activation none; attention has its
@@ -11,12 +11,12 @@
 
 #include "exec/plan_private.h"
 
-/* Of the step's last run: attention's lengths are those of the batch that is bound. Every op has
+/* Of the call's last run: attention's lengths are those of the batch that is bound. Every op has
  * a function for it, or it does not compile. */
-et_cost et_plan_step_cost(const et_plan *plan, const et_plan_step *step);
+et_cost et_plan_call_cost(const et_plan *plan, const et_plan_call *call);
 
-/* What the step is counted as: its op, but one kind for all element-wise chains and three for
+/* What the call is counted as: its op, but one kind for all element-wise chains and three for
  * products, by what they compute. Static. */
-const char *et_plan_step_kind(const et_plan_step *step);
+const char *et_plan_call_kind(const et_plan_call *call);
 
 #endif

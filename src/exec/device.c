@@ -36,7 +36,7 @@ void et_device_use_threads(int count)
     omp_set_num_threads(count);
 }
 
-/* threads is read once: work space of plans is made for so many. */
+/* threads is read once: scratch of plans is made for so many. */
 int et_device_open(et_device **out, et_error *error)
 {
     *out = NULL;

@@ -11,12 +11,12 @@
 #include "kernel/kernels.h"
 
 struct et_plan;
-struct et_plan_step;
+struct et_plan_call;
 
 /* What a device does for an op when a plan is made, and in each run; see plan_private.h. */
 typedef struct et_op_functions {
-    int (*prepare)(struct et_plan *plan, struct et_plan_step *step, et_error *error);
-    void (*run)(const struct et_plan *plan, const struct et_plan_step *step);
+    int (*prepare)(struct et_plan *plan, struct et_plan_call *call, et_error *error);
+    void (*run)(const struct et_plan *plan, const struct et_plan_call *call);
 } et_op_functions;
 
 /* Who is told what the device does. */
@@ -27,7 +27,7 @@ typedef struct et_device_watch {
 
 /* ops and kernels are static; gemms and watch are owned by the device that was opened. */
 struct et_device {
-    const et_op_functions *ops; /* [ET_OP_COUNT], by et_op; leaves, which make no step, have none */
+    const et_op_functions *ops; /* [ET_OP_COUNT], by et_op; leaves, which make no call, have none */
     const et_kernels *kernels;
     et_gemm_cache *gemms;
     int threads;            /* the most that a kernel may use */
@@ -41,7 +41,7 @@ struct et_device {
  * else the calling thread has OpenMP do. */
 void et_device_use_threads(int count);
 
-/* From now on what runs on the device is recorded: a span for each run of a plan and each step of
+/* From now on what runs on the device is recorded: a span for each run of a plan and each call of
  * it, and for each tile of a product on the thread that did it. Before the first plan is made; the
  * trace must outlive the device. */
 void et_device_record(et_device *device, et_trace *trace);

@@ -1,9 +1,9 @@
-/* Nodes to steps. Every reachable node that computes becomes a step, but element-wise nodes of
- * one shape join the step of an element-wise node they read, if that can be run at the later
+/* Nodes to calls. Every reachable node that computes becomes a call, but element-wise nodes of
+ * one shape join the call of an element-wise node they read, if that can be run at the later
  * place: nobody outside the chain may read a member before the chain's last member. A chain
  * runs where its last member stands.
  *
- * What was recomputed is no chain with what reads it: members hand on numbers that were not yet
+ * What was rematerialized is no chain with what reads it: members hand on numbers that were not yet
  * rounded, and the reader is to find those that the forward pass had stored.
  *
  *   d = dropout(gelu(a + bias)), and a + bias also read by a later norm:
@@ -26,9 +26,9 @@ typedef struct read_edge {
     int reader, next;
 } read_edge;
 
-/* Lists are of et_plan_make_steps and gone when the steps are made. */
+/* Lists are of et_plan_make_calls and gone when the calls are made. */
 typedef struct chains {
-    et_plan *plan; /* whose steps are made; values are known */
+    et_plan *plan; /* whose calls are made; values are known */
     const bool *reached;
     int *of;          /* [nodes]: the chain (id of its first member), -1: none */
     int *last;        /* [nodes], by chain: id of the last member */
@@ -158,7 +158,7 @@ static void find_chain(chains *c, const et_node *node)
         int chain = c->of[input->id];
         if (chain < 0 || !et_shape_equal(et_node_shape(input), et_node_shape(node)))
             continue;
-        /* Made again and not made again are no chain, as the head of the file says. */
+        /* Rematerialized and not are no chain, as the head of the file says. */
         if (input->attributes.again != node->attributes.again)
             continue;
         if (may_join(c, chain, node)) {
@@ -171,18 +171,18 @@ static void find_chain(chains *c, const et_node *node)
     c->last[node->id] = node->id;
 }
 
-/* Zeros, and -1 where 0 is an index. There are at most as many steps as nodes, so the array
+/* Zeros, and -1 where 0 is an index. There are at most as many calls as nodes, so the array
  * never grows. */
-static et_plan_step *add_step(et_plan *plan, const et_node *node)
+static et_plan_call *add_call(et_plan *plan, const et_node *node)
 {
-    et_assert(plan->step_count < plan->graph->count);
-    et_plan_step *step = &plan->steps[plan->step_count++];
-    memset(step, 0, sizeof *step);
-    step->node = node;
-    step->pack_group = -1;
+    et_assert(plan->call_count < plan->graph->count);
+    et_plan_call *call = &plan->calls[plan->call_count++];
+    memset(call, 0, sizeof *call);
+    call->node = node;
+    call->pack_group = -1;
     for (int i = 0; i < ET_PLAN_GEMMS_MAX; i++)
-        step->pack[i] = -1;
-    return step;
+        call->pack[i] = -1;
+    return call;
 }
 
 /* How a program reads an input of that shape: as it is, or repeated. */
@@ -194,12 +194,12 @@ static et_ew_broadcast broadcast_of(et_shape input, et_shape full)
 }
 
 /* The values that a chain reads from outside become its program's first registers. The order of
- * first use, which both the registers and step->in follow. may_join has made sure that all have
+ * first use, which both the registers and call->in follow. may_join has made sure that all have
  * room. */
-static void add_program_inputs(const chains *c, et_plan_step *step, int chain)
+static void add_program_inputs(const chains *c, et_plan_call *call, int chain)
 {
     et_plan *plan = c->plan;
-    et_ew_program *program = &step->program;
+    et_ew_program *program = &call->program;
     for (int id = chain; id <= c->last[chain]; id++) {
         const et_node *node = node_at(c, id);
         if (c->of[id] != chain)
@@ -208,25 +208,25 @@ static void add_program_inputs(const chains *c, et_plan_step *step, int chain)
             const et_node *input = node->input[i];
             if (c->of[input->id] == chain)
                 continue;
-            int at = add_once(step->in, &step->in_count, ET_EW_INPUTS_MAX,
+            int at = add_once(call->in, &call->in_count, ET_EW_INPUTS_MAX,
                               et_plan_value_of(plan, input));
             program->broadcast[at] = broadcast_of(et_node_shape(input), et_node_shape(node));
             program->input_dtype[at] = et_node_dtype(input);
         }
     }
-    program->inputs = step->in_count;
+    program->inputs = call->in_count;
 }
 
 /* The register that holds input i of a member: a chain's input, or a member's result. An input
- * of the chain is in step->in, since add_program_inputs put it there. */
-static int register_of(const chains *c, const et_plan_step *step, int chain, const et_node *input,
+ * of the chain is in call->in, since add_program_inputs put it there. */
+static int register_of(const chains *c, const et_plan_call *call, int chain, const et_node *input,
                        const int *registers)
 {
     if (c->of[input->id] == chain)
         return registers[input->id - chain];
     int value = et_plan_value_of(c->plan, input);
     int at = 0;
-    while (step->in[at] != value)
+    while (call->in[at] != value)
         at++;
     return at;
 }
@@ -236,22 +236,22 @@ static int register_of(const chains *c, const et_plan_step *step, int chain, con
  * or a rate, site names a dropout's random numbers. The example of the head:
  *
  *     0: a   1: bias   2 = add 0 1   3 = gelu 2   4 = dropout 3      stored: 2 and 4 */
-static void add_program_step(const chains *c, et_plan_step *step, const et_node *node, int chain,
-                             int *registers)
+static void add_program_op(const chains *c, et_plan_call *call, const et_node *node, int chain,
+                           int *registers)
 {
-    et_ew_program *program = &step->program;
+    et_ew_program *program = &call->program;
     et_ew_step *op = &program->step[program->steps];
     *op = (et_ew_step){ .op = et_op_elementwise(node->op), .x = node->attributes.x };
     op->site = node->attributes.site;
-    op->a = register_of(c, step, chain, node->input[0], registers);
+    op->a = register_of(c, call, chain, node->input[0], registers);
     if (node->inputs > 1)
-        op->b = register_of(c, step, chain, node->input[1], registers);
+        op->b = register_of(c, call, chain, node->input[1], registers);
     op->to = program->inputs + program->steps++;
     registers[node->id - chain] = op->to;
     if (is_read_outside(c, node)) {
         program->output[program->outputs] = op->to;
         program->output_dtype[program->outputs++] = et_node_dtype(node);
-        step->out[step->out_count++] = et_plan_value_of(c->plan, node);
+        call->out[call->out_count++] = et_plan_value_of(c->plan, node);
     }
 }
 
@@ -264,26 +264,26 @@ static int add_chain(chains *c, int chain, et_error *error)
     int *registers = et_alloc_zero((size_t)last - (size_t)chain + 1, sizeof(int));
     if (!registers)
         return et_alloc_failed(error, 0, "a plan");
-    et_plan_step *step = add_step(c->plan, node_at(c, last));
-    add_program_inputs(c, step, chain);
+    et_plan_call *call = add_call(c->plan, node_at(c, last));
+    add_program_inputs(c, call, chain);
     for (int id = chain; id <= last; id++)
         if (c->of[id] == chain)
-            add_program_step(c, step, node_at(c, id), chain, registers);
+            add_program_op(c, call, node_at(c, id), chain, registers);
     et_free(registers);
     return ET_OK;
 }
 
-/* Results of one node have values side by side. RESULT nodes make no step: their values are
+/* Results of one node have values side by side. RESULT nodes make no call: their values are
  * those of the node that they name. */
 static void add_single(et_plan *plan, const et_node *node)
 {
-    et_plan_step *step = add_step(plan, node);
-    step->in_count = node->inputs;
+    et_plan_call *call = add_call(plan, node);
+    call->in_count = node->inputs;
     for (int i = 0; i < node->inputs; i++)
-        step->in[i] = et_plan_value_of(plan, node->input[i]);
-    step->out_count = node->results;
+        call->in[i] = et_plan_value_of(plan, node->input[i]);
+    call->out_count = node->results;
     for (int i = 0; i < node->results; i++)
-        step->out[i] = et_plan_value_of(plan, node) + i;
+        call->out[i] = et_plan_value_of(plan, node) + i;
 }
 
 /* Nothing runs for these: they are bound, kept, made with the plan, or part of another node. */
@@ -294,7 +294,7 @@ static bool is_leaf(const et_node *node)
 }
 
 /* In the order of nodes, which every input comes before; a chain where its last member stands. */
-static int add_steps(chains *c, et_error *error)
+static int add_calls(chains *c, et_error *error)
 {
     const et_graph *graph = c->plan->graph;
     for (int id = 0; id < graph->count; id++) {
@@ -323,9 +323,9 @@ static void find_chains(chains *c)
             find_chain(c, graph->nodes[id]);
 }
 
-/* At most one step a node; the lists are only needed here. of is by node; last is read at a
+/* At most one call a node; the lists are only needed here. of is by node; last is read at a
  * chain's first member only. */
-int et_plan_make_steps(et_plan *plan, const bool *reached, et_error *error)
+int et_plan_make_calls(et_plan *plan, const bool *reached, et_error *error)
 {
     size_t count = (size_t)plan->graph->count, edges = count_edges(plan->graph);
     chains c = { .plan = plan, .reached = reached };
@@ -333,16 +333,16 @@ int et_plan_make_steps(et_plan *plan, const bool *reached, et_error *error)
     int *lists = et_alloc(3 * count, sizeof *lists);
     c.edges = et_alloc(edges ? edges : 1, sizeof *c.edges);
     c.result = et_alloc_zero(count, sizeof *c.result);
-    plan->steps = et_alloc(count, sizeof *plan->steps);
+    plan->calls = et_alloc(count, sizeof *plan->calls);
     int status = ET_OK;
-    if (!lists || !c.edges || !c.result || !plan->steps) {
-        status = et_alloc_failed(error, count * sizeof *plan->steps, "a plan");
+    if (!lists || !c.edges || !c.result || !plan->calls) {
+        status = et_alloc_failed(error, count * sizeof *plan->calls, "a plan");
     } else {
         c.of = lists;
         c.last = lists + count;
         c.first_edge = lists + 2 * count;
         find_chains(&c);
-        status = add_steps(&c, error);
+        status = add_calls(&c, error);
     }
     et_free(lists);
     et_free(c.edges);

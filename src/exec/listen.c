@@ -1,7 +1,7 @@
-/* News of gradients: after which step each range of the store's gradient array is final. A gradient
- * is when the step has run whose result it is: what was written into the same memory before (a base
+/* News of gradients: after which call each range of the store's gradient array is final. A gradient
+ * is when the call has run whose result it is: what was written into the same memory before (a base
  * that rows are added to) came earlier, and no value that only lies there lives any longer. Those
- * that are copied are final after the last step; what no step writes is from the beginning. */
+ * that are copied are final after the last call; what no call writes is from the beginning. */
 #include <stdlib.h>
 
 #include "base/alloc.h"
@@ -10,29 +10,29 @@
 
 #define NEVER_WRITTEN (-1)
 
-/* writer[value]: the step whose result it is. */
+/* writer[value]: the call whose result it is. */
 static void find_writers(const et_plan *plan, int *writer)
 {
-    for (int s = 0; s < plan->step_count; s++)
-        for (int k = 0; k < plan->steps[s].out_count; k++)
-            writer[plan->steps[s].out[k]] = s;
+    for (int s = 0; s < plan->call_count; s++)
+        for (int k = 0; k < plan->calls[s].out_count; k++)
+            writer[plan->calls[s].out[k]] = s;
 }
 
-/* A parameter's gradient is written in that step, into one range or several. */
-static void note(const et_plan *plan, const et_plan_listener *listener, int param, int step)
+/* A parameter's gradient is written in that call, into one range or several. */
+static void note(const et_plan *plan, const et_plan_listener *listener, int param, int call)
 {
     const et_params *params = plan->graph->params;
     int64_t begin = et_params_offset(params, param), from = 0;
     int64_t end = begin + et_shape_count(et_params_shape(params, param));
     for (int i = 0; i < listener->ranges; from = listener->end[i++])
-        if (from < end && listener->end[i] > begin && plan->news[i].step < step)
-            plan->news[i].step = step;
+        if (from < end && listener->end[i] > begin && plan->news[i].call < call)
+            plan->news[i].call = call;
 }
 
 static int compare(const void *left, const void *right)
 {
     const struct et_plan_news *a = left, *b = right;
-    return a->step != b->step ? (a->step > b->step) - (a->step < b->step)
+    return a->call != b->call ? (a->call > b->call) - (a->call < b->call)
                               : (a->range > b->range) - (a->range < b->range);
 }
 
@@ -44,10 +44,10 @@ static void find_news(et_plan *plan, const et_plan_listener *listener, const int
     for (int i = 0; i < graph->gradient_count; i++) {
         int value = et_plan_value_of(plan, graph->gradients[i].node);
         bool copied = plan->values[value].place != PLACE_GRADIENT;
-        note(plan, listener, graph->gradients[i].param, copied ? plan->step_count : writer[value]);
+        note(plan, listener, graph->gradients[i].param, copied ? plan->call_count : writer[value]);
     }
     for (int i = 0; i < plan->copy_count; i++)
-        note(plan, listener, plan->copies[i].param, plan->step_count);
+        note(plan, listener, plan->copies[i].param, plan->call_count);
     qsort(plan->news, (size_t)listener->ranges, sizeof *plan->news, compare);
 }
 
@@ -79,9 +79,9 @@ int et_plan_heard(const et_plan *plan, int i)
     return plan->news[i].range;
 }
 
-int et_plan_tell(const et_plan *plan, int step, int told)
+int et_plan_tell(const et_plan *plan, int call, int told)
 {
-    for (; told < plan->news_count && plan->news[told].step <= step; told++)
+    for (; told < plan->news_count && plan->news[told].call <= call; told++)
         plan->listener->final(plan->listener->self, plan->news[told].range);
     return told;
 }

@@ -1,16 +1,16 @@
-/* Where values lie. A value lives from the step that writes it to the last that reads it, a
- * step's work space for that step, a group of packed weights from its first step to its last.
- * All these are tenants of one arena; rooms.c finds their places.
+/* Where values lie. The live range of a value is from the call that writes it to the last that
+ * reads it; of a call's scratch that call, of a group of packed weights its first call to its
+ * last. All these are tenants of one arena; rooms.c finds their places.
  *
- * The store's gradient array is room as well: nobody needs a parameter's gradient before the step
+ * The store's gradient array is room as well: nobody needs a parameter's gradient before the call
  * that writes it, and most are written late, when most values are dead. So offsets count from the
  * start of that array, and the arena follows behind it:
  *
  *     0 ............ gradients .... gradient_bytes ............ arena ............ end
  *     | values, then the gradient | values, then ... |wall| values                  |
  *
- * A gradient has its place already and lives from its step to the end of the run.
- * What no step writes (padding, parameters that the loss does not reach) is zero and stays so:
+ * A gradient has its place already and lives from its call to the end of the run.
+ * What no call writes (padding, parameters that the loss does not reach) is zero and stays so:
  * it lives always. Nothing lies across the wall, as the two are different memory. */
 #include <limits.h>
 
@@ -27,25 +27,25 @@ static int owner(const et_plan *plan, int value)
     return value;
 }
 
-/* Steps are numbered in the order in which they run. A value that nobody reads is dead after the
- * step that writes it; outputs live to the end, as the caller reads them after the run. */
+/* Calls are numbered in the order in which they run. A value that nobody reads is dead after the
+ * call that writes it; outputs live to the end, as the caller reads them after the run. */
 static void find_lives(et_plan *plan)
 {
-    for (int s = 0; s < plan->step_count; s++) {
-        const et_plan_step *step = &plan->steps[s];
-        for (int i = 0; i < step->out_count; i++) {
-            et_plan_value *value = &plan->values[step->out[i]];
+    for (int s = 0; s < plan->call_count; s++) {
+        const et_plan_call *call = &plan->calls[s];
+        for (int i = 0; i < call->out_count; i++) {
+            et_plan_value *value = &plan->values[call->out[i]];
             value->written = s;
             value->last_read = s;
         }
-        for (int i = 0; i < step->in_count; i++)
-            plan->values[step->in[i]].last_read = s;
+        for (int i = 0; i < call->in_count; i++)
+            plan->values[call->in[i]].last_read = s;
     }
     for (int i = 0; i < plan->output_count; i++)
         plan->values[plan->outputs[i]].last_read = INT_MAX;
 }
 
-/* Results that nobody reads get no memory, but a step's first one does. What stays inside a
+/* Results that nobody reads get no memory, but a call's first one does. What stays inside a
  * chain is never written and needs none. A kernel is told by NULL that a further result is not
  * wanted; its first one it always writes. */
 static void drop_unread(et_plan *plan)
@@ -60,8 +60,8 @@ static void drop_unread(et_plan *plan)
 }
 
 /* A parameter's gradient is computed where the store wants it. Where two parameters have the
- * same node as gradient, or the node is not a step's own result, it is copied after the run.
- * What is not in the arena, or is no step's to write, has its place already and cannot move. */
+ * same node as gradient, or the node is not a call's own result, it is copied after the run.
+ * What is not in the arena, or is no call's to write, has its place already and cannot move. */
 static int place_gradients(et_plan *plan, et_error *error)
 {
     const et_graph *graph = plan->graph;
@@ -92,15 +92,15 @@ static int place_gradients(et_plan *plan, et_error *error)
  * a table of many rows is neither copied nor cleared once more. */
 static void alias_bases(et_plan *plan)
 {
-    for (int s = plan->step_count - 1; s >= 0; s--) {
-        const et_plan_step *step = &plan->steps[s];
-        const et_op op = step->node->op;
-        if ((op != ET_OP_EMBEDDING_GRAD && op != ET_OP_EMBED_COLUMNS_GRAD) || step->in_count < 3)
+    for (int s = plan->call_count - 1; s >= 0; s--) {
+        const et_plan_call *call = &plan->calls[s];
+        const et_op op = call->node->op;
+        if ((op != ET_OP_EMBEDDING_GRAD && op != ET_OP_EMBED_COLUMNS_GRAD) || call->in_count < 3)
             continue;
-        et_plan_value *base = &plan->values[step->in[2]];
+        et_plan_value *base = &plan->values[call->in[2]];
         if (base->place == PLACE_ARENA && base->last_read == s) {
-            base->alias = step->out[0];
-            base->place = plan->values[owner(plan, step->out[0])].place;
+            base->alias = call->out[0];
+            base->place = plan->values[owner(plan, call->out[0])].place;
         }
     }
 }
@@ -117,17 +117,17 @@ static bool is_own(const et_plan *plan, const et_plan_value *value)
  * which has its place, the input takes that, if the view is its last reader. */
 static void alias_views(et_plan *plan)
 {
-    for (int s = 0; s < plan->step_count; s++) {
-        const et_plan_step *step = &plan->steps[s];
-        if (step->node->op != ET_OP_RESHAPE)
+    for (int s = 0; s < plan->call_count; s++) {
+        const et_plan_call *call = &plan->calls[s];
+        if (call->node->op != ET_OP_RESHAPE)
             continue;
-        et_plan_value *from = &plan->values[step->in[0]], *view = &plan->values[step->out[0]];
+        et_plan_value *from = &plan->values[call->in[0]], *view = &plan->values[call->out[0]];
         if (from->place != PLACE_ARENA || !is_own(plan, from) || view->alias >= 0)
             continue;
         if (view->place == PLACE_ARENA) {
-            view->alias = step->in[0];
+            view->alias = call->in[0];
         } else if (view->place == PLACE_GRADIENT && from->alias < 0 && from->last_read == s) {
-            from->alias = step->out[0];
+            from->alias = call->out[0];
             from->place = PLACE_GRADIENT;
         }
     }
@@ -152,10 +152,10 @@ static void join_lives(et_plan *plan)
 
 /* ---- in place --------------------------------------------------------------------------- */
 
-/* Whether step s, which writes out, may write it where its input in lies, which nobody reads any
+/* Whether call s, which writes out, may write it where its input in lies, which nobody reads any
  * more: both of one size, and nothing else in that memory is wanted later. The output must have
  * a reader (a result that is dropped has no memory) and no alias yet: the first input that
- * allows it wins. The input's owner must end at this very step, so nobody else wants what is
+ * allows it wins. The input's owner must end at this very call, so nobody else wants what is
  * lost. */
 static bool can_overwrite(const et_plan *plan, int s, int out, int in)
 {
@@ -180,22 +180,22 @@ static void overwrite(et_plan *plan, int s, int out, int in)
 
 /* Kernels that allow it: element-wise programs, each output in any input's place; norms'
  * derivatives, dx in dy's and layer norm's result in x's; batch norm, y in x's. Safe where a kernel
- * reads an element before it writes it, and writes no other one's place. In order of steps: lives
- * that have been joined are seen by later steps. */
+ * reads an element before it writes it, and writes no other one's place. In order of calls: lives
+ * that have been joined are seen by later calls. */
 static void work_in_place(et_plan *plan)
 {
-    for (int s = 0; s < plan->step_count; s++) {
-        const et_plan_step *step = &plan->steps[s];
-        const et_op op = step->node->op;
+    for (int s = 0; s < plan->call_count; s++) {
+        const et_plan_call *call = &plan->calls[s];
+        const et_op op = call->node->op;
         bool norm = op == ET_OP_LAYER_NORM_GRAD || op == ET_OP_RMS_NORM_GRAD ||
                     op == ET_OP_BATCH_NORM_GRAD || op == ET_OP_BATCH_NORM;
-        for (int k = 0; k < step->out_count && et_op_is_elementwise(step->node->op); k++)
-            for (int i = 0; i < step->in_count; i++)
-                overwrite(plan, s, step->out[k], step->in[i]);
+        for (int k = 0; k < call->out_count && et_op_is_elementwise(call->node->op); k++)
+            for (int i = 0; i < call->in_count; i++)
+                overwrite(plan, s, call->out[k], call->in[i]);
         if (norm)
-            overwrite(plan, s, step->out[0], step->in[0]);
-        if (op == ET_OP_LAYER_NORM_GRAD && step->out_count > 3)
-            overwrite(plan, s, step->out[3], step->in[1]);
+            overwrite(plan, s, call->out[0], call->in[0]);
+        if (op == ET_OP_LAYER_NORM_GRAD && call->out_count > 3)
+            overwrite(plan, s, call->out[3], call->in[1]);
     }
 }
 
@@ -210,7 +210,7 @@ static void add_tenant(et_tenant *tenants, int *count, size_t bytes, int from, i
         tenants[(*count)++] = (et_tenant){ bytes, from, to, offset };
 }
 
-/* All of them; tenants has room for each value, step and group. Work space lives in its own step
+/* All of them; tenants has room for each value, call and group. Scratch lives in its own call
  * alone: it may lie where values of other times do. */
 static int find_tenants(et_plan *plan, et_tenant *tenants)
 {
@@ -221,9 +221,9 @@ static int find_tenants(et_plan *plan, et_tenant *tenants)
             add_tenant(tenants, &count, et_tensor_bytes(value->tensor), value->written,
                        value->last_read, &value->offset);
     }
-    for (int i = 0; i < plan->step_count; i++) {
-        et_plan_step *step = &plan->steps[i];
-        add_tenant(tenants, &count, step->scratch, i, i, &step->scratch_offset);
+    for (int i = 0; i < plan->call_count; i++) {
+        et_plan_call *call = &plan->calls[i];
+        add_tenant(tenants, &count, call->scratch, i, i, &call->scratch_offset);
     }
     for (int i = 0; i < plan->pack_group_count; i++) {
         et_plan_pack_group *group = &plan->pack_groups[i];
@@ -234,7 +234,7 @@ static int find_tenants(et_plan *plan, et_tenant *tenants)
 
 /* ---- the gradient array as room ---------------------------------------------------------- */
 
-/* written[parameter]: the step that writes all bytes of the parameter's gradient; ET_ROOM_ALWAYS
+/* written[parameter]: the call that writes all bytes of the parameter's gradient; ET_ROOM_ALWAYS
  * where none does. A gradient whose bytes are no multiple of ET_ROOM_ALIGN has padding behind
  * it, which belongs to the same room and must stay zero: such a room is not lent. */
 static void find_gradient_writers(const et_plan *plan, int *written, int params)
@@ -254,10 +254,10 @@ static void find_gradient_writers(const et_plan *plan, int *written, int params)
  * this share of the array, so that no room is lent that only splinters would fit in. */
 #define GRADIENT_ROOMS 256
 
-/* The gradients and the wall, in the order of the array. A room is taken from the first step
+/* The gradients and the wall, in the order of the array. A room is taken from the first call
  * that writes a part of it: ET_ROOM_ALWAYS is before all. Example: rooms of 4 KiB where the
- * array has 1 MiB. A room's first step is the earliest of its gradients', since from then on a
- * part of it must not be overwritten. What lies before that step is free for values that are
+ * array has 1 MiB. A room's first call is the earliest of its gradients', since from then on a
+ * part of it must not be overwritten. What lies before that call is free for values that are
  * dead by then. */
 static int take_gradients(const et_plan *plan, et_rooms *rooms, const int *written, et_error *error)
 {
@@ -284,7 +284,7 @@ static int open_rooms(et_plan *plan, et_rooms *rooms, et_error *error)
 {
     const et_params *params = plan->graph->params;
     int count = et_params_count(params);
-    int status = et_rooms_init(rooms, plan->step_count, error);
+    int status = et_rooms_init(rooms, plan->call_count, error);
     if (status || plan->graph->gradient_count == 0 || !plan->options.reuse)
         return status;
     int *written = et_alloc((size_t)count, sizeof *written);
@@ -303,7 +303,7 @@ static int assign_offsets(et_plan *plan, et_error *error)
     et_rooms rooms;
     int status = open_rooms(plan, &rooms, error);
     size_t most =
-        (size_t)plan->value_count + (size_t)plan->step_count + (size_t)plan->pack_group_count;
+        (size_t)plan->value_count + (size_t)plan->call_count + (size_t)plan->pack_group_count;
     et_tenant *tenants = status ? NULL : et_alloc(most, sizeof *tenants);
     if (!status && !tenants)
         status = et_alloc_failed(error, most * sizeof *tenants, "a plan");

@@ -2,9 +2,9 @@
  * there first; a copy costs about as much as reading and writing the weight once.
  *
  * Kept: each (product, parameter) has one copy for as long as the plan, made anew when the store
- * changes. Not kept: each step has its own copy, which lies in the arena among the values. Steps
+ * changes. Not kept: each call has its own copy, which lies in the arena among the values. Calls
  * are gone through in order, and the copies of as many as fit into GROUP_BYTES (or of one that does
- * not) are a group: packed together before the first of its steps, dead after the last.
+ * not) are a group: packed together before the first of its calls, dead after the last.
  *
  * Packing moves bytes and adds nothing, so threads cannot change a bit of it. */
 #include <omp.h>
@@ -15,7 +15,7 @@
 #include "exec/plan_private.h"
 
 /* Bytes. Packed operands are aligned to ALIGN. GROUP_BYTES bounds what copies add to the arena
- * at one time, unless one step's weights are larger. SHARED_BYTES is what a team gathers for at
+ * at one time, unless one call's weights are larger. SHARED_BYTES is what a team gathers for at
  * least. */
 #define ALIGN        ((size_t)64)
 #define GROUP_BYTES  ((size_t)1 << 20)
@@ -88,7 +88,7 @@ static int begin_lists(et_plan *plan, et_error *error)
     return ET_OK;
 }
 
-/* Looking for an equal one is worth it only where copies last: else two steps that read one
+/* Looking for an equal one is worth it only where copies last: else two calls that read one
  * weight have a copy each, close to its use. A plan that reads another's packs must find every
  * one there: it has the same products. */
 static int add(et_plan *plan, const et_plan_pack *wanted, int *pack, et_error *error)
@@ -113,12 +113,12 @@ static int add(et_plan *plan, const et_plan_pack *wanted, int *pack, et_error *e
     return ET_OK;
 }
 
-/* step is set by prepare_steps, which knows it. */
+/* call is set by prepare_calls, which knows it. */
 int et_plan_add_pack(et_plan *plan, et_gemm *gemm, int param, int64_t first, et_dtype dtype,
                      int *pack, et_error *error)
 {
     et_plan_pack wanted = {
-        .gemm = gemm, .param = param, .first = first, .dtype = dtype, .step = -1
+        .gemm = gemm, .param = param, .first = first, .dtype = dtype, .call = -1
     };
     return add(plan, &wanted, pack, error);
 }
@@ -127,7 +127,7 @@ int et_plan_add_row_pack(et_plan *plan, const et_row_weight *rows, int param, bo
                          int *pack, et_error *error)
 {
     et_plan_pack wanted = {
-        .rows = *rows, .transposed = transposed, .param = param, .dtype = ET_F32, .step = -1
+        .rows = *rows, .transposed = transposed, .param = param, .dtype = ET_F32, .call = -1
     };
     return add(plan, &wanted, pack, error);
 }
@@ -158,11 +158,11 @@ static int keep(et_plan *plan, et_error *error)
     return ET_OK;
 }
 
-/* A step's own packs must not be parted: they are all needed when it begins, and only the first
- * step of a group packs. So a pack opens a group only if it is the first of all, or does not fit
- * and belongs to a later step than the last one. So no two groups share a step.
+/* A call's own packs must not be parted: they are all needed when it begins, and only the first
+ * call of a group packs. So a pack opens a group only if it is the first of all, or does not fit
+ * and belongs to a later call than the last one. So no two groups share a call.
  *
- * Example, 1 MiB: packs of 0.4, 0.4 and 0.4 MiB in steps 3, 5 and 8 make the groups {3, 5} and
+ * Example, 1 MiB: packs of 0.4, 0.4 and 0.4 MiB in calls 3, 5 and 8 make the groups {3, 5} and
  * {8}. */
 static int make_groups(et_plan *plan, et_error *error)
 {
@@ -173,15 +173,15 @@ static int make_groups(et_plan *plan, et_error *error)
     et_plan_pack_group *group = NULL;
     for (int i = 0; i < plan->pack_count; i++) {
         const et_plan_pack *pack = &plan->packs[i];
-        et_assert(pack->step >= 0 && (i == 0 || pack->step >= pack[-1].step));
+        et_assert(pack->call >= 0 && (i == 0 || pack->call >= pack[-1].call));
         bool fits = group && group->bytes + packed_bytes(pack) <= GROUP_BYTES;
-        if (!group || (!fits && pack->step != group->to)) {
+        if (!group || (!fits && pack->call != group->to)) {
             group = &plan->pack_groups[plan->pack_group_count++];
-            *group = (et_plan_pack_group){ .first = i, .from = pack->step };
-            plan->steps[pack->step].pack_group = plan->pack_group_count - 1;
+            *group = (et_plan_pack_group){ .first = i, .from = pack->call };
+            plan->calls[pack->call].pack_group = plan->pack_group_count - 1;
         }
         group->count++;
-        group->to = pack->step;
+        group->to = pack->call;
         group->bytes += packed_bytes(pack);
     }
     return ET_OK;
@@ -206,7 +206,7 @@ static void run_pack(const et_plan *plan, const et_plan_pack *pack)
         et_row_weight_pack(&pack->rows, from, pack->transposed);
 }
 
-static const et_label packing = { .name = "pack weights", .kind = "packing weights" };
+static const et_activity packing = { .name = "pack weights", .kind = "packing weights" };
 
 /* Whether threads take a weight each: there is one for every thread, and work enough for a team
  * to gather. Fewer weights than threads would leave threads idle. */
@@ -238,19 +238,19 @@ void et_plan_run_packs(const et_plan *plan, int first, int count)
     et_track_end(track);
 }
 
-/* One block of work space is enough, as one step runs at a time. Where packs are not kept, the
+/* One block of scratch is enough, as one call runs at a time. Where packs are not kept, the
  * group that begins here is packed into room that values may have had until now. */
-void et_plan_begin_step(et_plan *plan, int i)
+void et_plan_begin_call(et_plan *plan, int i)
 {
-    const et_plan_step *step = &plan->steps[i];
-    for (int k = 0; k < step->in_count; k++) {
-        const et_plan_value *value = &plan->values[step->in[k]];
+    const et_plan_call *call = &plan->calls[i];
+    for (int k = 0; k < call->in_count; k++) {
+        const et_plan_value *value = &plan->values[call->in[k]];
         et_assert(value->place != PLACE_INPUT || value->tensor.data); /* bound */
     }
-    plan->scratch = et_plan_at(plan, step->scratch_offset);
-    if (step->pack_group < 0)
+    plan->scratch = et_plan_at(plan, call->scratch_offset);
+    if (call->pack_group < 0)
         return;
-    const et_plan_pack_group *group = &plan->pack_groups[step->pack_group];
+    const et_plan_pack_group *group = &plan->pack_groups[call->pack_group];
     et_assert_equal(group->from, i);
     et_plan_run_packs(plan, group->first, group->count);
 }

@@ -122,7 +122,7 @@ int et_peak_measure(et_peak *peak, const et_device *device, et_dtype dtype, et_e
     return status ? status : measure_memory(peak, device->kernels, error);
 }
 
-/* Operations and bytes overlap: the longer of the two is what a step cannot beat. */
+/* Operations and bytes overlap: the longer of the two is what a call cannot beat. */
 double et_peak_seconds(const et_peak *peak, et_cost cost)
 {
     et_assert(peak->flops > 0 && peak->bytes > 0);

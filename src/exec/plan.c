@@ -1,14 +1,14 @@
 /* A plan is made in one go and then only run:
  *
- *     graph -> reached nodes -> values -> steps (fuse.c) -> what each needs (ops.c), packs (pack.c)
- *     -> places in memory (memory.c) -> the function that runs a step (watch.c)
+ *     graph -> reached nodes -> values -> calls (fuse.c) -> what each needs (ops.c), packs (pack.c)
+ *     -> places in memory (memory.c) -> the function that runs a call (watch.c)
  *
- * The order of these matters: steps are made of values; packs are known when all steps have been
- * prepared; places are found when it is known how much work space and how many packs there are.
+ * The order of these matters: calls are made of values; packs are known when all calls have been
+ * prepared; places are found when it is known how much scratch and how many packs there are.
  *
  * What always holds:
  *   1. Nodes stand in topological order in the graph, so reaching goes backwards in one pass and
- *      steps run forwards in one.
+ *      calls run forwards in one.
  *   2. Each result of each node has a value, reached or not, so a node's first value follows
  *      from the node alone; what nobody reaches has no place and no memory.
  *   3. Running allocates nothing, and runs of one plan with the same inputs, parameters and
@@ -49,7 +49,7 @@ static value_place place_of(const et_node *node)
     }
 }
 
-/* first_value of node i is the number of results of all nodes before it. Until steps are known
+/* first_value of node i is the number of results of all nodes before it. Until calls are known
  * no value is written, read or shared: all three are -1. Example, norm having two results:
  *
  *     node           x    norm    result 1 of norm    relu
@@ -118,21 +118,21 @@ static int make_constants(et_plan *plan, et_error *error)
     return ET_OK;
 }
 
-/* Packs that appear while a step is prepared are its own: one that was known already keeps the
- * first step that reads it. In the order of steps, as groups of packs are made of neighbours. */
-static int prepare_steps(et_plan *plan, et_error *error)
+/* Packs that appear while a call is prepared are its own: one that was known already keeps the
+ * first call that reads it. In the order of calls, as groups of packs are made of neighbours. */
+static int prepare_calls(et_plan *plan, et_error *error)
 {
-    for (int i = 0; i < plan->step_count; i++) {
+    for (int i = 0; i < plan->call_count; i++) {
         int known = plan->pack_count;
-        et_plan_step *step = &plan->steps[i];
-        const et_op_functions *op = &plan->device->ops[step->node->op];
+        et_plan_call *call = &plan->calls[i];
+        const et_op_functions *op = &plan->device->ops[call->node->op];
         et_assert(op->run);
-        step->run = op->run;
-        int status = op->prepare(plan, step, error);
+        call->run = op->run;
+        int status = op->prepare(plan, call, error);
         if (status)
             return status;
         while (known < plan->pack_count)
-            plan->packs[known++].step = i;
+            plan->packs[known++].call = i;
     }
     return et_plan_make_packs(plan, error);
 }
@@ -140,7 +140,7 @@ static int prepare_steps(et_plan *plan, et_error *error)
 /* Gradients are wanted as outputs are, but have no index: they are found in the store. */
 static int make(et_plan *plan, bool *reached, et_node *const *outputs, int count, et_error *error)
 {
-    static int (*const stages[])(et_plan *, et_error *) = { make_constants, prepare_steps,
+    static int (*const stages[])(et_plan *, et_error *) = { make_constants, prepare_calls,
                                                             et_plan_place, et_plan_choose_run };
     const et_graph *graph = plan->graph;
     for (int i = 0; i < count; i++)
@@ -154,7 +154,7 @@ static int make(et_plan *plan, bool *reached, et_node *const *outputs, int count
     for (int i = 0; i < count; i++)
         plan->outputs[i] = et_plan_value_of(plan, outputs[i]);
     plan->output_count = count;
-    status = et_plan_make_steps(plan, reached, error);
+    status = et_plan_make_calls(plan, reached, error);
     ET_STAGES_RUN(status, stages, plan, error);
     return status;
 }
@@ -198,15 +198,15 @@ void et_plan_free(et_plan *plan)
     for (int i = 0; i < plan->value_count; i++)
         if (plan->values[i].place == PLACE_CONSTANT)
             et_free(plan->values[i].tensor.data);
-    for (int i = 0; i < plan->step_count; i++)
-        et_conv_free(plan->steps[i].conv);
+    for (int i = 0; i < plan->call_count; i++)
+        et_conv_free(plan->calls[i].conv);
     et_free(plan->packs);
     et_free(plan->pack_of_param);
     et_free(plan->pack_groups);
     et_free(plan->packed);
     et_free(plan->first_value);
     et_free(plan->values);
-    et_free(plan->steps);
+    et_free(plan->calls);
     et_free(plan->outputs);
     et_free(plan->copies);
     et_free(plan->news);
@@ -224,7 +224,7 @@ int et_plan_input(const et_plan *plan, const char *input)
     return -1;
 }
 
-/* Steps read the value's pointer when they run, so binding costs no planning. */
+/* Calls read the value's pointer when they run, so binding costs no planning. */
 void et_plan_bind_at(et_plan *plan, int place, const void *data)
 {
     if (place >= 0)
@@ -291,25 +291,25 @@ static void copy_gradients(const et_plan *plan)
 }
 
 /* Refreshing is inside the span, so that the time of packing is seen. A run is a loop over
- * steps: begin_step packs what the step reads and points at its work space, run_step calls the
+ * calls: begin_call packs what the call reads and points at its scratch, run_call calls the
  * kernel, alone or inside a span. Gradients that have no place of their own come last, when all
  * values are there. */
 void et_plan_run(et_plan *plan, et_random random)
 {
     et_track *track = et_device_track(plan->device);
-    et_track_begin(track, plan->label, ++plan->runs);
+    et_track_begin(track, plan->activity, ++plan->runs);
     et_plan_refresh(plan);
     plan->random = random;
     int told = 0;
-    for (int i = 0; i < plan->step_count; i++) {
-        et_plan_begin_step(plan, i);
-        plan->run_step(plan, i);
+    for (int i = 0; i < plan->call_count; i++) {
+        et_plan_begin_call(plan, i);
+        plan->run_call(plan, i);
         if (told < plan->news_count)
             told = et_plan_tell(plan, i, told);
     }
     copy_gradients(plan);
     if (told < plan->news_count)
-        et_plan_tell(plan, plan->step_count, told);
+        et_plan_tell(plan, plan->call_count, told);
     et_track_end(track);
 }
 
@@ -340,7 +340,7 @@ static bool is_finite(const et_tensor *tensor)
     return true;
 }
 
-/* A parameter may be what is not finite: it comes before every step. Parameters are looked at in
+/* A parameter may be what is not finite: it comes before every call. Parameters are looked at in
  * the order of the graph, each that the plan reads. */
 static const char *find_param(const et_plan *plan)
 {
@@ -350,8 +350,8 @@ static const char *find_param(const et_plan *plan)
     return NULL;
 }
 
-/* The same random numbers give the same values as the run that failed, so the first step with
- * one that is not finite is where it began. Values are looked at right after their step: later
+/* The same random numbers give the same values as the run that failed, so the first call with
+ * one that is not finite is where it began. Values are looked at right after their call: later
  * ones may lie in the same memory. */
 const char *et_plan_find_not_finite(et_plan *plan, et_random random)
 {
@@ -360,13 +360,13 @@ const char *et_plan_find_not_finite(et_plan *plan, et_random random)
     const char *param = find_param(plan);
     if (param)
         return param;
-    for (int i = 0; i < plan->step_count; i++) {
-        const et_plan_step *step = &plan->steps[i];
-        et_plan_begin_step(plan, i);
-        step->run(plan, step);
-        for (int k = 0; k < step->out_count; k++)
-            if (!is_finite(&plan->values[step->out[k]].tensor))
-                return step->node->name;
+    for (int i = 0; i < plan->call_count; i++) {
+        const et_plan_call *call = &plan->calls[i];
+        et_plan_begin_call(plan, i);
+        call->run(plan, call);
+        for (int k = 0; k < call->out_count; k++)
+            if (!is_finite(&plan->values[call->out[k]].tensor))
+                return call->node->name;
     }
     return NULL;
 }
@@ -376,16 +376,16 @@ et_plan_memory et_plan_memory_needed(const et_plan *plan)
     return plan->memory;
 }
 
-int et_plan_steps(const et_plan *plan)
+int et_plan_calls(const et_plan *plan)
 {
-    return plan->step_count;
+    return plan->call_count;
 }
 
-/* Bytes of the arena that are in use while step i runs. Values in another's memory are counted
+/* Bytes of the arena that are in use while call i runs. Values in another's memory are counted
  * with its owner; gradients are the store's. */
 static size_t live_at(const et_plan *plan, int i)
 {
-    size_t live = plan->steps[i].scratch;
+    size_t live = plan->calls[i].scratch;
     for (int k = 0; k < plan->value_count; k++) {
         const et_plan_value *value = &plan->values[k];
         if (value->place == PLACE_ARENA && value->alias < 0 && value->written <= i &&
@@ -404,13 +404,13 @@ static size_t live_at(const et_plan *plan, int i)
  * offset is what et_plan_at takes; of a gradient it says nothing. */
 void et_plan_print(const et_plan *plan, et_strbuf *out)
 {
-    for (int i = 0; i < plan->step_count; i++) {
-        const et_plan_step *step = &plan->steps[i];
-        const et_plan_value *value = &plan->values[step->out[0]];
+    for (int i = 0; i < plan->call_count; i++) {
+        const et_plan_call *call = &plan->calls[i];
+        const et_plan_value *value = &plan->values[call->out[0]];
         char shape[ET_SHAPE_TEXT_MAX];
         et_strbuf_printf(out, "%4d  %-18s %-48s %-9s %-16s @%-12zu %12zu live\n", i,
-                         step->program.steps > 1 ? "chain" : et_op_name(step->node->op),
-                         step->node->name, et_dtype_name(value->tensor.dtype),
+                         call->program.steps > 1 ? "chain" : et_op_name(call->node->op),
+                         call->node->name, et_dtype_name(value->tensor.dtype),
                          et_shape_print(value->tensor.shape, shape), value->offset,
                          live_at(plan, i));
     }

@@ -52,7 +52,7 @@ typedef struct et_plan_options {
 
 /* What a plan needs, in bytes. */
 typedef struct et_plan_memory {
-    size_t activations; /* the arena: values, kernels' work space, weights packed for a while */
+    size_t activations; /* the arena: values, kernels' scratch, weights packed for a while */
     size_t packed;      /* packed weights that are kept */
     size_t constants;   /* tables made with the plan */
 } et_plan_memory;
@@ -86,7 +86,7 @@ void et_plan_run(et_plan *plan, et_random random);
 typedef struct et_plan_listener {
     const int64_t *end; /* [ranges], ascending */
     int ranges;
-    /* Between two steps or after the last, once in a run for each range: no later step writes
+    /* Between two calls or after the last, once in a run for each range: no later call writes
      * there. In an order that is the plan's (et_plan_heard). */
     void (*final)(void *self, int range);
     void *self;
@@ -110,9 +110,9 @@ const char *et_plan_find_not_finite(et_plan *plan, et_random random);
 et_plan_memory et_plan_memory_needed(const et_plan *plan);
 
 /* Kernel calls in one run, element-wise chains counting as one. */
-int et_plan_steps(const et_plan *plan);
+int et_plan_calls(const et_plan *plan);
 
-/* One line per step: kernel, names, shapes, where, bytes of the arena in use. For people. */
+/* One line per call: kernel, names, shapes, where, bytes of the arena in use. For people. */
 void et_plan_print(const et_plan *plan, et_strbuf *out);
 
 #endif

@@ -1,17 +1,17 @@
-/* What the files of exec share: values, steps and the plan itself. See plan.h.
+/* What the files of exec share: values, calls and the plan itself. See plan.h.
  *
- *   fuse.c     nodes to steps: which element-wise chains become one
+ *   fuse.c     nodes to calls: which element-wise chains become one
  *   values.c   which value a node stands for, where it lies
  *   pack.c     weights in the layout of products
  *   memory.c   when values live, where they lie (rooms.c: the search)
  *   ops.c, op_*.c   per op: what it needs at planning (prepare), what it calls (run)
  *   listen.c   when gradients are final
- *   watch.c    steps as spans of a trace
+ *   watch.c    calls as spans of a trace
  *   plan.c     puts these together
  *
- * Invariants: (1) a step's inputs are written by earlier steps or are leaves; (2) two values
+ * Invariants: (1) a call's inputs are written by earlier calls or are leaves; (2) two values
  * whose lives overlap do not share memory, unless one is the other's alias; (3) after
- * et_plan_new no pointer of a step changes but those of bound inputs and of parameters. */
+ * et_plan_new no pointer of a call changes but those of bound inputs and of parameters. */
 #ifndef ETUDE_EXEC_PLAN_PRIVATE_H
 #define ETUDE_EXEC_PLAN_PRIVATE_H
 
@@ -30,13 +30,13 @@ typedef enum value_place {
 
 /* One result of one node. tensor.shape is that of this run (et_plan_set_rows), the node's type
  * has the planned one; tensor.data is NULL until the value is placed or bound. written and
- * last_read are numbers of steps. */
+ * last_read are numbers of calls. */
 typedef struct et_plan_value {
     et_tensor tensor;
     const et_node *node;
     value_place place;
-    int written;   /* step that writes it, -1: a leaf */
-    int last_read; /* step after which it is dead; INT_MAX: kept to the end */
+    int written;   /* call that writes it, -1: a leaf */
+    int last_read; /* call after which it is dead; INT_MAX: kept to the end */
     int alias;     /* value whose memory this one shares; -1: its own */
     size_t offset; /* PLACE_ARENA: for et_plan_at */
 } et_plan_value;
@@ -50,44 +50,44 @@ typedef struct et_plan_pack {
     int param;
     int64_t first;  /* element of the parameter that the product's operand begins with */
     et_dtype dtype; /* of the values packed: float32 or the bfloat16 shadow */
-    int step;       /* the step that reads it; of kept ones, the first such step */
+    int call;       /* the call that reads it; of kept ones, the first such call */
     void *data;
     int next; /* of kept ones: another one of the same parameter; -1: none */
 } et_plan_pack;
 
-/* Packs that are made together, before the first step that reads one of them, and die together,
+/* Packs that are made together, before the first call that reads one of them, and die together,
  * after the last: some at a time, so that threads are started seldom and share them out. Lives
- * from step `from` to step `to`, both included; bytes is of all its packs, each rounded up. */
+ * from call `from` to call `to`, both included; bytes is of all its packs, each rounded up. */
 typedef struct et_plan_pack_group {
     int first, count; /* in plan->packs */
-    int from, to;     /* steps of the first and the last */
+    int from, to;     /* calls of the first and the last */
     size_t bytes;
     size_t offset; /* for et_plan_at */
 } et_plan_pack_group;
 
-typedef struct et_plan_step et_plan_step;
-typedef void et_plan_run_fn(const et_plan *plan, const et_plan_step *step);
+typedef struct et_plan_call et_plan_call;
+typedef void et_plan_run_fn(const et_plan *plan, const et_plan_call *call);
 
 /* As many as the loss over a vocabulary has: four products, and four for the last part. */
 #define ET_PLAN_GEMMS_MAX 8
 
 /* in[] and out[] are indices of values, in the order of the node's inputs and results; for a
  * chain in the order of first use. Owned by the plan; products are borrowed from the device. */
-struct et_plan_step {
+struct et_plan_call {
     et_plan_run_fn *run;
     const et_node *node; /* of a chain: the last one */
     int in[ET_EW_INPUTS_MAX], in_count;
     int out[ET_EW_OUTPUTS_MAX], out_count;
-    et_ew_program program; /* of element-wise steps */
+    et_ew_program program; /* of element-wise calls */
     struct et_conv *conv;  /* convolutions: its own */
     et_gemm *gemm[ET_PLAN_GEMMS_MAX];
     int pack[ET_PLAN_GEMMS_MAX]; /* index of the packed operand B of gemm[i]; -1: plain */
-    int pack_group;              /* to be packed before this step; -1: none */
-    size_t scratch;              /* bytes of work space that run wants */
+    int pack_group;              /* to be packed before this call; -1: none */
+    size_t scratch;              /* bytes that run wants */
     size_t scratch_offset;       /* for et_plan_at */
 };
 
-/* graph, device and what options point to are borrowed, all else is owned but labels. outputs
+/* graph, device and what options point to are borrowed, all else is owned but activities. outputs
  * are in the caller's order. random, scratch and runs are of the run under way, version and weights
  * say what packs and pointers of parameters were made from. */
 struct et_plan {
@@ -97,11 +97,11 @@ struct et_plan {
     int *first_value; /* [nodes]: index of a node's first result */
     et_plan_value *values;
     int value_count;
-    et_plan_step *steps;
-    int step_count;
+    et_plan_call *calls;
+    int call_count;
     int *outputs; /* values */
     int output_count;
-    et_plan_pack *packs; /* in the order of the steps that read them */
+    et_plan_pack *packs; /* in the order of the calls that read them */
     int pack_count;
     size_t pack_capacity;
     int *pack_of_param;    /* [parameters]: the last of each, -1: none; for those that are kept */
@@ -110,14 +110,14 @@ struct et_plan {
     int pack_group_count;
     unsigned char *arena;
     size_t gradient_bytes;  /* of the store's gradient array, where values lie too; 0: none do */
-    unsigned char *scratch; /* of the step that runs */
+    unsigned char *scratch; /* of the call that runs */
     et_plan_memory memory;
     uint64_t version;     /* of the store when last refreshed */
     const float *weights; /* its values then */
     et_random random;
-    void (*run_step)(const et_plan *plan, int i);
-    const et_label *labels; /* [step_count], the trace's; NULL without one */
-    const et_label *label;  /* of the whole run */
+    void (*run_call)(const et_plan *plan, int i);
+    const et_activity *activities; /* [call_count], the trace's; NULL without one */
+    const et_activity *activity;   /* of the whole run */
     int64_t runs;
     struct et_plan_copy {
         int value, param;
@@ -125,8 +125,8 @@ struct et_plan {
     int copy_count;
     const et_plan_listener *listener; /* borrowed; NULL: none */
     struct et_plan_news {
-        int step, range; /* the last step that writes there; -1: none does */
-    } * news;            /* [news_count], in the order of steps */
+        int call, range; /* the last call that writes there; -1: none does */
+    } * news;            /* [news_count], in the order of calls */
     int news_count;      /* the listener's ranges; 0: none hears */
 };
 
@@ -140,11 +140,11 @@ const void *et_plan_data_as(const et_plan *plan, int value, et_dtype dtype);
 /* The memory of an offset: in the store's gradient array, or in the arena behind it. */
 unsigned char *et_plan_at(const et_plan *plan, size_t offset);
 
-/* fuse.c: makes plan->steps from the reachable nodes. */
-int et_plan_make_steps(et_plan *plan, const bool *reached, et_error *error);
+/* fuse.c: makes plan->calls from the reachable nodes. */
+int et_plan_make_calls(et_plan *plan, const bool *reached, et_error *error);
 
 /* pack.c: a packed copy of parameter param, from an element on, for gemm; *pack is its index.
- * Where copies are kept, steps with the same product and operand share one. */
+ * Where copies are kept, calls with the same product and operand share one. */
 int et_plan_add_pack(et_plan *plan, et_gemm *gemm, int param, int64_t first, et_dtype dtype,
                      int *pack, et_error *error);
 
@@ -164,16 +164,16 @@ void et_plan_lay_packs(et_plan *plan, int first, int count, unsigned char *at);
 /* pack.c: packs some of plan->packs, from first, with all threads. */
 void et_plan_run_packs(const et_plan *plan, int first, int count);
 
-/* pack.c: what must be done before steps[i].run: packing, work space. */
-void et_plan_begin_step(et_plan *plan, int i);
+/* pack.c: what must be done before calls[i].run: packing, scratch. */
+void et_plan_begin_call(et_plan *plan, int i);
 
 /* memory.c: lives, offsets, sizes; plan->memory and the arena. */
 int et_plan_place(et_plan *plan, et_error *error);
 
-/* listen.c: tells of what is final after step i, from news number `told` on; how many are told. */
-int et_plan_tell(const et_plan *plan, int step, int told);
+/* listen.c: tells of what is final after call i, from news number `told` on; how many are told. */
+int et_plan_tell(const et_plan *plan, int call, int told);
 
-/* watch.c: sets plan->run_step and labels by whether the device has a trace. */
+/* watch.c: sets plan->run_call and activities by whether the device has a trace. */
 int et_plan_choose_run(et_plan *plan, et_error *error);
 
 #endif

@@ -44,7 +44,7 @@ static void add_span(et_profile *profile, const et_span *span, et_profile_row *a
 {
     et_assert(span->end >= span->begin);
     double seconds = (double)(span->end - span->begin) * 1e-9;
-    et_profile_row *row = row_of(profile, span->label->kind);
+    et_profile_row *row = row_of(profile, span->activity->kind);
     row->calls++;
     row->seconds += seconds;
     if (around)
@@ -52,7 +52,7 @@ static void add_span(et_profile *profile, const et_span *span, et_profile_row *a
     row->cost.flops += span->cost.flops;
     row->cost.bytes += span->cost.bytes;
     row->roof += et_peak_seconds(&profile->peak, span->cost);
-    if (span->label->product)
+    if (span->activity->product)
         profile->product_roof += span->cost.flops / profile->peak.flops;
 }
 
@@ -81,9 +81,9 @@ void et_profile_make(et_profile *profile, const et_trace *trace, const et_peak *
         et_span span = et_trace_span(trace, LEADING, i);
         et_profile_row *around = at_depth[span.depth];
         et_profile_row *own = around;
-        if (span.label->kind) {
+        if (span.activity->kind) {
             add_span(profile, &span, around);
-            own = row_of(profile, span.label->kind);
+            own = row_of(profile, span.activity->kind);
         }
         for (int depth = span.depth + 1; depth <= ET_TRACE_DEPTH_MAX; depth++)
             at_depth[depth] = own;
@@ -101,8 +101,8 @@ et_dtype et_profile_dtype(const et_trace *trace)
     et_trace_track(trace, LEADING, &spans);
     for (size_t i = 0; i < spans; i++) {
         et_span span = et_trace_span(trace, LEADING, i);
-        if (span.label->product)
-            work[!strcmp(span.label->dtype, "bfloat16") ? ET_BF16 : ET_F32] += span.cost.flops;
+        if (span.activity->product)
+            work[!strcmp(span.activity->dtype, "bfloat16") ? ET_BF16 : ET_F32] += span.cost.flops;
     }
     return work[ET_BF16] > work[ET_F32] ? ET_BF16 : ET_F32;
 }

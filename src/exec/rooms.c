@@ -1,4 +1,4 @@
-/* A life and a range of addresses make a rectangle: steps by offsets. Rooms are rectangles that
+/* A life and a range of addresses make a rectangle: calls by offsets. Rooms are rectangles that
  * do not overlap, and the end of the highest is what the arena needs. To find the smallest end
  * is NP-hard (dynamic storage allocation: Garey and Johnson 1979, problem SR2); the greedy way,
  * largest first, comes close in practice since small ones fit into the gaps between large ones.
@@ -6,21 +6,21 @@
  *     offset
  *     ^   [ B     ]
  *     |   [ A ] [ C ]        A is dead when C comes: C lies where A did
- *     +------------------> step
+ *     +------------------> call
  *
- * What is sought for a tenant is the lowest gap between those that are there in any of its steps.
+ * What is sought for a tenant is the lowest gap between those that are there in any of its calls.
  * Looking at all that were placed takes n^2 / 2 comparisons for n tenants, and in a deep model
  * even those of one time are many: each layer keeps values for the backward pass. But they lie
- * side by side, so that it is few spans that are taken in a given time. A tree over steps keeps
+ * side by side, so that it is few spans that are taken in a given time. A tree over calls keeps
  * these (a segment tree: Bentley 1977, "Solutions to Klee's rectangle problems"):
  *
- *     steps 0 to 7                              a room of steps 2 to 6 is in `whole` of 2-3, 4-5
+ *     calls 0 to 7                              a room of calls 2 to 6 is in `whole` of 2-3, 4-5
  *     0 to 3           4 to 7                   and 6, and in `some` of what is above these:
  *     0-1     2-3      4-5     6-7              0-3, 6-7, 4-7, 0-7
  *     0   1   2   3    4   5   6   7
  *
- * A time is cut into such parts as well. Who is there in one of its steps is in `whole` of a part
- * or of what is above, or in `some` of the part: some log2(steps) lists, most of them empty.
+ * A time is cut into such parts as well. Who is there in one of its calls is in `whole` of a part
+ * or of what is above, or in `some` of the part: some log2(calls) lists, most of them empty.
  *
  * What always holds:
  *   1. A list's spans rise and do not touch: what touches is one span.
@@ -41,11 +41,11 @@
 #define PARTS_MAX (2 * 32)
 
 /* Index 0 is nobody's, so that a list without spans is 0. */
-int et_rooms_init(et_rooms *rooms, int steps, et_error *error)
+int et_rooms_init(et_rooms *rooms, int calls, et_error *error)
 {
-    et_assert(steps >= 0);
+    et_assert(calls >= 0);
     *rooms = (et_rooms){ .leaves = 1, .used = 1 };
-    while (rooms->leaves < steps)
+    while (rooms->leaves < calls)
         rooms->leaves *= 2;
     size_t parts = 2 * (size_t)rooms->leaves;
     rooms->tree = et_alloc_zero(parts, sizeof *rooms->tree);
@@ -123,7 +123,7 @@ typedef struct parts {
 /* Leaf i is part leaves + i, and the part above i is i / 2. The parts inside are found from the
  * leaves up: at an odd `from` or an even `to` the other half is outside, so this part is taken by
  * itself. Those across the time's begin are above its first leaf, those across its end above its
- * last one; where both ways meet they go on as one. A time is clipped to the steps there are. */
+ * last one; where both ways meet they go on as one. A time is clipped to the calls there are. */
 static void find_parts(parts *p, const et_rooms *rooms, int first, int last)
 {
     const int leaves = rooms->leaves;
@@ -229,7 +229,7 @@ int et_rooms_take(et_rooms *rooms, size_t offset, size_t bytes, int from, et_err
     return add_room(rooms, &p, offset, offset + bytes, error);
 }
 
-/* Equal sizes by their first step; neighbours in time then tend to be neighbours in memory. */
+/* Equal sizes by their first call; neighbours in time then tend to be neighbours in memory. */
 static int larger_first(const void *left, const void *right)
 {
     const et_tenant *a = left, *b = right;

@@ -1,8 +1,8 @@
-/* What the values of a plan are and where they lie, for all who make and run its steps. */
+/* What the values of a plan are and where they lie, for all who make and run its calls. */
 #include "base/assert.h"
 #include "exec/plan_private.h"
 
-/* A RESULT node has no step: it names result k of its input, whose values stand side by side. */
+/* A RESULT node has no call: it names result k of its input, whose values stand side by side. */
 int et_plan_value_of(const et_plan *plan, const et_node *node)
 {
     if (node->op == ET_OP_RESULT)

@@ -265,11 +265,11 @@ et_node *et_softmax_loss(et_node *logits, et_node *labels, float smoothing)
     return et_node_add(logits->graph, ET_OP_SOFTMAX_LOSS, NULL, inputs, 2, &attributes);
 }
 
-et_node *et_vocabulary_best(et_node *h, et_node *table, int count, et_node **piece)
+et_node *et_vocabulary_best(et_node *h, et_node *table, int count, et_node **token)
 {
     et_node *inputs[] = { h, table };
     et_attributes attributes = { .count = count };
     et_node *best = et_node_add(h->graph, ET_OP_VOCABULARY_BEST, NULL, inputs, 2, &attributes);
-    *piece = et_node_result(best, 1);
+    *token = et_node_result(best, 1);
     return best;
 }

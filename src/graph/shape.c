@@ -214,7 +214,7 @@ static bool shape_VOCABULARY_LOSS(et_node *node)
     return true;
 }
 
-/* h [T, D], table [V, D]. Results: log p and pieces, [T, count] each. */
+/* h [T, D], table [V, D]. Results: log p and tokens, [T, count] each. */
 static bool shape_VOCABULARY_BEST(et_node *node)
 {
     et_shape h = shape(node, 0), table = shape(node, 1);
@@ -222,7 +222,7 @@ static bool shape_VOCABULARY_BEST(et_node *node)
     if (!is_matrix(h) || !is_matrix(table) || h.size[1] != table.size[1])
         return refuse(node, "widths differ", 0, 1);
     if (count < 1 || count > table.size[0])
-        return refuse(node, "not so many pieces", 0, 1);
+        return refuse(node, "not so many tokens", 0, 1);
     set(node, ET_F32, et_shape_2(h.size[0], count));
     add_result(node, ET_I32, et_shape_2(h.size[0], count));
     return true;

@@ -74,7 +74,7 @@ static void print_microseconds(et_strbuf *out, const char *key, int64_t nanoseco
                      (int)(nanoseconds % 1000));
 }
 
-/* NULL: the label does not say, and neither does the event. */
+/* NULL: the activity does not say, and neither does the event. */
 static void print_text(et_strbuf *out, const char *key, const char *text)
 {
     if (!text)
@@ -104,35 +104,35 @@ static void print_work(et_strbuf *out, const et_span *span)
     print_rate(out, "GB/s", span->cost.bytes / nanoseconds);
 }
 
-/* A label with a number is called "step 12"; number -1 is none. */
+/* An activity with a number is called "step 12"; number -1 is none. */
 static void print_span(printer *p, int thread, const et_span *span)
 {
-    const et_label *label = span->label;
+    const et_activity *activity = span->activity;
     et_strbuf *out = &p->text;
     begin_event(p);
     et_strbuf_printf(out, "{\"ph\":\"X\",\"pid\":1,\"tid\":%d", thread);
     print_microseconds(out, "ts", span->begin);
     print_microseconds(out, "dur", span->end - span->begin);
-    print_text(out, "cat", label->kind);
+    print_text(out, "cat", activity->kind);
     et_strbuf_append(out, ",\"name\":");
     /* The number is part of the name, so that steps can be told apart and searched for. */
     if (span->number >= 0) {
         et_strbuf name = ET_STRBUF_INIT;
-        et_strbuf_printf(&name, "%s %" PRId64, label->name, span->number);
+        et_strbuf_printf(&name, "%s %" PRId64, activity->name, span->number);
         et_json_print_string(out, et_strbuf_text(&name));
         out->failed |= name.failed;
         et_strbuf_release(&name);
     } else {
-        et_json_print_string(out, label->name);
+        et_json_print_string(out, activity->name);
     }
-    /* What a click on the span shows: all that the label says, the work, and the rates it came
+    /* What a click on the span shows: all that the activity says, the work, and the rates it came
      * to. */
     et_strbuf_append(out, ",\"args\":{\"depth\":");
     et_strbuf_printf(out, "%d", span->depth);
-    print_text(out, "kind", label->kind);
-    print_text(out, "kernel", label->kernel);
-    print_text(out, "type", label->dtype);
-    print_text(out, "shape", label->shape);
+    print_text(out, "kind", activity->kind);
+    print_text(out, "kernel", activity->kernel);
+    print_text(out, "type", activity->dtype);
+    print_text(out, "shape", activity->shape);
     print_work(out, span);
     et_strbuf_append(out, "}}");
 }

@@ -140,6 +140,6 @@ int et_learner_calls(const et_learner *learner)
     const et_pass *one;
     int calls = 0;
     for (int i = 0; (one = learner->class->pass(learner, i)) != NULL; i++)
-        calls += et_plan_steps(et_pass_plan(one));
+        calls += et_plan_calls(et_pass_plan(one));
     return calls;
 }

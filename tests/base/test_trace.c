@@ -6,8 +6,8 @@
 #include "base/scarce.h"
 #include "base/thread.h"
 
-static const et_label unit_label = { .name = "unit", .kind = "a unit" };
-static const et_label op_label = { .name = "op", .kind = "an op" };
+static const et_activity unit_activity = { .name = "unit", .kind = "a unit" };
+static const et_activity op_activity = { .name = "op", .kind = "an op" };
 
 static et_trace *make(size_t spans, void (*over)(void *), void *payload)
 {
@@ -24,10 +24,10 @@ static et_trace *make(size_t spans, void (*over)(void *), void *payload)
 /* A unit with two ops in it, the second of some cost. */
 static void do_unit(et_track *track, int64_t number)
 {
-    et_track_begin(track, &unit_label, number);
-    et_track_begin(track, &op_label, -1);
+    et_track_begin(track, &unit_activity, number);
+    et_track_begin(track, &op_activity, -1);
     et_track_end(track);
-    et_track_begin(track, &op_label, 7);
+    et_track_begin(track, &op_activity, 7);
     et_track_end_with(track, (et_cost){ 10, 20 });
     et_track_end(track);
 }
@@ -83,7 +83,7 @@ static void test_trace__window(void **state)
             assert_int_equal(span.number,
                              k % 3 ? numbers[k % 3] : 100 + cases[c].from + (int64_t)k / 3);
             assert_int_equal(span.depth, k % 3 != 0);
-            assert_ptr_equal(span.label, k % 3 ? &op_label : &unit_label);
+            assert_ptr_equal(span.activity, k % 3 ? &op_activity : &unit_activity);
             assert_true(span.cost.bytes == (k % 3 == 2 ? 20 : 0));
         }
         assert_nested(trace, 0);
@@ -173,7 +173,7 @@ static void test_trace__open_span(void **state)
     et_trace *trace = make(10, NULL, NULL);
     et_track *main = et_trace_main(trace);
     et_trace_window(trace, 0, INT64_MAX);
-    et_track_begin(main, &op_label, -1);
+    et_track_begin(main, &op_activity, -1);
     et_trace_stop(trace);
     et_track_end_with(main, (et_cost){ 1, 1 });
     et_span span = et_trace_span(trace, 0, 0);
@@ -188,22 +188,22 @@ static void test_trace__opens_within(void **state)
 {
     (void)state;
     static const struct {
-        const et_label *label;
+        const et_activity *activity;
         int depth;
-    } wanted[] = { { &op_label, 0 },   { &op_label, 0 }, { &op_label, 1 },
-                   { &unit_label, 0 }, { &op_label, 1 }, { &op_label, 1 } };
+    } wanted[] = { { &op_activity, 0 },   { &op_activity, 0 }, { &op_activity, 1 },
+                   { &unit_activity, 0 }, { &op_activity, 1 }, { &op_activity, 1 } };
     size_t spans;
     et_trace *trace = make(100, NULL, NULL);
     et_track *side = et_track_beside(et_trace_main(trace), "side");
     et_trace_window(trace, 1, 1);
-    et_track_begin(side, &unit_label, 1);
-    et_track_begin(side, &op_label, -1);
+    et_track_begin(side, &unit_activity, 1);
+    et_track_begin(side, &op_activity, -1);
     do_unit(et_trace_main(trace), 1); /* opens */
-    et_track_begin(side, &op_label, -1);
+    et_track_begin(side, &op_activity, -1);
     et_track_end(side);
     et_track_end(side);
-    et_track_begin(side, &op_label, -1);
-    et_track_begin(side, &op_label, -1);
+    et_track_begin(side, &op_activity, -1);
+    et_track_begin(side, &op_activity, -1);
     et_track_end(side);
     et_track_end(side);
     et_track_end(side);
@@ -212,7 +212,7 @@ static void test_trace__opens_within(void **state)
     et_trace_track(trace, 1, &spans);
     assert_int_equal(spans, COUNT(wanted));
     for (size_t i = 0; i < spans; i++) {
-        assert_ptr_equal(et_trace_span(trace, 1, i).label, wanted[i].label);
+        assert_ptr_equal(et_trace_span(trace, 1, i).activity, wanted[i].activity);
         assert_int_equal(et_trace_span(trace, 1, i).depth, wanted[i].depth);
     }
     assert_nested(trace, 1);

@@ -56,7 +56,7 @@ static void test_watch__same_as_without(void **state)
     et_trace_stop(trace);
     et_trace_track(trace, 0, &spans);
     assert_int_equal(spans, 20);
-    assert_string_equal(et_trace_span(trace, 0, 19).label->name, "fill batch");
+    assert_string_equal(et_trace_span(trace, 0, 19).activity->name, "fill batch");
     assert_int_equal(et_trace_span(trace, 0, 19).number, 20);
     et_source_close(plain);
     et_source_close(watched);

@@ -212,10 +212,10 @@ static et_cost cost_of(const et_plan *plan, const char *kind)
 {
     et_cost cost = { -1, -1 };
     int found = 0;
-    for (int i = 0; i < plan->step_count; i++) {
-        if (strcmp(et_plan_step_kind(&plan->steps[i]), kind) != 0)
+    for (int i = 0; i < plan->call_count; i++) {
+        if (strcmp(et_plan_call_kind(&plan->calls[i]), kind) != 0)
             continue;
-        cost = et_plan_step_cost(plan, &plan->steps[i]);
+        cost = et_plan_call_cost(plan, &plan->calls[i]);
         found++;
     }
     if (found != 1)

@@ -358,9 +358,9 @@ static void test_losses__fused(void **state)
     (void)state;
     test_model model;
     test_model_open_with(&model, build_huber, ET_F32, false, NULL);
-    assert_int_equal(et_plan_steps(model.plan), 4);
-    assert_int_equal(model.plan->steps[0].program.steps, 6);
-    assert_int_equal(model.plan->steps[2].program.steps, 2);
+    assert_int_equal(et_plan_calls(model.plan), 4);
+    assert_int_equal(model.plan->calls[0].program.steps, 6);
+    assert_int_equal(model.plan->calls[2].program.steps, 2);
     test_model_close(&model);
 }
 

@@ -92,8 +92,8 @@ static int64_t part_columns(int64_t vocabulary)
     int64_t columns = 0;
     words = vocabulary;
     test_model_open_with(&model, loss, ET_F32, true, NULL);
-    for (int i = 0; i < model.plan->step_count; i++) {
-        const et_plan_step *step = &model.plan->steps[i];
+    for (int i = 0; i < model.plan->call_count; i++) {
+        const et_plan_call *step = &model.plan->calls[i];
         if (step->node->op == ET_OP_VOCABULARY_LOSS)
             columns = et_gemm_tile_part(step->gemm[0], 0).columns;
     }

@@ -86,20 +86,20 @@ static void test_profile__every_step(void **state)
     size_t spans, at = 0;
     et_trace_track(w.trace, 0, &spans);
     for (int run = 0; run < 2; run++) {
-        assert_string_equal(et_trace_span(w.trace, 0, at).label->name, "run");
+        assert_string_equal(et_trace_span(w.trace, 0, at).activity->name, "run");
         assert_int_equal(et_trace_span(w.trace, 0, at++).number, run + 2);
-        for (int i = 0; i < plan->step_count; at++) {
+        for (int i = 0; i < plan->call_count; at++) {
             assert_true(at < spans);
             et_span span = et_trace_span(w.trace, 0, at);
-            if (!span.label->kind) /* a tile */
+            if (!span.activity->kind) /* a tile */
                 continue;
-            assert_string_equal(span.label->name, plan->steps[i].node->name);
-            assert_string_equal(span.label->kind, et_plan_step_kind(&plan->steps[i]));
-            assert_true(span.cost.bytes == et_plan_step_cost(plan, &plan->steps[i]).bytes);
+            assert_string_equal(span.activity->name, plan->calls[i].node->name);
+            assert_string_equal(span.activity->kind, et_plan_call_kind(&plan->calls[i]));
+            assert_true(span.cost.bytes == et_plan_call_cost(plan, &plan->calls[i]).bytes);
             assert_int_equal(span.depth, 1);
             i++;
         }
-        while (at < spans && !et_trace_span(w.trace, 0, at).label->kind)
+        while (at < spans && !et_trace_span(w.trace, 0, at).activity->kind)
             at++;
     }
     assert_int_equal(at, spans);
@@ -114,24 +114,24 @@ static void test_profile__tiles(void **state)
     int64_t wanted = 0, found = 0;
     open_watched(&w, ET_F32);
     record(&w);
-    for (int i = 0; i < w.model.plan->step_count; i++)
-        if (w.model.plan->steps[i].gemm[0])
-            wanted += 2 * et_gemm_tiles(w.model.plan->steps[i].gemm[0]);
+    for (int i = 0; i < w.model.plan->call_count; i++)
+        if (w.model.plan->calls[i].gemm[0])
+            wanted += 2 * et_gemm_tiles(w.model.plan->calls[i].gemm[0]);
     et_trace_facts facts = et_trace_facts_of(w.trace);
     assert_int_equal(facts.tracks, w.model.device->threads);
     for (int i = 0; i < facts.tracks; i++) {
         size_t spans;
         et_trace_track(w.trace, i, &spans);
         for (size_t k = 0; k < spans; k++)
-            found += !strcmp(et_trace_span(w.trace, i, k).label->name, "tile");
+            found += !strcmp(et_trace_span(w.trace, i, k).activity->name, "tile");
     }
     assert_true(wanted > 0);
     assert_int_equal(found, wanted);
     close_watched(&w);
 }
 
-/* What a label says of a step. */
-static void test_profile__labels(void **state)
+/* What an activity says of a call. */
+static void test_profile__activities(void **state)
 {
     (void)state;
     static const struct {
@@ -152,16 +152,17 @@ static void test_profile__labels(void **state)
         watched w;
         bool found = false;
         open_watched(&w, cases[c].act);
-        for (int i = 0; i < w.model.plan->step_count; i++) {
-            const et_label *label = &w.model.plan->labels[i];
-            found |= !strcmp(label->kind, cases[c].kind) &&
-                     strstr(label->kernel, cases[c].kernel) &&
-                     !strcmp(label->shape, cases[c].shape) && label->product == cases[c].product &&
-                     !strcmp(label->dtype, et_dtype_name(cases[c].act));
+        for (int i = 0; i < w.model.plan->call_count; i++) {
+            const et_activity *activity = &w.model.plan->activities[i];
+            found |= !strcmp(activity->kind, cases[c].kind) &&
+                     strstr(activity->kernel, cases[c].kernel) &&
+                     !strcmp(activity->shape, cases[c].shape) &&
+                     activity->product == cases[c].product &&
+                     !strcmp(activity->dtype, et_dtype_name(cases[c].act));
         }
         close_watched(&w);
         if (!found)
-            fail_msg("no label of case %zu: %s, %s", c, cases[c].kind, cases[c].shape);
+            fail_msg("no activity of case %zu: %s, %s", c, cases[c].kind, cases[c].shape);
     }
 }
 
@@ -217,15 +218,15 @@ static void test_profile__table(void **state)
         recorded += row->cost.bytes;
         calls += row->calls;
     }
-    for (int i = 0; i < w.model.plan->step_count; i++) {
-        et_cost cost = et_plan_step_cost(w.model.plan, &w.model.plan->steps[i]);
+    for (int i = 0; i < w.model.plan->call_count; i++) {
+        et_cost cost = et_plan_call_cost(w.model.plan, &w.model.plan->calls[i]);
         bytes += 2 * cost.bytes;
         flops += 2 * fmax(cost.flops / 1e9, cost.bytes / 2e9);
-        product_flops += w.model.plan->labels[i].product ? 2 * cost.flops : 0;
+        product_flops += w.model.plan->activities[i].product ? 2 * cost.flops : 0;
     }
     assert_true(fabs(seconds - profile.seconds) < 1e-9 * profile.seconds + 1e-12);
     assert_true(bytes == recorded);
-    assert_int_equal(calls, 2 * w.model.plan->step_count + 2);
+    assert_int_equal(calls, 2 * w.model.plan->call_count + 2);
     assert_int_equal(row_named(&profile, "between ops")->calls, 2);
     assert_int_equal(row_named(&profile, "layer_norm")->calls, 2);
     assert_int_equal(row_named(&profile, "other")->calls, 0);
@@ -301,7 +302,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_profile__every_step),
         cmocka_unit_test(test_profile__tiles),
-        cmocka_unit_test(test_profile__labels),
+        cmocka_unit_test(test_profile__activities),
         cmocka_unit_test(test_profile__watching_changes_nothing),
         cmocka_unit_test(test_profile__table),
         cmocka_unit_test(test_profile__print),

@@ -184,7 +184,7 @@ static void test_rooms__many_lie_where_the_reference_has_them(void **state)
 }
 
 /* As a model has them: layer i writes a value at step i that is read again at step 2 depth - i,
- * and on its way values and work space that live for a step or three. How many spans are looked
+ * and on its way values and scratch that live for a step or three. How many spans are looked
  * at for a tenant. */
 static double looked_for_each(int depth)
 {

@@ -575,7 +575,7 @@ static void test_shape__refuses(void **state)
         { wrong_begin, { "(cached_attention): not one int32 slot row or begin", "m/begin [7]" } },
         { wrong_smoothing, { "softmax_loss: smoothing 1: must be from 0 to 1" } },
         { wrong_vocabulary_smoothing, { "vocabulary_loss: smoothing nan" } },
-        { wrong_best, { "not so many pieces" } },
+        { wrong_best, { "not so many tokens" } },
         { wrong_units, { "m/dense: -512 units" } },
         { wrong_limit, { "m/dense: init_limit -1" } },
         { wrong_activation, { "77 is no activation" } },

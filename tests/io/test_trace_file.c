@@ -12,13 +12,13 @@
 #include "base/json.h"
 #include "io/files.h"
 
-static const et_label step_label = { .name = "step", .kind = "between ops" };
-static const et_label op_label = { .name = "a \"quoted\" \\ name\n",
-                                   .kind = "matmul",
-                                   .kernel = "\xff\xc3\xa4",
-                                   .dtype = "float32",
-                                   .shape = "[2, 3] -> [3]" };
-static const et_label part_label = { .name = "tile" };
+static const et_activity step_activity = { .name = "step", .kind = "between ops" };
+static const et_activity op_activity = { .name = "a \"quoted\" \\ name\n",
+                                         .kind = "matmul",
+                                         .kernel = "\xff\xc3\xa4",
+                                         .dtype = "float32",
+                                         .shape = "[2, 3] -> [3]" };
+static const et_activity part_activity = { .name = "tile" };
 
 /* Two steps on the leading track, each with an op of two parts, and a part on another. */
 static et_trace *make(void)
@@ -29,15 +29,15 @@ static et_trace *make(void)
     et_track *main = et_trace_main(trace), *other = et_track_beside(main, "worker 1");
     et_trace_window(trace, 1, 2);
     for (int64_t i = 1; i <= 2; i++) {
-        et_track_begin(main, &step_label, i);
-        et_track_begin(main, &op_label, -1);
+        et_track_begin(main, &step_activity, i);
+        et_track_begin(main, &op_activity, -1);
         for (int64_t k = 0; k < 2; k++) {
-            et_track_begin(main, &part_label, k);
+            et_track_begin(main, &part_activity, k);
             et_track_end(main);
         }
         et_track_end_with(main, (et_cost){ 6e9, 2000 });
         et_track_end(main);
-        et_track_begin(other, &part_label, 2);
+        et_track_begin(other, &part_activity, 2);
         et_track_end(other);
     }
     et_trace_stop(trace);
@@ -113,8 +113,8 @@ static void test_trace_file__events(void **state)
     et_trace_free(trace);
 }
 
-/* All that a label says, and rates of the span's work. */
-static void test_trace_file__label(void **state)
+/* All that an activity says, and rates of the span's work. */
+static void test_trace_file__activity(void **state)
 {
     et_arena arena = ET_ARENA_INIT;
     et_trace *trace = make();
@@ -163,7 +163,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_trace_file__events),
-        cmocka_unit_test(test_trace_file__label),
+        cmocka_unit_test(test_trace_file__activity),
         cmocka_unit_test(test_trace_file__bad_paths),
     };
     return cmocka_run_group_tests(tests, make_directory, remove_directory);

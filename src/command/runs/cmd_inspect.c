@@ -57,7 +57,8 @@ static bool is_there(const char *directory, const char *name)
     return there;
 }
 
-/* "RUN/params.yaml, RUN/pieces.model": what is compared of what is there, each behind `before`. */
+/* "RUN/params.yaml, RUN/schema.yaml": what is compared of what is there, each behind `before`.
+ */
 static void print_compared(const et_task_kind *kind, const char *model_dir, const char *before,
                            const char *between)
 {

@@ -12,14 +12,14 @@
 #include "exec/cpu/op_private.h"
 
 /* The kernel keeps a head's running sum on its stack. */
-int et_prepare_cached_attention(et_plan *plan, et_plan_step *step, et_error *error)
+int et_prepare_cached_attention(et_plan *plan, et_plan_call *call, et_error *error)
 {
-    const et_tensor *cache = &plan->values[step->in[1]].tensor;
-    int heads = step->node->attributes.attention.heads;
+    const et_tensor *cache = &plan->values[call->in[1]].tensor;
+    int heads = call->node->attributes.attention.heads;
     if (cache->shape.size[1] / 2 / heads > ET_CACHED_HEAD_DIM_MAX)
         return et_fail(error, ET_EGRAPH,
                        "%s: heads of more than %d columns; more heads are narrower",
-                       step->node->name, ET_CACHED_HEAD_DIM_MAX);
+                       call->node->name, ET_CACHED_HEAD_DIM_MAX);
     return ET_OK;
 }
 
@@ -46,14 +46,14 @@ static void store_rows(const et_tensor *qkv, char *cache, const int32_t *slot, i
  *     y = softmax(q K^T / sqrt(head_dim)) V over `length` rows of the cache, head by head
  *
  * New keys are stored before attention begins, so a row sees its own. */
-void et_run_cached_attention(const et_plan *plan, const et_plan_step *step)
+void et_run_cached_attention(const et_plan *plan, const et_plan_call *call)
 {
-    const et_attributes *attributes = &step->node->attributes;
-    const et_tensor *q = &plan->values[step->in[0]].tensor;
-    const et_tensor *out = &plan->values[step->out[0]].tensor;
-    const et_tensor *cache = &plan->values[step->in[1]].tensor;
-    const et_tensor *where = &plan->values[step->in[2]].tensor;
-    const int32_t *length = et_plan_data(plan, step->in[3]);
+    const et_attributes *attributes = &call->node->attributes;
+    const et_tensor *q = &plan->values[call->in[0]].tensor;
+    const et_tensor *out = &plan->values[call->out[0]].tensor;
+    const et_tensor *cache = &plan->values[call->in[1]].tensor;
+    const et_tensor *where = &plan->values[call->in[2]].tensor;
+    const int32_t *length = et_plan_data(plan, call->in[3]);
     int64_t width = cache->shape.size[1] / 2;
     et_cached_attention_shape shape = {
         .rows = (int)out->shape.size[0],

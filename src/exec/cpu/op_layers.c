@@ -6,63 +6,63 @@
 
 /* ---- norms ------------------------------------------------------------------------------ */
 
-void et_run_rms_norm(const et_plan *plan, const et_plan_step *step)
+void et_run_rms_norm(const et_plan *plan, const et_plan_call *call)
 {
-    const et_tensor *x = in_tensor(plan, step, 0);
-    kernels(plan)->rms_norm(out(plan, step, 0), out(plan, step, 1), x->data, in(plan, step, 1),
-                            step->node->attributes.x, rows_of(x), width_of(x), x->dtype);
+    const et_tensor *x = in_tensor(plan, call, 0);
+    kernels(plan)->rms_norm(out(plan, call, 0), out(plan, call, 1), x->data, in(plan, call, 1),
+                            call->node->attributes.x, rows_of(x), width_of(x), x->dtype);
 }
 
 /* Partial sums of dgamma for every block of rows. */
-int et_prepare_rms_norm_grad(et_plan *plan, et_plan_step *step, et_error *error)
+int et_prepare_rms_norm_grad(et_plan *plan, et_plan_call *call, et_error *error)
 {
     (void)error;
-    const et_tensor *x = in_tensor(plan, step, 1);
-    step->scratch = (size_t)((et_row_blocks(rows_of(x)) + 1) * width_of(x)) * sizeof(float);
+    const et_tensor *x = in_tensor(plan, call, 1);
+    call->scratch = (size_t)((et_row_blocks(rows_of(x)) + 1) * width_of(x)) * sizeof(float);
     return ET_OK;
 }
 
 /* A scale that nobody trains has no gradient's place. */
-void et_run_rms_norm_grad(const et_plan *plan, const et_plan_step *step)
+void et_run_rms_norm_grad(const et_plan *plan, const et_plan_call *call)
 {
-    const et_tensor *x = in_tensor(plan, step, 1);
+    const et_tensor *x = in_tensor(plan, call, 1);
     const int64_t rows = rows_of(x), width = width_of(x);
-    float *dgamma = out(plan, step, 1);
+    float *dgamma = out(plan, call, 1);
     if (!dgamma)
         dgamma = scratch(plan) + et_row_blocks(rows) * width;
-    kernels(plan)->rms_norm_grad(out(plan, step, 0), dgamma, scratch(plan), in(plan, step, 0),
-                                 x->data, in(plan, step, 2), in(plan, step, 3), rows, width,
+    kernels(plan)->rms_norm_grad(out(plan, call, 0), dgamma, scratch(plan), in(plan, call, 0),
+                                 x->data, in(plan, call, 2), in(plan, call, 3), rows, width,
                                  x->dtype);
 }
 
 /* Input number i is a mask of the samples of x, if there is one. */
-static et_counted counted(const et_plan *plan, const et_plan_step *step, int i, const et_tensor *x)
+static et_counted counted(const et_plan *plan, const et_plan_call *call, int i, const et_tensor *x)
 {
     const int64_t samples = x->shape.size[0];
-    const bool masked = step->in_count == i + 1;
-    return (et_counted){ .mask = masked ? in(plan, step, i) : NULL,
+    const bool masked = call->in_count == i + 1;
+    return (et_counted){ .mask = masked ? in(plan, call, i) : NULL,
                          .each = samples > 0 ? rows_of(x) / samples : 1 };
 }
 
 /* Partial sums, and behind them mean and variance where nobody else wants them. */
-int et_prepare_batch_norm(et_plan *plan, et_plan_step *step, et_error *error)
+int et_prepare_batch_norm(et_plan *plan, et_plan_call *call, et_error *error)
 {
     (void)error;
-    const et_tensor *x = in_tensor(plan, step, 0);
-    if (step->in_count < 5)
-        step->scratch = (size_t)((et_row_blocks(rows_of(x)) + 2) * width_of(x)) * sizeof(float);
+    const et_tensor *x = in_tensor(plan, call, 0);
+    if (call->in_count < 5)
+        call->scratch = (size_t)((et_row_blocks(rows_of(x)) + 2) * width_of(x)) * sizeof(float);
     return ET_OK;
 }
 
-void et_run_batch_norm(const et_plan *plan, const et_plan_step *step)
+void et_run_batch_norm(const et_plan *plan, const et_plan_call *call)
 {
-    const et_tensor *x = in_tensor(plan, step, 0);
+    const et_tensor *x = in_tensor(plan, call, 0);
     const int64_t rows = rows_of(x), width = width_of(x);
-    const bool given = step->in_count == 5;
-    const et_counted rows_counted = counted(plan, step, 3, x);
+    const bool given = call->in_count == 5;
+    const et_counted rows_counted = counted(plan, call, 3, x);
     float *kept = scratch(plan) + et_row_blocks(rows) * width;
-    float *mean = given ? in(plan, step, 3) : out(plan, step, 1);
-    float *variance = given ? in(plan, step, 4) : out(plan, step, 2);
+    float *mean = given ? in(plan, call, 3) : out(plan, call, 1);
+    float *variance = given ? in(plan, call, 4) : out(plan, call, 2);
     mean = mean ? mean : kept;
     variance = variance ? variance : kept + width;
     if (!given)
@@ -70,48 +70,48 @@ void et_run_batch_norm(const et_plan *plan, const et_plan_step *step)
                                       width, x->dtype);
     const et_batch_statistics norm = { .mean = mean,
                                        .variance = variance,
-                                       .gamma = in(plan, step, 1),
-                                       .beta = in(plan, step, 2),
-                                       .epsilon = step->node->attributes.x,
+                                       .gamma = in(plan, call, 1),
+                                       .beta = in(plan, call, 2),
+                                       .epsilon = call->node->attributes.x,
                                        .given = given,
                                        .counted = rows_counted };
-    kernels(plan)->batch_norm(out(plan, step, 0), x->data, &norm, rows, width, x->dtype);
+    kernels(plan)->batch_norm(out(plan, call, 0), x->data, &norm, rows, width, x->dtype);
 }
 
 /* Partial sums, and behind them those of parameters that nobody trains. */
-int et_prepare_batch_norm_grad(et_plan *plan, et_plan_step *step, et_error *error)
+int et_prepare_batch_norm_grad(et_plan *plan, et_plan_call *call, et_error *error)
 {
     (void)error;
-    const et_tensor *x = in_tensor(plan, step, 1);
-    step->scratch = (size_t)((et_row_blocks(rows_of(x)) + 1) * 2 * width_of(x)) * sizeof(float);
+    const et_tensor *x = in_tensor(plan, call, 1);
+    call->scratch = (size_t)((et_row_blocks(rows_of(x)) + 1) * 2 * width_of(x)) * sizeof(float);
     return ET_OK;
 }
 
-void et_run_batch_norm_grad(const et_plan *plan, const et_plan_step *step)
+void et_run_batch_norm_grad(const et_plan *plan, const et_plan_call *call)
 {
-    const et_tensor *x = in_tensor(plan, step, 1);
+    const et_tensor *x = in_tensor(plan, call, 1);
     const int64_t rows = rows_of(x), width = width_of(x);
     float *kept = scratch(plan) + et_row_blocks(rows) * 2 * width;
-    float *dgamma = out(plan, step, 1), *dbeta = out(plan, step, 2);
-    const et_batch_statistics norm = { .mean = in(plan, step, 2),
-                                       .variance = in(plan, step, 3),
-                                       .gamma = in(plan, step, 4),
-                                       .epsilon = step->node->attributes.x,
-                                       .given = step->node->attributes.given,
-                                       .counted = counted(plan, step, 5, x) };
-    kernels(plan)->batch_norm_grad(out(plan, step, 0), dgamma ? dgamma : kept,
-                                   dbeta ? dbeta : kept + width, scratch(plan), in(plan, step, 0),
+    float *dgamma = out(plan, call, 1), *dbeta = out(plan, call, 2);
+    const et_batch_statistics norm = { .mean = in(plan, call, 2),
+                                       .variance = in(plan, call, 3),
+                                       .gamma = in(plan, call, 4),
+                                       .epsilon = call->node->attributes.x,
+                                       .given = call->node->attributes.given,
+                                       .counted = counted(plan, call, 5, x) };
+    kernels(plan)->batch_norm_grad(out(plan, call, 0), dgamma ? dgamma : kept,
+                                   dbeta ? dbeta : kept + width, scratch(plan), in(plan, call, 0),
                                    x->data, &norm, rows, width, x->dtype);
 }
 
 /* ---- convolutions ----------------------------------------------------------------------- */
 
 /* x and y [N, H, W, C], weight [KH, KW, C, F], as they were planned. The primitives are the
- * step's own: a plan has few of them, and several plans may run at a time. */
-static int prepare(et_plan *plan, et_plan_step *step, et_conv_kind kind, et_shape x, et_shape y,
+ * call's own: a plan has few of them, and several plans may run at a time. */
+static int prepare(et_plan *plan, et_plan_call *call, et_conv_kind kind, et_shape x, et_shape y,
                    et_shape weight, et_error *error)
 {
-    const et_convolution_options *options = &step->node->attributes.convolution;
+    const et_convolution_options *options = &call->node->attributes.convolution;
     et_window windows[2];
     et_convolution_windows(windows, x, weight, options);
     const et_conv_shape shape = { .batch = x.size[0],
@@ -120,63 +120,63 @@ static int prepare(et_plan *plan, et_plan_step *step, et_conv_kind kind, et_shap
                                   .down = windows[0],
                                   .across = windows[1],
                                   .dtype = plan->graph->options.act,
-                                  .bias = step->in_count == 3,
+                                  .bias = call->in_count == 3,
                                   .relu = options->relu };
     const et_dtype as = et_gemm_multiplied_as(plan->device->gemms, shape.dtype);
-    int status = et_conv_new(&step->conv, kind, &shape, as, plan->device->threads,
+    int status = et_conv_new(&call->conv, kind, &shape, as, plan->device->threads,
                              plan->device->kernels, error);
     if (status)
-        return et_fail_while(error, status, "%s", step->node->name);
-    step->scratch = et_conv_scratch(step->conv);
+        return et_fail_while(error, status, "%s", call->node->name);
+    call->scratch = et_conv_scratch(call->conv);
     return ET_OK;
 }
 
-static et_shape shape_in(const et_plan *plan, const et_plan_step *step, int i)
+static et_shape shape_in(const et_plan *plan, const et_plan_call *call, int i)
 {
-    return in_tensor(plan, step, i)->shape;
+    return in_tensor(plan, call, i)->shape;
 }
 
-int et_prepare_convolution(et_plan *plan, et_plan_step *step, et_error *error)
+int et_prepare_convolution(et_plan *plan, et_plan_call *call, et_error *error)
 {
-    return prepare(plan, step, ET_CONV_FORWARD, shape_in(plan, step, 0),
-                   out_tensor(plan, step, 0)->shape, shape_in(plan, step, 1), error);
+    return prepare(plan, call, ET_CONV_FORWARD, shape_in(plan, call, 0),
+                   out_tensor(plan, call, 0)->shape, shape_in(plan, call, 1), error);
 }
 
 /* dy, weight. */
-int et_prepare_convolution_grad(et_plan *plan, et_plan_step *step, et_error *error)
+int et_prepare_convolution_grad(et_plan *plan, et_plan_call *call, et_error *error)
 {
-    return prepare(plan, step, ET_CONV_DATA, out_tensor(plan, step, 0)->shape,
-                   shape_in(plan, step, 0), shape_in(plan, step, 1), error);
+    return prepare(plan, call, ET_CONV_DATA, out_tensor(plan, call, 0)->shape,
+                   shape_in(plan, call, 0), shape_in(plan, call, 1), error);
 }
 
 /* dy, x. */
-int et_prepare_convolution_weight_grad(et_plan *plan, et_plan_step *step, et_error *error)
+int et_prepare_convolution_weight_grad(et_plan *plan, et_plan_call *call, et_error *error)
 {
-    return prepare(plan, step, ET_CONV_WEIGHT, shape_in(plan, step, 1), shape_in(plan, step, 0),
-                   out_tensor(plan, step, 0)->shape, error);
+    return prepare(plan, call, ET_CONV_WEIGHT, shape_in(plan, call, 1), shape_in(plan, call, 0),
+                   out_tensor(plan, call, 0)->shape, error);
 }
 
 /* The forward pass and the derivative by the image: an image and the weight. */
-void et_run_convolution(const et_plan *plan, const et_plan_step *step)
+void et_run_convolution(const et_plan *plan, const et_plan_call *call)
 {
-    const void *weight = et_plan_data_as(plan, step->in[1], et_conv_weight_type(step->conv));
-    et_conv_run(step->conv, plan->scratch, out(plan, step, 0), in(plan, step, 0), weight,
-                step->in_count == 3 ? in(plan, step, 2) : NULL);
+    const void *weight = et_plan_data_as(plan, call->in[1], et_conv_weight_type(call->conv));
+    et_conv_run(call->conv, plan->scratch, out(plan, call, 0), in(plan, call, 0), weight,
+                call->in_count == 3 ? in(plan, call, 2) : NULL);
 }
 
-void et_run_convolution_weight_grad(const et_plan *plan, const et_plan_step *step)
+void et_run_convolution_weight_grad(const et_plan *plan, const et_plan_call *call)
 {
-    et_conv_run(step->conv, plan->scratch, out(plan, step, 0), in(plan, step, 1), in(plan, step, 0),
+    et_conv_run(call->conv, plan->scratch, out(plan, call, 0), in(plan, call, 1), in(plan, call, 0),
                 NULL);
 }
 
 /* ---- pooling ---------------------------------------------------------------------------- */
 
 /* x: the image, or its derivative. */
-static et_pool_shape pool_shape(const et_plan_step *step, const et_tensor *x, bool mean)
+static et_pool_shape pool_shape(const et_plan_call *call, const et_tensor *x, bool mean)
 {
     et_window windows[2];
-    et_pool_windows(windows, x->shape, &step->node->attributes.pool);
+    et_pool_windows(windows, x->shape, &call->node->attributes.pool);
     return (et_pool_shape){ .batch = x->shape.size[0],
                             .channels = x->shape.size[3],
                             .down = windows[0],
@@ -185,18 +185,18 @@ static et_pool_shape pool_shape(const et_plan_step *step, const et_tensor *x, bo
                             .dtype = x->dtype };
 }
 
-void et_run_pool(const et_plan *plan, const et_plan_step *step)
+void et_run_pool(const et_plan *plan, const et_plan_call *call)
 {
-    const bool mean = step->node->op == ET_OP_MEAN_POOL;
-    const et_pool_shape shape = pool_shape(step, in_tensor(plan, step, 0), mean);
-    kernels(plan)->pool(out(plan, step, 0), mean ? NULL : out(plan, step, 1), in(plan, step, 0),
+    const bool mean = call->node->op == ET_OP_MEAN_POOL;
+    const et_pool_shape shape = pool_shape(call, in_tensor(plan, call, 0), mean);
+    kernels(plan)->pool(out(plan, call, 0), mean ? NULL : out(plan, call, 1), in(plan, call, 0),
                         &shape);
 }
 
-void et_run_pool_grad(const et_plan *plan, const et_plan_step *step)
+void et_run_pool_grad(const et_plan *plan, const et_plan_call *call)
 {
-    const bool mean = step->in_count == 1;
-    const et_pool_shape shape = pool_shape(step, out_tensor(plan, step, 0), mean);
-    kernels(plan)->pool_grad(out(plan, step, 0), in(plan, step, 0), mean ? NULL : in(plan, step, 1),
+    const bool mean = call->in_count == 1;
+    const et_pool_shape shape = pool_shape(call, out_tensor(plan, call, 0), mean);
+    kernels(plan)->pool_grad(out(plan, call, 0), in(plan, call, 0), mean ? NULL : in(plan, call, 1),
                              &shape);
 }

@@ -8,10 +8,10 @@
 #include "kernel/copies.h"
 
 /* memory.c lets result and input share their memory wherever it can: then nothing is left to do. */
-void et_run_reshape(const et_plan *plan, const et_plan_step *step)
+void et_run_reshape(const et_plan *plan, const et_plan_call *call)
 {
-    const et_tensor *y = out_tensor(plan, step, 0);
-    const void *x = in(plan, step, 0);
+    const et_tensor *y = out_tensor(plan, call, 0);
+    const void *x = in(plan, call, 0);
     if (x != y->data)
         memcpy(y->data, x, et_tensor_bytes(*y));
 }
@@ -34,15 +34,15 @@ static size_t inner(et_shape whole, int axis, et_dtype dtype)
 }
 
 /* Inputs lie behind one another by the sizes that were planned, of which a run may use fewer. */
-void et_run_concatenate(const et_plan *plan, const et_plan_step *step)
+void et_run_concatenate(const et_plan *plan, const et_plan_call *call)
 {
-    const et_tensor *y = out_tensor(plan, step, 0);
-    const int axis = step->node->attributes.piece.axis;
+    const et_tensor *y = out_tensor(plan, call, 0);
+    const int axis = call->node->attributes.piece.axis;
     const size_t unit = inner(y->shape, axis, y->dtype);
     size_t at = 0;
-    for (int i = 0; i < step->in_count; i++) {
-        const et_tensor *x = in_tensor(plan, step, i);
-        const int64_t planned = step->node->input[i]->type[0].shape.size[axis];
+    for (int i = 0; i < call->in_count; i++) {
+        const et_tensor *x = in_tensor(plan, call, i);
+        const int64_t planned = call->node->input[i]->type[0].shape.size[axis];
         const et_blocks copy = { .to = (char *)y->data + at,
                                  .from = x->data,
                                  .to_stride = (size_t)y->shape.size[axis] * unit,
@@ -54,10 +54,10 @@ void et_run_concatenate(const et_plan *plan, const et_plan_step *step)
     }
 }
 
-void et_run_slice(const et_plan *plan, const et_plan_step *step)
+void et_run_slice(const et_plan *plan, const et_plan_call *call)
 {
-    const et_tensor *x = in_tensor(plan, step, 0), *y = out_tensor(plan, step, 0);
-    const et_piece *piece = &step->node->attributes.piece;
+    const et_tensor *x = in_tensor(plan, call, 0), *y = out_tensor(plan, call, 0);
+    const et_piece *piece = &call->node->attributes.piece;
     const size_t unit = inner(x->shape, piece->axis, x->dtype);
     const et_blocks copy = { .to = y->data,
                              .from = (const char *)x->data + (size_t)piece->first * unit,
@@ -69,10 +69,10 @@ void et_run_slice(const et_plan *plan, const et_plan_step *step)
 }
 
 /* dx = dy in its place, zeros elsewhere. */
-void et_run_slice_grad(const et_plan *plan, const et_plan_step *step)
+void et_run_slice_grad(const et_plan *plan, const et_plan_call *call)
 {
-    const et_tensor *dy = in_tensor(plan, step, 0), *dx = out_tensor(plan, step, 0);
-    const et_piece *piece = &step->node->attributes.piece;
+    const et_tensor *dy = in_tensor(plan, call, 0), *dx = out_tensor(plan, call, 0);
+    const et_piece *piece = &call->node->attributes.piece;
     const size_t unit = inner(dx->shape, piece->axis, dx->dtype);
     const et_blocks copy = { .to = (char *)dx->data + (size_t)piece->first * unit,
                              .from = dy->data,
@@ -84,85 +84,85 @@ void et_run_slice_grad(const et_plan *plan, const et_plan_step *step)
     et_copy_blocks(&copy);
 }
 
-void et_run_gather(const et_plan *plan, const et_plan_step *step)
+void et_run_gather(const et_plan *plan, const et_plan_call *call)
 {
-    const et_tensor *y = out_tensor(plan, step, 0);
-    et_copy_rows(y->data, in(plan, step, 0), in(plan, step, 1), rows_of(y),
+    const et_tensor *y = out_tensor(plan, call, 0);
+    et_copy_rows(y->data, in(plan, call, 0), in(plan, call, 1), rows_of(y),
                  (size_t)width_of(y) * et_dtype_size(y->dtype));
 }
 
 /* Sums of bfloat16 rows are float32 until all are in. */
-int et_prepare_gather_grad(et_plan *plan, et_plan_step *step, et_error *error)
+int et_prepare_gather_grad(et_plan *plan, et_plan_call *call, et_error *error)
 {
     (void)error;
-    const et_tensor *dx = out_tensor(plan, step, 0);
+    const et_tensor *dx = out_tensor(plan, call, 0);
     if (dx->dtype != ET_F32)
-        step->scratch = (size_t)et_shape_count(dx->shape) * sizeof(float);
+        call->scratch = (size_t)et_shape_count(dx->shape) * sizeof(float);
     return ET_OK;
 }
 
-void et_run_gather_grad(const et_plan *plan, const et_plan_step *step)
+void et_run_gather_grad(const et_plan *plan, const et_plan_call *call)
 {
-    const et_tensor *dy = in_tensor(plan, step, 1), *dx = out_tensor(plan, step, 0);
+    const et_tensor *dy = in_tensor(plan, call, 1), *dx = out_tensor(plan, call, 0);
     const int64_t count = et_shape_count(dx->shape);
     float *sum = dx->dtype == ET_F32 ? dx->data : scratch(plan);
     memset(sum, 0, (size_t)count * sizeof *sum);
-    kernels(plan)->embedding_grad(sum, in(plan, step, 0), dy->data, 1, rows_of(dy), width_of(dy),
+    kernels(plan)->embedding_grad(sum, in(plan, call, 0), dy->data, 1, rows_of(dy), width_of(dy),
                                   rows_of(dx), dy->dtype);
     if (dx->dtype != ET_F32)
         kernels(plan)->to_bf16(dx->data, sum, count);
 }
 
-void et_run_one_hot(const et_plan *plan, const et_plan_step *step)
+void et_run_one_hot(const et_plan *plan, const et_plan_call *call)
 {
-    const et_tensor *y = out_tensor(plan, step, 0);
-    et_write_one_hot(y->data, in(plan, step, 0), rows_of(y), width_of(y), y->dtype);
+    const et_tensor *y = out_tensor(plan, call, 0);
+    et_write_one_hot(y->data, in(plan, call, 0), rows_of(y), width_of(y), y->dtype);
 }
 
 /* rows: those of this run, which the ids may have more of. */
-static et_column_embedding column_shape(const et_plan_step *step, const et_tensor *rows)
+static et_column_embedding column_shape(const et_plan_call *call, const et_tensor *rows)
 {
-    return (et_column_embedding){ .column = step->node->attributes.columns,
-                                  .count = step->node->attributes.count,
+    return (et_column_embedding){ .column = call->node->attributes.columns,
+                                  .count = call->node->attributes.count,
                                   .rows = rows_of(rows),
                                   .width = width_of(rows),
                                   .dtype = rows->dtype };
 }
 
-void et_run_embed_columns(const et_plan *plan, const et_plan_step *step)
+void et_run_embed_columns(const et_plan *plan, const et_plan_call *call)
 {
-    const et_column_embedding shape = column_shape(step, out_tensor(plan, step, 0));
-    kernels(plan)->embed_columns(out(plan, step, 0), in(plan, step, 0), in(plan, step, 1), &shape);
+    const et_column_embedding shape = column_shape(call, out_tensor(plan, call, 0));
+    kernels(plan)->embed_columns(out(plan, call, 0), in(plan, call, 0), in(plan, call, 1), &shape);
 }
 
 /* Onto the base, where there is one, as an embedding's gradient. */
-void et_run_embed_columns_grad(const et_plan *plan, const et_plan_step *step)
+void et_run_embed_columns_grad(const et_plan *plan, const et_plan_call *call)
 {
-    const et_tensor *table = out_tensor(plan, step, 0);
-    const et_column_embedding shape = column_shape(step, in_tensor(plan, step, 1));
-    if (step->in_count < 3)
+    const et_tensor *table = out_tensor(plan, call, 0);
+    const et_column_embedding shape = column_shape(call, in_tensor(plan, call, 1));
+    if (call->in_count < 3)
         memset(table->data, 0, et_tensor_bytes(*table));
-    else if (in(plan, step, 2) != table->data)
-        memcpy(table->data, in(plan, step, 2), et_tensor_bytes(*table));
-    kernels(plan)->embed_columns_grad(table->data, in(plan, step, 0), in(plan, step, 1), &shape);
+    else if (in(plan, call, 2) != table->data)
+        memcpy(table->data, in(plan, call, 2), et_tensor_bytes(*table));
+    kernels(plan)->embed_columns_grad(table->data, in(plan, call, 0), in(plan, call, 1), &shape);
 }
 
-static et_random random_of(const et_plan *plan, const et_plan_step *step)
+static et_random random_of(const et_plan *plan, const et_plan_call *call)
 {
     et_random random = plan->random;
-    random.site = step->node->attributes.site;
+    random.site = call->node->attributes.site;
     return random;
 }
 
-void et_run_noise(const et_plan *plan, const et_plan_step *step)
+void et_run_noise(const et_plan *plan, const et_plan_call *call)
 {
-    const et_tensor *y = out_tensor(plan, step, 0);
-    kernels(plan)->noise(y->data, et_shape_count(y->shape), random_of(plan, step), y->dtype);
+    const et_tensor *y = out_tensor(plan, call, 0);
+    kernels(plan)->noise(y->data, et_shape_count(y->shape), random_of(plan, call), y->dtype);
 }
 
-void et_run_bernoulli(const et_plan *plan, const et_plan_step *step)
+void et_run_bernoulli(const et_plan *plan, const et_plan_call *call)
 {
-    const et_tensor *y = out_tensor(plan, step, 0);
-    kernels(plan)->bernoulli(y->data, in(plan, step, 0), et_shape_count(y->shape),
-                             random_of(plan, step), y->dtype);
+    const et_tensor *y = out_tensor(plan, call, 0);
+    kernels(plan)->bernoulli(y->data, in(plan, call, 0), et_shape_count(y->shape),
+                             random_of(plan, call), y->dtype);
 }

@@ -1,4 +1,4 @@
-/* What prepare and run functions of ops share: a step's tensors and their sizes. Everything is
+/* What prepare and run functions of ops share: a call's tensors and their sizes. Everything is
  * static inline. What always holds for these functions stands in ops.c. */
 #ifndef ETUDE_EXEC_CPU_OP_PRIVATE_H
 #define ETUDE_EXEC_CPU_OP_PRIVATE_H
@@ -11,24 +11,24 @@ static inline const et_kernels *kernels(const et_plan *plan)
 }
 
 /* Borrowed for this run: an input may be bound elsewhere before the next. */
-static inline void *in(const et_plan *plan, const et_plan_step *step, int i)
+static inline void *in(const et_plan *plan, const et_plan_call *call, int i)
 {
-    return et_plan_data(plan, step->in[i]);
+    return et_plan_data(plan, call->in[i]);
 }
 
-static inline void *out(const et_plan *plan, const et_plan_step *step, int i)
+static inline void *out(const et_plan *plan, const et_plan_call *call, int i)
 {
-    return et_plan_data(plan, step->out[i]);
+    return et_plan_data(plan, call->out[i]);
 }
 
-static inline const et_tensor *in_tensor(const et_plan *plan, const et_plan_step *step, int i)
+static inline const et_tensor *in_tensor(const et_plan *plan, const et_plan_call *call, int i)
 {
-    return &plan->values[step->in[i]].tensor;
+    return &plan->values[call->in[i]].tensor;
 }
 
-static inline const et_tensor *out_tensor(const et_plan *plan, const et_plan_step *step, int i)
+static inline const et_tensor *out_tensor(const et_plan *plan, const et_plan_call *call, int i)
 {
-    return &plan->values[step->out[i]].tensor;
+    return &plan->values[call->out[i]].tensor;
 }
 
 /* x [T, D] has T rows of D columns, a bias [D] one row of D, a scalar one element, an image
@@ -47,7 +47,7 @@ static inline int64_t rows_of(const et_tensor *tensor)
     return rows;
 }
 
-/* Aligned to 64, and nobody else's until the step is over. */
+/* Aligned to 64, and nobody else's until the call is over. */
 static inline float *scratch(const et_plan *plan)
 {
     return (float *)(void *)plan->scratch;
@@ -59,35 +59,35 @@ void et_plan_add_loss_rows(double sums[ET_LOSS_SUM_COUNT], const int32_t *labels
                            const float *nll, const float *correct, int64_t rows);
 
 /* Preparing and running the ops that have files of their own. */
-int et_prepare_vocabulary_loss(et_plan *plan, et_plan_step *step, et_error *error);
-void et_run_vocabulary_loss(const et_plan *plan, const et_plan_step *step);
-int et_prepare_softmax_loss(et_plan *plan, et_plan_step *step, et_error *error);
-void et_run_softmax_loss(const et_plan *plan, const et_plan_step *step);
-int et_prepare_cached_attention(et_plan *plan, et_plan_step *step, et_error *error);
-void et_run_cached_attention(const et_plan *plan, const et_plan_step *step);
-int et_prepare_vocabulary_best(et_plan *plan, et_plan_step *step, et_error *error);
-void et_run_vocabulary_best(const et_plan *plan, const et_plan_step *step);
-void et_run_row_sum(const et_plan *plan, const et_plan_step *step);
-void et_run_softmax(const et_plan *plan, const et_plan_step *step);
-void et_run_log_softmax(const et_plan *plan, const et_plan_step *step);
-int et_prepare_cross_entropy(et_plan *plan, et_plan_step *step, et_error *error);
-void et_run_cross_entropy(const et_plan *plan, const et_plan_step *step);
-void et_run_labelled(const et_plan *plan, const et_plan_step *step);
+int et_prepare_vocabulary_loss(et_plan *plan, et_plan_call *call, et_error *error);
+void et_run_vocabulary_loss(const et_plan *plan, const et_plan_call *call);
+int et_prepare_softmax_loss(et_plan *plan, et_plan_call *call, et_error *error);
+void et_run_softmax_loss(const et_plan *plan, const et_plan_call *call);
+int et_prepare_cached_attention(et_plan *plan, et_plan_call *call, et_error *error);
+void et_run_cached_attention(const et_plan *plan, const et_plan_call *call);
+int et_prepare_vocabulary_best(et_plan *plan, et_plan_call *call, et_error *error);
+void et_run_vocabulary_best(const et_plan *plan, const et_plan_call *call);
+void et_run_row_sum(const et_plan *plan, const et_plan_call *call);
+void et_run_softmax(const et_plan *plan, const et_plan_call *call);
+void et_run_log_softmax(const et_plan *plan, const et_plan_call *call);
+int et_prepare_cross_entropy(et_plan *plan, et_plan_call *call, et_error *error);
+void et_run_cross_entropy(const et_plan *plan, const et_plan_call *call);
+void et_run_labelled(const et_plan *plan, const et_plan_call *call);
 
 /* op_layout.c */
 et_plan_run_fn et_run_reshape, et_run_concatenate, et_run_slice, et_run_slice_grad, et_run_gather,
     et_run_gather_grad, et_run_one_hot, et_run_embed_columns, et_run_embed_columns_grad,
     et_run_noise, et_run_bernoulli;
-int et_prepare_gather_grad(et_plan *plan, et_plan_step *step, et_error *error);
+int et_prepare_gather_grad(et_plan *plan, et_plan_call *call, et_error *error);
 
 /* op_layers.c */
 et_plan_run_fn et_run_rms_norm, et_run_rms_norm_grad, et_run_batch_norm, et_run_batch_norm_grad,
     et_run_convolution, et_run_convolution_weight_grad, et_run_pool, et_run_pool_grad;
-int et_prepare_rms_norm_grad(et_plan *plan, et_plan_step *step, et_error *error);
-int et_prepare_batch_norm(et_plan *plan, et_plan_step *step, et_error *error);
-int et_prepare_batch_norm_grad(et_plan *plan, et_plan_step *step, et_error *error);
-int et_prepare_convolution(et_plan *plan, et_plan_step *step, et_error *error);
-int et_prepare_convolution_grad(et_plan *plan, et_plan_step *step, et_error *error);
-int et_prepare_convolution_weight_grad(et_plan *plan, et_plan_step *step, et_error *error);
+int et_prepare_rms_norm_grad(et_plan *plan, et_plan_call *call, et_error *error);
+int et_prepare_batch_norm(et_plan *plan, et_plan_call *call, et_error *error);
+int et_prepare_batch_norm_grad(et_plan *plan, et_plan_call *call, et_error *error);
+int et_prepare_convolution(et_plan *plan, et_plan_call *call, et_error *error);
+int et_prepare_convolution_grad(et_plan *plan, et_plan_call *call, et_error *error);
+int et_prepare_convolution_weight_grad(et_plan *plan, et_plan_call *call, et_error *error);
 
 #endif

@@ -13,12 +13,12 @@
 #include "base/assert.h"
 #include "exec/cpu/op_private.h"
 
-/* Work space: loss, nll and correct of each row. */
-int et_prepare_softmax_loss(et_plan *plan, et_plan_step *step, et_error *error)
+/* Scratch: loss, nll and correct of each row. */
+int et_prepare_softmax_loss(et_plan *plan, et_plan_call *call, et_error *error)
 {
     (void)error;
-    int64_t rows = plan->values[step->in[0]].tensor.shape.size[0];
-    step->scratch = (size_t)(3 * rows) * sizeof(float);
+    int64_t rows = plan->values[call->in[0]].tensor.shape.size[0];
+    call->scratch = (size_t)(3 * rows) * sizeof(float);
     return ET_OK;
 }
 
@@ -37,23 +37,23 @@ void et_plan_add_loss_rows(double sums[ET_LOSS_SUM_COUNT], const int32_t *labels
 
 /* Without derivatives the kernel still uses the logits' own memory as they are: it changes them
  * only where a gradient is asked for. */
-void et_run_softmax_loss(const et_plan *plan, const et_plan_step *step)
+void et_run_softmax_loss(const et_plan *plan, const et_plan_call *call)
 {
-    const et_tensor *logits = &plan->values[step->in[0]].tensor;
-    const et_tensor *gradient = &plan->values[step->out[1]].tensor;
-    const int32_t *labels = et_plan_data(plan, step->in[1]);
-    et_assert(plan->values[step->in[1]].tensor.shape.size[0] == logits->shape.size[0]);
+    const et_tensor *logits = &plan->values[call->in[0]].tensor;
+    const et_tensor *gradient = &plan->values[call->out[1]].tensor;
+    const int32_t *labels = et_plan_data(plan, call->in[1]);
+    et_assert(plan->values[call->in[1]].tensor.shape.size[0] == logits->shape.size[0]);
     int64_t rows = logits->shape.size[0], classes = logits->shape.size[1];
-    float *row = (float *)(void *)plan->scratch, *result = et_plan_data(plan, step->out[0]);
+    float *row = (float *)(void *)plan->scratch, *result = et_plan_data(plan, call->out[0]);
     double sums[ET_LOSS_SUM_COUNT] = { 0 };
     bool differentiate = gradient->data != NULL;
-    et_assert(step->node->attributes.gradient || !differentiate);
+    et_assert(call->node->attributes.gradient || !differentiate);
     if (differentiate)
         memcpy(gradient->data, logits->data,
                (size_t)(rows * classes) * et_dtype_size(logits->dtype));
     plan->device->kernels->softmax_cross_entropy(
         differentiate ? gradient->data : logits->data, row, row + rows, row + 2 * rows, labels,
-        step->node->attributes.x, differentiate, rows, classes, logits->dtype);
+        call->node->attributes.x, differentiate, rows, classes, logits->dtype);
     et_plan_add_loss_rows(sums, labels, row, row + rows, row + 2 * rows, rows);
     for (int i = 0; i < ET_LOSS_SUM_COUNT; i++)
         result[i] = (float)sums[i];

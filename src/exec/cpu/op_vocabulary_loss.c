@@ -42,7 +42,7 @@
 
 /* Products of a part; those of the last part, which may be smaller, follow. LOGITS: h
  * table_part^T. DH_FIRST and DH: g table_part, which begins a piece or adds to it. DTABLE: g^T
- * h, added to what earlier blocks left. gemm[] of the step has them for whole parts, then for
+ * h, added to what earlier blocks left. gemm[] of the call has them for whole parts, then for
  * the last one: 2 PRODUCTS in all, ET_PLAN_GEMMS_MAX. */
 enum { LOGITS, DH_FIRST, DH, DTABLE, PRODUCTS };
 
@@ -58,18 +58,18 @@ typedef struct loss_sizes {
     bool packs_h; /* once for all parts: g^T h does not take h as it is */
 } loss_sizes;
 
-/* Where things lie in the work space, bytes. largest, sum and shifted are [parts, block]
+/* Where things lie in the scratch, bytes. largest, sum and shifted are [parts, block]
  * float32; by_row is five numbers a row; tile is the bytes of one thread's logits or g; kept,
  * packed_h and dh are there only for derivatives. */
 typedef struct loss_room {
     size_t kept, h, packed_h, dh, largest, sum, shifted, by_row, labels, tiles, tile, end;
 } loss_room;
 
-/* One block of rows under way. On the stack of the run; what it points to is the step's work
- * space or the batch. */
+/* One block of rows under way. On the stack of the run; what it points to is the call's scratch
+ * or the batch. */
 typedef struct loss_block {
     const et_plan *plan;
-    const et_plan_step *step;
+    const et_plan_call *call;
     loss_sizes size;
     loss_room room;
     et_softmax_rows softmax;
@@ -126,15 +126,15 @@ static int64_t choose_columns(const loss_sizes *size)
 /* Parts are shared out evenly to at most PIECES_MOST pieces of dh. Example, float32, V = 32000,
  * D = 512, many rows: parts of 256 columns, 125 of them, 16 pieces of 7 or 8; blocks of 256 rows.
  */
-static loss_sizes sizes_of(const et_plan *plan, const et_plan_step *step)
+static loss_sizes sizes_of(const et_plan *plan, const et_plan_call *call)
 {
-    const et_tensor *h = &plan->values[step->in[0]].tensor;
-    const et_tensor *table = &plan->values[step->in[1]].tensor;
+    const et_tensor *h = &plan->values[call->in[0]].tensor;
+    const et_tensor *table = &plan->values[call->in[1]].tensor;
     loss_sizes size = { .rows = h->shape.size[0],
                         .width = h->shape.size[1],
                         .vocabulary = table->shape.size[0],
                         .act = plan->graph->options.act,
-                        .gradient = step->node->attributes.gradient };
+                        .gradient = call->node->attributes.gradient };
     size.work = et_gemm_multiplied_as(plan->device->gemms, size.act);
     size.packs_h = !et_gemm_own_gradients(plan->device->gemms, size.work);
     size.block = choose_block(&size);
@@ -154,9 +154,9 @@ static int64_t columns_of(const loss_sizes *size, int64_t part)
 
 /* A part's product; the last part has its own. With one part in all it is the last one, and the
  * first set is not used. */
-static et_gemm *product(const et_plan_step *step, const loss_sizes *size, int which, int64_t part)
+static et_gemm *product(const et_plan_call *call, const loss_sizes *size, int which, int64_t part)
 {
-    return step->gemm[part == size->parts - 1 ? PRODUCTS + which : which];
+    return call->gemm[part == size->parts - 1 ? PRODUCTS + which : which];
 }
 
 /* A vocabulary that is no multiple of the columns has a last part of another shape, which needs
@@ -164,7 +164,7 @@ static et_gemm *product(const et_plan_step *step, const loss_sizes *size, int wh
  * by our own kernel reads its B as it lies. Sizes are m, n, k:
  *
  *     LOGITS [block, part], D     DH [block, D], part     DTABLE [part, D], block */
-static int get_products(et_plan *plan, et_plan_step *step, const loss_sizes *size, int64_t part,
+static int get_products(et_plan *plan, et_plan_call *call, const loss_sizes *size, int64_t part,
                         et_error *error)
 {
     int64_t block = size->block, width = size->width, columns = columns_of(size, part);
@@ -180,21 +180,21 @@ static int get_products(et_plan *plan, et_plan_step *step, const loss_sizes *siz
         shapes[i].a = a;
         shapes[i].pack_b = i != DTABLE || size->packs_h;
         int slot = part == size->parts - 1 ? PRODUCTS + i : i;
-        status = et_gemm_get(&step->gemm[slot], plan->device->gemms, &shapes[i], error);
+        status = et_gemm_get(&call->gemm[slot], plan->device->gemms, &shapes[i], error);
     }
     return status;
 }
 
 /* Packed copies of all parts of the table, one behind another: *first is the first one's index.
- * Parts follow in order, so part p is pack *first + p: the step keeps one index for a whole
+ * Parts follow in order, so part p is pack *first + p: the call keeps one index for a whole
  * table. */
-static int pack_table(et_plan *plan, et_plan_step *step, const loss_sizes *size, int which,
+static int pack_table(et_plan *plan, et_plan_call *call, const loss_sizes *size, int which,
                       int *first, et_error *error)
 {
-    int param = plan->values[step->in[1]].node->attributes.param;
+    int param = plan->values[call->in[1]].node->attributes.param;
     for (int64_t part = 0; part < size->parts; part++) {
         int pack;
-        int status = et_plan_add_pack(plan, product(step, size, which, part), param,
+        int status = et_plan_add_pack(plan, product(call, size, which, part), param,
                                       part * size->columns * size->width, size->act, &pack, error);
         if (status)
             return status;
@@ -215,7 +215,7 @@ static size_t take(size_t *end, size_t bytes)
 /* Without derivatives nothing is kept: each part's logits are gone when its sums are taken. The
  * same example: kept has 31 MiB, dh 8 MiB, a thread's tile 256 KiB, where logits of 4096 rows
  * would have 500 MiB. */
-static loss_room room_of(const et_plan *plan, const et_plan_step *step, const loss_sizes *size)
+static loss_room room_of(const et_plan *plan, const et_plan_call *call, const loss_sizes *size)
 {
     size_t real = sizeof(float), block = (size_t)size->block, width = (size_t)size->width;
     size_t by_part = (size_t)size->parts * block * real, threads = (size_t)plan->device->threads;
@@ -234,25 +234,25 @@ static loss_room room_of(const et_plan *plan, const et_plan_step *step, const lo
     room.kept = take(end, block * (size_t)size->vocabulary * et_dtype_size(size->act));
     if (size->packs_h)
         room.packed_h =
-            take(end, et_gemm_packed_size(product(step, size, DTABLE, size->parts - 1)));
+            take(end, et_gemm_packed_size(product(call, size, DTABLE, size->parts - 1)));
     room.dh = take(end, (size_t)size->pieces * block * width * real);
     return room;
 }
 
 /* Part 0 has the shape of all but the last. The table is packed twice, since logits read it
  * transposed and dh does not. */
-int et_prepare_vocabulary_loss(et_plan *plan, et_plan_step *step, et_error *error)
+int et_prepare_vocabulary_loss(et_plan *plan, et_plan_call *call, et_error *error)
 {
-    loss_sizes size = sizes_of(plan, step);
-    int status = get_products(plan, step, &size, 0, error);
+    loss_sizes size = sizes_of(plan, call);
+    int status = get_products(plan, call, &size, 0, error);
     if (!status)
-        status = get_products(plan, step, &size, size.parts - 1, error);
+        status = get_products(plan, call, &size, size.parts - 1, error);
     if (!status)
-        status = pack_table(plan, step, &size, LOGITS, &step->pack[LOGITS], error);
+        status = pack_table(plan, call, &size, LOGITS, &call->pack[LOGITS], error);
     if (!status && size.gradient)
-        status = pack_table(plan, step, &size, DH_FIRST, &step->pack[DH_FIRST], error);
+        status = pack_table(plan, call, &size, DH_FIRST, &call->pack[DH_FIRST], error);
     if (!status)
-        step->scratch = room_of(plan, step, &size).end;
+        call->scratch = room_of(plan, call, &size).end;
     return status;
 }
 
@@ -279,7 +279,7 @@ static void *kept_of(const loss_block *block, int64_t part)
 
 static const void *packed_table(const loss_block *block, int which, int64_t part)
 {
-    return et_plan_pack_at(block->plan, block->step->pack[which] + (int)part)->data;
+    return et_plan_pack_at(block->plan, block->call->pack[which] + (int)part)->data;
 }
 
 /* Leaves the part's largest logit and sum of exponentials for each row, and what was kept. */
@@ -287,7 +287,7 @@ static void run_logits(const loss_block *block, int64_t part, int thread)
 {
     const loss_sizes *size = &block->size;
     float *logits = tile_of(block, thread);
-    et_gemm_run(product(block->step, size, LOGITS, part), logits, block->h,
+    et_gemm_run(product(block->call, size, LOGITS, part), logits, block->h,
                 packed_table(block, LOGITS, part), NULL);
     kernels(block->plan)
         ->softmax_parts->part(&block->softmax, part, size->gradient ? kept_of(block, part) : NULL,
@@ -303,7 +303,7 @@ static void run_gradients(const loss_block *block, int64_t piece, int thread)
     void *g = tile_of(block, thread);
     const void *h = size->packs_h ? room_at(block, block->room.packed_h) : block->h;
     float *dh = (float *)room_at(block, block->room.dh) + piece * size->block * size->width;
-    float *dtable = et_plan_data(block->plan, block->step->out[2]);
+    float *dtable = et_plan_data(block->plan, block->call->out[2]);
     const int64_t begin = piece * size->parts / size->pieces;
     const int64_t end = (piece + 1) * size->parts / size->pieces;
     for (int64_t part = begin; part < end; part++) {
@@ -311,10 +311,10 @@ static void run_gradients(const loss_block *block, int64_t piece, int thread)
             ->softmax_parts->grad(&block->softmax, part, g, size->work, kept_of(block, part),
                                   size->act);
         int which = part == begin ? DH_FIRST : DH;
-        et_gemm_run(product(block->step, size, which, part), dh, g,
+        et_gemm_run(product(block->call, size, which, part), dh, g,
                     packed_table(block, DH_FIRST, part), NULL);
         if (dtable)
-            et_gemm_run(product(block->step, size, DTABLE, part),
+            et_gemm_run(product(block->call, size, DTABLE, part),
                         dtable + part * size->columns * size->width, g, h, NULL);
     }
 }
@@ -332,7 +332,7 @@ static void finish_dh(const loss_block *block, int64_t first)
                       .from_stride = width,
                       .c_stride = width,
                       .c = size->act };
-    char *dh = et_plan_data(block->plan, block->step->out[1]);
+    char *dh = et_plan_data(block->plan, block->call->out[1]);
     if (!dh || left <= 0)
         return;
     kernels(block->plan)
@@ -389,8 +389,8 @@ static void run_block(const loss_block *block)
 static void open_block(loss_block *block, int64_t at)
 {
     const loss_sizes *size = &block->size;
-    const int32_t *labels = et_plan_data(block->plan, block->step->in[2]);
-    const char *h = et_plan_data(block->plan, block->step->in[0]);
+    const int32_t *labels = et_plan_data(block->plan, block->call->in[2]);
+    const char *h = et_plan_data(block->plan, block->call->in[0]);
     int32_t *own = room_at(block, block->room.labels);
     block->at = at;
     block->rows = size->rows - at < size->block ? size->rows - at : size->block;
@@ -405,15 +405,15 @@ static void open_block(loss_block *block, int64_t at)
         block->h = copy;
     }
     if (size->gradient && size->packs_h)
-        et_gemm_pack(product(block->step, size, DTABLE, size->parts - 1),
+        et_gemm_pack(product(block->call, size, DTABLE, size->parts - 1),
                      room_at(block, block->room.packed_h), block->h);
 }
 
 /* The five arrays by row lie one behind another, [block] each. */
-static loss_block begin(const et_plan *plan, const et_plan_step *step)
+static loss_block begin(const et_plan *plan, const et_plan_call *call)
 {
-    loss_block block = { .plan = plan, .step = step, .size = sizes_of(plan, step) };
-    block.room = room_of(plan, step, &block.size);
+    loss_block block = { .plan = plan, .call = call, .size = sizes_of(plan, call) };
+    block.room = room_of(plan, call, &block.size);
     float *by_row = room_at(&block, block.room.by_row);
     int64_t rows = block.size.block;
     block.softmax = (et_softmax_rows){ .rows = rows,
@@ -421,7 +421,7 @@ static loss_block begin(const et_plan *plan, const et_plan_step *step)
                                        .columns = block.size.columns,
                                        .parts = block.size.parts,
                                        .labels = room_at(&block, block.room.labels),
-                                       .smoothing = step->node->attributes.x,
+                                       .smoothing = call->node->attributes.x,
                                        .largest = room_at(&block, block.room.largest),
                                        .sum = room_at(&block, block.room.sum),
                                        .shifted = room_at(&block, block.room.shifted),
@@ -443,24 +443,24 @@ static bool has_label(const int32_t *labels, int64_t rows)
 }
 
 /* dtable is added to by every block; rows of dh in blocks without a label are written by none. */
-static void clear_gradients(const et_plan *plan, const et_plan_step *step)
+static void clear_gradients(const et_plan *plan, const et_plan_call *call)
 {
-    for (int i = 1; i < step->out_count; i++) {
-        const et_tensor *tensor = &plan->values[step->out[i]].tensor;
+    for (int i = 1; i < call->out_count; i++) {
+        const et_tensor *tensor = &plan->values[call->out[i]].tensor;
         if (tensor->data)
             memset(tensor->data, 0, et_tensor_bytes(*tensor));
     }
 }
 
-/* Blocks run one after another: dtable has one adder at a time, and one block's work space is
+/* Blocks run one after another: dtable has one adder at a time, and one block's scratch is
  * enough. */
-void et_run_vocabulary_loss(const et_plan *plan, const et_plan_step *step)
+void et_run_vocabulary_loss(const et_plan *plan, const et_plan_call *call)
 {
-    const int32_t *labels = et_plan_data(plan, step->in[2]);
+    const int32_t *labels = et_plan_data(plan, call->in[2]);
     double sums[ET_LOSS_SUM_COUNT] = { 0 };
-    loss_block block = begin(plan, step);
+    loss_block block = begin(plan, call);
     int64_t rows = block.size.rows;
-    clear_gradients(plan, step);
+    clear_gradients(plan, call);
     for (int64_t at = 0; at < rows; at += block.size.block) {
         int64_t count = rows - at < block.size.block ? rows - at : block.size.block;
         if (!has_label(labels + at, count))
@@ -471,7 +471,7 @@ void et_run_vocabulary_loss(const et_plan *plan, const et_plan_step *step)
         et_plan_add_loss_rows(sums, softmax->labels, softmax->loss, softmax->nll, softmax->correct,
                               block.rows);
     }
-    float *result = et_plan_data(plan, step->out[0]);
+    float *result = et_plan_data(plan, call->out[0]);
     for (int i = 0; i < ET_LOSS_SUM_COUNT; i++)
         result[i] = (float)sums[i];
 }

@@ -34,7 +34,7 @@ typedef struct et_choice_place {
     int position, hypothesis;
 } et_choice_place;
 
-/* Work space for one row at a time; who draws is one thread. */
+/* Scratch for one row at a time; who draws is one thread. */
 typedef struct et_choice {
     et_choice_options options;
     int64_t vocabulary;

@@ -171,7 +171,7 @@ static int grow(et_decoder *decoder, et_decoder_sentence *const *order, int64_t 
 }
 
 /* The device as thread i sees it: the first search may use all threads. The others are copies
- * with one thread: work space of their plans is by thread, and a search inside the team has no
+ * with one thread: scratch of their plans is by thread, and a search inside the team has no
  * further ones. Kernels, products and tracks are the same. */
 static et_device *device_of(et_decoder *decoder, int i)
 {

@@ -5,7 +5,7 @@
  *     {"hypotheses": [[{"text": "...", "score": -0.92, "log_probability": -1.83}, ...], ...]}
  *
  * the latter with n_best. Weights are loaded once. Beam size and n_best are a decoder's, so
- * requests of others than the usual get one of their own, whose packed weights and work space are
+ * requests of others than the usual get one of their own, whose packed weights and scratch are
  * its own as well; a few are kept. */
 #ifndef ETUDE_TASKS_TRANSLATION_COMMAND_SERVICE_H
 #define ETUDE_TASKS_TRANSLATION_COMMAND_SERVICE_H
