@@ -37,16 +37,6 @@
 
 const char *const et_arg_precisions[] = { "float32", "bfloat16", "int8", NULL };
 
-et_arg_called et_arg_value(const et_arg *arg)
-{
-    et_arg_called called = { "" };
-    const char *const *choice = arg->value ? NULL : arg->field.choices;
-    snprintf(called.text, sizeof called.text, "%s", arg->value ? arg->value : "");
-    for (size_t used = 0; choice && *choice; used = strlen(called.text))
-        snprintf(called.text + used, sizeof called.text - used, "%s%s", used ? "|" : "", *choice++);
-    return called;
-}
-
 /* NULL: no option of that name. Tables have about ten rows. */
 static const et_arg *find(const et_arg *table, const char *word, size_t length)
 {
