@@ -68,10 +68,15 @@ grep -q '"reason": "interrupted"' b/info.json && grep -q 'interrupted' b/train.l
 # and does not wait for the disk: only the session's own thread does.
 if strace -f -o /dev/null true 2>/dev/null; then
     (exec strace -f -e trace=openat,write,fsync -o calls "$etude" train --experiment tabular/mlp b \
-        --steps 1000000 --data table.csv --target kind --time-limit 1s \
+        --steps 1000000 --data table.csv --target kind \
         --set trainer.checkpoint_interval=20,trainer.summary_interval=20 \
-        --set trainer.early_stopping.patience=0 2>/dev/null) &&
-        fail "not interrupted" || [ $? = 75 ] || fail "exit code"
+        --set trainer.early_stopping.patience=0 2>/dev/null) &
+    until [ "$(sessions b)" = 2 ] && grep -q '  resuming ' b/train.log; do
+        kill -0 $! || fail "it does not resume"
+        sleep 0.05
+    done
+    kill -TERM "$(sed 's/ .*//' /proc/$!/task/$!/children)"
+    wait $! && fail "not interrupted" || [ $? = 75 ] || fail "exit code"
     awk 'NR == 1 { first = $1 } $1 == first && /write\(2, "resuming / { exit } 1' calls >start
     [ "$(grep -c 'b/params.yaml' start)" = 2 ] || fail "settings: $(grep params.yaml start)"
     awk 'NR == 1 { first = $1 } $1 == first && /fsync\(/ { print }' start >waits
