@@ -187,7 +187,6 @@ static void begin_info(et_session *s, const et_call *call, const et_session_fact
     et_value_set_int(own, ET_SESSION_STEPS, facts->steps);
     et_value_set_int(own, ET_SESSION_FIRST, facts->first_step);
     et_value_set_float(own, ET_SESSION_BEGAN, et_clock_wall());
-    write_info(s);
 }
 
 /* The same as it would be with an end: all but its time and reason, which a handler fills in. */
@@ -320,7 +319,8 @@ static void *write_begin(void *self)
 {
     et_session *s = self;
     begin_info(s, s->call, &s->facts);
-    prepare_report(s);
+    prepare_report(s); /* a file may be lost while the disk takes its time */
+    write_info(s);
     show_settings(s, s->model_dir, s->facts.settings);
     return NULL;
 }
