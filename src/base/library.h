@@ -10,7 +10,7 @@
 
 #include <etude/error.h>
 
-#define ET_LIBRARY_CALL(prefix, name) __typeof__(prefix##name) *name;
+#define ET_LIBRARY_CALL(prefix, name) __typeof__(prefix##name) *(name);
 #define ET_LIBRARY_NAME(prefix, name) #prefix #name,
 
 typedef struct et_library {

@@ -14,6 +14,7 @@
 #include <etude/log.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 
 #define DESCRIPTORS_MAX 65536
 #define TRICKLE         1000.0 /* bytes a second: more than heartbeats take */
@@ -245,6 +246,7 @@ void et_visitors_look(et_visitors *v, double now)
             look_at(v, i, now);
     add_up(v, until, &held, &stay, &open);
     while (held > v->setup.all) {
+        et_assert(open > 0);
         int one = youngest(v, held / open, now);
         held -= v->visitor[one].held;
         stay -= v->visitor[one].since <= until;

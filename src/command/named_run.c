@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
+#include "base/assert.h"
 #include "train/experiment.h"
 #include "train/model_member.h"
 
@@ -28,6 +29,7 @@ static const char *value_of(const et_call *call, int i, const char *name)
 {
     const char *word = call->argv[i];
     const size_t length = strlen(name);
+    et_assert(word);
     if (strncmp(word, name, length) != 0 || (word[length] && word[length] != '='))
         return NULL;
     return word[length] ? word + length + 1 : i + 1 < call->argc ? call->argv[i + 1] : NULL;
@@ -55,13 +57,14 @@ et_named_run et_run_named(const et_call *call)
 {
     et_named_run named = { .task = task_named(call) }, word = named;
     for (int i = 0, end = end_of_options(call); i < end; i++) {
-        const char *value = value_of(call, i, "--model-dir");
+        const char *text = call->argv[i], *value = value_of(call, i, "--model-dir");
+        et_assert(text);
         value = value ? value : value_of(call, i, "--model_dir");
         if (value) {
             look(&named, call, value);
             return named;
         }
-        if (!named.kind && *call->argv[i] != '-' && look(&word, call, call->argv[i]))
+        if (!named.kind && *text != '-' && look(&word, call, text))
             named = word;
     }
     return named;

@@ -29,7 +29,7 @@
 
 /* The best so far: "best_loss", its value, and the step that had it. */
 #define ET_LOGGED_OF_BEST   "best_"
-#define ET_LOGGED_BEST_STEP ET_LOGGED_OF_BEST "step"
+#define ET_LOGGED_BEST_STEP "best_step"
 
 /* How long "training_" or "validation_" is where it begins a name that goes on; 0: it does not. */
 size_t et_logged_prefix(const char *name);

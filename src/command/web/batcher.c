@@ -67,6 +67,7 @@ static void append(list *l, et_job *job)
 static et_job *unlink_at(list *l, et_job **place)
 {
     et_job *job = *place;
+    et_assert(job);
     *place = job->next;
     if (!*place)
         l->end = place;
