@@ -69,13 +69,9 @@ void et_json_print_string(et_strbuf *out, const char *text)
 /* A line break and the columns of depth; nothing in compact style. */
 static void print_break(et_strbuf *out, int indent, int depth)
 {
-    static const char blanks[] = "                ";
     if (indent > 0)
         et_strbuf_append_char(out, '\n');
-    for (int width, left = indent * depth; left > 0; left -= width) {
-        width = left < (int)sizeof blanks ? left : (int)sizeof blanks - 1;
-        et_strbuf_append_bytes(out, blanks, (size_t)width);
-    }
+    et_strbuf_append_blanks(out, indent * depth);
 }
 
 /* As deep as the tree, which a reader has limited or a program has written out. */

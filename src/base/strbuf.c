@@ -68,6 +68,15 @@ void et_strbuf_append_char(et_strbuf *buffer, char c)
     et_strbuf_append_bytes(buffer, &c, 1);
 }
 
+void et_strbuf_append_blanks(et_strbuf *buffer, int count)
+{
+    static const char blanks[] = "                ";
+    for (int width; count > 0; count -= width) {
+        width = count < (int)sizeof blanks ? count : (int)sizeof blanks - 1;
+        et_strbuf_append_bytes(buffer, blanks, (size_t)width);
+    }
+}
+
 /* Formatted aside and copied, as most pieces are short; again into place where it does not fit. The
  * arguments are used up by the first, so the second has a copy. */
 void et_strbuf_vprintf(et_strbuf *buffer, const char *format, va_list arguments)

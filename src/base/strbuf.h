@@ -28,6 +28,7 @@ typedef struct et_strbuf {
 void et_strbuf_append(et_strbuf *buffer, const char *text);
 void et_strbuf_append_bytes(et_strbuf *buffer, const void *bytes, size_t length);
 void et_strbuf_append_char(et_strbuf *buffer, char c);
+void et_strbuf_append_blanks(et_strbuf *buffer, int count); /* none for less than 1 */
 void et_strbuf_printf(et_strbuf *buffer, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 void et_strbuf_vprintf(et_strbuf *buffer, const char *format, va_list arguments);

@@ -186,15 +186,6 @@ static void print_inline(et_strbuf *out, const et_value *value)
     }
 }
 
-static void indent(et_strbuf *out, int column)
-{
-    static const char blanks[] = "                ";
-    for (int width; column > 0; column -= width) {
-        width = column < (int)sizeof blanks ? column : (int)sizeof blanks - 1;
-        et_strbuf_append_bytes(out, blanks, (size_t)width);
-    }
-}
-
 /* The children of a container, one a line. The first stands where the caller left off, the
  * others start lines of their own at column: so a dict in a list begins behind its dash.
  * Recursion is as deep as the tree. */
@@ -202,7 +193,7 @@ static void print_block(et_strbuf *out, const et_value *value, int column)
 {
     for (const et_value *child = value->first; child; child = child->next) {
         if (child != value->first)
-            indent(out, column);
+            et_strbuf_append_blanks(out, column);
         if (value->kind == ET_VALUE_LIST)
             et_strbuf_append_char(out, '-');
         else
@@ -218,7 +209,7 @@ static void print_block(et_strbuf *out, const et_value *value, int column)
             et_strbuf_append_char(out, ' ');
         } else {
             et_strbuf_append_char(out, '\n');
-            indent(out, column + INDENT);
+            et_strbuf_append_blanks(out, column + INDENT);
         }
         print_block(out, child, column + INDENT);
     }
