@@ -16,13 +16,13 @@ typedef struct around {
     void *payload;
 } around;
 
-static const et_activity fill_span = { .name = "fill batch", .kind = "filling batches" };
+static const et_activity fill_activity = { .name = "fill batch", .kind = "filling batches" };
 
 /* The span ends also when the source within fails, so that tracks stay balanced. */
 static int watch_next(et_source *source, et_batch *batch, et_error *error)
 {
     around *self = (around *)source;
-    et_track_begin(self->track, &fill_span, ++self->batches);
+    et_track_begin(self->track, &fill_activity, ++self->batches);
     int status = et_source_next(self->inner, batch, error);
     et_track_end(self->track);
     return status;

@@ -489,14 +489,15 @@ static int write_best(et_checkpoints *self, et_error *error)
     return status ? status : write_info(self, self->job.path, error);
 }
 
-static const et_activity write_span = { .name = "write checkpoint", .kind = "writing checkpoints" };
+static const et_activity write_activity = { .name = "write checkpoint",
+                                            .kind = "writing checkpoints" };
 
 /* The thread's main. Its error stays in the job until et_checkpoints_wait. */
 static void *run_job(void *payload)
 {
     et_checkpoints *self = payload;
     job *work = &self->job;
-    et_track_begin(self->writer_track, &write_span, work->step);
+    et_track_begin(self->writer_track, &write_activity, work->step);
     work->status =
         work->kind == BEST ? write_best(self, &work->error) : write_newest(self, &work->error);
     stop_reading(self); /* if it never came to the arrays */
@@ -588,7 +589,7 @@ static int start(et_checkpoints *self, int64_t step, int kind, et_error *error)
     return status;
 }
 
-static const et_activity read_span = { .name = "save has read", .kind = "waiting for a save" };
+static const et_activity read_activity = { .name = "save has read", .kind = "waiting for a save" };
 
 /* A wait that does not happen costs a lock; only one that does is a span in the trace. */
 void et_checkpoints_wait_read(et_checkpoints *checkpoints)
@@ -597,7 +598,7 @@ void et_checkpoints_wait_read(et_checkpoints *checkpoints)
         return;
     pthread_mutex_lock(&checkpoints->mutex);
     if (checkpoints->reading) {
-        et_track_begin(checkpoints->inside.track, &read_span, checkpoints->job.step);
+        et_track_begin(checkpoints->inside.track, &read_activity, checkpoints->job.step);
         while (checkpoints->reading)
             pthread_cond_wait(&checkpoints->has_read, &checkpoints->mutex);
         et_track_end(checkpoints->inside.track);

@@ -307,14 +307,14 @@ static void show(et_controller *c)
 }
 
 /* Static, as a trace outlives its controller. */
-static const et_activity action_spans[ET_OWN_ACTIONS + 1] = {
+static const et_activity action_activities[ET_OWN_ACTIONS + 1] = {
     [ET_OWN_LOG] = { .name = "log", .kind = "log" },
     [ET_OWN_VALIDATE] = { .name = "validate", .kind = "validate" },
     [ET_OWN_SAVE] = { .name = "save", .kind = "save" },
     [ET_OWN_ACTIONS] = { .name = "action", .kind = "action" },
 };
 
-static const et_activity step_span = { .name = ET_CONTROLLER_STEP_SPAN, .kind = "step" };
+static const et_activity step_activity = { .name = ET_CONTROLLER_STEP_SPAN, .kind = "step" };
 
 static et_track *track_of(const et_controller *c)
 {
@@ -328,7 +328,7 @@ static int run_step(et_controller *c, et_error *error)
     et_trainer *trainer = c->trainer;
     et_track *track = track_of(c);
     int64_t before = trainer->step;
-    et_track_begin(track, &step_span, before + 1);
+    et_track_begin(track, &step_activity, before + 1);
     int status = trainer->class->step(trainer, error);
     et_track_end(track);
     trainer->step += !status;
@@ -341,7 +341,7 @@ static int run_train(et_controller *c, int64_t until, et_error *error)
     et_track *track = track_of(c);
     et_arena_release(&c->loop_arena);
     et_value *values = et_value_dict(&c->loop_arena);
-    et_track_begin(track, &step_span, c->trainer->step + 1);
+    et_track_begin(track, &step_activity, c->trainer->step + 1);
     int status = values ? et_trainer_train(c->trainer, until - c->trainer->step, values, error)
                         : et_alloc_failed(error, sizeof *values, "a log");
     et_track_end(track);
@@ -496,7 +496,7 @@ static int act_one(et_controller *c, const et_listed_action *listed, et_error *e
     et_moment now = { step, last || c->stopper < c->count, on_loop ? c->loop_values : c->values,
                       &stop };
     et_run_touch(c->run);
-    et_track_begin(track, &action_spans[own_number(c, action)], step);
+    et_track_begin(track, &action_activities[own_number(c, action)], step);
     int status = et_run_check(c->run, error);
     if (!status)
         status = action->class->act(action, &now, error);

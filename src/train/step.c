@@ -89,8 +89,8 @@ void et_step_release(et_step *step)
     *step = (et_step){ 0 };
 }
 
-static const et_activity data_span = { .name = "next batch", .kind = "waiting for data" };
-static const et_activity update_span = { .name = "update", .kind = "update" };
+static const et_activity data_activity = { .name = "next batch", .kind = "waiting for data" };
+static const et_activity update_activity = { .name = "update", .kind = "update" };
 
 /* Random numbers are counted by batches since the start of the run: no two batches draw the same
  * dropout, and a resumed run draws what it would have drawn. */
@@ -102,7 +102,7 @@ int64_t et_step_number(const et_step *step, int shard)
 /* A span of its own: its length is how long training waits for data. */
 static int take_batch(et_step *step, int shard, et_error *error)
 {
-    et_track_begin(step->track, &data_span, et_step_number(step, shard) + 1);
+    et_track_begin(step->track, &data_activity, et_step_number(step, shard) + 1);
     int status = step->hooks.next
                      ? step->hooks.next(step->hooks.self, step->source, step->batch, error)
                      : et_source_next(step->source, step->batch, error);
@@ -120,7 +120,7 @@ static int take_batch(et_step *step, int shard, et_error *error)
 static void update(et_step *step)
 {
     const et_reduced *sum = &step->sum;
-    et_track_begin(step->track, &update_span, -1);
+    et_track_begin(step->track, &update_activity, -1);
     step->update = et_optimizer_apply(step->optimizer, sum->gradient,
                                       1 / (sum->divisor * step->overflow->scale));
     et_track_end_with(step->track, step->update_cost);

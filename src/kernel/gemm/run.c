@@ -187,7 +187,7 @@ static void run_direct(const et_gemm *gemm, const place *at, const et_gemm_desk 
     gemm->cache->float_product(&product);
 }
 
-static const et_activity tile_span = { .name = "tile" };
+static const et_activity tile_activity = { .name = "tile" };
 
 /* The caller has told OpenMP that one thread is all, and cleared the desk before the first tile.
  * What blocks have summed gets its relu while it is in cache.
@@ -207,7 +207,7 @@ static void run_tile(const et_gemm *gemm, int64_t tile, int thread, void *c, con
         to = gemm->cache->sums + at.piece * shape->m * shape->n;
     bool direct_sum = shape->accumulate && !gemm->raw && !gemm->stage_c;
     const float *block_bias = bias && !gemm->raw ? bias + at.part.column : NULL;
-    et_track_begin(own->track, &tile_span, tile);
+    et_track_begin(own->track, &tile_activity, tile);
     for (int64_t k = at.k_begin; k < at.k_end; k += grid->chunk_k) {
         int64_t depth = at.k_end - k < grid->chunk_k ? at.k_end - k : grid->chunk_k;
         int chunk = at.k_end == shape->k && k + depth == at.k_end ? LAST : FULL;

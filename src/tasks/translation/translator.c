@@ -429,8 +429,8 @@ et_device *et_translator_device(et_translator *t)
 }
 
 /* Spans of a profile: what the translator does beside decoding. */
-static const et_activity encode_span = { .name = "text to tokens", .kind = "text" };
-static const et_activity detokenize_span = { .name = "tokens to text", .kind = "text" };
+static const et_activity encode_activity = { .name = "text to tokens", .kind = "text" };
+static const et_activity detokenize_activity = { .name = "tokens to text", .kind = "text" };
 
 /* results is written even on failure: all NULL then. */
 int et_translator_translate(et_translator *t, const char *const *lines, size_t count,
@@ -448,13 +448,13 @@ int et_translator_translate(et_translator *t, const char *const *lines, size_t c
     if (!status)
         status = et_thread_check_stack(error);
     et_track *track = et_device_track(t->device);
-    et_track_begin(track, &encode_span, -1);
+    et_track_begin(track, &encode_activity, -1);
     if (!status)
         status = et_translator_encode(t, lines, count, sentences, &arena, error);
     et_track_end(track);
     if (!status)
         status = et_translator_decode(t, sentences, count, &arena, error);
-    et_track_begin(track, &detokenize_span, -1);
+    et_track_begin(track, &detokenize_activity, -1);
     if (!status)
         status = detokenize(t, sentences, count, results, error);
     et_track_end(track);

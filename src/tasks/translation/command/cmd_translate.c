@@ -274,7 +274,7 @@ static int translate_batch(const translate_args *args, const et_lines *lines, si
     return status;
 }
 
-static const et_activity read_span = { .name = "read lines", .kind = "reading" };
+static const et_activity read_activity = { .name = "read lines", .kind = "reading" };
 
 static int translate_lines(const translate_args *args, et_line_reader *input, size_t most,
                            et_line_output *output, et_error *error)
@@ -288,7 +288,7 @@ static int translate_lines(const translate_args *args, et_line_reader *input, si
     do {
         done.before = input->number - 1;
         et_lines_clear(&lines);
-        et_track_begin(track, &read_span, (int64_t)input->number);
+        et_track_begin(track, &read_activity, (int64_t)input->number);
         status = et_line_reader_read(input, &lines, most, error);
         et_track_end(track);
         if (!status && et_flag_is_set(&et_stop_requested))
