@@ -25,7 +25,7 @@ int et_exporting_check(const et_exporting_args *args, bool is_file, const et_cal
         return et_fail(error, ET_EUSAGE, "export: --%s is missing: %s",
                        args->model_dir ? "output" : "model-dir",
                        args->model_dir ? "which file, or directory, to make" : "which run");
-    if (!is_file && !et_model_export_is_file(args->output))
+    if (!is_file && !et_safetensors_is_name(args->output))
         return ET_OK;
     et_outputs_read_model(&outputs, args->model_dir, args->checkpoint);
     int status = et_outputs_check(&outputs, "--output", args->output, error);

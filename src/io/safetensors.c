@@ -53,6 +53,12 @@ struct et_safetensors {
     bool sealed; /* it begins with the seal, and the header's checksum is right */
 };
 
+bool et_safetensors_is_name(const char *path)
+{
+    const size_t length = strlen(path), suffix = strlen(ET_SAFETENSORS_SUFFIX);
+    return length > suffix && !strcmp(path + length - suffix, ET_SAFETENSORS_SUFFIX);
+}
+
 /* name: of the tensor it is about, or NULL. A file of another kind and a damaged one look alike,
  * so the message says both. */
 static int bad_header(const et_safetensors *file, const char *name, const char *what,

@@ -242,16 +242,10 @@ static int write_directory(draft *d, const char *directory, et_error *error)
                  : no_memory(error);
 }
 
-bool et_model_export_is_file(const char *output)
-{
-    const size_t length = strlen(output), suffix = strlen(ET_SAFETENSORS_SUFFIX);
-    return length > suffix && !strcmp(output + length - suffix, ET_SAFETENSORS_SUFFIX);
-}
-
 static int write_output(draft *d, const char *output, et_error *error)
 {
-    return et_model_export_is_file(output) ? write_file(d, output, true, error)
-                                           : write_directory(d, output, error);
+    return et_safetensors_is_name(output) ? write_file(d, output, true, error)
+                                          : write_directory(d, output, error);
 }
 
 int et_model_export_write(const et_model_export *model, const char *output, et_error *error)

@@ -31,9 +31,6 @@ typedef struct et_model_export {
     const char *precision;    /* how weights are stored; NULL: "float32" */
 } et_model_export;
 
-/* Whether an output is one file: its name ends in ET_SAFETENSORS_SUFFIX. */
-bool et_model_export_is_file(const char *output);
-
 /* ET_ECONFIG: no such precision. */
 int et_model_export_check_precision(const char *precision, et_error *error);
 

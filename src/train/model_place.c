@@ -172,8 +172,7 @@ int et_model_place_read_named(const char *path, const char *name, size_t most, c
                               size_t *length, et_error *error)
 {
     et_model_place place;
-    const size_t whole = strlen(path), suffix = strlen(ET_SAFETENSORS_SUFFIX);
-    if (whole <= suffix || strcmp(path + whole - suffix, ET_SAFETENSORS_SUFFIX) != 0)
+    if (!et_safetensors_is_name(path))
         return et_file_read(bytes, length, path, most, error);
     *bytes = NULL;
     *length = 0;
