@@ -32,6 +32,7 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/assert.h"
+#include "base/strbuf.h"
 #include "base/yaml_scalar.h"
 
 /* A message quotes what was written up to here, so that a slip (a whole file as a name) stays
@@ -154,7 +155,7 @@ static bool read_epochs(int64_t *member, const et_value *value)
 {
     size_t length = value->kind == ET_VALUE_STRING ? strlen(value->string) : 0;
     char number[SCALAR_MAX];
-    if (length < 3 || length >= sizeof number || strcmp(value->string + length - 2, "ep"))
+    if (length < 3 || length >= sizeof number || !et_text_ends(value->string, "ep"))
         return false;
     memcpy(number, value->string, length - 2);
     number[length - 2] = 0;

@@ -24,6 +24,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -592,6 +593,12 @@ const char *et_path_base(const char *path)
 {
     const char *slash = strrchr(path, '/');
     return slash ? slash + 1 : path;
+}
+
+bool et_path_ends(const char *path, const char *ending)
+{
+    const size_t length = strlen(path), wanted = strlen(ending);
+    return length > wanted && !strcasecmp(path + length - wanted, ending);
 }
 
 /* Anything of that name, a directory too; false also where nobody may look. */

@@ -91,6 +91,10 @@ char *et_path_parent(const char *path);
 /* The part after the last '/'. Borrowed. */
 const char *et_path_base(const char *path);
 
+/* Whether path has something before ending, and then that, in small or in capital letters: ".gz".
+ */
+bool et_path_ends(const char *path, const char *ending);
+
 bool et_file_exists(const char *path);
 
 #endif

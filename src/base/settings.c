@@ -25,12 +25,6 @@ int et_settings_read(et_settings *settings, const et_value *dict, const char *na
 
 /* ---- texts and files -------------------------------------------------------------------- */
 
-static bool ends_in(const char *text, const char *end)
-{
-    size_t length = strlen(text), of_end = strlen(end);
-    return length >= of_end && !strcmp(text + length - of_end, end);
-}
-
 /* The tree keeps copies in arena, so the text can go. */
 int et_settings_parse_file(et_value **out, const char *path, et_arena *arena, et_error *error)
 {
@@ -39,8 +33,8 @@ int et_settings_parse_file(et_value **out, const char *path, et_arena *arena, et
     int status = et_file_read(&text, &length, path, FILE_MAX, error);
     if (status)
         return status;
-    status = ends_in(path, ".json") ? et_json_parse(out, arena, text, length, path, error)
-                                    : et_yaml_parse(out, arena, text, length, path, error);
+    status = et_path_ends(path, ".json") ? et_json_parse(out, arena, text, length, path, error)
+                                         : et_yaml_parse(out, arena, text, length, path, error);
     et_free(text);
     return status;
 }

@@ -88,12 +88,6 @@ static int read_raw(et_packed_reader *reader, et_error *error)
     return status;
 }
 
-static bool ends_with(const char *text, const char *end)
-{
-    size_t length = strlen(text), end_length = strlen(end);
-    return length >= end_length && !strcmp(text + length - end_length, end);
-}
-
 /* A single read may give less than asks, so it reads until the first bytes are there or the file
  * is at its end. zlib itself checks header, CRC and length of each member. */
 static int begin(et_packed_reader *reader, et_packed_plain_fn *plain, et_error *error)
@@ -107,7 +101,7 @@ static int begin(et_packed_reader *reader, et_packed_plain_fn *plain, et_error *
                 !memcmp(reader->raw, gzip_magic, sizeof gzip_magic) &&
                 !(plain && plain(reader->raw, reader->end));
     if (!gzip)
-        return ends_with(reader->path, ".gz")
+        return et_path_ends(reader->path, ".gz")
                    ? et_fail(error, ET_EFORMAT, "%s is not gzip data: copy it again, or rename it",
                              reader->path)
                    : ET_OK;

@@ -55,8 +55,7 @@ struct et_safetensors {
 
 bool et_safetensors_is_name(const char *path)
 {
-    const size_t length = strlen(path), suffix = strlen(ET_SAFETENSORS_SUFFIX);
-    return length > suffix && !strcmp(path + length - suffix, ET_SAFETENSORS_SUFFIX);
+    return et_path_ends(path, ET_SAFETENSORS_SUFFIX);
 }
 
 /* name: of the tensor it is about, or NULL. A file of another kind and a damaged one look alike,

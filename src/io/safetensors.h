@@ -36,8 +36,7 @@
 #define ET_SAFETENSORS_SUFFIX     ".safetensors" /* of a file's name */
 #define ET_SAFETENSORS_HEADER_MAX 100000000      /* bytes of JSON; the public reader's limit */
 
-/* Whether a path is called as such a file is: it ends in ET_SAFETENSORS_SUFFIX, behind something.
- */
+/* Whether a path is called as such a file is. */
 bool et_safetensors_is_name(const char *path);
 
 /* Writing ----------------------------------------------------------------------------- */

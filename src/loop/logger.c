@@ -5,18 +5,13 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/strbuf.h"
 #include "base/vector.h"
 #include "metric/metric.h"
 
-static bool ends_with(const char *name, const char *end)
-{
-    size_t length = strlen(name), tail = strlen(end);
-    return length >= tail && !strcmp(name + length - tail, end);
-}
-
 bool et_logger_is_time(const char *name)
 {
-    return ends_with(name, "time") || ends_with(name, "timer");
+    return et_text_ends(name, "time") || et_text_ends(name, "timer");
 }
 
 /* Room in both lists before anything is made. */

@@ -9,18 +9,13 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/strbuf.h"
 #include "loop/loop_private.h"
 #include "train/checkpoint.h"
 
-static bool ends_with(const char *name, const char *end)
-{
-    size_t length = strlen(name), tail = strlen(end);
-    return length >= tail && !strcmp(name + length - tail, end);
-}
-
 bool et_loop_larger_by_name(const char *name)
 {
-    return ends_with(name, "acc") || ends_with(name, "accuracy");
+    return et_text_ends(name, "acc") || et_text_ends(name, "accuracy");
 }
 
 /* All values of the store, of which a clean end may take back a part. */

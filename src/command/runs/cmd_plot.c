@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -182,12 +181,6 @@ static int check_names(const plot *p, et_error *error)
     return status;
 }
 
-static bool ends_in(const char *text, const char *end)
-{
-    size_t length = strlen(text), wanted = strlen(end);
-    return length > wanted && !strcasecmp(text + length - wanted, end);
-}
-
 static int check_size(const plot *p, et_error *error)
 {
     int64_t wide_min = p->output ? ET_CHART_SVG_MIN : ET_CHART_TEXT_WIDTH_MIN;
@@ -211,7 +204,7 @@ static int check_options(plot *p, et_error *error)
     if (p->smooth >= 1)
         return et_fail(error, ET_EUSAGE,
                        "--smooth: a weight of what was before, from 0 to below 1, such as 0.9");
-    if (p->output && !ends_in(p->output, ".svg"))
+    if (p->output && !et_path_ends(p->output, ".svg"))
         return et_fail(error, ET_EUSAGE, "--output %s: pictures are SVG; choose a name in .svg",
                        p->output);
     return check_size(p, error);

@@ -127,7 +127,7 @@ static void add_log(et_value *facts, const et_board_item *item, et_arena *arena)
 static bool is_sample(const char *name)
 {
     size_t length = strlen(name);
-    if (length < 5 || length >= SAMPLE_NAME || strcmp(name + length - 4, ".txt") != 0 ||
+    if (length < 5 || length >= SAMPLE_NAME || !et_path_ends(name, ".txt") ||
         !isdigit((unsigned char)*name))
         return false;
     for (; *name; name++)

@@ -14,6 +14,7 @@
 #include "base/assert.h"
 #include "base/fields_scalar.h"
 #include "base/reserved.h"
+#include "base/strbuf.h"
 #include "base/vector.h"
 
 #define NAMES_MAX  256 /* flags and their other names that the nearest is sought among */
@@ -343,7 +344,7 @@ static void append_limits(et_strbuf *out, const et_flag *flag)
     out->failed |= range.failed;
     et_strbuf_release(&range);
     /* Nothing was to say. */
-    if (out->length > 2 && !strcmp(out->data + out->length - 2, "()"))
+    if (et_text_ends(et_strbuf_text(out), " ()"))
         et_strbuf_cut(out, out->length - 3);
 }
 

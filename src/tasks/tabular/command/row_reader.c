@@ -6,7 +6,6 @@
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -383,19 +382,13 @@ int et_row_block_parse(et_row_block *block, const et_encoder *encoder, int64_t r
 /* ---- opening -----------------------------------------------------------------------------------
  */
 
-static bool ends_with(const char *path, const char *end)
-{
-    size_t length = strlen(path), tail = strlen(end);
-    return length > tail && !strcasecmp(path + length - tail, end);
-}
-
 static int format_of(const et_row_reader_options *o)
 {
     if (o->format != ET_ROWS_AUTO || !o->path)
         return o->format == ET_ROWS_AUTO ? ET_ROWS_CSV : o->format;
-    if (ends_with(o->path, ".jsonl") || ends_with(o->path, ".ndjson"))
+    if (et_path_ends(o->path, ".jsonl") || et_path_ends(o->path, ".ndjson"))
         return ET_ROWS_JSONL;
-    return ends_with(o->path, ".tsv") ? ET_ROWS_TSV : ET_ROWS_CSV;
+    return et_path_ends(o->path, ".tsv") ? ET_ROWS_TSV : ET_ROWS_CSV;
 }
 
 static int open_csv(et_row_reader *r, et_error *error)

@@ -19,6 +19,7 @@
 #include "base/arena.h"
 #include "base/assert.h"
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/format.h"
 #include "base/strbuf.h"
 #include "base/unicode.h"
@@ -108,9 +109,8 @@ int et_line_reader_open(et_line_reader *reader, int fd, const char *name, et_err
 int et_line_reader_open_file(et_line_reader *reader, const char *path, bool replace,
                              et_error *error)
 {
-    const size_t length = strlen(path);
     *reader = (et_line_reader){ .fd = -1, .name = path, .number = 1 };
-    if (length > 3 && !strcmp(path + length - 3, ".gz")) {
+    if (et_path_ends(path, ".gz")) {
         if (replace)
             return et_fail(error, ET_EUSAGE,
                            "--invalid replace: %s is compressed; unpack it before", path);
