@@ -254,7 +254,7 @@ says 0 "batches of $batch tokens" train $tiny big2 --data text text --steps 1 --
     --set "task.train_data.global_batch_size=$batch"
 says 0 '' train $tiny big --data text text --steps 2 --vocab-size 60 --memory 400M -q
 [ "$batch" = "$(sed -n 's/^    global_batch_size: //p' big/params.yaml | head -1)" ]
-says 4 '--memory 1.0 MB: ' train $tiny big3 --data text text --vocab-size 60 --memory 1M
+says 4 '--memory 500 kB: ' train $tiny big3 --data text text --vocab-size 60 --memory 500k
 says 2 '--memory 4Q: no size' train $tiny big3 --memory 4Q
 [ ! -e big3 ]
 
