@@ -245,15 +245,15 @@ static void bench_row_product_int8(const et_kernels *k, problem *p)
     k->row_product(p->c, p->d, &shape);
 }
 
-static void bench_best_pieces(const et_kernels *k, problem *p)
+static void bench_best_tokens(const et_kernels *k, problem *p)
 {
-    const et_best_pieces shape = { .rows = p->rows,
+    const et_best_tokens shape = { .rows = p->rows,
                                    .count = BEST,
                                    .weight = pack(&p->pieces, k, p, VOCABULARY, ET_ROW_INT8),
                                    .table = p->e,
                                    .dtype = p->dtype,
                                    .scratch = p->room };
-    k->best_pieces(p->c, p->found, p->x, &shape);
+    k->best_tokens(p->c, p->found, p->x, &shape);
 }
 
 /* A tile of a weight's gradient, in chunks of rows as gemm/run.c has them. */
@@ -487,7 +487,7 @@ static const bench benches[] = {
     { "cached_attention", bench_cached_attention, 2, 0, 4, WIDTH, SEGMENT, FEW },
     { "row_product", bench_row_product, 0, 8, 2, WIDTH, WIDTH, FEW | F32 },
     { "row_product int8", bench_row_product_int8, 0, 8, 2, WIDTH, WIDTH, FEW | F32 | BYTES },
-    { "best_pieces", bench_best_pieces, 0, 0, 2, PIECES, WIDTH, FEW | BYTES },
+    { "best_tokens", bench_best_tokens, 0, 0, 2, PIECES, WIDTH, FEW | BYTES },
     { "float_product", bench_float_product, 0, 8, 2, WIDTH, COLUMNS, F32 },
     { "cross_entropy", bench_entropy, 2, 0, 0, PIECES, NONE, 0 },
     { "softmax_parts", bench_softmax_parts, 3, 4, 0, PIECES, NONE, 0 },

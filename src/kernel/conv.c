@@ -1,7 +1,7 @@
 /* How a convolution is cut and run. Blocks of samples, as many in each, so that one primitive
  * serves all: the batch is divided without a rest.
  *
- * Work space, in this order, each part rounded up to whole cache lines:
+ * Scratch, in this order, each part rounded up to whole cache lines:
  *
  *     weight in the primitive's layout [copies] | for each thread: oneDNN's own, a, b, out, sum
  *
@@ -25,7 +25,7 @@
 /* Sums of all pieces together, unless two are more: wide layers have few. */
 #define PIECES_BYTES ((size_t)64 << 20)
 
-/* Work space of one thread: where each part begins, and all of it. */
+/* Scratch of one thread: where each part begins, and all of it. */
 typedef struct desk {
     size_t a, b, out, sum, size;
 } desk;

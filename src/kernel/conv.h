@@ -12,7 +12,7 @@
  *
  * bfloat16 (x, y and their derivatives; the weight as et_conv_weight_type says) is multiplied as
  * such where the CPU is good at it, else as float32. Sums are float32. Running asks no memory of
- * ours: work space is the caller's. */
+ * ours: scratch is the caller's. */
 #ifndef ETUDE_KERNEL_CONV_H
 #define ETUDE_KERNEL_CONV_H
 
@@ -43,7 +43,7 @@ void et_conv_free(et_conv *conv);
 /* The type in which the weight is read: float32 or, of bfloat16 convolutions, bfloat16. */
 et_dtype et_conv_weight_type(const et_conv *conv);
 
-/* Bytes of work space, aligned to 64. */
+/* Bytes of scratch, aligned to 64. */
 size_t et_conv_scratch(const et_conv *conv);
 
 /* FORWARD: out y, a x, b w. DATA: out dx, a dy, b w. WEIGHT: out dw, a x, b dy. bias is NULL unless

@@ -126,7 +126,7 @@ static dnnl_status_t describe_weight(dnnl_primitive_desc_t *out, dnnl_engine_t e
 }
 #endif
 
-/* Work space is the caller's. */
+/* Scratch is the caller's. */
 static dnnl_status_t make_attributes(dnnl_primitive_attr_t *out)
 {
     dnnl_status_t done = dnnl_primitive_attr_create(out);
@@ -187,7 +187,7 @@ static dnnl_status_t describe_block(et_conv_block *block, layout *any)
     return done;
 }
 
-/* The weight's and the work space's layouts are known once the primitive is described. */
+/* The weight's and the scratch's layouts are known once the primitive is described. */
 static dnnl_status_t make_convolution(et_conv_block *block)
 {
     const dnnl_query_t which =

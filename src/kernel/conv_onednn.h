@@ -13,7 +13,7 @@ int et_conv_block_new(et_conv_block **out, et_conv_kind kind, const et_conv_shap
                       int64_t samples, et_dtype as, int threads, et_error *error);
 void et_conv_block_free(et_conv_block *block);
 
-/* Bytes of work space of each thread, aligned to 64; bytes of a weight, or of its derivative, in
+/* Bytes of scratch of each thread, aligned to 64; bytes of a weight, or of its derivative, in
  * the block's own layout. */
 size_t et_conv_block_scratch(const et_conv_block *block);
 size_t et_conv_block_weight_size(const et_conv_block *block);

@@ -21,7 +21,7 @@
 #include <etude/dtype.h>
 
 #include "kernel/attention.h"
-#include "kernel/best_pieces.h"
+#include "kernel/best_tokens.h"
 #include "kernel/elementwise.h"
 #include "kernel/float_product.h"
 #include "kernel/layers.h"

@@ -3,7 +3,7 @@
  *
  * As bytes, column w of a weight is taken as scale q: q = round(127 w / max|w|), scale = (w . q) /
  * (q . q), which makes w - scale q orthogonal to q, so |w - scale q|^2 = |w|^2 - scale (w . q).
- * Lengths of both parts are kept beside the bytes: with them best_pieces.inc.c bounds how far a
+ * Lengths of both parts are kept beside the bytes: with them best_tokens.inc.c bounds how far a
  * logit by bytes is from the true one.
  *
  * Example: w = (1, -0.5, 0.26). 127 / 1 = 127, so q = (127, -64, 33) with -63.5 rounded to the even

@@ -1,4 +1,4 @@
-/* Products of rows with a packed weight, as float32 and as bytes, and the best pieces. */
+/* Products of rows with a packed weight, as float32 and as bytes, and the best tokens. */
 #include "kernel/harness.h"
 
 #include <math.h>
@@ -182,7 +182,7 @@ static void test_row_product__bytes_are_near(void **state)
     assert_true(off > 0 && sqrt(off / size) < 0.01);
 }
 
-/* ---- best pieces ------------------------------------------------------------------------ */
+/* ---- best tokens ------------------------------------------------------------------------ */
 
 typedef struct best_setting {
     int64_t rows, pieces, width;
@@ -203,20 +203,20 @@ static void run_best(const et_kernels *table, const void *with, float *result)
     setting packed = { .n = s->pieces, .k = s->width, .kind = ET_ROW_INT8, .transposed = true };
     et_row_weight weight = pack(table, from, &packed);
     size_t wanted = (size_t)(s->rows * s->count);
-    int32_t *piece = make(wanted, sizeof *piece);
-    const et_best_pieces shape = { .rows = s->rows,
+    int32_t *token = make(wanted, sizeof *token);
+    const et_best_tokens shape = { .rows = s->rows,
                                    .count = s->count,
                                    .weight = &weight,
                                    .table = from,
                                    .dtype = s->dtype,
                                    .scratch = scratch_of(3 * et_best_scratch(&weight)) };
-    table->best_pieces(result, piece, h, &shape);
+    table->best_tokens(result, token, h, &shape);
     for (size_t i = 0; i < wanted; i++)
-        result[wanted + i] = (float)piece[i];
-    free(shape.scratch), free(weight.panels), free(h), free(from), free(piece);
+        result[wanted + i] = (float)token[i];
+    free(shape.scratch), free(weight.panels), free(h), free(from), free(token);
 }
 
-static void test_best_pieces__tables(void **state)
+static void test_best_tokens__tables(void **state)
 {
     (void)state;
     static const best_setting settings[] = {
@@ -230,13 +230,13 @@ static void test_best_pieces__tables(void **state)
     char name[64];
     for (size_t i = 0; i < COUNT(settings); i++) {
         const best_setting *s = &settings[i];
-        snprintf(name, sizeof name, "best pieces, case %zu", i);
+        snprintf(name, sizeof name, "best tokens, case %zu", i);
         check_tables(name, run_best, s, (size_t)(2 * s->rows * s->count), 1.5e-3, 0);
     }
 }
 
 /* Where nothing can be ruled out the whole row is computed; ties go to the smaller number. */
-static void test_best_pieces__all_alike(void **state)
+static void test_best_tokens__all_alike(void **state)
 {
     (void)state;
     const best_setting s = { 2, 1500, 40, 6, 0.2f, ET_F32, true };
@@ -252,8 +252,8 @@ int main(void)
         cmocka_unit_test(test_row_product__threads),
         cmocka_unit_test(test_row_product__independent_rows),
         cmocka_unit_test(test_row_product__bytes_are_near),
-        cmocka_unit_test(test_best_pieces__tables),
-        cmocka_unit_test(test_best_pieces__all_alike),
+        cmocka_unit_test(test_best_tokens__tables),
+        cmocka_unit_test(test_best_tokens__all_alike),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* The likeliest tokens of each row, by the kernel of that name.
  *
  * Logits h table^T, of which the largest `count` of each row and their log p are wanted;
- * kernel/best_pieces.h says how the rest is ruled out. The table is needed twice: as bytes,
+ * kernel/best_tokens.h says how the rest is ruled out. The table is needed twice: as bytes,
  * packed with the plan's other weights, and as float32 for the tokens that stay open, straight
  * from the store. */
 #include "base/assert.h"
@@ -44,11 +44,11 @@ void et_run_vocabulary_best(const et_plan *plan, const et_plan_call *call)
     int32_t *token = et_plan_data(plan, call->out[1]);
     if (!token)
         token = (int32_t *)(void *)(plan->scratch + kernel_scratch(plan, &pack->rows));
-    const et_best_pieces shape = { .rows = h->shape.size[0],
+    const et_best_tokens shape = { .rows = h->shape.size[0],
                                    .count = call->node->attributes.count,
                                    .weight = &pack->rows,
                                    .table = et_plan_data(plan, call->in[1]),
                                    .dtype = h->dtype,
                                    .scratch = plan->scratch };
-    plan->device->kernels->best_pieces(et_plan_data(plan, call->out[0]), token, h->data, &shape);
+    plan->device->kernels->best_tokens(et_plan_data(plan, call->out[0]), token, h->data, &shape);
 }

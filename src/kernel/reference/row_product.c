@@ -1,5 +1,5 @@
-/* Products of rows and the likeliest pieces by their definitions, in double: what
- * row_product.inc.c and best_pieces.inc.c are held against.
+/* Products of rows and the likeliest tokens by their definitions, in double: what
+ * row_product.inc.c and best_tokens.inc.c are held against.
  *
  *   y[r, j] = relu(sum_i x[r, i] w[i, j] + bias[j])
  *
@@ -65,8 +65,8 @@ void et_reference_row_product(float *y, const float *x, const et_row_product *sh
 
 /* All logits, their softmax, and the k largest by et_reference_top_k's rule. The bytes of the
  * weight are not asked: what the fast kernels find by them must be what float32 gives. */
-void et_reference_best_pieces(float *log_p, int32_t *piece, const void *h,
-                              const et_best_pieces *shape)
+void et_reference_best_tokens(float *log_p, int32_t *token, const void *h,
+                              const et_best_tokens *shape)
 {
     const et_row_weight *w = shape->weight;
     float *z = shape->scratch; /* its room for logits */
@@ -79,7 +79,7 @@ void et_reference_best_pieces(float *log_p, int32_t *piece, const void *h,
             z[j] = (float)sum;
         }
         et_reference_log_softmax(z, z, 1, w->n, ET_F32);
-        et_reference_top_k(log_p + r * shape->count, piece + r * shape->count, z, shape->count, 1,
+        et_reference_top_k(log_p + r * shape->count, token + r * shape->count, z, shape->count, 1,
                            w->n);
     }
 }

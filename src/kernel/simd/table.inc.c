@@ -12,7 +12,7 @@
 #include "kernel/tables.h"
 
 #include "kernel/simd/attention.inc.c"
-#include "kernel/simd/best_pieces.inc.c"
+#include "kernel/simd/best_tokens.inc.c"
 #include "kernel/simd/cached_attention.inc.c"
 #include "kernel/simd/draw.inc.c"
 #include "kernel/simd/elementwise.inc.c"

@@ -1,6 +1,6 @@
-/* The scratch of best_pieces.inc.c, laid out once for all tables: et_best_room_at cuts it, and
+/* The scratch of best_tokens.inc.c, laid out once for all tables: et_best_room_at cuts it, and
  * et_best_scratch asks it for the size of what it would cut. So the two cannot disagree. */
-#include "kernel/best_pieces.h"
+#include "kernel/best_tokens.h"
 
 #include "base/assert.h"
 
@@ -25,7 +25,7 @@ et_best_room et_best_room_at(void *scratch, const et_row_weight *weight)
     room.scale = take(scratch, &room.size, rows * sizeof(float));
     room.group = take(scratch, &room.size, ET_BEST_GROUPS * sizeof(float));
     room.open_logit = take(scratch, &room.size, ET_BEST_OPEN * sizeof(float));
-    room.open_piece = take(scratch, &room.size, ET_BEST_OPEN * sizeof(int32_t));
+    room.open_token = take(scratch, &room.size, ET_BEST_OPEN * sizeof(int32_t));
     return room;
 }
 
