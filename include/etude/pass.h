@@ -110,7 +110,7 @@ ET_API et_measured et_pass_measured(const et_pass *pass, int i);
  * finite, NULL: none. */
 ET_API const char *et_pass_find_not_finite(et_pass *pass);
 
-/* Bytes that its plans need: values and work space; constants and packed weights. */
+/* Bytes that its plans need: values and scratch; constants and packed weights. */
 ET_API size_t et_pass_memory(const et_pass *pass);
 
 #endif

@@ -55,7 +55,7 @@ typedef struct et_run_options {
     int best_comparison;     /* ET_COMPARE_* */
     et_observer observer;    /* members NULL: nobody */
     bool verbose;            /* every save is told */
-    et_sink *console;        /* one more sink, which the run takes over; NULL: none */
+    et_sink *console;        /* one more sink, which the run adopts; NULL: none */
     bool other_optimizer;    /* what is restored may be of another one: et_checkpoint_options */
     const et_value
         *identity; /* what checkpoints belong to, which the command says; NULL: nothing */
@@ -87,7 +87,7 @@ ET_API int et_run_begin(et_run *run, et_error *error);
 ET_API int et_run_check(et_run *run, et_error *error);
 
 ET_API bool et_run_asked_to_stop(const et_run *run);
-/* Saves in passing if asked to, and then no more. */
+/* Saves a transient checkpoint if asked to, and then no more. */
 ET_API int et_run_save_if_asked(et_run *run, int64_t step, et_error *error);
 
 /* Something that a save would keep has happened since the last one. */
@@ -101,10 +101,10 @@ ET_API int et_run_log(et_run *run, int64_t step, const et_value *logs, et_error 
  * info.json or neither. NaN is never the best. Adds best_<metric>, best_step and a note to them. */
 ET_API int et_run_note_best(et_run *run, int64_t step, et_value *values, et_error *error);
 
-/* Saves the step beside training; passing: one that an unbroken run need not save, so it
+/* Saves the step beside training; transient: one that an unbroken run need not save, so it
  * does not count among those kept. A failure, of this or of the save before it, is an error only if
  * the run is to end by it. */
-ET_API int et_run_save(et_run *run, int64_t step, bool passing, et_error *error);
+ET_API int et_run_save(et_run *run, int64_t step, bool transient, et_error *error);
 /* Between two steps, without waiting: what became of the save in progress. One that failed is told
  * and tried again. */
 ET_API int et_run_look_after_saves(et_run *run, int64_t step, et_error *error);

@@ -56,7 +56,7 @@ ET_API int et_sink_jsonl_open(et_sink **out, const char *path, const et_value *p
 ET_API int et_sink_events_open(et_sink **out, const char *directory, const et_value *positions,
                                et_error *error);
 
-/* All of sinks, which it takes over (on failure too) and closes. Every one gets every log,
+/* All of sinks, which it adopts (on failure too) and closes. Every one gets every log,
  * even if another fails; the first error is returned. */
 ET_API int et_sink_multi_open(et_sink **out, et_sink *const *sinks, size_t count, et_error *error);
 

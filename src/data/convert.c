@@ -103,7 +103,7 @@ static const et_source_class convert_class = {
     convert_describe, convert_close, convert_batches,
 };
 
-/* layout has the rows; passed is taken over. */
+/* layout has the rows; passed is adopted. */
 static int convert_open(convert **out, et_source *inner, const et_layout *layout, int *passed,
                         et_error *error)
 {

@@ -267,7 +267,7 @@ static void put_entry(et_value *list, const et_manifest_entry *entry)
     et_value_set_int(dict, "bytes", (int64_t)entry->bytes);
     et_value_set_string(dict, "checksum", et_checksum_print(entry->checksum).digits);
     et_value_set_float(dict, "time", entry->time);
-    if (entry->passing)
+    if (entry->transient)
         et_value_set_bool(dict, "passing", true);
     if (entry->kept)
         et_value_set_bool(dict, "kept", true);
@@ -358,7 +358,7 @@ static int read_name(char out[ET_MANIFEST_FILE_MAX + 1], const char *name, et_er
     return ET_OK;
 }
 
-/* passing and kept are optional: they are written for those entries only. */
+/* transient and kept are optional: they are written for those entries only. */
 static int read_entry(et_manifest_entry *out, const et_value *dict, et_error *error)
 {
     int64_t bytes = 0;
@@ -374,7 +374,7 @@ static int read_entry(et_manifest_entry *out, const et_value *dict, et_error *er
     if (!status)
         status = et_value_read_float(dict, "time", &out->time, error);
     if (!status && et_value_get(dict, "passing"))
-        status = et_value_read_bool(dict, "passing", &out->passing, error);
+        status = et_value_read_bool(dict, "passing", &out->transient, error);
     if (!status && et_value_get(dict, "kept"))
         status = et_value_read_bool(dict, "kept", &out->kept, error);
     if (status)

@@ -118,7 +118,7 @@ static const et_sink_class multi_class = {
     .close = multi_close,
 };
 
-/* The sinks are taken over in any case: without memory for the list they are closed here. */
+/* The sinks are adopted in any case: without memory for the list they are closed here. */
 int et_sink_multi_open(et_sink **out, et_sink *const *sinks, size_t count, et_error *error)
 {
     *out = NULL;

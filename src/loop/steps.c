@@ -35,10 +35,10 @@ static void forget_metrics(et_loop *loop)
     loop->is_best = false;
 }
 
-static int save(et_loop *loop, bool passing)
+static int save(et_loop *loop, bool transient)
 {
     loop->save_asked = false;
-    return et_run_save(loop->run, loop->step, passing, &loop->error);
+    return et_run_save(loop->run, loop->step, transient, &loop->error);
 }
 
 /* What a save that was asked for and left was to keep is kept now: the epoch is over, as it is for

@@ -66,9 +66,9 @@
 /* One save: written by the caller before its thread starts, read by the caller after the join.
  * In between it belongs to the thread, with the manifest; so it has no mutex. */
 typedef struct job {
-    /* NEWEST counts among max_to_keep, PASSING does not and leaves with the next commit, BEST
+    /* NEWEST counts among max_to_keep, TRANSIENT does not and leaves with the next commit, BEST
      * goes to the other directory and has no manifest. */
-    enum { NEWEST, PASSING, BEST } kind;
+    enum { NEWEST, TRANSIENT, BEST } kind;
     int64_t step;
     et_strbuf state; /* the tree as JSON; its memory is kept from save to save */
     et_strbuf info;  /* BEST: the text of info.json; else what the last BEST left there */
@@ -344,7 +344,7 @@ static int commit(et_checkpoints *self, const char *path, const et_safetensors_w
                                 .time = time_of_day(self),
                                 .bytes = written->bytes,
                                 .checksum = written->checksum,
-                                .passing = self->job.kind == PASSING };
+                                .transient = self->job.kind == TRANSIENT };
     snprintf(entry.file, sizeof entry.file, "%s", et_path_base(path));
     int status = et_checkpoints_check_lock(self, error);
     if (status)
@@ -654,9 +654,9 @@ int et_checkpoints_save(et_checkpoints *checkpoints, int64_t step, et_error *err
     return save(checkpoints, step, NEWEST, error);
 }
 
-int et_checkpoints_save_passing(et_checkpoints *checkpoints, int64_t step, et_error *error)
+int et_checkpoints_save_transient(et_checkpoints *checkpoints, int64_t step, et_error *error)
 {
-    return save(checkpoints, step, PASSING, error);
+    return save(checkpoints, step, TRANSIENT, error);
 }
 
 int et_checkpoints_save_best(et_checkpoints *checkpoints, int64_t step, const et_value *metrics,
@@ -748,12 +748,12 @@ void et_checkpoints_end_restore(et_checkpoints *checkpoints)
     checkpoints->restored = NULL;
 }
 
-int et_checkpoints_drop_passing(et_checkpoints *checkpoints, et_error *error)
+int et_checkpoints_drop_transient(et_checkpoints *checkpoints, et_error *error)
 {
     et_manifest *manifest = &checkpoints->manifest;
     int status = et_checkpoints_wait(checkpoints, error);
     size_t before = manifest->count;
-    while (!status && manifest->count > 1 && manifest->entries[manifest->count - 1].passing)
+    while (!status && manifest->count > 1 && manifest->entries[manifest->count - 1].transient)
         status = et_manifest_remove(manifest, manifest->count - 1, error);
     if (status || manifest->count == before)
         return status;

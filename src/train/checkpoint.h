@@ -43,11 +43,11 @@ void et_checkpoints_end_restore(et_checkpoints *checkpoints);
 
 /* The same for a run that stops here: not one of the max_to_keep, and gone with the next save.
  * So what is kept in the end does not depend on where a run was interrupted. */
-int et_checkpoints_save_passing(et_checkpoints *checkpoints, int64_t step, et_error *error);
+int et_checkpoints_save_transient(et_checkpoints *checkpoints, int64_t step, et_error *error);
 
 /* Before a run goes back: the newest is again one of those to keep, where there is one, so that
  * what it goes back to does not depend on where it was interrupted. */
-int et_checkpoints_drop_passing(et_checkpoints *checkpoints, et_error *error);
+int et_checkpoints_drop_transient(et_checkpoints *checkpoints, et_error *error);
 
 /* Whether et_checkpoints_wait has anything to say; and whether it would say it without waiting. */
 bool et_checkpoints_saving(const et_checkpoints *checkpoints);
@@ -78,10 +78,10 @@ int et_checkpoint_take_best(char **path, et_params *params, const char *model_di
 int et_checkpoint_newest(char **path, const char *model_dir, et_error *error);
 
 /* The oldest checkpoint after a step that a run keeps by now: its step, and its path (et_free),
- * NULL if there is none, or no run yet. passing: also where a run was interrupted, which goes when
- * it goes on. It may be gone when it is opened. */
+ * NULL if there is none, or no run yet. transient: also where a run was interrupted, which goes
+ * when it goes on. It may be gone when it is opened. */
 int et_checkpoint_next(char **path, int64_t *step, const char *model_dir, int64_t after,
-                       bool passing, et_error *error);
+                       bool transient, et_error *error);
 
 /* Where a run keeps the checkpoint of a step; free with et_free. NULL: no memory. */
 char *et_checkpoint_path(const char *model_dir, int64_t step);

@@ -186,7 +186,7 @@ int et_checkpoint_newest(char **path, const char *model_dir, et_error *error)
 
 /* The manifest may be replaced at any time, and is whole whenever it is read. */
 int et_checkpoint_next(char **path, int64_t *step, const char *model_dir, int64_t after,
-                       bool passing, et_error *error)
+                       bool transient, et_error *error)
 {
     et_manifest manifest;
     *path = NULL;
@@ -197,7 +197,7 @@ int et_checkpoint_next(char **path, int64_t *step, const char *model_dir, int64_
         et_file_exists(directory) ? et_manifest_read(&manifest, directory, error) : ET_ENOTFOUND;
     for (size_t i = 0; !status && i < manifest.count && !*path; i++) {
         const et_manifest_entry *entry = &manifest.entries[i];
-        if (entry->step <= after || (entry->passing && !passing))
+        if (entry->step <= after || (entry->transient && !transient))
             continue;
         *step = entry->step;
         *path = et_path_join(directory, entry->file);

@@ -1,4 +1,4 @@
-/* With N 2: 100 200p 300 400 -> 300 400, and 100 200 250p -> 100 200 250p: a passing one (p) that
+/* With N 2: 100 200p 300 400 -> 300 400, and 100 200 250p -> 100 200 250p: a transient one (p) that
  * is the newest stays beside the N, since it was never counted. */
 #include "train/checkpoint_keep.h"
 
@@ -35,7 +35,7 @@ static int64_t count_beyond(const et_manifest *manifest, const et_checkpoint_kee
 {
     int64_t counted = 0;
     for (size_t i = 0; i < manifest->count; i++)
-        counted += !manifest->entries[i].passing && !manifest->entries[i].kept;
+        counted += !manifest->entries[i].transient && !manifest->entries[i].kept;
     return counted - keep->newest;
 }
 
@@ -84,7 +84,7 @@ int et_checkpoint_thin_out(et_manifest *manifest, const et_checkpoint_keep *keep
     int status = ET_OK;
     count_hours(manifest, keep);
     for (size_t i = 0; !status && i + 1 < manifest->count;)
-        if (manifest->entries[i].passing)
+        if (manifest->entries[i].transient)
             status = et_manifest_remove(manifest, i, error);
         else
             i++;

@@ -3,12 +3,12 @@
 #include "train/spread.h"
 
 int et_lookout_next(et_comm *comm, char **path, int64_t *step, const char *model_dir, int64_t after,
-                    bool passing, et_error *error)
+                    bool transient, et_error *error)
 {
     *path = NULL;
     int status = et_comm_rank(comm)
                      ? ET_OK
-                     : et_checkpoint_next(path, step, model_dir, after, passing, error);
+                     : et_checkpoint_next(path, step, model_dir, after, transient, error);
     status = et_text_spread(path, comm, status, error);
     return status ? status : et_comm_broadcast(comm, 0, step, sizeof *step, error);
 }

@@ -16,7 +16,7 @@
 
 /* et_checkpoint_next by rank 0. */
 int et_lookout_next(et_comm *comm, char **path, int64_t *step, const char *model_dir, int64_t after,
-                    bool passing, et_error *error);
+                    bool transient, et_error *error);
 
 /* *yes becomes rank 0's. status: what each has come to, of which the first failure is all ranks'.
  */

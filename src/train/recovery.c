@@ -190,7 +190,7 @@ static int decide(et_recovery *r, et_run *run, et_trainer *trainer, et_error *er
     et_error failure = ET_ERROR_INIT;
     int status = et_run_settle(run, &failure);
     if (!status)
-        status = et_checkpoints_drop_passing(run->checkpoints, &failure);
+        status = et_checkpoints_drop_transient(run->checkpoints, &failure);
     if (status)
         return et_fail(error, status, "%s", failure.text);
     status = count_trial(r, run, trainer->step + 1, error);

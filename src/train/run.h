@@ -17,7 +17,7 @@ int et_run_meet(et_run *run, et_error *error);
 /* One status for all ranks (et_comm_agree); of a process alone its own. */
 int et_run_agree(et_run *run, int status, et_error *error);
 /* Saves what is not saved yet; all ranks call it, as et_run_save. */
-int et_run_save_unsaved(et_run *run, int64_t step, bool passing, et_error *error);
+int et_run_save_unsaved(et_run *run, int64_t step, bool transient, et_error *error);
 /* Whether this process was asked to stop, whatever the others were. */
 bool et_run_signalled(const et_run *run);
 

@@ -25,7 +25,7 @@ typedef struct et_run_saves {
     bool again;              /* the first of them is to be tried again at the next step boundary */
     bool is_best;            /* the one in progress is the best one's */
     et_run_best best_before; /* what is the best if that fails */
-    int64_t due;             /* the last step that was saved not only in passing */
+    int64_t due;             /* the last step that was saved not only as a transient checkpoint */
     et_error failure;        /* of the last that failed */
 } et_run_saves;
 

@@ -87,16 +87,16 @@ int et_run_settle(et_run *run, et_error *error)
 }
 
 /* The logs are durable before the checkpoint that names their lengths. */
-static int begin(et_run *run, int64_t step, bool passing, et_error *error)
+static int begin(et_run *run, int64_t step, bool transient, et_error *error)
 {
     et_error failure = ET_ERROR_INIT;
     run->saves.again = false;
-    if (!passing)
+    if (!transient)
         run->saves.due = step;
     int status = run->sink ? et_sink_flush(run->sink, &failure) : ET_OK;
     if (!status)
-        status = passing ? et_checkpoints_save_passing(run->checkpoints, step, &failure)
-                         : et_checkpoints_save(run->checkpoints, step, &failure);
+        status = transient ? et_checkpoints_save_transient(run->checkpoints, step, &failure)
+                           : et_checkpoints_save(run->checkpoints, step, &failure);
     run->unsaved = status != ET_OK;
     if (!status)
         return ET_OK;
@@ -104,7 +104,7 @@ static int begin(et_run *run, int64_t step, bool passing, et_error *error)
     return settle(run, &failure, error);
 }
 
-/* One more try: of the step that was due, or in passing if that is over. */
+/* One more try: of the step that was due, or a transient one if that is over. */
 static int try_again(et_run *run, int64_t step, et_error *error)
 {
     return begin(run, step, run->saves.due != step, error);
@@ -129,7 +129,7 @@ int et_run_with_parts(et_run *run, et_run_saving_fn *save, void *self, et_error 
 typedef struct request {
     et_run *run;
     int64_t step;
-    bool passing, unsaved; /* unsaved: only what is */
+    bool transient, unsaved; /* unsaved: only what is */
 } request;
 
 static int save_request(void *self, et_error *error)
@@ -138,21 +138,21 @@ static int save_request(void *self, et_error *error)
     et_run *run = r->run;
     if (!run->checkpoints || (r->unsaved && !run->unsaved))
         return ET_OK;
-    if (run->options.verbose && !r->passing)
+    if (run->options.verbose && !r->transient)
         et_run_tell(run, "step  %s  saving", et_format_count(r->step).text);
     int status = settle_last(run, error);
-    return status ? status : begin(run, r->step, r->passing, error);
+    return status ? status : begin(run, r->step, r->transient, error);
 }
 
-int et_run_save(et_run *run, int64_t step, bool passing, et_error *error)
+int et_run_save(et_run *run, int64_t step, bool transient, et_error *error)
 {
-    request r = { run, step, passing, false };
+    request r = { run, step, transient, false };
     return et_run_with_parts(run, save_request, &r, error);
 }
 
-int et_run_save_unsaved(et_run *run, int64_t step, bool passing, et_error *error)
+int et_run_save_unsaved(et_run *run, int64_t step, bool transient, et_error *error)
 {
-    request r = { run, step, passing, true };
+    request r = { run, step, transient, true };
     return et_run_with_parts(run, save_request, &r, error);
 }
 

@@ -112,7 +112,7 @@ static void test_rows__some_of_them(void **state)
 }
 
 /* Best first; the log-probabilities of distinct pieces. */
-static void test_rows__best_pieces(void **state)
+static void test_rows__best_tokens(void **state)
 {
     (void)state;
     fixture f;
@@ -207,7 +207,7 @@ static void test_rows__refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rows__some_of_them),   cmocka_unit_test(test_rows__best_pieces),
+        cmocka_unit_test(test_rows__some_of_them),   cmocka_unit_test(test_rows__best_tokens),
         cmocka_unit_test(test_rows__shared_weights), cmocka_unit_test(test_rows__as_bytes),
         cmocka_unit_test(test_rows__refused),
     };

@@ -26,15 +26,15 @@ static void test_checkpoint_keep__keeps_the_newest(void **state)
 }
 
 /* Where a run stopped is one more until the next save, and can be gone back to until then. */
-static void test_checkpoint_keep__passing(void **state)
+static void test_checkpoint_keep__transient(void **state)
 {
-    const char *directory = in(state, "passing");
+    const char *directory = in(state, "transient");
     SAVE(directory, 1, 2, 3, 4, 5);
     for (int64_t step = 6; step <= 7; step++) {
         toy t = toy_new(step);
         toy_attach(&t);
         et_checkpoints *checkpoints = open_at(directory, &t);
-        assert_ok(et_checkpoints_save_passing(checkpoints, step, error));
+        assert_ok(et_checkpoints_save_transient(checkpoints, step, error));
         assert_ok(et_checkpoints_close(checkpoints, error));
         toy_free(&t);
         assert_int_equal(restored_step(directory), step);
@@ -154,7 +154,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_checkpoint_keep__keeps_the_newest),
-        cmocka_unit_test(test_checkpoint_keep__passing),
+        cmocka_unit_test(test_checkpoint_keep__transient),
         cmocka_unit_test(test_checkpoint_keep__keeps_one_each_so_many_hours),
         cmocka_unit_test(test_checkpoint_keep__hours_that_are_none),
         cmocka_unit_test(test_checkpoint_keep__commit_that_a_kill_prevented),

@@ -118,7 +118,8 @@ static void test_run__logs_end_where_the_checkpoint_was(void **state)
     free(text);
 }
 
-/* A save that is asked for is made once, in passing, and only of what is not saved. */
+/* A save that is asked for is made once, as a transient checkpoint, and only of what is not saved.
+ */
 static void test_run__requests(void **state)
 {
     driver d;

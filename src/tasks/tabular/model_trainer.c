@@ -64,7 +64,7 @@ typedef struct job {
     et_trainer *master; /* of a cluster, in place of the task trainer's */
     et_controller *controller;
     int64_t steps, eval_interval;
-    volatile sig_atomic_t save; /* asks the controller to save in passing */
+    volatile sig_atomic_t save; /* asks the controller to save a transient checkpoint */
     double began, saved;        /* seconds of the clock */
     int64_t first;              /* the step that this process began at */
 } job;

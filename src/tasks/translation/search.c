@@ -430,7 +430,7 @@ void et_search_enter(et_search *search, et_decoder_sentence *const *sentences, i
 
 /* ---- a step ----------------------------------------------------------------------------- */
 
-/* Hypothesis i of a place becomes a row of the step: it takes over its parent's slots and gets
+/* Hypothesis i of a place becomes a row of the step: it adopts its parent's slots and gets
  * one for the token that it adds. at->row is that of the last step, whose slots are in
  * other_slot. cross_begin and cross_length say where the source's keys are; self_length counts
  * the new token, which is its own key as well. */
