@@ -139,8 +139,6 @@ static int make_paths(et_checkpoints *self, const char *model_dir, et_error *err
     return ET_OK;
 }
 
-/* The lock is a file in the checkpoints' folder, so the folder is made first. It is the kernel's
- * lock on an open file, so a killed run leaves none behind. */
 /* Of ranks that share a run one alone takes it. */
 static int fail_taken(et_error *error)
 {
@@ -153,6 +151,8 @@ static int fail_taken(et_error *error)
                    taken.text);
 }
 
+/* The lock is a file in the checkpoints' folder, so the folder is made first. It is the kernel's
+ * lock on an open file, so a killed run leaves none behind. */
 int et_checkpoints_lock(int *lock, const char *model_dir, et_error *error)
 {
     *lock = -1;

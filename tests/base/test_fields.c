@@ -354,7 +354,6 @@ static void test_fields__set_messages(void **state)
     }
 }
 
-/* In a file the message starts with file and line; the path that leads to the dict goes before. */
 /* A word of a command line is read and refused as a value of a file, but that it is never marked
  * up: numbers as YAML has them, texts as they stand. */
 static void test_fields__words(void **state)
@@ -436,6 +435,7 @@ static void test_fields__texts_of_choices(void **state)
     et_strbuf_release(&help);
 }
 
+/* In a file the message starts with file and line; the path that leads to the dict goes before. */
 static void test_fields__file_messages(void **state)
 {
     (void)state;

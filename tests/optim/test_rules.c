@@ -187,7 +187,6 @@ static void test_rules__unreached(void **state)
     }
 }
 
-/* Slots that begin anew begin as those of a new optimizer. */
 /* Of one element, of any rank, and a row and a column: under no gradient, huge ones, tiny ones and
  * a rate of 0 weights stay numbers; what is not finite changes nothing at all. */
 static void test_rules__edges(void **state)
@@ -240,6 +239,7 @@ static void test_rules__edges(void **state)
         }
 }
 
+/* Slots that begin anew begin as those of a new optimizer. */
 static void test_rules__restart(void **state)
 {
     (void)state;
