@@ -135,8 +135,10 @@ static double vocabulary_roof(known_roofs *known, const et_plan *plan, const et_
     const et_tensor *table = &plan->values[call->in[1]].tensor;
     int64_t rows = h->shape.size[0], width = h->shape.size[1], words = table->shape.size[0];
     et_dtype act = plan->graph->options.act;
+    const int64_t blocks[] = { rows < 512 ? rows : 512, rows };
     double best = INFINITY;
-    for (int64_t block = 512; block <= rows; block *= rows > block ? rows / block : 2) {
+    for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) {
+        const int64_t block = blocks[i];
         et_gemm_shape logits = {
             .m = block, .n = words, .k = width, .transpose_b = true, .c = act, .pack_b = true
         };

@@ -23,10 +23,10 @@ MODULES = {
     "tensorflow": "official", "torch": "torch", "marian": "pymarian", "ctranslate2": "ctranslate2",
     "tables": "polars",
 }
-# What a program of examples/ learns from, its units (epochs, steps) of a round and peers' steps.
+# What a program of examples/ learns from, its steps of a third of a round and peers' steps of one.
 EXAMPLES = {
-    "mnist_loop": ("mnist", 2, 640), "mnist_cnn": ("mnist", 1, 64), "vae_loop": ("mnist", 1, 320),
-    "gan_orbit": ("", 2000, 1280), "charlm_orbit": ("text/tinyshakespeare.txt", 200, 96),
+    "mnist_loop": ("mnist", 600, 640), "mnist_cnn": ("mnist", 60, 64), "vae_loop": ("mnist", 250, 320),
+    "gan_orbit": ("", 2000, 1280), "charlm_orbit": ("text/tinyshakespeare.txt", 80, 96),
 }
 COPIES = 40  # of the 16,281 rows of Adult's test set
 TABLES = {"floats": 200, "digits": 200, "integers": 100, "words": 100}  # MB
@@ -239,20 +239,24 @@ def mlp(options):
 
 def examples(options):
     """Etude's with what else a program does, and its data; a peer's steps alone, on made examples."""
-    def ours(name, data):
+    def ours(name, data, steps):
         path = os.path.join(options.data, data)
         if not os.path.exists(path):
             raise sides.Failure(f"{path} is not there: --data FOLDER has {data or 'nothing'}")
-        samples = ["1"] if name == "vae_loop" else []
-        return sides.Example(options, name, [path] if data else [], *samples)
+        return sides.Example(options, name, [path] if data else [], steps)
 
-    for name, (data, amount, steps) in EXAMPLES.items():
+    def share(*of):
+        shares = ours(*of).shares()
+        return f", {100 * shares[0]:.0f} % of the roof ({100 * shares[1]:.0f})" if shares else ""
+
+    for name, (data, steps, peers_steps) in EXAMPLES.items():
         yield Workload(
-            f"example.{name}", "steps/s", True, lambda n=name, d=data: ours(n, d), amount,
-            f"example.{name}.steps_s", memory=True,
+            f"example.{name}", "steps/s", True, lambda of=(name, data, steps): ours(*of),
+            figure=f"example.{name}.steps_s", memory=True,
+            remark=lambda of=(name, data, steps): share(*of),
             peers=[
                 Candidate("torch", mode, lambda n=name, m=mode: sides.Peer(
-                    options, "torch_examples.py", n, m), steps, 64)
+                    options, "torch_examples.py", n, m), peers_steps, 64)
                 for mode in ("eager", "compiled")
             ],
         )

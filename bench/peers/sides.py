@@ -175,36 +175,12 @@ class Predicting(Side):
         return self.fastest(times, self.rows, self.command, self.path)
 
 
-class Example(Side):
-    """A program of examples/, gone on with for each round: steps a second that its loop printed
-    last, or that its controller logged."""
-
-    def __init__(self, options, name, data, *arguments):
-        program = os.path.join(os.path.dirname(options.programs), "examples", name)
-        if not os.path.exists(program):
-            raise Failure(f"{program} is not built")
-        self.folder = os.path.join(options.work, f"example-{name}")
-        self.command, self.more, self.done = [program, self.folder, *data], arguments, 0
-        shutil.rmtree(self.folder, ignore_errors=True)
-
-    def measure(self, amount):
-        self.done += amount
-        command = [*self.command, str(self.done), *self.more]
-        said, _, megabytes = run(command)
-        self.remember(megabytes)
-        log = os.path.join(self.folder, "metrics.jsonl")
-        if os.path.exists(log):
-            with open(log, encoding="utf-8") as file:
-                said = file.read()
-        rates = [float(rate) for rate in re.findall(r'"steps_per_second":([^,}]+)', said)]
-        rates += [1 / float(seconds) for seconds in re.findall(r"step time: ([\d.e-]+)s", said)]
-        if not rates:
-            raise Failure(f"{' '.join(command)} tells of no step")
-        return rates[-1]
-
-
 class Program(Side):
     """A program of bench/: the figure that it hands out whose name ends as asked for."""
+
+    # The command cuts OpenMP's spinning short by itself (cli/waiting.h).
+    environment = {"GOMP_SPINCOUNT": "2000"}
+    measuring = ()  # arguments of a round
 
     def __init__(self, options, name, *arguments, ending):
         path = os.path.join(options.programs, name)
@@ -213,18 +189,37 @@ class Program(Side):
         self.command, self.ending = [path, *map(str, arguments)], ending
         self.json = os.path.join(options.work, f"{name}.jsonl")
 
-    def measure(self, _):
+    def figures(self, *more):
+        """Runs it; all figures that it hands out, by name. more: behind its arguments."""
         open(self.json, "w", encoding="utf-8").close()
-        # The command cuts OpenMP's spinning short by itself (cli/waiting.h).
-        given = {"BENCH_JSON": self.json, "GOMP_SPINCOUNT": "2000"}
-        _, _, megabytes = run(self.command, env=os.environ | given)
+        given = self.environment | {"BENCH_JSON": self.json}
+        _, _, megabytes = run([*self.command, *more], env=os.environ | given)
         self.remember(megabytes)
         with open(self.json, encoding="utf-8") as file:
-            for figure in map(json.loads, file):
-                if figure["name"].endswith(self.ending):
-                    self.figure = figure["name"]
-                    return figure["value"]
+            return {figure["name"]: figure["value"] for figure in map(json.loads, file)}
+
+    def measure(self, _):
+        for name, value in self.figures(*self.measuring).items():
+            if name.endswith(self.ending):
+                self.figure = name
+                return value
         raise Failure(f"{' '.join(self.command)} gave no figure that ends in {self.ending}")
+
+
+class Example(Program):
+    """A program of examples/ within bench_example: its steps a second, their batches counted."""
+
+    environment = {}  # as the program itself, whose threads wait as OpenMP has them do
+    measuring = ("roof=no",)
+
+    def __init__(self, options, name, data, steps):
+        super().__init__(options, "bench_example", name, *data, f"steps={steps}",
+                         ending=f"{name}.steps_s")
+
+    def shares(self):
+        """Of the roof that its steps reach: of products with weights, of all products; none where
+        there are products that no roof is known of."""
+        return [value for name, value in self.figures().items() if "roof_share" in name]
 
 
 class Peer(Side):
