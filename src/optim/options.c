@@ -17,7 +17,10 @@
 #include "optim/options.h"
 
 #include <math.h>
+#include <stddef.h>
 
+#include "base/alloc.h"
+#include "base/arena.h"
 #include "base/assert.h"
 #include "optim/schedule.h"
 
@@ -32,8 +35,10 @@
 #define INITIAL_RATE(type)                                                                         \
     ET_FIELD_FLOAT(type, initial_learning_rate, 0, 0, RATE_MAX,                                    \
                    "learning rate at the start; must be set")
-#define DECAY_STEPS(type, member, text)                                                            \
-    ET_FIELD_INT(type, member, 0, 0, STEPS_MAX, text, .epochs = true)
+#define DECAY_STEPS(type, member, ...)                                                             \
+    ET_FIELD_INT(type, member, 0, 0, STEPS_MAX, __VA_ARGS__, .epochs = true, .nullable = true)
+#define TO_THE_END(type, member, text)                                                             \
+    DECAY_STEPS(type, member, text "; 0, auto: to the end of the run", .zero = "auto")
 #define OFFSET(type)                                                                               \
     ET_FIELD_INT(type, offset, 0, 0, STEPS_MAX, "steps that are subtracted from the step first")
 #define POWER(type)                                                                                \
@@ -48,7 +53,8 @@ static const et_fields constant_table = { "constant", constant_fields };
 /* Numbers as texts: fields know lists of strings only, and schedule.c reads them. */
 static const et_field stepwise_fields[] = {
     ET_FIELD_STRINGS(et_rate_stepwise, boundaries,
-                     "steps, ascending: the last step of each value but the last"),
+                     "steps, or epochs (2ep), ascending: the last step of each value but the last; "
+                     "none: equal parts of the run"),
     ET_FIELD_STRINGS(et_rate_stepwise, values, "learning rates, one more than boundaries"),
     OFFSET(et_rate_stepwise), ET_FIELD_END
 };
@@ -57,7 +63,7 @@ static const et_fields stepwise_table = { "stepwise", stepwise_fields };
 /* decay_rate has no default in Model Garden. Above 1 the rate grows. */
 static const et_field exponential_fields[] = {
     INITIAL_RATE(et_rate_exponential),
-    DECAY_STEPS(et_rate_exponential, decay_steps, "steps of one decay; must be set"),
+    TO_THE_END(et_rate_exponential, decay_steps, "steps of one decay"),
     ET_FIELD_FLOAT(et_rate_exponential, decay_rate, 0, 0, RATE_MAX,
                    "factor of one decay; must be set"),
     ET_FIELD_BOOL(et_rate_exponential, staircase, false, "decay at whole multiples only"),
@@ -69,7 +75,7 @@ static const et_fields exponential_table = { "exponential", exponential_fields }
 /* end_learning_rate may be above the start: then it rises. */
 static const et_field polynomial_fields[] = {
     INITIAL_RATE(et_rate_polynomial),
-    DECAY_STEPS(et_rate_polynomial, decay_steps, "steps until the end; must be set"),
+    TO_THE_END(et_rate_polynomial, decay_steps, "steps until the last rate"),
     ET_FIELD_FLOAT(et_rate_polynomial, end_learning_rate, 1e-4, 0, RATE_MAX,
                    "learning rate at the end"),
     ET_FIELD_FLOAT(et_rate_polynomial, power, 1, 0, 100, "exponent; 1: a line"),
@@ -82,7 +88,7 @@ static const et_fields polynomial_table = { "polynomial", polynomial_fields };
 /* alpha is a share of initial_learning_rate, not a rate. */
 static const et_field cosine_fields[] = {
     INITIAL_RATE(et_rate_cosine),
-    DECAY_STEPS(et_rate_cosine, decay_steps, "steps until the end; must be set"),
+    TO_THE_END(et_rate_cosine, decay_steps, "steps until the last rate"),
     ET_FIELD_FLOAT(et_rate_cosine, alpha, 0, 0, 1, "share of the rate that is left at the end"),
     OFFSET(et_rate_cosine), ET_FIELD_END
 };
@@ -110,11 +116,10 @@ static const et_field power_fields[] = { INITIAL_RATE(et_rate_power), POWER(et_r
                                          ET_FIELD_END };
 static const et_fields power_table = { "power", power_fields };
 
-/* The line ends at total_decay_steps, however long the run is. */
 static const et_field power_linear_fields[] = {
     INITIAL_RATE(et_rate_power_linear),
     POWER(et_rate_power_linear),
-    DECAY_STEPS(et_rate_power_linear, total_decay_steps, "step of rate 0; must be set"),
+    TO_THE_END(et_rate_power_linear, total_decay_steps, "step of rate 0"),
     ET_FIELD_FLOAT(et_rate_power_linear, linear_decay_fraction, 0.1, 0, 1,
                    "last share of the steps, in which a line to 0 lies over the power"),
     OFFSET(et_rate_power_linear),
@@ -136,7 +141,8 @@ static const et_fields power_with_offset_table = { "power_with_offset", power_wi
 /* Numbers as texts, as stepwise has them. */
 static const et_field step_cosine_with_offset_fields[] = {
     ET_FIELD_STRINGS(et_rate_step_cosine_with_offset, boundaries,
-                     "steps, ascending: where each value's half cosine begins"),
+                     "steps, or epochs (2ep), ascending: where each value's half cosine begins; "
+                     "none: equal parts of the run"),
     ET_FIELD_STRINGS(et_rate_step_cosine_with_offset, values, "learning rates, one a boundary"),
     OFFSET(et_rate_step_cosine_with_offset), ET_FIELD_END
 };
@@ -266,36 +272,112 @@ int et_optimization_check(const et_optimization_options *options, et_error *erro
                   : et_schedule_init(&schedule, &options->learning_rate, &options->warmup, error);
 }
 
-/* Members of rows of DECAY_STEPS. */
-#define SPANS 5
+/* ---- lengths ------------------------------------------------------------------------------- */
 
-static void list_spans(et_rate_options *rate, int64_t *spans[SPANS])
+/* Where a schedule's options have them; 0, where the type is: they have none. */
+typedef struct rate_length {
+    size_t steps;              /* an int64_t */
+    size_t boundaries, values; /* et_strings */
+    size_t offset;             /* an int64_t */
+    bool period;               /* of several: it has to be given */
+    bool falls;                /* from boundary to boundary, the first one on */
+} rate_length;
+
+#define AT(member) offsetof(et_rate_options, member)
+
+static const rate_length lengths[ET_RATE_COUNT] = {
+    [ET_RATE_EXPONENTIAL] = { AT(exponential.decay_steps), .offset = AT(exponential.offset) },
+    [ET_RATE_POLYNOMIAL] = { AT(polynomial.decay_steps), .offset = AT(polynomial.offset) },
+    [ET_RATE_COSINE] = { AT(cosine.decay_steps), .offset = AT(cosine.offset) },
+    [ET_RATE_COSINE_RESTARTS] = { AT(cosine_restarts.first_decay_steps), .period = true },
+    [ET_RATE_POWER_LINEAR] = { AT(power_linear.total_decay_steps),
+                               .offset = AT(power_linear.offset) },
+    [ET_RATE_STEPWISE] = { .boundaries = AT(stepwise.boundaries),
+                           .values = AT(stepwise.values),
+                           .offset = AT(stepwise.offset) },
+    [ET_RATE_STEP_COSINE_WITH_OFFSET] = { .boundaries = AT(step_cosine_with_offset.boundaries),
+                                          .values = AT(step_cosine_with_offset.values),
+                                          .offset = AT(step_cosine_with_offset.offset),
+                                          .falls = true },
+};
+
+static void *member(et_rate_options *rate, size_t at)
 {
-    spans[0] = &rate->exponential.decay_steps;
-    spans[1] = &rate->polynomial.decay_steps;
-    spans[2] = &rate->cosine.decay_steps;
-    spans[3] = &rate->cosine_restarts.first_decay_steps;
-    spans[4] = &rate->power_linear.total_decay_steps;
+    return at ? (char *)rate + at : NULL;
+}
+
+/* Whole steps, or thousandths of epochs, as texts: what a file would have. */
+static int make_parts(et_strings *boundaries, const et_strings *values, bool falls, int64_t length,
+                      et_arena *arena, et_error *error)
+{
+    int64_t pieces = (int64_t)values->count - falls;
+    size_t count = values->count - !falls;
+    const char **items = et_arena_array(arena, count, sizeof *items);
+    for (size_t i = 0; items && i < count; i++) {
+        double share = pieces ? (double)(falls ? i : i + 1) / (double)pieces : 0;
+        long long at = llround(fabs((double)length) * share);
+        items[i] = length > 0 ? et_arena_printf(arena, "%lld", at)
+                              : et_arena_printf(arena, "%lld.%03lldep", at / 1000, at % 1000);
+        if (!items[i])
+            items = NULL;
+    }
+    if (!items)
+        return et_alloc_failed(error, count * sizeof *items, "boundaries");
+    *boundaries = (et_strings){ items, count };
+    return ET_OK;
+}
+
+int et_optimization_end_with_run(et_optimization_options *options, int64_t train_steps,
+                                 et_arena *arena, et_error *error)
+{
+    et_rate_options *rate = &options->learning_rate;
+    const rate_length *length = &lengths[rate->type];
+    int64_t *steps = member(rate, length->steps), *offset = member(rate, length->offset);
+    et_strings *boundaries = member(rate, length->boundaries);
+    const et_strings *values = member(rate, length->values);
+    bool whole = steps && !*steps && !length->period;
+    bool parts = boundaries && !boundaries->count && values->count > !length->falls;
+    if (train_steps == 0 || !(whole || parts))
+        return ET_OK;
+    if (*offset && train_steps < 0)
+        return et_fail(error, ET_ECONFIG,
+                       "optimizer_config.learning_rate.%s.offset: %lld steps before a decay to the "
+                       "end of a run that is given in epochs; give the decay steps of its own",
+                       rate_types[rate->type], (long long)*offset);
+    if (train_steps > 0 && *offset >= train_steps)
+        return et_fail(
+            error, ET_ECONFIG,
+            "optimizer_config.learning_rate.%s.offset: %lld steps of a run of %lld: none "
+            "is left for the decay; give a smaller offset",
+            rate_types[rate->type], (long long)*offset, (long long)train_steps);
+    if (parts)
+        return make_parts(boundaries, values, length->falls, train_steps - *offset, arena, error);
+    *steps = train_steps - *offset;
+    return ET_OK;
 }
 
 bool et_optimization_counts_epochs(const et_optimization_options *options)
 {
     et_rate_options rate = options->learning_rate;
-    int64_t *spans[SPANS];
-    bool counts = false;
-    list_spans(&rate, spans);
-    for (int i = 0; i < SPANS; i++)
-        counts |= *spans[i] < 0;
+    const int64_t *steps = member(&rate, lengths[rate.type].steps);
+    const et_strings *boundaries = member(&rate, lengths[rate.type].boundaries);
+    bool counts = steps && *steps < 0;
+    bool open = boundaries && rate.run.epoch_steps <= 0;
+    for (size_t i = 0; open && !counts && i < boundaries->count; i++) {
+        double number;
+        bool epochs;
+        counts = et_schedule_read(boundaries->items[i], &number, &epochs) && epochs;
+    }
     return counts;
 }
 
 void et_optimization_resolve(et_optimization_options *options, int64_t batches, int64_t update)
 {
-    int64_t *spans[SPANS];
-    et_assert(batches > 0 && update > 0);
-    list_spans(&options->learning_rate, spans);
-    for (int i = 0; i < SPANS; i++)
-        if (*spans[i] < 0)
-            *spans[i] = (int64_t)fmax(
-                1, round((double)et_field_steps(*spans[i], batches) / (double)update));
+    et_rate_options *rate = &options->learning_rate;
+    int64_t *steps = member(rate, lengths[rate->type].steps);
+    et_assert(batches > 0 && update > 0 && rate->run.gradients >= 0);
+    double taken = (double)update * fmax(1, (double)rate->run.gradients);
+    rate->run.epoch_steps = (double)batches / taken;
+    if (steps && *steps < 0)
+        *steps = (int64_t)fmax(1, round((double)et_field_steps(*steps, batches) / taken));
 }

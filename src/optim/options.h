@@ -36,13 +36,14 @@ enum {
 /* warmup.type */
 enum { ET_WARMUP_NONE, ET_WARMUP_LINEAR, ET_WARMUP_POLYNOMIAL };
 
-/* Steps count updates from 0; offset is subtracted from the step first. */
+/* Steps count updates from 0; offset is subtracted from the step first. Lengths that are 0 and
+ * boundaries that are missing are the run's: et_optimization_end_with_run. */
 typedef struct et_rate_constant {
     double learning_rate;
 } et_rate_constant;
 
 typedef struct et_rate_stepwise {
-    et_strings boundaries; /* numbers, ascending */
+    et_strings boundaries; /* numbers, of steps or (2ep) of epochs, ascending */
     et_strings values;     /* one more than boundaries */
     int64_t offset;
 } et_rate_stepwise;
@@ -97,7 +98,7 @@ typedef struct et_rate_power_with_offset {
  * documentation has boundaries where segments end; its code and its test, where they begin. There
  * the last segment, of length 0, makes the rate NaN, and the first counts from step 0.) */
 typedef struct et_rate_step_cosine_with_offset {
-    et_strings boundaries; /* numbers, ascending */
+    et_strings boundaries; /* numbers, of steps or of epochs, ascending */
     et_strings values;     /* as many */
     int64_t offset;
 } et_rate_step_cosine_with_offset;
@@ -108,8 +109,15 @@ typedef struct et_rate_inverse_sqrt {
     int64_t warmup_steps;
 } et_rate_inverse_sqrt;
 
+/* What of a run lengths of schedules refer to: no settings, set where it is known. */
+typedef struct et_rate_run {
+    double epoch_steps; /* updates of an epoch; 0: not known */
+    int64_t gradients;  /* that the roles of a cluster add up for an update; 0: 1 */
+} et_rate_run;
+
 typedef struct et_rate_options {
     int type;
+    et_rate_run run;
     et_rate_constant constant;
     et_rate_stepwise stepwise;
     et_rate_exponential exponential;
@@ -169,6 +177,13 @@ extern const et_fields et_optimization_fields;
 /* What tables alone cannot check: a type is chosen, its required settings are set, lists hold
  * ascending numbers, patterns compile. ET_ECONFIG names the setting and the cure. */
 int et_optimization_check(const et_optimization_options *options, et_error *error);
+
+/* A schedule that is given no length, of decay_steps (but cosine_restarts', which are of a period)
+ * or boundaries, reaches its end with the run: train_steps of it, less the offset, or epochs
+ * (et_field_steps). Several values without boundaries share it out in equal parts. 0: it stays
+ * without. Lists are made in arena. ET_ECONFIG: nothing is left behind the offset. */
+int et_optimization_end_with_run(et_optimization_options *options, int64_t train_steps,
+                                 et_arena *arena, et_error *error);
 
 /* Whether a schedule's steps are given in epochs (et_field_steps), in which no optimizer is made;
  * steps in their place: batches of a pass over the data, and of an update. */

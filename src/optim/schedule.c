@@ -14,7 +14,7 @@
 #include "optim/schedule.h"
 
 #include <math.h>
-#include <stdlib.h>
+#include <string.h>
 
 #include "base/assert.h"
 #include "base/decimal.h"
@@ -46,32 +46,43 @@ static double constant_rate(const et_schedule *self, double step)
     return self->options.constant.learning_rate;
 }
 
-/* Texts of a list to numbers: steps or rates, neither of which is negative. */
-static int read_numbers(double *to, et_strings texts, const char *type, const char *name,
-                        et_error *error)
+bool et_schedule_read(const char *text, double *number, bool *epochs)
+{
+    char *end;
+    *number = et_decimal_read(text, &end);
+    *epochs = end != text && !strcmp(end, "ep");
+    return end != text && (!*end || *epochs) && isfinite(*number) && *number >= 0;
+}
+
+/* Texts of a list to numbers: rates or, epoch not NULL, steps, of which it has as many. */
+static int read_numbers(double *to, et_strings texts, const double *epoch, const char *type,
+                        const char *name, et_error *error)
 {
     if (texts.count > ET_SCHEDULE_PIECES_MAX)
         return et_fail(error, ET_ECONFIG,
                        "optimizer_config.learning_rate.%s.%s: %zu numbers; at most %d", type, name,
                        texts.count, ET_SCHEDULE_PIECES_MAX);
     for (size_t i = 0; i < texts.count; i++) {
-        char *end;
-        to[i] = et_decimal_read(texts.items[i], &end);
-        if (end == texts.items[i] || *end || !isfinite(to[i]) || to[i] < 0)
+        bool epochs;
+        if (!et_schedule_read(texts.items[i], &to[i], &epochs) || (epochs && !epoch))
             return et_fail(error, ET_ECONFIG,
                            "optimizer_config.learning_rate.%s.%s: '%s' is not a number from 0",
                            type, name, texts.items[i]);
+        if (epochs)
+            to[i] *= *epoch;
     }
     return ET_OK;
 }
 
-/* Both lists; boundaries ascend strictly, or a value would have no step. */
+/* Both lists; boundaries ascend strictly, or a value would have no step. What is in epochs of which
+ * the steps are not known is compared later. */
 static int read_pieces(et_schedule *self, const char *type, et_strings boundaries,
                        et_strings values, et_error *error)
 {
-    int status = read_numbers(self->values, values, type, "values", error);
+    const double epoch = self->options.run.epoch_steps > 0 ? self->options.run.epoch_steps : NAN;
+    int status = read_numbers(self->values, values, NULL, type, "values", error);
     if (!status)
-        status = read_numbers(self->boundaries, boundaries, type, "boundaries", error);
+        status = read_numbers(self->boundaries, boundaries, &epoch, type, "boundaries", error);
     self->pieces = (int)values.count;
     for (size_t i = 1; !status && i < boundaries.count; i++)
         if (self->boundaries[i] <= self->boundaries[i - 1])

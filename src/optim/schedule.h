@@ -32,7 +32,12 @@ struct et_schedule {
     double boundaries[ET_SCHEDULE_PIECES_MAX], values[ET_SCHEDULE_PIECES_MAX];
 };
 
-/* ET_ECONFIG: a required setting is missing or two do not fit together. */
+/* A number of a list: "0.1", or, with *epochs, "2ep". False: it is none that is finite and from 0.
+ */
+bool et_schedule_read(const char *text, double *number, bool *epochs);
+
+/* Lengths in epochs pass, for a check of settings; of such a schedule no rate is asked for.
+ * ET_ECONFIG: a required setting is missing or two do not fit together. */
 int et_schedule_init(et_schedule *schedule, const et_rate_options *options,
                      const et_warmup_options *warmup, et_error *error);
 

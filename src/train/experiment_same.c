@@ -14,7 +14,8 @@
  * digit that has changed there is found, and a start with the right value mends the file. A leaf
  * that a checkpoint of another version has not is that of params.yaml.
  *
- * Example: trainer.train_steps 2000 -> 4000 goes on; a layer's width 128 -> 256 is another model;
+ * Example: trainer.train_steps 2000 -> 4000 goes on (but where the rate falls to its end with the
+ * run, which is another rate then); a layer's width 128 -> 256 is another model;
  * trainer.optimizer_config.learning_rate.* is a person's decision. */
 #include <stdlib.h>
 #include <string.h>
@@ -112,12 +113,26 @@ static int descend(walk *w, const et_fields *table, const et_value *dict, et_fie
     return status;
 }
 
+/* With the length of the run where a decay has none of its own: a run of another length is one with
+ * another rate. */
+static int echo(const et_value **out, const et_experiment *experiment, et_arena *arena,
+                et_error *error)
+{
+    et_experiment whole = *experiment;
+    et_trainer_options *trainer = &whole.trainer;
+    int status = et_optimization_end_with_run(&trainer->optimizer_config, trainer->train_steps,
+                                              arena, error);
+    *out = status ? NULL : et_fields_echo(whole.table, &whole, arena);
+    return status || *out ? status : et_alloc_failed(error, 0, "settings");
+}
+
 /* In the tables' order: the first difference is the one that is said. */
 static int walk_leaves(walk *w, const et_experiment *experiment, et_arena *arena)
 {
-    const et_value *root = et_fields_echo(experiment->table, experiment, arena);
-    int status = root ? descend(w, experiment->table, root, ET_CHANGE_FREE)
-                      : et_alloc_failed(w->error, 0, "settings");
+    const et_value *root;
+    int status = echo(&root, experiment, arena, w->error);
+    if (!status)
+        status = descend(w, experiment->table, root, ET_CHANGE_FREE);
     et_strbuf_release(&w->path);
     return status;
 }
@@ -225,8 +240,9 @@ int et_experiment_check_same(const et_experiment *kept, const et_experiment *now
                .identity = identity,
                .model_dir = model_dir,
                .accept = accept };
-    w.kept = et_fields_echo(kept->table, kept, &arena);
-    int status = w.kept ? walk_leaves(&w, now, &arena) : et_alloc_failed(error, 0, "settings");
+    int status = echo(&w.kept, kept, &arena, error);
+    if (!status)
+        status = walk_leaves(&w, now, &arena);
     et_arena_release(&arena);
     return status;
 }

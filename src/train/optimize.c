@@ -45,7 +45,7 @@ int et_optimizer_open(et_optimizer **out, et_device *device, et_params *params, 
                       const et_optimizer_setup *setup, et_error *error)
 {
     static const et_optimizer_setup defaults = { 0 };
-    et_optimization_options options;
+    et_optimization_options options = { 0 };
     et_arena arena = ET_ARENA_INIT;
     *out = NULL;
     if (!et_params_ready(params))

@@ -5,6 +5,7 @@
  * To add an option: a member in options.h and a row here; a choice also gets its names in the
  * list, in the order of the enum. Defaults are Model Garden's where it has the setting. */
 #include "train/options.h"
+#include "base/arena.h"
 #include "base/decimal.h"
 
 #include <float.h>
@@ -234,6 +235,18 @@ int et_trainer_target(const et_trainer_options *options, double *target, bool *g
                        given, error);
 }
 
+/* As it is for a run of this length. */
+static int check_optimization(const et_trainer_options *options, et_error *error)
+{
+    et_optimization_options o = options->optimizer_config;
+    et_arena arena = ET_ARENA_INIT;
+    int status = et_optimization_end_with_run(&o, options->train_steps, &arena, error);
+    if (!status)
+        status = et_optimization_check(&o, error);
+    et_arena_release(&arena);
+    return status;
+}
+
 int et_trainer_check(const et_trainer_options *options, et_error *error)
 {
     if (options->train_steps == 0)
@@ -268,7 +281,7 @@ int et_trainer_check(const et_trainer_options *options, et_error *error)
                        "trainer.best_checkpoint_export_subdir: %s; the best checkpoint is kept in "
                        "%s, where commands look for it",
                        best, ET_CHECKPOINT_BEST);
-    return et_optimization_check(&options->optimizer_config, error);
+    return check_optimization(options, error);
 }
 
 int et_runtime_loss_scale(const et_runtime_options *options, double *scale, et_error *error)

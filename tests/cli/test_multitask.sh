@@ -47,7 +47,9 @@ decaying() {
 }
 decaying decay_epoch 1ep
 decaying decay_steps 63
+decaying decay_run auto
 cmp decay_epoch.tail decay_steps.tail >out 2>&1 || fail 'a decay of 1ep is none of 63 steps'
+cmp decay_epoch.tail decay_run.tail >out 2>&1 || fail 'a decay of the run is none of its epoch'
 
 # ---- what there is -----------------------------------------------------------------------------
 

@@ -41,8 +41,10 @@ set_to 'stepwise.boundaries: 1 after 2; they must ascend' \
     "$o.learning_rate={type: stepwise, stepwise: {boundaries: [2, 1], values: [1, 2, 3]}}"
 set_to 'step_cosine_with_offset: 2 boundaries and 1 values; give as many of both' \
     "$o.learning_rate={type: step_cosine_with_offset, step_cosine_with_offset: {boundaries: [1, 2], values: [1]}}"
-set_to 'cosine.decay_steps: must be set to more than 0' \
-    "$o.learning_rate={type: cosine, cosine: {initial_learning_rate: 1}}"
+set_to 'cosine_restarts.first_decay_steps: must be set to more than 0' \
+    "$o.learning_rate={type: cosine_restarts, cosine_restarts: {initial_learning_rate: 1}}"
+set_to 'cosine.offset: 1000000 steps of a run of [0-9]*: none is left for the decay' \
+    "$o.learning_rate={type: cosine, cosine: {initial_learning_rate: 1, offset: 1000000}}"
 set_to 'polynomial.initial_learning_rate: must be set to more than 0' \
     "$o.learning_rate={type: polynomial, polynomial: {decay_steps: 5}}"
 set_to 'exponential.decay_rate: must be set to more than 0' "$o.learning_rate={type: exponential}"

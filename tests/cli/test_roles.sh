@@ -71,6 +71,18 @@ none_left "epochs"
 [ "$(last once step)" = $((2 * $(last shared step))) ] ||
     fail "epochs: $(last once step) steps alone, $(last shared step) of two workers"
 
+# A decay of the run, and one of as many epochs, ends with it: the last of T updates has (T - 1) / T of it.
+for decay in auto 6ep; do
+    rate="{type: cosine, cosine: {initial_learning_rate: 0.01, decay_steps: $decay}}"
+    epochs "decay_$decay" --distributed --workers 2 --set "trainer.optimizer_config.learning_rate=$rate" ||
+        fail "a decay of $decay"
+    awk -v rate="$(last "decay_$decay" learning_rate)" -v steps="$(last "decay_$decay" step)" 'BEGIN {
+        expected = 0.005 * (1 + cos(atan2(0, -1) * (steps - 1) / steps))
+        exit !(steps > 10 && rate > 0.999 * expected && rate < 1.001 * expected) }' ||
+        fail "a decay of $decay: the last rate is $(last "decay_$decay" learning_rate)"
+done
+none_left "decays"
+
 # One process goes on with what the cluster has saved.
 train two 160 || fail "going on alone"
 grep -q '"step":160' two/metrics.jsonl || fail "going on alone: no step 160"
@@ -173,9 +185,6 @@ says 3 'others may read it' env "TF_CONFIG={\"task\": {\"type\": \"ps\", \"index
     "$etude" train --keys keys --experiment tabular/mlp --data learn.csv --target kind x
 says 3 'recovery_max_trials' "$etude" train --experiment tabular/mlp --data learn.csv \
     --target kind --model-dir "$work/x" --steps 5 --distributed --set trainer.recovery_max_trials=1
-says 3 'a decay in epochs is not for workers' "$etude" train --experiment tabular/mlp --data learn.csv \
-    --target kind --model-dir "$work/z" --steps 5 --distributed --set \
-    "trainer.optimizer_config.learning_rate={type: cosine, cosine: {initial_learning_rate: 1, decay_steps: 2ep}}"
 says 5 'above loss_upper_bound' "$etude" train --experiment tabular/mlp --data learn.csv --target kind \
     --model-dir "$work/y" --steps 50 --distributed --set trainer.loss_upper_bound=0.0001
 none_left "refused"

@@ -53,16 +53,31 @@ cmp whole.tail killed.tail >out 2>&1 || fail "after $kills kills a run ends else
 decaying() {
     train 0 "^done  *$1 steps" "$2" --data t.csv --set trainer.gradient_accumulation=2 --set \
         trainer.train_epochs=2 --set "trainer.optimizer_config.learning_rate={type: cosine, \
-cosine: {initial_learning_rate: 0.01, decay_steps: $3}}"
+cosine: {initial_learning_rate: 0.01, decay_steps: $3}}" ${4:+"$4" "$5"}
 }
 decaying 43 epochs 2ep
 decaying 43 steps 43
 decaying 43 longer 4ep
-for run in epochs steps longer; do
+# Without a length of its own it is that of the run, also of one that was killed after 20 steps.
+decaying 43 whole_run auto --set trainer.checkpoint_interval=20,trainer.max_to_keep=5
+mkdir -p resumed/checkpoints
+cp whole_run/*.* resumed
+cp whole_run/checkpoints/ckpt-20.safetensors resumed/checkpoints
+says 0 '^resuming  *at step 20 of 43' train resumed
+for run in epochs steps longer whole_run resumed; do
     tail -c 20000 $run/checkpoints/ckpt-43.safetensors >$run.tail
 done
 cmp epochs.tail steps.tail >out 2>&1 || fail 'a decay of 2ep is none of 43 steps'
 cmp -s epochs.tail longer.tail && fail 'a decay of 4ep is that of 2ep'
+cmp epochs.tail whole_run.tail >out 2>&1 || fail 'a decay to the end of 2 passes is none of 2ep'
+cmp epochs.tail resumed.tail >out 2>&1 || fail 'a run that was resumed ends elsewhere'
+# A run of another length has another rate, which is asked for; a decay of its own stays, and ends.
+says 3 'cosine.decay_steps: 2ep, now it is 4ep; .*--accept-changes to resume' train whole_run --epochs 4
+says 0 '^finished  *at step 43 of 43' train whole_run
+says 0 'decay_steps is 4ep from here on, it was 2ep' train whole_run --epochs 4 --accept-changes
+[ "$(value whole_run step)" = 86000 ] || fail "a longer run ends at step $(value whole_run step)"
+grep -q 'decay_steps: 0' whole_run/params.yaml || fail 'settings are not as they were given'
+says 0 'the learning rate is 0 from step 43 of 86 on, .* nothing is learnt' train epochs --epochs 4
 
 # The same files in another run; others belong to no checkpoint of it.
 train 0 '^done' again --data t.csv --steps 20 --set task.features_path=whole/features.yaml

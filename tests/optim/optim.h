@@ -10,7 +10,7 @@
 
 static inline et_optimization_options default_options(void)
 {
-    et_optimization_options options;
+    et_optimization_options options = { 0 };
     et_fields_defaults(&et_optimization_fields, &options);
     return options;
 }

@@ -4,8 +4,11 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
 #include <cmocka.h>
 
+#include "base/arena.h"
 #include "optim/optim.h"
 
 typedef struct vector {
@@ -187,22 +190,155 @@ static void test_schedule__epochs(void **state)
     (void)state;
     et_optimization_options o = default_options();
     et_rate_options *r = &o.learning_rate;
-    r->polynomial.decay_steps = 70;
-    assert_false(et_optimization_counts_epochs(&o));
-    int64_t *spans[] = { &r->exponential.decay_steps, &r->cosine.decay_steps,
-                         &r->cosine_restarts.first_decay_steps,
-                         &r->power_linear.total_decay_steps };
-    for (int i = 0; i < 4; i++) {
-        *spans[i] = -2500;
+    const struct {
+        int type;
+        int64_t *steps;
+    } lengths[] = { { ET_RATE_EXPONENTIAL, &r->exponential.decay_steps },
+                    { ET_RATE_POLYNOMIAL, &r->polynomial.decay_steps },
+                    { ET_RATE_COSINE, &r->cosine.decay_steps },
+                    { ET_RATE_COSINE_RESTARTS, &r->cosine_restarts.first_decay_steps },
+                    { ET_RATE_POWER_LINEAR, &r->power_linear.total_decay_steps } };
+    for (int i = 0; i < 5; i++) {
+        r->type = ET_RATE_CONSTANT;
+        *lengths[i].steps = -2500;
+        assert_false(et_optimization_counts_epochs(&o)); /* of a schedule that is not chosen */
+        r->type = lengths[i].type;
         assert_true(et_optimization_counts_epochs(&o));
         et_optimization_resolve(&o, 101, 4);
-        assert_int_equal(*spans[i], 63);
-        *spans[i] = -1;
-        et_optimization_resolve(&o, 101, 4);
-        assert_int_equal(*spans[i], 1);
+        assert_int_equal(*lengths[i].steps, 63);
         assert_false(et_optimization_counts_epochs(&o));
+        *lengths[i].steps = -1;
+        et_optimization_resolve(&o, 101, 4);
+        assert_int_equal(*lengths[i].steps, 1);
+        *lengths[i].steps = -2500;
+        r->run.gradients = 3; /* of roles */
+        et_optimization_resolve(&o, 101, 4);
+        assert_int_equal(*lengths[i].steps, 21);
+        r->run.gradients = 0;
+        et_optimization_resolve(&o, 1000, 1);
+        assert_int_equal(*lengths[i].steps, 21);
     }
-    assert_int_equal(r->polynomial.decay_steps, 70);
+}
+
+static void test_schedule__boundaries_in_epochs(void **state)
+{
+    (void)state;
+    et_optimization_options o = default_options();
+    et_schedule schedule;
+    o.learning_rate.type = ET_RATE_STEPWISE;
+    o.learning_rate.stepwise.boundaries = LIST("150", "2ep");
+    o.learning_rate.stepwise.values = LIST("3", "2", "1");
+    assert_true(et_optimization_counts_epochs(&o));
+    assert_ok(et_schedule_init(&schedule, &o.learning_rate, &o.warmup, error));
+    et_optimization_resolve(&o, 200, 2);
+    assert_false(et_optimization_counts_epochs(&o));
+    CHECK(o, { 0, 3 }, { 150, 3 }, { 151, 2 }, { 200, 2 }, { 201, 1 });
+    et_optimization_resolve(&o, 100, 2);
+    assert_fails(et_schedule_init(&schedule, &o.learning_rate, &o.warmup, error), ET_ECONFIG,
+                 "boundaries: 100 after 150; they must ascend");
+    o.learning_rate.stepwise.values = LIST("3ep", "2", "1");
+    assert_fails(et_schedule_init(&schedule, &o.learning_rate, &o.warmup, error), ET_ECONFIG,
+                 "values: '3ep' is not a number");
+}
+
+/* Each with settings of its own, and the length of a run of 1,100 steps, 100 of them before. */
+static void test_schedule__ends_with_the_run(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *settings;
+        vector rates[4];
+    } cases[] = {
+        { "{type: cosine, cosine: {initial_learning_rate: 2, alpha: 0.1, offset: 100}}",
+          { { 100, 2 }, { 600, 1.1 }, { 1100, 0.2 }, { 5000, 0.2 } } },
+        { "{type: cosine, cosine: {initial_learning_rate: 2, decay_steps: auto}}",
+          { { 0, 2 }, { 275, 1 + 0.70710678118654752 }, { 550, 1 }, { 1100, 0 } } },
+        { "{type: polynomial, polynomial: {initial_learning_rate: 0.1, end_learning_rate: 0, "
+          "decay_steps: null}}",
+          { { 0, 0.1 }, { 110, 0.09 }, { 550, 0.05 }, { 1100, 0 } } },
+        { "{type: exponential, exponential: {initial_learning_rate: 8, decay_rate: 0.25, "
+          "decay_steps: 0}}",
+          { { 0, 8 }, { 550, 4 }, { 1100, 2 }, { 2200, 0.5 } } },
+        { "{type: power_linear, power_linear: {initial_learning_rate: 1, power: 0, "
+          "linear_decay_fraction: 0.5, offset: 100}}",
+          { { 100, 1 }, { 600, 1 }, { 850, 0.5 }, { 1100, 0 } } },
+        { "{type: stepwise, stepwise: {values: [3, 2, 1, 0.5], offset: 100}}",
+          { { 350, 3 }, { 351, 2 }, { 850, 1 }, { 851, 0.5 } } },
+        { "{type: step_cosine_with_offset, step_cosine_with_offset: {values: [4, 2, 1], "
+          "offset: 100}}",
+          { { 100, 4 }, { 350, 3 }, { 850, 1.5 }, { 1100, 1 } } },
+        { "{type: step_cosine_with_offset, step_cosine_with_offset: {values: 4}}",
+          { { 0, 4 }, { 1, 4 }, { 1000, 4 }, { 1100, 4 } } },
+        { "{type: cosine, cosine: {initial_learning_rate: 2, decay_steps: 100}}",
+          { { 0, 2 }, { 50, 1 }, { 100, 0 }, { 1100, 0 } } },
+        { "{type: constant}", { { 0, 0.1 }, { 1, 0.1 }, { 2, 0.1 }, { 1100, 0.1 } } },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        et_arena arena = ET_ARENA_INIT;
+        et_optimization_options o = default_options();
+        char text[400];
+        snprintf(text, sizeof text, "{learning_rate: %s}", cases[i].settings);
+        assert_ok(read_options(&o, text, &arena, error));
+        assert_ok(et_optimization_end_with_run(&o, 1100, &arena, error));
+        check(&o, cases[i].rates, 4);
+        et_arena_release(&arena);
+    }
+}
+
+/* The same in epochs, which become steps with the data. */
+static void test_schedule__ends_with_epochs(void **state)
+{
+    (void)state;
+    et_arena arena = ET_ARENA_INIT;
+    et_optimization_options o = default_options();
+    o.learning_rate.type = ET_RATE_COSINE;
+    o.learning_rate.cosine.initial_learning_rate = 2;
+    assert_ok(et_optimization_end_with_run(&o, -2500, &arena, error));
+    assert_true(et_optimization_counts_epochs(&o));
+    et_optimization_resolve(&o, 80, 2);
+    CHECK(o, { 0, 2 }, { 50, 1 }, { 100, 0 });
+    o.learning_rate.type = ET_RATE_STEPWISE;
+    o.learning_rate.stepwise.values = LIST("3", "2", "1");
+    assert_ok(et_optimization_end_with_run(&o, -3000, &arena, error));
+    assert_string_equal(o.learning_rate.stepwise.boundaries.items[1], "2.000ep");
+    et_optimization_resolve(&o, 80, 2);
+    CHECK(o, { 40, 3 }, { 41, 2 }, { 80, 2 }, { 81, 1 });
+    et_arena_release(&arena);
+}
+
+static void test_schedule__no_room_for_a_decay(void **state)
+{
+    (void)state;
+    et_arena arena = ET_ARENA_INIT;
+    et_schedule schedule;
+    et_optimization_options o = default_options();
+    et_rate_cosine *cosine = &o.learning_rate.cosine;
+    o.learning_rate.type = ET_RATE_COSINE;
+    *cosine = (et_rate_cosine){ .initial_learning_rate = 1, .offset = 100 };
+    assert_fails(et_optimization_end_with_run(&o, 100, &arena, error), ET_ECONFIG,
+                 "cosine.offset: 100 steps of a run of 100: none is left");
+    assert_fails(et_optimization_end_with_run(&o, -100000, &arena, error), ET_ECONFIG,
+                 "cosine.offset: 100 steps before a decay to the end of a run that is given in "
+                 "epochs");
+    assert_ok(et_optimization_end_with_run(&o, 101, &arena, error));
+    assert_int_equal(cosine->decay_steps, 1);
+    /* Of a run that nobody knows, and of periods, a length has to be given. */
+    cosine->decay_steps = 0;
+    assert_ok(et_optimization_end_with_run(&o, 0, &arena, error));
+    assert_fails(et_schedule_init(&schedule, &o.learning_rate, &o.warmup, error), ET_ECONFIG,
+                 "cosine.decay_steps: must be set");
+    o.learning_rate.type = ET_RATE_COSINE_RESTARTS;
+    o.learning_rate.cosine_restarts.initial_learning_rate = 1;
+    assert_ok(et_optimization_end_with_run(&o, 100, &arena, error));
+    assert_fails(et_schedule_init(&schedule, &o.learning_rate, &o.warmup, error), ET_ECONFIG,
+                 "cosine_restarts.first_decay_steps: must be set");
+    /* More values than steps: the first boundaries would be one. */
+    o.learning_rate.type = ET_RATE_STEPWISE;
+    o.learning_rate.stepwise.values = LIST("4", "3", "2", "1", "0.5");
+    assert_ok(et_optimization_end_with_run(&o, 2, &arena, error));
+    assert_fails(et_schedule_init(&schedule, &o.learning_rate, &o.warmup, error), ET_ECONFIG,
+                 "they must ascend");
+    et_arena_release(&arena);
 }
 
 static void test_schedule__wrong_settings(void **state)
@@ -257,6 +393,10 @@ int main(void)
         cmocka_unit_test(test_schedule__inverse_sqrt),
         cmocka_unit_test(test_schedule__step_cosine_with_offset),
         cmocka_unit_test(test_schedule__epochs),
+        cmocka_unit_test(test_schedule__boundaries_in_epochs),
+        cmocka_unit_test(test_schedule__ends_with_the_run),
+        cmocka_unit_test(test_schedule__ends_with_epochs),
+        cmocka_unit_test(test_schedule__no_room_for_a_decay),
         cmocka_unit_test(test_schedule__wrong_settings),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -342,6 +342,45 @@ static void test_experiment__same(void **state)
     }
 }
 
+/* A decay without a length of its own has the run's, which is a person's decision then. */
+static void test_experiment__decay_of_the_run(void **state)
+{
+    (void)state;
+    static const char cosine[] = "trainer.optimizer_config.learning_rate={type: cosine, cosine: "
+                                 "{initial_learning_rate: 0.001}}";
+    static const char own[] = "trainer.optimizer_config.learning_rate.cosine.decay_steps=6000";
+    et_experiment kept = begin("translation/tiny"), now = begin("translation/tiny");
+    assert_ok(et_experiment_set(&kept, cosine, &arena, error));
+    assert_ok(et_experiment_set(&now, cosine, &arena, error));
+    assert_ok(et_trainer_check(&now.trainer, error));
+    assert_ok(et_experiment_check_same(&kept, &now, NULL, "run", false, error));
+    assert_ok(et_experiment_set(&now, "trainer.train_steps=9000", &arena, error));
+    assert_fails(et_experiment_check_same(&kept, &now, NULL, "run", false, error), ET_ECONFIG,
+                 "cosine.decay_steps: 6000, now it is 9000; choose another --model-dir, or that "
+                 "value to resume");
+    assert_ok(et_experiment_check_same(&kept, &now, NULL, "run", true, error));
+    assert_ok(et_experiment_set(&now, "trainer.train_epochs=3", &arena, error));
+    assert_fails(et_experiment_check_same(&kept, &now, NULL, "run", false, error), ET_ECONFIG,
+                 "cosine.decay_steps: 6000, now it is 3ep");
+    /* With what it was as a length of its own the run may be of any length. */
+    assert_ok(et_experiment_set(&now, own, &arena, error));
+    assert_ok(et_experiment_check_same(&kept, &now, NULL, "run", false, error));
+    /* A checkpoint keeps the length; settings stay as they were given. */
+    et_value *identity = et_value_dict(&arena);
+    assert_ok(et_experiment_identify(&kept, identity, error));
+    assert_int_equal(et_value_path(et_value_get(identity, ET_IDENTITY_TRAINING),
+                                   "trainer.optimizer_config.learning_rate.cosine.decay_steps")
+                         ->integer,
+                     6000);
+    assert_int_equal(kept.trainer.optimizer_config.learning_rate.cosine.decay_steps, 0);
+    assert_ok(et_experiment_set(&now, "trainer.optimizer_config.learning_rate.cosine.offset=9000",
+                                &arena, error));
+    assert_ok(et_trainer_check(&now.trainer, error));
+    assert_ok(et_experiment_set(&kept, "trainer.optimizer_config.learning_rate.cosine.offset=9000",
+                                &arena, error));
+    assert_fails(et_trainer_check(&kept.trainer, error), ET_ECONFIG, "none is left for the decay");
+}
+
 /* Of a one-of block what is not chosen is neither written nor compared; the choice itself is. */
 static void test_experiment__branches(void **state)
 {
@@ -432,6 +471,7 @@ int main(void)
         cmocka_unit_test(test_experiment__written_and_read),
         cmocka_unit_test(test_experiment__optimizers),
         cmocka_unit_test(test_experiment__same),
+        cmocka_unit_test(test_experiment__decay_of_the_run),
         cmocka_unit_test(test_experiment__branches),
         cmocka_unit_test(test_experiment__forms),
         cmocka_unit_test(test_experiment__tables),

@@ -11,10 +11,6 @@
 static int check_settings(const et_experiment *experiment, et_error *error)
 {
     const et_runtime_options *runtime = &experiment->runtime;
-    if (et_optimization_counts_epochs(&experiment->trainer.optimizer_config))
-        return et_fail(error, ET_ECONFIG,
-                       "trainer.optimizer_config.learning_rate: a decay in epochs is not for "
-                       "workers and parameter servers: give steps");
     if (runtime->sharded_optimizer)
         return et_fail(
             error, ET_ECONFIG,

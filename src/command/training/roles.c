@@ -22,12 +22,18 @@ typedef struct parts {
 } parts;
 
 /* By the settings that the master has written, whatever this process's command line says. */
-static int open_parts(parts *p, const et_call *call, const et_train_args *args, et_error *error)
+static int open_parts(parts *p, const et_call *call, const et_train_args *args,
+                      const et_roles *roles, et_error *error)
 {
     et_experiment *e = &p->experiment;
+    et_optimization_options *optimization = &e->trainer.optimizer_config;
     int status = et_experiment_open_run(e, call->program, args->model_dir, &p->arena, error);
+    if (!status)
+        status =
+            et_optimization_end_with_run(optimization, e->trainer.train_steps, &p->arena, error);
     if (status)
         return status;
+    optimization->learning_rate.run.gradients = et_roles_batches(roles, e);
     bool bfloat16 = et_train_resolve_precision(e);
     status = et_device_open(&p->device, error);
     if (!status)
@@ -43,7 +49,7 @@ static int open_parts(parts *p, const et_call *call, const et_train_args *args, 
     if (!status)
         status = e->kind->open(&p->task, e->task, &context, error);
     et_task_trainer_options options = {
-        .optimization = &e->trainer.optimizer_config,
+        .optimization = optimization,
         .seed = (uint64_t)e->runtime.seed,
         .bfloat16 = bfloat16,
         .recompute = e->runtime.recompute,
@@ -79,7 +85,7 @@ static int serve_or_work(const et_call *call, const et_train_args *args, const e
     signal(SIGINT, SIG_IGN);
     int status = et_cluster_wait(&options, error);
     if (!status)
-        status = open_parts(&p, call, args, error);
+        status = open_parts(&p, call, args, roles, error);
     if (!status)
         status = et_roles_options(&options, roles, &p.experiment, error);
     if (!status)

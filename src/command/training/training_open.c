@@ -4,6 +4,8 @@
 #include <math.h>
 #include <string.h>
 
+#include <etude/log.h>
+
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/flag.h"
@@ -13,6 +15,7 @@
 #include "data/source.h"
 #include "io/log_names.h"
 #include "io/sink.h"
+#include "optim/schedule.h"
 #include "train/run_names.h"
 
 /* An interval that no step is a multiple of. */
@@ -156,7 +159,7 @@ static int open_trainer(et_training *t, et_error *error)
 {
     const et_experiment *e = &t->experiment;
     et_task_trainer_options options = {
-        .optimization = &e->trainer.optimizer_config,
+        .optimization = &t->plan.optimizer_config,
         .seed = (uint64_t)e->runtime.seed,
         .bfloat16 = e->runtime.mixed_precision_dtype == ET_PRECISION_BFLOAT16,
         .recompute = e->runtime.recompute,
@@ -181,16 +184,49 @@ static int open_trainer(et_training *t, et_error *error)
     return status;
 }
 
+/* How long the rate falls, before there is a trainer. */
+static int plan_rate(et_training *t, et_error *error)
+{
+    et_optimization_options *optimization = &t->plan.optimizer_config;
+    t->plan = t->experiment.trainer;
+    optimization->learning_rate.run.gradients = et_roles_batches(t->roles, &t->experiment);
+    return et_optimization_end_with_run(optimization, t->plan.train_steps, &t->arena, error);
+}
+
 /* Epochs become steps now that there are data to count. */
 static int plan_steps(et_training *t, et_error *error)
 {
-    int64_t batches = 0;
-    t->plan = t->experiment.trainer;
-    int status = et_trainer_counts_epochs(&t->plan)
+    et_optimization_options *optimization = &t->plan.optimizer_config;
+    bool decays = et_optimization_counts_epochs(optimization);
+    int64_t batches = 0, shards = t->experiment.runtime.data_shards;
+    int status = decays || et_trainer_counts_epochs(&t->plan)
                      ? t->learner->class->batches(t->learner, &batches, error)
                      : ET_OK;
-    int64_t shards = t->experiment.runtime.data_shards * et_roles_batches(t->roles, &t->experiment);
+    if (!status && decays)
+        et_optimization_resolve(optimization, batches, t->plan.gradient_accumulation * shards);
+    shards *= et_roles_batches(t->roles, &t->experiment);
     return status ? status : et_trainer_options_resolve(&t->plan, batches, shards, error);
+}
+
+/* A decay of its own length that the run has outgrown. */
+static void warn_of_rest(const et_training *t)
+{
+    const et_optimization_options *o = &t->plan.optimizer_config;
+    int64_t some = 0, none = t->plan.train_steps - 1;
+    et_schedule schedule;
+    if (et_comm_rank(t->comm) || et_controller_finished(t->controller) ||
+        et_schedule_init(&schedule, &o->learning_rate, &o->warmup, NULL) ||
+        et_schedule_rate(&schedule, none) != 0)
+        return;
+    while (none - some > 1) {
+        int64_t middle = some + (none - some) / 2;
+        *(et_schedule_rate(&schedule, middle) != 0 ? &some : &none) = middle;
+    }
+    if (some && none < t->plan.train_steps - 1)
+        et_log(ET_LOG_WARNING,
+               "the learning rate is 0 from step %lld of %lld on, and nothing is learnt there; a "
+               "decay without a length of its own ends with the run",
+               (long long)none, (long long)t->plan.train_steps);
 }
 
 int64_t et_training_step(const et_training *t)
@@ -238,7 +274,8 @@ static int compare_ranks(et_training *t, et_error *error)
 
 /* What is open when one fails is closed by close_model. */
 static int (*const stages[])(et_training *, et_error *) = {
-    open_params, open_task, make_identity, compare_ranks, open_trainer, choose_best, plan_steps,
+    open_params, open_task,    make_identity, compare_ranks,
+    plan_rate,   open_trainer, choose_best,   plan_steps,
 };
 
 static int open_model(et_training *t, const char *directory, et_error *error)
@@ -402,6 +439,7 @@ int et_training_open(et_training *t, const char *directory, et_error *error)
         status = open_controller(t, directory, error);
     if (status)
         return status;
+    warn_of_rest(t);
     /* A run that is at its end does no step that could be recorded. */
     int64_t left = t->plan.train_steps - et_training_step(t);
     return left > 0 ? et_profiling_begin(&t->profiling, left, error) : ET_OK;
