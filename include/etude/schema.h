@@ -34,7 +34,10 @@ typedef struct et_schema_field {
     const char *missing; /* what takes the place of a missing value (in the file "default"); NULL:
                             it stays missing, and each transform says what that gives */
     bool required;       /* a missing value is an error (in the file "nullable: false") */
-    ET_RESERVED(4);
+    int64_t fractions;   /* of an integer field: not 0: values with a fraction are taken too (in the
+                            file "fractions: true", as in schemas that are inferred); where values
+                            are labels they are unknown ones */
+    ET_RESERVED(3);
 } et_schema_field;
 
 #define ET_SCHEMA_VARIABLE (-1) /* "length: 0" in a file */
@@ -42,12 +45,13 @@ typedef struct et_schema_field {
 typedef struct et_schema et_schema;
 
 /* Copies fields. ET_ECONFIG: there is none, a name twice, empty or with a control character, a
- * length below -1, "default" that is no number in a numeric field, a text that is not UTF-8. */
+ * length below -1, "default" that is no number in a numeric field, fractions of a field that is not
+ * integer, a text that is not UTF-8. */
 ET_API int et_schema_create(et_schema **out, const et_schema_field *fields, int count,
                             et_error *error);
 /* YAML. name: of the text in messages, which give the line too. ET_ECONFIG, ET_EFORMAT: not YAML.
- * A field has `name` and `type`, and may have `length` (1; 0: variable), `default` and `nullable`
- * (true). */
+ * A field has `name` and `type`, and may have `length` (1; 0: variable), `default`, `nullable`
+ * (true) and `fractions` (false). */
 ET_API int et_schema_parse(et_schema **out, const char *text, size_t length, const char *name,
                            et_error *error);
 ET_API int et_schema_load(et_schema **out, const char *path, et_error *error);

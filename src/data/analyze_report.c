@@ -440,7 +440,10 @@ static int report_columns(const et_table_stats *table, et_analysis *out, et_sche
         status = open_column(&c, table, i, target, error);
         if (status)
             break;
-        fields[i] = (et_schema_field){ .name = c.name, .type = c.type };
+        /* That no value had a fraction is no promise that none will have one. */
+        fields[i] = (et_schema_field){ .name = c.name,
+                                       .type = c.type,
+                                       .fractions = c.type == ET_SCHEMA_INTEGER };
         metadata[i] = metadata_of(&c, &out->arena);
         report_column(columns, &c);
         suspect_values(suspicious, &c);

@@ -522,8 +522,15 @@ static int no_number(const input *in, const et_cell *cell, et_number kind, et_er
 static int no_integer(const et_reading *value, et_error *error)
 {
     return et_fail(error, ET_EDATA,
-                   "%.17g is no integer, as the schema says: correct it, or make the field real",
+                   "%.17g is no integer, as the schema says: correct it, or write fractions: true, "
+                   "or make the field real",
                    value->number);
+}
+
+static int check_integer(const input *in, const et_reading *value, et_error *error)
+{
+    bool whole = in->field->type == ET_SCHEMA_INTEGER && !in->field->fractions;
+    return whole && value->number != floor(value->number) ? no_integer(value, error) : ET_OK;
 }
 
 static int read_missing(const input *in, et_reading *out, et_error *error)
@@ -543,10 +550,7 @@ static int read_cell(const input *in, const et_cell *cell, et_reading *out, et_e
     et_number kind = et_number_parse(&out->number, cell->text, cell->length);
     if (!et_number_is(kind))
         return no_number(in, cell, kind, error);
-    if (kind != ET_NUMBER_INTEGER && in->field->type == ET_SCHEMA_INTEGER &&
-        out->number != floor(out->number))
-        return no_integer(out, error);
-    return ET_OK;
+    return kind == ET_NUMBER_INTEGER ? ET_OK : check_integer(in, out, error);
 }
 
 static int check_value(const input *in, const et_reading *value, et_error *error)
@@ -554,9 +558,7 @@ static int check_value(const input *in, const et_reading *value, et_error *error
     et_assert(in->missing.numeric || value->text);
     if (in->missing.numeric && !isfinite(value->number))
         return et_fail(error, ET_EDATA, "%g is no finite number: correct it", value->number);
-    if (in->field->type == ET_SCHEMA_INTEGER && value->number != floor(value->number))
-        return no_integer(value, error);
-    return ET_OK;
+    return check_integer(in, value, error);
 }
 
 static int read_value(const input *in, const et_reading *value, et_reading *out, et_error *error)

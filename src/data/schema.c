@@ -35,7 +35,8 @@ struct et_schema {
 
 static const char *const type_names[] = { "integer", "real", "discrete", NULL };
 static const char *const type_words[] = { "integer", "real", "discrete", "numeric", NULL };
-static const char *const keys[] = { "name", "type", "length", "default", "nullable", NULL };
+static const char *const keys[] = { "name",     "type",      "length", "default",
+                                    "nullable", "fractions", NULL };
 
 const char *et_schema_type_name(et_schema_type type)
 {
@@ -99,6 +100,12 @@ static int check_field(const et_schema_field *field, place where, et_error *erro
     if (field->length < ET_SCHEMA_VARIABLE || field->length > LENGTH_MAX)
         return et_fail(error, ET_ECONFIG, "%sthe length of %s is %lld: 1 or more values, 0: any",
                        where.text, field->name, (long long)field->length);
+    if (field->fractions && field->type != ET_SCHEMA_INTEGER)
+        return et_fail(
+            error, ET_ECONFIG,
+            "%sfractions of %s, which is %s: only an integer field says whether they are "
+            "taken",
+            where.text, field->name, type_names[field->type]);
     if (field->missing && !et_utf8_valid(field->missing, strlen(field->missing), NULL))
         return et_fail(error, ET_ECONFIG, "%sthe default of %s is not UTF-8", where.text,
                        field->name);
@@ -227,8 +234,18 @@ static int read_length(const reading *r, const et_value *value, int64_t *out)
     return ET_OK;
 }
 
+static int read_truth(const reading *r, const et_value *value, bool *out)
+{
+    char what[64];
+    *out = value->boolean;
+    snprintf(what, sizeof what, "%s is no truth value", value->key);
+    return value->kind == ET_VALUE_BOOL ? ET_OK : fail_line(r, value, what, "write true or false");
+}
+
 static int read_key(const reading *r, const et_value *value, et_schema_field *field)
 {
+    bool truth = false;
+    int status;
     if (!strcmp(value->key, "name"))
         return read_text(r, value, &field->name);
     if (!strcmp(value->key, "type"))
@@ -238,10 +255,14 @@ static int read_key(const reading *r, const et_value *value, et_schema_field *fi
     if (!strcmp(value->key, "default"))
         return value->kind == ET_VALUE_NULL ? ET_OK : read_text(r, value, &field->missing);
     if (!strcmp(value->key, "nullable")) {
-        if (value->kind != ET_VALUE_BOOL)
-            return fail_line(r, value, "nullable is no truth value", "write true or false");
-        field->required = !value->boolean;
-        return ET_OK;
+        status = read_truth(r, value, &truth);
+        field->required = !truth;
+        return status;
+    }
+    if (!strcmp(value->key, "fractions")) {
+        status = read_truth(r, value, &truth);
+        field->fractions = truth;
+        return status;
     }
     return et_fail(r->error, ET_ECONFIG, "%s:%d: a field has no key \"%.60s\"%s", r->name,
                    value->line, value->key, et_nearest_hint(value->key, keys, "").text);
@@ -330,6 +351,8 @@ static void add_value(et_value *list, const et_schema_field *field)
         et_value_set_string(dict, "default", field->missing);
     if (field->required)
         et_value_set_bool(dict, "nullable", false);
+    if (field->fractions)
+        et_value_set_bool(dict, "fractions", true);
 }
 
 int et_schema_format(const et_schema *schema, char **text, et_error *error)

@@ -135,6 +135,8 @@ static bool is_plain(const char *text, size_t length)
 static int label_of(const et_fitted *fitted, const et_reading *value)
 {
     char text[32];
+    if (value->numeric && value->number != floor(value->number))
+        return -1;
     if (!value->numeric || (value->text && is_plain(value->text, value->length)))
         return et_dictionary_find(fitted->labels, value->text, value->length);
     int length = snprintf(text, sizeof text, "%.0f", value->number == 0 ? 0.0 : value->number);
@@ -491,7 +493,7 @@ static int apply_target(const et_fitted *f, const et_reading *value, void *to, e
     if (value->missing)
         return put_id(to, -1);
     double place = f->labels ? label_of(f, value) : value->number - f->offset;
-    if (!(place >= 0 && place < (double)f->cardinality))
+    if (!(place >= 0 && place < (double)f->cardinality && place == floor(place)))
         return unknown_label(f, value, error);
     return put_id(to, (int64_t)place);
 }

@@ -229,6 +229,13 @@ for run in nan constant hollow; do
     printf '3,red,4\n,,\n' | "$etude" predict $run >out 2>&1 || fail "predict $run"
     grep -qi 'nan' out && fail "predict $run: no number"
 done
+# A column of integers takes a fraction; one that is said to be integer does not.
+printf 'size,colour,price\n3.5,red,4\n' >rows.csv
+says 0 '"label": "\(round\|flat\)"' predict epochs --input rows.csv
+grep -q 'fractions: true' epochs/schema.yaml || fail 'a schema that is inferred does not say that it takes fractions'
+sed '/fractions: true/d' epochs/schema.yaml >strict.yaml
+train 0 '^done' strict --data t.csv --steps 1 --set task.schema_path=strict.yaml
+says 3 'column size: 3.5 is no integer, as the schema says' predict strict --input rows.csv
 printf 'size,colour\n3,red\n' >rows.csv
 says 3 'there is no column price' predict parts --input rows.csv
 says 3 'is a run of tabular/mlp, a task of tabular, not of translation' train --experiment translation/tiny parts --data t.csv t.csv --steps 5

@@ -29,13 +29,16 @@ static void must_analyze(et_analysis *out, const char *path, const et_analyze_op
         fail_msg("%s", error.text);
 }
 
-/* "name:type name:type" */
+/* "name:type name:type"; what is inferred to be an integer takes fractions. */
 static void check_schema(const et_analysis *analysis, const char *expected)
 {
     et_strbuf text = ET_STRBUF_INIT;
-    for (int i = 0; i < et_schema_count(analysis->schema); i++)
-        et_strbuf_printf(&text, "%s%s:%s", i ? " " : "", et_schema_at(analysis->schema, i)->name,
-                         et_schema_type_name(et_schema_at(analysis->schema, i)->type));
+    for (int i = 0; i < et_schema_count(analysis->schema); i++) {
+        const et_schema_field *field = et_schema_at(analysis->schema, i);
+        et_strbuf_printf(&text, "%s%s:%s", i ? " " : "", field->name,
+                         et_schema_type_name(field->type));
+        assert_int_equal(field->fractions, field->type == ET_SCHEMA_INTEGER);
+    }
     assert_string_equal(et_strbuf_text(&text), expected);
     et_strbuf_release(&text);
 }

@@ -23,8 +23,9 @@ static const char *const schema = "fields:\n"
                                   "  - {name: u, type: discrete, default: b}\n"
                                   "  - {name: w, type: real, nullable: false}\n"
                                   "  - {name: v, type: real, length: 3}\n"
-                                  "  - {name: l, type: integer}\n";
-enum { X, N, T, Y, U, W, V, L = V + 3, CELLS };
+                                  "  - {name: l, type: integer}\n"
+                                  "  - {name: k, type: integer, fractions: true}\n";
+enum { X, N, T, Y, U, W, V, L = V + 3, K, CELLS };
 
 static const char *const metadata =
     "{\"x\": {\"count\": 500, \"min\": 17, \"max\": 90.5, \"mean\": 41.625, \"std\": 29.4520267,"
@@ -38,7 +39,9 @@ static const char *const metadata =
     "0, 0.4, 1, 1.2, 11.1, 21]},"
     " \"v\": {\"min\": 0, \"max\": 255, \"mean\": 100, \"std\": 50},"
     " \"y\": {\"entries\": [\"<=50K\", \">50K\"]},"
-    " \"l\": {\"min\": 3, \"max\": 6, \"mean\": 4, \"std\": 1}}";
+    " \"l\": {\"min\": 3, \"max\": 6, \"mean\": 4, \"std\": 1},"
+    " \"k\": {\"min\": 3, \"max\": 6, \"mean\": 4, \"std\": 0.5, \"entries\": [\"4\", "
+    "\"6\"]}}";
 
 #define NUMBERS_MAX 24
 
@@ -405,6 +408,43 @@ static void test_encoder__without_target(void **state)
     et_encoder_free(encoder);
 }
 
+/* What has shown integers so far takes fractions: a number as any other, no label that is known. */
+static void test_encoder__fractions(void **state)
+{
+    (void)state;
+    static const char *const numbers = "features:\n- {name: S, type: standardize, fields: k}\n"
+                                       "- {name: E, type: embed, fields: k}\n";
+    static const char *const target = "features:\n- {name: x}\n- {name: Y, type: target, fields: "
+                                      "k, transform: {classes: true}}\n";
+    static const struct {
+        const char *text;
+        float number;
+        int id;
+        bool label;
+    } rows[] = {
+        { "5", 2, 2, false },
+        { "4.0", 0, 0, true },
+        { "4.5", 1, 2, false },
+        { "5.6", 3.2f, 2, false },
+    };
+    et_encoder *encoder = NULL, *labels = NULL;
+    assert_ok(encoder_parse(&encoder, schema, metadata, numbers, error));
+    assert_ok(encoder_parse(&labels, schema, metadata, target, error));
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        et_cell cells[CELLS] = { 0 };
+        float number;
+        int32_t id;
+        cells[K] = (et_cell){ .text = rows[i].text, .length = strlen(rows[i].text) };
+        assert_ok(et_encoder_row(encoder, cells, (void *[]){ &number, &id }, NULL, error));
+        assert_true(fabsf(number - rows[i].number) < 1e-6f);
+        assert_int_equal(id, rows[i].id);
+        int status = et_encoder_row(labels, cells, (void *[]){ &number, &id }, NULL, NULL);
+        assert_int_equal(status, rows[i].label ? ET_OK : ET_EDATA);
+    }
+    et_encoder_free(encoder);
+    et_encoder_free(labels);
+}
+
 /* Values that are not text give what the same texts give. */
 static void test_encoder__values(void **state)
 {
@@ -746,6 +786,7 @@ int main(void)
         cmocka_unit_test(test_encoder__targets),
         cmocka_unit_test(test_encoder__layout),
         cmocka_unit_test(test_encoder__without_target),
+        cmocka_unit_test(test_encoder__fractions),
         cmocka_unit_test(test_encoder__values),
         cmocka_unit_test(test_encoder__bad_rows),
         cmocka_unit_test(test_encoder__disagreements),

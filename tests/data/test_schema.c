@@ -17,6 +17,7 @@ static const et_schema_field fields[] = {
               "e",
       .type = ET_SCHEMA_REAL,
       .length = 3 },
+    { .name = "n", .type = ET_SCHEMA_INTEGER, .length = 1, .fractions = 1 },
 };
 
 static const char text[] = "fields:\n"
@@ -26,7 +27,8 @@ static const char text[] = "fields:\n"
                            "  - {name: 2024, type: discrete, length: 0, nullable: false}\n"
                            "  - name: \"gr\\u00f6\\u00dfe\"\n"
                            "    type: real\n"
-                           "    length: 3\n";
+                           "    length: 3\n"
+                           "  - {name: n, type: integer, fractions: true}\n";
 
 static void check_fields(const et_schema *schema)
 {
@@ -37,6 +39,7 @@ static void check_fields(const et_schema *schema)
         assert_int_equal(got->type, want->type);
         assert_int_equal(got->length, want->length);
         assert_int_equal(got->required, want->required);
+        assert_int_equal(got->fractions, want->fractions);
         assert_int_equal(!got->missing, !want->missing);
         if (want->missing)
             assert_string_equal(got->missing, want->missing);
@@ -115,7 +118,12 @@ static const struct {
     { "fields: [{name: a, type: real, length: -2}]", ET_ECONFIG, "length is no count" },
     { "fields: [{name: a, type: real, length: x}]", ET_ECONFIG, "length is no count" },
     { "fields: [{name: a, type: real, length: 99999999999}]", ET_ECONFIG, "the length of a is" },
-    { "fields: [{name: a, type: real, nullable: maybe}]", ET_ECONFIG, "no truth value" },
+    { "fields: [{name: a, type: real, nullable: maybe}]", ET_ECONFIG,
+      "nullable is no truth value" },
+    { "fields: [{name: a, type: integer, fractions: 1}]", ET_ECONFIG,
+      "fractions is no truth value" },
+    { "fields: [{name: a, type: real, fractions: true}]", ET_ECONFIG,
+      "s:1: fractions of a, which is real" },
     { "fields: [{name: a, type: integer, default: none}]", ET_ECONFIG,
       "the default of a is \"none\", which is no number" },
     { "fields:\n- {name: a, type: real}\n- {name: b, type: real}\n- {name: a, type: real}",
