@@ -61,8 +61,8 @@ ET_API int et_loop_evaluator_open(et_loop_evaluator **out, et_loop *loop,
 ET_API void et_loop_evaluator_close(et_loop_evaluator *evaluator);
 
 /* Fires BEFORE_EXECUTION, evaluates, collects all metrics at once, fires AFTER_EXECUTION, and
- * collects the time. Data without batches: nothing is collected. feeds: more of them, each asked
- * for in every batch; they win over the evaluator's. */
+ * collects the time. Data without batches: nothing is collected; a pass that gives NaN for a batch:
+ * NaN. feeds: more of them, each asked for in every batch; they win over the evaluator's. */
 ET_API int et_loop_evaluator_run(et_loop_evaluator *evaluator, const et_feed *feeds, int feed_count,
                                  et_error *error);
 

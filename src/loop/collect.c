@@ -221,6 +221,13 @@ void et_loop_drop_pairs(et_loop *loop, bool all)
             loop->pairs[i].open = false;
 }
 
+void et_loop_drop_timer(et_loop *loop, const char *name)
+{
+    et_loop_pair *pair = find_pair(loop, name, true);
+    if (pair)
+        pair->open = false;
+}
+
 int et_loop_collector_begin(et_loop *loop, const char *name, et_statistics **collector)
 {
     et_loop_pair *pair;

@@ -26,7 +26,8 @@ struct et_loop_evaluator {
     et_feeder feeder;
     et_batch *batch;
     et_position begin; /* of the source */
-    double *values;    /* [metrics]: of a batch, and its sums */
+    double *values;    /* [metrics]: of a batch, */
+    double *counts;    /* and what each weighs; 0: it has none */
     double *sums, *weights;
     et_share share;       /* who evaluates which batch */
     et_arena arena;       /* of what is kept of a batch */
@@ -48,26 +49,28 @@ static int check(const et_loop *loop, const et_loop_evaluator_options *o, et_err
     return loop->phase == ET_LOOP_ENDED ? et_fail(error, ET_EUSAGE, "the loop has ended") : ET_OK;
 }
 
-static void add(et_loop_evaluator *e, double weight, const double *values)
+static void add(et_loop_evaluator *e)
 {
     for (int i = 0; i < e->measures.count; i++)
-        if (!isnan(values[i])) {
-            e->sums[i] += weight * values[i];
-            e->weights[i] += weight;
+        if (e->counts[i] > 0) {
+            e->sums[i] += e->counts[i] * e->values[i];
+            e->weights[i] += e->counts[i];
         }
 }
 
-/* What a rank has kept: the weight, then the values. */
+/* What a rank has kept: of each metric what its value weighs, and the value. */
 static int add_kept(void *self, const et_value *outputs, et_error *error)
 {
     et_loop_evaluator *e = self;
     const et_value *list = et_value_get(outputs, KEPT);
-    if (!list || list->count != (size_t)e->measures.count + 1)
+    if (!list || list->count != 2 * (size_t)e->measures.count)
         return et_fail(error, ET_EFAIL, "ranks evaluate other metrics");
-    const et_value *one = list->first->next;
-    for (int i = 0; i < e->measures.count; i++, one = one->next)
-        e->values[i] = one->real;
-    add(e, list->first->real, e->values);
+    const et_value *one = list->first;
+    for (int i = 0; i < e->measures.count; i++, one = one->next->next) {
+        e->counts[i] = one->real;
+        e->values[i] = one->next->real;
+    }
+    add(e);
     return ET_OK;
 }
 
@@ -105,12 +108,13 @@ static int open_sums(et_loop_evaluator *e, et_error *error)
 {
     size_t count = (size_t)e->measures.count;
     e->values = et_alloc_zero(count, sizeof *e->values);
+    e->counts = et_alloc_zero(count, sizeof *e->counts);
     e->sums = et_alloc_zero(count, sizeof *e->sums);
     e->weights = et_alloc_zero(count, sizeof *e->weights);
     e->last = et_alloc_zero(count, sizeof *e->last);
-    return e->values && e->sums && e->weights && e->last
+    return e->values && e->counts && e->sums && e->weights && e->last
                ? ET_OK
-               : et_alloc_failed(error, 4 * count * sizeof *e->values, "an evaluator");
+               : et_alloc_failed(error, 5 * count * sizeof *e->values, "an evaluator");
 }
 
 int et_loop_evaluator_open(et_loop_evaluator **out, et_loop *loop,
@@ -147,6 +151,7 @@ void et_loop_evaluator_close(et_loop_evaluator *e)
     et_share_release(&e->share);
     et_arena_release(&e->arena);
     et_free(e->values);
+    et_free(e->counts);
     et_free(e->sums);
     et_free(e->weights);
     et_free(e->last);
@@ -167,13 +172,14 @@ static int weigh(const et_loop_evaluator *e, double *weight, et_error *error)
                : et_fail(error, ET_EDATA, "a batch weighs %g: finite, and not negative", *weight);
 }
 
-static int keep(et_loop_evaluator *e, double weight, et_error *error)
+static int keep(et_loop_evaluator *e, et_error *error)
 {
     et_value *outputs = et_value_dict(&e->arena);
     et_value *list = outputs ? et_value_set_list(outputs, KEPT) : NULL;
-    et_value_add_float(list, weight);
-    for (int i = 0; i < e->measures.count; i++)
+    for (int i = 0; i < e->measures.count; i++) {
+        et_value_add_float(list, e->counts[i]);
         et_value_add_float(list, e->values[i]);
+    }
     int status = !list || et_value_failed(outputs) ? et_alloc_failed(error, 0, "an evaluation")
                                                    : et_share_keep(&e->share, outputs, error);
     et_arena_release(&e->arena);
@@ -191,11 +197,14 @@ static int run_batch(et_loop_evaluator *e, int64_t number, et_error *error)
         status = o->run_batch(o->payload, e->batch, e->values, error);
     if (status)
         return status;
-    for (int i = 0; o->pass && i < e->measures.count; i++)
-        e->values[i] = et_measures_value(&e->measures, i);
+    for (int i = 0; i < e->measures.count; i++) {
+        bool counted =
+            o->pass ? et_measures_value(&e->measures, i, &e->values[i]) : !isnan(e->values[i]);
+        e->counts[i] = counted ? weight : 0;
+    }
     if (et_share_waits(&e->share))
-        return keep(e, weight, error);
-    add(e, weight, e->values);
+        return keep(e, error);
+    add(e);
     return ET_OK;
 }
 
@@ -275,6 +284,7 @@ int et_loop_evaluator_run(et_loop_evaluator *e, const et_feed *feeds, int feed_c
         if (status)
             et_fail(error, status, "%s", e->loop->error.text);
     }
+    et_loop_drop_timer(e->loop, e->time_metric);
     et_feeder_release(&more);
     return status;
 }

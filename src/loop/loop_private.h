@@ -48,7 +48,8 @@ struct et_loop {
     et_sink *writer;   /* of the run or borrowed; NULL: none */
     et_patterns *skip; /* names that are not written; NULL: none */
     et_error error;    /* the first failure */
-    enum { ET_LOOP_OPEN, ET_LOOP_RUNNING, ET_LOOP_ENDED } phase;
+    /* ENDING: EXIT_LOOP is fired. */
+    enum { ET_LOOP_OPEN, ET_LOOP_RUNNING, ET_LOOP_ENDING, ET_LOOP_ENDED } phase;
     int firing; /* events that are fired now, in each other */
     bool quiet; /* another rank prints */
 
@@ -112,6 +113,8 @@ int et_loop_collect_as(et_loop *loop, const et_loop_metric *metrics, int count, 
 int et_loop_collect_time(et_loop *loop, const char *name, double *begun);
 /* Pairs that were begun in a step that is over, or all. */
 void et_loop_drop_pairs(et_loop *loop, bool all);
+/* A timer that may not have ended. */
+void et_loop_drop_timer(et_loop *loop, const char *name);
 
 /* ---- stopping.c ---- */
 

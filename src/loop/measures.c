@@ -70,7 +70,7 @@ void et_measures_release(et_measures *measures)
     *measures = (et_measures){ .pass = NULL };
 }
 
-double et_measures_value(const et_measures *measures, int i)
+bool et_measures_value(const et_measures *measures, int i, double *value)
 {
     et_assert(measures->pass && i >= 0 && i < measures->count);
     const et_shards *shards = measures->shards;
@@ -82,15 +82,16 @@ double et_measures_value(const et_measures *measures, int i)
         one = (et_measured){ NULL, et_shards_loss(shards), et_shards_divisor(shards) };
     else
         one = (et_measured){ NULL, et_pass_loss(measures->pass), et_pass_divisor(measures->pass) };
-    return one.weight > 0 ? one.total / one.weight : NAN;
+    *value = one.total / one.weight;
+    return one.weight > 0;
 }
 
 int et_measures_read(et_measures *measures)
 {
     int given = 0;
     for (int i = 0; i < measures->count; i++) {
-        double value = et_measures_value(measures, i);
-        if (isnan(value))
+        double value;
+        if (!et_measures_value(measures, i, &value))
             continue;
         measures->given[given] = measures->metrics[i];
         measures->given[given++].value = value;

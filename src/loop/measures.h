@@ -20,8 +20,9 @@ int et_measures_init(et_measures *measures, et_pass *pass, const et_loop_measure
                      const char *unnamed, et_error *error);
 void et_measures_release(et_measures *measures);
 
-/* Of the pass's last run, a mean over the batch; NaN: nothing of it counted. */
-double et_measures_value(const et_measures *measures, int i);
+/* Of the pass's last run, a mean over the batch, NaN if it came out so. False: nothing of the batch
+ * counted. */
+bool et_measures_value(const et_measures *measures, int i, double *value);
 
 /* All that have a value, into given; how many. */
 int et_measures_read(et_measures *measures);

@@ -219,6 +219,70 @@ static void test_evaluator__no_values(void **state)
     et_source_close(s.source);
 }
 
+static double not_a_number_first(void *payload)
+{
+    return ++*(int *)payload == 1 ? (double)NAN : 0;
+}
+
+/* A pass that gives NaN for a batch has given a value: the mean is no better for it. */
+static void test_evaluator__not_finite(void **state)
+{
+    (void)state;
+    world w;
+    int asked = 0;
+    world_open(&w);
+    in_epoch(&w);
+    const et_feed feed = { .variable = "weight",
+                           .value = { .get = not_a_number_first, .payload = &asked } };
+    const et_loop_measure metrics[] = { { "valid_loss", NULL }, { "never", "never" } };
+    const et_loop_evaluator_options options = {
+        .source = w.held_out, .pass = w.test, .metrics = metrics, .metric_count = 2
+    };
+    const et_loop_metric *last;
+    et_loop_evaluator *evaluator = NULL;
+    assert_ok(et_loop_evaluator_open(&evaluator, w.loop, &options, error));
+    assert_ok(et_loop_evaluator_run(evaluator, NULL, 0, error));
+    double best = et_loop_best_valid_metric(w.loop);
+    assert_true(best > 0);
+    assert_int_equal(et_loop_print_logs(w.loop), 0);
+    *w.printed = 0;
+    assert_ok(et_loop_evaluator_run(evaluator, &feed, 1, error));
+    assert_int_equal(asked, 2);
+    assert_int_equal(et_loop_evaluator_last_metrics(evaluator, &last), 1);
+    assert_true(isnan(last[0].value));
+    assert_true(et_loop_best_valid_metric(w.loop) == best);
+    assert_int_equal(et_loop_print_logs(w.loop), 0);
+    assert_non_null(strstr(w.printed, "valid loss: nan\n"));
+    et_loop_evaluator_close(evaluator);
+    world_close(&w);
+}
+
+/* A run that failed, of which the program makes nothing, is followed by another. */
+static void test_evaluator__again_after_a_failure(void **state)
+{
+    (void)state;
+    world w;
+    seen s;
+    world_open(&w);
+    numbers_open(&s);
+    in_epoch(&w);
+    const et_loop_evaluator_options good = { .source = s.source,
+                                             .run_batch = mean_of_batch,
+                                             .payload = &s };
+    et_loop_evaluator_options bad = good;
+    bad.weight = negative;
+    et_loop_evaluator *evaluator = NULL, *failing = NULL;
+    assert_ok(et_loop_evaluator_open(&evaluator, w.loop, &good, error));
+    assert_ok(et_loop_evaluator_open(&failing, w.loop, &bad, error));
+    assert_fails(et_loop_evaluator_run(failing, NULL, 0, error), ET_EDATA, "weighs -1");
+    assert_ok(et_loop_evaluator_run(evaluator, NULL, 0, error));
+    assert_true(et_loop_evaluator_last(evaluator, NULL) == 2.5);
+    et_loop_evaluator_close(evaluator);
+    et_loop_evaluator_close(failing);
+    world_close(&w);
+    et_source_close(s.source);
+}
+
 /* One pass of data that repeats, each time the same. */
 static void test_evaluator__endless(void **state)
 {
@@ -359,6 +423,8 @@ int main(void)
         cmocka_unit_test(test_evaluator__mistakes),
         cmocka_unit_test(test_evaluator__outside),
         cmocka_unit_test(test_evaluator__no_valid_metric),
+        cmocka_unit_test(test_evaluator__not_finite),
+        cmocka_unit_test(test_evaluator__again_after_a_failure),
         cmocka_unit_test(test_evaluator__endless),
         cmocka_unit_test(test_evaluator__no_data),
     };
