@@ -14,12 +14,18 @@ static int compare(void *payload, const char *a, const char *b)
     return times ? times : strcmp(a, b);
 }
 
+/* printf shows the sign of NaN, which says nothing. */
+static double unsigned_nan(double value)
+{
+    return isnan(value) ? fabs(value) : value;
+}
+
 static void format(void *payload, const char *name, double value, char *text, size_t size)
 {
     (void)payload;
     char duration[ET_DURATION_TEXT_MAX];
     if (!et_logger_is_time(name)) {
-        snprintf(text, size, "%.6g", value);
+        snprintf(text, size, "%.6g", unsigned_nan(value));
         return;
     }
     et_humanize_duration(value, false, duration);
@@ -58,7 +64,7 @@ void et_humanize_duration(double seconds, bool words, char text[ET_DURATION_TEXT
     double left = rounded(fabs(seconds));
     *text = 0;
     if (!(left < 1e15)) {
-        snprintf(text, ET_DURATION_TEXT_MAX, "%gs", seconds);
+        snprintf(text, ET_DURATION_TEXT_MAX, isnan(seconds) ? "%g" : "%gs", unsigned_nan(seconds));
         return;
     }
     for (int i = 0; i < UNITS; i++) {

@@ -1,6 +1,7 @@
 /* Durations and the default order and form of metrics. */
 #include <etude/loop_log.h>
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -71,6 +72,9 @@ static void test_formatter__order_and_form(void **state)
         { "step_time", 62, "1m 2s" },
         { "x_timer", 0.012344, "0.01234s" },
         { "timed", 62, "62" },
+        { "loss", -(double)NAN, "nan" },
+        { "loss", -(double)INFINITY, "-inf" },
+        { "step_time", -(double)NAN, "nan" },
     };
     const et_metric_formatter *f = &et_metric_formatter_default;
     for (size_t i = 0; i < COUNT(ordered); i++)
