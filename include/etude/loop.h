@@ -23,8 +23,9 @@
  *
  * Ended early, by break, the loop is still good: a step or epoch that was left ends without its
  * AFTER event, its time and a checkpoint that was due; batches go on where they were in the next
- * epoch. After break out of epochs et_loop_leave says so; without it the next next_epoch takes the
- * epoch for done.
+ * epoch. The loop cannot see a break: behind one out of steps et_loop_leave_steps says so, or what
+ * follows in the epoch is collected and printed as the step's; behind one out of epochs
+ * et_loop_leave, or the next next_epoch takes the epoch for done.
  *
  * A loop that is killed resumes from its checkpoint with the same bits. One that was saved in a
  * step resumes in that epoch, behind that step: BEFORE_EPOCH is not fired again, and what stands in
@@ -151,7 +152,10 @@ ET_API bool et_loop_next_epoch(et_loop *loop);
  * set back to where it was first seen, with the same order: let it repeat for another. ET_EUSAGE is
  * kept: outside of an epoch, in a handler, without source and max_step, which would never end. */
 ET_API bool et_loop_next_step(et_loop *loop, et_source *source);
-/* Leaves what is open. ET_EUSAGE in a handler of an event. */
+/* Leaves what is open: the step, and the epoch goes on; or both. ET_EUSAGE in a handler of an
+ * event.
+ */
+ET_API int et_loop_leave_steps(et_loop *loop);
 ET_API int et_loop_leave(et_loop *loop);
 
 /* Keeps a failure of the program's own, of which error tells; status 0 there: nothing. */
@@ -162,10 +166,11 @@ ET_API int et_loop_fail(et_loop *loop, const et_error *error);
  * open. ET_ECONFIG: there is no checkpoint_dir. */
 ET_API int et_loop_make_checkpoint(et_loop *loop);
 
-/* Once. Finishes saves, fires EXIT_LOOP, closes the writer; if nothing failed early stopping takes
- * the best parameters back: after an error or an interruption it does not, nor where there never
- * was a best one; a warning says so. Checkpoints stay what they were: a run that resumes does so
- * from the last step. Returns the first failure; ET_EUSAGE in a handler of an event. */
+/* Once. Finishes saves; if nothing failed early stopping takes the best parameters back: after an
+ * error or an interruption it does not, nor where there never was a best one; a warning says so.
+ * Then fires EXIT_LOOP, whose handlers may print and write, and closes the writer. Checkpoints stay
+ * what they were: a run that resumes does so from the last step. Returns the first failure;
+ * ET_EUSAGE in a handler of an event. */
 ET_API int et_loop_end(et_loop *loop, et_error *error);
 
 /* ---- getters ---- */
@@ -181,7 +186,8 @@ ET_API int64_t et_loop_max_epoch(const et_loop *loop);
 ET_API int64_t et_loop_max_step(const et_loop *loop);
 ET_API int et_loop_set_max_epoch(et_loop *loop, int64_t max_epoch);
 ET_API int et_loop_set_max_step(et_loop *loop, int64_t max_step);
-/* Of all there is to do, 0 to 1; NaN: there is no limit. */
+/* Of all there is to do, 0 to 1; NaN: there is no limit. By epochs an estimate, which may be 1
+ * before the end. */
 ET_API double et_loop_progress(const et_loop *loop);
 /* What is trained of the parameters that options.group has, or of all. Borrowed. */
 ET_API const et_group *et_loop_param_vars(const et_loop *loop);

@@ -59,7 +59,7 @@ ET_API int et_loop_collect_metrics(et_loop *loop, const et_loop_metric *metrics,
 
 /* Pairs, which may lie in each other. A collector is lent: its mean is collected at the end, if
  * it has one; a timer's seconds with TIME_METRICS_COLLECTED. What is open when the epoch or step it
- * began in ends is dropped. ET_EUSAGE: no pair. */
+ * began in ends is dropped. ET_EUSAGE: no pair, or one of its name is open. */
 ET_API int et_loop_collector_begin(et_loop *loop, const char *name, et_statistics **collector);
 ET_API int et_loop_collector_end(et_loop *loop, const char *name);
 ET_API int et_loop_time_begin(et_loop *loop, const char *name);
@@ -71,11 +71,11 @@ ET_API int et_loop_time_end(et_loop *loop, const char *name);
  * printed. */
 ET_API int et_loop_print_logs(et_loop *loop);
 
-/* ---- between begin and end ---- */
-
-/* with_tag, in an epoch: "[Epoch 3/10, Step 400, ETA 1m 2s] " before it; no epoch where there is
- * only one. */
+/* At any time. with_tag, in an epoch: "[Epoch 3/10, Step 400, ETA 1m 2s] " before it; no epoch
+ * where there is only one. */
 ET_API int et_loop_println(et_loop *loop, const char *message, bool with_tag);
+
+/* ---- between begin and end ---- */
 
 /* What it runs on, then a table of what is trained, by groups. */
 ET_API int et_loop_print_training_summary(et_loop *loop);

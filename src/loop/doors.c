@@ -10,7 +10,7 @@ int et_loop_ready(et_loop *loop)
 {
     if (loop->error.status)
         return loop->error.status;
-    if (loop->phase == ET_LOOP_RUNNING)
+    if (loop->phase == ET_LOOP_RUNNING || loop->phase == ET_LOOP_ENDING)
         return ET_OK;
     return et_fail(&loop->error, ET_EUSAGE, "Context is required be entered: %s",
                    loop->phase == ET_LOOP_OPEN ? "call et_loop_begin first"

@@ -52,7 +52,8 @@ static int restore_flow(et_flow *flow, const et_value *dict, et_error *error)
     if (!status)
         status = et_source_part.restore(flow->source, position, error);
     if (status)
-        return et_fail_while(error, status, "source %s", flow->name);
+        return et_fail_while(error, status, "%s%s", *flow->name ? "source " : "source of steps",
+                             flow->name);
     flow->pass_over = flow->over;
     flow->begun = pass >= 0;
     flow->empty = !flow->begun;

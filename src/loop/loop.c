@@ -371,14 +371,41 @@ int et_loop_begin(et_loop *loop, et_error *error)
 
 /* ---- end ---- */
 
-/* The first failure is what is told; what is to be closed is closed all the same. */
-static int finish(et_loop *loop, et_error *error)
+/* A part of the end, which all ranks do, whatever has failed before: that is what is told. */
+static void end_part(et_loop *loop, int (*part)(et_loop *loop, et_error *error))
 {
-    int status = et_run_finish_saves(loop->run, loop->step, error);
-    loop->writer = NULL;
-    int closed = et_run_close(loop->run, status ? NULL : error);
+    et_error failure = ET_ERROR_INIT;
+    if (et_comm_agree(loop->options.comm, part(loop, &failure), NULL, &failure))
+        et_loop_fail(loop, &failure);
+}
+
+static int tell_failure(et_loop *loop, et_error *error)
+{
+    return loop->error.status ? et_fail(error, loop->error.status, "%s", loop->error.text) : ET_OK;
+}
+
+static int finish_saves(et_loop *loop, et_error *error)
+{
+    return et_run_finish_saves(loop->run, loop->step, error);
+}
+
+/* Handlers see a loop that has not failed: they may print and write. */
+static void exit_loop(et_loop *loop)
+{
+    et_error failure = loop->error;
+    loop->phase = ET_LOOP_ENDING;
+    loop->error = (et_error)ET_ERROR_INIT;
+    et_loop_fire(loop, ET_EVENT_EXIT_LOOP, &(et_loop_event){ 0 }, false);
+    if (failure.status)
+        loop->error = failure;
+}
+
+static int close_run(et_loop *loop, et_error *error)
+{
+    int status = et_run_close(loop->run, error);
     loop->run = NULL;
-    return status ? status : closed;
+    loop->writer = NULL;
+    return status;
 }
 
 int et_loop_end(et_loop *loop, et_error *error)
@@ -390,24 +417,14 @@ int et_loop_end(et_loop *loop, et_error *error)
                                             "end");
     if (loop->firing && et_loop_refuse_in_handler(loop))
         return et_fail(error, loop->error.status, "%s", loop->error.text);
-    et_error failure = ET_ERROR_INIT;
     et_loop_end_open(loop);
-    failure = loop->error;
-    et_comm_agree(loop->options.comm, failure.status, NULL, &failure);
-    et_loop_fail(loop, &failure);
-    failure = (et_error)ET_ERROR_INIT;
-    if (et_comm_agree(loop->options.comm, finish(loop, &failure), NULL, &failure))
-        et_loop_fail(loop, &failure);
-    failure = (et_error)ET_ERROR_INIT;
-    if (et_comm_agree(loop->options.comm, et_loop_take_best(loop, &failure), NULL, &failure))
-        et_loop_fail(loop, &failure);
+    end_part(loop, tell_failure);
+    end_part(loop, finish_saves);
+    end_part(loop, et_loop_take_best);
+    exit_loop(loop);
+    end_part(loop, close_run);
     loop->phase = ET_LOOP_ENDED;
-    failure = loop->error;
-    loop->error = (et_error)ET_ERROR_INIT;
-    et_loop_fire(loop, ET_EVENT_EXIT_LOOP, &(et_loop_event){ 0 }, false);
-    if (failure.status)
-        loop->error = failure;
-    return loop->error.status ? et_fail(error, loop->error.status, "%s", loop->error.text) : ET_OK;
+    return tell_failure(loop, error);
 }
 
 /* ---- getters ---- */

@@ -17,7 +17,8 @@ static double done(int64_t counter, bool within, double begun)
     return (double)(counter - (within && !isnan(begun)));
 }
 
-/* By steps as soon as it is known how many there will be: the mean of the epochs so far. */
+/* By steps as soon as it is known how many there will be: the mean of the epochs so far, which
+ * those to come may exceed. */
 static double progress_of(const et_loop *loop, double step, double epoch)
 {
     const et_loop_options *o = &loop->options;
@@ -25,8 +26,8 @@ static double progress_of(const et_loop *loop, double step, double epoch)
     if (!o->max_step && o->max_epoch && loop->epochs_done)
         steps = (double)o->max_epoch * ((double)loop->steps_done / (double)loop->epochs_done);
     if (steps > 0)
-        return step / steps;
-    return o->max_epoch ? epoch / (double)o->max_epoch : (double)NAN;
+        return fmin(step / steps, 1);
+    return o->max_epoch ? fmin(epoch / (double)o->max_epoch, 1) : (double)NAN;
 }
 
 double et_loop_progress(const et_loop *loop)
@@ -89,7 +90,7 @@ static int print_line(et_loop *loop)
 
 int et_loop_println(et_loop *loop, const char *message, bool with_tag)
 {
-    int status = with_tag ? et_loop_ready_in_epoch(loop) : et_loop_ready(loop);
+    int status = with_tag ? et_loop_ready_in_epoch(loop) : loop->error.status;
     if (status)
         return status;
     et_strbuf_reset(&loop->line);

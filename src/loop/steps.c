@@ -72,9 +72,23 @@ int et_loop_leave(et_loop *loop)
     return status ? status : loop->error.status;
 }
 
+int et_loop_leave_steps(et_loop *loop)
+{
+    int status = et_loop_ready(loop);
+    if (!status)
+        status = et_loop_refuse_in_handler(loop);
+    if (!status)
+        close_step(loop);
+    return status;
+}
+
 int et_loop_make_checkpoint(et_loop *loop)
 {
     int status = et_loop_ready(loop);
+    if (!status && loop->phase == ET_LOOP_ENDING)
+        status = et_fail(&loop->error, ET_EUSAGE,
+                         "the loop has ended: what is saved is its last step, not what early "
+                         "stopping takes back");
     if (!status && !loop->options.checkpoint_dir)
         status = et_fail(&loop->error, ET_ECONFIG,
                          "Checkpoint directory is not configured: give the loop checkpoint_dir");
@@ -193,11 +207,12 @@ static int begin_epoch(et_loop *loop)
     return et_loop_fire(loop, ET_EVENT_BEFORE_EPOCH, &(et_loop_event){ 0 }, false);
 }
 
+/* An epoch that is resumed is within max_epoch, and what follows its steps is to be done. */
 static bool is_done(const et_loop *loop)
 {
     const et_loop_options *o = &loop->options;
-    return (o->max_epoch && loop->epoch >= o->max_epoch) ||
-           (o->max_step && loop->step >= o->max_step);
+    return (o->max_epoch && loop->epoch - loop->resumes >= o->max_epoch) ||
+           (o->max_step && loop->step - loop->resumes >= o->max_step);
 }
 
 bool et_loop_next_epoch(et_loop *loop)
@@ -212,7 +227,7 @@ bool et_loop_next_epoch(et_loop *loop)
         status = look_around(loop);
     if (status)
         return false;
-    if (!loop->resumes && is_done(loop)) {
+    if (is_done(loop)) {
         forget_metrics(loop);
         return false;
     }

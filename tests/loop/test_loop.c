@@ -126,6 +126,39 @@ static void test_loop__break_leaves_it_usable(void **state)
     }
 }
 
+/* Behind a break out of steps, what follows is the epoch's. */
+static void test_loop__break_out_of_steps(void **state)
+{
+    (void)state;
+    looped l;
+    looped_init(&l);
+    l.options.max_epoch = 2;
+    l.options.no_eta = true;
+    et_source *source = rows_source(4, true, false);
+    looped_begin(&l);
+    while (et_loop_next_epoch(l.loop)) {
+        while (et_loop_next_step(l.loop, source)) {
+            et_loop_collect(l.loop, "x", row_of(l.loop));
+            if (et_loop_step(l.loop) == 2) {
+                assert_int_equal(et_loop_leave_steps(l.loop), 0);
+                break;
+            }
+        }
+        assert_int_equal(et_loop_leave_steps(l.loop), 0); /* nothing is open */
+        assert_true(et_loop_within_epoch(l.loop) && !et_loop_within_step(l.loop));
+        assert_null(et_loop_step_data(l.loop));
+        et_loop_collect(l.loop, "y", 7);
+        et_loop_print_logs(l.loop);
+    }
+    looped_end(&l);
+    hide_times(l.printed);
+    assert_string_equal(l.printed,
+                        "[Epoch 1/2, Step 2] epoch time: T; step time: T; x: 0.5 (±0.5); y: 7\n"
+                        "[Epoch 2/2, Step 4] epoch time: T; step time: T; x: 2.5 (±0.5); y: 7\n");
+    et_source_close(source);
+    looped_free(&l);
+}
+
 /* ---- events ---- */
 
 typedef struct recorder {
@@ -249,6 +282,22 @@ static void test_loop__events_after_break(void **state)
                                 "time_metrics_collected:epoch_time before_epoch before_step "
                                 "exit_loop ");
     et_source_close(source);
+    looped_free(&l);
+}
+
+static void test_loop__println_at_any_time(void **state)
+{
+    (void)state;
+    looped l;
+    looped_init(&l);
+    l.options.max_epoch = 1;
+    looped_open(&l);
+    assert_int_equal(et_loop_println(l.loop, "before", false), 0);
+    assert_ok(et_loop_begin(l.loop, error));
+    assert_true(et_loop_next_epoch(l.loop));
+    assert_ok(et_loop_end(l.loop, error));
+    assert_int_equal(et_loop_println(l.loop, "behind", false), 0);
+    assert_string_equal(l.printed, "before\nbehind\n");
     looped_free(&l);
 }
 
@@ -530,6 +579,30 @@ static void test_loop__progress(void **state)
     looped_free(&l);
 }
 
+/* An estimate by the epochs so far is too low where those were left. */
+static void test_loop__progress_is_at_most_all(void **state)
+{
+    (void)state;
+    looped l;
+    looped_init(&l);
+    l.options.max_epoch = 2;
+    et_source *source = rows_source(6, true, false);
+    looped_begin(&l);
+    while (et_loop_next_epoch(l.loop)) {
+        while (et_loop_next_step(l.loop, source)) {
+            if (et_loop_epoch(l.loop) == 1)
+                break;
+            et_loop_print_logs(l.loop);
+        }
+        assert_true(et_loop_progress(l.loop) <= 1 && !(et_loop_eta(l.loop) < 0));
+    }
+    looped_end(&l);
+    assert_null(strstr(l.printed, "ago"));
+    assert_non_null(strstr(l.printed, "[Epoch 2/2, Step 6, ETA 0s]"));
+    et_source_close(source);
+    looped_free(&l);
+}
+
 /* ---- the training summary ---- */
 
 static void test_loop__training_summary(void **state)
@@ -678,6 +751,64 @@ static void test_loop__summaries(void **state)
     }
 }
 
+typedef struct exit_seen {
+    et_params *params;
+    const et_value *summary;
+    double weight;
+    bool saves;
+} exit_seen;
+
+static int see_exit(void *payload, const char *event, const void *what, et_error *error)
+{
+    exit_seen *seen = payload;
+    et_loop *loop = ((const et_loop_event *)what)->loop;
+    (void)event, (void)error;
+    seen->weight = weight_of(seen->params, "a");
+    assert_int_equal(et_loop_println(loop, "exit", false), 0);
+    assert_int_equal(et_loop_add_summary(loop, seen->summary), 0);
+    return seen->saves ? et_loop_make_checkpoint(loop) : ET_OK;
+}
+
+/* They print and write, see the best parameters, and save nothing over the last step's. */
+static void test_loop__handlers_of_the_exit(void **state)
+{
+    et_arena arena = ET_ARENA_INIT;
+    et_value *summary = et_value_dict(&arena);
+    et_value_set_float(summary, "last", 5);
+    for (int kind = 0; kind < 3; kind++) {
+        paper p = { .sink = { &paper_class } };
+        et_error told = ET_ERROR_INIT;
+        looped l;
+        looped_init(&l);
+        exit_seen seen = { l.params, summary, 0, kind == 1 };
+        l.options.max_step = 2;
+        l.options.early_stopping = true;
+        l.options.summary_writer = &p.sink;
+        l.options.checkpoint_dir = in(state, "exit");
+        l.options.restore_checkpoint = ET_LOOP_RESTORE_NONE;
+        looped_open(&l);
+        assert_ok(
+            et_event_source_on(et_loop_events(l.loop), ET_EVENT_EXIT_LOOP, see_exit, &seen, error));
+        assert_ok(et_loop_begin(l.loop, error));
+        while (et_loop_next_epoch(l.loop))
+            while (et_loop_next_step(l.loop, NULL)) {
+                set_weights(l.params, (double)et_loop_step(l.loop));
+                et_loop_collect(l.loop, "valid_loss", (double)et_loop_step(l.loop));
+            }
+        if (kind == 2)
+            et_loop_collect(l.loop, "x", 1); /* outside of an epoch */
+        const int wanted[] = { ET_OK, ET_EUSAGE, ET_EUSAGE };
+        assert_int_equal(et_loop_end(l.loop, &told), wanted[kind]);
+        assert_int_equal(strstr(told.text, "the loop has ended: what is saved") != NULL, kind == 1);
+        assert_int_equal(strstr(told.text, "An epoch or a step loop") != NULL, kind == 2);
+        assert_true(seen.weight == (kind == 2 ? 2 : 1));
+        assert_non_null(strstr(l.printed, "exit\n"));
+        assert_non_null(strstr(p.text, "2 last 5\n"));
+        looped_free(&l);
+    }
+    et_arena_release(&arena);
+}
+
 /* The loop's own writer: what describes the model stands there once, in a run that begins. */
 static void test_loop__graph_and_own_writer(void **state)
 {
@@ -714,8 +845,11 @@ int main(void)
         cmocka_unit_test(test_loop__counters),
         cmocka_unit_test(test_loop__limits_are_set_in_it),
         cmocka_unit_test(test_loop__break_leaves_it_usable),
+        cmocka_unit_test(test_loop__break_out_of_steps),
         cmocka_unit_test(test_loop__order_of_events),
         cmocka_unit_test(test_loop__events_after_break),
+        cmocka_unit_test(test_loop__println_at_any_time),
+        cmocka_unit_test(test_loop__handlers_of_the_exit),
         cmocka_unit_test(test_loop__logs),
         cmocka_unit_test(test_loop__metrics_wait_for_the_log),
         cmocka_unit_test(test_loop__formatter),
@@ -723,6 +857,7 @@ int main(void)
         cmocka_unit_test(test_loop__allocates_nothing_in_a_step),
         cmocka_unit_test(test_loop__valid_metric),
         cmocka_unit_test(test_loop__progress),
+        cmocka_unit_test(test_loop__progress_is_at_most_all),
         cmocka_unit_test(test_loop__training_summary),
         cmocka_unit_test(test_loop__summaries),
         cmocka_unit_test(test_loop__graph_and_own_writer),

@@ -173,11 +173,6 @@ static int on_tag(et_loop *loop)
     return et_loop_println(loop, "x", true);
 }
 
-static int on_line(et_loop *loop)
-{
-    return et_loop_println(loop, "x", false);
-}
-
 static int on_summary(et_loop *loop)
 {
     et_value value = { .kind = ET_VALUE_DICT };
@@ -197,6 +192,11 @@ static int on_table(et_loop *loop)
 static int on_leave(et_loop *loop)
 {
     return et_loop_leave(loop);
+}
+
+static int on_leave_steps(et_loop *loop)
+{
+    return et_loop_leave_steps(loop);
 }
 
 static int on_max_epoch(et_loop *loop)
@@ -238,6 +238,12 @@ static int leaver(void *payload, const char *event, const void *what, et_error *
 {
     (void)payload, (void)event, (void)error;
     return et_loop_leave(((const et_loop_event *)what)->loop);
+}
+
+static int steps_leaver(void *payload, const char *event, const void *what, et_error *error)
+{
+    (void)payload, (void)event, (void)error;
+    return et_loop_leave_steps(((const et_loop_event *)what)->loop);
 }
 
 /* Goes on as if nothing had been said. */
@@ -287,6 +293,11 @@ static int on_nested_steps(et_loop *loop)
 static int on_left_in_handler(et_loop *loop)
 {
     return with_handler(loop, leaver);
+}
+
+static int on_steps_left_in_handler(et_loop *loop)
+{
+    return with_handler(loop, steps_leaver);
 }
 
 static int on_ended_in_handler(et_loop *loop)
@@ -361,13 +372,15 @@ static const struct {
     { on_logs, OPEN, ET_EUSAGE, "Context is required be entered" },
     { on_logs, BEGUN, ET_EUSAGE, "An epoch or a step loop is expected" },
     { on_tag, BEGUN, ET_EUSAGE, "An epoch or a step loop is expected" },
-    { on_line, OPEN, ET_EUSAGE, "Context is required be entered" },
+    { on_tag, OPEN, ET_EUSAGE, "Context is required be entered" },
     { on_summary, OPEN, ET_EUSAGE, "Context is required be entered" },
     { on_summary, BEGUN, ET_EUSAGE, "there is no writer for a summary" },
     { on_checkpoint, EPOCH, ET_ECONFIG, "Checkpoint directory is not configured" },
     { on_checkpoint, OPEN, ET_EUSAGE, "Context is required be entered" },
     { on_table, AFTER, ET_EUSAGE, "Context is required be entered" },
     { on_leave, OPEN, ET_EUSAGE, "Context is required be entered" },
+    { on_leave_steps, OPEN, ET_EUSAGE, "Context is required be entered" },
+    { on_steps_left_in_handler, STEP, ET_EUSAGE, "not left and not ended in a handler" },
     { on_max_epoch, EPOCH, ET_ECONFIG, "max_epoch -1" },
     { on_max_step, OPEN, ET_ECONFIG, "max_step -1" },
     { on_failure, STEP, ET_EDIVERGED, "the step said no" },

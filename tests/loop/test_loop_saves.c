@@ -403,6 +403,53 @@ static void test_loop_saves__later_limit(void **state)
     looped_free(&l);
 }
 
+/* One that is started with an end that is behind it does nothing. */
+static void test_loop_saves__earlier_limit(void **state)
+{
+    const char *directory = in(state, "earlier");
+    for (int part = 0; part < 3; part++) {
+        const int64_t max_epoch[] = { 3, 2, 3 };
+        et_source *source = rows_source(2, true, false);
+        int epochs = 0;
+        looped l;
+        looped_init(&l);
+        l.options.checkpoint_dir = directory;
+        l.options.max_epoch = max_epoch[part];
+        looped_begin(&l);
+        while (et_loop_next_epoch(l.loop)) {
+            epochs++;
+            while (et_loop_next_step(l.loop, source))
+                if (et_loop_step(l.loop) == 5 && part == 0) {
+                    et_loop_make_checkpoint(l.loop);
+                    goto out;
+                }
+        }
+    out:
+        looped_end(&l);
+        assert_int_equal(epochs, part == 0 ? 3 : part == 1 ? 0 : 1);
+        et_source_close(source);
+        looped_free(&l);
+    }
+}
+
+/* The data, or what makes batches of it, is another: it is said of which source. */
+static void test_loop_saves__other_data(void **state)
+{
+    const char *directory = in(state, "data");
+    leave_at(directory, 1);
+    looped l;
+    looped_init(&l);
+    l.options.checkpoint_dir = directory;
+    l.options.max_epoch = 2;
+    et_source *source = rows_source(3, true, false);
+    looped_begin(&l);
+    assert_true(et_loop_next_epoch(l.loop));
+    assert_false(et_loop_next_step(l.loop, source));
+    assert_fails(et_loop_end(l.loop, error), ET_EDATA, "source of steps: the saved position");
+    et_source_close(source);
+    looped_free(&l);
+}
+
 /* A run that went back leaves what was newer behind: the next start does not find it. */
 static void test_loop_saves__going_back(void **state)
 {
@@ -564,6 +611,8 @@ int main(void)
         cmocka_unit_test(test_loop_saves__best_of_another_run),
         cmocka_unit_test(test_loop_saves__newest_named_or_none),
         cmocka_unit_test(test_loop_saves__later_limit),
+        cmocka_unit_test(test_loop_saves__earlier_limit),
+        cmocka_unit_test(test_loop_saves__other_data),
         cmocka_unit_test(test_loop_saves__going_back),
         cmocka_unit_test(test_loop_saves__objects_come_and_go),
         cmocka_unit_test(test_loop_saves__one_process),

@@ -57,6 +57,7 @@ static void run_loop(et_loop *loop, et_source *source, const et_value *summary)
             assert_int_equal(et_loop_step_data(loop)->filled[0], BATCH);
             et_loop_collect(loop, "loss", (double)et_loop_step(loop));
         }
+        assert_int_equal(et_loop_leave_steps(loop), 0);
         et_loop_collect_metrics(loop, metrics, 1);
         et_loop_collector_begin(loop, "collected", &collector);
         et_statistics_collect(collector, 4, 1);
