@@ -80,9 +80,11 @@ static void remove_below(const char *directory, const char *name)
  * not empty ends it. */
 static void take_back_made(const et_model_dir *dir)
 {
-    for (const et_run_file *file = dir->kind->files; file && file->name; file++)
-        if (file->what & ET_RUN_MADE_AT_START)
-            remove_below(dir->path, file->name);
+    char name[ET_RUN_FILE_NAME];
+    et_run_file file;
+    for (int i = 0; (file = et_kind_file(dir->kind, i, name)).name; i++)
+        if (file.what & ET_RUN_MADE_AT_START)
+            remove_below(dir->path, file.name);
     for (size_t i = 0; i < sizeof made_at_start / sizeof made_at_start[0]; i++)
         remove_below(dir->path, made_at_start[i]);
     char *part = et_strdup(dir->path);
@@ -111,10 +113,12 @@ static void sweep_folder(const char *directory, const char *name)
 /* Under the lock: nobody else writes there. Checkpoints see to their own folders. */
 static void sweep(const et_task_kind *kind, const char *directory)
 {
+    char name[ET_RUN_FILE_NAME];
+    et_run_file file;
     sweep_folder(directory, ".");
-    for (const et_run_file *file = kind->files; file && file->name; file++)
-        if (file->what & ET_RUN_FOLDER)
-            sweep_folder(directory, file->name);
+    for (int i = 0; (file = et_kind_file(kind, i, name)).name; i++)
+        if (file.what & ET_RUN_FOLDER)
+            sweep_folder(directory, file.name);
 }
 
 /* A folder of another run, in which one of its tasks keeps its files. */

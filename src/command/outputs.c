@@ -145,9 +145,11 @@ static const char *cut(char *path)
 /* What kinds of task keep; folders that are made while a run starts or later. */
 static bool is_of_kind(const et_program *program, const char *name, bool folder)
 {
-    for (int i = 0; i < program->count; i++)
-        for (const et_run_file *file = program->kinds[i]->files; file && file->name; file++)
-            if (!strcmp(file->name, name) && ((file->what & ET_RUN_FOLDER) != 0) == folder)
+    char buffer[ET_RUN_FILE_NAME];
+    et_run_file file;
+    for (int k = 0; k < program->count; k++)
+        for (int i = 0; (file = et_kind_file(program->kinds[k], i, buffer)).name; i++)
+            if (!strcmp(file.name, name) && ((file.what & ET_RUN_FOLDER) != 0) == folder)
                 return true;
     return false;
 }

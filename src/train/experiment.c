@@ -125,6 +125,13 @@ static int check_kind(const et_program *program, int number, et_error *error)
     return et_options_check(kind, "et_task_kind", error);
 }
 
+et_run_file et_kind_file(const et_task_kind *kind, int i, char buffer[ET_RUN_FILE_NAME])
+{
+    if (kind->file)
+        return kind->file(kind, i, buffer);
+    return kind->files ? kind->files[i] : (et_run_file){ .name = NULL };
+}
+
 /* A name that means two things would be found by the order of tables. */
 int et_program_check(const et_program *program, et_error *error)
 {

@@ -36,6 +36,12 @@ typedef struct et_experiment {
  * thing each. ET_EUSAGE. */
 int et_program_check(const et_program *program, et_error *error);
 
+/* Number i, from 0, of the files that a kind keeps in its runs, its name in buffer or the kind's
+ * own; behind the last comes one without a name.
+ *
+ *     for (int i = 0; (file = et_kind_file(kind, i, buffer)).name; i++) */
+et_run_file et_kind_file(const et_task_kind *kind, int i, char buffer[ET_RUN_FILE_NAME]);
+
 /* Fills in an experiment's settings. ET_ECONFIG: no such name; names the nearest. */
 int et_experiment_begin(et_experiment *experiment, const et_program *program, const char *name,
                         et_arena *arena, et_error *error);

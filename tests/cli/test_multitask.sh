@@ -62,6 +62,8 @@ for file in task_1/schema.yaml task_2/features.yaml validation/kinds best/info.j
 done
 says 0 '^prices/validation_rmse ' evaluate whole
 says 0 'whole/task_2/features.yaml' inspect whole
+says 3 'whole/task_2/loss.svg is, or would be, a file of a run' \
+    plot whole --metric training_loss --output whole/task_2/loss.svg
 says 0 '^kinds/logits ' inspect whole
 grep -q '^layer_1 ' out || fail 'a shared parameter is called as in one task'
 # A limit of the command is of each task that has none of its own: 6 rows a batch, 10 of 30.

@@ -62,10 +62,12 @@ static bool is_there(const char *directory, const char *name)
 static void print_compared(const et_task_kind *kind, const char *model_dir, const char *before,
                            const char *between)
 {
+    char name[ET_RUN_FILE_NAME];
+    et_run_file file;
     printf("%s" ET_RUN_SETTINGS, before);
-    for (const et_run_file *file = kind ? kind->files : NULL; file && file->name; file++)
-        if (file->what & ET_RUN_COMPARED && is_there(model_dir, file->name))
-            printf("%s%s%s", between, before, file->name);
+    for (int i = 0; kind && (file = et_kind_file(kind, i, name)).name; i++)
+        if (file.what & ET_RUN_COMPARED && is_there(model_dir, file.name))
+            printf("%s%s%s", between, before, file.name);
 }
 
 static void print_belonging(const et_task_kind *kind, const char *model_dir, bool known)

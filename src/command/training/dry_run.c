@@ -19,6 +19,7 @@
 #include "command/results.h"
 #include "command/training/scratch.h"
 #include "train/checkpoint.h"
+#include "train/experiment.h"
 #include "train/spread.h"
 
 #define MEASURED   3.0 /* seconds */
@@ -49,13 +50,14 @@ static int copy_file(const et_dry_run *dry, const char *name, et_error *error)
 
 static int make_directory(et_dry_run *dry, et_error *error)
 {
+    char name[ET_RUN_FILE_NAME];
+    et_run_file file;
     int status = et_scratch_open(&dry->directory, "etude-dry-run", error);
     if (status)
         return et_fail_while(error, status, "--dry-run");
-    for (const et_run_file *file = dry->kind->files; dry->run && file && file->name && !status;
-         file++)
-        if (file->what & ET_RUN_COMPARED)
-            status = copy_file(dry, file->name, error);
+    for (int i = 0; dry->run && !status && (file = et_kind_file(dry->kind, i, name)).name; i++)
+        if (file.what & ET_RUN_COMPARED)
+            status = copy_file(dry, file.name, error);
     return status;
 }
 

@@ -147,11 +147,13 @@ static int compare_samples(const void *a, const void *b)
 static const char *sample_folder(const et_board *board, const et_board_item *item, et_arena *arena)
 {
     et_experiment experiment = { .kind = NULL };
+    char name[ET_RUN_FILE_NAME];
+    et_run_file file;
     if (et_experiment_open_run(&experiment, board->program, item->path, arena, NULL))
         return NULL;
-    for (const et_run_file *file = experiment.kind->files; file && file->name; file++)
-        if (file->what & ET_RUN_SAMPLES)
-            return et_arena_printf(arena, "%s/%s", item->path, file->name);
+    for (int i = 0; (file = et_kind_file(experiment.kind, i, name)).name; i++)
+        if (file.what & ET_RUN_SAMPLES)
+            return et_arena_printf(arena, "%s/%s", item->path, file.name);
     return NULL;
 }
 

@@ -102,41 +102,40 @@ static const et_experiment_row experiments[] = {
     { NULL, NULL, NULL },
 };
 
-static size_t count_files(const et_multitask_kind *kind)
+/* Those of all kinds, one behind another. NULL: there are not so many. */
+static const et_run_file *file_of_kinds(const et_multitask_kind *kind, int number)
 {
-    size_t count = 2;
+    for (int i = 0; i < kind->count; i++)
+        for (const et_run_file *file = kind->kinds[i]->files; file && file->name; file++)
+            if (!number--)
+                return file;
+    return NULL;
+}
+
+static int count_files(const et_multitask_kind *kind)
+{
+    int count = 0;
     for (int i = 0; i < kind->count; i++)
         for (const et_run_file *file = kind->kinds[i]->files; file && file->name; file++)
             count++;
-    return count * ET_MULTITASK_TASKS_MAX + 1;
+    return count;
 }
 
-static const char *below(et_arena *arena, const char *folder, const char *name)
+/* In the folder of every task that there may be those of every kind and member.yaml; the folder. */
+static et_run_file file(const et_task_kind *self, int i, char buffer[ET_RUN_FILE_NAME])
 {
-    char *path = et_arena_alloc(arena, strlen(folder) + strlen(name) + 2);
-    if (path)
-        stpcpy(stpcpy(stpcpy(path, folder), "/"), name);
-    return path;
-}
-
-/* Those of every kind in the folder of every task that there may be, and the folder. Every start of
- * the command makes them. */
-static const et_run_file *make_files(et_multitask_kind *kind)
-{
-    et_arena *arena = &kind->arena;
-    et_run_file *files = et_arena_array(arena, count_files(kind), sizeof *files);
-    size_t count = 0;
-    for (int task = 1; files && task <= ET_MULTITASK_TASKS_MAX; task++) {
-        const char *folder = et_arena_printf(arena, ET_MULTITASK_FOLDER, task);
-        if (!folder)
-            return NULL;
-        for (int i = 0; i < kind->count; i++)
-            for (const et_run_file *file = kind->kinds[i]->files; file && file->name; file++)
-                files[count++] = (et_run_file){ below(arena, folder, file->name), file->what };
-        files[count++] = (et_run_file){ below(arena, folder, ET_RUN_MEMBER), ET_RUN_MADE_AT_START };
-        files[count++] = (et_run_file){ folder, ET_RUN_FOLDER | ET_RUN_MADE_AT_START };
-    }
-    return files;
+    const et_multitask_kind *kind = (const et_multitask_kind *)(const void *)self;
+    const et_run_file member = { ET_RUN_MEMBER, ET_RUN_MADE_AT_START };
+    int own = count_files(kind), each = own + 2, task = i / each + 1, number = i % each;
+    if (task > ET_MULTITASK_TASKS_MAX)
+        return (et_run_file){ .name = NULL };
+    int length = snprintf(buffer, ET_RUN_FILE_NAME, ET_MULTITASK_FOLDER, task);
+    if (number == own + 1)
+        return (et_run_file){ buffer, ET_RUN_FOLDER | ET_RUN_MADE_AT_START };
+    const et_run_file *below = number < own ? file_of_kinds(kind, number) : &member;
+    et_assert(length + strlen(below->name) + 1 < ET_RUN_FILE_NAME);
+    stpcpy(stpcpy(buffer + length, "/"), below->name);
+    return (et_run_file){ buffer, below->what };
 }
 
 static int make(et_multitask_kind *kind, et_error *error)
@@ -155,11 +154,11 @@ static int make(et_multitask_kind *kind, et_error *error)
                                 .describe = et_multitask_describe,
                                 .identify = et_multitask_identify,
                                 .belongs = belongs,
-                                .files = make_files(kind),
                                 .example = "--config tasks.yaml",
                                 .next_help = "measures its tasks, with --task NAME one of them",
                                 .inherit = inherit,
-                                .set_batch = et_multitask_set_batch };
+                                .set_batch = et_multitask_set_batch,
+                                .file = file };
     return kind->arena.failed ? et_alloc_failed(error, kind->arena.used, "a kind of task") : ET_OK;
 }
 
@@ -172,7 +171,7 @@ int et_multitask_kind_new(et_multitask_kind **out, const et_task_kind *const *ki
                        count, ET_MULTITASK_KINDS_MAX);
     for (int i = 0; i < count; i++)
         if (!kinds[i] || !kinds[i]->name || !kinds[i]->fields || !kinds[i]->open ||
-            !kinds[i]->close || kinds[i]->begin)
+            !kinds[i]->close || kinds[i]->begin || kinds[i]->file)
             return et_fail(error, ET_EUSAGE,
                            "kind %d of a multitask: needs a name, fields, open and close, and is "
                            "no multitask itself",
