@@ -94,7 +94,8 @@ ET_API int et_run_save_if_asked(et_run *run, int64_t step, et_error *error);
 ET_API void et_run_touch(et_run *run);
 ET_API bool et_run_unsaved(const et_run *run);
 
-/* Writes a log, and flushes it: it may be the last sign of a run. */
+/* Writes a log, and flushes it: it may be the last sign of a run. Beside a save that is left to the
+ * next log or save. */
 ET_API int et_run_log(et_run *run, int64_t step, const et_value *logs, et_error *error);
 
 /* Values of a validation: the best so far is noted, and its step saved as such, checkpoint and

@@ -368,10 +368,13 @@ bool et_run_unsaved(const et_run *run)
 
 /* ---- logs ------------------------------------------------------------------------------- */
 
-static int write_log(et_sink *sink, int64_t step, const et_value *logs, et_error *error)
+/* Beside a save the disk is not waited for: a file system may write the save's bytes first. */
+static int write_log(const et_run *run, et_sink *sink, int64_t step, const et_value *logs,
+                     et_error *error)
 {
+    bool saving = run->checkpoints && et_checkpoints_saving(run->checkpoints);
     int status = et_sink_write(sink, step, logs, error);
-    return status ? status : et_sink_flush(sink, error);
+    return status || saving ? status : et_sink_flush(sink, error);
 }
 
 /* Where a save may fail a log may too, for most often it is the same disk. People see it all the
@@ -380,8 +383,8 @@ int et_run_log(et_run *run, int64_t step, const et_value *logs, et_error *error)
 {
     et_error failure = ET_ERROR_INIT;
     et_sink *console = run->options.console;
-    int status = run->sink ? write_log(run->sink, step, logs, &failure) : ET_OK;
-    int shown = console ? write_log(console, step, logs, status ? NULL : &failure) : ET_OK;
+    int status = run->sink ? write_log(run, run->sink, step, logs, &failure) : ET_OK;
+    int shown = console ? write_log(run, console, step, logs, status ? NULL : &failure) : ET_OK;
     status = status ? status : shown;
     if (!status)
         return ET_OK;

@@ -4,11 +4,25 @@
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
+#include <sys/syscall.h>
 #include <cmocka.h>
 
 #include "base/arena.h"
 #include "train/train.h"
+
+static atomic_int flushes; /* of metrics.jsonl */
+
+int fsync(int fd)
+{
+    char link[64], name[600];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    ssize_t length = readlink(link, name, sizeof name - 1);
+    name[length > 0 ? length : 0] = 0;
+    flushes += strstr(name, "/metrics.jsonl") != NULL;
+    return (int)syscall(SYS_fsync, fd);
+}
 
 typedef struct driver {
     toy state;
@@ -419,6 +433,30 @@ static void test_run__logs_elsewhere(void **state)
     }
 }
 
+/* The save has ended, but that is not told before somebody looks after it. */
+static void test_run__logs_wait_for_no_save(void **state)
+{
+    const et_inside inside = { .waits = true };
+    driver d = { .state = toy_new(0) };
+    toy_attach(&d.state);
+    et_run_options options = { .model_dir = in(state, "beside"),
+                               .state = d.state.state,
+                               .inside = &inside };
+    assert_ok(et_run_open(&d.run, &options, error));
+    assert_ok(et_run_begin(d.run, error));
+    flushes = 0;
+    log_step(&d, 1);
+    assert_int_equal(flushes, 1);
+    assert_ok(et_run_save(d.run, 1, false, error));
+    assert_int_equal(flushes, 2);
+    log_step(&d, 1);
+    assert_int_equal(flushes, 2);
+    assert_ok(et_run_look_after_saves(d.run, 1, error));
+    log_step(&d, 2);
+    assert_int_equal(flushes, 3);
+    end(&d);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -431,6 +469,7 @@ int main(void)
         cmocka_unit_test(test_run__best_nested),
         cmocka_unit_test(test_run__without_a_directory),
         cmocka_unit_test(test_run__logs_elsewhere),
+        cmocka_unit_test(test_run__logs_wait_for_no_save),
     };
     return cmocka_run_group_tests(tests, make_directory, remove_directory);
 }
