@@ -514,11 +514,17 @@ et_measured et_pass_measured(const et_pass *pass, int i)
     return measured(&v->marks[i]);
 }
 
-void et_pass_read_measures(const et_pass *pass, et_measured *out)
+void et_pass_read(const et_pass *pass, double *loss, double *divisor, et_measured *out)
 {
     const variant *v = used(pass);
-    for (int i = 0; i < v->measures; i++)
+    double sum = 0;
+    for (int i = 0; i < v->measures; i++) {
         out[i] = measured(&v->marks[i]);
+        if (v->marks[i].mark->kind == ET_MARK_LOSS)
+            sum += v->marks[i].mark->factor * out[i].total;
+    }
+    *loss = sum;
+    *divisor = v->first_loss < 0 ? 1 : out[v->first_loss].weight;
 }
 
 int et_pass_tracks(const et_pass *pass)

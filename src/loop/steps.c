@@ -101,10 +101,8 @@ int et_loop_make_checkpoint(et_loop *loop)
 /* Asked to stop, with nothing half done: what there is is saved for the next start. */
 static int look_around(et_loop *loop)
 {
-    int status = et_run_meet(loop->run, &loop->error);
-    if (!status)
-        status = et_run_look_after_saves(loop->run, loop->step, &loop->error);
-    if (status || !et_run_asked_to_stop(loop->run))
+    int status = et_run_between_steps(loop->run, loop->step, &loop->error);
+    if (status != ET_EINTERRUPTED)
         return status;
     status = et_run_save_unsaved(loop->run, loop->step, true, &loop->error);
     return status ? status

@@ -112,15 +112,20 @@ static const item *at(const et_metrics *metrics, int place)
     return &metrics->items[place];
 }
 
-void et_metrics_add_sample_at(et_metrics *metrics, int place, const et_sample *sample)
+static void add(et_metrics *metrics, int place, const et_sample *sample)
 {
     const item *one = at(metrics, place);
     et_metric_add(one->metric, state_of(metrics, one), sample);
 }
 
+void et_metrics_add_sample_at(et_metrics *metrics, int place, const et_sample *sample)
+{
+    add(metrics, place, sample);
+}
+
 void et_metrics_add_at(et_metrics *metrics, int place, double value, double weight)
 {
-    et_metrics_add_sample_at(metrics, place, &(et_sample){ .value = value, .weight = weight });
+    add(metrics, place, &(et_sample){ .value = value, .weight = weight });
 }
 
 void et_metrics_add(et_metrics *metrics, const char *name, double value, double weight)

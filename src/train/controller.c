@@ -254,6 +254,8 @@ int et_controller_open(et_controller **out, const et_controller_options *options
     c->nobody.class = &nobody;
     c->trainer = options->trainer ? options->trainer : &c->nobody;
     c->trainer->summary_interval = options->summary_interval;
+    const et_inside *inside = options->run.inside;
+    c->track = inside && inside->track ? inside->track : et_track_off();
     c->model_dir = options->run.model_dir ? et_strdup(options->run.model_dir) : NULL;
     status = options->run.model_dir && !c->model_dir ? et_alloc_failed(error, 0, "a controller")
                                                      : open_parts(c, error);
@@ -316,21 +318,14 @@ static const et_activity action_activities[ET_OWN_ACTIONS + 1] = {
 
 static const et_activity step_activity = { .name = ET_CONTROLLER_STEP_SPAN, .kind = "step" };
 
-static et_track *track_of(const et_controller *c)
-{
-    const et_inside *inside = c->options.run.inside;
-    return inside && inside->track ? inside->track : et_track_off();
-}
-
 /* One step as a span of the trace; steps count from 1 there, as in logs. */
 static int run_step(et_controller *c, et_error *error)
 {
     et_trainer *trainer = c->trainer;
-    et_track *track = track_of(c);
     int64_t before = trainer->step;
-    et_track_begin(track, &step_activity, before + 1);
+    et_track_begin(c->track, &step_activity, before + 1);
     int status = trainer->class->step(trainer, error);
-    et_track_end(track);
+    et_track_end(c->track);
     trainer->step += !status;
     return status ? status : et_trainer_advanced(trainer, before, 1, error);
 }
@@ -338,19 +333,18 @@ static int run_step(et_controller *c, et_error *error)
 /* All steps up to `until`, by the trainer's own inner loop. */
 static int run_train(et_controller *c, int64_t until, et_error *error)
 {
-    et_track *track = track_of(c);
     et_arena_release(&c->loop_arena);
     et_value *values = et_value_dict(&c->loop_arena);
-    et_track_begin(track, &step_activity, c->trainer->step + 1);
+    et_track_begin(c->track, &step_activity, c->trainer->step + 1);
     int status = values ? et_trainer_train(c->trainer, until - c->trainer->step, values, error)
                         : et_alloc_failed(error, sizeof *values, "a log");
-    et_track_end(track);
+    et_track_end(c->track);
     c->loop_values = status ? NULL : values;
     return status;
 }
 
-/* Does steps up to `until`. ET_EINTERRUPTED: asked to stop before. A step is done whole or not at
- * all, so requests are served between steps. */
+/* Does steps up to `until`. ET_EINTERRUPTED: asked to stop before, and save_and_stop says what that
+ * means. A step is done whole or not at all, so requests are served between steps. */
 static int inner_loop(et_controller *c, int64_t until, et_error *error)
 {
     et_trainer *trainer = c->trainer;
@@ -358,13 +352,7 @@ static int inner_loop(et_controller *c, int64_t until, et_error *error)
     c->at_boundary = false;
     c->meter.step_start = et_clock_monotonic();
     while (trainer->step < until) {
-        int status = et_run_meet(c->run, error);
-        if (!status && et_run_asked_to_stop(c->run))
-            return ET_EINTERRUPTED; /* save_and_stop says what that means */
-        if (!status)
-            status = et_run_look_after_saves(c->run, trainer->step, error);
-        if (!status)
-            status = et_run_save_if_asked(c->run, trainer->step, error);
+        int status = et_run_between_steps(c->run, trainer->step, error);
         if (!status)
             status = trainer->class->train ? run_train(c, until, error) : run_step(c, error);
         if (status)
@@ -490,17 +478,16 @@ static int act_one(et_controller *c, const et_listed_action *listed, et_error *e
 {
     et_action *action = listed->action;
     int64_t step = c->trainer->step;
-    et_track *track = track_of(c);
     bool last = step >= c->call.target, stop = false;
     bool on_loop = listed->acts == ET_ACTS_AFTER_LOOP;
     et_moment now = { step, last || c->stopper < c->count, on_loop ? c->loop_values : c->values,
                       &stop };
     et_run_touch(c->run);
-    et_track_begin(track, &action_activities[own_number(c, action)], step);
+    et_track_begin(c->track, &action_activities[own_number(c, action)], step);
     int status = et_run_check(c->run, error);
     if (!status)
         status = action->class->act(action, &now, error);
-    et_track_end(track);
+    et_track_end(c->track);
     if (status || !stop || now.end)
         return status;
     c->stopper = c->next - 1;

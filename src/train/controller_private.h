@@ -53,6 +53,7 @@ struct et_controller {
     char *model_dir; /* NULL: there is none */
     et_state *state;
     et_run *run;
+    et_track *track; /* what steps and actions are told to; borrowed */
     et_own_action own[ET_OWN_ACTIONS];
     et_listed_action *actions; /* [count]: in the order in which they act */
     int count;

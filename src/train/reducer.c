@@ -22,42 +22,6 @@
 typedef et_tree tree;
 typedef et_tree_slot slot;
 
-void et_reducer_begin(et_reducer *reducer)
-{
-    reducer->class->begin(reducer);
-}
-
-void et_reducer_expect(et_reducer *reducer, int shard)
-{
-    et_assert(shard >= reducer->first && shard < reducer->end);
-    if (reducer->class->expect)
-        reducer->class->expect(reducer, shard);
-}
-
-int et_reducer_add(et_reducer *reducer, int shard, const et_pass *pass, et_error *error)
-{
-    et_assert(shard >= reducer->first && shard < reducer->end);
-    int status = reducer->class->add(reducer, shard, pass, error);
-    if (status == ET_EDIVERGED)
-        reducer->bad = shard;
-    return status;
-}
-
-int et_reducer_meet(et_reducer *reducer, int status, et_error *error)
-{
-    return reducer->class->meet ? reducer->class->meet(reducer, status, error) : status;
-}
-
-int et_reducer_end(et_reducer *reducer, et_reduced *out, et_error *error)
-{
-    return reducer->class->end(reducer, out, error);
-}
-
-int et_reducer_failed(et_reducer *reducer, int shard, int status, et_error *error)
-{
-    return reducer->class->failed ? reducer->class->failed(reducer, shard, status, error) : status;
-}
-
 void et_reducer_close(et_reducer *reducer)
 {
     if (reducer)
@@ -105,9 +69,7 @@ static void copy_gradients(const tree *self, slot *to, int64_t first, int64_t en
 static void fill_rest(const tree *self, slot *to, const et_pass *pass)
 {
     float *means = to->array + (self->reducer.shards > 1 ? self->trained : 0);
-    to->loss = et_pass_loss(pass);
-    to->divisor = et_pass_divisor(pass);
-    et_pass_read_measures(pass, to->measured);
+    et_pass_read(pass, &to->loss, &to->divisor, to->measured);
     for (int i = 0; i < self->tracks; i++) {
         et_tracked tracked = et_pass_tracked(pass, i);
         memcpy(means, tracked.value, (size_t)tracked.elements * sizeof *means);

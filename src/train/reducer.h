@@ -25,6 +25,7 @@
 #ifndef ETUDE_TRAIN_REDUCER_H
 #define ETUDE_TRAIN_REDUCER_H
 
+#include "base/assert.h"
 #include "exec/pass.h"
 
 /* Borrowed from the reducer or the store, until the next begin or pass. */
@@ -67,12 +68,43 @@ struct et_reducer {
 /* Adds in this process, shards in order from 0. pass: one of those that will be added, prepared. */
 int et_tree_open(et_reducer **out, const et_pass *pass, int shards, et_error *error);
 
-void et_reducer_begin(et_reducer *reducer);
-void et_reducer_expect(et_reducer *reducer, int shard);
-int et_reducer_add(et_reducer *reducer, int shard, const et_pass *pass, et_error *error);
-int et_reducer_meet(et_reducer *reducer, int status, et_error *error);
-int et_reducer_end(et_reducer *reducer, et_reduced *out, et_error *error);
-int et_reducer_failed(et_reducer *reducer, int shard, int status, et_error *error);
+static inline void et_reducer_begin(et_reducer *reducer)
+{
+    reducer->class->begin(reducer);
+}
+
+static inline void et_reducer_expect(et_reducer *reducer, int shard)
+{
+    et_assert(shard >= reducer->first && shard < reducer->end);
+    if (reducer->class->expect)
+        reducer->class->expect(reducer, shard);
+}
+
+static inline int et_reducer_add(et_reducer *reducer, int shard, const et_pass *pass,
+                                 et_error *error)
+{
+    et_assert(shard >= reducer->first && shard < reducer->end);
+    int status = reducer->class->add(reducer, shard, pass, error);
+    if (status == ET_EDIVERGED)
+        reducer->bad = shard;
+    return status;
+}
+
+static inline int et_reducer_meet(et_reducer *reducer, int status, et_error *error)
+{
+    return reducer->class->meet ? reducer->class->meet(reducer, status, error) : status;
+}
+
+static inline int et_reducer_end(et_reducer *reducer, et_reduced *out, et_error *error)
+{
+    return reducer->class->end(reducer, out, error);
+}
+
+static inline int et_reducer_failed(et_reducer *reducer, int shard, int status, et_error *error)
+{
+    return reducer->class->failed ? reducer->class->failed(reducer, shard, status, error) : status;
+}
+
 void et_reducer_close(et_reducer *reducer); /* NULL allowed */
 
 #endif

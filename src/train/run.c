@@ -161,6 +161,7 @@ int et_run_open(et_run **out, const et_run_options *options, et_error *error)
                                           .keep_every_n_hours = options->keep_every_n_hours };
     status = copy_options(run, options, error);
     run->best = no_best(run);
+    run->alone = et_comm_size(options->comm) == 1;
     run->in_parts = options->model_dir && et_state_ranks(options->state);
     if (!status)
         status = et_state_add(options->state, "best", &best_part, run, error);
@@ -316,7 +317,7 @@ enum { ASKED_TO_STOP = 1, ASKED_TO_SAVE = 2, SAVES_AGAIN = 4 };
 int et_run_meet(et_run *run, et_error *error)
 {
     volatile sig_atomic_t *save = run->options.save;
-    if (et_comm_size(run->options.comm) == 1)
+    if (run->alone)
         return ET_OK;
     unsigned asked = et_run_signalled(run) ? ASKED_TO_STOP : 0;
     if (et_flag_is_set(save)) {
@@ -337,23 +338,45 @@ int et_run_agree(et_run *run, int status, et_error *error)
     return et_comm_agree(run->options.comm, status, NULL, error);
 }
 
+static bool stops(const et_run *run)
+{
+    return run->alone ? et_run_signalled(run) : run->stops;
+}
+
 bool et_run_asked_to_stop(const et_run *run)
 {
-    return et_comm_size(run->options.comm) > 1 ? run->stops : et_run_signalled(run);
+    return stops(run);
+}
+
+static bool is_asked_to_save(const et_run *run)
+{
+    return run->alone ? et_flag_is_set(run->options.save) : run->asked_to_save;
 }
 
 /* The request is taken back before the save, so that one that comes meanwhile gives another. A
  * state that is saved already is not written again. */
-int et_run_save_if_asked(et_run *run, int64_t step, et_error *error)
+static int save_as_asked(et_run *run, int64_t step, et_error *error)
 {
-    bool asked = run->asked_to_save;
-    if (et_comm_size(run->options.comm) == 1 && (asked = et_flag_is_set(run->options.save)))
+    if (run->alone)
         et_flag_set(run->options.save, false);
     run->asked_to_save = false;
-    if (!asked)
-        return ET_OK;
     et_run_tell(run, "saving       step %s, as asked", et_format_count(step).text);
     return et_run_save_unsaved(run, step, true, error);
+}
+
+int et_run_save_if_asked(et_run *run, int64_t step, et_error *error)
+{
+    return is_asked_to_save(run) ? save_as_asked(run, step, error) : ET_OK;
+}
+
+int et_run_between_steps(et_run *run, int64_t step, et_error *error)
+{
+    int status = et_run_meet(run, error);
+    if (!status && stops(run))
+        return ET_EINTERRUPTED;
+    if (!status)
+        status = et_run_look_after_saves(run, step, error);
+    return status || !is_asked_to_save(run) ? status : save_as_asked(run, step, error);
 }
 
 void et_run_touch(et_run *run)

@@ -14,6 +14,9 @@ void et_run_show(const et_run *run, const et_showing *showing);
 /* Between two steps, by all ranks: a request that one of them has is one of all. Of a process alone
  * nothing. */
 int et_run_meet(et_run *run, et_error *error);
+/* All of it: requests are met and served, saves looked after. ET_EINTERRUPTED, without a text:
+ * asked to stop. */
+int et_run_between_steps(et_run *run, int64_t step, et_error *error);
 /* One status for all ranks (et_comm_agree); of a process alone its own. */
 int et_run_agree(et_run *run, int status, et_error *error);
 /* Saves what is not saved yet; all ranks call it, as et_run_save. */

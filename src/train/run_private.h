@@ -35,6 +35,7 @@ struct et_run {
     et_sink *sink;               /* the files as one; NULL: not begun */
     et_run_best best;
     et_run_saves saves;
+    bool alone;          /* there are no other ranks */
     bool stops;          /* ranks have agreed to; */
     bool asked_to_save;  /* also that; */
     bool saves_again;    /* and that rank 0 tries a save again, where the state is in parts */

@@ -183,15 +183,14 @@ static int save_again(void *self, et_error *error)
 /* In parts it is tried at the next boundary, where all know of it. */
 int et_run_look_after_saves(et_run *run, int64_t step, et_error *error)
 {
-    request r = { .run = run, .step = step };
     bool ended = run->checkpoints && et_checkpoints_ended(run->checkpoints);
     int status = ended ? settle_last(run, error) : ET_OK;
-    if (!run->in_parts)
-        return status ? status : save_again(&r, error);
-    if (!run->saves_again)
+    bool again = run->in_parts ? run->saves_again : run->saves.again;
+    if (status || !again)
         return status;
+    request r = { .run = run, .step = step };
     run->saves_again = false;
-    return status ? status : et_run_with_parts(run, save_again, &r, error);
+    return et_run_with_parts(run, save_again, &r, error);
 }
 
 static int finish_saves(void *self, et_error *error)

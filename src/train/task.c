@@ -147,25 +147,20 @@ static int process_metrics(et_task *self, const et_task_step *now, et_error *err
     return ET_OK;
 }
 
-static void add_measured(const et_task_inside *inside, int i, et_measured one)
-{
-    if (inside->place[i] >= 0)
-        et_metrics_add_at(inside->measured, inside->place[i], one.total, one.weight);
-}
-
 /* Of an update of the default step all its batches, added up exactly; else of the last run. */
 static int process_compiled_metrics(et_task *self, const et_task_step *now, et_error *error)
 {
     const et_task_inside *inside = now->inside;
-    const et_step *step = inside->step;
     (void)self, (void)error;
-    if (step && step->updated) {
-        for (int i = 0; i < step->sum.measures; i++)
-            add_measured(inside, i, step->sum.measured[i]);
+    if (inside->step && inside->step->updated) {
+        et_step_add_measures(inside->step);
         return ET_OK;
     }
-    for (int i = 0, count = et_pass_measures(now->model); i < count; i++)
-        add_measured(inside, i, et_pass_measured(now->model, i));
+    for (int i = 0, count = et_pass_measures(now->model); i < count; i++) {
+        et_measured one = et_pass_measured(now->model, i);
+        if (inside->place[i] >= 0)
+            et_metrics_add_at(inside->measured, inside->place[i], one.total, one.weight);
+    }
     return ET_OK;
 }
 
