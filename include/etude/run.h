@@ -30,6 +30,7 @@ typedef struct et_showing {
     double rate;                /* units a second, NaN: unknown */
     const char *unit;           /* "token"; lives as long as the run */
     int64_t epoch;              /* from 1; 0: unknown */
+    double time; /* when it was done, in seconds since some moment; never goes back */
 } et_showing;
 
 /* Who looks. Both may be called between any two steps. */

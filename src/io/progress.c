@@ -197,27 +197,48 @@ static void put(et_progress *progress)
     et_strbuf_reset(&progress->line);
 }
 
+/* Steps since the first update at their mean speed. The mean since the first update, and not the
+ * last seconds' speed: it moves less, and validations that come again and again are in it. */
+static double estimate_left(const et_progress *progress)
+{
+    const et_progress_state *state = &progress->state;
+    const double done = (double)(state->step - progress->first_step);
+    if (state->steps == 0 || done <= 0)
+        return NAN;
+    return (state->time - progress->first_time) / done * (double)(state->steps - state->step);
+}
+
+static et_progress_state shown(const et_progress *progress)
+{
+    et_progress_state state = progress->state;
+    if (isnan(state.seconds_left))
+        state.seconds_left = estimate_left(progress);
+    return state;
+}
+
 /* Over the old one: shorter lines leave nothing of it behind. */
 static void append_bar_line(et_progress *progress)
 {
     et_strbuf_append_char(&progress->line, '\r');
     const et_progress_style style = { line_width(progress->fd), progress->color, progress->ascii };
-    et_progress_line(&progress->line, &progress->state, style);
+    const et_progress_state state = shown(progress);
+    et_progress_line(&progress->line, &state, style);
     et_strbuf_append(&progress->line, ERASE_REST);
     progress->drawn = true;
 }
 
 /* A plain line has no bar and no colour and ends in a line end. */
-static void draw(et_progress *progress, double now)
+static void draw(et_progress *progress)
 {
     if (progress->mode == ET_PROGRESS_BAR) {
         append_bar_line(progress);
     } else {
         const et_progress_style plain = { 0, false, true };
-        et_progress_line(&progress->line, &progress->state, plain);
+        const et_progress_state state = shown(progress);
+        et_progress_line(&progress->line, &state, plain);
         et_strbuf_append_char(&progress->line, '\n');
     }
-    progress->drawn_time = now;
+    progress->drawn_time = progress->state.time;
     progress->drawn_step = progress->state.step;
     put(progress);
 }
@@ -251,33 +272,22 @@ int et_progress_open(et_progress **out, const et_progress_options *options, et_e
     return ET_OK;
 }
 
-/* Steps since the first update at their mean speed. The mean since the first update, and not the
- * last seconds' speed: it moves less, and validations that come again and again are in it. */
-static double estimate_left(const et_progress *progress, double now)
-{
-    const et_progress_state *state = &progress->state;
-    const double done = (double)(state->step - progress->first_step);
-    if (state->steps == 0 || done <= 0)
-        return NAN;
-    return (now - progress->first_time) / done * (double)(state->steps - state->step);
-}
-
 /* The caller's fields live only as long as the call, so they are copied. */
-static void keep_state(et_progress *progress, const et_progress_state *state, double now)
+static void keep_state(et_progress *progress, const et_progress_state *state)
 {
     et_assert(state->field_count <= ET_PROGRESS_FIELDS_MAX);
+    progress->state = *state;
+    if (state->time == 0)
+        progress->state.time = et_clock_monotonic();
     if (!progress->started) {
         progress->started = true;
         progress->first_step = state->step;
-        progress->first_time = now;
+        progress->first_time = progress->state.time;
         progress->drawn_time = -INFINITY;
     }
-    progress->state = *state;
     if (state->field_count > 0)
         memcpy(progress->fields, state->fields, state->field_count * sizeof *state->fields);
     progress->state.fields = progress->fields;
-    if (isnan(state->seconds_left))
-        progress->state.seconds_left = estimate_left(progress, now);
 }
 
 /* The last step is shown whenever it comes, once. */
@@ -285,14 +295,14 @@ void et_progress_update(et_progress *progress, const et_progress_state *state)
 {
     pthread_mutex_lock(&progress->lock);
     et_assert(state->step >= 0);
-    const double now = et_clock_monotonic();
-    keep_state(progress, state, now);
+    keep_state(progress, state);
     const double interval =
         progress->mode == ET_PROGRESS_BAR ? REDRAW_INTERVAL : progress->plain_interval;
     /* 100 % is shown although the line before it was a moment ago. */
     const bool last = state->step == state->steps && progress->drawn_step != state->step;
-    if (progress->mode != ET_PROGRESS_QUIET && (last || now - progress->drawn_time >= interval))
-        draw(progress, now);
+    const bool due = progress->state.time - progress->drawn_time >= interval;
+    if (progress->mode != ET_PROGRESS_QUIET && (last || due))
+        draw(progress);
     pthread_mutex_unlock(&progress->lock);
 }
 

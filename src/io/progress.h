@@ -55,6 +55,7 @@ typedef struct et_progress_state {
     const char *unit;                /* "tok/s"; lives as long as the progress */
     int64_t epoch;                   /* from 1 */
     double seconds_left;
+    double time; /* of et_clock_monotonic; 0: now */
 } et_progress_state;
 
 /* How a line is to look. */

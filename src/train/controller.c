@@ -304,7 +304,8 @@ static void show(et_controller *c)
                            .learning_rate = view.learning_rate,
                            .rate = view.unit ? et_recent_mean(c->meter.rate) : NAN,
                            .unit = view.unit,
-                           .epoch = view.epoch };
+                           .epoch = view.epoch,
+                           .time = c->meter.step_start };
     et_run_show(c->run, &showing);
 }
 

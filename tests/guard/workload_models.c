@@ -376,7 +376,8 @@ static void show(void *self, const et_showing *showing)
                                       .field_count = sizeof fields / sizeof fields[0],
                                       .rate = showing->rate,
                                       .epoch = showing->epoch,
-                                      .seconds_left = NAN };
+                                      .seconds_left = NAN,
+                                      .time = showing->time };
     et_progress_update(self, &state);
 }
 

@@ -252,6 +252,29 @@ static void test_progress__plain(void **state)
     close(master);
 }
 
+/* Whoever knows when a state was says so: what is left, and when a line is due, go by that. */
+static void test_progress__time(void **state)
+{
+    static const double times[] = { 1000, 1009.5, 1010 };
+    char screen[200];
+    et_progress *progress;
+    et_progress_options options = ET_PROGRESS_OPTIONS_INIT;
+    options.fd = open(in(state, "times"), O_CREAT | O_RDWR | O_TRUNC, 0666);
+    options.plain_interval = 10;
+    assert_ok(et_progress_open(&progress, &options, error));
+    for (int i = 0; i < 3; i++) {
+        const et_progress_state now = {
+            .step = i + 1, .steps = 5, .rate = NAN, .seconds_left = NAN, .time = times[i]
+        };
+        et_progress_update(progress, &now);
+    }
+    et_progress_close(progress);
+    lseek(options.fd, 0, SEEK_SET);
+    drain(options.fd, screen, sizeof screen);
+    assert_string_equal(screen, "step  1/5  20%\nstep  3/5  60%  0:10 left\n");
+    close(options.fd);
+}
+
 /* Nothing to write on, or a disk that is full, stops nothing. */
 static void test_progress__nowhere(void **state)
 {
@@ -316,6 +339,7 @@ int main(void)
         cmocka_unit_test(test_progress__terminal),
         cmocka_unit_test(test_progress__colour_and_width),
         cmocka_unit_test(test_progress__plain),
+        cmocka_unit_test(test_progress__time),
         cmocka_unit_test(test_progress__nowhere),
         cmocka_unit_test(test_progress__threads),
     };

@@ -73,6 +73,9 @@ static const et_task_class counting_class = { .name = "counting", .build = build
 /* As the command shows a step. */
 static void show(void *self, const et_showing *showing)
 {
+    static double before;
+    assert_true(showing->time > before);
+    before = showing->time;
     et_progress_field fields[] = { { "loss", showing->loss, true },
                                    { "lr", showing->learning_rate, false } };
     et_progress_state state = { .step = showing->step,
@@ -82,7 +85,8 @@ static void show(void *self, const et_showing *showing)
                                 .rate = showing->rate,
                                 .unit = "tok/s",
                                 .epoch = showing->epoch,
-                                .seconds_left = NAN };
+                                .seconds_left = NAN,
+                                .time = showing->time };
     et_progress_update(self, &state);
 }
 

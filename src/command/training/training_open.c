@@ -41,7 +41,8 @@ static void show(void *self, const et_showing *showing)
                                 .rate = showing->rate,
                                 .unit = t->rate,
                                 .epoch = showing->epoch,
-                                .seconds_left = NAN };
+                                .seconds_left = NAN,
+                                .time = showing->time };
     et_progress_update(t->progress, &state);
 }
 
