@@ -45,7 +45,8 @@ typedef enum et_transform {
                              seconds since 1970: the year as (year - 1970) / 100; of others where
                              they are in their cycle as 0..1, sine and cosine; missing 0 */
     ET_TRANSFORM_MISSING, /* 1 where the value is missing, else 0 */
-    ET_TRANSFORM_KEY,     /* the text itself, which no model sees: predictions carry it */
+    ET_TRANSFORM_KEY, /* the text itself, which no model sees: predictions carry it. Identity named
+                         "key", in no concat, is one: TensorFX goes by the name */
     ET_TRANSFORM_COUNT,
 } et_transform;
 

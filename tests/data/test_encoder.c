@@ -350,6 +350,7 @@ static void test_encoder__layout(void **state)
     (void)state;
     static const char *const text = "features:\n"
                                     "- {name: id, type: key, fields: t}\n"
+                                    "- {name: key, fields: n}\n"
                                     "- {name: X, type: concat, features: [x, {name: n, type: "
                                     "one-hot}, {name: v}]}\n"
                                     "- {name: x, type: standardize}\n"
@@ -382,7 +383,9 @@ static void test_encoder__layout(void **state)
     assert_string_equal(y->column[0], "y");
     assert_int_equal(et_encoder_key(encoder, 0, &name), T);
     assert_string_equal(name, "id");
-    assert_int_equal(et_encoder_key(encoder, 1, &name), -1);
+    assert_int_equal(et_encoder_key(encoder, 1, &name), N);
+    assert_string_equal(name, "key");
+    assert_int_equal(et_encoder_key(encoder, 2, &name), -1);
     assert_int_equal(et_encoder_cells(encoder), CELLS);
     assert_int_equal(et_encoder_cell(encoder, 7), L);
     assert_true(et_encoder_reads(encoder, 3, true) && !et_encoder_reads(encoder, 3, false));

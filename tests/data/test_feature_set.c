@@ -71,6 +71,26 @@ static void test_feature_set__parse(void **state)
     et_feature_set_free(set);
 }
 
+/* TensorFX's key has no type: it is known by its name, and only where it stands by itself. */
+static void test_feature_set__named_key(void **state)
+{
+    (void)state;
+    static const char *const text =
+        "features:\n"
+        "- {name: X, type: concat, features: [{name: key}, {name: a}]}\n"
+        "- {name: key, type: identity, fields: id}\n"
+        "- {name: keys, fields: id}\n";
+    et_feature_set *set = NULL;
+    assert_ok(parse(&set, text, error));
+    assert_int_equal(et_feature_set_find(set, "X")->features[0].type, ET_TRANSFORM_IDENTITY);
+    assert_int_equal(et_feature_set_find(set, "key")->type, ET_TRANSFORM_KEY);
+    assert_int_equal(et_feature_set_find(set, "keys")->type, ET_TRANSFORM_IDENTITY);
+    et_feature_set_free(set);
+    assert_ok(parse(&set, "features:\n- {name: x}\n- {name: key, fields: 'a, b'}\n", error));
+    assert_int_equal(et_feature_set_find(set, "key")->type, ET_TRANSFORM_IDENTITY);
+    et_feature_set_free(set);
+}
+
 /* What is printed is read as the same, and printed the same again. */
 static void test_feature_set__round_trip(void **state)
 {
@@ -408,6 +428,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_feature_set__parse),
+        cmocka_unit_test(test_feature_set__named_key),
         cmocka_unit_test_setup_teardown(test_feature_set__round_trip, fixture_open, fixture_close),
         cmocka_unit_test(test_feature_set__create),
         cmocka_unit_test(test_feature_set__errors),
