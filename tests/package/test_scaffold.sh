@@ -114,6 +114,11 @@ says 0 '^--a 1 b --job-dir /c$' "$etude" tfx train --a 1 --module=echo b --outpu
 printf '#!/bin/sh\necho seven\nexit 7\n' >seven
 chmod +x seven
 says 7 seven "$etude" tfx train --module ./seven
+# A cluster that the environment names is none of a job that is started here.
+printf '#!/bin/sh\necho "$TF_CONFIG"\n' >where
+chmod +x where
+says 0 '^{"task": {"type": "master", "index": 0}, "job": {"local": true}}$' \
+    env TF_CONFIG='{"task": {"type": "worker"}}' "$etude" tfx train --module ./where
 says 2 'tfx: no command trian. Nearest: train' "$etude" tfx trian
 says 2 'name is missing' "$etude" scaffold
 says 2 'letters, digits and _' "$etude" tfx scaffold --name 1x

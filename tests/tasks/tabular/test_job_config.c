@@ -106,6 +106,19 @@ static void test_job_config__cluster(void **state)
     et_job_config_free(config);
 }
 
+/* A role that is listed without anybody is as one that is not listed. */
+static void test_job_config__nobody(void **state)
+{
+    (void)state;
+    et_job_config *config =
+        parsed("{\"cluster\": {\"ps\": [], \"worker\": [], \"master\": [\"m:1\"]}}");
+    assert_true(et_job_config_distributed(config) && et_job_config_master(config));
+    assert_int_equal(et_job_config_cluster(config)->addresses[ET_JOB_WORKER].count, 0);
+    assert_string_equal(et_job_config_describe(config),
+                        "a cluster of 1, of which this is master 0\nmaster  m:1");
+    et_job_config_free(config);
+}
+
 /* What a program says, in place of the environment. */
 static void test_job_config__new(void **state)
 {
@@ -170,7 +183,8 @@ static void test_job_config__refused(void **state)
         { "{\"cluster\": []}", ET_ECONFIG, "cluster must be an object, not a list" },
         { "{\"cluster\": {\"chief\": [\"a:1\"]}}", ET_ECONFIG, "cluster \"chief\": no such role" },
         { "{\"cluster\": {\"master\": \"a:1\"}}", ET_ECONFIG, "cluster.master must be a list" },
-        { "{\"cluster\": {\"master\": []}}", ET_ECONFIG, "cluster.master must be a list" },
+        { "{\"cluster\": {\"master\": {}}}", ET_ECONFIG, "cluster.master must be a list" },
+        { "{\"cluster\": {\"master\": []}}", ET_ECONFIG, "cluster has 0 masters" },
         { "{\"cluster\": {\"worker\": [\"a:1\"]}}", ET_ECONFIG, "cluster has 0 masters" },
         { "{\"cluster\": {\"master\": [\"a:1\", \"b:1\"]}}", ET_ECONFIG, "cluster has 2 masters" },
         { "{\"cluster\": {\"master\": [\"a:1\"], \"ps\": [\"a:1\"]}}", ET_ECONFIG,
@@ -337,6 +351,7 @@ int main(void)
         cmocka_unit_test(test_job_config__local),
         cmocka_unit_test(test_job_config__environment),
         cmocka_unit_test(test_job_config__cluster),
+        cmocka_unit_test(test_job_config__nobody),
         cmocka_unit_test(test_job_config__new),
         cmocka_unit_test(test_job_config__refused),
         cmocka_unit_test(test_job_config__too_large),

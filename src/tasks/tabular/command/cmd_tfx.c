@@ -1,14 +1,18 @@
 /* tfx: TensorFX's three commands by their names, flags and defaults.
  *
  *   train      becomes the program that trains, with the flags that are not its own and --job-dir,
- *              so its exit status, its output and its signals are this command's; --distributed
- *              starts one as each task of a cluster, and ends as its master does
+ *              so its exit status, its output and its signals are this command's, as a single node
+ *              whatever the environment says; --distributed starts one as each task of a cluster,
+ *              and ends as its master does
  *   predict    `predict` with --model for --model-dir, floats of five digits
  *   scaffold   `scaffold` */
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include <etude/job_config.h>
 
 #include "base/alloc.h"
 #include "base/arena.h"
@@ -17,6 +21,9 @@
 #include "command/args.h"
 #include "tasks/tabular/command/commands.h"
 #include "tasks/tabular/command/tfx_distributed.h"
+
+/* What TensorFX tells the program where it starts one alone. */
+#define SINGLE_NODE "{\"task\": {\"type\": \"master\", \"index\": 0}, \"job\": {\"local\": true}}"
 
 /* ---- train ----------------------------------------------------------------------------------- */
 
@@ -118,7 +125,7 @@ static int train(const et_call *call, et_error *error)
         if (output && args.distributed) {
             status = et_tfx_distributed(args.passed, error);
         } else {
-            if (output)
+            if (output && !setenv(ET_JOB_CONFIG_VARIABLE, SINGLE_NODE, 1))
                 execvp(args.module, (char *const *)args.passed);
             status = et_fail_errno(error, "%s", output ? args.module : "the current directory");
         }
