@@ -176,3 +176,7 @@ train 3 'no tf.data service' --set task.train_data.enable_tf_data_service=true
 train 3 'always planned as a whole' --set trainer.train_tf_function=false
 train 3 'not cut into parts' --set runtime.num_cores_per_replica=2
 train 3 'no image is written' --set task.allow_image_summary=true
+train 3 'beam_size: 40 is more than half of the vocabulary.s 60 tokens; choose 30 or less' \
+    --valid text text --set task.model.beam_size=40
+train 0 '^done  *2 steps' --set task.validation_data.global_batch_size=4,task.model.decode_max_length=9 \
+    --valid text text --set task.validation_data.limit=9

@@ -123,8 +123,7 @@ static const char *const truths[] = { "null", "true", "false", NULL };
 #define SEED_MAX 9007199254740992.0 /* 2^53: exact as a limit of a row */
 
 /* One table for training and validation; validation shuffles nothing and leaves nothing out:
- * what is longer than max_seq_length is cut there. A batch of less than 8 tokens holds no pair
- * worth having. */
+ * what is longer than max_seq_length is cut there. */
 static const et_field data_fields[] = {
     /* One of three forms: the first two, the third, the fourth (input.h). */
     TEXT_FIELDS(et_translation_data),
@@ -134,7 +133,7 @@ static const et_field data_fields[] = {
                      "instead of paths, of validation_data: several texts that are scored one by "
                      "one",
                      .change = ET_CHANGE_FREE),
-    ET_FIELD_INT(et_translation_data, global_batch_size, 4096, 8, 1048576,
+    ET_FIELD_INT(et_translation_data, global_batch_size, 4096, 1, 1048576,
                  "tokens of a batch, on the source and on the target side"),
     /* What is left out of training: part of the cache's key (data/encoded.h). */
     ET_FIELD_INT(et_translation_data, max_seq_length, 64, 2, 65535,

@@ -216,6 +216,19 @@ static int read_references(et_scored *scored, const et_corpus_paths *paths, et_e
     return status;
 }
 
+/* Twice the beam's size is looked at in each step. Known now, not after hours of training. */
+static int check_beam(const et_translation_task *task, et_error *error)
+{
+    const int64_t beam = task->options.model.beam_size;
+    const int32_t tokens = et_vocabulary_size(task->sides.target);
+    if (!task->validation.input.count || 2 * beam <= tokens)
+        return ET_OK;
+    return et_fail(error, ET_ECONFIG,
+                   "task.model.beam_size: %lld is more than half of the vocabulary's %d tokens; "
+                   "choose %d or less",
+                   (long long)beam, (int)tokens, (int)tokens / 2);
+}
+
 /* Without validation data nothing is opened. The decoder is made at the first validation. All
  * pairs, so that scores of different settings are of the same lines; what is too long is cut. */
 int et_translation_open_validation(et_translation_task *task, et_error *error)
@@ -225,7 +238,7 @@ int et_translation_open_validation(et_translation_task *task, et_error *error)
     const et_encoded_options all = { .max_seq_length = data->max_seq_length,
                                      .keep_all = true,
                                      .limit = data->limit };
-    int status = ET_OK;
+    int status = check_beam(task, error);
     for (size_t i = 0; i < validation->input.count && !status; i++) {
         et_translation_text *text = &validation->input.texts[i];
         et_scored *scored = &validation->scored[i];
