@@ -131,7 +131,8 @@ ET_DATA const et_model_builder_class et_model_builder_base;
  * descent, outputs "label" and "scores", metric "accuracy". Inference is left to who bases on it.
  */
 ET_DATA const et_model_builder_class et_classification_builder;
-/* And all of it: TensorFX's FeedForwardClassification. Dense layers with relu on feature "X". */
+/* And all of it: TensorFX's FeedForwardClassification. Dense layers with relu on all features but
+ * targets and keys; there on feature "X" alone. */
 ET_DATA const et_model_builder_class et_feed_forward_builder;
 
 typedef struct et_feed_forward_arguments {
