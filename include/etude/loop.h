@@ -121,8 +121,8 @@ ET_API int et_loop_open(et_loop **out, et_params *params, const et_loop_options 
 /* Without an end before it: as one that an error has ended. NULL allowed. */
 ET_API void et_loop_close(et_loop *loop);
 
-/* ---- between open and begin: what resumes. The store is there, and so are counters, metrics, the
- * best value and positions in data. ---- */
+/* ---- between open and begin, or ET_EUSAGE: what resumes. The store is there, and so are counters,
+ * metrics, the best value and positions in data. ---- */
 
 /* The tree: optimizers, and what every checkpoint must have. */
 ET_API et_state *et_loop_state(et_loop *loop);

@@ -39,7 +39,8 @@ typedef struct et_loop_trainer_options {
     et_source *source;       /* borrowed, as all up to payload. NULL: steps without data, up to the
                                 loop's max_step */
     et_pass *pass;           /* run on the step's batch, with the seed and the step's number, */
-    et_optimizer *optimizer; /* and then an update */
+    et_optimizer *optimizer; /* and then an update; in the loop's checkpoints, as "optimizer" where
+                                it was not added under a name */
     /* In place of both; of a pass that it runs, metrics are collected as well. */
     int (*step)(void *payload, et_loop *loop, et_error *error);
     void *payload;
@@ -57,7 +58,7 @@ typedef struct et_loop_trainer_options {
 } et_loop_trainer_options;
 
 /* ET_ECONFIG: a loop without max_epoch and max_step; neither step nor pass and optimizer; a measure
- * or variable that there is not. */
+ * or variable that there is not; a loop that has begun and saves, without the optimizer. */
 ET_API int et_loop_trainer_open(et_loop_trainer **out, et_loop *loop,
                                 const et_loop_trainer_options *options, et_error *error);
 /* Before its loop is. NULL allowed. */

@@ -215,6 +215,7 @@ void et_loop_close(et_loop *loop)
     }
     et_free(loop->pairs);
     et_free(loop->objects);
+    et_free(loop->optimizers);
     et_free(loop->best_values);
     et_flows_release(&loop->flows);
     et_logger_release(&loop->epoch_metrics);
@@ -228,10 +229,20 @@ void et_loop_close(et_loop *loop)
     et_free(loop);
 }
 
+static int refuse_late(const char *name, et_error *error)
+{
+    return et_fail(error, ET_EUSAGE,
+                   "%s: what resumes is added before et_loop_begin, which "
+                   "restores it",
+                   name ? name : "(without a name)");
+}
+
 int et_loop_add_object(et_loop *loop, const char *name, const et_part_class *kind, void *self,
                        et_error *error)
 {
-    et_assert(loop->phase == ET_LOOP_OPEN && kind->save && kind->restore);
+    et_assert(kind->save && kind->restore);
+    if (loop->phase != ET_LOOP_OPEN)
+        return refuse_late(name, error);
     if (!name || !*name)
         return et_fail(error, ET_ECONFIG, "an object of a loop needs a name");
     for (size_t i = 0; i < loop->object_count; i++)
@@ -249,7 +260,8 @@ int et_loop_add_object(et_loop *loop, const char *name, const et_part_class *kin
 
 int et_loop_add_source(et_loop *loop, const char *name, et_source *source, et_error *error)
 {
-    et_assert(loop->phase == ET_LOOP_OPEN);
+    if (loop->phase != ET_LOOP_OPEN)
+        return refuse_late(name, error);
     if (!name || !*name)
         return et_fail(error, ET_ECONFIG, "a source of a loop needs a name");
     return et_flows_add(&loop->flows, name, source, error);
@@ -347,6 +359,7 @@ static int enter(et_loop *loop)
         status = et_run_begin(loop->run, error);
     if (!status)
         status = open_writer(loop, error);
+    et_state_seal(loop->state);
     return et_comm_agree(loop->options.comm, status, NULL, error);
 }
 

@@ -5,6 +5,7 @@
 #define ETUDE_LOOP_LOOP_PRIVATE_H
 
 #include <etude/loop_log.h>
+#include <etude/optimizer.h>
 
 #include "base/arena.h"
 #include "base/pattern.h"
@@ -63,6 +64,8 @@ struct et_loop {
 
     et_flows flows;
     const et_batch *step_data;
+    et_optimizer **optimizers; /* [optimizer_count], owned list: of trainers, borrowed */
+    size_t optimizer_count, optimizer_capacity;
     et_loop_object *objects; /* [object_count], owned */
     size_t object_count, object_capacity;
 
@@ -97,8 +100,12 @@ void et_loop_print(et_loop *loop, const char *text);
 
 /* ---- parts.c ---- */
 
-/* Hangs all that is the loop's own on its tree. */
+/* Hangs all that is the loop's own on its tree, and what its trainers have told. */
 int et_loop_add_parts(et_loop *loop, et_error *error);
+/* A trainer's optimizer, which hangs on the tree when the loop begins if it does not yet; until it
+ * is forgotten. ET_ECONFIG: the loop has begun, and saves without it. */
+int et_loop_note_optimizer(et_loop *loop, et_optimizer *optimizer, et_error *error);
+void et_loop_forget_optimizer(et_loop *loop, const et_optimizer *optimizer);
 
 /* ---- steps.c ---- */
 

@@ -4,12 +4,15 @@
  *   metrics   {"epoch": {...}, "step": {...}}, without what depends on the clock
  *   data      positions of sources (flow.c)
  *   objects   {name: ...} of the program's own: any of them may be missing */
+#include <stdio.h>
 #include <string.h>
 
 #include <etude/log.h>
 
 #include "base/alloc.h"
+#include "base/vector.h"
 #include "loop/loop_private.h"
+#include "train/state.h"
 
 /* ---- loop ---- */
 
@@ -149,9 +152,58 @@ static int restore_objects(void *self, const et_value *dict, et_error *error)
 
 static const et_part_class objects_part = { "objects of a loop", save_objects, restore_objects };
 
+/* ---- optimizers of trainers ---- */
+
+int et_loop_note_optimizer(et_loop *loop, et_optimizer *optimizer, et_error *error)
+{
+    if (et_state_has(loop->state, optimizer, NULL))
+        return ET_OK;
+    if (loop->phase != ET_LOOP_OPEN)
+        return !loop->options.checkpoint_dir
+                   ? ET_OK
+                   : et_fail(error, ET_ECONFIG,
+                             "the loop's checkpoints are without the trainer's optimizer: open the "
+                             "trainer before et_loop_begin, or et_state_add_optimizer");
+    et_optimizer **optimizers = et_vector_grow(loop->optimizers, &loop->optimizer_capacity,
+                                               loop->optimizer_count + 1, sizeof *optimizers, 2);
+    if (!optimizers)
+        return et_alloc_failed(error, sizeof *optimizers, "a trainer's optimizer");
+    loop->optimizers = optimizers;
+    loop->optimizers[loop->optimizer_count++] = optimizer;
+    return ET_OK;
+}
+
+void et_loop_forget_optimizer(et_loop *loop, const et_optimizer *optimizer)
+{
+    size_t i = 0;
+    while (i < loop->optimizer_count && loop->optimizers[i] != optimizer)
+        i++;
+    if (i == loop->optimizer_count)
+        return;
+    loop->optimizer_count--;
+    memmove(&loop->optimizers[i], &loop->optimizers[i + 1],
+            (loop->optimizer_count - i) * sizeof *loop->optimizers);
+}
+
+/* "optimizer", "optimizer/2", ...: by the order of trainers, names that nobody has taken. */
+static int add_optimizers(et_loop *loop, et_error *error)
+{
+    int status = ET_OK;
+    for (size_t i = 0; !status && i < loop->optimizer_count; i++) {
+        char name[32] = "optimizer";
+        for (int n = 2; et_state_has(loop->state, NULL, name); n++)
+            snprintf(name, sizeof name, "optimizer/%d", n);
+        if (!et_state_has(loop->state, loop->optimizers[i], NULL))
+            status = et_state_add_optimizer(loop->state, name, loop->optimizers[i], error);
+    }
+    return status;
+}
+
 int et_loop_add_parts(et_loop *loop, et_error *error)
 {
-    int status = et_state_add(loop->state, "loop", &loop_part, loop, error);
+    int status = add_optimizers(loop, error);
+    if (!status)
+        status = et_state_add(loop->state, "loop", &loop_part, loop, error);
     if (!status)
         status = et_state_add(loop->state, "metrics", &metrics_part, loop, error);
     if (!status)

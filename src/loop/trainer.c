@@ -38,6 +38,7 @@ struct et_loop_trainer {
     size_t hook_count, hook_capacity;
     bool running;
     bool epoch_begins; /* the loop has fired its BEFORE_EPOCH */
+    bool noted;        /* the loop knows of the optimizer */
 };
 
 static const char *const hook_events[ET_HOOK_KINDS][2] = {
@@ -123,6 +124,10 @@ static int open_parts(et_loop_trainer *t, et_error *error)
         status = et_feeder_init(&t->feeder, t->loop->params, o->feeds, o->feed_count, error);
     if (!status)
         status = open_summaries(t, error);
+    if (!status && o->optimizer && !o->step) {
+        status = et_loop_note_optimizer(t->loop, o->optimizer, error);
+        t->noted = !status;
+    }
     return status ? status
                   : et_event_source_on(et_loop_events(t->loop), BEFORE_EPOCH, note_epoch, t, error);
 }
@@ -151,6 +156,8 @@ void et_loop_trainer_close(et_loop_trainer *t)
     if (!t)
         return;
     et_event_source_off(et_loop_events(t->loop), BEFORE_EPOCH, note_epoch, t, NULL);
+    if (t->noted)
+        et_loop_forget_optimizer(t->loop, t->options.optimizer);
     et_event_source_free(t->events);
     et_measures_release(&t->measures);
     et_shards_close(t->shards);

@@ -41,6 +41,7 @@ struct et_state {
     et_map by_name;    /* of tensors, to their index; it keeps no names of its own */
     et_params *params; /* borrowed; NULL: no store is attached */
     et_comm *ranks;    /* borrowed: et_state_ranks */
+    bool sealed;       /* et_state_seal */
 };
 
 int et_state_new(et_state **out, et_error *error)
@@ -77,12 +78,37 @@ static const part *find_part(const et_state *state, const char *name)
     return NULL;
 }
 
+bool et_state_has(const et_state *state, const void *self, const char *name)
+{
+    for (size_t i = 0; i < state->part_count; i++)
+        if ((self && state->parts[i].self == self) || (name && !strcmp(state->parts[i].name, name)))
+            return true;
+    return false;
+}
+
+void et_state_seal(et_state *state)
+{
+    state->sealed = true;
+}
+
+static int check_open(const et_state *state, const char *name, et_error *error)
+{
+    return state->sealed ? et_fail(error, ET_EUSAGE,
+                                   "%s: what resumes is attached before the run begins, which "
+                                   "restores it",
+                                   name)
+                         : ET_OK;
+}
+
 /* A name that is there already is the caller's bug: two parts would read one dict. */
 int et_state_add(et_state *state, const char *name, const et_part_class *class, void *self,
                  et_error *error)
 {
     et_assert(class->save && class->restore);
     et_assert(!find_part(state, name));
+    int status = check_open(state, name, error);
+    if (status)
+        return status;
     size_t wanted = state->part_count + 1;
     part *parts = et_vector_grow(state->parts, &state->part_capacity, wanted, sizeof *parts, 8);
     if (!parts)
@@ -113,11 +139,15 @@ static int add_owned(et_state *state, char *name, float *data, et_shape shape, e
     et_assert(data);
     et_assert(!et_state_tensor_find(state, name));
     size_t wanted = state->tensor_count + 1;
-    et_state_tensor *tensors =
-        et_vector_grow(state->tensors, &state->tensor_capacity, wanted, sizeof *tensors, 64);
+    int status = check_open(state, name, error);
+    et_state_tensor *tensors = status ? NULL
+                                      : et_vector_grow(state->tensors, &state->tensor_capacity,
+                                                       wanted, sizeof *tensors, 64);
     if (!tensors) {
+        if (!status)
+            status = et_alloc_failed(error, wanted * sizeof *tensors, "a state tree");
         et_free(name);
-        return et_alloc_failed(error, wanted * sizeof *tensors, "a state tree");
+        return status;
     }
     state->tensors = tensors;
     if (!et_map_put(&state->by_name, name, (int64_t)state->tensor_count)) {

@@ -35,6 +35,11 @@ et_comm *et_state_ranks(const et_state *state);
 /* The store that was attached; NULL: none. */
 et_params *et_state_params(const et_state *state);
 
+/* Whether a part is attached: of this object, under this name; either may be NULL. */
+bool et_state_has(const et_state *state, const void *self, const char *name);
+/* Nothing is attached from here on: ET_EUSAGE. */
+void et_state_seal(et_state *state);
+
 /* A part that what is restored may lack: its restore is not called then. */
 int et_state_add_optional(et_state *state, const char *name, const et_part_class *class, void *self,
                           et_error *error);

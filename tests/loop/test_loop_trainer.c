@@ -581,6 +581,84 @@ static void test_trainer__resumes(void **state)
     free(seen.values);
 }
 
+/* A loop with a trainer whose optimizer nobody adds, up to max_epoch; added: somebody does, behind
+ * the trainer. Its weights, of which the caller frees the copy. */
+static float *train_to(const char *directory, int64_t max_epoch, bool added)
+{
+    world w;
+    et_loop_trainer *t = NULL, *other = NULL;
+    world_open(&w);
+    w.options.max_epoch = max_epoch;
+    w.options.checkpoint_dir = directory;
+    w.options.checkpoint_epoch_freq = 1;
+    assert_ok(et_loop_open(&w.loop, w.params, &w.options, error));
+    const et_loop_trainer_options options = {
+        .source = w.training, .pass = w.pass, .optimizer = w.optimizer, .seed = 1
+    };
+    assert_ok(et_loop_trainer_open(&t, w.loop, &options, error));
+    assert_ok(et_loop_trainer_open(&other, w.loop, &options, error));
+    et_loop_trainer_close(other);
+    if (added)
+        assert_ok(et_state_add_optimizer(et_loop_state(w.loop), "optimizer", w.optimizer, error));
+    assert_ok(et_loop_begin(w.loop, error));
+    assert_ok(et_loop_trainer_run(t, error));
+    assert_int_equal(et_optimizer_iterations(w.optimizer), max_epoch * WORLD_ROWS / 4);
+    et_loop_trainer_close(t);
+    assert_ok(et_loop_end(w.loop, error));
+    size_t bytes = (size_t)et_params_flat_size(w.params) * sizeof(float);
+    float *values = malloc(bytes);
+    memcpy(values, et_params_values(w.params), bytes);
+    world_close(&w);
+    return values;
+}
+
+/* The optimizer resumes, whether the program has added it or not. */
+static void test_trainer__optimizer_resumes(void **state)
+{
+    (void)state;
+    char directory[] = "trainer-XXXXXX";
+    assert_non_null(mkdtemp(directory));
+    for (int added = 0; added < 2; added++) {
+        float *whole = train_to(directory, 4, added);
+        remove_directory(directory);
+        free(train_to(directory, 2, added));
+        float *parts = train_to(directory, 4, !added);
+        remove_directory(directory);
+        assert_memory_equal(whole, parts, 40 * sizeof(float));
+        free(whole);
+        free(parts);
+    }
+}
+
+/* A loop that saves, and has begun: the optimizer would be in no checkpoint. */
+static void test_trainer__too_late(void **state)
+{
+    (void)state;
+    char directory[] = "trainer-XXXXXX";
+    assert_non_null(mkdtemp(directory));
+    for (int saves = 0; saves < 2; saves++) {
+        world w;
+        et_loop_trainer *t = NULL;
+        world_open(&w);
+        w.options.checkpoint_dir = saves ? directory : NULL;
+        assert_ok(et_loop_open(&w.loop, w.params, &w.options, error));
+        assert_ok(et_loop_begin(w.loop, error));
+        const et_loop_trainer_options options = {
+            .source = w.training, .pass = w.pass, .optimizer = w.optimizer, .seed = 1
+        };
+        if (saves)
+            assert_fails(et_loop_trainer_open(&t, w.loop, &options, error), ET_ECONFIG,
+                         "open the trainer before et_loop_begin");
+        else
+            assert_ok(et_loop_trainer_open(&t, w.loop, &options, error));
+        assert_fails(et_state_add_optimizer(et_loop_state(w.loop), "optimizer", w.optimizer, error),
+                     ET_EUSAGE, "attached before the run begins");
+        et_loop_trainer_close(t);
+        world_close(&w);
+    }
+    remove_directory(directory);
+}
+
 static int allocations_at(void *payload, et_error *error)
 {
     size_t *seen = payload, count = et_alloc_count();
@@ -636,6 +714,8 @@ int main(void)
         cmocka_unit_test(test_trainer__as_by_hand),
         cmocka_unit_test(test_trainer__summary_mistakes),
         cmocka_unit_test(test_trainer__resumes),
+        cmocka_unit_test(test_trainer__optimizer_resumes),
+        cmocka_unit_test(test_trainer__too_late),
         cmocka_unit_test(test_trainer__allocates_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
