@@ -2,6 +2,8 @@
  * the numbers of (seed, epoch): stretches are whole blocks of four, so a block is made once. */
 #include <math.h>
 
+#include <etude/dtype.h>
+
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/philox.h"
@@ -26,18 +28,24 @@ typedef struct run {
     float number[RUN]; /* [0, 1), as et_random_uniform */
 } run;
 
+/* Numbers from a sample's to the next one's. */
+static int64_t stretch_of(int64_t item)
+{
+    return (item + BLOCK - 1) / BLOCK * BLOCK;
+}
+
 /* Brings the next run of a sample, row i of item elements; false: there is none. A kernel draws in
  * [-1, 1), whose way back is exact. */
 static bool next_run(run *now, const sampler *self, const et_batch *batch, int64_t i, int64_t item)
 {
-    const int64_t stretch = (item + BLOCK - 1) / BLOCK * BLOCK;
     const et_random random = { self->seed, (uint64_t)batch->epoch, self->site };
     now->first += now->count;
     now->count = item - now->first < RUN ? item - now->first : RUN;
     now->at = i * item + now->first;
     if (!now->count)
         return false;
-    self->kernels->draw_uniform(now->number, (int64_t)batch->sample[i] * stretch + now->first,
+    self->kernels->draw_uniform(now->number,
+                                (int64_t)batch->sample[i] * stretch_of(item) + now->first,
                                 now->count, 1, random);
     for (int64_t e = 0; e < now->count; e++)
         now->number[e] = (now->number[e] + 1) * 0.5f;
@@ -63,37 +71,34 @@ static int no_probability(const et_batch *batch, const char *field, int64_t i, c
                    field, (unsigned long)batch->sample[i], (double)*p);
 }
 
-/* The two loops by themselves, which the compiler makes vectors of. */
-static void choose_reals(float *restrict to, const float *restrict number, const float *restrict p,
-                         int64_t count)
+/* Those of one sample, whose numbers begin at number `first`, a run at a time: fewer than a kernel
+ * would share out among threads, since a source may be a thread's of its own. */
+static void choose(void *to, const float *p, int64_t item, int64_t first, const sampler *self,
+                   et_random random, et_dtype dtype)
 {
-    for (int64_t e = 0; e < count; e++)
-        to[e] = number[e] < p[e] ? 1.0f : 0.0f;
-}
-
-static void choose_integers(int32_t *restrict to, const float *restrict number,
-                            const float *restrict p, int64_t count)
-{
-    for (int64_t e = 0; e < count; e++)
-        to[e] = number[e] < p[e] ? 1 : 0;
+    float chosen[RUN];
+    for (int64_t at = 0; at < item; at += RUN) {
+        const int64_t count = item - at < RUN ? item - at : RUN;
+        float *reals = dtype == ET_F32 ? (float *)to + at : chosen;
+        self->kernels->bernoulli(reals, p + at, first + at, count, random, ET_F32);
+        for (int64_t e = 0; dtype != ET_F32 && e < count; e++)
+            ((int32_t *)to)[at + e] = (int32_t)chosen[e];
+    }
 }
 
 static int draw_bernoulli(void *payload, const et_batch *from, et_batch *to, et_error *error)
 {
     const sampler *self = payload;
     const et_layout_field *field = &to->layout->field[self->field];
-    const int64_t item = et_shape_count(field->item);
+    const int64_t item = et_shape_count(field->item), stretch = stretch_of(item);
+    const et_random random = { self->seed, (uint64_t)from->epoch, self->site };
     const float *p = from->data[self->field];
-    float *reals = to->data[self->field];
-    int32_t *integers = to->data[self->field];
+    char *made = to->data[self->field];
     for (int64_t i = 0; i < from->filled[0]; i++) {
         if (!are_probabilities(p + i * item, item))
             return no_probability(from, field->name, i, p + i * item, error);
-        for (run now = { 0 }; next_run(&now, self, from, i, item);)
-            if (field->dtype == ET_I32)
-                choose_integers(integers + now.at, now.number, p + now.at, now.count);
-            else
-                choose_reals(reals + now.at, now.number, p + now.at, now.count);
+        choose(made + (size_t)(i * item) * et_dtype_size(field->dtype), p + i * item, item,
+               (int64_t)from->sample[i] * stretch, self, random, field->dtype);
     }
     return ET_OK;
 }

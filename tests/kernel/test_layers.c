@@ -239,7 +239,7 @@ static void run_samples(const et_kernels *table, const void *with, float *result
     void *y = make(count, et_dtype_size(s->dtype)), *p = make_act(count, 0.5f, 1, s->dtype);
     table->noise(y, s->rows, random, s->dtype);
     widen(result, y, count, s->dtype);
-    table->bernoulli(p, p, s->rows, random, s->dtype);
+    table->bernoulli(p, p, 4 * s->rows, s->rows, random, s->dtype);
     widen(result + count, p, count, s->dtype);
     free(y);
     free(p);
@@ -265,7 +265,7 @@ static void test_layers__bernoulli_has_its_probability(void **state)
     float *p = make(MANY, sizeof *p), *y = make(MANY, sizeof *y);
     for (int i = 0; i < MANY; i++)
         p[i] = (float)(i % 3) * 0.5f;
-    et_kernels_best()->bernoulli(y, p, MANY, (et_random){ 5, 6, 7 }, ET_F32);
+    et_kernels_best()->bernoulli(y, p, 0, MANY, (et_random){ 5, 6, 7 }, ET_F32);
     double hits[3] = { 0 };
     for (int i = 0; i < MANY; i++)
         hits[i % 3] += (double)y[i];

@@ -163,6 +163,6 @@ void et_run_noise(const et_plan *plan, const et_plan_call *call)
 void et_run_bernoulli(const et_plan *plan, const et_plan_call *call)
 {
     const et_tensor *y = out_tensor(plan, call, 0);
-    kernels(plan)->bernoulli(y->data, in(plan, call, 0), et_shape_count(y->shape),
+    kernels(plan)->bernoulli(y->data, in(plan, call, 0), 0, et_shape_count(y->shape),
                              random_of(plan, call), y->dtype);
 }

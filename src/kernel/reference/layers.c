@@ -250,10 +250,11 @@ void et_reference_noise(void *y, int64_t count, et_random random, et_dtype dtype
         et_reference_store(y, i, et_random_normal(random, (uint64_t)i), dtype);
 }
 
-void et_reference_bernoulli(void *y, const void *p, int64_t count, et_random random, et_dtype dtype)
+void et_reference_bernoulli(void *y, const void *p, int64_t first, int64_t count, et_random random,
+                            et_dtype dtype)
 {
     for (int64_t i = 0; i < count; i++) {
-        double u = et_random_uniform(random, (uint64_t)i);
+        double u = et_random_uniform(random, (uint64_t)(first + i));
         et_reference_store(y, i, u < et_reference_load(p, i, dtype), dtype);
     }
 }

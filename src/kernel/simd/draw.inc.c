@@ -114,7 +114,7 @@ static void draw_run_normal(float to[DRAW_RUN], const uint32_t word[DRAW_RUN])
         v_store(to + i, draw_normal_of(v_load(t + i), v_load(rest + i)));
 }
 
-/* Elements first .. first + count, whole runs into a buffer where they do not fit. */
+/* Elements first .. first + count, in runs of whole blocks. */
 ET_INLINE void draw(float *to, int64_t first, int64_t count, float scale, et_random random,
                     draw_fn *run)
 {
@@ -122,7 +122,7 @@ ET_INLINE void draw(float *to, int64_t first, int64_t count, float scale, et_ran
     uint32_t word[DRAW_RUN];
     float number[DRAW_RUN];
     for (int64_t done = 0; done < count;) {
-        const int64_t skip = (first + done) % DRAW_RUN;
+        const int64_t skip = (first + done) % 4;
         const int64_t left = count - done;
         const int64_t take = left < DRAW_RUN - skip ? left : DRAW_RUN - skip;
         draw_words(word, random, (uint64_t)(first + done - skip) / 4);

@@ -5,6 +5,7 @@
 
 #include <stdint.h>
 
+#include "base/assert.h"
 #include "base/philox.h"
 #include "kernel/share.h"
 #include "kernel/simd/draw.inc.c"
@@ -47,20 +48,23 @@ ET_INLINE void bernoulli_run(void *y, const void *p, const uint32_t *word, int64
     }
 }
 
-static void bernoulli_part(void *y, const void *p, et_random random, et_dtype dtype, int64_t begin,
-                           int64_t end)
+/* begin is a multiple of DRAW_RUN, first one of a block's four. */
+static void bernoulli_part(void *y, const void *p, int64_t first, et_random random, et_dtype dtype,
+                           int64_t begin, int64_t end)
 {
     uint32_t word[DRAW_RUN];
     for (int64_t at = begin; at < end; at += DRAW_RUN) {
         const int64_t count = end - at < DRAW_RUN ? end - at : DRAW_RUN;
-        draw_words(word, random, (uint64_t)at / 4);
+        draw_words(word, random, (uint64_t)(first + at) / 4);
         ET_BY_DTYPE(dtype, bernoulli_run, y, p, word, at, count);
     }
 }
 
-static void bernoulli(void *y, const void *p, int64_t count, et_random random, et_dtype dtype)
+static void bernoulli(void *y, const void *p, int64_t first, int64_t count, et_random random,
+                      et_dtype dtype)
 {
-    ET_SHARE(count >= ET_GRAIN, count, DRAW_RUN, bernoulli_part, y, p, random, dtype);
+    et_assert(first >= 0 && first % 4 == 0);
+    ET_SHARE(count >= ET_GRAIN, count, DRAW_RUN, bernoulli_part, y, p, first, random, dtype);
 }
 
 #endif
