@@ -220,6 +220,18 @@ static const float *ew_input(const et_ew_program *program, int input, const void
     return buffer;
 }
 
+/* Where the last step writes: into its output, where that takes whole vectors of float32, else into
+ * `buffer`. Earlier steps do not: an output may lie where an input is that is read after them. */
+ET_INLINE float *ew_last(const et_ew_program *program, void *const *out, float *buffer,
+                         int64_t first, int64_t n)
+{
+    const int last = program->step[program->steps - 1].to;
+    for (int i = 0; i < program->outputs; i++)
+        if (program->output[i] == last && program->output_dtype[i] == ET_F32 && n % V_LANES == 0)
+            return (float *)out[i] + first;
+    return buffer;
+}
+
 /* One block through the whole program. Inputs that are float32 and whole are read where they lie;
  * everything else has a buffer. A step may write the register that it reads: operations go through
  * a block in order, element by element. */
@@ -237,14 +249,19 @@ static void ew_block(const et_ew_program *program, void *const *out, const void 
     for (int i = 0; i < program->steps; i++) {
         const et_ew_step *step = &program->step[i];
         const float *a = reg[step->a], *b = reg[step->b];
+        float *to = buffer[step->to];
+        if (i == program->steps - 1)
+            to = ew_last(program, out, to, first, n);
         if (step->op == ET_EW_DROPOUT)
-            ew_dropout(buffer[step->to], a, step, random, first, padded);
+            ew_dropout(to, a, step, random, first, padded);
         else
-            ew_table[step->op](buffer[step->to], a, b, step->x, padded);
-        reg[step->to] = buffer[step->to];
+            ew_table[step->op](to, a, b, step->x, padded);
+        reg[step->to] = to;
     }
     for (int i = 0; i < program->outputs; i++)
-        ET_BY_DTYPE(program->output_dtype[i], ew_store, out[i], reg[program->output[i]], first, n);
+        if (reg[program->output[i]] != (const float *)out[i] + first)
+            ET_BY_DTYPE(program->output_dtype[i], ew_store, out[i], reg[program->output[i]], first,
+                        n);
 }
 
 /* begin is a multiple of EW_BLOCK. */
