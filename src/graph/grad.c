@@ -115,6 +115,40 @@ static et_node *right_gradient(et_node *node, et_node *a, et_node *dy)
                           : product(a, !o->transpose_a, dy, false, f32);
 }
 
+/* Whether of the columns that stand side by side in a, an operand on the left, at most half need a
+ * derivative: that of a parameter's table, say, beside numbers. */
+static bool needs_few_columns(const gradients *g, const et_node *node)
+{
+    const et_node *a = node->input[0], *b = node->input[1];
+    int64_t needed = 0;
+    if (a->op != ET_OP_CONCATENATE || a->attributes.piece.axis != 1 ||
+        node->attributes.matmul.transpose_a || a->type[0].dtype != b->type[0].dtype)
+        return false;
+    for (int i = 0; i < a->inputs; i++)
+        needed += is_needed(g, a->input[i]) ? a->input[i]->type[0].shape.size[1] : 0;
+    return 2 * needed <= a->type[0].shape.size[1];
+}
+
+/* dA = dC B^T, of these columns alone: each part's rows of B (columns, if it is stored transposed)
+ * are copied, which are few numbers, and multiplied. */
+static void give_columns(gradients *g, et_node *node, et_node *dy)
+{
+    const et_node *a = node->input[0];
+    const bool transposed = node->attributes.matmul.transpose_b;
+    et_node *b = value(g, node->input[1]);
+    int64_t first = 0;
+    for (int i = 0; i < a->inputs; i++) {
+        et_node *part = a->input[i];
+        const int64_t count = part->type[0].shape.size[1];
+        if (is_needed(g, part)) {
+            et_node *rows =
+                transposed ? et_slice_columns(b, first, count) : et_slice_rows(b, first, count);
+            give(g, part, left_gradient(node, rows, dy));
+        }
+        first += count;
+    }
+}
+
 /* The relu inside a product is undone first: C > 0 tells where it let through, and the bias was
  * added before it. The right operand's share, a weight's as a rule, comes before the left's: the
  * left operand is dead then. If the left is a norm that will be rematerialized, it comes with that.
@@ -130,7 +164,9 @@ static void grad_MATMUL(gradients *g, et_node *node, et_node *dy)
         g->waiting[a->id] = (waiting){ node, dy };
     else if (is_needed(g, b))
         give(g, b, right_gradient(node, value(g, a), dy));
-    if (is_needed(g, a))
+    if (is_needed(g, a) && needs_few_columns(g, node))
+        give_columns(g, node, dy);
+    else if (is_needed(g, a))
         give(g, a, left_gradient(node, value(g, b), dy));
 }
 

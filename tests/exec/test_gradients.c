@@ -53,13 +53,29 @@ static et_node *check_CROSS_ENTROPY(et_scope *s)
                     et_cross_entropy(et_scale(x(s), 2), ints(s, "labels", ROWS), 0.1f, NULL, NULL));
 }
 
-/* Plain, with a bias and relu, and with both operands stored transposed. */
+/* Columns beside others that need no derivative, by a weight and by one that is stored transposed;
+ * and another op reads them. */
+static et_node *few_columns(et_scope *s)
+{
+    et_matmul_options transposed = { .transpose_b = true };
+    et_node *parts[] = { et_one_hot(ints(s, "ids", ROWS), 20), et_tanh(x(s)),
+                         et_one_hot(ints(s, "labels", ROWS), 8), y(s) };
+    et_node *wide = et_concatenate_columns(parts, 4);
+    et_node *a = et_matmul(wide, param(s, "few", 28 + 2 * WIDTH, 5), NULL, NULL);
+    et_node *b = et_matmul(wide, param(s, "few_rows", 5, 28 + 2 * WIDTH), NULL, &transposed);
+    return et_mul(et_add(a, b), et_slice_columns(wide, 18, 5));
+}
+
+/* Plain, with a bias and relu, with both operands stored transposed, and of few columns. */
 static et_node *check_MATMUL(et_scope *s)
 {
     et_matmul_options relu = { .relu = true }, both = { .transpose_a = true, .transpose_b = true };
     et_node *h = et_matmul(x(s), param(s, "w", WIDTH, 5), param(s, "b", 0, 5), &relu);
     et_node *t = et_matmul(h, param(s, "v", 4, ROWS), NULL, &both);
-    return weighted(s, et_matmul(t, param(s, "u", 4, 3), NULL, NULL));
+    et_node *both_ways[] = { et_reshape(et_matmul(t, param(s, "u", 4, 3), NULL, NULL),
+                                        et_shape_2(1, 5 * 3)),
+                             et_reshape(few_columns(s), et_shape_2(1, ROWS * 5)) };
+    return weighted(s, et_concatenate_columns(both_ways, 2));
 }
 
 static et_node *check_LAYER_NORM(et_scope *s)

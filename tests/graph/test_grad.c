@@ -42,10 +42,40 @@ static void test_grad__not_by_variables(void **state)
     }
 }
 
+/* x [8, 12] beside a table's [8, 4], times w [16, 3]: of the product's left derivative the table's
+ * columns alone are made. */
+static void test_grad__of_few_columns(void **state)
+{
+    (void)state;
+    et_params *params;
+    et_graph *graph;
+    int products = 0;
+    assert_ok(et_params_new(&params, error));
+    assert_ok(et_graph_new(&graph, params, NULL, error));
+    et_scope *s = et_graph_scope(graph);
+    et_node *parts[] = { et_input(s, "x", ET_F32, et_shape_2(8, 12)),
+                         et_param(s, "table", et_shape_2(8, 4), ones) };
+    et_node *y = et_matmul(et_concatenate_columns(parts, 2),
+                           et_param(s, "w", et_shape_2(16, 3), ones), NULL, NULL);
+    assert_ok(et_graph_differentiate(graph, et_sum(y), error));
+    assert_int_equal(graph->gradient_count, 2);
+    for (int i = y->id + 1; i < graph->count; i++)
+        if (graph->nodes[i]->op == ET_OP_MATMUL) {
+            et_shape shape = et_node_shape(graph->nodes[i]);
+            products++;
+            assert_true(et_shape_equal(shape, et_shape_2(16, 3)) ||
+                        et_shape_equal(shape, et_shape_2(8, 4)));
+        }
+    assert_int_equal(products, 2);
+    et_graph_free(graph);
+    et_params_free(params);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_grad__not_by_variables),
+        cmocka_unit_test(test_grad__of_few_columns),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
