@@ -40,7 +40,7 @@ typedef struct et_loop_trainer_options {
                                 loop's max_step */
     et_pass *pass;           /* run on the step's batch, with the seed and the step's number, */
     et_optimizer *optimizer; /* and then an update; in the loop's checkpoints, as "optimizer" where
-                                it was not added under a name */
+                                it was not added under a name, so it outlives the loop's end */
     /* In place of both; of a pass that it runs, metrics are collected as well. */
     int (*step)(void *payload, et_loop *loop, et_error *error);
     void *payload;
