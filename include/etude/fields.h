@@ -66,7 +66,7 @@ typedef struct et_field {
     et_field_kind kind;
     size_t offset;
     double default_number;      /* BOOL, INT, FLOAT, CHOICE */
-    const char *default_string; /* STRING; ONLY: its value as YAML */
+    const char *default_string; /* STRING; ONLY: its value as YAML, NULL: any is taken */
     double minimum, maximum;    /* INT, FLOAT; both ends allowed. NaN is never allowed */
     const char *const *choices; /* CHOICE: names, ended by NULL; STRING, STRINGS: those that are
                                    taken, or NULL: all are */
@@ -139,7 +139,7 @@ struct et_fields {
         .nested = (table), .item_size = sizeof(item), .help = __VA_ARGS__                          \
     }
 /* A setting that files for other systems have and that means nothing here: setting and value are
- * texts. Any other value is refused, with why: "there is no TPU". */
+ * texts. Any other value is refused, with why: "there is no TPU". value NULL: none is. */
 #define ET_FIELD_ONLY(setting, value, why)                                                         \
     {                                                                                              \
         .name = (setting), .kind = ET_FIELD_KIND_ONLY, .default_string = (value), .help = (why)    \

@@ -50,7 +50,7 @@ void et_field_range(const et_field *field, et_strbuf *out)
     for (size_t i = 0; field->choices && field->choices[i]; i++)
         et_strbuf_printf(out, "%s%s", i ? ", " : "", field->choices[i]);
     if (field->kind == ET_FIELD_KIND_ONLY)
-        et_strbuf_append(out, "no other value");
+        et_strbuf_append(out, field->default_string ? "no other value" : "any value");
     /* Other kinds have no range: any text, either truth value. */
     if (field->kind != ET_FIELD_KIND_INT && field->kind != ET_FIELD_KIND_FLOAT)
         return;

@@ -15,7 +15,8 @@
  *   CHOICE    a name of the row's list                        int, its place in the list
  *   STRINGS   a list of scalars, or one scalar; null, ""      et_strings, empty for both
  *   STRUCTS   a list of groups, or one group; null            et_structs (fields.c)
- *   ONLY      the value of its row, however it is written     there is none
+ *   ONLY      the value of its row, however it is written,    there is none
+ *             or any scalar, where it has none
  *
  * null is the default of a row that is nullable.
  *
@@ -315,7 +316,7 @@ static int read_strings(const et_field *field, et_strings *member, const et_valu
 /* What a row without a member has, as a value. */
 static et_value only_value(const et_field *field)
 {
-    const char *text = field->default_string;
+    const char *text = field->default_string ? field->default_string : "null";
     et_value only = { .kind = ET_VALUE_STRING, .text = text, .string = text };
     et_yaml_resolve(&only, text);
     return only;
@@ -352,7 +353,7 @@ int et_field_check_only(const et_field *field, const et_value *value, const char
 {
     char number[SCALAR_MAX];
     const et_value only = only_value(field);
-    if (is_only(&only, value))
+    if (is_only(&only, value) || (!field->default_string && !is_container(value)))
         return ET_OK;
     const char *text =
         is_container(value) ? et_value_kind_name(value->kind) : scalar_text(value, number);

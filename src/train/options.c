@@ -37,7 +37,6 @@ static const char *const recomputed[] = { "none", "cheap", "feed_forward", "auto
 /* Why settings of other machines take no value. */
 #define NO_TPU     "there is no TPU; training runs on the CPU"
 #define NO_GPU     "there is no GPU; training runs on the CPU"
-#define NO_XLA     "there is no XLA; graphs are planned by Etude itself"
 #define ONE_WORKER "ranks are started by etude launch, mpirun or srun (doc/scale.md)"
 
 /* Model Garden's defaults, with which nothing is clipped and no noise added. */
@@ -159,7 +158,7 @@ static const et_field runtime_fields[] = {
                  "batches prepared ahead by a thread of its own; 0: none"),
     ET_FIELD_CHOICE(et_runtime_options, distribution_strategy, ET_STRATEGY_MIRRORED, strategies,
                     "off, one_device and mirrored are the same: one CPU; others are refused"),
-    ET_FIELD_ONLY("enable_xla", "false", NO_XLA),
+    ET_FIELD_ONLY("enable_xla", NULL, "no effect: graphs are planned by Etude itself"),
     ET_FIELD_ONLY("run_eagerly", "false", "a step is always planned as a whole"),
     ET_FIELD_ONLY("tpu", "null", NO_TPU),
     ET_FIELD_ONLY("tpu_enable_xla_dynamic_padder", "null", NO_TPU),

@@ -36,9 +36,9 @@ static void test_bad_settings__only(void **state)
 {
     (void)state;
     static const bad_case cases[] = {
-        { TRAIN "--set runtime.enable_xla=true", .code = 3,
-          .words = { "--set runtime.enable_xla: only false is taken here, not true: there is "
-                     "no" } },
+        { TRAIN "--set trainer.allow_tpu_summary=true", .code = 3,
+          .words = { "--set trainer.allow_tpu_summary: only false is taken here, not true: there "
+                     "is no" } },
         { TRAIN "--set runtime.tpu=local", .code = 3,
           .words = { "runtime.tpu: local is not taken here: there is no TPU" } },
         { TRAIN "--set runtime.num_gpus=1", .code = 3, .words = { "only 0 is taken here, not 1" } },

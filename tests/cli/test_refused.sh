@@ -74,7 +74,6 @@ set_to 'distribution_strategy: no such choice as warp (allowed: off, one_device'
 set_to 'distribution_strategy: no such choice as false (allowed: off' \
     runtime.distribution_strategy=false
 set_to 'num_gpus: only 0 is taken here, not -1' runtime.num_gpus=-1
-set_to 'enable_xla: only false is taken here, not true: there is no XLA' runtime.enable_xla=true
 set_to 'run_eagerly: only false is taken here' runtime.run_eagerly=true
 row 3 'trainer.train_steps: 0; say how many updates to train' --steps 0
 row 3 'beginning with the weights of nowhere: cannot open nowhere' \

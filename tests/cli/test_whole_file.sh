@@ -124,7 +124,7 @@ trainer:
       linear: {warmup_learning_rate: 0.0, warmup_steps: 16000}
 runtime:
   distribution_strategy: mirrored
-  enable_xla: false
+  enable_xla: true
   gpu_thread_mode: null
   dataset_num_private_threads: null
   per_gpu_thread_count: 0
@@ -169,7 +169,6 @@ train() {
 }
 
 train 0 '^done  *2 steps'
-train 3 'there is no XLA' --set runtime.enable_xla=true
 train 3 'there is no TPU' --set runtime.tpu=local
 train 3 'there is no GPU' --set runtime.num_gpus=1
 train 3 'no tf.data service' --set task.train_data.enable_tf_data_service=true

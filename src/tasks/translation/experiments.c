@@ -30,7 +30,7 @@
     "train_steps: 300000, steps_per_loop: 1000, summary_interval: 1000, "                          \
     "checkpoint_interval: 5000, validation_interval: 5000}}"
 
-/* Model Garden's wmt_transformer/large, every value that it sets: its data are
+/* Model Garden's wmt_transformer/large, every value that it sets but enable_xla: its data are
  * wmt14_translate/de-en, training and test, so train_data and validation_data name files of it here
  * (and sentencepiece_model_path a model, or one is trained). The others are its recipe at
  * other widths, with the rate's 2 / sqrt(width). */
