@@ -421,7 +421,7 @@ size_t et_gemm_packed_size(const et_gemm *gemm)
 }
 
 /* Elements of B below which it is packed by one thread, in some ten microseconds. */
-#define PACK_GRAIN 65536
+#define PACK_GRAIN 16384
 
 /* A packed B in parts that threads share out: panels of slabs. */
 typedef struct packing {
