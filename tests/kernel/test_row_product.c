@@ -118,26 +118,34 @@ static void test_row_product__packing(void **state)
     free(from);
 }
 
-/* Relu keeps a NaN, here of a bias, and makes 0 of what is below it. */
+/* Relu keeps a NaN, here of a bias, and makes 0 of what is below it; without relu all stays, and
+ * so it does where there is no bias. */
 static void test_row_product__relu_keeps_nan(void **state)
 {
     (void)state;
-    const float x = 1, w[] = { 1, 1, 1 }, bias[] = { NAN, -5, 5 };
+    const float x = -1, w[] = { 1, 1, 1, 1 }, bias[] = { NAN, -5, 5, -INFINITY };
     for (size_t t = 0; t < COUNT(table_names); t++) {
         const et_kernels *table = et_kernels_named(table_names[t]);
-        for (int kind = 0; kind < 2 && table; kind++) {
-            setting s = { .rows = 1, .n = 3, .k = 1, .transposed = true };
-            s.kind = kind ? ET_ROW_INT8 : ET_ROW_F32;
+        for (int way = 0; way < 6 && table; way++) {
+            setting s = { .rows = 1, .n = 4, .k = 1, .transposed = true };
+            s.kind = way % 2 ? ET_ROW_INT8 : ET_ROW_F32;
             et_row_weight weight = pack(table, w, &s);
             void *scratch = scratch_of(et_row_scratch(1, 1, s.kind));
-            float y[3] = { 0, 7, 0 };
-            const et_row_product shape = {
-                .rows = 1, .weight = &weight, .bias = bias, .relu = true, .scratch = scratch
-            };
+            float y[4] = { 0, 7, 0, 0 };
+            const et_row_product shape = { .rows = 1,
+                                           .weight = &weight,
+                                           .bias = way < 4 ? bias : NULL,
+                                           .relu = way < 2,
+                                           .scratch = scratch };
             table->row_product(y, &x, &shape);
             free(scratch);
             free(weight.panels);
-            assert_true(isnan(y[0]) && y[1] == 0 && y[2] > 5);
+            if (shape.relu)
+                assert_true(isnan(y[0]) && y[1] == 0 && y[2] > 3 && y[3] == 0);
+            else if (shape.bias)
+                assert_true(isnan(y[0]) && y[1] < -5 && y[2] > 3 && y[3] == -INFINITY);
+            else
+                assert_true(y[0] < 0 && y[1] == y[0] && y[2] == y[0] && y[3] == y[0]);
         }
     }
 }

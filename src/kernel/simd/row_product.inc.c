@@ -12,6 +12,7 @@
 #ifndef ETUDE_KERNEL_ROW_PRODUCT_INC_C
 #define ETUDE_KERNEL_ROW_PRODUCT_INC_C
 
+#include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -44,56 +45,82 @@ typedef struct row_block {
     bool relu;
 } row_block;
 
-/* sum + bias, relu, stored: vector s of row r. whole: the panel has no end in it. */
-ET_INLINE void finish_sum(const row_block *b, int r, int s, vf sum, const bool whole)
+/* What is done to the sums of a panel's columns: + bias, then the larger of it and a floor, which
+ * is minus infinity where there is no relu and no bias 0 where there is none. So nothing is asked
+ * at each sum. */
+typedef struct row_finish {
+    vf bias[V_PANEL], least;
+} row_finish;
+
+ET_INLINE row_finish finish_of(const row_block *b)
+{
+    row_finish f;
+    f.least = v_set(b->relu ? 0.0f : -INFINITY);
+    for (int s = 0; s < V_PANEL; s++) {
+        const int64_t left = b->columns - s * V_LANES;
+        f.bias[s] =
+            b->bias && left > 0 ? v_read_n(b->bias, s * V_LANES, left, ET_F32) : v_set(0.0f);
+    }
+    return f;
+}
+
+/* Vector s of a row, whose first column of the panel is y. whole: the panel has no end in it. */
+ET_INLINE void finish_sum(const row_block *b, float *y, const row_finish *f, int s, vf sum,
+                          const bool whole)
 {
     const int64_t column = s * V_LANES;
-    const int64_t left = whole ? V_LANES : b->columns - column;
-    if (left <= 0)
-        return;
-    if (b->bias)
-        sum = sum + v_read_n(b->bias, column, left, ET_F32);
-    if (b->relu)
-        sum = v_max(v_set(0.0f), sum);
-    v_write_n(b->y, r * b->y_stride + column, sum, left, ET_F32);
+    sum = v_max(f->least, sum + f->bias[s]);
+    if (whole)
+        v_store(y + column, sum);
+    else if (b->columns > column)
+        v_write_n(y, column, sum, b->columns - column, ET_F32);
 }
 
 /* whole is a constant, so that all but the last panel are stored without masks. */
 ET_INLINE void finish_floats(const row_block *b, vf sum[][V_PANEL], const int rows,
                              const bool whole)
 {
+    const row_finish f = finish_of(b);
+    const int64_t stride = b->y_stride;
+    float *y = b->y;
     ET_UNROLL
-    for (int r = 0; r < rows; r++)
+    for (int r = 0; r < rows; r++, y += stride)
         for (int s = 0; s < V_PANEL; s++)
-            finish_sum(b, r, s, sum[r][s], whole);
+            finish_sum(b, y, &f, s, sum[r][s], whole);
 }
 
 /* Whole sums to float32: q q_w sums times the row's unit times the column's scale. */
 ET_INLINE void finish_bytes(const row_block *b, vi sum[][V_PANEL], const int rows, const bool whole)
 {
     const vf left = v_load(b->scale), right = v_load(b->scale + V_LANES);
+    const row_finish f = finish_of(b);
+    const int64_t stride = b->y_stride;
+    float *y = b->y;
     ET_UNROLL
-    for (int r = 0; r < rows; r++) {
+    for (int r = 0; r < rows; r++, y += stride) {
         const vf unit = v_set(b->row_scale[r]);
-        finish_sum(b, r, 0, v_float(sum[r][0]) * (unit * left), whole);
-        finish_sum(b, r, 1, v_float(sum[r][1]) * (unit * right), whole);
+        finish_sum(b, y, &f, 0, v_float(sum[r][0]) * (unit * left), whole);
+        finish_sum(b, y, &f, 1, v_float(sum[r][1]) * (unit * right), whole);
     }
 }
 
-/* A step of i: 2 loads, `rows` broadcasts, 2 rows multiply-adds. rows is a constant. */
+/* A step of i: 2 loads, `rows` broadcasts, 2 rows multiply-adds. rows is a constant. Rows are
+ * reached from two of them: twelve from one want more registers for addresses than there are. */
 ET_INLINE void float_block(const row_block *b, const int rows)
 {
     vf sum[V_PANEL_ROWS][V_PANEL];
-    const float *x = b->x, *w = b->w;
+    const int half = (rows + 1) / 2;
+    const int64_t stride = b->x_stride;
+    const float *x = b->x, *lower = x + half * stride, *w = b->w;
     ET_UNROLL
     for (int r = 0; r < rows; r++)
         for (int s = 0; s < V_PANEL; s++)
             sum[r][s] = v_set(0.0f);
-    for (int64_t i = 0; i < b->k; i++, w += PANEL) {
+    for (int64_t i = 0; i < b->k; i++, w += PANEL, x++, lower++) {
         const vf left = v_load(w), right = v_load(w + V_LANES);
         ET_UNROLL
         for (int r = 0; r < rows; r++) {
-            const vf value = v_set(x[r * b->x_stride + i]);
+            const vf value = v_set(r < half ? x[r * stride] : lower[(r - half) * stride]);
             sum[r][0] = v_fma(value, left, sum[r][0]);
             sum[r][1] = v_fma(value, right, sum[r][1]);
         }
