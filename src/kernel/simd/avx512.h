@@ -107,6 +107,23 @@ ET_INLINE void v_store_units_n(et_bf16 *y, vf units, int64_t n)
     _mm512_mask_storeu_epi16(y, v_first_halves(n), _mm512_castps_si512(units));
 }
 
+/* All lanes, without the work that masks are. */
+ET_INLINE vf v_load_units(const et_bf16 *x)
+{
+    return _mm512_castsi512_ps(_mm512_loadu_si512(x));
+}
+
+ET_INLINE void v_store_units(et_bf16 *y, vf units)
+{
+    _mm512_storeu_si512(y, _mm512_castps_si512(units));
+}
+
+ET_INLINE vf v_load_pairs(const et_bf16 *x, const et_bf16 *next)
+{
+    __m512i low = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)x));
+    return _mm512_castsi512_ps(_mm512_or_si512(low, _mm512_castps_si512(v_load_bf16(next))));
+}
+
 /* x in the lower halves, next in the upper ones, as v_load_bf16_n puts it there anyway. */
 ET_INLINE vf v_load_pairs_n(const et_bf16 *x, const et_bf16 *next, int64_t n)
 {

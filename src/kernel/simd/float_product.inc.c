@@ -97,9 +97,9 @@ ET_INLINE void take_row(vf right[PRODUCT_VECTORS], const void *b, const void *ne
     for (int s = 0; s < kind.vectors; s++) {
         const bool full = kind.whole || !kind.keeps || s < kind.vectors - 1;
         const int64_t at = s * V_LANES;
+        const et_bf16 *first = (const et_bf16 *)b + at, *second = (const et_bf16 *)next + at;
         if (kind.keeps && kind.pairs)
-            right[s] = v_load_pairs_n((const et_bf16 *)b + at, (const et_bf16 *)next + at,
-                                      full ? V_LANES : lanes);
+            right[s] = full ? v_load_pairs(first, second) : v_load_pairs_n(first, second, lanes);
         else
             right[s] =
                 full ? v_load((const float *)b + at) : v_load_n((const float *)b + at, lanes);
@@ -303,12 +303,16 @@ static void fill_room(const et_float_product *p)
     for (int64_t first = 0; first < p->m; first += ROOM_PANELS * V_LANES) {
         const int64_t left = p->m - first;
         const int64_t columns = left < ROOM_PANELS * V_LANES ? left : ROOM_PANELS * V_LANES;
+        const int64_t whole = columns / V_LANES * V_LANES;
         const et_bf16 *row = (const et_bf16 *)p->a + first;
         float *to = (float *)p->room + first * units;
         for (int64_t l = 0; l < units; l++, to += V_LANES, row += 2 * p->a_step) {
             const et_bf16 *next = 2 * l + 1 < p->k ? row + p->a_step : zeros;
-            for (int64_t i = 0; i < columns; i += V_LANES)
-                v_store(to + i * units, v_load_pairs_n(row + i, next + i, columns - i));
+            for (int64_t i = 0; i < whole; i += V_LANES)
+                v_store(to + i * units, v_load_pairs(row + i, next + i));
+            if (whole < columns)
+                v_store(to + whole * units,
+                        v_load_pairs_n(row + whole, next + whole, columns - whole));
         }
     }
 }

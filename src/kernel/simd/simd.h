@@ -19,6 +19,7 @@
  *   v_transpose      V_LANES vectors as a square matrix
  *   v_load_units_n, v_store_units_n  lanes of two bfloat16 as they lie in memory, n elements
  *   v_load_pairs_n   such lanes from two rows: element i of the first, element i of the second
+ *   v_load_units, v_store_units, v_load_pairs  all lanes of these
  *   vi               32-bit whole numbers, + on them directly; v_load_int; v_float to float
  *   v_quad           the same four bytes in each lane
  *   v_dot            sum + the four products of bytes of each lane, a's unsigned, b's signed; exact

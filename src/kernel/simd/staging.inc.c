@@ -168,10 +168,50 @@ static void stage_across(void *to, int64_t to_rows, int64_t to_columns, et_dtype
 static void stage_row_pairs(et_bf16 *to, int64_t to_rows, int64_t to_columns, const et_stored *from)
 {
     et_assert(from->rows <= to_rows && from->columns <= to_columns && to_rows % 2 == 0);
-    for (int64_t i = 0; i < to_rows; i += 2)
-        for (int64_t j = 0; j < to_columns; j += V_LANES)
-            v_store_units_n(to + i * to_columns + 2 * j, row_pair(from, i, j),
-                            2 * (to_columns - j));
+    for (int64_t i = 0; i < to_rows; i += 2, to += 2 * to_columns) {
+        const et_bf16 *row = (const et_bf16 *)from->data + i * from->stride;
+        const int64_t whole = i + 1 < from->rows ? from->columns / V_LANES * V_LANES : 0;
+        const int64_t filled = i < from->rows ? from->columns : 0;
+        for (int64_t j = 0; j < whole; j += V_LANES)
+            v_store_units(to + 2 * j, v_load_pairs(row + j, row + from->stride + j));
+        for (int64_t j = whole; j < to_columns; j += V_LANES) {
+            if (j >= filled && j + V_LANES <= to_columns)
+                v_store_units(to + 2 * j, v_set(0.0f));
+            else
+                v_store_units_n(to + 2 * j, row_pair(from, i, j), 2 * (to_columns - j));
+        }
+    }
+}
+
+/* A whole square of units onto a whole one; x: its first, rows `stride` elements apart. */
+ET_INLINE void move_units(et_bf16 *to, int64_t to_stride, const et_bf16 *x, int64_t stride)
+{
+    vf square[V_LANES];
+    ET_UNROLL
+    for (int r = 0; r < V_LANES; r++)
+        square[r] = v_load_units(x + r * stride);
+    v_transpose(square);
+    ET_UNROLL
+    for (int r = 0; r < V_LANES; r++)
+        v_store_units(to + r * to_stride, square[r]);
+}
+
+/* A square at an edge: what is beyond the source reads as zero, and nothing is written beyond the
+ * target, of which `pairs` rows of units and `columns` of them are left. */
+static void edge_units(et_bf16 *to, int64_t to_stride, int64_t pairs, int64_t columns,
+                       const et_stored *from, int64_t i, int64_t j)
+{
+    vf square[V_LANES];
+    const int64_t left = from->columns - j;
+    ET_UNROLL
+    for (int r = 0; r < V_LANES; r++)
+        square[r] = i + r < from->rows && left > 0 ? v_load_units_n(stored_at(from, i + r, j), left)
+                                                   : v_set(0.0f);
+    v_transpose(square);
+    ET_UNROLL
+    for (int r = 0; r < V_LANES; r++)
+        if (r < pairs)
+            v_store_units_n(to + r * to_stride, square[r], 2 * columns);
 }
 
 /* A pair in the target is two neighbours of a row of the source: they are moved as one unit. So
@@ -183,20 +223,15 @@ static void stage_pairs_across(et_bf16 *to, int64_t to_rows, int64_t to_columns,
     et_assert(from->rows <= to_columns && from->columns <= to_rows && to_rows % 2 == 0);
     for (int64_t i = 0; i < to_columns; i += V_LANES)
         for (int64_t j = 0; j < to_rows; j += 2 * V_LANES) {
-            vf square[V_LANES];
-            const int64_t columns = from->columns - j;
-            ET_UNROLL
-            for (int r = 0; r < V_LANES; r++)
-                square[r] = i + r < from->rows && columns > 0
-                                ? v_load_units_n(stored_at(from, i + r, j), columns)
-                                : v_set(0.0f);
-            v_transpose(square);
-            const int64_t pairs = (to_rows - j) / 2;
-            ET_UNROLL
-            for (int r = 0; r < V_LANES; r++)
-                if (r < pairs)
-                    v_store_units_n(to + (j + 2 * r) * to_columns + 2 * i, square[r],
-                                    2 * (to_columns - i));
+            et_bf16 *part = to + j * to_columns + 2 * i;
+            const bool fits = i + V_LANES <= to_columns && j + 2 * V_LANES <= to_rows;
+            if (i + V_LANES <= from->rows && j + 2 * V_LANES <= from->columns)
+                move_units(part, 2 * to_columns, stored_at(from, i, j), from->stride);
+            else if (fits && (i >= from->rows || j >= from->columns))
+                for (int r = 0; r < V_LANES; r++)
+                    v_store_units(part + 2 * r * to_columns, v_set(0.0f));
+            else
+                edge_units(part, 2 * to_columns, (to_rows - j) / 2, to_columns - i, from, i, j);
         }
 }
 

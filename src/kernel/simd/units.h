@@ -29,4 +29,19 @@ ET_INLINE vf v_load_pairs_n(const et_bf16 *x, const et_bf16 *next, int64_t n)
     return v_load_units_n(pair, 2 * V_LANES);
 }
 
+ET_INLINE vf v_load_units(const et_bf16 *x)
+{
+    return v_load_units_n(x, 2 * V_LANES);
+}
+
+ET_INLINE void v_store_units(et_bf16 *y, vf units)
+{
+    v_store_units_n(y, units, 2 * V_LANES);
+}
+
+ET_INLINE vf v_load_pairs(const et_bf16 *x, const et_bf16 *next)
+{
+    return v_load_pairs_n(x, next, V_LANES);
+}
+
 #endif
