@@ -12,8 +12,9 @@
  *   job.yaml                     configuration and arguments
  *   checkpoints/                 by which a job that is killed, or whose steps were raised, resumes
  *   summaries/train, validation  event files for TensorBoard
- *   model/                       what et_predictor_open opens, of the best evaluation or, without a
- *                                source "eval", of the last step; replaced whole at a job's end
+ *   model/                       what et_predictor_open opens; replaced whole at a job's end
+ *
+ * The model is of the best evaluation or, without a source "eval", of the last step.
  *
  * One thread. */
 #ifndef ETUDE_MODEL_TRAINER_H
