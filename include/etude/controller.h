@@ -45,7 +45,7 @@ typedef struct et_controller_options {
     /* Driven call by call, not by train_steps and validation_interval: <etude/outer_loop.h>. NULL:
      * by et_controller_train. Copied. */
     const struct et_outer_loop_options *outer_loop;
-    int64_t validation_steps; /* of an evaluation; 0: all there are */
+    int64_t validation_steps; /* of an evaluation; 0 and -1: all there are */
     /* Evaluations in a row without a new best (run.best_metric) after which the run ends, for good
      * unless it is opened with another patience. 0: none. */
     int64_t patience;

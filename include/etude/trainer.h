@@ -103,9 +103,9 @@ struct et_evaluator {
     ET_RESERVED(3);
 };
 
-/* begin, steps until there are no more or limit of them are done (0: no limit), end. Data that end
- * before the limit are told in a warning. stops (NULL: never) is asked between steps:
- * ET_EINTERRUPTED. */
+/* begin, steps until there are no more or limit of them are done (0 and -1: no limit), end. Data
+ * that end before the limit are told in a warning. stops (NULL: never) is asked between steps:
+ * ET_EINTERRUPTED. ET_ECONFIG: a limit below -1. */
 ET_API int et_evaluate(et_evaluator *evaluator, int64_t step, int64_t limit,
                        bool (*stops)(void *payload), void *payload, et_value *logs,
                        et_error *error);

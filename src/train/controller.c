@@ -231,6 +231,9 @@ static int check_options(const et_controller_options *o, et_error *error)
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++)
         if (counts[i] < 0)
             return et_fail(error, ET_ECONFIG, "steps, intervals and counts are at least 0");
+    if (o->validation_steps < -1)
+        return et_fail(error, ET_ECONFIG, "validation_steps: %lld; -1 is all there are",
+                       (long long)o->validation_steps);
     return o->outer_loop ? check_outer(o, error) : check_planned(o, error);
 }
 
@@ -597,7 +600,8 @@ int et_controller_run(et_controller *c, const et_call *call, et_error *error)
 int et_controller_train(et_controller *c, et_error *error)
 {
     const et_controller_options *o = &c->options;
-    et_call call = { o->train_steps, o->validation_interval, o->validation_steps,
+    int64_t eval_steps = o->validation_steps < 0 ? 0 : o->validation_steps;
+    et_call call = { o->train_steps, o->validation_interval, eval_steps,
                      o->evaluator && o->validation_interval, true };
     if (c->by_call)
         return et_fail(error, ET_EUSAGE, "with outer_loop, et_controller_train_to trains");

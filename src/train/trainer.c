@@ -54,6 +54,10 @@ int et_evaluate(et_evaluator *evaluator, int64_t step, int64_t limit, bool (*sto
 {
     const et_evaluator_class *class = evaluator->class;
     bool more = true;
+    if (limit < -1)
+        return et_fail(error, ET_ECONFIG, "%s: %lld steps of evaluation; -1 is all there are",
+                       class->name, (long long)limit);
+    limit = limit < 0 ? 0 : limit;
     evaluator->limit = limit;
     evaluator->done = 0;
     int status = class->begin ? class->begin(evaluator, step, error) : ET_OK;

@@ -477,6 +477,7 @@ static void test_controller__refused_options(void **state)
         { { .steps_per_loop = 1, .summary_interval = -1 }, NULL, ET_ECONFIG, "at least 0" },
         { { .steps_per_loop = 1, .validation_interval = -1 }, NULL, ET_ECONFIG, "at least 0" },
         { { .steps_per_loop = 1, .checkpoint_interval = -5 }, NULL, ET_ECONFIG, "at least 0" },
+        { { .steps_per_loop = 1, .validation_steps = -2 }, NULL, ET_ECONFIG, "-1 is all" },
         { { .steps_per_loop = 1 }, &class_a, ET_EUSAGE, "two actions are named a" },
         { { .steps_per_loop = 1 }, &class_log, ET_EUSAGE, "two actions are named log" },
     };
@@ -552,10 +553,15 @@ static void test_controller__evaluate(void **state)
         bool stops;
         int status, steps, ended, ended_with_logs;
     } cases[] = {
-        { &whole, 0, -1, false, ET_OK, 5, 1, 1 }, { &whole, 3, -1, false, ET_OK, 3, 1, 1 },
-        { &whole, 9, -1, false, ET_OK, 5, 1, 1 }, { &whole, 0, 0, false, ET_EIO, 0, 1, 0 },
-        { &whole, 0, 2, false, ET_EIO, 2, 1, 0 }, { &whole, 0, -1, true, ET_EINTERRUPTED, 0, 1, 0 },
+        { &whole, 0, -1, false, ET_OK, 5, 1, 1 },
+        { &whole, 3, -1, false, ET_OK, 3, 1, 1 },
+        { &whole, 9, -1, false, ET_OK, 5, 1, 1 },
+        { &whole, 0, 0, false, ET_EIO, 0, 1, 0 },
+        { &whole, 0, 2, false, ET_EIO, 2, 1, 0 },
+        { &whole, 0, -1, true, ET_EINTERRUPTED, 0, 1, 0 },
         { &bare, 2, -1, false, ET_OK, 2, 0, 0 },
+        { &whole, -1, -1, false, ET_OK, 5, 1, 1 },
+        { &whole, -2, -1, false, ET_ECONFIG, 0, 0, 0 },
     };
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -572,6 +578,36 @@ static void test_controller__evaluate(void **state)
     }
 }
 
+/* -1 is Model Garden's word for all there are. */
+static void test_controller__validation_steps(void **state)
+{
+    static const struct {
+        int64_t steps;
+        int taken;
+    } cases[] = { { -1, 5 }, { 0, 5 }, { 3, 3 } };
+    static const et_evaluator_class whole = {
+        .name = "whole", .begin = count_begin, .step = count_step, .end = count_end
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        toy t = { .trainer.class = &trainer_class };
+        counting e = { .evaluator = { .class = &whole }, .fails_at = -1 };
+        et_controller *controller;
+        char directory[64];
+        snprintf(directory, sizeof directory, "%s", in(state, "validation_steps"));
+        snprintf(directory + strlen(directory), 4, "%zu", i);
+        et_controller_options options = { .trainer = &t.trainer,
+                                          .evaluator = &e.evaluator,
+                                          .run.model_dir = directory,
+                                          .train_steps = 1,
+                                          .validation_interval = 1,
+                                          .validation_steps = cases[i].steps };
+        assert_ok(et_controller_open(&controller, &options, error));
+        assert_ok(et_controller_train(controller, error));
+        assert_ok(et_controller_close(controller, error));
+        assert_int_equal(e.steps, cases[i].taken);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -585,6 +621,7 @@ int main(void)
         cmocka_unit_test(test_controller__finished),
         cmocka_unit_test(test_controller__refused_options),
         cmocka_unit_test(test_controller__evaluate),
+        cmocka_unit_test(test_controller__validation_steps),
     };
     return cmocka_run_group_tests(tests, make_directory, remove_directory);
 }

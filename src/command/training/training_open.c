@@ -116,7 +116,7 @@ static et_controller_options controller_options(et_training *t, const char *dire
         .steps_per_loop = o->steps_per_loop,
         .summary_interval = o->summary_interval,
         .validation_interval = validation_interval(t),
-        .validation_steps = o->validation_steps < 0 ? 0 : o->validation_steps,
+        .validation_steps = o->validation_steps,
         .checkpoint_interval = o->checkpoint_interval,
         .recovery_max_trials = o->recovery_max_trials,
         .patience = stops_early(t) ? o->early_stopping.patience : 0,
