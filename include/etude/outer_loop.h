@@ -10,8 +10,8 @@
  *     et_controller_close(controller, &error);
  *
  * An inner loop is steps_per_loop steps, which only the end of a call or an evaluation cuts short.
- * After it: train actions on its values, a log, evaluation if it is due, evaluation actions, the
- * program's own, and a save if one was due since the loop began. So a run that is killed and
+ * After it: a log of its values, train actions on them, evaluation if it is due with its actions,
+ * the program's own, and a save if one was due since the loop began. So a run that is killed and
  * started again with the same calls does what an unbroken one would have done; inner loops,
  * evaluations (at multiples of eval_interval) and saves are where they would have been.
  *

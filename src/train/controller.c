@@ -583,11 +583,10 @@ int et_controller_run(et_controller *c, const et_call *call, et_error *error)
     c->own[ET_OWN_VALIDATE].every = call->eval_interval;
     c->own[ET_OWN_VALIDATE].present = call->evaluates;
     c->last = c->next < c->count ? c->values : NULL;
-    /* What a run that went further has yet to do is for the call that it was made in. */
-    if (c->by_call && c->trainer->step > call->target)
-        return ET_OK;
     et_meter_start_window(&c->meter);
-    int status = et_run_agree(c->run, run_loops(c, error), error);
+    /* What a run that went further has yet to do is for the call that it was made in. */
+    bool past = c->by_call && c->trainer->step > call->target;
+    int status = past ? ET_OK : et_run_agree(c->run, run_loops(c, error), error);
     if (!status && c->by_call && call->saves)
         status = et_run_save_unsaved(c->run, c->trainer->step, false, error);
     if (status == ET_EINTERRUPTED)

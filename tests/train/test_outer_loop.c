@@ -82,6 +82,24 @@ static void test_outer_loop__calls(void **state)
     finish(&p);
 }
 
+/* Past its target a call trains nothing, and saves what is not saved, once. */
+static void test_outer_loop__past_its_target(void **state)
+{
+    const char *directory = in(state, "past");
+    play p = { .options = { .steps_per_loop = 4 } };
+    words[0] = 0;
+    begin(&p, directory);
+    assert_ok(et_controller_train_to(p.controller, 6, true, error));
+    assert_ok(et_controller_train_to(p.controller, 3, true, error));
+    assert_string_equal(checkpoints(directory), "");
+    assert_ok(et_controller_train_to(p.controller, 3, false, error));
+    assert_string_equal(checkpoints(directory), "6 ");
+    assert_int_equal(et_controller_step(p.controller), 6);
+    assert_ok(et_controller_train_and_evaluate(p.controller, 4, -1, 0, NULL, error));
+    assert_string_equal(words, "L4 t4 L6 t6 ");
+    finish(&p);
+}
+
 /* Lines for people. */
 static void test_outer_loop__lines(void **state)
 {
@@ -353,6 +371,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_outer_loop__order),
         cmocka_unit_test(test_outer_loop__calls),
+        cmocka_unit_test(test_outer_loop__past_its_target),
         cmocka_unit_test(test_outer_loop__lines),
         cmocka_unit_test(test_outer_loop__values),
         cmocka_unit_test(test_outer_loop__summaries),
