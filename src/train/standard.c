@@ -19,7 +19,8 @@ struct et_standard_data {
     bool in_loop;                 /* of a trainer: train_loop_begin was called, the end was not */
     et_evaluator_class evaluator; /* with the name that this one has */
     et_standard_evaluator_options options;
-    void *state; /* of the evaluation under way */
+    void *state;  /* of the evaluation under way */
+    bool entered; /* eval_begin of it was called */
 };
 
 /* What fails leaves nothing. */
@@ -235,11 +236,13 @@ static int begin_evaluation(et_evaluator *evaluator, int64_t step, et_error *err
     struct et_standard_data *data = e->data;
     (void)step;
     data->state = NULL;
+    data->entered = false;
     et_feed_mark(data->feed);
     if (data->options.tf_while_loop && !evaluator->limit)
         return et_fail(error, ET_ECONFIG,
                        "Looping until exhausted is not supported if `options.use_tf_while_loop` is "
                        "`True`");
+    data->entered = true;
     int status = e->class->eval_begin ? e->class->eval_begin(e, &data->state, error) : ET_OK;
     if (!data->options.keep_iterator)
         et_feed_drop(data->feed);
@@ -263,7 +266,8 @@ static int evaluate_step(et_evaluator *evaluator, bool *more, et_error *error)
 static int end_evaluation(et_evaluator *evaluator, et_value *logs, et_error *error)
 {
     et_standard_evaluator *e = evaluator_of(evaluator);
-    int status = e->class->eval_end ? e->class->eval_end(e, e->data->state, logs, error) : ET_OK;
+    bool ends = e->class->eval_end && e->data->entered;
+    int status = ends ? e->class->eval_end(e, e->data->state, logs, error) : ET_OK;
     e->data->state = NULL;
     if (logs && !status)
         return ET_OK;

@@ -408,6 +408,7 @@ static void test_standard__evaluator_refused(void **state)
     assert_ok(et_standard_evaluator_init(&s.standard, &summer_class, &data, &options, error));
     assert_fails(et_evaluate(&s.standard.evaluator, 0, 0, NULL, NULL, NULL, error), ET_ECONFIG,
                  "Looping until exhausted is not supported if `options.use_tf_while_loop` is");
+    assert_int_equal(s.cut, 0); /* eval_end has nothing to end */
     assert_int_equal(evaluate(&s.standard, 2), 1);
     et_standard_evaluator_release(&s.standard);
     et_source_close(source);
