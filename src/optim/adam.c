@@ -64,7 +64,7 @@ static int adam_slots(const et_optimizer_options *options, et_rule_slot slot[ET_
 static int adam_clips(const et_optimizer_options *options, et_clip clips[ET_CLIPS_MAX])
 {
     const et_adam_options *o = &options->adam;
-    return et_clip_usual(clips, o->clipvalue, o->clipnorm, o->global_clipnorm);
+    return et_clip_usual(clips, 0, o->clipvalue, o->clipnorm, o->global_clipnorm);
 }
 
 static void adam_update(const et_kernels *kernels, const et_optimizer_options *options,
@@ -83,7 +83,7 @@ static int newer_adam_slots(const et_optimizer_options *options,
 static int newer_adam_clips(const et_optimizer_options *options, et_clip clips[ET_CLIPS_MAX])
 {
     const et_adam_experimental_options *o = &options->adam_experimental;
-    return et_clip_usual(clips, o->clipvalue, o->clipnorm, o->global_clipnorm);
+    return et_clip_usual(clips, 0, o->clipvalue, o->clipnorm, o->global_clipnorm);
 }
 
 static void newer_adam_update(const et_kernels *kernels, const et_optimizer_options *options,
@@ -100,13 +100,12 @@ static int adamw_slots(const et_optimizer_options *options, et_rule_slot slot[ET
     return slots_with(options->adamw.amsgrad, slot);
 }
 
-/* Keras clips by both global norms in turn, which comes to the smaller. */
+/* Model Garden's class clips by its own norm, and hands what is left to Keras. */
 static int adamw_clips(const et_optimizer_options *options, et_clip clips[ET_CLIPS_MAX])
 {
     const et_adamw_options *o = &options->adamw;
-    double one = o->gradient_clip_norm, two = o->global_clipnorm;
-    double limit = one > 0 && two > 0 ? fmin(one, two) : one > 0 ? one : two;
-    return et_clip_usual(clips, o->clipvalue, o->clipnorm, limit);
+    int count = et_clip_add(clips, 0, &et_clip_global_norm, o->gradient_clip_norm);
+    return et_clip_usual(clips, count, o->clipvalue, o->clipnorm, o->global_clipnorm);
 }
 
 static void adamw_decay(const et_optimizer_options *options, et_strings *include,
@@ -134,7 +133,7 @@ static int newer_adamw_slots(const et_optimizer_options *options,
 static int newer_adamw_clips(const et_optimizer_options *options, et_clip clips[ET_CLIPS_MAX])
 {
     const et_adamw_experimental_options *o = &options->adamw_experimental;
-    return et_clip_usual(clips, o->clipvalue, o->clipnorm, o->global_clipnorm);
+    return et_clip_usual(clips, 0, o->clipvalue, o->clipnorm, o->global_clipnorm);
 }
 
 static void newer_adamw_decay(const et_optimizer_options *options, et_strings *include,

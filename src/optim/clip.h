@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-#define ET_CLIPS_MAX 3
+#define ET_CLIPS_MAX 4
 
 typedef enum et_clip_scope { ET_CLIP_VALUES, ET_CLIP_TENSORS, ET_CLIP_ALL } et_clip_scope;
 
@@ -33,7 +33,8 @@ extern const et_clip_class et_clip_global_norm; /* the same by the norm of all *
 /* Appends class with limit to a list of count clips unless limit is 0; returns the new count. */
 int et_clip_add(et_clip clips[ET_CLIPS_MAX], int count, const et_clip_class *class, double limit);
 
-/* The list that every rule has: clipvalue, clipnorm, global_clipnorm; returns its length. */
-int et_clip_usual(et_clip clips[ET_CLIPS_MAX], double value, double norm, double global_norm);
+/* Appends what every rule has: clipvalue, clipnorm, global_clipnorm; returns the new count. */
+int et_clip_usual(et_clip clips[ET_CLIPS_MAX], int count, double value, double norm,
+                  double global_norm);
 
 #endif

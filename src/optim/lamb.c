@@ -19,7 +19,7 @@ static int slots(const et_optimizer_options *options, et_rule_slot slot[ET_RULE_
 static int clips(const et_optimizer_options *options, et_clip list[ET_CLIPS_MAX])
 {
     const et_lamb_options *o = &options->lamb;
-    return et_clip_usual(list, o->clipvalue, o->clipnorm, o->global_clipnorm);
+    return et_clip_usual(list, 0, o->clipvalue, o->clipnorm, o->global_clipnorm);
 }
 
 static void decay(const et_optimizer_options *options, et_strings *include, et_strings *exclude)

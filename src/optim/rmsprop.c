@@ -35,7 +35,7 @@ static int slots(const et_optimizer_options *options, et_rule_slot slot[ET_RULE_
 static int clips(const et_optimizer_options *options, et_clip list[ET_CLIPS_MAX])
 {
     const et_rmsprop_options *o = &options->rmsprop;
-    return et_clip_usual(list, o->clipvalue, o->clipnorm, o->global_clipnorm);
+    return et_clip_usual(list, 0, o->clipvalue, o->clipnorm, o->global_clipnorm);
 }
 
 static void update(const et_kernels *kernels, const et_optimizer_options *options,

@@ -66,7 +66,7 @@ typedef struct et_adamw_options {
     double weight_decay_rate;
     et_strings include_in_weight_decay;   /* regular expressions searched in names: decays */
     et_strings exclude_from_weight_decay; /* does not decay, unless included */
-    double gradient_clip_norm;            /* as global_clipnorm; the smaller of both counts */
+    double gradient_clip_norm;            /* as global_clipnorm, before all other clips */
     bool amsgrad;
 } et_adamw_options;
 

@@ -14,7 +14,7 @@ static int slots(const et_optimizer_options *options, et_rule_slot slot[ET_RULE_
 static int clips(const et_optimizer_options *options, et_clip list[ET_CLIPS_MAX])
 {
     const et_sgd_options *o = &options->sgd;
-    return et_clip_usual(list, o->clipvalue, o->clipnorm, o->global_clipnorm);
+    return et_clip_usual(list, 0, o->clipvalue, o->clipnorm, o->global_clipnorm);
 }
 
 static void update_with(const et_kernels *kernels, double rate, double momentum, bool nesterov,
@@ -43,7 +43,7 @@ static int newer_slots(const et_optimizer_options *options, et_rule_slot slot[ET
 static int newer_clips(const et_optimizer_options *options, et_clip list[ET_CLIPS_MAX])
 {
     const et_sgd_experimental_options *o = &options->sgd_experimental;
-    return et_clip_usual(list, o->clipvalue, o->clipnorm, o->global_clipnorm);
+    return et_clip_usual(list, 0, o->clipvalue, o->clipnorm, o->global_clipnorm);
 }
 
 static void newer_update(const et_kernels *kernels, const et_optimizer_options *options,

@@ -111,7 +111,9 @@ static void clip_all(update *u, double norm)
             clip_tensors(u, clip);
             norm = clipped_norm(u, norm);
         } else if (clip->class->scope == ET_CLIP_ALL) {
-            u->scale *= clip->class->factor(norm, clip->limit);
+            double factor = clip->class->factor(norm, clip->limit);
+            u->scale *= factor;
+            norm *= factor;
         }
     }
 }

@@ -257,6 +257,58 @@ static void test_groups__clips(void **state)
     }
 }
 
+/* AdamW's own norm comes before all other clips: with moments that keep nothing and an epsilon that
+ * outweighs them, a weight loses its clipped gradient. */
+static void test_groups__clips_of_adamw(void **state)
+{
+    (void)state;
+    static const struct {
+        double own, value, norm, global;
+    } cases[] = { { 4, 0.03125, 0, 0 }, { 4, 0, 1, 0 }, { 4, 0.03125, 0, 1 },
+                  { 2, 0, 0, 4 },       { 4, 0, 0, 2 }, { 0, 0.125, 0, 0 } };
+    for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
+        et_optimization_options o = options_of(ET_OPTIMIZER_ADAMW, 1024);
+        o.optimizer.adamw.beta_1 = o.optimizer.adamw.beta_2 = 0;
+        o.optimizer.adamw.epsilon = 1024;
+        o.optimizer.adamw.gradient_clip_norm = cases[c].own;
+        o.optimizer.adamw.clipvalue = cases[c].value;
+        o.optimizer.adamw.clipnorm = cases[c].norm;
+        o.optimizer.adamw.global_clipnorm = cases[c].global;
+        et_params *params = make_params(), *start = make_params();
+        et_optimizer *optimizer = make(params, NULL, &o);
+        int64_t size = et_params_trained_size(params);
+        float *expected = calloc((size_t)size, sizeof(float));
+        make_gradients(start, 0);
+        double norm = 0.5 * norm_of(et_params_gradients(start), size);
+        double factor = cases[c].own > 0 && norm > cases[c].own ? cases[c].own / norm : 1;
+        for (int64_t i = 0; i < size; i++) {
+            double g = 0.5 * factor * et_params_gradients(start)[i];
+            double limit = cases[c].value > 0 ? cases[c].value : 1;
+            expected[i] = (float)fmin(fmax(g, -limit), limit);
+        }
+        for (int p = 0; p < COUNT && cases[c].norm > 0; p++) {
+            float *g = expected + et_params_offset(params, p);
+            int64_t count = et_shape_count(parameters[p].shape);
+            double own = norm_of(g, count);
+            for (int64_t i = 0; i < count && own > cases[c].norm; i++)
+                g[i] = (float)(g[i] * cases[c].norm / own);
+        }
+        norm = norm_of(expected, size);
+        for (int64_t i = 0; i < size && cases[c].global > 0 && norm > cases[c].global; i++)
+            expected[i] = (float)(expected[i] * cases[c].global / norm);
+        step_once(optimizer, params, 0);
+        for (int64_t i = 0; i < size; i++) {
+            double moved = (double)et_params_values(start)[i] - et_params_values(params)[i];
+            if (!(fabs(moved - expected[i]) < 2e-3 * fabs(expected[i]) + 1e-6))
+                fail_msg("case %zu, weight %lld: moved by %g, expected %g", c, (long long)i, moved,
+                         expected[i]);
+        }
+        free(expected);
+        et_optimizer_free(optimizer);
+        et_params_free(params), et_params_free(start);
+    }
+}
+
 /* A rule that asks for norms of tensors: w -= rate |w| / |g| g, as LARS without the rest. */
 static int no_slots(const et_optimizer_options *options, et_rule_slot slots[ET_RULE_SLOTS_MAX])
 {
@@ -396,6 +448,7 @@ int main(void)
         cmocka_unit_test(test_groups__average),
         cmocka_unit_test(test_groups__average_of_variables),
         cmocka_unit_test(test_groups__clips),
+        cmocka_unit_test(test_groups__clips_of_adamw),
         cmocka_unit_test(test_groups__sums_of_tensors),
         cmocka_unit_test(test_groups__slots_of_other_shapes),
         cmocka_unit_test(test_groups__two_norms_exclude_each_other),
