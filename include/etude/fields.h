@@ -75,8 +75,8 @@ typedef struct et_field {
     bool indirect;              /* STRUCT: the member is a pointer to it */
     const char *list;           /* STRUCT: the row of its table that a list in its place is for */
     bool nullable;              /* null is taken as well, for the default */
-    bool selects;               /* CHOICE: of the groups behind it in its table only the one of its
-                                   name counts, as in a one-of block; the others are not saved */
+    bool selects;               /* CHOICE: of the groups behind it only that of its name counts and
+                                   is saved. BOOL: its group is there: null is false, {} is true */
     int64_t truth;              /* INT: what true stands for, false being 0; 0: neither is taken */
     const char *zero;           /* INT: a word that is taken for 0; NULL: none is */
     bool epochs;                /* INT, a number of steps: "2ep" and "0.5ep" are taken as well, see

@@ -75,7 +75,7 @@ ET_API int et_new_best_holds(void *new_best, const et_moment *now, bool *holds, 
 
 /* ---- exports ---- */
 
-/* Names of exports: BASE-1, BASE-2, ..., each a directory. */
+/* Names of exports: BASE-1, BASE-2, ..., each a directory. (Orbit's begin with BASE-0.) */
 typedef struct et_exports et_exports;
 
 typedef struct et_exports_options {

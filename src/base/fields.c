@@ -109,16 +109,17 @@ static void append_names(et_strbuf *out, const char *const *names)
 #define PLACES_MAX 3 /* of a name that stands elsewhere, in a message */
 
 /* Adds the paths of rows named name that are depth groups down, "a.b.name, c.name"; found counts
- * them. Groups are rows as well. */
+ * them. Groups are rows as well. only: those that mean nothing here, else the others. */
 static void append_places(et_strbuf *out, int *found, const et_fields *table, const char *name,
-                          const char *path, int depth)
+                          const char *path, int depth, bool only)
 {
     for (const et_field *field = table->fields; field->kind != ET_FIELD_KIND_END; field++) {
         et_strbuf whole = ET_STRBUF_INIT;
         et_strbuf_printf(&whole, "%s%s%s", path, *path ? "." : "", field->name);
         if (depth && field->kind == ET_FIELD_KIND_STRUCT)
-            append_places(out, found, field->nested, name, et_strbuf_text(&whole), depth - 1);
-        if (!depth && !strcmp(field->name, name) && ++*found <= PLACES_MAX + 1)
+            append_places(out, found, field->nested, name, et_strbuf_text(&whole), depth - 1, only);
+        bool counts = !depth && (field->kind == ET_FIELD_KIND_ONLY) == only;
+        if (counts && !strcmp(field->name, name) && ++*found <= PLACES_MAX + 1)
             et_strbuf_printf(out, "%s%s", *found > 1 ? ", " : "",
                              *found > PLACES_MAX ? "..." : et_strbuf_text(&whole));
         out->failed |= whole.failed;
@@ -126,14 +127,16 @@ static void append_places(et_strbuf *out, int *found, const et_fields *table, co
     }
 }
 
-/* lead, "a.b.name, c.name", the least deep first; nothing, if there is none. */
+/* lead, "a.b.name, c.name", the least deep first; nothing, if there is none. What means nothing is
+ * proposed where there is nothing else. */
 static void append_elsewhere(et_strbuf *out, const char *lead, const et_fields *root,
                              const char *name)
 {
     et_strbuf places = ET_STRBUF_INIT;
     int found = 0;
-    for (int depth = 0; depth < DEPTH_MAX && found <= PLACES_MAX; depth++)
-        append_places(&places, &found, root, name, "", depth);
+    for (int only = 0; only < 2 && !found; only++)
+        for (int depth = 0; depth < DEPTH_MAX && found <= PLACES_MAX; depth++)
+            append_places(&places, &found, root, name, "", depth, only);
     if (found)
         et_strbuf_printf(out, "%s%s", lead, et_strbuf_text(&places));
     out->failed |= places.failed;
@@ -305,14 +308,27 @@ static int read_member(const struct place *place, const et_field *field, void *o
     return et_field_read(field, options, value, place->arena, where, place->error);
 }
 
+/* The row that says whether a group is there; NULL: it always is. */
+static const et_field *presence(const et_fields *table)
+{
+    const et_field *row = table->fields;
+    while (row->kind != ET_FIELD_KIND_END && (row->kind != ET_FIELD_KIND_BOOL || !row->selects))
+        row++;
+    return row->kind == ET_FIELD_KIND_END ? NULL : row;
+}
+
 /* As deep as the tables, not as the text. */
 static int read_dict(const struct place *place, const et_fields *table, void *options,
                      const et_value *dict, const char *path)
 {
-    if (dict->kind == ET_VALUE_NULL) /* a name with nothing below it */
-        return ET_OK;
-    if (dict->kind != ET_VALUE_DICT)
+    const et_field *there = presence(table);
+    bool nothing = dict->kind == ET_VALUE_NULL; /* a name with nothing below it */
+    if (!nothing && dict->kind != ET_VALUE_DICT)
         return not_a_group(place, table, path, dict);
+    if (there && (nothing || !et_value_get(dict, there->name)))
+        *(bool *)et_field_member(there, options) = !nothing;
+    if (nothing)
+        return ET_OK;
     for (const et_value *value = dict->first; value; value = value->next) {
         /* Keys of a dict are unique, the readers see to that; so no member is set twice by
          * one file. */
@@ -466,7 +482,7 @@ bool et_fields_counts(const et_fields *table, const et_field *field, const et_va
     if (field->kind != ET_FIELD_KIND_STRUCT)
         return true;
     for (const et_field *row = table->fields; row != field; row++)
-        if (row->selects) {
+        if (row->kind == ET_FIELD_KIND_CHOICE && row->selects) {
             const et_value *name = et_value_get(echo, row->name);
             return name && !strcmp(name->string, field->name);
         }

@@ -23,6 +23,7 @@
 #include "base/arena.h"
 #include "base/assert.h"
 #include "optim/schedule.h"
+#include "optim/shared_rows.h"
 
 /* Far above any rate that trains; Model Garden's pre_offset_learning_rate has it as its
  * default. Steps are whole numbers that a double holds exactly, since schedules compute with
@@ -34,7 +35,7 @@
  * expands to one row of a table; type is the struct whose member it is. */
 #define INITIAL_RATE(type)                                                                         \
     ET_FIELD_FLOAT(type, initial_learning_rate, 0, 0, RATE_MAX,                                    \
-                   "learning rate at the start; must be set")
+                   "learning rate at the start; must be set", .nullable = true)
 #define DECAY_STEPS(type, member, ...)                                                             \
     ET_FIELD_INT(type, member, 0, 0, STEPS_MAX, __VA_ARGS__, .epochs = true, .nullable = true)
 #define TO_THE_END(type, member, text)                                                             \
@@ -45,9 +46,9 @@
     ET_FIELD_FLOAT(type, power, -0.5, -100, 100, "exponent of the step; -0.5: inverse root")
 
 /* learning_rate.<type>: one table for each schedule of schedule.c, where the formulas are. */
-static const et_field constant_fields[] = {
-    ET_FIELD_FLOAT(et_rate_constant, learning_rate, 0.1, 0, RATE_MAX, "learning rate"), ET_FIELD_END
-};
+static const et_field constant_fields[] = { ET_FIELD_FLOAT(et_rate_constant, learning_rate, 0.1, 0,
+                                                           RATE_MAX, "learning rate"),
+                                            TENSORFLOW_NAME, ET_FIELD_END };
 static const et_fields constant_table = { "constant", constant_fields };
 
 /* Numbers as texts: fields know lists of strings only, and schedule.c reads them. */
@@ -56,7 +57,7 @@ static const et_field stepwise_fields[] = {
                      "steps, or epochs (2ep), ascending: the last step of each value but the last; "
                      "none: equal parts of the run"),
     ET_FIELD_STRINGS(et_rate_stepwise, values, "learning rates, one more than boundaries"),
-    OFFSET(et_rate_stepwise), ET_FIELD_END
+    OFFSET(et_rate_stepwise), TENSORFLOW_NAME, ET_FIELD_END
 };
 static const et_fields stepwise_table = { "stepwise", stepwise_fields };
 
@@ -65,9 +66,11 @@ static const et_field exponential_fields[] = {
     INITIAL_RATE(et_rate_exponential),
     TO_THE_END(et_rate_exponential, decay_steps, "steps of one decay"),
     ET_FIELD_FLOAT(et_rate_exponential, decay_rate, 0, 0, RATE_MAX,
-                   "factor of one decay; must be set"),
-    ET_FIELD_BOOL(et_rate_exponential, staircase, false, "decay at whole multiples only"),
+                   "factor of one decay; must be set", .nullable = true),
+    ET_FIELD_BOOL(et_rate_exponential, staircase, false, "decay at whole multiples only",
+                  .nullable = true),
     OFFSET(et_rate_exponential),
+    TENSORFLOW_NAME,
     ET_FIELD_END
 };
 static const et_fields exponential_table = { "exponential", exponential_fields };
@@ -81,6 +84,7 @@ static const et_field polynomial_fields[] = {
     ET_FIELD_FLOAT(et_rate_polynomial, power, 1, 0, 100, "exponent; 1: a line"),
     ET_FIELD_BOOL(et_rate_polynomial, cycle, false, "begin again after decay_steps, longer"),
     OFFSET(et_rate_polynomial),
+    TENSORFLOW_NAME,
     ET_FIELD_END
 };
 static const et_fields polynomial_table = { "polynomial", polynomial_fields };
@@ -90,7 +94,9 @@ static const et_field cosine_fields[] = {
     INITIAL_RATE(et_rate_cosine),
     TO_THE_END(et_rate_cosine, decay_steps, "steps until the last rate"),
     ET_FIELD_FLOAT(et_rate_cosine, alpha, 0, 0, 1, "share of the rate that is left at the end"),
-    OFFSET(et_rate_cosine), ET_FIELD_END
+    OFFSET(et_rate_cosine),
+    TENSORFLOW_NAME,
+    ET_FIELD_END
 };
 static const et_fields cosine_table = { "cosine", cosine_fields };
 
@@ -107,13 +113,14 @@ static const et_field cosine_restarts_fields[] = {
     ET_FIELD_FLOAT(et_rate_cosine_restarts, alpha, 0, 0, 1,
                    "share of the rate that is left at each end"),
     OFFSET(et_rate_cosine_restarts),
+    TENSORFLOW_NAME,
     ET_FIELD_END
 };
 static const et_fields cosine_restarts_table = { "cosine_restarts", cosine_restarts_fields };
 
 /* The three schedules of Model Garden that follow a power of the step. */
 static const et_field power_fields[] = { INITIAL_RATE(et_rate_power), POWER(et_rate_power),
-                                         ET_FIELD_END };
+                                         TENSORFLOW_NAME, ET_FIELD_END };
 static const et_fields power_table = { "power", power_fields };
 
 static const et_field power_linear_fields[] = {
@@ -123,17 +130,20 @@ static const et_field power_linear_fields[] = {
     ET_FIELD_FLOAT(et_rate_power_linear, linear_decay_fraction, 0.1, 0, 1,
                    "last share of the steps, in which a line to 0 lies over the power"),
     OFFSET(et_rate_power_linear),
+    TENSORFLOW_NAME,
     ET_FIELD_END
 };
 static const et_fields power_linear_table = { "power_linear", power_linear_fields };
 
 /* Its offset is not OFFSET's: rows before it have a rate of their own. */
 static const et_field power_with_offset_fields[] = {
-    INITIAL_RATE(et_rate_power_with_offset), POWER(et_rate_power_with_offset),
+    INITIAL_RATE(et_rate_power_with_offset),
+    POWER(et_rate_power_with_offset),
     ET_FIELD_INT(et_rate_power_with_offset, offset, 0, 0, STEPS_MAX,
                  "steps at pre_offset_learning_rate before the power begins"),
     ET_FIELD_FLOAT(et_rate_power_with_offset, pre_offset_learning_rate, 1e6, 0, RATE_MAX,
                    "learning rate until offset, and the highest after it"),
+    TENSORFLOW_NAME,
     ET_FIELD_END
 };
 static const et_fields power_with_offset_table = { "power_with_offset", power_with_offset_fields };
@@ -144,7 +154,7 @@ static const et_field step_cosine_with_offset_fields[] = {
                      "steps, or epochs (2ep), ascending: where each value's half cosine begins; "
                      "none: equal parts of the run"),
     ET_FIELD_STRINGS(et_rate_step_cosine_with_offset, values, "learning rates, one a boundary"),
-    OFFSET(et_rate_step_cosine_with_offset), ET_FIELD_END
+    OFFSET(et_rate_step_cosine_with_offset), TENSORFLOW_NAME, ET_FIELD_END
 };
 static const et_fields step_cosine_with_offset_table = { "step_cosine_with_offset",
                                                          step_cosine_with_offset_fields };
@@ -210,8 +220,8 @@ static const et_field warmup_linear_fields[] = {
     ET_FIELD_FLOAT(et_warmup_linear, warmup_learning_rate, 0, 0, RATE_MAX,
                    "learning rate of the first step"),
     ET_FIELD_INT(et_warmup_linear, warmup_steps, 0, 0, STEPS_MAX,
-                 "steps of a line up to the schedule; must be set"),
-    ET_FIELD_END
+                 "steps of a line up to the schedule; must be set", .nullable = true),
+    TENSORFLOW_NAME, ET_FIELD_END
 };
 static const et_fields warmup_linear_table = { "linear", warmup_linear_fields };
 
@@ -219,8 +229,8 @@ static const et_fields warmup_linear_table = { "linear", warmup_linear_fields };
 static const et_field warmup_polynomial_fields[] = {
     ET_FIELD_FLOAT(et_warmup_polynomial, power, 1, 0, 100, "exponent of step / warmup_steps"),
     ET_FIELD_INT(et_warmup_polynomial, warmup_steps, 0, 0, STEPS_MAX,
-                 "steps until the schedule is reached; must be set"),
-    ET_FIELD_END
+                 "steps until the schedule is reached; must be set", .nullable = true),
+    TENSORFLOW_NAME, ET_FIELD_END
 };
 static const et_fields warmup_polynomial_table = { "polynomial", warmup_polynomial_fields };
 
@@ -237,10 +247,14 @@ static const et_field warmup_fields[] = {
 };
 static const et_fields warmup_table = { "warmup", warmup_fields };
 
+#define NO_EMA_CLIPS "gradients are clipped by the optimizer's settings of that name"
+
 /* The formula is at et_ema_options. */
 static const et_field ema_fields[] = {
     ET_FIELD_BOOL(et_ema_options, enabled, false,
-                  "keep a moving average of the weights, and evaluate with it"),
+                  "keep a moving average of the weights, and evaluate with it; a group ema that "
+                  "does not say is true, null in its place false",
+                  .selects = true),
     ET_FIELD_BOOL(et_ema_options, trainable_weights_only, true,
                   "variables, such as statistics of batches, are not averaged"),
     ET_FIELD_FLOAT(et_ema_options, average_decay, 0.99, 0, 1,
@@ -249,6 +263,10 @@ static const et_field ema_fields[] = {
                  "until then the average is a copy of the weights"),
     ET_FIELD_BOOL(et_ema_options, dynamic_decay, true,
                   "keep less at first: (1 + step) / (10 + step)"),
+    ET_FIELD_ONLY("clipvalue", "null", NO_EMA_CLIPS),
+    ET_FIELD_ONLY("clipnorm", "null", NO_EMA_CLIPS),
+    ET_FIELD_ONLY("global_clipnorm", "null", NO_EMA_CLIPS),
+    TENSORFLOW_NAME,
     ET_FIELD_END
 };
 static const et_fields ema_table = { "ema", ema_fields };

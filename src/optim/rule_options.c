@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/pattern.h"
+#include "optim/shared_rows.h"
 
 /* Far above any decay that trains. */
 #define DECAY_MAX 1e6
@@ -50,17 +51,22 @@
     ET_FIELD_BOOL(type, jit_compile, false, "no effect: every update is compiled")
 
 /* Momentum 1 is allowed: a sum of all changes, without forgetting. */
-static const et_field sgd_fields[] = { MOMENTUM(et_sgd_options, 0), NESTEROV(et_sgd_options, false),
+static const et_field sgd_fields[] = { MOMENTUM(et_sgd_options, 0),
+                                       NESTEROV(et_sgd_options, false),
                                        ET_FIELD_FLOAT(et_sgd_options, decay, 0, 0, 1,
                                                       "the rate is divided by 1 + decay * step"),
-                                       CLIPS(et_sgd_options), ET_FIELD_END };
+                                       CLIPS(et_sgd_options),
+                                       TENSORFLOW_NAME,
+                                       ET_FIELD_END };
 /* Every table is named as its setting is, for messages that list what it has. */
 static const et_fields sgd_table = { "sgd", sgd_fields };
 
-static const et_field sgd_experimental_fields[] = {
-    MOMENTUM(et_sgd_experimental_options, 0), NESTEROV(et_sgd_experimental_options, false),
-    JIT_COMPILE(et_sgd_experimental_options), CLIPS(et_sgd_experimental_options), ET_FIELD_END
-};
+static const et_field sgd_experimental_fields[] = { MOMENTUM(et_sgd_experimental_options, 0),
+                                                    NESTEROV(et_sgd_experimental_options, false),
+                                                    JIT_COMPILE(et_sgd_experimental_options),
+                                                    CLIPS(et_sgd_experimental_options),
+                                                    TENSORFLOW_NAME,
+                                                    ET_FIELD_END };
 static const et_fields sgd_experimental_table = { "sgd_experimental", sgd_experimental_fields };
 
 static const et_field rmsprop_fields[] = {
@@ -70,6 +76,7 @@ static const et_field rmsprop_fields[] = {
             "added to the root of the mean squares; with momentum, to the mean squares"),
     ET_FIELD_BOOL(et_rmsprop_options, centered, false, "mean squares less the mean's square"),
     CLIPS(et_rmsprop_options),
+    TENSORFLOW_NAME,
     ET_FIELD_END
 };
 static const et_fields rmsprop_table = { "rmsprop", rmsprop_fields };
@@ -78,19 +85,22 @@ static const et_field adagrad_fields[] = {
     ET_FIELD_FLOAT(et_adagrad_options, initial_accumulator_value, 0.1, 0, HUGE_VAL,
                    "what sums of squares begin from"),
     EPSILON(et_adagrad_options, epsilon, 1e-7, "added to the root of the sum"),
-    CLIPS(et_adagrad_options), ET_FIELD_END
+    CLIPS(et_adagrad_options), TENSORFLOW_NAME, ET_FIELD_END
 };
 static const et_fields adagrad_table = { "adagrad", adagrad_fields };
 
 static const et_field adam_fields[] = { ADAM_MEMBERS(et_adam_options, 1e-7),
                                         AMSGRAD(et_adam_options), CLIPS(et_adam_options),
-                                        ET_FIELD_END };
+                                        TENSORFLOW_NAME, ET_FIELD_END };
 static const et_fields adam_table = { "adam", adam_fields };
 
-static const et_field adam_experimental_fields[] = {
-    ADAM_MEMBERS(et_adam_experimental_options, 1e-7), AMSGRAD(et_adam_experimental_options),
-    JIT_COMPILE(et_adam_experimental_options), CLIPS(et_adam_experimental_options), ET_FIELD_END
-};
+static const et_field adam_experimental_fields[] = { ADAM_MEMBERS(et_adam_experimental_options,
+                                                                  1e-7),
+                                                     AMSGRAD(et_adam_experimental_options),
+                                                     JIT_COMPILE(et_adam_experimental_options),
+                                                     CLIPS(et_adam_experimental_options),
+                                                     TENSORFLOW_NAME,
+                                                     ET_FIELD_END };
 static const et_fields adam_experimental_table = { "adam_experimental", adam_experimental_fields };
 
 static const et_field adamw_fields[] = {
@@ -99,7 +109,8 @@ static const et_field adamw_fields[] = {
     /* Empty lists: everything decays. */
     ET_FIELD_STRINGS(et_adamw_options, include_in_weight_decay,
                      "regular expressions: parameters that decay even if excluded"),
-    NO_DECAY(et_adamw_options), GLOBAL_CLIP(et_adamw_options, gradient_clip_norm, 1), ET_FIELD_END
+    NO_DECAY(et_adamw_options), GLOBAL_CLIP(et_adamw_options, gradient_clip_norm, 1),
+    TENSORFLOW_NAME, ET_FIELD_END
 };
 static const et_fields adamw_table = { "adamw", adamw_fields };
 
@@ -109,6 +120,7 @@ static const et_field adamw_experimental_fields[] = {
     JIT_COMPILE(et_adamw_experimental_options),
     CLIPS_WITH(et_adamw_experimental_options, 1),
     DECAY(et_adamw_experimental_options, weight_decay),
+    TENSORFLOW_NAME,
     ET_FIELD_END
 };
 static const et_fields adamw_experimental_table = { "adamw_experimental",
@@ -119,6 +131,7 @@ static const et_field lamb_fields[] = { ADAM_MEMBERS(et_lamb_options, 1e-6),
                                         DECAY(et_lamb_options, weight_decay_rate),
                                         NO_DECAY(et_lamb_options),
                                         NO_ADAPTATION(et_lamb_options),
+                                        TENSORFLOW_NAME,
                                         ET_FIELD_END };
 static const et_fields lamb_table = { "lamb", lamb_fields };
 
@@ -134,6 +147,7 @@ static const et_field lars_fields[] = {
     CLIPS(et_lars_options),
     NO_DECAY(et_lars_options),
     NO_ADAPTATION(et_lars_options),
+    TENSORFLOW_NAME,
     ET_FIELD_END
 };
 static const et_fields lars_table = { "lars", lars_fields };
@@ -151,6 +165,7 @@ static const et_field adafactor_keras_fields[] = {
     ET_FIELD_BOOL(et_adafactor_keras_options, relative_step, true,
                   "the rate is at most 1 / sqrt(step)"),
     CLIPS(et_adafactor_keras_options),
+    TENSORFLOW_NAME,
     ET_FIELD_END
 };
 static const et_fields adafactor_keras_table = { "adafactor_keras", adafactor_keras_fields };

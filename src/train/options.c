@@ -117,7 +117,8 @@ static const et_field trainer_fields[] = {
     ET_FIELD_STRUCT(et_trainer_options, early_stopping, &early_stopping_table,
                     "when a run ends before its last step"),
     ET_FIELD_FLOAT(et_trainer_options, loss_upper_bound, 1e6, 0, DBL_MAX,
-                   "a step whose loss is larger has diverged, as one whose loss is no number"),
+                   "a step whose loss is larger has diverged, as one whose loss is no number; 0: "
+                   "none is too large"),
     ET_FIELD_INT(et_trainer_options, recovery_begin_steps, 0, 0, STEPS_MAX,
                  "update from which on the bound counts"),
     ET_FIELD_INT(et_trainer_options, recovery_max_trials, 0, -1, 1000000,

@@ -624,6 +624,74 @@ static void test_fields__message_out_of_memory(void **state)
     }
 }
 
+typedef struct extra {
+    bool there;
+    int64_t size;
+} extra;
+
+typedef struct with_extra {
+    extra extra;
+} with_extra;
+
+static const et_field extra_members[] = {
+    ET_FIELD_BOOL(extra, there, false, "whether there is one", .selects = true),
+    ET_FIELD_INT(extra, size, 3, 0, 9, "of it"),
+    ET_FIELD_ONLY("name", NULL, "what others call it"),
+    ET_FIELD_END,
+};
+static const et_fields extra_table = { "extra", extra_members };
+static const et_field with_extra_members[] = {
+    ET_FIELD_STRUCT(with_extra, extra, &extra_table, "a group that may be missing"),
+    ET_FIELD_END,
+};
+static const et_fields with_extra_table = { "with_extra", with_extra_members };
+
+/* A group that says itself whether it is there, and a setting of which any value is taken. */
+static void test_fields__group_that_may_be_missing(void **state)
+{
+    static const struct {
+        const char *path, *text;
+        bool there;
+        int64_t size;
+    } steps[] = {
+        { "extra", "{}", true, 3 },
+        { "extra", "null", false, 3 },
+        { "extra.size", "4", false, 4 },
+        { "extra", "{size: 5, name: x}", true, 5 },
+        { "extra", "{there: false, size: 6}", false, 6 },
+        { "extra.there", "true", true, 6 },
+        { "extra", "{name: 1.5}", true, 6 },
+        { "extra.name", "null", true, 6 },
+        { "extra", "", false, 6 },
+    };
+    with_extra has;
+    et_strbuf help = ET_STRBUF_INIT;
+    (void)state;
+    et_fields_defaults(&with_extra_table, &has);
+    assert_false(has.extra.there);
+    for (size_t i = 0; i < COUNT(steps); i++) {
+        if (et_fields_set(&with_extra_table, &has, steps[i].path, steps[i].text, &arena, &error))
+            fail_msg("%s", error.text);
+        if (has.extra.there != steps[i].there || has.extra.size != steps[i].size)
+            fail_msg("%s=%s: there %d, size %d", steps[i].path, steps[i].text, has.extra.there,
+                     (int)has.extra.size);
+    }
+    assert_int_equal(et_fields_set(&with_extra_table, &has, "extra.name", "[x]", &arena, &error),
+                     ET_ECONFIG);
+    assert_int_equal(et_fields_set(&with_extra_table, &has, "extra", "2", &arena, &error),
+                     ET_ECONFIG);
+    assert_false(has.extra.there);
+    assert_int_equal(et_fields_set(&with_extra_table, &has, "name", "x", &arena, &error),
+                     ET_ECONFIG);
+    assert_non_null(strstr(error.text, "There is extra.name"));
+    const et_value *all = et_fields_echo(&with_extra_table, &has, &arena);
+    assert_int_equal(et_value_path(all, "extra.name")->kind, ET_VALUE_NULL);
+    assert_null(et_value_path(et_fields_effective(&with_extra_table, &has, &arena), "extra.name"));
+    et_fields_help(&with_extra_table, &help, "");
+    assert_non_null(strstr(et_strbuf_text(&help), "null (any value)  what others call it"));
+    et_strbuf_release(&help);
+}
+
 #define CASE(name) cmocka_unit_test_setup_teardown(name, enter, leave)
 
 int main(void)
@@ -640,6 +708,7 @@ int main(void)
         CASE(test_fields__long_value),
         CASE(test_fields__echo_round_trip),
         CASE(test_fields__help),
+        CASE(test_fields__group_that_may_be_missing),
         CASE(test_fields__out_of_memory),
         CASE(test_fields__echo_out_of_memory),
         CASE(test_fields__message_out_of_memory),

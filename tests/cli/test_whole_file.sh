@@ -114,14 +114,14 @@ trainer:
     ema: null
     optimizer:
       type: adam
-      adam: {beta_1: 0.9, beta_2: 0.997, epsilon: 1.0e-09, amsgrad: false, clipnorm: null,
-        clipvalue: null, global_clipnorm: null}
+      adam: {name: Adam, beta_1: 0.9, beta_2: 0.997, epsilon: 1.0e-09, amsgrad: false,
+        clipnorm: null, clipvalue: null, global_clipnorm: null}
     learning_rate:
       type: power
-      power: {initial_learning_rate: 0.0625, power: -0.5}
+      power: {name: DirectPowerDecay, initial_learning_rate: 0.0625, power: -0.5}
     warmup:
       type: linear
-      linear: {warmup_learning_rate: 0.0, warmup_steps: 16000}
+      linear: {name: linear, warmup_learning_rate: 0.0, warmup_steps: 16000}
 runtime:
   distribution_strategy: mirrored
   enable_xla: true
@@ -169,6 +169,25 @@ train() {
 }
 
 train 0 '^done  *2 steps'
+# lacks TEXT: of the run's settings.
+lacks() {
+    ! grep -e "$1" run/params.yaml || {
+        echo "test_whole_file: params.yaml has $1" >&2
+        exit 1
+    }
+}
+lacks ' name:'
+lacks 'enabled: true'
+cat >ema.yaml <<'END'
+trainer:
+  optimizer_config:
+    ema: {name: ExponentialMovingAverage, trainable_weights_only: true, average_decay: 0.99,
+      start_step: 0, dynamic_decay: true, clipnorm: null, clipvalue: null, global_clipnorm: null}
+END
+train 0 '^done  *2 steps' --config_file ema.yaml
+grep -q 'enabled: true' run/params.yaml
+train 0 '^done  *2 steps' --config_file ema.yaml --params_override trainer.optimizer_config.ema=null
+lacks 'enabled: true'
 train 3 'there is no TPU' --set runtime.tpu=local
 train 3 'there is no GPU' --set runtime.num_gpus=1
 train 3 'no tf.data service' --set task.train_data.enable_tf_data_service=true

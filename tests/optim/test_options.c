@@ -76,6 +76,89 @@ static void test_options__read(void **state)
     et_arena_release(&arena);
 }
 
+/* Groups as Model Garden saves them: with the name that each has there, and null for what it was
+ * not given. */
+static void test_options__model_garden(void **state)
+{
+    static const char *const groups[] = {
+        "optimizer: {sgd: {name: SGD, decay: 0.0, clipnorm: null, clipvalue: null}}",
+        "optimizer: {sgd_experimental: {name: SGD, jit_compile: false}}",
+        "optimizer: {rmsprop: {name: RMSprop}, adagrad: {name: Adagrad}}",
+        "optimizer: {adam: {name: Adam}, adam_experimental: {name: Adam}}",
+        "optimizer: {adamw: {name: AdamWeightDecay, include_in_weight_decay: null}}",
+        "optimizer: {adamw_experimental: {name: AdamWeightDecayExperimental}}",
+        "optimizer: {lamb: {name: LAMB}, lars: {name: LARS, exclude_from_layer_adaptation: null}}",
+        "optimizer: {adafactor_keras: {name: my Adafactor}}",
+        "learning_rate: {constant: {name: Constant}, power: {name: DirectPowerDecay}}",
+        "learning_rate: {stepwise: {name: PiecewiseConstantDecay, boundaries: null, values: null}}",
+        "learning_rate: {exponential: {name: ExponentialDecay, staircase: null, decay_rate: null, "
+        "initial_learning_rate: null, decay_steps: null}}",
+        "learning_rate: {polynomial: {name: null}, cosine: {name: CosineDecay}}",
+        "learning_rate: {cosine_restarts: {name: 1}, power_linear: {name: PowerAndLinearDecay}}",
+        "learning_rate: {power_with_offset: {name: PowerDecayWithOffset}}",
+        "learning_rate: {step_cosine_with_offset: {name: StepCosineDecayWithOffset}}",
+        "warmup: {linear: {name: linear, warmup_steps: null}, polynomial: {name: polynomial, "
+        "warmup_steps: null}}",
+    };
+    (void)state;
+    et_arena arena = ET_ARENA_INIT;
+    et_optimization_options defaults, o;
+    memset(&defaults, 0, sizeof defaults);
+    et_fields_defaults(&et_optimization_fields, &defaults);
+    for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++) {
+        memcpy(&o, &defaults, sizeof o);
+        assert_ok(read_options(&o, groups[i], &arena, error));
+        assert_memory_equal(&o, &defaults, sizeof o);
+    }
+    assert_fails(read_options(&o, "optimizer: {adam: {name: [a]}}", &arena, error), ET_ECONFIG,
+                 "what TensorFlow calls it");
+    et_arena_release(&arena);
+}
+
+/* There is an average where there is a group for it, as in Model Garden; null takes it away. */
+static void test_options__ema(void **state)
+{
+    static const struct {
+        bool before;
+        const char *text;
+        bool after;
+    } cases[] = {
+        { false, "ema: {average_decay: 0.9}", true },
+        { false,
+          "ema: {name: ExponentialMovingAverage, clipnorm: null, clipvalue: null, "
+          "global_clipnorm: null, trainable_weights_only: true, average_decay: 0.9, start_step: 0, "
+          "dynamic_decay: true}",
+          true },
+        { false, "ema: {}", true },
+        { true, "ema: null", false },
+        { false, "ema: null", false },
+        { true, "ema: {enabled: false, average_decay: 0.9}", false },
+        { false, "ema: {enabled: true}", true },
+        { true, "warmup: {type: null}", true },
+        { false, "warmup: {type: null}", false },
+    };
+    (void)state;
+    et_arena arena = ET_ARENA_INIT;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        et_optimization_options o = default_options();
+        o.ema.enabled = cases[i].before;
+        assert_ok(read_options(&o, cases[i].text, &arena, error));
+        if (o.ema.enabled != cases[i].after)
+            fail_msg("%s: enabled is %d", cases[i].text, o.ema.enabled);
+    }
+    et_optimization_options o = default_options();
+    assert_ok(
+        et_fields_set(&et_optimization_fields, &o, "ema.average_decay", "0.5", &arena, error));
+    assert_false(o.ema.enabled);
+    assert_ok(et_fields_set(&et_optimization_fields, &o, "ema", "{start_step: 3}", &arena, error));
+    assert_true(o.ema.enabled && o.ema.average_decay == 0.5 && o.ema.start_step == 3);
+    assert_ok(et_fields_set(&et_optimization_fields, &o, "ema", "null", &arena, error));
+    assert_false(o.ema.enabled);
+    assert_fails(read_options(&o, "ema: {clipnorm: 1}", &arena, error), ET_ECONFIG,
+                 "clipped by the optimizer's settings");
+    et_arena_release(&arena);
+}
+
 static void test_options__wrong(void **state)
 {
     (void)state;
@@ -181,9 +264,14 @@ static void test_options__clips_and_lists(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_options__defaults), cmocka_unit_test(test_options__defaults_of_rules),
-        cmocka_unit_test(test_options__names),    cmocka_unit_test(test_options__clips_and_lists),
-        cmocka_unit_test(test_options__read),     cmocka_unit_test(test_options__wrong),
+        cmocka_unit_test(test_options__defaults),
+        cmocka_unit_test(test_options__defaults_of_rules),
+        cmocka_unit_test(test_options__names),
+        cmocka_unit_test(test_options__clips_and_lists),
+        cmocka_unit_test(test_options__read),
+        cmocka_unit_test(test_options__wrong),
+        cmocka_unit_test(test_options__model_garden),
+        cmocka_unit_test(test_options__ema),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -445,8 +445,8 @@ static void check_names(const et_fields *table)
         for (const et_field *before = table->fields; before != row; before++)
             if (!strcmp(before->name, row->name))
                 fail_msg("%s has two rows named %s", table->name, row->name);
-        if (!row->help || (row->kind == ET_FIELD_KIND_ONLY && !row->default_string))
-            fail_msg("%s.%s: no help or value", table->name, row->name);
+        if (!row->help)
+            fail_msg("%s.%s: no help", table->name, row->name);
         if (row->kind == ET_FIELD_KIND_STRUCT)
             check_names(row->nested);
     }
