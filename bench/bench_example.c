@@ -17,9 +17,11 @@
  * attention's the half that is seen. Nothing else counts: no update, element-wise function, norm,
  * loss or number drawn. Convolutions have no roof here, and so a program that has some has none. */
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <etude/optimizer.h>
@@ -204,7 +206,6 @@ static _Noreturn void finish(void)
 {
     print_result();
     fflush(stdout);
-    remove_folder();
     _exit(0);
 }
 
@@ -331,10 +332,19 @@ static char *take_words(int argc, char **argv)
     return data;
 }
 
+/* In a process of its own: threads of a save may still write when it ends. */
+static int run_example(int count, char **words)
+{
+    bench_print_machine();
+    const int status = m.example->run(count, words);
+    fprintf(stderr, "bench_example: %s ended before its steps were timed\n", m.example->name);
+    return status ? status : 1;
+}
+
 int main(int argc, char **argv)
 {
     char *data = take_words(argc, argv), *words[5] = { argv[1], m.folder };
-    int count = 2;
+    int count = 2, status = 1 << 8; /* as of one that exits with 1 */
     snprintf(m.folder, sizeof m.folder, "/tmp/bench_example-XXXXXX");
     if (!mkdtemp(m.folder)) {
         perror(m.folder);
@@ -343,9 +353,12 @@ int main(int argc, char **argv)
     if (data)
         words[count++] = data;
     words[count++] = (char *)m.example->units;
-    bench_print_machine();
-    const int status = m.example->run(count, words);
-    fprintf(stderr, "bench_example: %s ended before its steps were timed\n", m.example->name);
+    const pid_t child = fork();
+    if (child == 0)
+        return run_example(count, words);
+    signal(SIGINT, SIG_IGN); /* the program's, and then the folder goes */
+    if (child < 0 || waitpid(child, &status, 0) != child)
+        perror("bench_example");
     remove_folder();
-    return status ? status : 1;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
 }

@@ -5,8 +5,6 @@
  * To add an option: a member in options.h and a row here; a choice also gets its names in the
  * list, in the order of the enum. Defaults are Model Garden's where it has the setting. */
 #include "train/options.h"
-#include "base/arena.h"
-#include "base/decimal.h"
 
 #include <float.h>
 #include <math.h>
@@ -15,6 +13,8 @@
 
 #include <etude/task_trainer.h>
 
+#include "base/arena.h"
+#include "base/decimal.h"
 #include "io/log_names.h"
 #include "train/cluster.h"
 #include "train/run_names.h"
