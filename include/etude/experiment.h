@@ -89,6 +89,13 @@ typedef struct et_run_file {
 
 #define ET_RUN_FILE_NAME 256 /* room for such a name */
 
+struct et_task_kind;
+
+/* File number i of a kind, from 0; its name, if it is made, in buffer. Behind the last comes one
+ * without a name. */
+typedef et_run_file et_run_file_fn(const struct et_task_kind *self, int i,
+                                   char buffer[ET_RUN_FILE_NAME]);
+
 /* A short form of settings on the command line: `--data a b` for two settings of a word each, or
  * for one of as many words as there are. One that stands there with a value, "task.shared=false",
  * takes none. Kinds of one program may have the same name; the
@@ -162,9 +169,7 @@ typedef struct et_task_kind {
     /* The same of a kind whose batches are several settings: the first of them becomes batch, the
      * others follow as they are to it in the settings; or, like not NULL, all become that one's. */
     int (*set_batch)(void *options, const void *like, int64_t batch, et_error *error);
-    /* In place of a list of files, where that would be long: number i, from 0; its name, if it is
-     * made, in buffer. Behind the last comes one without a name. */
-    et_run_file (*file)(const struct et_task_kind *self, int i, char buffer[ET_RUN_FILE_NAME]);
+    et_run_file_fn *file; /* in place of a list of files, where that would be long */
     ET_RESERVED(1);
 } et_task_kind;
 
