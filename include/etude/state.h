@@ -30,11 +30,12 @@ typedef struct et_state et_state;
 ET_API int et_state_new(et_state **out, et_error *error);
 ET_API void et_state_free(et_state *state); /* NULL allowed */
 
-/* Attaches a part; name is its key in the tree, unique, copied. */
+/* Attaches a part; name is its key in the tree, unique, copied. ET_EUSAGE: it is taken, or the run
+ * has begun. */
 ET_API int et_state_add(et_state *state, const char *name, const et_part_class *kind, void *self,
                         et_error *error);
 
-/* Attaches an array; name is unique, copied. */
+/* Attaches an array; name is unique, copied. ET_EUSAGE as above. */
 ET_API int et_state_add_tensor(et_state *state, const char *name, float *data, et_shape shape,
                                et_error *error);
 

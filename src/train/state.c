@@ -91,22 +91,23 @@ void et_state_seal(et_state *state)
     state->sealed = true;
 }
 
-static int check_open(const et_state *state, const char *name, et_error *error)
+/* Of two parts or arrays of one name both would read what one has written. */
+static int check_new(const et_state *state, const char *name, bool taken, et_error *error)
 {
-    return state->sealed ? et_fail(error, ET_EUSAGE,
-                                   "%s: what resumes is attached before the run begins, which "
-                                   "restores it",
-                                   name)
-                         : ET_OK;
+    if (state->sealed)
+        return et_fail(error, ET_EUSAGE,
+                       "%s: what resumes is attached before the run begins, which restores it",
+                       name);
+    return taken ? et_fail(error, ET_EUSAGE,
+                           "%s: the state has one of that name; give this one another", name)
+                 : ET_OK;
 }
 
-/* A name that is there already is the caller's bug: two parts would read one dict. */
 int et_state_add(et_state *state, const char *name, const et_part_class *class, void *self,
                  et_error *error)
 {
     et_assert(class->save && class->restore);
-    et_assert(!find_part(state, name));
-    int status = check_open(state, name, error);
+    int status = check_new(state, name, find_part(state, name), error);
     if (status)
         return status;
     size_t wanted = state->part_count + 1;
@@ -137,9 +138,8 @@ static int add_owned(et_state *state, char *name, float *data, et_shape shape, e
     if (!name)
         return et_alloc_failed(error, 0, "a state's name");
     et_assert(data);
-    et_assert(!et_state_tensor_find(state, name));
     size_t wanted = state->tensor_count + 1;
-    int status = check_open(state, name, error);
+    int status = check_new(state, name, et_state_tensor_find(state, name), error);
     et_state_tensor *tensors = status ? NULL
                                       : et_vector_grow(state->tensors, &state->tensor_capacity,
                                                        wanted, sizeof *tensors, 64);
@@ -271,6 +271,8 @@ int et_state_add_optimizer(et_state *state, const char *name, et_optimizer *opti
                        "%s: names of optimizers are \"optimizer\" or begin with \"optimizer/\"",
                        name);
     int status = et_state_add(state, name, &optimizer_class, optimizer, error);
+    if (status)
+        return status;
     et_optimizer_hold(optimizer);
     for (int i = 0; !status && i < count; i++) {
         status =

@@ -123,6 +123,29 @@ static void test_state__names_of_optimizers(void **unused)
     et_params_free(params);
 }
 
+/* Two of one name would both read what one has written. */
+static void test_state__name_taken(void **unused)
+{
+    (void)unused;
+    float values[2] = { 0 };
+    et_params *params = make_params();
+    et_optimizer *one = make_optimizer(params), *other = make_optimizer(params);
+    et_state *state;
+    assert_ok(et_state_new(&state, error));
+    assert_ok(et_state_add_optimizer(state, "optimizer", one, error));
+    const size_t tensors = et_state_tensor_count(state);
+    assert_fails(et_state_add_optimizer(state, "optimizer", other, error), ET_EUSAGE,
+                 "optimizer: the state has one of that name");
+    assert_ok(et_state_add_tensor(state, "noise", values, et_shape_1(2), error));
+    assert_fails(et_state_add_tensor(state, "noise", values, et_shape_1(2), error), ET_EUSAGE,
+                 "noise: the state has one of that name");
+    assert_int_equal(et_state_tensor_count(state), tensors + 1);
+    et_state_free(state);
+    et_optimizer_free(one);
+    et_optimizer_free(other);
+    et_params_free(params);
+}
+
 /* A part that files of an earlier version lack; those that have it restore it. */
 static void test_state__optional_part(void **unused)
 {
@@ -195,6 +218,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_state__params_and_optimizer),
         cmocka_unit_test(test_state__names_of_optimizers),
+        cmocka_unit_test(test_state__name_taken),
         cmocka_unit_test(test_state__optional_part),
         cmocka_unit_test(test_state__text_is_stable),
         cmocka_unit_test(test_state__mismatch),
