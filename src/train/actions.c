@@ -189,6 +189,7 @@ int et_controller_evaluate_now(et_controller *c, int64_t limit, et_error *error)
 {
     int64_t step = c->trainer->step;
     et_evaluator *evaluator = c->options.evaluator;
+    limit = limit < 0 ? 0 : limit;
     et_arena_release(&c->arena);
     c->values = c->last = NULL;
     et_value *values = et_value_dict(&c->arena);

@@ -599,8 +599,7 @@ int et_controller_run(et_controller *c, const et_call *call, et_error *error)
 int et_controller_train(et_controller *c, et_error *error)
 {
     const et_controller_options *o = &c->options;
-    int64_t eval_steps = o->validation_steps < 0 ? 0 : o->validation_steps;
-    et_call call = { o->train_steps, o->validation_interval, eval_steps,
+    et_call call = { o->train_steps, o->validation_interval, o->validation_steps,
                      o->evaluator && o->validation_interval, true };
     if (c->by_call)
         return et_fail(error, ET_EUSAGE, "with outer_loop, et_controller_train_to trains");

@@ -31,7 +31,7 @@ typedef struct et_listed_action {
 typedef struct et_call {
     int64_t target;        /* step at which it ends */
     int64_t eval_interval; /* 0: at the end only */
-    int64_t eval_steps;    /* of an evaluation; 0: all there are */
+    int64_t eval_steps;    /* of an evaluation; 0 and -1: all there are */
     bool evaluates, saves; /* saves: also where it ends */
 } et_call;
 
@@ -92,7 +92,8 @@ extern const et_part_class et_controller_progress;
 /* actions.c */
 void et_controller_make_own(et_controller *controller);
 
-/* Evaluates, notes the best, logs: values become the controller's. ET_EINTERRUPTED: nothing of it
+/* Evaluates limit steps, 0 and -1: all there are; notes the best, logs: values become the
+ * controller's. ET_EINTERRUPTED: nothing of it
  * was done. */
 int et_controller_evaluate_now(et_controller *controller, int64_t limit, et_error *error);
 

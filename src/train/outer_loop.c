@@ -72,7 +72,7 @@ int et_controller_train_and_evaluate(et_controller *c, int64_t train_steps, int6
                                      int64_t eval_interval, et_value *logs, et_error *error)
 {
     static const char name[] = "et_controller_train_and_evaluate";
-    et_call call = { train_steps, eval_interval, eval_steps < 0 ? 0 : eval_steps, true, true };
+    et_call call = { train_steps, eval_interval, eval_steps, true, true };
     int status = need(c, trains(c), "trainer", name, error);
     if (!status)
         status = need(c, c->options.evaluator, "evaluator", name, error);
@@ -182,7 +182,7 @@ static int evaluate(et_controller *c, int64_t eval_steps, bool *stop, et_error *
 {
     int status = et_run_check(c->run, error);
     if (!status)
-        status = et_controller_evaluate_now(c, eval_steps < 0 ? 0 : eval_steps, error);
+        status = et_controller_evaluate_now(c, eval_steps, error);
     et_moment now = { c->trainer->step, false, c->values, stop };
     for (int i = 0; !status && i < c->count; i++)
         if (c->actions[i].acts == ET_ACTS_AFTER_EVALUATION)
