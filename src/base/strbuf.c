@@ -138,13 +138,13 @@ void et_strbuf_append_double(et_strbuf *buffer, double value)
     et_strbuf_append(buffer, text + mantissa);
 }
 
-/* A comma before every third digit from the right. */
 bool et_text_ends(const char *text, const char *end)
 {
     const size_t length = strlen(text), wanted = strlen(end);
     return length >= wanted && !strcmp(text + length - wanted, end);
 }
 
+/* A comma before every third digit from the right. */
 void et_count_text(char text[ET_COUNT_TEXT_MAX], int64_t count)
 {
     /* The magnitude in unsigned arithmetic: -INT64_MIN does not fit. */

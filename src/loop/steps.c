@@ -62,11 +62,15 @@ void et_loop_end_open(et_loop *loop)
     drop(loop);
 }
 
-int et_loop_leave(et_loop *loop)
+static int ready_to_leave(et_loop *loop)
 {
     int status = et_loop_ready(loop);
-    if (!status)
-        status = et_loop_refuse_in_handler(loop);
+    return status ? status : et_loop_refuse_in_handler(loop);
+}
+
+int et_loop_leave(et_loop *loop)
+{
+    int status = ready_to_leave(loop);
     if (!status)
         drop(loop);
     return status ? status : loop->error.status;
@@ -74,9 +78,7 @@ int et_loop_leave(et_loop *loop)
 
 int et_loop_leave_steps(et_loop *loop)
 {
-    int status = et_loop_ready(loop);
-    if (!status)
-        status = et_loop_refuse_in_handler(loop);
+    int status = ready_to_leave(loop);
     if (!status)
         close_step(loop);
     return status;

@@ -115,9 +115,8 @@ static const et_run_file *file_of_kinds(const et_multitask_kind *kind, int numbe
 static int count_files(const et_multitask_kind *kind)
 {
     int count = 0;
-    for (int i = 0; i < kind->count; i++)
-        for (const et_run_file *file = kind->kinds[i]->files; file && file->name; file++)
-            count++;
+    while (file_of_kinds(kind, count))
+        count++;
     return count;
 }
 
