@@ -93,8 +93,7 @@ extern const et_part_class et_controller_progress;
 void et_controller_make_own(et_controller *controller);
 
 /* Evaluates limit steps, 0 and -1: all there are; notes the best, logs: values become the
- * controller's. ET_EINTERRUPTED: nothing of it
- * was done. */
+ * controller's. ET_EINTERRUPTED: nothing of it was done. */
 int et_controller_evaluate_now(et_controller *controller, int64_t limit, et_error *error);
 
 /* A line for people, by_call only. */
