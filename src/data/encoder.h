@@ -80,8 +80,8 @@ bool et_encoder_reads(const et_encoder *encoder, int field, bool target);
  * unknown, a value that is required. */
 int et_encoder_row(const et_encoder *encoder, const et_cell *cells, void *const *to,
                    const char *where, et_error *error);
-/* The same of values that are not text. Those of integer fields are whole, unless they
- * take fractions. */
+/* The same of values that are not text. Those of integer fields are whole, unless they take
+ * fractions. */
 int et_encoder_values(const et_encoder *encoder, const et_reading *values, void *const *to,
                       const char *where, et_error *error);
 
