@@ -12,9 +12,9 @@
  * (OMP_NUM_THREADS) processor time is measured, else the time that passes; small products are run
  * several times between two looks at the clock. Some products are one thread's in a step, and are
  * measured on one whatever the number of threads: those of the vocabulary's loss, since other
- * threads do others; and the smallest. Repeated here, these would be done sooner by two threads,
- * each of which found its half in its cache; but in the steps of `bench_mlp adult` two took 1.2
- * times as long.
+ * threads do others; those of decoding many rows, since other threads decode others; and the
+ * smallest. Repeated here, these would be done sooner by two threads, each of which found its half
+ * in its cache; but in the steps of `bench_mlp adult` two took 1.2 times as long.
  *
  * Operands lie as in a step, and a way pays for whatever brings them to where it reads them, as
  * often as a step does: for each product of a layer; once in 16 for the vocabulary's, whose table
@@ -109,11 +109,13 @@ typedef struct bench_case {
         .uses = EACH, .lone = true                                                                 \
     }
 
-/* float32 goes by rows (row_product.h), bfloat16 by tiles. */
+/* float32 goes by rows (row_product.h), bfloat16 by tiles. Many rows are of many sentences, which
+ * threads share out: then each does all of its products alone. */
 #define DECODE(text, M, N, K)                                                                      \
     {                                                                                              \
         .name = "decode " text,                                                                    \
-        .shape = { .m = M, .n = N, .k = K, .pack_b = true, .row_tile = 32 }, .uses = KEPT          \
+        .shape = { .m = M, .n = N, .k = K, .pack_b = true, .row_tile = 32 }, .uses = KEPT,         \
+        .lone = M > 8                                                                              \
     }
 
 static const bench_case cases[] = {

@@ -38,7 +38,9 @@ enum {
     BIG_B = 1 << 20,              /* elements of B that make tiles of less than 64 rows slow */
     TILE_FLOPS = 8 * 1000 * 1000, /* below, starting a tile shows */
     OWN_TILE_FLOPS = 2 * 1000 * 1000, /* the same of our own kernel's: there is little to start */
-    ROW_TILE_FLOPS = 2 * 1000 * 1000, /* the same of decoding's, that wait for each other */
+    ROW_TILE_FLOPS = 2 * 1000 * 1000, /* the same of decoding's, that wait for each other; */
+    FEW_TILE_FLOPS = 250 * 1000,      /* and of these few rows: one sentence's, which all threads */
+    FEW_ROWS = 8,                     /* do together, as they do not where there are more */
 };
 
 static int64_t smaller(int64_t left, int64_t right)
@@ -164,7 +166,7 @@ static void cut_as_told(et_gemm_grid *grid, const et_gemm_shape *shape, const et
     rows = round_up(rows - unit / 2 > 0 ? rows - unit / 2 : 1, unit);
     grid->tile_m = means->pads ? rows : smaller(rows, shape->m);
     double flops = 2.0 * (double)grid->tile_m * (double)shape->n * (double)shape->k;
-    double count = flops / ROW_TILE_FLOPS;
+    double count = flops / (grid->tile_m <= FEW_ROWS ? FEW_TILE_FLOPS : ROW_TILE_FLOPS);
     int64_t columns = cut(shape->n, count < 8 ? (int64_t)count : 8, 64);
     grid->tile_n = columns < 128 ? 128 : columns;
 }

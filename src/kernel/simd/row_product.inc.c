@@ -27,7 +27,7 @@
 #define PANEL   (V_PANEL * V_LANES)
 
 /* Multiply-adds below which a product stays on one thread. */
-#define ROW_GRAIN 1000000
+#define ROW_GRAIN 200000
 
 /* What a block reads and writes: x and y at its first row, the rest at the panel's first column.
  *
