@@ -237,9 +237,11 @@ static int read_length(const reading *r, const et_value *value, int64_t *out)
 static int read_truth(const reading *r, const et_value *value, bool *out)
 {
     char what[64];
-    *out = value->boolean;
     snprintf(what, sizeof what, "%s is no truth value", value->key);
-    return value->kind == ET_VALUE_BOOL ? ET_OK : fail_line(r, value, what, "write true or false");
+    if (value->kind != ET_VALUE_BOOL)
+        return fail_line(r, value, what, "write true or false");
+    *out = value->boolean;
+    return ET_OK;
 }
 
 static int read_key(const reading *r, const et_value *value, et_schema_field *field)
