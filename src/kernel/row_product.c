@@ -94,16 +94,16 @@ static void pack_floats(const et_row_weight *w, int64_t panel, source s)
 }
 
 /* A column as bytes, and sums over it: q, q q, x q, x x. */
-typedef struct taken {
+typedef struct quantized {
     int32_t sum;
     double square, cross, whole;
-} taken;
+} quantized;
 
 /* Byte i of the column goes to to[i / 4 * four + i % 4 * one]. */
-static taken take_bytes(int8_t *to, int64_t four, int64_t one, const float *from, int64_t step,
-                        int64_t k)
+static quantized quantize_column(int8_t *to, int64_t four, int64_t one, const float *from,
+                                 int64_t step, int64_t k)
 {
-    taken t = { 0, 0, 0, 0 };
+    quantized t = { 0, 0, 0, 0 };
     float largest = 0;
     for (int64_t i = 0; i < k; i++)
         largest = fmaxf(largest, fabsf(from[i * step]));
@@ -121,7 +121,7 @@ static taken take_bytes(int8_t *to, int64_t four, int64_t one, const float *from
 }
 
 /* Of a column with a number that is not finite it is NaN, and so will be what comes of it. */
-static float scale_of(taken t)
+static float scale_of(quantized t)
 {
     return !isfinite(t.whole) ? NAN : t.square > 0 ? (float)(t.cross / t.square) : 0;
 }
@@ -134,7 +134,7 @@ static float scale_of(taken t)
  * holds for what is computed. */
 static void pack_bytes(const et_row_weight *w, int64_t j, int8_t *to, source s)
 {
-    const taken t = take_bytes(to, 4 * w->panel, 1, s.from + j * s.column, s.row, w->k);
+    const quantized t = quantize_column(to, 4 * w->panel, 1, s.from + j * s.column, s.row, w->k);
     const double scale = t.square > 0 ? t.cross / t.square : 0;
     w->scale[j] = scale_of(t);
     w->offset[j] = -128 * t.sum;
@@ -205,7 +205,7 @@ void et_row_weight_to_bytes(int8_t *q, float *scale, const float *w, int64_t row
     et_assert(k <= ET_ROW_BYTES_MAX);
     for (int64_t j = 0; j < count; j++)
         scale[j] =
-            shorten(scale_of(take_bytes(q + j * next, 4 * step, step, w + j * next, step, k)));
+            shorten(scale_of(quantize_column(q + j * next, 4 * step, step, w + j * next, step, k)));
 }
 
 void et_row_weight_from_bytes(float *w, const int8_t *q, const float *scale, int64_t rows,

@@ -4,7 +4,7 @@
  *   j tokens, z logits, k how many are wanted
  *
  * A row in steps:
- *   take_bytes, run_panel   x as bytes, all logits from bytes
+ *   quantize_row, run_panel x as bytes, all logits from bytes
  *   floor_of                a number that k logits reach for certain, by lower bounds
  *   find_open               tokens whose upper bound is above it, and the rest's share of the sum
  *   measure_open            those in float32, exactly as every token would be
@@ -266,17 +266,20 @@ static void best_block(float *log_p, int32_t *token, const void *h, const et_bes
             const int64_t at = (first + r) * width + i, n = width - i;
             v_store_n(in.x + r * width + i, v_read_n(h, at, n, shape->dtype), n);
         }
-        scale[r] = take_bytes(in.bytes + r * stride, in.x + r * width, width);
+        scale[r] = quantize_row(in.bytes + r * stride, in.x + r * width, width);
         in.scale[r] = scale[r].unit;
     }
     const row_block b = { .x = in.bytes,
                           .y = in.logits,
                           .row_scale = in.scale,
+                          .scale = w->scale,
+                          .offset = w->offset,
                           .k = width,
                           .x_stride = stride,
-                          .y_stride = in.columns };
+                          .y_stride = in.columns,
+                          .columns = w->n };
     for (int64_t p = 0; p < in.columns / PANEL; p++)
-        run_panel(b, w, rows, p);
+        run_panel(&b, w, rows, p);
     for (int64_t r = 0; r < rows; r++) {
         for (int64_t j = w->n; j < in.columns; j++)
             in.logits[r * in.columns + j] = NO_TOKEN;

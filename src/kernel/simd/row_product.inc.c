@@ -45,6 +45,18 @@ typedef struct row_block {
     bool relu;
 } row_block;
 
+/* The same p panels further on; w stays, as its distance depends on the kind. */
+ET_INLINE row_block at_panel(const row_block *b, int64_t p)
+{
+    row_block at = *b;
+    at.y += p * PANEL;
+    at.columns -= p * PANEL;
+    at.scale = b->scale ? b->scale + p * PANEL : NULL;
+    at.offset = b->offset ? b->offset + p * PANEL : NULL;
+    at.bias = b->bias ? b->bias + p * PANEL : NULL;
+    return at;
+}
+
 /* What is done to the sums of a panel's columns: + bias, then the larger of it and a floor, which
  * is minus infinity where there is no relu and no bias 0 where there is none. So nothing is asked
  * at each sum. */
@@ -155,10 +167,7 @@ ET_INLINE void float_panels(const row_block *b, const int rows, const int panels
         }
     }
     for (int p = 0; p < panels; p++) {
-        row_block at = *b;
-        at.y += p * PANEL;
-        at.bias = b->bias ? b->bias + p * PANEL : NULL;
-        at.columns -= p * PANEL;
+        const row_block at = at_panel(b, p);
         finish_floats(&at, sum[p], rows, false);
     }
 }
@@ -219,27 +228,22 @@ static void run_block(const row_block *b, et_row_kind kind, int rows)
     }
 }
 
-/* All rows times panel p. Blocks of nearly equal size: 14 rows are 7 and 7, not 12 and 2. */
-static void run_panel(row_block b, const et_row_weight *weight, int64_t rows, int64_t p)
+/* All rows times panel p of a product whose block is `whole`. Blocks of rows are of nearly equal
+ * size: 14 rows are 7 and 7, not 12 and 2. */
+static void run_panel(const row_block *whole, const et_row_weight *weight, int64_t rows, int64_t p)
 {
+    row_block b = at_panel(whole, p);
     const int64_t blocks = (rows + V_PANEL_ROWS - 1) / V_PANEL_ROWS;
     const size_t element = weight->kind == ET_ROW_F32 ? sizeof(float) : 1;
     const int64_t depth = weight->kind == ET_ROW_F32 ? weight->k : (weight->k + 3) / 4 * 4;
     const char *x = b.x;
-    const float *row_scale = b.row_scale;
-    float *y = b.y + p * PANEL;
+    float *y = b.y;
     b.w = (const char *)weight->panels + (size_t)(p * PANEL * depth) * element;
-    b.columns = weight->n - p * PANEL;
-    b.bias = b.bias ? b.bias + p * PANEL : NULL;
-    if (weight->kind == ET_ROW_INT8) {
-        b.scale = weight->scale + p * PANEL;
-        b.offset = weight->offset + p * PANEL;
-    }
     for (int64_t i = 0; i < blocks; i++) {
         const int64_t first = rows * i / blocks, last = rows * (i + 1) / blocks;
         b.x = x + (size_t)(first * b.x_stride) * element;
         b.y = y + first * b.y_stride;
-        b.row_scale = row_scale ? row_scale + first : NULL;
+        b.row_scale = whole->row_scale ? whole->row_scale + first : NULL;
         run_block(&b, weight->kind, (int)(last - first));
     }
 }
@@ -251,7 +255,7 @@ typedef struct byte_scale {
 
 /* As pack_bytes does a column. The sum over vectors has one order, so a row has the same bytes and
  * unit everywhere. Zeros give 0 for both. */
-static byte_scale take_bytes(uint8_t *q, const float *x, int64_t k)
+static byte_scale quantize_row(uint8_t *q, const float *x, int64_t k)
 {
     vf most = v_set(0.0f);
     for (int64_t i = 0; i < k; i += V_LANES) {
@@ -270,28 +274,26 @@ static byte_scale take_bytes(uint8_t *q, const float *x, int64_t k)
 }
 
 /* Behind the last k, up to four, a row's bytes meet zeros of the weight. */
-static void take_bytes_part(uint8_t *q, float *unit, const float *x, int64_t k, int64_t begin,
-                            int64_t end)
+static void quantize_rows(uint8_t *q, float *unit, const float *x, int64_t k, int64_t begin,
+                          int64_t end)
 {
     const int64_t stride = et_row_stride(k);
     for (int64_t r = begin; r < end; r++)
-        unit[r] = take_bytes(q + r * stride, x + r * k, k).unit;
+        unit[r] = quantize_row(q + r * stride, x + r * k, k).unit;
 }
 
 /* Panels p to p + 3 of one row, p and p + 1 of two. */
-static void run_few(row_block b, const et_row_weight *weight, int64_t rows, int64_t p)
+static void run_few(const row_block *whole, const et_row_weight *weight, int64_t rows, int64_t p)
 {
+    row_block b = at_panel(whole, p);
     b.w = (const float *)weight->panels + p * PANEL * weight->k;
-    b.y += p * PANEL;
-    b.columns = weight->n - p * PANEL;
-    b.bias = b.bias ? b.bias + p * PANEL : NULL;
     if (rows == 1)
         float_panels(&b, 1, 4);
     else
         float_panels(&b, 2, 2);
 }
 
-/* Panels begin .. end - 1; b is that of the whole product. */
+/* Panels begin .. end - 1; b: the whole product's. */
 static void run_panels(const row_block *b, const et_row_weight *weight, int64_t rows, int64_t begin,
                        int64_t end)
 {
@@ -299,9 +301,9 @@ static void run_panels(const row_block *b, const et_row_weight *weight, int64_t 
     const int64_t few = rows == 1 ? 4 : rows == 2 ? 2 : 0;
     const int64_t wide = weight->kind == ET_ROW_F32 ? few : 0;
     for (; wide && p + wide <= end; p += wide)
-        run_few(*b, weight, rows, p);
+        run_few(b, weight, rows, p);
     for (; p < end; p++)
-        run_panel(*b, weight, rows, p);
+        run_panel(b, weight, rows, p);
 }
 
 /* Rows become bytes first, all of them before the first panel: the end of ET_SHARE is a barrier. */
@@ -311,17 +313,20 @@ static void row_product(float *y, const float *x, const et_row_product *shape)
     const int64_t rows = shape->rows, panels = (weight->n + PANEL - 1) / PANEL, k = weight->k;
     row_block b = { .x = x,
                     .y = y,
+                    .scale = weight->scale,
+                    .offset = weight->offset,
                     .bias = shape->bias,
-                    .relu = shape->relu,
                     .k = k,
                     .x_stride = k,
-                    .y_stride = weight->n };
+                    .y_stride = weight->n,
+                    .columns = weight->n,
+                    .relu = shape->relu };
     et_assert(weight->panel == PANEL);
     if (weight->kind == ET_ROW_INT8) {
         const int64_t stride = et_row_stride(k);
         uint8_t *bytes = shape->scratch;
         float *scale = (float *)(void *)(bytes + rows * stride);
-        ET_SHARE(rows * k >= ET_GRAIN, rows, 1, take_bytes_part, bytes, scale, x, k);
+        ET_SHARE(rows * k >= ET_GRAIN, rows, 1, quantize_rows, bytes, scale, x, k);
         b.x = bytes;
         b.x_stride = stride;
         b.row_scale = scale;
