@@ -12,7 +12,7 @@
 
 /* Runs the batch again to name the first value that is not finite. There is none where only the
  * sum of several batches' finite gradients is too large: then its norm is named. */
-static int fail_met(et_overflow *self, et_step *step, int shard, et_error *error)
+static int fail(et_overflow *self, et_step *step, int shard, et_error *error)
 {
     char batch[768];
     (void)self;
@@ -25,7 +25,7 @@ static int fail_met(et_overflow *self, et_step *step, int shard, et_error *error
                    name || shard == 0 ? "" : ", the last of the sum");
 }
 
-static const et_overflow_class fail_class = { .name = "fail", .met = fail_met };
+static const et_overflow_class fail_class = { .name = "fail", .not_finite = fail };
 
 et_overflow et_overflow_fail(void)
 {
@@ -38,18 +38,18 @@ et_overflow et_overflow_fixed(double scale)
     return (et_overflow){ &fail_class, scale };
 }
 
-static int scale_met(et_overflow *overflow, et_step *step, int shard, et_error *error)
+static int halve_scale(et_overflow *overflow, et_step *step, int shard, et_error *error)
 {
     et_overflow_scale *self = (et_overflow_scale *)overflow;
     self->good = self->good > 0 ? -1 : self->good - 1;
     if (self->good < -LEFT_OUT_MAX)
-        return fail_met(overflow, step, shard, error);
+        return fail(overflow, step, shard, error);
     if (overflow->scale > 1)
         overflow->scale /= 2;
     return ET_OK;
 }
 
-static void scale_good(et_overflow *overflow)
+static void count_good(et_overflow *overflow)
 {
     et_overflow_scale *self = (et_overflow_scale *)overflow;
     self->good = self->good < 0 ? 1 : self->good + 1;
@@ -80,7 +80,7 @@ static int restore_scale(void *self, const et_value *dict, et_error *error)
 
 static const et_part_class scale_part = { "loss scale", save_scale, restore_scale };
 
-static const et_overflow_class scale_class = { "scale", scale_met, scale_good, &scale_part };
+static const et_overflow_class scale_class = { "scale", halve_scale, count_good, &scale_part };
 
 et_overflow_scale et_overflow_scaled(double scale, int64_t every)
 {

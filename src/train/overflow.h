@@ -17,7 +17,7 @@ typedef struct et_overflow_class {
     const char *name;
     /* A batch's or the update's gradient is not finite. ET_OK: the update is left out, the step
      * counts. shard: which batch of the step, the last one taken. */
-    int (*met)(et_overflow *self, struct et_step *step, int shard, et_error *error);
+    int (*not_finite)(et_overflow *self, struct et_step *step, int shard, et_error *error);
     void (*good)(et_overflow *self); /* after an update; NULL: nothing */
     const et_part_class *part;
 } et_overflow_class;

@@ -145,9 +145,9 @@ void et_step_add_measures(et_step *step)
 
 /* An update of many batches may take minutes, which nobody who asks to stop wants to wait. Nothing
  * but the gradients' sum and the position in the data has moved by then. */
-static int leave(et_step *step, const et_position *begin, et_error *error)
+static int leave(et_step *step, et_error *error)
 {
-    int status = et_source_seek(step->source, begin, error);
+    int status = et_source_seek(step->source, &step->begin, error);
     return status ? status
                   : et_fail(error, ET_EINTERRUPTED, "asked to stop in step %lld",
                             (long long)step->count + 1);
@@ -162,12 +162,12 @@ static int reach(et_step *step, int shard, et_error *error)
     return status;
 }
 
-/* What is told of a shard is told by who has it. A step that was left out has taken its batches all
+/* The rank that computed the shard describes it. A step that was left out has taken its batches all
  * the same, where that must not depend on who computed them. */
-static int met(et_step *step, int shard, et_error *error)
+static int not_finite(et_step *step, int shard, et_error *error)
 {
     et_reducer *reducer = step->reducer;
-    int status = step->overflow->class->met(step->overflow, step, shard, error);
+    int status = step->overflow->class->not_finite(step->overflow, step, shard, error);
     if (status)
         status = et_reducer_failed(reducer, shard, status, error);
     step->count += !status;
@@ -227,9 +227,9 @@ int et_step_gather(et_step *step, bool *left_out, et_error *error)
     status = et_reducer_meet(step->reducer, run_shards(step, error), error);
     *left_out = status == ET_EDIVERGED;
     if (*left_out)
-        return met(step, step->reducer->bad, error);
+        return not_finite(step, step->reducer->bad, error);
     if (status == ET_EINTERRUPTED && step->reducer->shards > 1)
-        return leave(step, &step->begin, error);
+        return leave(step, error);
     if (status)
         return status;
     return et_reducer_end(step->reducer, &step->sum, error);
@@ -251,7 +251,7 @@ int et_step_update(et_step *step, et_error *error)
         return status;
     update(step);
     if (!step->update.finite)
-        return met(step, step->reducer->shards - 1, error);
+        return not_finite(step, step->reducer->shards - 1, error);
     status = et_optimizer_settled(step->optimizer, error);
     if (status)
         return status;
