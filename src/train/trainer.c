@@ -4,23 +4,25 @@
 
 #include "comm/comm.h"
 
-int et_trainer_train(et_trainer *trainer, int64_t num_steps, et_value *logs, et_error *error)
+/* The inner loop of a trainer that has none of its own. */
+static int run_loop(et_trainer *trainer, int64_t num_steps, et_value *logs, et_error *error)
 {
     const et_trainer_class *class = trainer->class;
-    const int64_t before = trainer->step;
-    int status = ET_OK;
-    if (num_steps < 0)
-        return et_fail(error, ET_ECONFIG, "%lld steps; at least 0", (long long)num_steps);
-    if (class->train)
-        status = class->train(trainer, num_steps, logs, error);
-    else if (class->loop_begin)
-        status = class->loop_begin(trainer, error);
-    for (int64_t i = 0; !class->train && !status && i < num_steps; i++) {
+    int status = class->loop_begin ? class->loop_begin(trainer, error) : ET_OK;
+    for (int64_t i = 0; !status && i < num_steps; i++) {
         status = class->step(trainer, error);
         trainer->step += !status;
     }
-    if (!class->train && !status && class->loop_end)
-        status = class->loop_end(trainer, logs, error);
+    return !status && class->loop_end ? class->loop_end(trainer, logs, error) : status;
+}
+
+int et_trainer_train(et_trainer *trainer, int64_t num_steps, et_value *logs, et_error *error)
+{
+    const int64_t before = trainer->step;
+    if (num_steps < 0)
+        return et_fail(error, ET_ECONFIG, "%lld steps; at least 0", (long long)num_steps);
+    int status = trainer->class->train ? trainer->class->train(trainer, num_steps, logs, error)
+                                       : run_loop(trainer, num_steps, logs, error);
     return status ? status : et_trainer_advanced(trainer, before, num_steps, error);
 }
 
