@@ -213,26 +213,19 @@ static const et_field runtime_fields[] = {
 };
 const et_fields et_runtime_fields = { "runtime", runtime_fields };
 
-/* train_steps has no default that would make sense, and 0 would end at once without a word. */
-/* A setting that is a number or null; *given: it is one. */
-static int read_number(const char *name, const char *text, double *number, bool *given,
-                       et_error *error)
+int et_trainer_target(const et_trainer_options *options, double *target, bool *given,
+                      et_error *error)
 {
+    const char *text = options->early_stopping.target;
     char *end;
     *given = text && *text;
     if (!*given)
         return ET_OK;
-    *number = et_decimal_read(text, &end);
-    if (!*end && isfinite(*number))
+    *target = et_decimal_read(text, &end);
+    if (!*end && isfinite(*target))
         return ET_OK;
-    return et_fail(error, ET_ECONFIG, "%s: %s; give a number or null", name, text);
-}
-
-int et_trainer_target(const et_trainer_options *options, double *target, bool *given,
-                      et_error *error)
-{
-    return read_number("trainer.early_stopping.target", options->early_stopping.target, target,
-                       given, error);
+    return et_fail(error, ET_ECONFIG, "trainer.early_stopping.target: %s; give a number or null",
+                   text);
 }
 
 /* As it is for a run of this length. */
@@ -247,6 +240,7 @@ static int check_optimization(const et_trainer_options *options, et_error *error
     return status;
 }
 
+/* train_steps has no default that would make sense, and 0 would end at once without a word. */
 int et_trainer_check(const et_trainer_options *options, et_error *error)
 {
     if (options->train_steps == 0)
