@@ -338,14 +338,9 @@ int et_run_agree(et_run *run, int status, et_error *error)
     return et_comm_agree(run->options.comm, status, NULL, error);
 }
 
-static bool stops(const et_run *run)
-{
-    return run->alone ? et_run_signalled(run) : run->stops;
-}
-
 bool et_run_asked_to_stop(const et_run *run)
 {
-    return stops(run);
+    return run->alone ? et_run_signalled(run) : run->stops;
 }
 
 static bool is_asked_to_save(const et_run *run)
@@ -372,7 +367,7 @@ int et_run_save_if_asked(et_run *run, int64_t step, et_error *error)
 int et_run_between_steps(et_run *run, int64_t step, et_error *error)
 {
     int status = et_run_meet(run, error);
-    if (!status && stops(run))
+    if (!status && et_run_asked_to_stop(run))
         return ET_EINTERRUPTED;
     if (!status)
         status = et_run_look_after_saves(run, step, error);
@@ -459,7 +454,6 @@ static int read_metric(const et_value *values, const char *name, double *value)
     return values ? et_value_read_float(values, name, value, NULL) : ET_EFORMAT;
 }
 
-/* The values' own metric, by name. */
 static int keep_best(et_run *run, int64_t step, const et_value *values, et_error *error)
 {
     const char *name = run->options.best_metric;

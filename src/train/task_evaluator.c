@@ -156,10 +156,10 @@ static int reduce(et_task_trainer *t, et_value *state, const et_value *outputs, 
     if (!state && !v->state)
         v->state = et_value_dict(&v->arena);
     et_value *to = state ? state : v->state;
-    int status = to ? et_task_aggregate_logs(t->task, to, outputs, error) : ET_ENOMEM;
-    return !status && !et_value_failed(to) ? ET_OK
-           : status && to                  ? status
-                          : et_alloc_failed(error, 0, "the state of an evaluation");
+    int status = to ? et_task_aggregate_logs(t->task, to, outputs, error) : ET_OK;
+    return status || (to && !et_value_failed(to))
+               ? status
+               : et_alloc_failed(error, 0, "the state of an evaluation");
 }
 
 static int aggregate(void *self, const et_value *outputs, et_error *error)
