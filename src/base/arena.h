@@ -20,7 +20,7 @@ typedef struct et_arena {
         NULL, 0, false                                                                             \
     }
 
-/* size zeroed bytes, aligned to 16; NULL if none left. Valid until clear or release. */
+/* size zeroed bytes, aligned to 16; NULL if none left. Valid until release. */
 void *et_arena_alloc(et_arena *arena, size_t size);
 
 /* As et_arena_alloc for count elements of a size, checked for overflow. */
