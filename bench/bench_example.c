@@ -345,7 +345,7 @@ int main(int argc, char **argv)
 {
     char *data = take_words(argc, argv), *words[5] = { argv[1], m.folder };
     int count = 2, status = 1 << 8; /* as of one that exits with 1 */
-    snprintf(m.folder, sizeof m.folder, "/tmp/bench_example-XXXXXX");
+    snprintf(m.folder, sizeof m.folder, "bench_example-XXXXXX");
     if (!mkdtemp(m.folder)) {
         perror(m.folder);
         return 1;
