@@ -37,12 +37,12 @@ int et_checkpoints_lock(int *lock, const char *model_dir, et_error *error);
  * one is made and taken anew; ET_EBUSY: another process trains there, or has. */
 int et_checkpoints_check_lock(et_checkpoints *checkpoints, et_error *error);
 
-/* Who has restored a state that ranks have in parts keeps the file open for theirs
- * (et_state_tensor.whole), up to here. */
+/* Closes the file of a restore, which stays open where ranks have the state in parts and are given
+ * theirs from it (et_state_tensor.whole). */
 void et_checkpoints_end_restore(et_checkpoints *checkpoints);
 
-/* The same for a run that stops here: not one of the max_to_keep, and gone with the next save.
- * So what is kept in the end does not depend on where a run was interrupted. */
+/* Saves the state of a run that stops here: not one of the max_to_keep, and gone with the next
+ * save. So what is kept in the end does not depend on where a run was interrupted. */
 int et_checkpoints_save_transient(et_checkpoints *checkpoints, int64_t step, et_error *error);
 
 /* Before a run goes back: the newest is again one of those to keep, where there is one, so that
