@@ -66,12 +66,6 @@ static int list_actions(et_controller *c, et_error *error)
     return check_names(c, error);
 }
 
-static bool stopped_by_validation(const et_controller *c)
-{
-    return c->stopper < c->count &&
-           c->actions[c->stopper].action == &c->own[ET_OWN_VALIDATE].action;
-}
-
 int64_t et_controller_best(const et_controller *c, double *value)
 {
     return et_run_best_step(c->run, value);
@@ -79,7 +73,8 @@ int64_t et_controller_best(const et_controller *c, double *value)
 
 bool et_controller_stopped_early(const et_controller *c)
 {
-    return stopped_by_validation(c);
+    return c->stopper < c->count &&
+           c->actions[c->stopper].action == &c->own[ET_OWN_VALIDATE].action;
 }
 
 /* A run may be past its end: train_steps was more once. What acts at an end has acted there. */
@@ -118,7 +113,7 @@ static int restore(et_controller *c, et_error *error)
     if (!status && reads && step >= 0)
         et_controller_tell(c, "restored from checkpoint: %s/" ET_CHECKPOINT_FOLDER "/ckpt-%lld",
                            c->model_dir, (long long)step);
-    if (stopped_by_validation(c) && !et_controller_has_enough(c))
+    if (et_controller_stopped_early(c) && !et_controller_has_enough(c))
         c->stopper = c->count; /* more patience, or a better target, than it had */
     c->finished = !status && !c->by_call && step >= 0 && has_finished(c);
     if (status || c->finished)

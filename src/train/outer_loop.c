@@ -3,13 +3,11 @@
 #include <etude/outer_loop.h>
 
 #include <math.h>
-#include <time.h>
 
 #include <etude/log.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "base/file.h"
 #include "train/controller_private.h"
 #include "train/lookout.h"
 #include "train/run_names.h"
@@ -72,7 +70,11 @@ int et_controller_train_and_evaluate(et_controller *c, int64_t train_steps, int6
                                      int64_t eval_interval, et_value *logs, et_error *error)
 {
     static const char name[] = "et_controller_train_and_evaluate";
-    et_call call = { train_steps, eval_interval, eval_steps, true, true };
+    et_call call = { .target = train_steps,
+                     .eval_interval = eval_interval,
+                     .eval_steps = eval_steps,
+                     .saves = true,
+                     .evaluates = true };
     int status = need(c, trains(c), "trainer", name, error);
     if (!status)
         status = need(c, c->options.evaluator, "evaluator", name, error);
@@ -265,10 +267,10 @@ static int wait_for_more(et_controller *c, watch *w, et_error *error)
     bool late = w->timeout >= 0 && now - w->since >= w->timeout;
     if (!status)
         status = et_lookout_decide(c->options.run.comm, ET_OK, &late, error);
-    if (status || !late) {
-        et_clock_sleep(status ? 0 : LOOK_EVERY);
+    if (!status && !late)
+        et_clock_sleep(LOOK_EVERY);
+    if (status || !late)
         return status;
-    }
     w->since = now;
     w->ended = !w->done;
     return ask_whether_done(c, w, error);
