@@ -61,9 +61,11 @@ static int step(et_trainer *self, et_error *error)
 {
     gan *g = (gan *)self;
     int status = et_source_next(g->source, g->batch, error);
-    for (int i = D; i <= G && !status; i++)
-        status = et_pass_run(g->pass[i], g->batch, 1, (uint64_t)self->step, error) ||
-                 et_optimizer_update(g->optimizer[i], g->pass[i], NULL, error);
+    for (int i = D; i <= G && !status; i++) {
+        status = et_pass_run(g->pass[i], g->batch, 1, (uint64_t)self->step, error);
+        if (!status) /* the driver acts on ET_EDIVERGED */
+            status = et_optimizer_update(g->optimizer[i], g->pass[i], NULL, error);
+    }
     return status;
 }
 static int fill_logs(et_trainer *self, et_value *logs, et_error *error)

@@ -71,9 +71,11 @@ static int train_step(et_standard_trainer *self, et_feed *feed, et_error *error)
 {
     const et_batch *batch;
     int status = et_feed_next(feed, NULL, &batch, error);
-    for (int i = D; i <= G && !status; i++)
-        status = et_pass_run(g.pass[i], batch, 1, (uint64_t)self->trainer.step, error) ||
-                 et_optimizer_update(g.optimizer[i], g.pass[i], NULL, error);
+    for (int i = D; i <= G && !status; i++) {
+        status = et_pass_run(g.pass[i], batch, 1, (uint64_t)self->trainer.step, error);
+        if (!status) /* the driver acts on ET_EDIVERGED */
+            status = et_optimizer_update(g.optimizer[i], g.pass[i], NULL, error);
+    }
     return status;
 }
 static int train_loop_end(et_standard_trainer *self, et_value *logs, et_error *error)
