@@ -55,7 +55,6 @@ int et_thread_check_stack(et_error *error)
                          left, ET_THREAD_STACK);
 }
 
-/* pthread_create tells its failure by its result, not by errno, which et_fail_errno reads. */
 /* stack: bytes; 0: what threads have by default. */
 static int start(pthread_t *thread, size_t stack, void *(*fn)(void *payload), void *payload,
                  et_error *error)
@@ -80,7 +79,7 @@ static int start(pthread_t *thread, size_t stack, void *(*fn)(void *payload), vo
                        "cannot start a thread: no memory for its stack of %zu bytes, or too many "
                        "threads (ulimit -v, -s, -u)",
                        stack ? stack : et_thread_size());
-    errno = failure;
+    errno = failure; /* which pthread_create leaves alone and et_fail_errno reads */
     return et_fail_errno(error, "cannot start a thread");
 }
 
