@@ -34,7 +34,7 @@ typedef struct et_tree {
     int next;                            /* shard to come */
 } et_tree;
 
-/* One that adds shards first to end - 1 of so many; what they come to are its stack's. */
+/* One that adds shards first to end - 1 of so many; their sums are its stack's nodes. */
 int et_tree_open_part(et_tree **out, const et_pass *pass, int shards, int first, int end,
                       et_error *error);
 
@@ -52,18 +52,19 @@ typedef struct et_tree_moves {
     int count;
 } et_tree_moves;
 
-/* The next shard, in two parts: what is to be done, from where it is its stack's; and that, of
- * gradients first to end - 1, which may go by and by, and once of all else. */
+/* Adds the next shard, in two parts. push changes the stack and gives the moves between slots that
+ * bring its sums there. The moves are made next: of gradients first to end - 1, range by range as
+ * they become final, and once of everything else. */
 void et_tree_push(et_tree *self, int shard, et_tree_moves *moves);
 void et_tree_move_gradients(const et_tree *self, const et_tree_moves *moves, int64_t first,
                             int64_t end);
 void et_tree_move_rest(et_tree *self, const et_tree_moves *moves, const et_pass *pass);
 
-/* Whether what a pass gave is. */
+/* Whether the loss and all gradients of a pass are finite. */
 bool et_tree_is_finite(const et_tree *tree, const et_pass *pass);
 
-/* What a part's stack is in the end (nodes, NULL: nobody looks), how deep that is, and how deep it
- * ever is. */
+/* The stack when shards first to end - 1 have been added: its nodes (NULL: not wanted), its depth
+ * as the result; *most: the greatest depth on the way there. */
 int et_tree_nodes(int shards, int first, int end, et_tree_node *nodes, int *most);
 
 /* The sum of all, in the slot at that place, as a reducer gives it. */

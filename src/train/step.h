@@ -85,15 +85,16 @@ int et_define_measures(et_metrics *metrics, const et_pass *pass, const char *pre
  * source has no more. */
 int et_step_run(et_step *step, et_error *error);
 
-/* Its parts, for who does something between them: takes the first batch, unless it is there; does
- * the rest (step->updated: an update was made); adds its norm to the metrics, measures being left
- * to the caller. */
+/* The parts of a step, for a caller that does something between them. take: the first batch, unless
+ * it is there. update: the rest (step->updated: an update was made). add_norm: the gradient's norm
+ * to the metrics; measures are left to the caller. */
 int et_step_take(et_step *step, et_error *error);
 int et_step_update(et_step *step, et_error *error);
 void et_step_add_norm(et_step *step);
 
-/* And the parts of that: sum is what the batches gave (left_out: not finite, and the step counts
- * without an update); what follows an update is moving means and the count. */
+/* The parts of an update. gather: step->sum from all batches (*left_out: it is not finite, and the
+ * step counts without an update). updated: moving means and the count, after the optimizer.
+ * add_measures: those of the sum to the metrics. */
 int et_step_gather(et_step *step, bool *left_out, et_error *error);
 void et_step_updated(et_step *step);
 void et_step_add_measures(et_step *step);
