@@ -7,7 +7,7 @@
  *   shuffle_buffer_size  all of the data is shuffled, whatever the size
  *   cache                encoded text is always kept
  *   cycle_length, block_length, deterministic    pairs are numbered as files come, then shuffled
- *   sharding             a run is one process
+ *   sharding             either: ranks read all data and share batches
  *   drop_remainder       either: no pair is left out (Model Garden repeats before it batches) */
 #ifndef ETUDE_TASKS_TRANSLATION_INPUT_H
 #define ETUDE_TASKS_TRANSLATION_INPUT_H

@@ -1,7 +1,7 @@
-/* Opening the task's data, in steps that task.c calls in order; vocabularies are open in between
+/* Opening the task's data: stages that task.c runs in order, with the vocabularies in between
  * (setup_vocabulary.c).
  *
- *   training     encoded pairs (cache) -> iterator -> [watch] -> [prefetch] -> batches
+ *   training     encoded pairs (cache) -> batches -> [watch] -> [prefetch]
  *   validation   encoded pairs (cache, all of them), and the raw lines that scores compare with */
 #include <stdio.h>
 #include <string.h>
@@ -55,8 +55,8 @@ static et_batches_options batches_of(const et_translation_data *data, const char
     return options;
 }
 
-/* MODEL_DIR/cache/<name>.pairs The cache's folder is made here; a cache that cannot be written
- * is only a warning. */
+/* By way of MODEL_DIR/cache/<name>, whose folder is made here; a cache that cannot be written is
+ * only a warning. */
 static int open_encoded(et_translation_task *task, et_encoded **out, const char *name,
                         const et_corpus_paths *paths, const et_encoded_options *options,
                         et_error *error)

@@ -1,5 +1,6 @@
 /* What the files of the translator share: translator_model.c (what is read), translator.c (opening,
- * best results), hypotheses.c (several results, targets that are scored), export.c. */
+ * best results), decoding.c (checks of options), hypotheses.c (several results, targets that are
+ * scored), export.c. */
 #ifndef ETUDE_TASKS_TRANSLATION_TRANSLATOR_PRIVATE_H
 #define ETUDE_TASKS_TRANSLATION_TRANSLATOR_PRIVATE_H
 
@@ -41,14 +42,15 @@ struct et_translator {
     size_t lines, empty_lines;           /* of the call in progress; empty: without a token */
 };
 
-/* translator_model.c: reads what lies in a place, which is not needed afterwards; opens the device.
- * What the options and what weights are stored in say of precision. The model, for the smallest
- * batch. */
+/* translator_model.c. Reads settings, vocabularies and weights from place, which is not needed
+ * afterwards, and opens the device. */
 int et_translator_open_model(et_translator *t, const et_model_place *place, et_error *error);
+/* Sets act and int8 by the options and by what weights are stored in. */
 int et_translator_resolve_precision(et_translator *t, const char *stored, et_error *error);
+/* The model as the settings describe it, with positions for the smallest batch. */
 et_transformer et_translator_transformer(const et_translator *t);
 
-/* hypotheses.c: what no value of decoding's own may be. */
+/* decoding.c: ET_ECONFIG for a value that is out of its range, or does not go with another. */
 int et_translator_check_decoding(const et_decoding_options *options, et_error *error);
 
 /* translator.c: those that the translator's own decoder has; a decoder with such. */
