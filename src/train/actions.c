@@ -1,8 +1,7 @@
 /* What a controller's own actions do.
  *
  * A log is a dict with a dict of its own for each summary directory:
- *   {"train": {"training_loss": 4.1, ..., ET_LOGGED_LEARNING_RATE: 0.0007, "epoch": 2, "time":
- * {...}}}
+ *   {"train": {"training_loss": 4.1, ..., "learning_rate": 0.0007, "epoch": 2, "time": {...}}}
  *   {"validation": {"accuracy": 0.912, ..., "best_step": 2000, "time": {"seconds": 1.5}}}
  * What depends on the clock stands under "time", so that logs of equal runs are equal without
  * it. */
@@ -49,20 +48,27 @@ void et_meter_add(et_meter *meter, const et_trainer_view *view)
         et_recent_add(&meter->loss, view->loss);
 }
 
-/* What the window's steps were like, and rate and epoch of the last one. */
+/* What the window's steps were like: an inner loop of the trainer's own has left it, else loop_end
+ * tells it. */
+static int end_loop(et_controller *c, et_value **values, et_error *error)
+{
+    const et_trainer_class *class = c->trainer->class;
+    *values = (et_value *)c->loop_values;
+    c->loop_values = NULL;
+    if (class->train)
+        return ET_OK;
+    et_arena_release(&c->loop_arena);
+    *values = et_value_dict(&c->loop_arena);
+    return class->loop_end ? class->loop_end(c->trainer, *values, error) : ET_OK;
+}
+
+/* That, with rate and epoch of the last step. */
 static int collect(et_controller *c, et_error *error)
 {
-    et_trainer *trainer = c->trainer;
+    const et_trainer *trainer = c->trainer;
     et_trainer_view view = { NAN, NAN, 0, NULL, 0 };
-    et_value *values = (et_value *)c->loop_values;
-    c->loop_values = NULL;
-    if (!trainer->class->train) {
-        et_arena_release(&c->loop_arena);
-        values = et_value_dict(&c->loop_arena);
-    }
-    int status = trainer->class->loop_end && !trainer->class->train
-                     ? trainer->class->loop_end(trainer, values, error)
-                     : ET_OK;
+    et_value *values;
+    int status = end_loop(c, &values, error);
     if (status)
         return status;
     if (trainer->class->view)
