@@ -55,11 +55,10 @@ ET_API int et_checkpoint_load_best(char **path, et_params *params, const char *m
                                    et_error *error);
 
 /* The weights that another run begins with, for fine-tuning: of a file, of a run's newest
- * checkpoint
- * ("runs/a") or of its best ("runs/a/best"); averages where the file has them. Every parameter and
- * variable is there with its shape, or, with a pattern (an expression searched in names, NULL:
- * none), every one that has such a name; the others stay as they are. ET_ECONFIG: one is not, or no
- * name is found. Slots and steps are not read: they begin anew. */
+ * checkpoint ("runs/a") or of its best ("runs/a/best"); averages where the file has them. Every
+ * parameter and variable is there with its shape, or, with a pattern (an expression searched in
+ * names, NULL: none), every one that has such a name; the others stay as they are. ET_ECONFIG: one
+ * is not, or no name is found. Slots and steps are not read: they begin anew. */
 ET_API int et_checkpoint_initialize(et_params *params, const char *from, const char *pattern,
                                     et_error *error);
 
@@ -96,9 +95,9 @@ ET_API int et_checkpoints_open(et_checkpoints **out, const char *model_dir, et_s
 ET_API int et_checkpoints_close(et_checkpoints *checkpoints, et_error *error);
 
 /* Starts saving the state as it is now; et_checkpoints_wait_read comes before its arrays change,
- * and et_params_begin_change of the state's store calls it.
- * Waits first for a save in progress; if that failed, returns its error and saves nothing (call
- * again to try). A step saved already is saved again. */
+ * and et_params_begin_change of the state's store calls it. Waits first for a save in progress; if
+ * that failed, returns its error and saves nothing (call again to try). A step saved already is
+ * saved again. */
 ET_API int et_checkpoints_save(et_checkpoints *checkpoints, int64_t step, et_error *error);
 
 /* The same into best/, with info.json: metrics (a dict, copied) and the step. */

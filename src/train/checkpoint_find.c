@@ -209,7 +209,7 @@ int et_checkpoint_next(char **path, int64_t *step, const char *model_dir, int64_
     return status == ET_ENOTFOUND ? ET_OK : status;
 }
 
-/* Best --------------------------------------------------------------------------------
+/* ---- the best ----------------------------------------------------------------------------
  *
  * One file at a time, named by info.json; its own name says the step as well, for people. */
 
@@ -257,7 +257,7 @@ int et_checkpoint_best(char **path, const char *model_dir, et_error *error)
     return status;
 }
 
-/* Names ------------------------------------------------------------------------------- */
+/* ---- names ------------------------------------------------------------------------------- */
 
 /* Where the run keeps a file of that name; NULL: nowhere, or no memory. */
 static char *file_of_run(const char *model_dir, const char *name)

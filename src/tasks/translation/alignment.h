@@ -7,9 +7,9 @@
  *
  * Which layer is nearest to alignments by people depends on the model: the last one of shallow
  * ones, the last but one of six (Garg et al. 2019, "Jointly learning to align and translate with
- * Transformer models"). A word is the tokens from one that
- * begins with a space (U+2581) to the next; of its tokens weights are added up on the source side
- * and averaged on the target side. The end of the source is no word, whatever it gets.
+ * Transformer models"). A word is the tokens from one that begins with a space (U+2581) to the
+ * next; of its tokens weights are added up on the source side and averaged on the target side. The
+ * end of the source is no word, whatever it gets.
  *
  *     et_aligner *aligner;
  *     if (et_aligner_new(&aligner, params, device, &model, sides, 3, &error)) ...
