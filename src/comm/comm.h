@@ -132,14 +132,15 @@ int et_comm_lost(const et_comm *comm);
 /* ET_EIO for a rank that has ended (why: "has ended") or is silent. */
 int et_comm_fail_lost(et_comm *comm, int rank, const char *why, et_error *error);
 
-/* sockets.c: the process was started by et_ranks_start (launch.h). */
+/* sockets.c: of a process that was started by et_ranks_start (launch.h); whether it was; which rank
+ * it will be once opened, as far as its environment says, else 0. */
 int et_comm_sockets_open(et_comm **out, et_error *error);
-/* module.c: it was started by an MPI. */
-int et_comm_mpi_open(et_comm **out, et_error *error);
 bool et_comm_by_launch(void);
-bool et_comm_by_mpi(void);
-/* Which rank this process will be once opened, as far as its environment says; else 0. */
 int et_comm_launch_rank(void);
+
+/* module.c: the same of one that was started by an MPI. */
+int et_comm_mpi_open(et_comm **out, et_error *error);
+bool et_comm_by_mpi(void);
 int et_comm_mpi_rank(void);
 
 #endif
