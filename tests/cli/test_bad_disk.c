@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "bad_case.h"
+#include "sanitized.h"
 #include "skip.h"
 
 static bool can_mount;
@@ -148,6 +149,8 @@ static void limit_files(rlim_t bytes)
 static void test_bad_disk__file_size_limit(void **state)
 {
     (void)state;
+    if (SANITIZED_THREADS)
+        test_skip("ThreadSanitizer keeps a file of its own");
     static const char line[] = TRAIN "--set task.model.embedding_width=256";
     static const struct {
         rlim_t bytes;

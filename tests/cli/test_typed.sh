@@ -211,15 +211,18 @@ says 3 'none: no such directory' plot none --attention aa --output a.svg
 [ ! -e a.svg ]
 
 # ---- export: a directory has all files, or there is none.
-for format in onnx ctranslate2; do
-    (ulimit -f 16; says 4 'exporting to half: ' export v --format $format --output half)
-    [ ! -e half ] || fail "an export as $format that failed has left something"
-done
-(ulimit -f 16; says 4 '' export v --output half)
-[ ! -e half ] || fail 'an export that failed has left something'
-mkdir half && echo mine >half/notes
-(ulimit -f 16; says 4 'exporting to half: ' export v --format onnx --output half)
-[ "$(ls half)" = notes ] || fail 'an export that failed: more or less than there was'
+# ThreadSanitizer keeps a file of its own, which the limit would cut.
+if [ -z "${TSAN_OPTIONS-}" ]; then
+    for format in onnx ctranslate2; do
+        (ulimit -f 16; says 4 'exporting to half: ' export v --format $format --output half)
+        [ ! -e half ] || fail "an export as $format that failed has left something"
+    done
+    (ulimit -f 16; says 4 '' export v --output half)
+    [ ! -e half ] || fail 'an export that failed has left something'
+    mkdir half && echo mine >half/notes
+    (ulimit -f 16; says 4 'exporting to half: ' export v --format onnx --output half)
+    [ "$(ls half)" = notes ] || fail 'an export that failed: more or less than there was'
+fi
 says 0 '' export v --format onnx --output half
 
 # ---- --init of an export in one file: its settings and vocabulary, as of a run.
