@@ -10,7 +10,6 @@
 #include "train/run.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -514,18 +513,6 @@ int et_run_note_best(et_run *run, int64_t step, et_value *values, et_error *erro
 }
 
 /* ---- people ----------------------------------------------------------------------------- */
-
-void et_run_tell(const et_run *run, const char *format, ...)
-{
-    char text[1024];
-    va_list arguments;
-    if (!run->options.observer.tell)
-        return;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    run->options.observer.tell(run->options.observer.self, text);
-}
 
 void et_run_show(const et_run *run, const et_showing *showing)
 {

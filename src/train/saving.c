@@ -12,11 +12,27 @@
  *
  * Where ranks have the state in parts all of them come here at the same places, and rank 0 alone
  * decides whether there is something to save: the others stand by. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
 #include <etude/log.h>
 
 #include "base/assert.h"
 #include "base/format.h"
 #include "train/run_private.h"
+
+void et_run_tell(const et_run *run, const char *format, ...)
+{
+    char text[1024];
+    va_list arguments;
+    if (!run->options.observer.tell)
+        return;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    run->options.observer.tell(run->options.observer.self, text);
+}
 
 /* The best one's arrays have changed when its failure is known: then it is not the best any more,
  * so that the next that is better than the one before it is kept. */
