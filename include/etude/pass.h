@@ -84,8 +84,9 @@ ET_API void et_pass_close(et_pass *pass); /* NULL allowed */
 ET_API int et_pass_prepare(et_pass *pass, const et_layout *layout, et_error *error);
 
 /* Runs on a batch: values, and in training gradients, which overwrite the store's (of the group).
- * Dropout and what is sampled are functions of (seed, number). Fails only where it has to plan; a
- * value that is not finite is no failure. */
+ * Dropout and what is sampled are functions of (seed, number). A value that is not finite is no
+ * failure. ET_EDATA: an id or a label of the batch that is not below the rows of its table, or the
+ * classes of its loss; else it fails only where it has to plan. */
 ET_API int et_pass_run(et_pass *pass, const et_batch *batch, uint64_t seed, uint64_t number,
                        et_error *error);
 

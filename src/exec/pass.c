@@ -14,6 +14,7 @@
 #include "base/arena.h"
 #include "base/assert.h"
 #include "base/reserved.h"
+#include "exec/ids.h"
 #include "graph/graph.h"
 
 /* With ET_RECOMPUTE_AUTO: where the values of a batch need more than this, what is marked is
@@ -39,6 +40,7 @@ typedef struct variant {
     et_graph *graph; /* NULL: planning has failed, it is built again */
     et_plan *plan;   /* NULL: not yet */
     et_recompute recompute;
+    et_ids ids;  /* what its batches choose among */
     int *input;  /* [layout.fields]: place of each field in the plan */
     int one;     /* place of the input ET_GRAPH_ONE */
     mark *marks; /* [mark_count]: what is measured, moving means, outputs; each in order */
@@ -134,6 +136,8 @@ static int build_graph(const et_pass *pass, variant *v, et_error *error)
     v->graph->layout = &v->layout;
     pass->build(et_graph_scope(v->graph), pass->payload);
     status = et_graph_finish(v->graph, error);
+    if (!status)
+        status = et_ids_open(&v->ids, v->graph, &v->layout, error);
     return status || !o->training ? status : derive(pass, v->graph, error);
 }
 
@@ -251,6 +255,7 @@ static void release_plan(variant *v)
 {
     et_plan_free(v->plan);
     et_graph_free(v->graph);
+    et_ids_release(&v->ids);
     et_free(v->marks);
     et_free(v->input);
     v->plan = NULL;
@@ -408,6 +413,12 @@ static void bind(const variant *v, const et_batch *batch)
         et_plan_bind_at(v->plan, v->input[i], batch->data[i]);
 }
 
+int et_pass_check(const et_pass *pass, int which, const et_batch *batch, et_error *error)
+{
+    et_assert(which >= 0 && which < pass->count);
+    return et_ids_check(&pass->variants[which].ids, batch, error);
+}
+
 void et_pass_run_variant(et_pass *pass, int which, const et_batch *batch, uint64_t seed,
                          uint64_t number)
 {
@@ -423,13 +434,14 @@ int et_pass_run(et_pass *pass, const et_batch *batch, uint64_t seed, uint64_t nu
                 et_error *error)
 {
     const variant *v = &pass->variants[pass->used];
-    if (!v->plan || !same_layout(&v->layout, batch->layout)) {
-        int status = et_pass_prepare(pass, batch->layout, error);
-        if (status)
-            return status;
-    }
-    et_pass_run_variant(pass, pass->used, batch, seed, number);
-    return ET_OK;
+    int status = ET_OK;
+    if (!v->plan || !same_layout(&v->layout, batch->layout))
+        status = et_pass_prepare(pass, batch->layout, error);
+    if (!status)
+        status = et_pass_check(pass, pass->used, batch, error);
+    if (!status)
+        et_pass_run_variant(pass, pass->used, batch, seed, number);
+    return status;
 }
 
 int et_pass_listen(et_pass *pass, const et_plan_listener *listener, et_error *error)

@@ -14,9 +14,10 @@ et_recompute et_pass_recompute(const et_pass *pass); /* never ET_RECOMPUTE_AUTO 
 et_params *et_pass_params(const et_pass *pass);
 et_device *et_pass_device(const et_pass *pass);
 
-/* The number that a layout has in the pass, prepared; and a run on a batch of that layout, which is
- * not compared with it again. */
+/* The number that a layout has in the pass, prepared; whether the ids and labels of a batch of that
+ * layout can be run (et_pass_run); and the run, which compares nothing again. */
 int et_pass_variant(et_pass *pass, const et_layout *layout, int *which, et_error *error);
+int et_pass_check(const et_pass *pass, int which, const et_batch *batch, et_error *error);
 void et_pass_run_variant(et_pass *pass, int which, const et_batch *batch, uint64_t seed,
                          uint64_t number);
 

@@ -193,6 +193,8 @@ int et_step_take(et_step *step, et_error *error)
 static int run_shard(et_step *step, int shard, et_error *error)
 {
     int status = reach(step, shard, error);
+    if (!status)
+        status = et_pass_check(step->pass, step->variant, step->batch, error);
     if (status)
         return status;
     et_reducer_expect(step->reducer, shard);

@@ -17,7 +17,7 @@
 enum { ROWS = 8, WIDTH = 5, CLASSES = 3 };
 
 static float x[64 * WIDTH], y[64];
-static int32_t labels[64];
+static int32_t labels[64], pair[64][2];
 
 typedef struct model {
     et_device *device;
@@ -41,11 +41,12 @@ static et_source *source_of(int64_t count, int64_t rows)
 {
     const et_array arrays[] = { { "x", ET_F32, x, et_shape_1(WIDTH) },
                                 { "labels", ET_I32, labels, et_shape_scalar() },
-                                { "y", ET_F32, y, et_shape_1(1) } };
+                                { "y", ET_F32, y, et_shape_1(1) },
+                                { "pair", ET_I32, pair, et_shape_1(2) } };
     et_samples *samples = NULL;
     et_source *source = NULL;
     et_batches_options options = { .capacity = { rows } };
-    assert_int_equal(et_arrays_open(&samples, arrays, 3, count, NULL), ET_OK);
+    assert_int_equal(et_arrays_open(&samples, arrays, 4, count, NULL), ET_OK);
     assert_int_equal(et_batches_open(&source, samples, &options, NULL), ET_OK);
     return source;
 }
@@ -532,6 +533,59 @@ static void test_pass__before_materialize(void **state)
     close_model(&m);
 }
 
+/* labels, through a change of shape, and pair [T, 2] choose rows. */
+static void build_look_ups(et_scope *s, void *payload)
+{
+    (void)payload;
+    static const et_column columns[] = { { 5, 2 }, { CLASSES, 2 } };
+    const et_init one = { .kind = ET_INIT_ONES };
+    et_node *labels_1 =
+        et_reshape(et_reshape(et_batch_input(s, "labels"), et_shape_2(ROWS, 1)), et_shape_1(ROWS));
+    et_node *table = et_param(s, "table", et_shape_2(CLASSES, 4), one);
+    et_node *tables = et_param(s, "tables", et_shape_1(et_columns_size(columns, 2)), one);
+    et_node *h = et_add(et_embedding(labels_1, table, 1, NULL, NULL),
+                        et_embed_columns(et_batch_input(s, "pair"), tables, columns, 2));
+    et_loss(s, "loss", et_mul(h, h), 1);
+    et_output(s, "gathered", et_gather_rows(table, labels_1));
+}
+
+/* What is not below the rows of a table, or the classes of a loss, is an error of the data: nothing
+ * is read or written beside the table. Below 0 is empty. */
+static void test_pass__ids(void **state)
+{
+    (void)state;
+    static const struct {
+        et_build_fn *build;
+        int field;
+        int64_t place;
+        int32_t id;
+        const char *message; /* NULL: it is right */
+    } cases[] = {
+        { build_classes, 1, 2, CLASSES - 1, NULL },
+        { build_classes, 1, 2, -1, NULL },
+        { build_classes, 1, 2, CLASSES, "number 3 of \"labels\" in a batch is " },
+        { build_classes, 1, 0, INT32_MAX, "number 1 of \"labels\" in a batch is 2147483647, and " },
+        { build_look_ups, 1, ROWS - 1, CLASSES, "of \"labels\"" },
+        { build_look_ups, 1, ROWS - 1, -1, NULL },
+        { build_look_ups, 3, 4, 4, NULL },
+        { build_look_ups, 3, 4, 5,
+          "number 5 of \"pair\" in a batch is 5, and there are 5 to choose" },
+        { build_look_ups, 3, 2 * ROWS - 1, CLASSES - 1, NULL },
+        { build_look_ups, 3, 2 * ROWS - 1, CLASSES, "of \"pair\"" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        model m;
+        et_error error = ET_ERROR_INIT;
+        open_model(&m, cases[i].build, &training, ROWS, ROWS);
+        ((int32_t *)m.batch->data[cases[i].field])[cases[i].place] = cases[i].id;
+        int status = et_pass_run(m.pass, m.batch, 1, 0, &error);
+        assert_int_equal(status, cases[i].message ? ET_EDATA : ET_OK);
+        if (cases[i].message && !strstr(error.text, cases[i].message))
+            fail_msg("%s", error.text);
+        close_model(&m);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -543,6 +597,7 @@ int main(void)
         cmocka_unit_test(test_pass__measures_and_outputs),
         cmocka_unit_test(test_pass__other_layout),
         cmocka_unit_test(test_pass__mistakes),
+        cmocka_unit_test(test_pass__ids),
         cmocka_unit_test(test_pass__before_materialize),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
