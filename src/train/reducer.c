@@ -65,14 +65,11 @@ static void copy_gradients(const tree *self, slot *to, int64_t first, int64_t en
            (size_t)(end - first) * sizeof *to->array);
 }
 
-/* A slot takes what a shard gave, all but the gradients. */
+/* A shard's values but the gradients take a slot. */
 static void fill_rest(const tree *self, slot *to, const et_pass *pass)
 {
     float *means = to->array + (self->reducer.shards > 1 ? self->trained : 0);
-    to->loss = et_pass_loss(pass);
-    to->divisor = et_pass_divisor(pass);
-    for (int i = 0; i < self->measures; i++)
-        to->measured[i] = et_pass_measured(pass, i);
+    et_pass_read(pass, &to->loss, &to->divisor, to->measured);
     for (int i = 0; i < self->tracks; i++) {
         et_tracked tracked = et_pass_tracked(pass, i);
         memcpy(means, tracked.value, (size_t)tracked.elements * sizeof *means);
@@ -80,7 +77,7 @@ static void fill_rest(const tree *self, slot *to, const et_pass *pass)
     }
 }
 
-/* The same, added to what the slot has: its left neighbour's. */
+/* They are added to its left neighbour's. */
 static void add_rest(const tree *self, slot *to, const et_pass *pass)
 {
     float *means = to->array + self->trained;
