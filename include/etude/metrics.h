@@ -50,15 +50,15 @@ ET_DATA const et_metric et_metric_regression;
 ET_DATA const et_metric et_metric_statistics;
 
 /* How often class t was taken for class y, in units of 2^-24 of a weight (a weight is rounded to
- * them, so up to 2^39 samples are counted exactly). Values and targets are classes from 0; one
- * that is none of `classes` is the caller's mistake. Of several classes the values are means over
+ * them, so up to 2^39 samples are counted exactly). Values and targets are classes from 0; a
+ * sample of another one is not counted. Of several classes the values are means over
  * those that were ever a target (macro), of two those of class 1; with tp, fp, fn of a class:
  *   accuracy, precision = tp / (tp + fp), recall = tp / (tp + fn), f1 = 2 tp / (2 tp + fp + fn),
  *   balanced_accuracy = mean of recall over classes
  * A class that was never predicted has precision 0. */
 typedef struct et_confusion {
     et_metric metric;
-    int64_t classes; /* at least 2 */
+    int64_t classes; /* 2 to 32,768 */
 } et_confusion;
 
 ET_DATA const et_metric_class et_confusion_class;
@@ -98,14 +98,16 @@ ET_API int et_metrics_new(et_metrics **out, et_error *error);
 ET_API void et_metrics_free(et_metrics *metrics); /* NULL allowed */
 
 /* Adds a metric under a name (copied); the same name and metric again is fine. metric outlives the
- * set. */
+ * set. ET_EUSAGE: another metric has the name; a metric that cannot be. */
 ET_API int et_metrics_define(et_metrics *metrics, const char *name, const et_metric *metric,
                              et_error *error);
 
-/* Adds a value to a metric that is defined. weight 1 for a plain mean. */
+/* Adds a value to a metric that is defined; a name that is not is left out. weight 1 for a plain
+ * mean. */
 ET_API void et_metrics_add(et_metrics *metrics, const char *name, double value, double weight);
 
-/* The same without a look-up, for every step: the place of a metric never changes. */
+/* The same without a look-up, for every step: the place of a metric never changes. -1: there is
+ * none of this name, and to no place nothing is added. */
 ET_API int et_metrics_place(const et_metrics *metrics, const char *name);
 ET_API void et_metrics_add_at(et_metrics *metrics, int place, double value, double weight);
 ET_API void et_metrics_add_sample_at(et_metrics *metrics, int place, const et_sample *sample);
@@ -113,7 +115,7 @@ ET_API void et_metrics_add_sample_at(et_metrics *metrics, int place, const et_sa
 /* Adds a state of that metric which was made elsewhere. */
 ET_API void et_metrics_merge_at(et_metrics *metrics, int place, const void *state);
 
-/* Adds what another set with the same definitions has. */
+/* Adds what another set has of metrics that are defined in both. */
 ET_API void et_metrics_merge(et_metrics *metrics, const et_metrics *other);
 
 /* Forgets all that was added. */
@@ -128,7 +130,7 @@ ET_API void et_metrics_merge_bytes(et_metrics *metrics, const void *bytes);
 /* Sets each value in dict, in order of definition; of a metric with several as "name/value". */
 ET_API int et_metrics_results(const et_metrics *metrics, et_value *dict, et_error *error);
 
-/* A metric's first value; NaN when empty. */
+/* A metric's first value; NaN when empty, or not defined. */
 ET_API double et_metrics_value(const et_metrics *metrics, const char *name);
 
 /* For et_state_add: states, bit for bit. Restoring other definitions is ET_EFORMAT. */

@@ -1,12 +1,16 @@
 /* Counts of what was taken for what: [target, value], whole numbers, so that merging is exact and a
  * matrix of a thousand classes is 8 MB. */
 #include <math.h>
+#include <stdbool.h>
 
 #include "base/assert.h"
 #include "metric/kinds.h"
 
 /* A unit of weight: float32 has no smaller part of 1. */
 #define UNITS 16777216.0
+
+/* A matrix of 8 GiB. */
+#define CLASSES_MAX 32768
 
 static const char *const no_sums[] = { NULL };
 static const char *const value_names[] = { "accuracy", "precision",         "recall",
@@ -20,8 +24,24 @@ static const et_confusion *downcast(const et_metric *metric)
 static int64_t count(const et_metric *metric)
 {
     int64_t classes = downcast(metric)->classes;
-    et_assert(classes >= 2);
     return classes * classes;
+}
+
+static bool is_sound(const et_metric *metric)
+{
+    int64_t classes = downcast(metric)->classes;
+    return classes >= 2 && classes <= CLASSES_MAX;
+}
+
+static bool is_class(double class, int64_t classes)
+{
+    return class >= 0 && class < (double)classes;
+}
+
+static bool takes(const et_metric *metric, const et_sample *sample)
+{
+    int64_t classes = downcast(metric)->classes;
+    return is_class(sample->target, classes) && is_class(sample->value, classes);
 }
 
 static void add(const et_metric *metric, et_exact_sum *sums, int64_t *counts,
@@ -29,8 +49,9 @@ static void add(const et_metric *metric, et_exact_sum *sums, int64_t *counts,
 {
     (void)sums;
     int64_t classes = downcast(metric)->classes;
+    if (!takes(metric, sample))
+        return;
     int64_t target = (int64_t)sample->target, value = (int64_t)sample->value;
-    et_assert(target >= 0 && target < classes && value >= 0 && value < classes);
     et_assert(sample->weight >= 0 && sample->weight < 549755813888.0);
     counts[target * classes + value] += llrint(sample->weight * UNITS);
 }
@@ -101,5 +122,7 @@ const et_metric_class et_confusion_class = { .name = "confusion",
                                              .values = value_names,
                                              .sums = no_sums,
                                              .count = count,
+                                             .is_sound = is_sound,
+                                             .takes = takes,
                                              .add = add,
                                              .value = value };

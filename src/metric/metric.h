@@ -3,6 +3,8 @@
 #ifndef ETUDE_METRIC_METRIC_H
 #define ETUDE_METRIC_METRIC_H
 
+#include <stdbool.h>
+
 #include <etude/metrics.h>
 
 #include "metric/exact_sum.h"
@@ -13,6 +15,9 @@ struct et_metric_class {
     const char *const *values; /* what it gives, ended by NULL; "": the metric's own name */
     const char *const *sums;   /* names in checkpoints, ended by NULL */
     int64_t (*count)(const et_metric *metric); /* of whole numbers; NULL: none */
+    /* Whether the metric can be, and can count a sample; NULL: any. What it cannot is not added. */
+    bool (*is_sound)(const et_metric *metric);
+    bool (*takes)(const et_metric *metric, const et_sample *sample);
     /* NULL: states are made elsewhere (scores of texts) and merged. */
     void (*add)(const et_metric *metric, et_exact_sum *sums, int64_t *counts,
                 const et_sample *sample);
@@ -23,5 +28,8 @@ struct et_metric_class {
 
 /* How many metrics a set has; places are below it. */
 size_t et_metrics_count(const et_metrics *metrics);
+
+/* The name of the first metric that cannot count a sample; NULL: all can. */
+const char *et_metrics_refusing(const et_metrics *metrics, const et_sample *sample);
 
 #endif

@@ -72,16 +72,27 @@ static int grow(et_metrics *metrics, size_t more, et_error *error)
     return ET_OK;
 }
 
-/* Another metric under a known name is the caller's bug. A known name takes no second place: a
- * task and the step may define the same metric. */
+static int check_definition(const et_metrics *metrics, const char *name, const et_metric *metric,
+                            et_error *error)
+{
+    if (!name || !*name || !metric || !metric->class)
+        return et_fail(error, ET_EUSAGE, "a metric needs a name and a kind");
+    if (metric->class->is_sound && !metric->class->is_sound(metric))
+        return et_fail(error, ET_EUSAGE, "metric %s, a %s: 2 to 32,768 classes are possible", name,
+                       metric->class->name);
+    const item *known = find(metrics, name);
+    if (known && known->metric != metric)
+        return et_fail(error, ET_EUSAGE, "metric %s: another one of this name is there", name);
+    return ET_OK;
+}
+
+/* A known name takes no second place: a task and the step may define the same metric. */
 int et_metrics_define(et_metrics *metrics, const char *name, const et_metric *metric,
                       et_error *error)
 {
-    et_assert(metric && metric->class);
-    const item *known = find(metrics, name);
-    et_assert(!known || known->metric == metric);
-    if (known)
-        return ET_OK;
+    int status = check_definition(metrics, name, metric, error);
+    if (status || find(metrics, name))
+        return status;
     size_t size = et_metric_size(metric);
     if (grow(metrics, size, error))
         return ET_ENOMEM;
@@ -93,12 +104,10 @@ int et_metrics_define(et_metrics *metrics, const char *name, const et_metric *me
     return ET_OK;
 }
 
-/* An unknown name is a bug of whoever asks: metrics are defined at set-up. */
 int et_metrics_place(const et_metrics *metrics, const char *name)
 {
     const item *one = find(metrics, name);
-    et_assert(one);
-    return (int)(one - metrics->items);
+    return one ? (int)(one - metrics->items) : -1;
 }
 
 size_t et_metrics_count(const et_metrics *metrics)
@@ -106,16 +115,27 @@ size_t et_metrics_count(const et_metrics *metrics)
     return metrics->count;
 }
 
+/* NULL: there is no such place. */
 static const item *at(const et_metrics *metrics, int place)
 {
-    et_assert(place >= 0 && (size_t)place < metrics->count);
-    return &metrics->items[place];
+    return place >= 0 && (size_t)place < metrics->count ? &metrics->items[place] : NULL;
 }
 
 static void add(et_metrics *metrics, int place, const et_sample *sample)
 {
     const item *one = at(metrics, place);
-    et_metric_add(one->metric, state_of(metrics, one), sample);
+    if (one)
+        et_metric_add(one->metric, state_of(metrics, one), sample);
+}
+
+const char *et_metrics_refusing(const et_metrics *metrics, const et_sample *sample)
+{
+    for (size_t i = 0; i < metrics->count; i++) {
+        const et_metric *metric = metrics->items[i].metric;
+        if (metric->class->takes && !metric->class->takes(metric, sample))
+            return metrics->items[i].name;
+    }
+    return NULL;
 }
 
 void et_metrics_add_sample_at(et_metrics *metrics, int place, const et_sample *sample)
@@ -136,17 +156,17 @@ void et_metrics_add(et_metrics *metrics, const char *name, double value, double 
 void et_metrics_merge_at(et_metrics *metrics, int place, const void *state)
 {
     const item *one = at(metrics, place);
-    et_metric_merge(one->metric, state_of(metrics, one), state);
+    if (one)
+        et_metric_merge(one->metric, state_of(metrics, one), state);
 }
 
 /* By name, so that two sets may have been defined in another order. */
 void et_metrics_merge(et_metrics *metrics, const et_metrics *other)
 {
-    et_assert_equal(metrics->count, other->count);
     for (size_t i = 0; i < other->count; i++) {
         const item *theirs = &other->items[i], *ours = find(metrics, theirs->name);
-        et_assert(ours && ours->metric == theirs->metric);
-        et_metric_merge(ours->metric, state_of(metrics, ours), state_of(other, theirs));
+        if (ours && ours->metric == theirs->metric)
+            et_metric_merge(ours->metric, state_of(metrics, ours), state_of(other, theirs));
     }
 }
 
@@ -197,7 +217,8 @@ double et_metrics_value(const et_metrics *metrics, const char *name)
 {
     const item *one = find(metrics, name);
     double values[ET_METRIC_VALUES_MAX];
-    et_assert(one);
+    if (!one)
+        return NAN;
     et_metric_value(one->metric, state_of(metrics, one), values);
     return values[0];
 }

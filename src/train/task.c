@@ -106,8 +106,8 @@ static double predicted(const float *row, int64_t columns)
     return columns > 1 ? (double)best : (double)row[0];
 }
 
-static void add_rows(et_metrics *metrics, et_tensor outputs, const void *labels, et_dtype dtype,
-                     int64_t rows)
+static int add_rows(et_metrics *metrics, et_tensor outputs, const void *labels, et_dtype dtype,
+                    int64_t rows, et_error *error)
 {
     int64_t columns = et_shape_count(outputs.shape) / outputs.shape.size[0];
     for (int64_t i = 0; i < rows; i++) {
@@ -117,9 +117,16 @@ static void add_rows(et_metrics *metrics, et_tensor outputs, const void *labels,
                              1 };
         if (dtype == ET_I32 && label < 0)
             continue;
+        const char *refusing = et_metrics_refusing(metrics, &sample);
+        if (refusing)
+            return et_fail(error, ET_EDATA,
+                           "metric %s: row %lld of a batch is class %g and was taken for %g, and "
+                           "the metric has fewer classes",
+                           refusing, (long long)i + 1, sample.target, sample.value);
         for (size_t m = 0; m < et_metrics_count(metrics); m++)
             et_metrics_add_sample_at(metrics, (int)m, &sample);
     }
+    return ET_OK;
 }
 
 static int process_metrics(et_task *self, const et_task_step *now, et_error *error)
@@ -142,9 +149,8 @@ static int process_metrics(et_task *self, const et_task_step *now, et_error *err
                        "with the field \"labels\", row by row; give both, or process_metrics",
                        et_task_name(self));
     const et_layout_field *labels = &layout->field[field];
-    add_rows(now->metrics, outputs, now->inputs->data[field], labels->dtype,
-             now->inputs->filled[labels->kind]);
-    return ET_OK;
+    return add_rows(now->metrics, outputs, now->inputs->data[field], labels->dtype,
+                    now->inputs->filled[labels->kind], error);
 }
 
 /* Of an update of the default step all its batches, added up exactly; else of the last run. */

@@ -6,9 +6,12 @@
 #include <stddef.h>
 #include <cmocka.h>
 
+#include <string.h>
+
 #include "base/arena.h"
 #include "base/json.h"
 #include "io/files.h"
+#include "metric/metric.h"
 
 static et_metrics *make_metrics(void)
 {
@@ -175,6 +178,52 @@ static void test_metrics__other_definitions(void **state)
     }
 }
 
+/* What is not there is left out; what cannot be is refused. */
+static void test_metrics__mistakes(void **state)
+{
+    (void)state;
+    static const et_confusion none = ET_CONFUSION(0), one = ET_CONFUSION(1),
+                              less = ET_CONFUSION(-1000), huge = ET_CONFUSION((int64_t)1 << 32),
+                              three = ET_CONFUSION(3);
+    const et_metric *unsound[] = { &none.metric, &one.metric, &less.metric, &huge.metric, NULL };
+    et_metrics *metrics = NULL, *other = NULL;
+    et_error error = ET_ERROR_INIT;
+    assert_int_equal(et_metrics_new(&metrics, &error), ET_OK);
+    for (size_t i = 0; i < sizeof unsound / sizeof unsound[0]; i++)
+        assert_int_equal(et_metrics_define(metrics, "digits", unsound[i], &error), ET_EUSAGE);
+    assert_int_equal(et_metrics_define(metrics, NULL, &et_metric_sum, &error), ET_EUSAGE);
+    assert_int_equal(et_metrics_define(metrics, "digits", &three.metric, &error), ET_OK);
+    assert_int_equal(et_metrics_define(metrics, "digits", &three.metric, &error), ET_OK);
+    assert_int_equal(et_metrics_define(metrics, "digits", &et_metric_sum, &error), ET_EUSAGE);
+    assert_non_null(strstr(error.text, "digits"));
+
+    const int place = et_metrics_place(metrics, "digits");
+    assert_int_equal(et_metrics_place(metrics, "digit"), -1);
+    et_metrics_add(metrics, "digit", 1, 1);
+    et_metrics_add_at(metrics, -1, 1, 1);
+    et_metrics_add_at(metrics, 9999, 1, 1);
+    assert_true(isnan(et_metrics_value(metrics, "digit")));
+
+    /* A class that is none counts nowhere: of two that are, one is right. */
+    const et_sample samples[] = { { 0, 0, 1 },  { 1, 2, 1 },   { 3, 3, 1 },        { 4, 1, 1 },
+                                  { 1, -1, 1 }, { NAN, 1, 1 }, { 1e300, 1e300, 1 } };
+    for (size_t i = 0; i < sizeof samples / sizeof samples[0]; i++) {
+        et_metrics_add_sample_at(metrics, place, &samples[i]);
+        const char *refusing = et_metrics_refusing(metrics, &samples[i]);
+        assert_true(i < 2 ? !refusing : !strcmp(refusing, "digits"));
+    }
+    assert_float_equal(et_metrics_value(metrics, "digits"), 0.5, 0);
+
+    assert_int_equal(et_metrics_new(&other, &error), ET_OK);
+    assert_int_equal(et_metrics_define(other, "digits", &et_metric_sum, &error), ET_OK);
+    assert_int_equal(et_metrics_define(other, "sum", &et_metric_sum, &error), ET_OK);
+    et_metrics_add(other, "digits", 7, 1);
+    et_metrics_merge(metrics, other);
+    assert_float_equal(et_metrics_value(metrics, "digits"), 0.5, 0);
+    et_metrics_free(metrics);
+    et_metrics_free(other);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -184,6 +233,7 @@ int main(void)
         cmocka_unit_test(test_metrics__results_in_order),
         cmocka_unit_test(test_metrics__state_bit_for_bit),
         cmocka_unit_test(test_metrics__other_definitions),
+        cmocka_unit_test(test_metrics__mistakes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
