@@ -53,7 +53,7 @@ typedef struct et_layout {
     const et_layout_field *field;      /* [fields]; borrowed from the samples */
 } et_layout;
 
-ET_API et_shape et_layout_shape(const et_layout *layout, int field);
+ET_API et_shape et_layout_shape(const et_layout *layout, int field);   /* no field: a scalar */
 ET_API int et_layout_find(const et_layout *layout, const char *field); /* -1: none */
 
 typedef struct et_batch {
@@ -64,11 +64,12 @@ typedef struct et_batch {
     int64_t epoch;                   /* pass over the data, from 0 */
 } et_batch;
 
-/* One block of memory for batches of a layout, which must outlive it; empty. */
+/* One empty block of memory; its layout outlives it. ET_ECONFIG: a layout of which there are none.
+ */
 ET_API int et_batch_new(et_batch **out, const et_layout *layout, et_error *error);
 ET_API void et_batch_free(et_batch *batch); /* NULL allowed */
 ET_API void et_batch_clear(et_batch *batch);
-ET_API void et_batch_finish(et_batch *batch); /* makes empty what lies past what is filled */
+ET_API void et_batch_finish(et_batch *batch); /* past what is filled, 0 to capacity, is empty */
 ET_API void et_batch_copy(et_batch *to, const et_batch *from); /* of equal layouts */
 
 /* ---- samples ---- */
@@ -169,14 +170,13 @@ typedef struct et_batches_options {
 /* Owns samples from then on. ET_ECONFIG: a sample does not fit. */
 ET_API int et_batches_open(et_source **out, et_samples *samples, const et_batches_options *options,
                            et_error *error);
-/* change is called on each batch, in place. */
-typedef int et_map_fn(void *payload, et_batch *batch, et_error *error);
+typedef int et_map_fn(void *payload, et_batch *batch, et_error *error); /* changes each in place */
 ET_API int et_map_open(et_source **out, et_source *inner, et_map_fn *change, void *payload,
                        et_error *error);
 /* A thread that fills depth batches ahead. Batches, order and positions are inner's. */
 ET_API int et_prefetch_open(et_source **out, et_source *inner, int depth, et_error *error);
 
-/* Fills a batch of the source's layout. filled[0] is 0 at the end, and stays so. */
+/* Fills a batch of the source's layout, else ET_EUSAGE. filled[0] is 0 at the end, and stays so. */
 ET_API int et_source_next(et_source *source, et_batch *batch, et_error *error);
 ET_API void et_source_position(const et_source *source, et_position *position);
 /* ET_EDATA: the position is one of other data, of another layout or of other options. */

@@ -67,7 +67,7 @@ static const et_samples_class arrays_class = {
 static int add_array(arrays *self, const et_array *array, uint64_t *print, et_error *error)
 {
     int k = self->count;
-    if (!array->name || !array->data || array->item.rank >= ET_RANK_MAX)
+    if (!array->name || !*array->name || !array->data || array->item.rank >= ET_RANK_MAX)
         return et_fail(error, ET_ECONFIG, "array %d: needs a name, data and at most %d dimensions",
                        k, ET_RANK_MAX);
     int64_t elements = et_shape_count(array->item);
@@ -78,6 +78,10 @@ static int add_array(arrays *self, const et_array *array, uint64_t *print, et_er
     if (elements < 1 || !strcmp(array->name, et_layout_mask.name))
         return et_fail(error, ET_ECONFIG, "array %s: %s", array->name,
                        elements < 1 ? "its rows are empty" : "the name is the batch's own");
+    for (int i = 0; i < k; i++)
+        if (!strcmp(array->name, self->field[i].name))
+            return et_fail(error, ET_ECONFIG, "array %s: there is another one of that name",
+                           array->name);
     char *name = et_strdup(array->name);
     if (!name)
         return et_alloc_failed(error, strlen(array->name), "arrays");

@@ -33,11 +33,12 @@ static size_t array_bytes(const et_layout *layout)
 
 int et_batch_new(et_batch **out, const et_layout *layout, et_error *error)
 {
-    for (int k = 0; k < layout->kinds; k++)
-        et_assert(layout->capacity[k] > 0);
+    *out = NULL;
+    int status = et_layout_check_room(layout, error);
+    if (status)
+        return status;
     size_t head = head_bytes(layout), bytes = head + array_bytes(layout);
     unsigned char *block = et_alloc_aligned(bytes, LINE);
-    *out = NULL;
     if (!block)
         return et_alloc_failed(error, bytes, "a batch");
     memset(block, 0, bytes);
@@ -102,8 +103,10 @@ static void finish_field(et_batch *batch, int i)
 void et_batch_finish(et_batch *batch)
 {
     const et_layout *layout = batch->layout;
-    for (int k = 0; k < layout->kinds; k++)
-        et_assert(batch->filled[k] >= 0 && batch->filled[k] <= layout->capacity[k]);
+    for (int k = 0; k < layout->kinds; k++) {
+        const int64_t filled = batch->filled[k], most = layout->capacity[k];
+        batch->filled[k] = filled < 0 ? 0 : filled > most ? most : filled;
+    }
     for (int i = 0; i < layout->fields; i++)
         finish_field(batch, i);
     for (int64_t i = batch->filled[0]; i < layout->capacity[0]; i++)

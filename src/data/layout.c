@@ -14,7 +14,8 @@ const et_layout_field et_layout_mask = { .name = ET_BATCH_MASK,
 
 et_shape et_layout_shape(const et_layout *layout, int field)
 {
-    et_assert(field >= 0 && field < layout->fields);
+    if (field < 0 || field >= layout->fields)
+        return et_shape_scalar();
     const et_layout_field *f = &layout->field[field];
     et_shape shape = { .rank = f->item.rank + 1 };
     et_assert(shape.rank <= ET_RANK_MAX);
@@ -74,18 +75,28 @@ size_t et_layout_bytes(const et_layout *layout, int field)
            et_dtype_size(layout->field[field].dtype);
 }
 
-/* What of a row is wrong; NULL: nothing. */
-static const char *wrong(const et_layout *layout, int i)
+/* What of a row is wrong so that it has no place in memory; NULL: nothing. */
+static const char *shapeless(const et_layout *layout, int i)
 {
     const et_layout_field *f = &layout->field[i];
     if (!et_shape_valid(f->item) || f->item.rank >= ET_RANK_MAX || et_shape_count(f->item) < 1)
         return "its item is empty, or has too many dimensions";
-    if ((unsigned)f->dtype >= ET_U8)
-        return "its type is none";
     if (f->kind < 0 || f->kind >= layout->kinds)
         return "it counts a kind that there is not";
     if (f->empty == ET_EMPTY_OFFSETS && (f->offsets_of < 1 || f->offsets_of >= layout->kinds))
         return "it points into a kind that there is not";
+    return et_dtype_size(f->dtype) ? NULL : "its type is none";
+}
+
+/* The same, and what no model could take. */
+static const char *wrong(const et_layout *layout, int i)
+{
+    const et_layout_field *f = &layout->field[i];
+    const char *why = shapeless(layout, i);
+    if (why)
+        return why;
+    if ((unsigned)f->dtype >= ET_U8)
+        return "its type is none";
     if ((f->empty == ET_EMPTY_NONE || f->empty == ET_EMPTY_OFFSETS) && f->dtype != ET_I32)
         return "-1 and offsets are int32";
     if (f->empty == ET_EMPTY_MASK && (f->dtype != ET_F32 || et_shape_count(f->item) != 1))
@@ -93,7 +104,8 @@ static const char *wrong(const et_layout *layout, int i)
     return et_layout_find(layout, f->name) < i ? "there is another one of that name" : NULL;
 }
 
-int et_layout_check(const et_layout *layout, et_error *error)
+static int check(const et_layout *layout, const char *(*fault)(const et_layout *, int),
+                 et_error *error)
 {
     if (layout->kinds < 1 || layout->kinds > ET_LAYOUT_KINDS || layout->fields < 1)
         return et_fail(error, ET_ECONFIG, "batches of %d fields and %d kinds; from 1, and 1 to %d",
@@ -102,9 +114,40 @@ int et_layout_check(const et_layout *layout, et_error *error)
         if (!layout->field[i].name || !*layout->field[i].name)
             return et_fail(error, ET_ECONFIG, "field %d of batches has no name", i);
     for (int i = 0; i < layout->fields; i++) {
-        const char *why = wrong(layout, i);
+        const char *why = fault(layout, i);
         if (why)
             return et_fail(error, ET_ECONFIG, "field %s: %s", layout->field[i].name, why);
     }
     return ET_OK;
+}
+
+int et_layout_check(const et_layout *layout, et_error *error)
+{
+    return check(layout, wrong, error);
+}
+
+int et_layout_check_room(const et_layout *layout, et_error *error)
+{
+    int status = check(layout, shapeless, error);
+    for (int k = 0; !status && k < layout->kinds; k++)
+        if (layout->capacity[k] < 1)
+            status = et_fail(
+                error, ET_ECONFIG,
+                "batches of %lld %ss: a source's layout says how many; samples' says 0",
+                (long long)layout->capacity[k], layout->kind[k] ? layout->kind[k] : "sample");
+    return status;
+}
+
+bool et_layout_fits(const et_layout *a, const et_layout *b)
+{
+    if (a == b)
+        return true;
+    bool same = a->kinds == b->kinds && a->fields == b->fields;
+    for (int k = 0; same && k < a->kinds; k++)
+        same = a->capacity[k] == b->capacity[k];
+    for (int i = 0; same && a->field != b->field && i < a->fields; i++)
+        same = a->field[i].dtype == b->field[i].dtype && a->field[i].kind == b->field[i].kind &&
+               a->field[i].empty == b->field[i].empty &&
+               et_shape_equal(a->field[i].item, b->field[i].item);
+    return same;
 }

@@ -14,8 +14,14 @@ int et_layout_own(et_layout_field **out, const et_layout_field *rows, int count,
  * are not looked at. */
 int et_layout_check(const et_layout *layout, et_error *error);
 
+/* Whether a batch can be made: the same but for types, and capacities of at least 1. */
+int et_layout_check_room(const et_layout *layout, et_error *error);
+
 /* Whether samples of both can stand in one batch. */
 bool et_layout_same(const et_layout *left, const et_layout *right);
+
+/* Whether batches of both have arrays of the same sizes and types, in the same order. */
+bool et_layout_fits(const et_layout *left, const et_layout *right);
 
 /* Of a field's array, in a batch. */
 size_t et_layout_bytes(const et_layout *layout, int field);

@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "data/layout.h"
 
 void et_samples_close(et_samples *samples)
 {
@@ -16,7 +17,10 @@ void et_samples_close(et_samples *samples)
 
 int et_source_next(et_source *source, et_batch *batch, et_error *error)
 {
-    et_assert_equal(source->layout.fields, batch->layout->fields);
+    if (!et_layout_fits(&source->layout, batch->layout))
+        return et_fail(error, ET_EUSAGE,
+                       "a batch of another layout than the source's: other fields or capacities; "
+                       "et_batch_new(&batch, &source->layout, ...) makes one that fits");
     return source->class->next(source, batch, error);
 }
 

@@ -14,6 +14,7 @@
 #include "base/arena.h"
 #include "base/assert.h"
 #include "base/reserved.h"
+#include "data/layout.h"
 #include "exec/ids.h"
 #include "graph/graph.h"
 
@@ -296,6 +297,9 @@ static int find_variant(et_pass *pass, const et_layout *layout, int *found, et_e
             *found = i;
             return ET_OK;
         }
+    int status = et_layout_check_room(layout, error);
+    if (status)
+        return status;
     variant *variants = et_realloc(pass->variants, (size_t)pass->count + 1, sizeof *pass->variants);
     if (!variants)
         return et_alloc_failed(error, sizeof *variants, "a pass");
@@ -307,7 +311,7 @@ static int find_variant(et_pass *pass, const et_layout *layout, int *found, et_e
     bool automatic = pass->options.recompute == ET_RECOMPUTE_AUTO;
     *v = (variant){ .recompute =
                         automatic ? ET_RECOMPUTE_CHEAP : (et_recompute)pass->options.recompute };
-    int status = copy_layout(v, layout, error);
+    status = copy_layout(v, layout, error);
     if (!status)
         status = build_graph(pass, v, error);
     if (status) {

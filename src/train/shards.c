@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/reserved.h"
+#include "data/layout.h"
 #include "optim/optimizer.h"
 #include "train/ranked.h"
 
@@ -116,7 +117,10 @@ static int run_shards(et_shards *s, const et_batch *batch, uint64_t seed, uint64
                       et_error *error)
 {
     int64_t filled = batch->filled[0], count = s->reducer->shards;
-    et_assert(batch->layout->fields == s->layout.fields);
+    if (!et_layout_same(batch->layout, &s->layout) || filled > s->layout.capacity[0] * count)
+        return et_fail(error, ET_EUSAGE,
+                       "a batch of another layout than the shards', or of more than %lld samples",
+                       (long long)(s->layout.capacity[0] * count));
     if (filled < count && et_pass_tracks(s->pass))
         return et_fail(error, ET_EDATA,
                        "a batch of %lld samples and %lld shards: each moves the moving means; let "
