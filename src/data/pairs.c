@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/checksum.h"
 #include "data/pair_names.h"
 
 #define AHEAD 8
@@ -35,17 +36,78 @@ const et_layout_field et_pair_fields[ET_PAIR_FIELDS] = {
 typedef struct pairs {
     et_samples samples;
     const et_encoded *encoded; /* borrowed */
+    et_pairs_drawing drawing;
+    int32_t *as_encoded; /* [drawing.most], owned; NULL: nothing is drawn */
+    int32_t *drawn;      /* [drawing.most], owned */
 } pairs;
+
+/* ---- sub-words of a pass ---- */
+
+static const et_subwords *subwords_of(const pairs *self, bool target)
+{
+    return target ? self->drawing.target : self->drawing.source;
+}
+
+static int64_t encoded_length(const et_encoded *encoded, uint32_t pair, bool target)
+{
+    return target ? et_encoded_target_length(encoded, pair)
+                  : et_encoded_source_length(encoded, pair);
+}
+
+/* Writes the sentence with EOS to self->drawn; returns its length. The same for the same pass. */
+static int64_t draw(const pairs *self, uint32_t pair, bool target, int64_t epoch)
+{
+    const et_random random = { .seed = self->drawing.seed,
+                               .step = (uint64_t)epoch << 32 | pair,
+                               .site =
+                                   et_random_site(target ? "subwords/target" : "subwords/source") };
+    int64_t length = encoded_length(self->encoded, pair, target);
+    et_encoded_ids(self->encoded, pair, target, self->as_encoded);
+    size_t drawn =
+        et_subwords_draw(subwords_of(self, target), random, self->as_encoded, (size_t)length - 1,
+                         self->drawn, (size_t)self->drawing.most - 1);
+    if (!drawn) {
+        memcpy(self->drawn, self->as_encoded, (size_t)length * sizeof *self->drawn);
+        return length;
+    }
+    self->drawn[drawn] = self->encoded->eos[target];
+    return (int64_t)drawn + 1;
+}
+
+/* ---- the class ---- */
+
+static void drawn_sizes(const pairs *self, et_pick pick, bool target, int32_t *sizes)
+{
+    for (int64_t i = 0; i < pick.count; i++)
+        sizes[i] = (int32_t)draw(self, pick.which[i], target, pick.epoch);
+}
 
 static void pairs_sizes(const et_samples *samples, et_pick pick, int32_t *const *sizes)
 {
-    const et_encoded *encoded = ((const pairs *)samples)->encoded;
+    const pairs *self = (const pairs *)samples;
+    const et_encoded *encoded = self->encoded;
     for (int64_t i = 0; i < pick.count; i++) {
         if (i + AHEAD < pick.count)
             et_encoded_lengths_soon(encoded, pick.which[i + AHEAD]);
         sizes[ET_PAIR_SOURCE][i] = (int32_t)et_encoded_source_length(encoded, pick.which[i]);
         sizes[ET_PAIR_TARGET][i] = (int32_t)et_encoded_target_length(encoded, pick.which[i]);
     }
+    if (self->drawing.source)
+        drawn_sizes(self, pick, false, sizes[ET_PAIR_SOURCE]);
+    if (self->drawing.target)
+        drawn_sizes(self, pick, true, sizes[ET_PAIR_TARGET]);
+}
+
+/* The ids of one side, EOS last; returns how many. */
+static int64_t write_ids(const pairs *self, uint32_t pair, bool target, int64_t epoch, int32_t *ids)
+{
+    if (!subwords_of(self, target)) {
+        et_encoded_ids(self->encoded, pair, target, ids);
+        return encoded_length(self->encoded, pair, target);
+    }
+    int64_t length = draw(self, pair, target, epoch);
+    memcpy(ids, self->drawn, (size_t)length * sizeof *ids);
+    return length;
 }
 
 static void count_up(int32_t *positions, int64_t count)
@@ -54,10 +116,11 @@ static void count_up(int32_t *positions, int64_t count)
         positions[i] = (int32_t)i;
 }
 
-static void add_source(const et_encoded *encoded, et_batch *batch, uint32_t pair)
+static void add_source(const pairs *self, et_batch *batch, uint32_t pair, int64_t epoch)
 {
-    int64_t at = batch->filled[ET_PAIR_SOURCE], length = et_encoded_source_length(encoded, pair);
-    et_encoded_ids(encoded, pair, false, (int32_t *)batch->data[ET_PAIR_SOURCE_IDS] + at);
+    int64_t at = batch->filled[ET_PAIR_SOURCE];
+    int64_t length =
+        write_ids(self, pair, false, epoch, (int32_t *)batch->data[ET_PAIR_SOURCE_IDS] + at);
     count_up((int32_t *)batch->data[ET_PAIR_SOURCE_POSITIONS] + at, length);
     ((int32_t *)batch->data[ET_PAIR_SOURCE_OFFSETS])[batch->filled[0]] = (int32_t)at;
     batch->filled[ET_PAIR_SOURCE] += length;
@@ -65,13 +128,13 @@ static void add_source(const et_encoded *encoded, et_batch *batch, uint32_t pair
 
 /* The input is the labels moved on by one, behind the start symbol. Pieces 7 8 and EOS 1, start
  * 0: labels 7 8 1, input 0 7 8. */
-static void add_target(const et_encoded *encoded, et_batch *batch, uint32_t pair)
+static void add_target(const pairs *self, et_batch *batch, uint32_t pair, int64_t epoch)
 {
-    int64_t at = batch->filled[ET_PAIR_TARGET], length = et_encoded_target_length(encoded, pair);
+    int64_t at = batch->filled[ET_PAIR_TARGET];
     int32_t *labels = (int32_t *)batch->data[ET_PAIR_TARGET_LABELS] + at;
     int32_t *ids = (int32_t *)batch->data[ET_PAIR_TARGET_IDS] + at;
-    et_encoded_ids(encoded, pair, true, labels);
-    ids[0] = encoded->start;
+    int64_t length = write_ids(self, pair, true, epoch, labels);
+    ids[0] = self->encoded->start;
     memcpy(ids + 1, labels, (size_t)(length - 1) * sizeof *ids);
     count_up((int32_t *)batch->data[ET_PAIR_TARGET_POSITIONS] + at, length);
     ((int32_t *)batch->data[ET_PAIR_TARGET_OFFSETS])[batch->filled[0]] = (int32_t)at;
@@ -81,13 +144,13 @@ static void add_target(const et_encoded *encoded, et_batch *batch, uint32_t pair
 static int pairs_fill(et_samples *samples, et_pick pick, et_batch *batch, et_error *error)
 {
     (void)error;
-    const et_encoded *encoded = ((const pairs *)samples)->encoded;
+    const pairs *self = (const pairs *)samples;
     int64_t soon = 0;
     for (int64_t i = 0; i < pick.count; i++) {
         for (; soon < pick.count && soon <= i + AHEAD; soon++)
-            et_encoded_ids_soon(encoded, pick.which[soon]);
-        add_source(encoded, batch, pick.which[i]);
-        add_target(encoded, batch, pick.which[i]);
+            et_encoded_ids_soon(self->encoded, pick.which[soon]);
+        add_source(self, batch, pick.which[i], pick.epoch);
+        add_target(self, batch, pick.which[i], pick.epoch);
         batch->filled[0]++;
     }
     return ET_OK;
@@ -105,7 +168,10 @@ static void pairs_describe(const et_samples *samples, uint32_t which, int kind, 
 
 static void pairs_close(et_samples *samples)
 {
-    et_free(samples);
+    pairs *self = (pairs *)samples;
+    et_free(self->as_encoded);
+    et_free(self->drawn);
+    et_free(self);
 }
 
 static const et_samples_class pairs_class = {
@@ -116,7 +182,33 @@ static const et_samples_class pairs_class = {
     .close = pairs_close,
 };
 
-int et_pairs_open(et_samples **out, const et_encoded *encoded, et_error *error)
+/* A position fits no other drawing. Which tokens a sentence has is not known before it is drawn:
+ * totals stay those of the corpus. */
+static int open_drawing(pairs *self, const et_pairs_drawing *drawing, et_error *error)
+{
+    const size_t most = (size_t)drawing->most;
+    et_samples *s = &self->samples;
+    const bool is[2] = { drawing->source != NULL, drawing->target != NULL };
+    uint64_t facts[5] = { s->fingerprint, drawing->seed, most };
+    et_assert(drawing->most >= s->largest[ET_PAIR_SOURCE]);
+    et_assert(drawing->most >= s->largest[ET_PAIR_TARGET]);
+    self->drawing = *drawing;
+    self->as_encoded = et_alloc(most, sizeof *self->as_encoded);
+    self->drawn = et_alloc(most, sizeof *self->drawn);
+    if (!self->as_encoded || !self->drawn)
+        return et_alloc_failed(error, most * sizeof *self->drawn, "sub-words of a sentence");
+    for (int side = 0; side < 2; side++) {
+        if (is[side])
+            s->largest[side ? ET_PAIR_TARGET : ET_PAIR_SOURCE] = drawing->most;
+        if (is[side])
+            facts[3 + side] = et_subwords_fingerprint(subwords_of(self, side));
+    }
+    s->fingerprint = et_checksum(facts, sizeof facts);
+    return ET_OK;
+}
+
+int et_drawn_pairs_open(et_samples **out, const et_encoded *encoded,
+                        const et_pairs_drawing *drawing, et_error *error)
 {
     et_assert(encoded->pairs > 0 && encoded->pairs <= UINT32_MAX);
     pairs *self = et_alloc_zero(1, sizeof *self);
@@ -136,8 +228,17 @@ int et_pairs_open(et_samples **out, const et_encoded *encoded, et_error *error)
         .fingerprint = encoded->key,
     };
     self->encoded = encoded;
-    *out = &self->samples;
-    return ET_OK;
+    int status = drawing->source || drawing->target ? open_drawing(self, drawing, error) : ET_OK;
+    if (status)
+        pairs_close(&self->samples);
+    else
+        *out = &self->samples;
+    return status;
+}
+
+int et_pairs_open(et_samples **out, const et_encoded *encoded, et_error *error)
+{
+    return et_drawn_pairs_open(out, encoded, &(et_pairs_drawing){ NULL, NULL, 0, 0 }, error);
 }
 
 int et_pair_batches_open(et_source **out, const et_encoded *encoded,

@@ -9,6 +9,7 @@
 #include <etude/data.h>
 
 #include "data/encoded.h"
+#include "data/subwords.h"
 
 /* Kinds of the layout. */
 enum { ET_PAIR_SEGMENTS, ET_PAIR_SOURCE, ET_PAIR_TARGET, ET_PAIR_KINDS };
@@ -30,7 +31,19 @@ extern const et_layout_field et_pair_fields[ET_PAIR_FIELDS];
 /* encoded is borrowed and must outlive the samples. */
 int et_pairs_open(et_samples **out, const et_encoded *encoded, et_error *error);
 
-/* The same as a source of batches. */
+/* Sub-words of each pass's own. A sentence that would be longer than most stays as it is encoded.
+ */
+typedef struct et_pairs_drawing {
+    const et_subwords *source, *target; /* NULL: that side stays; borrowed */
+    uint64_t seed;
+    int64_t most; /* tokens of a side, EOS counted; of every encoded sentence at least */
+} et_pairs_drawing;
+
+/* As et_pairs_open; both without subwords is that. */
+int et_drawn_pairs_open(et_samples **out, const et_encoded *encoded,
+                        const et_pairs_drawing *drawing, et_error *error);
+
+/* Pairs as they are encoded, as a source of batches. */
 int et_pair_batches_open(et_source **out, const et_encoded *encoded,
                          const et_batches_options *options, et_error *error);
 

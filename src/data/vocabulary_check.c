@@ -21,6 +21,7 @@
  * in the length. */
 #include "data/vocabulary_check.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -189,18 +190,17 @@ static bool same_text(span left, span right)
 }
 
 /* A score that is no number would make every comparison of the encoder false. */
-static bool is_finite(span bytes)
+static bool take_score(span bytes, float *score)
 {
     uint32_t bits = little_endian(bytes.at);
-    float score;
-    memcpy(&score, &bits, sizeof score);
-    return isfinite(score);
+    memcpy(score, &bits, sizeof *score);
+    return isfinite(*score);
 }
 
 /* A special symbol is a control token with that symbol's text, as PieceToId finds it. Of several
  * with the same text the last one counts; if the library finds another, loading says so (agrees,
  * in vocabulary_sentencepiece.cc). */
-static void note_token(const reader *in, span text, uint64_t type, int32_t id)
+static void note_token(const reader *in, span text, int type, int32_t id)
 {
     et_vocabulary_facts *facts = in->facts;
     if (type == TYPE_UNKNOWN)
@@ -215,26 +215,34 @@ static void note_token(const reader *in, span text, uint64_t type, int32_t id)
         facts->pad = id;
 }
 
-/* Ids are the places of tokens in the file, from 0. A field that comes twice counts the second
- * time. */
-static bool read_token(const reader *in, span token)
+/* A field that comes twice counts the second time. */
+static bool take_piece(span token, et_vocabulary_piece *piece)
 {
     field part;
-    span text = { token.at, 0 };
-    uint64_t type = 0;
+    *piece = (et_vocabulary_piece){ (const char *)token.at, 0, 0, ET_VOCABULARY_PIECE_NORMAL };
     while (token.left) {
         if (!take_field(&token, &part))
             return false;
-        if (part.number == PIECE_TEXT && part.wire == WIRE_BYTES)
-            text = part.bytes;
-        else if (part.number == PIECE_TYPE && part.wire == WIRE_VARINT)
-            type = part.value;
-        else if (part.number == PIECE_SCORE && part.wire == WIRE_I32 && !is_finite(part.bytes))
+        if (part.number == PIECE_TEXT && part.wire == WIRE_BYTES) {
+            piece->text = (const char *)part.bytes.at;
+            piece->length = part.bytes.left;
+        } else if (part.number == PIECE_TYPE && part.wire == WIRE_VARINT)
+            piece->type = part.value <= INT_MAX ? (int)part.value : 0;
+        else if (part.number == PIECE_SCORE && part.wire == WIRE_I32 &&
+                 !take_score(part.bytes, &piece->score))
             return false;
     }
-    if (in->facts->tokens == INT32_MAX)
+    return true;
+}
+
+/* Ids are the places of tokens in the file, from 0. */
+static bool read_token(const reader *in, span token)
+{
+    et_vocabulary_piece piece;
+    if (!take_piece(token, &piece) || in->facts->tokens == INT32_MAX)
         return false;
-    note_token(in, text, type, in->facts->tokens++);
+    span text = { (const unsigned char *)piece.text, piece.length };
+    note_token(in, text, piece.type, in->facts->tokens++);
     return true;
 }
 
@@ -312,4 +320,17 @@ int et_vocabulary_check(et_vocabulary_facts *facts, const void *bytes, size_t le
     return et_fail(error, ET_EFORMAT,
                    "%s: not a SentencePiece model, or damaged at byte %zu of %zu: copy it again",
                    name, length - model.left, length);
+}
+
+bool et_vocabulary_next_piece(const void *bytes, size_t length, size_t *at,
+                              et_vocabulary_piece *piece)
+{
+    span model = { (const unsigned char *)bytes + *at, length - *at };
+    field part;
+    while (take_field(&model, &part))
+        if (part.number == MODEL_PIECE && part.wire == WIRE_BYTES) {
+            *at = length - model.left;
+            return take_piece(part.bytes, piece);
+        }
+    return false;
 }

@@ -8,6 +8,7 @@
 #ifndef ETUDE_DATA_VOCABULARY_CHECK_H
 #define ETUDE_DATA_VOCABULARY_CHECK_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -22,5 +23,20 @@ typedef struct et_vocabulary_facts {
 /* ET_EFORMAT: not a model, or damaged; name is for the message. */
 int et_vocabulary_check(et_vocabulary_facts *facts, const void *bytes, size_t length,
                         const char *name, et_error *error);
+
+/* A token as the model has it. */
+typedef struct et_vocabulary_piece {
+    const char *text; /* [length], in the model's bytes, no 0 behind it */
+    size_t length;
+    float score;
+    int type; /* of SentencePiece: 1 normal, 2 unknown, 3 control, 4 the user's, 5 unused, 6 a byte
+               */
+} et_vocabulary_piece;
+
+#define ET_VOCABULARY_PIECE_NORMAL 1
+
+/* Of a model that was checked, in the order of their ids: *at is 0 at first. false: no more. */
+bool et_vocabulary_next_piece(const void *bytes, size_t length, size_t *at,
+                              et_vocabulary_piece *piece);
 
 #endif

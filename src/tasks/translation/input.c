@@ -229,6 +229,16 @@ static int check_others(const char *name, const et_translation_data *data, bool 
                            "task.%s.%s: %s: there are no named data sets here: write it to files "
                            "and name those (input_path)",
                            name, named[i].name, named[i].value);
+    if (data->bpe_dropout > 0 && data->unigram_alpha > 0)
+        return et_fail(error, ET_ECONFIG,
+                       "task.%s: bpe_dropout and unigram_alpha are both set; keep the one of the "
+                       "vocabulary's kind",
+                       name);
+    if (!training && (data->bpe_dropout > 0 || data->unigram_alpha > 0))
+        return et_fail(error, ET_ECONFIG,
+                       "task.%s.%s: sub-words are drawn in training; what is scored is encoded one "
+                       "way: set it in task.train_data",
+                       name, data->bpe_dropout > 0 ? "bpe_dropout" : "unigram_alpha");
     if (data->tfds_as_supervised)
         return et_fail(error, ET_ECONFIG,
                        "task.%s.tfds_as_supervised: there are no named data sets here; leave it "
@@ -321,6 +331,8 @@ void et_translation_input_close(et_translation_input *input)
 {
     for (size_t i = 0; i < input->count; i++)
         et_encoded_close(input->texts[i].encoded);
+    for (int side = 0; side < 2; side++)
+        et_subwords_close(input->subwords[side]);
     et_arena_release(&input->arena);
     *input = (et_translation_input){ .arena = ET_ARENA_INIT };
 }
@@ -367,16 +379,39 @@ uint64_t et_translation_input_key(const et_translation_input *input)
     return key;
 }
 
-int et_translation_input_samples(et_samples **out, const et_translation_input *input, uint64_t seed,
-                                 et_error *error)
+int et_translation_input_subwords(et_translation_input *input, const et_translation_data *data,
+                                  et_sides sides, et_error *error)
 {
+    const struct {
+        const char *name, *kind;
+        double rate;
+    } rows[] = { { "bpe_dropout", "bpe", data->bpe_dropout },
+                 { "unigram_alpha", "unigram", data->unigram_alpha } };
+    const et_vocabulary *of[2] = { sides.source, sides.target };
+    int status = ET_OK;
+    for (int i = 0; i < 2; i++)
+        for (int side = 0; !status && side < 2 && rows[i].rate > 0; side++) {
+            if (strcmp(et_vocabulary_kind(of[side]), rows[i].kind) != 0)
+                return et_fail(error, ET_ECONFIG,
+                               "task.train_data.%s is of vocabularies of kind %s; this one is %s%s",
+                               rows[i].name, rows[i].kind, et_vocabulary_kind(of[side]),
+                               i ? "; set bpe_dropout" : "; set unigram_alpha");
+            status = et_subwords_open(&input->subwords[side], of[side], rows[i].rate, error);
+        }
+    return status;
+}
+
+int et_translation_input_samples(et_samples **out, const et_translation_input *input, uint64_t seed,
+                                 int64_t most, et_error *error)
+{
+    const et_pairs_drawing drawing = { input->subwords[0], input->subwords[1], seed, most };
     et_samples *parts[ET_TRANSLATION_MIX_MAX] = { NULL };
     double weights[ET_TRANSLATION_MIX_MAX];
     int status = ET_OK;
     et_assert(input->count > 0 && input->count <= ET_TRANSLATION_MIX_MAX);
     for (size_t i = 0; !status && i < input->count; i++) {
         weights[i] = input->texts[i].weight;
-        status = et_pairs_open(&parts[i], input->texts[i].encoded, error);
+        status = et_drawn_pairs_open(&parts[i], input->texts[i].encoded, &drawing, error);
     }
     if (!status && input->count == 1)
         *out = parts[0];

@@ -30,10 +30,12 @@ typedef struct et_translation_text {
 } et_translation_text;
 
 struct et_samples;
+struct et_subwords;
 
 typedef struct et_translation_input {
-    et_translation_text *texts; /* [count], in the arena */
-    size_t count;               /* 0: the settings name none */
+    et_translation_text *texts;      /* [count], in the arena */
+    size_t count;                    /* 0: the settings name none */
+    struct et_subwords *subwords[2]; /* owned, of source and target; NULL: as they are encoded */
     et_arena arena;
 } et_translation_input;
 
@@ -53,9 +55,13 @@ void et_translation_input_close(et_translation_input *input); /* one of zeros, t
 /* Of all texts that are encoded, and their weights: a single one's own key. */
 uint64_t et_translation_input_key(const et_translation_input *input);
 
-/* Their pairs as samples, by weight. Borrows the texts. */
+/* Sub-words that are drawn, where data asks for them. ET_ECONFIG: a vocabulary of another kind. */
+int et_translation_input_subwords(et_translation_input *input, const et_translation_data *data,
+                                  et_sides sides, et_error *error);
+
+/* Their pairs as samples, by weight; of up to most tokens of a side. Borrows the texts. */
 int et_translation_input_samples(struct et_samples **out, const et_translation_input *input,
-                                 uint64_t seed, et_error *error);
+                                 uint64_t seed, int64_t most, et_error *error);
 
 /* Calls file for each file that the settings name. */
 void et_translation_input_reads(const et_translation_data *data,

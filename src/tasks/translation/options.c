@@ -151,6 +151,12 @@ static const et_field data_fields[] = {
     ET_FIELD_CHOICE(et_translation_data, batching, ET_BATCHING_PACKED, batchings,
                     "packed: as many pairs as fit; bucketed: pairs of one bucket of length, as "
                     "Model Garden without static_batch"),
+    ET_FIELD_FLOAT(et_translation_data, bpe_dropout, 0, 0, 0.99,
+                   "of training, with a BPE vocabulary: probability that a merge is left out, so "
+                   "that a sentence has other tokens in each pass"),
+    ET_FIELD_FLOAT(et_translation_data, unigram_alpha, 0, 0, 1000,
+                   "likewise with a unigram vocabulary: tokens are drawn by their probability to "
+                   "this power, such as 0.2; 0: the likeliest"),
     ET_FIELD_INT(et_translation_data, seed, -1, -1, SEED_MAX,
                  "of the order of the data; -1: runtime.seed", .nullable = true),
     ET_FIELD_INT(et_translation_data, prefetch_buffer_size, -1, -1, 1024,

@@ -71,7 +71,9 @@ typedef struct et_translation_data {
     int64_t shuffle_pool;         /* sentence pairs sorted by length at a time */
     bool static_batch;            /* batches of so many pairs, whatever their lengths */
     int batching;                 /* ET_BATCHING_* */
-    int64_t seed;                 /* of their order; -1: the run's */
+    double bpe_dropout;           /* sub-words are drawn at these rates (data/subwords.h); 0: */
+    double unigram_alpha;         /* they are as the vocabulary encodes them */
+    int64_t seed;                 /* of their order, and of what is drawn; -1: the run's */
     int64_t prefetch_buffer_size; /* batches read ahead in training; -1: the run's */
     /* Of other systems' files. */
     int is_training, deterministic; /* ET_TRANSLATION_* */

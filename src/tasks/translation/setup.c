@@ -123,7 +123,9 @@ int et_translation_open_training(et_translation_task *task, et_error *error)
         if (!status && !input->texts[i].encoded->from_cache)
             status = et_translation_look_for_unknowns(task, input->texts[i].encoded, error);
     }
-    return status || input->count < 2 ? status : check_texts(task, error);
+    if (!status && input->count > 1)
+        status = check_texts(task, error);
+    return status ? status : et_translation_input_subwords(input, data, task->sides, error);
 }
 
 /* What one shard is of the batch that is set: as one of that size, checked again. */
@@ -155,7 +157,8 @@ static int training_batches(const et_translation_task *task, et_source **out, et
     options.seed = data->seed < 0 ? task->context.seed : (uint64_t)data->seed;
     options.shuffle = options.repeat = true;
     options.pool = data->shuffle_pool;
-    status = et_translation_input_samples(&samples, &task->training, options.seed, error);
+    status = et_translation_input_samples(&samples, &task->training, options.seed,
+                                          data->max_seq_length, error);
     if (status)
         return status;
     return et_translation_batches(out, samples, data, &options, true, error);
