@@ -188,7 +188,6 @@ static int open_drawing(pairs *self, const et_pairs_drawing *drawing, et_error *
 {
     const size_t most = (size_t)drawing->most;
     et_samples *s = &self->samples;
-    const bool is[2] = { drawing->source != NULL, drawing->target != NULL };
     uint64_t facts[5] = { s->fingerprint, drawing->seed, most };
     et_assert(drawing->most >= s->largest[ET_PAIR_SOURCE]);
     et_assert(drawing->most >= s->largest[ET_PAIR_TARGET]);
@@ -198,10 +197,10 @@ static int open_drawing(pairs *self, const et_pairs_drawing *drawing, et_error *
     if (!self->as_encoded || !self->drawn)
         return et_alloc_failed(error, most * sizeof *self->drawn, "sub-words of a sentence");
     for (int side = 0; side < 2; side++) {
-        if (is[side])
-            s->largest[side ? ET_PAIR_TARGET : ET_PAIR_SOURCE] = drawing->most;
-        if (is[side])
-            facts[3 + side] = et_subwords_fingerprint(subwords_of(self, side));
+        if (!subwords_of(self, side))
+            continue;
+        s->largest[side ? ET_PAIR_TARGET : ET_PAIR_SOURCE] = drawing->most;
+        facts[3 + side] = et_subwords_fingerprint(subwords_of(self, side));
     }
     s->fingerprint = et_checksum(facts, sizeof facts);
     return ET_OK;

@@ -38,3 +38,19 @@ make_table() {
         printf "%d,%s,%.2f,%s\n", i % 17 + i % 3 * 10, i % 5 ? "red" : "blue", i * 1.37 % 100,
             i % 3 ? "round" : "flat" }' >t.csv
 }
+# make_pairs LINES WORDS LANGUAGE: sentences of seven words and theirs in another language, word for
+# word, a.en and a.LANGUAGE.
+make_pairs() {
+    awk -v lines="$1" -v words="$2" -v target="a.$3" 'BEGIN {
+        split("red dog runs tree house blue cat", a); split(words, b)
+        for (i = 0; i < lines; i++) {
+            left = right = ""
+            for (k = 0; k < 2 + i % 4; k++) {
+                w = (i * 5 + k * 3 + int(i / 7)) % 7 + 1
+                left = left a[w] " "; right = b[w] " " right
+            }
+            sub(/ $/, "", left); sub(/ $/, "", right)
+            print left >"a.en"; print right >target
+        }
+    }'
+}

@@ -5,19 +5,7 @@ set -eu
 . "$(dirname "$0")/command.sh"
 export OMP_NUM_THREADS=1
 
-# Words for words, in the other order.
-awk 'BEGIN {
-    split("red dog runs tree house blue cat", a); split("ερυθ σκυλος τρεχει δεντρο σπιτι μπλε γατα", b)
-    for (i = 0; i < 160; i++) {
-        left = right = ""
-        for (k = 0; k < 2 + i % 4; k++) {
-            w = (i * 5 + k * 3 + int(i / 7)) % 7 + 1
-            left = left a[w] " "; right = b[w] " " right
-        }
-        sub(/ $/, "", left); sub(/ $/, "", right)
-        print left >"a.en"; print right >"a.el"
-    }
-}'
+make_pairs 160 "ερυθ σκυλος τρεχει δεντρο σπιτι μπλε γατα" el
 head -30 a.en >b.en
 head -30 a.el >b.el
 

@@ -5,18 +5,7 @@ set -eu
 . "$(dirname "$0")/command.sh"
 export OMP_NUM_THREADS=1
 
-awk 'BEGIN {
-    split("red dog runs tree house blue cat", a); split("rot hund rennt baum haus blau katze", b)
-    for (i = 0; i < 200; i++) {
-        left = right = ""
-        for (k = 0; k < 2 + i % 4; k++) {
-            w = (i * 5 + k * 3 + int(i / 7)) % 7 + 1
-            left = left a[w] " "; right = b[w] " " right
-        }
-        sub(/ $/, "", left); sub(/ $/, "", right)
-        print left >"a.en"; print right >"a.de"
-    }
-}'
+make_pairs 200 "rot hund rennt baum haus blau katze" de
 head -20 a.en >b.en
 head -20 a.de >b.de
 
