@@ -51,6 +51,9 @@ refused 3 'bpe_dropout is of vocabularies of kind bpe; this one is unigram; set 
     new1 task.train_data.bpe_dropout=0.1
 refused 3 'unigram_alpha is of vocabularies of kind unigram; this one is bpe; set bpe_dropout' \
     new2 task.train_data.unigram_alpha=0.1,task.vocabulary.model_type=bpe
+[ ! -e new1/vocabulary.model ] || fail 'a vocabulary was trained that the setting does not go with'
+says 3 'this one is unigram' train new6 --experiment translation/tiny --data a.en a.de \
+    --valid b.en b.de --set task.train_data.bpe_dropout=0.1,task.sentencepiece_model_path=unigram/vocabulary.model
 refused 3 'are both set; keep the one' new3 \
     task.train_data.bpe_dropout=0.1,task.train_data.unigram_alpha=0.1
 refused 3 'sub-words are drawn in training' new4 task.validation_data.bpe_dropout=0.1

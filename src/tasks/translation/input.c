@@ -379,25 +379,30 @@ uint64_t et_translation_input_key(const et_translation_input *input)
     return key;
 }
 
+/* Of data's two rates at most one is set. */
+int et_translation_check_drawing(const et_translation_data *data, const char *kind, et_error *error)
+{
+    const char *name = data->bpe_dropout > 0 ? "bpe_dropout" : "unigram_alpha";
+    const char *of = data->bpe_dropout > 0 ? "bpe" : "unigram";
+    if ((data->bpe_dropout <= 0 && data->unigram_alpha <= 0) || strcmp(kind, of) == 0)
+        return ET_OK;
+    return et_fail(error, ET_ECONFIG,
+                   "task.train_data.%s is of vocabularies of kind %s; this one is %s; set %s, or "
+                   "task.vocabulary.model_type=%s for a new one",
+                   name, of, kind, data->bpe_dropout > 0 ? "unigram_alpha" : "bpe_dropout", of);
+}
+
 int et_translation_input_subwords(et_translation_input *input, const et_translation_data *data,
                                   et_sides sides, et_error *error)
 {
-    const struct {
-        const char *name, *kind;
-        double rate;
-    } rows[] = { { "bpe_dropout", "bpe", data->bpe_dropout },
-                 { "unigram_alpha", "unigram", data->unigram_alpha } };
+    const double rate = data->bpe_dropout > 0 ? data->bpe_dropout : data->unigram_alpha;
     const et_vocabulary *of[2] = { sides.source, sides.target };
     int status = ET_OK;
-    for (int i = 0; i < 2; i++)
-        for (int side = 0; !status && side < 2 && rows[i].rate > 0; side++) {
-            if (strcmp(et_vocabulary_kind(of[side]), rows[i].kind) != 0)
-                return et_fail(error, ET_ECONFIG,
-                               "task.train_data.%s is of vocabularies of kind %s; this one is %s%s",
-                               rows[i].name, rows[i].kind, et_vocabulary_kind(of[side]),
-                               i ? "; set bpe_dropout" : "; set unigram_alpha");
-            status = et_subwords_open(&input->subwords[side], of[side], rows[i].rate, error);
-        }
+    for (int side = 0; !status && side < 2 && rate > 0; side++) {
+        status = et_translation_check_drawing(data, et_vocabulary_kind(of[side]), error);
+        if (!status)
+            status = et_subwords_open(&input->subwords[side], of[side], rate, error);
+    }
     return status;
 }
 

@@ -55,7 +55,11 @@ void et_translation_input_close(et_translation_input *input); /* one of zeros, t
 /* Of all texts that are encoded, and their weights: a single one's own key. */
 uint64_t et_translation_input_key(const et_translation_input *input);
 
-/* Sub-words that are drawn, where data asks for them. ET_ECONFIG: a vocabulary of another kind. */
+/* ET_ECONFIG: data asks for sub-words that are drawn, and not from vocabularies of this kind. */
+int et_translation_check_drawing(const et_translation_data *data, const char *kind,
+                                 et_error *error);
+
+/* Sub-words that are drawn, where data asks for them; checked as above. */
 int et_translation_input_subwords(et_translation_input *input, const et_translation_data *data,
                                   et_sides sides, et_error *error);
 

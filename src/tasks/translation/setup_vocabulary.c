@@ -104,7 +104,11 @@ static int train(const opening *o, et_error *error)
     double start = et_clock_monotonic();
     text_source source = { { .input = &o->task->training }, o };
     memcpy(source.lines.of, o->role->of, sizeof source.lines.of);
-    int status = et_vocabulary_train(&bytes, &length, &options, next_line, &source, error);
+    int status = et_translation_check_drawing(
+        &o->task->options.train_data, options.kind == ET_VOCABULARY_BPE ? "bpe" : "unigram", error);
+    if (status)
+        return status;
+    status = et_vocabulary_train(&bytes, &length, &options, next_line, &source, error);
     et_translation_lines_close(&source.lines);
     if (status == ET_ECONFIG)
         return et_fail_while(error, status, "%s", o->role->size);
