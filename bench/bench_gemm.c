@@ -22,7 +22,7 @@
  *
  *     ours     what a step does, packing included
  *     other    the same by our other way, if there is one: our kernel in place of oneDNN's blocks,
- *              or blocks in place of our kernel; packing included
+ *              or blocks in place of our kernel or of a B that is read as stored; packing included
  *     stored   one oneDNN primitive for operands as they are stored; what it copies is inside
  *     packed   one oneDNN primitive for operands in the layouts that it likes best, and its own
  *              reorders to these
@@ -216,18 +216,27 @@ static void run_theirs(way *w)
     bench_primitive_run(&w->primitive);
 }
 
+/* As the plan of a step has it (exec/cpu/ops.c). */
+static bool reads_stored(const way *w, const et_gemm_shape *s)
+{
+    return s->pack_b && w->one->uses == EACH && et_gemm_reads_stored(w->cache, s);
+}
+
 static void open_ours(way *w, const et_gemm_shape *s, et_gemm_way preferred)
 {
     et_error error = ET_ERROR_INIT;
+    et_gemm_shape shape = *s;
     int status = et_gemm_cache_open(&w->cache, omp_get_max_threads(), &error);
     if (!status) {
         et_gemm_cache_prefer(w->cache, preferred);
-        status = et_gemm_get(&w->gemm, w->cache, s, &error);
+        if (preferred == ET_GEMM_BEST && reads_stored(w, s))
+            shape.pack_b = false;
+        status = et_gemm_get(&w->gemm, w->cache, &shape, &error);
     }
     if (status)
         die(error.text);
     w->run = run_ours;
-    if (!s->pack_b)
+    if (!shape.pack_b)
         return;
     w->packed = et_alloc_aligned(et_gemm_packed_size(w->gemm), 64);
     if (!w->packed)
@@ -287,12 +296,13 @@ static void open_way(way *w, const bench_case *one, const et_gemm_shape *s, cons
         open_ours(w, s, which == OURS ? ET_GEMM_BEST : ET_GEMM_BLOCKS);
 }
 
-/* Blocks unless that is what we do; our own kernel then, if it has this product. */
+/* Blocks of a packed B unless that is what we do; our own kernel then, if it has this product. */
 static void open_other(way *w, const bench_case *one, const et_gemm_shape *s, const work *at,
                        const way *ours)
 {
     open_way(w, one, s, at, OTHER);
-    if (by_rows(s) || strcmp(et_gemm_implementation(ours->gemm), "own") == 0)
+    if (by_rows(s) || reads_stored(ours, s) ||
+        strcmp(et_gemm_implementation(ours->gemm), "own") == 0)
         return;
     et_free(w->packed);
     et_gemm_cache_close(w->cache);

@@ -129,14 +129,14 @@ static void run_rows(const et_plan *plan, const et_plan_call *call)
     kernels(plan)->row_product(out(plan, call, 0), in(plan, call, 0), &shape);
 }
 
-/* A weight, but for a few rows: then tiles read or copy it sooner on their own, unless it lasts.
- * Products by tiles of fixed rows are those of decoding, which run often with the same weights. */
-static bool wants_packing(const et_plan *plan, const et_plan_call *call)
+/* A weight, but for a few rows, or a small one: then tiles read or copy it sooner on their own,
+ * unless it lasts. Products by tiles of fixed rows are those of decoding, which run often with the
+ * same weights. */
+static bool wants_packing(const et_plan *plan, const et_plan_call *call, const et_gemm_shape *shape)
 {
     bool lasts = plan->options.keep_packed && !plan->graph->options.training;
-    bool few = out_tensor(plan, call, 0)->shape.size[0] <= ET_GEMM_FEW_ROWS;
-    return is_param(plan, call->in[1]) &&
-           (!few || lasts || call->node->attributes.matmul.row_tile > 0);
+    bool soon = shape->m <= ET_GEMM_FEW_ROWS || et_gemm_reads_stored(plan->device->gemms, shape);
+    return is_param(plan, call->in[1]) && (!soon || lasts || shape->row_tile > 0);
 }
 
 /* C = A B (+ bias) (relu), [m, k] x [k, n]. Operands are read in the activations' type: a weight
@@ -158,11 +158,11 @@ static int prepare_MATMUL(et_plan *plan, et_plan_call *call, et_error *error)
         .a = act,
         .b = act,
         .c = c->dtype,
-        .pack_b = wants_packing(plan, call),
         .bias = call->in_count == 3,
         .activation = options->relu ? ET_GEMM_RELU : ET_GEMM_LINEAR,
         .row_tile = options->row_tile,
     };
+    shape.pack_b = wants_packing(plan, call, &shape);
     int status = et_gemm_get(&call->gemm[0], plan->device->gemms, &shape, error);
     if (status)
         return et_fail_while(error, status, "%s", call->node->name);

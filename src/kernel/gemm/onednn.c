@@ -182,11 +182,10 @@ static dnnl_status_t attributes_of(dnnl_primitive_attr_t *out, const et_gemm_blo
     return done;
 }
 
-/* As gemm/slab.h draws it. The type alone decides: all of a cache's blocks of one type read B
- * alike. */
+/* As gemm/slab.h draws it. */
 static dnnl_format_tag_t tag_of_b(const et_gemm_block *block)
 {
-    if (!block->engine->panels[block->shape.ab])
+    if (!block->shape.panels)
         return dnnl_ab;
     return block->shape.ab == ET_BF16 ? dnnl_BA16a64b2a : dnnl_BA16a64b;
 }
@@ -335,13 +334,13 @@ bool et_gemm_engine_panels(const et_gemm_engine *engine, et_dtype ab)
 
 /* Tries it on a product that is described, not made. "brg": the kernels that read B in panels
  * (brgemm). Any other would read it slowly or by way of a reorder. 64 in each way is a whole panel
- * and whole units of k for both types. panels[ab] is set for the trial, since tag_of_b asks for it;
- * the caller then writes what comes of it. */
+ * and whole units of k for both types. */
 static bool takes_panels(et_gemm_engine *engine, et_dtype ab)
 {
-    et_gemm_block block = { .engine = engine,
-                            .shape = { .m = 64, .n = 64, .k = 64, .ab = ab, .c = ET_F32 } };
-    engine->panels[ab] = true;
+    et_gemm_block block = {
+        .engine = engine,
+        .shape = { .m = 64, .n = 64, .k = 64, .panels = true, .ab = ab, .c = ET_F32 }
+    };
     bool takes = describe_product(&block) == dnnl_success &&
                  strncmp(et_gemm_block_implementation(&block), "brg", 3) == 0;
     if (block.description)
