@@ -29,7 +29,8 @@
  *
  * A loop that is killed resumes from its checkpoint with the same bits. One that was saved in a
  * step resumes in that epoch, behind that step: BEFORE_EPOCH is not fired again, and what stands in
- * the epoch before its steps is done again.
+ * the epoch before its steps is done again. Where an epoch has several loops of steps and one of
+ * them was left by et_loop_leave_steps, it takes more steps of that one first.
  *
  * Other than TrainLoop: ENTER_LOOP and EXIT_LOOP are fired; checkpoints hold the place in the data
  * and the metrics, are made where a step or an epoch has ended, and may lack an object; a named one
@@ -131,7 +132,8 @@ ET_API et_state *et_loop_state(et_loop *loop);
 ET_API int et_loop_add_object(et_loop *loop, const char *name, const et_part_class *kind,
                               void *self, et_error *error);
 /* A name for a source, where there are several to take steps from in a loop with checkpoints. One
- * may go without. ET_ECONFIG: the name is taken. */
+ * may go without. Until et_loop_close all that steps were taken from stay. ET_ECONFIG: the name is
+ * taken, or no UTF-8. */
 ET_API int et_loop_add_source(et_loop *loop, const char *name, et_source *source, et_error *error);
 ET_API et_event_source *et_loop_events(et_loop *loop); /* also later */
 
@@ -150,7 +152,8 @@ ET_API bool et_loop_next_epoch(et_loop *loop);
  * the source's pass is over, or max_step is reached, or something failed. source NULL: steps
  * without data, up to max_step. One that repeats is over where its epoch changes; one that ends is
  * set back to where it was first seen, with the same order: let it repeat for another. ET_EUSAGE is
- * kept: outside of an epoch, in a handler, without source and max_step, which would never end. */
+ * kept: outside of an epoch, in a handler, a trainer's hook too, or without source and max_step,
+ * which would never end. */
 ET_API bool et_loop_next_step(et_loop *loop, et_source *source);
 /* Leaves what is open: the step, and the epoch goes on; or both. ET_EUSAGE in a handler of an
  * event.
@@ -162,8 +165,8 @@ ET_API int et_loop_leave(et_loop *loop);
 ET_API int et_loop_fail(et_loop *loop, const et_error *error);
 
 /* Saves at the end of the open step, or else epoch, when its AFTER event was fired: so that what is
- * restored has done all of it; outside of epochs at once. What is open at et_loop_end is saved as
- * open. ET_ECONFIG: there is no checkpoint_dir. */
+ * restored has done all of it; outside of epochs at once. Where the step is left it is the epoch's
+ * end. What is open at et_loop_end is saved as open. ET_ECONFIG: there is no checkpoint_dir. */
 ET_API int et_loop_make_checkpoint(et_loop *loop);
 
 /* Once. Finishes saves; if nothing failed early stopping takes the best parameters back: after an

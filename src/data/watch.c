@@ -32,7 +32,16 @@ static int map_next(et_source *source, et_batch *batch, et_error *error)
 {
     around *self = (around *)source;
     int status = et_source_next(self->inner, batch, error);
-    return status || !batch->filled[0] ? status : self->change(self->payload, batch, error);
+    if (status || !batch->filled[0])
+        return status;
+    status = self->change(self->payload, batch, error);
+    const et_layout *layout = &source->layout;
+    for (int i = 0; !status && i < layout->kinds; i++)
+        if (batch->filled[i] < 0 || batch->filled[i] > layout->capacity[i])
+            status = et_fail(error, ET_EUSAGE,
+                             "et_map: the function has left %lld of %lld in filled[%d]",
+                             (long long)batch->filled[i], (long long)layout->capacity[i], i);
+    return status;
 }
 
 static void around_position(const et_source *source, et_position *position)

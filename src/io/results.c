@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/strbuf.h"
+#include "base/unicode.h"
 
 #define VALUES     "result.json"
 #define VALUES_MAX ((size_t)64 << 20)
@@ -143,12 +144,30 @@ int et_results_save_config(et_results *results, const et_fields *table, const vo
 
 /* ---- values ---- */
 
+/* Two names that are no UTF-8 would be one in the file. */
+static int check_names(const et_value *dict, et_error *error)
+{
+    for (const et_value *v = dict->first; v; v = v->next) {
+        int status = v->kind == ET_VALUE_DICT ? check_names(v, error) : ET_OK;
+        if (status)
+            return status;
+        if (!et_utf8_valid(v->key, strlen(v->key), NULL))
+            return et_fail(error, ET_EDATA, "result %s: its name is no UTF-8", v->key);
+    }
+    return ET_OK;
+}
+
 int et_results_update(et_results *results, const et_value *values, et_error *error)
 {
+    if (!values || values->kind != ET_VALUE_DICT)
+        return et_fail(error, ET_EDATA, "results are a dict of values by name");
+    int status = check_names(values, error);
+    if (status)
+        return status;
     et_arena *arena = et_arena_new();
     et_value *merged = et_value_dict(arena);
-    int status = merged ? et_value_merge(merged, results->values, error)
-                        : et_alloc_failed(error, 0, "results");
+    status = merged ? et_value_merge(merged, results->values, error)
+                    : et_alloc_failed(error, 0, "results");
     if (!status)
         status = et_value_merge(merged, values, error);
     if (!status)
@@ -165,6 +184,8 @@ int et_results_update(et_results *results, const et_value *values, et_error *err
 
 int et_results_set(et_results *results, const char *name, double value, et_error *error)
 {
+    if (!name || !*name)
+        return et_fail(error, ET_EDATA, "a result needs a name");
     et_arena *arena = et_arena_new();
     et_value *values = et_value_dict(arena);
     int status = et_value_set_float(values, name, value) ? et_results_update(results, values, error)
@@ -180,6 +201,8 @@ const et_value *et_results_values(const et_results *results)
 
 int et_results_make_directory(et_results *results, const char *name, et_error *error)
 {
+    if (!name || !*name)
+        return et_fail(error, ET_ECONFIG, "a directory of results needs a name");
     char *path = et_path_join(results->directory, name);
     int status =
         path ? et_directory_make(path, error) : et_alloc_failed(error, strlen(name), "a directory");

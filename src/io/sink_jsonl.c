@@ -46,6 +46,7 @@ static int make_line(et_value **out, et_arena *arena, int64_t step, const et_val
     const int status = et_value_merge(line, values, error);
     if (status)
         return status;
+    et_value_set_int(line, "step", step); /* the log's own, whatever it has under that name */
     /* The caller's "time" if it has one, else one of our own at the end. */
     et_value *clock = et_value_get(line, ET_SINK_TIME);
     if (clock == NULL)

@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/clock.h"
+#include "base/unicode.h"
 #include "base/vector.h"
 #include "loop/loop_private.h"
 
@@ -28,6 +29,8 @@ static int check_metric(et_loop *loop, const et_loop_metric *metric)
 {
     if (!metric->name || !*metric->name)
         return et_fail(&loop->error, ET_EDATA, "a metric needs a name");
+    if (!et_utf8_valid(metric->name, strlen(metric->name), NULL))
+        return et_fail(&loop->error, ET_EDATA, "metric %s: its name is no UTF-8", metric->name);
     if (metric->count < 0 || (metric->count > 0 && !metric->values))
         return et_fail(&loop->error, ET_EDATA, "metric %s: %lld values, but none are given",
                        metric->name, (long long)metric->count);
@@ -90,9 +93,10 @@ int et_loop_add_summary(et_loop *loop, const et_value *summary)
     if (!summary || summary->kind != ET_VALUE_DICT)
         return et_fail(&loop->error, ET_EDATA, "a summary is a dict of values by tag");
     status = et_sink_write(loop->writer, loop->step, summary, &loop->error);
-    return status ? status
-                  : et_loop_fire(loop, ET_EVENT_SUMMARY_ADDED,
-                                 &(et_loop_event){ .summary = summary }, false);
+    if (!status)
+        status = et_loop_fire(loop, ET_EVENT_SUMMARY_ADDED, &(et_loop_event){ .summary = summary },
+                              false);
+    return et_loop_explain(loop, status, &loop->error);
 }
 
 /* ---- metrics ---- */
@@ -127,7 +131,7 @@ int et_loop_collect_as(et_loop *loop, const et_loop_metric *metrics, int count, 
     for (int i = 0; !status && i < count; i++)
         if (is_valid_metric(loop, &metrics[i]))
             status = et_loop_note_valid(loop, mean_of(&metrics[i]));
-    return status;
+    return et_loop_explain(loop, status, &loop->error);
 }
 
 int et_loop_collect_metrics(et_loop *loop, const et_loop_metric *metrics, int count)
@@ -242,7 +246,7 @@ int et_loop_collector_end(et_loop *loop, const char *name)
 {
     et_loop_pair *pair;
     int status = end_pair(&pair, loop, name, false);
-    if (status || !et_statistics_counter(pair->collector))
+    if (status || !(et_statistics_weight_sum(pair->collector) > 0))
         return status;
     return et_loop_collect(loop, name, et_statistics_mean(pair->collector));
 }

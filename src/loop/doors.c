@@ -36,20 +36,34 @@ int et_loop_refuse_in_handler(et_loop *loop)
         "A loop is not left and not ended in a handler of an event: let the handler fail");
 }
 
+int et_loop_explain(const et_loop *loop, int status, et_error *error)
+{
+    if (status && !error->status)
+        et_fail(error, status, "%s",
+                loop->error.status ? loop->error.text
+                                   : "a function of the program's failed without saying why");
+    return status;
+}
+
+int et_loop_fire_of(et_loop *loop, et_event_source *events, const char *name, const void *event,
+                    bool reverse, et_error *error)
+{
+    if (loop->firing == FIRING_MOST)
+        return et_fail(error, ET_EUSAGE,
+                       "%s: a handler of an event does what fires it again, without an end", name);
+    loop->firing++;
+    int status = reverse ? et_event_source_reverse_fire(events, name, event, error)
+                         : et_event_source_fire(events, name, event, error);
+    loop->firing--;
+    return status;
+}
+
 /* What handlers themselves did wrong is told first. */
 int et_loop_fire(et_loop *loop, const char *name, et_loop_event *event, bool reverse)
 {
-    et_error failure;
-    failure.status = ET_OK;
-    *failure.text = 0;
+    et_error failure = ET_ERROR_INIT;
     event->loop = loop;
-    if (loop->firing == FIRING_MOST)
-        return et_fail(&loop->error, ET_EUSAGE,
-                       "%s: a handler of an event does what fires it again, without an end", name);
-    loop->firing++;
-    int status = reverse ? et_event_source_reverse_fire(loop->events, name, event, &failure)
-                         : et_event_source_fire(loop->events, name, event, &failure);
-    loop->firing--;
+    int status = et_loop_fire_of(loop, loop->events, name, event, reverse, &failure);
     if (loop->error.status)
         return loop->error.status;
     if (status)

@@ -33,6 +33,7 @@ struct et_loop_evaluator {
     et_arena arena;       /* of what is kept of a batch */
     et_loop_metric *last; /* [metrics]: those that had values in the last run come first */
     int last_count;
+    bool running;
 };
 
 static int check(const et_loop *loop, const et_loop_evaluator_options *o, et_error *error)
@@ -252,7 +253,7 @@ static int collect(et_loop_evaluator *e, et_error *error)
 
 static int evaluate(et_loop_evaluator *e, et_feeder *more, et_error *error)
 {
-    int status = et_event_source_fire(e->events, ET_EVENT_BEFORE_EXECUTION, e, error);
+    int status = et_loop_fire_of(e->loop, e->events, ET_EVENT_BEFORE_EXECUTION, e, false, error);
     if (status)
         return status;
     et_feeder_keep(&e->feeder);
@@ -263,30 +264,36 @@ static int evaluate(et_loop_evaluator *e, et_feeder *more, et_error *error)
     if (!status)
         status = collect(e, error);
     return status ? status
-                  : et_event_source_reverse_fire(e->events, ET_EVENT_AFTER_EXECUTION, e, error);
+                  : et_loop_fire_of(e->loop, e->events, ET_EVENT_AFTER_EXECUTION, e, true, error);
+}
+
+static int evaluate_timed(et_loop_evaluator *e, et_feeder *more, et_error *error)
+{
+    bool timed = *e->time_metric;
+    int status = timed ? et_loop_time_begin(e->loop, e->time_metric) : ET_OK;
+    if (!status)
+        status = evaluate(e, more, error);
+    if (!status && timed)
+        status = et_loop_time_end(e->loop, e->time_metric);
+    et_loop_drop_timer(e->loop, e->time_metric);
+    return status;
 }
 
 int et_loop_evaluator_run(et_loop_evaluator *e, const et_feed *feeds, int feed_count,
                           et_error *error)
 {
+    et_error failure = ET_ERROR_INIT;
     et_feeder more;
-    bool timed = *e->time_metric;
+    if (e->running)
+        return et_fail(error, ET_EUSAGE, "an evaluator runs already: its run is not reentrant");
     int status = et_feeder_init(&more, e->loop->params, feeds, feed_count, error);
     if (status)
         return status;
-    status = timed ? et_loop_time_begin(e->loop, e->time_metric) : ET_OK;
-    if (status)
-        et_fail(error, status, "%s", e->loop->error.text);
-    else
-        status = evaluate(e, &more, error);
-    if (!status && timed) {
-        status = et_loop_time_end(e->loop, e->time_metric);
-        if (status)
-            et_fail(error, status, "%s", e->loop->error.text);
-    }
-    et_loop_drop_timer(e->loop, e->time_metric);
+    e->running = true;
+    status = et_loop_explain(e->loop, evaluate_timed(e, &more, &failure), &failure);
+    e->running = false;
     et_feeder_release(&more);
-    return status;
+    return status ? et_fail(error, status, "%s", failure.text) : ET_OK;
 }
 
 /* ---- getters ---- */

@@ -61,11 +61,11 @@ static int restore_flow(et_flow *flow, const et_value *dict, et_error *error)
     return ET_OK;
 }
 
-int et_flows_add(et_flows *flows, const char *name, et_source *source, et_error *error)
+int et_flows_add(et_flows *flows, const char *name, et_source *source, bool saved, et_error *error)
 {
     if (is_taken(flows, name) && *name)
         return et_fail(error, ET_ECONFIG, "two sources of steps are named %s", name);
-    if (is_taken(flows, name))
+    if (saved && is_taken(flows, name))
         return et_fail(error, ET_ECONFIG,
                        "steps are taken from two sources without a name, which a checkpoint could "
                        "not tell apart: name them by et_loop_add_source");

@@ -37,8 +37,9 @@ typedef struct et_flows {
 
 void et_flows_release(et_flows *flows);
 
-/* name "": where the source has none. ET_ECONFIG: the name is taken. */
-int et_flows_add(et_flows *flows, const char *name, et_source *source, et_error *error);
+/* name "": where the source has none. saved: what is restored by name is to be its own. ET_ECONFIG:
+ * then the name is taken. */
+int et_flows_add(et_flows *flows, const char *name, et_source *source, bool saved, et_error *error);
 
 /* The flow of a source; *out NULL: it is not known. */
 et_flow *et_flows_find(et_flows *flows, const et_source *source);

@@ -14,7 +14,6 @@ bool et_logger_is_time(const char *name)
     return et_text_ends(name, "time") || et_text_ends(name, "timer");
 }
 
-/* Room in both lists before anything is made. */
 static int add_item(et_logger *logger, const char *name, et_error *error)
 {
     size_t wanted = logger->count + 1;
@@ -22,11 +21,7 @@ static int add_item(et_logger *logger, const char *name, et_error *error)
         et_vector_grow(logger->items, &logger->capacity, wanted, sizeof *items, 8);
     if (items)
         logger->items = items;
-    et_loop_stats *sorted =
-        et_vector_grow(logger->sorted, &logger->sorted_capacity, wanted, sizeof *sorted, 8);
-    if (sorted)
-        logger->sorted = sorted;
-    char *copy = items && sorted ? et_strdup(name) : NULL;
+    char *copy = items ? et_strdup(name) : NULL;
     if (!copy)
         return et_alloc_failed(error, strlen(name) + sizeof *items, "a metric");
     et_statistics *statistics;
@@ -72,26 +67,44 @@ void et_logger_release(et_logger *logger)
         et_statistics_free(logger->items[i].statistics);
     }
     et_free(logger->items);
-    et_free(logger->sorted);
+    et_free(logger->spare.stats);
     *logger = (et_logger){ 0 };
 }
 
 /* Each is put behind those that are not after it: stable, and lists are short. */
-size_t et_logger_sort(et_logger *logger, const et_metric_formatter *formatter)
+int et_logger_sort(et_logger_list *out, et_logger *logger, const et_metric_formatter *formatter,
+                   et_error *error)
 {
-    size_t count = 0;
+    *out = logger->spare;
+    logger->spare = (et_logger_list){ 0 };
+    et_loop_stats *sorted =
+        et_vector_grow(out->stats, &out->capacity, logger->count + 1, sizeof *sorted, 8);
+    if (!sorted) {
+        et_logger_give_back(logger, out);
+        return et_alloc_failed(error, logger->count * sizeof *sorted, "a list of metrics");
+    }
+    *out = (et_logger_list){ sorted, 0, out->capacity };
     for (size_t i = 0; i < logger->count; i++) {
         const et_logger_item *item = &logger->items[i];
         if (!et_statistics_counter(item->statistics))
             continue;
-        size_t at = count++;
-        for (; at > 0 &&
-               formatter->compare(formatter->payload, logger->sorted[at - 1].name, item->name) > 0;
+        int at = out->count++;
+        for (;
+             at > 0 && formatter->compare(formatter->payload, sorted[at - 1].name, item->name) > 0;
              at--)
-            logger->sorted[at] = logger->sorted[at - 1];
-        logger->sorted[at] = (et_loop_stats){ item->name, item->statistics };
+            sorted[at] = sorted[at - 1];
+        sorted[at] = (et_loop_stats){ item->name, item->statistics };
     }
-    return count;
+    return ET_OK;
+}
+
+void et_logger_give_back(et_logger *logger, et_logger_list *list)
+{
+    if (logger->spare.stats)
+        et_free(list->stats);
+    else
+        logger->spare = *list;
+    *list = (et_logger_list){ 0 };
 }
 
 static void print_one(const et_loop_stats *one, const et_metric_formatter *formatter,
@@ -110,14 +123,13 @@ static void print_one(const et_loop_stats *one, const et_metric_formatter *forma
     et_strbuf_printf(out, " (\u00b1%s)", text);
 }
 
-void et_logger_print(const et_logger *logger, size_t count, const et_metric_formatter *formatter,
+void et_logger_print(const et_logger_list *list, const et_metric_formatter *formatter,
                      et_strbuf *out)
 {
-    et_assert(count <= logger->count);
-    for (size_t i = 0; i < count; i++) {
+    for (int i = 0; i < list->count; i++) {
         if (i)
             et_strbuf_append(out, "; ");
-        print_one(&logger->sorted[i], formatter, out);
+        print_one(&list->stats[i], formatter, out);
     }
 }
 

@@ -13,12 +13,18 @@ typedef struct et_logger_item {
     et_statistics *statistics; /* owned */
 } et_logger_item;
 
+/* What has a value, in a formatter's order. */
+typedef struct et_logger_list {
+    et_loop_stats *stats; /* [count], owned; names and values are the logger's */
+    int count;
+    size_t capacity;
+} et_logger_list;
+
 /* Zero: nothing was collected. */
 typedef struct et_logger {
     et_logger_item *items; /* [count], owned, in order of their first value */
     size_t count, capacity;
-    et_loop_stats *sorted; /* [count]: room for all */
-    size_t sorted_capacity;
+    et_logger_list spare; /* memory that is used again */
 } et_logger;
 
 bool et_logger_is_time(const char *name);
@@ -27,11 +33,13 @@ int et_logger_collect(et_logger *logger, const et_loop_metric *metric, et_error 
 void et_logger_clear(et_logger *logger);
 void et_logger_release(et_logger *logger);
 
-/* What has a value, in the formatter's order, into logger->sorted: how many. */
-size_t et_logger_sort(et_logger *logger, const et_metric_formatter *formatter);
+/* The list is the caller's, who may collect while it is read, until it is given back. */
+int et_logger_sort(et_logger_list *out, et_logger *logger, const et_metric_formatter *formatter,
+                   et_error *error);
+void et_logger_give_back(et_logger *logger, et_logger_list *list);
 
 /* "name: mean (±deviation); ..." of what was sorted. */
-void et_logger_print(const et_logger *logger, size_t count, const et_metric_formatter *formatter,
+void et_logger_print(const et_logger_list *list, const et_metric_formatter *formatter,
                      et_strbuf *out);
 
 int et_logger_save(const et_logger *logger, et_value *dict, et_error *error);

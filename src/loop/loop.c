@@ -7,7 +7,9 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/file.h"
 #include "base/reserved.h"
+#include "base/unicode.h"
 #include "base/vector.h"
 #include "comm/comm.h"
 #include "loop/loop_private.h"
@@ -34,6 +36,14 @@ static int check_frequencies(const et_loop_options *o, et_error *error)
                            "%lld",
                            i, (long long)o->summary_commit_freqs[i].every);
     return ET_OK;
+}
+
+static int check_groups(const et_loop_options *o, et_error *error)
+{
+    for (int i = 0; i < o->var_group_count; i++)
+        if (!o->var_groups[i])
+            return et_fail(error, ET_ECONFIG, "var_groups[%d]: needs a name", i);
+    return check_frequencies(o, error);
 }
 
 static int check_options(const et_params *params, const et_loop_options *o, et_error *error)
@@ -68,7 +78,7 @@ static int check_options(const et_params *params, const et_loop_options *o, et_e
                        "var_groups: %d, summary_commit_freqs: %d: counts are at least 0, and those "
                        "of NULL are 0",
                        o->var_group_count, o->summary_commit_freq_count);
-    return check_frequencies(o, error);
+    return check_groups(o, error);
 }
 
 /* NULL stays NULL. */
@@ -229,6 +239,16 @@ void et_loop_close(et_loop *loop)
     et_free(loop);
 }
 
+/* Names that checkpoints hold. */
+static int check_name(const char *what, const char *name, et_error *error)
+{
+    if (!name || !*name)
+        return et_fail(error, ET_ECONFIG, "%s of a loop needs a name", what);
+    return et_utf8_valid(name, strlen(name), NULL)
+               ? ET_OK
+               : et_fail(error, ET_ECONFIG, "%s of a loop: its name %s is no UTF-8", what, name);
+}
+
 static int refuse_late(const char *name, et_error *error)
 {
     return et_fail(error, ET_EUSAGE,
@@ -243,8 +263,9 @@ int et_loop_add_object(et_loop *loop, const char *name, const et_part_class *kin
     et_assert(kind->save && kind->restore);
     if (loop->phase != ET_LOOP_OPEN)
         return refuse_late(name, error);
-    if (!name || !*name)
-        return et_fail(error, ET_ECONFIG, "an object of a loop needs a name");
+    int status = check_name("an object", name, error);
+    if (status)
+        return status;
     for (size_t i = 0; i < loop->object_count; i++)
         if (!strcmp(loop->objects[i].name, name))
             return et_fail(error, ET_ECONFIG, "two objects of a loop are named %s", name);
@@ -262,9 +283,12 @@ int et_loop_add_source(et_loop *loop, const char *name, et_source *source, et_er
 {
     if (loop->phase != ET_LOOP_OPEN)
         return refuse_late(name, error);
-    if (!name || !*name)
-        return et_fail(error, ET_ECONFIG, "a source of a loop needs a name");
-    return et_flows_add(&loop->flows, name, source, error);
+    int status = check_name("a source", name, error);
+    if (status)
+        return status;
+    if (!source)
+        return et_fail(error, ET_ECONFIG, "source %s of a loop: there is none", name);
+    return et_flows_add(&loop->flows, name, source, true, error);
 }
 
 /* ---- begin ---- */
@@ -290,6 +314,7 @@ static int open_run(et_loop *loop, et_error *error)
 
 static int tell_resumed(et_loop *loop, const char *path, et_error *error)
 {
+    loop->restored = true;
     et_strbuf_reset(&loop->line);
     et_strbuf_printf(&loop->line, "Resume training: epoch %lld, step %lld, from checkpoint %s",
                      (long long)loop->epoch, (long long)loop->step, path);
@@ -336,13 +361,14 @@ static int open_writer(et_loop *loop, et_error *error)
     const et_loop_options *o = &loop->options;
     et_sink *own = et_run_sink(loop->run);
     loop->writer = o->summary_writer ? o->summary_writer : own;
-    if (!own || !o->summary_graph || loop->step)
-        return ET_OK;
+    int status = own && o->summary_dir ? et_directory_make(o->summary_dir, error) : ET_OK;
+    if (status || !own || !o->summary_graph || loop->restored)
+        return status;
     et_arena arena = ET_ARENA_INIT;
     et_value *values = et_value_dict(&arena);
     et_value_set_string(values, "graph", o->summary_graph);
-    int status = et_value_failed(values) ? et_alloc_failed(error, 0, "a summary")
-                                         : et_sink_write(own, 0, values, error);
+    status = et_value_failed(values) ? et_alloc_failed(error, 0, "a summary")
+                                     : et_sink_write(own, 0, values, error);
     et_arena_release(&arena);
     return status;
 }

@@ -56,11 +56,12 @@ struct et_loop {
 
     int64_t epoch, step;
     bool within_epoch, within_step;
-    int64_t epochs_done, steps_done;      /* at the end of the last epoch that ended */
-    bool resumes;                         /* restored within an epoch, which is not open yet */
-    bool save_asked;                      /* at the end of what is open */
-    double epoch_begun, step_begun;       /* by the clock; NaN: not open, or collected already */
-    double eta_time, eta_step, eta_epoch; /* where the ETA counts from */
+    int64_t epochs_done, steps_done;        /* at the end of the last epoch that ended */
+    bool restored;                          /* began from a checkpoint */
+    bool resumes;                           /* restored within an epoch, which is not open yet */
+    bool save_after_step, save_after_epoch; /* asked for while these were open */
+    double epoch_begun, step_begun;         /* by the clock; NaN: not open, or collected already */
+    double eta_time, eta_step, eta_epoch;   /* where the ETA counts from */
 
     et_flows flows;
     const et_batch *step_data;
@@ -94,6 +95,12 @@ int et_loop_refuse_in_handler(et_loop *loop);
 
 /* Fires an event that tells `event`, whose loop is filled in. */
 int et_loop_fire(et_loop *loop, const char *name, et_loop_event *event, bool reverse);
+/* The same of a trainer's or an evaluator's own events: the loop is neither left nor advanced in
+ * their handlers either. */
+int et_loop_fire_of(et_loop *loop, et_event_source *events, const char *name, const void *event,
+                    bool reverse, et_error *error);
+/* A failure that came without a text gets the loop's, if it has failed. Returns status. */
+int et_loop_explain(const et_loop *loop, int status, et_error *error);
 
 /* A line for people. */
 void et_loop_print(et_loop *loop, const char *text);

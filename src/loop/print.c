@@ -102,11 +102,11 @@ int et_loop_println(et_loop *loop, const char *message, bool with_tag)
 
 /* Times stand together, before or behind the rest, whatever the formatter's order is: each event
  * has its own, in that order. */
-static int fire_stats(et_loop *loop, et_logger *logger, int count, bool times)
+static int fire_stats(et_loop *loop, const et_logger_list *list, bool times)
 {
     int kept = 0;
-    et_loop_stats *sorted = logger->sorted;
-    for (int i = 0; i < count; i++)
+    et_loop_stats *sorted = list->stats;
+    for (int i = 0; i < list->count; i++)
         if (et_logger_is_time(sorted[i].name) == times) {
             et_loop_stats one = sorted[i];
             memmove(&sorted[kept + 1], &sorted[kept], (size_t)(i - kept) * sizeof one);
@@ -118,28 +118,36 @@ static int fire_stats(et_loop *loop, et_logger *logger, int count, bool times)
                 : ET_OK;
 }
 
+static int print_list(et_loop *loop, const et_logger_list *list)
+{
+    et_strbuf_reset(&loop->line);
+    append_tag(loop, &loop->line);
+    et_logger_print(list, loop->options.formatter, &loop->line);
+    et_strbuf_append(&loop->line, loop->is_best ? " (*)" : "");
+    loop->is_best = false;
+    return print_line(loop);
+}
+
 int et_loop_print_logs(et_loop *loop)
 {
     int status = et_loop_ready_in_epoch(loop);
     if (status)
         return status;
     et_logger *logger = loop->within_step ? &loop->step_metrics : &loop->epoch_metrics;
+    et_logger_list list;
     status = loop->within_step ? et_loop_collect_time(loop, ET_LOOP_STEP_TIME, &loop->step_begun)
                                : et_loop_collect_time(loop, ET_LOOP_EPOCH_TIME, &loop->epoch_begun);
+    if (!status)
+        status = et_logger_sort(&list, logger, loop->options.formatter, &loop->error);
     if (status)
         return status;
-    size_t count = et_logger_sort(logger, loop->options.formatter);
-    et_strbuf_reset(&loop->line);
-    append_tag(loop, &loop->line);
-    et_logger_print(logger, count, loop->options.formatter, &loop->line);
-    et_strbuf_append(&loop->line, loop->is_best ? " (*)" : "");
-    status = print_line(loop);
-    loop->is_best = false;
+    status = print_list(loop, &list);
     if (!status)
-        status = fire_stats(loop, logger, (int)count, false);
+        status = fire_stats(loop, &list, false);
     if (!status)
-        status = fire_stats(loop, logger, (int)count, true);
+        status = fire_stats(loop, &list, true);
     et_logger_clear(logger);
+    et_logger_give_back(logger, &list);
     return status;
 }
 

@@ -35,9 +35,14 @@ static void forget_metrics(et_loop *loop)
     loop->is_best = false;
 }
 
+static bool save_asked(const et_loop *loop)
+{
+    return loop->save_after_step || loop->save_after_epoch;
+}
+
 static int save(et_loop *loop, bool transient)
 {
-    loop->save_asked = false;
+    loop->save_after_step = loop->save_after_epoch = false;
     return et_run_save(loop->run, loop->step, transient, &loop->error);
 }
 
@@ -48,14 +53,14 @@ static void drop(et_loop *loop)
     close_epoch(loop);
     forget_metrics(loop);
     loop->resumes = false;
-    if (loop->save_asked && !loop->error.status)
+    if (save_asked(loop) && !loop->error.status)
         save(loop, false);
 }
 
 /* Here the program ends: it goes on in this epoch when it is started again. */
 void et_loop_end_open(et_loop *loop)
 {
-    if (loop->save_asked && !loop->error.status) {
+    if (save_asked(loop) && !loop->error.status) {
         close_step(loop);
         save(loop, false);
     }
@@ -71,17 +76,25 @@ static int ready_to_leave(et_loop *loop)
 int et_loop_leave(et_loop *loop)
 {
     int status = ready_to_leave(loop);
-    if (!status)
-        drop(loop);
-    return status ? status : loop->error.status;
+    if (status)
+        return status;
+    if (loop->within_epoch)
+        et_run_touch(loop->run);
+    drop(loop);
+    return loop->error.status;
 }
 
 int et_loop_leave_steps(et_loop *loop)
 {
     int status = ready_to_leave(loop);
-    if (!status)
-        close_step(loop);
-    return status;
+    if (status)
+        return status;
+    if (loop->within_step)
+        et_run_touch(loop->run);
+    loop->save_after_epoch = save_asked(loop);
+    loop->save_after_step = false;
+    close_step(loop);
+    return ET_OK;
 }
 
 int et_loop_make_checkpoint(et_loop *loop)
@@ -96,7 +109,10 @@ int et_loop_make_checkpoint(et_loop *loop)
                          "Checkpoint directory is not configured: give the loop checkpoint_dir");
     if (status)
         return status;
-    loop->save_asked = loop->within_epoch;
+    if (loop->within_step)
+        loop->save_after_step = true;
+    else if (loop->within_epoch)
+        loop->save_after_epoch = true;
     return loop->within_epoch ? ET_OK : save(loop, false);
 }
 
@@ -123,15 +139,20 @@ static int end_step(et_loop *loop)
         return status;
     close_step(loop);
     et_run_touch(loop->run);
-    return loop->save_asked ? save(loop, false) : ET_OK;
+    const bool after_epoch = loop->save_after_epoch;
+    status = loop->save_after_step ? save(loop, false) : ET_OK;
+    loop->save_after_epoch = after_epoch;
+    return status;
 }
 
 static int take_batch(et_loop *loop, et_source *source, bool *over)
 {
     if (!source)
         return ET_OK;
+    const et_loop_options *o = &loop->options;
     et_flow *flow = et_flows_find(&loop->flows, source);
-    int status = flow ? ET_OK : et_flows_add(&loop->flows, "", source, &loop->error);
+    bool saves = o->checkpoint_dir || (o->restore_checkpoint && *o->restore_checkpoint);
+    int status = flow ? ET_OK : et_flows_add(&loop->flows, "", source, saves, &loop->error);
     flow = status ? NULL : et_flows_find(&loop->flows, source);
     if (!status)
         status = et_flow_next(flow, over, &loop->error);
@@ -171,7 +192,7 @@ bool et_loop_next_step(et_loop *loop, et_source *source)
         status = look_around(loop);
     if (!status)
         status = begin_step(loop, source, &over);
-    return !status && !over;
+    return !et_loop_explain(loop, status, &loop->error) && !over;
 }
 
 /* ---- epochs ---- */
@@ -191,7 +212,7 @@ static int end_epoch(et_loop *loop)
     et_flows_begin_epoch(&loop->flows);
     et_run_touch(loop->run);
     bool due = freq && loop->epoch % freq == 0;
-    return due || loop->save_asked ? save(loop, false) : ET_OK;
+    return due || save_asked(loop) ? save(loop, false) : ET_OK;
 }
 
 static int begin_epoch(et_loop *loop)
@@ -225,7 +246,7 @@ bool et_loop_next_epoch(et_loop *loop)
         status = end_epoch(loop);
     if (!status)
         status = look_around(loop);
-    if (status)
+    if (et_loop_explain(loop, status, &loop->error))
         return false;
     if (is_done(loop)) {
         forget_metrics(loop);

@@ -94,14 +94,20 @@ static int take_file(et_loop *loop, const char *path, et_error *error)
     return status;
 }
 
-/* *step: of the snapshot that there is. */
-static int find_best(et_loop *loop, char **path, int64_t *step, et_error *error)
+/* *own: the snapshot that there is is of the step and the value that this run found best. Another
+ * run's, which began anew in the directory, may be of the same step. */
+static int find_best(et_loop *loop, char **path, bool *own, et_error *error)
 {
     et_arena arena = ET_ARENA_INIT;
     et_value *info;
+    int64_t step = -1;
+    double value = 0;
     int status = et_checkpoint_best_info(&info, loop->options.checkpoint_dir, &arena, error);
     if (!status)
-        status = et_value_read_int(info, ET_CHECKPOINT_STEP, step, error);
+        status = et_value_read_int(info, ET_CHECKPOINT_STEP, &step, error);
+    *own = !status && step == loop->best_step &&
+           !et_value_read_float(info, loop->options.valid_metric_name, &value, NULL) &&
+           value == loop->best;
     et_arena_release(&arena);
     return status ? status : et_checkpoint_best(path, loop->options.checkpoint_dir, error);
 }
@@ -126,10 +132,10 @@ static void tell_gone(const et_loop *loop)
 static int take_snapshot(et_loop *loop, et_error *error)
 {
     char *path = NULL;
-    int64_t step = -1;
+    bool own = false;
     et_error failure = ET_ERROR_INIT;
-    int status = find_best(loop, &path, &step, &failure);
-    if (status == ET_ENOTFOUND || (!status && step != loop->best_step)) {
+    int status = find_best(loop, &path, &own, &failure);
+    if (status == ET_ENOTFOUND || (!status && !own)) {
         tell_gone(loop);
         status = ET_OK;
     } else if (status) {

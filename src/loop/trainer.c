@@ -13,8 +13,6 @@
 #include "loop/loop_private.h"
 #include "loop/measures.h"
 
-#define BEFORE_EPOCH ET_EVENT_BEFORE_EPOCH
-
 /* Its memory stays until the trainer is closed: one may take itself off. */
 typedef struct hook {
     et_loop_trainer *trainer;
@@ -37,8 +35,7 @@ struct et_loop_trainer {
     hook **hooks;        /* [hook_count], each owned */
     size_t hook_count, hook_capacity;
     bool running;
-    bool epoch_begins; /* the loop has fired its BEFORE_EPOCH */
-    bool noted;        /* the loop knows of the optimizer */
+    bool noted; /* the loop knows of the optimizer */
 };
 
 static const char *const hook_events[ET_HOOK_KINDS][2] = {
@@ -55,13 +52,6 @@ static const char *const all_events[] = {
 };
 
 /* ---- opening and closing ---- */
-
-static int note_epoch(void *payload, const char *event, const void *what, et_error *error)
-{
-    (void)event, (void)what, (void)error;
-    ((et_loop_trainer *)payload)->epoch_begins = true;
-    return ET_OK;
-}
 
 static int check(const et_loop *loop, const et_loop_trainer_options *o, et_error *error)
 {
@@ -130,8 +120,7 @@ static int open_parts(et_loop_trainer *t, et_error *error)
         status = et_loop_note_optimizer(t->loop, o->optimizer, error);
         t->noted = !status;
     }
-    return status ? status
-                  : et_event_source_on(et_loop_events(t->loop), BEFORE_EPOCH, note_epoch, t, error);
+    return status;
 }
 
 int et_loop_trainer_open(et_loop_trainer **out, et_loop *loop,
@@ -157,7 +146,6 @@ void et_loop_trainer_close(et_loop_trainer *t)
 {
     if (!t)
         return;
-    et_event_source_off(et_loop_events(t->loop), BEFORE_EPOCH, note_epoch, t, NULL);
     if (t->noted)
         et_loop_forget_optimizer(t->loop, t->options.optimizer);
     et_event_source_free(t->events);
@@ -185,7 +173,12 @@ et_event_source *et_loop_trainer_events(et_loop_trainer *t)
 
 static int fire(et_loop_trainer *t, const char *event, et_error *error)
 {
-    return et_event_source_fire(t->events, event, t, error);
+    return et_loop_fire_of(t->loop, t->events, event, t, false, error);
+}
+
+static int fire_reversed(et_loop_trainer *t, const char *event, et_error *error)
+{
+    return et_loop_fire_of(t->loop, t->events, event, t, true, error);
 }
 
 /* What a call of the loop's has returned; its text is the loop's. */
@@ -249,13 +242,12 @@ static int step_events(et_loop_trainer *t, et_error *error)
         status = fire(t, ET_EVENT_STEP_ANNEALING, error);
     if (!status)
         status = fire(t, ET_EVENT_STEP_LOGGING, error);
-    return status ? status : et_event_source_reverse_fire(t->events, ET_EVENT_AFTER_STEP, t, error);
+    return status ? status : fire_reversed(t, ET_EVENT_AFTER_STEP, error);
 }
 
-static int epoch_events(et_loop_trainer *t, et_error *error)
+static int epoch_events(et_loop_trainer *t, bool resumes, et_error *error)
 {
-    int status = t->epoch_begins ? fire(t, BEFORE_EPOCH, error) : ET_OK;
-    t->epoch_begins = false;
+    int status = resumes ? ET_OK : fire(t, ET_EVENT_BEFORE_EPOCH, error);
     while (!status && et_loop_next_step(t->loop, t->options.source))
         status = step_events(t, error);
     if (!status)
@@ -266,8 +258,7 @@ static int epoch_events(et_loop_trainer *t, et_error *error)
         status = fire(t, ET_EVENT_EPOCH_ANNEALING, error);
     if (!status)
         status = fire(t, ET_EVENT_EPOCH_LOGGING, error);
-    return status ? status
-                  : et_event_source_reverse_fire(t->events, ET_EVENT_AFTER_EPOCH, t, error);
+    return status ? status : fire_reversed(t, ET_EVENT_AFTER_EPOCH, error);
 }
 
 static int run(et_loop_trainer *t, et_error *error)
@@ -275,12 +266,11 @@ static int run(et_loop_trainer *t, et_error *error)
     int status = fire(t, ET_EVENT_BEFORE_EXECUTION, error);
     if (!status)
         status = told(t, et_loop_print_training_summary(t->loop), error);
-    while (!status && et_loop_next_epoch(t->loop))
-        status = epoch_events(t, error);
+    for (bool resumes = t->loop->resumes; !status && et_loop_next_epoch(t->loop); resumes = false)
+        status = epoch_events(t, resumes, error);
     if (!status)
         status = told(t, t->loop->error.status, error);
-    return status ? status
-                  : et_event_source_reverse_fire(t->events, ET_EVENT_AFTER_EXECUTION, t, error);
+    return status ? status : fire_reversed(t, ET_EVENT_AFTER_EXECUTION, error);
 }
 
 int et_loop_trainer_run(et_loop_trainer *t, et_error *error)
@@ -293,6 +283,7 @@ int et_loop_trainer_run(et_loop_trainer *t, et_error *error)
     t->running = false;
     if (!status)
         return ET_OK;
+    et_loop_explain(t->loop, status, &failure);
     et_loop_fail(t->loop, &failure);
     return et_fail(error, status, "%s", failure.text);
 }
@@ -385,11 +376,21 @@ int et_loop_trainer_log_after(et_loop_trainer *t, et_every every, et_error *erro
 int et_loop_trainer_evaluate_after(et_loop_trainer *t, et_loop_evaluator *evaluator, et_every every,
                                    et_error *error)
 {
-    return et_loop_trainer_call_after(t, ET_HOOK_EVALUATION, evaluate, evaluator, every, error);
+    int status = check_every(every, error);
+    if (!status && !evaluator)
+        status = et_fail(error, ET_ECONFIG, "a hook that evaluates needs an evaluator");
+    return status ? status
+                  : et_loop_trainer_call_after(t, ET_HOOK_EVALUATION, evaluate, evaluator, every,
+                                               error);
 }
 
 int et_loop_trainer_anneal_after(et_loop_trainer *t, et_annealing_variable *variable,
                                  et_every every, et_error *error)
 {
-    return et_loop_trainer_call_after(t, ET_HOOK_ANNEALING, anneal, variable, every, error);
+    int status = check_every(every, error);
+    if (!status && !variable)
+        status = et_fail(error, ET_ECONFIG, "a hook that anneals needs a variable");
+    return status
+               ? status
+               : et_loop_trainer_call_after(t, ET_HOOK_ANNEALING, anneal, variable, every, error);
 }

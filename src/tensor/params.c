@@ -28,6 +28,7 @@
 #include "base/assert.h"
 #include "base/dtype.h"
 #include "base/map.h"
+#include "base/unicode.h"
 #include "base/vector.h"
 #include "tensor/params_view.h"
 
@@ -138,6 +139,8 @@ static int check_declaration(const et_params *params, const char *name, et_shape
     char text[ET_SHAPE_TEXT_MAX];
     if (!name || !*name)
         return et_fail(error, ET_EGRAPH, "a parameter without a name: give it one");
+    if (!et_utf8_valid(name, strlen(name), NULL))
+        return et_fail(error, ET_EGRAPH, "parameter %s: its name is no UTF-8", name);
     if (!et_shape_valid(shape) || et_shape_count(shape) > FLAT_MAX - et_params_flat_size(params))
         return et_fail(
             error, ET_EGRAPH,

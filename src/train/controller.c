@@ -22,16 +22,32 @@
 
 /* ---- set-up ------------------------------------------------------------------------------ */
 
-/* Names tell in the state which action comes next. */
-static int check_names(const et_controller *c, et_error *error)
+static int check_action(const et_listed_action *listed, et_error *error)
 {
-    for (int i = 0; i < c->count; i++)
+    const et_action_class *class = listed->action ? listed->action->class : NULL;
+    if (!class || !class->name || !*class->name || !class->act)
+        return et_fail(error, ET_EUSAGE, "an action has a class with a name and an act");
+    if (listed->acts == ET_ACTS_WHEN_DUE && !class->due)
+        return et_fail(error, ET_EUSAGE,
+                       "action %s says at no step that it is due: it belongs to eval_actions or "
+                       "train_actions, or into et_conditional",
+                       class->name);
+    return ET_OK;
+}
+
+/* Names tell in the state which action comes next. */
+static int check_actions(const et_controller *c, et_error *error)
+{
+    int status = ET_OK;
+    for (int i = 0; !status && i < c->count; i++)
+        status = check_action(&c->actions[i], error);
+    for (int i = 0; !status && i < c->count; i++)
         for (int k = 0; k < i; k++) {
             const char *name = c->actions[i].action->class->name;
             if (!strcmp(name, c->actions[k].action->class->name))
                 return et_fail(error, ET_EUSAGE, "two actions are named %s", name);
         }
-    return ET_OK;
+    return status;
 }
 
 static void list(et_controller *c, et_action *const *actions, int count, int acts)
@@ -63,7 +79,7 @@ static int list_actions(et_controller *c, et_error *error)
     list(c, o->actions, o->action_count, ET_ACTS_WHEN_DUE);
     list_own(c, ET_OWN_SAVE);
     c->next = c->stopper = c->count;
-    return check_names(c, error);
+    return check_actions(c, error);
 }
 
 int64_t et_controller_best(const et_controller *c, double *value)

@@ -1,3 +1,4 @@
+#include <math.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -8,21 +9,61 @@ static const char *name_of(const et_controller *c, int action)
     return action < c->count ? c->actions[action].action->class->name : "";
 }
 
+/* In lists a number that JSON has no text for, and a dict, are a dict of one of these members. */
+#define REAL "real"
+#define DICT "dict"
+
+static void save_values(et_value *to, const et_value *values);
+
+static void save_items(et_value *to, const et_value *list)
+{
+    for (const et_value *v = list->first; v; v = v->next)
+        if (v->kind == ET_VALUE_LIST)
+            save_items(et_value_add_list(to), v);
+        else if (v->kind == ET_VALUE_DICT)
+            save_values(et_value_set_dict(et_value_add_dict(to), DICT), v);
+        else if (v->kind == ET_VALUE_FLOAT && !isfinite(v->real))
+            et_part_set_real(et_value_add_dict(to), REAL, v->real);
+        else
+            et_value_append_copy(to, NULL, v);
+}
+
 /* An evaluation's values, for the actions that have not seen them: a run that is interrupted
  * between two goes on with what they would have seen. Numbers bit for bit. */
 static void save_values(et_value *to, const et_value *values)
 {
-    for (const et_value *v = values->first; v; v = v->next) {
+    for (const et_value *v = values->first; v; v = v->next)
         if (v->kind == ET_VALUE_DICT)
             save_values(et_value_set_dict(to, v->key), v);
+        else if (v->kind == ET_VALUE_LIST)
+            save_items(et_value_set_list(to, v->key), v);
         else if (v->kind == ET_VALUE_FLOAT)
             et_part_set_real(to, v->key, v->real);
         else if (v->kind == ET_VALUE_INT)
             et_value_set_int(to, v->key, v->integer);
         else if (v->kind == ET_VALUE_BOOL)
             et_value_set_bool(to, v->key, v->boolean);
+        else
+            et_value_set_string(to, v->key, v->kind == ET_VALUE_STRING ? v->string : NULL);
+}
+
+static void restore_values(et_value *to, const et_value *dict);
+
+static void restore_items(et_value *to, const et_value *list)
+{
+    for (const et_value *v = list->first; v; v = v->next) {
+        const et_value *dict = et_value_get(v, DICT);
+        double real;
+        if (v->kind == ET_VALUE_LIST)
+            restore_items(et_value_add_list(to), v);
+        else if (dict && dict->kind == ET_VALUE_DICT)
+            restore_values(et_value_add_dict(to), dict);
+        else if (v->kind == ET_VALUE_DICT && !et_part_read_real(v, REAL, &real, NULL))
+            et_value_add_float(to, real);
         else if (v->kind == ET_VALUE_STRING)
-            et_value_set_string(to, v->key, v->string);
+            et_value_add_string(to, v->string);
+        else
+            et_value_append_copy(to, NULL, v);
     }
 }
 
@@ -32,14 +73,16 @@ static void restore_values(et_value *to, const et_value *dict)
         double real;
         if (v->kind == ET_VALUE_DICT)
             restore_values(et_value_set_dict(to, v->key), v);
+        else if (v->kind == ET_VALUE_LIST)
+            restore_items(et_value_set_list(to, v->key), v);
         else if (v->kind == ET_VALUE_INT)
             et_value_set_int(to, v->key, v->integer);
         else if (v->kind == ET_VALUE_BOOL)
             et_value_set_bool(to, v->key, v->boolean);
         else if (!et_part_read_real(dict, v->key, &real, NULL))
             et_value_set_float(to, v->key, real);
-        else if (v->kind == ET_VALUE_STRING)
-            et_value_set_string(to, v->key, v->string);
+        else
+            et_value_set_string(to, v->key, v->kind == ET_VALUE_STRING ? v->string : NULL);
     }
 }
 

@@ -152,9 +152,12 @@ static int next_id(et_exports *self, int64_t *id, et_error *error)
     }
     int status = find_ids(self, &all, error);
     int64_t largest = all.count ? all.ids[all.count - 1] : 0;
-    *id = (largest > self->last ? largest : self->last) + 1;
-    self->last = *id;
     et_free(all.ids);
+    largest = largest > self->last ? largest : self->last;
+    if (!status && largest == INT64_MAX)
+        status = et_fail(error, ET_EUSAGE, "%s-%lld is there: no export has a higher number",
+                         self->base, (long long)largest);
+    *id = self->last = status ? self->last : largest + 1;
     return status;
 }
 

@@ -24,6 +24,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/map.h"
+#include "base/unicode.h"
 #include "base/vector.h"
 
 typedef struct part {
@@ -93,9 +94,11 @@ void et_state_seal(et_state *state)
 
 static int check_name(const char *name, et_error *error)
 {
-    return name && *name
+    if (!name || !*name)
+        return et_fail(error, ET_EUSAGE, "a part of a state without a name: give it one");
+    return et_utf8_valid(name, strlen(name), NULL)
                ? ET_OK
-               : et_fail(error, ET_EUSAGE, "a part of a state without a name: give it one");
+               : et_fail(error, ET_EUSAGE, "%s: the name of a part of a state is no UTF-8", name);
 }
 
 /* Of two parts or arrays of one name both would read what one has written. */

@@ -105,6 +105,21 @@ static void test_results__values(void **state)
     et_results_close(results);
 }
 
+/* Two such names would be one in the file, which could not be read again. */
+static void test_results__names_in_utf8(void **state)
+{
+    (void)state;
+    et_error error = ET_ERROR_INIT;
+    et_results *results = open_results("results/latin", NULL);
+    assert_int_equal(et_results_set(results, "caf\xc3\xa9", 1, NULL), ET_OK);
+    assert_int_equal(et_results_set(results, "caf\xe9", 1, &error), ET_EDATA);
+    assert_non_null(strstr(error.text, "no UTF-8"));
+    et_results_close(results);
+    results = open_results("results/latin", NULL);
+    assert_int_equal(et_results_values(results)->count, 1);
+    et_results_close(results);
+}
+
 /* What is as it would be anyway does not stand in config.json. */
 static void test_results__settings(void **state)
 {
@@ -155,6 +170,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_results__values),
+        cmocka_unit_test(test_results__names_in_utf8),
         cmocka_unit_test(test_results__settings),
         cmocka_unit_test(test_results__mistakes),
     };

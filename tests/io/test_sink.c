@@ -60,6 +60,24 @@ static void test_sink__jsonl_lines(void **state)
     free(text);
 }
 
+/* The step is the log's, not a value's of that name; a log is a dict. */
+static void test_sink__jsonl_step(void **state)
+{
+    et_sink *sink;
+    size_t length;
+    et_arena arena = ET_ARENA_INIT;
+    et_value *values = et_value_dict(&arena);
+    et_value_set_float(values, "step", 0.5);
+    assert_ok(et_sink_jsonl_open(&sink, in(state, "step.jsonl"), NULL, error));
+    assert_ok(et_sink_write(sink, 7, values, error));
+    assert_fails(et_sink_write(sink, 8, NULL, error), ET_EUSAGE, "a dict of values");
+    assert_ok(et_sink_close(sink, error));
+    char *text = get_file(in(state, "step.jsonl"), &length);
+    assert_memory_equal(text, "{\"step\":7,\"time\"", 16);
+    free(text);
+    et_arena_release(&arena);
+}
+
 /* The lines without their wall clocks. */
 static char *comparable(const char *path)
 {
@@ -364,6 +382,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sink__jsonl_lines),
+        cmocka_unit_test(test_sink__jsonl_step),
         cmocka_unit_test(test_sink__resume),
         cmocka_unit_test(test_sink__jsonl_makes_its_folder),
         cmocka_unit_test(test_sink__jsonl_starts_anew),

@@ -441,6 +441,69 @@ static void test_loop__collectors_and_timers(void **state)
     looped_free(&l);
 }
 
+/* Values of no weight have no mean. */
+static void test_loop__collector_without_weight(void **state)
+{
+    (void)state;
+    looped l;
+    et_statistics *collector;
+    looped_init(&l);
+    l.options.max_epoch = 1;
+    looped_begin(&l);
+    while (et_loop_next_epoch(l.loop)) {
+        assert_int_equal(et_loop_collector_begin(l.loop, "x", &collector), 0);
+        et_statistics_collect(collector, 2, 0);
+        assert_int_equal(et_loop_collector_end(l.loop, "x"), 0);
+        et_loop_collect(l.loop, "x", 4);
+        et_loop_print_logs(l.loop);
+    }
+    looped_end(&l);
+    assert_non_null(strstr(l.printed, "x: 4\n"));
+    looped_free(&l);
+}
+
+enum { DERIVED = 20 };
+
+/* Collects under new names while it reads. */
+static int derive(void *payload, const char *event, const void *what, et_error *error)
+{
+    const et_loop_event *e = what;
+    (void)event, (void)error;
+    assert_int_equal(e->count, DERIVED);
+    for (int i = 0; i < e->count; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "%s_of_%d", e->stats[i].name, i);
+        assert_true(et_statistics_mean(e->stats[i].statistics) == atoi(e->stats[i].name + 1));
+        et_loop_collect(e->loop, name, 1);
+        ++*(int *)payload;
+    }
+    return ET_OK;
+}
+
+static void test_loop__collects_while_it_prints(void **state)
+{
+    (void)state;
+    int seen = 0;
+    looped l;
+    looped_init(&l);
+    l.options.max_epoch = 1;
+    looped_open(&l);
+    assert_ok(et_event_source_on(et_loop_events(l.loop), ET_EVENT_METRIC_STATS_PRINTED, derive,
+                                 &seen, error));
+    assert_ok(et_loop_begin(l.loop, error));
+    while (et_loop_next_epoch(l.loop)) {
+        for (int i = 0; i < DERIVED; i++) {
+            char name[16];
+            snprintf(name, sizeof name, "m%d", i);
+            et_loop_collect(l.loop, name, i);
+        }
+        assert_int_equal(et_loop_print_logs(l.loop), 0);
+    }
+    looped_end(&l);
+    assert_int_equal(seen, DERIVED);
+    looped_free(&l);
+}
+
 /* Steps, events, metrics and logs take no memory once their names are known. */
 static void test_loop__allocates_nothing_in_a_step(void **state)
 {
@@ -809,19 +872,25 @@ static void test_loop__handlers_of_the_exit(void **state)
     et_arena_release(&arena);
 }
 
-/* The loop's own writer: what describes the model stands there once, in a run that begins. */
+/* The loop's own writer: what describes the model stands there once, in a run that begins; one that
+ * goes on, if from before its first step, finds it there. */
 static void test_loop__graph_and_own_writer(void **state)
 {
     looped l;
     looped_init(&l);
-    l.options.max_step = 2;
     l.options.summary_dir = l.options.checkpoint_dir = in(state, "graph");
     l.options.summary_graph = "x -> y";
-    size_t lengths[2];
-    for (int part = 0; part < 2; part++) {
+    size_t lengths[3];
+    for (int part = 0; part < 3; part++) {
         size_t length, found = 0;
+        l.options.max_step = 2;
         looped_begin(&l);
         assert_non_null(et_loop_summary_writer(l.loop));
+        if (part == 0) {
+            assert_int_equal(et_loop_make_checkpoint(l.loop), 0);
+            looped_end(&l);
+            continue;
+        }
         while (et_loop_next_epoch(l.loop))
             while (et_loop_next_step(l.loop, NULL)) {
                 et_loop_collect(l.loop, "x", 1);
@@ -835,7 +904,7 @@ static void test_loop__graph_and_own_writer(void **state)
         lengths[part] = length;
         free(bytes);
     }
-    assert_int_equal(lengths[0], lengths[1]);
+    assert_int_equal(lengths[1], lengths[2]);
     looped_free(&l);
 }
 
@@ -854,6 +923,8 @@ int main(void)
         cmocka_unit_test(test_loop__metrics_wait_for_the_log),
         cmocka_unit_test(test_loop__formatter),
         cmocka_unit_test(test_loop__collectors_and_timers),
+        cmocka_unit_test(test_loop__collector_without_weight),
+        cmocka_unit_test(test_loop__collects_while_it_prints),
         cmocka_unit_test(test_loop__allocates_nothing_in_a_step),
         cmocka_unit_test(test_loop__valid_metric),
         cmocka_unit_test(test_loop__progress),

@@ -19,6 +19,7 @@ static void test_loop_errors__options(void **state)
 {
     (void)state;
     static const et_loop_frequency none[] = { { "x", 0 } }, unnamed[] = { { NULL, 1 } };
+    static const char *const no_group[] = { NULL };
     static const struct {
         et_loop_options options;
         int status;
@@ -41,6 +42,7 @@ static void test_loop_errors__options(void **state)
           "needs a name" },
         { { .summary_skip_pattern = "(" }, ET_ECONFIG, "summary_skip_pattern" },
         { { .var_group_count = -1 }, ET_ECONFIG, "counts" },
+        { { .var_groups = no_group, .var_group_count = 1 }, ET_ECONFIG, "var_groups[0]" },
         { { .reserved = { 1 } }, ET_EUSAGE, "et_loop_options" },
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
@@ -114,6 +116,11 @@ static int on_collect(et_loop *loop)
 static int on_nameless(et_loop *loop)
 {
     return et_loop_collect(loop, NULL, 1);
+}
+
+static int on_no_utf8(et_loop *loop)
+{
+    return et_loop_collect(loop, "caf\xe9", 1);
 }
 
 static int on_no_metrics(et_loop *loop)
@@ -359,6 +366,7 @@ static const struct {
     { on_mute_handler, EPOCH, ET_EIO, "a handler failed" },
     { on_collect, OPEN, ET_EUSAGE, "Context is required be entered" },
     { on_collect, BEGUN, ET_EUSAGE, "An epoch or a step loop is expected" },
+    { on_no_utf8, STEP, ET_EDATA, "no UTF-8" },
     { on_nameless, EPOCH, ET_EDATA, "needs a name" },
     { on_no_metrics, EPOCH, ET_EDATA, "none are given" },
     { on_no_values, EPOCH, ET_EDATA, "metric x: 2 values" },
@@ -441,33 +449,49 @@ static void test_loop_errors__names(void **state)
     (void)state;
     static const et_part_class nothing = { "nothing", save_nothing, restore_nothing };
     et_source *source = rows_source(4, true, false), *other = rows_source(4, true, false);
-    et_error told = ET_ERROR_INIT;
     looped l;
     looped_init(&l);
-    l.options.max_epoch = 1;
     looped_open(&l);
     assert_fails(et_loop_add_object(l.loop, "", &nothing, NULL, error), ET_ECONFIG, "a name");
+    assert_fails(et_loop_add_object(l.loop, "\xe9", &nothing, NULL, error), ET_ECONFIG, "no UTF-8");
     assert_ok(et_loop_add_object(l.loop, "o", &nothing, NULL, error));
     assert_fails(et_loop_add_object(l.loop, "o", &nothing, NULL, error), ET_ECONFIG, "named o");
     assert_fails(et_loop_add_source(l.loop, NULL, source, error), ET_ECONFIG, "a name");
+    assert_fails(et_loop_add_source(l.loop, "\xe9", source, error), ET_ECONFIG, "no UTF-8");
+    assert_fails(et_loop_add_source(l.loop, "s", NULL, error), ET_ECONFIG, "there is none");
     assert_ok(et_loop_add_source(l.loop, "s", source, error));
     assert_fails(et_loop_add_source(l.loop, "s", other, error), ET_ECONFIG, "named s");
     assert_ok(et_loop_begin(l.loop, error));
     assert_fails(et_loop_add_object(l.loop, "p", &nothing, NULL, error), ET_EUSAGE, "before");
     assert_fails(et_loop_add_source(l.loop, "t", other, error), ET_EUSAGE, "before");
-    assert_true(et_loop_next_epoch(l.loop));
-    while (et_loop_next_step(l.loop, source))
-        continue;
-    while (et_loop_next_step(l.loop, other))
-        continue;
-    et_source *third = rows_source(4, true, false);
-    assert_false(et_loop_next_step(l.loop, third));
-    assert_int_equal(et_loop_end(l.loop, &told), ET_ECONFIG);
-    assert_non_null(strstr(told.text, "et_loop_add_source"));
+    looped_end(&l);
     et_source_close(source);
     et_source_close(other);
-    et_source_close(third);
     looped_free(&l);
+}
+
+/* Of two sources without a name a checkpoint could tell nothing; where there is none they may be
+ * as many as there are epochs. */
+static void test_loop_errors__unnamed_sources(void **state)
+{
+    for (int saves = 0; saves < 2; saves++) {
+        et_source *sources[] = { rows_source(4, false, false), rows_source(4, false, false) };
+        et_error told = ET_ERROR_INIT;
+        looped l;
+        looped_init(&l);
+        l.options.max_epoch = 2;
+        l.options.checkpoint_dir = saves ? *state : NULL;
+        looped_begin(&l);
+        while (et_loop_next_epoch(l.loop))
+            while (et_loop_next_step(l.loop, sources[et_loop_epoch(l.loop) - 1]))
+                continue;
+        assert_int_equal(et_loop_step(l.loop), saves ? 4 : 8);
+        assert_int_equal(et_loop_end(l.loop, &told), saves ? ET_ECONFIG : ET_OK);
+        assert_int_equal(strstr(told.text, "et_loop_add_source") != NULL, saves);
+        et_source_close(sources[0]);
+        et_source_close(sources[1]);
+        looped_free(&l);
+    }
 }
 
 /* A source that gives nothing would make epochs for ever. */
@@ -488,6 +512,35 @@ static int empty_seek(et_source *self, const et_position *position, et_error *er
 {
     (void)self, (void)position, (void)error;
     return ET_OK;
+}
+
+static int mute_next(et_source *self, et_batch *batch, et_error *error)
+{
+    (void)self, (void)batch, (void)error;
+    return ET_EIO;
+}
+
+/* What fails without a text has failed all the same. */
+static void test_loop_errors__mute_source(void **state)
+{
+    (void)state;
+    static const et_source_class mute = {
+        .name = "mute", .next = mute_next, .position = empty_position, .seek = empty_seek
+    };
+    et_source *source = rows_source(2, true, false);
+    et_source nothing = { .class = &mute, .layout = source->layout };
+    et_error told = ET_ERROR_INIT;
+    looped l;
+    looped_init(&l);
+    l.options.max_epoch = 5;
+    looped_begin(&l);
+    while (et_loop_next_epoch(l.loop))
+        assert_false(et_loop_next_step(l.loop, &nothing));
+    assert_int_equal(et_loop_epoch(l.loop), 1);
+    assert_int_equal(et_loop_end(l.loop, &told), ET_EIO);
+    assert_non_null(strstr(told.text, "without saying why"));
+    et_source_close(source);
+    looped_free(&l);
 }
 
 static void test_loop_errors__no_data(void **state)
@@ -550,8 +603,10 @@ int main(void)
         cmocka_unit_test(test_loop_errors__stores),
         cmocka_unit_test(test_loop_errors__misuse),
         cmocka_unit_test(test_loop_errors__names),
+        cmocka_unit_test(test_loop_errors__unnamed_sources),
+        cmocka_unit_test(test_loop_errors__mute_source),
         cmocka_unit_test(test_loop_errors__no_data),
         cmocka_unit_test(test_loop_errors__interrupted),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, make_directory, remove_directory);
 }

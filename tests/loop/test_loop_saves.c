@@ -30,11 +30,12 @@ static void test_loop_saves__by_epochs_and_when_asked(void **state)
 {
     static const struct {
         int64_t freq, keep;
-        int asked_in_step, asked_in_epoch; /* step; epoch */
+        int asked_in_step, asked_in_epoch; /* step; epoch, behind its steps; before: -epoch */
         int saved[6];                      /* steps, 4 rows an epoch; ends with 0 */
     } cases[] = {
-        { 2, 0, 0, 0, { 8, 16 } }, { 1, 2, 0, 0, { 12, 16 } },   { 0, 0, 3, 0, { 3 } },
-        { 0, 0, 0, 3, { 12 } },    { 2, 0, 4, 4, { 4, 8, 16 } },
+        { 2, 0, 0, 0, { 8, 16 } },  { 1, 2, 0, 0, { 12, 16 } },   { 0, 0, 3, 0, { 3 } },
+        { 0, 0, 0, 3, { 12 } },     { 2, 0, 4, 4, { 4, 8, 16 } }, { 0, 0, 0, -3, { 12 } },
+        { 0, 0, 10, -3, { 10, 12 } },
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
         char name[16];
@@ -49,6 +50,8 @@ static void test_loop_saves__by_epochs_and_when_asked(void **state)
         l.options.checkpoint_max_to_keep = cases[i].keep;
         looped_begin(&l);
         while (et_loop_next_epoch(l.loop)) {
+            if (et_loop_epoch(l.loop) == -cases[i].asked_in_epoch)
+                et_loop_make_checkpoint(l.loop);
             while (et_loop_next_step(l.loop, source))
                 if (et_loop_step(l.loop) == cases[i].asked_in_step)
                     et_loop_make_checkpoint(l.loop);
@@ -89,6 +92,68 @@ out:
     assert_int_equal(et_loop_make_checkpoint(l.loop), 0);
     looped_end(&l);
     assert_true(is_saved(directory, 2) && is_saved(directory, 3));
+    looped_free(&l);
+}
+
+/* A step that was left is a step: a stop behind it saves it, and the next start begins there. */
+static void test_loop_saves__left_and_stopped(void **state)
+{
+    for (int start = 0; start < 2; start++) {
+        volatile sig_atomic_t stop = 0;
+        et_error told = ET_ERROR_INIT;
+        looped l;
+        looped_init(&l);
+        l.options.max_step = 9;
+        l.options.checkpoint_dir = in(state, "left");
+        l.options.stop = &stop;
+        looped_begin(&l);
+        assert_int_equal(et_loop_step(l.loop), 5 * start);
+        while (!start && et_loop_next_epoch(l.loop)) {
+            assert_true(et_loop_next_step(l.loop, NULL));
+            assert_int_equal(et_loop_leave(l.loop), 0);
+            stop = et_loop_step(l.loop) == 5;
+        }
+        assert_int_equal(et_loop_end(l.loop, &told), start ? ET_OK : ET_EINTERRUPTED);
+        looped_free(&l);
+    }
+}
+
+/* One epoch of two steps, of which the first has the best value, plus what is told. */
+static void train_two(const char *directory, const char *from, bool stopping, double weight,
+                      double best)
+{
+    looped l;
+    looped_init(&l);
+    l.options.max_step = 2;
+    l.options.checkpoint_dir = directory;
+    l.options.restore_checkpoint = from;
+    l.options.early_stopping = stopping;
+    looped_begin(&l);
+    while (et_loop_next_epoch(l.loop))
+        while (et_loop_next_step(l.loop, NULL)) {
+            set_weights(l.params, weight + (double)et_loop_step(l.loop));
+            et_loop_collect(l.loop, "valid_loss", best + (double)et_loop_step(l.loop));
+            et_loop_make_checkpoint(l.loop);
+        }
+    looped_end(&l);
+    assert_true(weight_of(l.params, "a") == weight + (stopping ? 1 : 2));
+    looped_free(&l);
+}
+
+/* The best of a run that began anew was not kept: the file that is there is the former run's. */
+static void test_loop_saves__best_of_a_former_run(void **state)
+{
+    const char *directory = in(state, "another");
+    train_two(directory, NULL, true, 100, 7);
+    train_two(directory, ET_LOOP_RESTORE_NONE, false, 200, 5);
+    looped l;
+    looped_init(&l);
+    l.options.max_step = 2;
+    l.options.checkpoint_dir = directory;
+    l.options.early_stopping = true;
+    looped_begin(&l);
+    looped_end(&l);
+    assert_true(weight_of(l.params, "a") == 202);
     looped_free(&l);
 }
 
@@ -605,6 +670,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_loop_saves__by_epochs_and_when_asked),
         cmocka_unit_test(test_loop_saves__outside_and_left),
+        cmocka_unit_test(test_loop_saves__left_and_stopped),
+        cmocka_unit_test(test_loop_saves__best_of_a_former_run),
         cmocka_unit_test(test_loop_saves__goes_on_exactly),
         cmocka_unit_test(test_loop_saves__early_stopping),
         cmocka_unit_test(test_loop_saves__best_and_last_are_two),

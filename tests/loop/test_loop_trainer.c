@@ -204,6 +204,11 @@ static void test_trainer__every_mistakes(void **state)
     open_counting(&j, &w);
     et_annealing_variable variable;
     assert_ok(et_annealing_variable_init(&variable, w.params, "weight", 1, 0.5, 0, error));
+    const et_every good = ET_EVERY_STEPS(1);
+    assert_fails(et_loop_trainer_evaluate_after(j.trainer, NULL, good, error), ET_ECONFIG,
+                 "needs an evaluator");
+    assert_fails(et_loop_trainer_anneal_after(j.trainer, NULL, good, error), ET_ECONFIG,
+                 "needs a variable");
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         assert_fails(et_loop_trainer_log_after(j.trainer, bad[i], error), ET_ECONFIG, "only one");
         assert_fails(et_loop_trainer_evaluate_after(j.trainer, NULL, bad[i], error), ET_ECONFIG,
@@ -291,6 +296,94 @@ static void test_trainer__failure(void **state)
     assert_string_equal(strstr(j.text, "after_epoch"), "after_epoch before_epoch before_step step");
     assert_fails(et_loop_end(w.loop, error), ET_EDATA, "step 3 is bad");
     et_loop_trainer_close(j.trainer);
+    world_close(&w);
+}
+
+/* ---- hooks that fail ---- */
+
+static int say_nothing(void *payload, et_error *error)
+{
+    (void)payload, (void)error;
+    return ET_EIO;
+}
+
+static int collect_nameless(void *payload, et_error *error)
+{
+    (void)error;
+    return et_loop_collect(payload, "", 1);
+}
+
+static int drive_steps(void *payload, et_error *error)
+{
+    (void)error;
+    et_loop_next_step(payload, NULL);
+    return ET_OK;
+}
+
+static int drive_epochs(void *payload, et_error *error)
+{
+    (void)error;
+    et_loop_next_epoch(payload);
+    return ET_OK;
+}
+
+static int end_loop(void *payload, et_error *error)
+{
+    return et_loop_end(payload, error);
+}
+
+/* The loop keeps what has failed in a hook, with its own text or without one, and no hook drives
+ * the loop that it is called in. */
+static void test_trainer__hooks_that_fail(void **state)
+{
+    (void)state;
+    static const struct {
+        et_hook_fn *hook;
+        int status;
+        const char *says;
+    } cases[] = {
+        { say_nothing, ET_EIO, "without saying why" },
+        { collect_nameless, ET_EDATA, "a metric needs a name" },
+        { drive_steps, ET_EUSAGE, "no steps in a handler" },
+        { drive_epochs, ET_EUSAGE, "no epochs in a handler" },
+        { end_loop, ET_EUSAGE, "not ended in a handler" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (int epochs = 0; epochs < 2; epochs++) {
+            world w;
+            journal j = { .world = &w };
+            world_open(&w);
+            world_loop(&w);
+            open_counting(&j, &w);
+            assert_ok(et_loop_trainer_call_after(j.trainer, ET_HOOK_LOGGING, cases[i].hook, w.loop,
+                                                 epochs ? ET_EVERY_EPOCHS(1) : ET_EVERY_STEPS(1),
+                                                 error));
+            assert_ok(et_loop_begin(w.loop, error));
+            assert_fails(et_loop_trainer_run(j.trainer, error), cases[i].status, cases[i].says);
+            assert_string_equal(j.text, epochs ? "step step" : "step");
+            assert_fails(et_loop_end(w.loop, error), cases[i].status, cases[i].says);
+            et_loop_trainer_close(j.trainer);
+            world_close(&w);
+        }
+}
+
+/* A program that clears the loop's handlers has cleared its own. */
+static void test_trainer__cleared_events(void **state)
+{
+    (void)state;
+    world w;
+    journal j = { .world = &w };
+    world_open(&w);
+    world_loop(&w);
+    open_counting(&j, &w);
+    assert_ok(et_event_source_clear(et_loop_events(w.loop), NULL, error));
+    assert_ok(et_event_source_on(et_loop_trainer_events(j.trainer), ET_EVENT_BEFORE_EPOCH,
+                                 note_trainer, &j, error));
+    assert_ok(et_loop_begin(w.loop, error));
+    assert_ok(et_loop_trainer_run(j.trainer, error));
+    assert_string_equal(j.text, "before_epoch step step before_epoch step step");
+    et_loop_trainer_close(j.trainer);
+    assert_ok(et_loop_end(w.loop, error));
     world_close(&w);
 }
 
@@ -709,6 +802,8 @@ int main(void)
         cmocka_unit_test(test_trainer__every_mistakes),
         cmocka_unit_test(test_trainer__mistakes),
         cmocka_unit_test(test_trainer__failure),
+        cmocka_unit_test(test_trainer__hooks_that_fail),
+        cmocka_unit_test(test_trainer__cleared_events),
         cmocka_unit_test(test_trainer__no_data),
         cmocka_unit_test(test_trainer__trains),
         cmocka_unit_test(test_trainer__as_by_hand),

@@ -139,7 +139,27 @@ static int evaluate_end(et_evaluator *self, et_value *logs, et_error *error)
     et_value_set_int(logs, "batches", t->batches);
     et_value_set_int(logs, "total", t->total);
     et_value_set_float(logs, "unknown", NAN);
+    et_value *scores = et_value_set_list(logs, "scores");
+    et_value_add_float(scores, 0.1);
+    et_value_add_float(scores, NAN);
+    et_value_add_int(et_value_add_list(scores), 3);
+    et_value_set_float(et_value_add_dict(scores), "x", -INFINITY);
+    et_value_add_string(scores, "four");
+    et_value_set_null(logs, "nothing");
     return ET_OK;
+}
+
+/* As evaluate_end has made them, also of a run that was resumed behind it. */
+static void check_scores(const et_value *logs)
+{
+    const et_value *scores = et_value_get(logs, "scores"), *nothing = et_value_get(logs, "nothing");
+    assert_true(scores && scores->kind == ET_VALUE_LIST && scores->count == 5);
+    assert_true(et_value_leaf(logs, "scores[0]")->real == 0.1);
+    assert_true(isnan(et_value_leaf(logs, "scores[1]")->real));
+    assert_int_equal(et_value_leaf(logs, "scores[2][0]")->integer, 3);
+    assert_true(et_value_leaf(logs, "scores[3].x")->real == -INFINITY);
+    assert_string_equal(et_value_leaf(logs, "scores[4]")->string, "four");
+    assert_true(nothing && nothing->kind == ET_VALUE_NULL);
 }
 
 static const et_evaluator_class evaluator_class = {
@@ -175,6 +195,7 @@ static int act(et_action *self, const et_moment *now, et_error *error)
         assert_int_equal(batches, BATCHES);
         assert_int_equal(et_value_read_float(now->logs, "unknown", &unknown, NULL), ET_OK);
         assert_true(isnan(unknown));
+        check_scores(now->logs);
     }
     *now->stop = *now->stop || now->step == a->ends_at;
     return ET_OK;

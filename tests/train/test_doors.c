@@ -58,6 +58,13 @@ static int fill(void *payload, const et_batch *from, et_batch *to, et_error *err
     return ET_OK;
 }
 
+static int overfill(void *payload, et_batch *batch, et_error *error)
+{
+    (void)error;
+    batch->filled[0] = *(const int32_t *)payload;
+    return ET_OK;
+}
+
 static void test_doors__sources(void **state)
 {
     (void)state;
@@ -70,6 +77,15 @@ static void test_doors__sources(void **state)
                  "who fills it");
     assert_fails(et_prefetch_open(&source, inner, 0, error), ET_ECONFIG, "0 batches");
     assert_int_equal(et_layout_find(&inner->layout, NULL), -1);
+    static const int32_t filled[] = { 50, -1 };
+    for (int i = 0; i < 2; i++) {
+        et_batch *batch;
+        assert_ok(et_map_open(&source, source_of(), overfill, (void *)&filled[i], error));
+        assert_ok(et_batch_new(&batch, &source->layout, error));
+        assert_fails(et_source_next(source, batch, error), ET_EUSAGE, "in filled[0]");
+        et_batch_free(batch);
+        et_source_close(source);
+    }
     et_source_close(inner);
 }
 
@@ -252,6 +268,42 @@ static void test_doors__lists(void **state)
                  "1 actions, and no list");
 }
 
+static int step_nowhere(et_trainer *self, et_error *error)
+{
+    (void)self, (void)error;
+    return ET_OK;
+}
+
+static int act_nowhere(et_action *self, const et_moment *now, et_error *error)
+{
+    (void)self, (void)now, (void)error;
+    return ET_OK;
+}
+
+/* Actions that could not act, or would never. */
+static void test_doors__actions(void **state)
+{
+    (void)state;
+    static const et_trainer_class stepping = { .name = "stepping", .step = step_nowhere };
+    static const et_action_class classes[] = { { .name = "mute" },
+                                               { .act = act_nowhere },
+                                               { .name = "", .act = act_nowhere },
+                                               { .name = "undue", .act = act_nowhere } };
+    static const char *const says[] = { "a name and an act", "a name and an act",
+                                        "a name and an act", "action undue says at no step" };
+    for (int i = 0; i < 4; i++) {
+        et_trainer trainer = { .class = &stepping };
+        et_action action = { &classes[i] }, *actions[] = { &action };
+        et_controller *controller;
+        const et_controller_options o = { .trainer = &trainer,
+                                          .train_steps = 1,
+                                          .actions = actions,
+                                          .action_count = 1,
+                                          .run.model_dir = "actions" };
+        assert_fails(et_controller_open(&controller, &o, error), ET_EUSAGE, says[i]);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -259,6 +311,7 @@ int main(void)
         cmocka_unit_test(test_doors__instances), cmocka_unit_test(test_doors__graph),
         cmocka_unit_test(test_doors__drivers),   cmocka_unit_test(test_doors__numbers),
         cmocka_unit_test(test_doors__updates),   cmocka_unit_test(test_doors__lists),
+        cmocka_unit_test(test_doors__actions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -263,6 +263,11 @@ static void test_ready_actions__export_names(void **state)
     assert_fails(et_exports_next_name(e, &name, error), ET_ECONFIG, "-90; at least 0");
     et_exports_close(e);
     et_exports_close(NULL);
+    snprintf(path, sizeof path, "%s/out-9223372036854775807", in(state, "names"));
+    assert_int_equal(mkdir(path, 0777), 0);
+    assert_ok(et_exports_open(&e, base, 2, NULL, error));
+    assert_fails(et_exports_next_name(e, &name, error), ET_EUSAGE, "no export has a higher number");
+    et_exports_close(e);
     assert_fails(et_exports_open(&e, base, 0, NULL, error), ET_ECONFIG, "would keep no export");
     assert_fails(et_exports_open(&e, "", 1, NULL, error), ET_EUSAGE, "a base name");
 }
