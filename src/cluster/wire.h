@@ -1,6 +1,6 @@
-/* The transport between processes: ZeroMQ (zmq.c, the one file that knows it) over TCP, every
- * connection authenticated and encrypted by CURVE. Servers and the master listen at their address
- * in the cluster and nowhere else; workers listen to nobody.
+/* The transport between processes: ZeroMQ (zmq.c and the files of zmq_private.h know it) over TCP,
+ * every connection authenticated and encrypted by CURVE. Servers and the master listen at their
+ * address in the cluster and nowhere else; workers listen to nobody.
  *
  * A connection whose key is none of the cluster's roles that may speak here is refused before a
  * message of it is read. Messages go in pieces of 32 KiB at most (piece.h), a frame each: a longer
@@ -22,7 +22,7 @@
  * many were refused is logged once, when it closes.
  *
  * Two connections to each task: messages go over one, ZeroMQ's heartbeats over the other, since
- * both over one can end the process; so can a message of several frames (zmq.c says how).
+ * both over one can end the process; so can a message of several frames (zmq_private.h says how).
  *
  * One thread; ZeroMQ has its own, and one lets others in, so that a task that computes is alive to
  * others. */
