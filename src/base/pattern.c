@@ -109,6 +109,12 @@ static bool found(const et_patterns *patterns, const pcre2_code *code, const cha
     return matched >= 0;
 }
 
+bool et_patterns_match_one(const et_patterns *patterns, size_t index, const char *text)
+{
+    et_assert(patterns && index < patterns->count && text);
+    return found(patterns, patterns->code[index], text);
+}
+
 /* An empty list finds nothing. */
 bool et_patterns_match(const et_patterns *patterns, const char *text)
 {

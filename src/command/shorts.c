@@ -190,9 +190,20 @@ static int apply(const et_short *as, const et_arg_words *words, et_experiment *e
     return status;
 }
 
+static bool is_used(const et_shorts *shorts, const char *name)
+{
+    for (int i = 0; i < shorts->count; i++)
+        if (!strcmp(shorts->first[i]->name, name))
+            return shorts->words[i].times > 0;
+    return false;
+}
+
 int et_shorts_apply(const et_shorts *shorts, et_experiment *experiment, et_arena *arena,
                     et_error *error)
 {
+    if (is_used(shorts, "steps") && is_used(shorts, "epochs"))
+        return et_fail(error, ET_EUSAGE,
+                       "--steps and --epochs: one of them says when the run ends");
     for (int i = 0; i < shorts->count; i++) {
         const char *name = shorts->first[i]->name;
         if (!shorts->words[i].times && !shorts->flags[i])

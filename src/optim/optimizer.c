@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <etude/log.h>
+
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/pattern.h"
@@ -19,13 +21,37 @@ static const et_rule_class *const rules[] = {
 #undef RULE
 };
 
+static bool is_found(const et_patterns *patterns, size_t index, const et_params *params)
+{
+    for (int i = 0; i < et_params_count(params); i++)
+        if (et_patterns_match_one(patterns, index, et_params_name(params, i)))
+            return true;
+    return false;
+}
+
+/* Other systems call their parameters otherwise: `LayerNorm` of a settings file of theirs is to be
+ * heard of before all norms have decayed. */
+static void warn_of_unfound(const et_patterns *patterns, et_strings list, const char *setting,
+                            const et_params *params)
+{
+    for (size_t i = 0; i < list.count && et_params_count(params); i++)
+        if (!is_found(patterns, i, params))
+            et_log(ET_LOG_WARNING,
+                   "%s: '%s' is in no name of a parameter; the last one is called %s", setting,
+                   list.items[i], et_params_name(params, et_params_count(params) - 1));
+}
+
 /* "optimizer_config.optimizer.adamw.include_in_weight_decay": what a message calls a list. */
-static int new_patterns(et_patterns **out, et_strings list, const et_rule_class *rule,
+static int new_patterns(et_patterns **out, et_strings list, const et_optimizer *optimizer,
                         const char *which, et_error *error)
 {
     char setting[120];
-    snprintf(setting, sizeof setting, "optimizer_config.optimizer.%s.%s", rule->name, which);
-    return et_patterns_new(out, list, setting, error);
+    snprintf(setting, sizeof setting, "optimizer_config.optimizer.%s.%s", optimizer->rule->name,
+             which);
+    int status = et_patterns_new(out, list, setting, error);
+    if (!status)
+        warn_of_unfound(*out, list, setting, optimizer->params);
+    return status;
 }
 
 /* Which parameters decay, by the two lists: an included name decays even if excluded. Names are
@@ -37,11 +63,9 @@ static int find_decaying(et_optimizer *optimizer, et_error *error)
     if (!optimizer->rule->decay)
         return ET_OK;
     optimizer->rule->decay(&optimizer->options, &included, &excluded);
-    int status =
-        new_patterns(&include, included, optimizer->rule, "include_in_weight_decay", error);
+    int status = new_patterns(&include, included, optimizer, "include_in_weight_decay", error);
     if (!status)
-        status =
-            new_patterns(&exclude, excluded, optimizer->rule, "exclude_from_weight_decay", error);
+        status = new_patterns(&exclude, excluded, optimizer, "exclude_from_weight_decay", error);
     for (size_t i = 0; !status && i < optimizer->layout.tensor_count; i++) {
         et_optim_tensor *tensor = &optimizer->layout.tensors[i];
         const char *name = et_params_name(optimizer->params, tensor->param);
@@ -60,7 +84,7 @@ static int find_adapting(et_optimizer *optimizer, et_error *error)
     if (!optimizer->rule->adapt)
         return ET_OK;
     const char *list = optimizer->rule->adapt(&optimizer->options, &excluded);
-    int status = new_patterns(&exclude, excluded, optimizer->rule, list, error);
+    int status = new_patterns(&exclude, excluded, optimizer, list, error);
     if (status)
         return status;
     for (size_t i = 0; i < optimizer->layout.tensor_count; i++) {

@@ -140,7 +140,7 @@ static const et_field power_with_offset_fields[] = {
     INITIAL_RATE(et_rate_power_with_offset),
     POWER(et_rate_power_with_offset),
     ET_FIELD_INT(et_rate_power_with_offset, offset, 0, 0, STEPS_MAX,
-                 "steps at pre_offset_learning_rate before the power begins"),
+                 "last step, from 0, at pre_offset_learning_rate, before the power begins"),
     ET_FIELD_FLOAT(et_rate_power_with_offset, pre_offset_learning_rate, 1e6, 0, RATE_MAX,
                    "learning rate until offset, and the highest after it"),
     TENSORFLOW_NAME,

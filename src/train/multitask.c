@@ -468,7 +468,9 @@ static int check(const et_multitask_part *parts, int count, const et_multitask_o
     if (t && t->given)
         return et_fail(error, ET_ECONFIG, "a multitask takes nothing that is given");
     if (t && o->order == ET_MULTITASK_JOINT && (t->loss_scale != 0 || t->dp_config))
-        return et_fail(error, ET_ECONFIG, "joint training takes neither loss_scale nor dp_config");
+        return et_fail(error, ET_ECONFIG,
+                       "joint training takes neither loss_scale nor dp_config "
+                       "(runtime.loss_scale, task.differential_privacy_config)");
     for (int i = 0; !status && i < count; i++)
         status = check_part(parts, i, o->order, error);
     return status;

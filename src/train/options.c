@@ -89,7 +89,7 @@ static const et_field trainer_fields[] = {
     ET_FIELD_INT(et_trainer_options, steps_per_loop, 1000, 1, STEPS_MAX,
                  "most updates without leaving the inner loop"),
     ET_FIELD_INT(et_trainer_options, summary_interval, 1000, 0, STEPS_MAX,
-                 "updates between logs of loss and rates; 0: none", .epochs = true),
+                 "updates between logs of loss and rates; 0: at the end only", .epochs = true),
     ET_FIELD_INT(et_trainer_options, checkpoint_interval, 1000, 0, STEPS_MAX,
                  "updates between checkpoints; 0: at the end only", .epochs = true),
     ET_FIELD_INT(et_trainer_options, validation_interval, 1000, 0, STEPS_MAX,

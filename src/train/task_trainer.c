@@ -434,7 +434,9 @@ static int check_privacy(const et_task_trainer_options *o, const et_task *task, 
     if (!o->dp_config)
         return ET_OK;
     if (o->loss_scale != 0)
-        return et_fail(error, ET_ECONFIG, "dp_config takes no loss_scale: gradients are clipped");
+        return et_fail(error, ET_ECONFIG,
+                       "dp_config takes no loss_scale: gradients are clipped "
+                       "(task.differential_privacy_config, runtime.loss_scale)");
     if (task->class->train_step)
         return et_fail(error, ET_ECONFIG,
                        "dp_config: task %s has a train_step of its own, which would not heed it",

@@ -66,6 +66,8 @@ static void test_bad_settings__only(void **state)
         { TRAIN "--set trainer.best_checkpoint_export_subdir=best_ckpt", .code = 3,
           .words = { "best_ckpt; the best checkpoint is kept in best, where commands look for "
                      "it" } },
+        { TRAIN "--steps 20 --epochs 2", .code = 2,
+          .words = { "--steps and --epochs: one of them says when the run ends" } },
         { TRAIN "--set trainer.validation_steps=0", .code = 3,
           .words = { "trainer.validation_steps: 0 batches measure nothing" } },
         { TRAIN "--set trainer.validation_steps=-2", .code = 3, .words = { "out of range" } },
@@ -78,7 +80,7 @@ static void test_bad_settings__only(void **state)
           .words = { "--profile: goes with modes that train, not with --mode eval" } },
         { TRAIN "--mode eval", .code = 3, .words = { "m: no such directory" } },
         { TRAIN "--mode continuous_eval --set trainer.continuous_eval_timeout=0.3", .code = 3,
-          .words = { "m: no new checkpoint for 0.3 seconds (trainer.continuous_eval_timeout)" } },
+          .words = { "m: no checkpoint for 0.3 seconds (trainer.continuous_eval_timeout)" } },
     };
     bad_run(cases, COUNT(cases));
 }

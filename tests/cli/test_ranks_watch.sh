@@ -36,7 +36,7 @@ says 0 '^done' train $table watched1 --steps 60
 tells 0 '' launch -n 2 -- train $table watched1 --steps 60 --mode continuous_eval
 [ "$(grep -c ^checkpoint out)" = 2 ] || fail 'continuous_eval does not go on where it ended'
 # shellcheck disable=SC2086 # words
-once 3 'no new checkpoint for 0.5 seconds' launch -n 2 -- train $table nothing --steps 60 \
+once 3 'no checkpoint for 0.5 seconds' launch -n 2 -- train $table nothing --steps 60 \
     --mode continuous_eval --set trainer.continuous_eval_timeout=0.5
 [ ! -e nothing ] || fail 'a watch leaves something'
 

@@ -5,9 +5,12 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <cmocka.h>
 
+#include <etude/log.h>
 #include <etude/nn.h>
 
 #include "base/dtype.h"
@@ -188,6 +191,38 @@ static void test_optimizer__adam(void **state)
         assert_int_equal(et_params_shadow(params)[i],
                          et_bf16_from_float(et_params_values(params)[i]));
     naive_free(&n);
+    et_optimizer_free(optimizer);
+    et_params_free(params);
+}
+
+typedef struct heard {
+    char text[400]; /* of the last line */
+    int lines;
+} heard;
+
+static void hear(void *payload, et_log_level level, const char *text)
+{
+    heard *h = payload;
+    (void)level;
+    snprintf(h->text, sizeof h->text, "%s", text);
+    h->lines++;
+}
+
+/* A pattern that is in no name, as other systems call their parameters, is told of. */
+static void test_optimizer__patterns_in_no_name(void **state)
+{
+    (void)state;
+    heard h = { .lines = 0 };
+    et_optimization_options o = options_of(ET_OPTIMIZER_ADAMW, 0.01);
+    et_params *params = make_params(false);
+    o.optimizer.adamw.weight_decay_rate = 0.5;
+    o.optimizer.adamw.exclude_from_weight_decay = LIST("norm", "LayerNorm", "bias$");
+    et_log_set(hear, &h);
+    et_optimizer *optimizer = make_optimizer(params, &o);
+    et_log_set(NULL, NULL);
+    assert_int_equal(h.lines, 1);
+    assert_non_null(strstr(h.text, "adamw.exclude_from_weight_decay: 'LayerNorm' is in no name"));
+    assert_non_null(strstr(h.text, et_params_name(params, et_params_count(params) - 1)));
     et_optimizer_free(optimizer);
     et_params_free(params);
 }
@@ -448,6 +483,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_optimizer__sgd),
         cmocka_unit_test(test_optimizer__adam),
+        cmocka_unit_test(test_optimizer__patterns_in_no_name),
         cmocka_unit_test(test_optimizer__adamw_decays_by_name),
         cmocka_unit_test(test_optimizer__clips),
         cmocka_unit_test(test_optimizer__average),

@@ -209,6 +209,17 @@ static int plan_steps(et_training *t, et_error *error)
     return status ? status : et_trainer_options_resolve(&t->plan, batches, shards, error);
 }
 
+#define LOOKS 1000 /* at a run's rest */
+
+/* Whether nothing is learnt from that step on: rates of some schedules come back. */
+static bool is_zero_from(const et_schedule *schedule, int64_t step, int64_t end)
+{
+    for (int64_t i = 0; i < LOOKS; i++)
+        if (et_schedule_rate(schedule, step + (int64_t)((double)(end - step) * (double)i / LOOKS)))
+            return false;
+    return true;
+}
+
 /* A decay of its own length that the run has outgrown. */
 static void warn_of_rest(const et_training *t)
 {
@@ -223,7 +234,8 @@ static void warn_of_rest(const et_training *t)
         int64_t middle = some + (none - some) / 2;
         *(et_schedule_rate(&schedule, middle) != 0 ? &some : &none) = middle;
     }
-    if (some && none < t->plan.train_steps - 1)
+    if (some && none < t->plan.train_steps - 1 &&
+        is_zero_from(&schedule, none, t->plan.train_steps))
         et_log(ET_LOG_WARNING,
                "the learning rate is 0 from step %lld of %lld on, and nothing is learnt there; a "
                "decay without a length of its own ends with the run",

@@ -47,17 +47,17 @@ static int wait_more(const watching *w, bool *over, et_error *error)
         et_clock_sleep(status ? 0 : LOOK_EVERY);
         return status;
     }
+    if (w->last < 0)
+        return et_fail(error, ET_ENOTFOUND,
+                       "%s: no checkpoint for %g seconds (trainer.continuous_eval_timeout)",
+                       w->args->model_dir, o->continuous_eval_timeout);
     if (et_trainer_last_step(o))
         return et_fail(
             error, ET_ENOTFOUND,
             "%s: no new checkpoint for %g seconds (trainer.continuous_eval_timeout); the "
             "last one measured is of step %s, training ends at %s",
-            w->args->model_dir, o->continuous_eval_timeout,
-            et_format_count(w->last < 0 ? 0 : w->last).text, et_format_count(o->train_steps).text);
-    if (w->last < 0)
-        return et_fail(error, ET_ENOTFOUND,
-                       "%s: no checkpoint for %g seconds (trainer.continuous_eval_timeout)",
-                       w->args->model_dir, o->continuous_eval_timeout);
+            w->args->model_dir, o->continuous_eval_timeout, et_format_count(w->last).text,
+            et_format_count(o->train_steps).text);
     return ET_OK;
 }
 
