@@ -1,8 +1,9 @@
 /* What the files of a wire over ZeroMQ share:
  *
- *   zmq.c        a wire's life, and messages as pieces
- *   zmq_door.c   who may connect to this task: the router, its guard, its visitors
- *   zmq_lines.c  connections that this task makes, and what becomes of them */
+ *   zmq.c         a wire's life, and messages as pieces
+ *   zmq_door.c    who may connect to this task: the router, its guard, its visitors
+ *   zmq_lines.c   connections that this task makes, and what becomes of them
+ *   zmq_socket.c  ZeroMQ's calls, and what every socket has: knows none of the others */
 #ifndef ETUDE_CLUSTER_ZMQ_PRIVATE_H
 #define ETUDE_CLUSTER_ZMQ_PRIVATE_H
 
@@ -113,6 +114,11 @@ struct et_wire {
     char public[ET_JOB_ROLES][ET_KEY_TEXT + 1];
     char own_public[ET_KEY_TEXT + 1], secret[ET_KEY_TEXT + 1];
 };
+
+/* ---- zmq_socket.c ---- */
+
+/* Before anything is called. ET_ENOTFOUND: the library is not there. */
+int et_zmq_load(et_error *error);
 
 /* ET_EIO with errno in ZeroMQ's words. */
 int et_wire_fail(et_error *error, const char *what);
