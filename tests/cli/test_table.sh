@@ -78,6 +78,13 @@ says 0 'decay_steps is 4ep from here on, it was 2ep' train whole_run --epochs 4 
 [ "$(value whole_run step)" = 86000 ] || fail "a longer run ends at step $(value whole_run step)"
 grep -q 'decay_steps: 0' whole_run/params.yaml || fail 'settings are not as they were given'
 says 0 'the learning rate is 0 from step 43 of 86 on, .* nothing is learnt' train epochs --epochs 4
+rate=trainer.optimizer_config.learning_rate
+train 0 'the learning rate of the first update is 1e+06 (power_with_offset.pre_' trap --data t.csv --steps 1 \
+    --set "$rate={type: power_with_offset, power_with_offset: {initial_learning_rate: 0.01}}"
+train 0 '^done' comes_back --data t.csv --steps 9 \
+    --set "$rate={type: polynomial, polynomial: {initial_learning_rate: 0.01, cycle: true, decay_steps: 4}}" \
+    --set "$rate.polynomial.end_learning_rate=0"
+! grep -q 'nothing is learnt' out || fail 'a rate that comes back from 0 is taken for its end'
 
 # The same files in another run; others belong to no checkpoint of it.
 train 0 '^done' again --data t.csv --steps 20 --set task.features_path=whole/features.yaml

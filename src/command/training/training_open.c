@@ -220,26 +220,46 @@ static bool is_zero_from(const et_schedule *schedule, int64_t step, int64_t end)
     return true;
 }
 
-/* A decay of its own length that the run has outgrown. */
-static void warn_of_rest(const et_training *t)
+/* No model is what it was after an update at such a rate. */
+#define RATE_OF_NO_USE 1000
+
+static void warn_of_first(const et_training *t, const et_schedule *schedule)
 {
-    const et_optimization_options *o = &t->plan.optimizer_config;
+    double rate = et_schedule_rate(schedule, 0);
+    if (rate >= RATE_OF_NO_USE && t->plan.train_steps > 0)
+        et_log(ET_LOG_WARNING,
+               "the learning rate of the first update is %g%s, of which no model is left", rate,
+               t->plan.optimizer_config.learning_rate.type == ET_RATE_POWER_WITH_OFFSET
+                   ? " (power_with_offset.pre_offset_learning_rate)"
+                   : "");
+}
+
+/* A decay of its own length that the run has outgrown. */
+static void warn_of_rest(const et_training *t, const et_schedule *schedule)
+{
     int64_t some = 0, none = t->plan.train_steps - 1;
-    et_schedule schedule;
-    if (et_comm_rank(t->comm) || et_controller_finished(t->controller) ||
-        et_schedule_init(&schedule, &o->learning_rate, &o->warmup, NULL) ||
-        et_schedule_rate(&schedule, none) != 0)
+    if (et_schedule_rate(schedule, none) != 0)
         return;
     while (none - some > 1) {
         int64_t middle = some + (none - some) / 2;
-        *(et_schedule_rate(&schedule, middle) != 0 ? &some : &none) = middle;
+        *(et_schedule_rate(schedule, middle) != 0 ? &some : &none) = middle;
     }
-    if (some && none < t->plan.train_steps - 1 &&
-        is_zero_from(&schedule, none, t->plan.train_steps))
+    if (some && none < t->plan.train_steps - 1 && is_zero_from(schedule, none, t->plan.train_steps))
         et_log(ET_LOG_WARNING,
                "the learning rate is 0 from step %lld of %lld on, and nothing is learnt there; a "
                "decay without a length of its own ends with the run",
                (long long)none, (long long)t->plan.train_steps);
+}
+
+static void warn_of_rates(const et_training *t)
+{
+    const et_optimization_options *o = &t->plan.optimizer_config;
+    et_schedule schedule;
+    if (et_comm_rank(t->comm) || et_controller_finished(t->controller) ||
+        et_schedule_init(&schedule, &o->learning_rate, &o->warmup, NULL))
+        return;
+    warn_of_first(t, &schedule);
+    warn_of_rest(t, &schedule);
 }
 
 int64_t et_training_step(const et_training *t)
@@ -452,7 +472,7 @@ int et_training_open(et_training *t, const char *directory, et_error *error)
         status = open_controller(t, directory, error);
     if (status)
         return status;
-    warn_of_rest(t);
+    warn_of_rates(t);
     /* A run that is at its end does no step that could be recorded. */
     int64_t left = t->plan.train_steps - et_training_step(t);
     return left > 0 ? et_profiling_begin(&t->profiling, left, error) : ET_OK;
