@@ -281,7 +281,7 @@ static void add_ways(const et_subwords *self, const word *of, double *ways, int 
 static void draw_word(const et_subwords *self, word *of, draws *from)
 {
     double ways[ET_SUBWORDS_WORD + 1];
-    int32_t ids[ET_SUBWORDS_WORD];
+    int32_t ids[ET_SUBWORDS_WORD] = { 0 };
     int count = 0;
     ways[of->count] = 0;
     for (int i = of->count - 1; i >= 0; i--)
@@ -324,22 +324,22 @@ static size_t word_of(const et_subwords *self, const int32_t *ids, size_t count,
     return tokens;
 }
 
-size_t et_subwords_draw(const et_subwords *self, et_random random, const int32_t *ids, size_t count,
-                        int32_t *out, size_t room)
+size_t et_subwords_draw(const et_subwords *subwords, et_random random, const int32_t *ids,
+                        size_t count, int32_t *out, size_t room)
 {
     draws from = { .random = random };
     size_t made = 0;
     for (size_t at = 0, tokens; at < count; at += tokens) {
         size_t bytes;
         word of = { .count = 0 };
-        tokens = word_of(self, ids + at, count - at, &bytes);
+        tokens = word_of(subwords, ids + at, count - at, &bytes);
         const bool fits = bytes <= ET_SUBWORDS_WORD;
         for (size_t i = 0; fits && i < tokens; i++)
-            add_token(&of, self, ids[at + i]);
-        if (fits && self->merges)
-            merge_word(self, &of, &from);
+            add_token(&of, subwords, ids[at + i]);
+        if (fits && subwords->merges)
+            merge_word(subwords, &of, &from);
         else if (fits)
-            draw_word(self, &of, &from);
+            draw_word(subwords, &of, &from);
         size_t added = fits ? (size_t)of.count : tokens;
         if (added > room - made)
             return 0;

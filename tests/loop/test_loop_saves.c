@@ -33,8 +33,8 @@ static void test_loop_saves__by_epochs_and_when_asked(void **state)
         int asked_in_step, asked_in_epoch; /* step; epoch, behind its steps; before: -epoch */
         int saved[6];                      /* steps, 4 rows an epoch; ends with 0 */
     } cases[] = {
-        { 2, 0, 0, 0, { 8, 16 } },  { 1, 2, 0, 0, { 12, 16 } },   { 0, 0, 3, 0, { 3 } },
-        { 0, 0, 0, 3, { 12 } },     { 2, 0, 4, 4, { 4, 8, 16 } }, { 0, 0, 0, -3, { 12 } },
+        { 2, 0, 0, 0, { 8, 16 } },    { 1, 2, 0, 0, { 12, 16 } },   { 0, 0, 3, 0, { 3 } },
+        { 0, 0, 0, 3, { 12 } },       { 2, 0, 4, 4, { 4, 8, 16 } }, { 0, 0, 0, -3, { 12 } },
         { 0, 0, 10, -3, { 10, 12 } },
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
