@@ -50,7 +50,7 @@ int et_loop_fire_of(et_loop *loop, et_event_source *events, const char *name, co
 {
     if (loop->firing == FIRING_MOST)
         return et_fail(error, ET_EUSAGE,
-                       "%s: a handler of an event does what fires it again, without an end", name);
+                       "a handler of an event does what fires it again, without an end");
     loop->firing++;
     int status = reverse ? et_event_source_reverse_fire(events, name, event, error)
                          : et_event_source_fire(events, name, event, error);

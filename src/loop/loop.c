@@ -314,7 +314,6 @@ static int open_run(et_loop *loop, et_error *error)
 
 static int tell_resumed(et_loop *loop, const char *path, et_error *error)
 {
-    loop->restored = true;
     et_strbuf_reset(&loop->line);
     et_strbuf_printf(&loop->line, "Resume training: epoch %lld, step %lld, from checkpoint %s",
                      (long long)loop->epoch, (long long)loop->step, path);
@@ -328,6 +327,7 @@ static int restore_file(et_loop *loop, const char *path, et_error *error)
 {
     int64_t step;
     int status = et_checkpoint_restore_file(loop->state, path, &step, error);
+    loop->restored = !status;
     return status ? status : tell_resumed(loop, path, error);
 }
 
@@ -337,6 +337,7 @@ static int restore_newest(et_loop *loop, et_error *error)
     int status = et_run_restore(loop->run, &step, error);
     if (status || step < 0)
         return status;
+    loop->restored = true;
     char *path = et_checkpoint_path(loop->options.checkpoint_dir, step);
     status = path ? tell_resumed(loop, path, error) : et_alloc_failed(error, 0, "a path");
     et_free(path);

@@ -373,24 +373,24 @@ int et_loop_trainer_log_after(et_loop_trainer *t, et_every every, et_error *erro
     return et_loop_trainer_call_after(t, ET_HOOK_LOGGING, print_logs, t, every, error);
 }
 
+/* Of an object, which is the hook's payload. */
+static int call_with(et_loop_trainer *t, int kind, et_hook_fn *call, void *self, const char *what,
+                     et_every every, et_error *error)
+{
+    int status = check_every(every, error);
+    if (!status && !self)
+        status = et_fail(error, ET_ECONFIG, "a hook needs %s", what);
+    return status ? status : et_loop_trainer_call_after(t, kind, call, self, every, error);
+}
+
 int et_loop_trainer_evaluate_after(et_loop_trainer *t, et_loop_evaluator *evaluator, et_every every,
                                    et_error *error)
 {
-    int status = check_every(every, error);
-    if (!status && !evaluator)
-        status = et_fail(error, ET_ECONFIG, "a hook that evaluates needs an evaluator");
-    return status ? status
-                  : et_loop_trainer_call_after(t, ET_HOOK_EVALUATION, evaluate, evaluator, every,
-                                               error);
+    return call_with(t, ET_HOOK_EVALUATION, evaluate, evaluator, "an evaluator", every, error);
 }
 
 int et_loop_trainer_anneal_after(et_loop_trainer *t, et_annealing_variable *variable,
                                  et_every every, et_error *error)
 {
-    int status = check_every(every, error);
-    if (!status && !variable)
-        status = et_fail(error, ET_ECONFIG, "a hook that anneals needs a variable");
-    return status
-               ? status
-               : et_loop_trainer_call_after(t, ET_HOOK_ANNEALING, anneal, variable, every, error);
+    return call_with(t, ET_HOOK_ANNEALING, anneal, variable, "a variable", every, error);
 }
