@@ -109,7 +109,8 @@ bench-scale: build ## ranks, messages, threads, many machines: tables for doc/sc
 
 # ONLY=digits takes those whose name has that word, ROUNDS=3 each three times.
 bench-quality: build ## time from exec to a model of a given quality, beside PyTorch and LightGBM
-	@cmake --build build -j $(J) --target mnist_loop mnist_cnn charlm_orbit
+	@cmake --build build -j $(J) --target mnist_loop mnist_cnn charlm_orbit \
+	    quality_digits quality_characters
 	@bench/peers/setup build/peers/venv torch tables
 	@bench/quality/run build $(DATA)
 
