@@ -317,6 +317,26 @@ static const et_field *presence(const et_fields *table)
     return row->kind == ET_FIELD_KIND_END ? NULL : row;
 }
 
+/* Of a member with two names one dict may use one; a null sets nothing. */
+static int not_both_names(const struct place *place, const et_fields *table, const et_field *field,
+                          const et_value *dict, const et_value *value, const char *path)
+{
+    if (field->kind != ET_FIELD_KIND_EPOCHS || value->kind == ET_VALUE_NULL)
+        return ET_OK;
+    for (const et_field *row = table->fields; row->kind != ET_FIELD_KIND_END; row++) {
+        const et_value *other = NULL;
+        if (row != field && row->offset == field->offset)
+            other = et_value_get(dict, row->name);
+        if (!other || other->kind == ET_VALUE_NULL)
+            continue;
+        const char *where = locate(place, path, value->line);
+        return where ? et_fail(place->error, ET_ECONFIG, "%s: %s is said as well; leave one out",
+                               where, row->name)
+                     : no_memory(place);
+    }
+    return ET_OK;
+}
+
 /* As deep as the tables, not as the text. */
 static int read_dict(const struct place *place, const et_fields *table, void *options,
                      const et_value *dict, const char *path)
@@ -345,7 +365,9 @@ static int read_dict(const struct place *place, const et_fields *table, void *op
         const char *whole = join(place->arena, path, value->key);
         if (!whole)
             return no_memory(place);
-        int failure = field ? read_member(place, field, options, value, whole)
+        int failure = field ? not_both_names(place, table, field, dict, value, whole) : ET_OK;
+        if (!failure)
+            failure = field ? read_member(place, field, options, value, whole)
                             : keep_extra(place, whole, value);
         if (failure)
             return failure;
