@@ -33,11 +33,6 @@ int et_layout_find(const et_layout *layout, const char *field)
     return -1;
 }
 
-const char *et_layout_unit(const et_layout *layout)
-{
-    return layout->unit_name ? layout->unit_name : layout->kind[layout->unit];
-}
-
 int et_layout_own(et_layout_field **out, const et_layout_field *rows, int count, et_error *error)
 {
     et_assert(count > 0);

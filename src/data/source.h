@@ -9,7 +9,10 @@
 #include "base/trace.h"
 
 /* What its unit is called: "token". Of the layout. */
-const char *et_layout_unit(const et_layout *layout);
+static inline const char *et_layout_unit(const et_layout *layout)
+{
+    return layout->unit_name ? layout->unit_name : layout->kind[layout->unit];
+}
 
 /* Names the samples of a batch, "train.en:17, train.en:4 and 52 more", cut to size. */
 void et_samples_describe(const et_samples *samples, const et_batch *batch, char *text, size_t size);

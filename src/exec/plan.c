@@ -251,7 +251,7 @@ void et_plan_set_rows(et_plan *plan, int64_t planned, int64_t rows)
     }
 }
 
-static void point_at_params(et_plan *plan, float *weights)
+__attribute__((noinline)) static void point_at_params(et_plan *plan, float *weights)
 {
     for (int i = 0; i < plan->value_count; i++) {
         et_plan_value *value = &plan->values[i];
@@ -262,21 +262,24 @@ static void point_at_params(et_plan *plan, float *weights)
     plan->weights = weights;
 }
 
-/* Parameters may have moved (et_params_use) and changed: point at them, pack anew what is kept.
- * A store's version grows with each change; where it is the one last seen nothing is to be done.
- * A plan that reads another's packs leaves packing to that one. */
+/* A store's version grows with each change; where it is the one last seen nothing is to be done. */
+static void pack_anew(et_plan *plan)
+{
+    uint64_t version = et_params_version(plan->graph->params);
+    if (plan->version != version)
+        et_plan_run_packs(plan, 0, plan->pack_count);
+    plan->version = version;
+}
+
+/* Parameters may have moved (et_params_use) and changed: point at them, pack anew what is kept. A
+ * plan that reads another's packs leaves packing to that one. */
 void et_plan_refresh(et_plan *plan)
 {
-    et_params *params = plan->graph->params;
-    uint64_t version = et_params_version(params);
-    if (plan->version == version)
-        return;
-    plan->version = version;
-    float *weights = et_params_values(params);
+    float *weights = et_params_values(plan->graph->params);
     if (weights != plan->weights)
         point_at_params(plan, weights);
     if (plan->options.keep_packed && !plan->options.packed_by)
-        et_plan_run_packs(plan, 0, plan->pack_count);
+        pack_anew(plan);
 }
 
 /* Few or none: most gradients are computed in their place. */

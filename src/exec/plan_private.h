@@ -112,8 +112,8 @@ struct et_plan {
     size_t gradient_bytes;  /* of the store's gradient array, where values lie too; 0: none do */
     unsigned char *scratch; /* of the call that runs */
     et_plan_memory memory;
-    uint64_t version;     /* of the store when last refreshed */
-    const float *weights; /* its values then */
+    uint64_t version;     /* of the store when it was last packed */
+    const float *weights; /* its values when last refreshed */
     et_random random;
     void (*run_call)(const et_plan *plan, int i);
     const et_activity *activities; /* [call_count], the trace's; NULL without one */
@@ -133,12 +133,22 @@ struct et_plan {
 /* values.c: the value that a node stands for (RESULT nodes: their parent's result). */
 int et_plan_value_of(const et_plan *plan, const et_node *node);
 
-/* A value's memory now; of a parameter with dtype ET_BF16, the shadow. */
-void *et_plan_data(const et_plan *plan, int value);
+/* A value's memory now; NULL: nobody reads it, or it is an input that is not bound yet. _as: of a
+ * parameter with dtype ET_BF16, the shadow. */
+static inline void *et_plan_data(const et_plan *plan, int value)
+{
+    return plan->values[value].tensor.data;
+}
 const void *et_plan_data_as(const et_plan *plan, int value, et_dtype dtype);
 
-/* The memory of an offset: in the store's gradient array, or in the arena behind it. */
-unsigned char *et_plan_at(const et_plan *plan, size_t offset);
+/* The memory of an offset: in the store's gradient array, or in the arena behind it. No tenant lies
+ * across the wall, so an offset tells for all of its bytes. */
+static inline unsigned char *et_plan_at(const et_plan *plan, size_t offset)
+{
+    if (offset < plan->gradient_bytes)
+        return (unsigned char *)et_params_gradients(plan->graph->params) + offset;
+    return plan->arena + (offset - plan->gradient_bytes);
+}
 
 /* fuse.c: makes plan->calls from the reachable nodes. */
 int et_plan_make_calls(et_plan *plan, const bool *reached, et_error *error);

@@ -10,12 +10,6 @@ int et_plan_value_of(const et_plan *plan, const et_node *node)
     return plan->first_value[node->id];
 }
 
-/* NULL: nobody reads it, or it is an input that is not bound yet. */
-void *et_plan_data(const et_plan *plan, int value)
-{
-    return plan->values[value].tensor.data;
-}
-
 /* A parameter is float32 in the store; its bfloat16 shadow, at the same offset, is kept beside
  * it. All else is read in the type it has. */
 const void *et_plan_data_as(const et_plan *plan, int value, et_dtype dtype)
@@ -27,12 +21,4 @@ const void *et_plan_data_as(const et_plan *plan, int value, et_dtype dtype)
     }
     et_assert_equal(v->tensor.dtype, dtype);
     return v->tensor.data;
-}
-
-/* No tenant lies across the wall, so an offset tells for all of its bytes. */
-unsigned char *et_plan_at(const et_plan *plan, size_t offset)
-{
-    if (offset < plan->gradient_bytes)
-        return (unsigned char *)et_params_gradients(plan->graph->params) + offset;
-    return plan->arena + (offset - plan->gradient_bytes);
 }

@@ -12,13 +12,15 @@
  *   (1) every change of the screen is one write: "\r", the line, "erase the rest";
  *   (2) while drawn, the cursor stands behind the bar in the last line, and whatever else is
  *       written first erases it;
- *   (3) all of the struct is behind the lock.
+ *   (3) all of the struct is behind the lock, but what the opening sets and drawn_time;
+ *   (4) a state is kept to be drawn: without a bar nobody looks at one that is not due.
  *
  * A signal handler may not call any of this: the lock may be held by the thread it interrupts. */
 #include "io/progress.h"
 
 #include <math.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,8 +51,9 @@ struct et_progress {
     et_progress_field fields[ET_PROGRESS_FIELDS_MAX]; /* copies, which state points to */
     bool started;                                     /* there is a state */
     bool drawn;                                       /* a bar stands in the terminal's last line */
-    int64_t first_step, drawn_step;             /* of the first update, and of the last line */
-    double first_time, drawn_time;              /* monotonic */
+    int64_t first_step, drawn_step; /* of the first update, and of the last line */
+    double first_time;              /* monotonic, as drawn_time */
+    _Atomic double drawn_time;
     et_strbuf line;                             /* what is about to be written */
     void (*copy)(void *self, const char *text); /* gets messages; NULL: none */
     void *copy_self;
@@ -268,6 +271,7 @@ int et_progress_open(et_progress **out, const et_progress_options *options, et_e
     progress->color = !has_value("NO_COLOR");
     progress->ascii = !et_locale_is_utf8();
     progress->plain_interval = options->plain_interval;
+    progress->drawn_time = -INFINITY;
     *out = progress;
     return ET_OK;
 }
@@ -283,27 +287,46 @@ static void keep_state(et_progress *progress, const et_progress_state *state)
         progress->started = true;
         progress->first_step = state->step;
         progress->first_time = progress->state.time;
-        progress->drawn_time = -INFINITY;
     }
     if (state->field_count > 0)
         memcpy(progress->fields, state->fields, state->field_count * sizeof *state->fields);
     progress->state.fields = progress->fields;
 }
 
+static bool is_due(const et_progress *progress, double time, double interval)
+{
+    return time - atomic_load_explicit(&progress->drawn_time, memory_order_relaxed) >= interval;
+}
+
+/* Asked without the lock, at every step: whether there is nothing to draw, now or ever. */
+static bool is_passed_over(const et_progress *progress, const et_progress_state *state)
+{
+    if (progress->mode == ET_PROGRESS_PLAIN)
+        return state->step != state->steps && state->time != 0 &&
+               !is_due(progress, state->time, progress->plain_interval);
+    return progress->mode == ET_PROGRESS_QUIET;
+}
+
 /* The last step is shown whenever it comes, once. */
-void et_progress_update(et_progress *progress, const et_progress_state *state)
+__attribute__((noinline)) static void take_state(et_progress *progress,
+                                                 const et_progress_state *state)
 {
     pthread_mutex_lock(&progress->lock);
-    et_assert(state->step >= 0);
     keep_state(progress, state);
     const double interval =
         progress->mode == ET_PROGRESS_BAR ? REDRAW_INTERVAL : progress->plain_interval;
     /* 100 % is shown although the line before it was a moment ago. */
     const bool last = state->step == state->steps && progress->drawn_step != state->step;
-    const bool due = progress->state.time - progress->drawn_time >= interval;
-    if (progress->mode != ET_PROGRESS_QUIET && (last || due))
+    if (last || is_due(progress, progress->state.time, interval))
         draw(progress);
     pthread_mutex_unlock(&progress->lock);
+}
+
+void et_progress_update(et_progress *progress, const et_progress_state *state)
+{
+    et_assert(state->step >= 0);
+    if (!is_passed_over(progress, state))
+        take_state(progress, state);
 }
 
 static void copy(et_progress *progress, const char *text)

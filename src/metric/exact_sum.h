@@ -17,6 +17,7 @@
 #ifndef ETUDE_METRIC_EXACT_SUM_H
 #define ETUDE_METRIC_EXACT_SUM_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include <etude/error.h>
@@ -36,15 +37,22 @@ typedef struct et_exact_sum {
 /* Of a value that the head cannot take. */
 void et_exact_sum_add_digits(et_exact_sum *sum, double value);
 
-/* What is added to the head loses `lost` by rounding (Knuth's TwoSum), which is exact, and NaN
- * where there are infinities. */
+/* Where the head takes a value exactly, what is added is what it grew by, and what was there is
+ * what is left without it. Where it is rounded the smaller of the two comes back changed: the
+ * larger one is taken off exactly (Dekker 1971, "A floating-point technique for extending the
+ * available precision"). Infinities come back as NaN. */
+static inline bool et_exact_sum_takes(et_exact_sum *sum, double value)
+{
+    double head = sum->head + value;
+    bool exact = head - sum->head == value && head - value == sum->head;
+    if (exact)
+        sum->head = head;
+    return exact;
+}
+
 static inline void et_exact_sum_add(et_exact_sum *sum, double value)
 {
-    double head = sum->head + value, taken = head - sum->head;
-    double lost = (sum->head - (head - taken)) + (value - taken);
-    if (lost == 0)
-        sum->head = head;
-    else
+    if (!et_exact_sum_takes(sum, value))
         et_exact_sum_add_digits(sum, value);
 }
 

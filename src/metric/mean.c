@@ -18,28 +18,40 @@ enum { TOTAL, WEIGHT };
 static const char *const sum_names[] = { "total", "weight", NULL };
 static const char *const own_name[] = { "", NULL };
 
+__attribute__((noinline)) static void add_digits(et_exact_sum *sums, double total, double weight)
+{
+    et_exact_sum_add_digits(&sums[WEIGHT], weight);
+    et_exact_sum_add(&sums[TOTAL], total);
+}
+
+/* Weights are counts most often, and taken by the head. */
+static inline void add_two(et_exact_sum *sums, double total, double weight)
+{
+    if (et_exact_sum_takes(&sums[WEIGHT], weight))
+        et_exact_sum_add(&sums[TOTAL], total);
+    else
+        add_digits(sums, total, weight);
+}
+
 static void add_weighted(const et_metric *metric, et_exact_sum *sums, int64_t *counts,
                          const et_sample *sample)
 {
     (void)metric, (void)counts;
-    et_exact_sum_add(&sums[TOTAL], sample->value * sample->weight);
-    et_exact_sum_add(&sums[WEIGHT], sample->weight);
+    add_two(sums, sample->value * sample->weight, sample->weight);
 }
 
 static void add_pair(const et_metric *metric, et_exact_sum *sums, int64_t *counts,
                      const et_sample *sample)
 {
     (void)metric, (void)counts;
-    et_exact_sum_add(&sums[TOTAL], sample->value);
-    et_exact_sum_add(&sums[WEIGHT], sample->weight);
+    add_two(sums, sample->value, sample->weight);
 }
 
 static void add_equal(const et_metric *metric, et_exact_sum *sums, int64_t *counts,
                       const et_sample *sample)
 {
     (void)metric, (void)counts;
-    et_exact_sum_add(&sums[TOTAL], sample->value == sample->target ? sample->weight : 0);
-    et_exact_sum_add(&sums[WEIGHT], sample->weight);
+    add_two(sums, sample->value == sample->target ? sample->weight : 0, sample->weight);
 }
 
 static void total_of(const et_metric *metric, const et_exact_sum *sums, const int64_t *counts,

@@ -115,17 +115,10 @@ size_t et_metrics_count(const et_metrics *metrics)
     return metrics->count;
 }
 
-/* NULL: there is no such place. */
-static const item *at(const et_metrics *metrics, int place)
+/* Also of -1, which is more than any count then. */
+static bool is_place(const et_metrics *metrics, int place)
 {
-    return place >= 0 && (size_t)place < metrics->count ? &metrics->items[place] : NULL;
-}
-
-static void add(et_metrics *metrics, int place, const et_sample *sample)
-{
-    const item *one = at(metrics, place);
-    if (one)
-        et_metric_add(one->metric, state_of(metrics, one), sample);
+    return (size_t)place < metrics->count;
 }
 
 const char *et_metrics_refusing(const et_metrics *metrics, const et_sample *sample)
@@ -136,6 +129,14 @@ const char *et_metrics_refusing(const et_metrics *metrics, const et_sample *samp
             return metrics->items[i].name;
     }
     return NULL;
+}
+
+static inline void add(et_metrics *metrics, int place, const et_sample *sample)
+{
+    if (!is_place(metrics, place))
+        return;
+    const item *one = &metrics->items[place];
+    et_metric_add(one->metric, state_of(metrics, one), sample);
 }
 
 void et_metrics_add_sample_at(et_metrics *metrics, int place, const et_sample *sample)
@@ -155,9 +156,10 @@ void et_metrics_add(et_metrics *metrics, const char *name, double value, double 
 
 void et_metrics_merge_at(et_metrics *metrics, int place, const void *state)
 {
-    const item *one = at(metrics, place);
-    if (one)
-        et_metric_merge(one->metric, state_of(metrics, one), state);
+    if (!is_place(metrics, place))
+        return;
+    const item *one = &metrics->items[place];
+    et_metric_merge(one->metric, state_of(metrics, one), state);
 }
 
 /* By name, so that two sets may have been defined in another order. */

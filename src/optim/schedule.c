@@ -370,16 +370,11 @@ int et_schedule_init(et_schedule *schedule, const et_rate_options *options,
 }
 
 /* With W steps of warm-up and p = rate(W): linear w0 + step / W (p - w0), which is w0 at step
- * 0; polynomial p (max(step, 1) / W)^power. */
-double et_schedule_rate(const et_schedule *schedule, int64_t step)
+ * 0; polynomial p (max(step, 1) / W)^power. The warm-up ends where the schedule is then, not where
+ * it started (B13): p is where the line meets the schedule. */
+__attribute__((noinline)) static double warm_rate(const et_schedule *schedule, int64_t step,
+                                                  int64_t warmup)
 {
-    et_assert(step >= 0);
-    et_assert(schedule->class && schedule->class->rate);
-    int64_t warmup = warmup_steps(&schedule->warmup);
-    if (step >= warmup)
-        return schedule->class->rate(schedule, (double)step);
-    /* The warm-up ends where the schedule is then, not where it started (B13). p, where the
-     * line meets the schedule. Asked for each step of the warm-up: it is one formula. */
     double peak = schedule->class->rate(schedule, (double)warmup);
     if (schedule->warmup.type == ET_WARMUP_LINEAR) {
         double first = schedule->warmup.linear.warmup_learning_rate;
@@ -387,4 +382,13 @@ double et_schedule_rate(const et_schedule *schedule, int64_t step)
     }
     double done = fmax((double)step, 1) / (double)warmup;
     return peak * pow(done, schedule->warmup.polynomial.power);
+}
+
+double et_schedule_rate(const et_schedule *schedule, int64_t step)
+{
+    et_assert(step >= 0);
+    et_assert(schedule->class && schedule->class->rate);
+    int64_t warmup = warmup_steps(&schedule->warmup);
+    return step < warmup ? warm_rate(schedule, step, warmup)
+                         : schedule->class->rate(schedule, (double)step);
 }

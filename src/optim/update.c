@@ -181,15 +181,6 @@ static void split(const update *u, et_optim_piece piece, double *sums, piece_fn 
         stay(u, &piece, sums);
 }
 
-static void do_piece(const update *u, const et_optim_piece *piece, double *sums, piece_fn *change,
-                     piece_fn *stay)
-{
-    if (u->optimizer->limit)
-        split(u, *piece, sums, change, stay);
-    else
-        change(u, piece, sums);
-}
-
 /* Sums of a rule that asks for them are of tensors, and so are its chunks: one changes or stays as
  * a whole. */
 static void sum_piece(const update *u, const et_optim_piece *piece, double *sums)
@@ -208,8 +199,10 @@ static void sum_part(const update *u, int64_t begin, int64_t end)
         et_optim_piece own = et_optim_piece_in(&o->layout.chunks[i], u->own);
         double *sums = &o->partial[ET_RULE_SUMS_MAX * i];
         memset(sums, 0, ET_RULE_SUMS_MAX * sizeof *sums);
-        if (own.count)
-            do_piece(u, &own, sums, sum_piece, NULL);
+        if (own.count && o->limit)
+            split(u, own, sums, sum_piece, NULL);
+        else if (own.count)
+            sum_piece(u, &own, sums);
     }
 }
 
@@ -287,7 +280,16 @@ static void update_part(const update *u, int64_t begin, int64_t end)
     for (int64_t i = begin; i < end; i++) {
         et_optim_piece own = et_optim_piece_in(&u->optimizer->layout.chunks[i], u->own);
         if (own.count)
-            do_piece(u, &own, NULL, update_piece, stay_piece);
+            update_piece(u, &own, NULL);
+    }
+}
+
+static void limited_part(const update *u, int64_t begin, int64_t end)
+{
+    for (int64_t i = begin; i < end; i++) {
+        et_optim_piece own = et_optim_piece_in(&u->optimizer->layout.chunks[i], u->own);
+        if (own.count)
+            split(u, own, NULL, update_piece, stay_piece);
     }
 }
 
@@ -325,7 +327,10 @@ static void update_all(const update *u)
         ET_SHARE(much, (int64_t)o->layout.chunk_count, 1, sum_part, u);
         add_up(o);
     }
-    ET_SHARE(much, (int64_t)o->layout.chunk_count, 1, update_part, u);
+    if (o->limit)
+        ET_SHARE(much, (int64_t)o->layout.chunk_count, 1, limited_part, u);
+    else
+        ET_SHARE(much, (int64_t)o->layout.chunk_count, 1, update_part, u);
     exchange_weights(u);
     if (o->average.data)
         et_optim_average_follow(&o->average, o->weights, u->step.average_decay);
@@ -351,7 +356,9 @@ et_update et_optimizer_apply_part(et_optimizer *optimizer, float *gradients, dou
         .step = { .iterations = optimizer->iterations,
                   .slot_updates = optimizer->iterations - optimizer->slots_from,
                   .average_decay =
-                      et_optim_average_decay(&optimizer->average, optimizer->iterations + 1) },
+                      optimizer->average.data
+                          ? et_optim_average_decay(&optimizer->average, optimizer->iterations + 1)
+                          : 0 },
         .shadow = et_params_shadow(optimizer->params),
         .own = et_optim_own(&optimizer->owners),
     };

@@ -9,8 +9,9 @@
  *
  * A sum lies in a slot: an array of the store's trained size with the moving means behind it, and
  * scalars. As many slots are made as sums are ever there at once. With one shard the store's
- * gradients are the sum, and nothing is copied. With more, each shard's gradient is read once more
- * to see whether it is finite: a sum that is not would not tell whose fault it is. */
+ * gradients are the sum, and nothing is copied: a class of its own. With more, each shard's
+ * gradient is read once more to see whether it is finite: a sum that is not would not tell whose
+ * fault it is. */
 #include "train/reducer_private.h"
 
 #include <math.h>
@@ -55,26 +56,30 @@ static void tree_begin(et_reducer *reducer)
     tree *self = (tree *)reducer;
     self->next = reducer->first;
     self->free_count = self->depth = 0;
-    for (int i = 0; reducer->shards > 1 && i < self->slot_count; i++)
+    for (int i = 0; i < self->slot_count; i++)
         self->free[self->free_count++] = i;
 }
 
 static void copy_gradients(const tree *self, slot *to, int64_t first, int64_t end)
 {
-    memcpy(to->array + first, et_params_gradients(self->params) + first,
-           (size_t)(end - first) * sizeof *to->array);
+    memcpy(to->array + first, self->gradients + first, (size_t)(end - first) * sizeof *to->array);
 }
 
-/* A shard's values but the gradients take a slot. */
-static void fill_rest(const tree *self, slot *to, const et_pass *pass)
+__attribute__((noinline)) static void copy_means(const tree *self, float *means,
+                                                 const et_pass *pass)
 {
-    float *means = to->array + (self->reducer.shards > 1 ? self->trained : 0);
-    et_pass_read(pass, &to->loss, &to->divisor, to->measured);
     for (int i = 0; i < self->tracks; i++) {
         et_tracked tracked = et_pass_tracked(pass, i);
         memcpy(means, tracked.value, (size_t)tracked.elements * sizeof *means);
         means += tracked.elements;
     }
+}
+
+/* A shard's values but the gradients take a slot. */
+static void fill_rest(const tree *self, slot *to, const et_pass *pass)
+{
+    et_pass_read(pass, &to->loss, &to->divisor, to->measured);
+    copy_means(self, to->array + self->trained, pass);
 }
 
 /* They are added to its left neighbour's. */
@@ -108,8 +113,8 @@ static void add_slot_rest(const tree *self, slot *to, const slot *from)
 
 bool et_tree_is_finite(const tree *self, const et_pass *pass)
 {
-    return isfinite(et_pass_loss(pass)) && isfinite(self->kernels->sum_of_squares(
-                                               et_params_gradients(self->params), self->trained));
+    return isfinite(et_pass_loss(pass)) &&
+           isfinite(self->kernels->sum_of_squares(self->gradients, self->trained));
 }
 
 void et_tree_push(tree *self, int shard, et_tree_moves *moves)
@@ -135,14 +140,13 @@ void et_tree_push(tree *self, int shard, et_tree_moves *moves)
 void et_tree_move_gradients(const tree *self, const et_tree_moves *moves, int64_t first,
                             int64_t end)
 {
-    const float *gradients = et_params_gradients(self->params);
     for (int i = 0; i < moves->count; i++) {
         const et_tree_move *m = &moves->move[i];
         slot to = self->slots[m->to];
         if (m->adds)
             self->kernels->accumulate(
-                to.array + first, (m->from < 0 ? gradients : self->slots[m->from].array) + first,
-                end - first);
+                to.array + first,
+                (m->from < 0 ? self->gradients : self->slots[m->from].array) + first, end - first);
         else
             copy_gradients(self, &to, first, end);
     }
@@ -167,12 +171,6 @@ static int tree_add(et_reducer *reducer, int shard, const et_pass *pass, et_erro
     tree *self = (tree *)reducer;
     et_tree_moves moves;
     (void)error;
-    if (reducer->shards == 1) {
-        et_assert_equal(shard, self->next);
-        self->next++;
-        fill_rest(self, &self->slots[0], pass);
-        return isfinite(self->slots[0].loss) ? ET_OK : ET_EDIVERGED;
-    }
     if (!et_tree_is_finite(self, pass)) {
         self->next++;
         return ET_EDIVERGED;
@@ -186,11 +184,10 @@ static int tree_add(et_reducer *reducer, int shard, const et_pass *pass, et_erro
 void et_tree_give(tree *self, int place, et_reduced *out)
 {
     const slot *sum = &self->slots[place];
-    bool one = self->reducer.shards == 1;
-    float *means = sum->array + (one ? 0 : self->trained);
-    for (int64_t i = 0; !one && i < self->means; i++)
+    float *means = sum->array + self->trained;
+    for (int64_t i = 0; i < self->means; i++)
         means[i] /= (float)self->reducer.shards;
-    *out = (et_reduced){ .gradient = one ? et_params_gradients(self->params) : sum->array,
+    *out = (et_reduced){ .gradient = sum->array,
                          .loss = sum->loss,
                          .divisor = sum->divisor,
                          .measures = self->measures,
@@ -203,7 +200,7 @@ static int tree_end(et_reducer *reducer, et_reduced *out, et_error *error)
     tree *self = (tree *)reducer;
     (void)error;
     et_assert_equal(self->next, reducer->shards);
-    et_tree_give(self, reducer->shards == 1 ? 0 : self->stack[0].slot, out);
+    et_tree_give(self, self->stack[0].slot, out);
     return ET_OK;
 }
 
@@ -219,6 +216,47 @@ static void tree_close(et_reducer *reducer)
 static const et_reducer_class tree_class = {
     .name = "tree", .begin = tree_begin, .add = tree_add, .end = tree_end, .close = tree_close
 };
+
+/* ---- of one shard: a slot for all but the gradients ---- */
+
+static void leaf_begin(et_reducer *reducer)
+{
+    ((tree *)reducer)->next = 0;
+}
+
+static int leaf_add(et_reducer *reducer, int shard, const et_pass *pass, et_error *error)
+{
+    tree *self = (tree *)reducer;
+    slot *own = &self->slots[0];
+    (void)error;
+    et_assert_equal(shard, self->next);
+    self->next++;
+    et_pass_read(pass, &own->loss, &own->divisor, own->measured);
+    if (self->tracks)
+        copy_means(self, own->array, pass);
+    return isfinite(own->loss) ? ET_OK : ET_EDIVERGED;
+}
+
+static int leaf_end(et_reducer *reducer, et_reduced *out, et_error *error)
+{
+    const tree *self = (const tree *)reducer;
+    const slot *own = &self->slots[0];
+    (void)error;
+    et_assert_equal(self->next, 1);
+    *out = (et_reduced){ .gradient = self->gradients,
+                         .loss = own->loss,
+                         .divisor = own->divisor,
+                         .measures = self->measures,
+                         .measured = own->measured,
+                         .means = own->array };
+    return ET_OK;
+}
+
+static const et_reducer_class leaf_class = {
+    .name = "leaf", .begin = leaf_begin, .add = leaf_add, .end = leaf_end, .close = tree_close
+};
+
+/* ---- opening ---- */
 
 int et_tree_nodes(int shards, int first, int end, et_tree_node *nodes, int *most)
 {
@@ -265,9 +303,12 @@ int et_tree_open_part(et_tree **out, const et_pass *pass, int shards, int first,
     *out = NULL;
     if (!self)
         return et_alloc_failed(error, sizeof *self, "a reducer");
-    self->reducer =
-        (et_reducer){ .class = &tree_class, .shards = shards, .first = first, .end = end };
+    self->reducer = (et_reducer){ .class = shards == 1 ? &leaf_class : &tree_class,
+                                  .shards = shards,
+                                  .first = first,
+                                  .end = end };
     self->params = et_pass_params(pass);
+    self->gradients = et_params_gradients(self->params);
     self->kernels = et_pass_device(pass)->kernels;
     self->trained = et_params_trained_size(self->params);
     self->measures = et_pass_measures(pass);

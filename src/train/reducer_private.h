@@ -21,7 +21,8 @@ typedef struct et_tree_slot {
 
 typedef struct et_tree {
     et_reducer reducer;
-    et_params *params; /* borrowed, as kernels */
+    et_params *params; /* borrowed, as gradients, which are its, and kernels */
+    float *gradients;
     const et_kernels *kernels;
     int64_t trained, means; /* elements of a slot's two parts */
     int measures, tracks;

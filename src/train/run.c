@@ -364,7 +364,15 @@ int et_run_save_if_asked(et_run *run, int64_t step, et_error *error)
     return is_asked_to_save(run) ? save_as_asked(run, step, error) : ET_OK;
 }
 
-int et_run_between_steps(et_run *run, int64_t step, et_error *error)
+/* A process alone of which nobody wants anything, as between most steps. */
+static bool is_undisturbed(const et_run *run)
+{
+    bool saving = run->checkpoints && et_checkpoints_saving(run->checkpoints);
+    bool again = run->saves.again || run->saves_again;
+    return run->alone && !saving && !again && !et_run_signalled(run) && !is_asked_to_save(run);
+}
+
+__attribute__((noinline)) static int serve(et_run *run, int64_t step, et_error *error)
 {
     int status = et_run_meet(run, error);
     if (!status && et_run_asked_to_stop(run))
@@ -372,6 +380,11 @@ int et_run_between_steps(et_run *run, int64_t step, et_error *error)
     if (!status)
         status = et_run_look_after_saves(run, step, error);
     return status || !is_asked_to_save(run) ? status : save_as_asked(run, step, error);
+}
+
+int et_run_between_steps(et_run *run, int64_t step, et_error *error)
+{
+    return is_undisturbed(run) ? ET_OK : serve(run, step, error);
 }
 
 void et_run_touch(et_run *run)

@@ -78,6 +78,7 @@ int et_step_open(et_step *step, const et_step_parts *parts, et_error *error)
         status = et_pass_variant(step->pass, &step->source->layout, &step->variant, error);
     if (!status)
         status = open_reducer(step, parts, error);
+    step->tracks = !status && et_pass_tracks(step->pass) > 0;
     return status ? status : define_metrics(step, parts, error);
 }
 
@@ -91,13 +92,6 @@ void et_step_release(et_step *step)
 
 static const et_activity data_activity = { .name = "next batch", .kind = "waiting for data" };
 static const et_activity update_activity = { .name = "update", .kind = "update" };
-
-/* Random numbers are counted by batches since the start of the run: no two batches draw the same
- * dropout, and a resumed run draws what it would have drawn. */
-int64_t et_step_number(const et_step *step, int shard)
-{
-    return step->count * step->reducer->shards + shard;
-}
 
 /* A span of its own: its length is how long training waits for data. */
 static int take_batch(et_step *step, int shard, et_error *error)
@@ -137,10 +131,9 @@ void et_step_add_norm(et_step *step)
 /* A mean over rows weighs by rows: windows of unequal batches are exact. */
 void et_step_add_measures(et_step *step)
 {
-    for (int i = 0; i < step->sum.measures; i++)
-        if (step->metric[i] >= 0)
-            et_metrics_add_at(step->metrics, step->metric[i], step->sum.measured[i].total,
-                              step->sum.measured[i].weight);
+    const et_measured *measured = step->sum.measured;
+    for (int i = 0, count = step->sum.measures; i < count; i++)
+        et_metrics_add_at(step->metrics, step->metric[i], measured[i].total, measured[i].weight);
 }
 
 /* An update of many batches may take minutes, which nobody who asks to stop wants to wait. Nothing
@@ -183,8 +176,8 @@ int et_step_take(et_step *step, et_error *error)
     step->updated = false;
     if (step->reducer->shards > 1)
         et_source_position(step->source, &step->begin);
-    step->drawn = 0;
-    int status = reach(step, 0, error);
+    step->drawn = 1;
+    int status = take_batch(step, 0, error);
     step->taken = !status;
     return status;
 }
@@ -239,7 +232,8 @@ int et_step_gather(et_step *step, bool *left_out, et_error *error)
 
 void et_step_updated(et_step *step)
 {
-    et_pass_move_means(step->pass, step->sum.means);
+    if (step->tracks)
+        et_pass_move_means(step->pass, step->sum.means);
     step->count++;
     step->updated = true;
     step->loss = step->sum.loss / step->sum.divisor;

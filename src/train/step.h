@@ -43,6 +43,7 @@ typedef struct et_step {
     et_step_hooks hooks;
     et_position begin; /* of the source, before the step's first batch; of several only */
     int drawn;         /* batches that the step under way has taken */
+    bool tracks;       /* the pass has moving means */
     bool taken;        /* the first batch of the step to come is there */
     bool updated;      /* the step has made an update, and sum is what it was made of */
     et_reduced sum;
@@ -99,7 +100,12 @@ int et_step_gather(et_step *step, bool *left_out, et_error *error);
 void et_step_updated(et_step *step);
 void et_step_add_measures(et_step *step);
 
-/* The number of the random numbers of a batch of the step to come. */
-int64_t et_step_number(const et_step *step, int shard);
+/* The number of the random numbers of a batch of the step to come: they are counted by batches
+ * since the start of the run, so no two batches draw the same dropout, and a resumed run draws what
+ * it would have drawn. */
+static inline int64_t et_step_number(const et_step *step, int shard)
+{
+    return step->count * step->reducer->shards + shard;
+}
 
 #endif

@@ -153,20 +153,25 @@ static int process_metrics(et_task *self, const et_task_step *now, et_error *err
                     now->inputs->filled[labels->kind], error);
 }
 
-/* Of an update of the default step all its batches, added up exactly; else of the last run. */
-static int process_compiled_metrics(et_task *self, const et_task_step *now, et_error *error)
+__attribute__((noinline)) static void add_last_run(const et_task_step *now)
 {
     const et_task_inside *inside = now->inside;
-    (void)self, (void)error;
-    if (inside->step && inside->step->updated) {
-        et_step_add_measures(inside->step);
-        return ET_OK;
-    }
     for (int i = 0, count = et_pass_measures(now->model); i < count; i++) {
         et_measured one = et_pass_measured(now->model, i);
         if (inside->place[i] >= 0)
             et_metrics_add_at(inside->measured, inside->place[i], one.total, one.weight);
     }
+}
+
+/* Of an update of the default step all its batches, added up exactly; else of the last run. */
+static int process_compiled_metrics(et_task *self, const et_task_step *now, et_error *error)
+{
+    const et_task_inside *inside = now->inside;
+    (void)self, (void)error;
+    if (inside->step && inside->step->updated)
+        et_step_add_measures(inside->step);
+    else
+        add_last_run(now);
     return ET_OK;
 }
 

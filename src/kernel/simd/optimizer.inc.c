@@ -90,11 +90,8 @@ static void squares_part(double *partial, const float *x, int64_t length, int64_
     }
 }
 
-/* The cut depends on count alone: SQUARE_PARTS equal parts at most, added in order. 1,000,000
- * elements: 64 parts of 15,625, rounded up to 15,632 with 16 lanes. */
-static double sum_of_squares(const float *x, int64_t count)
+__attribute__((noinline)) static double long_sum_of_squares(const float *x, int64_t count)
 {
-    et_assert(count >= 0);
     double partial[SQUARE_PARTS], total = 0;
     /* Whole vectors, so that only the last part has a tail. */
     int64_t length = (count + SQUARE_PARTS - 1) / SQUARE_PARTS;
@@ -102,6 +99,23 @@ static double sum_of_squares(const float *x, int64_t count)
     ET_SHARE(count >= ET_GRAIN, count, length, squares_part, partial, x, length);
     for (int64_t part = 0; part * length < count; part++)
         total += partial[part];
+    return total;
+}
+
+/* The cut depends on count alone: SQUARE_PARTS equal parts at most, added in order. 1,000,000
+ * elements: 64 parts of 15,625, rounded up to 15,632 with 16 lanes. Of few elements each vector is
+ * a part. */
+static double sum_of_squares(const float *x, int64_t count)
+{
+    et_assert(count >= 0);
+    if (count > SQUARE_PARTS * V_LANES)
+        return long_sum_of_squares(x, count);
+    double total = 0;
+    for (int64_t i = 0; i < count; i += V_LANES) {
+        vd sum = { 0 };
+        v_add_squares(&sum, v_read_n(x, i, count - i, ET_F32));
+        total += v_total(sum);
+    }
     return total;
 }
 

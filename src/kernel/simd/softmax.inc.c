@@ -176,6 +176,16 @@ typedef struct few_rows {
     _Alignas(64) float first[V_LANES]; /* the class that has the largest logit first; -1: none */
 } few_rows;
 
+/* What the rows of a call share. */
+typedef struct few_call {
+    void *logits;                /* [rows, classes] */
+    float *loss, *nll, *correct; /* [rows] */
+    const int32_t *labels;
+    smoothed target;
+    int classes;
+    bool gradient;
+} few_call;
+
 /* Up to V_LANES rows from the one at `at`; mine is the label's logit. Lanes without a row hold what
  * the first row does, those without a label any logit. */
 ET_INLINE void few_take(few_rows *few, const void *x, const int32_t *labels, int64_t at, int n,
@@ -196,7 +206,7 @@ ET_INLINE void few_take(few_rows *few, const void *x, const int32_t *labels, int
 /* The formulas of entropy_row, lane by lane; the sums over classes are in their order, so a
  * lane's result does not depend on the others. `first` goes from the last class to the first; a NaN
  * is not the largest. */
-static void few_losses(few_rows *few, const smoothed *target, int classes)
+__attribute__((noinline)) static void few_losses(few_rows *few, const smoothed *target, int classes)
 {
     vf largest = v_set(-INFINITY), sum = v_set(0.0f), shift = v_set(0.0f), first = v_set(-1.0f);
     for (int c = 0; c < classes; c++)
@@ -234,36 +244,39 @@ ET_INLINE void few_put(const few_rows *few, void *x, const smoothed *target, int
     }
 }
 
-/* V_LANES rows at a time, from a multiple of it on. */
-ET_INLINE void few_entropy(void *logits, float *loss, float *nll, float *correct,
-                           const int32_t *labels, const smoothed *target, bool gradient,
-                           int classes, int64_t begin, int64_t end, et_dtype dtype)
+/* Rows at .. at + n - 1 of the call. */
+ET_INLINE void few_put_all(const few_rows *few, const few_call *call, int64_t at, int n,
+                           et_dtype dtype)
+{
+    for (int i = 0; i < n; i++) {
+        const int32_t label = call->labels[at + i];
+        et_assert(label < call->classes);
+        call->loss[at + i] = label >= 0 ? few->loss[i] : 0.0f;
+        call->nll[at + i] = label >= 0 ? few->nll[i] : 0.0f;
+        call->correct[at + i] = label >= 0 && few->first[i] == (float)label ? 1.0f : 0.0f;
+        if (call->gradient)
+            few_put(few, call->logits, &call->target, label, i, (at + i) * call->classes,
+                    call->classes, dtype);
+    }
+}
+
+/* A function of its own, since what is the same for all blocks is less than there are registers. */
+__attribute__((noinline)) static void few_block(const few_call *call, int64_t at, int n,
+                                                et_dtype dtype)
 {
     few_rows few;
-    for (int64_t t = begin; t < end; t += V_LANES) {
-        const int n = end - t < V_LANES ? (int)(end - t) : V_LANES;
-        few_take(&few, logits, labels + t, t * classes, n, classes, dtype);
-        few_losses(&few, target, classes);
-        for (int i = 0; i < n; i++) {
-            const int32_t label = labels[t + i];
-            et_assert(label < classes);
-            loss[t + i] = label >= 0 ? few.loss[i] : 0.0f;
-            nll[t + i] = label >= 0 ? few.nll[i] : 0.0f;
-            correct[t + i] = label >= 0 && few.first[i] == (float)label ? 1.0f : 0.0f;
-            if (gradient)
-                few_put(&few, logits, target, label, i, (t + i) * classes, classes, dtype);
-        }
-    }
+    ET_BY_DTYPE(dtype, few_take, &few, call->logits, call->labels + at, at * call->classes, n,
+                call->classes);
+    few_losses(&few, &call->target, call->classes);
+    ET_BY_DTYPE(dtype, few_put_all, &few, call, at, n);
 }
 
 /* Rows come in whole vectors to a thread (ET_SHARE's unit is V_LANES), so which rows share a
  * vector does not depend on threads. */
-static void few_part(void *logits, float *loss, float *nll, float *correct, const int32_t *labels,
-                     const smoothed *target, bool gradient, int64_t vocabulary, et_dtype dtype,
-                     int64_t begin, int64_t end)
+static void few_part(const few_call *call, et_dtype dtype, int64_t begin, int64_t end)
 {
-    ET_BY_DTYPE(dtype, few_entropy, logits, loss, nll, correct, labels, target, gradient,
-                (int)vocabulary, begin, end);
+    for (int64_t t = begin; t < end; t += V_LANES)
+        few_block(call, t, end - t < V_LANES ? (int)(end - t) : V_LANES, dtype);
 }
 
 /* By the number of classes: lanes are classes where there are many, rows where there are few. */
@@ -274,8 +287,9 @@ static void softmax_cross_entropy(void *logits, float *loss, float *nll, float *
     et_assert(vocabulary >= 1 && smoothing >= 0 && smoothing < 1);
     const smoothed target = smoothed_of(smoothing, vocabulary);
     if (vocabulary <= FEW_CLASSES) {
-        ET_SHARE(rows * vocabulary >= ET_GRAIN, rows, V_LANES, few_part, logits, loss, nll, correct,
-                 labels, &target, gradient, vocabulary, dtype);
+        const few_call call = { logits,          loss,    nll, correct, labels, target,
+                                (int)vocabulary, gradient };
+        ET_SHARE(rows * vocabulary >= ET_GRAIN, rows, V_LANES, few_part, &call, dtype);
         return;
     }
     ET_SHARE(rows * vocabulary >= ET_GRAIN, rows, 1, entropy_part, logits, loss, nll, correct,
