@@ -268,6 +268,17 @@ static bool is_narrow(const et_gemm_shape *shape)
     return shape->a == ET_F32 && (shape->m <= NARROW || shape->n <= NARROW);
 }
 
+/* Whether a float32 product of many rows has too few of them for blocks without panels: they would
+ * multiply B where it lies, with rows far from each other. bench_gemm gave our own kernel 1.25 of
+ * their rate at 768 rows. */
+static bool is_short(const et_gemm_cache *cache, const et_gemm_shape *shape)
+{
+    return shape->a == ET_F32 && shape->b == ET_F32 && !shape->transpose_a && !shape->row_tile &&
+           shape->m > ET_GEMM_FEW_ROWS && cache->way == ET_GEMM_BEST &&
+           !et_gemm_engine_panels(cache->engine, ET_F32) &&
+           shape->n * (int64_t)sizeof(float) >= ET_GEMM_FAR && !et_gemm_repacking_tiles(shape);
+}
+
 /* Whether the product is a gradient of a weight, of which a block would want A transposed and B in
  * panels, or one of few rows of float32, for which B in panels would be read too seldom. Operands
  * that are widened are copied anyway, and blocks multiply the copies. */
@@ -282,22 +293,23 @@ static bool is_direct(const et_gemm *gemm)
     if (gradient)
         return et_gemm_own_gradients(gemm->cache, shape->a) ||
                (gemm->cache->way == ET_GEMM_BEST && is_narrow(shape));
-    return few && shape->a == ET_F32 && gemm->cache->way != ET_GEMM_BLOCKS;
+    return is_short(gemm->cache, shape) ||
+           (few && shape->a == ET_F32 && gemm->cache->way != ET_GEMM_BLOCKS);
 }
-
-/* Bytes from a row of B to the next from which on its rows share few sets of the first-level cache.
- */
-#define FAR ((int64_t)2048)
 
 /* On an EPYC of family 25 bench_gemm gave such a B 1.15 of the rate of a packed one at 768 rows on
  * two threads, each of which finds half of what was packed in the other's cache, and 1.00 on one;
- * 0.95 with rows FAR from each other, and of more bytes than the second-level cache has. */
+ * 0.95 with rows FAR from each other, and of more bytes than the second-level cache has. Where
+ * there are no panels our own kernel may read it. */
 bool et_gemm_reads_stored(const et_gemm_cache *cache, const et_gemm_shape *shape)
 {
     const int64_t row = shape->n * (int64_t)sizeof(float);
+    if (is_short(cache, shape))
+        return true;
     return shape->a == ET_F32 && shape->b == ET_F32 && !shape->transpose_a && !shape->transpose_b &&
            !shape->row_tile && (!shape->ldb || shape->ldb == shape->n) &&
-           shape->m > ET_GEMM_FEW_ROWS && row < FAR && row * shape->k <= (int64_t)cache->l2 / 4;
+           shape->m > ET_GEMM_FEW_ROWS && row < ET_GEMM_FAR &&
+           row * shape->k <= (int64_t)cache->l2 / 4;
 }
 
 /* What is copied, and what is done after the blocks. Blocks give raw sums where
@@ -396,6 +408,7 @@ static int make(et_gemm *gemm, et_error *error)
                    (gemm->asked.pack_b || !et_gemm_reads_stored(gemm->cache, &gemm->asked));
     const et_gemm_means means = { .widened = gemm->type != gemm->shape.a,
                                   .direct = gemm->direct,
+                                  .repacks = !gemm->direct && !gemm->panels,
                                   .pads = gemm->cache->pads || !gemm->panels,
                                   .l2 = gemm->cache->l2 };
     gemm->grid = et_gemm_grid_of(&gemm->shape, &means);

@@ -93,8 +93,8 @@ et_dtype et_gemm_multiplied_as(const et_gemm_cache *cache, et_dtype dtype);
 bool et_gemm_own_gradients(const et_gemm_cache *cache, et_dtype dtype);
 
 /* Whether a product of more than ET_GEMM_FEW_ROWS rows reads B where it lies as fast as packed, so
- * that packing it for a few runs would be in vain: B is float32, not transposed, dense and small.
- */
+ * that packing it for a few runs would be in vain: B is float32, not transposed, dense and small;
+ * or, where oneDNN takes no panels, read by our own kernel. */
 bool et_gemm_reads_stored(const et_gemm_cache *cache, const et_gemm_shape *shape);
 
 /* The product of that shape, made at the first call. Valid until the cache is closed. Not

@@ -2,7 +2,7 @@
  *
  *   cut_as_told    row_tile is given (decoding): rows as told, columns for the threads
  *   cut_long_sum   a small C and a long k: pieces of k, added up afterwards
- *   cut_both       A transposed: rows and columns, k in chunks
+ *   cut_both       A transposed, or our own kernel: rows and columns, k in chunks
  *   cut_columns    few rows: columns, so that each of B is read once
  *   cut_rows       else: rows, so that operands that suit the blocks stay where they are
  *
@@ -91,6 +91,21 @@ static int64_t tiles_worth(const et_gemm_shape *shape, double least)
     return count < ROW_TILES ? (int64_t)count : ROW_TILES;
 }
 
+/* oneDNN's float32 products for AVX2 (2.6.3) copy their operands where 1 / m + 1 / n is below this;
+ * bench_gemm gave base's forward products 0.47 to 0.72 of the best way in tiles of fewer rows. */
+#define COPIED 0.0038
+
+/* A multiple of EVEN_TILES, or of two where it is less. */
+int64_t et_gemm_repacking_tiles(const et_gemm_shape *shape)
+{
+    double most = (double)shape->m * (COPIED - 1 / (double)shape->n);
+    if (shape->n * (int64_t)sizeof(float) < ET_GEMM_FAR || most < 2)
+        return 0;
+    int64_t count = most < ROW_TILES ? (int64_t)most : ROW_TILES;
+    int64_t even = count >= EVEN_TILES ? EVEN_TILES : 2;
+    return count / even * even;
+}
+
 /* Rows of A are independent: cut them alone, so that A, C and a packed B are used in place. If A
  * is widened, neither A nor C is: then a tile's copies are to stay in the L2 cache. */
 static void cut_rows(et_gemm_grid *grid, const et_gemm_shape *shape, const et_gemm_means *means,
@@ -100,7 +115,8 @@ static void cut_rows(et_gemm_grid *grid, const et_gemm_shape *shape, const et_ge
     int64_t unit = shape->n * shape->k >= BIG_B ? 64 : 32;
     int64_t count = tiles_worth(shape, TILE_FLOPS);
     int64_t rows = cut(shape->m, round_up(count, count > 1 ? EVEN_TILES : 1), unit);
-    grid->tile_m = smaller(rows, ROWS_MAX);
+    int64_t repacking = means->repacks && !widened ? et_gemm_repacking_tiles(shape) : 0;
+    grid->tile_m = repacking ? cut(shape->m, repacking, unit) : smaller(rows, ROWS_MAX);
     grid->tile_n = widened ? cut(shape->n, parts(shape->n, SLAB_COLUMNS), 64) : shape->n;
     if (shape->transpose_a)
         cut_chunks(grid, depth);
@@ -125,10 +141,10 @@ static void cut_columns(et_gemm_grid *grid, const et_gemm_shape *shape, const et
     cut_chunks(grid, depth);
 }
 
-/* A comes transposed, mostly with a long k: a sum over tokens. Where tiles of 256 rows would be
- * fewer than 6, they are halved, and across the longer side: a square copies least. But a copy of B
- * that has all of k serves every tile of its columns (gemm/run.c): then columns stay whole, if
- * there are rows to cut. */
+/* A comes transposed, mostly with a long k: a sum over tokens; or our own kernel does many rows.
+ * Where tiles of 256 rows would be fewer than 6, they are halved, and across the longer side: a
+ * square copies least. But a copy of B that has all of k serves every tile of its columns
+ * (gemm/run.c): then columns stay whole, if there are rows to cut. */
 static void cut_both(et_gemm_grid *grid, const et_gemm_shape *shape, const et_gemm_means *means,
                      int64_t depth)
 {
@@ -186,7 +202,7 @@ et_gemm_grid et_gemm_grid_of(const et_gemm_shape *shape, const et_gemm_means *me
         cut_as_told(&grid, shape, means);
     else if (small && (shape->transpose_a || m <= 128) && !shape->pack_b)
         cut_long_sum(&grid, shape, depth);
-    else if (shape->transpose_a && !shape->pack_b)
+    else if (!shape->pack_b && (shape->transpose_a || (means->direct && m > ET_GEMM_FEW_ROWS)))
         cut_both(&grid, shape, means, depth);
     else if (m <= ET_GEMM_FEW_ROWS && !shape->pack_b)
         cut_columns(&grid, shape, means, depth);

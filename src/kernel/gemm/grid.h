@@ -26,9 +26,19 @@ typedef struct et_gemm_grid {
 typedef struct et_gemm_means {
     bool widened; /* operands are bfloat16, but multiplied as float32 */
     bool direct;  /* by our own kernel */
+    bool repacks; /* by blocks that bring B into a layout of their own, each for itself */
     bool pads;    /* tiles of a row_tile are filled up: a row's sum is the same in these alone */
     size_t l2;    /* bytes of a core's second-level cache */
 } et_gemm_means;
+
+/* Bytes from a row of B to the next from which on its rows share few sets of the first-level cache.
+ */
+#define ET_GEMM_FAR ((int64_t)2048)
+
+/* Into how many tiles of rows a product may be cut, at most, whose blocks repack a B with rows FAR
+ * from each other: of fewer rows a block multiplies it where it lies, at half the rate. 0: of any.
+ */
+int64_t et_gemm_repacking_tiles(const et_gemm_shape *shape);
 
 /* Any m, n >= 0 and k >= 1. No tiles if m or n is 0. */
 et_gemm_grid et_gemm_grid_of(const et_gemm_shape *shape, const et_gemm_means *means);
