@@ -4,6 +4,7 @@
 #define ETUDE_KERNEL_ONEDNN_H
 
 #include <oneapi/dnnl/dnnl.h>
+#include <signal.h>
 #include <stddef.h>
 
 #include <etude/dtype.h>
@@ -97,6 +98,24 @@ static inline const char *implementation_of(const_dnnl_primitive_desc_t descript
     const char *name = "";
     dnnl_primitive_desc_query(description, dnnl_query_impl_info_str, 0, (void *)&name);
     return name;
+}
+
+/* oneDNN's float32 products for AVX2 and SSE (2.6.3) keep the stack pointer in an array of the heap
+ * while they multiply: a signal that came then would write its frame over what lies before it. So
+ * between these two a thread takes none but those that it causes itself; they come afterwards. */
+static inline void et_onednn_hold_signals(sigset_t *before)
+{
+    static const int own[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT };
+    sigset_t held;
+    sigfillset(&held);
+    for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
+        sigdelset(&held, own[i]);
+    pthread_sigmask(SIG_BLOCK, &held, before);
+}
+
+static inline void et_onednn_release_signals(const sigset_t *before)
+{
+    pthread_sigmask(SIG_SETMASK, before, NULL);
 }
 
 #endif

@@ -90,9 +90,21 @@ awk -F, '{ printf "{\"wide\": %s, \"colour\": \"%s\", \"long\": %s, \"more\": [1
 same got "JSON lines"
 "$etude" predict --model-dir run --input-format jsonl <rows.jsonl >got
 same got "JSON lines of standard input"
+# Without AVX-512 a row's sums may be in another order in another batch: the fifth digit may be another.
+nearly() {
+    if grep -q avx512 /proc/cpuinfo; then
+        same "$1" "$2"
+        return
+    fi
+    paste -d '|' "$1" expected.jsonl | tr -d '[]{}' | awk -F '|' '{
+        n = split($1, a, /[ ,:]+/); if (split($2, b, /[ ,:]+/) != n) exit 1
+        for (i = 1; i <= n; i++)
+            if (a[i] != b[i] && (a[i] !~ /^[01]\.[0-9]+$/ || (a[i] - b[i]) ^ 2 > 4e-10)) exit 1
+    }' || fail "$2: other predictions"
+}
 for size in 1 7 300 4096; do
     "$etude" predict --model-dir run --batch-size $size <rows.csv >got
-    same got "--batch-size $size"
+    nearly got "--batch-size $size"
 done
 for threads in 1 2 5; do
     OMP_NUM_THREADS=$threads "$etude" predict --model-dir run --batch-size 16 <rows.csv >got
@@ -111,7 +123,7 @@ same got "empty lines"
 "$etude" tfx predict --model run <rows.csv >got
 same got "tfx predict"
 "$etude" tfx predict --model run --input rows.csv --output got --batch-size 3
-same got "tfx predict, its options"
+nearly got "tfx predict, its options"
 
 # As CSV, in full, with the numbers of lines.
 "$etude" predict --model-dir run --output-format csv --line-numbers <train.csv >got

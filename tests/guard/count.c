@@ -19,9 +19,9 @@ int __real_et_gemm_block_new(et_gemm_block **out, et_gemm_engine *engine,
 int __wrap_et_gemm_block_new(et_gemm_block **out, et_gemm_engine *engine,
                              const et_gemm_block_shape *shape, const et_gemm_block *like,
                              et_error *error);
-void __real_et_gemm_block_run(const et_gemm_block *block, int thread, void *c, const void *a,
+bool __real_et_gemm_block_run(const et_gemm_block *block, int thread, void *c, const void *a,
                               const void *b, const float *bias);
-void __wrap_et_gemm_block_run(const et_gemm_block *block, int thread, void *c, const void *a,
+bool __wrap_et_gemm_block_run(const et_gemm_block *block, int thread, void *c, const void *a,
                               const void *b, const float *bias);
 
 int __wrap_et_plan_new(et_plan **out, et_graph *graph, et_device *device, et_node *const *outputs,
@@ -45,11 +45,11 @@ int __wrap_et_gemm_block_new(et_gemm_block **out, et_gemm_engine *engine,
     return status;
 }
 
-void __wrap_et_gemm_block_run(const et_gemm_block *block, int thread, void *c, const void *a,
+bool __wrap_et_gemm_block_run(const et_gemm_block *block, int thread, void *c, const void *a,
                               const void *b, const float *bias)
 {
     counts.products++;
-    __real_et_gemm_block_run(block, thread, c, a, b, bias);
+    return __real_et_gemm_block_run(block, thread, c, a, b, bias);
 }
 /* NOLINTEND(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp) */
 

@@ -115,7 +115,8 @@ static void cut_rows(et_gemm_grid *grid, const et_gemm_shape *shape, const et_ge
     int64_t unit = shape->n * shape->k >= BIG_B ? 64 : 32;
     int64_t count = tiles_worth(shape, TILE_FLOPS);
     int64_t rows = cut(shape->m, round_up(count, count > 1 ? EVEN_TILES : 1), unit);
-    int64_t repacking = means->repacks && !widened ? et_gemm_repacking_tiles(shape) : 0;
+    bool plain = means->repacks && !widened && !shape->transpose_a;
+    int64_t repacking = plain ? et_gemm_repacking_tiles(shape) : 0;
     grid->tile_m = repacking ? cut(shape->m, repacking, unit) : smaller(rows, ROWS_MAX);
     grid->tile_n = widened ? cut(shape->n, parts(shape->n, SLAB_COLUMNS), 64) : shape->n;
     if (shape->transpose_a)

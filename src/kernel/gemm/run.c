@@ -187,6 +187,39 @@ static void run_direct(const et_gemm *gemm, const place *at, const et_gemm_desk 
     gemm->cache->float_product(&product);
 }
 
+/* Where oneDNN had no memory, which it asks for without AVX-512: the same by our own kernel, on the
+ * block's operands, which are dense there. Its sums may be in another order. */
+static void run_without_memory(const et_gemm *gemm, const et_gemm_block_shape *shape, float *c,
+                               const float *a, const float *b, const float *bias)
+{
+    for (int64_t k = 0; k < shape->k; k += ET_FLOAT_PRODUCT_DEPTH) {
+        const bool last = k + ET_FLOAT_PRODUCT_DEPTH >= shape->k;
+        et_float_product product = {
+            .m = shape->m,
+            .n = shape->n,
+            .k = last ? shape->k - k : ET_FLOAT_PRODUCT_DEPTH,
+            .ab = ET_F32,
+            .a = a + k,
+            .b = b + k * shape->n,
+            .c = c,
+            .a_row = shape->k,
+            .a_step = 1,
+            .ldb = shape->n,
+            .ldc = shape->n,
+            .accumulate = shape->accumulate || k > 0,
+            .bias = last ? bias : NULL,
+        };
+        gemm->cache->float_product(&product);
+    }
+}
+
+static void run_block(const et_gemm *gemm, const et_gemm_block *block, int thread, void *c,
+                      const void *a, const void *b, const float *bias)
+{
+    if (!et_gemm_block_run(block, thread, c, a, b, bias))
+        run_without_memory(gemm, et_gemm_block_shape_of(block), c, a, b, bias);
+}
+
 static const et_activity tile_activity = { .name = "tile" };
 
 /* The caller has told OpenMP that one thread is all, and cleared the desk before the first tile.
@@ -217,9 +250,9 @@ static void run_tile(const et_gemm *gemm, int64_t tile, int thread, void *c, con
                        k, depth, adds);
             continue;
         }
-        et_gemm_block_run(gemm->blocks[at.row][at.column][chunk][adds], thread, to,
-                          operand_a(gemm, &at, own, a, k, depth), operand_b(gemm, &at, own, b, k),
-                          block_bias);
+        run_block(gemm, gemm->blocks[at.row][at.column][chunk][adds], thread, to,
+                  operand_a(gemm, &at, own, a, k, depth), operand_b(gemm, &at, own, b, k),
+                  block_bias);
     }
     if (shape->activation == ET_GEMM_RELU && !gemm->raw && !gemm->direct)
         gemm->cache->staging->relu(to, at.part.rows, at.part.columns,
