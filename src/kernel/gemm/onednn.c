@@ -93,6 +93,32 @@ struct et_gemm_block {
 
 static bool takes_panels(et_gemm_engine *engine, et_dtype ab);
 
+/* What oneDNN writes its kernels without panels to, and what it multiplies here. */
+#define WRITING_ROOM ((size_t)24 << 20)
+
+/* oneDNN writes kernels that take no panels when the first product runs, and throws where it has no
+ * memory for it: so here one of each kind runs, while a failure can be told. */
+static int write_kernels(et_error *error)
+{
+    enum { SIDE = 640, DEPTH = 16 };
+    int status = et_memory_check(WRITING_ROOM, "kernels of matrix products", error);
+    float *c = status ? NULL : et_alloc_zero((size_t)SIDE * SIDE, sizeof *c);
+    float *ab = status ? NULL : et_alloc_zero((size_t)SIDE * DEPTH, sizeof *ab);
+    if (!status && (!c || !ab))
+        status = et_alloc_failed(error, (size_t)SIDE * SIDE * sizeof *c, "a matrix product");
+    int threads = omp_get_max_threads();
+    omp_set_num_threads(1);
+    dnnl_status_t done = dnnl_success;
+    for (int side = DEPTH; side <= SIDE && !status && done == dnnl_success; side += SIDE - DEPTH)
+        for (int adds = 0; adds <= 1 && done == dnnl_success; adds++)
+            done = dnnl_sgemm('N', 'N', side, side, DEPTH, 1, ab, DEPTH, ab, side, (float)adds, c,
+                              side);
+    omp_set_num_threads(threads);
+    et_free(c);
+    et_free(ab);
+    return status || done == dnnl_success ? status : onednn_failed(error, done, "its kernels");
+}
+
 /* Which layouts the CPU has kernels for is found out here, once. */
 int et_gemm_engine_open(et_gemm_engine **out, int threads, et_error *error)
 {
@@ -123,6 +149,10 @@ int et_gemm_engine_open(et_gemm_engine **out, int threads, et_error *error)
     }
     engine->panels[ET_F32] = takes_panels(engine, ET_F32);
     engine->panels[ET_BF16] = takes_panels(engine, ET_BF16);
+    if (!engine->panels[ET_F32] && (status = write_kernels(error))) {
+        et_gemm_engine_close(engine);
+        return status;
+    }
     *out = engine;
     return ET_OK;
 }
