@@ -37,6 +37,11 @@
 /* Vectors of a block, at most. */
 #define PRODUCT_VECTORS 3
 
+/* Floats of a line of cache; whether a block reads so little of one that others would fetch it
+ * again. */
+#define LINE         16
+#define FILLS_BEFORE (V_PRODUCT_ROWS * 2 < LINE)
+
 /* What is asked for at each step of a block: a line, and the same of a row further down. */
 typedef struct product_walk {
     const char *line;
@@ -67,10 +72,22 @@ typedef struct product_kind {
     bool pairs;  /* units are of two bfloat16 */
 } product_kind;
 
-/* Sums to C, in the order that float_product.h says. */
+/* Sums to C, in the order that float_product.h says. What most blocks do, adding to C, has no
+ * branch at each sum. */
 ET_INLINE void finish_product(const et_float_product *p, const product_part *at,
                               vf sum[][PRODUCT_VECTORS], const product_kind kind)
 {
+    const int64_t ldc = p->ldc;
+    if (kind.whole && p->accumulate && !at->bias && !p->relu) {
+        ET_UNROLL
+        for (int r = 0; r < kind.rows; r++)
+            ET_UNROLL
+        for (int s = 0; s < kind.vectors; s++) {
+            float *c = at->c + r * ldc + s * V_LANES;
+            v_store(c, sum[r][s] + v_load(c));
+        }
+        return;
+    }
     ET_UNROLL
     for (int r = 0; r < kind.rows; r++)
         ET_UNROLL
@@ -128,9 +145,10 @@ ET_INLINE void product_rows(const et_float_product *p, const product_part *at,
     const char *b = at->b;
     float *panel = at->panel, *to = at->room;
     product_walk next_a = at->next_a, next_b = at->next_b;
-    for (int r = 0; r < (p->accumulate ? kind.rows : 0); r++)
-        for (int s = 0; s < kind.vectors; s++)
+    for (int r = 0; r < (p->accumulate ? kind.rows : 0); r++) {
+        for (int s = 0; s < kind.vectors; s += LINE / V_LANES)
             __builtin_prefetch(at->c + r * p->ldc + s * V_LANES, 1);
+    }
     ET_UNROLL
     for (int r = 0; r < kind.rows; r++)
         ET_UNROLL
@@ -166,33 +184,39 @@ ET_INLINE void product_rows(const et_float_product *p, const product_part *at,
     finish_product(p, at, sum, kind);
 }
 
-/* What the block of rows i and columns j asks for; false: nothing. The next k rows of B, down a
- * vector's column for each of a panel's first blocks; across, where they are rows that go on, along
- * the first k columns of them, a line's for each block, in the first panel. Of A, where the next k
- * are other rows, what the block itself will read, in the first panel. bfloat16 has twice as many
- * rows as a block has units: one of two neighbouring blocks, whose lines are the same, asks for
- * each half of them. */
+/* What the block of rows i and columns j asks for; false: nothing. Of B a panel's first blocks ask
+ * for what the next panel reads, a line of each of its rows, so that little waits in the caches for
+ * long: of a B across, whose rows go on, the next k by a line for each block of the first panel.
+ * The last panel is followed by the first of the next k, and its blocks ask for that A, where it is
+ * other rows. bfloat16 has twice as many rows as a block has units: one of two neighbouring blocks,
+ * whose lines are the same, asks for each half of them. */
 static bool look_ahead(product_part *at, const et_float_product *p, int64_t i, int64_t j,
                        int vectors)
 {
     const bool pairs = p->ab == ET_BF16;
-    const int64_t size = pairs ? 2 : 4, units = units_of(p, pairs);
-    const int64_t block = i / V_PRODUCT_ROWS, line = 64 / size;
-    const int64_t down = p->k + (pairs ? block % 2 * units : 0), across = pairs ? block / 2 : block;
-    const bool a_comes = p->a_step != 1 && j == 0;
-    const bool b_comes =
-        p->across ? j == 0 && block * line < p->k : across * line < vectors * V_LANES;
+    const int64_t size = pairs ? 2 : 4, units = units_of(p, pairs), line = 64 / size;
+    const int64_t block = i / V_PRODUCT_ROWS, across = pairs ? block / 2 : block;
+    const int64_t half = pairs ? block % 2 * units : 0;
+    const bool last = j + vectors * V_LANES >= p->n;
+    const int64_t column = (last ? 0 : j + vectors * V_LANES) + across * line;
+    const bool a_comes =
+        p->ahead && last && p->a_step != 1 && i % line < (pairs ? 2 : 1) * V_PRODUCT_ROWS;
+    const bool b_comes = p->across ? p->ahead && j == 0 && block * line < p->k
+                                   : (p->ahead || !last) && column < p->n &&
+                                         across * line < PRODUCT_VECTORS * V_LANES;
+    if (!a_comes && !b_comes)
+        return false;
     const char *a = p->a, *b = p->b;
-    at->next_a =
-        a_comes ? (product_walk){ a + (i * p->a_row + down * p->a_step) * size, p->a_step * size }
-                : (product_walk){ b, 0 };
-    at->next_b = (product_walk){ b, 0 };
+    at->next_a = at->next_b = (product_walk){ b, 0 };
+    if (a_comes)
+        at->next_a = (product_walk){ a + (i * p->a_row + (p->k + half) * p->a_step) * size,
+                                     p->a_step * size };
     if (b_comes && p->across)
         at->next_b = (product_walk){ b + (p->k + block * line) * size, p->ldb * size };
     else if (b_comes)
-        at->next_b =
-            (product_walk){ b + (down * p->ldb + j + across * line) * size, p->ldb * size };
-    return p->ahead && (a_comes || b_comes);
+        at->next_b = (product_walk){ b + (((last ? p->k : 0) + half) * p->ldb + column) * size,
+                                     p->ldb * size };
+    return true;
 }
 
 /* keeps and ahead become constants. */
@@ -296,7 +320,7 @@ ET_INLINE int64_t any_panel(const et_float_product *p, float *panel, int64_t j,
 
 /* A of bfloat16 as stored, [k, m], to the room: units of rows l and l + 1, by panels of V_LANES
  * columns. */
-static void fill_room(const et_float_product *p)
+static void fill_room_pairs(const et_float_product *p)
 {
     static const et_bf16 zeros[ROOM_PANELS * V_LANES] = { 0 };
     const int64_t units = units_of(p, true);
@@ -317,8 +341,26 @@ static void fill_room(const et_float_product *p)
     }
 }
 
-/* A float32 that goes to the room is stored there by the first panel's blocks, which read it as it
- * lies. */
+/* The same of float32. */
+static void fill_room_floats(const et_float_product *p)
+{
+    for (int64_t first = 0; first < p->m; first += ROOM_PANELS * V_LANES) {
+        const int64_t left = p->m - first;
+        const int64_t columns = left < ROOM_PANELS * V_LANES ? left : ROOM_PANELS * V_LANES;
+        const int64_t whole = columns / V_LANES * V_LANES;
+        const float *row = (const float *)p->a + first;
+        float *to = (float *)p->room + first * p->k;
+        for (int64_t l = 0; l < p->k; l++, to += V_LANES, row += p->a_step) {
+            for (int64_t i = 0; i < whole; i += V_LANES)
+                v_store(to + i * p->k, v_load(row + i));
+            if (whole < columns)
+                v_store(to + whole * p->k, v_load_n(row + whole, columns - whole));
+        }
+    }
+}
+
+/* A float32 goes to the room before the first block, or is stored there by the first panel's
+ * blocks, which read it as it lies. */
 static void float_product(const et_float_product *p)
 {
     _Alignas(64) float panel[ET_FLOAT_PRODUCT_DEPTH * PRODUCT_VECTORS * V_LANES];
@@ -329,11 +371,13 @@ static void float_product(const et_float_product *p)
     et_assert(!p->room || (p->a_row == 1 && !p->across));
     if (p->ab == ET_BF16) {
         et_assert(p->room);
-        fill_room(p);
+        fill_room_pairs(p);
         while (j < p->n)
             j = any_panel(p, panel, j, (product_kind){ .packed = true, .pairs = true });
     } else if (p->room) {
-        if (p->n > 0)
+        if (FILLS_BEFORE)
+            fill_room_floats(p);
+        else if (p->n > 0)
             j = any_panel(p, panel, j, (product_kind){ .stores = true });
         while (j < p->n)
             j = any_panel(p, panel, j, (product_kind){ .packed = true });
