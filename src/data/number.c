@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "base/inline.h"
 #include "data/number_short.h"
 
 _Static_assert(FLT_EVAL_METHOD == 0, "a product of doubles is rounded once");
@@ -181,7 +182,7 @@ static inline size_t take_digits(uint64_t *w, const char **at, const char *end)
 }
 
 /* Any number: by one of the three ways. */
-__attribute__((noinline)) static et_number parse_any(double *out, const char *text, size_t length)
+ET_APART et_number parse_any(double *out, const char *text, size_t length)
 {
     const char *at = text, *end = text + length;
     written number = { .negative = length && *at == '-' };

@@ -23,6 +23,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/dtype.h"
+#include "base/inline.h"
 #include "base/stages.h"
 #include "exec/plan_private.h"
 #include "kernel/conv.h"
@@ -251,7 +252,7 @@ void et_plan_set_rows(et_plan *plan, int64_t planned, int64_t rows)
     }
 }
 
-__attribute__((noinline)) static void point_at_params(et_plan *plan, float *weights)
+ET_APART void point_at_params(et_plan *plan, float *weights)
 {
     for (int i = 0; i < plan->value_count; i++) {
         et_plan_value *value = &plan->values[i];

@@ -33,6 +33,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/format.h"
+#include "base/inline.h"
 #include "base/unicode.h"
 
 #define REDRAW_INTERVAL 0.1 /* seconds */
@@ -308,8 +309,7 @@ static bool is_passed_over(const et_progress *progress, const et_progress_state 
 }
 
 /* The last step is shown whenever it comes, once. */
-__attribute__((noinline)) static void take_state(et_progress *progress,
-                                                 const et_progress_state *state)
+ET_APART void take_state(et_progress *progress, const et_progress_state *state)
 {
     pthread_mutex_lock(&progress->lock);
     keep_state(progress, state);

@@ -18,6 +18,7 @@
 
 #include "base/assert.h"
 #include "base/decimal.h"
+#include "base/inline.h"
 
 /* C17 has no name for it. */
 #define PI 3.14159265358979323846
@@ -372,8 +373,7 @@ int et_schedule_init(et_schedule *schedule, const et_rate_options *options,
 /* With W steps of warm-up and p = rate(W): linear w0 + step / W (p - w0), which is w0 at step
  * 0; polynomial p (max(step, 1) / W)^power. The warm-up ends where the schedule is then, not where
  * it started (B13): p is where the line meets the schedule. */
-__attribute__((noinline)) static double warm_rate(const et_schedule *schedule, int64_t step,
-                                                  int64_t warmup)
+ET_APART double warm_rate(const et_schedule *schedule, int64_t step, int64_t warmup)
 {
     double peak = schedule->class->rate(schedule, (double)warmup);
     if (schedule->warmup.type == ET_WARMUP_LINEAR) {

@@ -19,6 +19,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/inline.h"
 
 typedef et_tree tree;
 typedef et_tree_slot slot;
@@ -65,8 +66,7 @@ static void copy_gradients(const tree *self, slot *to, int64_t first, int64_t en
     memcpy(to->array + first, self->gradients + first, (size_t)(end - first) * sizeof *to->array);
 }
 
-__attribute__((noinline)) static void copy_means(const tree *self, float *means,
-                                                 const et_pass *pass)
+ET_APART void copy_means(const tree *self, float *means, const et_pass *pass)
 {
     for (int i = 0; i < self->tracks; i++) {
         et_tracked tracked = et_pass_tracked(pass, i);

@@ -21,6 +21,7 @@
 #include "base/file.h"
 #include "base/flag.h"
 #include "base/format.h"
+#include "base/inline.h"
 #include "base/reserved.h"
 #include "io/log_names.h"
 #include "train/identity.h"
@@ -372,7 +373,7 @@ static bool is_undisturbed(const et_run *run)
     return run->alone && !saving && !again && !et_run_signalled(run) && !is_asked_to_save(run);
 }
 
-__attribute__((noinline)) static int serve(et_run *run, int64_t step, et_error *error)
+ET_APART int serve(et_run *run, int64_t step, et_error *error)
 {
     int status = et_run_meet(run, error);
     if (!status && et_run_asked_to_stop(run))

@@ -9,6 +9,7 @@
 #include <etude/experiment.h>
 
 #include "base/alloc.h"
+#include "base/inline.h"
 #include "exec/device.h"
 #include "exec/pass.h"
 #include "graph/node.h"
@@ -153,7 +154,7 @@ static int process_metrics(et_task *self, const et_task_step *now, et_error *err
                     now->inputs->filled[labels->kind], error);
 }
 
-__attribute__((noinline)) static void add_last_run(const et_task_step *now)
+ET_APART void add_last_run(const et_task_step *now)
 {
     const et_task_inside *inside = now->inside;
     for (int i = 0, count = et_pass_measures(now->model); i < count; i++) {

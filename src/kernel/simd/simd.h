@@ -39,9 +39,7 @@
 #include <string.h>
 
 #include "base/dtype.h"
-
-/* Bodies that are specialised by constant arguments, an element type most often. */
-#define ET_INLINE static inline __attribute__((always_inline))
+#include "base/inline.h"
 
 /* Unrolls the loop that follows, so that its arrays of vectors live in registers. */
 #ifdef __clang__
