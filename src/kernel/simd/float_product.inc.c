@@ -92,7 +92,7 @@ ET_INLINE void finish_product(const et_float_product *p, const product_part *at,
     for (int r = 0; r < kind.rows; r++)
         ET_UNROLL
     for (int s = 0; s < kind.vectors; s++) {
-        float *c = at->c + r * ldc + s * V_LANES;
+        float *c = at->c + r * p->ldc + s * V_LANES;
         const int64_t n = kind.whole || s < kind.vectors - 1 ? V_LANES : at->lanes;
         vf value = sum[r][s];
         if (p->accumulate)
@@ -105,29 +105,23 @@ ET_INLINE void finish_product(const et_float_product *p, const product_part *at,
     }
 }
 
-/* Units of stored elements: float32, or pairs of a row's and the next one's bfloat16. All of a
- * vector, or the first n. */
-ET_INLINE vf load_units(const void *row, const void *next, const bool full, int64_t n,
-                        const bool pairs)
-{
-    if (pairs)
-        return full ? v_load_pairs(row, next) : v_load_pairs_n(row, next, n);
-    return full ? v_load(row) : v_load_n(row, n);
-}
-
 /* Units of B: row l, of bfloat16 with the one after it, which is zeros behind the last. A panel's
  * is in whole vectors. */
-ET_INLINE void take_row(vf right[PRODUCT_VECTORS], const char *b, const char *next, float *panel,
+ET_INLINE void take_row(vf right[PRODUCT_VECTORS], const void *b, const void *next, float *panel,
                         int64_t lanes, const product_kind kind)
 {
-    const bool pairs = kind.keeps && kind.pairs;
-    const int64_t vector = V_LANES * (pairs ? 2 : 4);
     ET_UNROLL
     for (int s = 0; s < kind.vectors; s++) {
         const bool full = kind.whole || !kind.keeps || s < kind.vectors - 1;
-        right[s] = load_units(b + s * vector, pairs ? next + s * vector : NULL, full, lanes, pairs);
+        const int64_t at = s * V_LANES;
+        const et_bf16 *first = (const et_bf16 *)b + at, *second = (const et_bf16 *)next + at;
+        if (kind.keeps && kind.pairs)
+            right[s] = full ? v_load_pairs(first, second) : v_load_pairs_n(first, second, lanes);
+        else
+            right[s] =
+                full ? v_load((const float *)b + at) : v_load_n((const float *)b + at, lanes);
         if (kind.keeps)
-            v_store(panel + s * V_LANES, right[s]);
+            v_store(panel + at, right[s]);
     }
 }
 
@@ -324,26 +318,43 @@ ET_INLINE int64_t any_panel(const et_float_product *p, float *panel, int64_t j,
 /* Columns of A that go to the room together: some lines of each row, so that they come in a row. */
 #define ROOM_PANELS 4
 
-/* A as stored, [k, m], to the room: units of rows l, of bfloat16 with those after, by panels of
- * V_LANES columns. */
-ET_INLINE void fill_room(const et_float_product *p, const bool pairs)
+/* A of bfloat16 as stored, [k, m], to the room: units of rows l and l + 1, by panels of V_LANES
+ * columns. */
+static void fill_room_pairs(const et_float_product *p)
 {
     static const et_bf16 zeros[ROOM_PANELS * V_LANES] = { 0 };
-    const int64_t units = units_of(p, pairs), size = pairs ? 2 : 4, step = p->a_step * size;
+    const int64_t units = units_of(p, true);
     for (int64_t first = 0; first < p->m; first += ROOM_PANELS * V_LANES) {
         const int64_t left = p->m - first;
         const int64_t columns = left < ROOM_PANELS * V_LANES ? left : ROOM_PANELS * V_LANES;
         const int64_t whole = columns / V_LANES * V_LANES;
-        const char *row = (const char *)p->a + first * size;
+        const et_bf16 *row = (const et_bf16 *)p->a + first;
         float *to = (float *)p->room + first * units;
-        for (int64_t l = 0; l < units; l++, to += V_LANES, row += pairs ? 2 * step : step) {
-            const char *next = !pairs ? row : 2 * l + 1 < p->k ? row + step : (const char *)zeros;
+        for (int64_t l = 0; l < units; l++, to += V_LANES, row += 2 * p->a_step) {
+            const et_bf16 *next = 2 * l + 1 < p->k ? row + p->a_step : zeros;
             for (int64_t i = 0; i < whole; i += V_LANES)
-                v_store(to + i * units,
-                        load_units(row + i * size, next + i * size, true, 0, pairs));
+                v_store(to + i * units, v_load_pairs(row + i, next + i));
             if (whole < columns)
-                v_store(to + whole * units, load_units(row + whole * size, next + whole * size,
-                                                       false, columns - whole, pairs));
+                v_store(to + whole * units,
+                        v_load_pairs_n(row + whole, next + whole, columns - whole));
+        }
+    }
+}
+
+/* The same of float32. */
+static void fill_room_floats(const et_float_product *p)
+{
+    for (int64_t first = 0; first < p->m; first += ROOM_PANELS * V_LANES) {
+        const int64_t left = p->m - first;
+        const int64_t columns = left < ROOM_PANELS * V_LANES ? left : ROOM_PANELS * V_LANES;
+        const int64_t whole = columns / V_LANES * V_LANES;
+        const float *row = (const float *)p->a + first;
+        float *to = (float *)p->room + first * p->k;
+        for (int64_t l = 0; l < p->k; l++, to += V_LANES, row += p->a_step) {
+            for (int64_t i = 0; i < whole; i += V_LANES)
+                v_store(to + i * p->k, v_load(row + i));
+            if (whole < columns)
+                v_store(to + whole * p->k, v_load_n(row + whole, columns - whole));
         }
     }
 }
@@ -360,12 +371,12 @@ static void float_product(const et_float_product *p)
     et_assert(!p->room || (p->a_row == 1 && !p->across));
     if (p->ab == ET_BF16) {
         et_assert(p->room);
-        fill_room(p, true);
+        fill_room_pairs(p);
         while (j < p->n)
             j = any_panel(p, panel, j, (product_kind){ .packed = true, .pairs = true });
     } else if (p->room) {
         if (FILLS_BEFORE)
-            fill_room(p, false);
+            fill_room_floats(p);
         else if (p->n > 0)
             j = any_panel(p, panel, j, (product_kind){ .stores = true });
         while (j < p->n)
