@@ -36,6 +36,9 @@ typedef enum et_recompute {
 /* Scopes name things: "encoder/layer_0/". */
 ET_API et_scope *et_in(et_scope *scope, const char *name);            /* scope/name */
 ET_API et_scope *et_at(et_scope *scope, const char *name, int index); /* scope/name_index */
+/* The same scope, with its inputs and parameters, where dropout and noise are another draw: one for
+ * each name. */
+ET_API et_scope *et_in_draw(et_scope *scope, const char *name);
 ET_API et_graph *et_scope_graph(const et_scope *scope);
 ET_API bool et_scope_training(const et_scope *scope); /* of the graph's options */
 ET_API et_dtype et_graph_act(const et_graph *graph);  /* type of activations */

@@ -100,6 +100,15 @@ enum et_loss_sum {
  * of -sum_i t_i log p_i less the entropy of t, so that a perfect prediction scores 0. */
 ET_API et_node *et_vocabulary_loss(et_node *h, et_node *table, et_node *labels, float smoothing);
 
+/* R-Drop (Liang et al. 2021, "R-Drop: Regularized Dropout for Neural Networks"): h and again are
+ * the same rows by two draws of dropout (et_in_draw), that are to predict alike. Of each row the
+ * loss is (loss(h) + loss(again)) / 2 + weight / 4 (KL(p, q) + KL(q, p)), p and q what the two
+ * predict, loss as above: half of what the paper writes, whose alpha is weight. nll and correct are
+ * means of both, and a row counts once. Twice the work of a model, whose predictions need one draw.
+ */
+ET_API et_node *et_r_drop_loss(et_node *h, et_node *again, et_node *table, et_node *labels,
+                               float smoothing, float weight);
+
 /* The same of logits [T, V] (act or float32) that exist already: a classifier's loss, for some
  * thousand classes at most. labels int32 [T], below V; negative: an empty row. */
 ET_API et_node *et_softmax_loss(et_node *logits, et_node *labels, float smoothing);

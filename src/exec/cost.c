@@ -184,17 +184,20 @@ static et_cost cost_CACHED_ATTENTION(const et_plan *plan, const et_plan_call *ca
 
 /* ---- losses ----------------------------------------------------------------------------- */
 
-/* Logits; with derivatives also those of rows and table. Logits, dh and dtable are products of
- * the same size, 2 T D V each. The logits count no bytes: they need not be in memory in full. */
+/* Logits, of one draw or two; with derivatives also those of rows and table. Logits, dh and dtable
+ * are products of the same size, 2 T D V each. The logits count no bytes: they need not be in
+ * memory in full. */
 static et_cost cost_VOCABULARY_LOSS(const et_plan *plan, const et_plan_call *call)
 {
     const et_tensor *h = input(plan, call, 0), *table = input(plan, call, 1);
     double products = call->node->attributes.gradient ? 3 : 1;
+    double draws = call->node->inputs == 4 ? 2 : 1;
     double element = (double)et_dtype_size(plan->graph->options.act), results = 0;
     for (int i = 0; i < call->out_count; i++)
         results += bytes(output(plan, call, i));
-    return (et_cost){ products * 2 * count(h) * (double)table->shape.size[0],
-                      bytes(h) + element * count(table) + bytes(input(plan, call, 2)) + results };
+    return (et_cost){ products * 2 * draws * count(h) * (double)table->shape.size[0],
+                      draws * bytes(h) + element * count(table) + bytes(input(plan, call, 2)) +
+                          results };
 }
 
 /* Logits, of bytes; what is computed again in float32 is few. A byte for each element of the

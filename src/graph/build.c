@@ -4,7 +4,8 @@
  *
  * Names: inputs, parameters, dropout and attention are named by their scope, because something
  * outside needs the name to be stable: inputs are bound by it, parameters saved by it, and the
- * random numbers of a mask are chosen by it (site). All other nodes are numbered. */
+ * random numbers of a mask are chosen by it (site), with the scope's draw in front. All other nodes
+ * are numbered. */
 #include <float.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -20,6 +21,13 @@
 const char *et_scope_name(et_scope *scope, const char *name)
 {
     const char *full = et_arena_printf(&scope->graph->arena, "%s%s", scope->prefix, name);
+    return full ? full : name;
+}
+
+const char *et_scope_drawn_name(et_scope *scope, const char *name)
+{
+    const char *full =
+        et_arena_printf(&scope->graph->arena, "%s%s%s", scope->draw, scope->prefix, name);
     return full ? full : name;
 }
 
@@ -162,7 +170,7 @@ et_node *et_dropout(et_scope *scope, et_node *x, float rate)
     if (!graph->options.training || rate == 0)
         return x;
     /* One dropout in a scope: a second would have the same site and drop the same elements. */
-    const char *name = et_scope_name(scope, "dropout");
+    const char *name = et_scope_drawn_name(scope, "dropout");
     et_attributes attributes = { .x = rate, .site = et_random_site(name) };
     return et_node_add(graph, ET_OP_DROPOUT, name, &x, 1, &attributes);
 }
@@ -217,7 +225,7 @@ et_node *et_embedding(et_node *ids, et_node *table, float scale, et_node *positi
 et_node *et_attention(et_scope *scope, et_node *q, et_node *kv, et_node *query_offsets,
                       et_node *key_offsets, const et_attention_options *options)
 {
-    const char *name = et_scope_name(scope, "attention");
+    const char *name = et_scope_drawn_name(scope, "attention");
     if (!options)
         return et_graph_poison(scope->graph, "%s: no options: how many heads?", name);
     et_attributes attributes = { .attention = *options, .self = q == kv };
@@ -253,6 +261,18 @@ et_node *et_vocabulary_loss(et_node *h, et_node *table, et_node *labels, float s
     if (!et_in_range(h->graph, ET_OP_VOCABULARY_LOSS, "smoothing", smoothing, 0, BELOW_1))
         return &h->graph->poison;
     return et_node_add(h->graph, ET_OP_VOCABULARY_LOSS, NULL, inputs, 3, &attributes);
+}
+
+/* The same op: it has a fourth input. */
+et_node *et_r_drop_loss(et_node *h, et_node *again, et_node *table, et_node *labels,
+                        float smoothing, float weight)
+{
+    et_node *inputs[] = { h, table, labels, again };
+    et_attributes attributes = { .x = smoothing, .agreement = weight };
+    if (!et_in_range(h->graph, ET_OP_VOCABULARY_LOSS, "smoothing", smoothing, 0, BELOW_1) ||
+        !et_in_range(h->graph, ET_OP_VOCABULARY_LOSS, "weight", weight, 0, FLT_MAX))
+        return &h->graph->poison;
+    return et_node_add(h->graph, ET_OP_VOCABULARY_LOSS, NULL, inputs, 4, &attributes);
 }
 
 /* For logits that exist in full: no table among the inputs, whose product would come first. */

@@ -165,7 +165,7 @@ et_node *et_noise(et_scope *scope, const char *name, et_shape shape)
     et_graph *graph = scope->graph;
     if (!et_has_name(scope, name))
         return &graph->poison;
-    const char *full = et_scope_name(scope, name);
+    const char *full = et_scope_drawn_name(scope, name);
     et_attributes attributes = { .leaf = { graph->options.act, shape },
                                  .site = et_random_site(full) };
     return et_node_add(graph, ET_OP_NOISE, full, NULL, 0, &attributes);
@@ -175,7 +175,7 @@ et_node *et_bernoulli(et_scope *scope, const char *name, et_node *p)
 {
     if (!et_has_name(scope, name))
         return &scope->graph->poison;
-    const char *full = et_scope_name(scope, name);
+    const char *full = et_scope_drawn_name(scope, name);
     et_attributes attributes = { .site = et_random_site(full) };
     return et_node_add(scope->graph, ET_OP_BERNOULLI, full, &p, 1, &attributes);
 }

@@ -237,13 +237,15 @@ static et_node *made(const gradients *g, et_node *gradient)
     return g->scale ? et_mul(gradient, et_node_binary(ET_OP_FILL, g->scale, gradient)) : gradient;
 }
 
-/* The loss node has made dh and dtable already, as its results 1 and 2. */
+/* The loss node has made dh and dtable already, as its results 1 and 2, and dh of another draw. */
 static void grad_VOCABULARY_LOSS(gradients *g, et_node *node, et_node *dy)
 {
     if (!is_root(g, node, dy))
         return;
     give(g, node->input[0], made(g, et_node_result(node, 1)));
     give(g, node->input[1], made(g, et_node_result(node, 2)));
+    if (node->inputs == 4)
+        give(g, node->input[3], made(g, et_node_result(node, 3)));
 }
 
 /* And here dlogits, as result 1. */

@@ -112,7 +112,7 @@ int et_graph_new(et_graph **out, et_params *params, const et_graph_options *opti
         *out = NULL;
         return et_alloc_failed(error, sizeof *graph->root, "a graph");
     }
-    *graph->root = (et_scope){ graph, "" };
+    *graph->root = (et_scope){ graph, "", "" };
     graph->last_mark = &graph->marks;
     return ET_OK;
 }
@@ -183,17 +183,17 @@ et_dtype et_graph_act(const et_graph *graph)
     return graph->options.act;
 }
 
-/* A scope with that prefix (NULL: there was no memory for it). Once memory has run out the
+/* A scope with that prefix and draw (NULL: there was no memory for it). Once memory has run out the
  * scope itself is given, so that building goes on to its end, where the error is reported. */
-static et_scope *scope_new(et_scope *parent, const char *prefix)
+static et_scope *scope_new(et_scope *parent, const char *prefix, const char *draw)
 {
     et_graph *graph = parent->graph;
-    et_scope *scope = prefix ? et_arena_alloc(&graph->arena, sizeof *scope) : NULL;
+    et_scope *scope = prefix && draw ? et_arena_alloc(&graph->arena, sizeof *scope) : NULL;
     if (!scope) {
         et_graph_out_of_memory(graph);
         return parent;
     }
-    *scope = (et_scope){ graph, prefix };
+    *scope = (et_scope){ graph, prefix, draw };
     return scope;
 }
 
@@ -209,7 +209,8 @@ et_scope *et_in(et_scope *scope, const char *name)
 {
     if (!et_has_name(scope, name))
         return scope;
-    return scope_new(scope, et_arena_printf(&scope->graph->arena, "%s%s/", scope->prefix, name));
+    return scope_new(scope, et_arena_printf(&scope->graph->arena, "%s%s/", scope->prefix, name),
+                     scope->draw);
 }
 
 et_scope *et_at(et_scope *scope, const char *name, int index)
@@ -217,7 +218,16 @@ et_scope *et_at(et_scope *scope, const char *name, int index)
     if (!et_has_name(scope, name))
         return scope;
     return scope_new(scope,
-                     et_arena_printf(&scope->graph->arena, "%s%s_%d/", scope->prefix, name, index));
+                     et_arena_printf(&scope->graph->arena, "%s%s_%d/", scope->prefix, name, index),
+                     scope->draw);
+}
+
+et_scope *et_in_draw(et_scope *scope, const char *name)
+{
+    if (!et_has_name(scope, name))
+        return scope;
+    return scope_new(scope, scope->prefix,
+                     et_arena_printf(&scope->graph->arena, "%s%s/", scope->draw, name));
 }
 
 /* Of the node's own value, result 0; poison answers with a scalar, so a layer may compute on

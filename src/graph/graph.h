@@ -91,6 +91,7 @@ typedef struct et_attributes {
         et_piece piece;                     /* CONCATENATE, SLICE, SLICE_GRAD */
         const et_column *columns;           /* EMBED_COLUMNS: [count], in the arena */
     };
+    float agreement;   /* VOCABULARY_LOSS of two draws: the weight of their divergence */
     int count;         /* VOCABULARY_BEST: pieces of each row; ONE_HOT: depth */
     bool self;         /* ATTENTION: q and kv are one matrix */
     bool recomputable; /* see et_recomputable */
@@ -163,6 +164,7 @@ struct et_graph {
 struct et_scope {
     et_graph *graph;
     const char *prefix; /* "" or "a/b/" */
+    const char *draw;   /* "" or "second/": before the prefix in names of random numbers */
 };
 
 /* Adds the nodes of d(loss)/d(parameter), the loss being the sum of all ET_MARK_LOSS, for every
@@ -173,6 +175,9 @@ int et_graph_derive(et_graph *graph, const bool *derive, et_node *scale, et_erro
 /* "scope/name" in the graph's arena. Without memory the bare name stands in, and no node is made
  * with it: the arena remembers the failure, and et_node_add looks. */
 const char *et_scope_name(et_scope *scope, const char *name);
+
+/* The same of what is random there, whose name chooses its numbers: "draw/scope/name". */
+const char *et_scope_drawn_name(et_scope *scope, const char *name);
 
 /* Records the first error of a graph (printf format); returns its poison node. */
 et_node *et_graph_poison(et_graph *graph, const char *format, ...)

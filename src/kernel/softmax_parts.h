@@ -6,7 +6,17 @@
  *   softmax = f e^(x - m),  f = e^(m - M) / S
  *
  * (Milakov and Gimelshein 2018, "Online normalizer calculation for softmax"). The kernels are
- * single-threaded: callers share out parts, then rows, then parts. */
+ * single-threaded: callers share out parts, then rows, then parts.
+ *
+ * Rows may be two draws of the same tokens, which are to agree (Liang et al. 2021, "R-Drop:
+ * Regularized Dropout for Neural Networks"). x and y are the logits of the two, p and q their
+ * softmax, t the target, a the weight:
+ *
+ *   loss of both = (CE(x) + CE(y)) / 2 + a / 4 (KL(p, q) + KL(q, p))
+ *   KL(p, q) + KL(q, p) = E_p[x - y] + E_q[y - x]               the logarithms of the sums cancel
+ *   its derivative by x = (p - t) / 2 + a / 4 (p (x - y - E_p[x - y]) + p - q)
+ *
+ * Each of the two has its half of everything, so that both together count as one row. */
 #ifndef ETUDE_KERNEL_SOFTMAX_PARTS_H
 #define ETUDE_KERNEL_SOFTMAX_PARTS_H
 
@@ -15,7 +25,8 @@
 #include <etude/dtype.h>
 
 /* A block of rows. Labels and results are those of et_kernels.softmax_cross_entropy; R = rows. All
- * arrays are the caller's. [parts, R] are written by `part`, results by `join`. */
+ * arrays are the caller's. [parts, R] are written by `part`, results by `join`. Of two draws rows
+ * t and R / 2 + t are one token, and have its label. */
 typedef struct et_softmax_rows {
     int64_t rows, vocabulary;
     int64_t columns; /* of a part; the last has what is left */
@@ -29,6 +40,9 @@ typedef struct et_softmax_rows {
     float *label_logit;          /* [R] */
     float *label_leads;          /* [R] 1 where that is the first of its part's largest */
     float *loss, *nll, *correct; /* [R] */
+    float *apart;                /* [parts, R] sum of e^(x - m) (x - y); NULL: no two draws */
+    float *mean_apart;           /* [R] E_p[x - y], with apart */
+    float agreement;             /* a, with apart */
 } et_softmax_rows;
 
 /* Columns of a part. V = 10 in parts of 4: 4, 4, 2. */

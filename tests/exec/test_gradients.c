@@ -118,6 +118,12 @@ static et_node *check_VOCABULARY_LOSS(et_scope *s)
     return et_vocabulary_loss(et_tanh(x(s)), table, ints(s, "labels", ROWS), 0.1f);
 }
 
+static et_node *two_draws(et_scope *s)
+{
+    et_node *table = param(s, "table", 5, WIDTH);
+    return et_r_drop_loss(et_tanh(x(s)), et_tanh(y(s)), table, ints(s, "labels", ROWS), 0.1f, 3);
+}
+
 /* With a bias, as a classifier has it, and an empty row. */
 static et_node *check_SOFTMAX_LOSS(et_scope *s)
 {
@@ -313,6 +319,16 @@ static void bind_all(et_plan *plan)
     et_plan_bind(plan, "counted", counted);
 }
 
+static void check_case(test_build_fn *build, const char *name)
+{
+    test_model model;
+    test_model_open(&model, build);
+    bind_all(model.plan);
+    leave_kinks(model.params);
+    check_params(&model, name);
+    test_model_close(&model);
+}
+
 static void test_gradients__every_op(void **state)
 {
     (void)state;
@@ -320,19 +336,22 @@ static void test_gradients__every_op(void **state)
     for (int op = 0; op < ET_OP_COUNT; op++) {
         if (!cases[op].build)
             continue;
-        test_model model;
-        test_model_open(&model, cases[op].build);
-        bind_all(model.plan);
-        leave_kinks(model.params);
-        check_params(&model, cases[op].name);
-        test_model_close(&model);
+        check_case(cases[op].build, cases[op].name);
         checked++;
     }
     assert_int_equal(checked, 25);
 }
 
+/* What an op does with other inputs than its case above has. */
+static void test_gradients__other_forms(void **state)
+{
+    (void)state;
+    check_case(two_draws, "vocabulary_loss of two draws");
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_gradients__every_op) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_gradients__every_op),
+                                        cmocka_unit_test(test_gradients__other_forms) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

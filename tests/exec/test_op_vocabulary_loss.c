@@ -4,6 +4,8 @@
 #include "exec/model.h"
 
 #include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "exec/plan_private.h"
 
@@ -115,6 +117,91 @@ static void test_vocabulary_loss__small_vocabularies(void **state)
     check_even(700, ET_BF16);
 }
 
+/* Rows of two draws, of as many rows as several blocks have, that differ in each row. */
+static et_node *of_two_draws(et_scope *s)
+{
+    et_init init = { ET_INIT_NORMAL, 1 };
+    et_node *h = et_param(s, "h", et_shape_2(ROWS, WIDTH), init);
+    et_node *again = et_param(s, "again", et_shape_2(ROWS, WIDTH), init);
+    et_node *table = et_param(s, "table", et_shape_2(words, WIDTH), init);
+    return et_r_drop_loss(h, again, table, et_input(s, "labels", ET_I32, et_shape_1(ROWS)), 0.1f,
+                          2);
+}
+
+/* The same of matrices that exist in full: sums of both cross-entropies, halved, and (p - q) (log p
+ * - log q). */
+static et_node *of_whole_logits(et_scope *s)
+{
+    et_init init = { ET_INIT_NORMAL, 1 };
+    et_node *labels_at = et_input(s, "labels", ET_I32, et_shape_1(ROWS));
+    et_node *table = et_param(s, "table", et_shape_2(words, WIDTH), init);
+    et_node *h[] = { et_param(s, "h", et_shape_2(ROWS, WIDTH), init),
+                     et_param(s, "again", et_shape_2(ROWS, WIDTH), init) };
+    et_node *loss[2], *log_p[2];
+    for (int i = 0; i < 2; i++) {
+        et_matmul_options transposed = { .transpose_b = true };
+        et_node *logits = et_matmul(h[i], table, NULL, &transposed);
+        loss[i] = et_cross_entropy(logits, labels_at, 0.1f, NULL, NULL);
+        log_p[i] = et_log_softmax(logits);
+    }
+    et_node *apart = et_mul(et_sub(et_exp(log_p[0]), et_exp(log_p[1])), et_sub(log_p[0], log_p[1]));
+    et_node *divergence = et_mul(et_row_sum(apart), et_labelled(labels_at));
+    return et_sum(et_add(et_scale(et_add(loss[0], loss[1]), 0.5f), et_scale(divergence, 0.5f)));
+}
+
+typedef struct outcome {
+    float sums[ET_LOSS_SUM_COUNT];
+    float *gradients; /* h, again, table */
+    size_t count;
+} outcome;
+
+static const char *const of_draws[] = { "h", "again", "table" };
+
+static outcome run_draws(test_build_fn *build, bool sums)
+{
+    test_model model;
+    outcome found = { .count = (size_t)((2 * ROWS + words) * WIDTH) };
+    test_model_open_with(&model, build, ET_F32, true, NULL);
+    static const float one = 1;
+    et_plan_bind(model.plan, "one", &one);
+    et_plan_bind(model.plan, "labels", labels);
+    et_plan_run(model.plan, (et_random){ 1, 0, 0 });
+    memcpy(found.sums, et_plan_output(model.plan, 0).data,
+           (sums ? ET_LOSS_SUM_COUNT : 1) * sizeof(float));
+    float *to = found.gradients = malloc(found.count * sizeof *to);
+    assert_non_null(to);
+    for (int i = 0; i < 3; i++) {
+        const size_t count = (size_t)((i < 2 ? ROWS : words) * WIDTH);
+        memcpy(to, gradient_of(&model, of_draws[i]), count * sizeof *to);
+        to += count;
+    }
+    test_model_close(&model);
+    return found;
+}
+
+static void test_vocabulary_loss__two_draws(void **state)
+{
+    (void)state;
+    static const int64_t sizes[] = { 5, 300, 10000, 60000 };
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        int of_five;
+        words = sizes[i];
+        const double tolerance = words > 10000 ? 1e-3 : 5e-5; /* sums of float32 in full rows */
+        const int count = fill_labels(&of_five);
+        for (int t = 0; t < ROWS; t++)
+            labels[t] = labels[t] >= (int32_t)words ? 0 : labels[t];
+        outcome found = run_draws(of_two_draws, true), expected = run_draws(of_whole_logits, false);
+        assert_float_equal(found.sums[ET_LOSS_SUM_LOSS], expected.sums[0],
+                           1e-5 * fabs(expected.sums[0]));
+        assert_float_equal(found.sums[ET_LOSS_SUM_TOKENS], count, 0);
+        for (size_t k = 0; k < found.count; k++)
+            assert_float_equal(found.gradients[k], expected.gradients[k],
+                               tolerance * (1 + fabs(expected.gradients[k])));
+        free(found.gradients);
+        free(expected.gradients);
+    }
+}
+
 static size_t step_memory(int64_t vocabulary)
 {
     test_model model;
@@ -139,6 +226,7 @@ int main(void)
         cmocka_unit_test(test_vocabulary_loss__small_blocks_add_up),
         cmocka_unit_test(test_vocabulary_loss__bf16_blocks_add_up),
         cmocka_unit_test(test_vocabulary_loss__small_vocabularies),
+        cmocka_unit_test(test_vocabulary_loss__two_draws),
         cmocka_unit_test(test_vocabulary_loss__memory_is_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

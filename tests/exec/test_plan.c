@@ -202,6 +202,48 @@ static et_node *blocks_loss(et_scope *s)
     return et_sum(x);
 }
 
+/* Ones at rate 1/2 are 2 where they are kept: the mean of the product of two dropouts is 2 if they
+ * keep the same elements, and 1 if each keeps its own. */
+static et_node *draws_product(et_scope *s, et_scope *other)
+{
+    et_node *x = et_param(s, "x", et_shape_2(ROWS, NARROW), (et_init){ ET_INIT_ONES, 0 });
+    et_node *again = et_param(other, "x", et_shape_2(ROWS, NARROW), (et_init){ ET_INIT_ONES, 0 });
+    assert_ptr_equal(x, again);
+    return et_sum(
+        et_mul(et_dropout(et_in(s, "in"), x, 0.5f), et_dropout(et_in(other, "in"), again, 0.5f)));
+}
+
+static et_node *of_one_draw(et_scope *s)
+{
+    return draws_product(s, s);
+}
+
+static et_node *of_two_draws(et_scope *s)
+{
+    return draws_product(s, et_in_draw(s, "second"));
+}
+
+static double product_of_draws(test_build_fn *build)
+{
+    test_model model;
+    static const float one = 1;
+    test_model_open(&model, build);
+    et_plan_bind(model.plan, "one", &one);
+    et_plan_run(model.plan, (et_random){ 5, 1, 0 });
+    const double sum = (double)*(const float *)et_plan_output(model.plan, 0).data;
+    test_model_close(&model);
+    return sum / (ROWS * NARROW);
+}
+
+/* A scope in another draw has the same parameters and other random numbers. */
+static void test_plan__draws(void **state)
+{
+    (void)state;
+    const double same = product_of_draws(of_one_draw), other = product_of_draws(of_two_draws);
+    assert_true(same > 1.97 && same < 2.03);
+    assert_true(other > 0.97 && other < 1.03);
+}
+
 static size_t blocks_memory(et_recompute recompute)
 {
     test_model model;
@@ -564,6 +606,7 @@ int main(void)
         cmocka_unit_test(test_plan__fusing_changes_nothing),
         cmocka_unit_test(test_plan__reusing_memory_changes_nothing),
         cmocka_unit_test(test_plan__recomputing_changes_nothing),
+        cmocka_unit_test(test_plan__draws),
         cmocka_unit_test(test_plan__recomputing_saves_memory),
         cmocka_unit_test(test_plan__packing_late_changes_nothing),
         cmocka_unit_test(test_plan__few_rows_are_not_packed_for),

@@ -330,6 +330,16 @@ static et_node *wrong_labels(et_scope *s)
     return et_vocabulary_loss(x(s), table(s), floats(s, "f", T), 0.1f);
 }
 
+static et_node *wrong_draw(et_scope *s)
+{
+    return et_r_drop_loss(x(s), matrix(s, "h", T + 1, D), table(s), ids(s, T), 0.1f, 5);
+}
+
+static et_node *wrong_agreement(et_scope *s)
+{
+    return et_r_drop_loss(x(s), x(s), table(s), ids(s, T), 0.1f, -1);
+}
+
 static et_node *wrong_label_count(et_scope *s)
 {
     return et_softmax_loss(x(s), ids(s, T - 1), 0);
@@ -631,6 +641,8 @@ static void test_shape__refuses(void **state)
         { wrong_begin, { "(cached_attention): not one int32 slot row or begin", "m/begin [7]" } },
         { wrong_smoothing, { "softmax_loss: smoothing 1: must be from 0 to 1" } },
         { wrong_vocabulary_smoothing, { "vocabulary_loss: smoothing nan" } },
+        { wrong_draw, { "(vocabulary_loss): two draws of other rows", "m/h [8, 6]" } },
+        { wrong_agreement, { "vocabulary_loss: weight -1: must be from 0" } },
         { wrong_best, { "not so many tokens" } },
         { wrong_units, { "m/dense: -512 units" } },
         { wrong_limit, { "m/dense: init_limit -1" } },

@@ -14,6 +14,7 @@ typedef struct setting {
     int64_t rows, vocabulary, columns;
     et_dtype kept, gradient;
     float smoothing, spread;
+    float agreement; /* of two draws; 0: rows stand alone */
 } setting;
 
 /* Everything that the kernels read and write. */
@@ -51,13 +52,16 @@ static work open_work(const setting *s)
     }
     for (int64_t p = 0; p < parts; p++)
         w.kept[p] = make((size_t)(s->rows * s->columns), sizeof(float));
-    float *numbers = make((size_t)(s->rows * (3 * parts + 5)), sizeof(float));
+    for (int64_t t = 0; s->agreement > 0 && t < s->rows / 2; t++)
+        w.labels[s->rows / 2 + t] = w.labels[t];
+    float *numbers = make((size_t)(s->rows * (4 * parts + 6)), sizeof(float));
     w.rows = (et_softmax_rows){ .rows = s->rows,
                                 .vocabulary = s->vocabulary,
                                 .columns = s->columns,
                                 .parts = parts,
                                 .labels = w.labels,
-                                .smoothing = s->smoothing };
+                                .smoothing = s->smoothing,
+                                .agreement = s->agreement };
     w.rows.largest = next(&numbers, parts * s->rows);
     w.rows.sum = next(&numbers, parts * s->rows);
     w.rows.shifted = next(&numbers, parts * s->rows);
@@ -66,6 +70,8 @@ static work open_work(const setting *s)
     w.rows.loss = next(&numbers, s->rows);
     w.rows.nll = next(&numbers, s->rows);
     w.rows.correct = next(&numbers, s->rows);
+    w.rows.apart = s->agreement > 0 ? next(&numbers, parts * s->rows) : NULL;
+    w.rows.mean_apart = next(&numbers, s->rows);
     return w;
 }
 
@@ -125,11 +131,20 @@ static void run_first(const et_kernels *table, const void *with, float *result)
 }
 
 static const setting settings[] = {
-    { 1, 1, 1, ET_F32, ET_F32, 0, 1 },          { 3, 7, 16, ET_F32, ET_F32, 0.1f, 3 },
-    { 37, 129, 64, ET_F32, ET_F32, 0.1f, 3 },   { 37, 129, 64, ET_BF16, ET_F32, 0.1f, 3 },
-    { 37, 129, 64, ET_BF16, ET_BF16, 0, 3 },    { 100, 1000, 256, ET_F32, ET_BF16, 0.1f, 3 },
-    { 16, 515, 33, ET_F32, ET_F32, 0, 3 },      { 9, 10007, 256, ET_F32, ET_F32, 0.1f, 3 },
-    { 9, 1000, 256, ET_F32, ET_F32, 0.1f, 30 }, { 5, 257, 256, ET_BF16, ET_BF16, 0.1f, 1 },
+    { 1, 1, 1, ET_F32, ET_F32, 0, 1, 0 },          { 3, 7, 16, ET_F32, ET_F32, 0.1f, 3, 0 },
+    { 37, 129, 64, ET_F32, ET_F32, 0.1f, 3, 0 },   { 37, 129, 64, ET_BF16, ET_F32, 0.1f, 3, 0 },
+    { 37, 129, 64, ET_BF16, ET_BF16, 0, 3, 0 },    { 100, 1000, 256, ET_F32, ET_BF16, 0.1f, 3, 0 },
+    { 16, 515, 33, ET_F32, ET_F32, 0, 3, 0 },      { 9, 10007, 256, ET_F32, ET_F32, 0.1f, 3, 0 },
+    { 9, 1000, 256, ET_F32, ET_F32, 0.1f, 30, 0 }, { 5, 257, 256, ET_BF16, ET_BF16, 0.1f, 1, 0 },
+};
+
+static const setting drawn_twice[] = {
+    { 2, 1, 1, ET_F32, ET_F32, 0, 1, 5 },
+    { 8, 7, 16, ET_F32, ET_F32, 0.1f, 3, 1 },
+    { 38, 129, 64, ET_F32, ET_F32, 0.1f, 2, 5 },
+    { 38, 129, 64, ET_BF16, ET_BF16, 0.1f, 1, 5 },
+    { 64, 1000, 256, ET_F32, ET_BF16, 0, 2, 0.5f },
+    { 10, 515, 33, ET_F32, ET_F32, 0.1f, 60, 5 }, /* some underflow */
 };
 
 static void test_softmax_parts__equal_the_reference(void **state)
@@ -145,6 +160,89 @@ static void test_softmax_parts__equal_the_reference(void **state)
         check_tables(name, run_all, s, (size_t)(s->rows * (3 + s->vocabulary)), 2e-5,
                      half ? 1.0 / 64 : 4e-6);
     }
+}
+
+/* Derivatives are as large as what two draws differ by, so are their roundings. */
+static void test_softmax_parts__draws_equal_the_reference(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT(drawn_twice); i++) {
+        const setting *s = &drawn_twice[i];
+        char name[80];
+        snprintf(name, sizeof name, "softmax parts of two draws, case %d", (int)i);
+        const bool half = s->kept == ET_BF16 || s->gradient == ET_BF16;
+        const double range = 1 + (double)(s->agreement * s->spread);
+        check_tables(name, run_all, s, (size_t)(s->rows * (3 + s->vocabulary)), 2e-5,
+                     range * (half ? 1.0 / 128 : 4e-6));
+    }
+}
+
+/* Logits so far below 0 that e^-m is infinite, in parts that fill no vector. */
+static void test_softmax_parts__draws_far_below_zero(void **state)
+{
+    (void)state;
+    const setting s = { 4, 37, 9, ET_F32, ET_F32, 0.1f, 2, 5 };
+    for (size_t i = 0; i < COUNT(table_names); i++) {
+        const et_kernels *table = et_kernels_named(table_names[i]);
+        if (!table)
+            continue;
+        work w = open_work(&s);
+        for (int64_t k = 0; k < s.rows * s.vocabulary; k++)
+            w.logits[k] -= 1000;
+        run_parts(table, &s, &w);
+        table->softmax_parts->join(&w.rows, 0, s.rows);
+        for (int64_t t = 0; t < s.rows; t++)
+            assert_true(isfinite(w.rows.loss[t]) && fabsf(w.rows.loss[t]) < 100);
+        close_work(&w);
+    }
+}
+
+/* log softmax of one row, in double. */
+static void log_probabilities(double *of, const float *x, int64_t count)
+{
+    double largest = -INFINITY, sum = 0;
+    for (int64_t i = 0; i < count; i++)
+        largest = fmax(largest, x[i]);
+    for (int64_t i = 0; i < count; i++)
+        sum += exp(x[i] - largest);
+    for (int64_t i = 0; i < count; i++)
+        of[i] = x[i] - largest - log(sum);
+}
+
+/* The loss as the paper has it, from whole rows: means of both draws' cross-entropies, and both
+ * divergences. */
+static void test_softmax_parts__draws_are_the_formula(void **state)
+{
+    (void)state;
+    const setting s = { 12, 300, 64, ET_F32, ET_F32, 0.1f, 2, 5 };
+    float *both = make((size_t)(s.rows * (3 + s.vocabulary)), sizeof *both);
+    double *p = make((size_t)s.vocabulary, sizeof *p), *q = make((size_t)s.vocabulary, sizeof *q);
+    run_all(et_kernels_best(), &s, both);
+    work w = open_work(&s);
+    for (int64_t t = 0; t < s.rows / 2; t++) {
+        const int64_t u = t + s.rows / 2, label = w.labels[t];
+        double divergence = 0, sum_p = 0, sum_q = 0;
+        log_probabilities(p, w.logits + t * s.vocabulary, s.vocabulary);
+        log_probabilities(q, w.logits + u * s.vocabulary, s.vocabulary);
+        for (int64_t i = 0; i < s.vocabulary; i++) {
+            divergence += (exp(p[i]) - exp(q[i])) * (p[i] - q[i]);
+            sum_p += p[i];
+            sum_q += q[i];
+        }
+        const double on = 0.9, off = 0.1 / (double)(s.vocabulary - 1);
+        const double entropy = -on * log(on) - (double)(s.vocabulary - 1) * off * log(off);
+        double expected = 0;
+        if (label >= 0) {
+            const double of_p = -on * p[label] - off * (sum_p - p[label]) - entropy;
+            const double of_q = -on * q[label] - off * (sum_q - q[label]) - entropy;
+            expected = (of_p + of_q) / 2 + 5.0 / 4 * divergence;
+        }
+        assert_float_equal((double)both[t] + (double)both[u], expected, 1e-4 * (1 + expected));
+    }
+    close_work(&w);
+    free(both);
+    free(p);
+    free(q);
 }
 
 /* The same numbers as from whole rows of float32. */
@@ -176,7 +274,7 @@ static void test_softmax_parts__equal_the_whole(void **state)
 static void test_softmax_parts__nan(void **state)
 {
     (void)state;
-    const setting s = { 4, 100, 32, ET_F32, ET_F32, 0.1f, 3 };
+    const setting s = { 4, 100, 32, ET_F32, ET_F32, 0.1f, 3, 0 };
     for (size_t i = 0; i < COUNT(table_names); i++) {
         const et_kernels *table = et_kernels_named(table_names[i]);
         if (!table)
@@ -195,6 +293,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_softmax_parts__equal_the_reference),
+        cmocka_unit_test(test_softmax_parts__draws_equal_the_reference),
+        cmocka_unit_test(test_softmax_parts__draws_far_below_zero),
+        cmocka_unit_test(test_softmax_parts__draws_are_the_formula),
         cmocka_unit_test(test_softmax_parts__equal_the_whole),
         cmocka_unit_test(test_softmax_parts__nan),
     };

@@ -147,6 +147,13 @@ static void test_experiment__batching(void **state)
         { "task.validation_data.static_batch=true,task.validation_data.global_batch_size=8", NULL },
         { "task.model.padded_decode=true,task.model.decode_max_length=9", NULL },
         { "task.model.padded_decode=true", "task.model.padded_decode: needs" },
+        { "task.model.r_drop=5", NULL },
+        { "task.model.r_drop=5,task.model.dropout_rate=0", NULL }, /* layers drop */
+        { "task.model.r_drop=5,task.model.dropout_rate=0,task.model.encoder.dropout_rate=0,"
+          "task.model.encoder.attention_dropout_rate=0,task.model.encoder.intermediate_dropout=0,"
+          "task.model.decoder.dropout_rate=0,task.model.decoder.attention_dropout_rate=0,"
+          "task.model.decoder.intermediate_dropout=0",
+          "task.model.r_drop: 5 needs dropout, and all rates are 0" },
         { "task.train_data.static_batch=true,task.train_data.batching=bucketed",
           "task.train_data: static_batch and batching: bucketed are two ways; keep one" },
         { "task.train_data.static_batch=true,task.train_data.global_batch_size=63",
@@ -322,6 +329,7 @@ static void test_experiment__same(void **state)
         { "trainer.optimizer_config.learning_rate.inverse_sqrt.warmup_steps=9", ASKED },
         { "task.model.dropout_rate=0.2", ASKED },
         { "task.model.label_smoothing=0", ASKED },
+        { "task.model.r_drop=5", ASKED },
         { "task.model.encoder.num_layers=3", NEVER },
         { "task.train_data.tsv_path=t.tsv", FREE }, /* its content counts */
         { "task.train_data.shuffle_pool=9", NEVER },

@@ -15,7 +15,10 @@
  *   3. Equal bits for any number of threads: parts and pieces depend on shapes alone, a part of
  *      dtable is one thread's at a time, pieces of dh are added in order.
  *   4. A block is one team's work: threads meet after logits, after joining, after derivatives.
- *   5. Rows without a label have zero derivatives; blocks without one are passed over. */
+ *   5. Rows without a label have zero derivatives; blocks without one are passed over.
+ *
+ * Of two draws of the rows (et_r_drop_loss) a block has a share of each, behind one another: the
+ * logits of both are there when what they differ by is asked for. */
 #include <omp.h>
 #include <string.h>
 
@@ -50,7 +53,9 @@ enum { LOGITS, DH_FIRST, DH, DTABLE, PRODUCTS };
  * running find the same. */
 typedef struct loss_sizes {
     int64_t rows, width, vocabulary;
+    int64_t draws;          /* 1 or 2, of the rows */
     int64_t block, columns; /* of a block, of a part */
+    int64_t share;          /* block / draws: the batch's rows that a block is for */
     int64_t parts, pieces;  /* counts */
     et_dtype act;
     et_dtype work; /* of h and g as the products read them */
@@ -58,11 +63,11 @@ typedef struct loss_sizes {
     bool packs_h; /* once for all parts: g^T h does not take h as it is */
 } loss_sizes;
 
-/* Where things lie in the scratch, bytes. largest, sum and shifted are [parts, block]
- * float32; by_row is five numbers a row; tile is the bytes of one thread's logits or g; kept,
- * packed_h and dh are there only for derivatives. */
+/* Where things lie in the scratch, bytes. largest, sum, shifted and apart are [parts, block]
+ * float32, apart for two draws alone; by_row is six numbers a row; tile is the bytes of one
+ * thread's logits or g; kept, packed_h and dh are there only for derivatives. */
 typedef struct loss_room {
-    size_t kept, h, packed_h, dh, largest, sum, shifted, by_row, labels, tiles, tile, end;
+    size_t kept, h, packed_h, dh, largest, sum, shifted, apart, by_row, labels, tiles, tile, end;
 } loss_room;
 
 /* One block of rows under way. On the stack of the run; what it points to is the call's scratch
@@ -73,7 +78,7 @@ typedef struct loss_block {
     loss_sizes size;
     loss_room room;
     et_softmax_rows softmax;
-    int64_t at, rows; /* rows of the batch; the block is filled up with empty ones */
+    int64_t at, rows; /* rows of the batch; a share is filled up with empty ones */
     const void *h;    /* [block, D] of type work */
 } loss_block;
 
@@ -93,7 +98,7 @@ static int64_t choose_block(const loss_sizes *size)
     size_t row = (size_t)size->vocabulary * et_dtype_size(size->act);
     int64_t most = (int64_t)(KEPT_MOST / row) / ROWS_LEAST * ROWS_LEAST;
     most = most > ROWS_MOST ? ROWS_MOST : most < ROWS_LEAST ? ROWS_LEAST : most;
-    int64_t rows = parts_of(size->rows, parts_of(size->rows, most));
+    const int64_t all = size->draws * size->rows, rows = parts_of(all, parts_of(all, most));
     return parts_of(rows, ROWS_LEAST) * ROWS_LEAST;
 }
 
@@ -133,11 +138,13 @@ static loss_sizes sizes_of(const et_plan *plan, const et_plan_call *call)
     loss_sizes size = { .rows = h->shape.size[0],
                         .width = h->shape.size[1],
                         .vocabulary = table->shape.size[0],
+                        .draws = call->node->inputs == 4 ? 2 : 1,
                         .act = plan->graph->options.act,
                         .gradient = call->node->attributes.gradient };
     size.work = et_gemm_multiplied_as(plan->device->gemms, size.act);
     size.packs_h = !et_gemm_own_gradients(plan->device->gemms, size.work);
     size.block = choose_block(&size);
+    size.share = size.block / size.draws;
     size.columns = choose_columns(&size);
     size.parts = parts_of(size.vocabulary, size.columns);
     size.pieces = size.parts < PIECES_MOST ? size.parts : PIECES_MOST;
@@ -224,7 +231,8 @@ static loss_room room_of(const et_plan *plan, const et_plan_call *call, const lo
     room.largest = take(end, by_part);
     room.sum = take(end, by_part);
     room.shifted = take(end, by_part);
-    room.by_row = take(end, 5 * block * real);
+    room.apart = take(end, size->draws > 1 ? by_part : 0);
+    room.by_row = take(end, 6 * block * real);
     room.labels = take(end, block * sizeof(int32_t));
     room.h = take(end, block * width * et_dtype_size(size->work));
     room.tile = block * (size_t)size->columns * real;
@@ -319,9 +327,12 @@ static void run_gradients(const loss_block *block, int64_t piece, int thread)
     }
 }
 
-/* Rows from `first` of the block, at most JOINED_ROWS, of dh. Adds the pieces in order and
+/* The results that are dh, by draw. */
+static const int dh_of[] = { 1, 3 };
+
+/* Rows from `first` of a draw's share, at most JOINED_ROWS, of dh. Adds the pieces in order and
  * rounds once, to the activations' type. Rows past the batch are left out. */
-static void finish_dh(const loss_block *block, int64_t first)
+static void finish_dh(const loss_block *block, int64_t draw, int64_t first)
 {
     const loss_sizes *size = &block->size;
     int64_t width = size->width, left = block->rows - first;
@@ -332,13 +343,13 @@ static void finish_dh(const loss_block *block, int64_t first)
                       .from_stride = width,
                       .c_stride = width,
                       .c = size->act };
-    char *dh = et_plan_data(block->plan, block->call->out[1]);
+    char *dh = et_plan_data(block->plan, block->call->out[dh_of[draw]]);
     if (!dh || left <= 0)
         return;
     kernels(block->plan)
-        ->staging->finish(&how,
-                          dh + (size_t)((block->at + first) * width) * et_dtype_size(size->act),
-                          (const float *)room_at(block, block->room.dh) + first * width);
+        ->staging->finish(
+            &how, dh + (size_t)((block->at + first) * width) * et_dtype_size(size->act),
+            (const float *)room_at(block, block->room.dh) + (draw * size->share + first) * width);
 }
 
 /* Tiles were planned for the device's threads: no larger team than that. */
@@ -356,7 +367,8 @@ static void run_block(const loss_block *block)
 {
     const loss_sizes *size = &block->size;
     const et_softmax_rows *softmax = &block->softmax;
-    int64_t pieces = size->gradient ? size->pieces : 0;
+    const int64_t pieces = size->gradient ? size->pieces : 0;
+    const int64_t finished = pieces ? size->share : 0;
     et_turns parts, sums;
     et_turns_init(&parts, team_of(block), size->parts, 1);
     et_turns_init(&sums, team_of(block), pieces, 1);
@@ -376,32 +388,47 @@ static void run_block(const loss_block *block)
         for (et_share now; et_turns_take(&sums, &sum, &now);)
             run_gradients(block, now.begin, thread);
 #pragma omp barrier
-#pragma omp for schedule(static)
-        for (int64_t row = 0; row < (pieces ? size->block : 0); row += JOINED_ROWS)
-            finish_dh(block, row);
+#pragma omp for schedule(static) collapse(2)
+        for (int64_t draw = 0; draw < size->draws; draw++)
+            for (int64_t row = 0; row < finished; row += JOINED_ROWS)
+                finish_dh(block, draw, row);
     }
 }
 
-/* The block's rows as products read them: the batch's own where these are whole and of the right
- * type, else a copy filled up with zeros. Labels are always copied, since rows past the batch
- * need -1. h is read by every part, so a type that products would have to change is changed once
- * here. */
+/* One draw's share of the block's rows, filled up with zeros. */
+static et_stored stored_rows(const loss_block *block, int64_t draw)
+{
+    static const int h_of[] = { 0, 3 };
+    const loss_sizes *size = &block->size;
+    const char *h = et_plan_data(block->plan, block->call->in[h_of[draw]]);
+    return (et_stored){ h + (size_t)(block->at * size->width) * et_dtype_size(size->act),
+                        block->rows, size->width, size->width, size->act };
+}
+
+/* The block's rows as products read them: the batch's own where these are whole, of one draw and of
+ * the right type, else a copy. Labels are always copied, since rows past the batch need -1. h is
+ * read by every part, so a type that products would have to change is changed once here. */
 static void open_block(loss_block *block, int64_t at)
 {
     const loss_sizes *size = &block->size;
     const int32_t *labels = et_plan_data(block->plan, block->call->in[2]);
-    const char *h = et_plan_data(block->plan, block->call->in[0]);
     int32_t *own = room_at(block, block->room.labels);
     block->at = at;
-    block->rows = size->rows - at < size->block ? size->rows - at : size->block;
-    for (int64_t i = 0; i < size->block; i++)
-        own[i] = i < block->rows ? labels[at + i] : -1;
-    et_stored stored = { h + (size_t)(at * size->width) * et_dtype_size(size->act), block->rows,
-                         size->width, size->width, size->act };
-    block->h = stored.data;
-    if (size->work != size->act || block->rows < size->block) {
-        void *copy = room_at(block, block->room.h);
-        kernels(block->plan)->staging->rows(copy, size->block, size->width, size->work, &stored);
+    block->rows = size->rows - at < size->share ? size->rows - at : size->share;
+    for (int64_t i = 0; i < size->block; i++) {
+        const int64_t row = i % size->share;
+        own[i] = row < block->rows ? labels[at + row] : -1;
+    }
+    block->h = stored_rows(block, 0).data;
+    if (size->work != size->act || block->rows < size->share || size->draws > 1) {
+        char *copy = room_at(block, block->room.h);
+        const size_t bytes = (size_t)(size->share * size->width) * et_dtype_size(size->work);
+        for (int64_t draw = 0; draw < size->draws; draw++) {
+            const et_stored stored = stored_rows(block, draw);
+            kernels(block->plan)
+                ->staging->rows(copy + (size_t)draw * bytes, size->share, size->width, size->work,
+                                &stored);
+        }
         block->h = copy;
     }
     if (size->gradient && size->packs_h)
@@ -409,7 +436,7 @@ static void open_block(loss_block *block, int64_t at)
                      room_at(block, block->room.packed_h), block->h);
 }
 
-/* The five arrays by row lie one behind another, [block] each. */
+/* The six arrays by row lie one behind another, [block] each. */
 static loss_block begin(const et_plan *plan, const et_plan_call *call)
 {
     loss_block block = { .plan = plan, .call = call, .size = sizes_of(plan, call) };
@@ -429,7 +456,12 @@ static loss_block begin(const et_plan *plan, const et_plan_call *call)
                                        .label_leads = by_row + rows,
                                        .loss = by_row + 2 * rows,
                                        .nll = by_row + 3 * rows,
-                                       .correct = by_row + 4 * rows };
+                                       .correct = by_row + 4 * rows,
+                                       .agreement = call->node->attributes.agreement };
+    if (block.size.draws > 1) {
+        block.softmax.apart = room_at(&block, block.room.apart);
+        block.softmax.mean_apart = by_row + 5 * rows;
+    }
     return block;
 }
 
@@ -461,16 +493,18 @@ void et_run_vocabulary_loss(const et_plan *plan, const et_plan_call *call)
     loss_block block = begin(plan, call);
     int64_t rows = block.size.rows;
     clear_gradients(plan, call);
-    for (int64_t at = 0; at < rows; at += block.size.block) {
-        int64_t count = rows - at < block.size.block ? rows - at : block.size.block;
+    for (int64_t at = 0; at < rows; at += block.size.share) {
+        int64_t count = rows - at < block.size.share ? rows - at : block.size.share;
         if (!has_label(labels + at, count))
             continue;
         open_block(&block, at);
         run_block(&block);
         const et_softmax_rows *softmax = &block.softmax;
-        et_plan_add_loss_rows(sums, softmax->labels, softmax->loss, softmax->nll, softmax->correct,
-                              block.rows);
+        for (int64_t row = 0; row < block.size.draws * block.size.share; row += block.size.share)
+            et_plan_add_loss_rows(sums, softmax->labels + row, softmax->loss + row,
+                                  softmax->nll + row, softmax->correct + row, block.rows);
     }
+    sums[ET_LOSS_SUM_TOKENS] /= (double)block.size.draws; /* the others are halves already */
     float *result = et_plan_data(plan, call->out[0]);
     for (int i = 0; i < ET_LOSS_SUM_COUNT; i++)
         result[i] = (float)sums[i];

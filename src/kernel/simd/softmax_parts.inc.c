@@ -7,10 +7,14 @@
  *
  *   part    m, s and sum of x - m of each row, and e^(x - m)
  *   join    M, S, the loss; s becomes f = e^(m - M) / S
- *   grad    p - t = f e^(x - m) - t */
+ *   grad    p - t = f e^(x - m) - t
+ *
+ * Of two draws both are read side by side: what they differ by is known from their logits in `part`
+ * and, in `grad`, from the logarithms of what was kept. */
 #ifndef ETUDE_KERNEL_SOFTMAX_PARTS_INC_C
 #define ETUDE_KERNEL_SOFTMAX_PARTS_INC_C
 
+#include <float.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -46,10 +50,39 @@ ET_INLINE void part_rows(const et_softmax_rows *rows, int64_t part, void *kept, 
     }
 }
 
+/* The row that is the other draw of row t's token. */
+ET_INLINE int64_t other_draw(const et_softmax_rows *rows, int64_t t)
+{
+    return t < rows->rows / 2 ? t + rows->rows / 2 : t - rows->rows / 2;
+}
+
+/* sum of e^(x - m) (x - y) of each row of a part. The exponentials are computed again: what was
+ * kept of them may be rounded. */
+static void part_apart(const et_softmax_rows *rows, int64_t part, const float *logits)
+{
+    const int64_t columns = et_softmax_part_columns(rows, part);
+    for (int64_t t = 0; t < rows->rows; t++) {
+        const int64_t at = part * rows->rows + t;
+        const float *x = logits + t * columns, *y = logits + other_draw(rows, t) * columns;
+        const vf largest = v_set(rows->largest[at]);
+        vf sum = v_set(0.0f);
+        for (int64_t j = 0; j < columns && rows->labels[t] >= 0; j += V_LANES) {
+            const int64_t n = columns - j;
+            const vf a = v_read_n(x, j, n, ET_F32), b = v_read_n(y, j, n, ET_F32);
+            const vf all = v_exp(a - largest);
+            const vf e = n < V_LANES ? v_select(v_first(n), all, v_set(0.0f)) : all;
+            sum = v_fma(e, a - b, sum);
+        }
+        rows->apart[at] = v_sum(sum);
+    }
+}
+
 static void softmax_part(const et_softmax_rows *rows, int64_t part, void *kept, et_dtype dtype,
                          const float *logits)
 {
     ET_BY_DTYPE(dtype, part_rows, rows, part, kept, logits);
+    if (rows->apart)
+        part_apart(rows, part, logits);
 }
 
 /* One vector of rows, lane by lane. */
@@ -110,6 +143,19 @@ static void join_row(const et_softmax_rows *rows, const smoothed *target, int64_
     rows->correct[t] = leads ? rows->label_leads[t] : 0.0f;
 }
 
+/* What a row of two draws adds, and its half of all: the parts in order, f being in the place of s.
+ */
+static void join_draws(const et_softmax_rows *rows, int64_t t)
+{
+    double mean = 0;
+    for (int64_t at = t; at < rows->parts * rows->rows; at += rows->rows)
+        mean += (double)rows->sum[at] * (double)rows->apart[at];
+    rows->mean_apart[t] = (float)mean;
+    rows->loss[t] = (float)(0.5 * (double)rows->loss[t] + 0.25 * (double)rows->agreement * mean);
+    rows->nll[t] *= 0.5f;
+    rows->correct[t] *= 0.5f;
+}
+
 /* Vectors of rows begin at `begin`; a row's lanes do not mix, so cuts change no bit. */
 static void softmax_join(const et_softmax_rows *rows, int64_t begin, int64_t end)
 {
@@ -121,6 +167,9 @@ static void softmax_join(const et_softmax_rows *rows, int64_t begin, int64_t end
         for (int lane = 0; lane < n; lane++)
             join_row(rows, &target, t + lane, &found, lane);
     }
+    for (int64_t t = begin; rows->apart && t < end; t++)
+        if (rows->labels[t] >= 0)
+            join_draws(rows, t);
 }
 
 /* gradient = f kept - off, all columns alike; the label's own is written afterwards. */
@@ -154,11 +203,86 @@ ET_INLINE void part_grad(const et_softmax_rows *rows, const smoothed *target, in
     }
 }
 
+/* The derivative by the logits of a row x and of its other draw y, but for the target: with d = x -
+ * y they are p (1 / 2 + w (1 + d - E_p[d])) - w q and q (1 / 2 + w (1 - d - E_q[-d])) - w p, where
+ * w = a / 4. */
+typedef struct draws {
+    vf f[2];        /* p = f[0] e^(x - m), q likewise */
+    vf constant[2]; /* 1 / 2 + w - w E[..] */
+    vf lead;        /* m of x less m of y */
+    vf weight;      /* w */
+} draws;
+
+ET_INLINE draws draws_of(const et_softmax_rows *rows, int64_t part, int64_t t)
+{
+    const int64_t u = other_draw(rows, t), at = part * rows->rows;
+    const float weight = 0.25f * rows->agreement;
+    return (draws){ { v_set(rows->sum[at + t]), v_set(rows->sum[at + u]) },
+                    { v_set(0.5f + weight - weight * rows->mean_apart[t]),
+                      v_set(0.5f + weight - weight * rows->mean_apart[u]) },
+                    v_set(rows->largest[at + t] - rows->largest[at + u]),
+                    v_set(weight) };
+}
+
+/* x and y as they were kept become derivatives. What has underflowed counts as the least normal
+ * number where its logarithm is taken. */
+ET_INLINE void draws_grad(const draws *of, vf *x, vf *y)
+{
+    const vf least = v_set(FLT_MIN);
+    const vf d = v_log(v_max(*x, least)) - v_log(v_max(*y, least)) + of->lead;
+    const vf p = *x * of->f[0], q = *y * of->f[1];
+    *x = p * v_fma(of->weight, d, of->constant[0]) - of->weight * q;
+    *y = q * v_fma(v_set(0.0f) - of->weight, d, of->constant[1]) - of->weight * p;
+}
+
+ET_INLINE void draws_grad_row(void *gradient, const void *kept, int64_t x_at, int64_t y_at,
+                              int64_t columns, const draws *of, float off, et_dtype to,
+                              et_dtype dtype)
+{
+    for (int64_t j = 0; j < columns; j += V_LANES) {
+        vf x = v_read_n(kept, x_at + j, columns - j, dtype);
+        vf y = v_read_n(kept, y_at + j, columns - j, dtype);
+        draws_grad(of, &x, &y);
+        v_write_n(gradient, x_at + j, x - v_set(off), columns - j, to);
+        v_write_n(gradient, y_at + j, y - v_set(off), columns - j, to);
+    }
+}
+
+/* As part_grad, for the rows of the first draw and their other draws. */
+ET_INLINE void part_grad_draws(const et_softmax_rows *rows, const smoothed *target, int64_t part,
+                               void *gradient, const void *kept, et_dtype to, et_dtype dtype)
+{
+    const int64_t columns = et_softmax_part_columns(rows, part), first = part * rows->columns;
+    const size_t bytes = (size_t)columns * (to == ET_BF16 ? 2 : 4);
+    for (int64_t t = 0; t < rows->rows / 2; t++) {
+        const int64_t x_at = t * columns, y_at = other_draw(rows, t) * columns;
+        const int64_t label = rows->labels[t] - first;
+        if (rows->labels[t] < 0) {
+            memset((char *)gradient + (size_t)t * bytes, 0, bytes);
+            memset((char *)gradient + (size_t)other_draw(rows, t) * bytes, 0, bytes);
+            continue;
+        }
+        const draws of = draws_of(rows, part, t);
+        draws_grad_row(gradient, kept, x_at, y_at, columns, &of, 0.5f * target->off, to, dtype);
+        if (label < 0 || label >= columns)
+            continue;
+        vf x = v_set(row_value(kept, x_at + label, dtype));
+        vf y = v_set(row_value(kept, y_at + label, dtype));
+        draws_grad(&of, &x, &y);
+        v_write_n(gradient, x_at + label, x - v_set(0.5f * target->on), 1, to);
+        v_write_n(gradient, y_at + label, y - v_set(0.5f * target->on), 1, to);
+    }
+}
+
 static void softmax_part_grad(const et_softmax_rows *rows, int64_t part, void *gradient,
                               et_dtype to, const void *kept, et_dtype dtype)
 {
     const smoothed target = smoothed_of(rows->smoothing, rows->vocabulary);
-    if (to == ET_BF16)
+    if (rows->apart && to == ET_BF16)
+        ET_BY_DTYPE(dtype, part_grad_draws, rows, &target, part, gradient, kept, ET_BF16);
+    else if (rows->apart)
+        ET_BY_DTYPE(dtype, part_grad_draws, rows, &target, part, gradient, kept, ET_F32);
+    else if (to == ET_BF16)
         ET_BY_DTYPE(dtype, part_grad, rows, &target, part, gradient, kept, ET_BF16);
     else
         ET_BY_DTYPE(dtype, part_grad, rows, &target, part, gradient, kept, ET_F32);

@@ -3,7 +3,10 @@
  *   loss = sum over labels of the label-smoothed cross-entropy of softmax(h table^T)
  * with h [target tokens, width] the decoder's output and table [vocabulary, width], as usual, the
  * embedding of the target: inputs and outputs share one table (Press and Wolf 2017, "Using the
- * output embedding to improve language models"). */
+ * output embedding to improve language models").
+ *
+ * With r_drop training computes h twice, by two draws of dropout, and the loss is et_r_drop_loss.
+ */
 #include "base/assert.h"
 #include "tasks/translation/task_private.h"
 
@@ -20,6 +23,11 @@ void et_translation_build_model(const et_translation_task *task, et_scope *scope
     et_node *h = et_transformer_train(scope, &model, capacity[ET_PAIR_SOURCE],
                                       capacity[ET_PAIR_TARGET], capacity[ET_PAIR_SEGMENTS]);
     et_nodes_put(outputs, "decoded", h);
+    if (et_scope_training(scope) && task->options.model.r_drop > 0)
+        et_nodes_put(outputs, "decoded_again",
+                     et_transformer_train(et_in_draw(scope, "second"), &model,
+                                          capacity[ET_PAIR_SOURCE], capacity[ET_PAIR_TARGET],
+                                          capacity[ET_PAIR_SEGMENTS]));
     et_nodes_put(outputs, "table", et_transformer_table(scope, &model));
 }
 
@@ -27,9 +35,13 @@ void et_translation_build_model(const et_translation_task *task, et_scope *scope
 void et_translation_build_losses(const et_translation_task *task, et_scope *scope,
                                  const et_nodes *outputs)
 {
+    const et_translation_model *model = &task->options.model;
+    const float smoothing = (float)model->label_smoothing;
     et_node *labels = et_batch_input(scope, et_pair_fields[ET_PAIR_TARGET_LABELS].name);
+    et_node *h = et_nodes_get(outputs, "decoded"), *again = et_nodes_get(outputs, "decoded_again");
+    et_node *table = et_nodes_get(outputs, "table");
     et_loss(scope, "loss",
-            et_vocabulary_loss(et_nodes_get(outputs, "decoded"), et_nodes_get(outputs, "table"),
-                               labels, (float)task->options.model.label_smoothing),
+            again ? et_r_drop_loss(h, again, table, labels, smoothing, (float)model->r_drop)
+                  : et_vocabulary_loss(h, table, labels, smoothing),
             1);
 }

@@ -78,6 +78,10 @@ static const et_field model_fields[] = {
     ET_FIELD_FLOAT(et_translation_model, label_smoothing, 0.1, 0, 0.99,
                    "probability spread over the tokens that are not the label",
                    .change = ET_CHANGE_ASK),
+    ET_FIELD_FLOAT(et_translation_model, r_drop, 0, 0, 1000,
+                   "R-Drop: each batch is computed twice with other dropout, and what the two "
+                   "predict is to agree, with this weight (5 is usual); 0: once",
+                   .change = ET_CHANGE_ASK),
     ET_FIELD_END
 };
 static const et_fields model_table = { "model", model_fields };
@@ -337,6 +341,24 @@ static int check_vocabulary(const et_translation_options *options, et_error *err
     return status;
 }
 
+static bool drops(const et_translation_stack *stack)
+{
+    return stack->dropout_rate > 0 || stack->attention_dropout_rate > 0 ||
+           stack->intermediate_dropout > 0;
+}
+
+/* Without dropout both draws are the same, for twice the work. */
+static int check_r_drop(const et_translation_model *model, et_error *error)
+{
+    if (model->r_drop > 0 && model->dropout_rate == 0 && !drops(&model->encoder) &&
+        !drops(&model->decoder))
+        return et_fail(error, ET_ECONFIG,
+                       "task.model.r_drop: %g needs dropout, and all rates are 0; set "
+                       "task.model.dropout_rate, or r_drop to 0",
+                       model->r_drop);
+    return ET_OK;
+}
+
 /* Odd widths have no sinusoid positions: half of the columns are sines, half cosines. */
 int et_translation_check(const void *settings, et_error *error)
 {
@@ -350,7 +372,9 @@ int et_translation_check(const void *settings, et_error *error)
         return et_fail(error, ET_ECONFIG,
                        "task.model.padded_decode: needs task.model.decode_max_length; set that, or "
                        "leave it false");
-    int status = check_heads("encoder", &model->encoder, model->embedding_width, error);
+    int status = check_r_drop(model, error);
+    if (!status)
+        status = check_heads("encoder", &model->encoder, model->embedding_width, error);
     if (!status)
         status = check_heads("decoder", &model->decoder, model->embedding_width, error);
     if (!status)

@@ -37,6 +37,7 @@ typedef struct et_translation_model {
     int64_t beam_size;           /* hypotheses kept; 1: greedy */
     double alpha;                /* of the length penalty */
     double label_smoothing;      /* spread over the tokens that are not the label */
+    double r_drop;               /* weight of what two draws of dropout differ by; 0: one draw */
 } et_translation_model;
 
 /* How pairs become batches: as many as fit the token budget, or by bucket of length. */
