@@ -202,6 +202,23 @@ static void test_vocabulary_loss__two_draws(void **state)
     }
 }
 
+/* An evaluation has the same sums, and needs no room for derivatives. */
+static void test_vocabulary_loss__two_draws_without_derivatives(void **state)
+{
+    (void)state;
+    int of_five;
+    words = 1000;
+    fill_labels(&of_five);
+    outcome trained = run_draws(of_two_draws, true);
+    test_model model;
+    test_model_open_with(&model, of_two_draws, ET_F32, false, NULL);
+    et_plan_bind(model.plan, "labels", labels);
+    et_plan_run(model.plan, (et_random){ 1, 0, 0 });
+    assert_memory_equal(et_plan_output(model.plan, 0).data, trained.sums, sizeof trained.sums);
+    test_model_close(&model);
+    free(trained.gradients);
+}
+
 static size_t step_memory(int64_t vocabulary)
 {
     test_model model;
@@ -227,6 +244,7 @@ int main(void)
         cmocka_unit_test(test_vocabulary_loss__bf16_blocks_add_up),
         cmocka_unit_test(test_vocabulary_loss__small_vocabularies),
         cmocka_unit_test(test_vocabulary_loss__two_draws),
+        cmocka_unit_test(test_vocabulary_loss__two_draws_without_derivatives),
         cmocka_unit_test(test_vocabulary_loss__memory_is_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
