@@ -52,6 +52,12 @@ static inline int64_t et_softmax_part_columns(const et_softmax_rows *rows, int64
     return left < rows->columns ? left : rows->columns;
 }
 
+/* The row that is the other draw of row t's token, of two draws. */
+static inline int64_t et_softmax_other_draw(const et_softmax_rows *rows, int64_t t)
+{
+    return (t + rows->rows / 2) % rows->rows;
+}
+
 /* Order: every part, then join over all rows, then grad of every part. Parts may come in any order
  * and on any threads, and so may shares of the rows: no two write the same element. */
 typedef struct et_softmax_parts {

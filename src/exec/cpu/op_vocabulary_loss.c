@@ -500,7 +500,7 @@ void et_run_vocabulary_loss(const et_plan *plan, const et_plan_call *call)
         open_block(&block, at);
         run_block(&block);
         const et_softmax_rows *softmax = &block.softmax;
-        for (int64_t row = 0; row < block.size.draws * block.size.share; row += block.size.share)
+        for (int64_t row = 0; row < block.size.block; row += block.size.share)
             et_plan_add_loss_rows(sums, softmax->labels + row, softmax->loss + row,
                                   softmax->nll + row, softmax->correct + row, block.rows);
     }

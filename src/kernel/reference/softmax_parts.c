@@ -7,12 +7,6 @@
 
 #include "kernel/reference/reference.h"
 
-/* The row that is the other draw of row t's token. */
-static int64_t other_draw(const et_softmax_rows *rows, int64_t t)
-{
-    return t < rows->rows / 2 ? t + rows->rows / 2 : t - rows->rows / 2;
-}
-
 /* sum of e^(x - m) (x - y) over a part's columns. */
 static double apart_of(const float *x, const float *y, double largest, int64_t columns)
 {
@@ -48,9 +42,9 @@ static void part(const et_softmax_rows *rows, int64_t part, void *kept, et_dtype
         rows->shifted[part * rows->rows + t] = empty ? 0 : (float)shifted;
         if (rows->apart)
             rows->apart[part * rows->rows + t] =
-                empty
-                    ? 0
-                    : (float)apart_of(x, logits + other_draw(rows, t) * columns, largest, columns);
+                empty ? 0
+                      : (float)apart_of(x, logits + et_softmax_other_draw(rows, t) * columns,
+                                        largest, columns);
         int64_t label = rows->labels[t] - first;
         if (empty || label < 0 || label >= columns)
             continue;
@@ -132,7 +126,7 @@ static double grad_of_draws(const et_softmax_rows *rows, int64_t part, int64_t t
                             double target, const void *kept, et_dtype dtype)
 {
     int64_t columns = et_softmax_part_columns(rows, part), at = part * rows->rows;
-    int64_t u = other_draw(rows, t);
+    int64_t u = et_softmax_other_draw(rows, t);
     double x = et_reference_load(kept, t * columns + j, dtype);
     double y = et_reference_load(kept, u * columns + j, dtype);
     double p = x * rows->sum[at + t], q = y * rows->sum[at + u], weight = rows->agreement / 4;

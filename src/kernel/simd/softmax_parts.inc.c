@@ -50,12 +50,6 @@ ET_INLINE void part_rows(const et_softmax_rows *rows, int64_t part, void *kept, 
     }
 }
 
-/* The row that is the other draw of row t's token. */
-ET_INLINE int64_t other_draw(const et_softmax_rows *rows, int64_t t)
-{
-    return t < rows->rows / 2 ? t + rows->rows / 2 : t - rows->rows / 2;
-}
-
 /* sum of e^(x - m) (x - y) of each row of a part. The exponentials are computed again: what was
  * kept of them may be rounded. */
 static void part_apart(const et_softmax_rows *rows, int64_t part, const float *logits)
@@ -63,7 +57,8 @@ static void part_apart(const et_softmax_rows *rows, int64_t part, const float *l
     const int64_t columns = et_softmax_part_columns(rows, part);
     for (int64_t t = 0; t < rows->rows; t++) {
         const int64_t at = part * rows->rows + t;
-        const float *x = logits + t * columns, *y = logits + other_draw(rows, t) * columns;
+        const float *x = logits + t * columns,
+                    *y = logits + et_softmax_other_draw(rows, t) * columns;
         const vf largest = v_set(rows->largest[at]);
         vf sum = v_set(0.0f);
         for (int64_t j = 0; j < columns && rows->labels[t] >= 0; j += V_LANES) {
@@ -215,7 +210,7 @@ typedef struct draws {
 
 ET_INLINE draws draws_of(const et_softmax_rows *rows, int64_t part, int64_t t)
 {
-    const int64_t u = other_draw(rows, t), at = part * rows->rows;
+    const int64_t u = et_softmax_other_draw(rows, t), at = part * rows->rows;
     const float weight = 0.25f * rows->agreement;
     return (draws){ { v_set(rows->sum[at + t]), v_set(rows->sum[at + u]) },
                     { v_set(0.5f + weight - weight * rows->mean_apart[t]),
@@ -255,11 +250,11 @@ ET_INLINE void part_grad_draws(const et_softmax_rows *rows, const smoothed *targ
     const int64_t columns = et_softmax_part_columns(rows, part), first = part * rows->columns;
     const size_t bytes = (size_t)columns * (to == ET_BF16 ? 2 : 4);
     for (int64_t t = 0; t < rows->rows / 2; t++) {
-        const int64_t x_at = t * columns, y_at = other_draw(rows, t) * columns;
+        const int64_t x_at = t * columns, y_at = et_softmax_other_draw(rows, t) * columns;
         const int64_t label = rows->labels[t] - first;
         if (rows->labels[t] < 0) {
             memset((char *)gradient + (size_t)t * bytes, 0, bytes);
-            memset((char *)gradient + (size_t)other_draw(rows, t) * bytes, 0, bytes);
+            memset((char *)gradient + (size_t)et_softmax_other_draw(rows, t) * bytes, 0, bytes);
             continue;
         }
         const draws of = draws_of(rows, part, t);

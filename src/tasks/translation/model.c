@@ -10,24 +10,26 @@
 #include "base/assert.h"
 #include "tasks/translation/task_private.h"
 
+/* h for the graph's batches, by the scope's draw of dropout. */
+static et_node *decoded(et_scope *scope, const et_transformer *model)
+{
+    const int64_t *capacity = et_scope_layout(scope)->capacity;
+    et_assert(capacity[ET_PAIR_SOURCE] > 0 && capacity[ET_PAIR_TARGET] > 0);
+    return et_transformer_train(scope, model, capacity[ET_PAIR_SOURCE], capacity[ET_PAIR_TARGET],
+                                capacity[ET_PAIR_SEGMENTS]);
+}
+
 /* For training and validation: the same model, other shapes. max_positions: the longest
  * sentence, in tokens, which is how many rows the table of positions needs. */
 void et_translation_build_model(const et_translation_task *task, et_scope *scope,
                                 int64_t max_positions, et_nodes *outputs)
 {
-    const int64_t *capacity = et_scope_layout(scope)->capacity;
-    et_assert(capacity[ET_PAIR_SOURCE] > 0 && capacity[ET_PAIR_TARGET] > 0);
     et_transformer model =
         et_translation_transformer(&task->options, et_vocabulary_size(task->sides.source),
                                    et_vocabulary_size(task->sides.target), max_positions);
-    et_node *h = et_transformer_train(scope, &model, capacity[ET_PAIR_SOURCE],
-                                      capacity[ET_PAIR_TARGET], capacity[ET_PAIR_SEGMENTS]);
-    et_nodes_put(outputs, "decoded", h);
+    et_nodes_put(outputs, "decoded", decoded(scope, &model));
     if (et_scope_training(scope) && task->options.model.r_drop > 0)
-        et_nodes_put(outputs, "decoded_again",
-                     et_transformer_train(et_in_draw(scope, "second"), &model,
-                                          capacity[ET_PAIR_SOURCE], capacity[ET_PAIR_TARGET],
-                                          capacity[ET_PAIR_SEGMENTS]));
+        et_nodes_put(outputs, "decoded_again", decoded(et_in_draw(scope, "second"), &model));
     et_nodes_put(outputs, "table", et_transformer_table(scope, &model));
 }
 
