@@ -119,19 +119,37 @@ typedef struct bench_case {
     }
 
 static const bench_case cases[] = {
-    ALL("tiny qkv", 4096, 384, 128),      ALL("tiny kv", 4096, 256, 128),
-    ALL("tiny out", 4096, 128, 128),      ALL("tiny ffn out", 4096, 128, 256),
-    ALL("tiny out 3600", 3600, 128, 128), ALL("tiny out odd", 4097, 128, 128),
-    LOSS("tiny loss", 384, 128),          ALL("base qkv", 4096, 1536, 512),
-    ALL("base kv", 4096, 1024, 512),      ALL("base out", 4096, 512, 512),
-    ALL("base ffn in", 4096, 2048, 512),  ALL("base ffn out", 4096, 512, 2048),
-    ALL("base out 3600", 3600, 512, 512), LOSS("base loss", 192, 512),
-    FEW("mlp", 128, 512, 512, false),     FEW("table", 128, 105, 64, true),
-    FEW("table 2", 128, 64, 32, true),    ALL("small qkv", 768, 384, 128),
-    ALL("small out", 768, 128, 128),      ALL("small ffn in", 768, 512, 128),
-    ALL("small ffn out", 768, 128, 512),  DECODE("1", 1, 512, 512),
-    DECODE("32", 32, 512, 512),           DECODE("128", 128, 512, 512),
-    DECODE("tiny 32", 32, 384, 128),      DECODE("tiny 128", 128, 384, 128),
+    ALL("tiny qkv", 4096, 384, 128),
+    ALL("tiny kv", 4096, 256, 128),
+    ALL("tiny out", 4096, 128, 128),
+    ALL("tiny ffn out", 4096, 128, 256),
+    ALL("tiny out 3600", 3600, 128, 128),
+    ALL("tiny out odd", 4097, 128, 128),
+    LOSS("tiny loss", 384, 128),
+    ALL("base qkv", 4096, 1536, 512),
+    ALL("base kv", 4096, 1024, 512),
+    ALL("base out", 4096, 512, 512),
+    ALL("base ffn in", 4096, 2048, 512),
+    ALL("base ffn out", 4096, 512, 2048),
+    ALL("base out 3600", 3600, 512, 512),
+    LOSS("base loss", 192, 512),
+    FEW("mlp", 128, 512, 512, false),
+    FEW("vae in", 128, 500, 784, false),
+    FEW("vae hidden", 128, 500, 500, false),
+    FEW("vae code", 128, 40, 500, false),
+    FEW("vae decode", 128, 500, 40, false),
+    FEW("vae logits", 128, 784, 500, false),
+    FEW("table", 128, 105, 64, true),
+    FEW("table 2", 128, 64, 32, true),
+    ALL("small qkv", 768, 384, 128),
+    ALL("small out", 768, 128, 128),
+    ALL("small ffn in", 768, 512, 128),
+    ALL("small ffn out", 768, 128, 512),
+    DECODE("1", 1, 512, 512),
+    DECODE("32", 32, 512, 512),
+    DECODE("128", 128, 512, 512),
+    DECODE("tiny 32", 32, 384, 128),
+    DECODE("tiny 128", 128, 384, 128),
     DECODE("ffn 32", 32, 2048, 512),
 };
 
@@ -216,10 +234,12 @@ static void run_theirs(way *w)
     bench_primitive_run(&w->primitive);
 }
 
-/* As the plan of a step has it (exec/cpu/ops.c). */
+/* As the plan of a step has it (exec/cpu/ops.c, op_vocabulary_loss.c). */
 static bool reads_stored(const way *w, const et_gemm_shape *s)
 {
-    return s->pack_b && w->one->uses == EACH && et_gemm_reads_stored(w->cache, s);
+    return s->pack_b &&
+           (w->one->uses == BLOCKS ? et_gemm_own_rows(w->cache, s)
+                                   : w->one->uses == EACH && et_gemm_reads_stored(w->cache, s));
 }
 
 static void open_ours(way *w, const et_gemm_shape *s, et_gemm_way preferred)

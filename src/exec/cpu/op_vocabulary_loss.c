@@ -60,7 +60,8 @@ typedef struct loss_sizes {
     et_dtype act;
     et_dtype work; /* of h and g as the products read them */
     bool gradient;
-    bool packs_h; /* once for all parts: g^T h does not take h as it is */
+    bool packs_h;  /* once for all parts: g^T h does not take h as it is */
+    bool packs_dh; /* the table for dh: g table_part does not take it as it is */
 } loss_sizes;
 
 /* Where things lie in the scratch, bytes. largest, sum, shifted and apart are [parts, block]
@@ -128,6 +129,13 @@ static int64_t choose_columns(const loss_sizes *size)
     return best;
 }
 
+/* g table_part. Whether our own kernel does it is a matter of block and width alone: parts of a
+ * table are alike. */
+static et_gemm_shape shape_of_dh(const loss_sizes *size, int64_t columns)
+{
+    return (et_gemm_shape){ size->block, size->width, columns, .a = size->work, .b = size->act };
+}
+
 /* Parts are shared out evenly to at most PIECES_MOST pieces of dh. Example, float32, V = 32000,
  * D = 512, many rows: parts of 256 columns, 125 of them, 16 pieces of 7 or 8; blocks of 256 rows.
  */
@@ -146,6 +154,8 @@ static loss_sizes sizes_of(const et_plan *plan, const et_plan_call *call)
     size.block = choose_block(&size);
     size.share = size.block / size.draws;
     size.columns = choose_columns(&size);
+    const et_gemm_shape dh = shape_of_dh(&size, size.columns);
+    size.packs_dh = !et_gemm_own_rows(plan->device->gemms, &dh);
     size.parts = parts_of(size.vocabulary, size.columns);
     size.pieces = size.parts < PIECES_MOST ? size.parts : PIECES_MOST;
     et_assert(size.pieces <= PIECES_MOST && size.block % ROWS_LEAST == 0);
@@ -167,8 +177,8 @@ static et_gemm *product(const et_plan_call *call, const loss_sizes *size, int wh
 }
 
 /* A vocabulary that is no multiple of the columns has a last part of another shape, which needs
- * products of its own. h and g are of type work, sums and results float32. Only A^T B
- * by our own kernel reads its B as it lies. Sizes are m, n, k:
+ * products of its own. h and g are of type work, sums and results float32. Only our own kernel
+ * reads its B as it lies. Sizes are m, n, k:
  *
  *     LOGITS [block, part], D     DH [block, D], part     DTABLE [part, D], block */
 static int get_products(et_plan *plan, et_plan_call *call, const loss_sizes *size, int64_t part,
@@ -177,15 +187,17 @@ static int get_products(et_plan *plan, et_plan_call *call, const loss_sizes *siz
     int64_t block = size->block, width = size->width, columns = columns_of(size, part);
     et_dtype a = size->work, table = size->act;
     et_gemm_shape shapes[PRODUCTS] = {
-        [LOGITS] = { block, columns, width, .transpose_b = true, .b = table },
-        [DH_FIRST] = { block, width, columns, .b = table },
-        [DH] = { block, width, columns, .b = table, .accumulate = true },
-        [DTABLE] = { columns, width, block, .transpose_a = true, .b = a, .accumulate = true },
+        [LOGITS] = { block, columns, width, .transpose_b = true, .a = a, .b = table },
+        [DH_FIRST] = shape_of_dh(size, columns),
+        [DH] = shape_of_dh(size, columns),
+        [DTABLE] = { columns, width, block, .transpose_a = true, .a = a, .b = a,
+                     .accumulate = true },
     };
+    const bool packs[PRODUCTS] = { true, size->packs_dh, size->packs_dh, size->packs_h };
     int status = ET_OK;
+    shapes[DH].accumulate = true;
     for (int i = 0; !status && i < (size->gradient ? PRODUCTS : 1); i++) {
-        shapes[i].a = a;
-        shapes[i].pack_b = i != DTABLE || size->packs_h;
+        shapes[i].pack_b = packs[i];
         int slot = part == size->parts - 1 ? PRODUCTS + i : i;
         status = et_gemm_get(&call->gemm[slot], plan->device->gemms, &shapes[i], error);
     }
@@ -247,8 +259,8 @@ static loss_room room_of(const et_plan *plan, const et_plan_call *call, const lo
     return room;
 }
 
-/* Part 0 has the shape of all but the last. The table is packed twice, since logits read it
- * transposed and dh does not. */
+/* Part 0 has the shape of all but the last. Where dh's products read a packed table it is packed
+ * twice, since logits read it transposed. */
 int et_prepare_vocabulary_loss(et_plan *plan, et_plan_call *call, et_error *error)
 {
     loss_sizes size = sizes_of(plan, call);
@@ -257,7 +269,7 @@ int et_prepare_vocabulary_loss(et_plan *plan, et_plan_call *call, et_error *erro
         status = get_products(plan, call, &size, size.parts - 1, error);
     if (!status)
         status = pack_table(plan, call, &size, LOGITS, &call->pack[LOGITS], error);
-    if (!status && size.gradient)
+    if (!status && size.gradient && size.packs_dh)
         status = pack_table(plan, call, &size, DH_FIRST, &call->pack[DH_FIRST], error);
     if (!status)
         call->scratch = room_of(plan, call, &size).end;
@@ -290,6 +302,16 @@ static const void *packed_table(const loss_block *block, int which, int64_t part
     return et_plan_pack_at(block->plan, block->call->pack[which] + (int)part)->data;
 }
 
+/* A part of the table as dh's products read it. */
+static const void *table_of_dh(const loss_block *block, int64_t part)
+{
+    const loss_sizes *size = &block->size;
+    if (size->packs_dh)
+        return packed_table(block, DH_FIRST, part);
+    return (const char *)in(block->plan, block->call, 1) +
+           (size_t)(part * size->columns * size->width) * et_dtype_size(size->act);
+}
+
 /* Leaves the part's largest logit and sum of exponentials for each row, and what was kept. */
 static void run_logits(const loss_block *block, int64_t part, int thread)
 {
@@ -319,8 +341,7 @@ static void run_gradients(const loss_block *block, int64_t piece, int thread)
             ->softmax_parts->grad(&block->softmax, part, g, size->work, kept_of(block, part),
                                   size->act);
         int which = part == begin ? DH_FIRST : DH;
-        et_gemm_run(product(block->call, size, which, part), dh, g,
-                    packed_table(block, DH_FIRST, part), NULL);
+        et_gemm_run(product(block->call, size, which, part), dh, g, table_of_dh(block, part), NULL);
         if (dtable)
             et_gemm_run(product(block->call, size, DTABLE, part),
                         dtable + part * size->columns * size->width, g, h, NULL);

@@ -268,10 +268,9 @@ static bool is_narrow(const et_gemm_shape *shape)
     return shape->a == ET_F32 && (shape->m <= NARROW || shape->n <= NARROW);
 }
 
-/* Whether a float32 product of many rows has too few of them for blocks without panels: they would
- * multiply B where it lies, with rows far from each other. bench_gemm gave our own kernel 1.25 of
- * their rate at 768 rows. */
-static bool is_short(const et_gemm_cache *cache, const et_gemm_shape *shape)
+/* Of many rows, but too few for blocks without panels: they would multiply B where it lies, with
+ * rows far from each other. bench_gemm gave our own kernel 1.25 of their rate at 768 rows. */
+bool et_gemm_own_rows(const et_gemm_cache *cache, const et_gemm_shape *shape)
 {
     return shape->a == ET_F32 && shape->b == ET_F32 && !shape->transpose_a && !shape->row_tile &&
            shape->m > ET_GEMM_FEW_ROWS && cache->way == ET_GEMM_BEST &&
@@ -293,7 +292,7 @@ static bool is_direct(const et_gemm *gemm)
     if (gradient)
         return et_gemm_own_gradients(gemm->cache, shape->a) ||
                (gemm->cache->way == ET_GEMM_BEST && is_narrow(shape));
-    return is_short(gemm->cache, shape) ||
+    return et_gemm_own_rows(gemm->cache, shape) ||
            (few && shape->a == ET_F32 && gemm->cache->way != ET_GEMM_BLOCKS);
 }
 
@@ -304,7 +303,7 @@ static bool is_direct(const et_gemm *gemm)
 bool et_gemm_reads_stored(const et_gemm_cache *cache, const et_gemm_shape *shape)
 {
     const int64_t row = shape->n * (int64_t)sizeof(float);
-    if (is_short(cache, shape))
+    if (et_gemm_own_rows(cache, shape))
         return true;
     return shape->a == ET_F32 && shape->b == ET_F32 && !shape->transpose_a && !shape->transpose_b &&
            !shape->row_tile && (!shape->ldb || shape->ldb == shape->n) &&

@@ -92,9 +92,14 @@ et_dtype et_gemm_multiplied_as(const et_gemm_cache *cache, et_dtype dtype);
  * as it lies: packing it would be in vain. */
 bool et_gemm_own_gradients(const et_gemm_cache *cache, et_dtype dtype);
 
+/* Whether a product of more than ET_GEMM_FEW_ROWS rows is done by our own kernel, which reads B
+ * where it lies faster than blocks do a packed one: float32 whose rows are far from each other,
+ * where oneDNN takes no panels. */
+bool et_gemm_own_rows(const et_gemm_cache *cache, const et_gemm_shape *shape);
+
 /* Whether a product of more than ET_GEMM_FEW_ROWS rows reads B where it lies as fast as packed, so
  * that packing it for a few runs would be in vain: B is float32, not transposed, dense and small;
- * or, where oneDNN takes no panels, read by our own kernel. */
+ * or et_gemm_own_rows. */
 bool et_gemm_reads_stored(const et_gemm_cache *cache, const et_gemm_shape *shape);
 
 /* The product of that shape, made at the first call. Valid until the cache is closed. Not

@@ -28,7 +28,8 @@ enum {
     /* 256 x 128 float32 of A are 128 KiB, 128 x 512 of B are 256 KiB; of bfloat16 twice as deep. */
     SLAB_ROWS = 256,              /* of a tile that copies its slabs of A and B ... */
     SLAB_COLUMNS = 512,           /* at most; */
-    SLAB_COLUMNS_LEAST = 128,     /* fewer where these would be too much for the cache */
+    SLAB_COLUMNS_LEAST = 192,     /* fewer where these would be too much for the cache: */
+                                  /* whole panels of our own kernel, of 24 or 48 */
     SLAB_DEPTH = 128,             /* ... a chunk at a time, so that copies stay in the L2 cache; */
     SLAB_DEPTH_BF16 = 256,        /* the same bytes */
     WIDE_DEPTH = 256,             /* of a chunk whose A alone is copied */
@@ -67,8 +68,8 @@ static int64_t cut(int64_t whole, int64_t count, int64_t unit)
 }
 
 /* Columns of a tile that copies its slabs. Its C, SLAB_ROWS of these in float32, is a quarter of
- * the cache at most where many chunks go through all of it, beside slabs of A and B and what comes
- * next of both. 1 MB: 256 columns. */
+ * the cache where many chunks go through all of it, beside slabs of A and B and what comes next of
+ * both. 1 MB: 256 columns. */
 static int64_t slab_columns(const et_gemm_shape *shape, const et_gemm_means *means, int64_t depth)
 {
     int64_t columns = (int64_t)(means->l2 / 4 / (SLAB_ROWS * sizeof(float))) / 64 * 64;

@@ -9,6 +9,8 @@
 #define V_BLOCKS 4
 /* Rows of a product's block: with two vectors of columns, 8 of the 16 registers hold sums. */
 #define V_PRODUCT_ROWS 4
+/* Of the 25 instructions of a unit of k, 6 count and step. */
+#define V_PRODUCT_UNITS 2
 /* The same of a product with a weight: 12 sums, 2 columns and 1 row in 16 registers. */
 #define V_PANEL_ROWS 6
 

@@ -8,7 +8,8 @@
 #define V_LANES  16
 #define V_BLOCKS 8
 /* Rows of a product's block: as many sums as hide the latency of a fused multiply-add. */
-#define V_PRODUCT_ROWS 8
+#define V_PRODUCT_ROWS  8
+#define V_PRODUCT_UNITS 1
 /* Rows times vectors of a product with a weight: 24 sums, 2 columns and 1 row in 32 registers. */
 #define V_PANEL_ROWS 12
 

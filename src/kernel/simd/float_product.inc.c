@@ -131,20 +131,60 @@ ET_INLINE int64_t units_of(const et_float_product *p, const bool pairs)
     return pairs ? (p->k + 1) / 2 : p->k;
 }
 
-/* Loops over rows and vectors unroll: `sum` is registers. A's rows are reached from two of them, so
- * that few registers lead to all. */
+/* Where a block is along k. A's rows are reached from two of them, so that few registers lead to
+ * all. */
+typedef struct product_place {
+    const float *a, *lower;
+    const char *b;
+    float *panel, *to;
+    product_walk next_a, next_b;
+} product_place;
+
+/* Unit l. Loops over rows and vectors unroll: `sum` is registers. */
+ET_INLINE void product_unit(const et_float_product *p, const product_part *at, product_place *now,
+                            int64_t l, vf sum[][PRODUCT_VECTORS], const product_kind kind)
+{
+    static const et_bf16 zeros[PRODUCT_VECTORS * V_LANES] = { 0 };
+    const int half = kind.rows / 2;
+    const int64_t a_row = kind.packed ? 1 : p->a_row, a_step = kind.packed ? V_LANES : p->a_step;
+    const bool pair = 2 * l + 1 < p->k;
+    vf right[PRODUCT_VECTORS];
+    take_row(right, now->b, pair ? now->b + at->b_step : (const char *)zeros, now->panel, at->lanes,
+             kind);
+    now->b += kind.keeps && kind.pairs ? 2 * at->b_step : at->b_step;
+    now->panel += kind.vectors * V_LANES;
+    if (kind.ahead) {
+        __builtin_prefetch(now->next_a.line, 0, 2);
+        __builtin_prefetch(now->next_b.line, 0, 2);
+        now->next_a.line += now->next_a.step;
+        now->next_b.line += now->next_b.step;
+    }
+    if (kind.stores) {
+        memcpy(now->to, now->a, (size_t)kind.rows * sizeof *now->a);
+        now->to += V_LANES;
+    }
+    ET_UNROLL
+    for (int r = 0; r < kind.rows; r++) {
+        const vf left = v_set(r < half ? now->a[r * a_row] : now->lower[(r - half) * a_row]);
+        ET_UNROLL
+        for (int s = 0; s < kind.vectors; s++)
+            sum[r][s] = kind.pairs ? v_dot_pairs(sum[r][s], left, right[s])
+                                   : v_fma(left, right[s], sum[r][s]);
+    }
+    now->a += a_step;
+    now->lower += a_step;
+}
+
+/* A block that neither fills a panel nor asks for lines is as most are: its loop is the one to
+ * unroll. */
 ET_INLINE void product_rows(const et_float_product *p, const product_part *at,
                             const product_kind kind)
 {
-    static const et_bf16 zeros[PRODUCT_VECTORS * V_LANES] = { 0 };
     vf sum[V_PRODUCT_ROWS][PRODUCT_VECTORS];
-    const int half = kind.rows / 2;
-    const int64_t a_row = kind.packed ? 1 : p->a_row, a_step = kind.packed ? V_LANES : p->a_step;
-    const int64_t units = units_of(p, kind.pairs), b_step = at->b_step;
-    const float *a = at->a, *lower = at->a + half * a_row;
-    const char *b = at->b;
-    float *panel = at->panel, *to = at->room;
-    product_walk next_a = at->next_a, next_b = at->next_b;
+    const int64_t units = units_of(p, kind.pairs), a_row = kind.packed ? 1 : p->a_row;
+    product_place now = {
+        at->a, at->a + kind.rows / 2 * a_row, at->b, at->panel, at->room, at->next_a, at->next_b
+    };
     for (int r = 0; r < (p->accumulate ? kind.rows : 0); r++) {
         for (int s = 0; s < kind.vectors; s += LINE / V_LANES)
             __builtin_prefetch(at->c + r * p->ldc + s * V_LANES, 1);
@@ -154,32 +194,13 @@ ET_INLINE void product_rows(const et_float_product *p, const product_part *at,
         ET_UNROLL
     for (int s = 0; s < kind.vectors; s++)
         sum[r][s] = v_set(0.0f);
-    for (int64_t l = 0; l < units; l++) {
-        vf right[PRODUCT_VECTORS];
-        const bool pair = 2 * l + 1 < p->k;
-        take_row(right, b, pair ? b + b_step : (const char *)zeros, panel, at->lanes, kind);
-        b += kind.keeps && kind.pairs ? 2 * b_step : b_step;
-        panel += kind.vectors * V_LANES;
-        if (kind.ahead) {
-            __builtin_prefetch(next_a.line, 0, 2);
-            __builtin_prefetch(next_b.line, 0, 2);
-            next_a.line += next_a.step;
-            next_b.line += next_b.step;
-        }
-        if (kind.stores) {
-            memcpy(to, a, (size_t)kind.rows * sizeof *a);
-            to += V_LANES;
-        }
-        ET_UNROLL
-        for (int r = 0; r < kind.rows; r++) {
-            const vf left = v_set(r < half ? a[r * a_row] : lower[(r - half) * a_row]);
-            ET_UNROLL
-            for (int s = 0; s < kind.vectors; s++)
-                sum[r][s] = kind.pairs ? v_dot_pairs(sum[r][s], left, right[s])
-                                       : v_fma(left, right[s], sum[r][s]);
-        }
-        a += a_step;
-        lower += a_step;
+    if (kind.rows > 1 && !kind.keeps && !kind.ahead) {
+        ET_UNROLL_BY(V_PRODUCT_UNITS)
+        for (int64_t l = 0; l < units; l++)
+            product_unit(p, at, &now, l, sum, kind);
+    } else {
+        for (int64_t l = 0; l < units; l++)
+            product_unit(p, at, &now, l, sum, kind);
     }
     finish_product(p, at, sum, kind);
 }
@@ -341,6 +362,10 @@ static void fill_room_pairs(const et_float_product *p)
     }
 }
 
+/* So many rows of A are asked for before they are read: lines that lie a row apart are not foreseen
+ * by a CPU. */
+#define ROWS_AHEAD 8
+
 /* The same of float32. */
 static void fill_room_floats(const et_float_product *p)
 {
@@ -351,6 +376,9 @@ static void fill_room_floats(const et_float_product *p)
         const float *row = (const float *)p->a + first;
         float *to = (float *)p->room + first * p->k;
         for (int64_t l = 0; l < p->k; l++, to += V_LANES, row += p->a_step) {
+            const float *next = l + ROWS_AHEAD < p->k ? row + ROWS_AHEAD * p->a_step : row;
+            for (int64_t i = 0; i < columns; i += LINE)
+                __builtin_prefetch(next + i);
             for (int64_t i = 0; i < whole; i += V_LANES)
                 v_store(to + i * p->k, v_load(row + i));
             if (whole < columns)

@@ -9,12 +9,13 @@
 #include "base/dtype.h"
 
 /* The sizes that kernels are written over: lanes of a vector, Philox blocks of one v_keep, rows
- * of a product's block and of a product with a weight. Small ones here: nothing is known of the
- * registers. */
-#define V_LANES        4
-#define V_BLOCKS       1
-#define V_PRODUCT_ROWS 4
-#define V_PANEL_ROWS   4
+ * of a product's block and of a product with a weight, and units of k that the block's loop takes
+ * at a time. Small ones here: nothing is known of the registers. */
+#define V_LANES         4
+#define V_BLOCKS        1
+#define V_PRODUCT_ROWS  4
+#define V_PANEL_ROWS    4
+#define V_PRODUCT_UNITS 1
 
 /* Comparisons of vf give vm: all bits of a lane, or none. */
 typedef float vf __attribute__((vector_size(16)));

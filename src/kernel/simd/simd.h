@@ -41,11 +41,15 @@
 #include "base/dtype.h"
 #include "base/inline.h"
 
-/* Unrolls the loop that follows, so that its arrays of vectors live in registers. */
+/* Unrolls the loop that follows, so that its arrays of vectors live in registers; or by so many
+ * rounds, so that less of it is counting. */
+#define ET_PRAGMA(text) _Pragma(#text)
 #ifdef __clang__
-#define ET_UNROLL _Pragma("unroll")
+#define ET_UNROLL           _Pragma("unroll")
+#define ET_UNROLL_BY(count) ET_PRAGMA(unroll count)
 #else
-#define ET_UNROLL _Pragma("GCC unroll 16")
+#define ET_UNROLL           _Pragma("GCC unroll 16")
+#define ET_UNROLL_BY(count) ET_PRAGMA(GCC unroll count)
 #endif
 
 /* What a use of dropout needs to decide: Philox's round keys and the constant half of its counter,
