@@ -92,9 +92,11 @@ static int64_t tiles_worth(const et_gemm_shape *shape, double least)
     return count < ROW_TILES ? (int64_t)count : ROW_TILES;
 }
 
-/* oneDNN's float32 products for AVX2 (2.6.3) copy their operands where 1 / m + 1 / n is below this;
- * bench_gemm gave base's forward products 0.47 to 0.72 of the best way in tiles of fewer rows. */
-#define COPIED 0.0038
+/* oneDNN's float32 products for AVX2 (2.6.3) copy their operands where 1 / m + 1 / n is below
+ * 0.0038; bench_gemm gave base's forward products 0.47 to 0.72 of the best way in tiles of fewer
+ * rows. Each tile copies all of B: at this limit its rows are at least 295, 455 at n = 1024, and
+ * what the copies cost is a twentieth. */
+#define COPIED 0.0034
 
 /* A multiple of EVEN_TILES, or of two where it is less. */
 int64_t et_gemm_repacking_tiles(const et_gemm_shape *shape)
