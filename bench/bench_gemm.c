@@ -237,9 +237,9 @@ static void run_theirs(way *w)
 /* As the plan of a step has it (exec/cpu/ops.c, op_vocabulary_loss.c). */
 static bool reads_stored(const way *w, const et_gemm_shape *s)
 {
-    return s->pack_b &&
-           (w->one->uses == BLOCKS ? et_gemm_own_rows(w->cache, s)
-                                   : w->one->uses == EACH && et_gemm_reads_stored(w->cache, s));
+    if (!s->pack_b || w->one->uses == KEPT)
+        return false;
+    return w->one->uses == EACH ? et_gemm_reads_stored(w->cache, s) : et_gemm_own_rows(w->cache, s);
 }
 
 static void open_ours(way *w, const et_gemm_shape *s, et_gemm_way preferred)

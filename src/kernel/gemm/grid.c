@@ -94,8 +94,8 @@ static int64_t tiles_worth(const et_gemm_shape *shape, double least)
 
 /* oneDNN's float32 products for AVX2 (2.6.3) copy their operands where 1 / m + 1 / n is below
  * 0.0038; bench_gemm gave base's forward products 0.47 to 0.72 of the best way in tiles of fewer
- * rows. Each tile copies all of B: at this limit its rows are at least 295, 455 at n = 1024, and
- * what the copies cost is a twentieth. */
+ * rows. Each tile copies all of B, so fewer, of more rows, are faster: 4,096 x 2,048 is 8 tiles by
+ * this limit. */
 #define COPIED 0.0034
 
 /* A multiple of EVEN_TILES, or of two where it is less. */

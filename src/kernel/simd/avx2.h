@@ -7,9 +7,9 @@
 /* 8 floats are a register; 4 Philox blocks are one of 64-bit lanes, and give 32 decisions. */
 #define V_LANES  8
 #define V_BLOCKS 4
-/* Rows of a product's block: with two vectors of columns, 8 of the 16 registers hold sums. */
-#define V_PRODUCT_ROWS 4
-/* Of the 25 instructions of a unit of k, 6 count and step. */
+/* Rows of a product's block: with three vectors of columns, 12 of the 16 registers hold sums. A
+ * unit of k would be 25 instructions, 6 of which count and step: two at a time share these. */
+#define V_PRODUCT_ROWS  4
 #define V_PRODUCT_UNITS 2
 /* The same of a product with a weight: 12 sums, 2 columns and 1 row in 16 registers. */
 #define V_PANEL_ROWS 6
