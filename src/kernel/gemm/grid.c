@@ -68,8 +68,8 @@ static int64_t cut(int64_t whole, int64_t count, int64_t unit)
 }
 
 /* Columns of a tile that copies its slabs. Its C, SLAB_ROWS of these in float32, is a quarter of
- * the cache where many chunks go through all of it, beside slabs of A and B and what comes next of
- * both. 1 MB: 256 columns. */
+ * the cache at most where many chunks go through all of it, beside slabs of A and B and what comes
+ * next of both; more where that would be less than SLAB_COLUMNS_LEAST. 1 MB: 256 columns. */
 static int64_t slab_columns(const et_gemm_shape *shape, const et_gemm_means *means, int64_t depth)
 {
     int64_t columns = (int64_t)(means->l2 / 4 / (SLAB_ROWS * sizeof(float))) / 64 * 64;
