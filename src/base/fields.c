@@ -337,6 +337,26 @@ static int not_both_names(const struct place *place, const et_fields *table, con
     return ET_OK;
 }
 
+/* A value of the dict, whose keys are unique: the readers see to that, so no member is set twice by
+ * one file. */
+static int read_named(const struct place *place, const et_fields *table, void *options,
+                      const et_value *dict, const et_value *value, const char *path)
+{
+    const et_field *field = et_fields_find(table, value->key, strlen(value->key));
+    if (!field && strchr(value->key, '.')) /* a.b: 1 in a file is as {a: {b: 1}} */
+        return set(place, table, options, value->key, value);
+    if (!field && !place->extra)
+        return unknown(place, table, path, value->key, value->line);
+    /* Kept by the arena: text of a message, should this member be refused. */
+    const char *whole = join(place->arena, path, value->key);
+    if (!whole)
+        return no_memory(place);
+    if (!field)
+        return keep_extra(place, whole, value);
+    int failure = not_both_names(place, table, field, dict, value, whole);
+    return failure ? failure : read_member(place, field, options, value, whole);
+}
+
 /* As deep as the tables, not as the text. */
 static int read_dict(const struct place *place, const et_fields *table, void *options,
                      const et_value *dict, const char *path)
@@ -347,32 +367,11 @@ static int read_dict(const struct place *place, const et_fields *table, void *op
         return not_a_group(place, table, path, dict);
     if (there && (nothing || !et_value_get(dict, there->name)))
         *(bool *)et_field_member(there, options) = !nothing;
-    if (nothing)
-        return ET_OK;
-    for (const et_value *value = dict->first; value; value = value->next) {
-        /* Keys of a dict are unique, the readers see to that; so no member is set twice by
-         * one file. */
-        const et_field *field = et_fields_find(table, value->key, strlen(value->key));
-        if (!field && strchr(value->key, '.')) { /* a.b: 1 in a file is as {a: {b: 1}} */
-            int failure = set(place, table, options, value->key, value);
-            if (failure)
-                return failure;
-            continue;
-        }
-        if (!field && !place->extra)
-            return unknown(place, table, path, value->key, value->line);
-        /* Kept by the arena: text of a message, should this member be refused. */
-        const char *whole = join(place->arena, path, value->key);
-        if (!whole)
-            return no_memory(place);
-        int failure = field ? not_both_names(place, table, field, dict, value, whole) : ET_OK;
-        if (!failure)
-            failure = field ? read_member(place, field, options, value, whole)
-                            : keep_extra(place, whole, value);
-        if (failure)
-            return failure;
-    }
-    return ET_OK;
+    int failure = ET_OK;
+    for (const et_value *value = nothing ? NULL : dict->first; value && !failure;
+         value = value->next)
+        failure = read_named(place, table, options, dict, value, path);
+    return failure;
 }
 
 /* path NULL counts as "". */
