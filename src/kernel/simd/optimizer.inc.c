@@ -148,10 +148,11 @@ ET_INLINE void add_moments(vf *m, vf *v, vf g, float beta_1, float beta_2)
 
 /* g is scaled first (tokens, clipping); decay is of the weight as it was before the step. epsilon
  * is added to the root, outside the bias correction, as in Keras. Where m and v are 0 the step is 0
- * as long as epsilon is not. Copies of what is told stay in registers: nobody else can change
- * them. */
-static void adam_part(const et_slice_update *update, const et_adam_moments *moments, int64_t begin,
-                      int64_t end)
+ * as long as epsilon is not. largest, which is NULL for Adam, takes v's place where v divides; a
+ * NaN of v's comes through. Copies of what is told stay in registers: nobody else can change them.
+ */
+ET_INLINE void adam_elements(const et_slice_update *update, const et_adam_moments *moments,
+                             float *largest, int64_t begin, int64_t end)
 {
     const et_slice_update u = *update;
     const et_adam_moments a = *moments;
@@ -161,13 +162,22 @@ static void adam_part(const et_slice_update *update, const et_adam_moments *mome
         vf w = v_read_n(u.weight, i, n, ET_F32), first = v_read_n(a.m, i, n, ET_F32);
         vf second = v_read_n(a.v, i, n, ET_F32);
         add_moments(&first, &second, g, a.beta_1, a.beta_2);
+        const vf most = largest ? v_max(v_read_n(largest, i, n, ET_F32), second) : second;
         w = w - v_set(u.decay) * w;
-        w = w - v_set(a.rate_t) * first / (v_sqrt(second) + v_set(a.epsilon));
+        w = w - v_set(a.rate_t) * first / (v_sqrt(most) + v_set(a.epsilon));
         v_write_n(a.m, i, first, n, ET_F32);
         v_write_n(a.v, i, second, n, ET_F32);
+        if (largest)
+            v_write_n(largest, i, most, n, ET_F32);
         v_write_n(u.weight, i, w, n, ET_F32);
         follow(w, &u, i, n);
     }
+}
+
+static void adam_part(const et_slice_update *update, const et_adam_moments *moments, int64_t begin,
+                      int64_t end)
+{
+    adam_elements(update, moments, NULL, begin, end);
 }
 
 /* rate_t has the bias correction in it (optim/adam.c). */
@@ -176,6 +186,19 @@ static void adam(const et_slice_update *update, const et_adam_moments *moments)
     const int64_t count = update->count;
     et_assert(count >= 0 && moments->beta_1 < 1 && moments->beta_2 < 1);
     ET_SHARE(count >= ET_GRAIN, count, FLAT_BLOCK, adam_part, update, moments);
+}
+
+static void amsgrad_part(const et_slice_update *update, const et_adam_moments *moments,
+                         float *largest, int64_t begin, int64_t end)
+{
+    adam_elements(update, moments, largest, begin, end);
+}
+
+static void amsgrad(const et_slice_update *update, const et_adam_moments *moments, float *largest)
+{
+    const int64_t count = update->count;
+    et_assert(count >= 0 && moments->beta_1 < 1 && moments->beta_2 < 1 && largest);
+    ET_SHARE(count >= ET_GRAIN, count, FLAT_BLOCK, amsgrad_part, update, moments, largest);
 }
 
 /* a = momentum a - rate g; nesterov looks ahead by momentum a. All of it is taken from w as it was:
@@ -206,36 +229,6 @@ static void sgd(const et_slice_update *update, const et_momentum *momentum)
     const int64_t count = update->count;
     et_assert(count >= 0);
     ET_SHARE(count >= ET_GRAIN, count, FLAT_BLOCK, sgd_part, update, momentum);
-}
-
-/* largest takes v's place where v divides; a NaN of v's comes through. */
-static void amsgrad_part(const et_slice_update *update, const et_adam_moments *moments,
-                         float *largest, int64_t begin, int64_t end)
-{
-    const et_slice_update u = *update;
-    const et_adam_moments a = *moments;
-    for (int64_t i = begin; i < end; i += V_LANES) {
-        const int64_t n = end - i;
-        vf g = v_read_n(u.gradient, i, n, ET_F32) * v_set(u.gradient_scale);
-        vf w = v_read_n(u.weight, i, n, ET_F32), first = v_read_n(a.m, i, n, ET_F32);
-        vf second = v_read_n(a.v, i, n, ET_F32);
-        add_moments(&first, &second, g, a.beta_1, a.beta_2);
-        const vf most = v_max(v_read_n(largest, i, n, ET_F32), second);
-        w = w - v_set(u.decay) * w;
-        w = w - v_set(a.rate_t) * first / (v_sqrt(most) + v_set(a.epsilon));
-        v_write_n(a.m, i, first, n, ET_F32);
-        v_write_n(a.v, i, second, n, ET_F32);
-        v_write_n(largest, i, most, n, ET_F32);
-        v_write_n(u.weight, i, w, n, ET_F32);
-        follow(w, &u, i, n);
-    }
-}
-
-static void amsgrad(const et_slice_update *update, const et_adam_moments *moments, float *largest)
-{
-    const int64_t count = update->count;
-    et_assert(count >= 0 && moments->beta_1 < 1 && moments->beta_2 < 1);
-    ET_SHARE(count >= ET_GRAIN, count, FLAT_BLOCK, amsgrad_part, update, moments, largest);
 }
 
 /* The mean of squares with g in it, less the mean's square if centered. */
