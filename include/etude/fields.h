@@ -61,6 +61,11 @@ typedef struct et_structs {
 
 typedef struct et_fields et_fields;
 
+/* A choice that the same setting has elsewhere and not here, and why. */
+typedef struct et_field_refusal {
+    const char *choice, *why;
+} et_field_refusal;
+
 typedef struct et_field {
     const char *name;
     et_field_kind kind;
@@ -70,19 +75,20 @@ typedef struct et_field {
     double minimum, maximum;    /* INT, FLOAT; both ends allowed. NaN is never allowed */
     const char *const *choices; /* CHOICE: names, ended by NULL; STRING, STRINGS: those that are
                                    taken, or NULL: all are */
-    const et_fields *nested;    /* STRUCT, STRUCTS */
-    size_t item_size;           /* STRUCTS: bytes of one */
-    bool indirect;              /* STRUCT: the member is a pointer to it */
-    const char *list;           /* STRUCT: the row of its table that a list in its place is for */
-    bool nullable;              /* null is taken as well, for the default */
-    bool selects;               /* CHOICE: of the groups behind it only that of its name counts and
-                                   is saved. BOOL: its group is there: null is false, {} is true */
-    int64_t truth;              /* INT: what true stands for, false being 0; 0: neither is taken */
-    const char *zero;           /* INT: a word that is taken for 0; NULL: none is */
-    bool epochs;                /* INT, a number of steps: "2ep" and "0.5ep" are taken as well, see
-                                   et_field_steps */
-    et_field_change change;     /* in a run that resumes */
-    const char *help;           /* one line, with unit */
+    const et_field_refusal *refused; /* CHOICE: ended by NULLs; NULL: none */
+    const et_fields *nested;         /* STRUCT, STRUCTS */
+    size_t item_size;                /* STRUCTS: bytes of one */
+    bool indirect;                   /* STRUCT: the member is a pointer to it */
+    const char *list;       /* STRUCT: the row of its table that a list in its place is for */
+    bool nullable;          /* null is taken as well, for the default */
+    bool selects;           /* CHOICE: of the groups behind it only that of its name counts and
+                               is saved. BOOL: its group is there: null is false, {} is true */
+    int64_t truth;          /* INT: what true stands for, false being 0; 0: neither is taken */
+    const char *zero;       /* INT: a word that is taken for 0; NULL: none is */
+    bool epochs;            /* INT, a number of steps: "2ep" and "0.5ep" are taken as well, see
+                               et_field_steps */
+    et_field_change change; /* in a run that resumes */
+    const char *help;       /* one line, with unit */
 } et_field;
 
 struct et_fields {

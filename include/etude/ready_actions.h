@@ -126,4 +126,32 @@ ET_API int et_average_export_init(et_export_action *self, const char *name, et_e
 /* et_exports_options.next_id by an optimizer's updates; payload is the et_optimizer. */
 ET_API int64_t et_exports_by_iterations(void *optimizer);
 
+/* ---- exports of checkpoints ---- */
+
+/* Makes exports agree with the checkpoints that a run keeps by now: of each that has none BASE-STEP
+ * is made from its file, with its average where it has one, and an export whose checkpoint was
+ * swept goes; max_to_keep and next_id do not count. As Model Garden's SavedModelCheckpointManager,
+ * but that any process may do it. Checkpoints of an interruption have none. settings: as above. */
+ET_API int et_exports_follow(et_exports *self, const char *model_dir, const et_value *settings,
+                             et_error *error);
+
+/* The same as an action. model_dir and settings are borrowed. */
+typedef struct et_checkpoint_export {
+    et_action action;
+    et_action_class kind;
+    et_exports *exports;
+    const char *model_dir;
+    const et_value *settings;
+} et_checkpoint_export;
+
+ET_API void et_checkpoint_export_init(et_checkpoint_export *self, const char *name,
+                                      et_exports *exports, const char *model_dir,
+                                      const et_value *settings);
+
+/* Waits for an export whose number is above `after`: *id is the lowest such, so none is passed
+ * over, or -1 if none came within that many seconds. *path, of it, is borrowed until the next call
+ * of this or of next_name; NULL: none, or not asked for. The exports may be another process's. */
+ET_API int et_exports_wait(et_exports *self, int64_t after, double seconds, int64_t *id,
+                           const char **path, et_error *error);
+
 #endif

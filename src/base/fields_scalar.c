@@ -230,6 +230,15 @@ static int read_float(const et_field *field, double *member, const et_value *val
     return failure;
 }
 
+/* NULL: it is no choice of others either. */
+static const char *why_refused(const et_field *field, const char *text)
+{
+    for (const et_field_refusal *r = field->refused; r && r->choice; r++)
+        if (!strcmp(text, r->choice))
+            return r->why;
+    return NULL;
+}
+
 /* Exactly as spelt: a choice is a name, and the nearest one is offered. A scalar of any kind is
  * compared by its text, since a choice may be called "none" or "8". */
 static int find_choice(const et_field *field, int *place, const char *text, const char *where,
@@ -243,10 +252,15 @@ static int find_choice(const et_field *field, int *place, const char *text, cons
     /* All of them: a choice has a handful. What does not fit in memory is missing from the
      * message only. */
     et_strbuf allowed = ET_STRBUF_INIT;
+    const char *why = why_refused(field, text);
     et_field_range(field, &allowed);
-    et_fail(error, ET_ECONFIG, "%s: no such choice as %.*s%s (allowed: %s)", where, QUOTED_MAX,
-            *text ? text : "\"\"", et_nearest_hint(text, field->choices, "").text,
-            et_strbuf_text(&allowed));
+    if (why)
+        et_fail(error, ET_ECONFIG, "%s: %s is not taken here: %s (allowed: %s)", where, text, why,
+                et_strbuf_text(&allowed));
+    else
+        et_fail(error, ET_ECONFIG, "%s: no such choice as %.*s%s (allowed: %s)", where, QUOTED_MAX,
+                *text ? text : "\"\"", et_nearest_hint(text, field->choices, "").text,
+                et_strbuf_text(&allowed));
     et_strbuf_release(&allowed);
     return ET_ECONFIG;
 }

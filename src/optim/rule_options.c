@@ -199,10 +199,16 @@ static const char *const optimizer_types[] = {
 #undef RULE
     [ET_OPTIMIZER_COUNT] = NULL,
 };
+static const et_field_refusal unimplemented[] = {
+    { "slide", "Model Garden has its settings and no code for it" },
+    { "adafactor", "Model Garden has its settings and no code for it; Keras's is adafactor_keras" },
+    { NULL, NULL },
+};
 
 static const et_field optimizer_fields[] = {
     ET_FIELD_CHOICE(et_optimizer_options, type, ET_OPTIMIZER_NONE, optimizer_types,
-                    "update rule; must be chosen", .nullable = true, .selects = true),
+                    "update rule; must be chosen", .nullable = true, .selects = true,
+                    .refused = unimplemented),
 #define RULE(ID, name, help) ET_FIELD_STRUCT(et_optimizer_options, name, &name##_table, help),
 #include "optim/rules.def"
 #undef RULE

@@ -1,6 +1,6 @@
 /* Exports are directories BASE-N. One is made under a temporary name and renamed when all of it is
  * on disk, so that what has a name is whole. */
-#include <etude/ready_actions.h>
+#include "train/exports_private.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -20,19 +20,7 @@
 #include "optim/optimizer.h"
 #include "train/checkpoint_file.h"
 
-struct et_exports {
-    et_exports_options options; /* subdirectory owned */
-    char *directory, *base;     /* owned: "runs/a/", "export" */
-    int64_t max_to_keep, last;  /* last: number that was given, -1: none */
-    char *name;                 /* owned: what was given last */
-};
-
 /* ---- what there is -------------------------------------------------------------------------- */
-
-typedef struct ids {
-    int64_t *ids; /* [count], owned, ascending */
-    size_t count, capacity;
-} ids;
 
 /* -1: not BASE-N. */
 static int64_t id_of(const et_exports *self, const char *file)
@@ -53,7 +41,7 @@ static int compare_ids(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static int note_id(ids *all, int64_t id, et_error *error)
+static int note_id(et_export_ids *all, int64_t id, et_error *error)
 {
     if (id < 0)
         return ET_OK;
@@ -65,10 +53,9 @@ static int note_id(ids *all, int64_t id, et_error *error)
     return ET_OK;
 }
 
-/* Free all->ids in any case. */
-static int find_ids(const et_exports *self, ids *all, et_error *error)
+int et_export_ids_find(const et_exports *self, et_export_ids *all, et_error *error)
 {
-    *all = (ids){ NULL, 0, 0 };
+    *all = (et_export_ids){ NULL, 0, 0 };
     DIR *directory = opendir(self->directory);
     if (!directory && errno == ENOENT)
         return ET_OK;
@@ -143,14 +130,14 @@ void et_exports_close(et_exports *self)
 
 static int next_id(et_exports *self, int64_t *id, et_error *error)
 {
-    ids all;
+    et_export_ids all;
     if (self->options.next_id) {
         *id = self->options.next_id(self->options.payload);
         return *id >= 0 ? ET_OK
                         : et_fail(error, ET_ECONFIG, "an export's number is %lld; at least 0",
                                   (long long)*id);
     }
-    int status = find_ids(self, &all, error);
+    int status = et_export_ids_find(self, &all, error);
     int64_t largest = all.count ? all.ids[all.count - 1] : 0;
     et_free(all.ids);
     largest = largest > self->last ? largest : self->last;
@@ -161,20 +148,27 @@ static int next_id(et_exports *self, int64_t *id, et_error *error)
     return status;
 }
 
+int et_exports_take_name(et_exports *self, int64_t id, et_error *error)
+{
+    et_free(self->name);
+    self->name = path_of(self, id, true);
+    return self->name ? ET_OK : et_alloc_failed(error, 0, "a name");
+}
+
 int et_exports_next_name(et_exports *self, const char **name, et_error *error)
 {
     int64_t id;
     int status = next_id(self, &id, error);
-    et_free(self->name);
-    self->name = status ? NULL : path_of(self, id, true);
-    *name = self->name;
-    return status || self->name ? status : et_alloc_failed(error, 0, "a name");
+    if (!status)
+        status = et_exports_take_name(self, id, error);
+    *name = status ? NULL : self->name;
+    return status;
 }
 
 int et_exports_managed(const et_exports *self, et_value *list, et_error *error)
 {
-    ids all;
-    int status = find_ids(self, &all, error);
+    et_export_ids all;
+    int status = et_export_ids_find(self, &all, error);
     for (size_t i = 0; !status && i < all.count; i++) {
         char *path = path_of(self, all.ids[i], true);
         if (!path)
@@ -248,56 +242,79 @@ static int write_values(const et_export_action *self, const char *path, int64_t 
     return status;
 }
 
-/* Into a directory, which is made. */
-static int write_export(const et_export_action *self, const char *directory, int64_t step,
-                        et_error *error)
+int et_export_settings(const char *directory, const et_value *settings, et_error *error)
 {
-    char *weights = et_path_join(directory, "weights.safetensors");
-    char *settings = et_path_join(directory, "settings.json");
-    int status = weights && settings ? et_directory_make(directory, error)
-                                     : et_alloc_failed(error, 0, "a path");
-    if (!status)
-        status = write_values(self, weights, step, error);
-    if (!status && self->settings)
-        status = et_json_write(settings, self->settings, 2, "", error);
-    et_free(weights);
-    et_free(settings);
+    char *path = settings ? et_path_join(directory, "settings.json") : NULL;
+    if (!settings)
+        return ET_OK;
+    int status = path ? et_json_write(path, settings, 2, "", error)
+                      : et_alloc_failed(error, strlen(directory), "a path");
+    et_free(path);
     return status;
 }
 
-/* The name is only taken when all is there. One of the same number, which next_id may say again, is
- * replaced. */
-static int publish(const char *temporary, const char *name, et_error *error)
+typedef struct filling {
+    const et_export_action *action;
+    int64_t step;
+} filling;
+
+static int write_export(void *payload, const char *directory, et_error *error)
 {
-    int status = et_parent_make(name, error);
+    const filling *now = payload;
+    char *weights = et_path_join(directory, "weights.safetensors");
+    int status = weights ? et_directory_make(directory, error)
+                         : et_alloc_failed(error, strlen(directory), "a path");
     if (!status)
-        status = remove_tree(name, error);
-    if (!status && rename(temporary, name))
-        status = et_fail_errno(error, "renaming %s to %s", temporary, name);
+        status = write_values(now->action, weights, now->step, error);
     if (!status)
-        status = et_parent_sync(name, error);
+        status = et_export_settings(directory, now->action->settings, error);
+    et_free(weights);
+    return status;
+}
+
+int et_exports_remove(const et_exports *self, et_error *error)
+{
+    return remove_tree(self->name, error);
+}
+
+static int take_place(const et_exports *self, const char *temporary, et_error *error)
+{
+    int status = et_parent_make(self->name, error);
+    if (!status)
+        status = remove_tree(self->name, error);
+    if (!status && rename(temporary, self->name))
+        status = et_fail_errno(error, "renaming %s to %s", temporary, self->name);
+    if (!status)
+        status = et_parent_sync(self->name, error);
+    return status;
+}
+
+int et_exports_publish(const et_exports *self, et_export_writer *write, void *payload,
+                       et_error *error)
+{
+    et_strbuf temporary = ET_STRBUF_INIT;
+    et_strbuf_printf(&temporary, "%s/.%s.tmp.%ld", self->directory, self->base, (long)getpid());
+    int status = temporary.failed ? et_alloc_failed(error, 0, "a path")
+                                  : write(payload, et_strbuf_text(&temporary), error);
+    if (!status)
+        status = take_place(self, et_strbuf_text(&temporary), error);
+    if (status && !temporary.failed)
+        remove_tree(et_strbuf_text(&temporary), NULL);
+    et_strbuf_release(&temporary);
     return status;
 }
 
 static int act_export(et_action *action, const et_moment *now, et_error *error)
 {
     const et_export_action *self = (const et_export_action *)action;
+    filling what = { self, now->step };
     const char *name;
-    et_strbuf temporary = ET_STRBUF_INIT;
     int status = et_exports_next_name(self->exports, &name, error);
     if (status)
         return status;
-    et_strbuf_printf(&temporary, "%s/.%s.tmp.%ld", self->exports->directory, self->exports->base,
-                     (long)getpid());
-    status = temporary.failed ? et_alloc_failed(error, 0, "a path")
-                              : write_export(self, et_strbuf_text(&temporary), now->step, error);
-    if (!status)
-        status = publish(et_strbuf_text(&temporary), name, error);
-    if (status && !temporary.failed)
-        remove_tree(et_strbuf_text(&temporary), NULL);
+    status = et_exports_publish(self->exports, write_export, &what, error);
     if (!status)
         status = et_exports_clean_up(self->exports, error);
-    et_strbuf_release(&temporary);
     return status ? et_fail_while(error, status, "exporting step %lld", (long long)now->step)
                   : ET_OK;
 }

@@ -29,6 +29,10 @@
 static const char *const comparisons[] = { "higher", "lower", NULL };
 static const char *const failed_saves[] = { "stop", "go_on", NULL };
 static const char *const precisions[] = { "auto", "float32", "bfloat16", NULL };
+static const et_field_refusal no_precisions[] = {
+    { "float16", "bfloat16 is as short, and has float32's range, so that it needs no loss scale" },
+    { NULL, NULL },
+};
 static const char *const strategies[] = {
     "off", "one_device", "mirrored", "multi_worker_mirrored", "parameter_server", "tpu", NULL
 };
@@ -149,7 +153,7 @@ static const et_field runtime_fields[] = {
     ET_FIELD_CHOICE(
         et_runtime_options, mixed_precision_dtype, ET_PRECISION_AUTO, precisions,
         "type of activations; auto and null: bfloat16 where the CPU has matrix products of it",
-        .nullable = true, .change = ET_CHANGE_FIXED),
+        .nullable = true, .refused = no_precisions, .change = ET_CHANGE_FIXED),
     ET_FIELD_CHOICE(
         et_runtime_options, recompute, ET_RECOMPUTE_AUTO, recomputed,
         "what the backward pass computes again to save memory: cheap: norms and "

@@ -166,8 +166,14 @@ static void test_bad_settings__values(void **state)
         { TRAIN "--set task.model.encoder.norm_first=maybe", .code = 3,
           .words = { "true or false" } },
         { TRAIN "--set runtime.mixed_precision_dtype=float16", .code = 3,
-          .words = { "no such choice as float16", "Nearest: bfloat16",
+          .words = { "float16 is not taken here: bfloat16 is as short",
                      "auto, float32, bfloat16" } },
+        { TRAIN "--set runtime.mixed_precision_dtype=float61", .code = 3,
+          .words = { "no such choice as float61", "Nearest: ", "auto, float32, bfloat16" } },
+        { TRAIN "--set trainer.optimizer_config.optimizer.type=slide", .code = 3,
+          .words = { "slide is not taken here: Model Garden has" } },
+        { TRAIN "--set trainer.optimizer_config.optimizer.type=adafactor", .code = 3,
+          .words = { "adafactor is not taken here: ", "adafactor_keras" } },
     };
     bad_run(cases, COUNT(cases));
 }

@@ -190,6 +190,21 @@ says 3 'drawn too rarely for an epoch' train --config tasks.yaml bad --steps 1ep
     --set task.task_sampler.proportional.alpha=100
 [ ! -e bad ] || fail 'leaves bad/'
 
+# Privacy is of one task's gradients: refused for all and for one of them.
+says 3 'differential_privacy_config: .*gradients of several tasks are not made private' \
+    train --config tasks.yaml bad --set 'task.differential_privacy_config={clipping_norm: 1}'
+printf 'a b c\n' >text
+sed 's/^  - task_name: prices$/&\
+    task_config:\
+      type: translation\
+      translation:\
+        train_data: {source_path: text, target_path: text}\
+        differential_privacy_config: {clipping_norm: 1}\
+  - task_name: third/' tasks.yaml >private.yaml
+says 3 'task_routines\[1\], prices (translation): differential_privacy_config: gradients of several' \
+    train --config private.yaml bad
+[ ! -e bad ] || fail 'leaves bad/'
+
 # Batches grow as they are to each other, 16 to 8; the plan fits; a run that is there keeps its own.
 train 0 '^done' fitted --memory 200k --steps 2
 most=$(sed -n 's/^memory  *\([0-9.]*\) kB planned.*/\1/p' out)

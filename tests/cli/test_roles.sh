@@ -180,6 +180,11 @@ says 2 'goes with --distributed' "$etude" train --workers 2 --model-dir x
 says 2 'keys is missing' env "TF_CONFIG={\"task\": {\"type\": \"ps\", \"index\": 0}, $cluster}" \
     "$etude" train --experiment tabular/mlp --data learn.csv --target kind x
 says 2 'is there already' "$etude" keys keys
+says 2 '--distributed: starts a cluster of its own, and TF_CONFIG names one' \
+    env "TF_CONFIG={\"task\": {\"type\": \"ps\", \"index\": 0}, $cluster}" "$etude" train --distributed \
+    --keys keys --experiment tabular/mlp --data learn.csv --target kind x
+says 2 '--keys: goes with a cluster in TF_CONFIG alone' "$etude" train --keys keys \
+    --experiment tabular/mlp --data learn.csv --target kind x
 chmod 644 keys/ps.key
 says 3 'others may read it' env "TF_CONFIG={\"task\": {\"type\": \"ps\", \"index\": 0}, $cluster}" \
     "$etude" train --keys keys --experiment tabular/mlp --data learn.csv --target kind x

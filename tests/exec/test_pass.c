@@ -498,6 +498,15 @@ static void build_without_a_name(et_scope *s, void *payload)
     et_loss(s, NULL, classes_loss(s, hidden(s)), 1);
 }
 
+/* A measure is a number, not one for each sample. */
+static void build_row_measure(et_scope *s, void *payload)
+{
+    (void)payload;
+    et_node *h = hidden(s);
+    et_loss(s, "loss", classes_loss(s, h), 1);
+    et_measure(s, "rows", h, et_sum(h));
+}
+
 static void build_of_another(et_scope *s, void *payload)
 {
     et_loss(s, "loss", classes_loss(s, hidden(s)), 1);
@@ -530,6 +539,7 @@ static void test_pass__mistakes(void **state)
         { build_momentum, "mean: momentum 1.5: must be from 0 to 1" },
         { build_without_a_name, "a loss, measure or output without a name" },
         { build_trained_mean, "again: no variable of this graph" },
+        { build_row_measure, "measure rows: needs two float32 scalars; see et_sum" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         model m;

@@ -143,6 +143,39 @@ static void test_evaluator__pass(void **state)
     world_close(&w);
 }
 
+typedef struct rerun {
+    et_loop_evaluator *evaluator;
+    int refused;
+} rerun;
+
+static int run_again(void *payload, const char *event, const void *what, et_error *error)
+{
+    rerun *a = payload;
+    et_error refused = ET_ERROR_INIT;
+    (void)event, (void)what, (void)error;
+    assert_int_equal(et_loop_evaluator_run(a->evaluator, NULL, 0, &refused), ET_EUSAGE);
+    assert_non_null(strstr(refused.text, "its run is not reentrant"));
+    a->refused++;
+    return ET_OK;
+}
+
+static void test_evaluator__reentrant(void **state)
+{
+    (void)state;
+    world w;
+    rerun a = { NULL, 0 };
+    world_open(&w);
+    in_epoch(&w);
+    const et_loop_evaluator_options options = { .source = w.held_out, .pass = w.test };
+    assert_ok(et_loop_evaluator_open(&a.evaluator, w.loop, &options, error));
+    assert_ok(et_event_source_on(et_loop_evaluator_events(a.evaluator), ET_EVENT_BEFORE_EXECUTION,
+                                 run_again, &a, error));
+    assert_ok(et_loop_evaluator_run(a.evaluator, NULL, 0, error));
+    assert_int_equal(a.refused, 1);
+    et_loop_evaluator_close(a.evaluator);
+    world_close(&w);
+}
+
 static double count_up(void *payload)
 {
     return ++*(double *)payload;
@@ -418,6 +451,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_evaluator__weights),
         cmocka_unit_test(test_evaluator__pass),
+        cmocka_unit_test(test_evaluator__reentrant),
         cmocka_unit_test(test_evaluator__feeds),
         cmocka_unit_test(test_evaluator__no_values),
         cmocka_unit_test(test_evaluator__mistakes),

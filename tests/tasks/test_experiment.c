@@ -104,6 +104,10 @@ static void test_experiment__wmt_large(void **state)
     assert_int_equal(train->max_seq_length, 64);
     assert_int_equal(validation->global_batch_size, 32);
     assert_int_equal(validation->max_seq_length, 100);
+    assert_string_equal(train->src_lang, "en");
+    assert_string_equal(train->tgt_lang, "de");
+    assert_string_equal(validation->src_lang, "en");
+    assert_string_equal(validation->tgt_lang, "de");
     assert_int_equal(o->optimizer.type, ET_OPTIMIZER_ADAM);
     assert_true(o->optimizer.adam.beta_1 == 0.9 && o->optimizer.adam.beta_2 == 0.997);
     assert_true(o->optimizer.adam.epsilon == 1e-9);
@@ -115,6 +119,37 @@ static void test_experiment__wmt_large(void **state)
     assert_int_equal(trainer->checkpoint_interval, 5000);
     assert_int_equal(trainer->validation_interval, 5000);
     assert_int_equal(trainer->max_to_keep, 1);
+}
+
+/* Settings that mean nothing here, in all groups: each takes its own value, and another is refused
+ * with the reason that its help is. Returns how many there are below path. */
+static int check_fixed(et_experiment *e, const et_fields *table, const char *path)
+{
+    int count = 0;
+    for (const et_field *field = table->fields; field->kind != ET_FIELD_KIND_END; field++) {
+        char whole[300], text[400], reason[40];
+        snprintf(whole, sizeof whole, "%s%s%s", path, *path ? "." : "", field->name);
+        if (field->kind == ET_FIELD_KIND_STRUCT)
+            count += check_fixed(e, field->nested, whole);
+        if (field->kind != ET_FIELD_KIND_ONLY || !field->default_string)
+            continue;
+        snprintf(text, sizeof text, "%s=%s", whole, field->default_string);
+        assert_ok(et_experiment_set(e, text, &arena, error));
+        snprintf(text, sizeof text, "%s=no_such_value", whole);
+        snprintf(reason, sizeof reason, "%.30s", field->help);
+        assert_true(strlen(reason) > 10);
+        assert_fails(et_experiment_set(e, text, &arena, error), ET_ECONFIG, reason);
+        assert_fails(et_experiment_set(e, text, &arena, error), ET_ECONFIG, field->name);
+        count++;
+    }
+    return count;
+}
+
+static void test_experiment__fixed(void **state)
+{
+    (void)state;
+    et_experiment e = begin("wmt_transformer/large");
+    assert_in_range(check_fixed(&e, e.table, ""), 30, 200);
 }
 
 /* What Model Garden's schedule gives: 2 / sqrt(1024) times step^-0.5 behind 16,000 linear steps. */
@@ -472,6 +507,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_experiment__models),
         cmocka_unit_test(test_experiment__wmt_large),
+        cmocka_unit_test(test_experiment__fixed),
         cmocka_unit_test(test_experiment__wmt_large_rates),
         cmocka_unit_test(test_experiment__batching),
         cmocka_unit_test(test_experiment__unknown),

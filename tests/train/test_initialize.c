@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <cmocka.h>
 
 #include <etude/nn.h>
@@ -139,6 +140,9 @@ static void test_initialize__from(void **state)
                      cases[i].status, cases[i].text);
     assert_fails(begin("no/such/file", NULL, 3, &got[0], &got[1], error), ET_ENOTFOUND,
                  "beginning with the weights of no/such/file");
+    assert_int_equal(mkdir(in(state, "empty"), 0700), 0);
+    assert_fails(begin(in(state, "empty"), NULL, 3, &got[0], &got[1], error), ET_ENOTFOUND,
+                 "empty: no checkpoint in it; name a run's directory");
     put_file(in(state, "text"), "no weights", 10);
     assert_fails(begin(in(state, "text"), NULL, 3, &got[0], &got[1], error), ET_EFORMAT, "text");
     et_params *params;

@@ -322,6 +322,7 @@ static int64_t no_steps(void *payload, int64_t at)
 static void test_outer_loop__refused_calls(void **state)
 {
     play p = { .options = { .steps_per_loop = 2 } }, q = { .stop = 0 }, r = { .stop = 0 };
+    play s = { .stop = 0 }, t = { .stop = 0 };
     int64_t step;
     begin(&p, NULL);
     et_controller *c = p.controller;
@@ -357,11 +358,29 @@ static void test_outer_loop__refused_calls(void **state)
                  "`evaluator` is not set");
     finish(&q);
 
+    s.options.steps_per_loop = 2;
+    prepare(&s, in(state, "refused calls"));
+    s.outer.weights = s.params;
+    assert_ok(et_controller_open(&s.controller, &s.options, error));
+    assert_fails(et_controller_evaluate_continuously(s.controller, 1, 0, NULL, NULL, NULL, error),
+                 ET_EUSAGE, "`trainer` is set");
+    finish(&s);
+    t.options.steps_per_loop = 2;
+    t.options.recovery_max_trials = 1;
+    prepare(&t, NULL);
+    assert_fails(et_controller_open(&t.controller, &t.options, error), ET_ECONFIG,
+                 "a run without model_dir has no checkpoint to go back to");
+    finish(&t);
+
     prepare(&r, in(state, "refused calls"));
     r.options.trainer = NULL;
     assert_ok(et_controller_open(&r.controller, &r.options, error));
     assert_fails(et_controller_evaluate_continuously(r.controller, 1, 0, NULL, NULL, NULL, error),
                  ET_EUSAGE, "`outer_loop.weights` is not set");
+    assert_fails(et_controller_restore(r.controller, NULL, &step, error), ET_EUSAGE,
+                 "`outer_loop.weights` is not set");
+    assert_fails(et_controller_train_and_evaluate(r.controller, 4, 1, 0, NULL, error), ET_EUSAGE,
+                 "`trainer` is not set");
     assert_fails(et_controller_save(r.controller, error), ET_EUSAGE, "`trainer` is not set");
     finish(&r);
 }

@@ -96,12 +96,13 @@ static int data(et_task *self, bool training, et_source **out, et_error *error)
 
 static const et_task_class class = { .name = "toy", .build = build, .data = data };
 
-/* w after some steps with a rate of 1. */
-static void train(float *w, const et_privacy_options *privacy, int batches, int64_t steps)
+/* w after some steps with a rate of 1, and clipping of the optimizer's own. */
+static void train_clipped(float *w, const et_privacy_options *privacy, int batches, int64_t steps,
+                          const char *settings)
 {
     toy_run r;
     et_arena arena = ET_ARENA_INIT;
-    et_optimizer_setup optimizer = { .rule = "sgd", .learning_rate = 1 };
+    et_optimizer_setup optimizer = { .rule = "sgd", .learning_rate = 1, .settings = settings };
     toy_run_init(&r, &class);
     r.trainer_options.optimizer = &optimizer;
     r.trainer_options.batches = batches;
@@ -115,6 +116,38 @@ static void train(float *w, const et_privacy_options *privacy, int batches, int6
         assert_true(et_params_values(r.params)[i] == 0); /* padding */
     toy_run_close(&r);
     et_arena_release(&arena);
+}
+
+static void train(float *w, const et_privacy_options *privacy, int batches, int64_t steps)
+{
+    train_clipped(w, privacy, batches, steps, NULL);
+}
+
+/* Both clip, privacy first: of a noise that is larger than the optimizer's bound the direction is
+ * left, of a clipped gradient that is smaller all. */
+static void test_privacy__clips_beside_the_optimizer(void **state)
+{
+    (void)state;
+    static const char narrow[] = "optimizer: {sgd: {global_clipnorm: 0.25}}";
+    static const char wide[] = "optimizer: {sgd: {global_clipnorm: 1}}";
+    static float alone[WIDTH], both[WIDTH];
+    const et_privacy_options half = { .clipping_norm = 0.5 };
+    const et_privacy_options noisy = { .clipping_norm = 0.5, .noise_multiplier = 2 };
+    rows = 1;
+    train(alone, &half, SAMPLES, 1);
+    train_clipped(both, &half, SAMPLES, 1, wide);
+    assert_memory_equal(both, alone, sizeof both);
+    train_clipped(both, &half, SAMPLES, 1, narrow);
+    for (int i = 0; i < WIDTH; i++)
+        assert_float_equal(both[i], alone[i] / 2, 1e-6);
+    train(alone, &noisy, SAMPLES, 1);
+    train_clipped(both, &noisy, SAMPLES, 1, narrow);
+    double square = 0;
+    for (int i = 0; i < WIDTH; i++) {
+        square += (double)both[i] * both[i];
+        assert_float_equal(both[i] * alone[0], alone[i] * both[0], 1e-4);
+    }
+    assert_float_equal(sqrt(square), 0.25, 1e-5);
 }
 
 static void test_privacy__clips(void **state)
@@ -176,6 +209,28 @@ static void test_privacy__noise(void **state)
     }
 }
 
+static int own_step(et_task *self, const et_task_step *now, et_value *logs, et_error *error)
+{
+    (void)self, (void)now, (void)logs, (void)error;
+    return ET_OK;
+}
+
+/* It would update with gradients that nobody clipped. */
+static void test_privacy__own_train_step(void **state)
+{
+    (void)state;
+    et_task_class stepping = class;
+    const et_privacy_options privacy = { .clipping_norm = 1 };
+    toy_run r;
+    stepping.train_step = own_step;
+    toy_run_init(&r, &stepping);
+    r.trainer_options.batches = 1;
+    r.trainer_options.dp_config = &privacy;
+    assert_fails(toy_run_start_trainer(&r, error), ET_ECONFIG,
+                 "dp_config: task toy has a train_step of its own");
+    toy_run_close(&r);
+}
+
 static void test_privacy__refused(void **state)
 {
     (void)state;
@@ -208,6 +263,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_privacy__spent),
         cmocka_unit_test(test_privacy__clips),
+        cmocka_unit_test(test_privacy__clips_beside_the_optimizer),
+        cmocka_unit_test(test_privacy__own_train_step),
         cmocka_unit_test(test_privacy__noise),
         cmocka_unit_test(test_privacy__refused),
     };

@@ -244,6 +244,29 @@ static int no_optimizer(et_task *self, const et_optimizer_request *request, et_o
     return ET_OK;
 }
 
+/* Validated is the average of weights: what it is worth is the same by any scale. */
+static void test_task__loss_scale_and_average(void **state)
+{
+    (void)state;
+    static const double scales[] = { 0, 8, ET_LOSS_SCALE_DYNAMIC };
+    double loss[2][3];
+    for (size_t i = 0; i < 6; i++) {
+        bench b;
+        bench_init(&b, &plain_class);
+        b.r.trainer_options.loss_scale = scales[i / 2];
+        b.optimizer.settings = i % 2 ? "ema: {enabled: true, average_decay: 0.5}" : NULL;
+        assert_ok(bench_open(&b, error));
+        assert_ok(et_task_trainer_train(b.r.trainer, 5, b.logs, error));
+        assert_ok(et_task_trainer_evaluate(b.r.trainer, -1, b.logs, error));
+        assert_ok(et_value_read_float(b.logs, "validation_loss", &loss[i % 2][i / 2], error));
+        bench_close(&b);
+    }
+    assert_true(loss[0][0] != loss[1][0]);
+    for (int average = 0; average < 2; average++)
+        for (int i = 1; i < 3; i++)
+            assert_true(loss[average][i] == loss[average][0]);
+}
+
 /* ---- refused
  * ------------------------------------------------------------------------------------- */
 
@@ -354,6 +377,7 @@ int main(void)
         cmocka_unit_test(test_task__no_loss),
         cmocka_unit_test(test_task__override_calls_default),
         cmocka_unit_test(test_task__loss_scale),
+        cmocka_unit_test(test_task__loss_scale_and_average),
         cmocka_unit_test(test_task__refused),
     };
     return cmocka_run_group_tests(tests, make_directory, remove_directory);

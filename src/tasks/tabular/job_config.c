@@ -53,6 +53,11 @@ static int find_role(et_job_role *role, const char *word, const char *what, cons
             *role = (et_job_role)i;
             return ET_OK;
         }
+    if (!strcmp(word, "chief"))
+        return et_fail(error, ET_ECONFIG,
+                       "%s: %s \"chief\": a chief and its workers share batches; here those are "
+                       "ranks, `etude launch -n N -- train ...`, which need no TF_CONFIG",
+                       name, what);
     return et_fail(error, ET_ECONFIG, "%s: %s \"%.60s\": no such role%s (master, ps, worker)", name,
                    what, word, et_nearest_hint(word, et_job_role_names, "").text);
 }

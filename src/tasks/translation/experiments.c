@@ -35,8 +35,10 @@
  * (and sentencepiece_model_path a model, or one is trained). The others are its recipe at
  * other widths, with the rate's 2 / sqrt(width). */
 #define WMT_DATA                                                                                   \
-    "train_data: {global_batch_size: 24576, static_batch: true, max_seq_length: 64}, "             \
-    "validation_data: {global_batch_size: 32, static_batch: true, max_seq_length: 100}"
+    "train_data: {global_batch_size: 24576, static_batch: true, max_seq_length: 64, " WMT_PAIR     \
+    "}, validation_data: {global_batch_size: 32, static_batch: true, max_seq_length: "             \
+    "100, " WMT_PAIR "}"
+#define WMT_PAIR "src_lang: en, tgt_lang: de"
 #define WMT(width, heads, inner, rate)                                                             \
     "{task: {vocabulary: {max_size: 32000}, model: {padded_decode: true, decode_max_length: 100, " \
     "embedding_width: " width ", encoder: {num_attention_heads: " heads                            \

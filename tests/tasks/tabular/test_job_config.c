@@ -181,7 +181,7 @@ static void test_job_config__refused(void **state)
         { "{\"task\": {\"type\": \"worker\", \"index\": 9223372036854775807}, " CLUSTER "}",
           ET_ECONFIG, "is not in the cluster" },
         { "{\"cluster\": []}", ET_ECONFIG, "cluster must be an object, not a list" },
-        { "{\"cluster\": {\"chief\": [\"a:1\"]}}", ET_ECONFIG, "cluster \"chief\": no such role" },
+        { "{\"cluster\": {\"chief\": [\"a:1\"]}}", ET_ECONFIG, "etude launch -n N" },
         { "{\"cluster\": {\"master\": \"a:1\"}}", ET_ECONFIG, "cluster.master must be a list" },
         { "{\"cluster\": {\"master\": {}}}", ET_ECONFIG, "cluster.master must be a list" },
         { "{\"cluster\": {\"master\": []}}", ET_ECONFIG, "cluster has 0 masters" },

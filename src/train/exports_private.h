@@ -1,0 +1,37 @@
+/* What exports.c and checkpoint_exports.c share: directories BASE-N. */
+#ifndef ETUDE_TRAIN_EXPORTS_PRIVATE_H
+#define ETUDE_TRAIN_EXPORTS_PRIVATE_H
+
+#include <etude/ready_actions.h>
+
+struct et_exports {
+    et_exports_options options; /* subdirectory owned */
+    char *directory, *base;     /* owned: "runs/a/", "export" */
+    int64_t max_to_keep, last;  /* last: number that was given, -1: none */
+    char *name;                 /* owned: what was given last */
+};
+
+typedef struct et_export_ids {
+    int64_t *ids; /* [count], owned, ascending */
+    size_t count, capacity;
+} et_export_ids;
+
+/* Those whose directory is there. Free all->ids in any case. */
+int et_export_ids_find(const et_exports *self, et_export_ids *all, et_error *error);
+
+/* self->name becomes "BASE-3", with the subdirectory. */
+int et_exports_take_name(et_exports *self, int64_t id, et_error *error);
+
+/* Removes self->name, if it is there. */
+int et_exports_remove(const et_exports *self, et_error *error);
+
+/* Fills self->name: `write` writes into a directory that it makes, which gets the name when all is
+ * there. One of that name is replaced. */
+typedef int et_export_writer(void *payload, const char *directory, et_error *error);
+int et_exports_publish(const et_exports *self, et_export_writer *write, void *payload,
+                       et_error *error);
+
+/* DIRECTORY/settings.json; settings NULL: nothing. */
+int et_export_settings(const char *directory, const et_value *settings, et_error *error);
+
+#endif
