@@ -71,6 +71,43 @@ void et_training_say_ranks(et_training *t)
                         t->comm->class->name);
 }
 
+/* What is usual: below one in the number of samples. */
+static double delta_of(int64_t samples)
+{
+    double delta = 1e-5;
+    while (delta * (double)samples >= 1)
+        delta /= 10;
+    return delta;
+}
+
+/* A batch is a sample where privacy is each one's. */
+void et_training_say_privacy(et_training *t, int64_t steps)
+{
+    const et_experiment *e = &t->experiment;
+    const et_privacy_options *privacy = et_privacy_in(e->kind->fields, e->task);
+    const int64_t taken = e->trainer.gradient_accumulation * e->runtime.data_shards;
+    int64_t samples = 0;
+    double epsilon;
+    if (!privacy)
+        return;
+    if (!privacy->per_example) {
+        et_training_say(t->progress, "privacy      promised to no sample: the gradient of a whole "
+                                     "update is clipped; see per_example");
+        return;
+    }
+    if (t->learner->class->batches(t->learner, &samples, NULL) || samples < 1)
+        return;
+    const double delta = delta_of(samples), rate = (double)taken / (double)samples;
+    if (et_privacy_spent(rate < 1 ? rate : 1, privacy->noise_multiplier, steps, delta, &epsilon,
+                         NULL, NULL))
+        return;
+    et_training_say(
+        t->progress,
+        "privacy      epsilon %.4g at delta %.0e by step %s: %s of %s samples an update", epsilon,
+        delta, et_format_count(steps).text, et_format_count(taken).text,
+        et_format_count(samples).text);
+}
+
 void et_training_say_new(et_training *t)
 {
     const et_layout *layout = et_training_layout(t);
@@ -149,4 +186,6 @@ void et_training_say_end(et_training *t, const et_training_end *e, const char *d
                     et_format_duration(e->seconds).text, best, t->call->program->name,
                     kind->next ? kind->next : "evaluate", directory,
                     kind->next_help ? kind->next_help : "measures it");
+    if (e->steps < t->plan.train_steps)
+        et_training_say_privacy(t, e->steps);
 }

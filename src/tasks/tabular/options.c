@@ -222,6 +222,8 @@ static const et_field task_fields[] = {
                     "its best; null: drawn"),
     ET_FIELD_STRING(et_tabular_options, init_pattern, NULL,
                     "expression of the names that init_checkpoint gives; null: all of the model's"),
+    ET_FIELD_STRUCT(et_tabular_options, differential_privacy_config, &et_privacy_fields,
+                    "clipped and noisy gradients", .change = ET_CHANGE_FIXED),
     ET_TASK_ONLY_FIELDS,
     ET_FIELD_END
 };

@@ -4,6 +4,7 @@
 
 #include <etude/feature_set.h>
 #include <etude/nn.h>
+#include <etude/privacy.h>
 
 #include "base/fields.h"
 
@@ -139,6 +140,7 @@ typedef struct et_tabular_options {
     et_strings class_weights; /* "balanced", or "label: weight" */
     int64_t calibration_bins;
     const char *init_checkpoint, *init_pattern; /* as in et_task */
+    et_privacy_options differential_privacy_config;
 } et_tabular_options;
 
 extern const et_fields et_tabular_fields;
