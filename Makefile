@@ -121,8 +121,9 @@ bench-roles: build ## what master, servers and two workers learn beside one proc
 # The data sets: text/tinyshakespeare.txt, mnist/*-ubyte.gz. VAE_EPOCHS=3000 trains that one longer.
 DATA ?= ../shared/data
 quality: build    ## what the examples reach in full, beside what is wanted; fails if a goal is missed
-	@cmake --build build -j $(J) --target mnist_loop mnist_cnn vae_loop charlm_orbit
+	@cmake --build build -j $(J) --target mnist_loop mnist_cnn vae_loop charlm_orbit gan_orbit own_task classifier gan
 	@tools/quality build $(DATA)
+	@ETUDE_MNIST=$(abspath $(DATA))/mnist KILLS_LONG=1 sh tests/examples/test_kills.sh $(CURDIR)/build/examples
 
 check: lint test  ## what has to pass before a change is merged
 

@@ -22,11 +22,16 @@ moment() {
         'BEGIN { srand(seed * 1000 + draw); printf "%.3f\n", 0.001 + rand() * most / 1000 }'
 }
 
-# newest RUN: what the newest checkpoint has learnt: files' heads hold where the logs end.
+# newest RUN: all arrays of the newest checkpoint; what stands before them, as long as its first 8
+# bytes say, holds where the logs end.
 newest() {
     step=$(ls "$1"/checkpoints | sed -n 's/^ckpt-\([0-9]*\)[.]safetensors$/\1/p' | sort -n | tail -n 1)
     echo "$step"
-    tail -c 20000 "$1/checkpoints/ckpt-$step.safetensors" | cksum
+    file=$1/checkpoints/ckpt-$step.safetensors
+    head=$(od -An -t u8 -N 8 "$file")
+    tail -c +$((head + 9)) "$file" >arrays
+    [ -s arrays ]
+    cksum <arrays
 }
 
 # kills PROGRAM ARGUMENT...: RUN among the arguments is where the run goes
@@ -75,7 +80,7 @@ kills gan RUN 900
 kills gan_orbit RUN 900
 kills charlm_orbit RUN text 12
 kills mnist_loop RUN - 2
-# These take MNIST and minutes: KILLS_LONG=1, as make quality says it.
+# These take MNIST and minutes: KILLS_LONG=1, as `make quality` says it.
 data=${ETUDE_MNIST:-$source/../shared/data/mnist}
 if [ -n "${KILLS_LONG:-}" ] && [ -f "$data/t10k-images-idx3-ubyte.gz" ]; then
     kills mnist_cnn RUN "$data" 2
