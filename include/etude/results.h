@@ -19,8 +19,10 @@
 
 typedef struct et_results et_results;
 
-/* Makes the directory and those above. NULL: "results/NAME", name being the program's. Values of a
- * result.json that is there stay, so a run that resumes adds to it. ET_EFORMAT: it is damaged. */
+/* Makes the directory and those above. NULL: "results/NAME", name being the program's; or the
+ * working directory, where MLSTORAGE_EXPERIMENT_ID is set, as by those who started the program in
+ * one of its own. Values of a result.json that is there stay, so a run that resumes adds to it.
+ * ET_EFORMAT: it is damaged. */
 ET_API int et_results_open(et_results **out, const char *directory, const char *name,
                            et_error *error);
 ET_API void et_results_close(et_results *results); /* NULL allowed */
@@ -36,6 +38,10 @@ ET_API int et_results_save_config(et_results *results, const et_fields *table, c
 ET_API int et_results_update(et_results *results, const et_value *values, et_error *error);
 ET_API int et_results_set(et_results *results, const char *name, double value, et_error *error);
 ET_API const et_value *et_results_values(const et_results *results); /* until the next of those */
+
+/* A table for people, in arena: a line for each value, by name, numbers with 6 digits, what is not
+ * a number as in JSON. NULL: no memory. */
+ET_API const char *et_results_format(const et_results *results, et_arena *arena);
 
 /* Makes a directory in it, and those above: for what a program writes itself. */
 ET_API int et_results_make_directory(et_results *results, const char *name, et_error *error);

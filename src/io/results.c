@@ -1,5 +1,6 @@
 #include <etude/results.h>
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -49,6 +50,12 @@ static int read_values(et_results *results, et_error *error)
     return status || results->values ? status : et_alloc_failed(error, 0, "results");
 }
 
+static bool is_given_a_place(void)
+{
+    const char *experiment = getenv("MLSTORAGE_EXPERIMENT_ID");
+    return experiment && *experiment;
+}
+
 int et_results_open(et_results **out, const char *directory, const char *name, et_error *error)
 {
     *out = NULL;
@@ -57,7 +64,9 @@ int et_results_open(et_results **out, const char *directory, const char *name, e
     et_results *results = et_alloc_zero(1, sizeof *results);
     if (!results)
         return et_alloc_failed(error, sizeof *results, "results");
-    results->directory = directory ? et_strdup(directory) : et_path_join("results", name);
+    results->directory = directory            ? et_strdup(directory)
+                         : is_given_a_place() ? et_strdup(".")
+                                              : et_path_join("results", name);
     results->arena = et_arena_new();
     int status =
         results->directory && results->arena ? ET_OK : et_alloc_failed(error, 0, "results");
@@ -208,4 +217,41 @@ int et_results_make_directory(et_results *results, const char *name, et_error *e
         path ? et_directory_make(path, error) : et_alloc_failed(error, strlen(name), "a directory");
     et_free(path);
     return status;
+}
+
+/* ---- for people ---- */
+
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp((*(const et_value *const *)a)->key, (*(const et_value *const *)b)->key);
+}
+
+static void append_line(et_strbuf *text, const et_value *value, int width)
+{
+    et_strbuf_printf(text, "%-*s  ", width, value->key);
+    if (value->kind == ET_VALUE_FLOAT)
+        et_strbuf_printf(text, "%.6g", value->real);
+    else
+        et_json_print(text, value, 0);
+    et_strbuf_append(text, "\n");
+}
+
+const char *et_results_format(const et_results *results, et_arena *arena)
+{
+    const size_t count = results->values->count;
+    const et_value **all = et_arena_array(arena, count + 1, sizeof *all);
+    et_strbuf text = ET_STRBUF_INIT;
+    size_t at = 0, width = 0;
+    if (!all)
+        return NULL;
+    for (const et_value *v = results->values->first; v; v = v->next, at++) {
+        all[at] = v;
+        width = strlen(v->key) > width ? strlen(v->key) : width;
+    }
+    qsort(all, count, sizeof *all, compare_names);
+    for (size_t i = 0; i < count; i++)
+        append_line(&text, all[i], (int)width);
+    const char *copy = text.failed ? NULL : et_arena_strdup(arena, et_strbuf_text(&text));
+    et_strbuf_release(&text);
+    return copy;
 }

@@ -105,6 +105,38 @@ static void test_results__values(void **state)
     et_results_close(results);
 }
 
+/* By name; a run that was given a directory of its own by whoever started it is in that. */
+static void test_results__for_people(void **state)
+{
+    (void)state;
+    char start[400];
+    assert_non_null(getcwd(start, sizeof start));
+    assert_int_equal(mkdir("given", 0777), 0);
+    assert_int_equal(chdir("given"), 0);
+    setenv("MLSTORAGE_EXPERIMENT_ID", "17", 1);
+    et_results *results = open_results(NULL, "mnist");
+    unsetenv("MLSTORAGE_EXPERIMENT_ID");
+    assert_string_equal(et_results_directory(results), ".");
+    et_arena *arena = et_arena_new();
+    assert_string_equal(et_results_format(results, arena), "");
+    et_value *values = et_value_dict(arena);
+    et_value_set_float(values, "test_loss", 0.123456789);
+    et_value_set_float(values, "acc", 0.5);
+    et_value_set_int(values, "steps", 12345678);
+    et_value_set_float(et_value_set_dict(values, "part"), "one", 1.5);
+    assert_int_equal(et_results_update(results, values, NULL), ET_OK);
+    assert_string_equal(et_results_format(results, arena), "acc        0.5\n"
+                                                           "part       {\"one\":1.5}\n"
+                                                           "steps      12345678\n"
+                                                           "test_loss  0.123457\n");
+    et_arena_free(arena);
+    et_results_close(results);
+    assert_int_equal(chdir(start), 0);
+    struct stat status;
+    assert_int_equal(stat("given/result.json", &status), 0);
+    assert_int_not_equal(stat("given/results", &status), 0);
+}
+
 /* Two such names would be one in the file, which could not be read again. */
 static void test_results__names_in_utf8(void **state)
 {
@@ -169,9 +201,8 @@ static void test_results__mistakes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_results__values),
-        cmocka_unit_test(test_results__names_in_utf8),
-        cmocka_unit_test(test_results__settings),
+        cmocka_unit_test(test_results__values),        cmocka_unit_test(test_results__for_people),
+        cmocka_unit_test(test_results__names_in_utf8), cmocka_unit_test(test_results__settings),
         cmocka_unit_test(test_results__mistakes),
     };
     return cmocka_run_group_tests(tests, enter, leave);
