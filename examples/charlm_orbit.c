@@ -1,7 +1,6 @@
-/* A language model of characters (bytes), as with Orbit: a Transformer reads up to 64 of them and
- * says the next one; windows slide over a text, of which the last tenth is held out.
- *     build/examples/charlm_orbit RUN TEXT [STEPS]     losses: RUN/metrics.jsonl
- * On tiny Shakespeare the validation loss is below 1.88 nats after the default of 2,000 steps. */
+/* A language model of characters (bytes), as with Orbit: a Transformer reads up to 64 of a text and
+ * says the next. On the last tenth of tiny Shakespeare, held out: 1.88 nats within 2,000 steps.
+ *     build/examples/charlm_orbit RUN TEXT [STEPS]     losses: RUN/metrics.jsonl */
 #include <etude/etude.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,5 @@
 /* gan.c as with Orbit: a StandardTrainer whose step is two updates, of two networks by an optimizer
- * each; a StandardEvaluator that asks how far from the middle the generator's points lie; a call of
- * the controller. Started again, it resumes.
+ * each; a StandardEvaluator asks how far from the middle points lie. Started again, it resumes.
  *     build/examples/gan_orbit RUN STEPS    losses, mean radius: RUN/metrics.jsonl */
 #include <etude/etude.h>
 #include <math.h>

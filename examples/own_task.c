@@ -4,7 +4,6 @@
  *     build/examples/own_task train --experiment rings/small --model-dir runs/rings \
  *             --set task.noise=0.2,trainer.train_steps=500
  *     build/examples/own_task evaluate --model-dir runs/rings
- *
  * Killed, the same command resumes. To compile it where Etude is installed:
  * cc own_task.c $(pkg-config --cflags --libs etude) -lm */
 #include <etude/etude.h>

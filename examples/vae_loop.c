@@ -2,7 +2,7 @@
  * loop: 784-500-500 to 40 normal numbers and back; pixels are drawn anew, 0 or 1, in each epoch.
  *     build/examples/vae_loop RUN DATA [EPOCHS [SAMPLES]]
  * DATA as for mnist_loop.c. At the end: the negative log-likelihood of the test set in nats, by
- * SAMPLES (500) samples an image (Burda et al. 2016); TFSnippet's example tells of 86.76. */
+ * SAMPLES (500) samples an image (Burda et al. 2016); TFSnippet's, of normalised layers: 86.76. */
 #define _POSIX_C_SOURCE 200809L
 #include <etude/etude.h>
 #include <math.h>
