@@ -80,7 +80,7 @@ typedef struct et_field {
     size_t item_size;                /* STRUCTS: bytes of one */
     bool indirect;                   /* STRUCT: the member is a pointer to it */
     const char *list;       /* STRUCT: the row of its table that a list in its place is for */
-    bool nullable;          /* null is taken as well, for the default */
+    bool nullable;          /* null is taken as well, for the default; with `zero` for 0 */
     bool selects;           /* CHOICE: of the groups behind it only that of its name counts and
                                is saved. BOOL: its group is there: null is false, {} is true */
     int64_t truth;          /* INT: what true stands for, false being 0; 0: neither is taken */

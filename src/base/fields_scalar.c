@@ -388,6 +388,8 @@ int et_field_read(const et_field *field, void *options, const et_value *value, e
     void *member = et_field_member(field, options);
     if (field->nullable && value->kind == ET_VALUE_NULL) {
         et_field_reset(field, options);
+        if (field->zero)
+            *(int64_t *)member = 0;
         return ET_OK;
     }
     switch (field->kind) {

@@ -27,7 +27,7 @@ typedef struct et_trainer_options {
     int64_t validation_interval;    /* updates between validations; 0: none */
     int64_t validation_steps;       /* batches of one validation; -1: all */
     double continuous_eval_timeout; /* seconds without a new checkpoint; continuous_eval ends */
-    int64_t max_to_keep;            /* checkpoints kept, the newest; the best one is beside them */
+    int64_t max_to_keep; /* checkpoints kept, the newest; 0: all. The best one is beside them */
     double keep_checkpoint_every_n_hours; /* one more each so many hours; 0: none */
     int on_failed_save;            /* ET_FAILED_SAVE_*: what a second failure in a row does */
     int64_t gradient_accumulation; /* batches of one update */

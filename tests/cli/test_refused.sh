@@ -53,7 +53,7 @@ set_to 'warmup.linear.warmup_steps: -1 is out of range' \
 set_to 'ema.average_decay: 2 is out of range; allowed: 0 to 1' $o.ema.average_decay=2
 
 # ---- trainer and runtime (TrainerConfig, RuntimeConfig, CheckpointManager) ----
-set_to 'max_to_keep: 0 is out of range; allowed: 1 to' trainer.max_to_keep=0
+set_to 'max_to_keep: -1 is out of range; allowed: 0 to' trainer.max_to_keep=-1
 set_to 'steps_per_loop: 0 is out of range' trainer.steps_per_loop=0
 set_to 'summary_interval: -1 is out of range' trainer.summary_interval=-1
 set_to 'checkpoint_interval: 1.5 is not an integer' trainer.checkpoint_interval=1.5

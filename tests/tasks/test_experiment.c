@@ -263,6 +263,31 @@ static void test_experiment__set(void **state)
 
 /* Everything that may be set is written, and read back as it was: the second file has the bytes
  * of the first. */
+/* A word for 0, which null is as well, whatever the default; what is written says 0. */
+static void test_experiment__all_checkpoints(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        int64_t kept;
+    } cases[] = { { "trainer.max_to_keep=null", 0 },
+                  { "trainer.max_to_keep=all", 0 },
+                  { "trainer.max_to_keep=All", 0 },
+                  { "trainer.max_to_keep=0", 0 },
+                  { "trainer.max_to_keep=3", 3 } };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        et_experiment e = begin("translation/tiny");
+        assert_int_equal(e.trainer.max_to_keep, 5);
+        assert_ok(et_experiment_set(&e, cases[i].text, &arena, error));
+        assert_int_equal(e.trainer.max_to_keep, cases[i].kept);
+    }
+    et_experiment e = begin("translation/tiny");
+    assert_fails(et_experiment_set(&e, "trainer.max_to_keep=-1", &arena, error), ET_ECONFIG,
+                 "out of range");
+    assert_fails(et_experiment_set(&e, "trainer.max_to_keep=most", &arena, error), ET_ECONFIG,
+                 "max_to_keep");
+}
+
 static void test_experiment__written_and_read(void **state)
 {
     static const char *const sets[] = {
@@ -512,6 +537,7 @@ int main(void)
         cmocka_unit_test(test_experiment__batching),
         cmocka_unit_test(test_experiment__unknown),
         cmocka_unit_test(test_experiment__set),
+        cmocka_unit_test(test_experiment__all_checkpoints),
         cmocka_unit_test(test_experiment__written_and_read),
         cmocka_unit_test(test_experiment__optimizers),
         cmocka_unit_test(test_experiment__same),

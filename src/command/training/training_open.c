@@ -99,7 +99,7 @@ static et_controller_options controller_options(et_training *t, const char *dire
         .trainer = trainer_of(t),
         .evaluator = evaluator_of(t),
         .run = { .model_dir = directory,
-                 .max_to_keep = o->max_to_keep,
+                 .max_to_keep = o->max_to_keep ? o->max_to_keep : -1,
                  .keep_every_n_hours = o->keep_checkpoint_every_n_hours,
                  .on_failed_save = o->on_failed_save,
                  .best_metric = t->best_metric,
