@@ -27,8 +27,9 @@ o=trainer.optimizer_config
 
 # ---- optimizers and schedules (OptimizationConfig, lr_schedule) ----
 set_to 'optimizer.type: none is chosen; set it to one of sgd' $o.optimizer.type=none
-set_to 'optimizer.type: no such choice as slide (allowed: none, sgd' "$o.optimizer={type: slide}"
-set_to 'no such choice as adafactor. Nearest: adafactor_keras' "$o.optimizer={type: adafactor}"
+set_to 'optimizer.type: slide is not taken here: Model Garden has .* no code for it (allowed: none, sgd' \
+    "$o.optimizer={type: slide}"
+set_to 'adafactor is not taken here: .*is adafactor_keras' "$o.optimizer={type: adafactor}"
 set_to 'adam: clipnorm and global_clipnorm are both set; set one of them to 0' \
     "$o.optimizer={type: adam, adam: {clipnorm: 1, global_clipnorm: 1}}"
 set_to "optimizer_config.optimizer.adamw.exclude_from_weight_decay: '(' is no regular expression" \

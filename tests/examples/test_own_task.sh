@@ -50,6 +50,8 @@ refused 3 'task\.batch_size: 900 is more than' train a --set task.batch_size=900
 refused 3 'no experiment named rings/smal\. Nearest: rings/small; `own_task list`' \
     "$own" train --experiment rings/smal --model-dir a
 refused 2 'no command translate' "$own" translate
+refused 3 'this kind of task has no task\.init_checkpoint' \
+    "$own" train --experiment rings/small --model-dir a --mode continuous_train_and_eval
 [ ! -e a ] || fail "what was refused has left a directory"
 
 train whole 2>log || fail "train"
