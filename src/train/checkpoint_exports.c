@@ -12,25 +12,11 @@
 
 #define LOOK_EVERY 0.2 /* seconds */
 
-/* What is exported now. */
-typedef struct source {
-    char *path; /* of the checkpoint, owned */
-    const et_value *settings;
-} source;
-
-static int write_from(void *payload, const char *directory, et_error *error)
+/* Of the checkpoint whose path is payload. */
+static int write_from(void *payload, const char *path, et_error *error)
 {
-    const source *from = payload;
-    char *weights = et_path_join(directory, "weights.safetensors");
-    int status = weights ? et_directory_make(directory, error)
-                         : et_alloc_failed(error, strlen(directory), "a path");
-    if (!status)
-        status =
-            et_checkpoint_average((const char *const *)&from->path, 1, false, weights, NULL, error);
-    if (!status)
-        status = et_export_settings(directory, from->settings, error);
-    et_free(weights);
-    return status;
+    const char *checkpoint = payload;
+    return et_checkpoint_average(&checkpoint, 1, false, path, NULL, error);
 }
 
 static bool is_kept(const et_manifest *manifest, int64_t step)
@@ -60,15 +46,16 @@ static int remove_swept(et_exports *self, const et_manifest *manifest, et_error 
 static int export_one(et_exports *self, const char *model_dir, int64_t step,
                       const et_value *settings, et_error *error)
 {
-    source from = { et_checkpoint_path(model_dir, step), settings };
+    char *path = et_checkpoint_path(model_dir, step);
+    const et_export_content content = { write_from, path, settings };
     et_error reason = ET_ERROR_INIT;
-    int status = from.path ? et_exports_publish(self, write_from, &from, &reason)
-                           : et_alloc_failed(&reason, strlen(model_dir), "a path");
-    if (status && from.path && !et_file_exists(from.path))
+    int status = path ? et_exports_publish(self, &content, &reason)
+                      : et_alloc_failed(&reason, strlen(model_dir), "a path");
+    if (status && path && !et_file_exists(path))
         status = ET_OK;
     else if (status)
         et_fail(error, status, "%s", reason.text);
-    et_free(from.path);
+    et_free(path);
     return status;
 }
 

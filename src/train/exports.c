@@ -6,9 +6,11 @@
 #include <errno.h>
 #include <ftw.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -242,7 +244,12 @@ static int write_values(const et_export_action *self, const char *path, int64_t 
     return status;
 }
 
-int et_export_settings(const char *directory, const et_value *settings, et_error *error)
+int et_exports_remove(const et_exports *self, et_error *error)
+{
+    return remove_tree(self->name, error);
+}
+
+static int write_settings(const char *directory, const et_value *settings, et_error *error)
 {
     char *path = settings ? et_path_join(directory, "settings.json") : NULL;
     if (!settings)
@@ -253,28 +260,17 @@ int et_export_settings(const char *directory, const et_value *settings, et_error
     return status;
 }
 
-typedef struct filling {
-    const et_export_action *action;
-    int64_t step;
-} filling;
-
-static int write_export(void *payload, const char *directory, et_error *error)
+static int fill(const char *directory, const et_export_content *content, et_error *error)
 {
-    const filling *now = payload;
     char *weights = et_path_join(directory, "weights.safetensors");
     int status = weights ? et_directory_make(directory, error)
                          : et_alloc_failed(error, strlen(directory), "a path");
     if (!status)
-        status = write_values(now->action, weights, now->step, error);
+        status = content->write_weights(content->payload, weights, error);
     if (!status)
-        status = et_export_settings(directory, now->action->settings, error);
+        status = write_settings(directory, content->settings, error);
     et_free(weights);
     return status;
-}
-
-int et_exports_remove(const et_exports *self, et_error *error)
-{
-    return remove_tree(self->name, error);
 }
 
 static int take_place(const et_exports *self, const char *temporary, et_error *error)
@@ -289,13 +285,36 @@ static int take_place(const et_exports *self, const char *temporary, et_error *e
     return status;
 }
 
-int et_exports_publish(const et_exports *self, et_export_writer *write, void *payload,
-                       et_error *error)
+/* What killed processes began, an hour ago and more: a process of another machine has a number that
+ * says nothing here. Not a failure if it stays. */
+static void sweep(const et_exports *self)
+{
+    DIR *directory = opendir(self->directory);
+    for (struct dirent *entry; directory && (entry = readdir(directory)) != NULL;) {
+        struct stat info;
+        et_strbuf begin = ET_STRBUF_INIT, path = ET_STRBUF_INIT;
+        et_strbuf_printf(&begin, ".%s.tmp.", self->base);
+        et_strbuf_printf(&path, "%s/%s", self->directory, entry->d_name);
+        const bool ours = !begin.failed && !path.failed &&
+                          !strncmp(entry->d_name, et_strbuf_text(&begin), begin.length);
+        const long owner = ours ? strtol(entry->d_name + begin.length, NULL, 10) : 0;
+        if (owner > 0 && owner <= INT32_MAX && kill((pid_t)owner, 0) && errno == ESRCH &&
+            !stat(et_strbuf_text(&path), &info) && difftime(time(NULL), info.st_mtime) > 3600)
+            remove_tree(et_strbuf_text(&path), NULL);
+        et_strbuf_release(&begin);
+        et_strbuf_release(&path);
+    }
+    if (directory)
+        closedir(directory);
+}
+
+int et_exports_publish(const et_exports *self, const et_export_content *content, et_error *error)
 {
     et_strbuf temporary = ET_STRBUF_INIT;
+    sweep(self);
     et_strbuf_printf(&temporary, "%s/.%s.tmp.%ld", self->directory, self->base, (long)getpid());
     int status = temporary.failed ? et_alloc_failed(error, 0, "a path")
-                                  : write(payload, et_strbuf_text(&temporary), error);
+                                  : fill(et_strbuf_text(&temporary), content, error);
     if (!status)
         status = take_place(self, et_strbuf_text(&temporary), error);
     if (status && !temporary.failed)
@@ -304,15 +323,27 @@ int et_exports_publish(const et_exports *self, et_export_writer *write, void *pa
     return status;
 }
 
+typedef struct filling {
+    const et_export_action *action;
+    int64_t step;
+} filling;
+
+static int write_now(void *payload, const char *path, et_error *error)
+{
+    const filling *now = payload;
+    return write_values(now->action, path, now->step, error);
+}
+
 static int act_export(et_action *action, const et_moment *now, et_error *error)
 {
     const et_export_action *self = (const et_export_action *)action;
     filling what = { self, now->step };
+    const et_export_content content = { write_now, &what, self->settings };
     const char *name;
     int status = et_exports_next_name(self->exports, &name, error);
     if (status)
         return status;
-    status = et_exports_publish(self->exports, write_export, &what, error);
+    status = et_exports_publish(self->exports, &content, error);
     if (!status)
         status = et_exports_clean_up(self->exports, error);
     return status ? et_fail_while(error, status, "exporting step %lld", (long long)now->step)

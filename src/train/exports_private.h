@@ -25,13 +25,14 @@ int et_exports_take_name(et_exports *self, int64_t id, et_error *error);
 /* Removes self->name, if it is there. */
 int et_exports_remove(const et_exports *self, et_error *error);
 
-/* Fills self->name: `write` writes into a directory that it makes, which gets the name when all is
- * there. One of that name is replaced. */
-typedef int et_export_writer(void *payload, const char *directory, et_error *error);
-int et_exports_publish(const et_exports *self, et_export_writer *write, void *payload,
-                       et_error *error);
+typedef struct et_export_content {
+    int (*write_weights)(void *payload, const char *path, et_error *error);
+    void *payload;
+    const et_value *settings; /* NULL: none */
+} et_export_content;
 
-/* DIRECTORY/settings.json; settings NULL: nothing. */
-int et_export_settings(const char *directory, const et_value *settings, et_error *error);
+/* Makes self->name, a directory with these, which has the name when all is there. One of that name
+ * is replaced. */
+int et_exports_publish(const et_exports *self, const et_export_content *content, et_error *error);
 
 #endif

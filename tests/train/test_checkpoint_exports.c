@@ -5,8 +5,11 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <fcntl.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 #include <cmocka.h>
 
@@ -123,6 +126,50 @@ static void test_checkpoint_exports__follow(void **state)
     }
 }
 
+static void make_old(const char *path, int hours)
+{
+    struct timespec times[2];
+    clock_gettime(CLOCK_REALTIME, &times[0]);
+    times[0].tv_sec -= (time_t)hours * 3600;
+    times[1] = times[0];
+    assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
+}
+
+/* What a killed process has left goes after an hour; not what one that lives has begun, which has
+ * process number 1 here. */
+static void test_checkpoint_exports__left_over(void **state)
+{
+    static const struct {
+        const char *name;
+        int hours;
+        bool stays;
+    } cases[] = { { ".out.tmp.2147483646", 2, false },
+                  { ".out.tmp.2147483645", 0, true },
+                  { ".out.tmp.1", 2, true },
+                  { ".out.tmp.", 2, true },
+                  { ".other.tmp.2147483646", 2, true } };
+    et_exports *e;
+    char base[700], path[900];
+    const char *run = in(state, "left");
+    snprintf(base, sizeof base, "%s/exports/out", run);
+    train(run, 1);
+    snprintf(path, sizeof path, "%s/exports", run);
+    assert_int_equal(mkdir(path, 0700), 0);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        snprintf(path, sizeof path, "%s/exports/%s", run, cases[i].name);
+        assert_int_equal(mkdir(path, 0700), 0);
+        make_old(path, cases[i].hours);
+    }
+    assert_ok(et_exports_open(&e, base, 1, NULL, error));
+    assert_ok(et_exports_follow(e, run, NULL, error));
+    assert_string_equal(names_of(e), "1 ");
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        snprintf(path, sizeof path, "%s/exports/%s", run, cases[i].name);
+        assert_int_equal(access(path, F_OK) == 0, cases[i].stays);
+    }
+    et_exports_close(e);
+}
+
 /* A damaged checkpoint is told of by name, and what was there stays. */
 static void test_checkpoint_exports__damaged(void **state)
 {
@@ -175,6 +222,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_checkpoint_exports__follow),
+        cmocka_unit_test(test_checkpoint_exports__left_over),
         cmocka_unit_test(test_checkpoint_exports__damaged),
         cmocka_unit_test(test_checkpoint_exports__wait),
     };
