@@ -79,7 +79,7 @@ void et_training_say(et_progress *progress, const char *format, ...)
 void et_training_say_task(et_training *t);
 void et_training_say_initial(et_training *t);
 void et_training_say_memory(et_training *t);
-void et_training_say_ranks(et_training *t); /* of several */
+void et_training_say_ranks(et_training *t);                  /* of several */
 void et_training_say_privacy(et_training *t, int64_t steps); /* what so many steps cost, if any */
 void et_training_say_parts(et_training *t, const char *directory);
 void et_training_say_new(et_training *t);
