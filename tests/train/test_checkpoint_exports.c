@@ -61,7 +61,7 @@ static void train(const char *directory, int64_t steps)
 static float weight_of(const char *path, int64_t step)
 {
     toy_run r;
-    et_checkpoint_facts facts;
+    et_checkpoint_facts facts = { 0 };
     toy_run_init(&r, &class);
     assert_ok(toy_run_start_trainer(&r, error));
     assert_ok(et_checkpoint_load_weights(r.params, path, true, &facts, error));
