@@ -19,9 +19,6 @@
  * other side of its root, or of the bias correction, is thousands of times as far off. */
 #define TOLERANCE 4e-6
 
-/* Small singular values grow by 3.4445 in each of five iterations, and rounding with them. */
-#define MUON_TOLERANCE 2e-5
-
 /* As in tools/golden-optimizers. */
 static const struct {
     const char *name;
@@ -95,7 +92,6 @@ static FILE *open_golden(const char *name)
 static void check_rule(const et_kernels *kernels, const char *name, const char *settings,
                        double rate)
 {
-    const double tolerance = strncmp(name, "muon", 4) ? TOLERANCE : MUON_TOLERANCE;
     et_arena arena = ET_ARENA_INIT;
     et_optimization_options o = default_options();
     et_optimizer *optimizer;
@@ -115,8 +111,8 @@ static void check_rule(const et_kernels *kernels, const char *name, const char *
             continue;
         const float *average = et_optimizer_average(optimizer);
         double off = compare(params, average ? average : et_params_values(params), file);
-        if (!(off <= tolerance))
-            fail_msg("%s: %g off after %lld updates; at most %g", name, off, next, tolerance);
+        if (!(off <= TOLERANCE))
+            fail_msg("%s: %g off after %lld updates; at most %g", name, off, next, TOLERANCE);
         compared++;
         more = fscanf(file, " step %lld", &next) == 1;
     }
