@@ -18,6 +18,7 @@
 #include "base/file.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -609,4 +610,32 @@ bool et_file_exists(const char *path)
 {
     struct stat status;
     return path && stat(path, &status) == 0;
+}
+
+bool et_directory_exists(const char *path)
+{
+    struct stat status;
+    return path && stat(path, &status) == 0 && S_ISDIR(status.st_mode);
+}
+
+/* The process number at the end of "*.tmp.PID"; 0: not such a name. "ckpt-5.safetensors.tmp.123"
+ * -> 123. */
+static pid_t temporary_owner(const char *name)
+{
+    static const char mark[] = ".tmp.";
+    const char *at = strstr(name, mark);
+    if (at == NULL || at == name)
+        return 0;
+    char *end;
+    errno = 0;
+    const long number = strtol(at + sizeof mark - 1, &end, 10);
+    return errno || *end != '\0' || number <= 0 || number > INT32_MAX ? 0 : (pid_t)number;
+}
+
+/* kill(pid, 0) sends nothing and says whether there is such a process; without permission there
+ * is one. */
+bool et_file_is_left_over(const char *name)
+{
+    const pid_t owner = temporary_owner(name);
+    return owner > 0 && (owner == getpid() || (kill(owner, 0) && errno == ESRCH));
 }

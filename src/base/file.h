@@ -96,5 +96,11 @@ const char *et_path_base(const char *path);
 bool et_path_ends(const char *path, const char *ending);
 
 bool et_file_exists(const char *path);
+bool et_directory_exists(const char *path); /* a link to one is one */
+
+/* Of a name without its directory, "NAME.tmp.PID", as et_file_writer has them until the commit:
+ * whether nobody is at work on it. Our own number is nobody's: a killed process had it too, as
+ * those in containers do. */
+bool et_file_is_left_over(const char *name);
 
 #endif

@@ -30,7 +30,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <math.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -222,32 +221,13 @@ static void delete_leaving(et_manifest *manifest, const char *directory)
     manifest->leaving_count = kept;
 }
 
-/* The process number at the end of "*.tmp.PID"; 0: not such a name. "ckpt-5.safetensors.tmp.123"
- * -> 123. */
-static pid_t temporary_owner(const char *name)
-{
-    /* et_file_writer's temporary names: "<name>.tmp.<process>". */
-    static const char mark[] = ".tmp.";
-    const char *at = strstr(name, mark);
-    if (at == NULL || at == name)
-        return 0;
-    char *end;
-    errno = 0;
-    const long number = strtol(at + sizeof mark - 1, &end, 10);
-    return errno || *end != '\0' || number <= 0 || number > INT32_MAX ? 0 : (pid_t)number;
-}
-
-/* kill(pid, 0) sends nothing and says whether there is such a process; without permission there
- * is one. */
 void et_manifest_sweep(const char *directory)
 {
     DIR *stream = opendir(directory);
     if (stream == NULL)
         return; /* nothing there to sweep; whoever needs the directory says so */
     for (const struct dirent *item; (item = readdir(stream)) != NULL;) {
-        const pid_t owner = temporary_owner(item->d_name);
-        /* Our own number: a killed run had it too, as runs in containers do. */
-        if (owner > 0 && (owner == getpid() || (kill(owner, 0) && errno == ESRCH)))
+        if (et_file_is_left_over(item->d_name))
             remove_file(directory, item->d_name);
     }
     closedir(stream);

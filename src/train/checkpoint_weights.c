@@ -12,7 +12,6 @@
  * Where all files have averages, w[i] are those: they are what a run is validated and used with.
  * The result has no slots and no averages: it can be loaded, not trained on. */
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/alloc.h"
 #include "base/arena.h"
@@ -205,12 +204,6 @@ int et_checkpoint_load_best(char **path, et_params *params, const char *model_di
  *
  * Where a directory is named, its newest or best checkpoint. */
 
-static bool is_directory(const char *path)
-{
-    struct stat info;
-    return !stat(path, &info) && S_ISDIR(info.st_mode);
-}
-
 static int find_file(char **path, const char *from, et_error *error)
 {
     char *info = et_path_join(from, ET_CHECKPOINT_INFO);
@@ -224,7 +217,7 @@ static int find_file(char **path, const char *from, et_error *error)
         return status;
     if (run)
         return et_checkpoint_newest(path, from, error);
-    if (!best && is_directory(from))
+    if (!best && et_directory_exists(from))
         return et_fail(error, ET_ENOTFOUND,
                        "no checkpoint in it; name a run's directory, its best/, or a file of "
                        "weights");

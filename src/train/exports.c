@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <ftw.h>
 #include <inttypes.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -251,9 +250,9 @@ int et_exports_remove(const et_exports *self, et_error *error)
 
 static int write_settings(const char *directory, const et_value *settings, et_error *error)
 {
-    char *path = settings ? et_path_join(directory, "settings.json") : NULL;
     if (!settings)
         return ET_OK;
+    char *path = et_path_join(directory, "settings.json");
     int status = path ? et_json_write(path, settings, 2, "", error)
                       : et_alloc_failed(error, strlen(directory), "a path");
     et_free(path);
@@ -290,19 +289,17 @@ static int take_place(const et_exports *self, const char *temporary, et_error *e
 static void sweep(const et_exports *self)
 {
     DIR *directory = opendir(self->directory);
+    const size_t length = strlen(self->base);
     for (struct dirent *entry; directory && (entry = readdir(directory)) != NULL;) {
+        const char *name = entry->d_name;
+        if (name[0] != '.' || strncmp(name + 1, self->base, length) ||
+            strncmp(name + 1 + length, ".tmp.", 5) || !et_file_is_left_over(name))
+            continue;
         struct stat info;
-        et_strbuf begin = ET_STRBUF_INIT, path = ET_STRBUF_INIT;
-        et_strbuf_printf(&begin, ".%s.tmp.", self->base);
-        et_strbuf_printf(&path, "%s/%s", self->directory, entry->d_name);
-        const bool ours = !begin.failed && !path.failed &&
-                          !strncmp(entry->d_name, et_strbuf_text(&begin), begin.length);
-        const long owner = ours ? strtol(entry->d_name + begin.length, NULL, 10) : 0;
-        if (owner > 0 && owner <= INT32_MAX && kill((pid_t)owner, 0) && errno == ESRCH &&
-            !stat(et_strbuf_text(&path), &info) && difftime(time(NULL), info.st_mtime) > 3600)
-            remove_tree(et_strbuf_text(&path), NULL);
-        et_strbuf_release(&begin);
-        et_strbuf_release(&path);
+        char *path = et_path_join(self->directory, name);
+        if (path && !stat(path, &info) && difftime(time(NULL), info.st_mtime) > 3600)
+            remove_tree(path, NULL);
+        et_free(path);
     }
     if (directory)
         closedir(directory);
@@ -314,7 +311,9 @@ int et_exports_publish(const et_exports *self, const et_export_content *content,
     sweep(self);
     et_strbuf_printf(&temporary, "%s/.%s.tmp.%ld", self->directory, self->base, (long)getpid());
     int status = temporary.failed ? et_alloc_failed(error, 0, "a path")
-                                  : fill(et_strbuf_text(&temporary), content, error);
+                                  : remove_tree(et_strbuf_text(&temporary), error);
+    if (!status)
+        status = fill(et_strbuf_text(&temporary), content, error);
     if (!status)
         status = take_place(self, et_strbuf_text(&temporary), error);
     if (status && !temporary.failed)

@@ -238,13 +238,6 @@ static int inspect_run(const char *model_dir, const inquiry *ask, et_error *erro
 
 /* ---- the command ------------------------------------------------------------------------- */
 
-/* What is not there is none; opening it says what is wrong. */
-static bool is_directory(const char *path)
-{
-    struct stat info;
-    return !stat(path, &info) && S_ISDIR(info.st_mode);
-}
-
 static int inspect_one(const char *path, const inquiry *ask, et_error *error)
 {
     struct stat info;
@@ -258,8 +251,8 @@ static int inspect_all(const inquiry *ask, const char *model_dir, const et_arg_l
 {
     int status = model_dir ? inspect_one(model_dir, ask, error) : ET_OK;
     for (int i = 0; i < paths->count && !status; i++)
-        status = is_directory(paths->items[i]) ? inspect_run(paths->items[i], ask, error)
-                                               : inspect_file(paths->items[i], ask, error);
+        status = et_directory_exists(paths->items[i]) ? inspect_run(paths->items[i], ask, error)
+                                                      : inspect_file(paths->items[i], ask, error);
     return status;
 }
 

@@ -1,7 +1,6 @@
 #include "command/training/initial.h"
 
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/alloc.h"
 #include "base/arena.h"
@@ -11,12 +10,6 @@
 #include "train/model_export.h"
 #include "train/model_place.h"
 #include "train/run_names.h"
-
-static bool is_directory(const char *path)
-{
-    struct stat info;
-    return !stat(path, &info) && S_ISDIR(info.st_mode);
-}
 
 static bool has_settings(const char *directory, et_arena *arena)
 {
@@ -105,7 +98,7 @@ int et_initial_find(et_initial *initial, et_arena *arena, et_error *error)
         status = find_in(initial, arena, error);
     } else if (is_whole_model(initial->from)) {
         initial->run = initial->checkpoint = initial->from;
-    } else if (is_directory(initial->from) &&
+    } else if (et_directory_exists(initial->from) &&
                strcmp(et_path_base(initial->from), ET_CHECKPOINT_BEST) != 0) {
         status = et_fail(error, ET_ENOTFOUND,
                          "%s has no " ET_RUN_SETTINGS ": name a run, or a file of weights",
@@ -113,7 +106,7 @@ int et_initial_find(et_initial *initial, et_arena *arena, et_error *error)
     } else {
         initial->run = run_above(initial->from, arena);
         initial->checkpoint = initial->from;
-        if (is_directory(initial->from) && initial->run)
+        if (et_directory_exists(initial->from) && initial->run)
             status = find_in(initial, arena, error);
     }
     return status ? et_fail_while(error, status, "--init") : ET_OK;
@@ -159,7 +152,7 @@ int et_initial_apply(et_initial *initial, et_experiment *experiment, et_arena *a
     if (!status && model && other.kind != experiment->kind)
         status = et_fail(error, ET_ECONFIG,
                          "--init: %s is a %s of %s, a task of %s, and %s is one of %s", model,
-                         is_directory(model) ? "run" : "model", other.name, other.kind->name,
+                         et_directory_exists(model) ? "run" : "model", other.name, other.kind->name,
                          experiment->name, experiment->kind->name);
     if (!status && initial->settings && has_setting(experiment, "init_pattern"))
         status = assign(experiment, "task.init_pattern", NULL, arena, error);
