@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "base/arena.h"
+#include "base/clock.h"
 #include "io/files.h"
 #include "train/logged.h"
 #include "train/said.h"
@@ -32,6 +33,8 @@ typedef struct toy {
     int countdown;      /* until something breaks: words said; 0: nothing does */
     int breaks;         /* with this status */
     int64_t stop_after; /* this step: asked to stop; 0: never */
+    double pause;       /* seconds that a batch of an evaluation takes */
+    double evaluating;  /* seconds, in all */
 } toy;
 
 static toy *toy_of(void *member, size_t offset)
@@ -124,8 +127,12 @@ static int evaluate_begin(et_evaluator *self, int64_t at, et_error *error)
 static int evaluate_step(et_evaluator *self, bool *more, et_error *error)
 {
     toy *t = toy_of(self, offsetof(toy, evaluator));
+    double began = et_clock_monotonic();
     (void)error;
     *more = ++t->batches < BATCHES;
+    if (t->pause > 0)
+        et_clock_sleep(t->pause);
+    t->evaluating += et_clock_monotonic() - began;
     return ET_OK;
 }
 
@@ -284,6 +291,29 @@ static void test_controller__order(void **state)
         assert_int_equal(t.total, cases[i].train_steps * (cases[i].train_steps + 1) / 2);
         assert_int_equal(t.started, 1);
     }
+}
+
+/* Orbit's steps a second of a log behind an evaluation count its time; here they do not: what the
+ * steps of a log took, by its rate, leaves the evaluations' seconds out. */
+static void test_controller__rate(void **state)
+{
+    toy t = { .pause = 0.02 };
+    script s = { .options = usual };
+    char path[700];
+    s.options.summary_interval = 0; /* one log, at the end, behind the evaluations at 2, 4, 6, 8 */
+    s.options.validation_interval = 2;
+    double began = et_clock_monotonic();
+    assert_ok(process(&t, &s, in(state, "rate"), error));
+    double all = et_clock_monotonic() - began, rate;
+    snprintf(path, sizeof path, "%s/metrics.jsonl", in(state, "rate"));
+    char *text = get_file(path, &(size_t){ 0 });
+    const char *log = strstr(text, "\"train\":");
+    log = log ? strstr(log, "\"steps_per_second\":") : NULL;
+    assert_true(log && sscanf(log, "\"steps_per_second\":%lf", &rate) == 1);
+    assert_null(strstr(log + 1, "\"train\":"));
+    assert_true(t.evaluating >= 5 * BATCHES * t.pause);
+    assert_true(STEPS / rate <= all - t.evaluating);
+    free(text);
 }
 
 /* Runs one that breaks at the n-th word, and again and again until it is through. */
@@ -633,6 +663,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_controller__order),
+        cmocka_unit_test(test_controller__rate),
         cmocka_unit_test(test_controller__interrupted),
         cmocka_unit_test(test_controller__failed),
         cmocka_unit_test(test_controller__ended),
