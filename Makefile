@@ -108,10 +108,10 @@ bench-scale: build ## ranks, messages, threads, many machines: tables for doc/sc
 	@BENCH_JSON=$(CURDIR)/build/scale.jsonl bench/scale build $(ARGUMENTS)
 
 # ONLY=digits takes those whose name has that word, ROUNDS=3 each three times.
-bench-quality: build ## time from exec to a model of a given quality, beside PyTorch and LightGBM
+bench-quality: build ## time from exec to a model of a given quality, beside PyTorch, LightGBM and Model Garden
 	@cmake --build build -j $(J) --target mnist_loop mnist_cnn charlm_orbit \
 	    quality_digits quality_characters
-	@bench/peers/setup build/peers/venv torch tables
+	@bench/peers/setup build/peers/venv torch tables tensorflow
 	@bench/quality/run build $(DATA)
 
 # BATCHES=600 so many for each side, PEAK=0.001 the learning rate at the end of the warm-up, SEED=1.

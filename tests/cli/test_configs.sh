@@ -1,0 +1,15 @@
+#!/bin/sh
+# test_configs.sh ETUDE CONFIGS: what is wrong with each file of CONFIGS, given texts that are not there, are the texts.
+set -eu
+. "$(dirname "$0")/command.sh"
+
+count=0
+for file in "$2"/*.yaml; do
+    says 3 'cannot open no.en' train run --config "$file" --data no.en no.de --valid no.en no.de
+    count=$((count + 1))
+done
+[ "$count" -gt 0 ] || fail "$2 has no .yaml"
+
+{ cat "$2/multi30k-tiny.yaml"; echo '  step: 3'; } >misspelt.yaml
+says 3 'trainer.step: no such setting' train run --config misspelt.yaml --data no.en no.de
+[ ! -e run ] || fail 'a run was begun'
