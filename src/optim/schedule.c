@@ -23,22 +23,28 @@
 /* C17 has no name for it. */
 #define PI 3.14159265358979323846
 
+/* How near to the end of a period is a restart: less than a step of any, and more than is rounded.
+ */
+#define RESTART_NEAR 1e-12
+
 /* For settings whose default 0 stands for "not given". */
-static int missing(et_error *error, const char *setting)
+static int missing(const char *group, const char *type, const char *name, et_error *error)
 {
-    return et_fail(error, ET_ECONFIG, "optimizer_config.%s: must be set to more than 0", setting);
+    return et_fail(error, ET_ECONFIG, "optimizer_config.%s.%s.%s: must be set to more than 0",
+                   group, type, name);
 }
 
-/* For schedules whose two required settings are a rate and a number of steps, or of epochs, which
- * is below 0. The message names the first of them that is missing. */
+static int require_rate(const char *type, double rate, et_error *error)
+{
+    return rate > 0 ? ET_OK : missing("learning_rate", type, "initial_learning_rate", error);
+}
+
+/* And a number of steps, or of epochs, which is below 0. */
 static int require(const char *type, double rate, int64_t steps, const char *steps_name,
                    et_error *error)
 {
-    if (rate > 0 && steps != 0)
-        return ET_OK;
-    return et_fail(error, ET_ECONFIG,
-                   "optimizer_config.learning_rate.%s.%s: must be set to more than 0", type,
-                   rate > 0 ? steps_name : "initial_learning_rate");
+    int status = require_rate(type, rate, error);
+    return status || steps != 0 ? status : missing("learning_rate", type, steps_name, error);
 }
 
 static double constant_rate(const et_schedule *self, double step)
@@ -122,7 +128,7 @@ static int exponential_init(et_schedule *self, et_error *error)
 {
     const et_rate_exponential *o = &self->options.exponential;
     if (o->decay_rate <= 0)
-        return missing(error, "learning_rate.exponential.decay_rate");
+        return missing("learning_rate", "exponential", "decay_rate", error);
     return require("exponential", o->initial_learning_rate, o->decay_steps, "decay_steps", error);
 }
 
@@ -199,6 +205,11 @@ static double cosine_restarts_rate(const et_schedule *self, double step)
     } else {
         restart = floor(log(1 - f * (1 - t)) / log(t));
         f = (f - (1 - pow(t, restart)) / (1 - t)) / pow(t, restart);
+        /* The logarithms' quotient of a step at a restart may be rounded to either side of it. */
+        if (f > 1 - RESTART_NEAR) {
+            restart++;
+            f = 0;
+        }
     }
     /* alpha is what is left at each end, whatever the height: it is outside the product with
      * m. */
@@ -207,10 +218,9 @@ static double cosine_restarts_rate(const et_schedule *self, double step)
            ((1 - o->alpha) * 0.5 * height * (1 + cos(PI * f)) + o->alpha);
 }
 
-/* One required setting: the 1 stands in for a number of steps that is always there. */
 static int power_init(et_schedule *self, et_error *error)
 {
-    return require("power", self->options.power.initial_learning_rate, 1, "", error);
+    return require_rate("power", self->options.power.initial_learning_rate, error);
 }
 
 /* initial * max(s, 1)^power: with a negative power step 0 would have no value, and takes that
@@ -245,8 +255,8 @@ static double power_linear_rate(const et_schedule *self, double step)
 
 static int power_with_offset_init(et_schedule *self, et_error *error)
 {
-    return require("power_with_offset", self->options.power_with_offset.initial_learning_rate, 1,
-                   "", error);
+    return require_rate("power_with_offset", self->options.power_with_offset.initial_learning_rate,
+                        error);
 }
 
 /* As power, counted from the offset and never above the rate before it. Step `offset` itself
@@ -299,7 +309,7 @@ static int inverse_sqrt_init(et_schedule *self, et_error *error)
                        "optimizer_config.warmup.type: learning_rate.type inverse_sqrt warms up by "
                        "itself; set warmup.type to none");
     if (self->options.inverse_sqrt.warmup_steps <= 0)
-        return missing(error, "learning_rate.inverse_sqrt.warmup_steps");
+        return missing("learning_rate", "inverse_sqrt", "warmup_steps", error);
     return ET_OK;
 }
 
@@ -361,8 +371,8 @@ int et_schedule_init(et_schedule *schedule, const et_rate_options *options,
                        "optimizer_config.learning_rate.type: none is chosen; set it to constant, "
                        "inverse_sqrt, cosine or another schedule");
     if (warmup->type != ET_WARMUP_NONE && warmup_steps(warmup) <= 0)
-        return missing(error, warmup->type == ET_WARMUP_LINEAR ? "warmup.linear.warmup_steps"
-                                                               : "warmup.polynomial.warmup_steps");
+        return missing("warmup", warmup->type == ET_WARMUP_LINEAR ? "linear" : "polynomial",
+                       "warmup_steps", error);
     int status = schedule->class->init ? schedule->class->init(schedule, error) : ET_OK;
     et_rate_options *o = &schedule->options;
     o->stepwise.boundaries = o->stepwise.values = (et_strings){ 0 };
@@ -372,7 +382,7 @@ int et_schedule_init(et_schedule *schedule, const et_rate_options *options,
 
 /* With W steps of warm-up and p = rate(W): linear w0 + step / W (p - w0), which is w0 at step
  * 0; polynomial p (max(step, 1) / W)^power. The warm-up ends where the schedule is then, not where
- * it started (B13): p is where the line meets the schedule. */
+ * it started: p is where the line meets the schedule. */
 ET_APART double warm_rate(const et_schedule *schedule, int64_t step, int64_t warmup)
 {
     double peak = schedule->class->rate(schedule, (double)warmup);

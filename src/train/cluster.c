@@ -14,9 +14,8 @@
 #include "cluster/keeper.h"
 #include "train/cluster_private.h"
 
-#define COUNT_MAX   9007199254740992.0 /* 2^53: what a double counts to */
-#define DIVISOR_MIN 1e-12
-#define SAID_AFTER  30.0 /* seconds without a master */
+#define COUNT_MAX  9007199254740992.0 /* 2^53: what a double counts to */
+#define SAID_AFTER 30.0               /* seconds without a master */
 
 int64_t et_cluster_gradients(const et_cluster_options *options)
 {
@@ -190,7 +189,7 @@ double et_cluster_divisor(const unsigned char *report)
 {
     et_cluster_facts facts;
     memcpy(&facts, report, sizeof facts);
-    bool sound = facts.divisor >= DIVISOR_MIN && facts.divisor <= COUNT_MAX &&
+    bool sound = facts.divisor >= ET_CLUSTER_DIVISOR_MIN && facts.divisor <= COUNT_MAX &&
                  isfinite(facts.loss) && is_count(facts.units) && is_count(facts.epoch);
     return sound ? facts.divisor : 0;
 }

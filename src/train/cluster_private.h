@@ -20,6 +20,8 @@ typedef struct et_cluster_facts {
     double loss, units, epoch;
 } et_cluster_facts;
 
+#define ET_CLUSTER_DIVISOR_MIN 1e-12
+
 /* What a report says that its gradient is to be divided by; 0: nothing, or it says what no worker
  * of ours would: numbers of a size that nothing has. */
 double et_cluster_divisor(const unsigned char *report);

@@ -65,10 +65,12 @@ static int next_batch(void *self, et_source *source, et_batch *batch, et_error *
     return status;
 }
 
+/* sum NULL: it is not finite. One of no rows weighs next to nothing. */
 static void write_report(worker *w, const et_reduced *sum)
 {
     const et_step *step = &w->trainer->step;
-    et_cluster_facts facts = { sum ? sum->divisor : 0, sum ? sum->loss : NAN, (double)step->units,
+    et_cluster_facts facts = { sum ? fmax(sum->divisor, ET_CLUSTER_DIVISOR_MIN) : 0,
+                               sum ? sum->loss : NAN, (double)step->units,
                                (double)(step->batch->epoch + 1) };
     et_cluster_place place = et_cluster_place_of(w->trainer->source, true);
     unsigned char *at = w->report;

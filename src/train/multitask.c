@@ -21,6 +21,7 @@
 #include "optim/optimizer.h"
 #include "train/multitask_private.h"
 #include "train/state.h"
+#include "train/update.h"
 
 static et_multitask *of(et_trainer *trainer)
 {
@@ -201,11 +202,11 @@ static int add_task(et_multitask *m, int i, et_error *error)
     int status = et_task_trainer_gather(t, &sum, error);
     if (status)
         return et_fail_while(error, status, "task %s", et_multitask_name(m, i));
-    double factor = m->parts[i].weight / sum.divisor;
+    double factor = et_mean_of(m->parts[i].weight, sum.divisor);
     int64_t count = et_params_trained_size(m->params);
     for (int64_t k = 0; k < count; k++)
         m->gradient[k] = (i ? m->gradient[k] : 0) + (float)(factor * sum.gradient[k]);
-    m->parts[i].loss = sum.loss / sum.divisor;
+    m->parts[i].loss = et_mean_of(sum.loss, sum.divisor);
     m->loss += m->parts[i].weight * m->parts[i].loss;
     return ET_OK;
 }

@@ -178,8 +178,8 @@ int et_shards_update(et_shards *s, et_optimizer *optimizer, const et_batch *batc
         status = et_reducer_end(s->reducer, &s->sum, error);
     if (status && !diverged)
         return status;
-    if (!diverged && s->sum.divisor > 0)
-        done = et_optimizer_apply(optimizer, s->sum.gradient, 1 / s->sum.divisor);
+    if (!diverged && s->sum.divisor >= 0)
+        done = et_optimizer_apply(optimizer, s->sum.gradient, et_mean_of(1, s->sum.divisor));
     if (update)
         *update = done;
     status = et_optimizer_settled(optimizer, error);

@@ -3,6 +3,7 @@
  * the loss, within it (before any weight is moved) for the gradient. */
 #include "train/step.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -11,6 +12,7 @@
 #include "base/flag.h"
 #include "io/log_names.h"
 #include "train/ranked.h"
+#include "train/update.h"
 
 int et_define_measures(et_metrics *metrics, const et_pass *pass, const char *prefix,
                        const char *skip, int *place, et_error *error)
@@ -71,7 +73,8 @@ int et_step_open(et_step *step, const et_step_parts *parts, et_error *error)
                        .stop = parts->stop,
                        .seed = parts->seed,
                        .hooks = parts->hooks,
-                       .update_cost = et_optimizer_cost(parts->optimizer) };
+                       .update_cost = et_optimizer_cost(parts->optimizer),
+                       .loss = NAN };
     step->track = et_device_track(et_pass_device(parts->pass));
     int status = et_batch_new(&step->batch, &step->source->layout, error);
     if (!status)
@@ -116,7 +119,7 @@ static void update(et_step *step)
     const et_reduced *sum = &step->sum;
     et_track_begin(step->track, &update_activity, -1);
     step->update = et_optimizer_apply(step->optimizer, sum->gradient,
-                                      1 / (sum->divisor * step->overflow->scale));
+                                      et_mean_of(1, sum->divisor * step->overflow->scale));
     et_track_end_with(step->track, step->update_cost);
 }
 
@@ -174,6 +177,7 @@ int et_step_take(et_step *step, et_error *error)
         return ET_OK;
     step->units = 0;
     step->updated = false;
+    step->loss = NAN;
     if (step->reducer->shards > 1)
         et_source_position(step->source, &step->begin);
     step->drawn = 1;
@@ -236,7 +240,8 @@ void et_step_updated(et_step *step)
         et_pass_move_means(step->pass, step->sum.means);
     step->count++;
     step->updated = true;
-    step->loss = step->sum.loss / step->sum.divisor;
+    if (step->sum.divisor > 0)
+        step->loss = step->sum.loss / step->sum.divisor;
 }
 
 int et_step_update(et_step *step, et_error *error)

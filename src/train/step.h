@@ -50,7 +50,7 @@ typedef struct et_step {
     et_cost update_cost; /* of an update, for who watches */
     int64_t count;       /* steps done: the global step */
     int64_t units;       /* what the last step consumed: tokens, rows */
-    double loss;         /* mean of the last step */
+    double loss;         /* mean of the last step; NAN: it was left out, or no row counts */
     et_update update;    /* what the last step changed */
 } et_step;
 

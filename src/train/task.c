@@ -17,6 +17,7 @@
 #include "metric/metric.h"
 #include "optim/optimizer.h"
 #include "train/task_private.h"
+#include "train/update.h"
 
 void et_task_tell(const et_task_context *context, const char *format, ...)
 {
@@ -192,7 +193,9 @@ static int train_step(et_task *self, const et_task_step *now, et_value *logs, et
     int status = et_step_update(step, error);
     if (!status && step->updated)
         status = et_task_process_compiled_metrics(self, now, error);
-    return status ? status : set_loss(self, logs, step->loss, error);
+    return status || !step->updated
+               ? status
+               : set_loss(self, logs, et_mean_of(step->sum.loss, step->sum.divisor), error);
 }
 
 static int inference_step(et_task *self, const et_task_step *now, et_error *error)
@@ -205,8 +208,8 @@ static int validation_step(et_task *self, const et_task_step *now, et_value *log
 {
     int status = et_task_inference_step(self, now, error);
     if (!status)
-        status =
-            set_loss(self, logs, et_pass_loss(now->model) / et_pass_divisor(now->model), error);
+        status = set_loss(self, logs,
+                          et_mean_of(et_pass_loss(now->model), et_pass_divisor(now->model)), error);
     if (!status)
         status = et_task_process_metrics(self, now, error);
     return status ? status : et_task_process_compiled_metrics(self, now, error);

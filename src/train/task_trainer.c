@@ -88,11 +88,12 @@ static int loop_begin(et_trainer *trainer, et_error *error)
 }
 
 /* What a train_step of the task's own says of its loss; one that was left out says nothing. */
-static int note_loss(et_task_trainer *t, et_error *error)
+static int note_loss(et_task_trainer *t, bool *said, et_error *error)
 {
     const char *key = et_task_loss(t->task);
     const et_value *loss = et_value_get(t->logs, key);
-    if (t->options.loss_scale < 0 && (!loss || loss->kind == ET_VALUE_NULL))
+    *said = t->options.loss_scale >= 0 || (loss && loss->kind != ET_VALUE_NULL);
+    if (!*said)
         return ET_OK;
     int status = et_value_read_float(t->logs, key, &t->step.loss, error);
     if (status)
@@ -158,9 +159,10 @@ static int train_step(et_task_trainer *t, et_error *error)
         et_step_add_norm(step);
     if (t->has_own && (step->updated || own))
         status = keep_own(t, error);
+    bool said = step->updated;
     if (!status && own)
-        status = note_loss(t, error);
-    return status ? status : step->updated || own ? et_task_trainer_judge(t, error) : ET_OK;
+        status = note_loss(t, &said, error);
+    return status || !said ? status : et_task_trainer_judge(t, error);
 }
 
 static int run_step(et_trainer *trainer, et_error *error)

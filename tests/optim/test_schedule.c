@@ -130,6 +130,16 @@ static void test_schedule__cosine_restarts(void **state)
     CHECK(o, { 0, 1 }, { 5, 0.5 }, { 10, 0.5 }, { 20, 0.25 }, { 30, 0.25 }, { 50, 0.125 });
     o.learning_rate.cosine_restarts.t_mul = 1;
     CHECK(o, { 5, 0.5 }, { 10, 0.5 }, { 15, 0.25 }, { 20, 0.25 });
+    /* Restarts of which log(t_mul^n) / log(t_mul) is not n by double precision. */
+    o.learning_rate.cosine_restarts.m_mul = 1;
+    o.learning_rate.cosine_restarts.first_decay_steps = 100;
+    o.learning_rate.cosine_restarts.t_mul = 3;
+    CHECK(o, { 12099, 0.5 * (1 + cos(3.14159265358979323846 * 8099 / 8100)) }, { 12100, 1 });
+    o.learning_rate.cosine_restarts.t_mul = 1.2;
+    CHECK(o, { 364, 1 });
+    o.learning_rate.cosine_restarts.first_decay_steps = 1000;
+    o.learning_rate.cosine_restarts.t_mul = 10;
+    CHECK(o, { 111000, 1 }, { 1111000, 1 });
 }
 
 static void test_schedule__power_under_warmup(void **state)

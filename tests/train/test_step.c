@@ -317,6 +317,29 @@ static void test_step__batches_are_one(void **state)
     }
 }
 
+/* A batch without a label says nothing: its gradient is zero, and only the momentum moves weights. */
+static void test_step__no_labels(void **state)
+{
+    (void)state;
+    static const int parts[] = { TEXT, 0 };
+    static steps s;
+    reader r;
+    reader_open(&s, &r, parts, 1);
+    r.batches = 2; /* one after another, each a step */
+    assert_true(isnan(s.step.loss));
+    for (int i = 1; i <= 4; i++) {
+        bool none = i % 2 == 0;
+        float before = et_params_values(s.params)[0];
+        assert_ok(et_step_run(&s.step, error));
+        assert_true(s.step.updated && s.step.update.finite);
+        assert_true(isnan(s.step.loss) == none);
+        assert_true((s.step.update.gradient_norm == 0) == none);
+        assert_int_equal(et_optimizer_iterations(s.optimizer), i);
+        assert_true(et_params_values(s.params)[0] != before);
+    }
+    reader_close(&s);
+}
+
 /* A step fails and says so with these words; the last is NULL. */
 static void assert_diverges(et_step *step, const char *const words[])
 {
@@ -488,6 +511,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_step__batches_are_one),
+        cmocka_unit_test(test_step__no_labels),
         cmocka_unit_test(test_step__not_finite),
         cmocka_unit_test(test_step__gradient_not_finite),
         cmocka_unit_test(test_step__sum_not_finite),
