@@ -29,7 +29,7 @@ typedef struct et_trainer et_trainer;
 /* What people and rates see of the last step. */
 typedef struct et_trainer_view {
     double loss, learning_rate; /* NaN: there is none */
-    int64_t units;              /* that the step consumed */
+    int64_t units;              /* consumed by the step, or by all steps of a call of train */
     const char *unit;           /* "token"; NULL: steps are counted */
     int64_t epoch;              /* from 1; 0: unknown */
 } et_trainer_view;

@@ -37,10 +37,10 @@ void et_meter_start_window(et_meter *meter)
     meter->window_steps = meter->window_units = 0;
 }
 
-void et_meter_add(et_meter *meter, const et_trainer_view *view)
+void et_meter_add(et_meter *meter, const et_trainer_view *view, int64_t steps)
 {
     double now = et_clock_monotonic();
-    meter->window_steps++;
+    meter->window_steps += steps;
     meter->window_units += view->units;
     et_recent_add(&meter->rate, (double)view->units / (now - meter->step_start));
     meter->step_start = now;

@@ -310,14 +310,15 @@ bool et_controller_finished(const et_controller *controller)
 
 /* ---- the loop ---------------------------------------------------------------------------- */
 
-/* Every step, also without an observer, so that rate and loss are there when one is asked for. */
-static void show(et_controller *c)
+/* Every step, also without an observer, so that rate and loss are there when one is asked for. Of a
+ * trainer's own inner loop all its steps at once. */
+static void show(et_controller *c, int64_t steps)
 {
     const et_trainer *trainer = c->trainer;
     et_trainer_view view = { NAN, NAN, 0, NULL, 0 };
     if (trainer->class->view)
         trainer->class->view(trainer, &view);
-    et_meter_add(&c->meter, &view);
+    et_meter_add(&c->meter, &view, steps);
     et_showing showing = { .step = trainer->step,
                            .steps = c->call.target,
                            .loss = et_recent_mean(c->meter.loss),
@@ -373,13 +374,14 @@ static int inner_loop(et_controller *c, int64_t until, et_error *error)
     c->at_boundary = false;
     c->meter.step_start = et_clock_monotonic();
     while (trainer->step < until) {
-        int status = et_run_between_steps(c->run, trainer->step, error);
+        const int64_t before = trainer->step;
+        int status = et_run_between_steps(c->run, before, error);
         if (!status)
             status = trainer->class->train ? run_train(c, until, error) : run_step(c, error);
         if (status)
             return status;
         et_run_touch(c->run);
-        show(c);
+        show(c, trainer->step - before);
     }
     c->at_boundary = true;
     return ET_OK;

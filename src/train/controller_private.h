@@ -101,6 +101,7 @@ void et_controller_tell(const et_controller *controller, const char *format, ...
     __attribute__((format(printf, 2, 3)));
 
 void et_meter_start_window(et_meter *meter);
-void et_meter_add(et_meter *meter, const et_trainer_view *view);
+/* What `steps` steps were like, as the trainer says now. */
+void et_meter_add(et_meter *meter, const et_trainer_view *view, int64_t steps);
 
 #endif

@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <cmocka.h>
 
+#include "base/clock.h"
 #include "train/outer_play.h"
 
 /* ---- what happens -----------------------------------------------------------------------------
@@ -263,6 +264,32 @@ static void test_outer_loop__trainers(void **state)
     assert_ok(et_controller_close(c, error));
 }
 
+/* All steps of a loop of its own count: the rate is no less than by the time of everything. */
+static void test_outer_loop__rate_of_own_loops(void **state)
+{
+    static const et_trainer_class whole = { .name = "whole", .train = train_by_itself };
+    et_trainer t = { .class = &whole };
+    et_outer_loop_options outer = { 0 };
+    et_controller_options options = { .trainer = &t,
+                                      .outer_loop = &outer,
+                                      .steps_per_loop = 1000,
+                                      .summary_interval = 2000,
+                                      .run.model_dir = in(state, "rate") };
+    et_controller *c;
+    char path[700];
+    double rate, began = et_clock_monotonic();
+    assert_ok(et_controller_open(&c, &options, error));
+    assert_ok(et_controller_train_to(c, 2000, false, error));
+    assert_ok(et_controller_close(c, error));
+    double all = et_clock_monotonic() - began;
+    snprintf(path, sizeof path, "%s/metrics.jsonl", in(state, "rate"));
+    char *text = get_file(path, &(size_t){ 0 });
+    const char *log = strstr(text, "\"steps_per_second\":");
+    assert_true(log && sscanf(log, "\"steps_per_second\":%lf", &rate) == 1);
+    assert_true(rate * all >= 1000);
+    free(text);
+}
+
 /* ---- what is refused ----------------------------------------------------------------------------
  */
 
@@ -395,6 +422,7 @@ int main(void)
         cmocka_unit_test(test_outer_loop__values),
         cmocka_unit_test(test_outer_loop__summaries),
         cmocka_unit_test(test_outer_loop__trainers),
+        cmocka_unit_test(test_outer_loop__rate_of_own_loops),
         cmocka_unit_test(test_outer_loop__refused_options),
         cmocka_unit_test(test_outer_loop__refused_calls),
     };
