@@ -97,10 +97,12 @@ typedef struct et_evaluator_class {
 struct et_evaluator {
     const et_evaluator_class *ET_CLASS;
     int64_t limit, done; /* steps: asked for, 0: all there are; done so far. et_evaluate counts */
-    et_module *module;   /* as a trainer's */
+    int64_t before; /* of those done, up to where the limit counts from: a class that evaluates one
+                       set after another has the limit for each of them */
+    et_module *module; /* as a trainer's */
     et_comm *comm; /* ranks that all call it, each of which evaluates its share, and has the values
                       of all data in the end; borrowed. NULL: of several ranks rank 0 evaluates */
-    ET_RESERVED(3);
+    ET_RESERVED(2);
 };
 
 /* begin, steps until there are no more or limit of them are done (0 and -1: no limit), end. Data

@@ -21,6 +21,7 @@
 #include "optim/optimizer.h"
 #include "train/multitask_private.h"
 #include "train/state.h"
+#include "train/trainer.h"
 #include "train/update.h"
 
 static et_multitask *of(et_trainer *trainer)
@@ -360,7 +361,7 @@ static int begin_task(et_multitask *m, int i, et_error *error)
         return ET_OK;
     int64_t own = m->parts[i].eval_steps;
     evaluated(m)->limit = own ? own : m->evaluator.limit;
-    evaluated(m)->done = 0;
+    evaluated(m)->done = evaluated(m)->before = 0;
     return evaluated(m)->class->begin(evaluated(m), m->at, error);
 }
 
@@ -370,6 +371,7 @@ static int begin(et_evaluator *evaluator, int64_t at, et_error *error)
     et_arena_release(&m->arena);
     m->results = et_value_dict(&m->arena);
     m->at = at;
+    m->eval_done = 0;
     return m->results ? begin_task(m, 0, error)
                       : et_alloc_failed(error, sizeof *m->results, "an evaluation");
 }
@@ -379,6 +381,7 @@ static int end_task(et_multitask *m, et_error *error)
     et_value *dict = et_value_set_dict(m->results, et_multitask_name(m, m->evaluated));
     et_evaluator *one = evaluated(m);
     int after = m->evaluated + 1;
+    m->eval_done += one->done;
     m->evaluated = m->count;
     int status = one->class->end(one, dict, error);
     if (!status && !dict)
@@ -393,14 +396,17 @@ static int evaluate_batch(et_evaluator *evaluator, bool *more, et_error *error)
     bool one_more;
     int status = one->class->step(one, &one_more, error);
     one->done += !status && one_more;
-    bool full = one->limit && one->done >= one->limit;
+    const bool full = one->limit && one->done - one->before >= one->limit;
+    const int64_t done = m->eval_done + one->done;
+    if (!status && !one_more && one->limit)
+        et_evaluator_tell_end(one, et_multitask_name(m, m->evaluated));
     if (!status && (!one_more || full))
         status = end_task(m, error);
     const bool last = m->evaluated == m->count;
-    /* What counts steps up to the limit begins anew with each task; at the end there were as many
-     * as were asked for, or the last one's data were over. */
-    *more = !status && (!last || (full && evaluator->limit));
-    evaluator->done = !last ? -1 : full ? evaluator->limit - 1 : one->done;
+    /* The limit counts from each task's beginning, and is there with the last one's end. */
+    *more = !status && (!last || evaluator->limit);
+    evaluator->done = done - *more;
+    evaluator->before = last ? done - evaluator->limit : done;
     return status;
 }
 

@@ -36,6 +36,7 @@ struct et_multitask {
     double loss;         /* joint: total, of the last step */
     int evaluated;       /* the task that is evaluated; count: none */
     int64_t at;          /* the step that is evaluated */
+    int64_t eval_done;   /* batches of the tasks before the one that is evaluated */
     et_arena arena;      /* of results, until the next evaluation */
     et_value *results;
 };

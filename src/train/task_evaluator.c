@@ -21,6 +21,7 @@
 #include "base/assert.h"
 #include "io/log_names.h"
 #include "train/task_trainer_private.h"
+#include "train/trainer.h"
 
 static et_task_trainer *trainer_of(et_evaluator *evaluator)
 {
@@ -204,7 +205,6 @@ static int begin_set(et_task_trainer *t, et_comm *comm, int at, et_error *error)
     et_metrics_reset(v->loss);
     v->state = NULL;
     v->taken = v->reported = false;
-    v->set_steps = 0;
     return et_source_seek(v->source, v->sets ? &v->set[at].begin : &v->begin, error);
 }
 
@@ -418,18 +418,18 @@ static int class_begin(et_evaluator *evaluator, int64_t step, et_error *error)
     return begin(trainer_of(evaluator), evaluator->comm, step, error);
 }
 
-/* A limit is of each set: what counts the steps up to it begins anew with the next. */
+/* A limit is of each set. */
 static int class_step(et_evaluator *evaluator, bool *more, et_error *error)
 {
     et_task_trainer *t = trainer_of(evaluator);
     et_validation *v = &t->validation;
     int status = step_and_reduce(t, NULL, more, error);
-    v->set_steps += !status && *more;
-    bool over = !*more || (evaluator->limit && v->set_steps == evaluator->limit);
+    int64_t steps = evaluator->done - evaluator->before + 1;
+    bool over = !*more || steps == evaluator->limit;
     if (status || !over || !has_next_set(v))
         return status;
+    et_evaluator_next_set(evaluator, v->set[v->at].name, *more);
     *more = true;
-    evaluator->done = -1;
     return next_set(t, error);
 }
 

@@ -41,12 +41,20 @@ bool et_trainer_records(const et_trainer *trainer)
     return trainer->summary_interval && (trainer->step + 1) % trainer->summary_interval == 0;
 }
 
-/* Nothing is left and fewer than were asked for are done: whoever compares results of so many steps
- * is to know. */
-static void tell_of_end(const et_evaluator *evaluator)
+void et_evaluator_tell_end(const et_evaluator *evaluator, const char *set)
 {
-    et_log(ET_LOG_WARNING, "%s: the data ended after %lld of %lld steps", evaluator->class->name,
-           (long long)evaluator->done, (long long)evaluator->limit);
+    et_log(ET_LOG_WARNING, "%s%s%s: the data ended after %lld of %lld steps",
+           evaluator->class->name, set ? " of " : "", set ? set : "",
+           (long long)(evaluator->done - evaluator->before), (long long)evaluator->limit);
+}
+
+/* et_evaluate counts the step under way, whether it had a batch or not, as more are to come. */
+void et_evaluator_next_set(et_evaluator *evaluator, const char *set, bool had_batch)
+{
+    if (!had_batch && evaluator->limit)
+        et_evaluator_tell_end(evaluator, set);
+    evaluator->done -= !had_batch;
+    evaluator->before = evaluator->done + 1;
 }
 
 int et_evaluate(et_evaluator *evaluator, int64_t step, int64_t limit, bool (*stops)(void *payload),
@@ -59,9 +67,9 @@ int et_evaluate(et_evaluator *evaluator, int64_t step, int64_t limit, bool (*sto
                        class->name, (long long)limit);
     limit = limit < 0 ? 0 : limit;
     evaluator->limit = limit;
-    evaluator->done = 0;
+    evaluator->done = evaluator->before = 0;
     int status = class->begin ? class->begin(evaluator, step, error) : ET_OK;
-    while (!status && more && (!limit || evaluator->done < limit)) {
+    while (!status && more && (!limit || evaluator->done - evaluator->before < limit)) {
         status = stops && stops(payload)
                      ? et_fail(error, ET_EINTERRUPTED, "%s was interrupted", class->name)
                      : class->step(evaluator, &more, error);
@@ -69,7 +77,7 @@ int et_evaluate(et_evaluator *evaluator, int64_t step, int64_t limit, bool (*sto
     }
     status = et_comm_agree(evaluator->comm, status, NULL, error);
     if (!status && !more && limit)
-        tell_of_end(evaluator);
+        et_evaluator_tell_end(evaluator, NULL);
     /* Also after a failure: what begin has set up is taken down there. */
     int ended =
         class->end ? class->end(evaluator, status ? NULL : logs, status ? NULL : error) : ET_OK;

@@ -326,6 +326,8 @@ static void test_multitask__evaluates(void **state)
         }
         assert_int_equal(b.tasks[0].batches, without == 0 ? 0 : 2 * SAMPLES / ROWS);
         assert_int_equal(b.tasks[1].batches, without == 1 ? 0 : 4);
+        assert_int_equal(et_multitask_evaluator(b.multitask)->done,
+                         (b.tasks[0].batches + b.tasks[1].batches) / 2);
         bench_close(&b);
     }
     bench b;
@@ -350,7 +352,7 @@ static void test_multitask__limit_of_each(void **state)
     assert_ok(et_evaluate(evaluator, 1, 1, NULL, NULL, logs, error));
     assert_int_equal(b.tasks[0].batches, 1);
     assert_int_equal(b.tasks[1].batches, 3);
-    assert_int_equal(evaluator->done, 1);
+    assert_int_equal(evaluator->done, 1 + 3);
     assert_non_null(et_value_path(logs, "b.validation_loss"));
     bench_close(&b);
 }

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <cmocka.h>
 
+#include <etude/log.h>
 #include <etude/nn.h>
 
 #include "base/arena.h"
@@ -469,6 +470,13 @@ static double value_at(const et_value *logs, const char *path)
     return found->real;
 }
 
+static void keep_first(void *payload, et_log_level level, const char *text)
+{
+    char *told = payload;
+    if (level == ET_LOG_WARNING && !*told)
+        snprintf(told, 200, "%s", text);
+}
+
 /* A task of the class, evaluated untrained. */
 static void evaluate_with(const et_task_class *class, int64_t limit, et_value *logs, int *batches)
 {
@@ -483,6 +491,7 @@ static void evaluate_with(const et_task_class *class, int64_t limit, et_value *l
         assert_ok(
             et_evaluate(et_task_trainer_evaluator(t.r.trainer), 0, limit, NULL, NULL, logs, error));
     *batches = t.task.validated;
+    assert_int_equal(et_task_trainer_evaluator(t.r.trainer)->done, *batches / 2);
     toy_run_close(&t.r);
 }
 
@@ -509,6 +518,11 @@ static void test_task_trainer__sets(void **state)
     evaluate_with(&two_class, 2, alone, &batches);
     assert_true(value_at(sets, "all.validation_loss") == value_at(alone, "validation_loss"));
     assert_true(value_at(sets, "part.validation_loss") == value_at(alone, "validation_loss"));
+    char told[200] = "";
+    et_log_set(keep_first, told);
+    evaluate_with(&sets_class, 1000, sets = et_value_dict(&arena), &batches);
+    et_log_set(NULL, NULL);
+    assert_non_null(strstr(told, "validation of part: the data ended after "));
     et_arena_release(&arena);
 }
 
