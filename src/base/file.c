@@ -592,6 +592,14 @@ char *et_path_parent(const char *path)
     return length ? et_strndup(path, length) : et_strdup(".");
 }
 
+size_t et_path_length(const char *path)
+{
+    size_t length = strlen(path);
+    while (length > 1 && path[length - 1] == '/')
+        length--;
+    return length;
+}
+
 /* "b" for "a/b" and "b", "" for "a/". */
 const char *et_path_base(const char *path)
 {

@@ -88,6 +88,9 @@ char *et_path_join(const char *directory, const char *name);
  * et_free); NULL if none left. */
 char *et_path_parent(const char *path);
 
+/* Bytes of it without the slashes at its end, but for a root's one. */
+size_t et_path_length(const char *path);
+
 /* The part after the last '/'. Borrowed. */
 const char *et_path_base(const char *path);
 

@@ -2,6 +2,7 @@
  * for without need. */
 #include "loop/feed.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -66,11 +67,21 @@ static int put(const et_feeder *feeder, int i, double value, et_error *error)
     return ET_OK;
 }
 
+/* NaN would be the schedule's rate again, and is what a value that was computed wrong is. */
+static int put_checked(const et_feeder *feeder, int i, double value, et_error *error)
+{
+    if (isfinite(value))
+        return put(feeder, i, value, error);
+    return feeder->index[i] < 0 ? et_fail(error, ET_ECONFIG, "%g is no learning rate", value)
+                                : et_fail(error, ET_ECONFIG, "%g is no value for variable %s",
+                                          value, et_params_name(feeder->params, feeder->index[i]));
+}
+
 int et_feeder_apply(et_feeder *feeder, et_error *error)
 {
     int status = ET_OK;
     for (int i = 0; !status && i < feeder->count; i++)
-        status = put(feeder, i, et_dynamic_get(&feeder->feeds[i].value), error);
+        status = put_checked(feeder, i, et_dynamic_get(&feeder->feeds[i].value), error);
     return status;
 }
 

@@ -54,10 +54,11 @@ int et_loop_note_valid(et_loop *loop, double value)
 
 /* ---- the end ---- */
 
-static void take_parameter(et_loop *loop, int index)
+/* One parameter's, between arrays of all. */
+static void copy_parameter(const et_loop *loop, float *to, const float *from, int index)
 {
     size_t offset = (size_t)et_params_offset(loop->params, index);
-    memcpy(et_params_values(loop->params) + offset, loop->best_values + offset,
+    memcpy(to + offset, from + offset,
            (size_t)et_shape_count(et_params_shape(loop->params, index)) * sizeof(float));
 }
 
@@ -68,7 +69,8 @@ static void take_values(et_loop *loop)
     int count = some ? et_group_count(loop->group) : et_params_count(loop->params);
     et_params_begin_change(loop->params);
     for (int i = 0; i < count; i++)
-        take_parameter(loop, some ? et_group_param(loop->group, i) : i);
+        copy_parameter(loop, et_params_values(loop->params), loop->best_values,
+                       some ? et_group_param(loop->group, i) : i);
     et_params_changed(loop->params, true);
 }
 
@@ -83,13 +85,11 @@ static int take_file(et_loop *loop, const char *path, et_error *error)
         return et_alloc_failed(error, bytes, "the best parameters");
     memcpy(now, et_params_values(loop->params), bytes);
     int status = et_checkpoint_load_weights(loop->params, path, false, NULL, error);
-    if (!status)
-        status = keep_values(loop);
-    if (!status) {
-        et_params_begin_change(loop->params);
-        memcpy(et_params_values(loop->params), now, bytes);
-        take_values(loop);
-    }
+    for (int i = 0; !status && i < et_group_count(loop->group); i++)
+        copy_parameter(loop, now, et_params_values(loop->params), et_group_param(loop->group, i));
+    et_params_begin_change(loop->params);
+    memcpy(et_params_values(loop->params), now, bytes);
+    et_params_changed(loop->params, true);
     et_free(now);
     return status;
 }

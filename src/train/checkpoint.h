@@ -89,8 +89,9 @@ char *et_checkpoint_path(const char *model_dir, int64_t step);
 /* The path of the best checkpoint, by info.json; free with et_free. */
 int et_checkpoint_best(char **path, const char *model_dir, et_error *error);
 
-/* What people call a checkpoint: "best", "newest", a step, a file's name or path; its path, free
- * with et_free. A path that is there is itself; so is one that is not and no name of the run's.
+/* What people call a checkpoint: "best", "newest", a step, else a path or the name of a file of the
+ * run; its path, free with et_free. What lies here under one of the first three names is ./best. A
+ * path that is there is itself; so is one that is not and no name of the run's.
  * ET_ENOTFOUND: the run has no best one, none of that step. */
 int et_checkpoint_named(char **path, const char *model_dir, const char *name, et_error *error);
 

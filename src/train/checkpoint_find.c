@@ -280,17 +280,16 @@ int et_checkpoint_named(char **path, const char *model_dir, const char *name, et
 {
     char *end;
     *path = NULL;
-    if (et_file_exists(name)) {
-        *path = et_strdup(name);
-        return *path ? ET_OK : et_alloc_failed(error, strlen(name), "a path");
-    }
     if (!strcmp(name, ET_CHECKPOINT_BEST))
         return et_checkpoint_best(path, model_dir, error);
     if (!strcmp(name, "newest"))
         return et_checkpoint_newest(path, model_dir, error);
     long long step = strtoll(name, &end, 10);
     bool is_step = *name >= '0' && *name <= '9' && !*end;
-    *path = is_step ? et_checkpoint_path(model_dir, step) : file_of_run(model_dir, name);
+    if (is_step)
+        *path = et_checkpoint_path(model_dir, step);
+    else if (!et_file_exists(name))
+        *path = file_of_run(model_dir, name);
     if (!*path)
         *path = et_strdup(name);
     if (!*path)

@@ -162,6 +162,7 @@ int et_checkpoint_take_newest(char **path, et_params *params, const char *model_
 int et_checkpoint_load_newest(char **path, et_params *params, const char *model_dir,
                               bool prefer_average, et_checkpoint_facts *facts, et_error *error)
 {
+    *path = NULL;
     int status = et_path_check(model_dir, error);
     if (status)
         return status;
@@ -196,6 +197,10 @@ int et_checkpoint_take_best(char **path, et_params *params, const char *model_di
 int et_checkpoint_load_best(char **path, et_params *params, const char *model_dir,
                             bool prefer_average, et_checkpoint_facts *facts, et_error *error)
 {
+    *path = NULL;
+    int status = et_path_check(model_dir, error);
+    if (status)
+        return status;
     return et_checkpoint_take_best(path, params, model_dir,
                                    (et_weights_choice){ .averages = prefer_average }, facts, error);
 }
@@ -204,7 +209,7 @@ int et_checkpoint_load_best(char **path, et_params *params, const char *model_di
  *
  * Where a directory is named, its newest or best checkpoint. */
 
-static int find_file(char **path, const char *from, et_error *error)
+static int find_trimmed(char **path, const char *from, et_error *error)
 {
     char *info = et_path_join(from, ET_CHECKPOINT_INFO);
     char *folder = et_path_join(from, ET_CHECKPOINT_FOLDER);
@@ -228,6 +233,16 @@ static int find_file(char **path, const char *from, et_error *error)
         *path = et_strdup(from);
     et_free(parent);
     return status || *path ? status : et_alloc_failed(error, strlen(from), "a path");
+}
+
+/* "runs/a/best/", which a shell completes, is runs/a/best. */
+static int find_file(char **path, const char *from, et_error *error)
+{
+    char *trimmed = et_strndup(from, et_path_length(from));
+    int status = trimmed ? find_trimmed(path, trimmed, error)
+                         : et_alloc_failed(error, strlen(from), "a path");
+    et_free(trimmed);
+    return status;
 }
 
 static bool any_name(const et_params *params, const et_patterns *wanted)

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <etude/log.h>
 
@@ -205,8 +206,13 @@ int et_cluster_connect(et_wire **out, const et_cluster_options *options,
     bool worker = task->role == ET_JOB_WORKER;
     const char **connect = et_alloc_zero(servers->count + 1, sizeof *connect);
     int listen = options->listen > 0 ? fcntl(options->listen, F_DUPFD_CLOEXEC, 3) : 0;
-    if (!connect || listen < 0) {
+    if (listen < 0) {
         et_free(connect);
+        return et_fail_errno(error, "a second descriptor of the socket that listens");
+    }
+    if (!connect) {
+        if (listen > 0)
+            close(listen);
         return et_alloc_failed(error, 0, "a connection");
     }
     if (task->role != ET_JOB_MASTER)

@@ -307,14 +307,15 @@ void et_experiment_lock(et_experiment *experiment)
 int et_task_context_batch(const et_task_context *context, int64_t global, const char *setting,
                           int64_t *size, et_error *error)
 {
-    int shards = context->data_shards > 1 ? context->data_shards : 1;
+    const int shards = context->data_shards > 1 ? context->data_shards : 1;
+    const int64_t rest = global % shards, below = global - rest;
+    const int64_t nearest = below > 0 && 2 * rest <= shards ? below : below + shards;
     *size = global / shards;
-    if (global > 0 && global % shards == 0)
+    if (global > 0 && rest == 0)
         return ET_OK;
     return et_fail(error, ET_ECONFIG,
                    "%s: %lld cannot be cut into runtime.data_shards: %d equal parts; nearest: %lld",
-                   setting, (long long)global, shards,
-                   (long long)((global / shards + (global % shards > 0)) * shards));
+                   setting, (long long)global, shards, (long long)nearest);
 }
 
 static int check_restrictions(const et_experiment *experiment, et_error *error)
@@ -441,9 +442,11 @@ int et_experiment_open_place(et_experiment *experiment, const et_program *progra
                          "%s: it does not name its " NAME_KEY "; put back the file that `%s "
                          "train` wrote",
                          path, program->name);
-    if (!status && et_experiment_begin(experiment, program, name, arena, error))
-        status = et_fail_while(error, ET_ECONFIG, "%s:%d", path, line);
-    return status ? status : read_settings(experiment, dict, path, arena, error);
+    if (status)
+        return status;
+    status = et_experiment_begin(experiment, program, name, arena, error);
+    return status ? et_fail_while(error, status, "%s:%d", path, line)
+                  : read_settings(experiment, dict, path, arena, error);
 }
 
 int et_experiment_open_run(et_experiment *experiment, const et_program *program,

@@ -193,7 +193,7 @@ int et_feed_save(const et_feed *feed, et_value *dict, et_error *error)
 
 int et_feed_restore(et_feed *feed, const et_value *dict, et_error *error)
 {
-    bool lives;
+    bool lives = false;
     int status = et_value_read_bool(dict, "live", &lives, error);
     const et_value *sources = et_value_get(dict, "sources");
     for (int i = 0; lives && !status && i < feed->count; i++) {

@@ -52,16 +52,13 @@ static int parse_file(et_value **dict, const char *path, size_t most, et_arena *
 /* "runs/a" of "runs/a/task_1"; of what does not end in a name, ".." of it. */
 static const char *run_of(const char *folder, et_arena *arena)
 {
-    char *text = et_arena_printf(arena, "%s", folder);
-    size_t length = text ? strlen(text) : 0;
-    while (length > 1 && text[length - 1] == '/')
-        text[--length] = 0;
+    char *text = et_arena_printf(arena, "%.*s", (int)et_path_length(folder), folder);
     const char *base = text ? et_path_base(text) : "";
     if (!*base || !strcmp(base, ".") || !strcmp(base, ".."))
         return text ? et_arena_printf(arena, "%s/..", text) : NULL;
     if (base == text)
         return ".";
-    length = (size_t)(base - text);
+    size_t length = (size_t)(base - text);
     return et_arena_printf(arena, "%.*s", (int)(length > 1 ? length - 1 : 1), text);
 }
 

@@ -154,12 +154,13 @@ static int start(et_trainer *trainer, et_error *error)
 static int loop_begin(et_trainer *trainer, et_error *error)
 {
     et_multitask *m = of(trainer);
+    int status = ET_OK;
     et_metrics_reset(m->metrics);
-    for (int i = 0; i < m->count; i++) {
+    for (int i = 0; !status && i < m->count; i++) {
         et_trainer *one = &m->parts[i].trainer->trainer;
-        one->class->loop_begin(one, error);
+        status = one->class->loop_begin(one, error);
     }
-    return ET_OK;
+    return status;
 }
 
 /* A pass writes the gradients of what its loss reaches; the rest is another task's, or zero. */

@@ -99,8 +99,8 @@ int et_optimizer_update(et_optimizer *optimizer, et_pass *pass, et_update *updat
     bool good = isfinite(et_pass_loss(pass)) && divisor >= 0;
     int status = agree_on_update(optimizer, &good, error);
     if (!status && good)
-        done =
-            et_optimizer_apply(optimizer, et_params_gradients(et_pass_params(pass)), et_mean_of(1, divisor));
+        done = et_optimizer_apply(optimizer, et_params_gradients(et_pass_params(pass)),
+                                  et_mean_of(1, divisor));
     if (update)
         *update = done;
     if (!status)

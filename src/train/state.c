@@ -277,13 +277,18 @@ static int restore_optimizer(void *self, const et_value *dict, et_error *error)
 
 static const et_part_class optimizer_class = { "optimizer", save_optimizer, restore_optimizer };
 
+/* Whether a slot is the average of the optimizer of that name, which has a place of its own. */
+static bool is_average(const char *name, const char *slot)
+{
+    return !strcmp(slot, "average") && !strcmp(name, "optimizer");
+}
+
 /* "average/<parameter>" or "<name>/<slot>/<parameter>", owned. */
 static char *slot_name(const char *name, const char *slot, const char *parameter)
 {
-    bool average = strcmp(slot, "average") == 0 && strcmp(name, "optimizer") == 0;
     size_t size = strlen(name) + strlen(slot) + strlen(parameter) + 3;
     char *full = et_alloc(size, 1);
-    if (full && average)
+    if (full && is_average(name, slot))
         stpcpy(stpcpy(full, ET_STATE_AVERAGE), parameter);
     else if (full)
         stpcpy(stpcpy(stpcpy(stpcpy(stpcpy(full, name), "/"), slot), "/"), parameter);
@@ -323,16 +328,23 @@ et_comm *et_state_ranks(const et_state *state)
     return state->ranks;
 }
 
+/* tensor: a name as slot_name makes it. */
+static bool is_of_slot(const char *tensor, const char *name, const char *slot)
+{
+    const size_t before = strlen(name), own = strlen(slot);
+    if (is_average(name, slot))
+        return !strncmp(tensor, ET_STATE_AVERAGE, strlen(ET_STATE_AVERAGE));
+    return !strncmp(tensor, name, before) && tensor[before] == '/' &&
+           !strncmp(tensor + before + 1, slot, own) && tensor[before + 1 + own] == '/';
+}
+
 /* Whether any tensor of the slot was missing in what was restored. name: of the optimizer. */
 static bool lacks(const et_state *state, const char *name, const char *slot)
 {
-    char *prefix = slot_name(name, slot, "");
-    bool missing = false;
-    for (size_t i = 0; prefix && i < state->tensor_count; i++)
-        missing = missing || (state->tensors[i].missing &&
-                              !strncmp(state->tensors[i].name, prefix, strlen(prefix)));
-    et_free(prefix);
-    return missing;
+    for (size_t i = 0; i < state->tensor_count; i++)
+        if (state->tensors[i].missing && is_of_slot(state->tensors[i].name, name, slot))
+            return true;
+    return false;
 }
 
 static void start_slots(const et_state *state, const char *name, et_optimizer *optimizer,

@@ -397,6 +397,17 @@ static void test_path__parts(void **state)
     }
 }
 
+static void test_path__length(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *path;
+        size_t length;
+    } rows[] = { { "a/b", 3 }, { "a/b//", 3 }, { "/", 1 }, { "//", 1 }, { "", 0 }, { "a/", 1 } };
+    for (size_t i = 0; i < COUNT(rows); i++)
+        assert_int_equal(et_path_length(rows[i].path), rows[i].length);
+}
+
 static int write_read_make(void)
 {
     char *bytes;
@@ -452,7 +463,8 @@ int main(void)
         CASE(test_file__disk_check),      CASE(test_file__directories),
         CASE(test_file__out_of_memory),   CASE(test_lock__conflict),
         CASE(test_lock__hostile_content), CASE(test_mapping__reads),
-        CASE(test_path__parts),           CASE(test_file__no_path),
+        CASE(test_path__parts),           CASE(test_path__length),
+        CASE(test_file__no_path),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -45,6 +45,11 @@ grep -q '"dtype"' out && fail "tensors without --tensors"
 inspect 0 '"dtype": "float32"' run --json --tensors
 inspect 0 '"inspected": \[' run run/checkpoints/ckpt-20.safetensors --json
 
+# From within a run its folder best/ is no file called best.
+echo 'size,colour
+3,red' >rows.csv
+(cd run && "$etude" predict --model-dir . --checkpoint best <../rows.csv >../out 2>&1) || fail "best, from within"
+
 # One byte of a weight: named, said in both forms, and the exit code tells.
 cp run/checkpoints/ckpt-60.safetensors flipped
 size=$(wc -c <flipped)

@@ -120,6 +120,9 @@ static void test_initialize__from(void **state)
     assert_true(best[0] != newest[0]);
     assert_ok(begin(best_file, NULL, 3, &got[0], &got[1], error));
     assert_memory_equal(got, best, sizeof got);
+    strcat(best_file, "/"); /* as shells complete it */
+    assert_ok(begin(best_file, NULL, 3, &got[0], &got[1], error));
+    assert_memory_equal(got, best, sizeof got);
     /* Part of them, also into a model whose other part has another shape. */
     assert_ok(begin(directory, "^body/", 3, &got[0], &got[1], error));
     assert_true(got[0] == newest[0] && got[1] == drawn[1]);

@@ -200,8 +200,10 @@ static bool visit(int wanted, bool make, bool *right, const char **text)
     FAILS(et_annealing_variable_init(&annealing, w.params, NULL, 1, 0.5, 0, error))
     LEFT(et_argument_parser_new(&parser, NULL, error))
     FAILS(et_checkpoint_load_weights(w.params, NULL, false, NULL, error))
-    FAILS(et_checkpoint_load_newest(&path, w.params, NULL, false, NULL, error))
-    FAILS(et_checkpoint_load_best(&path, w.params, NULL, false, NULL, error))
+    FAILS((path = score,
+           et_checkpoint_load_newest(&path, w.params, NULL, false, NULL, error) && !path))
+    FAILS(
+        (path = score, et_checkpoint_load_best(&path, w.params, NULL, false, NULL, error) && !path))
     FAILS(et_checkpoint_initialize(w.params, NULL, NULL, error))
     FAILS(et_checkpoint_restore_file(w.state, NULL, &number, error))
     FAILS(et_checkpoints_open(&checkpoints, NULL, w.state, NULL, error))
