@@ -85,8 +85,8 @@ ET_API size_t et_task_trainer_memory(const et_task_trainer *trainer);
  * may load pretrained weights. Not where a checkpoint was restored; a driver knows. */
 ET_API int et_task_trainer_initialize(et_task_trainer *trainer, et_error *error);
 
-/* The inner loop: begin, num_steps calls of train_step, end, which fills logs. ET_EUSAGE: num_steps
- * is negative. */
+/* The inner loop: begin, num_steps calls of train_step, end, which fills logs (NULL, here and in
+ * train_loop_end: nobody looks). ET_EUSAGE: num_steps is negative. */
 ET_API int et_task_trainer_train(et_task_trainer *trainer, int64_t num_steps, et_value *logs,
                                  et_error *error);
 /* Before data are looked for. Does nothing: metrics are reset where the loop before ended. */
@@ -94,7 +94,7 @@ ET_API int et_task_trainer_train_loop_begin(et_task_trainer *trainer, et_error *
 /* The batch of the next step, which train_step takes itself where this was not called. */
 ET_API int et_task_trainer_next_train_inputs(et_task_trainer *trainer, et_source *iterator,
                                              et_batch **inputs, et_error *error);
-/* One update; the global step grows by one. */
+/* One update; the global step grows by one. ET_EUSAGE: between eval_begin and eval_end. */
 ET_API int et_task_trainer_train_step(et_task_trainer *trainer, et_source *iterator,
                                       et_error *error);
 /* Adds every metric, training_loss among them, and learning_rate, that of the last update, to logs;
@@ -106,8 +106,8 @@ ET_API int et_task_trainer_train_loop_end(et_task_trainer *trainer, et_value *lo
  * num_steps a warning says so. */
 ET_API int et_task_trainer_evaluate(et_task_trainer *trainer, int64_t num_steps, et_value *logs,
                                     et_error *error);
-/* Resets metrics and state, and shows averaged weights. Those below are ET_EUSAGE before it. What
- * goes on by them is each rank's own: it evaluates all. */
+/* Resets metrics and state, and shows averaged weights. Those below are ET_EUSAGE before it, and again
+ * behind eval_end. What goes on by them is each rank's own: it evaluates all. */
 ET_API int et_task_trainer_eval_begin(et_task_trainer *trainer, et_error *error);
 /* The batch of the next step, which eval_step takes itself where this was not called, and what goes
  * past the model to extra (NULL: nobody looks); *inputs NULL: the end. */

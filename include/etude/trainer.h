@@ -71,7 +71,7 @@ struct et_trainer {
 };
 
 /* The inner loop: loop_begin, num_steps steps, loop_end, or the trainer's own; adds to logs what it
- * was like. For programs without a driver. ET_EFAIL: the step did not advance by num_steps.
+ * was like (NULL: nobody looks). For programs without a driver. ET_EFAIL: the step did not advance by num_steps.
  * ET_ECONFIG: num_steps is negative. */
 ET_API int et_trainer_train(et_trainer *trainer, int64_t num_steps, et_value *logs,
                             et_error *error);

@@ -568,6 +568,8 @@ static int go_back(et_controller *c, et_error *error)
 {
     int status = et_recovery_go_back(&c->recovery, c->run, c->trainer, error);
     et_meter_start_window(&c->meter);
+    if (!status && error)
+        *error = (et_error)ET_ERROR_INIT; /* the step's: it has not failed the run */
     return status;
 }
 

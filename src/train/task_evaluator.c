@@ -222,13 +222,14 @@ static int begin(et_task_trainer *t, et_comm *comm, int64_t step, et_error *erro
     if (status)
         return status;
     v->step = step;
+    v->begun = true;
     et_optimizer_show_average(t->optimizer);
     return ET_OK;
 }
 
 static int check_begun(const et_task_trainer *t, et_error *error)
 {
-    return t->validation.batch
+    return t->validation.begun
                ? ET_OK
                : et_fail(error, ET_EUSAGE, "no evaluation of %s was begun: call eval_begin first",
                          et_task_name(t->task));
@@ -406,7 +407,7 @@ static int end(et_task_trainer *t, const et_value *state, et_value *logs, et_err
     et_arena_release(&v->arena);
     et_arena_release(&v->step_arena);
     v->state = v->extra = v->results = NULL;
-    v->taken = false;
+    v->taken = v->begun = false;
     return status;
 }
 

@@ -170,6 +170,10 @@ static int run_step(et_trainer *trainer, et_error *error)
     et_task_trainer *t = trainer_of(trainer);
     if (!t->source)
         return et_fail(error, ET_EUSAGE, "%s was opened to evaluate only", et_task_name(t->task));
+    if (t->validation.begun)
+        return et_fail(error, ET_EUSAGE,
+                       "an evaluation of %s is under way: call eval_end before a step",
+                       et_task_name(t->task));
     t->step.count = trainer->step;
     int status = et_step_take(&t->step, error);
     return status ? status : train_step(t, error);

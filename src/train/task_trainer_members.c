@@ -2,6 +2,9 @@
  * trainer. */
 #include "train/task_trainer_private.h"
 
+#include "base/alloc.h"
+#include "base/arena.h"
+
 int et_task_trainer_initialize(et_task_trainer *t, et_error *error)
 {
     const et_trainer_class *class = t->trainer.class;
@@ -64,7 +67,11 @@ int et_task_trainer_train_step(et_task_trainer *t, et_source *iterator, et_error
 
 int et_task_trainer_train_loop_end(et_task_trainer *t, et_value *logs, et_error *error)
 {
+    et_arena arena = ET_ARENA_INIT;
+    if (!logs && !(logs = et_value_dict(&arena)))
+        return et_alloc_failed(error, sizeof *logs, "logs");
     int status = t->driver->class->loop_end(t->driver, logs, error);
+    et_arena_release(&arena);
     return status ? status : t->driver->class->loop_begin(t->driver, error);
 }
 

@@ -21,6 +21,7 @@ typedef struct et_validation {
     et_position begin; /* of source */
     et_validation_set set[ET_VALIDATION_SETS_MAX];
     int sets, at;      /* 0: they have no names; which one is evaluated */
+    bool begun;        /* and not ended: the weights are those that are evaluated */
     et_value *results; /* of the sets before it, in arena */
     et_batch *batch;   /* NULL: nothing was evaluated yet */
     et_pass *pass;

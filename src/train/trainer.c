@@ -2,6 +2,8 @@
 
 #include <etude/log.h>
 
+#include "base/alloc.h"
+#include "base/arena.h"
 #include "comm/comm.h"
 
 /* The inner loop of a trainer that has none of its own. */
@@ -19,10 +21,14 @@ static int run_loop(et_trainer *trainer, int64_t num_steps, et_value *logs, et_e
 int et_trainer_train(et_trainer *trainer, int64_t num_steps, et_value *logs, et_error *error)
 {
     const int64_t before = trainer->step;
+    et_arena arena = ET_ARENA_INIT;
     if (num_steps < 0)
         return et_fail(error, ET_ECONFIG, "%lld steps; at least 0", (long long)num_steps);
+    if (!logs && !(logs = et_value_dict(&arena)))
+        return et_alloc_failed(error, sizeof *logs, "logs");
     int status = trainer->class->train ? trainer->class->train(trainer, num_steps, logs, error)
                                        : run_loop(trainer, num_steps, logs, error);
+    et_arena_release(&arena);
     return status ? status : et_trainer_advanced(trainer, before, num_steps, error);
 }
 
