@@ -167,7 +167,7 @@ typedef struct et_batches_options {
     ET_RESERVED(8);
 } et_batches_options;
 
-/* Owns samples from then on. ET_ECONFIG: a sample does not fit. */
+/* Owns samples from then on. options NULL: zeros. ET_ECONFIG: a sample does not fit. */
 ET_API int et_batches_open(et_source **out, et_samples *samples, const et_batches_options *options,
                            et_error *error);
 typedef int et_map_fn(void *payload, et_batch *batch, et_error *error); /* changes each in place */

@@ -22,8 +22,8 @@
 typedef struct et_loop_metric {
     const char *name;
     double value;
-    const double *values; /* [count]; NULL: value */
-    int64_t count;        /* 0: nothing is collected */
+    const double *values; /* [count], of which there may be none; NULL: value alone */
+    int64_t count;        /* of values */
 } et_loop_metric;
 
 /* A metric's statistics as they were printed. */

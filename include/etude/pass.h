@@ -93,7 +93,7 @@ ET_API int et_pass_run(et_pass *pass, const et_batch *batch, uint64_t seed, uint
 /* The factor of all gradients from the next run on; 1 of a pass that is not scaled. */
 ET_API void et_pass_set_scale(et_pass *pass, float scale);
 
-/* Of the last run. */
+/* Of the last run. Before the first: NaN, 0, and no output. */
 ET_API double et_pass_loss(const et_pass *pass);    /* weighted sum of the losses */
 ET_API double et_pass_divisor(const et_pass *pass); /* what it is a sum of */
 ET_API et_tensor et_pass_output(const et_pass *pass, const char *name); /* data NULL: no such */
@@ -108,7 +108,7 @@ ET_API int et_pass_measures(const et_pass *pass);
 ET_API et_measured et_pass_measured(const et_pass *pass, int i); /* all 0: no such measure */
 
 /* Runs the last batch again, with the same numbers: the name of the first value that is not
- * finite, NULL: none. */
+ * finite, NULL: none, or no run. */
 ET_API const char *et_pass_find_not_finite(et_pass *pass);
 
 /* Bytes that its plans need: values and scratch; constants and packed weights. */

@@ -91,6 +91,8 @@ int et_fields_flags(const et_fields *table, void *options, const char *prefix, i
     }
     while (i < *argc)
         argv[kept++] = argv[i++];
+    if (kept < *argc)
+        argv[kept] = NULL;
     *argc = kept;
     return ET_OK;
 }

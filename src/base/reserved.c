@@ -13,3 +13,8 @@ int et_reserved_check(const uint64_t *reserved, size_t count, const char *name, 
                            name, et_version());
     return ET_OK;
 }
+
+int et_options_missing(const char *name, et_error *error)
+{
+    return et_fail(error, ET_EUSAGE, "%s: NULL; give one, which may begin with { 0 }", name);
+}

@@ -11,11 +11,18 @@
 /* ET_EUSAGE: a word is not zero. name: "et_pass_options", for the message. */
 int et_reserved_check(const uint64_t *reserved, size_t count, const char *name, et_error *error);
 
+/* ET_EUSAGE: options are wanted, and there are none. */
+int et_options_missing(const char *name, et_error *error);
+
 /* Of the options of a kind, or of none (NULL). */
 #define et_options_check(options, name, error)                                                     \
     ((options) ? et_reserved_check((options)->reserved,                                            \
                                    sizeof(options)->reserved / sizeof(options)->reserved[0], name, \
                                    error)                                                          \
                : ET_OK)
+
+/* Of options that there must be. */
+#define et_options_need(options, name, error)                                                      \
+    ((options) ? et_options_check(options, name, error) : et_options_missing(name, error))
 
 #endif

@@ -492,6 +492,8 @@ static int check_options(const et_samples *samples, const et_batches_options *o,
 int et_batches_open(et_source **out, et_samples *samples, const et_batches_options *options,
                     et_error *error)
 {
+    static const et_batches_options defaults = { .bucket = 0 };
+    options = options ? options : &defaults;
     int status = check_options(samples, options, error);
     batches *self = status ? NULL : et_alloc_zero(1, sizeof *self);
     if (!self)

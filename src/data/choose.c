@@ -313,6 +313,12 @@ static int check_parts(et_samples *const *parts, const double *weights, int coun
                            weights[i], i);
         if (!et_layout_same(&parts[i]->layout, &parts[0]->layout))
             return et_fail(error, ET_ECONFIG, "part %d of a mix has other fields than part 0", i);
+        for (int k = 0; k < i; k++)
+            if (parts[k] == parts[i])
+                return et_fail(error, ET_EUSAGE,
+                               "parts %d and %d of a mix are the same samples, which it owns once: "
+                               "open them twice, or add up the weights",
+                               k, i);
         *sum += weights[i];
         *total += parts[i]->count;
     }

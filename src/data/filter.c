@@ -67,10 +67,10 @@ int et_filter_open(et_samples **out, et_samples *inner, et_keep_fn *keep, void *
 
 int et_split_size(int64_t *size, int64_t count, const et_split_options *options, et_error *error)
 {
-    double portion = options->portion;
-    int status = et_options_check(options, "et_split_options", error);
+    int status = et_options_need(options, "et_split_options", error);
     if (status)
         return status;
+    double portion = options->portion;
     if (count < 0)
         return et_fail(error, ET_ECONFIG, "%lld samples to split: not a number of samples",
                        (long long)count);

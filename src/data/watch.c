@@ -101,7 +101,10 @@ int et_watch_open(et_source **out, et_source *inner, et_track *track, et_error *
 int et_map_open(et_source **out, et_source *inner, et_map_fn *change, void *payload,
                 et_error *error)
 {
-    et_assert(inner && change);
+    et_assert(inner);
+    if (!change)
+        return et_fail(error, ET_EUSAGE,
+                       "et_map_open: NULL; give the function that changes batches");
     around made = {
         .source.class = &map_class, .inner = inner, .change = change, .payload = payload
     };

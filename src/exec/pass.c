@@ -8,6 +8,7 @@
  * the function is the same; (3) running allocates nothing but for a layout that is new. */
 #include "exec/pass.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -40,6 +41,7 @@ typedef struct variant {
     et_arena arena;
     et_graph *graph; /* NULL: planning has failed, it is built again */
     et_plan *plan;   /* NULL: not yet */
+    bool ran;        /* there are values */
     et_recompute recompute;
     et_ids ids;  /* what its batches choose among */
     int *input;  /* [layout.fields]: place of each field in the plan */
@@ -432,6 +434,7 @@ void et_pass_run_variant(et_pass *pass, int which, const et_batch *batch, uint64
     pass->moved = false;
     bind(&pass->variants[which], batch);
     et_plan_run(pass->variants[which].plan, pass->random);
+    pass->variants[which].ran = true;
 }
 
 int et_pass_run(et_pass *pass, const et_batch *batch, uint64_t seed, uint64_t number,
@@ -476,15 +479,20 @@ static double read(const place *at)
 
 static const variant *used(const et_pass *pass)
 {
-    const variant *v = &pass->variants[pass->used];
-    et_assert(v->plan);
-    return v;
+    return &pass->variants[pass->used];
+}
+
+bool et_pass_has_run(const et_pass *pass)
+{
+    return used(pass)->ran;
 }
 
 double et_pass_loss(const et_pass *pass)
 {
     const variant *v = used(pass);
     double loss = 0;
+    if (!v->ran)
+        return NAN;
     for (int i = v->first_loss; i >= 0 && i <= v->last_loss; i++)
         if (v->marks[i].mark->kind == ET_MARK_LOSS)
             loss += v->marks[i].mark->factor * read(&v->marks[i].value);
@@ -494,13 +502,15 @@ double et_pass_loss(const et_pass *pass)
 double et_pass_divisor(const et_pass *pass)
 {
     const variant *v = used(pass);
+    if (!v->ran)
+        return 0;
     return v->first_loss < 0 ? 1 : read(&v->marks[v->first_loss].weight);
 }
 
 et_tensor et_pass_output(const et_pass *pass, const char *name)
 {
     const variant *v = used(pass);
-    for (int i = v->measures + v->tracks; i < v->mark_count; i++)
+    for (int i = v->measures + v->tracks; v->ran && i < v->mark_count; i++)
         if (!strcmp(v->marks[i].mark->name, name))
             return *v->marks[i].value.tensor;
     return (et_tensor){ .data = NULL };
@@ -518,15 +528,17 @@ int et_pass_measures(const et_pass *pass)
     return used(pass)->measures;
 }
 
-static et_measured measured(const mark *m)
+static et_measured measured(const variant *v, int i)
 {
-    return (et_measured){ m->mark->name, read(&m->value), read(&m->weight) };
+    const mark *m = &v->marks[i];
+    return v->ran ? (et_measured){ m->mark->name, read(&m->value), read(&m->weight) }
+                  : (et_measured){ m->mark->name, 0, 0 };
 }
 
 et_measured et_pass_measured(const et_pass *pass, int i)
 {
     const variant *v = used(pass);
-    return i >= 0 && i < v->measures ? measured(&v->marks[i]) : (et_measured){ 0 };
+    return i >= 0 && i < v->measures ? measured(v, i) : (et_measured){ 0 };
 }
 
 void et_pass_read(const et_pass *pass, double *loss, double *divisor, et_measured *out)
@@ -534,7 +546,7 @@ void et_pass_read(const et_pass *pass, double *loss, double *divisor, et_measure
     const variant *v = used(pass);
     double sum = 0;
     for (int i = 0; i < v->measures; i++) {
-        out[i] = measured(&v->marks[i]);
+        out[i] = measured(v, i);
         if (v->marks[i].mark->kind == ET_MARK_LOSS)
             sum += v->marks[i].mark->factor * out[i].total;
     }
@@ -578,7 +590,8 @@ void et_pass_move_means(et_pass *pass, const float *values)
 
 const char *et_pass_find_not_finite(et_pass *pass)
 {
-    return et_plan_find_not_finite(pass->variants[pass->used].plan, pass->random);
+    const variant *v = used(pass);
+    return v->ran ? et_plan_find_not_finite(v->plan, pass->random) : NULL;
 }
 
 et_plan_memory et_pass_plan_memory(const et_pass *pass)

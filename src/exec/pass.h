@@ -33,6 +33,9 @@ bool et_pass_reaches(const et_pass *pass, int param);
 /* Of what et_output keeps the i-th name, in order; NULL: there are no more. */
 const char *et_pass_output_name(const et_pass *pass, int i);
 
+/* Whether there are values: the layout that was prepared last has been run. */
+bool et_pass_has_run(const et_pass *pass);
+
 /* What et_pass_loss, et_pass_divisor and et_pass_measured give, at once; out: [et_pass_measures].
  */
 void et_pass_read(const et_pass *pass, double *loss, double *divisor, et_measured *out);

@@ -3,6 +3,7 @@
  * A loss of rows (vocabulary, softmax) has four sums, of which the first is derived; its count of
  * rows is the divisor. Any other node is summed; the factor is applied before the sum, so that what
  * is derived is a scalar whose own derivative is 1 (or the scale). */
+#include <stdio.h>
 #include <string.h>
 
 #include <etude/pass.h>
@@ -17,16 +18,23 @@ const et_layout *et_scope_layout(const et_scope *scope)
     return scope->graph->layout;
 }
 
+static et_node *no_such_field(et_graph *graph, const et_layout *layout, const char *field)
+{
+    char names[600] = "none";
+    size_t used = 0;
+    for (int i = 0; layout && i < layout->fields && used < sizeof names; i++)
+        used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", i ? ", " : "",
+                                 layout->field[i].name);
+    return et_graph_poison(graph, "batches have no field %s; they have: %s",
+                           field ? field : "whose name is NULL", names);
+}
+
 et_node *et_batch_input(et_scope *scope, const char *field)
 {
     const et_layout *layout = scope->graph->layout;
     int i = layout ? et_layout_find(layout, field) : -1;
     if (i < 0)
-        return et_graph_poison(scope->graph, "batches have no field %s; they have: %s%s%s",
-                               field ? field : "whose name is NULL",
-                               layout ? layout->field[0].name : "none",
-                               layout && layout->fields > 1 ? ", " : "",
-                               layout && layout->fields > 1 ? layout->field[1].name : "");
+        return no_such_field(scope->graph, layout, field);
     return et_input(et_graph_scope(scope->graph), field, layout->field[i].dtype,
                     et_layout_shape(layout, i));
 }

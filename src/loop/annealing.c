@@ -38,7 +38,7 @@ static int check_period(const et_annealing_scalar *s, et_error *error)
 int et_annealing_scalar_init(et_annealing_scalar *scalar, const et_loop *loop,
                              const et_annealing_scalar_options *options, et_error *error)
 {
-    int status = et_options_check(options, "et_annealing_scalar_options", error);
+    int status = et_options_need(options, "et_annealing_scalar_options", error);
     if (status)
         return status;
     *scalar = (et_annealing_scalar){

@@ -31,7 +31,10 @@ static int check_metric(et_loop *loop, const et_loop_metric *metric)
         return et_fail(&loop->error, ET_EDATA, "a metric needs a name");
     if (!et_utf8_valid(metric->name, strlen(metric->name), NULL))
         return et_fail(&loop->error, ET_EDATA, "metric %s: its name is no UTF-8", metric->name);
-    if (metric->count < 0 || (metric->count > 0 && !metric->values))
+    if (metric->count < 0)
+        return et_fail(&loop->error, ET_EDATA, "metric %s: %lld values", metric->name,
+                       (long long)metric->count);
+    if (metric->count > 1 && !metric->values)
         return et_fail(&loop->error, ET_EDATA, "metric %s: %lld values, but none are given",
                        metric->name, (long long)metric->count);
     return ET_OK;

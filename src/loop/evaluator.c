@@ -38,7 +38,7 @@ struct et_loop_evaluator {
 
 static int check(const et_loop *loop, const et_loop_evaluator_options *o, et_error *error)
 {
-    int status = et_options_check(o, "et_loop_evaluator_options", error);
+    int status = et_options_need(o, "et_loop_evaluator_options", error);
     if (status)
         return status;
     if (!o->source)

@@ -67,14 +67,12 @@ static int put(const et_feeder *feeder, int i, double value, et_error *error)
     return ET_OK;
 }
 
-/* NaN would be the schedule's rate again, and is what a value that was computed wrong is. */
+/* NaN would be the schedule's rate again, and is what a rate that was computed wrong is. */
 static int put_checked(const et_feeder *feeder, int i, double value, et_error *error)
 {
-    if (isfinite(value))
-        return put(feeder, i, value, error);
-    return feeder->index[i] < 0 ? et_fail(error, ET_ECONFIG, "%g is no learning rate", value)
-                                : et_fail(error, ET_ECONFIG, "%g is no value for variable %s",
-                                          value, et_params_name(feeder->params, feeder->index[i]));
+    if (feeder->index[i] < 0 && isnan(value))
+        return et_fail(error, ET_ECONFIG, "%g is no learning rate", value);
+    return put(feeder, i, value, error);
 }
 
 int et_feeder_apply(et_feeder *feeder, et_error *error)

@@ -69,6 +69,8 @@ static int check_options(const et_params *params, const et_loop_options *o, et_e
                        o->valid_metric_better);
     if (o->early_stopping && o->valid_metric_name && !*o->valid_metric_name)
         return et_fail(error, ET_ECONFIG, "early_stopping needs valid_metric_name");
+    if (o->formatter && (!o->formatter->compare || !o->formatter->format))
+        return et_fail(error, ET_EUSAGE, "formatter: needs compare and format");
     if (o->group && et_group_params(o->group) != params)
         return et_fail(error, ET_ECONFIG, "group: is of another store");
     if (o->var_group_count < 0 || o->summary_commit_freq_count < 0 ||

@@ -55,7 +55,7 @@ static const char *const all_events[] = {
 
 static int check(const et_loop *loop, const et_loop_trainer_options *o, et_error *error)
 {
-    int status = et_options_check(o, "et_loop_trainer_options", error);
+    int status = et_options_need(o, "et_loop_trainer_options", error);
     if (status)
         return status;
     if (!et_loop_max_epoch(loop) && !et_loop_max_step(loop))

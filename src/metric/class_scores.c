@@ -81,7 +81,7 @@ static int check_row(const et_class_predictions *p, int64_t row, et_error *error
 
 static int check(const et_class_predictions *p, et_error *error)
 {
-    int status = et_options_check(p, "et_class_predictions", error);
+    int status = et_options_need(p, "et_class_predictions", error);
     if (status)
         return status;
     if (p->classes < 2 || p->classes > INT32_MAX)

@@ -35,7 +35,7 @@ static double target_of(column c, int64_t row)
 
 static int check(const et_value_predictions *p, int64_t targets, et_error *error)
 {
-    int status = et_options_check(p, "et_value_predictions", error);
+    int status = et_options_need(p, "et_value_predictions", error);
     if (!status && p->targets < 0)
         status =
             et_fail(error, ET_ECONFIG, "scores of %lld targets: at least 1", (long long)p->targets);

@@ -230,7 +230,7 @@ static int check_objects(const et_controller_options *o, et_error *error)
 
 static int check_options(const et_controller_options *o, et_error *error)
 {
-    int status = et_options_check(o, "et_controller_options", error);
+    int status = et_options_need(o, "et_controller_options", error);
     if (!status)
         status = et_options_check(&o->run, "et_run_options", error);
     if (!status && o->outer_loop)

@@ -44,8 +44,6 @@ static int compare_ids(const void *a, const void *b)
 
 static int note_id(et_export_ids *all, int64_t id, et_error *error)
 {
-    if (id < 0)
-        return ET_OK;
     int64_t *grown = et_vector_grow(all->ids, &all->capacity, all->count + 1, sizeof *all->ids, 16);
     if (!grown)
         return et_alloc_failed(error, 0, "a list of exports");
@@ -63,8 +61,12 @@ int et_export_ids_find(const et_exports *self, et_export_ids *all, et_error *err
     if (!directory)
         return et_fail_errno(error, "reading %s", self->directory);
     int status = ET_OK;
-    for (struct dirent *entry; !status && (entry = readdir(directory)) != NULL;)
-        status = note_id(all, id_of(self, entry->d_name), error);
+    for (struct dirent *entry; !status && (entry = readdir(directory)) != NULL;) {
+        struct stat info;
+        int64_t id = id_of(self, entry->d_name);
+        if (id >= 0 && !fstatat(dirfd(directory), entry->d_name, &info, 0) && S_ISDIR(info.st_mode))
+            status = note_id(all, id, error);
+    }
     closedir(directory);
     if (all->count)
         qsort(all->ids, all->count, sizeof *all->ids, compare_ids);
@@ -75,7 +77,7 @@ int et_export_ids_find(const et_exports *self, et_export_ids *all, et_error *err
 static char *path_of(const et_exports *self, int64_t id, bool whole)
 {
     et_strbuf path = ET_STRBUF_INIT;
-    et_strbuf_printf(&path, "%s/%s-%" PRId64, self->directory, self->base, id);
+    et_strbuf_printf(&path, "%s-%" PRId64, self->path, id);
     if (whole && self->options.subdirectory)
         et_strbuf_printf(&path, "/%s", self->options.subdirectory);
     return et_strbuf_detach(&path);
@@ -108,9 +110,11 @@ int et_exports_open(et_exports **out, const char *base_name, int64_t max_to_keep
     self->max_to_keep = max_to_keep;
     self->last = -1;
     self->options.subdirectory = subdirectory ? et_strdup(subdirectory) : NULL;
+    self->path = et_strdup(base_name);
     self->directory = et_path_parent(base_name);
     self->base = et_strdup(et_path_base(base_name));
-    if (!self->directory || !self->base || !subdirectory != !self->options.subdirectory) {
+    if (!self->path || !self->directory || !self->base ||
+        !subdirectory != !self->options.subdirectory) {
         et_exports_close(self);
         return et_alloc_failed(error, strlen(base_name), "exports");
     }
@@ -123,6 +127,7 @@ void et_exports_close(et_exports *self)
     if (!self)
         return;
     et_free((char *)self->options.subdirectory);
+    et_free(self->path);
     et_free(self->directory);
     et_free(self->base);
     et_free(self->name);
@@ -309,7 +314,8 @@ int et_exports_publish(const et_exports *self, const et_export_content *content,
 {
     et_strbuf temporary = ET_STRBUF_INIT;
     sweep(self);
-    et_strbuf_printf(&temporary, "%s/.%s.tmp.%ld", self->directory, self->base, (long)getpid());
+    const int before = (int)(strlen(self->path) - strlen(self->base));
+    et_strbuf_printf(&temporary, "%.*s.%s.tmp.%ld", before, self->path, self->base, (long)getpid());
     int status = temporary.failed ? et_alloc_failed(error, 0, "a path")
                                   : remove_tree(et_strbuf_text(&temporary), error);
     if (!status)

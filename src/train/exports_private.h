@@ -6,7 +6,8 @@
 
 struct et_exports {
     et_exports_options options; /* subdirectory owned */
-    char *directory, *base;     /* owned: "runs/a/", "export" */
+    char *path;                 /* owned, as those two: BASE as it was given, "runs/a/export" */
+    char *directory, *base;     /* "runs/a/", "export" */
     int64_t max_to_keep, last;  /* last: number that was given, -1: none */
     char *name;                 /* owned: what was given last */
 };

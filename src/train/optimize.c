@@ -94,6 +94,8 @@ int et_optimizer_update(et_optimizer *optimizer, et_pass *pass, et_update *updat
     int wrong = et_update_check(optimizer, pass, error);
     if (wrong)
         return wrong;
+    if (!et_pass_has_run(pass))
+        return et_fail(error, ET_EUSAGE, "the pass has not run: there is no gradient yet");
     double divisor = et_pass_divisor(pass);
     et_update done = { NAN, 0, false };
     bool good = isfinite(et_pass_loss(pass)) && divisor >= 0;

@@ -117,6 +117,9 @@ static const et_part_class logs_part = { "logs", save_logs, restore_logs };
 
 static int check_options(const et_run_options *options, et_error *error)
 {
+    int status = et_options_need(options, "et_run_options", error);
+    if (status)
+        return status;
     if (!options->state)
         return et_fail(error, ET_EUSAGE, "a run needs a state");
     if (options->on_failed_save < ET_FAILED_SAVE_STOP ||
@@ -126,7 +129,7 @@ static int check_options(const et_run_options *options, et_error *error)
     if (options->best_comparison < ET_COMPARE_HIGHER || options->best_comparison > ET_COMPARE_LOWER)
         return et_fail(error, ET_ECONFIG, "best_comparison: there is no %d",
                        options->best_comparison);
-    return et_options_check(options, "et_run_options", error);
+    return ET_OK;
 }
 
 /* NULL stays NULL. False: no memory. */

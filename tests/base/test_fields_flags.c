@@ -57,6 +57,7 @@ static void check_left(const line *l, const char *expected)
         strcat(text, l->argv[i]);
     }
     assert_string_equal(text, expected);
+    assert_null(l->argv[l->argc]);
 }
 
 /* Values are YAML; what is no flag of the prefix stays, and all behind "--". */

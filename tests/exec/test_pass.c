@@ -530,7 +530,7 @@ static void test_pass__mistakes(void **state)
         et_build_fn *build;
         const char *message;
     } cases[] = {
-        { build_unknown, "batches have no field pixels; they have: x, labels" },
+        { build_unknown, "batches have no field pixels; they have: x, labels, y, pair, mask" },
         { build_nothing, "the model has no loss" },
         { build_constant, "depends on no parameter" },
         { build_twice, "loss: two losses, measures or outputs of this name" },

@@ -190,20 +190,16 @@ static void test_feeder__mistakes(void **state)
     const et_feed both = { .variable = "weight", .optimizer = w.optimizer };
     const et_feed none = { .variable = "none" };
     const et_feed rate = { .optimizer = w.optimizer, .value = { .constant = -1 } };
-    const et_feed wrong[] = { { .optimizer = w.optimizer, .value = { .constant = NAN } },
-                              { .variable = "weight", .value = { .constant = NAN } } };
+    const et_feed wrong = { .optimizer = w.optimizer, .value = { .constant = NAN } };
     assert_fails(et_feeder_init(&feeder, w.params, &nowhere, 1, error), ET_ECONFIG, "feed 0");
     assert_fails(et_feeder_init(&feeder, w.params, &both, 1, error), ET_ECONFIG, "feed 0");
     assert_fails(et_feeder_init(&feeder, w.params, &none, 1, error), ET_ECONFIG, "variable none");
     assert_ok(et_feeder_init(&feeder, w.params, &rate, 1, error));
     assert_fails(et_feeder_apply(&feeder, error), ET_ECONFIG, "learning rate -1");
     et_feeder_release(&feeder);
-    for (int i = 0; i < 2; i++) {
-        assert_ok(et_feeder_init(&feeder, w.params, &wrong[i], 1, error));
-        assert_fails(et_feeder_apply(&feeder, error), ET_ECONFIG,
-                     i ? "no value for variable weight" : "nan is no learning rate");
-        et_feeder_release(&feeder);
-    }
+    assert_ok(et_feeder_init(&feeder, w.params, &wrong, 1, error));
+    assert_fails(et_feeder_apply(&feeder, error), ET_ECONFIG, "nan is no learning rate");
+    et_feeder_release(&feeder);
     assert_fails(et_optimizer_set_learning_rate(w.optimizer, INFINITY, error), ET_ECONFIG,
                  "learning rate inf");
     assert_ok(et_optimizer_set_learning_rate(w.optimizer, 0.25, error));

@@ -20,12 +20,14 @@ static void test_loop_errors__options(void **state)
     (void)state;
     static const et_loop_frequency none[] = { { "x", 0 } }, unnamed[] = { { NULL, 1 } };
     static const char *const no_group[] = { NULL };
+    static const et_metric_formatter mute = { .compare = NULL };
     static const struct {
         et_loop_options options;
         int status;
         const char *text;
     } cases[] = {
         { { .max_epoch = -1 }, ET_ECONFIG, "max_epoch -1" },
+        { { .formatter = &mute }, ET_EUSAGE, "formatter: needs compare" },
         { { .max_step = -2 }, ET_ECONFIG, "max_step -2" },
         { { .checkpoint_epoch_freq = -1, .checkpoint_dir = "x" },
           ET_ECONFIG,

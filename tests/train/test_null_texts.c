@@ -1,5 +1,6 @@
-/* A text that is NULL, at every public function that takes one: a status, or what the header says,
- * in every build; never a crash. Each call is a process of its own. */
+/* A text that is NULL, at every public function that takes one, and options or a function at those
+ * that cannot do without: a status, or what the header says, in every build; never a crash. Each
+ * call is a process of its own. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -16,6 +17,7 @@
 #include <etude/arguments.h>
 #include <etude/checkpoint.h>
 #include <etude/class_scores.h>
+#include <etude/controller.h>
 #include <etude/dataset.h>
 #include <etude/events.h>
 #include <etude/example.h>
@@ -25,7 +27,9 @@
 #include <etude/group.h>
 #include <etude/job_config.h>
 #include <etude/loop.h>
+#include <etude/loop_evaluator.h>
 #include <etude/loop_log.h>
+#include <etude/loop_trainer.h>
 #include <etude/metadata.h>
 #include <etude/metrics.h>
 #include <etude/model_export.h>
@@ -38,6 +42,7 @@
 #include <etude/ready_actions.h>
 #include <etude/records.h>
 #include <etude/results.h>
+#include <etude/run.h>
 #include <etude/run_files.h>
 #include <etude/schema.h>
 #include <etude/score.h>
@@ -150,7 +155,12 @@ static bool visit(int wanted, bool make, bool *right, const char **text)
     et_error reason = ET_ERROR_INIT, *error = &reason;
     int at = 0;
     et_scheduled_variable scheduled;
+    et_annealing_scalar scalar;
     et_annealing_variable annealing;
+    et_loop_trainer *trainer;
+    et_loop_evaluator *evaluator;
+    et_controller *controller;
+    et_run *run;
     et_argument_parser *parser;
     et_checkpoints *checkpoints;
     et_conditional conditional;
@@ -279,6 +289,14 @@ static bool visit(int wanted, bool make, bool *right, const char **text)
     FAILS(et_value_read_bool(w.dict, NULL, &truth, error))
     FAILS(et_value_read_string(w.dict, NULL, &constant, error))
     FAILS(et_state_add_optimizer(w.state, NULL, NULL, error))
+    FAILS(et_split_size(&number, 9, NULL, error))
+    FAILS(et_split_open(&samples, &samples, NULL, 0, 9, NULL, error))
+    FAILS(et_annealing_scalar_init(&scalar, w.loop, NULL, error))
+    FAILS(et_loop_trainer_open(&trainer, w.loop, NULL, error))
+    FAILS(et_loop_evaluator_open(&evaluator, w.loop, NULL, error))
+    FAILS(et_controller_open(&controller, NULL, error))
+    FAILS(et_run_open(&run, NULL, error))
+    FAILS(et_map_open(&source, w.source, NULL, NULL, error))
     LEFT(et_position_put(&(et_position){ .count = 0 }, NULL, 3))
     LEFT(et_layout_find(&w.source->layout, NULL))
     LEFT(et_event_source_clear(w.events, NULL, error))

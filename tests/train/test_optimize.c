@@ -229,6 +229,35 @@ static void test_optimize__refused(void **state)
     et_device_close(device);
 }
 
+/* What is asked of a pass before its first run, also before it is planned. */
+static void test_optimize__before_a_run(void **state)
+{
+    (void)state;
+    const et_optimizer_setup setup = { 0 };
+    small_pass s = { .source = NULL };
+    et_optimizer *optimizer;
+    assert_ok(et_device_open(&s.device, error));
+    assert_ok(et_params_new(&s.params, error));
+    assert_ok(small_source(&s.source, ROWS, error));
+    assert_ok(et_batch_new(&s.batch, &s.source->layout, error));
+    assert_ok(et_pass_open(&s.pass, s.device, s.params, &s.source->layout, build, NULL, &training,
+                           error));
+    assert_ok(et_params_materialize(s.params, false, error));
+    assert_ok(et_optimizer_open(&optimizer, s.device, s.params, NULL, &setup, error));
+    for (int planned = 0; planned < 2; planned++) {
+        assert_true(isnan(et_pass_loss(s.pass)));
+        assert_true(et_pass_divisor(s.pass) == 0);
+        assert_int_equal(et_pass_measures(s.pass), planned);
+        assert_true(et_pass_measured(s.pass, 0).weight == 0);
+        assert_null(et_pass_output(s.pass, "none").data);
+        assert_null(et_pass_find_not_finite(s.pass));
+        assert_fails(et_optimizer_update(optimizer, s.pass, NULL, error), ET_EUSAGE, "has not run");
+        assert_ok(et_pass_prepare(s.pass, &s.source->layout, error));
+    }
+    et_optimizer_free(optimizer);
+    small_close(&s);
+}
+
 /* A batch that is bad changes nothing and says what was first not finite; the next is taken. */
 static void test_optimize__not_finite(void **state)
 {
@@ -438,6 +467,7 @@ int main(void)
         cmocka_unit_test(test_optimize__all_rules),
         cmocka_unit_test(test_optimize__settings),
         cmocka_unit_test(test_optimize__refused),
+        cmocka_unit_test(test_optimize__before_a_run),
         cmocka_unit_test(test_optimize__not_finite),
         cmocka_unit_test(test_optimize__moving_mean),
         cmocka_unit_test(test_optimize__each_its_own),

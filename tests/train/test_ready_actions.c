@@ -231,6 +231,7 @@ static void test_ready_actions__export_names(void **state)
     assert_ok(et_exports_open(&e, base, 2, NULL, error));
     assert_string_equal(managed(e), "");
     assert_ok(et_exports_next_name(e, &name, error));
+    assert_int_equal(strlen(name), strlen(base) + 2);
     assert_string_equal(strstr(name, "out-"), "out-1");
     static const char *const made[] = { "out-9", "out-10",   "out-7",   "out-x",
                                         "out-",  "output-3", "out-11b", "out" };
@@ -239,7 +240,10 @@ static void test_ready_actions__export_names(void **state)
         snprintf(path, sizeof path, "%s/%s", in(state, "names"), made[i]);
         assert_int_equal(mkdir(path, 0777), 0);
     }
+    snprintf(path, sizeof path, "%s/out-20", in(state, "names"));
+    put_file(path, "x", 1); /* no directory */
     assert_string_equal(managed(e), "7 9 10 ");
+    assert_int_equal(unlink(path), 0);
     assert_ok(et_exports_next_name(e, &name, error));
     assert_string_equal(strstr(name, "out-"), "out-11");
     assert_ok(et_exports_next_name(e, &name, error));
