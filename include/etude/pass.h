@@ -46,6 +46,11 @@ ET_API et_node *et_batch_input(et_scope *scope, const char *field);
  * mask 1, if the layout has the field ET_BATCH_MASK, else all rows. */
 ET_API void et_loss(et_scope *scope, const char *name, et_node *node, float weight);
 
+/* Adds weight times node, a float32 scalar, to the mean that is minimized, however many rows a batch
+ * has: what penalises weights. It is a loss of node times the rows that count for the losses before
+ * it, so it stands behind them. */
+ET_API void et_penalty(et_scope *scope, const char *name, et_node *node, float weight);
+
 /* A mean: total over weight, both summed over all batches of a window; scalars, float32. */
 ET_API void et_measure(et_scope *scope, const char *name, et_node *total, et_node *weight);
 
@@ -93,7 +98,7 @@ ET_API int et_pass_run(et_pass *pass, const et_batch *batch, uint64_t seed, uint
 /* The factor of all gradients from the next run on; 1 of a pass that is not scaled. */
 ET_API void et_pass_set_scale(et_pass *pass, float scale);
 
-/* Of the last run. Before the first: NaN, 0, and no output. */
+/* Of the last run. Before the first: NaN, 0, and what of outputs is known, which have no values. */
 ET_API double et_pass_loss(const et_pass *pass);    /* weighted sum of the losses */
 ET_API double et_pass_divisor(const et_pass *pass); /* what it is a sum of */
 ET_API et_tensor et_pass_output(const et_pass *pass, const char *name); /* data NULL: no such */

@@ -85,8 +85,9 @@ typedef struct et_task_class {
      * weights' penalties. It may call et_measure and et_output. */
     void (*build_model)(et_task *self, et_scope *scope, bool training, et_nodes *outputs,
                         et_nodes *aux_losses);
-    /* Calls et_loss; labels are et_batch_input(scope, "..."). Default: the aux losses, each with
-     * weight 1. An override that wants them adds them itself. */
+    /* Calls et_loss; labels are et_batch_input(scope, "..."). Default: the aux losses with
+     * weight 1, a scalar by et_penalty, another by et_loss. An override that wants them adds them
+     * itself. */
     void (*build_losses)(et_task *self, et_scope *scope, const et_nodes *outputs,
                          const et_nodes *aux_losses);
     /* Defines metrics beside the model's own measures, logged by their names. Default: none. */

@@ -510,7 +510,7 @@ double et_pass_divisor(const et_pass *pass)
 et_tensor et_pass_output(const et_pass *pass, const char *name)
 {
     const variant *v = used(pass);
-    for (int i = v->measures + v->tracks; v->ran && i < v->mark_count; i++)
+    for (int i = v->measures + v->tracks; v->plan && i < v->mark_count; i++)
         if (!strcmp(v->marks[i].mark->name, name))
             return *v->marks[i].value.tensor;
     return (et_tensor){ .data = NULL };
@@ -521,6 +521,15 @@ const char *et_pass_output_name(const et_pass *pass, int i)
     const variant *v = used(pass);
     int at = v->measures + v->tracks + i;
     return i >= 0 && at < v->mark_count ? v->marks[at].mark->name : NULL;
+}
+
+bool et_pass_loss_is_measured(const et_pass *pass, const char *name)
+{
+    const variant *v = used(pass);
+    if (v->first_loss < 0 || v->first_loss != v->last_loss)
+        return v->first_loss < 0;
+    const et_mark *loss = v->marks[v->first_loss].mark;
+    return loss->factor == 1 && !strcmp(loss->name, name);
 }
 
 int et_pass_measures(const et_pass *pass)

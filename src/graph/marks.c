@@ -90,6 +90,23 @@ static void add_sums(et_scope *scope, const char *name, et_node *sums, float wei
     add_of_sums(inner, "accuracy", sums, ET_LOSS_SUM_CORRECT);
 }
 
+static bool is_scalar(const et_node *node)
+{
+    return node->type[0].dtype == ET_F32 && node->type[0].shape.rank == 0;
+}
+
+/* Rows with mask 1, or as many as there are. */
+static void count_rows(et_scope *scope, et_mark *mark, const et_node *node)
+{
+    const et_layout *layout = scope->graph->layout;
+    if (layout && et_layout_find(layout, ET_BATCH_MASK) >= 0)
+        mark->weight = et_sum(et_batch_input(scope, ET_BATCH_MASK));
+    else
+        mark->constant = layout                         ? (double)layout->capacity[0]
+                         : node->type[0].shape.rank > 0 ? (double)node->type[0].shape.size[0]
+                                                        : 1;
+}
+
 void et_loss(et_scope *scope, const char *name, et_node *node, float weight)
 {
     if (et_node_is_poison(node))
@@ -102,7 +119,6 @@ void et_loss(et_scope *scope, const char *name, et_node *node, float weight)
         et_graph_poison(scope->graph, "loss %s: of whole numbers", name);
         return;
     }
-    const et_layout *layout = scope->graph->layout;
     bool scalar = node->type[0].shape.rank == 0;
     if (scalar && weight != 1) {
         et_graph_poison(scope->graph, "loss %s: give weight to what the sum is made of", name);
@@ -113,17 +129,45 @@ void et_loss(et_scope *scope, const char *name, et_node *node, float weight)
         return;
     mark->factor = weight;
     mark->root = weight == 1 ? mark->node : et_sum(et_scale(node, weight));
-    if (layout && et_layout_find(layout, ET_BATCH_MASK) >= 0)
-        mark->weight = et_sum(et_batch_input(scope, ET_BATCH_MASK));
-    else
-        mark->constant = layout                         ? (double)layout->capacity[0]
-                         : node->type[0].shape.rank > 0 ? (double)node->type[0].shape.size[0]
-                                                        : 1;
+    count_rows(scope, mark, node);
 }
 
-static bool is_scalar(const et_node *node)
+/* What the first loss is divided by, as a node or a number; there is none: as one would be. */
+static void count_as_first(et_scope *scope, et_mark *mark, const et_node *node)
 {
-    return node->type[0].dtype == ET_F32 && node->type[0].shape.rank == 0;
+    const et_mark *first = scope->graph->marks;
+    while (first && first->kind != ET_MARK_LOSS)
+        first = first->next;
+    if (!first) {
+        count_rows(scope, mark, node);
+    } else if (first->weight == first->node) { /* its sums */
+        const bool vocabulary = first->node->op == ET_OP_VOCABULARY_LOSS;
+        mark->weight = et_sum(et_labelled(first->node->input[vocabulary ? 2 : 1]));
+    } else {
+        mark->weight = first->weight;
+        mark->constant = first->constant;
+    }
+}
+
+void et_penalty(et_scope *scope, const char *name, et_node *node, float weight)
+{
+    if (et_node_is_poison(node))
+        return;
+    if (!is_scalar(node)) {
+        et_graph_poison(scope->graph, "penalty %s: no float32 scalar; see et_sum", name);
+        return;
+    }
+    et_mark counts = { .weight = NULL };
+    count_as_first(scope, &counts, node);
+    et_node *total =
+        counts.weight ? et_mul(node, counts.weight) : et_scale(node, (float)counts.constant);
+    et_mark *mark = et_node_is_poison(total) ? NULL : add(scope, ET_MARK_LOSS, name, total);
+    if (!mark)
+        return;
+    mark->weight = counts.weight;
+    mark->constant = counts.constant;
+    mark->factor = weight;
+    mark->root = weight == 1 ? total : et_scale(total, weight);
 }
 
 void et_measure(et_scope *scope, const char *name, et_node *total, et_node *weight)

@@ -29,6 +29,9 @@ struct et_metric_class {
 /* How many metrics a set has; places are below it. */
 size_t et_metrics_count(const et_metrics *metrics);
 
+/* The first name that both have; NULL: none. */
+const char *et_metrics_shared(const et_metrics *metrics, const et_metrics *others);
+
 /* The name of the first metric that cannot count a sample; NULL: all can. */
 const char *et_metrics_refusing(const et_metrics *metrics, const et_sample *sample);
 

@@ -121,6 +121,14 @@ static bool is_place(const et_metrics *metrics, int place)
     return (size_t)place < metrics->count;
 }
 
+const char *et_metrics_shared(const et_metrics *metrics, const et_metrics *others)
+{
+    for (size_t i = 0; i < metrics->count; i++)
+        if (find(others, metrics->items[i].name))
+            return metrics->items[i].name;
+    return NULL;
+}
+
 const char *et_metrics_refusing(const et_metrics *metrics, const et_sample *sample)
 {
     for (size_t i = 0; i < metrics->count; i++) {

@@ -14,30 +14,41 @@
 #include "train/ranked.h"
 #include "train/update.h"
 
+static int define_ratio(et_metrics *metrics, const char *prefix, const char *measure, int *place,
+                        et_error *error)
+{
+    char name[256];
+    snprintf(name, sizeof name, "%s%s", prefix, measure);
+    int status = et_metrics_define(metrics, name, &et_metric_ratio, error);
+    if (!status)
+        *place = et_metrics_place(metrics, name);
+    return status;
+}
+
 int et_define_measures(et_metrics *metrics, const et_pass *pass, const char *prefix,
                        const char *skip, int *place, et_error *error)
 {
+    const int measures = et_pass_measures(pass);
+    const bool total = !skip && !et_pass_loss_is_measured(pass, ET_LOGGED_LOSS);
     int status = ET_OK;
-    for (int i = 0; !status && i < et_pass_measures(pass); i++) {
-        char name[256];
+    place[measures] = -1;
+    if (total)
+        status = define_ratio(metrics, prefix, ET_LOGGED_LOSS, &place[measures], error);
+    for (int i = 0; !status && i < measures; i++) {
         const char *measure = et_pass_measured(pass, i).name;
         place[i] = -1;
-        if (skip && !strcmp(measure, skip))
-            continue;
-        snprintf(name, sizeof name, "%s%s", prefix, measure);
-        status = et_metrics_define(metrics, name, &et_metric_ratio, error);
-        if (!status)
-            place[i] = et_metrics_place(metrics, name);
+        if (strcmp(measure, skip ? skip : total ? ET_LOGGED_LOSS : "") != 0)
+            status = define_ratio(metrics, prefix, measure, &place[i], error);
     }
     return status;
 }
 
-/* The norm is behind the measures. */
+/* The norm is behind the measures and the loss. */
 static int define_metrics(et_step *step, const et_step_parts *parts, et_error *error)
 {
     static const char norm[] = ET_LOGGED_GRADIENT_NORM;
     int measures = et_pass_measures(step->pass);
-    step->metric = et_alloc((size_t)measures + 1, sizeof *step->metric);
+    step->metric = et_alloc((size_t)measures + 2, sizeof *step->metric);
     if (!step->metric)
         return et_alloc_failed(error, (size_t)measures * sizeof *step->metric, "a step");
     int status = et_define_measures(step->metrics, step->pass, parts->prefix, parts->skip,
@@ -45,7 +56,7 @@ static int define_metrics(et_step *step, const et_step_parts *parts, et_error *e
     if (!status)
         status = et_metrics_define(step->metrics, norm, &et_metric_mean, error);
     if (!status)
-        step->metric[measures] = et_metrics_place(step->metrics, norm);
+        step->metric[measures + 1] = et_metrics_place(step->metrics, norm);
     return status;
 }
 
@@ -127,8 +138,8 @@ static void update(et_step *step)
 void et_step_add_norm(et_step *step)
 {
     et_assert(step->updated);
-    et_metrics_add_at(step->metrics, step->metric[step->sum.measures], step->update.gradient_norm,
-                      1);
+    et_metrics_add_at(step->metrics, step->metric[step->sum.measures + 1],
+                      step->update.gradient_norm, 1);
 }
 
 /* A mean over rows weighs by rows: windows of unequal batches are exact. */
@@ -137,6 +148,8 @@ void et_step_add_measures(et_step *step)
     const et_measured *measured = step->sum.measured;
     for (int i = 0, count = step->sum.measures; i < count; i++)
         et_metrics_add_at(step->metrics, step->metric[i], measured[i].total, measured[i].weight);
+    et_metrics_add_at(step->metrics, step->metric[step->sum.measures], step->sum.loss,
+                      step->sum.divisor);
 }
 
 /* An update of many batches may take minutes, which nobody who asks to stop wants to wait. Nothing

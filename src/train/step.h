@@ -39,7 +39,7 @@ typedef struct et_step {
     int variant;                       /* of the pass, for batch */
     et_track *track;                   /* what steps are told to; borrowed */
     et_reducer *reducer;
-    int *metric; /* [measures + 1]: places in metrics, the gradient's norm last */
+    int *metric; /* [measures + 2]: places in metrics, as et_define_measures, the norm's last */
     et_step_hooks hooks;
     et_position begin; /* of the source, before the step's first batch; of several only */
     int drawn;         /* batches that the step under way has taken */
@@ -75,7 +75,8 @@ typedef struct et_step_parts {
 int et_step_open(et_step *step, const et_step_parts *parts, et_error *error);
 void et_step_release(et_step *step);
 
-/* Defines each measure of a pass in metrics, as prefix and its name; place[measures]: where. skip
+/* Defines each measure of a pass in metrics, as prefix and its name; place[measures + 1]: where, at
+ * last the loss that is minimized, where it is more than a measure of that name (-1: it is not). skip
  * (NULL: none) is left out: -1. */
 int et_define_measures(et_metrics *metrics, const et_pass *pass, const char *prefix,
                        const char *skip, int *place, et_error *error);

@@ -70,7 +70,8 @@ static void build_losses(et_task *self, et_scope *scope, const et_nodes *outputs
 {
     (void)self, (void)outputs;
     for (int i = 0; i < aux_losses->count; i++)
-        et_loss(scope, aux_losses->name[i], aux_losses->node[i], 1);
+        (et_node_shape(aux_losses->node[i]).rank ? et_loss : et_penalty)(scope, aux_losses->name[i],
+                                                                         aux_losses->node[i], 1);
 }
 
 static int build_metrics(et_task *self, bool training, et_metrics *metrics, et_error *error)
@@ -155,14 +156,29 @@ static int process_metrics(et_task *self, const et_task_step *now, et_error *err
                     now->inputs->filled[labels->kind], error);
 }
 
+int et_task_check_metrics(const et_task *task, const et_metrics *own, const et_metrics *measured,
+                          et_error *error)
+{
+    const char *name = et_metrics_shared(own, measured);
+    return name ? et_fail(error, ET_ECONFIG,
+                          "task %s: build_metrics defines %s, which the model's loss or measure is "
+                          "called; take another name",
+                          et_task_name(task), name)
+                : ET_OK;
+}
+
 ET_APART void add_last_run(const et_task_step *now)
 {
     const et_task_inside *inside = now->inside;
-    for (int i = 0, count = et_pass_measures(now->model); i < count; i++) {
+    const int count = et_pass_measures(now->model);
+    for (int i = 0; i < count; i++) {
         et_measured one = et_pass_measured(now->model, i);
         if (inside->place[i] >= 0)
             et_metrics_add_at(inside->measured, inside->place[i], one.total, one.weight);
     }
+    if (inside->place[count] >= 0)
+        et_metrics_add_at(inside->measured, inside->place[count], et_pass_loss(now->model),
+                          et_pass_divisor(now->model));
 }
 
 /* Of an update of the default step all its batches, added up exactly; else of the last run. */

@@ -75,8 +75,11 @@ int et_validation_open(et_task_trainer *t, et_error *error)
     if (status || !v->source)
         return status;
     et_source_position(v->source, &v->begin);
-    return et_pass_open(&v->pass, t->device, t->params, &v->source->layout, build, t, &options,
-                        error);
+    status =
+        et_pass_open(&v->pass, t->device, t->params, &v->source->layout, build, t, &options, error);
+    if (!status)
+        status = et_metrics_new(&v->own, error);
+    return status ? status : et_task_build_metrics(t->task, false, v->own, error);
 }
 
 void et_validation_release(et_validation *v)
@@ -118,13 +121,10 @@ static int define_metrics(et_task_trainer *t, et_error *error)
         status =
             et_define_measures(v->metrics, v->pass, ET_LOGGED_OF_VALIDATION, skip, v->place, error);
     if (!status)
-        status = et_metrics_new(&v->own, error);
-    if (!status)
-        status = et_task_build_metrics(t->task, false, v->own, error);
-    if (!status)
         status = et_metrics_new(&v->loss, error);
-    return status ? status
-                  : et_metrics_define(v->loss, ET_LOGGED_VALIDATION_LOSS, &et_metric_mean, error);
+    if (!status)
+        status = et_metrics_define(v->loss, ET_LOGGED_VALIDATION_LOSS, &et_metric_mean, error);
+    return status ? status : et_task_check_metrics(t->task, v->own, v->metrics, error);
 }
 
 /* What a failure leaves is released before it is tried again. */
@@ -136,11 +136,10 @@ static int prepare(et_task_trainer *t, et_error *error)
         return status;
     size_t measures = (size_t)et_pass_measures(v->pass);
     et_metrics_free(v->metrics);
-    et_metrics_free(v->own);
     et_metrics_free(v->loss);
     et_free(v->place);
-    v->metrics = v->own = v->loss = NULL;
-    v->place = et_alloc(measures, sizeof *v->place);
+    v->metrics = v->loss = NULL;
+    v->place = et_alloc(measures + 1, sizeof *v->place);
     status = v->place ? define_metrics(t, error)
                       : et_alloc_failed(error, measures * sizeof *v->place, "validation");
     v->inside = (et_task_inside){ NULL, v->metrics, v->place };

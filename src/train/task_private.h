@@ -10,7 +10,11 @@
 typedef struct et_task_inside {
     et_step *step; /* of training; NULL: validation */
     et_metrics *measured;
-    const int *place; /* [measures of the pass]; -1: not added */
+    const int *place; /* [measures of the pass + 1], et_define_measures; -1: not added */
 } et_task_inside;
+
+/* ET_ECONFIG: metrics of build_metrics have a name of those that the model measures. */
+int et_task_check_metrics(const et_task *task, const et_metrics *own, const et_metrics *measured,
+                          et_error *error);
 
 #endif

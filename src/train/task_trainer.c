@@ -407,7 +407,7 @@ static int open_step(et_task_trainer *t, et_error *error)
                              .optimizer = t->optimizer,
                              .metrics = t->pending,
                              .inside = &t->inside };
-    return status;
+    return status ? status : et_task_check_metrics(t->task, t->own, t->metrics, error);
 }
 
 static int open_passes(et_task_trainer *t, et_error *error)

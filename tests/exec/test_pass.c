@@ -119,6 +119,8 @@ static void build_square(et_scope *s, void *payload)
     et_loss(s, "loss", square_loss(s, hidden(s)), 1);
 }
 
+static bool penalized_classes;
+
 static void build_both(et_scope *s, void *payload)
 {
     (void)payload;
@@ -205,6 +207,46 @@ static void test_pass__losses_add_up(void **state)
     close_model(&b);
     close_model(&both);
     close_model(&swapped);
+}
+
+static void build_penalized(et_scope *s, void *payload)
+{
+    et_node *h = hidden(s);
+    et_node *w = et_param(s, "extra", et_shape_1(3), (et_init){ ET_INIT_ONES, 0 });
+    (void)payload;
+    if (penalized_classes)
+        et_loss(s, "loss", classes_loss(s, h), 1);
+    else
+        et_loss(s, "loss", square_loss(s, h), 1);
+    et_penalty(s, "l2", et_sum(et_square(w)), 0.5f);
+}
+
+/* 0.5 sum of w^2 beside a mean: its derivative is w, for any number of rows that count. */
+static void test_pass__penalty(void **state)
+{
+    (void)state;
+    for (int k = 0; k < 8; k++) {
+        model m;
+        int64_t count, rows = k & 2 ? 2 : ROWS;
+        penalized_classes = k & 1;
+        open_model(&m, build_penalized, &training, ROWS, rows);
+        if (k & 4) /* a row without a label, of which the other loss knows nothing */
+            ((int32_t *)m.batch->data[1])[1] = -1;
+        assert_int_equal(et_pass_run(m.pass, m.batch, 1, 0, NULL), ET_OK);
+        const double divisor = et_pass_divisor(m.pass);
+        assert_float_equal(divisor, (double)(rows - (k & 4 && penalized_classes)), 0);
+        const float *g = gradient(&m, "extra", &count);
+        assert_int_equal(count, 3);
+        for (int64_t i = 0; i < count; i++)
+            assert_float_equal(g[i] / divisor, 1, 1e-6);
+        const int last = et_pass_measures(m.pass) - 1;
+        const et_measured loss = et_pass_measured(m.pass, 0), l2 = et_pass_measured(m.pass, last);
+        assert_string_equal(l2.name, "l2");
+        assert_float_equal(l2.total / l2.weight, 3, 1e-6);
+        assert_float_equal(et_pass_loss(m.pass) / divisor, loss.total / loss.weight + 0.5 * 3,
+                           1e-5);
+        close_model(&m);
+    }
 }
 
 /* A power of two changes exponents only. */
@@ -647,6 +689,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_pass__losses_add_up),
+        cmocka_unit_test(test_pass__penalty),
         cmocka_unit_test(test_pass__scale),
         cmocka_unit_test(test_pass__short_batch),
         cmocka_unit_test(test_pass__short_batch_is_normal),
