@@ -39,7 +39,14 @@ static void test_task__defaults(void **state)
     }
 }
 
-/* Without an override of build_losses the aux losses are the whole loss. */
+static double penalised(const bench *b)
+{
+    int i = et_params_find(b->r.params, "penalised");
+    return et_params_values(b->r.params)[et_params_offset(b->r.params, i)];
+}
+
+/* Without an override of build_losses the aux losses are the whole loss. Model Garden adds them to
+ * a mean: w^2 with rate 0.1 makes w 0.8 of itself, for any number of rows. */
 static void test_task__aux_losses_alone(void **state)
 {
     (void)state;
@@ -51,7 +58,82 @@ static void test_task__aux_losses_alone(void **state)
     b.optimizer.learning_rate = 0.1;
     assert_ok(bench_open(&b, error));
     assert_ok(et_task_trainer_train(b.r.trainer, 1, b.logs, error));
-    assert_float_equal(logged(&b, "training_penalty"), 1. / ROWS, 1e-6);
+    assert_float_equal(logged(&b, "training_penalty"), 1, 1e-6);
+    assert_float_equal(logged(&b, "training_loss"), 1, 1e-6);
+    assert_float_equal(penalised(&b), 0.8, 1e-6);
+    bench_close(&b);
+}
+
+static int default_train_step(et_task *self, const et_task_step *now, et_value *logs,
+                              et_error *error)
+{
+    return et_task_defaults.train_step(self, now, logs, error);
+}
+
+static int default_validation_step(et_task *self, const et_task_step *now, et_value *logs,
+                                   et_error *error)
+{
+    return et_task_defaults.validation_step(self, now, logs, error);
+}
+
+/* The loss that is logged is all that is minimized, and an override that calls the default, which
+ * tells it, changes nothing. */
+static void test_task__loss_is_all(void **state)
+{
+    (void)state;
+    double losses[2][2];
+    for (int own = 0; own < 2; own++) {
+        et_task_class class = plain_class;
+        class.train_step = own ? default_train_step : NULL;
+        class.validation_step = own ? default_validation_step : NULL;
+        bench b;
+        bench_init(&b, &class);
+        b.optimizer.learning_rate = 0.1;
+        assert_ok(bench_open(&b, error));
+        assert_ok(et_task_trainer_train(b.r.trainer, 1, b.logs, error));
+        losses[own][0] = logged(&b, "training_loss");
+        assert_float_equal(logged(&b, "training_penalty"), 1, 1e-6);
+        assert_true(losses[own][0] > 1.5); /* log 3, or so, and the penalty */
+        assert_float_equal(penalised(&b), 0.8, 1e-6);
+        assert_ok(et_task_trainer_evaluate(b.r.trainer, 2, b.logs, error));
+        losses[own][1] = logged(&b, "validation_loss");
+        assert_float_equal(logged(&b, "validation_penalty"), 0.64, 1e-6);
+        bench_close(&b);
+    }
+    assert_float_equal(losses[0][0], losses[1][0], 1e-6);
+    assert_float_equal(losses[0][1], losses[1][1], 1e-6);
+}
+
+static int metrics_asked[2];
+
+static int count_metrics(et_task *self, bool training, et_metrics *metrics, et_error *error)
+{
+    metrics_asked[training]++;
+    return mock_metrics(self, training, metrics, error);
+}
+
+static int metric_of_the_model(et_task *self, bool training, et_metrics *metrics, et_error *error)
+{
+    (void)self, (void)training;
+    return et_metrics_define(metrics, "training_accuracy", &et_metric_accuracy, error);
+}
+
+/* Both kinds are asked for at the start, and none may hide what the model measures. */
+static void test_task__metrics_of_its_own(void **state)
+{
+    (void)state;
+    et_task_class class = plain_class;
+    bench b;
+    class.build_metrics = count_metrics;
+    bench_init(&b, &class);
+    assert_ok(bench_open(&b, error));
+    assert_true(metrics_asked[true] > 0 && metrics_asked[false] == 1);
+    assert_ok(et_task_trainer_evaluate(b.r.trainer, 1, b.logs, error));
+    assert_int_equal(metrics_asked[false], 1);
+    bench_close(&b);
+    class.build_metrics = metric_of_the_model;
+    bench_init(&b, &class);
+    assert_fails(bench_open(&b, error), ET_ECONFIG, "build_metrics defines training_accuracy");
     bench_close(&b);
 }
 
@@ -112,8 +194,9 @@ static void test_task__every_method_overridden(void **state)
     bench b;
     bench_init(&b, &own_class);
     assert_ok(bench_open(&b, error));
-    assert_said("data build_model build_losses data(validation) build_model(validation) "
-                "build_losses build_metrics build_metrics create_optimizer initialize");
+    assert_said(
+        "data build_model build_losses data(validation) build_model(validation) "
+        "build_losses build_metrics build_metrics build_metrics create_optimizer initialize");
     int index = et_params_find(b.r.params, "penalised");
     assert_float_equal(et_params_values(b.r.params)[et_params_offset(b.r.params, index)], 7, 0);
     assert_ok(et_task_trainer_train(b.r.trainer, 2, b.logs, error));
@@ -122,7 +205,7 @@ static void test_task__every_method_overridden(void **state)
     assert_true(logged(&b, "training_penalty") > 1);
     assert_true(logged(&b, "labels") > 0);
     assert_ok(et_task_trainer_evaluate(b.r.trainer, -1, b.logs, error));
-    assert_said("build_metrics validation_step inference_step metrics aggregate validation_step "
+    assert_said("validation_step inference_step metrics aggregate validation_step "
                 "inference_step metrics aggregate validation_step inference_step metrics aggregate "
                 "reduce");
     assert_float_equal(logged(&b, "validation_loss"), 10, 0);
@@ -372,6 +455,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_task__defaults),
         cmocka_unit_test(test_task__aux_losses_alone),
+        cmocka_unit_test(test_task__loss_is_all),
+        cmocka_unit_test(test_task__metrics_of_its_own),
         cmocka_unit_test(test_task__resumes),
         cmocka_unit_test(test_task__every_method_overridden),
         cmocka_unit_test(test_task__no_loss),
