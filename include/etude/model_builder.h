@@ -5,7 +5,7 @@
  *     static void infer(et_model_builder *self, et_scope *s, const et_nodes *inputs, bool training,
  *                       et_nodes *inferences)
  *     {
- *         et_node *h = et_relu(et_dense(et_in(s, "hidden"), et_nodes_get(inputs, "X"), 20));
+ *         et_node *h = et_relu(et_dense(et_in(s, "hidden"), et_nodes_need(s, inputs, "X"), 20));
  *         et_nodes_put(inferences, "logits", et_dense(et_in(s, "logits"), h, 3));
  *     }
  *     static const et_model_builder_class iris = {

@@ -31,6 +31,7 @@ enum {
     ET_MULTITASK_UNIFORM,
     ET_MULTITASK_PROPORTIONAL, /* with probability ~ size^alpha */
     ET_MULTITASK_ANNEALING, /* the same, alpha 1 - 0.8 (e - 1) / (E - 1) in epoch e of E, from 1 */
+    ET_MULTITASK_OWN,       /* with probability ~ share */
 };
 
 typedef struct et_multitask_options {
@@ -41,7 +42,11 @@ typedef struct et_multitask_options {
     double alpha;           /* proportional; 0: 1 */
     int64_t steps_in_epoch; /* annealing: both positive */
     int64_t epochs;
-    ET_RESERVED(8);
+    /* Own: a task's share at a step, from 0 to 1e100, not all of a step 0 (the step fails with
+     * ET_ECONFIG). A function of these alone: a run that resumes asks for them again. */
+    double (*share)(void *payload, int part, int64_t step);
+    void *payload;
+    ET_RESERVED(6);
 } et_multitask_options;
 
 typedef struct et_multitask et_multitask;

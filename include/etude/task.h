@@ -40,6 +40,8 @@ typedef struct et_nodes {
 /* Poison of the node's graph, if there are ET_NODES_MAX; NULL: no such name. */
 ET_API void et_nodes_put(et_nodes *nodes, const char *name, et_node *node);
 ET_API et_node *et_nodes_get(const et_nodes *nodes, const char *name);
+/* Poison where there is none of that name: et_pass_open says which there are. */
+ET_API et_node *et_nodes_need(et_scope *scope, const et_nodes *nodes, const char *name);
 
 /* What an optimizer is made for: Model Garden's optimizer_config and runtime_config. */
 typedef struct et_optimizer_request {

@@ -28,7 +28,8 @@ et_node *et_node_add(et_graph *graph, et_op op, const char *name, et_node *const
 {
     et_assert(et_op_takes(op, input_count));
     for (int i = 0; i < input_count; i++) {
-        et_assert(inputs[i]);
+        if (!inputs[i])
+            return et_graph_poison(graph, "%s: operand %d is NULL", et_op_name(op), i + 1);
         if (inputs[i]->graph != graph)
             return et_graph_poison(graph, "%s: %s is a node of another graph", et_op_name(op),
                                    inputs[i]->name);

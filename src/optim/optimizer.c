@@ -41,12 +41,12 @@ static void warn_of_unfound(const et_patterns *patterns, et_strings list, const 
                    list.items[i], et_params_name(params, et_params_count(params) - 1));
 }
 
-/* "optimizer_config.optimizer.adamw.include_in_weight_decay": what a message calls a list. */
+/* "trainer.optimizer_config.optimizer.adamw.include_in_weight_decay": what a message calls a list. */
 static int new_patterns(et_patterns **out, et_strings list, const et_optimizer *optimizer,
                         const char *which, et_error *error)
 {
     char setting[120];
-    snprintf(setting, sizeof setting, "optimizer_config.optimizer.%s.%s", optimizer->rule->name,
+    snprintf(setting, sizeof setting, "trainer.optimizer_config.optimizer.%s.%s", optimizer->rule->name,
              which);
     int status = et_patterns_new(out, list, setting, error);
     if (!status)
@@ -184,7 +184,7 @@ int et_optimizer_new_rule(et_optimizer **out, et_params *params, const et_group 
     if (et_optimization_counts_epochs(options))
         return et_fail(
             error, ET_ECONFIG,
-            "optimizer_config.learning_rate: a decay in epochs, and how many steps a pass "
+            "trainer.optimizer_config.learning_rate: a decay in epochs, and how many steps a pass "
             "over the data has is not known here; give steps");
     et_optimizer *optimizer = et_alloc_zero(1, sizeof *optimizer);
     if (!optimizer)

@@ -247,7 +247,7 @@ static const struct {
 
 #define LIST(name, list)                                                                           \
     {                                                                                              \
-        "optimizer_config.optimizer." #name "." #list,                                             \
+        "trainer.optimizer_config.optimizer." #name "." #list,                                             \
             offsetof(et_optimizer_options, name) + offsetof(et_##name##_options, list)             \
     }
 static const struct {
@@ -275,7 +275,7 @@ static int check_clips(const et_optimizer_options *options, et_error *error)
     for (size_t i = 0; i < sizeof clips / sizeof clips[0]; i++)
         if (number_at(options, clips[i].norm) > 0 && number_at(options, clips[i].global_norm) > 0)
             return et_fail(error, ET_ECONFIG,
-                           "optimizer_config.optimizer.%s: clipnorm and global_clipnorm are both "
+                           "trainer.optimizer_config.optimizer.%s: clipnorm and global_clipnorm are both "
                            "set; set one of them to 0",
                            clips[i].rule);
     return ET_OK;
@@ -300,7 +300,7 @@ int et_optimizer_options_check(const et_optimizer_options *options, et_error *er
 {
     if (options->type == ET_OPTIMIZER_NONE)
         return et_fail(error, ET_ECONFIG,
-                       "optimizer_config.optimizer.type: none is chosen; set it to one of %s",
+                       "trainer.optimizer_config.optimizer.type: none is chosen; set it to one of %s",
                        et_optimizer_names);
     int status = check_clips(options, error);
     return status ? status : check_expressions(options, error);

@@ -47,9 +47,13 @@ static double alpha_at(const et_multitask *m, int64_t step)
 }
 
 /* Sizes over the largest, so that no power overflows. */
-static double share(const et_multitask *m, int i, double alpha)
+static double share(const et_multitask *m, int i, int64_t step)
 {
-    double largest = 0;
+    double largest = 0, alpha = alpha_at(m, step);
+    if (m->order == ET_MULTITASK_OWN) {
+        double own = m->share(m->payload, i, step);
+        return own >= 0 && own <= 1e100 ? own : NAN;
+    }
     for (int k = 0; k < m->count; k++)
         largest = fmax(largest, m->parts[k].size);
     return alpha == 0 ? 1 : pow(m->parts[i].size / largest, alpha);
@@ -57,12 +61,25 @@ static double share(const et_multitask *m, int i, double alpha)
 
 double et_multitask_probability(const et_multitask *m, int i, int64_t step)
 {
-    double sum = 0, alpha = alpha_at(m, step);
+    double sum = 0;
     if (m->order == ET_MULTITASK_JOINT)
         return 1;
     for (int k = 0; k < m->count; k++)
-        sum += share(m, k, alpha);
-    return share(m, i, alpha) / sum;
+        sum += share(m, k, step);
+    return share(m, i, step) / sum;
+}
+
+/* Shares of the program's own may be none. */
+static int check_shares(const et_multitask *m, int64_t step, et_error *error)
+{
+    double sum = 0;
+    for (int i = 0; m->order == ET_MULTITASK_OWN && i < m->count; i++)
+        sum += share(m, i, step);
+    return m->order != ET_MULTITASK_OWN || sum > 0
+               ? ET_OK
+               : et_fail(error, ET_ECONFIG,
+                         "step %lld: shares of tasks are from 0 to 1e100, and not all are 0",
+                         (long long)step + 1);
 }
 
 static int draw(const et_multitask *m, int64_t step)
@@ -181,13 +198,16 @@ static void count_step(et_multitask *m, int i)
 
 static int interleaved_step(et_multitask *m, et_error *error)
 {
+    int status = check_shares(m, m->trainer.step, error);
+    if (status)
+        return status;
     int i = draw(m, m->trainer.step);
     et_trainer *one = &m->parts[i].trainer->trainer;
     one->step = m->trainer.step;
     if (i != m->last)
         clear_gradients(m);
     et_optimizer_limit(et_multitask_optimizer(m), m->parts[i].group);
-    int status = one->class->step(one, error);
+    status = one->class->step(one, error);
     m->last = i;
     if (!status)
         count_step(m, i);
@@ -466,8 +486,10 @@ static int check(const et_multitask_part *parts, int count, const et_multitask_o
     int status = ET_OK;
     if (count < 1 || !parts)
         return et_fail(error, ET_EUSAGE, "a multitask needs tasks");
-    if (o->order < ET_MULTITASK_JOINT || o->order > ET_MULTITASK_ANNEALING)
+    if (o->order < ET_MULTITASK_JOINT || o->order > ET_MULTITASK_OWN)
         return et_fail(error, ET_ECONFIG, "order %d of a multitask", o->order);
+    if (o->order == ET_MULTITASK_OWN && !o->share)
+        return et_fail(error, ET_ECONFIG, "order own of a multitask needs share");
     if (!(o->alpha >= 0) || isinf(o->alpha))
         return et_fail(error, ET_ECONFIG, "alpha %g: not below 0", o->alpha);
     if (o->order == ET_MULTITASK_ANNEALING && (o->steps_in_epoch < 1 || o->epochs < 1))
@@ -621,6 +643,8 @@ int et_multitask_open_inside(et_multitask **out, const et_multitask_part *parts,
                          .evaluator = { .class = &evaluator_class },
                          .order = o->order,
                          .alpha = o->alpha > 0 ? o->alpha : 1,
+                         .share = o->share,
+                         .payload = o->payload,
                          .steps_in_epoch = o->steps_in_epoch,
                          .epochs = o->epochs,
                          .params = params,

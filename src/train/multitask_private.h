@@ -25,6 +25,8 @@ struct et_multitask {
     int order;
     double alpha;
     int64_t steps_in_epoch, epochs;
+    double (*share)(void *payload, int part, int64_t step);
+    void *payload; /* of share */
     et_params *params;          /* borrowed */
     et_task *whole;             /* that they make; borrowed. NULL: none */
     et_multitask_member *parts; /* [count]; trainers are owned */

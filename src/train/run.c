@@ -477,7 +477,9 @@ static int keep_best(et_run *run, int64_t step, const et_value *values, et_error
     double value;
     if (read_metric(values, name, &value))
         return et_fail(error, ET_ECONFIG,
-                       "trainer.best_checkpoint_eval_metric: validation gives no %s", name);
+                       "validation gives no %s, by which the best is chosen "
+                       "(trainer.best_checkpoint_eval_metric, in a program run.best_metric)",
+                       name);
     if (!is_own_best(run))
         run->best = no_best(run);
     if (!et_run_is_better(run, value)) {

@@ -43,10 +43,24 @@ void et_nodes_put(et_nodes *nodes, const char *name, et_node *node)
 
 et_node *et_nodes_get(const et_nodes *nodes, const char *name)
 {
-    for (int i = 0; i < nodes->count; i++)
+    for (int i = 0; name && i < nodes->count; i++)
         if (!strcmp(nodes->name[i], name))
             return nodes->node[i];
     return NULL;
+}
+
+et_node *et_nodes_need(et_scope *scope, const et_nodes *nodes, const char *name)
+{
+    et_node *node = et_nodes_get(nodes, name);
+    char names[400] = "none";
+    size_t used = 0;
+    if (node)
+        return node;
+    for (int i = 0; i < nodes->count && used < sizeof names; i++)
+        used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", i ? ", " : "",
+                                 nodes->name[i]);
+    return et_graph_poison(et_scope_graph(scope), "no node is named %s; there are: %s",
+                           name ? name : "NULL", names);
 }
 
 /* ---- building ------------------------------------------------------------------------------ */

@@ -693,6 +693,7 @@ static void test_shape__graph_options(void **state)
     assert_int_equal(et_graph_differentiate(graph, et_sum(ours), &error), ET_EGRAPH);
     assert_non_null(strstr(error.text, "has derivatives already"));
     assert_true(et_node_is_poison(et_matmul(ours, theirs, NULL, NULL)));
+    assert_true(et_node_is_poison(et_add(ours, NULL)));
     assert_int_equal(et_graph_finish(graph, &error), ET_EGRAPH);
     assert_non_null(strstr(error.text, "sum_1 is a node of another graph"));
     assert_ptr_equal(et_at(et_in(et_graph_scope(other), NULL), "", 3), et_graph_scope(other));

@@ -305,6 +305,51 @@ static void test_multitask__reference_samplers(void **state)
     }
 }
 
+/* Task 1 alone in even steps, then both alike. */
+static double every_other(void *payload, int part, int64_t step)
+{
+    ++*(int *)payload;
+    return step % 2 ? 3 : part == 1 ? 1e-3 : 0;
+}
+
+static double none_or_bad(void *payload, int part, int64_t step)
+{
+    (void)part;
+    return step < 2 ? 1 : *(double *)payload;
+}
+
+static void test_multitask__own_shares(void **state)
+{
+    (void)state;
+    static double bad[] = { 0, -1, NAN, INFINITY };
+    int asked = 0;
+    bench b;
+    bench_init(&b, ET_MULTITASK_OWN);
+    assert_fails(bench_open(&b, error), ET_ECONFIG, "needs share");
+    bench_close(&b);
+    bench_init(&b, ET_MULTITASK_OWN);
+    b.options.share = every_other;
+    b.options.payload = &asked;
+    assert_ok(bench_open(&b, error));
+    assert_float_equal(et_multitask_probability(b.multitask, 1, 4), 1, 0);
+    assert_float_equal(et_multitask_probability(b.multitask, 1, 5), 0.5, 0);
+    run(&b, 40);
+    const int64_t first = et_multitask_steps(b.multitask, 0);
+    assert_true(first > 3 && first < 17);
+    assert_int_equal(et_multitask_steps(b.multitask, 1), 40 - first);
+    assert_true(asked > 0);
+    bench_close(&b);
+    for (int i = 0; i < 4; i++) {
+        bench_init(&b, ET_MULTITASK_OWN);
+        b.options.share = none_or_bad;
+        b.options.payload = &bad[i];
+        assert_ok(bench_open(&b, error));
+        run(&b, 2);
+        assert_fails(b.t->class->step(b.t, error), ET_ECONFIG, "step 3: shares of tasks");
+        bench_close(&b);
+    }
+}
+
 static void test_multitask__evaluates(void **state)
 {
     (void)state;
@@ -460,7 +505,7 @@ static void test_multitask__refused(void **state)
         { "b", .order = ET_MULTITASK_PROPORTIONAL, .text = "task b: size 0" },
         { "b", .order = ET_MULTITASK_ANNEALING, .size = 1, .text = "annealing: 10 steps" },
         { "b", .alpha = -1, .text = "alpha -1" },
-        { "b", .order = 4, .text = "order 4" },
+        { "b", .order = 5, .text = "order 5" },
         { "b", .use = 7, .text = "use 7 of a task trainer" },
         { "b", .loss_scale = 2, .text = "neither loss_scale nor dp_config" },
         { "b", .private = true, .text = "neither loss_scale nor dp_config" },
@@ -493,6 +538,7 @@ int main(void)
         cmocka_unit_test(test_multitask__leaves_others),
         cmocka_unit_test(test_multitask__interleaved),
         cmocka_unit_test(test_multitask__reference_samplers),
+        cmocka_unit_test(test_multitask__own_shares),
         cmocka_unit_test(test_multitask__evaluates),
         cmocka_unit_test(test_multitask__limit_of_each),
         cmocka_unit_test(test_multitask__evaluates_only),

@@ -104,6 +104,25 @@ static void test_task__loss_is_all(void **state)
     assert_float_equal(losses[0][1], losses[1][1], 1e-6);
 }
 
+static void misnamed_losses(et_task *self, et_scope *s, const et_nodes *outputs,
+                            const et_nodes *aux_losses)
+{
+    (void)self, (void)aux_losses;
+    et_node *logits = et_nodes_need(s, outputs, "logit");
+    et_loss(s, "loss", et_softmax_loss(logits, et_batch_input(s, "labels"), 0), 1);
+}
+
+static void test_task__misnamed_node(void **state)
+{
+    (void)state;
+    et_task_class class = plain_class;
+    bench b;
+    class.build_losses = misnamed_losses;
+    bench_init(&b, &class);
+    assert_fails(bench_open(&b, error), ET_EGRAPH, "no node is named logit; there are: logits");
+    bench_close(&b);
+}
+
 static int metrics_asked[2];
 
 static int count_metrics(et_task *self, bool training, et_metrics *metrics, et_error *error)
@@ -456,6 +475,7 @@ int main(void)
         cmocka_unit_test(test_task__defaults),
         cmocka_unit_test(test_task__aux_losses_alone),
         cmocka_unit_test(test_task__loss_is_all),
+        cmocka_unit_test(test_task__misnamed_node),
         cmocka_unit_test(test_task__metrics_of_its_own),
         cmocka_unit_test(test_task__resumes),
         cmocka_unit_test(test_task__every_method_overridden),
