@@ -59,7 +59,10 @@ typedef struct et_trainer_class {
      * steps, by which it advances self->step, no more and no less. Fills logs, nested as it likes.
      * Requests to stop or save are served before and after it. */
     int (*train)(et_trainer *self, int64_t num_steps, et_value *logs, et_error *error);
-    ET_RESERVED(8);
+    /* What other processes hold of the state comes here, weights above all: before an action acts,
+     * an evaluation, a log and a save among them. NULL: all is here. */
+    int (*gather)(et_trainer *self, et_error *error);
+    ET_RESERVED(7);
 } et_trainer_class;
 
 struct et_trainer {
@@ -71,8 +74,8 @@ struct et_trainer {
 };
 
 /* The inner loop: loop_begin, num_steps steps, loop_end, or the trainer's own; adds to logs what it
- * was like (NULL: nobody looks). For programs without a driver. ET_EFAIL: the step did not advance by num_steps.
- * ET_ECONFIG: num_steps is negative. */
+ * was like (NULL: nobody looks). For programs without a driver. ET_EFAIL: the step did not advance
+ * by num_steps. ET_ECONFIG: num_steps is negative. */
 ET_API int et_trainer_train(et_trainer *trainer, int64_t num_steps, et_value *logs,
                             et_error *error);
 

@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "cluster/keeper.h"
 
 #define SLOWER 10 /* times the slowest ticket so far: its worker is gone */
 
@@ -76,6 +77,7 @@ static void fail(et_chief *c, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(c->failure, sizeof c->failure, format, arguments);
     va_end(arguments);
+    c->diverged = strstr(c->failure, ET_KEEPER_NOT_FINITE) != NULL;
     c->phase = ET_CHIEF_FAILED;
 }
 
@@ -292,8 +294,8 @@ static void take_report(et_chief *c, double now, int index, const et_message *me
     double divisor = c->setup.divisor(c->setup.self, w->report);
     if (isfinite(w->squares) && w->squares >= 0 && divisor > 0 && isfinite(divisor))
         w->place = ET_PLACE_DONE;
-    else if (!c->setup.rejected(c->setup.self, index, w->report))
-        fail(c, "worker %d: its gradient is not finite", index);
+    else
+        fail(c, "worker %d: its gradient " ET_KEEPER_NOT_FINITE, index);
 }
 
 static void listen(et_chief *c, double now, int index, const et_message *message)

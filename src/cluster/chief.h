@@ -57,12 +57,11 @@ typedef struct et_chief_setup {
     const float *(*state_of)(void *self, int server);
     /* Writes what a worker is given when it joins: [greeting_size]. */
     void (*greet)(void *self, unsigned char *greeting);
-    /* A report says what the gradient is to be divided by, and whether it may be used: 0 else. */
+    /* A report says what the gradient is to be divided by, and whether it may be used: 0 else,
+     * which ends the run. */
     double (*divisor)(void *self, const unsigned char *report);
     /* The next update is done: of these. scale and norm as the servers had them. */
     void (*updated)(void *self, const et_chief_report *reports, int count, double norm);
-    /* A gradient that may not be used: false ends the run. */
-    bool (*rejected)(void *self, int worker, const unsigned char *report);
     /* What was asked for by et_chief_read; aligned to nothing. */
     void (*state_read)(void *self, int server, const void *state);
 } et_chief_setup;
@@ -118,6 +117,7 @@ typedef struct et_chief {
     double told;             /* when workers were told of the end */
     et_chief_worker *worker; /* [workers] */
     char failure[ET_MESSAGE_TEXT + 64];
+    bool diverged; /* that is of a gradient that is not finite */
 } et_chief;
 
 /* To be released in any case. */

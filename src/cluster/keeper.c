@@ -175,44 +175,48 @@ static void admit(et_keeper *s, const et_message *message)
     done(s, message, 0);
 }
 
-/* NULL: such a gradient is not here, or is not finite, whatever its worker has said of it. */
+/* NULL: such a gradient is not here. */
 static et_keeper_worker *pushed(et_keeper *s, const et_keeper_push *part)
 {
     if (part->worker < 0 || part->worker >= s->workers)
         return NULL;
     et_keeper_worker *w = &s->worker[part->worker];
-    bool here = w->staged && isfinite(w->squares) && w->session == part->session &&
-                w->ticket == part->ticket;
+    bool here = w->staged && w->session == part->session && w->ticket == part->ticket;
     return here ? w : NULL;
 }
 
-/* Adds the gradients that the message lists to the next update's, in its order. False ends the run:
- * what was added before the one that is missing does not matter. */
-static bool add_up(et_keeper *s, const et_message *message)
+/* Adds the gradients that the message lists to the next update's, in its order. NULL, or what is
+ * wrong, which ends the run: what was added before does not matter. A gradient is judged here,
+ * whatever its worker has said of it. */
+static const char *add_up(et_keeper *s, const et_message *message)
 {
+    static const char none[] = "the server has not the gradients of this update";
     et_keeper_push part;
     size_t count = message->size / sizeof part;
     if (message->size % sizeof part || count > (size_t)s->workers)
-        return false;
+        return none;
     for (size_t k = 0; k < count; k++) {
         memcpy(&part, (const char *)message->bytes + k * sizeof part, sizeof part);
         et_keeper_worker *w = pushed(s, &part);
         if (!w)
-            return false;
+            return none;
+        if (!isfinite(w->squares))
+            return "a gradient of this update " ET_KEEPER_NOT_FINITE;
         for (int64_t i = 0; i < s->store.weights; i++)
             s->sum[i] = s->begun ? s->sum[i] + w->gradient[i] : w->gradient[i];
         s->begun = true;
         w->staged = false;
     }
-    return s->begun;
+    return s->begun ? NULL : none;
 }
 
 static void combine(et_keeper *s, const et_message *message)
 {
     if (message->number != s->version + 1)
         return;
-    if (!add_up(s, message)) {
-        refuse(s, message, "the server has not the gradients of this update, or one is not finite");
+    const char *fault = add_up(s, message);
+    if (fault) {
+        refuse(s, message, fault);
         return;
     }
     if (message->kind == ET_MESSAGE_ADD) {
@@ -220,7 +224,7 @@ static void combine(et_keeper *s, const et_message *message)
         if (isfinite(squares))
             done(s, message, squares);
         else
-            refuse(s, message, "the sum of this update's gradients is not finite");
+            refuse(s, message, "the sum of this update's gradients " ET_KEEPER_NOT_FINITE);
         return;
     }
     if (s->last)

@@ -4,6 +4,7 @@
  * last update before it is saved; it stands first in the tree, so that what the servers hold is
  * here before anything else is written down. */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <etude/log.h>
@@ -18,6 +19,8 @@
 #include "train/cluster_private.h"
 #include "train/state.h"
 
+#define FIRST   10.0 /* seconds until it is said that nobody is there */
+#define SLOWER  10   /* times the slowest batch, within which a gradient is expected */
 #define GONE    15.0 /* seconds without a connection to a server: a few handshakes */
 #define GOODBYE 5.0  /* seconds that workers are given to say it */
 #define LEASE   10   /* times patience: for one batch */
@@ -42,8 +45,8 @@ typedef struct cluster_trainer {
     et_cluster_place place; /* of the last update */
     bool placed;
     staleness staleness;
-    double said; /* when it was said that nobody works */
-    int present;
+    double moved; /* when it began, or the last update came */
+    double quiet; /* that, or when it was said since that nobody works */
 } cluster_trainer;
 
 /* ---- what the chief asks ------------------------------------------------------------------- */
@@ -73,12 +76,6 @@ static double divisor_of(void *self, const unsigned char *report)
 {
     (void)self;
     return et_cluster_divisor(report);
-}
-
-static bool rejected(void *self, int worker, const unsigned char *report)
-{
-    (void)self, (void)worker, (void)report;
-    return false;
 }
 
 static void add_report(cluster_trainer *c, const unsigned char *report, int count)
@@ -138,6 +135,7 @@ static void updated(void *self, const et_chief_report *reports, int count, doubl
     et_step_add_norm(step);
     t->stepped = true;
     c->fresh = false;
+    c->moved = c->quiet = et_clock_monotonic();
 }
 
 static void state_read(void *self, int server, const void *state)
@@ -156,18 +154,21 @@ static void tell(cluster_trainer *c, const char *line)
         c->options->tell(c->options->listener, line);
 }
 
-static void say_who_works(cluster_trainer *c)
+/* Who has come may have gone without a word, or take long over a batch. */
+static void tell_if_nobody_works(cluster_trainer *c)
 {
-    int present = et_chief_present(&c->chief);
-    double now = et_clock_monotonic();
-    if (present == c->present && (present || now < c->said + c->options->patience))
+    const int present = et_chief_present(&c->chief);
+    const double now = et_clock_monotonic(), patience = c->options->patience;
+    const double usual = fmax(patience, SLOWER * c->chief.slowest);
+    if (now < c->quiet + (present ? usual : fmin(patience, FIRST)))
         return;
-    if (!present && now < c->said + 10)
-        return;
-    c->said = now;
-    c->present = present;
-    if (!present)
-        tell(c, "waiting      for workers: none has come yet");
+    char line[120];
+    snprintf(line, sizeof line,
+             present ? "waiting      for workers: no gradient has come for %.0f seconds"
+                     : "waiting      for workers: none is there",
+             now - c->moved);
+    c->quiet = now;
+    tell(c, line);
 }
 
 /* Whose connection is gone for longer than a network takes to come back. */
@@ -197,8 +198,8 @@ static int talk(cluster_trainer *c, double seconds, et_error *error)
                        "checkpoint",
                        (long long)c->trainer.step + 1, lost);
     if (c->chief.phase == ET_CHIEF_FAILED)
-        return et_fail(error, strstr(c->chief.failure, "not finite") ? ET_EDIVERGED : ET_EIO,
-                       "step %lld: %s", (long long)c->trainer.step + 1, c->chief.failure);
+        return et_fail(error, c->chief.diverged ? ET_EDIVERGED : ET_EIO, "step %lld: %s",
+                       (long long)c->trainer.step + 1, c->chief.failure);
     return ET_OK;
 }
 
@@ -233,7 +234,6 @@ static int begin(cluster_trainer *c, et_error *error)
         .greet = greet,
         .divisor = divisor_of,
         .updated = updated,
-        .rejected = rejected,
         .state_read = state_read,
     };
     int status = et_chief_open(&c->chief, &setup, error);
@@ -241,7 +241,7 @@ static int begin(cluster_trainer *c, et_error *error)
     for (int i = 0; !status && i < c->plan.workers; i++)
         memcpy(et_chief_place_of(&c->chief, i), &place, sizeof place);
     c->started = !status;
-    c->said = et_clock_monotonic();
+    c->moved = c->quiet = et_clock_monotonic();
     if (!status)
         et_chief_start(&c->chief, et_clock_monotonic());
     return status;
@@ -333,7 +333,7 @@ static int step(et_trainer *trainer, et_error *error)
                            (long long)trainer->step + 1);
         }
         status = talk(c, 0.2, error);
-        say_who_works(c);
+        tell_if_nobody_works(c);
     }
     if (!status)
         status = et_task_trainer_judge(c->inner, error);
@@ -360,6 +360,11 @@ static int loop_end(et_trainer *trainer, et_value *logs, et_error *error)
     return status ? status : log_staleness(&c->staleness, logs, error);
 }
 
+static int gather(et_trainer *trainer, et_error *error)
+{
+    return fetch(self_of(trainer), error);
+}
+
 static void view(const et_trainer *trainer, et_trainer_view *out)
 {
     const et_trainer *inner = &self_of(trainer)->inner->trainer;
@@ -374,6 +379,7 @@ static const et_trainer_class cluster_class = {
     .step = step,
     .loop_end = loop_end,
     .view = view,
+    .gather = gather,
 };
 
 static int open_arrays(cluster_trainer *c, et_error *error)

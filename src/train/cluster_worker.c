@@ -18,11 +18,9 @@ typedef struct worker {
     et_wire *wire;
     float **gradient; /* [servers], owned */
     unsigned char *report;
-    et_cluster_place place;
-    int64_t skip;  /* batches of others before the next of ours */
-    bool changing; /* values of some servers are there */
-    int pulled;    /* servers whose are */
-    int status;    /* of what failed where nothing may */
+    int64_t skip; /* batches of others before the next of ours */
+    int pulled;   /* servers whose are */
+    int status;   /* of what failed where nothing may */
     et_error error;
 } worker;
 

@@ -508,6 +508,8 @@ static int act_one(et_controller *c, const et_listed_action *listed, et_error *e
     et_run_touch(c->run);
     et_track_begin(c->track, &action_activities[own_number(c, action)], step);
     int status = et_run_check(c->run, error);
+    if (!status && c->trainer->class->gather)
+        status = c->trainer->class->gather(c->trainer, error);
     if (!status)
         status = action->class->act(action, &now, error);
     et_track_end(c->track);

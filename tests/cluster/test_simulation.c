@@ -219,13 +219,6 @@ static void updated(void *self, const et_chief_report *reports, int count, doubl
     }
 }
 
-static bool rejected(void *self, int index, const unsigned char *report)
-{
-    (void)index, (void)report;
-    CHECK((world *)self, !"a gradient was rejected");
-    return false;
-}
-
 static void state_read(void *self, int from, const void *state)
 {
     world *w = self;
@@ -424,7 +417,6 @@ static void build_world(world *w)
                              .greet = greet,
                              .divisor = divisor_of,
                              .updated = updated,
-                             .rejected = rejected,
                              .state_read = state_read };
     assert_int_equal(et_chief_open(&w->chief, &setup, NULL), 0);
     et_chief_start(&w->chief, w->now);

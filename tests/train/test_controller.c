@@ -33,6 +33,7 @@ typedef struct toy {
     int countdown;      /* until something breaks: words said; 0: nothing does */
     int breaks;         /* with this status */
     int64_t stop_after; /* this step: asked to stop; 0: never */
+    bool gathers;       /* its class does */
     double pause;       /* seconds that a batch of an evaluation takes */
     double evaluating;  /* seconds, in all */
 } toy;
@@ -114,6 +115,21 @@ static const et_trainer_class trainer_class = { .name = "toy",
                                                 .loop_begin = loop_begin,
                                                 .step = step,
                                                 .loop_end = loop_end };
+
+static int gather(et_trainer *self, et_error *error)
+{
+    (void)error;
+    say("g%d ", (int)self->step);
+    return ET_OK;
+}
+
+static const et_trainer_class gathering_class = { .name = "toy",
+                                                  .attach = attach,
+                                                  .start = start,
+                                                  .loop_begin = loop_begin,
+                                                  .step = step,
+                                                  .loop_end = loop_end,
+                                                  .gather = gather };
 
 static int evaluate_begin(et_evaluator *self, int64_t at, et_error *error)
 {
@@ -227,7 +243,7 @@ static int process(toy *t, const script *s, const char *directory, et_error *err
     et_action *actions[ACTIONS_MAX];
     et_controller_options options = s->options;
     et_controller *controller;
-    t->trainer.class = &trainer_class;
+    t->trainer.class = t->gathers ? &gathering_class : &trainer_class;
     t->evaluator.class = &evaluator_class;
     t->stop = 0;
     for (int i = 0; i < ACTIONS_MAX && s->acting[i].action.class; i++) {
@@ -291,6 +307,20 @@ static void test_controller__order(void **state)
         assert_int_equal(t.total, cases[i].train_steps * (cases[i].train_steps + 1) / 2);
         assert_int_equal(t.started, 1);
     }
+}
+
+/* Before whatever acts: what is elsewhere is here for an evaluation, a log, an action and a save. */
+static void test_controller__gathers(void **state)
+{
+    toy t = { .gathers = true };
+    script s = { { { .action = { &class_a }, .every = 3 } }, usual };
+    s.options.train_steps = 4;
+    s.options.summary_interval = 4;
+    s.options.validation_interval = 2;
+    s.options.checkpoint_interval = 1;
+    words[0] = 0;
+    assert_ok(process(&t, &s, in(state, "gathers"), error));
+    assert_string_equal(words, "g1 g2 V2 g2 g3 a3 g3 g4 L4 g4 V4 g4 a4!v g4 ");
 }
 
 /* Orbit's steps a second of a log behind an evaluation count its time; here they do not: what the
@@ -663,6 +693,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_controller__order),
+        cmocka_unit_test(test_controller__gathers),
         cmocka_unit_test(test_controller__rate),
         cmocka_unit_test(test_controller__interrupted),
         cmocka_unit_test(test_controller__failed),

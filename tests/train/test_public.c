@@ -138,7 +138,7 @@ static void test_public__reserved_words(void **state)
     assert_non_null(strstr(error.text, "et_controller_options"));
     assert_int_equal(et_controller_open(&controller, &of_run, &error), ET_EUSAGE);
     assert_non_null(strstr(error.text, "et_run_options"));
-    static const et_trainer_class newer = { .name = "newer", .reserved = { [7] = 1 } };
+    static const et_trainer_class newer = { .name = "newer", .reserved = { [6] = 1 } };
     et_trainer trainer = { .class = &newer }, odd = { .reserved = { [3] = 1 } };
     et_trainer *const trainers[] = { &trainer, &odd };
     for (int i = 0; i < 2; i++) {
