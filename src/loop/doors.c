@@ -12,9 +12,10 @@ int et_loop_ready(et_loop *loop)
         return loop->error.status;
     if (loop->phase == ET_LOOP_RUNNING || loop->phase == ET_LOOP_ENDING)
         return ET_OK;
-    return et_fail(&loop->error, ET_EUSAGE, "Context is required be entered: %s",
-                   loop->phase == ET_LOOP_OPEN ? "call et_loop_begin first"
-                                               : "the loop has ended; open another");
+    return et_fail(&loop->error, ET_EUSAGE, "%s",
+                   loop->phase == ET_LOOP_OPEN
+                       ? "a call came before the loop had begun: et_loop_begin is the first"
+                       : "the loop has ended; open another");
 }
 
 int et_loop_ready_in_epoch(et_loop *loop)

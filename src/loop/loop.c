@@ -397,8 +397,7 @@ int et_loop_begin(et_loop *loop, et_error *error)
     if (loop->error.status)
         return et_fail(error, loop->error.status, "%s", loop->error.text);
     if (loop->phase != ET_LOOP_OPEN)
-        return et_fail(error, ET_EUSAGE,
-                       "A disposable context cannot be entered twice: open another loop");
+        return et_fail(error, ET_EUSAGE, "a loop begins once: open another");
     int status = enter(loop);
     loop->phase = status ? ET_LOOP_ENDED : ET_LOOP_RUNNING;
     if (!status) {
@@ -455,8 +454,7 @@ int et_loop_end(et_loop *loop, et_error *error)
     if (loop->phase != ET_LOOP_RUNNING)
         return et_fail(error, loop->error.status ? loop->error.status : ET_EUSAGE, "%s",
                        loop->error.status ? loop->error.text
-                                          : "Context is required be entered: there is no loop to "
-                                            "end");
+                                          : "no loop is under way: there is none to end");
     if (loop->firing && et_loop_refuse_in_handler(loop))
         return et_fail(error, loop->error.status, "%s", loop->error.text);
     et_loop_end_open(loop);

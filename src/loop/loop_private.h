@@ -140,7 +140,7 @@ int et_loop_take_best(et_loop *loop, et_error *error);
 
 /* ---- print.c ---- */
 
-/* Begins the ETA, if the progress is known and it has not begun. */
+/* Counts progress and time from here. */
 void et_loop_begin_eta(et_loop *loop);
 
 /* ---- table.c ---- */

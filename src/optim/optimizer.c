@@ -41,13 +41,14 @@ static void warn_of_unfound(const et_patterns *patterns, et_strings list, const 
                    list.items[i], et_params_name(params, et_params_count(params) - 1));
 }
 
-/* "trainer.optimizer_config.optimizer.adamw.include_in_weight_decay": what a message calls a list. */
+/* "trainer.optimizer_config.optimizer.adamw.include_in_weight_decay": what a message calls a list.
+ */
 static int new_patterns(et_patterns **out, et_strings list, const et_optimizer *optimizer,
                         const char *which, et_error *error)
 {
     char setting[120];
-    snprintf(setting, sizeof setting, "trainer.optimizer_config.optimizer.%s.%s", optimizer->rule->name,
-             which);
+    snprintf(setting, sizeof setting, "trainer.optimizer_config.optimizer.%s.%s",
+             optimizer->rule->name, which);
     int status = et_patterns_new(out, list, setting, error);
     if (!status)
         warn_of_unfound(*out, list, setting, optimizer->params);
@@ -283,18 +284,11 @@ int64_t et_optimizer_iterations(const et_optimizer *optimizer)
     return optimizer->iterations;
 }
 
-/* For a resumed run, whose slots are restored by the same caller. */
-void et_optimizer_set_iterations(et_optimizer *optimizer, int64_t iterations)
+void et_optimizer_set_progress(et_optimizer *optimizer, int64_t iterations, int64_t slots_from)
 {
-    et_assert(iterations >= 0);
+    et_assert(slots_from >= 0 && slots_from <= iterations);
     optimizer->iterations = iterations;
-    optimizer->slots_from = 0;
-}
-
-void et_optimizer_set_slots_from(et_optimizer *optimizer, int64_t iterations)
-{
-    et_assert(iterations >= 0 && iterations <= optimizer->iterations);
-    optimizer->slots_from = iterations;
+    optimizer->slots_from = slots_from;
 }
 
 int64_t et_optimizer_slots_from(const et_optimizer *optimizer)

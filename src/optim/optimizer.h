@@ -86,8 +86,8 @@ et_cost et_optimizer_cost(const et_optimizer *optimizer);
 /* How many updates had been done when the rule's slots began (0 unless they began anew): the bias
  * correction counts from there. */
 int64_t et_optimizer_slots_from(const et_optimizer *optimizer);
-void et_optimizer_set_iterations(et_optimizer *optimizer, int64_t iterations);
-void et_optimizer_set_slots_from(et_optimizer *optimizer, int64_t iterations);
+/* Updates done, and how many of them before the slots began; whoever restores slots says it. */
+void et_optimizer_set_progress(et_optimizer *optimizer, int64_t iterations, int64_t slots_from);
 
 /* The rule's slots begin anew, from zero, after the updates done so far. */
 void et_optimizer_restart(et_optimizer *optimizer);

@@ -358,10 +358,11 @@ int et_optimization_end_with_run(et_optimization_options *options, int64_t train
     if (train_steps == 0 || !(whole || parts))
         return ET_OK;
     if (*offset && train_steps < 0)
-        return et_fail(error, ET_ECONFIG,
-                       "trainer.optimizer_config.learning_rate.%s.offset: %lld steps before a decay to the "
-                       "end of a run that is given in epochs; give the decay steps of its own",
-                       rate_types[rate->type], (long long)*offset);
+        return et_fail(
+            error, ET_ECONFIG,
+            "trainer.optimizer_config.learning_rate.%s.offset: %lld steps before a decay to the "
+            "end of a run that is given in epochs; give the decay steps of its own",
+            rate_types[rate->type], (long long)*offset);
     if (train_steps > 0 && *offset >= train_steps)
         return et_fail(
             error, ET_ECONFIG,

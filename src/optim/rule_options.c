@@ -128,7 +128,10 @@ static const et_fields adamw_experimental_table = { "adamw_experimental",
 
 static const et_field lamb_fields[] = { ADAM_MEMBERS(et_lamb_options, 1e-6),
                                         CLIPS(et_lamb_options),
-                                        DECAY(et_lamb_options, weight_decay_rate),
+                                        ET_FIELD_FLOAT(et_lamb_options, weight_decay_rate, 0, 0,
+                                                       DECAY_MAX,
+                                                       "times the weight, added to the direction "
+                                                       "before it is scaled; 0: none"),
                                         NO_DECAY(et_lamb_options),
                                         NO_ADAPTATION(et_lamb_options),
                                         TENSORFLOW_NAME,
@@ -247,7 +250,7 @@ static const struct {
 
 #define LIST(name, list)                                                                           \
     {                                                                                              \
-        "trainer.optimizer_config.optimizer." #name "." #list,                                             \
+        "trainer.optimizer_config.optimizer." #name "." #list,                                     \
             offsetof(et_optimizer_options, name) + offsetof(et_##name##_options, list)             \
     }
 static const struct {
@@ -274,10 +277,11 @@ static int check_clips(const et_optimizer_options *options, et_error *error)
 {
     for (size_t i = 0; i < sizeof clips / sizeof clips[0]; i++)
         if (number_at(options, clips[i].norm) > 0 && number_at(options, clips[i].global_norm) > 0)
-            return et_fail(error, ET_ECONFIG,
-                           "trainer.optimizer_config.optimizer.%s: clipnorm and global_clipnorm are both "
-                           "set; set one of them to 0",
-                           clips[i].rule);
+            return et_fail(
+                error, ET_ECONFIG,
+                "trainer.optimizer_config.optimizer.%s: clipnorm and global_clipnorm are both "
+                "set; set one of them to 0",
+                clips[i].rule);
     return ET_OK;
 }
 
@@ -299,9 +303,10 @@ static int check_expressions(const et_optimizer_options *options, et_error *erro
 int et_optimizer_options_check(const et_optimizer_options *options, et_error *error)
 {
     if (options->type == ET_OPTIMIZER_NONE)
-        return et_fail(error, ET_ECONFIG,
-                       "trainer.optimizer_config.optimizer.type: none is chosen; set it to one of %s",
-                       et_optimizer_names);
+        return et_fail(
+            error, ET_ECONFIG,
+            "trainer.optimizer_config.optimizer.type: none is chosen; set it to one of %s",
+            et_optimizer_names);
     int status = check_clips(options, error);
     return status ? status : check_expressions(options, error);
 }

@@ -30,8 +30,9 @@
 /* For settings whose default 0 stands for "not given". */
 static int missing(const char *group, const char *type, const char *name, et_error *error)
 {
-    return et_fail(error, ET_ECONFIG, "trainer.optimizer_config.%s.%s.%s: must be set to more than 0",
-                   group, type, name);
+    return et_fail(error, ET_ECONFIG,
+                   "trainer.optimizer_config.%s.%s.%s: must be set to more than 0", group, type,
+                   name);
 }
 
 static int require_rate(const char *type, double rate, et_error *error)
@@ -67,14 +68,15 @@ static int read_numbers(double *to, et_strings texts, const double *epoch, const
 {
     if (texts.count > ET_SCHEDULE_PIECES_MAX)
         return et_fail(error, ET_ECONFIG,
-                       "trainer.optimizer_config.learning_rate.%s.%s: %zu numbers; at most %d", type, name,
-                       texts.count, ET_SCHEDULE_PIECES_MAX);
+                       "trainer.optimizer_config.learning_rate.%s.%s: %zu numbers; at most %d",
+                       type, name, texts.count, ET_SCHEDULE_PIECES_MAX);
     for (size_t i = 0; i < texts.count; i++) {
         bool epochs;
         if (!et_schedule_read(texts.items[i], &to[i], &epochs) || (epochs && !epoch))
-            return et_fail(error, ET_ECONFIG,
-                           "trainer.optimizer_config.learning_rate.%s.%s: '%s' is not a number from 0",
-                           type, name, texts.items[i]);
+            return et_fail(
+                error, ET_ECONFIG,
+                "trainer.optimizer_config.learning_rate.%s.%s: '%s' is not a number from 0", type,
+                name, texts.items[i]);
         if (epochs)
             to[i] *= *epoch;
     }
@@ -93,10 +95,11 @@ static int read_pieces(et_schedule *self, const char *type, et_strings boundarie
     self->pieces = (int)values.count;
     for (size_t i = 1; !status && i < boundaries.count; i++)
         if (self->boundaries[i] <= self->boundaries[i - 1])
-            status = et_fail(error, ET_ECONFIG,
-                             "trainer.optimizer_config.learning_rate.%s.boundaries: %g after %g; they "
-                             "must ascend",
-                             type, self->boundaries[i], self->boundaries[i - 1]);
+            status =
+                et_fail(error, ET_ECONFIG,
+                        "trainer.optimizer_config.learning_rate.%s.boundaries: %g after %g; they "
+                        "must ascend",
+                        type, self->boundaries[i], self->boundaries[i - 1]);
     return status;
 }
 
@@ -105,10 +108,11 @@ static int stepwise_init(et_schedule *self, et_error *error)
 {
     const et_rate_stepwise *o = &self->options.stepwise;
     if (!o->values.count || o->boundaries.count + 1 != o->values.count)
-        return et_fail(error, ET_ECONFIG,
-                       "trainer.optimizer_config.learning_rate.stepwise: %zu boundaries and %zu values; "
-                       "give one value more than boundaries",
-                       o->boundaries.count, o->values.count);
+        return et_fail(
+            error, ET_ECONFIG,
+            "trainer.optimizer_config.learning_rate.stepwise: %zu boundaries and %zu values; "
+            "give one value more than boundaries",
+            o->boundaries.count, o->values.count);
     return read_pieces(self, "stepwise", o->boundaries, o->values, error);
 }
 
@@ -276,14 +280,16 @@ static int step_cosine_init(et_schedule *self, et_error *error)
 {
     const et_rate_step_cosine_with_offset *o = &self->options.step_cosine_with_offset;
     if (!o->values.count)
-        return et_fail(error, ET_ECONFIG,
-                       "trainer.optimizer_config.learning_rate.step_cosine_with_offset.values: must be "
-                       "set to at least one number");
+        return et_fail(
+            error, ET_ECONFIG,
+            "trainer.optimizer_config.learning_rate.step_cosine_with_offset.values: must be "
+            "set to at least one number");
     if (o->boundaries.count != o->values.count)
-        return et_fail(error, ET_ECONFIG,
-                       "trainer.optimizer_config.learning_rate.step_cosine_with_offset: %zu boundaries "
-                       "and %zu values; give as many of both",
-                       o->boundaries.count, o->values.count);
+        return et_fail(
+            error, ET_ECONFIG,
+            "trainer.optimizer_config.learning_rate.step_cosine_with_offset: %zu boundaries "
+            "and %zu values; give as many of both",
+            o->boundaries.count, o->values.count);
     return read_pieces(self, "step_cosine_with_offset", o->boundaries, o->values, error);
 }
 
@@ -305,9 +311,10 @@ static double step_cosine_rate(const et_schedule *self, double step)
 static int inverse_sqrt_init(et_schedule *self, et_error *error)
 {
     if (self->warmup.type != ET_WARMUP_NONE)
-        return et_fail(error, ET_ECONFIG,
-                       "trainer.optimizer_config.warmup.type: learning_rate.type inverse_sqrt warms up by "
-                       "itself; set warmup.type to none");
+        return et_fail(
+            error, ET_ECONFIG,
+            "trainer.optimizer_config.warmup.type: learning_rate.type inverse_sqrt warms up by "
+            "itself; set warmup.type to none");
     if (self->options.inverse_sqrt.warmup_steps <= 0)
         return missing("learning_rate", "inverse_sqrt", "warmup_steps", error);
     return ET_OK;
@@ -367,9 +374,10 @@ int et_schedule_init(et_schedule *schedule, const et_rate_options *options,
     *schedule =
         (et_schedule){ .class = &classes[options->type], .options = *options, .warmup = *warmup };
     if (options->type == ET_RATE_NONE)
-        return et_fail(error, ET_ECONFIG,
-                       "trainer.optimizer_config.learning_rate.type: none is chosen; set it to constant, "
-                       "inverse_sqrt, cosine or another schedule");
+        return et_fail(
+            error, ET_ECONFIG,
+            "trainer.optimizer_config.learning_rate.type: none is chosen; set it to constant, "
+            "inverse_sqrt, cosine or another schedule");
     if (warmup->type != ET_WARMUP_NONE && warmup_steps(warmup) <= 0)
         return missing("warmup", warmup->type == ET_WARMUP_LINEAR ? "linear" : "polynomial",
                        "warmup_steps", error);

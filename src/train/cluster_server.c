@@ -70,8 +70,7 @@ static void write_state(void *self, const float *state, int64_t iterations, int6
     et_params_begin_change(s->params);
     copy_weights(s, NULL, state);
     copy_slots(s, NULL, state + s->plan.placement.floats[s->index]);
-    et_optimizer_set_iterations(s->optimizer, iterations);
-    et_optimizer_set_slots_from(s->optimizer, slots_from);
+    et_optimizer_set_progress(s->optimizer, iterations, slots_from);
     et_params_changed(s->params, true);
 }
 

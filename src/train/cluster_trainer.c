@@ -127,9 +127,8 @@ static void updated(void *self, const et_chief_report *reports, int count, doubl
         note_staleness(&c->staleness, reports[k].staleness);
     }
     step->update = (et_update){ norm, et_optimizer_learning_rate(t->optimizer), true };
-    int64_t from = et_optimizer_slots_from(t->optimizer);
-    et_optimizer_set_iterations(t->optimizer, et_optimizer_iterations(t->optimizer) + 1);
-    et_optimizer_set_slots_from(t->optimizer, from);
+    et_optimizer_set_progress(t->optimizer, et_optimizer_iterations(t->optimizer) + 1,
+                              et_optimizer_slots_from(t->optimizer));
     et_step_updated(step);
     et_step_add_measures(step);
     et_step_add_norm(step);

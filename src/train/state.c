@@ -269,9 +269,7 @@ static int restore_optimizer(void *self, const et_value *dict, et_error *error)
         status = et_fail(error, ET_EFORMAT, SLOTS_FROM ": %lld is not within %lld iterations",
                          (long long)from, (long long)iterations);
     if (!status)
-        et_optimizer_set_iterations(self, iterations);
-    if (!status)
-        et_optimizer_set_slots_from(self, from);
+        et_optimizer_set_progress(self, iterations, from);
     return status;
 }
 

@@ -422,7 +422,7 @@ static void test_optimizer__follows_the_schedule(void **state)
         assert_true(fabs(update.learning_rate - 0.025 * step) < 1e-15);
     }
     assert_int_equal(et_params_version(params), version + STEPS);
-    et_optimizer_set_iterations(optimizer, 2);
+    et_optimizer_set_progress(optimizer, 2, 0);
     assert_true(fabs(et_optimizer_learning_rate(optimizer) - 0.05) < 1e-15);
     et_optimizer_free(optimizer);
     et_params_free(params);

@@ -138,7 +138,7 @@ static void hand_over(et_params *from, et_optimizer *old, et_params *to, et_opti
     for (int i = 0; i < count; i++)
         memcpy(others[i].data, parts[i].data,
                (size_t)et_shape_count(parts[i].shape) * sizeof(float));
-    et_optimizer_set_iterations(new, et_optimizer_iterations(old));
+    et_optimizer_set_progress(new, et_optimizer_iterations(old), 0);
 }
 
 static void test_rules__resume(void **state)

@@ -68,10 +68,10 @@ static void test_state__params_and_optimizer(void **unused)
                      et_params_values(params) + et_params_offset(params, 1));
     assert_null(et_state_tensor_find(state, "c"));
 
-    et_optimizer_set_iterations(optimizer, 41);
+    et_optimizer_set_progress(optimizer, 41, 0);
     et_value *tree;
     assert_ok(et_state_save(state, &tree, &arena, error));
-    et_optimizer_set_iterations(optimizer, 0);
+    et_optimizer_set_progress(optimizer, 0, 0);
     uint64_t version = et_params_version(params);
     assert_ok(et_state_match(state, tree, error));
     assert_ok(et_state_restore(state, tree, error));
@@ -87,7 +87,7 @@ static void test_state__params_and_optimizer(void **unused)
     assert_true(slots[0].data[0] == 0);
     assert_int_equal(et_optimizer_slots_from(optimizer), 41);
     assert_ok(et_state_save(state, &tree, &arena, error));
-    et_optimizer_set_iterations(optimizer, 41);
+    et_optimizer_set_progress(optimizer, 41, 0);
     assert_int_equal(et_optimizer_slots_from(optimizer), 0);
     assert_ok(et_state_restore(state, tree, error));
     assert_int_equal(et_optimizer_slots_from(optimizer), 41);
