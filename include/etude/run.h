@@ -56,7 +56,7 @@ typedef struct et_run_options {
     int best_comparison;     /* ET_COMPARE_* */
     et_observer observer;    /* members NULL: nobody */
     bool verbose;            /* every save is told */
-    et_sink *console;        /* one more sink, which the run adopts; NULL: none */
+    et_sink *console;        /* one more sink, adopted also by what fails to open; NULL: none */
     bool other_optimizer;    /* what is restored may be of another one: et_checkpoint_options */
     const et_value
         *identity; /* what checkpoints belong to, which the command says; NULL: nothing */

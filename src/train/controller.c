@@ -260,8 +260,10 @@ int et_controller_open(et_controller **out, const et_controller_options *options
     *out = NULL;
     int status = check_options(options, error);
     et_controller *c = status ? NULL : et_alloc_zero(1, sizeof *c);
-    if (!c)
+    if (!c) {
+        et_sink_close(options ? options->run.console : NULL, NULL);
         return status ? status : et_alloc_failed(error, sizeof *c, "a controller");
+    }
     c->options = *options;
     if (options->target) {
         c->target = *options->target;

@@ -155,8 +155,10 @@ int et_run_open(et_run **out, const et_run_options *options, et_error *error)
     *out = NULL;
     int status = check_options(options, error);
     et_run *run = status ? NULL : et_alloc_zero(1, sizeof *run);
-    if (!run)
+    if (!run) {
+        et_sink_close(options ? options->console : NULL, NULL);
         return status ? status : et_alloc_failed(error, sizeof *run, "a run");
+    }
     et_inside inside = options->inside ? *options->inside : (et_inside){ .lock = NULL };
     inside.asks = true;
     et_checkpoint_options checkpoints = { .max_to_keep = options->max_to_keep,

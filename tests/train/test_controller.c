@@ -309,7 +309,8 @@ static void test_controller__order(void **state)
     }
 }
 
-/* Before whatever acts: what is elsewhere is here for an evaluation, a log, an action and a save. */
+/* Before whatever acts: what is elsewhere is here for an evaluation, a log, an action and a save.
+ */
 static void test_controller__gathers(void **state)
 {
     toy t = { .gathers = true };
@@ -545,8 +546,21 @@ static void test_controller__finished(void **state)
     assert_int_equal(t.started, 0);
 }
 
+static int closings;
+
+static int count_closing(et_sink *self, et_error *error)
+{
+    (void)self, (void)error;
+    closings++;
+    return ET_OK;
+}
+
+static const et_sink_class console_class = { .name = "console", .close = count_closing };
+
+/* A console is the controller's from the call on: it is closed once, whatever is refused. */
 static void test_controller__refused_options(void **state)
 {
+    et_sink console = { .class = &console_class };
     const struct {
         et_controller_options options;
         const et_action_class *other; /* of a second action beside a */
@@ -566,8 +580,16 @@ static void test_controller__refused_options(void **state)
         toy t = { 0 };
         script s = { { { .action = { &class_a } }, { .action = { cases[i].other } } },
                      cases[i].options };
+        s.options.run.console = &console;
+        closings = 0;
         assert_fails(process(&t, &s, in(state, "refused"), error), cases[i].status, cases[i].words);
+        assert_int_equal(closings, 1);
     }
+    et_run *run;
+    closings = 0;
+    assert_fails(et_run_open(&run, &(et_run_options){ .console = &console }, error), ET_EUSAGE,
+                 "needs a state");
+    assert_int_equal(closings, 1);
     et_controller *controller;
     et_trainer nothing = { .class = &(const et_trainer_class){ .name = "nothing" } };
     toy t = { .trainer.class = &trainer_class };
