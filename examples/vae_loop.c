@@ -91,7 +91,7 @@ static int open_all(program *p, const char *data, const et_loop_options *options
         et_annealing_scalar_init(&p->rate, p->loop, &halving, error))
         return error->status;
     et_init_draw(p->params, 1);
-    et_feed feed = { .optimizer = p->optimizer, .value = et_annealing_scalar_dynamic(&p->rate) };
+    et_fed_value feed = { NULL, p->optimizer, et_annealing_scalar_dynamic(&p->rate) };
     et_loop_evaluator_options judge = { .source = p->test, .pass = p->judge }; /* valid_loss */
     et_loop_trainer_options learn = { .source = p->train, .pass = p->learn, .seed = 1 };
     learn.optimizer = p->optimizer, learn.metrics = &loss, learn.metric_count = 1;

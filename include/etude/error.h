@@ -28,7 +28,7 @@
 enum et_status {
     ET_OK = 0,
     ET_EFAIL,        /* failed, for a reason none of the others names */
-    ET_EUSAGE,       /* the command line is wrong */
+    ET_EUSAGE,       /* a call out of order or whose arguments do not go together; a command line */
     ET_ECONFIG,      /* a setting is unknown, of the wrong type or out of range */
     ET_EDATA,        /* the user's data is wrong: text, lengths, encoding */
     ET_EFORMAT,      /* a file is damaged or not what it says it is */

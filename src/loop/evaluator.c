@@ -279,7 +279,7 @@ static int evaluate_timed(et_loop_evaluator *e, et_feeder *more, et_error *error
     return status;
 }
 
-int et_loop_evaluator_run(et_loop_evaluator *e, const et_feed *feeds, int feed_count,
+int et_loop_evaluator_run(et_loop_evaluator *e, const et_fed_value *feeds, int feed_count,
                           et_error *error)
 {
     et_error failure = ET_ERROR_INIT;

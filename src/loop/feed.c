@@ -14,7 +14,7 @@ double et_dynamic_get(const et_dynamic *dynamic)
     return dynamic->get ? dynamic->get(dynamic->payload) : dynamic->constant;
 }
 
-static int find_target(et_feeder *feeder, int i, const et_feed *feed, et_error *error)
+static int find_target(et_feeder *feeder, int i, const et_fed_value *feed, et_error *error)
 {
     if (!feed->variable == !feed->optimizer)
         return et_fail(error, ET_ECONFIG, "feed %d: goes to a variable or an optimizer", i);
@@ -24,7 +24,7 @@ static int find_target(et_feeder *feeder, int i, const et_feed *feed, et_error *
                : et_variable_find(&feeder->index[i], feeder->params, feed->variable, error);
 }
 
-int et_feeder_init(et_feeder *feeder, et_params *params, const et_feed *feeds, int count,
+int et_feeder_init(et_feeder *feeder, et_params *params, const et_fed_value *feeds, int count,
                    et_error *error)
 {
     *feeder = (et_feeder){ .params = params };

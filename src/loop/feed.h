@@ -1,19 +1,19 @@
-/* Feeds whose targets have been looked up: et_feed of <etude/annealing.h>. */
+/* Feeds whose targets have been looked up: et_fed_value of <etude/annealing.h>. */
 #ifndef ETUDE_LOOP_FEED_H
 #define ETUDE_LOOP_FEED_H
 
 #include <etude/annealing.h>
 
 typedef struct et_feeder {
-    et_params *params; /* borrowed */
-    et_feed *feeds;    /* [count], owned */
-    int *index;        /* [count]: in the store; -1: an optimizer's rate */
-    double *before;    /* [count]: what was there when et_feeder_keep was called */
+    et_params *params;   /* borrowed */
+    et_fed_value *feeds; /* [count], owned */
+    int *index;          /* [count]: in the store; -1: an optimizer's rate */
+    double *before;      /* [count]: what was there when et_feeder_keep was called */
     int count;
 } et_feeder;
 
 /* ET_ECONFIG: a variable that there is not, or is of several elements. */
-int et_feeder_init(et_feeder *feeder, et_params *params, const et_feed *feeds, int count,
+int et_feeder_init(et_feeder *feeder, et_params *params, const et_fed_value *feeds, int count,
                    et_error *error);
 void et_feeder_release(et_feeder *feeder);
 

@@ -105,7 +105,7 @@ int et_loop_explain(const et_loop *loop, int status, et_error *error);
 /* A line for people. */
 void et_loop_print(et_loop *loop, const char *text);
 
-/* ---- parts.c ---- */
+/* ---- resumes.c ---- */
 
 /* Hangs all that is the loop's own on its tree, and what its trainers have told. */
 int et_loop_add_parts(et_loop *loop, et_error *error);

@@ -63,12 +63,6 @@ static int slots(const et_optimizer_options *options, et_rule_slot slot[ET_RULE_
     return 3;
 }
 
-static int clips(const et_optimizer_options *options, et_clip list[ET_CLIPS_MAX])
-{
-    const et_adafactor_keras_options *o = &options->adafactor_keras;
-    return et_clip_usual(list, 0, o->clipvalue, o->clipnorm, o->global_clipnorm);
-}
-
 /* The cut of a tensor; pointers are left NULL. */
 static factored cut(et_shape shape)
 {
@@ -223,6 +217,5 @@ const et_rule_class et_rule_adafactor_keras = { .name = "adafactor_keras",
                                                 .cut = ET_RULE_WHOLE,
                                                 .writes = true,
                                                 .slots = slots,
-                                                .clips = clips,
                                                 .scratch = scratch,
                                                 .update = update };

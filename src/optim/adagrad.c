@@ -10,12 +10,6 @@ static int slots(const et_optimizer_options *options, et_rule_slot slot[ET_RULE_
     return 1;
 }
 
-static int clips(const et_optimizer_options *options, et_clip list[ET_CLIPS_MAX])
-{
-    const et_adagrad_options *o = &options->adagrad;
-    return et_clip_usual(list, 0, o->clipvalue, o->clipnorm, o->global_clipnorm);
-}
-
 static void update(const et_kernels *kernels, const et_optimizer_options *options,
                    const et_rule_step *step, const et_rule_chunk *chunk)
 {
@@ -26,6 +20,4 @@ static void update(const et_kernels *kernels, const et_optimizer_options *option
     kernels->adagrad(&update, &squares);
 }
 
-const et_rule_class et_rule_adagrad = {
-    .name = "adagrad", .slots = slots, .clips = clips, .update = update
-};
+const et_rule_class et_rule_adagrad = { .name = "adagrad", .slots = slots, .update = update };

@@ -61,12 +61,6 @@ static int adam_slots(const et_optimizer_options *options, et_rule_slot slot[ET_
     return slots_with(options->adam.amsgrad, slot);
 }
 
-static int adam_clips(const et_optimizer_options *options, et_clip clips[ET_CLIPS_MAX])
-{
-    const et_adam_options *o = &options->adam;
-    return et_clip_usual(clips, 0, o->clipvalue, o->clipnorm, o->global_clipnorm);
-}
-
 static void adam_update(const et_kernels *kernels, const et_optimizer_options *options,
                         const et_rule_step *step, const et_rule_chunk *chunk)
 {
@@ -78,12 +72,6 @@ static int newer_adam_slots(const et_optimizer_options *options,
                             et_rule_slot slot[ET_RULE_SLOTS_MAX])
 {
     return slots_with(options->adam_experimental.amsgrad, slot);
-}
-
-static int newer_adam_clips(const et_optimizer_options *options, et_clip clips[ET_CLIPS_MAX])
-{
-    const et_adam_experimental_options *o = &options->adam_experimental;
-    return et_clip_usual(clips, 0, o->clipvalue, o->clipnorm, o->global_clipnorm);
 }
 
 static void newer_adam_update(const et_kernels *kernels, const et_optimizer_options *options,
@@ -103,9 +91,8 @@ static int adamw_slots(const et_optimizer_options *options, et_rule_slot slot[ET
 /* Model Garden's class clips by its own norm, and hands what is left to Keras. */
 static int adamw_clips(const et_optimizer_options *options, et_clip clips[ET_CLIPS_MAX])
 {
-    const et_adamw_options *o = &options->adamw;
-    int count = et_clip_add(clips, 0, &et_clip_global_norm, o->gradient_clip_norm);
-    return et_clip_usual(clips, count, o->clipvalue, o->clipnorm, o->global_clipnorm);
+    int count = et_clip_add(clips, 0, &et_clip_global_norm, options->adamw.gradient_clip_norm);
+    return et_rule_usual_clips(options, clips, count);
 }
 
 static void adamw_decay(const et_optimizer_options *options, et_strings *include,
@@ -130,12 +117,6 @@ static int newer_adamw_slots(const et_optimizer_options *options,
     return slots_with(options->adamw_experimental.amsgrad, slot);
 }
 
-static int newer_adamw_clips(const et_optimizer_options *options, et_clip clips[ET_CLIPS_MAX])
-{
-    const et_adamw_experimental_options *o = &options->adamw_experimental;
-    return et_clip_usual(clips, 0, o->clipvalue, o->clipnorm, o->global_clipnorm);
-}
-
 static void newer_adamw_decay(const et_optimizer_options *options, et_strings *include,
                               et_strings *exclude)
 {
@@ -150,12 +131,9 @@ static void newer_adamw_update(const et_kernels *kernels, const et_optimizer_opt
     update_with(kernels, o->beta_1, o->beta_2, o->epsilon, o->weight_decay, step, chunk);
 }
 
-const et_rule_class et_rule_adam = {
-    .name = "adam", .slots = adam_slots, .clips = adam_clips, .update = adam_update
-};
+const et_rule_class et_rule_adam = { .name = "adam", .slots = adam_slots, .update = adam_update };
 const et_rule_class et_rule_adam_experimental = { .name = "adam_experimental",
                                                   .slots = newer_adam_slots,
-                                                  .clips = newer_adam_clips,
                                                   .update = newer_adam_update };
 const et_rule_class et_rule_adamw = { .name = "adamw",
                                       .slots = adamw_slots,
@@ -164,6 +142,5 @@ const et_rule_class et_rule_adamw = { .name = "adamw",
                                       .update = adamw_update };
 const et_rule_class et_rule_adamw_experimental = { .name = "adamw_experimental",
                                                    .slots = newer_adamw_slots,
-                                                   .clips = newer_adamw_clips,
                                                    .decay = newer_adamw_decay,
                                                    .update = newer_adamw_update };

@@ -32,11 +32,3 @@ int et_clip_add(et_clip clips[ET_CLIPS_MAX], int count, const et_clip_class *cla
     clips[count] = (et_clip){ class, limit };
     return count + 1;
 }
-
-int et_clip_usual(et_clip clips[ET_CLIPS_MAX], int count, double value, double norm,
-                  double global_norm)
-{
-    count = et_clip_add(clips, count, &et_clip_value, value);
-    count = et_clip_add(clips, count, &et_clip_norm, norm);
-    return et_clip_add(clips, count, &et_clip_global_norm, global_norm);
-}

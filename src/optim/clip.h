@@ -33,8 +33,4 @@ extern const et_clip_class et_clip_global_norm; /* the same by the norm of all *
 /* Appends class with limit to a list of count clips unless limit is 0; returns the new count. */
 int et_clip_add(et_clip clips[ET_CLIPS_MAX], int count, const et_clip_class *class, double limit);
 
-/* Appends what every rule has: clipvalue, clipnorm, global_clipnorm; returns the new count. */
-int et_clip_usual(et_clip clips[ET_CLIPS_MAX], int count, double value, double norm,
-                  double global_norm);
-
 #endif

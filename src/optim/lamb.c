@@ -16,12 +16,6 @@ static int slots(const et_optimizer_options *options, et_rule_slot slot[ET_RULE_
     return 2;
 }
 
-static int clips(const et_optimizer_options *options, et_clip list[ET_CLIPS_MAX])
-{
-    const et_lamb_options *o = &options->lamb;
-    return et_clip_usual(list, 0, o->clipvalue, o->clipnorm, o->global_clipnorm);
-}
-
 static void decay(const et_optimizer_options *options, et_strings *include, et_strings *exclude)
 {
     *include = (et_strings){ 0 };
@@ -73,7 +67,6 @@ const et_rule_class et_rule_lamb = { .name = "lamb",
                                      .cut = ET_RULE_TENSORS,
                                      .writes = true,
                                      .slots = slots,
-                                     .clips = clips,
                                      .decay = decay,
                                      .adapt = adapt,
                                      .before = before,

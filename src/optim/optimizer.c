@@ -106,7 +106,8 @@ static int plan_chunks(et_optimizer *optimizer, const et_group *group, et_error 
         status = find_decaying(o, error);
     if (!status)
         status = find_adapting(o, error);
-    o->clip_count = o->rule->clips ? o->rule->clips(&o->options, o->clips) : 0;
+    o->clip_count = o->rule->clips ? o->rule->clips(&o->options, o->clips)
+                                   : et_rule_usual_clips(&o->options, o->clips, 0);
     for (int i = 0; i < o->clip_count; i++)
         o->by_tensor |= o->clips[i].class->scope == ET_CLIP_TENSORS;
     if (!status)

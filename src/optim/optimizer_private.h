@@ -11,10 +11,10 @@
 #include "optim/schedule.h"
 
 /* A slot as a rule sees it: where each tensor's part begins. */
-typedef struct slot_place {
+typedef struct et_slot_place {
     int64_t *at; /* [tensors], owned; -1: it has none, here; NULL: as the tensor lies in the group,
                     from this rank's part on */
-} slot_place;
+} et_slot_place;
 
 struct et_optimizer {
     const et_rule_class *rule;    /* a row of `rules`, or of whoever made it */
@@ -40,7 +40,7 @@ struct et_optimizer {
     float *scratch;      /* [what the rule asks for], owned; NULL: none */
     int rule_slots, slot_count;
     et_slot slots[ET_RULE_SLOTS_MAX + 1]; /* the rule's, then the average */
-    slot_place places[ET_RULE_SLOTS_MAX];
+    et_slot_place places[ET_RULE_SLOTS_MAX];
     et_slot_part *parts; /* [part_count], owned */
     int part_count;
     int64_t *cuts; /* [most parts x (ranks + 1)], owned: where parts point; NULL: one rank */

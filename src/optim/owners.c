@@ -4,14 +4,13 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
-
-#define ALIGN 16 /* elements, as in the store: a part begins where kernels load aligned */
+#include "tensor/align.h"
 
 /* As long a part for each. */
 static int64_t even_cut(const et_optim_layout *layout, int rank, int ranks)
 {
-    int64_t lines = (layout->size + ALIGN - 1) / ALIGN;
-    int64_t at = (lines + ranks - 1) / ranks * rank * ALIGN;
+    int64_t lines = et_flat_up(layout->size) / ET_FLAT_ALIGN;
+    int64_t at = (lines + ranks - 1) / ranks * rank * ET_FLAT_ALIGN;
     return at < layout->size ? at : layout->size;
 }
 

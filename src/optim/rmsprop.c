@@ -32,12 +32,6 @@ static int slots(const et_optimizer_options *options, et_rule_slot slot[ET_RULE_
     return p.count;
 }
 
-static int clips(const et_optimizer_options *options, et_clip list[ET_CLIPS_MAX])
-{
-    const et_rmsprop_options *o = &options->rmsprop;
-    return et_clip_usual(list, 0, o->clipvalue, o->clipnorm, o->global_clipnorm);
-}
-
 static void update(const et_kernels *kernels, const et_optimizer_options *options,
                    const et_rule_step *step, const et_rule_chunk *chunk)
 {
@@ -57,6 +51,4 @@ static void update(const et_kernels *kernels, const et_optimizer_options *option
     kernels->rmsprop(&update, &squares);
 }
 
-const et_rule_class et_rule_rmsprop = {
-    .name = "rmsprop", .slots = slots, .clips = clips, .update = update
-};
+const et_rule_class et_rule_rmsprop = { .name = "rmsprop", .slots = slots, .update = update };

@@ -112,7 +112,7 @@ typedef struct et_rule_class {
                     what its loss reaches, and others stay zero */
     /* The slots that these options need; returns how many. */
     int (*slots)(const et_optimizer_options *options, et_rule_slot slots[ET_RULE_SLOTS_MAX]);
-    /* Clips in order; returns how many. */
+    /* Clips in order; returns how many. NULL: et_rule_usual_clips. */
     int (*clips)(const et_optimizer_options *options, et_clip clips[ET_CLIPS_MAX]);
     /* Expressions that say which parameters decay. NULL: none does. */
     void (*decay)(const et_optimizer_options *options, et_strings *include, et_strings *exclude);

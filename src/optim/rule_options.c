@@ -236,22 +236,22 @@ int et_optimizer_type(const char *name)
 
 /* ---- checks -------------------------------------------------------------------------------- */
 
-/* Where a rule has its two norms. */
+/* Where a rule has its limits; by type, but for NONE. */
 static const struct {
     const char *rule;
-    size_t norm, global_norm;
+    size_t value, norm, global_norm;
 } clips[] = {
+#define AT(name, member)                                                                           \
+    offsetof(et_optimizer_options, name) + offsetof(et_##name##_options, member)
 #define RULE(ID, name, help)                                                                       \
-    { #name, offsetof(et_optimizer_options, name) + offsetof(et_##name##_options, clipnorm),       \
-      offsetof(et_optimizer_options, name) + offsetof(et_##name##_options, global_clipnorm) },
+    { #name, AT(name, clipvalue), AT(name, clipnorm), AT(name, global_clipnorm) },
 #include "optim/rules.def"
 #undef RULE
 };
 
 #define LIST(name, list)                                                                           \
     {                                                                                              \
-        "trainer.optimizer_config.optimizer." #name "." #list,                                     \
-            offsetof(et_optimizer_options, name) + offsetof(et_##name##_options, list)             \
+        "trainer.optimizer_config.optimizer." #name "." #list, AT(name, list)                      \
     }
 static const struct {
     const char *setting;
@@ -263,6 +263,7 @@ static const struct {
     LIST(muon, exclude_from_weight_decay), LIST(muon, exclude_from_orthogonalization),
 };
 #undef LIST
+#undef AT
 
 /* Of the options' member there. */
 static double number_at(const et_optimizer_options *options, size_t offset)
@@ -270,6 +271,16 @@ static double number_at(const et_optimizer_options *options, size_t offset)
     double value;
     memcpy(&value, (const char *)options + offset, sizeof value);
     return value;
+}
+
+int et_rule_usual_clips(const et_optimizer_options *options, et_clip list[ET_CLIPS_MAX], int count)
+{
+    const int i = options->type - ET_OPTIMIZER_NONE - 1;
+    if (i < 0)
+        return count;
+    count = et_clip_add(list, count, &et_clip_value, number_at(options, clips[i].value));
+    count = et_clip_add(list, count, &et_clip_norm, number_at(options, clips[i].norm));
+    return et_clip_add(list, count, &et_clip_global_norm, number_at(options, clips[i].global_norm));
 }
 
 /* Keras refuses both, and so does Model Garden with it. */

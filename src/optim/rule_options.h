@@ -15,6 +15,7 @@
 #include <etude/error.h>
 
 #include "base/fields.h"
+#include "optim/clip.h"
 
 /* optimizer.type. NONE is Model Garden's null: a choice must be made. */
 enum {
@@ -127,6 +128,11 @@ extern const et_fields et_optimizer_fields;
 /* The type of that name; ET_OPTIMIZER_NONE: there is none. Names of all, with commas. */
 int et_optimizer_type(const char *name);
 extern const char *const et_optimizer_names;
+
+/* Appends to a list of count clips what the chosen type's three settings say, in the order above;
+ * returns the new count. */
+int et_rule_usual_clips(const et_optimizer_options *options, et_clip clips[ET_CLIPS_MAX],
+                        int count);
 
 /* A type is chosen, clips do not exclude each other, expressions compile: of all rules, chosen or
  * not, since a file with a wrong one is wrong whatever is chosen. ET_ECONFIG. */

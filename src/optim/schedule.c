@@ -23,29 +23,27 @@
 /* C17 has no name for it. */
 #define PI 3.14159265358979323846
 
-/* How near to the end of a period is a restart: less than a step of any, and more than is rounded.
- */
+/* So near to a period's end is a restart: less than a step of any, more than what is rounded. */
 #define RESTART_NEAR 1e-12
 
 /* For settings whose default 0 stands for "not given". */
-static int missing(const char *group, const char *type, const char *name, et_error *error)
+static int missing(const char *group, const char *name, et_error *error)
 {
-    return et_fail(error, ET_ECONFIG,
-                   "trainer.optimizer_config.%s.%s.%s: must be set to more than 0", group, type,
-                   name);
+    return et_fail(error, ET_ECONFIG, "trainer.optimizer_config.%s.%s: must be set to more than 0",
+                   group, name);
 }
 
-static int require_rate(const char *type, double rate, et_error *error)
+static int require_rate(const char *group, double rate, et_error *error)
 {
-    return rate > 0 ? ET_OK : missing("learning_rate", type, "initial_learning_rate", error);
+    return rate > 0 ? ET_OK : missing(group, "initial_learning_rate", error);
 }
 
 /* And a number of steps, or of epochs, which is below 0. */
-static int require(const char *type, double rate, int64_t steps, const char *steps_name,
+static int require(const char *group, double rate, int64_t steps, const char *steps_name,
                    et_error *error)
 {
-    int status = require_rate(type, rate, error);
-    return status || steps != 0 ? status : missing("learning_rate", type, steps_name, error);
+    int status = require_rate(group, rate, error);
+    return status || steps != 0 ? status : missing(group, steps_name, error);
 }
 
 static double constant_rate(const et_schedule *self, double step)
@@ -132,8 +130,9 @@ static int exponential_init(et_schedule *self, et_error *error)
 {
     const et_rate_exponential *o = &self->options.exponential;
     if (o->decay_rate <= 0)
-        return missing("learning_rate", "exponential", "decay_rate", error);
-    return require("exponential", o->initial_learning_rate, o->decay_steps, "decay_steps", error);
+        return missing("learning_rate.exponential", "decay_rate", error);
+    return require("learning_rate.exponential", o->initial_learning_rate, o->decay_steps,
+                   "decay_steps", error);
 }
 
 /* initial * decay_rate^(step / D); staircase: the exponent is rounded down. */
@@ -150,7 +149,8 @@ static double exponential_rate(const et_schedule *self, double step)
 static int polynomial_init(et_schedule *self, et_error *error)
 {
     const et_rate_polynomial *o = &self->options.polynomial;
-    return require("polynomial", o->initial_learning_rate, o->decay_steps, "decay_steps", error);
+    return require("learning_rate.polynomial", o->initial_learning_rate, o->decay_steps,
+                   "decay_steps", error);
 }
 
 /* (initial - end) * (1 - s / T)^power + end, held at T; cycle: T grows to the multiple of
@@ -172,7 +172,8 @@ static double polynomial_rate(const et_schedule *self, double step)
 static int cosine_init(et_schedule *self, et_error *error)
 {
     const et_rate_cosine *o = &self->options.cosine;
-    return require("cosine", o->initial_learning_rate, o->decay_steps, "decay_steps", error);
+    return require("learning_rate.cosine", o->initial_learning_rate, o->decay_steps, "decay_steps",
+                   error);
 }
 
 /* initial * ((1 - alpha) * (1 + cos(pi s / T)) / 2 + alpha), held at T. (Loshchilov and
@@ -188,7 +189,7 @@ static double cosine_rate(const et_schedule *self, double step)
 static int cosine_restarts_init(et_schedule *self, et_error *error)
 {
     const et_rate_cosine_restarts *o = &self->options.cosine_restarts;
-    return require("cosine_restarts", o->initial_learning_rate, o->first_decay_steps,
+    return require("learning_rate.cosine_restarts", o->initial_learning_rate, o->first_decay_steps,
                    "first_decay_steps", error);
 }
 
@@ -224,7 +225,7 @@ static double cosine_restarts_rate(const et_schedule *self, double step)
 
 static int power_init(et_schedule *self, et_error *error)
 {
-    return require_rate("power", self->options.power.initial_learning_rate, error);
+    return require_rate("learning_rate.power", self->options.power.initial_learning_rate, error);
 }
 
 /* initial * max(s, 1)^power: with a negative power step 0 would have no value, and takes that
@@ -239,7 +240,7 @@ static double power_rate(const et_schedule *self, double step)
 static int power_linear_init(et_schedule *self, et_error *error)
 {
     const et_rate_power_linear *o = &self->options.power_linear;
-    return require("power_linear", o->initial_learning_rate, o->total_decay_steps,
+    return require("learning_rate.power_linear", o->initial_learning_rate, o->total_decay_steps,
                    "total_decay_steps", error);
 }
 
@@ -259,8 +260,8 @@ static double power_linear_rate(const et_schedule *self, double step)
 
 static int power_with_offset_init(et_schedule *self, et_error *error)
 {
-    return require_rate("power_with_offset", self->options.power_with_offset.initial_learning_rate,
-                        error);
+    return require_rate("learning_rate.power_with_offset",
+                        self->options.power_with_offset.initial_learning_rate, error);
 }
 
 /* As power, counted from the offset and never above the rate before it. Step `offset` itself
@@ -316,7 +317,7 @@ static int inverse_sqrt_init(et_schedule *self, et_error *error)
             "trainer.optimizer_config.warmup.type: learning_rate.type inverse_sqrt warms up by "
             "itself; set warmup.type to none");
     if (self->options.inverse_sqrt.warmup_steps <= 0)
-        return missing("learning_rate", "inverse_sqrt", "warmup_steps", error);
+        return missing("learning_rate.inverse_sqrt", "warmup_steps", error);
     return ET_OK;
 }
 
@@ -379,7 +380,7 @@ int et_schedule_init(et_schedule *schedule, const et_rate_options *options,
             "trainer.optimizer_config.learning_rate.type: none is chosen; set it to constant, "
             "inverse_sqrt, cosine or another schedule");
     if (warmup->type != ET_WARMUP_NONE && warmup_steps(warmup) <= 0)
-        return missing("warmup", warmup->type == ET_WARMUP_LINEAR ? "linear" : "polynomial",
+        return missing(warmup->type == ET_WARMUP_LINEAR ? "warmup.linear" : "warmup.polynomial",
                        "warmup_steps", error);
     int status = schedule->class->init ? schedule->class->init(schedule, error) : ET_OK;
     et_rate_options *o = &schedule->options;

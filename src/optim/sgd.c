@@ -11,12 +11,6 @@ static int slots(const et_optimizer_options *options, et_rule_slot slot[ET_RULE_
     return options->sgd.momentum > 0 ? 1 : 0;
 }
 
-static int clips(const et_optimizer_options *options, et_clip list[ET_CLIPS_MAX])
-{
-    const et_sgd_options *o = &options->sgd;
-    return et_clip_usual(list, 0, o->clipvalue, o->clipnorm, o->global_clipnorm);
-}
-
 static void update_with(const et_kernels *kernels, double rate, double momentum, bool nesterov,
                         const et_rule_step *step, const et_rule_chunk *chunk)
 {
@@ -40,12 +34,6 @@ static int newer_slots(const et_optimizer_options *options, et_rule_slot slot[ET
     return options->sgd_experimental.momentum > 0 ? 1 : 0;
 }
 
-static int newer_clips(const et_optimizer_options *options, et_clip list[ET_CLIPS_MAX])
-{
-    const et_sgd_experimental_options *o = &options->sgd_experimental;
-    return et_clip_usual(list, 0, o->clipvalue, o->clipnorm, o->global_clipnorm);
-}
-
 static void newer_update(const et_kernels *kernels, const et_optimizer_options *options,
                          const et_rule_step *step, const et_rule_chunk *chunk)
 {
@@ -53,9 +41,7 @@ static void newer_update(const et_kernels *kernels, const et_optimizer_options *
     update_with(kernels, chunk->rate, o->momentum, o->nesterov, step, chunk);
 }
 
-const et_rule_class et_rule_sgd = {
-    .name = "sgd", .slots = slots, .clips = clips, .update = update
-};
-const et_rule_class et_rule_sgd_experimental = {
-    .name = "sgd_experimental", .slots = newer_slots, .clips = newer_clips, .update = newer_update
-};
+const et_rule_class et_rule_sgd = { .name = "sgd", .slots = slots, .update = update };
+const et_rule_class et_rule_sgd_experimental = { .name = "sgd_experimental",
+                                                 .slots = newer_slots,
+                                                 .update = newer_update };

@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "optim/optimizer_private.h"
+#include "tensor/align.h"
 
 /* Whether this rank updates a tensor's first element: all of it, of a rule that has them whole. */
 static bool owns(const et_optimizer *o, size_t tensor)
@@ -56,7 +57,7 @@ static bool slot_shape(const et_rule_slot *slot, const et_optim_tensor *tensor, 
     return !slot || !slot->shape || slot->shape(tensor->shape, tensor->adapts, shape);
 }
 
-/* Where a tensor's part of a slot of another shape begins: at multiples of 16 elements. */
+/* Where a tensor's part of a slot of another shape begins. */
 static int place_slot(et_optimizer *optimizer, const et_rule_slot *slot, int64_t **at,
                       int64_t *size, et_error *error)
 {
@@ -72,7 +73,7 @@ static int place_slot(et_optimizer *optimizer, const et_rule_slot *slot, int64_t
         if (!slot_shape(slot, &optimizer->layout.tensors[i], &shape) || !owns(optimizer, i))
             continue;
         (*at)[i] = *size;
-        *size += (et_shape_count(shape) + 15) / 16 * 16;
+        *size += et_flat_up(et_shape_count(shape));
     }
     return ET_OK;
 }

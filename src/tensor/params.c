@@ -5,8 +5,8 @@
  * what is not grow side by side; where the second begins is known when the set is closed.
  *
  * Invariants:
- *   (1) offsets are multiples of FLAT_ALIGN; they ascend with the index among what is trained, and
- *       among variables, all of which lie behind;
+ *   (1) offsets are multiples of ET_FLAT_ALIGN; they ascend with the index among what is trained,
+ *       and among variables, all of which lie behind;
  *   (2) parameter i holds et_shape_count(shape) elements from its offset, and what is left up
  *       to the next offset is padding, zero for ever;
  *   (3) by_name's keys are the items' own names, so both live equally long;
@@ -30,11 +30,8 @@
 #include "base/map.h"
 #include "base/unicode.h"
 #include "base/vector.h"
+#include "tensor/align.h"
 #include "tensor/params_view.h"
-
-/* Elements: 64 bytes of float32, a cache line and an AVX-512 register, so every parameter
- * begins where a kernel may load it aligned, and no line is shared by two of them. */
-#define FLAT_ALIGN 16
 
 /* Elements: with 10 bytes of each and all padding, no size of memory overflows. */
 #define FLAT_MAX (INT64_MAX / 64)
@@ -216,7 +213,7 @@ static int declare(et_params *params, const char *name, et_shape shape, et_init 
     int64_t *part = trained ? &params->trained_size : &params->variable_size;
     *item = (param){ copy, shape, init, trained, *part };
     params->elements += size;
-    *part += (size + FLAT_ALIGN - 1) / FLAT_ALIGN * FLAT_ALIGN;
+    *part += et_flat_up(size);
     *index = params->count++;
     return ET_OK;
 }

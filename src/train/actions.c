@@ -241,7 +241,7 @@ bool et_controller_has_enough(const et_controller *c)
 static int act_validate(et_action *action, const et_moment *now, et_error *error)
 {
     et_controller *c = ((et_own_action *)action)->controller;
-    int status = et_controller_evaluate_now(c, c->call.eval_steps, error);
+    int status = et_controller_evaluate_now(c, c->goal.eval_steps, error);
     *now->stop |= !status && et_controller_has_enough(c);
     return status;
 }

@@ -25,8 +25,8 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "tensor/align.h"
 
-#define PART_ALIGN     16                                                /* elements */
 #define DOUBLING_MOST  ((int64_t)(ET_COMM_SHORT - sizeof(et_comm_word))) /* bytes of a bucket */
 #define GATHERING_MOST ((int64_t)64 << 10)                               /* bytes of all sums */
 #define LEVELS         31
@@ -60,11 +60,6 @@ struct way {
 static int64_t smaller(int64_t a, int64_t b)
 {
     return a < b ? a : b;
-}
-
-static int64_t round_up(int64_t value, int64_t to)
-{
-    return (value + to - 1) / to * to;
 }
 
 /* ---- the tree -------------------------------------------------------------------------------- */
@@ -196,7 +191,7 @@ static bool gathering_fits(const et_bucket_sum *self, int64_t count, bool halves
 /* Of a rank that has most, and so of each. */
 static size_t block_size(const et_bucket_sum *self, int64_t count)
 {
-    return (size_t)round_up(count * self->most, PART_ALIGN) * sizeof(float);
+    return (size_t)et_flat_up(count * self->most) * sizeof(float);
 }
 
 static size_t gathering_room(const et_bucket_sum *self)
@@ -241,7 +236,7 @@ static bool halving_fits(const et_bucket_sum *self, int64_t count, bool halves)
 
 static int64_t half_of(int64_t count)
 {
-    return smaller(count, round_up((count + 1) / 2, PART_ALIGN));
+    return smaller(count, et_flat_up((count + 1) / 2));
 }
 
 static bool is_short_halved(int64_t count)
@@ -294,7 +289,7 @@ static bool parts_fit(const et_bucket_sum *self, int64_t count, bool halves)
 
 static int64_t length_of(const et_bucket_sum *self, int64_t count)
 {
-    return round_up((count + self->ranks - 1) / self->ranks, PART_ALIGN);
+    return et_flat_up((count + self->ranks - 1) / self->ranks);
 }
 
 static size_t parts_room(const et_bucket_sum *self)

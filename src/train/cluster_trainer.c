@@ -161,11 +161,10 @@ static void tell_if_nobody_works(cluster_trainer *c)
     const double usual = fmax(patience, SLOWER * c->chief.slowest);
     if (now < c->quiet + (present ? usual : fmin(patience, FIRST)))
         return;
-    char line[120];
-    snprintf(line, sizeof line,
-             present ? "waiting      for workers: no gradient has come for %.0f seconds"
-                     : "waiting      for workers: none is there",
-             now - c->moved);
+    char line[120] = "waiting      for workers: none is there";
+    if (present)
+        snprintf(line, sizeof line,
+                 "waiting      for workers: no gradient has come for %.0f seconds", now - c->moved);
     c->quiet = now;
     tell(c, line);
 }

@@ -322,7 +322,7 @@ static void show(et_controller *c, int64_t steps)
         trainer->class->view(trainer, &view);
     et_meter_add(&c->meter, &view, steps);
     et_showing showing = { .step = trainer->step,
-                           .steps = c->call.target,
+                           .steps = c->goal.target,
                            .loss = et_recent_mean(c->meter.loss),
                            .learning_rate = view.learning_rate,
                            .rate = view.unit ? et_recent_mean(c->meter.rate) : NAN,
@@ -415,7 +415,7 @@ static int loop_end(const et_controller *c, int64_t *until, et_error *error)
     int status = et_controller_loop_steps(c, from, &steps, error);
     if (status)
         return status;
-    *until = c->call.target;
+    *until = c->goal.target;
     if (steps < *until - from)
         *until = from + steps;
     cut(until, validate->class->due(validate, from));
@@ -429,7 +429,7 @@ static int next_boundary(const et_controller *c, int64_t *until, et_error *error
     int64_t step = c->trainer->step, most = c->options.steps_per_loop;
     if (c->by_call)
         return loop_end(c, until, error);
-    *until = c->call.target;
+    *until = c->goal.target;
     if (most && most < *until - step)
         *until = step + most;
     for (int i = 0; i < c->count; i++) {
@@ -476,10 +476,10 @@ static bool acts_at_end(const et_controller *c, int i)
 {
     int64_t step = c->trainer->step;
     if (!c->by_call)
-        return step >= c->call.target;
+        return step >= c->goal.target;
     if (c->actions[i].action == &c->own[ET_OWN_SAVE].action)
-        return c->values || (c->call.saves && step == c->call.target);
-    return step == c->call.target;
+        return c->values || (c->goal.saves && step == c->goal.target);
+    return step == c->goal.target;
 }
 
 /* At the end all act, due or not: the last step is always logged, evaluated and saved. Where an
@@ -503,7 +503,7 @@ static int act_one(et_controller *c, const et_listed_action *listed, et_error *e
 {
     et_action *action = listed->action;
     int64_t step = c->trainer->step;
-    bool last = step >= c->call.target, stop = false;
+    bool last = step >= c->goal.target, stop = false;
     bool on_loop = listed->acts == ET_ACTS_AFTER_LOOP;
     et_moment now = { step, last || c->stopper < c->count, on_loop ? c->loop_values : c->values,
                       &stop };
@@ -582,12 +582,12 @@ static int run_loops(et_controller *c, et_error *error)
 {
     int status = act(c, error); /* what the last interruption cut short */
     bool told = false;
-    while (!status && c->stopper == c->count && c->trainer->step < c->call.target) {
+    while (!status && c->stopper == c->count && c->trainer->step < c->goal.target) {
         int64_t until;
         status = next_boundary(c, &until, error);
         if (!status && !told)
             et_controller_tell(c, "train | step: %6lld | training until step %lld...",
-                               (long long)c->trainer->step, (long long)c->call.target);
+                               (long long)c->trainer->step, (long long)c->goal.target);
         told = true;
         if (!status)
             status = inner_loop(c, until, error);
@@ -602,17 +602,17 @@ static int run_loops(et_controller *c, et_error *error)
 }
 
 /* An error leaves the newest checkpoint as the place to go on from. */
-int et_controller_run(et_controller *c, const et_call *call, et_error *error)
+int et_controller_run(et_controller *c, const et_controller_goal *goal, et_error *error)
 {
-    c->call = *call;
-    c->own[ET_OWN_VALIDATE].every = call->eval_interval;
-    c->own[ET_OWN_VALIDATE].present = call->evaluates;
+    c->goal = *goal;
+    c->own[ET_OWN_VALIDATE].every = goal->eval_interval;
+    c->own[ET_OWN_VALIDATE].present = goal->evaluates;
     c->last = c->next < c->count ? c->values : NULL;
     et_meter_start_window(&c->meter);
     /* What a run that went further has yet to do is for the call that it was made in. */
-    bool past = c->by_call && c->trainer->step > call->target;
+    bool past = c->by_call && c->trainer->step > goal->target;
     int status = past ? ET_OK : et_run_agree(c->run, run_loops(c, error), error);
-    if (!status && c->by_call && call->saves)
+    if (!status && c->by_call && goal->saves)
         status = et_run_save_unsaved(c->run, c->trainer->step, false, error);
     if (status == ET_EINTERRUPTED)
         return save_and_stop(c, error);
@@ -624,9 +624,9 @@ int et_controller_run(et_controller *c, const et_call *call, et_error *error)
 int et_controller_train(et_controller *c, et_error *error)
 {
     const et_controller_options *o = &c->options;
-    et_call call = { o->train_steps, o->validation_interval, o->validation_steps,
-                     o->evaluator && o->validation_interval, true };
+    et_controller_goal goal = { o->train_steps, o->validation_interval, o->validation_steps,
+                                o->evaluator && o->validation_interval, true };
     if (c->by_call)
         return et_fail(error, ET_EUSAGE, "with outer_loop, et_controller_train_to trains");
-    return c->finished ? ET_OK : et_controller_run(c, &call, error);
+    return c->finished ? ET_OK : et_controller_run(c, &goal, error);
 }

@@ -28,12 +28,12 @@ typedef struct et_listed_action {
 } et_listed_action;
 
 /* What the loop is to do. */
-typedef struct et_call {
+typedef struct et_controller_goal {
     int64_t target;        /* step at which it ends */
     int64_t eval_interval; /* 0: at the end only */
     int64_t eval_steps;    /* of an evaluation; 0 and -1: all there are */
     bool evaluates, saves; /* saves: also where it ends */
-} et_call;
+} et_controller_goal;
 
 /* Rates and recent values, for people and logs. */
 typedef struct et_meter {
@@ -60,7 +60,7 @@ struct et_controller {
     int next;      /* of this step's; count: all that were due have acted */
     bool finished; /* nothing was left to do when it was opened */
     int stopper;   /* which action has ended the run at this step; count: none */
-    et_call call;
+    et_controller_goal goal;
     int64_t loop_began; /* by_call: the step at which the inner loop began */
     bool at_boundary;   /* an inner loop has ended and the next has not begun */
     bool restored;      /* without a trainer: weights are those of a checkpoint */
@@ -75,7 +75,7 @@ struct et_controller {
 };
 
 /* controller.c: lets the loop run. */
-int et_controller_run(et_controller *controller, const et_call *call, et_error *error);
+int et_controller_run(et_controller *controller, const et_controller_goal *goal, et_error *error);
 /* by_call: a loop that begins after step. ET_ECONFIG: the function says less than 1. */
 int et_controller_loop_steps(const et_controller *controller, int64_t step, int64_t *steps,
                              et_error *error);

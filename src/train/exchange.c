@@ -19,8 +19,8 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/thread.h"
+#include "tensor/align.h"
 
-#define PART_ALIGN   16                 /* elements */
 #define BUCKETS_MOST 16                 /* about; a few more where parameters are larger than one */
 #define BUCKET_LEAST ((int64_t)1 << 16) /* elements: a message should take longer than its way */
 #define JOINED_MOST  ((int64_t)1 << 21) /* elements of buckets that go as one: memory for half */
@@ -82,7 +82,8 @@ static int cut(const et_params *params, int64_t *end)
         for (int64_t i = 1; i <= pieces; i++, count++)
             if (end)
                 end[count] =
-                    i == pieces ? to : begin + (to - begin) * i / pieces / PART_ALIGN * PART_ALIGN;
+                    i == pieces ? to
+                                : begin + (to - begin) * i / pieces / ET_FLAT_ALIGN * ET_FLAT_ALIGN;
         begin = to;
     }
     return count;

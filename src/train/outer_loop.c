@@ -59,22 +59,22 @@ static int give_values(const et_controller *c, et_value *logs, et_error *error)
 
 int et_controller_train_to(et_controller *c, int64_t steps, bool save_nothing, et_error *error)
 {
-    et_call call = { .target = steps, .saves = !save_nothing };
+    et_controller_goal goal = { .target = steps, .saves = !save_nothing };
     int status = need(c, trains(c), "trainer", "et_controller_train_to", error);
     if (!status && steps < 0)
         status = et_fail(error, ET_ECONFIG, "train to step %lld; at least 0", (long long)steps);
-    return status ? status : et_controller_run(c, &call, error);
+    return status ? status : et_controller_run(c, &goal, error);
 }
 
 int et_controller_train_and_evaluate(et_controller *c, int64_t train_steps, int64_t eval_steps,
                                      int64_t eval_interval, et_value *logs, et_error *error)
 {
     static const char name[] = "et_controller_train_and_evaluate";
-    et_call call = { .target = train_steps,
-                     .eval_interval = eval_interval,
-                     .eval_steps = eval_steps,
-                     .saves = true,
-                     .evaluates = true };
+    et_controller_goal goal = { .target = train_steps,
+                                .eval_interval = eval_interval,
+                                .eval_steps = eval_steps,
+                                .saves = true,
+                                .evaluates = true };
     int status = need(c, trains(c), "trainer", name, error);
     if (!status)
         status = need(c, c->options.evaluator, "evaluator", name, error);
@@ -85,7 +85,7 @@ int et_controller_train_and_evaluate(et_controller *c, int64_t train_steps, int6
             et_fail(error, ET_ECONFIG, "train to step %lld, evaluate every %lld; both at least 0",
                     (long long)train_steps, (long long)eval_interval);
     if (!status)
-        status = et_controller_run(c, &call, error);
+        status = et_controller_run(c, &goal, error);
     return status ? status : give_values(c, logs, error);
 }
 

@@ -154,7 +154,7 @@ static void test_feeder__puts_and_takes_back(void **state)
     world_open(&w);
     double counted = 0;
     et_feeder feeder;
-    const et_feed feeds[] = {
+    const et_fed_value feeds[] = {
         { .variable = "weight", .value = { .get = count_up, .payload = &counted } },
         { .optimizer = w.optimizer, .value = { .constant = 0.5 } },
     };
@@ -171,7 +171,7 @@ static void test_feeder__puts_and_takes_back(void **state)
     assert_true(et_scheduled_variable_get(&weight) == 7);
     assert_true(et_optimizer_learning_rate(w.optimizer) == 0.01);
     et_feeder_release(&feeder);
-    const et_feed same[] = { { .variable = "weight", .value = { .constant = 7 } } };
+    const et_fed_value same[] = { { .variable = "weight", .value = { .constant = 7 } } };
     uint64_t version = et_params_version(w.params);
     assert_ok(et_feeder_init(&feeder, w.params, same, 1, error));
     assert_ok(et_feeder_apply(&feeder, error));
@@ -186,11 +186,11 @@ static void test_feeder__mistakes(void **state)
     world w;
     world_open(&w);
     et_feeder feeder;
-    const et_feed nowhere = { .value = { .constant = 1 } };
-    const et_feed both = { .variable = "weight", .optimizer = w.optimizer };
-    const et_feed none = { .variable = "none" };
-    const et_feed rate = { .optimizer = w.optimizer, .value = { .constant = -1 } };
-    const et_feed wrong = { .optimizer = w.optimizer, .value = { .constant = NAN } };
+    const et_fed_value nowhere = { .value = { .constant = 1 } };
+    const et_fed_value both = { .variable = "weight", .optimizer = w.optimizer };
+    const et_fed_value none = { .variable = "none" };
+    const et_fed_value rate = { .optimizer = w.optimizer, .value = { .constant = -1 } };
+    const et_fed_value wrong = { .optimizer = w.optimizer, .value = { .constant = NAN } };
     assert_fails(et_feeder_init(&feeder, w.params, &nowhere, 1, error), ET_ECONFIG, "feed 0");
     assert_fails(et_feeder_init(&feeder, w.params, &both, 1, error), ET_ECONFIG, "feed 0");
     assert_fails(et_feeder_init(&feeder, w.params, &none, 1, error), ET_ECONFIG, "variable none");

@@ -193,9 +193,9 @@ static void test_evaluator__feeds(void **state)
     numbers_open(&s);
     assert_ok(et_scheduled_variable_init(&s.variable, w.params, "weight", 9, error));
     in_epoch(&w);
-    const et_feed fixed = { .variable = "weight", .value = { .constant = 34 } };
-    const et_feed moving = { .variable = "weight",
-                             .value = { .get = count_up, .payload = &counted } };
+    const et_fed_value fixed = { .variable = "weight", .value = { .constant = 34 } };
+    const et_fed_value moving = { .variable = "weight",
+                                  .value = { .get = count_up, .payload = &counted } };
     const et_loop_evaluator_options options = { .source = s.source,
                                                 .run_batch = mean_of_batch,
                                                 .payload = &s,
@@ -205,12 +205,13 @@ static void test_evaluator__feeds(void **state)
     assert_ok(et_loop_evaluator_open(&evaluator, w.loop, &options, error));
     assert_ok(et_loop_evaluator_run(evaluator, NULL, 0, error));
     assert_true(s.feed == 34);
-    const et_feed more[] = { moving, { .optimizer = w.optimizer, .value = { .constant = 0.5 } } };
+    const et_fed_value more[] = { moving,
+                                  { .optimizer = w.optimizer, .value = { .constant = 0.5 } } };
     assert_ok(et_loop_evaluator_run(evaluator, more, 2, error));
     assert_true(s.feed == 2 && counted == 2);
     assert_true(et_optimizer_learning_rate(w.optimizer) == 0.01);
     assert_true(et_scheduled_variable_get(&s.variable) == 9);
-    const et_feed none = { .variable = "none" };
+    const et_fed_value none = { .variable = "none" };
     assert_fails(et_loop_evaluator_run(evaluator, &none, 1, error), ET_ECONFIG, "variable none");
     et_loop_evaluator_close(evaluator);
     world_close(&w);
@@ -265,8 +266,8 @@ static void test_evaluator__not_finite(void **state)
     int asked = 0;
     world_open(&w);
     in_epoch(&w);
-    const et_feed feed = { .variable = "weight",
-                           .value = { .get = not_a_number_first, .payload = &asked } };
+    const et_fed_value feed = { .variable = "weight",
+                                .value = { .get = not_a_number_first, .payload = &asked } };
     const et_loop_measure metrics[] = { { "valid_loss", NULL }, { "never", "never" } };
     const et_loop_evaluator_options options = {
         .source = w.held_out, .pass = w.test, .metrics = metrics, .metric_count = 2
@@ -377,7 +378,7 @@ static void test_evaluator__mistakes(void **state)
 {
     (void)state;
     static const et_loop_measure missing = { "x", "none" };
-    static const et_feed nowhere = { .value = { .constant = 1 } };
+    static const et_fed_value nowhere = { .value = { .constant = 1 } };
     world w;
     seen s;
     world_open(&w);

@@ -235,7 +235,7 @@ static void test_trainer__mistakes(void **state)
 {
     (void)state;
     static const et_loop_measure missing = { "x", "none" };
-    static const et_feed nowhere = { .value = { .constant = 1 } };
+    static const et_fed_value nowhere = { .value = { .constant = 1 } };
     static const char *const summary = "total";
     world w;
     journal j = { .world = &w };
@@ -453,7 +453,7 @@ static void test_trainer__trains(void **state)
     const et_annealing_scalar_options weights = { .initial_value = 8, .ratio = 0.5, .steps = 5 };
     assert_ok(et_annealing_scalar_init(&rate, w.loop, &rates, error));
     assert_ok(et_annealing_scalar_init(&weight, w.loop, &weights, error));
-    const et_feed feeds[] = {
+    const et_fed_value feeds[] = {
         { .optimizer = w.optimizer, .value = et_annealing_scalar_dynamic(&rate) },
         { .variable = "weight", .value = et_annealing_scalar_dynamic(&weight) },
     };
@@ -593,7 +593,8 @@ static int start_run(const char *directory, int64_t stops_at, journal *j, ended 
     et_annealing_scalar rate;
     const et_annealing_scalar_options rates = { .initial_value = 0.02, .ratio = 0.5, .epochs = 2 };
     assert_ok(et_annealing_scalar_init(&rate, w.loop, &rates, error));
-    const et_feed feed = { .optimizer = w.optimizer, .value = et_annealing_scalar_dynamic(&rate) };
+    const et_fed_value feed = { .optimizer = w.optimizer,
+                                .value = et_annealing_scalar_dynamic(&rate) };
     const et_loop_measure loss = { "loss", NULL };
     const et_loop_trainer_options options = { .source = w.training,
                                               .pass = w.pass,
@@ -771,7 +772,7 @@ static void test_trainer__allocates_nothing(void **state)
     world_open(&w);
     w.options.max_epoch = 8;
     world_loop(&w);
-    const et_feed feed = { .variable = "weight", .value = { .constant = 0.5 } };
+    const et_fed_value feed = { .variable = "weight", .value = { .constant = 0.5 } };
     const et_loop_measure loss = { "loss", NULL };
     const et_loop_trainer_options options = { .source = w.training,
                                               .pass = w.pass,

@@ -132,8 +132,8 @@ static void open_loop(program *p, const char *directory)
 {
     const et_loop_measure learnt[] = { { "loss", "loss" }, { "acc", "accuracy" } };
     const et_loop_measure tested[] = { { "test_loss", "loss" }, { "test_acc", "accuracy" } };
-    const et_feed feed = { .optimizer = p->optimizer,
-                           .value = et_scheduled_variable_dynamic(&p->rate.variable) };
+    const et_fed_value feed = { .optimizer = p->optimizer,
+                                .value = et_scheduled_variable_dynamic(&p->rate.variable) };
     et_loop_options options = { .max_epoch = p->settings.max_epoch, .checkpoint_epoch_freq = 1 };
     options.checkpoint_dir = options.summary_dir = directory;
     assert_ok(et_loop_open(&p->loop, p->params, &options, error));

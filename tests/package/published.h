@@ -273,7 +273,7 @@ typedef struct et_loop_evaluator_options {
     void *payload;
     bool equal_weights;
     const char *time_metric;
-    const et_feed *feeds;
+    const et_fed_value *feeds;
     int feed_count;
     uint64_t seed;
     ET_RESERVED(8);
@@ -290,7 +290,7 @@ typedef struct et_loop_trainer_options {
     int metric_count;
     const char *const *summaries;
     int summary_count;
-    const et_feed *feeds;
+    const et_fed_value *feeds;
     int feed_count;
     ET_RESERVED(8);
 } et_loop_trainer_options;
