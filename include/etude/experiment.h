@@ -4,8 +4,9 @@
  *
  *     static const et_experiment_row experiments[] = {
  *         { "rings/small", "two rings",
- *           "{task: {hidden: 16}, trainer: {train_steps: 500, optimizer_config: {optimizer: {type: "
- *           "adam}, learning_rate: {type: constant, constant: {learning_rate: 0.01}}}}}" },
+ *           "{task: {hidden: 16}, trainer: {train_steps: 500, optimizer_config: {"
+ *           "optimizer: {type: adam}, learning_rate: {type: constant, constant: {"
+ *           "learning_rate: 0.01}}}}}" },
  *         { NULL, NULL, NULL },
  *     };
  *     static const et_task_kind rings = { .name = "rings", .fields = &rings_fields,

@@ -46,9 +46,9 @@ ET_API et_node *et_batch_input(et_scope *scope, const char *field);
  * mask 1, if the layout has the field ET_BATCH_MASK, else all rows. */
 ET_API void et_loss(et_scope *scope, const char *name, et_node *node, float weight);
 
-/* Adds weight times node, a float32 scalar, to the mean that is minimized, however many rows a batch
- * has: what penalises weights. It is a loss of node times the rows that count for the losses before
- * it, so it stands behind them. */
+/* Adds weight times node, a float32 scalar, to the mean that is minimized, however many rows a
+ * batch has: what penalises weights. It is a loss of node times the rows that count for the losses
+ * before it, so it stands behind them. */
 ET_API void et_penalty(et_scope *scope, const char *name, et_node *node, float weight);
 
 /* A mean: total over weight, both summed over all batches of a window; scalars, float32. */

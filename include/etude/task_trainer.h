@@ -106,8 +106,8 @@ ET_API int et_task_trainer_train_loop_end(et_task_trainer *trainer, et_value *lo
  * num_steps a warning says so. */
 ET_API int et_task_trainer_evaluate(et_task_trainer *trainer, int64_t num_steps, et_value *logs,
                                     et_error *error);
-/* Resets metrics and state, and shows averaged weights. Those below are ET_EUSAGE before it, and again
- * behind eval_end. What goes on by them is each rank's own: it evaluates all. */
+/* Resets metrics and state, and shows averaged weights. Those below are ET_EUSAGE before it, and
+ * again behind eval_end. What goes on by them is each rank's own: it evaluates all. */
 ET_API int et_task_trainer_eval_begin(et_task_trainer *trainer, et_error *error);
 /* The batch of the next step, which eval_step takes itself where this was not called, and what goes
  * past the model to extra (NULL: nobody looks); *inputs NULL: the end. */

@@ -131,8 +131,7 @@ extern const char *const et_optimizer_names;
 
 /* Appends to a list of count clips what the chosen type's three settings say, in the order above;
  * returns the new count. */
-int et_rule_usual_clips(const et_optimizer_options *options, et_clip clips[ET_CLIPS_MAX],
-                        int count);
+int et_rule_usual_clips(const et_optimizer_options *options, et_clip list[ET_CLIPS_MAX], int count);
 
 /* A type is chosen, clips do not exclude each other, expressions compile: of all rules, chosen or
  * not, since a file with a wrong one is wrong whatever is chosen. ET_ECONFIG. */

@@ -26,7 +26,7 @@ struct et_multitask {
     double alpha;
     int64_t steps_in_epoch, epochs;
     double (*share)(void *payload, int part, int64_t step);
-    void *payload; /* of share */
+    void *payload;              /* of share */
     et_params *params;          /* borrowed */
     et_task *whole;             /* that they make; borrowed. NULL: none */
     et_multitask_member *parts; /* [count]; trainers are owned */

@@ -76,8 +76,8 @@ int et_step_open(et_step *step, const et_step_parts *parts, et_error *error);
 void et_step_release(et_step *step);
 
 /* Defines each measure of a pass in metrics, as prefix and its name; place[measures + 1]: where, at
- * last the loss that is minimized, where it is more than a measure of that name (-1: it is not). skip
- * (NULL: none) is left out: -1. */
+ * last the loss that is minimized, where it is more than a measure of that name (-1: it is not).
+ * skip (NULL: none) is left out: -1. */
 int et_define_measures(et_metrics *metrics, const et_pass *pass, const char *prefix,
                        const char *skip, int *place, et_error *error);
 

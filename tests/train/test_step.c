@@ -317,7 +317,7 @@ static void test_step__batches_are_one(void **state)
     }
 }
 
-/* A batch without a label says nothing: its gradient is zero, and only the momentum moves weights. */
+/* A batch without a label says nothing: its gradient is zero, and the momentum moves weights. */
 static void test_step__no_labels(void **state)
 {
     (void)state;
