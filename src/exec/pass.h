@@ -36,7 +36,7 @@ const char *et_pass_output_name(const et_pass *pass, int i);
 /* Whether there are values: the layout that was prepared last has been run. */
 bool et_pass_has_run(const et_pass *pass);
 
-/* Whether et_pass_loss is the measure of that name, the only loss, of weight 1; or there is none. */
+/* Whether et_pass_loss is the measure of that name: the only loss, of weight 1; or no loss. */
 bool et_pass_loss_is_measured(const et_pass *pass, const char *name);
 
 /* What et_pass_loss, et_pass_divisor and et_pass_measured give, at once; out: [et_pass_measures].
