@@ -442,7 +442,7 @@ static void test_resume__interrupted(void **state)
 {
     (void)state;
     run_command command = { .directory = "interrupted" };
-    /* The first where it has steps, whatever the machine's speed; others at some moment or never. */
+    /* The first where it has steps, on any machine; others at some moment, or never. */
     pid_t pid = run_start(&command);
     assert_true(run_await_text(pid, "interrupted/metrics.jsonl", "{\"step\":16,"));
     kill(pid, SIGTERM);
