@@ -31,10 +31,10 @@ typedef struct et_controller_options {
     et_evaluator *evaluator;   /* NULL: none */
     et_action *const *actions; /* [action_count]: the program's own; borrowed */
     int action_count;
-    et_run_options run;     /* its state is the controller's: leave it NULL. model_dir: needed where
-                               there     is no outer_loop */
-    int64_t train_steps;    /* in all, an absolute target */
-    int64_t steps_per_loop; /* 0: up to what is due next */
+    /* Its state is the controller's: leave it NULL. model_dir: needed without an outer_loop. */
+    et_run_options run;
+    int64_t train_steps;         /* in all, an absolute target */
+    int64_t steps_per_loop;      /* 0: up to what is due next */
     int64_t summary_interval;    /* steps between logs; 0: at the end only */
     int64_t validation_interval; /* steps between evaluations; 0: none */
     int64_t checkpoint_interval; /* steps between saves; 0: at the end only */

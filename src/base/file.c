@@ -18,10 +18,10 @@
 #include "base/file.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -605,6 +605,7 @@ const char *et_pass_find_not_finite(et_pass *pass)
 
 et_plan_memory et_pass_plan_memory(const et_pass *pass)
 {
+    et_assert(used(pass)->plan);
     return et_plan_memory_needed(used(pass)->plan);
 }
 

@@ -3,7 +3,6 @@
  * A loss of rows (vocabulary, softmax) has four sums, of which the first is derived; its count of
  * rows is the divisor. Any other node is summed; the factor is applied before the sum, so that what
  * is derived is a scalar whose own derivative is 1 (or the scale). */
-#include <stdio.h>
 #include <string.h>
 
 #include <etude/pass.h>
@@ -11,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/assert.h"
+#include "base/strbuf.h"
 #include "graph/node.h"
 
 const et_layout *et_scope_layout(const et_scope *scope)
@@ -20,13 +20,14 @@ const et_layout *et_scope_layout(const et_scope *scope)
 
 static et_node *no_such_field(et_graph *graph, const et_layout *layout, const char *field)
 {
-    char names[600] = "none";
-    size_t used = 0;
-    for (int i = 0; layout && i < layout->fields && used < sizeof names; i++)
-        used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", i ? ", " : "",
-                                 layout->field[i].name);
-    return et_graph_poison(graph, "batches have no field %s; they have: %s",
-                           field ? field : "whose name is NULL", names);
+    et_strbuf names = ET_STRBUF_INIT;
+    for (int i = 0; layout && i < layout->fields; i++)
+        et_strbuf_printf(&names, "%s%s", i ? ", " : "", layout->field[i].name);
+    et_node *poison = et_graph_poison(graph, "batches have no field %s; they have: %s",
+                                      field ? field : "whose name is NULL",
+                                      layout ? et_strbuf_text(&names) : "none");
+    et_strbuf_release(&names);
+    return poison;
 }
 
 et_node *et_batch_input(et_scope *scope, const char *field)

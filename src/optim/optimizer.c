@@ -41,8 +41,7 @@ static void warn_of_unfound(const et_patterns *patterns, et_strings list, const 
                    list.items[i], et_params_name(params, et_params_count(params) - 1));
 }
 
-/* "trainer.optimizer_config.optimizer.adamw.include_in_weight_decay": what a message calls a list.
- */
+/* What a message calls a list: "trainer.optimizer_config.optimizer.muon.exclude_from_...". */
 static int new_patterns(et_patterns **out, et_strings list, const et_optimizer *optimizer,
                         const char *which, et_error *error)
 {

@@ -358,11 +358,6 @@ static int loop_end(et_trainer *trainer, et_value *logs, et_error *error)
     return status ? status : log_staleness(&c->staleness, logs, error);
 }
 
-static int gather(et_trainer *trainer, et_error *error)
-{
-    return fetch(self_of(trainer), error);
-}
-
 static void view(const et_trainer *trainer, et_trainer_view *out)
 {
     const et_trainer *inner = &self_of(trainer)->inner->trainer;
@@ -377,7 +372,7 @@ static const et_trainer_class cluster_class = {
     .step = step,
     .loop_end = loop_end,
     .view = view,
-    .gather = gather,
+    .gather = et_cluster_trainer_fetch,
 };
 
 static int open_arrays(cluster_trainer *c, et_error *error)

@@ -112,12 +112,11 @@ int et_exports_open(et_exports **out, const char *base_name, int64_t max_to_keep
     self->options.subdirectory = subdirectory ? et_strdup(subdirectory) : NULL;
     self->path = et_strdup(base_name);
     self->directory = et_path_parent(base_name);
-    self->base = et_strdup(et_path_base(base_name));
-    if (!self->path || !self->directory || !self->base ||
-        !subdirectory != !self->options.subdirectory) {
+    if (!self->path || !self->directory || !subdirectory != !self->options.subdirectory) {
         et_exports_close(self);
         return et_alloc_failed(error, strlen(base_name), "exports");
     }
+    self->base = et_path_base(self->path);
     *out = self;
     return ET_OK;
 }
@@ -129,7 +128,6 @@ void et_exports_close(et_exports *self)
     et_free((char *)self->options.subdirectory);
     et_free(self->path);
     et_free(self->directory);
-    et_free(self->base);
     et_free(self->name);
     et_free(self);
 }
@@ -314,8 +312,8 @@ int et_exports_publish(const et_exports *self, const et_export_content *content,
 {
     et_strbuf temporary = ET_STRBUF_INIT;
     sweep(self);
-    const int before = (int)(strlen(self->path) - strlen(self->base));
-    et_strbuf_printf(&temporary, "%.*s.%s.tmp.%ld", before, self->path, self->base, (long)getpid());
+    et_strbuf_append_bytes(&temporary, self->path, (size_t)(self->base - self->path));
+    et_strbuf_printf(&temporary, ".%s.tmp.%ld", self->base, (long)getpid());
     int status = temporary.failed ? et_alloc_failed(error, 0, "a path")
                                   : remove_tree(et_strbuf_text(&temporary), error);
     if (!status)

@@ -6,8 +6,8 @@
 
 struct et_exports {
     et_exports_options options; /* subdirectory owned */
-    char *path;                 /* owned, as those two: BASE as it was given, "runs/a/export" */
-    char *directory, *base;     /* "runs/a/", "export" */
+    char *path, *directory;     /* owned: BASE as it was given, "runs/a/export"; "runs/a/" */
+    const char *base;           /* "export", in path */
     int64_t max_to_keep, last;  /* last: number that was given, -1: none */
     char *name;                 /* owned: what was given last */
 };

@@ -59,35 +59,28 @@ static double share(const et_multitask *m, int i, int64_t step)
     return alpha == 0 ? 1 : pow(m->parts[i].size / largest, alpha);
 }
 
+static double all_shares(const et_multitask *m, int64_t step)
+{
+    double sum = 0;
+    for (int i = 0; i < m->count; i++)
+        sum += share(m, i, step);
+    return sum;
+}
+
 double et_multitask_probability(const et_multitask *m, int i, int64_t step)
 {
-    double sum = 0;
-    if (m->order == ET_MULTITASK_JOINT)
-        return 1;
-    for (int k = 0; k < m->count; k++)
-        sum += share(m, k, step);
-    return share(m, i, step) / sum;
+    return m->order == ET_MULTITASK_JOINT ? 1 : share(m, i, step) / all_shares(m, step);
 }
 
-/* Shares of the program's own may be none. */
-static int check_shares(const et_multitask *m, int64_t step, et_error *error)
-{
-    double sum = 0;
-    for (int i = 0; m->order == ET_MULTITASK_OWN && i < m->count; i++)
-        sum += share(m, i, step);
-    return m->order != ET_MULTITASK_OWN || sum > 0
-               ? ET_OK
-               : et_fail(error, ET_ECONFIG,
-                         "step %lld: shares of tasks are from 0 to 1e100, and not all are 0",
-                         (long long)step + 1);
-}
-
+/* -1: shares of the program's own are none. */
 static int draw(const et_multitask *m, int64_t step)
 {
     et_random random = { m->options.seed, (uint64_t)step, et_random_site("multitask") };
-    double left = et_random_uniform(random, 0);
+    double left = et_random_uniform(random, 0), all = all_shares(m, step);
+    if (!(all > 0))
+        return -1;
     for (int i = 0; i + 1 < m->count; i++) {
-        left -= et_multitask_probability(m, i, step);
+        left -= share(m, i, step) / all;
         if (left < 0)
             return i;
     }
@@ -198,16 +191,17 @@ static void count_step(et_multitask *m, int i)
 
 static int interleaved_step(et_multitask *m, et_error *error)
 {
-    int status = check_shares(m, m->trainer.step, error);
-    if (status)
-        return status;
     int i = draw(m, m->trainer.step);
+    if (i < 0)
+        return et_fail(error, ET_ECONFIG,
+                       "step %lld: shares of tasks are from 0 to 1e100, and not all are 0",
+                       (long long)m->trainer.step + 1);
     et_trainer *one = &m->parts[i].trainer->trainer;
     one->step = m->trainer.step;
     if (i != m->last)
         clear_gradients(m);
     et_optimizer_limit(et_multitask_optimizer(m), m->parts[i].group);
-    status = one->class->step(one, error);
+    int status = one->class->step(one, error);
     m->last = i;
     if (!status)
         count_step(m, i);

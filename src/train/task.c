@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/inline.h"
+#include "base/strbuf.h"
 #include "exec/device.h"
 #include "exec/pass.h"
 #include "graph/node.h"
@@ -52,15 +53,15 @@ et_node *et_nodes_get(const et_nodes *nodes, const char *name)
 et_node *et_nodes_need(et_scope *scope, const et_nodes *nodes, const char *name)
 {
     et_node *node = et_nodes_get(nodes, name);
-    char names[400] = "none";
-    size_t used = 0;
+    et_strbuf names = ET_STRBUF_INIT;
     if (node)
         return node;
-    for (int i = 0; i < nodes->count && used < sizeof names; i++)
-        used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", i ? ", " : "",
-                                 nodes->name[i]);
-    return et_graph_poison(et_scope_graph(scope), "no node is named %s; there are: %s",
-                           name ? name : "NULL", names);
+    for (int i = 0; i < nodes->count; i++)
+        et_strbuf_printf(&names, "%s%s", i ? ", " : "", nodes->name[i]);
+    node = et_graph_poison(et_scope_graph(scope), "no node is named %s; there are: %s",
+                           name ? name : "NULL", nodes->count ? et_strbuf_text(&names) : "none");
+    et_strbuf_release(&names);
+    return node;
 }
 
 /* ---- building ------------------------------------------------------------------------------ */
