@@ -76,7 +76,7 @@ static void close_state(bench_state *s)
     nftw(s->directory, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
 }
 
-/* ---- bytes a second ---------------------------------------------------------------------- */
+/* ---- bytes a second ---- */
 
 static void save(bench_state *s)
 {
@@ -154,7 +154,7 @@ static void time_moves(bench_state *s)
     bench_figure(rate[RESTORE] / rate[READ], "share", 1, "restore.%s.roof_share", s->name);
 }
 
-/* ---- steps beside a save ----------------------------------------------------------------- */
+/* ---- steps beside a save ---- */
 
 /* The longest of some steps; a save begins with the first. */
 static double longest_step(bench_state *s, int steps, bool saving)

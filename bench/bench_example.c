@@ -86,7 +86,7 @@ static struct {
     int within; /* calls of et_source_next */
 } m = { .left = WARM_UP, .since = (double)NAN };
 
-/* ---- what is measured ------------------------------------------------------------------- */
+/* ---- what is measured ---- */
 
 static double median_of(const step_times *times, int count, double (*part)(const step_times *))
 {
@@ -221,7 +221,7 @@ static void end_round(void)
     m.left = WARM_UP;
 }
 
-/* ---- between the program and the library ------------------------------------------------ */
+/* ---- between the program and the library ---- */
 
 /* Before a step's first pass, its batch taken: the one before has ended here. */
 static void begin_step(void)
@@ -299,7 +299,7 @@ int __wrap_et_source_next(et_source *source, et_batch *batch, et_error *error)
     return status;
 }
 
-/* ---- what is asked ---------------------------------------------------------------------- */
+/* ---- what is asked ---- */
 
 static _Noreturn void refuse(void)
 {

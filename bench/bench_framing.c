@@ -37,7 +37,7 @@ static _Noreturn void refuse(const char *what)
     exit(1);
 }
 
-/* ---- ours: a worker pushes to a server, which answers ------------------------------------- */
+/* ---- ours: a worker pushes to a server, which answers ---- */
 
 typedef struct ours {
     const framing *f;
@@ -128,7 +128,7 @@ static double time_ours(const framing *f)
     return seconds;
 }
 
-/* ---- plain ------------------------------------------------------------------------------- */
+/* ---- plain ---- */
 
 typedef struct plain {
     const framing *f;

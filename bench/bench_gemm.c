@@ -176,7 +176,7 @@ static void *filled(int64_t count, et_dtype dtype)
     return memory;
 }
 
-/* ---- ways ------------------------------------------------------------------------------- */
+/* ---- ways ---- */
 
 /* Operands of ours, as stored. */
 typedef struct work {
@@ -340,7 +340,7 @@ static void close_way(way *w, int which)
         bench_primitive_close(&w->primitive);
 }
 
-/* ---- rounds ----------------------------------------------------------------------------- */
+/* ---- rounds ---- */
 
 /* Operations between two looks at the clock, which takes some tenths of a microsecond. */
 #define LOOK_FLOPS 2e7
@@ -414,7 +414,7 @@ static bool equal_bits(way *w, const void *start, int threads)
     return memcmp(at->c, at->c2, at->c_bytes) == 0;
 }
 
-/* ---- what is said ----------------------------------------------------------------------- */
+/* ---- what is said ---- */
 
 /* A share as it was printed. */
 typedef struct verdict {

@@ -72,7 +72,7 @@ static double step_bytes(const growth *g)
     return (double)g->memory.activations;
 }
 
-/* ---- models ------------------------------------------------------------------------------- */
+/* ---- models ---- */
 
 typedef struct model_size {
     int64_t tokens, vocabulary;
@@ -115,7 +115,7 @@ static et_node *loss_alone(et_scope *scope, const void *payload)
     return et_vocabulary_loss(h, table, labels, 0.1f);
 }
 
-/* ---- tables ------------------------------------------------------------------------------- */
+/* ---- tables ---- */
 
 static void show_lengths(void)
 {

@@ -71,7 +71,7 @@ static void fail(const char *what)
     exit(1);
 }
 
-/* ---- text -------------------------------------------------------------------------------- */
+/* ---- text ---- */
 
 /* Line `line` is base line line % BASE, with one word drawn anew in each repetition. */
 static void write_line(FILE *file, const char *vowels, uint32_t site, uint64_t line)
@@ -111,7 +111,7 @@ static void write_side(const char *folder, const char *name, int64_t lines, cons
         fail(path);
 }
 
-/* ---- the command ------------------------------------------------------------------------- */
+/* ---- the command ---- */
 
 /* Starts `etude train` in the corpus's folder up to `steps`; *from is its standard error. */
 static pid_t start(const char *etude, const corpus *c, int64_t steps, int *from)
@@ -235,7 +235,7 @@ static double logged_tokens(const corpus *c)
     return logged(c, "\"tokens_per_second\":") / logged(c, "\"steps_per_second\":");
 }
 
-/* ---- batches alone ----------------------------------------------------------------------- */
+/* ---- batches alone ---- */
 
 /* Nanoseconds for a token of batches with a million tokens in all. */
 static double time_million(et_source *source, et_batch *batch)
@@ -285,7 +285,7 @@ static void time_batches(const corpus *c, double *first, double *later)
     et_vocabulary_close(vocabulary);
 }
 
-/* ---- all --------------------------------------------------------------------------------- */
+/* ---- all ---- */
 
 /* Under a name of its own until both sides are whole: what is there then is used again. */
 static void write_corpus(const corpus *c)

@@ -30,7 +30,7 @@ typedef struct empty_source {
     double began[ROUNDS_MAX + 1]; /* when round i, from 1, did; round 0 warms up */
 } empty_source;
 
-/* ---- a source whose batches cost nothing ------------------------------------------------- */
+/* ---- a source whose batches cost nothing ---- */
 
 static int next(et_source *self, et_batch *batch, et_error *error)
 {
@@ -85,7 +85,7 @@ static empty_source source = {
                   .field = &label } },
 };
 
-/* ---- a task with next to nothing to compute ---------------------------------------------- */
+/* ---- a task with next to nothing to compute ---- */
 
 static void build(et_task *self, et_scope *scope, bool training)
 {
@@ -103,7 +103,7 @@ static int data(et_task *self, bool training, et_source **out, et_error *error)
 
 static const et_task_class empty_task_class = { .name = "empty", .build = build, .data = data };
 
-/* ---- a run -------------------------------------------------------------------------------- */
+/* ---- a run ---- */
 
 /* As the command does. */
 static void show(void *self, const et_showing *showing)

@@ -55,7 +55,7 @@ typedef struct mlp {
     et_step step;
 } mlp;
 
-/* ---- data ------------------------------------------------------------------------------- */
+/* ---- data ---- */
 
 static void *memory(size_t bytes)
 {
@@ -94,7 +94,7 @@ static void open_source(mlp *m, et_error *error)
     bench_check(et_batches_open(&m->source, samples, &options, error), error);
 }
 
-/* ---- model ------------------------------------------------------------------------------ */
+/* ---- model ---- */
 
 static void build(et_scope *s, void *payload)
 {
@@ -159,7 +159,7 @@ static void close_mlp(mlp *m)
     et_free(m->classes);
 }
 
-/* ---- measuring -------------------------------------------------------------------------- */
+/* ---- measuring ---- */
 
 /* Seconds of a step, the median of runs. */
 static double time_steps(mlp *m, double seconds)

@@ -62,7 +62,7 @@ typedef struct scale_request {
     double years, restart, rounds, vocabulary;
 } scale_request;
 
-/* ---- in a rank --------------------------------------------------------------------------- */
+/* ---- in a rank ---- */
 
 static void open_model(bench_model *model, const scale_request *r, int shards, et_comm *comm)
 {
@@ -266,7 +266,7 @@ static int run_rank(const scale_request *r, scale_task task, int shards, const c
     return 0;
 }
 
-/* ---- who starts them --------------------------------------------------------------------- */
+/* ---- who starts them ---- */
 
 static char **arguments; /* of this program, from which ranks make theirs */
 static int argument_count;
@@ -378,7 +378,7 @@ static void extrapolate(const scale_request *r, const scale_answer *parts)
     }
 }
 
-/* ---- what is asked for ------------------------------------------------------------------- */
+/* ---- what is asked for ---- */
 
 static _Noreturn void refuse(const char *what)
 {

@@ -30,7 +30,7 @@ static void fail(const char *what)
     exit(1);
 }
 
-/* ---- a start ----------------------------------------------------------------------------- */
+/* ---- a start ---- */
 
 static pid_t start(const char *etude, int *from)
 {

@@ -123,7 +123,7 @@ static step_result time_rounds(bench_model *model, bench_kinds *kinds, int steps
     return result;
 }
 
-/* ---- what is asked ---------------------------------------------------------------------- */
+/* ---- what is asked ---- */
 
 #define SETTINGS_MAX 32
 #define SETTING_MAX  160

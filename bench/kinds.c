@@ -11,7 +11,7 @@
 #include "exec/cost.h"
 #include "roof.h"
 
-/* ---- kinds ------------------------------------------------------------------------------ */
+/* ---- kinds ---- */
 
 static bench_kind *find(bench_kinds *kinds, const char *name)
 {
@@ -70,7 +70,7 @@ void bench_kinds_add_others(bench_kinds *kinds, et_step *step, int64_t examples)
     bench_kinds_add(kinds, "batch", 1, bench_median(batch, OTHERS_RUNS));
 }
 
-/* ---- roofs ------------------------------------------------------------------------------ */
+/* ---- roofs ---- */
 
 #define SHAPES_MAX 64
 
@@ -178,7 +178,7 @@ double bench_kinds_roof(bench_kinds *kinds, const et_plan *plan)
     return whole;
 }
 
-/* ---- the roof of attention -------------------------------------------------------------- */
+/* ---- the roof of attention ---- */
 
 /* Attention's products in one (segment, head): scores [queries, keys] from `dim` columns, outputs
  * [queries, dim] of weights, and [keys, dim] of weights across. A plan has few different ones. */
@@ -266,7 +266,7 @@ double bench_kinds_attention_roof(bench_kinds *kinds, const et_plan *plan)
     return whole;
 }
 
-/* ---- the table -------------------------------------------------------------------------- */
+/* ---- the table ---- */
 
 static int slower_first(const void *left, const void *right)
 {

@@ -30,7 +30,7 @@ static double best_time(void (*run)(void *), void *payload)
     return best;
 }
 
-/* ---- oneDNN ----------------------------------------------------------------------------- */
+/* ---- oneDNN ---- */
 
 static void run_primitive(void *payload)
 {
@@ -48,7 +48,7 @@ static double time_onednn(const bench_problem *of)
     return seconds;
 }
 
-/* ---- runs of products ------------------------------------------------------------------- */
+/* ---- runs of products ---- */
 
 #define TEAM_MAX 256
 
@@ -103,7 +103,7 @@ double bench_roof_run(const et_gemm_shape *shape, int64_t count)
     return best / (double)(share * threads);
 }
 
-/* ---- ours ------------------------------------------------------------------------------- */
+/* ---- ours ---- */
 
 typedef struct own_product {
     et_gemm *gemm;

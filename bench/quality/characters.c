@@ -40,7 +40,7 @@ typedef struct program {
 static const int bits[GRAMS] = { 8, 12, 14, 14 }; /* of a number */
 static int32_t grams[TEXT][GRAMS];                /* the character; numbers of 2 and more */
 
-/* ---- data --------------------------------------------------------------------------------- */
+/* ---- data ---- */
 
 static int64_t read_text(const char *name)
 {
@@ -84,7 +84,7 @@ static int open_source(program *p, et_source **out, int64_t first, int64_t lengt
            et_map_open(out, *out, cut, NULL, error);
 }
 
-/* ---- model -------------------------------------------------------------------------------- */
+/* ---- model ---- */
 
 static et_node *block(et_scope *s, et_node *x, et_node *offsets)
 {
@@ -165,7 +165,7 @@ static int open_all(program *p, et_error *error)
     return et_init_draw(p->params, p->seed), ET_OK;
 }
 
-/* ---- training ----------------------------------------------------------------------------- */
+/* ---- training ---- */
 
 static int train(program *p, et_error *error)
 {

@@ -40,7 +40,7 @@ typedef struct program {
 static float pixels[IMAGES + TEST][PIXELS]; /* the training set, then the test set */
 static int32_t digits[IMAGES + TEST];
 
-/* ---- data --------------------------------------------------------------------------------- */
+/* ---- data ---- */
 
 /* A part of an IDX file: behind a head a byte for each pixel or digit. */
 static int read_bytes(const char *folder, const char *part, size_t head, unsigned char *bytes,
@@ -108,7 +108,7 @@ static int open_source(program *p, et_source **out, int first, int count, bool t
            (train && p->moves && et_map_open(out, *out, move, p, error));
 }
 
-/* ---- model -------------------------------------------------------------------------------- */
+/* ---- model ---- */
 
 static et_node *convolve(et_scope *s, et_node *x, int filters, int side, int stride)
 {
@@ -163,7 +163,7 @@ static int open_all(program *p, et_error *error)
     return et_init_draw(p->params, p->seed), ET_OK;
 }
 
-/* ---- training ----------------------------------------------------------------------------- */
+/* ---- training ---- */
 
 static int train(program *p, et_error *error)
 {

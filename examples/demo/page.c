@@ -78,7 +78,7 @@ static void line_append(text_line *line, const xmlChar *text)
     }
 }
 
-/* ---- the tree --------------------------------------------------------------------------- */
+/* ---- the tree ---- */
 
 static bool is_named(const xmlNode *node, const char *name)
 {
@@ -194,7 +194,7 @@ static int add_all(help_page *page, const xmlNode *root)
     return status;
 }
 
-/* ---- the page --------------------------------------------------------------------------- */
+/* ---- the page ---- */
 
 /* Whole file, with a zero behind it. */
 static int read_file(char **out, int *length, const char *path)

@@ -63,7 +63,7 @@ static int out_of_memory(void)
     return complain(1, "out of memory");
 }
 
-/* ---- reading ---------------------------------------------------------------------------- */
+/* ---- reading ---- */
 
 /* FNV-1a, 64 bits (http://www.isthe.com/chongo/tech/comp/fnv/), high bits folded in, since the
  * lowest ones mix least. */
@@ -171,7 +171,7 @@ static int read_pages(pair_corpus *corpus)
     return status;
 }
 
-/* ---- duplicates ------------------------------------------------------------------------- */
+/* ---- duplicates ---- */
 
 static int compare_pairs(const line_pair *a, const line_pair *b, int side)
 {
@@ -229,7 +229,7 @@ static void drop_shared(pair_corpus *corpus, int side)
     }
 }
 
-/* ---- writing ---------------------------------------------------------------------------- */
+/* ---- writing ---- */
 
 static int name_file(char *name, size_t size, const pair_corpus *corpus, int part, int side,
                      const char *suffix)

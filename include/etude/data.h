@@ -48,8 +48,8 @@ typedef struct et_layout {
     int kinds, fields;
     const char *kind[ET_LAYOUT_KINDS]; /* "sentence pair", "source token"; singular */
     int64_t capacity[ET_LAYOUT_KINDS]; /* most of each in a batch; 0 in a layout of samples */
-    int unit;                          /* the kind that rates count, and their word for it, */
-    const char *unit_name;             /* "token"; NULL: the kind's own name */
+    int unit;                          /* the kind that rates count */
+    const char *unit_name;             /* what rates call it: "token"; NULL: the kind's own name */
     const et_layout_field *field;      /* [fields]; borrowed from the samples */
 } et_layout;
 

@@ -79,7 +79,7 @@ typedef struct et_loop_options {
     void *print_payload;
     int64_t max_epoch, max_step;          /* in all; 0: no limit */
     const et_metric_formatter *formatter; /* NULL: et_metric_formatter_default */
-    const et_device *device;              /* told in the training summary; NULL: not */
+    const et_device *device;              /* borrowed, told in the training summary; NULL: not */
 
     const char *checkpoint_dir;     /* a run's directory; NULL: no checkpoints */
     int64_t checkpoint_epoch_freq;  /* saves behind every n-th epoch; 0: never */
@@ -151,9 +151,10 @@ ET_API bool et_loop_next_epoch(et_loop *loop);
 /* Ends the step before (AFTER_STEP in reverse, step_time), then begins one (BEFORE_STEP). false:
  * the source's pass is over, or max_step is reached, or something failed. source NULL: steps
  * without data, up to max_step. One that repeats is over where its epoch changes; one that ends is
- * set back to where it was first seen, with the same order: let it repeat for another. ET_EUSAGE is
- * kept: outside of an epoch, in a handler, a trainer's hook too, or without source and max_step,
- * which would never end. */
+ * set back to where it was first seen, with the same order: let it repeat for another, and seek one
+ * that was read before to its beginning, or each pass begins where it was. ET_EUSAGE is kept:
+ * outside of an epoch, in a handler, a trainer's hook too, or without source and max_step, which
+ * would never end. */
 ET_API bool et_loop_next_step(et_loop *loop, et_source *source);
 /* Leaves what is open: the step, and the epoch goes on; or both. ET_EUSAGE in a handler of an
  * event.

@@ -38,10 +38,10 @@ typedef struct et_loop_trainer et_loop_trainer;
 typedef struct et_loop_trainer_options {
     et_source *source;       /* borrowed, as all up to payload. NULL: steps without data, up to the
                                 loop's max_step */
-    et_pass *pass;           /* run on the step's batch, with the seed and the step's number, */
-    et_optimizer *optimizer; /* and then an update; in the loop's checkpoints, as "optimizer" where
+    et_pass *pass;           /* a step runs it on the step's batch, with seed and its own number */
+    et_optimizer *optimizer; /* updates after pass; in the loop's checkpoints, as "optimizer" where
                                 it was not added under a name, so it outlives the loop's end */
-    /* In place of both; of a pass that it runs, metrics are collected as well. */
+    /* In place of pass and optimizer; of a pass that it runs, metrics are collected as well. */
     int (*step)(void *payload, et_loop *loop, et_error *error);
     void *payload;
     uint64_t seed;                  /* of dropout and sampling */

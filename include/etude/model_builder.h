@@ -69,8 +69,9 @@ struct et_graph_interface {
     const char *loss;                 /* training, evaluation: its measure */
     const char *metric;               /* evaluation: its measure */
     bool lower_is_better;             /* of the metric */
-    int output_count;                 /* evaluation, prediction: of build_output, */
-    const char *output[ET_NODES_MAX]; /* by et_pass_output(graph, "output/<name>") */
+    int output_count;                 /* evaluation, prediction */
+    const char *output[ET_NODES_MAX]; /* [output_count] names of build_output's nodes:
+                                         et_pass_output(graph, "output/<name>") */
     ET_RESERVED(8);
 };
 

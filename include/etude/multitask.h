@@ -11,9 +11,9 @@
  * Joint: each step takes a batch of every task (or trainer.batches of them) and makes one update,
  * by the gradient of total_loss, the sum of weight times a task's mean loss. Interleaved: each step
  * is one of one task, drawn by (seed, step) alone; what that task does not reach stays as it is.
- * Logs have a dict for each task, by its
- * name, so a best metric is "digits|validation_loss". Which tasks had how many steps resumes too.
- * Borrows tasks, device and params, which is empty. One thread. */
+ * Logs have a dict for each task, by its name, so a best metric is "digits|validation_loss". Which
+ * tasks had how many steps resumes too. Borrows tasks, device and params, which is empty. One
+ * thread. */
 #ifndef ETUDE_MULTITASK_H
 #define ETUDE_MULTITASK_H
 

@@ -49,9 +49,9 @@ ET_API int et_record_read(et_record_reader *reader, const void **bytes, size_t *
                           et_error *error);
 ET_API void et_record_reader_close(et_record_reader *reader); /* NULL allowed */
 
-/* ---- samples ----
- *
- * What Model Garden's input pipeline does in stages is done to numbers here, exactly and once:
+/* ---- samples ---- */
+
+/* What Model Garden's input pipeline does in stages is done to numbers here, exactly and once:
  * decoding and parsing by the declared fields, sampling and filtering by et_filter_open (flows.h),
  * several inputs by et_mix_open, caching by the files themselves (mapped, or unpacked once).
  * Shuffling is of all samples, anew in each pass (et_batches_open): there is no buffer whose size

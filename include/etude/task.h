@@ -47,8 +47,9 @@ ET_API et_node *et_nodes_need(et_scope *scope, const et_nodes *nodes, const char
 typedef struct et_optimizer_request {
     et_device *device;
     et_params *params;                                  /* materialized */
-    const et_optimizer_setup *setup;                    /* NULL: the default optimizer, */
-    const struct et_optimization_options *optimization; /* or the command's settings in its place */
+    const et_optimizer_setup *setup;                    /* NULL: by optimization */
+    const struct et_optimization_options *optimization; /* the command's settings; NULL with setup
+                                                           NULL: the default optimizer */
     bool bfloat16;     /* activations; the loss scale is the trainer's, not the optimizer's */
     double loss_scale; /* as in et_task_trainer_options */
 } et_optimizer_request;

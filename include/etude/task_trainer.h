@@ -76,9 +76,9 @@ ET_API et_evaluator *et_task_trainer_evaluator(et_task_trainer *trainer); /* NUL
 /* Bytes: values, gradients, slots; what the plans of training need. */
 ET_API size_t et_task_trainer_memory(const et_task_trainer *trainer);
 
-/* ---- members of Model Garden's Trainer, beside both ----
- *
- * iterator NULL: the trainer's own, which goes on where it was in training and begins anew in each
+/* ---- members of Model Garden's Trainer, beside both ---- */
+
+/* iterator NULL: the trainer's own, which goes on where it was in training and begins anew in each
  * evaluation. Another one has batches of the same layout. */
 
 /* Once, before the first step of a new run: draws initial values, then et_task_initialize, which
@@ -102,7 +102,7 @@ ET_API int et_task_trainer_train_step(et_task_trainer *trainer, et_source *itera
 ET_API int et_task_trainer_train_loop_end(et_task_trainer *trainer, et_value *logs,
                                           et_error *error);
 
-/* One evaluation: begin, num_steps batches or, with -1, all; end. Where the data end before
+/* One evaluation: begin, num_steps batches, 0 too, or with -1 all; end. Where the data end before
  * num_steps a warning says so. */
 ET_API int et_task_trainer_evaluate(et_task_trainer *trainer, int64_t num_steps, et_value *logs,
                                     et_error *error);

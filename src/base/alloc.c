@@ -111,7 +111,7 @@ void *et_alloc_zero(size_t count, size_t size)
     return memory;
 }
 
-/* ---- arrays -------------------------------------------------------------------------------- */
+/* ---- arrays ---- */
 
 /* Stands in front of an array: from where it came, so that hooks may change in between. */
 typedef struct array_head {
@@ -171,7 +171,7 @@ void et_free_array(void *array)
         et_free(head.begin);
 }
 
-/* ---- growing and copying -------------------------------------------------------------------- */
+/* ---- growing and copying ---- */
 
 /* One byte for none again: realloc to 0 bytes may free. */
 void *et_realloc(void *memory, size_t count, size_t size)

@@ -13,7 +13,6 @@
  * its table: it has tens of rows. */
 #include "base/fields.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -198,14 +197,14 @@ static int unknown(const struct place *place, const et_fields *table, const char
     et_strbuf list = ET_STRBUF_INIT, hint = ET_STRBUF_INIT;
     append_names(&list, names);
     append_hint(&hint, place->root, names, key);
-    int failure =
+    int status =
         !where || list.failed || hint.failed
             ? no_memory(place)
             : et_fail(place->error, ET_ECONFIG, "%s: no such setting%s (%s has: %s)", where,
                       et_strbuf_text(&hint), *path ? path : table->name, et_strbuf_text(&list));
     et_strbuf_release(&list);
     et_strbuf_release(&hint);
-    return failure;
+    return status;
 }
 
 /* The dict below extra that path names, up to its last part, which becomes *key; made where it is
@@ -246,13 +245,13 @@ static int not_a_group(const struct place *place, const et_fields *table, const 
     et_strbuf list = ET_STRBUF_INIT;
     own_names(names, table);
     append_names(&list, names);
-    int failure = !where || list.failed
-                      ? no_memory(place)
-                      : et_fail(place->error, ET_ECONFIG,
-                                "%s: is a group of settings, not %s; name one of them (%s)", where,
-                                et_value_kind_name(value->kind), et_strbuf_text(&list));
+    int status = !where || list.failed
+                     ? no_memory(place)
+                     : et_fail(place->error, ET_ECONFIG,
+                               "%s: is a group of settings, not %s; name one of them (%s)", where,
+                               et_value_kind_name(value->kind), et_strbuf_text(&list));
     et_strbuf_release(&list);
-    return failure;
+    return status;
 }
 
 static int read_dict(const struct place *place, const et_fields *table, void *options,
@@ -278,9 +277,9 @@ static int read_list(const struct place *place, const et_field *field, et_struct
         if (item->kind != ET_VALUE_DICT)
             return not_a_group(place, field->nested, whole, item);
         et_fields_defaults(field->nested, options);
-        int failure = read_dict(place, field->nested, options, item, whole);
-        if (failure)
-            return failure;
+        int status = read_dict(place, field->nested, options, item, whole);
+        if (status)
+            return status;
     }
     *member = (et_structs){ items, count };
     return ET_OK;
@@ -353,8 +352,8 @@ static int read_named(const struct place *place, const et_fields *table, void *o
         return no_memory(place);
     if (!field)
         return keep_extra(place, whole, value);
-    int failure = not_both_names(place, table, field, dict, value, whole);
-    return failure ? failure : read_member(place, field, options, value, whole);
+    int status = not_both_names(place, table, field, dict, value, whole);
+    return status ? status : read_member(place, field, options, value, whole);
 }
 
 /* As deep as the tables, not as the text. */
@@ -367,11 +366,11 @@ static int read_dict(const struct place *place, const et_fields *table, void *op
         return not_a_group(place, table, path, dict);
     if (there && (nothing || !et_value_get(dict, there->name)))
         *(bool *)et_field_member(there, options) = !nothing;
-    int failure = ET_OK;
-    for (const et_value *value = nothing ? NULL : dict->first; value && !failure;
+    int status = ET_OK;
+    for (const et_value *value = nothing ? NULL : dict->first; value && !status;
          value = value->next)
-        failure = read_named(place, table, options, dict, value, path);
-    return failure;
+        status = read_named(place, table, options, dict, value, path);
+    return status;
 }
 
 /* path NULL counts as "". */
@@ -398,13 +397,7 @@ static int parse_text(const struct place *place, et_value **value, const char *p
     const char *where = locate(place, path, 0);
     if (!where)
         return no_memory(place);
-    int failure = et_yaml_parse_value(value, place->arena, text, where, place->error);
-    if (failure == ET_EFORMAT) { /* on the command line it is a setting that is wrong */
-        if (place->error)
-            place->error->status = ET_ECONFIG;
-        failure = ET_ECONFIG;
-    }
-    return failure;
+    return et_yaml_parse_value(value, place->arena, text, where, place->error);
 }
 
 static int below_one(const struct place *place, const char *path, int line, const char *key)
@@ -466,9 +459,9 @@ static int set(const struct place *place, const et_fields *table, void *options,
         /* The path goes on below something that is one value. */
         if (field->kind != (item ? ET_FIELD_KIND_STRUCTS : ET_FIELD_KIND_STRUCT))
             return below_one(place, path, value->line, key);
-        int failure = item ? enter_item(place, field, rest + name, path, &options) : ET_OK;
-        if (failure)
-            return failure;
+        int status = item ? enter_item(place, field, rest + name, path, &options) : ET_OK;
+        if (status)
+            return status;
         options = item ? options : et_field_member(field, options);
         table = field->nested;
         if (!rest[length])
@@ -483,8 +476,8 @@ int et_fields_set_from(const et_fields_origin *from, const et_fields *table, voi
     et_assert(table && options && path && from->arena && (value != NULL) != (text != NULL));
     struct place place = { table, from->name, from->arena, from->extra, error };
     et_value *parsed = NULL;
-    int failure = text ? parse_text(&place, &parsed, path, text) : ET_OK;
-    return failure ? failure : set(&place, table, options, path, text ? parsed : value);
+    int status = text ? parse_text(&place, &parsed, path, text) : ET_OK;
+    return status ? status : set(&place, table, options, path, text ? parsed : value);
 }
 
 /* "--set" for a file's name is how locate knows that there is no line to tell. */

@@ -4,7 +4,6 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
-#include "base/assert.h"
 #include "base/fields.h"
 #include "base/yaml.h"
 
@@ -50,9 +49,9 @@ static int set_flag(const et_fields *table, void *options, const char *prefix, c
     size_t length = strcspn(path, "=");
     et_value *value = NULL;
     int status = et_yaml_parse_value(&value, arena, text, WHERE, error);
-    if (status == ET_EFORMAT)
-        return et_fail_while(error, ET_ECONFIG, "--%s%s%.*s", prefix, *prefix ? "." : "",
-                             (int)length, path);
+    if (status == ET_ECONFIG)
+        return et_fail_while(error, status, "--%s%s%.*s", prefix, *prefix ? "." : "", (int)length,
+                             path);
     if (status)
         return status;
     value->line = 0;

@@ -6,7 +6,6 @@
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "base/fields.h"
 #include "base/fields_scalar.h"

@@ -101,12 +101,12 @@ static int check_range(const et_field *field, double number, const et_value *val
     et_strbuf range = ET_STRBUF_INIT;
     et_field_range(field, &range);
     /* A row without limits in words can only refuse what is not finite. */
-    int failure = isnan(number) || range.length == 0
-                      ? wrong_value(value, "a finite number", where, error)
-                      : et_fail(error, ET_ECONFIG, "%s: %.*s is out of range; allowed: %s", where,
-                                QUOTED_MAX, scalar_text(value, text), et_strbuf_text(&range));
+    int status = isnan(number) || range.length == 0
+                     ? wrong_value(value, "a finite number", where, error)
+                     : et_fail(error, ET_ECONFIG, "%s: %.*s is out of range; allowed: %s", where,
+                               QUOTED_MAX, scalar_text(value, text), et_strbuf_text(&range));
     et_strbuf_release(&range);
-    return failure;
+    return status;
 }
 
 /* YAML's truth values of both versions, and 0 and 1. words: pairs of no and yes, so that a
@@ -207,10 +207,10 @@ static int read_int(const et_field *field, int64_t *member, const et_value *valu
                            field->epochs ? "an integer, or epochs such as 2ep" : "an integer",
                            where, error);
     /* The member is set behind the check: a wrong setting leaves it as it was. */
-    int failure = check_range(field, (double)integer, value, where, error);
-    if (!failure)
+    int status = check_range(field, (double)integer, value, where, error);
+    if (!status)
         *member = integer;
-    return failure;
+    return status;
 }
 
 /* Integers up to 2^53 convert exactly; larger ones to the nearest double. */
@@ -224,10 +224,10 @@ static int read_float(const et_field *field, double *member, const et_value *val
         real = value->real;
     else
         return wrong_value(value, "a number", where, error);
-    int failure = check_range(field, real, value, where, error);
-    if (!failure)
+    int status = check_range(field, real, value, where, error);
+    if (!status)
         *member = real;
-    return failure;
+    return status;
 }
 
 /* NULL: it is no choice of others either. */
@@ -319,9 +319,9 @@ static int read_strings(const et_field *field, et_strings *member, const et_valu
         if (item->kind == ET_VALUE_NULL || is_container(item))
             return et_fail(error, ET_ECONFIG, "%s: item %zu is %s, not text", where, i + 1,
                            et_value_kind_name(item->kind));
-        int failure = read_text(field, &items[i], item, arena, where, error);
-        if (failure)
-            return failure;
+        int status = read_text(field, &items[i], item, arena, where, error);
+        if (status)
+            return status;
     }
     *member = (et_strings){ items, count };
     return ET_OK;

@@ -43,30 +43,30 @@
 
 /* A device or pipe has no end to read to, a directory no bytes, and none of them may be
  * replaced. */
-static int refuse_special(const struct stat *status, const char *path, et_error *error)
+static int refuse_special(const struct stat *info, const char *path, et_error *error)
 {
-    if (S_ISREG(status->st_mode))
+    if (S_ISREG(info->st_mode))
         return ET_OK;
-    const char *what = S_ISDIR(status->st_mode) ? "a directory" : "a device, pipe or socket";
+    const char *what = S_ISDIR(info->st_mode) ? "a directory" : "a device, pipe or socket";
     return et_fail(error, ET_EDENIED, "%s is %s, not a file; name a regular file", path, what);
 }
 
 /* Opens a regular file for reading. Not blocking: opening a pipe must not wait for its writer. */
-static int open_regular(int *out, struct stat *status, const char *path, et_error *error)
+static int open_regular(int *out, struct stat *info, const char *path, et_error *error)
 {
-    int failure = et_path_check(path, error);
-    if (failure)
-        return failure;
+    int status = et_path_check(path, error);
+    if (status)
+        return status;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0)
         return et_fail_errno(error, "cannot open %s", path);
     /* fstat of what was opened, not stat of the name: what the name stands for may have
      * changed. */
-    failure = fstat(fd, status) ? et_fail_errno(error, "cannot read %s", path)
-                                : refuse_special(status, path, error);
-    if (failure) {
+    status = fstat(fd, info) ? et_fail_errno(error, "cannot read %s", path)
+                             : refuse_special(info, path, error);
+    if (status) {
         close(fd);
-        return failure;
+        return status;
     }
     /* O_NONBLOCK has no effect on a regular file's reads. */
     *out = fd;
@@ -75,8 +75,8 @@ static int open_regular(int *out, struct stat *status, const char *path, et_erro
 
 int et_file_open(int *out, const char *path, et_error *error)
 {
-    struct stat status;
-    return open_regular(out, &status, path, error);
+    struct stat info;
+    return open_regular(out, &info, path, error);
 }
 
 /* The caller's limit says what the largest honest file of a kind is. */
@@ -120,24 +120,24 @@ static int read_all(char **bytes, size_t *length, size_t room, int fd, const cha
 int et_file_read(char **out, size_t *length, const char *path, size_t limit, et_error *error)
 {
     int fd = -1;
-    struct stat status;
-    int failure = open_regular(&fd, &status, path, error);
-    if (failure)
-        return failure;
+    struct stat info;
+    int status = open_regular(&fd, &info, path, error);
+    if (status)
+        return status;
     /* Before any memory is asked for: a name given by mistake may be a disk image. */
-    if ((uint64_t)status.st_size > limit) {
+    if ((uint64_t)info.st_size > limit) {
         close(fd);
         return too_long(path, limit, error);
     }
-    size_t room = (size_t)status.st_size + 1; /* the extra byte finds the end in one more read */
+    size_t room = (size_t)info.st_size + 1; /* the extra byte finds the end in one more read */
     char *bytes = et_alloc(room + 1, 1);
     size_t used = 0;
-    failure = bytes ? read_all(&bytes, &used, room, fd, path, limit, error)
-                    : et_alloc_failed(error, room, path);
+    status = bytes ? read_all(&bytes, &used, room, fd, path, limit, error)
+                   : et_alloc_failed(error, room, path);
     close(fd);
-    if (failure) {
+    if (status) {
         et_free(bytes);
-        return failure;
+        return status;
     }
     /* There is room for it: room + 1 were asked for, and read_all keeps that. */
     bytes[used] = 0;
@@ -189,12 +189,12 @@ static char *temporary_name(const char *path)
 int et_file_writer_open(et_file_writer *writer, const char *path, et_error *error)
 {
     *writer = (et_file_writer){ .fd = -1 };
-    struct stat status;
-    int failure = et_path_check(path, error);
-    if (failure)
-        return failure;
+    struct stat info;
+    int status = et_path_check(path, error);
+    if (status)
+        return status;
     /* A rename would put a file in the place of /dev/null. */
-    if (stat(path, &status) == 0 && refuse_special(&status, path, error))
+    if (stat(path, &info) == 0 && refuse_special(&info, path, error))
         return ET_EDENIED;
     writer->path = et_strdup(path);
     writer->temporary = temporary_name(path);
@@ -207,19 +207,19 @@ int et_file_writer_open(et_file_writer *writer, const char *path, et_error *erro
                       O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
     if (writer->fd >= 0)
         return ET_OK;
-    failure = et_fail_errno(error, "cannot write %s", path);
+    status = et_fail_errno(error, "cannot write %s", path);
     writer_clear(writer);
-    return failure;
+    return status;
 }
 
 /* After a failure the writer is to be abandoned; length counts what was taken whole. */
 int et_file_writer_write(et_file_writer *writer, const void *bytes, size_t length, et_error *error)
 {
     et_assert(writer->fd >= 0);
-    int failure = et_fd_write(writer->fd, bytes, length, writer->path, error);
-    if (!failure)
+    int status = et_fd_write(writer->fd, bytes, length, writer->path, error);
+    if (!status)
         writer->length += length;
-    return failure;
+    return status;
 }
 
 /* unlink after close: some network file systems keep an open file's name alive. */
@@ -243,10 +243,10 @@ int et_file_writer_commit(et_file_writer *writer, et_error *error)
 {
     /* After a failed fsync the kernel may have dropped the pages and a second one would
      * succeed over lost data, so there is no second one. */
-    int failure = et_file_writer_sync(writer, error);
-    if (failure) {
+    int status = et_file_writer_sync(writer, error);
+    if (status) {
         et_file_writer_abandon(writer);
-        return failure;
+        return status;
     }
     /* Network file systems report some failures at close only. Linux has closed it even after
      * EINTR, so it is never closed twice. */
@@ -255,28 +255,28 @@ int et_file_writer_commit(et_file_writer *writer, et_error *error)
      * already. */
     writer->fd = -1;
     if (close(fd) && errno != EINTR)
-        failure = et_fail_errno(error, "cannot write %s to the disk", writer->path);
+        status = et_fail_errno(error, "cannot write %s to the disk", writer->path);
     else if (rename(writer->temporary, writer->path))
-        failure = et_fail_errno(error, "cannot rename %s to %s", writer->temporary, writer->path);
-    if (failure)
+        status = et_fail_errno(error, "cannot rename %s to %s", writer->temporary, writer->path);
+    if (status)
         unlink(writer->temporary);
     else
-        failure = et_parent_sync(writer->path, error);
+        status = et_parent_sync(writer->path, error);
     writer_clear(writer);
-    return failure;
+    return status;
 }
 
 /* For bytes that are in memory already: open, write, commit, or abandon. */
 int et_file_write(const char *path, const void *bytes, size_t length, et_error *error)
 {
     et_file_writer writer;
-    int failure = et_file_writer_open(&writer, path, error);
-    if (failure)
-        return failure;
-    failure = et_file_writer_write(&writer, bytes, length, error);
-    if (failure) {
+    int status = et_file_writer_open(&writer, path, error);
+    if (status)
+        return status;
+    status = et_file_writer_write(&writer, bytes, length, error);
+    if (status) {
         et_file_writer_abandon(&writer);
-        return failure;
+        return status;
     }
     return et_file_writer_commit(&writer, error);
 }
@@ -285,15 +285,15 @@ int et_file_write(const char *path, const void *bytes, size_t length, et_error *
  * not there. */
 static int make_one(const char *path, bool *made, et_error *error)
 {
-    struct stat status;
+    struct stat info;
     *made = mkdir(path, 0777) == 0;
     if (*made)
         return ET_OK;
     /* mkdir's, which says more than stat's: no right, no parent, a full disk. */
     int reason = errno;
-    if (stat(path, &status) == 0) {
+    if (stat(path, &info) == 0) {
         /* A link to a directory counts as one: stat follows it. */
-        if (S_ISDIR(status.st_mode))
+        if (S_ISDIR(info.st_mode))
             return ET_OK;
         return et_fail(error, ET_EDENIED, "cannot make the directory %s: a file has that name",
                        path);
@@ -340,20 +340,20 @@ int et_directory_make(const char *path, et_error *error)
     char *part = et_strdup(path);
     if (!part)
         return et_alloc_failed(error, strlen(path), path);
-    int failure = ET_OK, made = 0;
+    int status = ET_OK, made = 0;
     size_t before = 0;
-    for (size_t length; !failure && (length = next_part(path, before)) != 0;) {
+    for (size_t length; !status && (length = next_part(path, before)) != 0;) {
         bool anew;
         part[length] = 0;
-        failure = make_one(part, &anew, error);
+        status = make_one(part, &anew, error);
         made += anew;
         memcpy(part, path, strlen(path) + 1);
-        before = failure ? before : length;
+        before = status ? before : length;
     }
-    if (failure)
+    if (status)
         remove_parts(part, before, made);
     et_free(part);
-    return failure;
+    return status;
 }
 
 /* A directory cannot be written but it can be synchronized, through a descriptor for reading. */
@@ -363,20 +363,20 @@ int et_directory_sync(const char *path, et_error *error)
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
         return et_fail_errno(error, "cannot open the directory %s", path);
-    int failure = ET_OK;
+    int status = ET_OK;
     /* EINVAL: a file system that has no such call, and needs none. */
     if (fsync(fd) && errno != EINVAL)
-        failure = et_fail_errno(error, "cannot write the directory %s to the disk", path);
+        status = et_fail_errno(error, "cannot write the directory %s to the disk", path);
     close(fd);
-    return failure;
+    return status;
 }
 
 static int with_parent(const char *path, int (*what)(const char *, et_error *), et_error *error)
 {
     char *parent = et_path_parent(path);
-    int failure = parent ? what(parent, error) : et_alloc_failed(error, strlen(path), path);
+    int status = parent ? what(parent, error) : et_alloc_failed(error, strlen(path), path);
     et_free(parent);
-    return failure;
+    return status;
 }
 
 int et_parent_make(const char *path, et_error *error)
@@ -476,25 +476,25 @@ int et_lock_take(int *out, const char *path, et_error *error)
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0666);
     if (fd < 0)
         return et_fail_errno(error, "cannot open the lock file %s", path);
-    int failure = ET_OK;
-    struct stat status;
-    if (fstat(fd, &status))
-        failure = et_fail_errno(error, "cannot read the lock file %s", path);
+    int status = ET_OK;
+    struct stat info;
+    if (fstat(fd, &info))
+        status = et_fail_errno(error, "cannot read the lock file %s", path);
     /* The open may have made it; if it was there, it may be a device. */
-    else if (refuse_special(&status, path, error))
-        failure = ET_EDENIED;
+    else if (refuse_special(&info, path, error))
+        status = ET_EDENIED;
     /* Ours: only the holder may write its number. */
     else if (flock(fd, LOCK_EX | LOCK_NB) == 0)
-        failure = note_holder(fd, path, error);
+        status = note_holder(fd, path, error);
     else if (errno == EWOULDBLOCK)
-        failure = et_fail(error, ET_EBUSY,
-                          "%s is locked by process %ld; wait for it or use another directory", path,
-                          lock_holder(fd));
+        status = et_fail(error, ET_EBUSY,
+                         "%s is locked by process %ld; wait for it or use another directory", path,
+                         lock_holder(fd));
     else
-        failure = et_fail_errno(error, "cannot lock %s", path);
-    if (failure) {
+        status = et_fail_errno(error, "cannot lock %s", path);
+    if (status) {
         close(fd);
-        return failure;
+        return status;
     }
     *out = fd;
     return ET_OK;
@@ -515,10 +515,10 @@ int et_lock_check(int *lock, const char *path, et_error *error)
                    : et_fail(error, ET_EBUSY,
                              "%s was removed, and another process has made it anew and works there",
                              path);
-    int failure = errno == ENOENT ? et_lock_take(&anew, path, error)
-                                  : et_fail_errno(error, "cannot read the lock file %s", path);
-    if (failure)
-        return failure;
+    int status = errno == ENOENT ? et_lock_take(&anew, path, error)
+                                 : et_fail_errno(error, "cannot read the lock file %s", path);
+    if (status)
+        return status;
     et_log(ET_LOG_WARNING, "%s was removed; made and locked anew", path);
     et_lock_drop(*lock);
     *lock = anew;
@@ -539,20 +539,20 @@ int et_mapping_open(et_mapping *mapping, const char *path, et_error *error)
 {
     *mapping = (et_mapping){ NULL, 0 };
     int fd = -1;
-    struct stat status;
-    int failure = open_regular(&fd, &status, path, error);
-    if (failure)
-        return failure;
-    if (status.st_size > 0) {
+    struct stat info;
+    int status = open_regular(&fd, &info, path, error);
+    if (status)
+        return status;
+    if (info.st_size > 0) {
         /* Private: nothing is written, and nothing of the mapping could reach the file. */
-        void *data = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+        void *data = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
         if (data == MAP_FAILED)
-            failure = et_fail_errno(error, "cannot map %s", path);
+            status = et_fail_errno(error, "cannot map %s", path);
         else
-            *mapping = (et_mapping){ data, (size_t)status.st_size };
+            *mapping = (et_mapping){ data, (size_t)info.st_size };
     }
     close(fd);
-    return failure;
+    return status;
 }
 
 /* Closing twice is harmless. */
@@ -616,14 +616,14 @@ bool et_path_ends(const char *path, const char *ending)
 /* Anything of that name, a directory too; false also where nobody may look. */
 bool et_file_exists(const char *path)
 {
-    struct stat status;
-    return path && stat(path, &status) == 0;
+    struct stat info;
+    return path && stat(path, &info) == 0;
 }
 
 bool et_directory_exists(const char *path)
 {
-    struct stat status;
-    return path && stat(path, &status) == 0 && S_ISDIR(status.st_mode);
+    struct stat info;
+    return path && stat(path, &info) == 0 && S_ISDIR(info.st_mode);
 }
 
 /* The process number at the end of "*.tmp.PID"; 0: not such a name. "ckpt-5.safetensors.tmp.123"

@@ -127,9 +127,9 @@ int et_json_parse(et_value **out, et_arena *arena, const char *text, size_t leng
     if (length > LENGTH_MAX)
         return et_fail(error, ET_EFORMAT, "%s has %zu bytes of JSON; at most %zu are read", name,
                        length, LENGTH_MAX);
-    int failure = check_depth(text, length, name, error);
-    if (failure)
-        return failure;
+    int status = check_depth(text, length, name, error);
+    if (status)
+        return status;
     json_error_t reason;
     /* Numbers: integers beyond 64 bits and reals beyond a double are errors to jansson, as
      * they are to yaml_scalar.c. */

@@ -162,7 +162,7 @@ static bool holds(const restriction *r)
     return false;
 }
 
-/* ---- messages ---------------------------------------------------------------------------- */
+/* ---- messages ---- */
 
 /* "a.b is 5", of a constant nothing. */
 static void describe(et_strbuf *out, const restriction *r, int side)

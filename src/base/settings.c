@@ -6,7 +6,6 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
-#include "base/assert.h"
 #include "base/fields.h"
 #include "base/file.h"
 #include "base/json.h"
@@ -23,7 +22,7 @@ int et_settings_read(et_settings *settings, const et_value *dict, const char *na
                   : et_fields_read_from(&from, settings->table, settings->options, dict, "", error);
 }
 
-/* ---- texts and files -------------------------------------------------------------------- */
+/* ---- texts and files ---- */
 
 /* The tree keeps copies in arena, so the text can go. */
 int et_settings_parse_file(et_value **out, const char *path, et_arena *arena, et_error *error)
@@ -47,7 +46,7 @@ static int parse_tree(et_value **out, const char *text, et_arena *arena, et_erro
     et_error reason = ET_ERROR_INIT;
     int status = flow ? et_yaml_parse_value(out, arena, text, ET_SETTINGS_SET, &reason)
                       : et_yaml_parse(out, arena, text, strlen(text), ET_SETTINGS_SET, &reason);
-    if (status == ET_EFORMAT && flow &&
+    if (status == ET_ECONFIG && flow &&
         !et_json_parse(out, arena, text, strlen(text), ET_SETTINGS_SET, NULL))
         return ET_OK;
     if (!status)
@@ -92,6 +91,8 @@ int et_settings_override(et_settings *settings, const char *text, et_error *erro
     const char *name;
     if (!text)
         return et_fail(error, ET_EUSAGE, "NULL is no setting; write key=value");
+    if (!*text)
+        return ET_OK;
     int status = et_settings_parse(&tree, &name, settings->table, text, settings->arena, error);
     if (status)
         return status;
@@ -111,7 +112,7 @@ void et_settings_lock(et_settings *settings)
     settings->locked = true;
 }
 
-/* ---- writing ----------------------------------------------------------------------------- */
+/* ---- writing ---- */
 
 /* Whether these bytes are all that path has. */
 static bool is_written(const char *path, const et_strbuf *text)

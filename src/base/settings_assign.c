@@ -138,7 +138,7 @@ static bool same_list(const assignment *a, const assignment *b)
     return a->index >= 0 && !a->below && same_path(a, b);
 }
 
-/* ---- lists by items ---------------------------------------------------------------------- */
+/* ---- lists by items ---- */
 
 /* The last of the text that sets item index of the same list, NULL: none does; *items grows to what
  * the list has at least. */
@@ -182,11 +182,9 @@ static int parse_item(et_value *list, const assignment *a, const char *path, et_
     if (!where || !text)
         return et_alloc_failed(error, a->length, "a setting");
     int status = et_yaml_parse_value(&item, arena, text, where, error);
-    if (status == ET_EFORMAT && error)
-        error->status = ET_ECONFIG;
     if (!status)
         et_value_append(list, NULL, item);
-    return status == ET_EFORMAT ? ET_ECONFIG : status;
+    return status;
 }
 
 /* From all of the text, wherever the items stand. */
@@ -212,7 +210,7 @@ static int make_list(et_value *list, const et_fields *table, const char *text,
     return status;
 }
 
-/* ---- all --------------------------------------------------------------------------------- */
+/* ---- all ---- */
 
 /* Copies path and value, since they are parts of one text and the readers want a 0 behind each.
  * The copies live in arena: strings of the settings point into them. */

@@ -37,11 +37,11 @@ static size_t stack_left(void)
         return getrlimit(RLIMIT_STACK, &limit) ? SIZE_MAX : (size_t)limit.rlim_cur;
     if (pthread_getattr_np(pthread_self(), &attributes))
         return SIZE_MAX;
-    int failure = pthread_attr_getstack(&attributes, &lowest, &size);
+    int status = pthread_attr_getstack(&attributes, &lowest, &size);
     pthread_attr_destroy(&attributes);
     uintptr_t at = (uintptr_t)__builtin_frame_address(0), from = (uintptr_t)lowest;
     /* A thread that runs on a stack of somebody's own, such as a coroutine's. */
-    return failure || at < from || at > from + size ? SIZE_MAX : at - from;
+    return status || at < from || at > from + size ? SIZE_MAX : at - from;
 }
 
 int et_thread_check_stack(et_error *error)
@@ -68,18 +68,18 @@ static int start(pthread_t *thread, size_t stack, void *(*fn)(void *payload), vo
     if (stack)
         pthread_attr_setstacksize(&attributes, stack);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    int failure = pthread_create(thread, &attributes, fn, payload);
+    int status = pthread_create(thread, &attributes, fn, payload);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&attributes);
-    if (!failure)
+    if (!status)
         return ET_OK;
     /* The system's word for it, "try again", would be no help. */
-    if (failure == EAGAIN)
+    if (status == EAGAIN)
         return et_fail(error, ET_ENOMEM,
                        "cannot start a thread: no memory for its stack of %zu bytes, or too many "
                        "threads (ulimit -v, -s, -u)",
                        stack ? stack : et_thread_size());
-    errno = failure; /* which pthread_create leaves alone and et_fail_errno reads */
+    errno = status; /* which pthread_create leaves alone and et_fail_errno reads */
     return et_fail_errno(error, "cannot start a thread");
 }
 
@@ -91,9 +91,9 @@ int et_thread_start(pthread_t *thread, void *(*fn)(void *payload), void *payload
 void et_thread_join(pthread_t thread)
 {
     /* Fails only for a thread that is not there or oneself. */
-    int failure = pthread_join(thread, NULL);
-    et_assert_equal(failure, 0);
-    (void)failure;
+    int status = pthread_join(thread, NULL);
+    et_assert_equal(status, 0);
+    (void)status;
 }
 
 /* Lives until it is let go, so that all of them are there at once. */

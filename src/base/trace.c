@@ -29,7 +29,7 @@
 #include "base/assert.h"
 #include "base/clock.h"
 
-/* ---- nobody watches --------------------------------------------------------------------- */
+/* ---- nobody watches ---- */
 
 /* A class whose functions do nothing, so that no caller asks whether there is a trace. */
 static void off_begin(et_track *self, const et_activity *activity, int64_t number)
@@ -56,7 +56,7 @@ et_track *et_track_off(void)
     return (et_track *)(uintptr_t)&off_track; /* has nothing to write to */
 }
 
-/* ---- recording -------------------------------------------------------------------------- */
+/* ---- recording ---- */
 
 #define NOT_KEPT ((size_t)-1)
 
@@ -226,7 +226,7 @@ static et_track *add(et_trace *trace, const char *name)
     return &self->track;
 }
 
-/* ---- the whole -------------------------------------------------------------------------- */
+/* ---- the whole ---- */
 
 int et_trace_new(et_trace **out, const et_trace_options *options, et_error *error)
 {
@@ -285,7 +285,7 @@ void et_trace_stop(et_trace *trace)
     trace->told = true;
 }
 
-/* ---- reading ---------------------------------------------------------------------------- */
+/* ---- reading ---- */
 
 et_trace_facts et_trace_facts_of(const et_trace *trace)
 {

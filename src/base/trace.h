@@ -82,7 +82,7 @@ static inline et_track *et_track_beside(et_track *track, const char *name)
     return track->class->beside(track, name);
 }
 
-/* ---- keeping spans ---------------------------------------------------------------------- */
+/* ---- keeping spans ---- */
 
 typedef struct et_trace et_trace;
 
@@ -122,7 +122,7 @@ void et_trace_window(et_trace *trace, int64_t first, int64_t last);
 /* Ends the recording for good. */
 void et_trace_stop(et_trace *trace);
 
-/* ---- reading, once it is over ----------------------------------------------------------- */
+/* ---- reading, once it is over ---- */
 
 /* A span as recorded; times in nanoseconds since the trace's first. */
 typedef struct et_span {

@@ -397,9 +397,9 @@ int et_value_merge(et_value *base, const et_value *over, et_error *error)
         /* Two dicts are merged, everything else is replaced, also by or with a dict. */
         et_value *old = et_value_get(base, child->key);
         if (old && old->kind == ET_VALUE_DICT && child->kind == ET_VALUE_DICT) {
-            int failure = et_value_merge(old, child, error);
-            if (failure)
-                return failure;
+            int status = et_value_merge(old, child, error);
+            if (status)
+                return status;
             continue;
         }
         /* Emptied first, or the new children would join the old ones. */

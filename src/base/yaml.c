@@ -171,9 +171,9 @@ static bool key_expected(const struct reader *reader)
 static int read_key(struct reader *reader, const yaml_event_t *event)
 {
     const char *key = NULL;
-    int failure = copy_text(reader, &key, event);
-    if (failure)
-        return failure;
+    int status = copy_text(reader, &key, event);
+    if (status)
+        return status;
     struct level *level = &reader->open[reader->depth - 1];
     /* The line of the first one. */
     int64_t before;
@@ -191,9 +191,9 @@ static int read_key(struct reader *reader, const yaml_event_t *event)
 static int read_scalar(struct reader *reader, const yaml_event_t *event)
 {
     const char *text = NULL;
-    int failure = copy_text(reader, &text, event);
-    if (failure)
-        return failure;
+    int status = copy_text(reader, &text, event);
+    if (status)
+        return status;
     et_value *value = et_value_new(reader->arena, ET_VALUE_STRING);
     if (!value)
         return no_memory(reader);
@@ -268,9 +268,9 @@ static int check_node(struct reader *reader, const yaml_event_t *event)
  * [a]"), but no name of anything here. */
 static int read_node(struct reader *reader, const yaml_event_t *event)
 {
-    int failure = check_node(reader, event);
-    if (failure)
-        return failure;
+    int status = check_node(reader, event);
+    if (status)
+        return status;
     if (key_expected(reader)) {
         if (event->type == YAML_SCALAR_EVENT)
             return read_key(reader, event);
@@ -312,15 +312,15 @@ static int read_event(struct reader *reader, const yaml_event_t *event)
 /* Every event is libyaml's memory until deleted, on failure too. */
 static int read_all(struct reader *reader)
 {
-    int failure = ET_OK;
-    while (!failure && !reader->ended) {
+    int status = ET_OK;
+    while (!status && !reader->ended) {
         yaml_event_t event;
         if (!yaml_parser_parse(&reader->parser, &event))
             return fail_parser(reader);
-        failure = read_event(reader, &event);
+        status = read_event(reader, &event);
         yaml_event_delete(&event);
     }
-    return failure;
+    return status;
 }
 
 /* The one document, NULL for an empty text. word: text is a value of a command line. Whatever
@@ -341,14 +341,14 @@ static int parse(et_value **out, et_arena *arena, const char *text, size_t lengt
     /* Else libyaml would guess from the first bytes. */
     yaml_parser_set_encoding(&reader.parser, YAML_UTF8_ENCODING);
     yaml_parser_set_input_string(&reader.parser, (const unsigned char *)text, length);
-    int failure = read_all(&reader);
+    int status = read_all(&reader);
     /* What an error left open; each level has a map to release. */
     while (reader.depth > 0)
         close_container(&reader);
     yaml_parser_delete(&reader.parser);
-    if (!failure)
+    if (!status)
         *out = reader.root;
-    return failure;
+    return status;
 }
 
 /* Nothing, comments only and "null" are all an empty file: no settings. */
@@ -358,9 +358,9 @@ int et_yaml_parse(et_value **out, et_arena *arena, const char *text, size_t leng
     et_value *root = NULL;
     if (!text)
         return et_fail(error, ET_EDATA, "%s: NULL is no text", name);
-    int failure = parse(&root, arena, text, length, false, name, error);
-    if (failure)
-        return failure;
+    int status = parse(&root, arena, text, length, false, name, error);
+    if (status)
+        return status;
     /* A file without settings is one with an empty dict: callers ask it for keys. */
     if (!root || root->kind == ET_VALUE_NULL) {
         root = et_value_dict(arena);
@@ -372,8 +372,8 @@ int et_yaml_parse(et_value **out, et_arena *arena, const char *text, size_t leng
 }
 
 /* "[1, 2]", "{a: 1}" and quoted text are YAML; blanks around are no part of it. */
-int et_yaml_parse_value(et_value **out, et_arena *arena, const char *text, const char *name,
-                        et_error *error)
+static int parse_value(et_value **out, et_arena *arena, const char *text, const char *name,
+                       et_error *error)
 {
     size_t length = strlen(text);
     if (!et_utf8_valid(text, length, NULL))
@@ -382,10 +382,10 @@ int et_yaml_parse_value(et_value **out, et_arena *arena, const char *text, const
     const char *start = text + strspn(text, " \t\r\n");
     if (*start && strchr("[{\"'", *start)) {
         et_value *value = NULL;
-        int failure = parse(&value, arena, start, strlen(start), true, name, error);
-        if (!failure)
+        int status = parse(&value, arena, start, strlen(start), true, name, error);
+        if (!status)
             *out = value;
-        return failure;
+        return status;
     }
     /* Anything else is one plain scalar to its end: a shell's word may hold ": ", # or *. */
     while (length > (size_t)(start - text) && strchr(" \t\r\n", text[length - 1]))
@@ -403,4 +403,15 @@ int et_yaml_parse_value(et_value **out, et_arena *arena, const char *text, const
                        name, copy);
     *out = value;
     return ET_OK;
+}
+
+int et_yaml_parse_value(et_value **out, et_arena *arena, const char *text, const char *name,
+                        et_error *error)
+{
+    int status = parse_value(out, arena, text, name, error);
+    if (status != ET_EFORMAT)
+        return status;
+    if (error)
+        error->status = ET_ECONFIG;
+    return ET_ECONFIG;
 }

@@ -11,7 +11,8 @@
 int et_yaml_parse(et_value **out, et_arena *arena, const char *text, size_t length,
                   const char *name, et_error *error);
 
-/* Parses one scalar or flow value as it stands after `key=` on a command line. */
+/* Parses one scalar or flow value as it stands after `key=` on a command line, where what is wrong
+ * is a setting: ET_ECONFIG. */
 int et_yaml_parse_value(et_value **out, et_arena *arena, const char *text, const char *name,
                         et_error *error);
 

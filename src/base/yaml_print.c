@@ -8,9 +8,9 @@
  *     hooks:
  *       - kind: log
  *         every: 10
- * Invariants: what is printed reads back, by yaml.c, as the same tree (of texts
- * that are UTF-8); a string is quoted
- * whenever yaml_scalar.c, or a reader of YAML 1.1, would take it for anything else. */
+ * Invariants: what is printed reads back, by yaml.c, as the same tree (of texts that are UTF-8); a
+ * string is quoted whenever yaml_scalar.c, or a reader of YAML 1.1, would take it for anything
+ * else. */
 #include "base/yaml.h"
 
 #include <inttypes.h>

@@ -11,7 +11,7 @@
 
 #define LARGEST 1e306
 
-/* ---- steps ------------------------------------------------------------------------------- */
+/* ---- steps ---- */
 
 /* The smallest of 1, 2, 5 times a power of ten that is at least that. */
 static double nice_step(double least)
@@ -62,7 +62,7 @@ static void add_decades(et_axis *a, int most)
         add_tick(a, pow(10, power));
 }
 
-/* ---- the axis ---------------------------------------------------------------------------- */
+/* ---- the axis ---- */
 
 et_axis et_axis_make(double low, double high, bool log, bool time, int most_ticks)
 {
@@ -129,7 +129,7 @@ et_format et_axis_label(const et_axis *a, int tick)
     return label;
 }
 
-/* ---- a chart's --------------------------------------------------------------------------- */
+/* ---- a chart's ---- */
 
 static void widen(double *low, double *high, double value)
 {

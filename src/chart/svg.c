@@ -99,7 +99,7 @@ static void append_line(picture *p, double x, double y, double to_x, double to_y
     et_strbuf_append(p->out, "/>\n");
 }
 
-/* ---- axes -------------------------------------------------------------------------------- */
+/* ---- axes ---- */
 
 static void append_axes(picture *p)
 {
@@ -128,7 +128,7 @@ static void append_axes(picture *p)
         append_text(p, p->left, p->top - 10, " class=\"title\"", p->chart->title);
 }
 
-/* ---- curves ------------------------------------------------------------------------------ */
+/* ---- curves ---- */
 
 /* Of the points in one column of pixels the first, the lowest, the highest and the last. */
 typedef struct column {
@@ -224,7 +224,7 @@ static void append_curves(picture *p)
     }
 }
 
-/* ---- legend ------------------------------------------------------------------------------ */
+/* ---- legend ---- */
 
 /* Pixels of the widest name, with its mark. */
 static double measure_names(const et_chart *chart)
@@ -270,7 +270,7 @@ static void append_legend(picture *p)
         append_text(p, p->left, first + LINE * (double)lines, "", more);
 }
 
-/* ---- all together ------------------------------------------------------------------------ */
+/* ---- all together ---- */
 
 /* Pixels right of which the frame begins. */
 static double measure_labels(const et_axis *axis)

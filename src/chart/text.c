@@ -3,7 +3,6 @@
 #include "chart/chart.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -43,7 +42,7 @@ static bool has_letters(const canvas *c)
     return !c->style->color && c->chart->count > 1;
 }
 
-/* ---- dots -------------------------------------------------------------------------------- */
+/* ---- dots ---- */
 
 static void set_dot(canvas *c, int curve, int x, int y)
 {
@@ -128,7 +127,7 @@ static void draw_curves(canvas *c)
     }
 }
 
-/* ---- lines ------------------------------------------------------------------------------- */
+/* ---- lines ---- */
 
 static void append_cell(canvas *c, const cell *at, int *color)
 {
@@ -235,7 +234,7 @@ static void append_legend(canvas *c)
         et_strbuf_printf(c->out, "%*s and %zu more\n", c->margin, "", chart->count - shown);
 }
 
-/* ---- all together ------------------------------------------------------------------------ */
+/* ---- all together ---- */
 
 /* Columns of the widest label. */
 static int measure_labels(const et_axis *axis)

@@ -47,9 +47,9 @@ int et_with_stack(int (*work)(int argc, char **argv), int argc, char **argv)
     pthread_attr_init(&attributes);
     pthread_attr_setstacksize(&attributes, STACK);
     pthread_setattr_default_np(&attributes);
-    int failure = pthread_create(&thread, &attributes, make_call, &c);
+    int status = pthread_create(&thread, &attributes, make_call, &c);
     pthread_attr_destroy(&attributes);
-    if (failure)
+    if (status)
         return work(argc, argv);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, NULL);

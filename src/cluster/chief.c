@@ -1,3 +1,12 @@
+/* The master of a cluster. What holds after each call:
+ *
+ *  (1) all servers are asked one thing at a time: asked is its kind while left servers owe an
+ *      answer, and NONE after that; so they are of the same version, but while APPLY is out;
+ *  (2) a ticket is one session's: numbers of sessions and tickets only rise, and what comes of an
+ *      older one is refused or done in vain;
+ *  (3) part[0 .. parts - 1] are the workers whose gradients ADD or APPLY lists, while it is out;
+ *      reports[0 .. added - 1] are what servers have added to update version + 1;
+ *  (4) after FAILED nothing is sent and nothing taken. */
 #include "cluster/chief.h"
 
 #include <math.h>
@@ -9,7 +18,9 @@
 #include "base/assert.h"
 #include "cluster/keeper.h"
 
-#define SLOWER 10 /* times the slowest ticket so far: its worker is gone */
+/* Batches differ in size and machines are shared: what takes so many times the slowest ticket so
+ * far is not slow, its worker is gone. */
+#define SLOWER 10
 
 static int alloc_workers(et_chief *c)
 {
@@ -69,22 +80,25 @@ void et_chief_release(et_chief *chief)
     *chief = (et_chief){ 0 };
 }
 
-static void fail(et_chief *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void fail(et_chief *c, int status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 
-static void fail(et_chief *c, const char *format, ...)
+static void fail(et_chief *c, int status, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(c->failure, sizeof c->failure, format, arguments);
     va_end(arguments);
-    c->diverged = strstr(c->failure, ET_KEEPER_NOT_FINITE) != NULL;
+    c->status = status;
     c->phase = ET_CHIEF_FAILED;
 }
 
-/* ---- servers ------------------------------------------------------------------------------- */
+/* ---- servers ---- */
 
 static void ask_all(et_chief *c, double now, et_message message)
 {
+    et_assert(!c->asked);
+    c->asked = message.kind;
     c->left = c->setup.servers;
     message.from = ET_TASK_MASTER;
     message.run = c->setup.run;
@@ -105,9 +119,7 @@ static void ask_update(et_chief *c, double now, et_message_kind kind)
                            .value = { 1 / c->divisor, c->norm },
                            .bytes = c->push,
                            .size = (size_t)c->parts * sizeof *c->push };
-    c->adding = kind == ET_MESSAGE_ADD;
-    c->applying = kind == ET_MESSAGE_APPLY;
-    if (c->adding)
+    if (kind == ET_MESSAGE_ADD)
         c->squares = 0;
     ask_all(c, now, message);
 }
@@ -128,8 +140,8 @@ static void take_parts(et_chief *c)
         memcpy(kept, w->report, size);
         memcpy(w->at, w->report + size - place, place);
         c->reports[c->added++] = (et_chief_report){ c->part[k], c->version - w->version, kept };
-        if (w->place == ET_PLACE_DONE)
-            w->place = ET_PLACE_ASKS;
+        if (w->standing == ET_STANDING_DONE)
+            w->standing = ET_STANDING_ASKS;
     }
     c->parts = 0;
 }
@@ -141,7 +153,6 @@ static bool is_whole(const et_chief *c, int64_t gradients)
 
 static void added(et_chief *c, double now)
 {
-    c->adding = false;
     take_parts(c);
     if (is_whole(c, c->added))
         begin_apply(c, now);
@@ -149,7 +160,6 @@ static void added(et_chief *c, double now)
 
 static void applied(et_chief *c)
 {
-    c->applying = false;
     take_parts(c);
     c->version++;
     c->setup.updated(c->setup.self, c->reports, (int)c->added, c->norm);
@@ -160,19 +170,31 @@ static void applied(et_chief *c)
 /* All servers have done what they were asked. */
 static void all_done(et_chief *c, double now)
 {
-    if (c->phase == ET_CHIEF_OPENS)
+    const et_message_kind asked = c->asked;
+    c->asked = ET_MESSAGE_NONE;
+    switch (asked) {
+    case ET_MESSAGE_OPEN:
         c->phase = ET_CHIEF_WORKS;
-    else if (c->phase == ET_CHIEF_ENDS)
-        c->phase = ET_CHIEF_ENDED;
-    else if (c->admitting >= 0) {
+        break;
+    case ET_MESSAGE_ADMIT:
         c->worker[c->admitting].admitted = true;
         c->admitting = -1;
-    } else if (c->reading)
-        c->reading = c->wants_state = false;
-    else if (c->adding)
+        break;
+    case ET_MESSAGE_READ:
+        c->wants_state = false;
+        break;
+    case ET_MESSAGE_ADD:
         added(c, now);
-    else if (c->applying)
+        break;
+    case ET_MESSAGE_APPLY:
         applied(c);
+        break;
+    case ET_MESSAGE_END:
+        c->phase = ET_CHIEF_ENDED;
+        break;
+    default:
+        break;
+    }
 }
 
 static void refused(et_chief *c, const et_message *message)
@@ -181,7 +203,7 @@ static void refused(et_chief *c, const et_message *message)
     if (message->size > ET_MESSAGE_TEXT)
         return;
     memcpy(why, message->bytes, message->size);
-    fail(c, "server %d: %s", message->from - 1, why);
+    fail(c, et_refusal_status(message), "server %d: %s", message->from - 1, why);
 }
 
 static void receive_server(et_chief *c, double now, const et_message *message)
@@ -202,13 +224,13 @@ static void receive_server(et_chief *c, double now, const et_message *message)
         return;
     if (state)
         c->setup.state_read(c->setup.self, server, message->bytes);
-    if (c->adding)
+    if (c->asked == ET_MESSAGE_ADD)
         c->squares += message->value[0];
     if (--c->left == 0)
         all_done(c, now);
 }
 
-/* ---- workers ------------------------------------------------------------------------------- */
+/* ---- workers ---- */
 
 static void answer(et_chief *c, et_chief_worker *w, et_message message)
 {
@@ -248,20 +270,20 @@ static void greet(et_chief *c, int index, const et_message *message)
     et_chief_worker *w = &c->worker[index];
     uint64_t nonce = (uint64_t)message->number;
     if (message->extra != (int64_t)c->setup.fingerprint) {
-        et_link_refuse(c->setup.link, message, ET_TASK_MASTER,
+        et_link_refuse(c->setup.link, message, ET_TASK_MASTER, ET_ECONFIG,
                        "model or settings of master and worker differ: start all tasks with the "
                        "same command");
         return;
     }
     if (!nonce || nonce < w->nonce) {
-        et_link_refuse(c->setup.link, message, ET_TASK_MASTER, taken);
+        et_link_refuse(c->setup.link, message, ET_TASK_MASTER, ET_EUSAGE, taken);
         return;
     }
     if (w->session && nonce == w->nonce) { /* said before: its WELCOME has been lost */
         w->question.via = message->via;
         bool welcomed =
             w->answer.kind == ET_MESSAGE_WELCOME && w->answer.sequence == message->sequence;
-        if (welcomed && w->admitted && w->place == ET_PLACE_AWAY)
+        if (welcomed && w->admitted && w->standing == ET_STANDING_AWAY)
             welcome(c, w);
         return;
     }
@@ -271,7 +293,7 @@ static void greet(et_chief *c, int index, const et_message *message)
     w->session = ++c->session;
     w->admitted = false;
     w->took = 0;
-    w->place = ET_PLACE_AWAY;
+    w->standing = ET_STANDING_AWAY;
     w->question = *message;
     w->question.bytes = NULL;
     w->answer.kind = 0;
@@ -282,8 +304,8 @@ static void greet(et_chief *c, int index, const et_message *message)
 static void take_report(et_chief *c, double now, int index, const et_message *message)
 {
     et_chief_worker *w = &c->worker[index];
-    bool counts = w->place == ET_PLACE_WORKS && message->number == w->ticket && w->ticket;
-    w->place = ET_PLACE_ASKS;
+    bool counts = w->standing == ET_STANDING_WORKS && message->number == w->ticket && w->ticket;
+    w->standing = ET_STANDING_ASKS;
     if (!counts)
         return;
     w->done = now;
@@ -293,9 +315,9 @@ static void take_report(et_chief *c, double now, int index, const et_message *me
     w->squares = message->value[0];
     double divisor = c->setup.divisor(c->setup.self, w->report);
     if (isfinite(w->squares) && w->squares >= 0 && divisor > 0 && isfinite(divisor))
-        w->place = ET_PLACE_DONE;
+        w->standing = ET_STANDING_DONE;
     else
-        fail(c, "worker %d: its gradient " ET_KEEPER_NOT_FINITE, index);
+        fail(c, ET_EDIVERGED, "worker %d: its gradient is not finite", index);
 }
 
 static void listen(et_chief *c, double now, int index, const et_message *message)
@@ -304,10 +326,10 @@ static void listen(et_chief *c, double now, int index, const et_message *message
     if (message->run != c->setup.run || message->session > w->session || !message->session)
         return;
     if (message->session < w->session) {
-        et_link_refuse(c->setup.link, message, ET_TASK_MASTER, taken);
+        et_link_refuse(c->setup.link, message, ET_TASK_MASTER, ET_EUSAGE, taken);
         return;
     }
-    if (w->place == ET_PLACE_DONE && message->sequence > w->question.sequence)
+    if (w->standing == ET_STANDING_DONE && message->sequence > w->question.sequence)
         return;
     if (message->sequence < w->question.sequence || message->size != c->setup.report_size)
         return;
@@ -332,7 +354,7 @@ static void receive_worker(et_chief *c, double now, const et_message *message)
     bool over = c->phase == ET_CHIEF_ENDED;
     if (message->kind == ET_MESSAGE_BYE) {
         if (over && (uint64_t)message->number == w->nonce)
-            w->place = ET_PLACE_AWAY, w->session = 0;
+            w->standing = ET_STANDING_AWAY, w->session = 0;
     } else if (message->kind == ET_MESSAGE_HELLO) {
         if (over)
             stop_worker(c, message, (uint64_t)message->number);
@@ -356,16 +378,16 @@ void et_chief_receive(et_chief *chief, double now, const et_message *message)
         receive_worker(chief, now, message);
 }
 
-/* ---- what comes next ----------------------------------------------------------------------- */
+/* ---- what comes next ---- */
 
 /* Its gradient is to come, or here and not told to servers yet. */
 static bool is_out(const et_chief *c, int worker)
 {
-    et_chief_place place = c->worker[worker].place;
+    et_standing standing = c->worker[worker].standing;
     for (int k = 0; k < c->parts; k++)
         if (c->part[k] == worker)
             return false;
-    return place == ET_PLACE_WORKS || place == ET_PLACE_DONE;
+    return standing == ET_STANDING_WORKS || standing == ET_STANDING_DONE;
 }
 
 /* Updates before the one whose part a gradient is that `before` others go before. */
@@ -410,16 +432,16 @@ static void choose_parts(et_chief *c)
     c->squares = 0;
     for (int i = 0; i < c->setup.workers; i++) {
         const et_chief_worker *w = &c->worker[i];
-        if (c->setup.synchronous && w->place == ET_PLACE_WORKS)
+        if (c->setup.synchronous && w->standing == ET_STANDING_WORKS)
             return;
-        if (!c->setup.synchronous && w->place == ET_PLACE_DONE && may_go_first(c, i) &&
+        if (!c->setup.synchronous && w->standing == ET_STANDING_DONE && may_go_first(c, i) &&
             (first < 0 || w->ticket < c->worker[first].ticket))
             first = i;
     }
     if (first >= 0)
         add_part(c, first);
     for (int i = 0; c->setup.synchronous && i < c->setup.workers; i++)
-        if (c->worker[i].place == ET_PLACE_DONE)
+        if (c->worker[i].standing == ET_STANDING_DONE)
             add_part(c, i);
 }
 
@@ -435,7 +457,6 @@ static void ask_next(et_chief *c, double now)
             return;
         }
     if (c->wants_state) {
-        c->reading = true;
         ask_all(c, now, (et_message){ .kind = ET_MESSAGE_READ });
     } else if (c->ends) {
         c->phase = ET_CHIEF_ENDS;
@@ -463,7 +484,8 @@ static bool may_start(const et_chief *c)
     int64_t before = updates_till_next(c);
     if (c->ends || c->version + before >= c->setup.steps)
         return false;
-    return c->setup.synchronous ? !c->applying && !c->adding : before <= c->setup.max_staleness;
+    bool updating = c->asked == ET_MESSAGE_ADD || c->asked == ET_MESSAGE_APPLY;
+    return c->setup.synchronous ? !updating : before <= c->setup.max_staleness;
 }
 
 /* For the update under way, where it would be too late for that; but where all that are there are
@@ -480,14 +502,14 @@ static void give_tickets(et_chief *c, double now)
         et_chief_worker *w = &c->worker[i];
         if (!w->session || !w->admitted || !w->owed)
             continue;
-        if (w->place == ET_PLACE_AWAY) {
+        if (w->standing == ET_STANDING_AWAY) {
             welcome(c, w);
-        } else if (w->place == ET_PLACE_ASKS && may_start(c) && !waits(c, w, now)) {
+        } else if (w->standing == ET_STANDING_ASKS && may_start(c) && !waits(c, w, now)) {
             double before = (double)updates_till_next(c);
             w->ticket = ++c->ticket;
             w->version = c->version;
             w->given = now;
-            w->place = ET_PLACE_WORKS;
+            w->standing = ET_STANDING_WORKS;
             answer(c, w,
                    (et_message){ .kind = ET_MESSAGE_GO,
                                  .number = w->ticket,
@@ -497,18 +519,23 @@ static void give_tickets(et_chief *c, double now)
     }
 }
 
+double et_chief_usual(const et_chief *chief)
+{
+    return fmax(chief->setup.patience, SLOWER * chief->slowest);
+}
+
 /* How long a batch may take is known once one has been done. */
 static double lease_of(const et_chief *c)
 {
-    double enough = fmax(c->setup.patience, SLOWER * c->slowest);
+    double enough = et_chief_usual(c);
     return c->slowest > 0 && enough < c->setup.lease ? enough : c->setup.lease;
 }
 
 static void take_back(et_chief *c, double now)
 {
     for (int i = 0; i < c->setup.workers; i++)
-        if (c->worker[i].place == ET_PLACE_WORKS && now > c->worker[i].given + lease_of(c))
-            c->worker[i].place = ET_PLACE_AWAY;
+        if (c->worker[i].standing == ET_STANDING_WORKS && now > c->worker[i].given + lease_of(c))
+            c->worker[i].standing = ET_STANDING_AWAY;
 }
 
 static void look_at_servers(et_chief *c, double now)
@@ -517,7 +544,7 @@ static void look_at_servers(et_chief *c, double now)
         et_asking *asking = &c->server[i];
         et_asking_tick(asking, c->setup.link, now);
         if (asking->waiting && now - asking->begun > c->setup.patience)
-            fail(c, "server %d has not answered for %.0f seconds", i, c->setup.patience);
+            fail(c, ET_EIO, "server %d has not answered for %.0f seconds", i, c->setup.patience);
     }
 }
 

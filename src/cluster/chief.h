@@ -74,15 +74,16 @@ typedef enum et_chief_phase {
     ET_CHIEF_FAILED,
 } et_chief_phase;
 
-typedef enum et_chief_place {
-    ET_PLACE_AWAY,
-    ET_PLACE_ASKS,
-    ET_PLACE_WORKS,
-    ET_PLACE_DONE
-} et_chief_place;
+/* Of a worker. */
+typedef enum et_standing {
+    ET_STANDING_AWAY,  /* not joined, or its ticket was taken back */
+    ET_STANDING_ASKS,  /* for a ticket */
+    ET_STANDING_WORKS, /* it has one */
+    ET_STANDING_DONE   /* its gradient is at the servers, and not added yet */
+} et_standing;
 
 typedef struct et_chief_worker {
-    et_chief_place place;
+    et_standing standing;
     uint64_t nonce, session; /* 0: never there */
     bool admitted;           /* servers know the session */
     et_message question;     /* its last one, which an answer is owed to; without bytes */
@@ -100,10 +101,11 @@ typedef struct et_chief {
     et_chief_phase phase;
     int64_t version, target, ticket;
     uint64_t sequence, session;
-    et_asking *server; /* [servers] */
-    int left;          /* servers that have not answered */
-    int admitting;     /* worker; -1: none */
-    bool wants_state, reading, adding, applying, ends;
+    et_asking *server;     /* [servers] */
+    et_message_kind asked; /* of all servers, which do one thing at a time; NONE: nothing */
+    int left;              /* servers that have not answered */
+    int admitting;         /* the worker that ADMIT is of; -1: none */
+    bool wants_state, ends;
     et_keeper_push *push; /* [workers]: what servers were told to add */
     int *part;            /* [workers]: whose */
     int parts;
@@ -116,8 +118,8 @@ typedef struct et_chief {
     unsigned char *greeting; /* [place_size + greeting_size], owned */
     double told;             /* when workers were told of the end */
     et_chief_worker *worker; /* [workers] */
+    int status; /* ET_CHIEF_FAILED: ET_EDIVERGED, of a gradient that is not finite, or ET_EIO */
     char failure[ET_MESSAGE_TEXT + 64];
-    bool diverged; /* that is of a gradient that is not finite */
 } et_chief;
 
 /* To be released in any case. */
@@ -134,8 +136,8 @@ static inline unsigned char *et_chief_place_of(et_chief *chief, int worker)
     return chief->worker[worker].at;
 }
 
-/* The servers' state is read once no update is under way; state_read for each, then `reading` and
- * wants_state are false. */
+/* The servers' state is read once no update is under way; state_read for each, then wants_state is
+ * false. */
 void et_chief_read(et_chief *chief);
 
 /* No more updates. phase becomes ET_CHIEF_ENDED. */
@@ -143,5 +145,9 @@ void et_chief_end(et_chief *chief);
 
 /* Workers that are there and have not said goodbye. */
 int et_chief_present(const et_chief *chief);
+
+/* Seconds that a ticket may take before its worker is taken to be gone: patience, or ten times the
+ * slowest so far. */
+double et_chief_usual(const et_chief *chief);
 
 #endif

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/assert.h"
 
 #define PREDICTED_MAX 8.0 /* updates: further no straight line leads */
 
@@ -40,9 +39,9 @@ void et_keeper_release(et_keeper *keeper)
     *keeper = (et_keeper){ 0 };
 }
 
-static void refuse(et_keeper *s, const et_message *message, const char *why)
+static void refuse(et_keeper *s, const et_message *message, int status, const char *why)
 {
-    et_link_refuse(s->link, message, 1 + s->index, why);
+    et_link_refuse(s->link, message, 1 + s->index, status, why);
 }
 
 static et_message answer_of(const et_keeper *s, const et_message *message, et_message_kind kind)
@@ -55,7 +54,7 @@ static et_message answer_of(const et_keeper *s, const et_message *message, et_me
                          .number = s->version };
 }
 
-/* ---- workers ------------------------------------------------------------------------------- */
+/* ---- workers ---- */
 
 /* Weights move on as they did in the last update: momentum makes most of the next one. */
 static void predict(et_keeper *s, double updates)
@@ -95,7 +94,7 @@ static void push(et_keeper *s, et_keeper_worker *w, const et_message *message)
         if (!w->gradient)
             w->gradient = et_alloc((size_t)s->store.weights + 1, sizeof *w->gradient);
         if (!w->gradient) {
-            refuse(s, message, "the server has no memory for a gradient");
+            refuse(s, message, ET_ENOMEM, "the server has no memory for a gradient");
             return;
         }
         memcpy(w->gradient, message->bytes, bytes);
@@ -123,7 +122,7 @@ static void receive_worker(et_keeper *s, const et_message *message)
         push(s, w, message);
 }
 
-/* ---- the master ---------------------------------------------------------------------------- */
+/* ---- the master ---- */
 
 static void answer_master(et_keeper *s, const et_message *message, et_message answer)
 {
@@ -144,13 +143,13 @@ static void open_run(et_keeper *s, const et_message *message)
 {
     size_t bytes = (size_t)s->store.state * sizeof(float);
     if (s->run || !message->run) {
-        refuse(s, message, "the server belongs to another run");
+        refuse(s, message, ET_EIO, "the server belongs to another run");
         return;
     }
     int64_t fingerprint = (int64_t)s->fingerprint;
     if (message->extra != fingerprint || message->size != bytes || message->number < 0 ||
         !(message->value[0] >= 0 && message->value[0] <= (double)message->number)) {
-        refuse(s, message,
+        refuse(s, message, ET_ECONFIG,
                "model or settings of master and server differ: start all tasks with "
                "the same command");
         return;
@@ -185,46 +184,48 @@ static et_keeper_worker *pushed(et_keeper *s, const et_keeper_push *part)
     return here ? w : NULL;
 }
 
-/* Adds the gradients that the message lists to the next update's, in its order. NULL, or what is
- * wrong, which ends the run: what was added before does not matter. A gradient is judged here,
- * whatever its worker has said of it. */
-static const char *add_up(et_keeper *s, const et_message *message)
+static bool lacks_gradients(et_keeper *s, const et_message *message)
 {
-    static const char none[] = "the server has not the gradients of this update";
+    refuse(s, message, ET_EIO, "the server has not the gradients of this update");
+    return false;
+}
+
+/* Adds the gradients that the message lists to the next update's, in its order. False: refused,
+ * which ends the run, so what was added before does not matter. A gradient is judged here, whatever
+ * its worker has said of it. */
+static bool add_up(et_keeper *s, const et_message *message)
+{
     et_keeper_push part;
     size_t count = message->size / sizeof part;
     if (message->size % sizeof part || count > (size_t)s->workers)
-        return none;
+        return lacks_gradients(s, message);
     for (size_t k = 0; k < count; k++) {
         memcpy(&part, (const char *)message->bytes + k * sizeof part, sizeof part);
         et_keeper_worker *w = pushed(s, &part);
         if (!w)
-            return none;
-        if (!isfinite(w->squares))
-            return "a gradient of this update " ET_KEEPER_NOT_FINITE;
+            return lacks_gradients(s, message);
+        if (!isfinite(w->squares)) {
+            refuse(s, message, ET_EDIVERGED, "a gradient of this update is not finite");
+            return false;
+        }
         for (int64_t i = 0; i < s->store.weights; i++)
             s->sum[i] = s->begun ? s->sum[i] + w->gradient[i] : w->gradient[i];
         s->begun = true;
         w->staged = false;
     }
-    return s->begun ? NULL : none;
+    return s->begun || lacks_gradients(s, message);
 }
 
 static void combine(et_keeper *s, const et_message *message)
 {
-    if (message->number != s->version + 1)
+    if (message->number != s->version + 1 || !add_up(s, message))
         return;
-    const char *fault = add_up(s, message);
-    if (fault) {
-        refuse(s, message, fault);
-        return;
-    }
     if (message->kind == ET_MESSAGE_ADD) {
         double squares = squares_of(s->sum, s->store.weights);
         if (isfinite(squares))
             done(s, message, squares);
         else
-            refuse(s, message, "the sum of this update's gradients " ET_KEEPER_NOT_FINITE);
+            refuse(s, message, ET_EDIVERGED, "the sum of this update's gradients is not finite");
         return;
     }
     if (s->last)

@@ -13,9 +13,6 @@
 
 #include "cluster/message.h"
 
-/* What a refusal says, at its end, of a gradient or a sum: the run has diverged. */
-#define ET_KEEPER_NOT_FINITE "is not finite"
-
 /* What holds and updates; floats in the order of the placement. */
 typedef struct et_keeper_store {
     void *self;

@@ -72,16 +72,23 @@ void et_link_answer(et_link *link, const et_message *question, et_message answer
     et_link_send(link, question->from, &answer);
 }
 
-void et_link_refuse(et_link *link, const et_message *question, int from, const char *why)
+void et_link_refuse(et_link *link, const et_message *question, int from, int status,
+                    const char *why)
 {
     size_t size = strnlen(why, ET_MESSAGE_TEXT);
     et_message answer = { .kind = ET_MESSAGE_REFUSED,
                           .from = from,
                           .run = question->run,
                           .session = question->session,
+                          .number = status,
                           .bytes = why,
                           .size = size };
     et_link_answer(link, question, answer);
+}
+
+int et_refusal_status(const et_message *refusal)
+{
+    return refusal->number == ET_EDIVERGED ? ET_EDIVERGED : ET_EIO;
 }
 
 void et_asking_begin(et_asking *asking, et_link *link, double now, int to,

@@ -12,7 +12,7 @@ int64_t et_piece_count(size_t size)
     return (int64_t)(size / MOST + (size % MOST + ET_MESSAGE_HEADER + MOST - 1) / MOST);
 }
 
-/* ---- from a message to its pieces ---------------------------------------------------------- */
+/* ---- from a message to its pieces ---- */
 
 void et_cutting_begin(et_cutting *cutting, const et_message *message, uint64_t number)
 {
@@ -43,7 +43,7 @@ void et_cutting_write(et_cutting *cutting, unsigned char *piece)
     cutting->at += size;
 }
 
-/* ---- and back ------------------------------------------------------------------------------ */
+/* ---- and back ---- */
 
 int et_assembly_open(et_assembly *assembly, int places, size_t largest, et_error *error)
 {

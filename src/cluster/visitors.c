@@ -78,7 +78,7 @@ static void end(int descriptor)
     shutdown(descriptor, SHUT_RDWR);
 }
 
-/* ---- who comes and leaves ------------------------------------------------------------------ */
+/* ---- who comes and leaves ---- */
 
 void et_visitors_came(et_visitors *v, int descriptor, double now)
 {
@@ -125,7 +125,7 @@ void et_visitors_refuse(et_visitors *v, int descriptor, const char *why)
         v->visitor[descriptor].wrong = why;
 }
 
-/* ---- who is shut --------------------------------------------------------------------------- */
+/* ---- who is shut ---- */
 
 /* Bytes that have left the kernel and that the task has not taken. */
 static int64_t held_by(const et_visitors *v, int descriptor)

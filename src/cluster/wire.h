@@ -41,7 +41,7 @@ typedef struct et_wire_setup {
     et_job_role role;
     int servers;                /* numbers of tasks: see message.h */
     const char *bind;           /* host:port; NULL: it listens to nobody */
-    int bind_fd;                /* a socket that listens there already; 0: none */
+    int bind_fd;                /* a socket that listens there already, borrowed; 0: none */
     const char *const *connect; /* [1 + servers]: addresses by task; NULL: not to this one */
     int senders;                /* tasks that may come to this one */
     size_t largest;             /* bytes of a message without its header */

@@ -4,7 +4,6 @@
 #include <etude/log.h>
 
 #include "base/alloc.h"
-#include "base/assert.h"
 #include "base/clock.h"
 #include "base/thread.h"
 #include "cluster/zmq_private.h"
@@ -13,7 +12,7 @@
 #define TURNS      1024 /* pieces that are taken in one look for a message */
 #define SEAL_BYTES 33   /* what encryption adds to a piece */
 
-/* ---- a wire's life -------------------------------------------------------------------------- */
+/* ---- a wire's life ---- */
 
 static void send_on(et_link *self, int to, const et_message *message);
 
@@ -116,7 +115,7 @@ et_link *et_wire_link(et_wire *wire)
     return &wire->link;
 }
 
-/* ---- messages ------------------------------------------------------------------------------ */
+/* ---- messages ---- */
 
 /* A connection's number in a router, and how long it is. */
 static uint64_t via_of(const unsigned char *id, int length)
@@ -159,7 +158,7 @@ static void send_on(et_link *self, int to, const et_message *message)
     if (!socket || !(dealt || via))
         return;
     if (dealt)
-        wire->peer[to].line[ET_WIRE_TALK].before = wire->peer[to].line[ET_WIRE_TALK].pieces;
+        wire->peer[to].line[ET_WIRE_TALK].pieces_at_send = wire->peer[to].line[ET_WIRE_TALK].pieces;
     et_cutting_begin(&cutting, message, ++wire->number);
     while (et_cutting_next(&cutting) && send_piece(socket, via, &cutting)) {
     }

@@ -1,7 +1,9 @@
 /* The router that others come to, its guard and its visitors. */
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/thread.h"
@@ -13,7 +15,7 @@
 #define DESCRIPTORS  16384
 #define ZAP_ENDPOINT "inproc://zeromq.zap.01"
 
-/* ---- the guard ----------------------------------------------------------------------------- */
+/* ---- the guard ---- */
 
 /* Whose key it is, by role; ET_JOB_ROLES: nobody's who may connect here. Servers connect to the
  * master to see that it lives. */
@@ -105,7 +107,7 @@ static void *guard(void *payload)
     return NULL;
 }
 
-/* ---- listening ----------------------------------------------------------------------------- */
+/* ---- listening ---- */
 
 /* Strangers hold descriptors for as long as a handshake may take: those of a few thousand a second
  * are not to leave none for a checkpoint. */
@@ -147,6 +149,20 @@ static int receive_visitors(et_wire *wire, const et_wire_setup *setup, et_error 
     return status ? status : et_assembly_open(&wire->questions, senders, setup->asked, error);
 }
 
+/* ZeroMQ closes what it listens at, so it has a descriptor of its own. */
+static int bind_router(et_wire *wire, const char *endpoint, const et_wire_setup *setup,
+                       et_error *error)
+{
+    int fd = setup->bind_fd > 0 ? fcntl(setup->bind_fd, F_DUPFD_CLOEXEC, 3) : 0;
+    if (fd < 0)
+        return et_fail_errno(error, "a second descriptor of the socket that listens");
+    if (fd && !et_wire_set(wire->router, ZMQ_USE_FD, fd)) {
+        close(fd);
+        return et_wire_fail(error, "ZeroMQ");
+    }
+    return et_zmq.bind(wire->router, endpoint) ? et_wire_fail(error, setup->bind) : ET_OK;
+}
+
 int et_wire_listen(et_wire *wire, const et_wire_setup *setup, et_error *error)
 {
     char endpoint[400];
@@ -163,11 +179,8 @@ int et_wire_listen(et_wire *wire, const et_wire_setup *setup, et_error *error)
     if (!wire->router || !et_wire_set_common(wire->router, wire, in, out) ||
         !et_wire_set(wire->router, ZMQ_CURVE_SERVER, 1) ||
         !et_wire_set(wire->router, ZMQ_BACKLOG, BACKLOG) ||
-        et_zmq.setsockopt(wire->router, ZMQ_ZAP_DOMAIN, "etude", 5) ||
-        (setup->bind_fd && !et_wire_set(wire->router, ZMQ_USE_FD, setup->bind_fd)))
+        et_zmq.setsockopt(wire->router, ZMQ_ZAP_DOMAIN, "etude", 5))
         return et_wire_fail(error, "ZeroMQ");
     status = start_guard(wire, error);
-    if (!status && et_zmq.bind(wire->router, endpoint))
-        status = et_wire_fail(error, setup->bind);
-    return status;
+    return status ? status : bind_router(wire, endpoint, setup, error);
 }

@@ -60,7 +60,7 @@ int et_wire_connect(et_wire *wire, const et_wire_setup *setup, int task, et_erro
     return ok ? ET_OK : et_wire_fail(error, setup->connect[task]);
 }
 
-/* ---- what becomes of them ------------------------------------------------------------------ */
+/* ---- what becomes of them ---- */
 
 /* Whether ZeroMQ is at an address, which begins to speak at once: a proxy takes connections for
  * those who are not there yet, and closes them without a word. */
@@ -107,7 +107,7 @@ void et_wire_doubt(et_link *self, int to)
 {
     et_wire *wire = (et_wire *)(void *)self;
     et_wire_line *l = to <= wire->servers ? &wire->peer[to].line[ET_WIRE_TALK] : NULL;
-    if (l && l->socket && !l->alone && l->pieces == l->before && has_arrived(l))
+    if (l && l->socket && !l->alone && l->pieces == l->pieces_at_send && has_arrived(l))
         et_wire_make_again(&wire->peer[to], l);
 }
 

@@ -63,14 +63,15 @@ typedef struct et_wire_line {
     void *socket, *monitor; /* socket NULL: there is none */
     int descriptor;         /* -1: none that is known */
     double alone;           /* since when; 0: connected */
-    double again, pause;    /* when ZeroMQ is taken to have given it up, 0: it has not; how long
-                               after it was lost that was, the last time */
-    int64_t pieces, before; /* that have come over it; when something was last sent */
+    double again;           /* when ZeroMQ is taken to have given it up; 0: it has not */
+    double pause;           /* how long after it was lost that was, the last time */
+    int64_t pieces;         /* that have come over it */
+    int64_t pieces_at_send; /* pieces when something was last sent */
     double tried;           /* when its TCP connection was made */
     bool known;             /* a handshake has succeeded: its keys are right */
     double heard;           /* when something last happened to the connection */
     int failures;           /* handshakes in a row that were refused */
-    bool there;             /* and then somebody was there */
+    bool there;             /* ZeroMQ was at the address after failures before these */
 } et_wire_line;
 
 /* ZeroMQ 4.3.4 ends the process (`Assertion failed: !_io_error`) where a connection breaks whose

@@ -11,8 +11,8 @@
 /* Zeros are one that is not open, and may be released. */
 typedef struct et_collected {
     void *all;       /* owned, as both arrays */
-    size_t *size;    /* [ranks]: bytes that are not read yet, */
-    const char **at; /* [ranks]: from here on */
+    size_t *size;    /* [ranks]: bytes that are not read yet */
+    const char **at; /* [ranks]: where they begin */
 } et_collected;
 
 /* ET_ENOMEM. */

@@ -102,7 +102,7 @@ static const et_comm_class classes[] = {
                      .close = close_mpi },
 };
 
-/* ---- finding it ------------------------------------------------------------------------------ */
+/* ---- finding it ---- */
 
 /* path: of the library or the program; cut off behind its folder. */
 static void *load_beside(char *path, const char *name)

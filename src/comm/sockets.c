@@ -14,7 +14,6 @@
 #include <errno.h>
 #include <poll.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -24,7 +23,6 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/assert.h"
 #include "comm/comm.h"
 #include "comm/launch.h"
 
@@ -227,7 +225,7 @@ static const et_comm_class sockets_class = {
     .close = close_sockets,
 };
 
-/* ---- opening ------------------------------------------------------------------------------- */
+/* ---- opening ---- */
 
 bool et_comm_by_launch(void)
 {

@@ -179,11 +179,4 @@ int et_args_parse(const et_arg *table, const et_call *call, bool *help, et_error
 void et_args_help(FILE *to, const et_arg *table, const et_call *call, const char *about,
                   const char *example);
 
-/* A time as people and Slurm write it, in seconds: [[D-]H:]M:S, or a number with s, m, h or d.
- * name: of the option. ET_EUSAGE: it is none, or not positive. */
-int et_args_read_time(double *seconds, const char *name, const char *text, et_error *error);
-
-/* Bytes as people write them: 500M, 4G, 1.5GB in thousands, 4GiB in 1,024s. ET_EUSAGE: no such. */
-int et_args_read_bytes(uint64_t *bytes, const char *name, const char *text, et_error *error);
-
 #endif

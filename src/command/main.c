@@ -15,7 +15,6 @@
 #include <etude/version.h>
 
 #include "base/alloc.h"
-#include "base/assert.h"
 #include "base/fields.h"
 #include "base/file.h"
 #include "command/command.h"

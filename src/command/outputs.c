@@ -81,7 +81,7 @@ void et_outputs_release(et_outputs *outputs)
     *outputs = (et_outputs){ .program = outputs->program };
 }
 
-/* ---- files that are read ---------------------------------------------------------------- */
+/* ---- files that are read ---- */
 
 static int check_read(const et_outputs *outputs, const char *path, const struct stat *file,
                       et_error *error)
@@ -106,7 +106,7 @@ int et_outputs_check_standard(const et_outputs *outputs, et_error *error)
     return check_read(outputs, "standard output", &file, error);
 }
 
-/* ---- files of runs ---------------------------------------------------------------------- */
+/* ---- files of runs ---- */
 
 static bool is_there(const char *directory, const char *name)
 {
@@ -200,7 +200,7 @@ static int check_run(const et_outputs *outputs, const char *path, et_error *erro
     return ET_OK;
 }
 
-/* ---- all together ----------------------------------------------------------------------- */
+/* ---- all together ---- */
 
 /* One output beside another: neither need be there. */
 static int check_written(const et_outputs *outputs, const char *path, et_error *error)

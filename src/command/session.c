@@ -31,7 +31,7 @@
 #define INFO_MAX  ((size_t)8 << 20)
 #define LOCKS_MAX ((size_t)64 << 20)
 
-/* ---- train.log --------------------------------------------------------------------------- */
+/* ---- train.log ---- */
 
 /* Local time, since people look for when they were away. */
 static void append_lines_of(et_strbuf *out, const char *text, time_t when)
@@ -93,7 +93,7 @@ void et_session_open(et_session *s, struct et_progress *progress)
     et_progress_copy_to(progress, take_line, s);
 }
 
-/* ---- info.json --------------------------------------------------------------------------- */
+/* ---- info.json ---- */
 
 static const char *reason_of(int status)
 {
@@ -225,7 +225,7 @@ static void prepare_report(et_session *s)
         et_report_lost_files(&s->lost_file);
 }
 
-/* ---- settings for TensorBoard ------------------------------------------------------------ */
+/* ---- settings for TensorBoard ---- */
 
 typedef struct setting_list {
     et_events_setting *items; /* [count], owned; texts in arena */
@@ -297,7 +297,7 @@ static void show_settings(et_session *s, const char *model_dir, const et_value *
     et_arena_release(&list.arena);
 }
 
-/* ---- a session --------------------------------------------------------------------------- */
+/* ---- a session ---- */
 
 /* "session  etude 0.1.0 on HOST, process 12: etude train runs/a"; before lines that were kept since
  * it was opened. */

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/assert.h"
 #include "base/file.h"
 #include "base/map.h"
 #include "base/strbuf.h"

@@ -13,9 +13,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/assert.h"
 #include "base/format.h"
-#include "base/strbuf.h"
 #include "data/analyze_private.h"
 
 /* Of the values, those that are no numbers in a numeric column at most. */

@@ -9,7 +9,6 @@
 #include <etude/flows.h>
 
 #include "base/alloc.h"
-#include "base/assert.h"
 #include "base/checksum.h"
 #include "data/layout.h"
 

@@ -35,9 +35,9 @@
  * sort has 16 KiB with it, on the stack. */
 #define SIZES 4096
 
+#define DEFAULT_ROWS 32 /* of a batch of samples that have one kind, as in Keras's fit */
 /* Batches that a pool of automatic size is meant to hold: the short one that each pool ends
  * with is then half a batch in 256. */
-#define DEFAULT_ROWS 32 /* of a batch of samples that have one kind */
 #define POOL_BATCHES 256
 /* Another one when a position comes to mean other samples. */
 #define ORDER_VERSION 2
@@ -77,9 +77,9 @@ static bool has_sizes(const batches *self)
     return self->source.layout.kinds > 1;
 }
 
-/* ---- an epoch and its pools ----
- *
- * order, taken, size, sorted, starts and batch_order are made here, each from the one before it
+/* ---- an epoch and its pools ---- */
+
+/* order, taken, size, sorted, starts and batch_order are made here, each from the one before it
  * and from random numbers of (seed, epoch, pool). */
 
 /* Members of the order are computed when their pool is made: an epoch begins at no cost, however
@@ -355,9 +355,9 @@ static const et_source_class batches_class = {
     .batches = batches_batches,
 };
 
-/* ---- opening ----
- *
- * All that may fail but filling is here. */
+/* ---- opening ---- */
+
+/* All that may fail but filling is here. */
 
 /* Of one sample alone. */
 static int64_t size_of(batches *self, uint32_t sample, int kind)
@@ -448,7 +448,8 @@ static int64_t fingerprint(const batches *self)
 /* A batch holds one sample at least, so a pool of n samples has at most n batches. */
 static int allocate(batches *self, et_error *error)
 {
-    size_t pool = (size_t)self->pool_size;
+    int64_t most = self->samples->count < self->pool_size ? self->samples->count : self->pool_size;
+    size_t pool = most > 0 ? (size_t)most : 1;
     self->taken = et_alloc(pool, sizeof *self->taken);
     self->sorted = et_alloc(pool, sizeof *self->sorted);
     self->which = et_alloc(pool, sizeof *self->which);

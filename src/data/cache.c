@@ -4,7 +4,6 @@
 #include <etude/flows.h>
 
 #include "base/alloc.h"
-#include "base/assert.h"
 #include "base/vector.h"
 #include "data/arrays.h"
 

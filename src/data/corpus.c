@@ -30,9 +30,9 @@ struct et_corpus {
     bool target_is_due;           /* next_line gave the source of pair, its target comes next */
 };
 
-/* ---- which files ----
- *
- * Settings are checked before any file is opened: what is wrong with them is said in their
+/* ---- which files ---- */
+
+/* Settings are checked before any file is opened: what is wrong with them is said in their
  * names. */
 
 const et_strings *et_corpus_files(const et_corpus_paths *paths, bool target)
@@ -130,9 +130,9 @@ void et_corpus_close(et_corpus *corpus)
     et_free(corpus);
 }
 
-/* ---- pairs ----
- *
- * From one line of each side, or the two columns of one, to a pair. Both texts are borrowed from
+/* ---- pairs ---- */
+
+/* From one line of each side, or the two columns of one, to a pair. Both texts are borrowed from
  * the readers, until the next line is read. */
 
 /* Notes how far each file was read: after the end these are the files' numbers of lines. */
@@ -268,9 +268,9 @@ int et_corpus_next_line(void *payload, const char **text, size_t *length, et_err
     return ET_OK;
 }
 
-/* ---- places and counts ----
- *
- * For people: where a pair stands in their files, and what became of all. */
+/* ---- places and counts ---- */
+
+/* For people: where a pair stands in their files, and what became of all. */
 
 /* Walks the files of a side, as many as there are: for messages only. An index behind the last
  * line falls into the last file. */

@@ -16,7 +16,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/assert.h"
 #include "base/unicode.h"
 #include "base/vector.h"
 
@@ -341,7 +340,7 @@ static char *closing_quote(char *at, char *limit, unsigned char *how)
     while ((at = memchr(at, '"', (size_t)(limit - at)))) {
         if (at + 1 == limit || at[1] != '"')
             return at;
-        *how |= 2;
+        *how |= ET_CELL_DOUBLED;
         at += 2;
     }
     return NULL;
@@ -359,7 +358,7 @@ static et_csv_found scan_cell(et_csv_scanner *scanner, char **at, char *limit)
 {
     char *first = skip_blanks(scanner, *at, limit), *end = first;
     if (first < limit && *first == '"') {
-        unsigned char how = 1;
+        unsigned char how = ET_CELL_QUOTED;
         char *close = closing_quote(first + 1, limit, &how);
         scanner->at = first;
         if (!close || close + 1 == limit)
@@ -404,7 +403,7 @@ static void unquote(et_csv_scanner *scanner)
                                                                       : scanner->count;
     for (int i = 0; i < count; i++) {
         et_cell *cell = &scanner->cell[i];
-        if (!(scanner->how[i] & 2))
+        if (!(scanner->how[i] & ET_CELL_DOUBLED))
             continue;
         char *from = scanner->begin + (cell->text - scanner->begin), *to = from;
         const char *end = from + cell->length;

@@ -37,6 +37,9 @@ typedef enum et_csv_fault {
     ET_CSV_FAULT_MEMORY,
 } et_csv_fault;
 
+/* How a cell was written. */
+enum { ET_CELL_QUOTED = 1, ET_CELL_DOUBLED = 2 /* quotes in it */ };
+
 typedef struct et_csv_scanner {
     /* the form of rows */
     char delimiter, comment;
@@ -48,7 +51,7 @@ typedef struct et_csv_scanner {
     bool missing_first[256];    /* what one of them begins with */
     /* the row found last */
     et_cell *cell;      /* [count]; owned */
-    unsigned char *how; /* [count]: of each cell 1: was quoted, 2: has doubled quotes; owned */
+    unsigned char *how; /* [count]: of each cell ET_CELL_*; owned */
     size_t capacity;    /* of both */
     int count;          /* columns, those beyond columns + 1 only counted */
     char *begin, *next; /* of the row, and behind its end */

@@ -213,9 +213,9 @@ int et_data_source_read(et_source **out, const et_data_source *source,
     return status;
 }
 
-/* ---- passes ----
- *
- * A batch of the pass behind the last one is given back: the position is inner's, before it. */
+/* ---- passes ---- */
+
+/* A batch of the pass behind the last one is given back: the position is inner's, before it. */
 
 typedef struct passes {
     et_source source;

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/assert.h"
 #include "base/reserved.h"
 #include "data/encoder.h"
 #include "data/feature_set.h"

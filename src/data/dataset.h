@@ -12,8 +12,8 @@
 struct et_data_source {
     const et_encoder *encoder; /* of the data set that it is in; NULL: it is in none */
     char *name;                /* there; owned */
-    bool examples;             /* tf.Examples; else CSV, */
-    bool in_memory;            /* or a frame */
+    bool in_memory;            /* a frame; else files */
+    bool examples;             /* of files: tf.Examples; else CSV */
     et_strings paths;          /* in the arena */
     et_csv_options csv;        /* the same */
     et_header header;

@@ -37,9 +37,9 @@ typedef struct whole {
     et_mapping mapping;     /* of the cache; data is NULL if the parts are in memory */
 } whole;
 
-/* ---- the key ----
- *
- * 64 bits: for a cache, not for a proof. Two corpora with one key would have to be chosen. */
+/* ---- the key ---- */
+
+/* 64 bits: for a cache, not for a proof. Two corpora with one key would have to be chosen. */
 
 /* The number of files goes in too: one file "ab" and two files "a", "b" have other line ends and
  * other places. The lists are told apart by it as well. */
@@ -123,9 +123,9 @@ static void show(whole *self, et_sides sides, uint64_t key)
                       .from_cache = self->mapping.data != NULL };
 }
 
-/* ---- cache or text ----
- *
- * From the cheapest way to the dearest; what is wrong with one leads to the next. */
+/* ---- cache or text ---- */
+
+/* From the cheapest way to the dearest; what is wrong with one leads to the next. */
 
 /* The mapping is self's to close from here on. */
 static void use_mapping(whole *self, const et_mapping *mapping)

@@ -21,7 +21,6 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/checksum.h"
-#include "base/format.h"
 
 /* Pairs that are read, then encoded by all threads, then looked at in order. Enough that threads
  * seldom wait for each other at its end, few enough that its text stays in the cache. */
@@ -48,9 +47,9 @@ typedef struct builder {
     et_error *failures;      /* [CHUNK]: status 0 where a pair was encoded */
 } builder;
 
-/* ---- encoding ----
- *
- * Growing arrays of the result, and appending a pair to them. */
+/* ---- encoding ---- */
+
+/* Growing arrays of the result, and appending a pair to them. */
 
 /* Memory for at least need elements; *capacity of them. NULL: none left, the old one stays. Half
  * as much again each time: the copying of all growth together is a few times the result. */
@@ -123,9 +122,9 @@ static int append_pair(builder *build, int64_t index, const et_tokens sides[2], 
     return ET_OK;
 }
 
-/* ---- the filter ----
- *
- * What is done with a pair that has been encoded: counted, and kept or not. */
+/* ---- the filter ---- */
+
+/* What is done with a pair that has been encoded: counted, and kept or not. */
 
 /* The entry of a pair, or the empty place where it belongs. The target's checksum is rotated by
  * one, so that pairs with equal sides do not all fall on place 0. Linear probing ends because
@@ -235,9 +234,9 @@ static int add_pair(builder *build, const et_corpus_pair *pair, et_tokens sides[
     return append_pair(build, pair->index, sides, error);
 }
 
-/* ---- chunks ----
- *
- * The same memory for every chunk: text, pairs, tokens, errors. Only SentencePiece runs in
+/* ---- chunks ---- */
+
+/* The same memory for every chunk: text, pairs, tokens, errors. Only SentencePiece runs in
  * parallel, and what it makes is looked at by one thread. */
 
 /* Reads up to CHUNK pairs, keeping their text; *count of them. Fewer than CHUNK: the corpus has
@@ -334,9 +333,9 @@ static void close_builder(builder *build)
     et_strbuf_release(&build->text);
 }
 
-/* ---- the whole ----
- *
- * Chunks until the corpus ends; then the lines of each file, and the sizes. */
+/* ---- the whole ---- */
+
+/* Chunks until the corpus ends; then the lines of each file, and the sizes. */
 
 /* The cure follows from the reason that dropped most. */
 static int nothing_left(const et_corpus_paths *paths, const et_corpus_counts *counts,

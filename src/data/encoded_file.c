@@ -53,9 +53,9 @@ void et_encoded_file_parts(et_encoded_parts *parts, const void *file)
     parts->tokens = at;
 }
 
-/* ---- soundness ----
- *
- * Each returns whether it is; the order of calls in et_encoded_file_fault is part of what they
+/* ---- soundness ---- */
+
+/* Each returns whether it is; the order of calls in et_encoded_file_fault is part of what they
  * may rely on. */
 
 /* A file of another byte order has another magic, one of another version another layout; both
@@ -163,9 +163,9 @@ bool et_encoded_file_is_still_sound(const et_mapping *mapping, uint64_t key, con
     return header_is_sound(mapping) && head->key == key && size_is_sound(mapping, files);
 }
 
-/* ---- writing ----
- *
- * The same five parts in the same order, twice. */
+/* ---- writing ---- */
+
+/* The same five parts in the same order, twice. */
 
 /* A run of bytes of the payload: bytes are borrowed. */
 typedef struct part {

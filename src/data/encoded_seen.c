@@ -15,7 +15,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/alloc.h"
 #include "base/arena.h"
 #include "base/checksum.h"
 
@@ -45,16 +44,16 @@ static uint64_t checksum_of(const note *kept)
 /* Adds one file to the stamp. false: not there, or no regular file, and then nothing is noted. */
 static bool look_at(et_encoded_seen *seen, const char *path, et_checksum_stream *stream)
 {
-    struct stat status;
-    if (stat(path, &status) || !S_ISREG(status.st_mode))
+    struct stat info;
+    if (stat(path, &info) || !S_ISREG(info.st_mode))
         return false;
-    facts one = { (uint64_t)status.st_dev,
-                  (uint64_t)status.st_ino,
-                  (uint64_t)status.st_size,
-                  { status.st_mtim.tv_sec, status.st_mtim.tv_nsec },
-                  { status.st_ctim.tv_sec, status.st_ctim.tv_nsec } };
+    facts one = { (uint64_t)info.st_dev,
+                  (uint64_t)info.st_ino,
+                  (uint64_t)info.st_size,
+                  { info.st_mtim.tv_sec, info.st_mtim.tv_nsec },
+                  { info.st_ctim.tv_sec, info.st_ctim.tv_nsec } };
     et_checksum_stream_add(stream, &one, sizeof one);
-    if (status.st_ctim.tv_sec > time(NULL) - SETTLE_SECONDS)
+    if (info.st_ctim.tv_sec > time(NULL) - SETTLE_SECONDS)
         seen->settled = false;
     return true;
 }

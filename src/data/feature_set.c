@@ -10,7 +10,6 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
-#include "base/assert.h"
 #include "base/fields.h"
 #include "base/map.h"
 #include "base/reserved.h"

@@ -8,7 +8,6 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
-#include "base/assert.h"
 
 /* Values between which transforms map: as many as `etude data analyze` gives. */
 #define QUANTILES 1001

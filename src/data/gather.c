@@ -279,15 +279,16 @@ int et_gather_open(et_samples **out, et_samples *const *parts, int count, et_err
     return ET_OK;
 }
 
-/* ---- sources ----
- *
- * A position's numbers are those of the parts, each behind its part's: "0/epoch", "1/epoch". */
+/* ---- sources ---- */
+
+/* A position's numbers are those of the parts, each behind its part's: "0/epoch", "1/epoch". */
 
 #define NUMBER_MAX 64
 
 typedef struct gathered {
     et_source *source; /* owned */
     et_batch *batch;
+    int64_t pass; /* of the batch before; -1: there is none */
 } gathered;
 
 typedef struct sources {
@@ -309,6 +310,27 @@ static int unequal(const sources *self, int i, et_error *error)
                    (long long)other->filled[0], (long long)first->epoch, (long long)other->epoch);
 }
 
+/* Whether a part begins another pass with its batch. */
+static bool begins_pass(const gathered *part)
+{
+    return part->pass >= 0 && part->batch->epoch != part->pass;
+}
+
+/* Parts that repeat would go on with rows that do not belong together. */
+static int check_parts(sources *self, et_error *error)
+{
+    const gathered *first = self->parts;
+    for (int i = 1; i < self->count; i++) {
+        const gathered *part = &self->parts[i];
+        if (part->batch->filled[0] != first->batch->filled[0] ||
+            (first->batch->filled[0] && begins_pass(part) != begins_pass(first)))
+            return unequal(self, i, error);
+    }
+    for (int i = 0; i < self->count; i++)
+        self->parts[i].pass = self->parts[i].batch->epoch;
+    return ET_OK;
+}
+
 static void copy_part(const sources *self, int i, et_batch *batch)
 {
     const places *p = &self->places;
@@ -325,11 +347,10 @@ static int sources_next(et_source *source, et_batch *batch, et_error *error)
     sources *self = (sources *)source;
     const et_batch *first = self->parts[0].batch;
     int status = ET_OK;
-    for (int i = 0; !status && i < self->count; i++) {
+    for (int i = 0; !status && i < self->count; i++)
         status = et_source_next(self->parts[i].source, self->parts[i].batch, error);
-        if (!status && self->parts[i].batch->filled[0] != first->filled[0])
-            status = unequal(self, i, error);
-    }
+    if (!status)
+        status = check_parts(self, error);
     if (status)
         return status;
     et_batch_clear(batch);
@@ -374,6 +395,8 @@ static int sources_seek(et_source *source, const et_position *position, et_error
     et_position before = { 0 };
     int status = ET_OK, moved = 0;
     sources_position(source, &before);
+    for (int i = 0; i < self->count; i++)
+        self->parts[i].pass = -1;
     for (; !status && moved < self->count; moved++) {
         et_position part = position_of(position, moved);
         status = et_source_seek(self->parts[moved].source, &part, error);
@@ -466,6 +489,7 @@ static int fill_sources(sources *self, et_source *const *parts, int count, et_er
     for (int i = 0; !status && i < count; i++) {
         layout[i] = &parts[i]->layout;
         self->parts[i].source = parts[i];
+        self->parts[i].pass = -1;
         status = et_batch_new(&self->parts[i].batch, layout[i], error);
     }
     if (!status)

@@ -7,7 +7,6 @@
 #include <etude/records.h>
 
 #include "base/alloc.h"
-#include "base/assert.h"
 #include "base/checksum.h"
 #include "data/layout.h"
 #include "data/source.h"

@@ -466,9 +466,9 @@ int et_metadata_load(et_metadata **out, const char *path, et_error *error)
     return status;
 }
 
-/* ---- JSON, written ----
- *
- * A line for each column, so that a person finds one and a program that compares lines, too. */
+/* ---- JSON, written ---- */
+
+/* A line for each column, so that a person finds one and a program that compares lines, too. */
 
 /* Equal values give equal texts: 17 of an integer column has no point. */
 static et_value *add_number(et_value *to, const char *key, double number)

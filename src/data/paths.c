@@ -8,7 +8,6 @@
 #include <sys/stat.h>
 
 #include "base/alloc.h"
-#include "base/assert.h"
 #include "base/file.h"
 #include "base/vector.h"
 

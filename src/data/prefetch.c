@@ -43,9 +43,9 @@ typedef struct prefetch {
     et_error failure; /* what next says again and again */
 } prefetch;
 
-/* ---- the thread ----
- *
- * Its life: from start to stop. Whatever it has to say goes through `full`. */
+/* ---- the thread ---- */
+
+/* Its life: from start to stop. Whatever it has to say goes through `full`. */
 
 /* The thread's main. It ends by an end or an error of the source within (which travel behind the
  * batches before them), or because stop finished `empty`. A slot in its hand then is not put
@@ -104,9 +104,9 @@ static void stop(prefetch *self)
     self->running = false;
 }
 
-/* ---- the class ----
- *
- * Called by one thread, as every source; the other one is seen through the queues only. */
+/* ---- the class ---- */
+
+/* Called by one thread, as every source; the other one is seen through the queues only. */
 
 /* The error stands where its batch would have been: all batches before it are given first. */
 static int prefetch_next(et_source *source, et_batch *batch, et_error *error)

@@ -13,7 +13,6 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
-#include "base/assert.h"
 #include "base/checksum.h"
 #include "base/reserved.h"
 #include "data/layout.h"

@@ -5,7 +5,6 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
-#include "base/assert.h"
 #include "base/vector.h"
 #include "data/csv_scan.h"
 #include "data/example_row.h"

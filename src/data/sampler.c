@@ -5,7 +5,6 @@
 #include <etude/dtype.h>
 
 #include "base/alloc.h"
-#include "base/assert.h"
 #include "base/philox.h"
 #include "data/convert.h"
 #include "kernel/kernels.h"

@@ -11,7 +11,6 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
-#include "base/assert.h"
 #include "base/fields.h"
 #include "base/file.h"
 #include "base/map.h"

@@ -15,7 +15,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/assert.h"
 #include "base/checksum.h"
 #include "data/vocabulary_check.h"
 

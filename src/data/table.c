@@ -175,9 +175,9 @@ static void set_count(table *self, int64_t count, uint64_t fingerprint)
     s->fingerprint = fingerprint;
 }
 
-/* ---- reading ----
- *
- * Rows go behind those in memory. Where these are more than may be, they go into the file, and so
+/* ---- reading ---- */
+
+/* Rows go behind those in memory. Where these are more than may be, they go into the file, and so
  * does every following CHUNK of them. */
 
 typedef struct reading {

@@ -9,7 +9,6 @@
 #include <etude/log.h>
 
 #include "base/alloc.h"
-#include "base/assert.h"
 #include "base/checksum.h"
 #include "data/encoded_seen.h"
 #include "data/text.h"

@@ -114,9 +114,9 @@ static int refill(et_text *text, et_error *error)
                : status;
 }
 
-/* ---- files ----
- *
- * One is open at a time; the next is opened when a line is wanted of it. */
+/* ---- files ---- */
+
+/* One is open at a time; the next is opened when a line is wanted of it. */
 
 /* May be called twice, and on a reader whose open failed. */
 static void close_file(et_text *text)
@@ -182,9 +182,9 @@ void et_text_close(et_text *text)
     et_free(text);
 }
 
-/* ---- lines ----
- *
- * What callers see. All checks of text are made on whole lines, so that a message can name one. */
+/* ---- lines ---- */
+
+/* What callers see. All checks of text are made on whole lines, so that a message can name one. */
 
 /* Most often a file that is no text, or a book without line ends. */
 static int too_long(const et_text *text, et_error *error)

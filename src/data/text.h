@@ -1,9 +1,8 @@
 /* Lines of text: any number of files, plain or gzip, read as one stream. Text is UTF-8
  * and checked; a line ends in LF or CR LF or with its file; a byte order mark at the start of a
- * file is skipped. Wrong are invalid UTF-8, NUL bytes, a line of
- * more than ET_TEXT_LINE_MAX bytes, and gzip that is cut or damaged: each an ET_EDATA or
- * ET_EFORMAT that names file and line. Memory: two buffers, however long the files
- * are.
+ * file is skipped. Wrong are invalid UTF-8, NUL bytes, a line of more than ET_TEXT_LINE_MAX bytes,
+ * and gzip that is cut or damaged: each an ET_EDATA or ET_EFORMAT that names file and line. Memory:
+ * two buffers, however long the files are.
  *
  *     et_text *text;
  *     et_text_line line;

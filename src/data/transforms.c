@@ -13,7 +13,6 @@
 
 #include "base/assert.h"
 #include "base/checksum.h"
-#include "base/normal.h"
 
 /* Below it, a standard deviation is rounding: of a constant column. */
 #define STD_MIN 1e-12
@@ -304,9 +303,9 @@ static int apply_missing(const et_fitted *f, const et_reading *value, void *to, 
     return put_number(to, value->missing, 0, error);
 }
 
-/* ---- one of several columns: bucketize, one-hot ----
- *
- * Of a list the columns of all its values are 1. */
+/* ---- one of several columns: bucketize, one-hot ---- */
+
+/* Of a list the columns of all its values are 1. */
 
 static size_t count_of(const et_reading *value)
 {

@@ -42,9 +42,9 @@ void et_tokens_release(et_tokens *tokens)
     *tokens = (et_tokens)ET_TOKENS_INIT;
 }
 
-/* ---- opening ----------------------------------------------------------------------------
- *
- * Bytes -> facts (vocabulary_check.c) -> copies. SentencePiece is not asked here. */
+/* ---- opening ---- */
+
+/* Bytes -> facts (vocabulary_check.c) -> copies. SentencePiece is not asked here. */
 
 /* Before anything is copied: a file that is no model costs no memory. Training needs an end
  * symbol, and text with characters that are not in the vocabulary a symbol for them; a start
@@ -131,9 +131,9 @@ void et_vocabulary_close(et_vocabulary *vocabulary)
     et_free(vocabulary);
 }
 
-/* ---- using it ---------------------------------------------------------------------------
- *
- * Every function here begins with get_model, which may be where the model is loaded, and so may
+/* ---- using it ---- */
+
+/* Every function here begins with get_model, which may be where the model is loaded, and so may
  * fail as loading does. */
 
 /* model becomes the loaded one. Whoever comes second while it is being loaded waits for the
@@ -183,7 +183,14 @@ int et_vocabulary_decode(const et_vocabulary *vocabulary, const int32_t *ids, si
                            (int)vocabulary->facts.tokens);
     const et_sentencepiece *model;
     int status = get_model(&model, vocabulary, error);
-    return status ? status : et_sentencepiece_decode(model, ids, count, out, error);
+    const size_t begin = out->length;
+    if (!status)
+        status = et_sentencepiece_decode(model, ids, count, out, error);
+    /* Tokens for bytes (byte_fallback) may spell a line's end. */
+    for (size_t i = begin; !status && i < out->length; i++)
+        if ((unsigned char)out->data[i] < ' ')
+            out->data[i] = ' ';
+    return status;
 }
 
 /* "" for everything that has no text, so that printing needs no case for it. */
@@ -195,9 +202,9 @@ const char *et_vocabulary_token(const et_vocabulary *vocabulary, int32_t id)
     return model ? et_sentencepiece_token(model, id) : "";
 }
 
-/* ---- facts ------------------------------------------------------------------------------
- *
- * From opening: no call of the library, no failure. */
+/* ---- facts ---- */
+
+/* From opening: no call of the library, no failure. */
 
 int32_t et_vocabulary_size(const et_vocabulary *vocabulary)
 {
@@ -254,9 +261,9 @@ uint64_t et_vocabulary_checksum(const et_vocabulary *vocabulary)
     return vocabulary->checksum;
 }
 
-/* ---- training ---------------------------------------------------------------------------
- *
- * No vocabulary is involved: lines in, a model's bytes out, which et_vocabulary_parse takes. */
+/* ---- training ---- */
+
+/* No vocabulary is involved: lines in, a model's bytes out, which et_vocabulary_parse takes. */
 
 /* At least the three special symbols and a token; the largest is far above what any text gives. */
 static int check_options(const et_vocabulary_options *options, et_error *error)

@@ -62,7 +62,8 @@ int et_vocabulary_load(const et_vocabulary *vocabulary, et_error *error);
 int et_vocabulary_encode(const et_vocabulary *vocabulary, const char *text, size_t length,
                          et_tokens *tokens, et_error *error);
 
-/* Appends the text of ids; control symbols (pad, EOS) give nothing. An id outside the
+/* Appends the text of ids; control symbols (pad, EOS) give nothing, and characters
+ * below a space, which tokens for bytes may spell, a space: it stays one line. An id outside the
  * vocabulary is ET_EDATA. */
 int et_vocabulary_decode(const et_vocabulary *vocabulary, const int32_t *ids, size_t count,
                          et_strbuf *out, et_error *error);

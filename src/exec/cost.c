@@ -50,7 +50,7 @@ static et_cost cost_elementwise(const et_plan *plan, const et_plan_call *call)
     return (et_cost){ call->program.steps * count(output(plan, call, 0)), touched(plan, call) };
 }
 
-/* ---- sums ------------------------------------------------------------------------------- */
+/* ---- sums ---- */
 
 /* One addition for each element read. */
 static et_cost cost_addition(const et_plan *plan, const et_plan_call *call)
@@ -64,7 +64,7 @@ static et_cost cost_FILL(const et_plan *plan, const et_plan_call *call)
     return (et_cost){ 0, bytes(input(plan, call, 0)) + bytes(output(plan, call, 0)) };
 }
 
-/* ---- products, norms, look-ups ---------------------------------------------------------- */
+/* ---- products, norms, look-ups ---- */
 
 /* Operands are of the activations' type: a weight is read from its shadow or packed. 2 m n k: a
  * multiplication and an addition each. Example, float32: 64 x 512 times 512 x 2048 has 134
@@ -117,7 +117,7 @@ static et_cost cost_EMBEDDING_GRAD(const et_plan *plan, const et_plan_call *call
     return cost;
 }
 
-/* ---- attention -------------------------------------------------------------------------- */
+/* ---- attention ---- */
 
 /* Of all segments together. width: columns of q, all heads; element: bytes. */
 typedef struct attention_size {
@@ -182,7 +182,7 @@ static et_cost cost_CACHED_ATTENTION(const et_plan *plan, const et_plan_call *ca
                       2 * seen * width * (double)et_dtype_size(q->dtype) + bytes(q) + bytes(y) };
 }
 
-/* ---- losses ----------------------------------------------------------------------------- */
+/* ---- losses ---- */
 
 /* Logits, of one draw or two; with derivatives also those of rows and table. Logits, dh and dtable
  * are products of the same size, 2 T D V each. The logits count no bytes: they need not be in
@@ -216,7 +216,7 @@ static et_cost cost_exponentials(const et_plan *plan, const et_plan_call *call)
     return (et_cost){ 5 * count(input(plan, call, 0)), touched(plan, call) };
 }
 
-/* ---- layout and layers beside the Transformer's ------------------------------------------ */
+/* ---- layout and layers beside the Transformer's ---- */
 
 static et_cost cost_moved(const et_plan *plan, const et_plan_call *call)
 {
@@ -319,7 +319,7 @@ static et_cost cost_sample(const et_plan *plan, const et_plan_call *call)
     return (et_cost){ count(output(plan, call, 0)), touched(plan, call) };
 }
 
-/* ---- tables ----------------------------------------------------------------------------- */
+/* ---- tables ---- */
 
 /* Leaves make no call. */
 #define cost_INPUT     NULL

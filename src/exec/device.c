@@ -41,9 +41,9 @@ int et_device_open(et_device **out, et_error *error)
 {
     *out = NULL;
     const int threads = et_team_threads();
-    const int failure = et_team_start(threads, error);
-    if (failure)
-        return failure;
+    int status = et_team_start(threads, error);
+    if (status)
+        return status;
     et_device *device = et_alloc_zero(1, sizeof *device);
     *out = device;
     if (!device)
@@ -51,7 +51,7 @@ int et_device_open(et_device **out, et_error *error)
     device->ops = et_cpu_ops;
     device->kernels = et_kernels_best();
     device->threads = threads;
-    int status = make_watch(device, error);
+    status = make_watch(device, error);
     if (!status)
         status = et_gemm_cache_open(&device->gemms, device->threads, error);
     if (status) {

@@ -301,11 +301,13 @@ static int add_calls(chains *c, et_error *error)
         const et_node *node = graph->nodes[id];
         if (!c->reached[id] || is_leaf(node))
             continue;
-        int chain = c->of[id];
+        int chain = c->of[id], status = ET_OK;
         if (chain < 0)
             add_single(c->plan, node);
-        else if (c->last[chain] == id && add_chain(c, chain, error))
-            return error ? error->status : ET_ENOMEM;
+        else if (c->last[chain] == id)
+            status = add_chain(c, chain, error);
+        if (status)
+            return status;
     }
     return ET_OK;
 }

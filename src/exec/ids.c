@@ -1,7 +1,5 @@
 #include "exec/ids.h"
 
-#include <string.h>
-
 #include "base/alloc.h"
 #include "graph/graph.h"
 

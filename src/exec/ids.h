@@ -1,7 +1,7 @@
 /* Which whole numbers of a batch choose among how many: classes of a loss, rows of a table. They
  * are data, and kernels do not compare them: one that is too large would be read, or written,
- * beside the table. So a list of them is made for a layout,
- * and compared with each of its batches before it is run.
+ * beside the table. So a list of them is made for a layout, and compared with each of its batches
+ * before it is run.
  *
  * What reaches an op by way of other ops than a change of shape is not followed. Negative numbers
  * are empty places. */

@@ -150,7 +150,7 @@ static void join_lives(et_plan *plan)
     }
 }
 
-/* ---- in place --------------------------------------------------------------------------- */
+/* ---- in place ---- */
 
 /* Whether call s, which writes out, may write it where its input in lies, which nobody reads any
  * more: both of one size, and nothing else in that memory is wanted later. The output must have
@@ -199,7 +199,7 @@ static void work_in_place(et_plan *plan)
     }
 }
 
-/* ---- tenants ---------------------------------------------------------------------------- */
+/* ---- tenants ---- */
 
 /* Nothing is asked for no bytes; offset stays 0 there, and nobody reads through it. */
 static void add_tenant(et_tenant *tenants, int *count, size_t bytes, int from, int to,
@@ -232,7 +232,7 @@ static int find_tenants(et_plan *plan, et_tenant *tenants)
     return count;
 }
 
-/* ---- the gradient array as room ---------------------------------------------------------- */
+/* ---- the gradient array as room ---- */
 
 /* written[parameter]: the call that writes all bytes of the parameter's gradient; ET_ROOM_ALWAYS
  * where none does. A gradient whose bytes are no multiple of ET_ROOM_ALIGN has padding behind

@@ -67,7 +67,7 @@ struct et_pass {
     bool moved;       /* its moving means have moved */
 };
 
-/* ---- making a variant -------------------------------------------------------------------- */
+/* ---- making a variant ---- */
 
 /* Asked in every run, of names of a few letters: a call of strcmp would cost more. */
 static bool same_name(const char *a, const char *b)
@@ -325,7 +325,7 @@ static int find_variant(et_pass *pass, const et_layout *layout, int *found, et_e
     return ET_OK;
 }
 
-/* ---- a pass ------------------------------------------------------------------------------ */
+/* ---- a pass ---- */
 
 /* Kept, since a graph goes when it has been planned; every layout's reaches the same. */
 static int note_reached(et_pass *pass, const et_graph *graph, et_error *error)
@@ -470,7 +470,7 @@ void et_pass_set_scale(et_pass *pass, float scale)
     pass->scale = scale;
 }
 
-/* ---- what a run gave --------------------------------------------------------------------- */
+/* ---- what a run gave ---- */
 
 static double read(const place *at)
 {

@@ -12,7 +12,6 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/clock.h"
-#include "base/dtype.h"
 
 /* The best of so many runs, or of as many as take so long. */
 #define RUNS    8
@@ -38,9 +37,9 @@ static double best_time(work_fn *work, void *payload)
     return best;
 }
 
-/* ---- the product ------------------------------------------------------------------------
- *
- * Large enough that each thread has many tiles and B's panels are read from cache, small enough
+/* ---- the product ---- */
+
+/* Large enough that each thread has many tiles and B's panels are read from cache, small enough
  * to be run several times. */
 
 typedef struct product {
@@ -80,9 +79,9 @@ static int measure_product(et_peak *peak, et_gemm_cache *cache, et_error *error)
     return ET_OK;
 }
 
-/* ---- memory -----------------------------------------------------------------------------
- *
- * Arrays that no cache holds, so that every run reads and writes memory. */
+/* ---- memory ---- */
+
+/* Arrays that no cache holds, so that every run reads and writes memory. */
 
 typedef struct stream {
     const et_kernels *kernels;

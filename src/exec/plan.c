@@ -29,7 +29,7 @@
 #include "kernel/conv.h"
 #include "kernel/positions.h"
 
-/* ---- making ----------------------------------------------------------------------------- */
+/* ---- making ---- */
 
 /* Before lives are known: what computes is put into the arena, gradients and what nobody reads
  * leave it later (memory.c). */
@@ -191,7 +191,7 @@ int et_plan_new(et_plan **out, et_graph *graph, et_device *device, et_node *cons
 }
 
 /* Data of constants alone is a value's own; all else is the arena's, the store's or the
- * caller's. Labels belong to the trace. */
+ * caller's. */
 void et_plan_free(et_plan *plan)
 {
     if (!plan)
@@ -215,7 +215,7 @@ void et_plan_free(et_plan *plan)
     et_free(plan);
 }
 
-/* ---- running ---------------------------------------------------------------------------- */
+/* ---- running ---- */
 
 int et_plan_input(const et_plan *plan, const char *input)
 {

@@ -20,9 +20,9 @@
 /* The track of the thread that runs the steps; others (prefetch, saving) overlap it. */
 #define LEADING 0
 
-/* ---- adding up --------------------------------------------------------------------------
- *
- * In one pass over the spans, with the row around each depth at hand: no tree is built. */
+/* ---- adding up ---- */
+
+/* In one pass over the spans, with the row around each depth at hand: no tree is built. */
 
 /* The first row is "other": the time of no span, and of kinds for which there is no room. Kinds
  * are few, so they are looked for one by one. */
@@ -107,9 +107,9 @@ et_dtype et_profile_dtype(const et_trace *trace)
     return work[ET_BF16] > work[ET_F32] ? ET_BF16 : ET_F32;
 }
 
-/* ---- the table --------------------------------------------------------------------------
- *
- * A line for each row, longest first; an empty cell is a rate that no cost is known for. */
+/* ---- the table ---- */
+
+/* A line for each row, longest first; an empty cell is a rate that no cost is known for. */
 
 /* In 10^9 a second, or nothing where no work is known. */
 static void print_rate(et_strbuf *out, double work, double seconds)

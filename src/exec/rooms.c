@@ -58,7 +58,7 @@ void et_rooms_release(et_rooms *rooms)
     et_free(rooms->spans);
 }
 
-/* ---- lists ------------------------------------------------------------------------------- */
+/* ---- lists ---- */
 
 /* Room for a span in each list that a room may join, so that joining cannot fail half-way. */
 static int reserve(et_rooms *rooms, et_error *error)
@@ -112,7 +112,7 @@ static void join(et_rooms *rooms, int *list, size_t begin, size_t end)
     link_span(rooms, link, begin, end);
 }
 
-/* ---- times ------------------------------------------------------------------------------- */
+/* ---- times ---- */
 
 /* The parts of the tree that have to do with a time. */
 typedef struct parts {
@@ -161,7 +161,7 @@ static int add_room(et_rooms *rooms, const parts *p, size_t begin, size_t end, e
     return ET_OK;
 }
 
-/* ---- searching --------------------------------------------------------------------------- */
+/* ---- searching ---- */
 
 /* The lists that say who is there in a time: the next span of each that is still to be passed. */
 typedef struct search {
@@ -219,7 +219,7 @@ static size_t find_offset(et_rooms *rooms, const parts *p, size_t bytes)
     return at;
 }
 
-/* ---- tenants ----------------------------------------------------------------------------- */
+/* ---- tenants ---- */
 
 int et_rooms_take(et_rooms *rooms, size_t offset, size_t bytes, int from, et_error *error)
 {

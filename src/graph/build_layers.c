@@ -88,7 +88,7 @@ et_node *et_embed_columns(et_node *ids, et_node *table, const et_column *columns
     return et_node_add(ids->graph, ET_OP_EMBED_COLUMNS, NULL, inputs, 2, &attributes);
 }
 
-/* ---- norms ------------------------------------------------------------------------------ */
+/* ---- norms ---- */
 
 et_node *et_rms_norm(et_node *x, et_node *gamma, float epsilon)
 {
@@ -124,7 +124,7 @@ et_node *et_batch_norm_given(et_node *x, et_node *gamma, et_node *beta, et_node 
     return et_node_add(x->graph, ET_OP_BATCH_NORM, NULL, inputs, 5, &attributes);
 }
 
-/* ---- images ----------------------------------------------------------------------------- */
+/* ---- images ---- */
 
 et_node *et_convolution(et_node *x, et_node *weight, et_node *bias,
                         const et_convolution_options *options)
@@ -158,7 +158,7 @@ et_node *et_mean_pool(et_node *x, const et_pool_options *options)
     return pool(ET_OP_MEAN_POOL, x, options);
 }
 
-/* ---- numbers by counter ----------------------------------------------------------------- */
+/* ---- numbers by counter ---- */
 
 et_node *et_noise(et_scope *scope, const char *name, et_shape shape)
 {

@@ -54,7 +54,7 @@ et_node *et_log_softmax(et_node *x)
     return et_node_unary(ET_OP_LOG_SOFTMAX, x);
 }
 
-/* ---- losses by rows --------------------------------------------------------------------- */
+/* ---- losses by rows ---- */
 
 /* A loss is no activation: what it adds up is float32. */
 static et_node *wide(et_node *x)

@@ -27,7 +27,6 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
-#include "base/assert.h"
 
 /* Leaves have no inputs to pass anything on to; a sample passes nothing on. */
 static void grad_nothing(gradients *g, et_node *node, et_node *dy)

@@ -91,9 +91,10 @@ typedef struct et_attributes {
         et_piece piece;                     /* CONCATENATE, SLICE, SLICE_GRAD */
         const et_column *columns;           /* EMBED_COLUMNS: [count], in the arena */
     };
-    float agreement;   /* VOCABULARY_LOSS of two draws: the weight of their divergence */
-    int count;         /* VOCABULARY_BEST: pieces of each row; ONE_HOT: depth */
-    bool self;         /* ATTENTION: q and kv are one matrix */
+    float agreement; /* VOCABULARY_LOSS of two draws: the weight of their divergence */
+    int count;       /* VOCABULARY_BEST: pieces of each row; ONE_HOT: depth */
+    bool self;       /* ATTENTION: q and kv are one matrix. CACHED_ATTENTION: q has the new k and v
+                        as well, and input 2 is their slot */
     bool recomputable; /* see et_recomputable */
     bool again;        /* made again for the backward pass; such chains keep to themselves */
     bool gradient;     /* losses: their derivatives are wanted */

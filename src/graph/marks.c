@@ -7,9 +7,7 @@
 
 #include <etude/pass.h>
 
-#include "base/alloc.h"
 #include "base/arena.h"
-#include "base/assert.h"
 #include "base/strbuf.h"
 #include "graph/node.h"
 

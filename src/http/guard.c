@@ -14,8 +14,7 @@
 /* Longest name of a host that is looked at. */
 #define NAME_MAX_BYTES 256
 
-/* ---- names -------------------------------------------------------------------------------------
- */
+/* ---- names ---- */
 
 /* "localhost:8080" to "localhost", "[::1]:8080" to "[::1]"; false: it is no host and port. */
 static bool split(const char *host, char name[NAME_MAX_BYTES])
@@ -62,8 +61,7 @@ bool et_http_guard_origin(const et_http_guard *guard, const char *origin)
     return false;
 }
 
-/* ---- tokens ------------------------------------------------------------------------------------
- */
+/* ---- tokens ---- */
 
 /* Looks at every byte of what was given, whatever it finds. */
 static bool is_equal(const char *given, const char *token)

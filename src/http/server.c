@@ -122,8 +122,7 @@ struct et_http_request {
     bool closes; /* its connection ends with the answer */
 };
 
-/* ---- answers -----------------------------------------------------------------------------------
- */
+/* ---- answers ---- */
 
 static void add_header(struct MHD_Response *response, const char *name, const char *value)
 {
@@ -213,8 +212,7 @@ void et_http_refuse(et_http_request *request, int status, const char *text)
     resume(request);
 }
 
-/* ---- headers -----------------------------------------------------------------------------------
- */
+/* ---- headers ---- */
 
 static void refuse(et_http_request *r, int status, const char *text)
 {
@@ -274,7 +272,7 @@ const char *et_http_query(const et_http_request *request, const char *name)
     return value && strlen(value) == length ? value : NULL;
 }
 
-/* The row of path and method; NULL: refused, and *open says whether a token would matter. */
+/* The row of path and method; NULL: refused. */
 static const et_http_route *find_route(et_http_request *r, const char *method)
 {
     const char *wanted = strcmp(method, "HEAD") ? method : "GET";
@@ -393,7 +391,7 @@ static bool answers_early(const et_http_request *r)
     return et_http_header(r, "Expect") != NULL;
 }
 
-/* ---- bodies ---------------------------------------------------------------------------------- */
+/* ---- bodies ---- */
 
 static void drop_body(et_http_request *r)
 {
@@ -442,8 +440,7 @@ char *et_http_take_body(et_http_request *request, size_t *length)
     return body;
 }
 
-/* ---- the library's calls -----------------------------------------------------------------------
- */
+/* ---- the library's calls ---- */
 
 static connection *connection_of(struct MHD_Connection *from)
 {
@@ -609,8 +606,7 @@ static void on_connection(void *payload, struct MHD_Connection *from, void **con
     make_room(http, c);
 }
 
-/* ---- the server --------------------------------------------------------------------------------
- */
+/* ---- the server ---- */
 
 static int start(et_http *http, et_listener *listener, et_error *error)
 {

@@ -220,9 +220,9 @@ int et_events_write(et_events *events, int64_t step, const et_events_value *valu
     return status;
 }
 
-/* ---- settings ---------------------------------------------------------------------------
- *
- * A value without numbers whose metadata says it all: a message packed into another. */
+/* ---- settings ---- */
+
+/* A value without numbers whose metadata says it all: a message packed into another. */
 
 typedef struct setting_value {
     Etude__Event__SettingEntry entry;

@@ -12,9 +12,7 @@
 #include "io/example.pb-c.h"
 
 #include "base/alloc.h"
-#include "base/assert.h"
 #include "base/unicode.h"
-#include "base/vector.h"
 
 #define MEMORY_FACTOR 64                /* bytes of memory for a byte of message, at most, */
 #define MEMORY_FIRST  ((size_t)1 << 20) /* on top of these */

@@ -3,7 +3,6 @@
  *   {
  *     "format": "etude-checkpoints-1",
  *     "checksum": "5f0c...",
- *     "best": {"step": 1800, "value": 31.2},                  only where one is known
  *     "kept_time": 1.7e9,                                     only where hours are counted
  *     "checkpoints": [
  *       {"step": 1000, "file": "ckpt-1000.safetensors", "bytes": 812, "checksum": "ab..",
@@ -29,7 +28,6 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -50,6 +48,7 @@
 /* Another layout gets another number; what does not read it calls the file damaged and rebuilds. */
 #define FORMAT   "etude-checkpoints-1"
 #define TEXT_MAX (1 << 20) /* bytes of a manifest; one of 1,000 entries has 200 kB */
+#define ENTRIES  8         /* that a list has room for at first */
 
 /* A name in the directory: nothing that leads out of it, nothing that upsets a terminal. A
  * leading dot would be "." or ".." or hidden. */
@@ -58,59 +57,49 @@ static bool name_is_sound(const char *name)
     const size_t length = strlen(name);
     if (length == 0 || length > ET_MANIFEST_FILE_MAX || name[0] == '.')
         return false;
-    for (; *name != '\0'; name++) {
+    for (; *name; name++)
         if (*name == '/' || (unsigned char)*name < ' ' || *name == 0x7f)
             return false;
-    }
     return true;
 }
 
 /* Invariant (1); strictly, so that a step is one file. */
 static bool steps_ascend(const et_manifest *manifest)
 {
-    for (size_t i = 1; i < manifest->count; i++) {
+    for (size_t i = 1; i < manifest->count; i++)
         if (manifest->entries[i - 1].step >= manifest->entries[i].step)
             return false;
-    }
     return true;
 }
 
-/* Memory ------------------------------------------------------------------------------
- *
- * Lists never shrink: they have tens of entries. */
+/* ---- memory ---- */
 
-/* Room for one more of size bytes each. array: the address of the pointer to the list, copied by
- * memcpy since lists have different types. */
-static int reserve(void *array, size_t count, size_t *capacity, size_t size, et_error *error)
-{
-    void *old;
-    memcpy(&old, array, sizeof old);
-    void *grown = et_vector_grow(old, capacity, count + 1, size, 8);
-    if (grown == NULL)
-        return et_alloc_failed(error, (count + 1) * size, "the list of checkpoints");
-    memcpy(array, &grown, sizeof grown);
-    return ET_OK;
-}
+/* Lists never shrink: they have tens of entries. */
 
 /* The entry is copied. On failure the list is as before. */
 static int append_entry(et_manifest *manifest, const et_manifest_entry *entry, et_error *error)
 {
-    const int status = reserve(&manifest->entries, manifest->count, &manifest->capacity,
-                               sizeof *manifest->entries, error);
-    if (!status)
-        manifest->entries[manifest->count++] = *entry;
-    return status;
+    et_manifest_entry *grown = et_vector_grow(manifest->entries, &manifest->capacity,
+                                              manifest->count + 1, sizeof *grown, ENTRIES);
+    if (!grown)
+        return et_alloc_failed(error, sizeof *grown, "the list of checkpoints");
+    manifest->entries = grown;
+    manifest->entries[manifest->count++] = *entry;
+    return ET_OK;
 }
 
 /* file is a sound name, so it fits. */
 static int append_leaving(et_manifest *manifest, const char *file, et_error *error)
 {
     et_assert(name_is_sound(file));
-    const int status = reserve(&manifest->leaving, manifest->leaving_count,
-                               &manifest->leaving_capacity, sizeof *manifest->leaving, error);
-    if (!status)
-        strcpy(manifest->leaving[manifest->leaving_count++], file);
-    return status;
+    char(*grown)[ET_MANIFEST_FILE_MAX + 1] =
+        et_vector_grow(manifest->leaving, &manifest->leaving_capacity, manifest->leaving_count + 1,
+                       sizeof *grown, ENTRIES);
+    if (!grown)
+        return et_alloc_failed(error, sizeof *grown, "the list of checkpoints");
+    manifest->leaving = grown;
+    strcpy(manifest->leaving[manifest->leaving_count++], file);
+    return ET_OK;
 }
 
 void et_manifest_release(et_manifest *manifest)
@@ -120,18 +109,16 @@ void et_manifest_release(et_manifest *manifest)
     *manifest = (et_manifest){ 0 };
 }
 
-/* Changing ----------------------------------------------------------------------------
- *
- * In memory only. Every change keeps invariant (1) and notes what has to go; nothing is deleted
+/* ---- changing ---- */
+
+/* In memory only. Every change keeps invariant (1) and notes what has to go; nothing is deleted
  * before the commit. */
 
-/* Whether an entry has this file: then it must not be deleted, whatever "leaving" says. */
-static bool is_listed(const et_manifest *manifest, const char *file)
+bool et_manifest_lists(const et_manifest *manifest, const char *file)
 {
-    for (size_t i = 0; i < manifest->count; i++) {
-        if (strcmp(manifest->entries[i].file, file) == 0)
+    for (size_t i = 0; i < manifest->count; i++)
+        if (!strcmp(manifest->entries[i].file, file))
             return true;
-    }
     return false;
 }
 
@@ -159,7 +146,7 @@ int et_manifest_add(et_manifest *manifest, const et_manifest_entry *entry, et_er
 int et_manifest_remove(et_manifest *manifest, size_t index, et_error *error)
 {
     et_assert(index < manifest->count && manifest->count > 1);
-    const int status = append_leaving(manifest, manifest->entries[index].file, error);
+    int status = append_leaving(manifest, manifest->entries[index].file, error);
     if (status)
         return status;
     manifest->count--;
@@ -168,17 +155,17 @@ int et_manifest_remove(et_manifest *manifest, size_t index, et_error *error)
     return ET_OK;
 }
 
-/* Deleting ----------------------------------------------------------------------------
- *
- * The only functions that remove files. None of them fails: what stays is tried again. */
+/* ---- deleting ---- */
+
+/* The only functions that remove files. None of them fails: what stays is tried again. */
 
 /* A file that is not there has been removed. */
 static int remove_file(const char *directory, const char *file)
 {
     char *path = et_path_join(directory, file);
-    if (path == NULL)
+    if (!path)
         return ET_ENOMEM;
-    const int status = unlink(path) && errno != ENOENT ? ET_EIO : ET_OK;
+    int status = unlink(path) && errno != ENOENT ? ET_EIO : ET_OK;
     if (status)
         et_log(ET_LOG_WARNING, "%s: cannot be removed: %s", path, strerror(errno));
     et_free(path);
@@ -195,9 +182,9 @@ static bool newest_is_there(const et_manifest *manifest, const char *directory)
     char *path = et_path_join(directory, newest->file);
     struct stat info;
     /* Without memory for the path the answer is no, which deletes nothing. */
-    const bool there = path != NULL && stat(path, &info) == 0 && S_ISREG(info.st_mode) &&
+    const bool there = path && stat(path, &info) == 0 && S_ISREG(info.st_mode) &&
                        (uint64_t)info.st_size == newest->bytes;
-    if (path != NULL && !there)
+    if (path && !there)
         et_log(ET_LOG_WARNING, "%s: missing or cut short; older checkpoints are kept", path);
     et_free(path);
     return there;
@@ -212,7 +199,7 @@ static void delete_leaving(et_manifest *manifest, const char *directory)
     size_t kept = 0;
     for (size_t i = 0; i < manifest->leaving_count; i++) {
         /* A step that was saved again has its old name back. */
-        if (is_listed(manifest, manifest->leaving[i]))
+        if (et_manifest_lists(manifest, manifest->leaving[i]))
             continue;
         /* What could not be deleted moves to the front of the list, in its order. */
         if (remove_file(directory, manifest->leaving[i]) && kept++ != i)
@@ -224,18 +211,17 @@ static void delete_leaving(et_manifest *manifest, const char *directory)
 void et_manifest_sweep(const char *directory)
 {
     DIR *stream = opendir(directory);
-    if (stream == NULL)
+    if (!stream)
         return; /* nothing there to sweep; whoever needs the directory says so */
-    for (const struct dirent *item; (item = readdir(stream)) != NULL;) {
+    for (const struct dirent *item; (item = readdir(stream));)
         if (et_file_is_left_over(item->d_name))
             remove_file(directory, item->d_name);
-    }
     closedir(stream);
 }
 
-/* Writing -----------------------------------------------------------------------------
- *
- * Values, then text, then the checksum put into the text, then the file. Keys have a fixed
+/* ---- writing ---- */
+
+/* Values, then text, then the checksum put into the text, then the file. Keys have a fixed
  * order, so that equal manifests are equal files. */
 
 /* Checksums in digits: 64 bits are more than a JSON reader's double holds. */
@@ -261,12 +247,6 @@ static et_value *to_values(const et_manifest *manifest, et_arena *arena)
     et_value_set_string(root, "format", FORMAT);
     /* Before any other checksum: print_sealed looks for the first zeros. */
     et_value_set_string(root, "checksum", et_checksum_print(0).digits);
-    if (manifest->has_best) {
-        et_assert(isfinite(manifest->best_value));
-        et_value *best = et_value_set_dict(root, "best");
-        et_value_set_int(best, "step", manifest->best_step);
-        et_value_set_float(best, "value", manifest->best_value);
-    }
     if (manifest->kept_time > 0)
         et_value_set_float(root, "kept_time", manifest->kept_time);
     et_value *list = et_value_set_list(root, "checkpoints");
@@ -275,7 +255,7 @@ static et_value *to_values(const et_manifest *manifest, et_arena *arena)
     et_value *leaving = et_value_set_list(root, "leaving");
     for (size_t i = 0; i < manifest->leaving_count; i++) {
         /* A step that was saved again is listed and stays. */
-        if (!is_listed(manifest, manifest->leaving[i]))
+        if (!et_manifest_lists(manifest, manifest->leaving[i]))
             et_value_add_string(leaving, manifest->leaving[i]);
     }
     return root;
@@ -290,7 +270,7 @@ static int print_sealed(et_strbuf *out, const et_value *root, et_error *error)
     if (out->failed)
         return et_alloc_failed(error, out->length, ET_MANIFEST_NAME);
     char *digits = strstr(out->data, et_checksum_print(0).digits);
-    et_assert(digits != NULL);
+    et_assert(digits);
     const et_checksum_text text = et_checksum_print(et_checksum(out->data, out->length));
     memcpy(digits, text.digits, ET_CHECKSUM_DIGITS);
     return ET_OK;
@@ -303,8 +283,8 @@ static int save(const et_manifest *manifest, const char *directory, et_error *er
     et_strbuf text = ET_STRBUF_INIT;
     char *path = et_path_join(directory, ET_MANIFEST_NAME);
     const et_value *root = to_values(manifest, &arena);
-    int status = path == NULL || et_value_failed(root) ? et_alloc_failed(error, 0, ET_MANIFEST_NAME)
-                                                       : print_sealed(&text, root, error);
+    int status = !path || et_value_failed(root) ? et_alloc_failed(error, 0, ET_MANIFEST_NAME)
+                                                : print_sealed(&text, root, error);
     if (!status)
         status = et_file_write(path, text.data, text.length, error);
     et_free(path);
@@ -317,15 +297,15 @@ static int save(const et_manifest *manifest, const char *directory, et_error *er
 int et_manifest_commit(et_manifest *manifest, const char *directory, et_error *error)
 {
     et_assert(steps_ascend(manifest));
-    const int status = save(manifest, directory, error);
+    int status = save(manifest, directory, error);
     if (!status)
         delete_leaving(manifest, directory);
     return status;
 }
 
-/* Reading -----------------------------------------------------------------------------
- *
- * A manifest is a file like any other: it may be cut, damaged or made by hand. First the
+/* ---- reading ---- */
+
+/* A manifest is a file like any other: it may be cut, damaged or made by hand. First the
  * checksum, then every value by itself, then what must hold between them. Damage is ET_EFORMAT;
  * the caller rebuilds. */
 
@@ -338,7 +318,7 @@ static int read_name(char out[ET_MANIFEST_FILE_MAX + 1], const char *name, et_er
     return ET_OK;
 }
 
-/* transient and kept are optional: they are written for those entries only. */
+/* "passing" and "kept" are optional: they are written for those entries only. */
 static int read_entry(et_manifest_entry *out, const et_value *dict, et_error *error)
 {
     int64_t bytes = 0;
@@ -369,9 +349,9 @@ static int read_entry(et_manifest_entry *out, const et_value *dict, et_error *er
 /* Each is checked by itself, then their order. */
 static int read_entries(et_manifest *manifest, const et_value *list, et_error *error)
 {
-    if (list == NULL || list->kind != ET_VALUE_LIST)
+    if (!list || list->kind != ET_VALUE_LIST)
         return et_fail(error, ET_EFORMAT, "\"checkpoints\" is not a list");
-    for (const et_value *v = list->first; v != NULL; v = v->next) {
+    for (const et_value *v = list->first; v; v = v->next) {
         et_manifest_entry entry;
         int status = read_entry(&entry, v, error);
         if (!status)
@@ -387,7 +367,7 @@ static int read_entries(et_manifest *manifest, const et_value *list, et_error *e
 /* A missing list is an empty one. */
 static int read_leaving(et_manifest *manifest, const et_value *list, et_error *error)
 {
-    for (const et_value *v = list ? list->first : NULL; v != NULL; v = v->next) {
+    for (const et_value *v = list ? list->first : NULL; v; v = v->next) {
         char file[ET_MANIFEST_FILE_MAX + 1];
         int status =
             v->kind == ET_VALUE_STRING
@@ -401,26 +381,17 @@ static int read_leaving(et_manifest *manifest, const et_value *list, et_error *e
     return ET_OK;
 }
 
-static int read_best(et_manifest *manifest, const et_value *best, et_error *error)
-{
-    if (best == NULL)
-        return ET_OK;
-    manifest->has_best = true;
-    const int status = et_value_read_int(best, "step", &manifest->best_step, error);
-    return status ? status : et_value_read_float(best, "value", &manifest->best_value, error);
-}
-
 /* Sets the digits in text to zeros on the way. The first place in the text that has these digits
  * is the checksum's own, since it is printed before any other. */
 static int check_checksum(const et_value *root, char *text, size_t length, et_error *error)
 {
     const char *said;
     uint64_t number;
-    const int status = et_value_read_string(root, "checksum", &said, error);
+    int status = et_value_read_string(root, "checksum", &said, error);
     if (status)
         return status;
     char *digits = strstr(text, said);
-    if (digits == NULL || !et_checksum_parse(&number, said))
+    if (!digits || !et_checksum_parse(&number, said))
         return et_fail(error, ET_EFORMAT, "its checksum has not 16 hexadecimal digits");
     /* As the text was when its checksum was made. */
     memcpy(digits, et_checksum_print(0).digits, ET_CHECKSUM_DIGITS);
@@ -444,7 +415,7 @@ static int read_root(et_manifest *manifest, const et_value *root, et_error *erro
         status = read_leaving(manifest, et_value_get(root, "leaving"), error);
     if (!status && et_value_get(root, "kept_time"))
         status = et_value_read_float(root, "kept_time", &manifest->kept_time, error);
-    return status ? status : read_best(manifest, et_value_get(root, "best"), error);
+    return status;
 }
 
 /* All of it is parsed before any of it is used. */
@@ -475,9 +446,9 @@ int et_manifest_read(et_manifest *out, const char *directory, et_error *error)
 {
     *out = (et_manifest){ 0 };
     char *path = et_path_join(directory, ET_MANIFEST_NAME);
-    if (path == NULL)
+    if (!path)
         return et_alloc_failed(error, strlen(directory), "a path");
-    const int status = et_file_exists(path) ? read_file(out, path, error) : ET_OK;
+    int status = et_file_exists(path) ? read_file(out, path, error) : ET_OK;
     et_free(path);
     if (status)
         et_manifest_release(out);
@@ -487,16 +458,16 @@ int et_manifest_read(et_manifest *out, const char *directory, et_error *error)
 int et_manifest_load(et_manifest *out, const char *directory, et_error *error)
 {
     et_manifest_sweep(directory);
-    const int status = et_manifest_read(out, directory, error);
+    int status = et_manifest_read(out, directory, error);
     if (!status)
         delete_leaving(out, directory);
     return status;
 }
 
-/* Rebuilding --------------------------------------------------------------------------
- *
- * When nothing else is left: what the names of the files say. Steps are in the names, times and
- * lengths in the directory; checksums and the best one are lost. */
+/* ---- rebuilding ---- */
+
+/* When nothing else is left: what the names of the files say. Steps are in the names, times and
+ * lengths in the directory; checksums are lost. */
 
 /* The step in "<prefix><step>.safetensors"; -1: not such a name. "ckpt-0100.safetensors" is step
  * 100 as well; if both are there, rebuild complains. */
@@ -516,10 +487,10 @@ static int entry_of(et_manifest_entry *out, const char *directory, const char *n
                     et_error *error)
 {
     char *path = et_path_join(directory, name);
-    if (path == NULL)
+    if (!path)
         return et_alloc_failed(error, strlen(name), "a path");
     struct stat info;
-    const int status = stat(path, &info) ? et_fail_errno(error, "cannot read %s", path) : ET_OK;
+    int status = stat(path, &info) ? et_fail_errno(error, "cannot read %s", path) : ET_OK;
     if (!status) {
         *out = (et_manifest_entry){ .step = step,
                                     .time = (double)info.st_mtime,
@@ -543,10 +514,10 @@ int et_manifest_rebuild(et_manifest *out, const char *directory, const char *pre
 {
     *out = (et_manifest){ 0 };
     DIR *stream = opendir(directory);
-    if (stream == NULL)
+    if (!stream)
         return et_fail_errno(error, "cannot read the directory %s", directory);
     int status = ET_OK;
-    for (const struct dirent *item; !status && (item = readdir(stream)) != NULL;) {
+    for (const struct dirent *item; !status && (item = readdir(stream));) {
         et_manifest_entry entry;
         /* Anything else that lies in the directory is not ours to judge. */
         const int64_t step = step_of(item->d_name, prefix);

@@ -1,6 +1,6 @@
-/* The manifest of a checkpoint directory, `checkpoint.json`: which checkpoints there are and
- * which is best. Replacing it is the commit: a checkpoint exists once the manifest names it,
- * and leaves before its file does. When to save and what to keep is policy and not here.
+/* The manifest of a checkpoint directory, `checkpoint.json`: which checkpoints there are.
+ * Replacing it is the commit: a checkpoint exists once the manifest names it, and leaves before its
+ * file does. When to save and what to keep is policy and not here.
  *
  * To publish: write the new file (durable under its own name), add it, remove those that fall
  * out, commit. Commit replaces the manifest, then deletes the files of removed entries; their
@@ -43,10 +43,7 @@ typedef struct et_manifest {
     size_t count, capacity;                    /* of entries: in use, and room for */
     char (*leaving)[ET_MANIFEST_FILE_MAX + 1]; /* files to delete after the next commit */
     size_t leaving_count, leaving_capacity;
-    bool has_best;
     double kept_time; /* from which hours count for `kept`: of the last one; 0: none were counted */
-    int64_t best_step; /* its file may lie elsewhere: it need not be among the entries */
-    double best_value;
 } et_manifest;
 
 /* Reads the manifest; a missing one is empty. A damaged one is ET_EFORMAT. Changes nothing: for
@@ -60,11 +57,14 @@ int et_manifest_read(et_manifest *out, const char *directory, et_error *error);
 int et_manifest_load(et_manifest *out, const char *directory, et_error *error);
 
 /* Makes a manifest from the files "<prefix><step>.safetensors" in the directory, without
- * looking into them; the best is not known. */
+ * looking into them. */
 int et_manifest_rebuild(et_manifest *out, const char *directory, const char *prefix,
                         et_error *error);
 
 void et_manifest_release(et_manifest *manifest);
+
+/* Whether an entry has this file: then it must not be deleted. */
+bool et_manifest_lists(const et_manifest *manifest, const char *file);
 
 /* Adds the newest entry. Entries of its step and later ones (a run that went back) leave. */
 int et_manifest_add(et_manifest *manifest, const et_manifest_entry *entry, et_error *error);

@@ -60,9 +60,9 @@ struct et_progress {
     void *copy_self;
 };
 
-/* The line ----------------------------------------------------------------------------
- *
- * Pure functions of a state, a width and a style. */
+/* ---- the line ---- */
+
+/* Pure functions of a state, a width and a style. */
 
 /* Columns of UTF-8 text: characters, each one column wide. Names of fields and units are ours; none
  * is of wide or combining characters. */
@@ -149,9 +149,9 @@ void et_progress_line(et_strbuf *out, const et_progress_state *state, et_progres
         et_strbuf_append(out, parts[i]);
 }
 
-/* The terminal ------------------------------------------------------------------------
- *
- * What is known of it, and how the line gets there. */
+/* ---- the terminal ---- */
+
+/* What is known of it, and how the line gets there. */
 
 /* An empty variable counts as none: https://no-color.org has it so. */
 static bool has_value(const char *variable)
@@ -247,9 +247,9 @@ static void draw(et_progress *progress)
     put(progress);
 }
 
-/* What callers see --------------------------------------------------------------------
- *
- * Each takes the lock for as long as it takes, the write included: lines of two threads never
+/* ---- what callers see ---- */
+
+/* Each takes the lock for as long as it takes, the write included: lines of two threads never
  * mix. */
 
 /* The environment is read here, once; the window's width at each drawing. */

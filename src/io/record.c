@@ -58,9 +58,9 @@ bool et_record_check_tail(const unsigned char *tail, const void *data, size_t le
     return get_little(tail, ET_RECORD_TAIL) == masked_crc(data, length);
 }
 
-/* Data sets -------------------------------------------------------------------------------
- *
- * Nothing is torn here: a file that ends within a record has lost something. */
+/* ---- data sets ---- */
+
+/* Nothing is torn here: a file that ends within a record has lost something. */
 
 int et_record_blame(const et_record_place *place, int status, et_error *error)
 {
@@ -106,9 +106,9 @@ int et_record_at(const et_record_place *place, const void *bytes, size_t size, c
     return ET_OK;
 }
 
-/* Logs, read ------------------------------------------------------------------------------
- *
- * From a mapping: records are given where they lie, and no more is copied. */
+/* ---- logs, read ---- */
+
+/* From a mapping: records are given where they lie, and no more is copied. */
 
 /* An empty file has no records and is no error. */
 int et_record_scan_open(et_record_scan *scan, const char *path, et_error *error)
@@ -181,9 +181,9 @@ void et_record_scan_close(et_record_scan *scan)
     *scan = (et_record_scan){ 0 };
 }
 
-/* Logs, written ---------------------------------------------------------------------------
- *
- * Append-only, through append.h: offset is where the next record will go. */
+/* ---- logs, written ---- */
+
+/* Append-only, through append.h: offset is where the next record will go. */
 
 /* Where the last whole record of a file ends. Reads the file to its end; only a file that is
  * shorter than it should be, or has no known offset, is. */

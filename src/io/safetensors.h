@@ -39,7 +39,7 @@
 /* Whether a path is called as such a file is. */
 bool et_safetensors_is_name(const char *path);
 
-/* Writing ----------------------------------------------------------------------------- */
+/* ---- writing ---- */
 
 typedef struct et_safetensors_item {
     const char *name; /* unique, not "__metadata__" */
@@ -76,7 +76,7 @@ int et_safetensors_draft(et_file_writer *writer, et_safetensors_written *written
                          const et_safetensors_reader *reader, const et_value *metadata,
                          et_error *error);
 
-/* Reading ----------------------------------------------------------------------------- */
+/* ---- reading ---- */
 
 typedef struct et_safetensors et_safetensors;
 

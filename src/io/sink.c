@@ -41,9 +41,9 @@ int et_sink_close(et_sink *sink, et_error *error)
     return sink == NULL ? ET_OK : sink->class->close(sink, error);
 }
 
-/* Many --------------------------------------------------------------------------------
- *
- * Methods of the class `multi`, each a loop over the sinks within. */
+/* ---- many ---- */
+
+/* Methods of the class `multi`, each a loop over the sinks within. */
 
 typedef struct multi {
     et_sink sink;

@@ -47,7 +47,7 @@ typedef struct events_sink {
 
 static const et_sink_class events_class;
 
-/* Branches ---------------------------------------------------------------------------- */
+/* ---- branches ---- */
 
 /* Room for one more. */
 static int reserve_branch(events_sink *sink, et_error *error)
@@ -99,9 +99,9 @@ static int find_branch(et_events **out, events_sink *sink, const char *name, et_
     return status;
 }
 
-/* Values ------------------------------------------------------------------------------
- *
- * From a dict to the values of an event. Texts and tags are made in the log's arena and live
+/* ---- values ---- */
+
+/* From a dict to the values of an event. Texts and tags are made in the log's arena and live
  * until it is written. */
 
 /* One log on its way: what all of the recursion shares. */
@@ -233,9 +233,9 @@ static int write_tree(struct log *log, const char *name, const et_value *dict, e
     return status;
 }
 
-/* The class ---------------------------------------------------------------------------
- *
- * positions and reopen_branches are each other's inverse. */
+/* ---- the class ---- */
+
+/* positions and reopen_branches are each other's inverse. */
 
 static int events_write(et_sink *self, int64_t step, const et_value *values, et_error *error)
 {

@@ -151,7 +151,7 @@ size_t et_conv_scratch(const et_conv *conv)
     return (size_t)conv->pieces * conv->weight + (size_t)conv->threads * conv->desk.size;
 }
 
-/* ---- running ---------------------------------------------------------------------------- */
+/* ---- running ---- */
 
 /* What a run has in hand. */
 typedef struct run {

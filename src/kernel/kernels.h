@@ -45,7 +45,7 @@ typedef struct et_layer_norm_grad {
     et_dtype dtype;
 } et_layer_norm_grad;
 
-/* ---- one table per instruction set ------------------------------------------------------- */
+/* ---- one table per instruction set ---- */
 
 typedef struct et_kernels {
     const char *name; /* "reference" or one of et_kernels_names */

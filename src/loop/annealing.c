@@ -2,7 +2,6 @@
 
 #include <math.h>
 
-#include "base/assert.h"
 #include "base/dtype.h"
 #include "base/reserved.h"
 #include "loop/feed.h"

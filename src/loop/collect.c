@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/assert.h"
 #include "base/clock.h"
 #include "base/unicode.h"
 #include "base/vector.h"

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/assert.h"
 #include "base/reserved.h"
 #include "loop/feed.h"
 #include "loop/loop_private.h"

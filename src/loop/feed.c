@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/assert.h"
 #include "optim/optimizer.h"
 
 double et_dynamic_get(const et_dynamic *dynamic)

@@ -9,7 +9,6 @@
 #include <etude/log.h>
 
 #include "base/alloc.h"
-#include "base/assert.h"
 #include "base/vector.h"
 
 void et_flows_release(et_flows *flows)
@@ -63,6 +62,12 @@ static int restore_flow(et_flow *flow, const et_value *dict, et_error *error)
 
 int et_flows_add(et_flows *flows, const char *name, et_source *source, bool saved, et_error *error)
 {
+    const et_flow *known = et_flows_find(flows, source);
+    if (known)
+        return et_fail(error, ET_ECONFIG,
+                       *known->name ? "%s: steps are taken from this source already, as %s"
+                                    : "%s: steps are taken from this source already%s",
+                       name, known->name);
     if (is_taken(flows, name) && *name)
         return et_fail(error, ET_ECONFIG, "two sources of steps are named %s", name);
     if (saved && is_taken(flows, name))

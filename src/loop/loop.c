@@ -114,7 +114,8 @@ static int copy_options(et_loop *loop, const et_loop_options *given, et_error *e
     const char *valid = given->valid_metric_name ? given->valid_metric_name : "valid_loss";
     const char *prefix = given->summary_metric_prefix ? given->summary_metric_prefix : "metrics/";
     *o = *given;
-    o->formatter = given->formatter ? given->formatter : &et_metric_formatter_default;
+    loop->formatter = given->formatter ? *given->formatter : et_metric_formatter_default;
+    o->formatter = &loop->formatter;
     o->checkpoint_dir = keep(loop, given->checkpoint_dir);
     o->restore_checkpoint = keep(loop, given->restore_checkpoint);
     o->summary_dir = keep(loop, given->summary_writer ? NULL : given->summary_dir);
@@ -302,7 +303,7 @@ static int open_run(et_loop *loop, et_error *error)
     et_run_options run = {
         .model_dir = o->checkpoint_dir,
         .state = loop->state,
-        .max_to_keep = o->checkpoint_max_to_keep ? o->checkpoint_max_to_keep : INT32_MAX,
+        .max_to_keep = o->checkpoint_max_to_keep ? o->checkpoint_max_to_keep : -1,
         .best_metric = o->valid_metric_name,
         .best_comparison = loop->smaller_is_better ? ET_COMPARE_LOWER : ET_COMPARE_HIGHER,
         .best_unsaved = !o->early_stopping,
@@ -330,6 +331,8 @@ static int restore_file(et_loop *loop, const char *path, et_error *error)
     int64_t step;
     int status = et_checkpoint_restore_file(loop->state, path, &step, error);
     loop->restored = !status;
+    if (!status)
+        et_run_tell_other_best(loop->run);
     return status ? status : tell_resumed(loop, path, error);
 }
 

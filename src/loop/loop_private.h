@@ -40,6 +40,7 @@ typedef struct et_loop_commit {
 
 struct et_loop {
     et_loop_options options; /* texts in the arena */
+    et_metric_formatter formatter;
     et_arena arena;
     et_params *params;
     et_group *group; /* what is trained of what was given */

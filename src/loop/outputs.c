@@ -256,10 +256,11 @@ static int open_outputs(et_outputs **out, const char *const *names, int count, i
         return et_alloc_failed(error, sizeof *all, "outputs");
     all->axis = axis;
     all->outputs = et_alloc_zero((size_t)count, sizeof *all->outputs);
-    for (int i = 0; all->outputs && i < count; i++)
-        if ((all->outputs[i].name = et_strdup(names[i])))
-            all->count++;
-    if (all->count < count) {
+    all->count = all->outputs ? count : 0;
+    bool copied = all->outputs;
+    for (int i = 0; copied && i < count; i++)
+        copied = (all->outputs[i].name = et_strdup(names[i]));
+    if (!copied) {
         et_outputs_free(all);
         return et_alloc_failed(error, (size_t)count * sizeof(output), "outputs");
     }

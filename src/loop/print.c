@@ -1,6 +1,5 @@
 /* What people see: lines with a tag, logs, what a loop runs on and trains; progress and ETA. */
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include <etude/version.h>

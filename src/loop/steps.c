@@ -8,7 +8,6 @@
  * within an epoch opens it again without an event. */
 #include <math.h>
 
-#include "base/assert.h"
 #include "base/clock.h"
 #include "loop/loop_private.h"
 

@@ -1,6 +1,7 @@
 /* The valid metric and early stopping. The run keeps which was the best, and its step as a whole
  * snapshot beside the last ones; without a directory the values of the parameters are kept here.
  * Checkpoints of the last steps are never touched by what a clean end takes back. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -8,7 +9,6 @@
 #include <etude/log.h>
 
 #include "base/alloc.h"
-#include "base/assert.h"
 #include "base/strbuf.h"
 #include "loop/loop_private.h"
 #include "train/checkpoint.h"
@@ -94,6 +94,16 @@ static int take_file(et_loop *loop, const char *path, et_error *error)
     return status;
 }
 
+/* As a file has it: null is what is not finite. */
+static bool has_value(const et_value *info, const char *name, double wanted)
+{
+    double value;
+    const et_value *found = et_value_get(info, name);
+    if (found && found->kind == ET_VALUE_NULL)
+        return !isfinite(wanted);
+    return !et_value_read_float(info, name, &value, NULL) && value == wanted;
+}
+
 /* *own: the snapshot that there is is of the step and the value that this run found best. Another
  * run's, which began anew in the directory, may be of the same step. */
 static int find_best(et_loop *loop, char **path, bool *own, et_error *error)
@@ -101,13 +111,11 @@ static int find_best(et_loop *loop, char **path, bool *own, et_error *error)
     et_arena arena = ET_ARENA_INIT;
     et_value *info;
     int64_t step = -1;
-    double value = 0;
     int status = et_checkpoint_best_info(&info, loop->options.checkpoint_dir, &arena, error);
     if (!status)
         status = et_value_read_int(info, ET_CHECKPOINT_STEP, &step, error);
     *own = !status && step == loop->best_step &&
-           !et_value_read_float(info, loop->options.valid_metric_name, &value, NULL) &&
-           value == loop->best;
+           has_value(info, loop->options.valid_metric_name, loop->best);
     et_arena_release(&arena);
     return status ? status : et_checkpoint_best(path, loop->options.checkpoint_dir, error);
 }

@@ -13,7 +13,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/alloc.h"
 #include "loop/loop_private.h"
 
 enum { ALL = -1 }; /* a group's number; that behind the last: what is in none */

@@ -5,7 +5,6 @@
 #include <etude/loop_trainer.h>
 
 #include "base/alloc.h"
-#include "base/assert.h"
 #include "base/reserved.h"
 #include "base/vector.h"
 #include "comm/comm.h"

@@ -8,7 +8,6 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
-#include "base/assert.h"
 #include "base/vector.h"
 #include "metric/metric.h"
 

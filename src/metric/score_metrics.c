@@ -2,7 +2,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/assert.h"
 #include "metric/kinds.h"
 #include "metric/score.h"
 

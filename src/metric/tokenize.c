@@ -18,10 +18,6 @@
 
 #include "base/assert.h"
 
-/* Each script is a sequence of substitutions of regular expressions over the whole line. One
- * pass here is one of them, so that it can be checked against its source: matches do not
- * overlap, the search goes on behind the last match. All passes are linear. */
-
 /* Whether a code point is in a class of characters. */
 typedef bool (*class_fn)(uint32_t code);
 
@@ -65,7 +61,7 @@ static int set_apart(et_tokenizer *tokenizer, class_fn class, et_error *error)
             *to++ = ' ';
     }
     end(tokenizer, (size_t)(to - tokenizer->spare.items));
-    return 0;
+    return ET_OK;
 }
 
 /* s/(left)(right)/.../g with a space before, between and behind the pair as asked. */
@@ -103,7 +99,7 @@ static int split_pairs(et_tokenizer *tokenizer, const pair_rule *rule, et_error 
         i += 2;
     }
     end(tokenizer, (size_t)(to - tokenizer->spare.items));
-    return 0;
+    return ET_OK;
 }
 
 /* Replaces each find in place by one code, or by nothing (0). Never longer than before, so it
@@ -182,7 +178,7 @@ static bool not_digit(uint32_t code)
 static int tokenize_none(et_tokenizer *tokenizer, et_error *error)
 {
     (void)tokenizer, (void)error;
-    return 0;
+    return ET_OK;
 }
 
 static int tokenize_char(et_tokenizer *tokenizer, et_error *error)
@@ -224,7 +220,7 @@ static int tokenize_13a(et_tokenizer *tokenizer, et_error *error)
     for (size_t i = 0; i < sizeof(rules) / sizeof(*rules); i++)
         if (split_pairs(tokenizer, &rules[i], error))
             return ET_ENOMEM;
-    return 0;
+    return ET_OK;
 }
 
 /* mteval-v14.pl, international tokenization, as in Model Garden's metrics/bleu.py. */

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/assert.h"
 #include "base/strbuf.h"
 #include "base/vector.h"
 #include "graph/graph.h"
@@ -29,7 +28,7 @@ struct et_module {
     size_t variable_count, variable_capacity;
 };
 
-/* ---- names --------------------------------------------------------------------------------- */
+/* ---- names ---- */
 
 /* '_' before a capital that follows a small letter or a digit, or that a small letter follows. */
 static char *to_snake(const char *camel)
@@ -132,7 +131,7 @@ void et_module_with_name_scope(const et_module *module, et_scope *scope, et_buil
     method(et_module_name_scope(module, scope), payload);
 }
 
-/* ---- attributes ---------------------------------------------------------------------------- */
+/* ---- attributes ---- */
 
 /* Adopts a.prefix, also on failure. */
 static int add(et_module *m, const char *name, attribute a, et_error *error)
@@ -195,7 +194,7 @@ void et_module_remove(et_module *module, const char *attribute_name)
     module->count = kept;
 }
 
-/* ---- what there is ------------------------------------------------------------------------- */
+/* ---- what there is ---- */
 
 static int note_module(et_module *root, et_module *found, et_error *error)
 {

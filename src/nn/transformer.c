@@ -304,7 +304,7 @@ et_node *et_transformer_decode_cached(et_scope *scope, const et_transformer *mod
     return all_layers(&d, model, x);
 }
 
-/* ---- decoding --------------------------------------------------------------------------- */
+/* ---- decoding ---- */
 
 /* The same scope and product as cross_attention_block's key_value, so the same parameters. */
 et_node *et_transformer_cross_cache(et_scope *scope, const et_transformer *model, int layer,

@@ -2,7 +2,6 @@
  * outputs, all under their own names, of as many rows as come. */
 #include <etude/model_export.h>
 
-#include <stdio.h>
 #include <string.h>
 
 #include <etude/task.h>

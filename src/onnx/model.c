@@ -41,7 +41,7 @@ struct et_onnx {
     bool failed;
 };
 
-/* ---- making --------------------------------------------------------------------------------- */
+/* ---- making ---- */
 
 int et_onnx_new(et_onnx **out, const char *name, et_error *error)
 {
@@ -115,7 +115,7 @@ static void close_node(et_onnx *model)
     attributes->count = 0;
 }
 
-/* ---- inputs and outputs --------------------------------------------------------------------- */
+/* ---- inputs and outputs ---- */
 
 static Etude__Onnx__Shape *shape_of(et_onnx *model, const et_onnx_dim *dims, int count)
 {
@@ -183,7 +183,7 @@ void et_onnx_output(et_onnx *model, const char *value, const char *name, et_onnx
     add_value(model, &model->outputs, own, type, dims, count);
 }
 
-/* ---- constants ------------------------------------------------------------------------------ */
+/* ---- constants ---- */
 
 static const char *add_constant(et_onnx *model, char *name, et_onnx_type type, const void *data,
                                 size_t bytes, const int64_t *dims, int rank)
@@ -243,7 +243,7 @@ const char *et_onnx_int(et_onnx *model, int64_t value)
     return add_ints(model, &value, 1, 0);
 }
 
-/* ---- nodes ---------------------------------------------------------------------------------- */
+/* ---- nodes ---- */
 
 const char *et_onnx_node(et_onnx *model, const char *op, const char *const *inputs, int count)
 {
@@ -320,7 +320,7 @@ void et_onnx_set_text(et_onnx *model, const char *name, const char *value)
     attribute->s = (ProtobufCBinaryData){ strlen(own), (uint8_t *)own };
 }
 
-/* ---- the file ------------------------------------------------------------------------------- */
+/* ---- the file ---- */
 
 /* What protobuf-c appends to. */
 typedef struct sink {

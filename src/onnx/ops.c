@@ -13,7 +13,7 @@ static const char *in(const et_onnx_way *way, const et_node *node, int i)
     return et_onnx_in(way, node, i);
 }
 
-/* ---- leaves --------------------------------------------------------------------------------- */
+/* ---- leaves ---- */
 
 static const char *onnx_INPUT(et_onnx_way *way, const et_node *node)
 {
@@ -55,7 +55,7 @@ static const char *onnx_INTEGERS(et_onnx_way *way, const et_node *node)
     return et_onnx_call(way->model, "Add", each, et_onnx_int(way->model, steps.first));
 }
 
-/* ---- element by element --------------------------------------------------------------------- */
+/* ---- element by element ---- */
 
 #define BINARY(id, op)                                                                             \
     static const char *onnx_##id(et_onnx_way *way, const et_node *node)                            \
@@ -125,7 +125,7 @@ static const char *onnx_SQUARE(et_onnx_way *way, const et_node *node)
     return et_onnx_call(way->model, "Mul", in(way, node, 0), in(way, node, 0));
 }
 
-/* ---- sums and rows -------------------------------------------------------------------------- */
+/* ---- sums and rows ---- */
 
 static const char *reduce(et_onnx_way *way, const et_node *node, int64_t axis, int keep)
 {
@@ -175,7 +175,7 @@ static const char *onnx_LOG_SOFTMAX(et_onnx_way *way, const et_node *node)
     return over_columns(way, node, "LogSoftmax");
 }
 
-/* ---- products and norms --------------------------------------------------------------------- */
+/* ---- products and norms ---- */
 
 static const char *onnx_MATMUL(et_onnx_way *way, const et_node *node)
 {
@@ -225,7 +225,7 @@ static const char *onnx_BATCH_NORM(et_onnx_way *way, const et_node *node)
     return et_onnx_call(m, "Add", et_onnx_call(m, "Mul", y, factor), in(way, node, 2));
 }
 
-/* ---- look-ups ------------------------------------------------------------------------------- */
+/* ---- look-ups ---- */
 
 /* Rows of a table by number [T]; a row of zeros where that is negative. */
 static const char *look_up(et_onnx *m, const char *table, const char *ids)
@@ -300,7 +300,7 @@ static const char *onnx_ONE_HOT(et_onnx_way *way, const et_node *node)
     return et_onnx_call(m, "OneHot", ids, depth, both);
 }
 
-/* ---- layout --------------------------------------------------------------------------------- */
+/* ---- layout ---- */
 
 static const char *onnx_RESHAPE(et_onnx_way *way, const et_node *node)
 {
@@ -325,7 +325,7 @@ static const char *onnx_SLICE(et_onnx_way *way, const et_node *node)
                 et_onnx_size(way, piece.first + piece.count), piece.axis);
 }
 
-/* ---- images --------------------------------------------------------------------------------- */
+/* ---- images ---- */
 
 /* [N, H, W, C] to [N, C, H, W] and back. */
 static const char *channels_first(et_onnx *m, const char *x)
@@ -397,7 +397,7 @@ static const char *onnx_MEAN_POOL(et_onnx_way *way, const et_node *node)
     return pool(way, node, "AveragePool");
 }
 
-/* ---- the table ------------------------------------------------------------------------------ */
+/* ---- the table ---- */
 
 /* Ops of training, of decoding with caches, and draws. */
 static const char *none(et_onnx_way *way, const et_node *node)

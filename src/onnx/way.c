@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* ---- sizes ---------------------------------------------------------------------------------- */
+/* ---- sizes ---- */
 
 static const et_onnx_symbol *symbol_of(const et_onnx_way *way, int64_t size)
 {
@@ -61,7 +61,7 @@ const char *et_onnx_open_shape(et_onnx_way *way, et_shape shape)
     return et_onnx_ints(way->model, shape.size, shape.rank);
 }
 
-/* ---- the way -------------------------------------------------------------------------------- */
+/* ---- the way ---- */
 
 const char *et_onnx_in(const et_onnx_way *way, const et_node *node, int i)
 {

@@ -81,7 +81,7 @@ static size_t scratch(et_shape parameter, bool adapts)
     return (size_t)(f.matrices * (f.blocks * f.columns + 1));
 }
 
-/* ---- matrices ------------------------------------------------------------------------------ */
+/* ---- matrices ---- */
 
 /* Adds q of a row to the columns' sums; returns its mean. */
 static float add_row(const factored *f, const float *g, float *sums)
@@ -173,7 +173,7 @@ static void divide_matrices(factored *f, const et_rule_chunk *chunk)
     ET_SHARE(much, f->matrices * f->rows, 1, divide_rows, f);
 }
 
-/* ---- vectors and the update ---------------------------------------------------------------- */
+/* ---- vectors and the update ---- */
 
 static void divide_elements(const et_rule_chunk *chunk, float keep, float epsilon)
 {

@@ -54,7 +54,7 @@ static void update_with(const et_kernels *kernels, double beta_1, double beta_2,
     et_adam_update(kernels, &numbers, step, chunk, chunk->slot[0], chunk->slot[1], chunk->slot[2]);
 }
 
-/* ---- adam, adam_experimental ----------------------------------------------------------------- */
+/* ---- adam, adam_experimental ---- */
 
 static int adam_slots(const et_optimizer_options *options, et_rule_slot slot[ET_RULE_SLOTS_MAX])
 {
@@ -81,7 +81,7 @@ static void newer_adam_update(const et_kernels *kernels, const et_optimizer_opti
     update_with(kernels, o->beta_1, o->beta_2, o->epsilon, 0, step, chunk);
 }
 
-/* ---- adamw, adamw_experimental --------------------------------------------------------------- */
+/* ---- adamw, adamw_experimental ---- */
 
 static int adamw_slots(const et_optimizer_options *options, et_rule_slot slot[ET_RULE_SLOTS_MAX])
 {

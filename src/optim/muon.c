@@ -68,7 +68,7 @@ static size_t scratch(et_shape parameter, bool adapts)
     return (size_t)(et_shape_count(parameter) + 2 * side * side);
 }
 
-/* ---- products ------------------------------------------------------------------------------ */
+/* ---- products ---- */
 
 /* Rows begin .. end - 1 of a product of any depth. */
 static void multiply_rows(const et_kernels *kernels, const et_float_product *all, int64_t begin,
@@ -134,7 +134,7 @@ static void multiply_plain(const et_kernels *kernels, float *c, const float *a, 
     multiply(kernels, &product);
 }
 
-/* ---- the update ---------------------------------------------------------------------------- */
+/* ---- the update ---- */
 
 /* x is used up; the result is in x or in room. */
 static float *orthogonalize(const et_kernels *kernels, float *x, float *room, int64_t rows,

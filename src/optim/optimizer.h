@@ -57,6 +57,10 @@ void et_optimizer_hold(et_optimizer *optimizer);
  * all. No part of the state. */
 void et_optimizer_limit(et_optimizer *optimizer, const et_group *group);
 
+/* Behind an update, once what is no weight (moving means) has followed it: the average follows
+ * those too, where ema.trainable_weights_only is false. */
+void et_optimizer_average_variables(et_optimizer *optimizer);
+
 /* Whether all weights of the updates so far have come. ET_EIO: a rank was lost, and weights are no
  * longer those of any step. */
 int et_optimizer_settled(const et_optimizer *optimizer, et_error *error);

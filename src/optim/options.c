@@ -290,7 +290,7 @@ int et_optimization_check(const et_optimization_options *options, et_error *erro
                   : et_schedule_init(&schedule, &options->learning_rate, &options->warmup, error);
 }
 
-/* ---- lengths ------------------------------------------------------------------------------- */
+/* ---- lengths ---- */
 
 /* Where a schedule's options have them; 0, where the type is: they have none. */
 typedef struct rate_length {

@@ -234,7 +234,7 @@ int et_optimizer_type(const char *name)
     return ET_OPTIMIZER_NONE;
 }
 
-/* ---- checks -------------------------------------------------------------------------------- */
+/* ---- checks ---- */
 
 /* Where a rule has its limits; by type, but for NONE. */
 static const struct {

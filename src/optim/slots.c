@@ -1,7 +1,6 @@
 /* Arrays that an optimizer keeps, and what of them is whose: of each slot the rule says the shape
  * for a tensor, and a rank keeps what it updates. Slots lie over the group alone, packed; the
  * average over the whole store, which can then be pointed at it. */
-#include <string.h>
 
 #include "base/alloc.h"
 #include "base/assert.h"

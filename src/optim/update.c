@@ -279,17 +279,10 @@ static void update_part(const update *u, int64_t begin, int64_t end)
 {
     for (int64_t i = begin; i < end; i++) {
         et_optim_piece own = et_optim_piece_in(&u->optimizer->layout.chunks[i], u->own);
-        if (own.count)
-            update_piece(u, &own, NULL);
-    }
-}
-
-static void limited_part(const update *u, int64_t begin, int64_t end)
-{
-    for (int64_t i = begin; i < end; i++) {
-        et_optim_piece own = et_optim_piece_in(&u->optimizer->layout.chunks[i], u->own);
-        if (own.count)
+        if (own.count && u->optimizer->limit)
             split(u, own, NULL, update_piece, stay_piece);
+        else if (own.count)
+            update_piece(u, &own, NULL);
     }
 }
 
@@ -327,13 +320,16 @@ static void update_all(const update *u)
         ET_SHARE(much, (int64_t)o->layout.chunk_count, 1, sum_part, u);
         add_up(o);
     }
-    if (o->limit)
-        ET_SHARE(much, (int64_t)o->layout.chunk_count, 1, limited_part, u);
-    else
-        ET_SHARE(much, (int64_t)o->layout.chunk_count, 1, update_part, u);
+    ET_SHARE(much, (int64_t)o->layout.chunk_count, 1, update_part, u);
     exchange_weights(u);
-    if (o->average.data)
-        et_optim_average_follow(&o->average, o->weights, u->step.average_decay);
+}
+
+void et_optimizer_average_variables(et_optimizer *optimizer)
+{
+    const et_optim_average *average = &optimizer->average;
+    if (average->data)
+        et_optim_average_follow(average, optimizer->weights,
+                                et_optim_average_decay(average, optimizer->iterations));
 }
 
 /* The norm first, of all gradients: a step with one that is not finite must not have changed

@@ -62,7 +62,7 @@ static int64_t smaller(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* ---- the tree -------------------------------------------------------------------------------- */
+/* ---- the tree ---- */
 
 void et_tree_fold(const et_tree_node *nodes, int count, int shards, et_fold_fn *add, void *payload)
 {
@@ -113,7 +113,7 @@ static bool pairs_up(const et_rank_sums *sums, int ranks)
     return true;
 }
 
-/* ---- one round ------------------------------------------------------------------------------- */
+/* ---- one round ---- */
 
 static bool is_well(const et_comm_word *word)
 {
@@ -155,7 +155,7 @@ static int add_from(et_bucket_sum *self, int bit, span give, span keep, et_error
     return status;
 }
 
-/* ---- doubling -------------------------------------------------------------------------------- */
+/* ---- doubling ---- */
 
 static bool doubling_fits(const et_bucket_sum *self, int64_t count, bool halves)
 {
@@ -176,7 +176,7 @@ static int run_doubling(et_bucket_sum *self, et_error *error)
     return status;
 }
 
-/* ---- gathering ------------------------------------------------------------------------------- */
+/* ---- gathering ---- */
 
 static int64_t gathering_most(const et_bucket_sum *self)
 {
@@ -226,7 +226,7 @@ static int run_gathering(et_bucket_sum *self, et_error *error)
     return status;
 }
 
-/* ---- halving --------------------------------------------------------------------------------- */
+/* ---- halving ---- */
 
 static bool halving_fits(const et_bucket_sum *self, int64_t count, bool halves)
 {
@@ -279,7 +279,7 @@ static int run_halving(et_bucket_sum *self, et_error *error)
     return status;
 }
 
-/* ---- parts ----------------------------------------------------------------------------------- */
+/* ---- parts ---- */
 
 static bool parts_fit(const et_bucket_sum *self, int64_t count, bool halves)
 {
@@ -393,7 +393,7 @@ static int run_parts(et_bucket_sum *self, et_error *error)
     return status;
 }
 
-/* ---- all ways -------------------------------------------------------------------------------- */
+/* ---- all ways ---- */
 
 static const way ways[] = {
     { "doubling", is_short, doubling_fits, doubling_room, run_doubling },
@@ -436,7 +436,7 @@ int et_bucket_sum_run(et_bucket_sum *self, float *const *mine, int64_t count, bo
     return way_of(self, count, halves)->run(self, error);
 }
 
-/* ---- opening --------------------------------------------------------------------------------- */
+/* ---- opening ---- */
 
 static int make_rooms(et_bucket_sum *self, et_error *error)
 {

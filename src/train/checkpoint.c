@@ -106,9 +106,9 @@ struct et_checkpoints {
     et_checkpoint_keep keep;
 };
 
-/* Opening -----------------------------------------------------------------------------
- *
- * Order: memory, paths, lock, manifest, tensors, left-over files. */
+/* ---- opening ---- */
+
+/* Order: memory, paths, lock, manifest, tensors, left-over files. */
 
 /* Made once: names, shapes and places of arrays do not change in a run, so a save allocates
  * nothing for them. */
@@ -303,19 +303,10 @@ int et_checkpoints_close(et_checkpoints *checkpoints, et_error *error)
     return status;
 }
 
-/* Writing, in the thread --------------------------------------------------------------
- *
- * Everything here runs beside training. It may read self->items' arrays until stop_reading, and
- * writes nothing that the caller reads before the join but `reading`. */
+/* ---- writing, in the thread ---- */
 
-/* Whether the manifest names a file of the directory. */
-static bool is_listed(const et_manifest *manifest, const char *file)
-{
-    for (size_t i = 0; i < manifest->count; i++)
-        if (strcmp(manifest->entries[i].file, file) == 0)
-            return true;
-    return false;
-}
+/* Everything here runs beside training. It may read self->items' arrays until stop_reading, and
+ * writes nothing that the caller reads before the join but `reading`. */
 
 /* After a failed commit: back to what the manifest on disk says. Its text, not ours, decides
  * whether the new file exists. If that cannot be read either, ours stays as it is; the next
@@ -330,7 +321,7 @@ static void roll_back(et_checkpoints *self, const char *path)
     }
     et_manifest_release(&self->manifest);
     self->manifest = old;
-    if (!is_listed(&self->manifest, et_path_base(path)))
+    if (!et_manifest_lists(&self->manifest, et_path_base(path)))
         unlink(path);
 }
 
@@ -508,9 +499,9 @@ static void *run_job(void *payload)
     return NULL;
 }
 
-/* Saving, in the caller ---------------------------------------------------------------
- *
- * Short: the state's text and a thread. What takes long is the thread's. */
+/* ---- saving, in the caller ---- */
+
+/* Short: the state's text and a thread. What takes long is the thread's. */
 
 /* The tree as one line of JSON, into memory that is kept from save to save. It is printed by the
  * caller, before the thread starts: the small values change with every step, and they are few. */
@@ -688,9 +679,9 @@ int64_t et_checkpoints_newest_step(const et_checkpoints *checkpoints)
     return saving ? checkpoints->job.step : checkpoints->newest_step;
 }
 
-/* Restoring ---------------------------------------------------------------------------
- *
- * The search is checkpoint_find.c's, the copying checkpoint_file.c's; here is what it means for
+/* ---- restoring ---- */
+
+/* The search is checkpoint_find.c's, the copying checkpoint_file.c's; here is what it means for
  * the manager: which step is the newest, and a commit that was cut off. */
 
 /* Finishes the commit that a kill prevented, now that the file is known to be sound: what that
@@ -748,13 +739,27 @@ void et_checkpoints_end_restore(et_checkpoints *checkpoints)
     checkpoints->restored = NULL;
 }
 
-int et_checkpoints_drop_transient(et_checkpoints *checkpoints, et_error *error)
+/* Whether a run at a step does not go back to it. */
+static bool is_passed_over(const et_manifest_entry *entry, int64_t step)
+{
+    return entry->transient || entry->step > step;
+}
+
+int et_checkpoints_drop_newer(et_checkpoints *checkpoints, int64_t step, et_error *error)
 {
     et_manifest *manifest = &checkpoints->manifest;
     int status = et_checkpoints_wait(checkpoints, error);
     size_t before = manifest->count;
-    while (!status && manifest->count > 1 && manifest->entries[manifest->count - 1].transient)
+    while (!status && manifest->count > 1 &&
+           is_passed_over(&manifest->entries[manifest->count - 1], step))
         status = et_manifest_remove(manifest, manifest->count - 1, error);
+    if (!status && manifest->count && manifest->entries[manifest->count - 1].step > step)
+        return et_fail(
+            error, ET_EDIVERGED,
+            "%s: the only checkpoint is of step %lld, later than step %lld: there is none "
+            "to go back to",
+            checkpoints->directory, (long long)manifest->entries[manifest->count - 1].step,
+            (long long)step);
     if (status || manifest->count == before)
         return status;
     checkpoints->newest_step = manifest->entries[manifest->count - 1].step;

@@ -45,9 +45,10 @@ void et_checkpoints_end_restore(et_checkpoints *checkpoints);
  * save. So what is kept in the end does not depend on where a run was interrupted. */
 int et_checkpoints_save_transient(et_checkpoints *checkpoints, int64_t step, et_error *error);
 
-/* Before a run goes back: the newest is again one of those to keep, where there is one, so that
- * what it goes back to does not depend on where it was interrupted. */
-int et_checkpoints_drop_transient(et_checkpoints *checkpoints, et_error *error);
+/* Before a run at a step goes back: the newest is again one of those to keep, where there is one,
+ * so that what it goes back to does not depend on where it was interrupted; and none is of a later
+ * step, as where an older one was restored by hand. ET_EDIVERGED: the only one is. */
+int et_checkpoints_drop_newer(et_checkpoints *checkpoints, int64_t step, et_error *error);
 
 /* Whether et_checkpoints_wait has anything to say; and whether it would say it without waiting. */
 bool et_checkpoints_saving(const et_checkpoints *checkpoints);

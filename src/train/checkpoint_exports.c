@@ -120,7 +120,7 @@ void et_checkpoint_export_init(et_checkpoint_export *self, const char *name, et_
     self->action.class = &self->kind;
 }
 
-/* ---- waiting -------------------------------------------------------------------------------- */
+/* ---- waiting ---- */
 
 /* *id: -1: none. Else it has the name. */
 static int find_above(et_exports *self, int64_t after, int64_t *id, et_error *error)

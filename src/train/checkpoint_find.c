@@ -10,7 +10,6 @@
  * damaged or missing is passed over. Otherwise a disk that is away for a minute would cost the
  * work since the checkpoint before. */
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -209,9 +208,9 @@ int et_checkpoint_next(char **path, int64_t *step, const char *model_dir, int64_
     return status == ET_ENOTFOUND ? ET_OK : status;
 }
 
-/* ---- the best ----------------------------------------------------------------------------
- *
- * One file at a time, named by info.json; its own name says the step as well, for people. */
+/* ---- the best ---- */
+
+/* One file at a time, named by info.json; its own name says the step as well, for people. */
 
 /* {"accuracy": 0.912, ..., "best_ckpt_global_step": 2000}: the step is all that is needed to find
  * the weights; the rest is for people and `inspect`. */
@@ -257,7 +256,7 @@ int et_checkpoint_best(char **path, const char *model_dir, et_error *error)
     return status;
 }
 
-/* ---- names ------------------------------------------------------------------------------- */
+/* ---- names ---- */
 
 /* Where the run keeps a file of that name; NULL: nowhere, or no memory. */
 static char *file_of_run(const char *model_dir, const char *name)

@@ -26,9 +26,9 @@
 #include "train/run_names.h"
 #include "train/stored_weight.h"
 
-/* Loading -----------------------------------------------------------------------------
- *
- * Into a store that a model has declared its parameters in: it says which names and shapes are
+/* ---- loading ---- */
+
+/* Into a store that a model has declared its parameters in: it says which names and shapes are
  * wanted. */
 
 /* The average of a weight where it is wanted and there, else the weight itself. NULL: neither. */
@@ -205,9 +205,9 @@ int et_checkpoint_load_best(char **path, et_params *params, const char *model_di
                                    (et_weights_choice){ .averages = prefer_average }, facts, error);
 }
 
-/* Another run's weights -----------------------------------------------------------------
- *
- * Where a directory is named, its newest or best checkpoint. */
+/* ---- another run's weights ---- */
+
+/* Where a directory is named, its newest or best checkpoint. */
 
 static int find_trimmed(char **path, const char *from, et_error *error)
 {
@@ -311,9 +311,9 @@ int et_checkpoint_initialize(et_params *params, const char *from, const char *pa
     return status ? et_fail_while(error, status, "beginning with the weights of %s", from) : ET_OK;
 }
 
-/* Averaging ---------------------------------------------------------------------------
- *
- * Files against files: no model is built, so weights of any are averaged, as long as they agree
+/* ---- averaging ---- */
+
+/* Files against files: no model is built, so weights of any are averaged, as long as they agree
  * with each other. */
 
 /* Elements that are summed at a time: 8 KiB of doubles, in the first-level cache for all files

@@ -1,10 +1,7 @@
 #include "train/cluster.h"
 
-#include <fcntl.h>
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <etude/log.h>
 
@@ -50,7 +47,7 @@ int et_cluster_check(const et_task_trainer *t, const et_cluster_options *options
                 : ET_OK;
 }
 
-/* ---- sizes --------------------------------------------------------------------------------- */
+/* ---- sizes ---- */
 
 const et_slot_part *et_cluster_slot(const et_optimizer *optimizer, const char *slot, int param)
 {
@@ -195,7 +192,7 @@ double et_cluster_divisor(const unsigned char *report)
     return sound ? facts.divisor : 0;
 }
 
-/* ---- connections --------------------------------------------------------------------------- */
+/* ---- connections ---- */
 
 int et_cluster_connect(et_wire **out, const et_cluster_options *options,
                        const et_cluster_plan *plan, et_error *error)
@@ -205,16 +202,8 @@ int et_cluster_connect(et_wire **out, const et_cluster_options *options,
     const et_strings *servers = &cluster->addresses[ET_JOB_PARAM_SERVER];
     bool worker = task->role == ET_JOB_WORKER;
     const char **connect = et_alloc_zero(servers->count + 1, sizeof *connect);
-    int listen = options->listen > 0 ? fcntl(options->listen, F_DUPFD_CLOEXEC, 3) : 0;
-    if (listen < 0) {
-        et_free(connect);
-        return et_fail_errno(error, "a second descriptor of the socket that listens");
-    }
-    if (!connect) {
-        if (listen > 0)
-            close(listen);
+    if (!connect)
         return et_alloc_failed(error, 0, "a connection");
-    }
     if (task->role != ET_JOB_MASTER)
         connect[0] = cluster->addresses[ET_JOB_MASTER].items[0];
     for (size_t i = 0; task->role != ET_JOB_PARAM_SERVER && i < servers->count; i++)
@@ -224,7 +213,7 @@ int et_cluster_connect(et_wire **out, const et_cluster_options *options,
         .role = task->role,
         .servers = (int)servers->count,
         .bind = worker ? NULL : cluster->addresses[task->role].items[task->index],
-        .bind_fd = listen, /* the connection's, which closes it */
+        .bind_fd = options->listen,
         .connect = connect,
         .senders = (int)(1 + servers->count + cluster->addresses[ET_JOB_WORKER].count),
         .largest = plan->largest,
@@ -265,7 +254,7 @@ int et_cluster_wait(const et_cluster_options *options, et_error *error)
     return status;
 }
 
-/* ---- places in the data -------------------------------------------------------------------- */
+/* ---- places in the data ---- */
 
 et_cluster_place et_cluster_place_of(const et_source *source, bool own)
 {

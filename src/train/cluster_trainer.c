@@ -10,7 +10,6 @@
 #include <etude/log.h>
 
 #include "base/alloc.h"
-#include "base/assert.h"
 #include "base/clock.h"
 #include "base/flag.h"
 #include "cluster/chief.h"
@@ -20,7 +19,6 @@
 #include "train/state.h"
 
 #define FIRST   10.0 /* seconds until it is said that nobody is there */
-#define SLOWER  10   /* times the slowest batch, within which a gradient is expected */
 #define GONE    15.0 /* seconds without a connection to a server: a few handshakes */
 #define GOODBYE 5.0  /* seconds that workers are given to say it */
 #define LEASE   10   /* times patience: for one batch */
@@ -49,7 +47,7 @@ typedef struct cluster_trainer {
     double quiet; /* that, or when it was said since that nobody works */
 } cluster_trainer;
 
-/* ---- what the chief asks ------------------------------------------------------------------- */
+/* ---- what the chief asks ---- */
 
 /* Each has a place of its own: what is asked for again must still be there. */
 static const float *state_of(void *self, int server)
@@ -130,6 +128,7 @@ static void updated(void *self, const et_chief_report *reports, int count, doubl
     et_optimizer_set_progress(t->optimizer, et_optimizer_iterations(t->optimizer) + 1,
                               et_optimizer_slots_from(t->optimizer));
     et_step_updated(step);
+    et_optimizer_average_variables(t->optimizer);
     et_step_add_measures(step);
     et_step_add_norm(step);
     t->stepped = true;
@@ -145,7 +144,7 @@ static void state_read(void *self, int server, const void *state)
                              c->inner->optimizer, server, state);
 }
 
-/* ---- talking ------------------------------------------------------------------------------- */
+/* ---- talking ---- */
 
 static void tell(cluster_trainer *c, const char *line)
 {
@@ -158,8 +157,7 @@ static void tell_if_nobody_works(cluster_trainer *c)
 {
     const int present = et_chief_present(&c->chief);
     const double now = et_clock_monotonic(), patience = c->options->patience;
-    const double usual = fmax(patience, SLOWER * c->chief.slowest);
-    if (now < c->quiet + (present ? usual : fmin(patience, FIRST)))
+    if (now < c->quiet + (present ? et_chief_usual(&c->chief) : fmin(patience, FIRST)))
         return;
     char line[120] = "waiting      for workers: none is there";
     if (present)
@@ -196,8 +194,8 @@ static int talk(cluster_trainer *c, double seconds, et_error *error)
                        "checkpoint",
                        (long long)c->trainer.step + 1, lost);
     if (c->chief.phase == ET_CHIEF_FAILED)
-        return et_fail(error, c->chief.diverged ? ET_EDIVERGED : ET_EIO, "step %lld: %s",
-                       (long long)c->trainer.step + 1, c->chief.failure);
+        return et_fail(error, c->chief.status, "step %lld: %s", (long long)c->trainer.step + 1,
+                       c->chief.failure);
     return ET_OK;
 }
 
@@ -261,7 +259,7 @@ static int fetch(cluster_trainer *c, et_error *error)
     return status;
 }
 
-/* ---- the trainer --------------------------------------------------------------------------- */
+/* ---- the trainer ---- */
 
 static cluster_trainer *self_of(const et_trainer *trainer)
 {
@@ -324,7 +322,7 @@ static int step(et_trainer *trainer, et_error *error)
     int64_t before = c->chief.version;
     c->chief.target = before + 1;
     while (!status && c->chief.version == before) {
-        bool under_way = c->chief.applying;
+        bool under_way = c->chief.asked == ET_MESSAGE_APPLY;
         if (et_flag_is_set(c->options->stop) && !under_way) {
             c->chief.target = before;
             return et_fail(error, ET_EINTERRUPTED, "asked to stop in step %lld",

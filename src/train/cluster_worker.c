@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/assert.h"
 #include "base/clock.h"
 #include "cluster/worker.h"
 #include "train/cluster_private.h"

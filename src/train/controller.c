@@ -20,7 +20,7 @@
 #include "train/run_names.h"
 #include "train/trainer.h"
 
-/* ---- set-up ------------------------------------------------------------------------------ */
+/* ---- set-up ---- */
 
 static int check_action(const et_listed_action *listed, et_error *error)
 {
@@ -310,7 +310,7 @@ bool et_controller_finished(const et_controller *controller)
     return controller->finished;
 }
 
-/* ---- the loop ---------------------------------------------------------------------------- */
+/* ---- the loop ---- */
 
 /* Every step, also without an observer, so that rate and loss are there when one is asked for. Of a
  * trainer's own inner loop all its steps at once. */
@@ -499,14 +499,15 @@ static bool acts(const et_controller *c, int i)
     return due || listed->acts == ET_ACTS_AFTER_EVALUATION || acts_at_end(c, i);
 }
 
-static int act_one(et_controller *c, const et_listed_action *listed, et_error *error)
+/* *stops: the action ends the run, which it did not before. */
+static int act_one(et_controller *c, const et_listed_action *listed, bool *stops, et_error *error)
 {
     et_action *action = listed->action;
     int64_t step = c->trainer->step;
-    bool last = step >= c->goal.target, stop = false;
+    bool last = step >= c->goal.target;
     bool on_loop = listed->acts == ET_ACTS_AFTER_LOOP;
     et_moment now = { step, last || c->stopper < c->count, on_loop ? c->loop_values : c->values,
-                      &stop };
+                      stops };
     et_run_touch(c->run);
     et_track_begin(c->track, &action_activities[own_number(c, action)], step);
     int status = et_run_check(c->run, error);
@@ -515,11 +516,8 @@ static int act_one(et_controller *c, const et_listed_action *listed, et_error *e
     if (!status)
         status = action->class->act(action, &now, error);
     et_track_end(c->track);
-    if (status || !stop || now.end)
-        return status;
-    c->stopper = c->next - 1;
-    c->next = 0;
-    return ET_OK;
+    *stops = *stops && !now.end;
+    return status;
 }
 
 /* Lets this step's actions act, from `next` on; none writes where another process works by now.
@@ -528,10 +526,15 @@ static int act(et_controller *c, et_error *error)
 {
     while (c->next < c->count) {
         int i = c->next++;
-        int status = acts(c, i) ? act_one(c, &c->actions[i], error) : ET_OK;
+        bool stops = false;
+        int status = acts(c, i) ? act_one(c, &c->actions[i], &stops, error) : ET_OK;
         if (status) {
             c->next = i;
             return status;
+        }
+        if (stops) {
+            c->stopper = i;
+            c->next = 0;
         }
     }
     if (c->at_boundary)

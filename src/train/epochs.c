@@ -1,7 +1,6 @@
 #include <etude/epochs.h>
 
 #include "base/alloc.h"
-#include "base/assert.h"
 
 bool et_epochs_begin(et_epochs *self)
 {

@@ -48,7 +48,7 @@ struct et_exchange {
     bool *ready; /* [buckets] */
 };
 
-/* ---- buckets --------------------------------------------------------------------------------- */
+/* ---- buckets ---- */
 
 static int64_t end_of(const et_params *params, int place)
 {
@@ -112,7 +112,7 @@ static int64_t begin_of(const et_buckets *buckets, int bucket)
     return bucket ? buckets->end[bucket - 1] : 0;
 }
 
-/* ---- all of them ----------------------------------------------------------------------------- */
+/* ---- all of them ---- */
 
 /* Each bucket once, or ranks would take one for another. */
 static int share_order(et_exchange *self, et_error *error)
@@ -304,7 +304,7 @@ int et_exchange_wait(et_exchange *self, bool *bad, et_error *error)
     return self->status;
 }
 
-/* ---- opening --------------------------------------------------------------------------------- */
+/* ---- opening ---- */
 
 /* Elements that ever go at once. */
 static int64_t longest_of(const et_exchange *self)

@@ -24,7 +24,7 @@
 
 #define NAMES_MAX 256 /* experiments that the nearest is sought among */
 
-/* ---- the tables -------------------------------------------------------------------------- */
+/* ---- the tables ---- */
 
 /* The root of all settings: a row for each group. The first is the kind's. */
 static const et_field groups[] = {
@@ -62,7 +62,7 @@ static int begin(et_experiment *experiment, const et_program *program, int numbe
     return status ? et_fail_while(error, status, "experiment %s", row->name) : ET_OK;
 }
 
-/* ---- names ------------------------------------------------------------------------------- */
+/* ---- names ---- */
 
 /* All names of a program, ended by NULL; up to NAMES_MAX. */
 static size_t list_names(const char *names[NAMES_MAX + 1], const et_program *program)
@@ -164,9 +164,9 @@ int et_experiment_begin(et_experiment *experiment, const et_program *program, co
     return unknown_name(program, name, error);
 }
 
-/* ---- reading ----------------------------------------------------------------------------
- *
- * Text -> tree -> members (base/settings.h). Unknown keys, wrong types and values out of range are
+/* ---- reading ---- */
+
+/* Text -> tree -> members (base/settings.h). Unknown keys, wrong types and values out of range are
  * found there, with file and line. */
 
 static et_settings settings_of(et_experiment *experiment, et_arena *arena)
@@ -354,9 +354,9 @@ int et_experiment_check(const et_experiment *experiment, et_error *error)
     return status;
 }
 
-/* ---- the run's own settings -------------------------------------------------------------
- *
- * params.yaml: what a run is. It is written when a run begins and again when it goes on under
+/* ---- the run's own settings ---- */
+
+/* params.yaml: what a run is. It is written when a run begins and again when it goes on under
  * other settings that may change. */
 
 /* Every setting that counts is written, defaults too: a later version with other defaults reads the

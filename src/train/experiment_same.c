@@ -29,7 +29,7 @@
 #include "train/experiment.h"
 #include "train/run_names.h"
 
-/* ---- leaves ------------------------------------------------------------------------------ */
+/* ---- leaves ---- */
 
 typedef struct walk walk;
 
@@ -137,7 +137,7 @@ static int walk_leaves(walk *w, const et_experiment *experiment, et_arena *arena
     return status;
 }
 
-/* ---- what a checkpoint keeps -------------------------------------------------------------- */
+/* ---- what a checkpoint keeps ---- */
 
 /* Copies a leaf to its place: a.b.c=1 as {a: {b: {c: 1}}}, the dicts made where they are not. */
 static int keep_leaf(walk *w, const et_value *leaf)
@@ -169,7 +169,7 @@ int et_experiment_identify(const et_experiment *experiment, et_value *identity, 
     return status || !et_value_failed(identity) ? status : et_alloc_failed(error, 0, "settings");
 }
 
-/* ---- comparing ---------------------------------------------------------------------------- */
+/* ---- comparing ---- */
 
 /* The first line of its YAML: scalars have one. */
 static void print_value(et_strbuf *out, const et_value *value)

@@ -21,7 +21,7 @@
 #include "optim/optimizer.h"
 #include "train/checkpoint_file.h"
 
-/* ---- what there is -------------------------------------------------------------------------- */
+/* ---- what there is ---- */
 
 /* -1: not BASE-N. */
 static int64_t id_of(const et_exports *self, const char *file)
@@ -83,7 +83,7 @@ static char *path_of(const et_exports *self, int64_t id, bool whole)
     return et_strbuf_detach(&path);
 }
 
-/* ---- names ---------------------------------------------------------------------------------- */
+/* ---- names ---- */
 
 static int check_options(const char *base_name, int64_t max_to_keep,
                          const et_exports_options *options, et_error *error)
@@ -212,7 +212,7 @@ int et_exports_clean_up(et_exports *self, et_error *error)
     return status;
 }
 
-/* ---- exporting ------------------------------------------------------------------------------ */
+/* ---- exporting ---- */
 
 static int write_weights(const et_params *params, const char *path, int64_t step, et_error *error)
 {

@@ -21,7 +21,7 @@ struct et_feed {
     bool lives, marked_alive;
 };
 
-/* ---- making -------------------------------------------------------------------------------- */
+/* ---- making ---- */
 
 static const leaf *find_source(const et_feed *feed, const et_source *source)
 {
@@ -124,7 +124,7 @@ const et_dataset *et_feed_dataset(const et_feed *feed)
     return feed->dataset;
 }
 
-/* ---- reading ------------------------------------------------------------------------------- */
+/* ---- reading ---- */
 
 int et_feed_rewind(et_feed *feed, et_error *error)
 {
@@ -177,7 +177,7 @@ int et_feed_return(et_feed *feed, et_error *error)
     return status;
 }
 
-/* ---- what resumes -------------------------------------------------------------------------- */
+/* ---- what resumes ---- */
 
 int et_feed_save(const et_feed *feed, et_value *dict, et_error *error)
 {

@@ -44,7 +44,7 @@ int et_model_export_check_precision(const char *precision, et_error *error)
                          precision);
 }
 
-/* ---- weights -------------------------------------------------------------------------------- */
+/* ---- weights ---- */
 
 static int no_memory(et_error *error)
 {
@@ -108,7 +108,7 @@ static int add_text(draft *d, const et_model_text *text, et_error *error)
     return ET_OK;
 }
 
-/* ---- the file ------------------------------------------------------------------------------- */
+/* ---- the file ---- */
 
 /* {"export":{},"identity":{...}}: no tree of a run, so a restore from it is refused. */
 static int print_state(const et_model_export *model, et_strbuf *out, et_arena *arena,
@@ -161,7 +161,7 @@ static int write_file(draft *d, const char *path, bool whole, et_error *error)
     return status;
 }
 
-/* ---- the directory -------------------------------------------------------------------------- */
+/* ---- the directory ---- */
 
 static int check_absent(const char *directory, const char *name, et_error *error)
 {

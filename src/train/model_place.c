@@ -13,7 +13,7 @@
 #include "train/run_names.h"
 #include "train/stored_weight.h"
 
-/* ---- opening -------------------------------------------------------------------------------- */
+/* ---- opening ---- */
 
 /* A checkpoint is a file of the same format, and what people name by mistake. */
 static int check_export(et_model_place *place, et_error *error)
@@ -99,7 +99,7 @@ const char *et_model_place_precision(const et_model_place *place)
     return place->file ? et_safetensors_metadata(place->file, ET_MODEL_KEY_PRECISION) : "float32";
 }
 
-/* ---- texts ---------------------------------------------------------------------------------- */
+/* ---- texts ---- */
 
 /* A member's settings are made of its run's. */
 static bool is_made(const et_model_place *place, const char *name)
@@ -212,7 +212,7 @@ int et_model_place_unpack(const et_model_place *place, const char *directory, et
     return status;
 }
 
-/* ---- weights -------------------------------------------------------------------------------- */
+/* ---- weights ---- */
 
 int et_model_place_load(const et_model_place *place, et_params *params, et_checkpoint_facts *facts,
                         et_error *error)

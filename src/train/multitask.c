@@ -34,7 +34,7 @@ static et_multitask *evaluator_of(et_evaluator *evaluator)
     return (et_multitask *)(void *)((char *)evaluator - offsetof(et_multitask, evaluator));
 }
 
-/* ---- which task ------------------------------------------------------------------------------ */
+/* ---- which task ---- */
 
 /* Epochs are counted from 1, and the last one stays. */
 static double alpha_at(const et_multitask *m, int64_t step)
@@ -87,45 +87,50 @@ static int draw(const et_multitask *m, int64_t step)
     return m->count - 1;
 }
 
-/* ---- as a trainer ------------------------------------------------------------------------------
- */
+/* ---- as a trainer ---- */
 
-static int save(const void *self, et_value *dict, et_error *error)
+/* member: the offset in an et_multitask_member of the count that is saved. */
+static int64_t *count_of(const et_multitask *m, int part, size_t member)
 {
-    const et_multitask *m = self;
+    return (int64_t *)(void *)((char *)&m->parts[part] + member);
+}
+
+static int save(const et_multitask *m, size_t member, et_value *dict, et_error *error)
+{
     for (int i = 0; i < m->count; i++)
-        if (!et_value_set_int(dict, et_multitask_name(m, i), m->parts[i].steps))
+        if (!et_value_set_int(dict, et_multitask_name(m, i), *count_of(m, i, member)))
             return et_alloc_failed(error, 0, "the state");
     return ET_OK;
 }
 
-static int restore(void *self, const et_value *dict, et_error *error)
+static int restore(et_multitask *m, size_t member, const et_value *dict, et_error *error)
 {
-    et_multitask *m = self;
     int status = ET_OK;
     for (int i = 0; !status && i < m->count; i++)
-        status = et_value_read_int(dict, et_multitask_name(m, i), &m->parts[i].steps, error);
+        status = et_value_read_int(dict, et_multitask_name(m, i), count_of(m, i, member), error);
     return status;
 }
 
-static const et_part_class steps_part = { "steps of tasks", save, restore };
+static int save_steps(const void *self, et_value *dict, et_error *error)
+{
+    return save(self, offsetof(et_multitask_member, steps), dict, error);
+}
+
+static int restore_steps(void *self, const et_value *dict, et_error *error)
+{
+    return restore(self, offsetof(et_multitask_member, steps), dict, error);
+}
+
+static const et_part_class steps_part = { "steps of tasks", save_steps, restore_steps };
 
 static int save_epochs(const void *self, et_value *dict, et_error *error)
 {
-    const et_multitask *m = self;
-    for (int i = 0; i < m->count; i++)
-        if (!et_value_set_int(dict, et_multitask_name(m, i), m->parts[i].epoch))
-            return et_alloc_failed(error, 0, "the state");
-    return ET_OK;
+    return save(self, offsetof(et_multitask_member, epoch), dict, error);
 }
 
 static int restore_epochs(void *self, const et_value *dict, et_error *error)
 {
-    et_multitask *m = self;
-    int status = ET_OK;
-    for (int i = 0; !status && i < m->count; i++)
-        status = et_value_read_int(dict, et_multitask_name(m, i), &m->parts[i].epoch, error);
-    return status;
+    return restore(self, offsetof(et_multitask_member, epoch), dict, error);
 }
 
 static const et_part_class epochs_part = { "epochs of tasks", save_epochs, restore_epochs };
@@ -239,15 +244,14 @@ static int finish_tasks(et_multitask *m, et_error *error)
     return status;
 }
 
-static int judge(const et_multitask *m, et_error *error)
+/* Asked to stop in the batches of a task, whose source has gone back to before them: so do those of
+ * the tasks before it. An update of one batch of each is not left. */
+static int leave(et_multitask *m, int task, et_error *error)
 {
-    const et_task_trainer_options *o = &m->options;
-    long long step = m->trainer.step + 1;
-    if (o->loss_upper_bound > 0 && m->loss > o->loss_upper_bound && step >= o->recovery_begin_steps)
-        return et_fail(error, ET_EDIVERGED,
-                       "step %lld: total_loss is %g, above loss_upper_bound %g", step, m->loss,
-                       o->loss_upper_bound);
-    return ET_OK;
+    int status = ET_OK;
+    for (int i = 0; !status && i < task; i++)
+        status = et_step_go_back(&m->parts[i].trainer->step, error);
+    return status ? status : ET_EINTERRUPTED;
 }
 
 static int joint_step(et_multitask *m, et_error *error)
@@ -256,7 +260,7 @@ static int joint_step(et_multitask *m, et_error *error)
     for (int i = 0; i < m->count; i++) {
         int status = add_task(m, i, error);
         if (status)
-            return status;
+            return status == ET_EINTERRUPTED ? leave(m, i, error) : status;
     }
     m->update = et_optimizer_apply(et_multitask_optimizer(m), m->gradient, 1);
     if (!m->update.finite)
@@ -265,7 +269,10 @@ static int joint_step(et_multitask *m, et_error *error)
     int status = et_optimizer_settled(et_multitask_optimizer(m), error);
     if (!status)
         status = finish_tasks(m, error);
-    return status ? status : judge(m, error);
+    et_optimizer_average_variables(et_multitask_optimizer(m));
+    return status ? status
+                  : et_judge_loss(&m->options, ET_LOGGED_TOTAL_LOSS, m->loss, m->trainer.step + 1,
+                                  error);
 }
 
 static int step(et_trainer *trainer, et_error *error)
@@ -358,8 +365,7 @@ static const et_trainer_class trainer_class = {
     .retry = retry,
 };
 
-/* ---- as an evaluator: one task after the other; a limit is of each ----------------------------
- */
+/* ---- as an evaluator: one task after the other; a limit is of each ---- */
 
 static et_evaluator *evaluated(const et_multitask *m)
 {
@@ -447,8 +453,7 @@ static const et_evaluator_class evaluator_class = {
     .end = end,
 };
 
-/* ---- opening and closing ------------------------------------------------------------------------
- */
+/* ---- opening and closing ---- */
 
 static int check_part(const et_multitask_part *parts, int i, int order, et_error *error)
 {

@@ -19,7 +19,7 @@ struct et_new_best {
     double best;
 };
 
-/* ---- the file ------------------------------------------------------------------------------ */
+/* ---- the file ---- */
 
 /* {"best": 0.912}; infinity as text, as in the state. */
 static int write_best(const et_new_best *self, et_error *error)
@@ -64,7 +64,7 @@ static int read_best(et_new_best *self, et_error *error)
     return status;
 }
 
-/* ---- the best ------------------------------------------------------------------------------ */
+/* ---- the best ---- */
 
 static int copy_texts(et_new_best *self, const et_new_best_options *options, et_error *error)
 {

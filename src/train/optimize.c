@@ -111,6 +111,7 @@ int et_optimizer_update(et_optimizer *optimizer, et_pass *pass, et_update *updat
         return status;
     if (done.finite) {
         et_pass_move_means(pass, NULL);
+        et_optimizer_average_variables(optimizer);
         return ET_OK;
     }
     const char *name = et_pass_find_not_finite(pass);

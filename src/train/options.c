@@ -267,7 +267,9 @@ int et_trainer_check(const et_trainer_options *options, et_error *error)
         (!metric || !options->validation_interval))
         return et_fail(error, ET_ECONFIG, "trainer.early_stopping.%s: needs %s",
                        targeted ? "target" : "patience",
-                       metric ? "validations: set trainer.validation_interval"
+                       metric ? targeted ? "validations: set trainer.validation_interval"
+                                         : "validations: set trainer.validation_interval, or "
+                                           "trainer.early_stopping.patience=0"
                               : "trainer.best_checkpoint_eval_metric, such as auto");
     if (metric && !strcmp(metric, ET_BEST_AUTO) &&
         options->best_checkpoint_metric_comp != ET_COMPARE_HIGHER)

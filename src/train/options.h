@@ -34,7 +34,7 @@ typedef struct et_trainer_options {
     const char
         *best_checkpoint_eval_metric; /* see et_trainer_best_metric; ET_BEST_AUTO: the task's */
     int best_checkpoint_metric_comp;  /* ET_COMPARE_*: which values are better */
-    const char *best_checkpoint_export_subdir; /* of model_dir: "best", also where it is empty */
+    const char *best_checkpoint_export_subdir; /* of model_dir: "best"; empty: no best is kept */
     et_early_stopping early_stopping;
     double loss_upper_bound;      /* a step with a larger loss has diverged; from the step */
     int64_t recovery_begin_steps; /* this on */
@@ -43,11 +43,13 @@ typedef struct et_trainer_options {
 
 #define ET_BEST_AUTO "auto"
 
-/* The value that decides which checkpoint is best; NULL: none is kept. */
+/* The value that decides which checkpoint is best; NULL: none is kept, as where the folder that it
+ * goes to has no name. */
 static inline const char *et_trainer_best_metric(const et_trainer_options *options)
 {
     const char *name = options->best_checkpoint_eval_metric;
-    return name && *name ? name : NULL;
+    const char *folder = options->best_checkpoint_export_subdir;
+    return name && *name && !(folder && !*folder) ? name : NULL;
 }
 
 /* runtime */

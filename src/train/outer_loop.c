@@ -55,7 +55,7 @@ static int give_values(const et_controller *c, et_value *logs, et_error *error)
     return status || !et_value_failed(logs) ? status : et_alloc_failed(error, 0, "a log");
 }
 
-/* ---- training ------------------------------------------------------------------------------ */
+/* ---- training ---- */
 
 int et_controller_train_to(et_controller *c, int64_t steps, bool save_nothing, et_error *error)
 {
@@ -89,7 +89,7 @@ int et_controller_train_and_evaluate(et_controller *c, int64_t train_steps, int6
     return status ? status : give_values(c, logs, error);
 }
 
-/* ---- checkpoints --------------------------------------------------------------------------- */
+/* ---- checkpoints ---- */
 
 int et_controller_save(et_controller *c, et_error *error)
 {
@@ -163,7 +163,7 @@ int et_controller_restore(et_controller *c, const char *path, int64_t *step, et_
     return status;
 }
 
-/* ---- evaluation ---------------------------------------------------------------------------- */
+/* ---- evaluation ---- */
 
 /* Of a run's weights, not of initial ones. */
 static int need_weights(et_controller *c, et_error *error)
@@ -311,7 +311,7 @@ int et_controller_evaluate_continuously(et_controller *c, int64_t eval_steps, do
     return status ? status : give_values(c, logs, error);
 }
 
-/* ---- getters ------------------------------------------------------------------------------- */
+/* ---- getters ---- */
 
 int64_t et_controller_step(const et_controller *controller)
 {

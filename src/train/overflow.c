@@ -4,11 +4,11 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
-#include "base/strbuf.h"
 #include "train/step.h"
 
-/* Good updates are counted down from here while they fail. */
+/* Updates left out in a row: the largest factor has been halved to 1 by then. */
 #define LEFT_OUT_MAX 100
+#define SCALE_MAX    0x1p100
 
 /* Runs the batch again to name the first value that is not finite. There is none where only the
  * sum of several batches' finite gradients is too large: then its norm is named. */
@@ -41,8 +41,8 @@ et_overflow et_overflow_fixed(double scale)
 static int halve_scale(et_overflow *overflow, et_step *step, int shard, et_error *error)
 {
     et_overflow_scale *self = (et_overflow_scale *)overflow;
-    self->good = self->good > 0 ? -1 : self->good - 1;
-    if (self->good < -LEFT_OUT_MAX)
+    self->in_a_row = self->in_a_row > 0 ? -1 : self->in_a_row - 1;
+    if (self->in_a_row < -LEFT_OUT_MAX)
         return fail(overflow, step, shard, error);
     if (overflow->scale > 1)
         overflow->scale /= 2;
@@ -52,10 +52,10 @@ static int halve_scale(et_overflow *overflow, et_step *step, int shard, et_error
 static void count_good(et_overflow *overflow)
 {
     et_overflow_scale *self = (et_overflow_scale *)overflow;
-    self->good = self->good < 0 ? 1 : self->good + 1;
-    if (self->every && self->good >= self->every) {
-        self->good = 0;
-        if (overflow->scale < 0x1p100)
+    self->in_a_row = self->in_a_row < 0 ? 1 : self->in_a_row + 1;
+    if (self->every && self->in_a_row >= self->every) {
+        self->in_a_row = 0;
+        if (overflow->scale < SCALE_MAX)
             overflow->scale *= 2;
     }
 }
@@ -64,7 +64,7 @@ static int save_scale(const void *self, et_value *dict, et_error *error)
 {
     const et_overflow_scale *scale = self;
     return et_part_set_real(dict, "scale", scale->overflow.scale) &&
-                   et_value_set_int(dict, "good", scale->good)
+                   et_value_set_int(dict, "good", scale->in_a_row)
                ? ET_OK
                : et_alloc_failed(error, 0, "the state");
 }
@@ -75,7 +75,7 @@ static int restore_scale(void *self, const et_value *dict, et_error *error)
     int status = et_part_read_real(dict, "scale", &scale->overflow.scale, error);
     if (!status && !(scale->overflow.scale >= 1))
         status = et_fail(error, ET_EFORMAT, "scale: %g is below 1", scale->overflow.scale);
-    return status ? status : et_value_read_int(dict, "good", &scale->good, error);
+    return status ? status : et_value_read_int(dict, "good", &scale->in_a_row, error);
 }
 
 static const et_part_class scale_part = { "loss scale", save_scale, restore_scale };

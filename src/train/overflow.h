@@ -36,7 +36,7 @@ et_overflow et_overflow_fixed(double scale);
 typedef struct et_overflow_scale {
     et_overflow overflow; /* first member */
     int64_t every;        /* good updates until the factor is doubled; 0: it never is */
-    int64_t good;         /* since it last changed */
+    int64_t in_a_row;     /* good updates since it last changed; below 0: left out ones */
 } et_overflow_scale;
 
 /* As Model Garden's loss_scale: dynamic. */

@@ -44,7 +44,7 @@ static et_tree_slot *slot_of(const ranked *self, int sum)
     return &self->tree->slots[self->tree->stack[sum].slot];
 }
 
-/* ---- scalars --------------------------------------------------------------------------------- */
+/* ---- scalars ---- */
 
 static size_t scalars(const ranked *self)
 {
@@ -89,7 +89,7 @@ static void add_rows(void *payload, int to, int from)
         sum[i] += more[i];
 }
 
-/* ---- the last shard -------------------------------------------------------------------------- */
+/* ---- the last shard ---- */
 
 static void move(ranked *self, int bucket)
 {
@@ -126,7 +126,7 @@ static bool is_last(const ranked *self, int shard)
     return self->exchange && shard + 1 == self->reducer.end;
 }
 
-/* ---- the class ------------------------------------------------------------------------------- */
+/* ---- the class ---- */
 
 static void ranked_begin(et_reducer *reducer)
 {
@@ -270,7 +270,7 @@ static const et_reducer_class ranked_class = {
     .failed = ranked_failed,
 };
 
-/* ---- opening --------------------------------------------------------------------------------- */
+/* ---- opening ---- */
 
 static int first_of(int shards, int rank, int ranks)
 {
@@ -380,7 +380,7 @@ int et_ranked_open(et_reducer **out, et_pass *pass, int shards, et_comm *comm, e
     return status;
 }
 
-/* ---- metrics --------------------------------------------------------------------------------- */
+/* ---- metrics ---- */
 
 /* Whatever the order: merging is exact. */
 int et_metrics_sum_ranks(et_metrics *metrics, et_comm *comm, et_error *error)

@@ -22,7 +22,7 @@
 #define FILE_MOST   (1 << 20)
 #define TRIALS_MOST INT32_MAX
 
-/* ---- the file ------------------------------------------------------------------------------ */
+/* ---- the file ---- */
 
 static char *file_path(const et_run *run)
 {
@@ -83,7 +83,7 @@ static int read_file(et_recovery *r, const char *path, et_error *error)
     return status ? et_fail_while(error, status, "%s", path) : ET_OK;
 }
 
-/* ---- going on, going back -------------------------------------------------------------------- */
+/* ---- going on, going back ---- */
 
 static int retry(const et_recovery *r, et_trainer *trainer, int64_t step, et_error *error)
 {
@@ -190,7 +190,7 @@ static int decide(et_recovery *r, et_run *run, et_trainer *trainer, et_error *er
     et_error failure = ET_ERROR_INIT;
     int status = et_run_settle(run, &failure);
     if (!status)
-        status = et_checkpoints_drop_transient(run->checkpoints, &failure);
+        status = et_checkpoints_drop_newer(run->checkpoints, trainer->step, &failure);
     if (status)
         return et_fail(error, status, "%s", failure.text);
     status = count_trial(r, run, trainer->step + 1, error);

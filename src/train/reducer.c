@@ -117,23 +117,41 @@ bool et_tree_is_finite(const tree *self, const et_pass *pass)
            isfinite(self->kernels->sum_of_squares(self->gradients, self->trained));
 }
 
+/* A shard behind the others: part of the top node, or a node of its own, whose slot is to be set.
+ * Whether the former. */
+static bool append_shard(tree *self, int shard)
+{
+    bool joins = joins_top(self, shard);
+    if (joins)
+        self->stack[self->depth - 1].count++;
+    else
+        self->stack[self->depth++] = (et_tree_node){ shard, 1, -1 };
+    return joins;
+}
+
+/* The top node becomes part of its sibling. The slot that is free by that. */
+static int fold_top(tree *self)
+{
+    et_tree_node top = self->stack[--self->depth];
+    self->stack[self->depth - 1].count += top.count;
+    return top.slot;
+}
+
 void et_tree_push(tree *self, int shard, et_tree_moves *moves)
 {
     et_assert_equal(shard, self->next);
     self->next++;
+    bool joins = append_shard(self, shard);
+    et_tree_node *top = &self->stack[self->depth - 1];
+    if (!joins)
+        top->slot = self->free[--self->free_count];
     moves->count = 1;
-    moves->move[0] = (et_tree_move){ .from = -1, .adds = joins_top(self, shard) };
-    if (moves->move[0].adds)
-        self->stack[self->depth - 1].count++;
-    else
-        self->stack[self->depth++] = (et_tree_node){ shard, 1, self->free[--self->free_count] };
-    moves->move[0].to = self->stack[self->depth - 1].slot;
-    for (; top_are_siblings(self); self->depth--) {
-        et_tree_node *left = &self->stack[self->depth - 2];
-        const et_tree_node *right = &self->stack[self->depth - 1];
-        moves->move[moves->count++] = (et_tree_move){ left->slot, right->slot, true };
-        self->free[self->free_count++] = right->slot;
-        left->count += right->count;
+    moves->move[0] = (et_tree_move){ .to = top->slot, .from = -1, .adds = joins };
+    while (top_are_siblings(self)) {
+        int from = fold_top(self);
+        moves->move[moves->count++] =
+            (et_tree_move){ self->stack[self->depth - 1].slot, from, true };
+        self->free[self->free_count++] = from;
     }
 }
 
@@ -263,13 +281,10 @@ int et_tree_nodes(int shards, int first, int end, et_tree_node *nodes, int *most
     tree t = { .reducer.shards = shards };
     *most = 0;
     for (int shard = first; shard < end; shard++) {
-        if (joins_top(&t, shard))
-            t.stack[t.depth - 1].count++;
-        else
-            t.stack[t.depth++] = (et_tree_node){ shard, 1, -1 };
+        append_shard(&t, shard);
         *most = t.depth > *most ? t.depth : *most;
-        for (; top_are_siblings(&t); t.depth--)
-            t.stack[t.depth - 2].count += t.stack[t.depth - 1].count;
+        while (top_are_siblings(&t))
+            fold_top(&t);
     }
     for (int i = 0; nodes && i < t.depth; i++)
         nodes[i] = t.stack[i];

@@ -17,7 +17,6 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
-#include "base/assert.h"
 #include "base/file.h"
 #include "base/flag.h"
 #include "base/format.h"
@@ -29,7 +28,7 @@
 #include "train/run_private.h"
 #include "train/spread.h"
 
-/* ---- what of the run itself resumes ----------------------------------------------------- */
+/* ---- what of the run itself resumes ---- */
 
 static et_run_best no_best(const et_run *run)
 {
@@ -113,7 +112,7 @@ static int restore_logs(void *self, const et_value *dict, et_error *error)
 
 static const et_part_class logs_part = { "logs", save_logs, restore_logs };
 
-/* ---- opening and closing ---------------------------------------------------------------- */
+/* ---- opening and closing ---- */
 
 static int check_options(const et_run_options *options, et_error *error)
 {
@@ -224,7 +223,7 @@ static const char *direction(bool lower)
     return lower ? "lower is better" : "higher is better";
 }
 
-static void tell_other_best(const et_run *run)
+void et_run_tell_other_best(const et_run *run)
 {
     const et_run_best *best = &run->best;
     const char *own = run->options.best_metric;
@@ -243,7 +242,7 @@ int et_run_restore(et_run *run, int64_t *step, et_error *error)
     if (!status)
         status = et_comm_broadcast(comm, 0, step, sizeof *step, error);
     if (!status && *step >= 0 && !et_comm_rank(comm))
-        tell_other_best(run);
+        et_run_tell_other_best(run);
     return status || *step < 0 ? status : spread(run, error);
 }
 
@@ -305,7 +304,7 @@ int et_run_rewind(et_run *run, int64_t *step, et_error *error)
     return status ? status : open_sinks(run, error);
 }
 
-/* ---- requests --------------------------------------------------------------------------- */
+/* ---- requests ---- */
 
 int et_run_check(et_run *run, et_error *error)
 {
@@ -403,7 +402,7 @@ bool et_run_unsaved(const et_run *run)
     return run->unsaved;
 }
 
-/* ---- logs ------------------------------------------------------------------------------- */
+/* ---- logs ---- */
 
 /* Beside a save the disk is not waited for: a file system may write the save's bytes first. */
 static int write_log(const et_run *run, et_sink *sink, int64_t step, const et_value *logs,
@@ -533,7 +532,7 @@ int et_run_note_best(et_run *run, int64_t step, et_value *values, et_error *erro
     return ET_OK;
 }
 
-/* ---- people ----------------------------------------------------------------------------- */
+/* ---- people ---- */
 
 void et_run_show(const et_run *run, const et_showing *showing)
 {

@@ -31,6 +31,9 @@ int et_run_rewind(et_run *run, int64_t *step, et_error *error);
  * begun. */
 et_sink *et_run_sink(et_run *run);
 
+/* A warning where the best so far, restored, was chosen by another metric. */
+void et_run_tell_other_best(const et_run *run);
+
 /* Whether a value would be the best so far; which was: its step, -1 if there is none. */
 bool et_run_is_better(const et_run *run, double value);
 int64_t et_run_best_step(const et_run *run, double *value);

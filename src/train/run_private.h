@@ -35,11 +35,12 @@ struct et_run {
     et_sink *sink;               /* the files as one; NULL: not begun */
     et_run_best best;
     et_run_saves saves;
-    bool alone;          /* there are no other ranks */
-    bool stops;          /* ranks have agreed to; */
-    bool asked_to_save;  /* also that; */
-    bool saves_again;    /* and that rank 0 tries a save again, where the state is in parts */
-    bool in_parts;       /* ranks have the state so, and rank 0 saves it */
+    bool alone; /* there are no other ranks */
+    /* What ranks have agreed on. */
+    bool stops;
+    bool asked_to_save;
+    bool saves_again;    /* rank 0 tries a save again, where the state is in parts */
+    bool in_parts;       /* each rank has a part of the state, and rank 0 saves it */
     bool unsaved;        /* something happened since the last save or restore */
     et_arena arena;      /* lives as long as the run */
     et_value *positions; /* of the sinks, as restored; NULL: a new run */

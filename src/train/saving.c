@@ -110,7 +110,7 @@ static int try_again(et_run *run, int64_t step, et_error *error)
     return begin(run, step, run->saves.due != step, error);
 }
 
-/* ---- with the parts of others ------------------------------------------------------------- */
+/* ---- with the parts of others ---- */
 
 int et_run_with_parts(et_run *run, et_run_saving_fn *save, void *self, et_error *error)
 {

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/assert.h"
 #include "base/reserved.h"
 #include "data/layout.h"
 #include "optim/optimizer.h"
@@ -188,6 +187,7 @@ int et_shards_update(et_shards *s, et_optimizer *optimizer, const et_batch *batc
     if (!done.finite)
         return tell_diverged(s, bad, error);
     et_pass_move_means(s->pass, s->sum.means);
+    et_optimizer_average_variables(optimizer);
     return ET_OK;
 }
 

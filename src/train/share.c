@@ -122,9 +122,9 @@ int et_share_keep(et_share *share, const et_value *outputs, et_error *error)
     return is_alone(share) ? o->output(o->self, outputs, error) : keep(share, outputs, error);
 }
 
-/* ---- joining ---------------------------------------------------------------------------------
- *
- * All ranks go the same way; what may fail on one alone comes before an agreement. */
+/* ---- joining ---- */
+
+/* All ranks go the same way; what may fail on one alone comes before an agreement. */
 
 /* What every rank has given. */
 typedef struct given {
@@ -265,26 +265,27 @@ int et_share_join(et_share *share, int status, et_error *error)
     return et_comm_agree(ranks_of(share), status, NULL, error);
 }
 
-/* ---- by whom --------------------------------------------------------------------------------- */
+/* ---- by whom ---- */
 
 static int spread_values(et_value *values, int status, et_comm *comm, et_error *error)
 {
     et_arena arena = ET_ARENA_INIT;
     et_strbuf mine = ET_STRBUF_INIT;
     et_value *first = NULL;
-    et_collected all = { 0 };
-    if (!status && !et_comm_rank(comm))
+    const bool copied = et_comm_rank(comm) != 0;
+    if (!status && !copied)
         et_value_write_bytes(&mine, values);
-    if (!status)
-        status = et_collected_open(&all, comm, error);
     if (!status && mine.failed)
         status = et_alloc_failed(error, mine.length, "values");
-    status = et_collected_take(&all, comm, status, mine.data, mine.length, error);
-    if (!status && et_comm_rank(comm))
-        status = et_value_read_bytes(&first, &arena, all.at[0], all.size[0], error);
+    void *bytes = mine.data;
+    size_t size = mine.length;
+    status = et_comm_hand_out(comm, status, &bytes, &size, error);
+    if (!status && copied)
+        status = et_value_read_bytes(&first, &arena, bytes, size, error);
     if (!status && first)
         status = et_value_merge(values, first, error);
-    et_collected_release(&all);
+    if (copied)
+        et_free(bytes);
     et_strbuf_release(&mine);
     et_arena_release(&arena);
     return et_comm_agree(comm, status, NULL, error);

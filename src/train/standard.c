@@ -68,7 +68,7 @@ static int replace_feed(struct et_standard_data *data, const et_dataset *dataset
     return ET_OK;
 }
 
-/* ---- training ------------------------------------------------------------------------------ */
+/* ---- training ---- */
 
 static et_standard_trainer *trainer_of(et_trainer *trainer)
 {
@@ -201,7 +201,7 @@ int et_standard_trainer_set_dataset(et_standard_trainer *self, const et_dataset 
     return replace_feed(self->data, train_dataset, error);
 }
 
-/* ---- evaluation ---------------------------------------------------------------------------- */
+/* ---- evaluation ---- */
 
 static et_standard_evaluator *evaluator_of(et_evaluator *evaluator)
 {

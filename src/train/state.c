@@ -16,7 +16,6 @@
  * but for optional ones, which files of earlier versions lack. */
 #include "train/state.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include <etude/log.h>
@@ -66,9 +65,9 @@ void et_state_free(et_state *state)
     et_free(state);
 }
 
-/* Attaching ---------------------------------------------------------------------------
- *
- * At set-up only: lists grow, names are made. After the first save or restore nothing is added. */
+/* ---- attaching ---- */
+
+/* At set-up only: lists grow, names are made. After the first save or restore nothing is added. */
 
 /* Parts are about ten, so a list is enough; tensors are hundreds and have a map. NULL: none. */
 static const part *find_part(const et_state *state, const char *name)
@@ -375,9 +374,9 @@ void et_state_start_slots(const et_state *state, bool tells)
             start_slots(state, state->parts[i].name, state->parts[i].self, tells);
 }
 
-/* Plain values ------------------------------------------------------------------------
- *
- * What is small: counters, positions, sums. One dict for each part, under its name. */
+/* ---- plain values ---- */
+
+/* What is small: counters, positions, sums. One dict for each part, under its name. */
 
 /* A setter on a dict that could not be made returns NULL, which the part's save reports. */
 int et_state_save(const et_state *state, et_value **out, et_arena *arena, et_error *error)
@@ -430,7 +429,7 @@ int et_state_restore(et_state *state, const et_value *tree, et_error *error)
     return ET_OK;
 }
 
-/* Getters ----------------------------------------------------------------------------- */
+/* ---- getters ---- */
 
 size_t et_state_tensor_count(const et_state *state)
 {

@@ -152,11 +152,17 @@ void et_step_add_measures(et_step *step)
                       step->sum.divisor);
 }
 
+int et_step_go_back(et_step *step, et_error *error)
+{
+    et_assert(step->reducer->shards > 1);
+    return et_source_seek(step->source, &step->begin, error);
+}
+
 /* An update of many batches may take minutes, which nobody who asks to stop wants to wait. Nothing
  * but the gradients' sum and the position in the data has moved by then. */
 static int leave(et_step *step, et_error *error)
 {
-    int status = et_source_seek(step->source, &step->begin, error);
+    int status = et_step_go_back(step, error);
     return status ? status
                   : et_fail(error, ET_EINTERRUPTED, "asked to stop in step %lld",
                             (long long)step->count + 1);
@@ -272,6 +278,7 @@ int et_step_update(et_step *step, et_error *error)
     if (step->overflow->class->good)
         step->overflow->class->good(step->overflow);
     et_step_updated(step);
+    et_optimizer_average_variables(step->optimizer);
     return ET_OK;
 }
 

@@ -98,6 +98,8 @@ void et_step_add_norm(et_step *step);
  * step counts without an update). updated: moving means and the count, after the optimizer.
  * add_measures: those of the sum to the metrics. */
 int et_step_gather(et_step *step, bool *left_out, et_error *error);
+/* Of a step of several batches that were gathered: its source is before them again. */
+int et_step_go_back(et_step *step, et_error *error);
 void et_step_updated(et_step *step);
 void et_step_add_measures(et_step *step);
 

@@ -64,7 +64,7 @@ et_node *et_nodes_need(et_scope *scope, const et_nodes *nodes, const char *name)
     return node;
 }
 
-/* ---- building ------------------------------------------------------------------------------ */
+/* ---- building ---- */
 
 static void build(et_task *self, et_scope *scope, bool training)
 {
@@ -113,7 +113,7 @@ static int initialize(et_task *self, et_params *params, et_error *error)
                : ET_OK;
 }
 
-/* ---- metrics ------------------------------------------------------------------------------- */
+/* ---- metrics ---- */
 
 /* The place of the largest of several columns, the value of one. */
 static double predicted(const float *row, int64_t columns)
@@ -188,12 +188,10 @@ ET_APART void add_last_run(const et_task_step *now)
     const int count = et_pass_measures(now->model);
     for (int i = 0; i < count; i++) {
         et_measured one = et_pass_measured(now->model, i);
-        if (inside->place[i] >= 0)
-            et_metrics_add_at(inside->measured, inside->place[i], one.total, one.weight);
+        et_metrics_add_at(inside->measured, inside->place[i], one.total, one.weight);
     }
-    if (inside->place[count] >= 0)
-        et_metrics_add_at(inside->measured, inside->place[count], et_pass_loss(now->model),
-                          et_pass_divisor(now->model));
+    et_metrics_add_at(inside->measured, inside->place[count], et_pass_loss(now->model),
+                      et_pass_divisor(now->model));
 }
 
 /* Of an update of the default step all its batches, added up exactly; else of the last run. */
@@ -208,7 +206,7 @@ static int process_compiled_metrics(et_task *self, const et_task_step *now, et_e
     return ET_OK;
 }
 
-/* ---- steps --------------------------------------------------------------------------------- */
+/* ---- steps ---- */
 
 static int set_loss(const et_task *self, et_value *logs, double loss, et_error *error)
 {
@@ -278,7 +276,7 @@ const et_task_class et_task_defaults = {
     .reduce_aggregated_logs = reduce_aggregated_logs,
 };
 
-/* ---- the method, or its default -------------------------------------------------------------- */
+/* ---- the method, or its default ---- */
 
 #define METHOD(task, method)                                                                       \
     ((task)->class->method ? (task)->class->method : et_task_defaults.method)

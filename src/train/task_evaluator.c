@@ -18,7 +18,6 @@
 #include <etude/log.h>
 
 #include "base/alloc.h"
-#include "base/assert.h"
 #include "io/log_names.h"
 #include "train/task_trainer_private.h"
 #include "train/trainer.h"
@@ -28,7 +27,7 @@ static et_task_trainer *trainer_of(et_evaluator *evaluator)
     return (et_task_trainer *)(void *)((char *)evaluator - offsetof(et_task_trainer, evaluator));
 }
 
-/* ---- opening ------------------------------------------------------------------------------- */
+/* ---- opening ---- */
 
 static void build(et_scope *scope, void *payload)
 {
@@ -147,7 +146,7 @@ static int prepare(et_task_trainer *t, et_error *error)
     return status ? status : et_batch_new(&v->batch, &v->source->layout, error);
 }
 
-/* ---- begin, step, end ------------------------------------------------------------------------ */
+/* ---- begin, step, end ---- */
 
 /* Adds a step's outputs to the state: the trainer's own, or the caller's. */
 static int reduce(et_task_trainer *t, et_value *state, const et_value *outputs, et_error *error)
@@ -241,6 +240,7 @@ static int take(et_task_trainer *t, et_source *iterator, et_error *error)
     int status = check_begun(t, error);
     if (status || v->taken)
         return status;
+    v->took_own = v->took_own || !iterator;
     et_arena_release(&v->step_arena);
     v->extra = t->given.next_eval_inputs ? et_value_dict(&v->step_arena) : NULL;
     status = t->given.next_eval_inputs
@@ -406,12 +406,11 @@ static int end(et_task_trainer *t, const et_value *state, et_value *logs, et_err
     et_arena_release(&v->arena);
     et_arena_release(&v->step_arena);
     v->state = v->extra = v->results = NULL;
-    v->taken = v->begun = false;
+    v->taken = v->begun = v->took_own = false;
     return status;
 }
 
-/* ---- as an evaluator ---------------------------------------------------------------------------
- */
+/* ---- as an evaluator ---- */
 
 static int class_begin(et_evaluator *evaluator, int64_t step, et_error *error)
 {
@@ -445,8 +444,7 @@ const et_evaluator_class et_task_evaluator_class = {
     .end = class_end,
 };
 
-/* ---- as members of the trainer -----------------------------------------------------------------
- */
+/* ---- as members of the trainer ---- */
 
 static int check_data(const et_task_trainer *t, et_error *error)
 {
@@ -491,13 +489,23 @@ int et_task_trainer_eval_step(et_task_trainer *t, et_source *iterator, et_value 
 int et_task_trainer_eval_reduce(et_task_trainer *t, et_value *state, const et_value *step_outputs,
                                 et_error *error)
 {
-    return reduce(t, state, step_outputs, error);
+    int status = check_begun(t, error);
+    return status ? status : reduce(t, state, step_outputs, error);
 }
 
 int et_task_trainer_eval_end(et_task_trainer *t, const et_value *aggregated_logs, et_value *logs,
                              et_error *error)
 {
-    return end(t, aggregated_logs, logs, error);
+    const et_validation *v = &t->validation;
+    bool partly = logs && v->begun && v->took_own && has_next_set(v);
+    int status = end(t, aggregated_logs, partly ? NULL : logs, error);
+    return status || !partly
+               ? status
+               : et_fail(error, ET_EUSAGE,
+                         "%s has %d sets of validation data, and part by part only the first is "
+                         "measured: call et_task_trainer_evaluate, or give eval_step the source of "
+                         "each",
+                         et_task_name(t->task), v->sets);
 }
 
 static int loop_set(et_task_trainer *t, et_source *iterator, int64_t num_steps, et_error *error)

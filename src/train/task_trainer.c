@@ -32,7 +32,7 @@ static et_task_trainer *trainer_of(et_trainer *trainer)
     return (et_task_trainer *)(void *)trainer;
 }
 
-/* ---- the trainer's methods ---------------------------------------------------------------- */
+/* ---- the trainer's methods ---- */
 
 /* "metrics", or "digits/metrics". */
 static int attach_part(et_state *state, const char *name, const char *key,
@@ -104,18 +104,25 @@ static int note_loss(et_task_trainer *t, bool *said, et_error *error)
 }
 
 /* On every step, not on a window's mean, which hides a step that blew up. */
+int et_judge_loss(const et_task_trainer_options *options, const char *name, double loss,
+                  int64_t step, et_error *error)
+{
+    double bound = options->loss_upper_bound;
+    if (!(bound > 0 && loss > bound && step >= options->recovery_begin_steps))
+        return ET_OK;
+    return et_fail(
+        error, ET_EDIVERGED,
+        "step %lld: %s is %g, above loss_upper_bound %g. Lower the learning rate or clip "
+        "gradients",
+        (long long)step, name, loss, bound);
+}
+
 int et_task_trainer_judge(const et_task_trainer *t, et_error *error)
 {
-    double loss = t->step.loss, bound = t->options.loss_upper_bound;
-    long long step = t->trainer.step + 1;
-    if (t->logs && isnan(loss))
-        return et_fail(error, ET_EDIVERGED, "step %lld: the loss is not a number", step);
-    if (bound > 0 && loss > bound && step >= t->options.recovery_begin_steps)
-        return et_fail(error, ET_EDIVERGED,
-                       "step %lld: the loss is %g, above loss_upper_bound %g. Lower the learning "
-                       "rate or clip gradients",
-                       step, loss, bound);
-    return ET_OK;
+    int64_t step = t->trainer.step + 1;
+    if (t->logs && isnan(t->step.loss))
+        return et_fail(error, ET_EDIVERGED, "step %lld: the loss is not a number", (long long)step);
+    return et_judge_loss(&t->options, "the loss", t->step.loss, step, error);
 }
 
 /* The first batch is there. */
@@ -165,17 +172,24 @@ static int train_step(et_task_trainer *t, et_error *error)
     return status || !said ? status : et_task_trainer_judge(t, error);
 }
 
+int et_task_trainer_check_idle(const et_task_trainer *t, et_error *error)
+{
+    return t->validation.begun
+               ? et_fail(error, ET_EUSAGE, "an evaluation of %s is under way: call eval_end first",
+                         et_task_name(t->task))
+               : ET_OK;
+}
+
 static int run_step(et_trainer *trainer, et_error *error)
 {
     et_task_trainer *t = trainer_of(trainer);
     if (!t->source)
         return et_fail(error, ET_EUSAGE, "%s was opened to evaluate only", et_task_name(t->task));
-    if (t->validation.begun)
-        return et_fail(error, ET_EUSAGE,
-                       "an evaluation of %s is under way: call eval_end before a step",
-                       et_task_name(t->task));
+    int status = et_task_trainer_check_idle(t, error);
+    if (status)
+        return status;
     t->step.count = trainer->step;
-    int status = et_step_take(&t->step, error);
+    status = et_step_take(&t->step, error);
     return status ? status : train_step(t, error);
 }
 
@@ -188,6 +202,8 @@ int et_task_trainer_gather(et_task_trainer *t, et_reduced *sum, et_error *error)
         return status;
     begin_step(t);
     status = et_step_gather(&t->step, &left_out, error);
+    /* Who has the gradients elsewhere refuses dynamic loss scales, which alone leave steps out. */
+    et_assert(status || !left_out);
     *sum = t->step.sum;
     return status;
 }
@@ -265,7 +281,7 @@ static const et_trainer_class trainer_class = {
     .retry = retry,
 };
 
-/* ---- opening and closing ------------------------------------------------------------------- */
+/* ---- opening and closing ---- */
 
 static void build(et_scope *scope, void *payload)
 {
@@ -588,7 +604,7 @@ void et_task_trainer_close(et_task_trainer *t)
     et_free(t);
 }
 
-/* ---- facts ---------------------------------------------------------------------------------- */
+/* ---- facts ---- */
 
 et_trainer *et_task_trainer_trainer(et_task_trainer *trainer)
 {

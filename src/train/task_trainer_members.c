@@ -8,7 +8,9 @@
 int et_task_trainer_initialize(et_task_trainer *t, et_error *error)
 {
     const et_trainer_class *class = t->trainer.class;
-    int status = class->start(&t->trainer, error);
+    int status = et_task_trainer_check_idle(t, error);
+    if (!status)
+        status = class->start(&t->trainer, error);
     return status ? status : class->loop_begin(&t->trainer, error);
 }
 

@@ -17,11 +17,13 @@ typedef struct et_validation_set {
 } et_validation_set;
 
 typedef struct et_validation {
-    et_source *source; /* NULL: there is no data; of several sets that which is evaluated */
+    et_source *source; /* of the set that is evaluated; NULL: there is no data */
     et_position begin; /* of source */
     et_validation_set set[ET_VALIDATION_SETS_MAX];
-    int sets, at;      /* 0: they have no names; which one is evaluated */
-    bool begun;        /* and not ended: the weights are those that are evaluated */
+    int sets;          /* 0: they have no names */
+    int at;            /* which set is evaluated */
+    bool took_own;     /* this evaluation has taken batches of source */
+    bool begun;        /* an evaluation, which has not ended: the weights are its own */
     et_value *results; /* of the sets before it, in arena */
     et_batch *batch;   /* NULL: nothing was evaluated yet */
     et_pass *pass;
@@ -96,6 +98,12 @@ int et_task_trainer_attach(et_task_trainer *trainer, et_state *state, const char
 int et_task_trainer_gather(et_task_trainer *trainer, et_reduced *sum, et_error *error);
 int et_task_trainer_finish_step(et_task_trainer *trainer, const et_update *update, et_error *error);
 
+/* ET_EUSAGE: an evaluation is under way, and the weights are its own. */
+int et_task_trainer_check_idle(const et_task_trainer *trainer, et_error *error);
+
+/* ET_EDIVERGED: it is above the options' bound, and recovery has begun. name: what it is called. */
+int et_judge_loss(const et_task_trainer_options *options, const char *name, double loss,
+                  int64_t step, et_error *error);
 /* Of a step that was made: a loss that is none, or above the bound. ET_EDIVERGED. */
 int et_task_trainer_judge(const et_task_trainer *trainer, et_error *error);
 

@@ -371,7 +371,7 @@ static void test_yaml__command_line(void **state)
     for (size_t i = 0; i < COUNT(rows); i++) {
         et_value *value = NULL;
         int status = et_yaml_parse_value(&value, &arena, rows[i].text, "--set a", &error);
-        assert_int_equal(status, rows[i].json ? ET_OK : ET_EFORMAT);
+        assert_int_equal(status, rows[i].json ? ET_OK : ET_ECONFIG);
         if (rows[i].json)
             assert_string_equal(as_json(value), rows[i].json);
         else

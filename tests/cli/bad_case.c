@@ -22,7 +22,7 @@ enum { WORDS_MAX = 64, NAMES_MAX = 256, PAIRS = 60 };
 
 static char home[4096]; /* where tests began */
 
-/* ---- files ------------------------------------------------------------------------------ */
+/* ---- files ---- */
 
 void bad_write(const char *path, const void *bytes, size_t length)
 {
@@ -107,7 +107,7 @@ char *bad_list(const char *path)
     return text;
 }
 
-/* ---- texts to train on ------------------------------------------------------------------ */
+/* ---- texts to train on ---- */
 
 /* Line i of a made-up language and of its word-by-word translation. */
 static void write_sides(const char *source_path, const char *target_path, int count)
@@ -181,7 +181,7 @@ void bad_train(const char *directory, int steps)
     bad_release(&end);
 }
 
-/* ---- programs --------------------------------------------------------------------------- */
+/* ---- programs ---- */
 
 /* Cuts text (changed) into words at spaces outside ''. */
 static int split(char *text, char *words[WORDS_MAX])
@@ -282,7 +282,7 @@ void bad_assert_says(const char *line, const char *text, const char *word)
         fail_msg("etude %s\n    does not say: %s\n    but: %s", line, word, text);
 }
 
-/* ---- cases ------------------------------------------------------------------------------ */
+/* ---- cases ---- */
 
 static void check_end(const bad_case *row, bad_end *end)
 {

@@ -215,7 +215,7 @@ static void test_bad_belongs__average(void **state)
     remove("mean");
 }
 
-/* ---- text ------------------------------------------------------------------------------- */
+/* ---- text ---- */
 
 static void copy(const char *from, const char *to)
 {
@@ -264,7 +264,7 @@ static void test_bad_belongs__other_text(void **state)
     bad_release(&end);
 }
 
-/* ---- another optimizer ------------------------------------------------------------------- */
+/* ---- another optimizer ---- */
 
 /* Goes on with a change, says it, and then goes on as a run of the new kind. */
 static void check_accepted(const char *set, const char *says)
@@ -303,7 +303,7 @@ static void test_bad_belongs__other_optimizer(void **state)
     check_accepted("ema.enabled=true", "the average begins anew, from the weights");
 }
 
-/* ---- runs of before ---------------------------------------------------------------------- */
+/* ---- runs of before ---- */
 
 /* Writes the newest checkpoint again as versions did that kept no identity. */
 static void take_identity_away(void)

@@ -30,7 +30,7 @@ static int set_up(void **state)
     return 0;
 }
 
-/* ---- directories ------------------------------------------------------------------------ */
+/* ---- directories ---- */
 
 static void test_bad_run__other_settings(void **state)
 {
@@ -208,7 +208,7 @@ static void test_bad_run__above(void **state)
     bad_run(cases, COUNT(cases));
 }
 
-/* ---- damaged checkpoints ---------------------------------------------------------------- */
+/* ---- damaged checkpoints ---- */
 
 /* What the model of step 5 makes of two.en. */
 static char *translation_of_kept(void)
@@ -382,7 +382,7 @@ static void test_bad_run__best(void **state)
     bad_remove("m");
 }
 
-/* ---- a loss that is not a number -------------------------------------------------------- */
+/* ---- a loss that is not a number ---- */
 
 /* A learning rate so high that weights overflow within some steps; all that was saved is finite,
  * and nothing is saved afterwards. */

@@ -17,7 +17,7 @@
 #include "sanitized.h"
 #include "skip.h"
 
-/* ---- files ------------------------------------------------------------------------------ */
+/* ---- files ---- */
 
 /* a.en with something done to it. */
 static void write_variant(const char *path, const char *head, const char *line_end)
@@ -62,7 +62,7 @@ static int set_up(void **state)
     return truncate("giant", (off_t)1 << 30);
 }
 
-/* ---- training --------------------------------------------------------------------------- */
+/* ---- training ---- */
 
 static void test_bad_text__train(void **state)
 {
@@ -199,7 +199,7 @@ static void test_bad_text__not_allowed(void **state)
         test_skip("nobody but root may come here");
 }
 
-/* ---- vocabularies ----------------------------------------------------------------------- */
+/* ---- vocabularies ---- */
 
 /* The size that the message gives works, and one more does not. */
 static void check_largest(const char *kind)
@@ -336,7 +336,7 @@ static void test_bad_text__vocabulary_model(void **state)
     bad_run(cases, COUNT(cases));
 }
 
-/* ---- standard input --------------------------------------------------------------------- */
+/* ---- standard input ---- */
 
 static void test_bad_text__standard_input(void **state)
 {

@@ -13,8 +13,7 @@
 #include "base/clock.h"
 #include "command/web/batcher.h"
 
-/* ---- a service ---------------------------------------------------------------------------------
- */
+/* ---- a service ---- */
 
 /* What happens to the service of a test: one at a time. */
 static struct {
@@ -136,8 +135,7 @@ static void wait_for_batch(et_batcher *b)
         usleep(200);
 }
 
-/* ---- cases -------------------------------------------------------------------------------------
- */
+/* ---- cases ---- */
 
 static void test_batcher__together(void **state)
 {

@@ -30,7 +30,7 @@
         "sh", "-c", "exec \"$@\" --profile trace.json " more, "sh"                                 \
     }
 
-/* ---- reading a trace -------------------------------------------------------------------- */
+/* ---- reading a trace ---- */
 
 enum { TRACKS_MAX = 64, DEPTH_MAX = 16 };
 
@@ -150,7 +150,7 @@ static const track *track_named(const trace *t, const char *name)
     return NULL;
 }
 
-/* ---- the table -------------------------------------------------------------------------- */
+/* ---- the table ---- */
 
 /* Checks the table in what a run said: shares add up to 100 %, all of them; returns its rows. */
 static int check_table(const char *log)
@@ -171,7 +171,7 @@ static int check_table(const char *log)
     return rows;
 }
 
-/* ---- cases ------------------------------------------------------------------------------ */
+/* ---- cases ---- */
 
 /* What steps 30 to 50 have: two batches each, logs at 32, 40 and 48, saves at 30, 40 and 50,
  * validation at 40. */

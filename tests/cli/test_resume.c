@@ -51,7 +51,7 @@ static void finish_and_compare(const run_command *command)
     run_remove(command->directory);
 }
 
-/* ---- without interruption --------------------------------------------------------------- */
+/* ---- without interruption ---- */
 
 static void test_resume__everything_is_there(void **state)
 {
@@ -261,7 +261,7 @@ static void test_resume__extended(void **state)
     finish_and_compare(&second);
 }
 
-/* ---- killed ----------------------------------------------------------------------------- */
+/* ---- killed ---- */
 
 static int kills_wanted(void)
 {
@@ -325,7 +325,7 @@ static void test_resume__killed_at_random(void **state)
                   in_save);
 }
 
-/* ---- asked to stop ---------------------------------------------------------------------- */
+/* ---- asked to stop ---- */
 
 /* Sends a signal after some time; the run saves and says so, or was done. */
 static void run_and_interrupt(const char *directory, int signal, double seconds)
@@ -550,7 +550,7 @@ static void test_resume__interrupted_in_vocabulary_training(void **state)
     assert_ends(run(&command), NULL, 0, "early");
 }
 
-/* ---- directories ------------------------------------------------------------------------ */
+/* ---- directories ---- */
 
 static void test_resume__locked_by_a_running_process(void **state)
 {

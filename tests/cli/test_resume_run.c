@@ -23,7 +23,7 @@
 
 #define PROGRAM ET_TEST_BUILD "/etude"
 
-/* ---- the language ----------------------------------------------------------------------- */
+/* ---- the language ---- */
 
 /* Words of one to three syllables; the other language says the sentence backwards, each word
  * with its syllables turned round. */
@@ -130,7 +130,7 @@ int run_remove_corpus(void **state)
     return chdir("..") || remove_directory(state);
 }
 
-/* ---- processes -------------------------------------------------------------------------- */
+/* ---- processes ---- */
 
 static void add_words(const char **words, int *count, const char *const *more, const char *before)
 {
@@ -240,7 +240,7 @@ bool run_await_text(pid_t pid, const char *path, const char *text)
     }
 }
 
-/* ---- directories ------------------------------------------------------------------------ */
+/* ---- directories ---- */
 
 void run_remove(const char *directory)
 {
@@ -316,7 +316,7 @@ void run_copy(const char *to, const char *from)
     forget_files();
 }
 
-/* ---- comparison ------------------------------------------------------------------------- */
+/* ---- comparison ---- */
 
 /* Removes every "time":{...} of JSON lines, which holds no dict. */
 static void without_times(char *text)

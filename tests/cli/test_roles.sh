@@ -31,6 +31,15 @@ for steps in 70 150; do
     train parts "$steps" --distributed || fail "one worker: $steps steps"
 done
 [ "$(last alone validation_loss)" = "$(last parts validation_loss)" ] || fail "one worker, resumed: another loss"
+# A validation between two logs measures the weights of its own step.
+validations() {
+    grep -o '"step":[0-9]*,"validation":.*"time":{"seconds"' "$1/metrics.jsonl"
+}
+often=trainer.summary_interval=50,trainer.validation_interval=20
+train often 60 --set $often || fail "alone, validated between logs"
+train often_one 60 --distributed --set $often || fail "one worker, validated between logs"
+[ "$(validations often | wc -l)" = 3 ] || fail "alone: $(validations often | wc -l) validations"
+[ "$(validations often)" = "$(validations often_one)" ] || fail "one worker: another validation between logs"
 train two 150 --distributed --workers 2 --servers 2 || fail "two workers"
 none_left "two workers"
 for gradients in 1 3; do

@@ -246,7 +246,7 @@ static void test_signals__before_the_first_step(void **state)
     run_remove("early");
 }
 
-/* ---- saves that fail -------------------------------------------------------------------- */
+/* ---- saves that fail ---- */
 
 static void limit_files_of(pid_t pid, rlim_t bytes)
 {
@@ -295,7 +295,7 @@ static void test_signals__a_failed_save_is_survived(void **state)
     run_remove("full");
 }
 
-/* ---- long updates ----------------------------------------------------------------------- */
+/* ---- long updates ---- */
 
 /* Minutes of an update that never ends within the test. */
 static void test_signals__a_long_update_is_left(void **state)

@@ -45,7 +45,7 @@ static pid_t start_and_stop(const char *directory)
     return pid;
 }
 
-/* ---- the lock --------------------------------------------------------------------------- */
+/* ---- the lock ---- */
 
 /* The second process finds no lock and may train; the first sees it before it writes. */
 static void test_taken_away__lock_with_another_process(void **state)
@@ -90,7 +90,7 @@ static void test_taken_away__lock_alone(void **state)
     }
 }
 
-/* ---- logs ------------------------------------------------------------------------------- */
+/* ---- logs ---- */
 
 static int count_lines(const char *path)
 {

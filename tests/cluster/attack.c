@@ -76,7 +76,7 @@ static void fill(unsigned char *bytes, size_t size)
         bytes[i] = (unsigned char)draw();
 }
 
-/* ---- by ZeroMQ ------------------------------------------------------------------------------- */
+/* ---- by ZeroMQ ---- */
 
 static void say(void *socket, const void *bytes, size_t size, int more)
 {
@@ -145,7 +145,7 @@ static void *client(int kind, int to)
     return socket;
 }
 
-/* ---- by bytes -------------------------------------------------------------------------------- */
+/* ---- by bytes ---- */
 
 static bool put(int fd, const void *bytes, size_t size)
 {
@@ -191,7 +191,7 @@ static bool goes_on(held *h, double at)
     return true;
 }
 
-/* ---- all ------------------------------------------------------------------------------------- */
+/* ---- all ---- */
 
 static void begin(double at)
 {

@@ -74,7 +74,7 @@ static void bench_close(bench *b)
         free(b->kept[i].data);
 }
 
-/* ---- frames ---------------------------------------------------------------------------------- */
+/* ---- frames ---- */
 
 static int64_t a_number(bench *b)
 {
@@ -178,7 +178,7 @@ static bool next(bench *b, unsigned char **block, et_message *m)
     return et_message_read(m, f.data, f.size);
 }
 
-/* ---- a keeper -------------------------------------------------------------------------------- */
+/* ---- a keeper ---- */
 
 static void weigh(void *self, float *weights)
 {
@@ -289,7 +289,7 @@ static void attack_keeper(uint64_t seed)
     bench_close(&b);
 }
 
-/* ---- a chief --------------------------------------------------------------------------------- */
+/* ---- a chief ---- */
 
 static const float *state_of(void *self, int server)
 {
@@ -366,9 +366,9 @@ static void attack_chief(uint64_t seed)
         chief.target = chief.version + 1;
         if (next(&b, &block, &m) && m.kind != ET_MESSAGE_REFUSED)
             et_chief_receive(&chief, now, &m);
-        if (chief.diverged) { /* a report that may not be used: so that it goes on */
+        if (chief.status == ET_EDIVERGED) { /* a report that may not be used: so that it goes on */
             chief.phase = phase;
-            chief.diverged = false;
+            chief.status = ET_OK;
         }
         free(block);
         if (draw(&b) % 50 == 0)
@@ -381,7 +381,7 @@ static void attack_chief(uint64_t seed)
     bench_close(&b);
 }
 
-/* ---- a worker -------------------------------------------------------------------------------- */
+/* ---- a worker ---- */
 
 static void pulled(void *self, int server, const void *weights)
 {
@@ -440,7 +440,7 @@ static void attack_worker(uint64_t seed)
     bench_close(&b);
 }
 
-/* ---- tests ----------------------------------------------------------------------------------- */
+/* ---- tests ---- */
 
 static void for_seeds(void (*attack)(uint64_t seed))
 {

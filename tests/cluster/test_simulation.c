@@ -93,7 +93,7 @@ static double uniform(world *w)
                      #condition);                                                                  \
     } while (0)
 
-/* ---- transport ----------------------------------------------------------------------------- */
+/* ---- transport ---- */
 
 static void post(world *w, int to, const et_message *message)
 {
@@ -130,7 +130,7 @@ static void send_message(et_link *self, int to, const et_message *message)
 
 static const et_link_class simulated = { "simulated", send_message, NULL };
 
-/* ---- what is trained ----------------------------------------------------------------------- */
+/* ---- what is trained ---- */
 
 static float gradient_of(int64_t ticket, int of, int i)
 {
@@ -226,7 +226,7 @@ static void state_read(void *self, int from, const void *state)
     w->states++;
 }
 
-/* ---- the world ----------------------------------------------------------------------------- */
+/* ---- the world ---- */
 
 static void start_worker(world *w, int i)
 {

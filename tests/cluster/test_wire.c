@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <cmocka.h>
+#include <dirent.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -295,6 +296,46 @@ static void test_keys__files(void **state)
     assert_int_equal(et_keys_read(&read, directory, ET_JOB_WORKER, &error), ET_ENOTFOUND);
 }
 
+static int descriptors(void)
+{
+    DIR *all = opendir("/proc/self/fd");
+    int count = 0;
+    while (readdir(all))
+        count++;
+    closedir(all);
+    return count;
+}
+
+/* Of a connection that does not open no descriptor is left but the caller's own. */
+static void test_wire__not_opened(void **state)
+{
+    (void)state;
+    et_keys keys[ET_JOB_ROLES];
+    et_error error = ET_ERROR_INIT;
+    const char *connect[] = { "no port", NULL };
+    char address[64];
+    int port, fd = listen_somewhere(&port);
+    et_wire *wire;
+    snprintf(address, sizeof address, "127.0.0.1:%d", port);
+    assert_int_equal(et_keys_make(keys, &error), 0);
+    et_wire_setup setup = { .keys = &keys[ET_JOB_PARAM_SERVER],
+                            .role = ET_JOB_PARAM_SERVER,
+                            .servers = 1,
+                            .bind = address,
+                            .bind_fd = fd,
+                            .connect = connect,
+                            .senders = 2,
+                            .largest = LARGEST,
+                            .asked = LARGEST };
+    int before = descriptors();
+    for (int i = 0; i < 2; i++) {
+        assert_int_not_equal(et_wire_open(&wire, &setup, &error), 0);
+        assert_null(wire);
+        assert_int_equal(descriptors(), before);
+    }
+    assert_return_code(close(fd), errno);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -302,7 +343,7 @@ int main(void)
         cmocka_unit_test(test_wire__strangers),   cmocka_unit_test(test_wire__too_large),
         cmocka_unit_test(test_wire__length),      cmocka_unit_test(test_wire__crowd),
         cmocka_unit_test(test_wire__broken_full), cmocka_unit_test(test_message__damaged),
-        cmocka_unit_test(test_keys__files),
+        cmocka_unit_test(test_keys__files),       cmocka_unit_test(test_wire__not_opened),
     };
     return cmocka_run_group_tests_name("wire", tests, NULL, NULL);
 }

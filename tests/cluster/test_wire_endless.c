@@ -42,7 +42,7 @@ const char *__asan_default_options(void)
     return "quarantine_size_mb=8";
 }
 
-/* ---- CURVE, a client's side ------------------------------------------------------------------ */
+/* ---- CURVE, a client's side ---- */
 
 typedef struct client {
     int fd;
@@ -211,7 +211,7 @@ static void *attack(void *payload)
     return NULL;
 }
 
-/* ---- the test -------------------------------------------------------------------------------- */
+/* ---- the test ---- */
 
 typedef struct book {
     int named, counted;

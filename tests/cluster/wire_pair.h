@@ -6,13 +6,14 @@
 #include <arpa/inet.h>
 #include <stdio.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "cluster/wire.h"
 
 typedef struct pair {
     et_keys keys[ET_JOB_ROLES];
-    int port, listen;
+    int port;
     char address[64]; /* where the worker connects to: the server's, unless it is set */
     et_wire *server, *worker;
 } pair;
@@ -34,18 +35,19 @@ static inline void open_server(pair *p, size_t largest)
 {
     et_error error = ET_ERROR_INIT;
     assert_int_equal(et_keys_make(p->keys, &error), 0);
-    p->listen = listen_somewhere(&p->port);
+    int fd = listen_somewhere(&p->port);
     snprintf(p->address, sizeof p->address, "127.0.0.1:%d", p->port);
     et_wire_setup setup = { .keys = &p->keys[ET_JOB_PARAM_SERVER],
                             .role = ET_JOB_PARAM_SERVER,
                             .servers = 1,
                             .bind = p->address,
-                            .bind_fd = p->listen,
+                            .bind_fd = fd,
                             .senders = 2,
                             .largest = largest,
                             .asked = largest };
     if (et_wire_open(&p->server, &setup, &error))
         fail_msg("%s", error.text);
+    close(fd);
 }
 
 static inline void open_worker(pair *p, const et_keys *keys, et_job_role role, size_t largest)

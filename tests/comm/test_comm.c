@@ -13,7 +13,7 @@
 
 enum { MOST = 7, LARGE = 3 << 20 };
 
-/* ---- in the ranks ---------------------------------------------------------------------------- */
+/* ---- in the ranks ---- */
 
 static int rank_gather(et_comm *comm, const char *word)
 {
@@ -252,7 +252,7 @@ static const rank_case cases[] = {
     { NULL, NULL },
 };
 
-/* ---- their parent ---------------------------------------------------------------------------- */
+/* ---- their parent ---- */
 
 static void test_comm__collectives(void **state)
 {

@@ -153,7 +153,7 @@ static void test_layers__allocates_nothing(void **state)
     test_model_close(&model);
 }
 
-/* ---- values ----------------------------------------------------------------------------- */
+/* ---- values ---- */
 
 /* The result of a function of inputs alone, read as floats. */
 static const float *value_of(test_model *model, test_build_fn *build)

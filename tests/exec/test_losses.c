@@ -31,7 +31,7 @@ static et_node *by_rows(et_scope *s, et_node *loss)
     return et_weighted_sum(loss, et_input(s, "row_weights", ET_F32, et_shape_2(ROWS, 1)));
 }
 
-/* ---- the cases -------------------------------------------------------------------------- */
+/* ---- the cases ---- */
 
 static et_node *build_squared(et_scope *s)
 {
@@ -122,7 +122,7 @@ static float output(const et_plan *plan, int i)
     return *(const float *)et_plan_output(plan, i).data;
 }
 
-/* ---- values ----------------------------------------------------------------------------- */
+/* ---- values ---- */
 
 static void test_losses__values(void **state)
 {
@@ -156,7 +156,7 @@ static void test_losses__derivatives(void **state)
     }
 }
 
-/* ---- classes ---------------------------------------------------------------------------- */
+/* ---- classes ---- */
 
 /* -log p of the label in double; whether it is the likeliest. */
 static double nll_of(const float *z, int32_t label, bool *correct)
@@ -228,7 +228,7 @@ static void test_losses__classes_as_one_op(void **state)
     test_model_close(&rows);
 }
 
-/* ---- rows that count nothing ------------------------------------------------------------ */
+/* ---- rows that count nothing ---- */
 
 /* Row 2 has no label, row 3 no weight: their logits have no derivative, whatever stands in them. */
 static void test_losses__empty_rows(void **state)
@@ -281,7 +281,7 @@ static void test_losses__binary_is_stable(void **state)
     test_model_close(&model);
 }
 
-/* ---- bfloat16, and passes --------------------------------------------------------------- */
+/* ---- bfloat16, and passes ---- */
 
 static et_node *activation(et_scope *s)
 {

@@ -485,7 +485,7 @@ static void test_pass__other_layout(void **state)
     close_model(&m);
 }
 
-/* ---- mistakes ---------------------------------------------------------------------------- */
+/* ---- mistakes ---- */
 
 static void build_unknown(et_scope *s, void *payload)
 {

@@ -533,7 +533,7 @@ static void test_plan__a_name_without_memory_is_an_error(void **state)
     et_params_free(params);
 }
 
-/* ---- who hears of gradients ------------------------------------------------------------------ */
+/* ---- who hears of gradients ---- */
 
 enum { RANGES_MOST = 64 };
 

@@ -57,7 +57,7 @@ static et_node *attention(et_scope *s, int64_t query, int64_t key, int heads, in
     return et_attention(s, q, kv, at, keys, &options);
 }
 
-/* ---- what fits -------------------------------------------------------------------------- */
+/* ---- what fits ---- */
 
 static et_node *fits_add(et_scope *s)
 {
@@ -193,7 +193,7 @@ static void test_shape__fits(void **state)
     assert_fit(cases, COUNT(cases));
 }
 
-/* ---- what does not ---------------------------------------------------------------------- */
+/* ---- what does not ---- */
 
 static et_node *wrong_add(et_scope *s)
 {

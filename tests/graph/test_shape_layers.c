@@ -53,7 +53,7 @@ static et_node *pooled(et_scope *s, int window, int stride, bool same)
     return et_max_pool(image(s), &options);
 }
 
-/* ---- what fits -------------------------------------------------------------------------- */
+/* ---- what fits ---- */
 
 static et_node *fits_reshape(et_scope *s)
 {
@@ -172,7 +172,7 @@ static void test_shape_layers__fits(void **state)
     assert_fit(cases, COUNT(cases));
 }
 
-/* ---- what does not ---------------------------------------------------------------------- */
+/* ---- what does not ---- */
 
 static et_node *wrong_reshape(et_scope *s)
 {

@@ -15,7 +15,7 @@
 #include "train/experiment.h"
 #include "train/checkpoint.h"
 
-/* ---- a corpus --------------------------------------------------------------------------- */
+/* ---- a corpus ---- */
 
 enum { LINES = 600, VOCABULARY = 120, BUDGET = 256, EPOCHS = 3 };
 
@@ -89,7 +89,7 @@ static void close_corpus(void *work)
     et_free(c);
 }
 
-/* ---- encode: from text to ids ----------------------------------------------------------- */
+/* ---- encode: from text to ids ---- */
 
 static void run_encode(void *work)
 {
@@ -103,7 +103,7 @@ static void run_encode(void *work)
     et_encoded_close(encoded);
 }
 
-/* ---- batches: epochs from the cache, packed --------------------------------------------- */
+/* ---- batches: epochs from the cache, packed ---- */
 
 static void *open_batches(void)
 {
@@ -131,7 +131,7 @@ static void run_batches(void *work)
     }
 }
 
-/* ---- checkpoint: a state saved, and read again ------------------------------------------ */
+/* ---- checkpoint: a state saved, and read again ---- */
 
 enum { TENSORS = 12, ELEMENTS = 20000 };
 
@@ -200,7 +200,7 @@ static void close_saved(void *work)
     et_free(s);
 }
 
-/* ---- settings: an experiment, YAML and JSON --------------------------------------------- */
+/* ---- settings: an experiment, YAML and JSON ---- */
 
 static void *open_nothing(void)
 {

@@ -86,7 +86,7 @@ static void close_both(void *work)
     et_free(b);
 }
 
-/* ---- attention: self with dropout, cross without; forward and backward ------------------ */
+/* ---- attention: self with dropout, cross without; forward and backward ---- */
 
 static void attend(const buffers *b, bool causal, float rate)
 {
@@ -124,7 +124,7 @@ static void run_attention(void *work)
     }
 }
 
-/* ---- loss and what decoding does with logits -------------------------------------------- */
+/* ---- loss and what decoding does with logits ---- */
 
 static void run_loss(void *work)
 {
@@ -141,7 +141,7 @@ static void run_loss(void *work)
     k->top_k(b->of[0].row[0], best, logits, 8, WORDS, VOCABULARY);
 }
 
-/* ---- rows: norms, sums, look-ups -------------------------------------------------------- */
+/* ---- rows: norms, sums, look-ups ---- */
 
 static void run_norm(void *work)
 {
@@ -170,7 +170,7 @@ static void run_norm(void *work)
     }
 }
 
-/* ---- chains ----------------------------------------------------------------------------- */
+/* ---- chains ---- */
 
 /* dropout(gelu(x + bias)) + y, and back: dropout of dy times gelu'. */
 static const et_ew_step forward[] = { { .op = ET_EW_ADD, .a = 0, .b = 1, .to = 3 },
@@ -208,7 +208,7 @@ static void run_elementwise(void *work)
     }
 }
 
-/* ---- flat slices ------------------------------------------------------------------------ */
+/* ---- flat slices ---- */
 
 static void run_flat(void *work)
 {

@@ -16,7 +16,7 @@
 #include "train/step.h"
 #include "train/task_trainer.h"
 
-/* ---- what is trained -------------------------------------------------------------------- */
+/* ---- what is trained ---- */
 
 enum { TOKENS = 128, SEGMENTS = 16, PIECES = 300, WIDTH = 32, BATCH = 128, FEATURES = 105 };
 
@@ -163,7 +163,7 @@ static const made_model empty = {
     { .kinds = 1, .fields = 1, .kind = { "row" }, .capacity = { 1 }, .field = &label_field },
 };
 
-/* ---- a source whose batches are always the same ----------------------------------------- */
+/* ---- a source whose batches are always the same ---- */
 
 typedef struct fixed_source {
     et_source source; /* first member */
@@ -212,7 +212,7 @@ static const et_source_class fixed_class = {
     .close = close_source,
 };
 
-/* ---- plan: from a model's function to something that runs ------------------------------- */
+/* ---- plan: from a model's function to something that runs ---- */
 
 typedef struct model {
     fixed_source source;
@@ -270,7 +270,7 @@ static void run_planning(void *work)
     close_pass(work);
 }
 
-/* ---- step: batches in, one update out --------------------------------------------------- */
+/* ---- step: batches in, one update out ---- */
 
 static et_optimization_options adamw(void)
 {
@@ -333,7 +333,7 @@ static void close_steps(void *work)
     et_free(m);
 }
 
-/* ---- loop: the trainer around steps that compute nothing -------------------------------- */
+/* ---- loop: the trainer around steps that compute nothing ---- */
 
 enum { EMPTY_STEPS = 2000 };
 
@@ -438,7 +438,7 @@ static void close_loop(void *work)
     et_free(l);
 }
 
-/* ---- decode: beam search, plans and all ------------------------------------------------- */
+/* ---- decode: beam search, plans and all ---- */
 
 enum { SENTENCES = 20, SOURCE = 9, TARGET = 8, BEAM = 4 };
 

@@ -30,7 +30,7 @@ static int checkpoint_is_there(void **state, int64_t step)
     return file_is_there(in(state, name));
 }
 
-/* A directory with checkpoints of 100, 200, 300 steps, 200 the best. */
+/* A directory with checkpoints of 100, 200, 300 steps. */
 static void commit_three(void **state, et_manifest *m)
 {
     *m = (et_manifest){ 0 };
@@ -38,9 +38,6 @@ static void commit_three(void **state, et_manifest *m)
         const et_manifest_entry entry = make_checkpoint(state, step);
         assert_ok(et_manifest_add(m, &entry, error));
     }
-    m->has_best = true;
-    m->best_step = 200;
-    m->best_value = 24.8;
     assert_ok(et_manifest_commit(m, *state, error));
 }
 
@@ -49,7 +46,6 @@ static void test_manifest__missing_is_empty(void **state)
     et_manifest m;
     assert_ok(et_manifest_load(&m, *state, error));
     assert_int_equal(m.count, 0);
-    assert_false(m.has_best);
     et_manifest_release(&m);
     assert_ok(et_manifest_load(&m, in(state, "absent"), error));
     et_manifest_release(&m);
@@ -68,7 +64,6 @@ static void test_manifest__round_trip(void **state)
         assert_int_equal(loaded.entries[i].checksum, m.entries[i].checksum);
         assert_true(loaded.entries[i].time == m.entries[i].time);
     }
-    assert_true(loaded.has_best && loaded.best_step == 200 && loaded.best_value == 24.8);
     et_manifest_release(&m);
     et_manifest_release(&loaded);
 }

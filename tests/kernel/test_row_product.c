@@ -190,7 +190,7 @@ static void test_row_product__bytes_are_near(void **state)
     assert_true(off > 0 && sqrt(off / size) < 0.01);
 }
 
-/* ---- best tokens ------------------------------------------------------------------------ */
+/* ---- best tokens ---- */
 
 typedef struct best_setting {
     int64_t rows, pieces, width;

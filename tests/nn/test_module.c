@@ -94,7 +94,7 @@ static void test_module__submodules(void **state)
     et_module_free(c);
 }
 
-/* ---- variables ------------------------------------------------------------------------------- */
+/* ---- variables ---- */
 
 static et_params *declare(const char *const *names, int count)
 {
@@ -167,8 +167,7 @@ static void test_module__variables(void **state)
     et_params_free(other);
 }
 
-/* ---- name scopes ------------------------------------------------------------------------------
- */
+/* ---- name scopes ---- */
 
 static void declare_w(et_scope *scope, void *payload)
 {

@@ -25,7 +25,7 @@ enum { ROWS = 5, WIDTH = 6, HEIGHT = 7, BREADTH = 8, CHANNELS = 3 };
 
 static const et_init drawn = { ET_INIT_NORMAL, 0.5f };
 
-/* ---- models --------------------------------------------------------------------------------- */
+/* ---- models ---- */
 
 static void elementwise(et_scope *s, void *payload)
 {
@@ -152,7 +152,7 @@ static const struct {
                { "attention", attention },
                { "images", images } };
 
-/* ---- what they read ------------------------------------------------------------------------- */
+/* ---- what they read ---- */
 
 static const et_layout_field fields[] = {
     { .name = "x", .dtype = ET_F32, .item = { 1, { WIDTH } } },
@@ -227,7 +227,7 @@ static void compute(const char *name, et_build_fn *build)
     et_device_close(device);
 }
 
-/* ---- what is written ------------------------------------------------------------------------ */
+/* ---- what is written ---- */
 
 typedef struct known {
     const char *names[4096];
@@ -357,7 +357,7 @@ static void test_onnx__refused(void **state)
     et_params_free(params);
 }
 
-/* ---- ONNX Runtime --------------------------------------------------------------------------- */
+/* ---- ONNX Runtime ---- */
 
 static char python[512];
 

@@ -75,6 +75,7 @@ static void step_once(et_optimizer *optimizer, et_params *params, int step)
 {
     make_gradients(params, step);
     assert_true(et_optimizer_apply(optimizer, et_params_gradients(params), 0.5).finite);
+    et_optimizer_average_variables(optimizer);
 }
 
 static size_t bytes_of(const et_params *params)

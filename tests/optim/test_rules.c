@@ -36,6 +36,7 @@ static void step_from(et_optimizer *optimizer, et_params *params, int step, int 
     }
     size_t allocations = et_alloc_count();
     assert_true(et_optimizer_apply(optimizer, et_params_gradients(params), 0.5).finite);
+    et_optimizer_average_variables(optimizer);
     assert_int_equal(et_alloc_count(), allocations);
 }
 
@@ -295,7 +296,7 @@ static void test_rules__slots(void **state)
     et_params_free(params);
 }
 
-/* ---- Adafactor over several blocks of rows ------------------------------------------------- */
+/* ---- Adafactor over several blocks of rows ---- */
 
 /* One update of a tensor of matrices, in double: at first keep is 0, so that r, c and v are of this
  * gradient alone. Returns the largest difference from what `after` has. */
@@ -367,7 +368,7 @@ static void test_rules__adafactor_of_zeros(void **state)
     et_params_free(params), et_params_free(start);
 }
 
-/* ---- Muon ----------------------------------------------------------------------------------- */
+/* ---- Muon ---- */
 
 /* x [m, n] becomes what the iterations make of it: plain products, x by x^T only. */
 static void orthogonalize(double *x, int64_t m, int64_t n)

@@ -36,7 +36,7 @@ static const et_translation_options *task_of(const et_experiment *e)
     return e->task;
 }
 
-/* ---- the table -------------------------------------------------------------------------- */
+/* ---- the table ---- */
 
 static void check_stack(const et_translation_stack *stack, int layers, int heads, int intermediate)
 {
@@ -220,7 +220,7 @@ static void test_experiment__unknown(void **state)
                  "no experiment named xyz; ");
 }
 
-/* ---- single settings -------------------------------------------------------------------- */
+/* ---- single settings ---- */
 
 /* What stands in one word of the command line, and what comes of it. */
 static void test_experiment__set(void **state)
@@ -259,7 +259,7 @@ static void test_experiment__set(void **state)
     }
 }
 
-/* ---- what a run keeps ------------------------------------------------------------------- */
+/* ---- what a run keeps ---- */
 
 /* Everything that may be set is written, and read back as it was: the second file has the bytes
  * of the first. */

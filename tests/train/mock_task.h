@@ -60,8 +60,7 @@ static inline void mock_losses(et_task *self, et_scope *s, const et_nodes *outpu
     et_task_defaults.build_losses(self, s, outputs, aux_losses);
 }
 
-/* ---- a bench for them ---------------------------------------------------------------------------
- */
+/* ---- a bench for them ---- */
 
 typedef struct bench {
     toy_run r;
@@ -120,8 +119,7 @@ static const et_task_class plain_class = { .name = "plain",
                                            .build_losses = mock_losses,
                                            .build_metrics = mock_metrics };
 
-/* ---- everything overridden ----------------------------------------------------------------------
- */
+/* ---- everything overridden ---- */
 
 static inline double sum_of_labels(const et_batch *batch)
 {

@@ -94,7 +94,7 @@ static void show(void *self, const et_showing *showing)
     et_progress_update(self, &state);
 }
 
-/* ---- a small run ------------------------------------------------------------------------ */
+/* ---- a small run ---- */
 
 static void write_text(const char *path)
 {
@@ -186,7 +186,7 @@ static void train(counting_task *task, et_dtype act)
     et_arena_release(&arena);
 }
 
-/* ---- the counts ------------------------------------------------------------------------- */
+/* ---- the counts ---- */
 
 /* Whether the library's products ask for no memory when they run. */
 static bool products_are_quiet(void)

@@ -241,7 +241,7 @@ static const rank_case cases[] = {
     { "equal", rank_equal }, { "words", rank_words }, { "ways", rank_ways }, { NULL, NULL }
 };
 
-/* ---- their parent ---------------------------------------------------------------------------- */
+/* ---- their parent ---- */
 
 /* Whole branches and runs that the tree cuts through, with ranks that are a power of two or not. */
 static const int worlds[][2] = { { 2, 2 }, { 2, 3 }, { 2, 8 }, { 2, 11 }, { 3, 3 },

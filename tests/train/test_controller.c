@@ -19,7 +19,7 @@
 
 enum { STEPS = 10, BATCHES = 3, ACTIONS_MAX = 4 };
 
-/* ---- a trainer, an evaluator and actions ----------------------------------------------------- */
+/* ---- a trainer, an evaluator and actions ---- */
 
 /* Counts; where something is interrupted or fails is the test's. */
 typedef struct toy {
@@ -229,7 +229,7 @@ static const et_action_class class_b = { "b", due, act };
 static const et_action_class class_c = { "c", due, act };
 static const et_action_class class_log = { "log", due, act };
 
-/* ---- runs ------------------------------------------------------------------------------------ */
+/* ---- runs ---- */
 
 typedef struct script {
     acting acting[ACTIONS_MAX]; /* ended by one without a class */
@@ -604,8 +604,7 @@ static void test_controller__refused_options(void **state)
     assert_null(controller);
 }
 
-/* ---- evaluation --------------------------------------------------------------------------------
- */
+/* ---- evaluation ---- */
 
 typedef struct counting {
     et_evaluator evaluator;

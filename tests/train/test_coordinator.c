@@ -64,7 +64,7 @@ static int open_shard(void *payload, const et_input_context *context, et_source 
 
 static const et_task_class task_class = { .name = "toy", .build = build, .data = data };
 
-/* ---- a cluster ------------------------------------------------------------------------------- */
+/* ---- a cluster ---- */
 
 typedef struct cluster {
     char keys[64];
@@ -191,7 +191,7 @@ static void close_cluster(cluster *c)
     }
 }
 
-/* ---- tests ----------------------------------------------------------------------------------- */
+/* ---- tests ---- */
 
 static void weights_of(const toy_run *r, float *out)
 {

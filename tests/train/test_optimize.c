@@ -286,7 +286,7 @@ static void test_optimize__not_finite(void **state)
     free(before);
 }
 
-/* ---- two models in one store -------------------------------------------------------------- */
+/* ---- two models in one store ---- */
 
 static et_node *generated(et_scope *s)
 {

@@ -9,8 +9,7 @@
 #include "base/clock.h"
 #include "train/outer_play.h"
 
-/* ---- what happens -----------------------------------------------------------------------------
- */
+/* ---- what happens ---- */
 
 static int64_t odd_loops(void *payload, int64_t at)
 {
@@ -166,8 +165,7 @@ static void test_outer_loop__values(void **state)
     et_arena_release(&arena);
 }
 
-/* ---- summaries that are handed in --------------------------------------------------------------
- */
+/* ---- summaries that are handed in ---- */
 
 typedef struct memory_sink {
     et_sink sink;
@@ -290,8 +288,7 @@ static void test_outer_loop__rate_of_own_loops(void **state)
     free(text);
 }
 
-/* ---- what is refused ----------------------------------------------------------------------------
- */
+/* ---- what is refused ---- */
 
 static void test_outer_loop__refused_options(void **state)
 {

@@ -261,7 +261,7 @@ static void test_overflow__resumes(void **state)
         }
         assert_same_tensors(unbroken.state, resumed.state);
         assert_true(unbroken.overflow->scale == resumed.overflow->scale);
-        assert_int_equal(unbroken.scaled.good, resumed.scaled.good);
+        assert_int_equal(unbroken.scaled.in_a_row, resumed.scaled.in_a_row);
         assert_true(et_metrics_value(unbroken.metrics, "training_loss") ==
                     et_metrics_value(resumed.metrics, "training_loss"));
         close_fixture(&unbroken);

@@ -61,8 +61,7 @@ static void test_privacy__spent(void **state)
                      ET_ECONFIG, "sampling rate");
 }
 
-/* ---- updates ----------------------------------------------------------------------------------
- */
+/* ---- updates ---- */
 
 enum { SAMPLES = 8, WIDTH = 1001 };
 

@@ -547,7 +547,7 @@ static const rank_case cases[] = {
     { NULL, NULL },
 };
 
-/* ---- their parent ---------------------------------------------------------------------------- */
+/* ---- their parent ---- */
 
 static void test_ranked__equal(void **state)
 {

@@ -351,7 +351,7 @@ static int drive_interleaved(const work *w, const char *name, et_error *error)
     return drive_tasks(w, ET_MULTITASK_UNIFORM, name, error);
 }
 
-/* ---- in the ranks ---------------------------------------------------------------------------- */
+/* ---- in the ranks ---- */
 
 static const driver drivers[] = { { "loop", drive_loop, true },
                                   { "loop trainer", drive_loop_trainer, false },
@@ -454,7 +454,7 @@ static const rank_case cases[] = { { "drives", rank_drives },   { "fails", rank_
                                    { "leaves", rank_leaves },   { "stops", rank_stops },
                                    { "refuses", rank_refuses }, { NULL, NULL } };
 
-/* ---- their parent ---------------------------------------------------------------------------- */
+/* ---- their parent ---- */
 
 static void test_ranked_drivers__equal(void **state)
 {

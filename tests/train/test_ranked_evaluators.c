@@ -397,7 +397,7 @@ static int drive_outputs(const work *w, const char *name, et_error *error)
     return !to || fclose(to) ? ET_EIO : status;
 }
 
-/* ---- in the ranks ---------------------------------------------------------------------------- */
+/* ---- in the ranks ---- */
 
 static const driver drivers[] = { { "hooks", drive_hooks, false },
                                   { "loop evaluators", drive_loop_evaluators, false },
@@ -468,7 +468,7 @@ static const rank_case cases[] = { { "drives", rank_drives },
                                    { "shares", rank_shares },
                                    { NULL, NULL } };
 
-/* ---- their parent ---------------------------------------------------------------------------- */
+/* ---- their parent ---- */
 
 static void test_ranked_evaluators__equal(void **state)
 {

@@ -16,7 +16,7 @@
 #include "io/files.h"
 #include "train/state.h"
 
-/* ---- conditions ------------------------------------------------------------------------------ */
+/* ---- conditions ---- */
 
 typedef struct counter {
     et_action action;
@@ -79,7 +79,7 @@ static void test_ready_actions__conditional(void **state)
     assert_fails(c.action.class->act(&c.action, &wrong, error), ET_EDATA, "no 99");
 }
 
-/* ---- a new best ------------------------------------------------------------------------------ */
+/* ---- a new best ---- */
 
 /* {"accuracy": value, "sets": {"one": {"loss": value}}} */
 static const et_value *logs_of(et_arena *arena, double value)
@@ -199,7 +199,7 @@ static void test_ready_actions__new_best_refused(void **state)
     et_arena_release(&arena);
 }
 
-/* ---- exports --------------------------------------------------------------------------------- */
+/* ---- exports ---- */
 
 static const char *managed(const et_exports *e)
 {
@@ -399,7 +399,7 @@ static void test_ready_actions__export_fails(void **state)
     et_params_free(params);
 }
 
-/* ---- epochs ---------------------------------------------------------------------------------- */
+/* ---- epochs ---- */
 
 static void test_ready_actions__epochs(void **state)
 {

@@ -191,7 +191,7 @@ static void test_reducer__is_one_large_batch(void **state)
     }
 }
 
-/* ---- memory ------------------------------------------------------------------------------ */
+/* ---- memory ---- */
 
 static size_t large; /* bytes of what is counted */
 static int arrays;
@@ -244,7 +244,7 @@ static void test_reducer__arrays(void **state)
     et_allocator_set(NULL);
 }
 
-/* ---- what is not finite ------------------------------------------------------------------- */
+/* ---- what is not finite ---- */
 
 /* The shard is told, whichever it is; afterwards all begins anew. */
 static void test_reducer__not_finite(void **state)

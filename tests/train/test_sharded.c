@@ -23,7 +23,7 @@
 #include "train/small_pass.h"
 #include "train/state.h"
 
-/* ---- updates --------------------------------------------------------------------------------- */
+/* ---- updates ---- */
 
 enum { STEPS = 4 };
 
@@ -178,7 +178,7 @@ static int rank_updates(et_comm *comm, const char *word)
     return 0;
 }
 
-/* ---- runs ------------------------------------------------------------------------------------ */
+/* ---- runs ---- */
 
 enum { ROWS = 6, SHARDS = 4, UPDATES = 12, EVERY = 5 };
 
@@ -315,7 +315,7 @@ static const rank_case cases[] = {
     { "updates", rank_updates }, { "runs", rank_runs }, { "refused", rank_refused }, { NULL, NULL }
 };
 
-/* ---- their parent ---------------------------------------------------------------------------- */
+/* ---- their parent ---- */
 
 static void test_sharded__equal_updates(void **state)
 {

@@ -204,7 +204,7 @@ static int evaluate(et_comm *comm, const et_task_class *class, int32_t fails_at,
     return status;
 }
 
-/* ---- in the ranks ---------------------------------------------------------------------------- */
+/* ---- in the ranks ---- */
 
 static int rank_evaluates(et_comm *comm, const char *word)
 {
@@ -249,7 +249,7 @@ static const rank_case cases[] = {
     { NULL, NULL },
 };
 
-/* ---- their parent ---------------------------------------------------------------------------- */
+/* ---- their parent ---- */
 
 /* The ranks' logs together are that of one process: none lost, none twice. */
 static void test_share__equals_one_process(void **state)
@@ -295,8 +295,7 @@ static void test_share__fails(void **state)
     shell("rm %s.*", name);
 }
 
-/* ---- values as bytes --------------------------------------------------------------------------
- */
+/* ---- values as bytes ---- */
 
 static void test_share__value_bytes(void **state)
 {

@@ -16,7 +16,7 @@
 #include "train/said.h"
 #include "train/state.h"
 
-/* ---- data: numbers, one a batch -------------------------------------------------------------- */
+/* ---- data: numbers, one a batch ---- */
 
 static int32_t numbers[30];
 
@@ -39,8 +39,7 @@ static int number_of(const et_batch *batch)
     return *(const int32_t *)batch->data[0];
 }
 
-/* ---- a trainer and an evaluator that add ------------------------------------------------------
- */
+/* ---- a trainer and an evaluator that add ---- */
 
 typedef struct adder {
     et_standard_trainer standard; /* the first member */
@@ -155,8 +154,7 @@ static int64_t train(adder *a, int64_t steps)
     return sum;
 }
 
-/* ---- training ---------------------------------------------------------------------------------
- */
+/* ---- training ---- */
 
 /* Hooks in their order, the data goes on from call to call, replaced data begin at their beginning,
  * and so do those that come again. */
@@ -306,7 +304,7 @@ static void test_standard__step_mismatch(void **state)
     assert_fails(et_trainer_train(&t, 2, NULL, error), ET_EFAIL, "from step 0 to 2 and is at 4");
 }
 
-/* ---- evaluation ------------------------------------------------------------------------------ */
+/* ---- evaluation ---- */
 
 /* range(10), 5 steps twice, and all: Orbit's figures. */
 static void test_standard__recreate(void **state)
@@ -414,7 +412,7 @@ static void test_standard__evaluator_refused(void **state)
     et_source_close(source);
 }
 
-/* ---- what resumes ---------------------------------------------------------------------------- */
+/* ---- what resumes ---- */
 
 static int trainer_attach(adder *a, et_state *tree, et_error *error)
 {

@@ -168,7 +168,7 @@ static void test_step__beside_saves(void **state)
     steps_close(&alone);
 }
 
-/* ---- accumulation ----------------------------------------------------------------------- */
+/* ---- accumulation ---- */
 
 /* Seven words of text, dealt out to batches in unequal parts: a part's other rows are empty. */
 enum { PLACES = 8, TEXT = 7, LEXICON = 20, SPLITS_MAX = 4 };

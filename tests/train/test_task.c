@@ -312,8 +312,7 @@ static void test_task__override_calls_default(void **state)
     free(values);
 }
 
-/* ---- loss scale ---------------------------------------------------------------------------------
- */
+/* ---- loss scale ---- */
 
 static void test_task__loss_scale(void **state)
 {

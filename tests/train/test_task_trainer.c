@@ -89,7 +89,7 @@ static void test_task_trainer__recomputes_layers_of_large_batches(void **state)
     assert_true(marked.memory.activations < cheap.memory.activations);
 }
 
-/* ---- a task with everything on that has something to lose ---------------------------------- */
+/* ---- a task with everything on that has something to lose ---- */
 
 enum { SAMPLES = 44, FEATURES = 6, CLASSES = 3, ROWS = 4, STEPS = 16 };
 

@@ -3,8 +3,6 @@
  * stands behind the sign. Needs bash 4.3 and no other package. */
 #include "command/pages/completion.h"
 
-#include <string.h>
-
 /* What a value may be, in the terms of the script: how many words, then each, then kinds of name.
  */
 static void append_value(et_strbuf *to, const et_completion *all, const et_completes *value)

@@ -61,8 +61,7 @@ void et_description_add(et_description *to, const et_call *call, const et_arg *t
     one->example = copy(&to->arena, example);
 }
 
-/* ---- asking ------------------------------------------------------------------------------------
- */
+/* ---- asking ---- */
 
 /* Standard output while a command is asked. */
 typedef struct aside {
@@ -158,8 +157,7 @@ void et_description_release(et_description *description)
     *description = (et_description)ET_DESCRIPTION_INIT;
 }
 
-/* ---- values ------------------------------------------------------------------------------------
- */
+/* ---- values ---- */
 
 /* Names in capitals that stand for something that a shell can find. */
 static bool find_capitals(et_completes *found, const char *word, size_t length)

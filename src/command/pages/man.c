@@ -50,8 +50,7 @@ static const meaning files[] = {
     { NULL, NULL },
 };
 
-/* ---- text --------------------------------------------------------------------------------------
- */
+/* ---- text ---- */
 
 /* The character at text, how many bytes it has; what is no UTF-8 is printed as "?". */
 static int put_beyond(FILE *to, const unsigned char *text)
@@ -139,8 +138,7 @@ static void put_paragraphs(FILE *to, const char *text)
         fputs(".EE\n", to);
 }
 
-/* ---- pages -------------------------------------------------------------------------------------
- */
+/* ---- pages ---- */
 
 static void print_date(FILE *to)
 {

@@ -25,8 +25,7 @@ static void put_cell(FILE *to, const char *text)
     }
 }
 
-/* ---- what tables say ---------------------------------------------------------------------------
- */
+/* ---- what tables say ---- */
 
 static const char *change_of(et_field_change change)
 {
@@ -101,8 +100,7 @@ static void print_group(FILE *to, const page *p, const et_fields *table, const c
     }
 }
 
-/* ---- what experiments set ----------------------------------------------------------------------
- */
+/* ---- what experiments set ---- */
 
 /* Of a kind, beside the defaults. */
 typedef struct beside {
@@ -198,8 +196,7 @@ static int print_experiments(FILE *to, const et_program *program, const et_task_
     return ET_OK;
 }
 
-/* ---- the page ----------------------------------------------------------------------------------
- */
+/* ---- the page ---- */
 
 static void print_head(FILE *to, const et_program *program)
 {

@@ -30,7 +30,7 @@ typedef struct comparison {
     et_map index;
 } comparison;
 
-/* ---- metrics ----------------------------------------------------------------------------- */
+/* ---- metrics ---- */
 
 static int list_metrics(comparison *c, et_error *error)
 {
@@ -86,7 +86,7 @@ static double median(const et_history_series *s)
     return middle;
 }
 
-/* ---- for people -------------------------------------------------------------------------- */
+/* ---- for people ---- */
 
 static void add_head(et_grid *grid, const char *text)
 {
@@ -229,7 +229,7 @@ static int print_text(const comparison *c, et_error *error)
     return status;
 }
 
-/* ---- for programs ------------------------------------------------------------------------ */
+/* ---- for programs ---- */
 
 static void add_json_run(et_value *list, const et_history *h)
 {
@@ -302,7 +302,7 @@ static int print_json(const comparison *c, et_error *error)
     return status;
 }
 
-/* ---- the command ------------------------------------------------------------------------- */
+/* ---- the command ---- */
 
 static int check_runs(const comparison *c, et_error *error)
 {

@@ -36,7 +36,7 @@ typedef struct inquiry {
     et_value *list; /* of what has been inspected, for --json */
 } inquiry;
 
-/* ---- whose it is ------------------------------------------------------------------------- */
+/* ---- whose it is ---- */
 
 /* Whether settings and files of a run are those that its checkpoint was made with. */
 static int check_run(const et_experiment *experiment, const et_identity *identity,
@@ -101,7 +101,7 @@ static int inspect_identity(const et_inspection *it, const inquiry *ask, const c
     return status;
 }
 
-/* ---- one checkpoint ---------------------------------------------------------------------- */
+/* ---- one checkpoint ---- */
 
 static void show(const et_inspection *it, const inquiry *ask, et_value *dict)
 {
@@ -148,7 +148,7 @@ static int inspect_file(const char *path, const inquiry *ask, et_error *error)
     return status;
 }
 
-/* ---- a run ------------------------------------------------------------------------------- */
+/* ---- a run ---- */
 
 /* The usual cause is a path one level too high or too low. */
 static int no_checkpoint(const inquiry *ask, const char *directory, et_error *error)
@@ -236,7 +236,7 @@ static int inspect_run(const char *model_dir, const inquiry *ask, et_error *erro
     return status;
 }
 
-/* ---- the command ------------------------------------------------------------------------- */
+/* ---- the command ---- */
 
 static int inspect_one(const char *path, const inquiry *ask, et_error *error)
 {

@@ -48,7 +48,7 @@ typedef struct plot {
     const char *only; /* the metric of all curves so far; NULL: several */
 } plot;
 
-/* ---- curves ------------------------------------------------------------------------------ */
+/* ---- curves ---- */
 
 /* TensorBoard's: an exponential average with weight w of what was before, divided by what its
  * weights come to, so that the first value is itself. Where there is no number it waits. */
@@ -167,7 +167,7 @@ static int make_curves(plot *p, et_error *error)
     return status ? status : each_series(p, add_curve, error);
 }
 
-/* ---- checks ------------------------------------------------------------------------------ */
+/* ---- checks ---- */
 
 static int check_names(const plot *p, et_error *error)
 {
@@ -226,7 +226,7 @@ static int check_outputs(const plot *p, const et_call *call, et_error *error)
     return status;
 }
 
-/* ---- drawing ----------------------------------------------------------------------------- */
+/* ---- drawing ---- */
 
 static et_chart chart_of(const plot *p)
 {
@@ -307,7 +307,7 @@ static int draw(plot *p, const et_call *call, et_error *error)
     return p->output ? write_svg(p, &chart, error) : print_text(p, &chart, error);
 }
 
-/* ---- attention --------------------------------------------------------------------------- */
+/* ---- attention ---- */
 
 static int check_attention(const plot *p, const et_call *call, et_error *error)
 {

@@ -45,7 +45,7 @@ typedef struct table {
     size_t *columns, column_count; /* settings that differ, those that all runs have first; owned */
 } table;
 
-/* ---- rows -------------------------------------------------------------------------------- */
+/* ---- rows ---- */
 
 /* By the name that was given, or else as the run itself has it. */
 static void measure(const table *t, row *r)
@@ -113,7 +113,7 @@ static int choose_columns(table *t, et_error *error)
     return ET_OK;
 }
 
-/* ---- order ------------------------------------------------------------------------------- */
+/* ---- order ---- */
 
 /* Numbers before texts, what is not there last; equals stay as they are found. */
 static int compare_numbers(double a, double b)
@@ -242,7 +242,7 @@ static int sort(table *t, et_error *error)
     return ET_OK;
 }
 
-/* ---- printing ---------------------------------------------------------------------------- */
+/* ---- printing ---- */
 
 /* The one metric of all rows; NULL: there are several. */
 static const char *common_metric(const table *t)
@@ -403,7 +403,7 @@ static int print_json(const table *t, et_error *error)
     return status;
 }
 
-/* ---- the command ------------------------------------------------------------------------- */
+/* ---- the command ---- */
 
 static int open_table(table *t, et_error *error)
 {

@@ -42,7 +42,7 @@ void et_grid_addf(et_grid *grid, const char *format, ...)
     et_strbuf_release(&text);
 }
 
-/* ---- for people -------------------------------------------------------------------------- */
+/* ---- for people ---- */
 
 /* Bytes of the first most characters. */
 static size_t bytes_of(const char *text, size_t most)
@@ -120,7 +120,7 @@ static int print_text(const et_grid *grid, FILE *to, et_error *error)
     return ET_OK;
 }
 
-/* ---- for programs ------------------------------------------------------------------------ */
+/* ---- for programs ---- */
 
 static void print_csv_cell(FILE *to, const char *cell)
 {

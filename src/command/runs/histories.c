@@ -14,7 +14,7 @@
 
 #define LISTED_MAX 40 /* names in a message */
 
-/* ---- opening ----------------------------------------------------------------------------- */
+/* ---- opening ---- */
 
 struct et_histories_file {
     dev_t device;
@@ -127,7 +127,7 @@ void et_histories_close(et_histories *all)
     *all = (et_histories){ .items = NULL };
 }
 
-/* ---- metrics ----------------------------------------------------------------------------- */
+/* ---- metrics ---- */
 
 const et_history_series *et_histories_usual(const et_histories *all, size_t run)
 {

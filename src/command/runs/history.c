@@ -71,7 +71,7 @@ struct et_history_files {
     size_t room;
 };
 
-/* ---- points ------------------------------------------------------------------------------ */
+/* ---- points ---- */
 
 static int add_series(size_t *out, et_history *h, const char *name, const char *where,
                       et_error *error)
@@ -184,7 +184,7 @@ static void note_line(et_history *h, const log_file *file, const line *l)
     h->last_wall = l->wall;
 }
 
-/* ---- lines ------------------------------------------------------------------------------- */
+/* ---- lines ---- */
 
 /* One line as a dict. The reader's own word for where it is wrong begins with a line of its own,
  * which is always 1. */
@@ -308,7 +308,7 @@ static bool goes_on(struct et_history_files *f, const log_file *file, int fd,
            et_checksum(f->buffer, size) == file->checksum;
 }
 
-/* ---- files ------------------------------------------------------------------------------- */
+/* ---- files ---- */
 
 static void forget(et_history *h)
 {
@@ -407,7 +407,7 @@ static int read_documents(et_history *h, et_error *error)
     return status ? status : other;
 }
 
-/* ---- all together ------------------------------------------------------------------------ */
+/* ---- all together ---- */
 
 static et_history *make(const char *model_dir)
 {

@@ -84,7 +84,7 @@ const et_history_series *et_history_find(const et_history *history, const char *
 size_t et_history_match(const et_history *history, const char *word, const et_history_series **out,
                         size_t most);
 
-/* ---- what it comes to -------------------------------------------------------------------- */
+/* ---- what it comes to ---- */
 
 /* A setting by its dotted path, NULL: not known. */
 const et_value *et_history_setting(const et_history *history, const char *path);

@@ -16,7 +16,7 @@
 #include "train/checkpoint_file.h"
 #include "train/run_names.h"
 
-/* ---- names ------------------------------------------------------------------------------- */
+/* ---- names ---- */
 
 /* Sets of data and tasks stand before a slash or a bar in metrics, and in a log before a dot. */
 static bool is_separator(char c)
@@ -82,7 +82,7 @@ size_t et_history_match(const et_history *h, const char *word, const et_history_
     return count;
 }
 
-/* ---- settings and the best --------------------------------------------------------------- */
+/* ---- settings and the best ---- */
 
 const et_value *et_history_setting(const et_history *h, const char *path)
 {
@@ -197,7 +197,7 @@ const et_history_series *et_history_loss(const et_history *h)
     return h->count ? &h->series[0] : NULL;
 }
 
-/* ---- how far and how long ---------------------------------------------------------------- */
+/* ---- how far and how long ---- */
 
 static const et_value *sessions(const et_history *h)
 {
@@ -298,7 +298,7 @@ double et_history_seconds_in_all(const et_history *h)
     return et_history_seconds(h, et_session_works(h->model_dir) ? et_clock_wall() : last);
 }
 
-/* ---- how it is --------------------------------------------------------------------------- */
+/* ---- how it is ---- */
 
 static et_history_state state_named(const char *reason)
 {

@@ -8,8 +8,6 @@
 #include <sys/stat.h>
 
 #include "base/alloc.h"
-#include "base/arena.h"
-#include "base/dtype.h"
 #include "base/format.h"
 #include "base/json.h"
 #include "base/vector.h"
@@ -19,7 +17,7 @@
 #include "train/model_place.h"
 #include "train/state.h"
 
-/* ---- blocks ------------------------------------------------------------------------------ */
+/* ---- blocks ---- */
 
 static et_inspection_part part_of(const char *name)
 {
@@ -128,7 +126,7 @@ static int make_blocks(et_inspection *it, et_error *error)
     return status;
 }
 
-/* ---- gathering --------------------------------------------------------------------------- */
+/* ---- gathering ---- */
 
 /* Each is compared by itself, so that the damage can be seen to be in one tensor or in all. */
 static void verify(et_inspection *it)
@@ -205,7 +203,7 @@ const char *et_inspection_part_name(et_inspection_part part)
     return names[part];
 }
 
-/* ---- for people -------------------------------------------------------------------------- */
+/* ---- for people ---- */
 
 void et_inspection_print_sizes(const et_inspection *it)
 {
@@ -272,7 +270,7 @@ void et_inspection_print_tensors(const et_inspection *it, bool all)
     et_strbuf_release(&out);
 }
 
-/* ---- for programs ------------------------------------------------------------------------ */
+/* ---- for programs ---- */
 
 static void describe_tensors(const et_inspection *it, et_value *list)
 {

@@ -48,7 +48,7 @@ static const char *text_of(const et_value *dict, const char *key)
     return dict && !et_value_read_string(dict, key, &text, NULL) ? text : NULL;
 }
 
-/* ---- lines ------------------------------------------------------------------------------- */
+/* ---- lines ---- */
 
 static void append_experiment(et_strbuf *out, const et_run_overview *o)
 {
@@ -232,7 +232,7 @@ void et_run_overview_print(const et_run_overview *o)
     et_strbuf_release(&text);
 }
 
-/* ---- for programs ------------------------------------------------------------------------ */
+/* ---- for programs ---- */
 
 static void describe_checkpoints(const et_run_overview *o, et_value *list)
 {

@@ -6,7 +6,7 @@
 #include "base/json.h"
 #include "base/vector.h"
 
-/* ---- from trees -------------------------------------------------------------------------- */
+/* ---- from trees ---- */
 
 /* As it was written; of lists what they hold. NULL: no memory. */
 static const char *text_of(et_run_settings *s, const et_value *value)
@@ -106,7 +106,7 @@ void et_run_settings_close(et_run_settings *s)
     *s = (et_run_settings){ .index = ET_MAP_INIT };
 }
 
-/* ---- side by side ------------------------------------------------------------------------ */
+/* ---- side by side ---- */
 
 const char *et_run_settings_value(const et_run_settings *s, size_t name, size_t run)
 {

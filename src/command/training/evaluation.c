@@ -108,7 +108,7 @@ void et_evaluation_close(et_evaluation *e)
     et_arena_free(e->arena);
 }
 
-/* ---- weights ----------------------------------------------------------------------------- */
+/* ---- weights ---- */
 
 static int check_belongs(et_evaluation *e, const et_checkpoint_facts *facts, const char *path,
                          et_error *error)
@@ -181,7 +181,7 @@ int et_evaluation_load_best(et_evaluation *e, et_error *error)
     return agree_on_loaded(e, load_trained(e, NULL, error), error);
 }
 
-/* ---- values ------------------------------------------------------------------------------ */
+/* ---- values ---- */
 
 static bool stops(void *payload)
 {

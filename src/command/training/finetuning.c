@@ -50,7 +50,7 @@ typedef struct finetuning {
     int64_t last, asked_at; /* the other run's last step, 0: not known, when asked_at was done */
 } finetuning;
 
-/* ---- settings ---------------------------------------------------------------------------- */
+/* ---- settings ---- */
 
 static int find_source(finetuning *f, et_error *error)
 {
@@ -99,7 +99,7 @@ static int check(finetuning *f, et_error *error)
     return status;
 }
 
-/* ---- the other run ----------------------------------------------------------------------- */
+/* ---- the other run ---- */
 
 /* The step that is its last; 0: not known. It may be changed while it runs. */
 static int64_t last_step(const finetuning *f)
@@ -160,7 +160,7 @@ static int wait_for_first(const finetuning *f, et_error *error)
     return status;
 }
 
-/* ---- one fine-tuning --------------------------------------------------------------------- */
+/* ---- one fine-tuning ---- */
 
 static const char *directory_of(const finetuning *f, et_arena *arena, int64_t step)
 {
@@ -305,7 +305,7 @@ static int finetune(finetuning *f, int64_t step, char *path, et_error *error)
     return !status ? ET_OK : et_fail(error, status, "%s", reason.text);
 }
 
-/* ---- all --------------------------------------------------------------------------------- */
+/* ---- all ---- */
 
 /* The step of a fine-tuning that was interrupted and has a checkpoint of its own, -1: there is
  * none. It goes on though what it began with may be gone. */

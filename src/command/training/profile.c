@@ -9,7 +9,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include <etude/log.h>
 
@@ -57,9 +56,9 @@ int et_profiling_check(et_profiling *p, et_outputs *outputs, et_error *error)
     return status ? status : et_outputs_check(outputs, "--profile", p->path, error);
 }
 
-/* ---- writing ----------------------------------------------------------------------------
- *
- * File first, then the table: the file is what was asked for, and the table's peak takes time to
+/* ---- writing ---- */
+
+/* File first, then the table: the file is what was asked for, and the table's peak takes time to
  * measure. Both come from the same trace; it is not changed by either. */
 
 /* progress NULL: on standard error as it is. */
@@ -124,9 +123,9 @@ static void on_over(void *payload)
         et_log(ET_LOG_WARNING, "--profile: %s", p->error.text);
 }
 
-/* ---- opening and closing ----------------------------------------------------------------
- *
- * Without --profile path and trace are NULL and every function returns at once, so that commands
+/* ---- opening and closing ---- */
+
+/* Without --profile path and trace are NULL and every function returns at once, so that commands
  * call them without asking. */
 
 /* The trace is the device's from now on; plans made later tell it what they run. */

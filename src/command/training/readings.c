@@ -14,7 +14,7 @@
 #include "io/sink.h"
 #include "train/run_names.h"
 
-/* ---- lines ------------------------------------------------------------------------------- */
+/* ---- lines ---- */
 
 typedef int line_fn(void *payload, const et_value *line, et_error *error);
 
@@ -58,7 +58,7 @@ static et_value *without(const et_value *dict, const char *const *names, et_aren
     return et_value_failed(rest) ? NULL : rest;
 }
 
-/* ---- going on ---------------------------------------------------------------------------- */
+/* ---- going on ---- */
 
 typedef struct replay {
     et_readings *readings;
@@ -156,7 +156,7 @@ int et_readings_close(et_readings *readings, et_error *error)
     return status;
 }
 
-/* ---- a run's own log --------------------------------------------------------------------- */
+/* ---- a run's own log ---- */
 
 typedef struct search {
     const char *name;

@@ -10,6 +10,7 @@
 #include "base/fields_scalar.h"
 #include "base/file.h"
 #include "base/strbuf.h"
+#include "command/amounts.h"
 #include "command/training/local_cluster.h"
 #include "kernel/gemm/gemm.h"
 #include "train/checkpoint.h"
@@ -156,9 +157,9 @@ static int read_amounts(et_train_args *args, const char *time_limit, const char 
 {
     int status = ET_OK;
     if (time_limit)
-        status = et_args_read_time(&args->time_limit, "time-limit", time_limit, error);
+        status = et_amount_time(&args->time_limit, "time-limit", time_limit, error);
     if (!status && memory)
-        status = et_args_read_bytes(&args->memory, "memory", memory, error);
+        status = et_amount_bytes(&args->memory, "memory", memory, error);
     return status;
 }
 
@@ -202,8 +203,8 @@ int et_train_args_parse(et_train_args *args, const et_call *call, et_error *erro
         ET_ARG_TEXT(
             "init", "RUN|FILE", &args->init,
             "begin a new run with the weights of another (its best, or a checkpoint's) and the "
-            "files "
-            "that they belong to, unless others are named; its settings too, without --experiment"),
+            "files that they belong to, unless others are named; its settings too, without "
+            "--experiment"),
         ET_ARG_LIST(
             "set", "KEY=VALUE", &args->set,
             "settings on top of all files: key=value with commas between, YAML, or a file's name; "
@@ -211,8 +212,7 @@ int et_train_args_parse(et_train_args *args, const et_call *call, et_error *erro
             .alias = "params-override"),
         ET_ARG_FLAG("accept-changes", &args->accept_changes,
                     "resume although optimizer, learning rate, dropout or label smoothing are not "
-                    "the run's; "
-                    "what another optimizer keeps begins anew"),
+                    "the run's; what another optimizer keeps begins anew"),
         ET_ARG_SWITCH("enable-async-checkpointing", "BOOL", &args->async,
                       "save beside training, as is usual; false: training waits for each save"),
         ET_ARG_FLAG(
@@ -247,7 +247,7 @@ int et_train_args_parse(et_train_args *args, const et_call *call, et_error *erro
     return status ? status : read_mode(args, error);
 }
 
-/* ---- settings ---------------------------------------------------------------------------- */
+/* ---- settings ---- */
 
 bool et_train_finds_run(const et_train_args *args)
 {
@@ -290,9 +290,8 @@ static int begin(et_experiment *experiment, et_initial *initial, const et_train_
                    program->name);
 }
 
-/* Only the whole is checked, since one setting may be right only beside another. */
-int et_train_configure(et_experiment *experiment, et_initial *initial, const et_train_args *args,
-                       const et_program *program, et_arena *arena, et_error *error)
+int et_train_assemble(et_experiment *experiment, et_initial *initial, const et_train_args *args,
+                      const et_program *program, et_arena *arena, et_error *error)
 {
     /* Weights of a run that goes on are its own: what it began with may be gone. */
     bool gone = args->init && !et_file_exists(args->init) && et_train_finds_weights(args);
@@ -308,13 +307,22 @@ int et_train_configure(et_experiment *experiment, et_initial *initial, const et_
         status = et_shorts_apply(&args->shorts, experiment, arena, error);
     for (int i = 0; i < args->set.count && !status; i++)
         status = et_experiment_set(experiment, args->set.items[i], arena, error);
-    if (!status)
-        status = et_initial_inherit(initial, experiment, arena, error);
-    if (!status)
-        status = et_experiment_check(experiment, error);
+    return status ? status : et_initial_inherit(initial, experiment, arena, error);
+}
+
+int et_train_settle(et_experiment *experiment, et_error *error)
+{
+    int status = et_experiment_check(experiment, error);
     if (!status)
         et_experiment_lock(experiment);
     return status;
+}
+
+int et_train_configure(et_experiment *experiment, et_initial *initial, const et_train_args *args,
+                       const et_program *program, et_arena *arena, et_error *error)
+{
+    int status = et_train_assemble(experiment, initial, args, program, arena, error);
+    return status ? status : et_train_settle(experiment, error);
 }
 
 bool et_train_resolve_precision(et_experiment *experiment)

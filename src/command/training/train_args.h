@@ -53,8 +53,13 @@ bool et_train_finds_run(const et_train_args *args);
 /* Whether it has a checkpoint by now. */
 bool et_train_finds_weights(const et_train_args *args);
 
-/* Experiment, files, single settings; checked as a whole, nothing written. Later ones win.
- * initial: what --init has come to. */
+/* Experiment, files, single settings; nothing written. Later ones win. initial: what --init has
+ * come to. */
+int et_train_assemble(et_experiment *experiment, et_initial *initial, const et_train_args *args,
+                      const et_program *program, et_arena *arena, et_error *error);
+/* Checks them as a whole, since one setting may be right only beside another, and locks them. */
+int et_train_settle(et_experiment *experiment, et_error *error);
+/* Both. */
 int et_train_configure(et_experiment *experiment, et_initial *initial, const et_train_args *args,
                        const et_program *program, et_arena *arena, et_error *error);
 

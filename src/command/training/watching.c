@@ -178,7 +178,7 @@ static int watch(watching *w, et_error *error)
 {
     bool all = w->args->mode == ET_MODE_CONTINUOUS_EVAL;
     et_initial none;
-    int status = et_train_configure(&w->experiment, &none, w->args, w->program, w->arena, error);
+    int status = et_train_assemble(&w->experiment, &none, w->args, w->program, w->arena, error);
     int64_t batches = w->experiment.trainer.validation_steps;
     w->evaluation.batches = batches < 0 ? 0 : batches;
     if (!status)
@@ -189,6 +189,8 @@ static int watch(watching *w, et_error *error)
         status = wait_for_run(w, error);
     if (!status)
         status = adopt_run(w, error);
+    if (!status)
+        status = et_train_settle(&w->experiment, error);
     if (!status && all)
         status = wait_for_checkpoint(w, error);
     if (!status)

@@ -47,8 +47,7 @@ struct et_batcher {
     double rate;  /* items a second; 0: not known */
 };
 
-/* ---- lists -------------------------------------------------------------------------------------
- */
+/* ---- lists ---- */
 
 static void clear(list *l)
 {
@@ -75,8 +74,7 @@ static et_job *unlink_at(list *l, et_job **place)
     return job;
 }
 
-/* ---- batches -----------------------------------------------------------------------------------
- */
+/* ---- batches ---- */
 
 /* How many items a batch may have. */
 static int64_t room(const et_batcher *b)
@@ -218,8 +216,7 @@ static void *run(void *payload)
     return NULL;
 }
 
-/* ---- opening -----------------------------------------------------------------------------------
- */
+/* ---- opening ---- */
 
 static void init(et_batcher *b)
 {
@@ -286,8 +283,7 @@ et_service *et_batcher_service(et_batcher *b)
     return b->service;
 }
 
-/* ---- the other thread --------------------------------------------------------------------------
- */
+/* ---- the other thread ---- */
 
 bool et_batcher_put(et_batcher *b, et_job *job)
 {

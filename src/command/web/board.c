@@ -12,8 +12,7 @@
 #define SEARCH_INTERVAL 3
 #define UPDATE_INTERVAL 0.4
 
-/* ---- which runs --------------------------------------------------------------------------------
- */
+/* ---- which runs ---- */
 
 static bool is_known(const et_board *board, const char *path)
 {
@@ -59,8 +58,7 @@ static int search(et_board *board, et_error *error)
     return status;
 }
 
-/* ---- what is new -------------------------------------------------------------------------------
- */
+/* ---- what is new ---- */
 
 static void note_fault(et_board_item *item, int status, const et_error *error)
 {
@@ -92,8 +90,7 @@ void et_board_update(et_board *board)
     board->updated = et_clock_monotonic();
 }
 
-/* ---- opening -----------------------------------------------------------------------------------
- */
+/* ---- opening ---- */
 
 int et_board_open(et_board **out, const et_program *program, const char *directory, et_error *error)
 {

@@ -29,8 +29,7 @@ static void append_text(et_strbuf *out, const char *before, const char *key, con
     et_json_print_string(out, text);
 }
 
-/* ---- all runs ----------------------------------------------------------------------------------
- */
+/* ---- all runs ---- */
 
 static int64_t count_points(const et_history *h)
 {
@@ -86,8 +85,7 @@ void et_board_runs(const et_board *board, et_strbuf *out)
     et_strbuf_append(out, "]}\n");
 }
 
-/* ---- points ------------------------------------------------------------------------------------
- */
+/* ---- points ---- */
 
 /* What one has of a series. */
 static size_t have(const et_value *count)

@@ -28,8 +28,7 @@
 #define SAMPLES_MAX 10000
 #define SAMPLE_NAME 64
 
-/* ---- files -------------------------------------------------------------------------------------
- */
+/* ---- files ---- */
 
 /* Up to most bytes of a regular file, which is no link, from its begin or up to its end;
  * terminated. *cut: there are more. */
@@ -74,8 +73,7 @@ static void make_plain(char *line)
         line[bad] = '?';
 }
 
-/* ---- the log -----------------------------------------------------------------------------------
- */
+/* ---- the log ---- */
 
 static bool is_warning(const char *line)
 {
@@ -120,8 +118,7 @@ static void add_log(et_value *facts, const et_board_item *item, et_arena *arena)
     et_free(text);
 }
 
-/* ---- samples -----------------------------------------------------------------------------------
- */
+/* ---- samples ---- */
 
 /* "1200.txt", "1200.news.txt" */
 static bool is_sample(const char *name)
@@ -207,8 +204,7 @@ int et_board_sample(const et_board *board, int64_t id, const char *name, et_strb
                                          : status;
 }
 
-/* ---- the run -----------------------------------------------------------------------------------
- */
+/* ---- the run ---- */
 
 /* The last ones. */
 static void add_sessions(et_value *facts, const et_history *h)

@@ -7,8 +7,8 @@
 #include <unistd.h>
 
 #include "base/arena.h"
-#include "base/assert.h"
 #include "base/format.h"
+#include "command/amounts.h"
 #include "command/args.h"
 #include "command/command.h"
 #include "command/outputs.h"
@@ -73,7 +73,7 @@ static int check(serve_args *args, et_error *error)
                        "--queue %lld: at least what one request may have, --batch %lld",
                        (long long)args->queue, (long long)args->batch);
     args->service.items_max = args->batch;
-    return args->deadline ? et_args_read_time(&args->seconds, "deadline", args->deadline, error)
+    return args->deadline ? et_amount_time(&args->seconds, "deadline", args->deadline, error)
                           : ET_OK;
 }
 

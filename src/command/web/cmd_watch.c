@@ -40,8 +40,7 @@ typedef struct watch_args {
     bool help;
 } watch_args;
 
-/* ---- what is asked -----------------------------------------------------------------------------
- */
+/* ---- what is asked ---- */
 
 static void reply(et_http_request *to, const char *type, const et_strbuf *text)
 {
@@ -150,8 +149,7 @@ static const et_http_route routes[] = {
     { NULL, NULL, false, NULL },
 };
 
-/* ---- the command -------------------------------------------------------------------------------
- */
+/* ---- the command ---- */
 
 static int parse(watch_args *args, const et_call *call, et_error *error)
 {

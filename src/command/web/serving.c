@@ -41,8 +41,7 @@ struct et_serving {
     et_serving_metrics metrics;
 };
 
-/* ---- jobs --------------------------------------------------------------------------------------
- */
+/* ---- jobs ---- */
 
 static void free_job(et_job *job)
 {
@@ -110,8 +109,7 @@ static void reply(et_http_request *to, et_job *job)
     free_job(job);
 }
 
-/* ---- requests ----------------------------------------------------------------------------------
- */
+/* ---- requests ---- */
 
 /* "Application/JSON; charset=UTF-8" to "application/json". false: another character set, or no
  * type. */
@@ -238,8 +236,7 @@ static void handle_items(void *payload, et_http_request *from)
     et_http_refuse(from, 503, "too many requests wait; try again");
 }
 
-/* ---- the other paths ---------------------------------------------------------------------------
- */
+/* ---- the other paths ---- */
 
 static void reply_text(et_http_request *to, int status, const char *type, const et_strbuf *text)
 {
@@ -304,8 +301,7 @@ static void handle_root(void *payload, et_http_request *from)
     et_arena_release(&arena);
 }
 
-/* ---- the loop ----------------------------------------------------------------------------------
- */
+/* ---- the loop ---- */
 
 static void wake(void *payload)
 {
@@ -383,8 +379,7 @@ et_serving_counts et_serving_count(const et_serving *s)
     return s->metrics.counts;
 }
 
-/* ---- opening -----------------------------------------------------------------------------------
- */
+/* ---- opening ---- */
 
 static void set_routes(et_serving *s)
 {

@@ -1,10 +1,9 @@
 /* Norms over a batch, convolutions and pooling: see <etude/ops_image.h>. */
-#include "base/assert.h"
 #include "exec/cpu/op_private.h"
 #include "graph/windows.h"
 #include "kernel/conv.h"
 
-/* ---- norms ------------------------------------------------------------------------------ */
+/* ---- norms ---- */
 
 void et_run_rms_norm(const et_plan *plan, const et_plan_call *call)
 {
@@ -104,7 +103,7 @@ void et_run_batch_norm_grad(const et_plan *plan, const et_plan_call *call)
                                    x->data, &norm, rows, width, x->dtype);
 }
 
-/* ---- convolutions ----------------------------------------------------------------------- */
+/* ---- convolutions ---- */
 
 /* x and y [N, H, W, C], weight [KH, KW, C, F], as they were planned. The primitives are the
  * call's own: a plan has few of them, and several plans may run at a time. */
@@ -170,7 +169,7 @@ void et_run_convolution_weight_grad(const et_plan *plan, const et_plan_call *cal
                 NULL);
 }
 
-/* ---- pooling ---------------------------------------------------------------------------- */
+/* ---- pooling ---- */
 
 /* x: the image, or its derivative. */
 static et_pool_shape pool_shape(const et_plan_call *call, const et_tensor *x, bool mean)

@@ -2,8 +2,6 @@
  * <etude/ops_random.h>. */
 #include <string.h>
 
-#include "base/assert.h"
-#include "base/dtype.h"
 #include "exec/cpu/op_private.h"
 #include "kernel/copies.h"
 

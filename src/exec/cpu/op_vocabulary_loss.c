@@ -83,7 +83,7 @@ typedef struct loss_block {
     const void *h;    /* [block, D] of type work */
 } loss_block;
 
-/* ---- planning --------------------------------------------------------------------------- */
+/* ---- planning ---- */
 
 /* Rounded up. */
 static int64_t parts_of(int64_t whole, int64_t part)
@@ -276,7 +276,7 @@ int et_prepare_vocabulary_loss(et_plan *plan, et_plan_call *call, et_error *erro
     return status;
 }
 
-/* ---- running ---------------------------------------------------------------------------- */
+/* ---- running ---- */
 
 static void *room_at(const loss_block *block, size_t offset)
 {

@@ -18,11 +18,10 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
-#include "base/dtype.h"
 #include "exec/cpu/op_private.h"
 #include "exec/cpu/ops.h"
 
-/* ---- element-wise ----------------------------------------------------------------------- */
+/* ---- element-wise ---- */
 
 /* All outputs of a chain have one shape, that of the first. plan->random has seed and step; the
  * site, which tells dropouts apart, is in the program. */
@@ -46,7 +45,7 @@ static int prepare_nothing(et_plan *plan, et_plan_call *call, et_error *error)
     return ET_OK;
 }
 
-/* ---- sums ------------------------------------------------------------------------------- */
+/* ---- sums ---- */
 
 /* The kernel adds long runs up in double: rounded once, here. */
 static void run_SUM(const et_plan *plan, const et_plan_call *call)
@@ -81,7 +80,7 @@ static void run_COLUMN_SUM(const et_plan *plan, const et_plan_call *call)
                               x->dtype);
 }
 
-/* ---- products --------------------------------------------------------------------------- */
+/* ---- products ---- */
 
 static bool is_param(const et_plan *plan, int value)
 {
@@ -208,7 +207,7 @@ static void run_MATMUL(const et_plan *plan, const et_plan_call *call)
         et_gemm_run(call->gemm[0], out(plan, call, 0), a, b, bias);
 }
 
-/* ---- norm ------------------------------------------------------------------------------- */
+/* ---- norm ---- */
 
 /* y = (x - mean) / sqrt(variance + epsilon) gamma + beta, by rows; result 1 is what the
  * derivative needs of each row. attributes.x is epsilon. */
@@ -251,7 +250,7 @@ static void run_LAYER_NORM_GRAD(const et_plan *plan, const et_plan_call *call)
     kernels(plan)->layer_norm_grad(&norm);
 }
 
-/* ---- embedding -------------------------------------------------------------------------- */
+/* ---- embedding ---- */
 
 /* y[t] = scale table[id[t]] (+ positions[position[t]]), zeros for a negative id. The inputs are
  * ids, table (, position, positions). */
@@ -278,7 +277,7 @@ static void run_EMBEDDING_GRAD(const et_plan *plan, const et_plan_call *call)
                                   rows_of(table), dy->dtype);
 }
 
-/* ---- attention -------------------------------------------------------------------------- */
+/* ---- attention ---- */
 
 /* Column ranges of q and kv as attention wants them; input i of the call is q, i + 1 kv.
  * Self-attention has q, k and v side by side in one matrix [T, 3 width]; else q is [T, width]
@@ -389,7 +388,7 @@ static void run_ATTENTION_GRAD(const et_plan *plan, const et_plan_call *call)
         clear_tail(out_tensor(plan, call, 1), views.shape.key_offsets[views.shape.segments]);
 }
 
-/* ---- tables ----------------------------------------------------------------------------- */
+/* ---- tables ---- */
 
 /* A row that is left out of the names below does not compile. Leaves make no call. */
 #define prepare_INPUT     NULL

@@ -30,8 +30,8 @@ struct et_gemm_cache {
     et_gemm_engine *engine;
     const et_staging *staging;
     void (*float_product)(const et_float_product *product);
-    bool own_floats; /* gradients of weights of float32 are done by it, */
-    bool own_pairs;  /* and those of bfloat16 */
+    bool own_floats; /* float_product does float32 gradients of weights */
+    bool own_pairs;  /* it does bfloat16 gradients of weights */
     et_gemm_way way;
     et_dtype bf16; /* type that bfloat16 operands are multiplied in */
     bool pads;     /* tiles of a row_tile are filled up (grid.h) */

@@ -3,7 +3,6 @@
  * double, which holds both types exactly. */
 #include <string.h>
 
-#include "base/assert.h"
 #include "kernel/reference/reference.h"
 
 /* Element (i, j) of what is stored, 0 beyond it. */

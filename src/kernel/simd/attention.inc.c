@@ -131,7 +131,7 @@ ET_INLINE room room_of(const et_attention_shape *shape, const tile *at, float *s
     return to;
 }
 
-/* ---- rows from and to memory ------------------------------------------------------------ */
+/* ---- rows from and to memory ---- */
 
 /* Clang wants constants for arguments as they are written. */
 ET_INLINE void bring_line(const char *line, const bool write)
@@ -237,7 +237,7 @@ ET_INLINE void put_rows(void *y, const float *from, int64_t at, int64_t stride, 
                       head_dim - d, dtype);
 }
 
-/* ---- passes ----------------------------------------------------------------------------- */
+/* ---- passes ---- */
 
 /* Causal: keys behind the last query of the pass are seen by none of its rows, and nothing is
  * computed of them. */
@@ -344,7 +344,7 @@ ET_INLINE void grad_pass(const attention_call *call, const tile *at, const room 
              now->rows, dim, shape->head_dim, &shape->scale, 0, dtype);
 }
 
-/* ---- tiles ------------------------------------------------------------------------------ */
+/* ---- tiles ---- */
 
 /* Forward, the place of k by rows holds v by rows, and that of dout the output. v is wanted by rows
  * (out = P v), k across (scores = q k^T): each is copied in the one form only. */
@@ -399,7 +399,7 @@ static tile later_tile(const et_attention_shape *shape, int64_t item, int64_t it
     return item + 1 < items ? tile_of(shape, item + 1) : (tile){ 0 };
 }
 
-/* ---- calls ------------------------------------------------------------------------------ */
+/* ---- calls ---- */
 
 /* Elements of out: what it costs to begin a team is weighed against them. */
 static int64_t attention_work(const et_attention_shape *shape)

@@ -30,7 +30,7 @@
 /* n is a multiple of V_LANES. */
 typedef void ew_fn(float *to, const float *a, const float *b, float x, int64_t n);
 
-/* ---- the functions of elementwise.def ---------------------------------------------------- */
+/* ---- the functions of elementwise.def ---- */
 
 #define f_set(number) v_set(number)
 #define f_exp         v_exp
@@ -111,7 +111,7 @@ ET_INLINE vf f_power(vf a, vf x)
     return v_select(v_gt(v_set(0.0f), a), v_select(broken, v_set(NAN), mirrored), size);
 }
 
-/* ---- loops ------------------------------------------------------------------------------ */
+/* ---- loops ---- */
 
 /* A loop over a block for one row of the table. a, b and x are vectors in the formula: the operands
  * and the step's number. */

@@ -96,7 +96,7 @@ static void rms_norm_grad(void *dx, float *dgamma, float *scratch, const void *d
     add_partials(dgamma, scratch, et_row_blocks(rows), width, width);
 }
 
-/* ---- over a batch ----------------------------------------------------------------------- */
+/* ---- over a batch ---- */
 
 /* Moves *first, a row, on to the next one that counts, and returns where those that count in a row
  * end; end, if there is none. */

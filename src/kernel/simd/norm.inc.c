@@ -202,7 +202,7 @@ static void row_sum(float *sum, const void *x, int64_t rows, int64_t width, et_d
     ET_SHARE(rows * width >= ET_GRAIN, rows, 1, row_sum_part, sum, x, width, dtype);
 }
 
-/* ---- all elements ----------------------------------------------------------------------- */
+/* ---- all elements ---- */
 
 /* Lanes add SUM_RUN / V_LANES numbers in float32, which loses little; the runs are added in
  * double. SUM_PARTS parts of whole runs at most, whatever the threads. */

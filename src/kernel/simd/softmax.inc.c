@@ -295,7 +295,7 @@ static void softmax_cross_entropy(void *logits, float *loss, float *nll, float *
              labels, &target, gradient, vocabulary, dtype);
 }
 
-/* ---- the distribution itself ------------------------------------------------------------ */
+/* ---- the distribution itself ---- */
 
 /* x - largest - log sum, in this order: the difference is small where the result is. */
 ET_INLINE void log_softmax_at(void *y, const void *x, int64_t at, int64_t count, et_dtype dtype)

@@ -1,7 +1,6 @@
 #include "tasks/multitask/options.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include <etude/settings.h>

@@ -5,7 +5,6 @@
 #include <sys/stat.h>
 
 #include "base/alloc.h"
-#include "base/assert.h"
 #include "base/format.h"
 #include "base/pattern.h"
 #include "tasks/multitask/member.h"

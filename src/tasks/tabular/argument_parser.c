@@ -20,7 +20,7 @@
 #define NAMES_MAX  256 /* flags and their other names that the nearest is sought among */
 #define LEFT_WIDTH 30  /* columns of help for a flag and what its value is called */
 
-/* ---- rows ---------------------------------------------------------------------------------- */
+/* ---- rows ---- */
 
 static bool is_end(const et_flag *flag)
 {
@@ -116,7 +116,7 @@ const et_flag *et_argument_parser_flag(const et_argument_parser *parser, int at)
     return at >= 0 && (size_t)at < parser->count ? &parser->flags[at] : NULL;
 }
 
-/* ---- values -------------------------------------------------------------------------------- */
+/* ---- values ---- */
 
 void et_argument_parser_reset(const et_argument_parser *parser, et_arguments *arguments)
 {
@@ -207,7 +207,7 @@ int et_argument_parser_set(const et_argument_parser *parser, et_arguments *argum
                : et_field_read(&flag->field, arguments, value, arguments->arena, key, error);
 }
 
-/* ---- a command line ------------------------------------------------------------------------ */
+/* ---- a command line ---- */
 
 /* A flag of the line. */
 typedef struct word {
@@ -313,7 +313,7 @@ int et_argument_parser_parse(const et_argument_parser *parser, et_arguments *arg
     return status;
 }
 
-/* ---- help ---------------------------------------------------------------------------------- */
+/* ---- help ---- */
 
 static const char *metavar_of(const et_flag *flag)
 {

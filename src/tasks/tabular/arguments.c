@@ -9,7 +9,6 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
-#include "base/assert.h"
 #include "base/fields_scalar.h"
 #include "base/reserved.h"
 #include "tasks/tabular/argument_parser.h"
@@ -18,7 +17,7 @@
 #define COMMAND_LINE   "/proc/self/cmdline"
 #define LINE_MAX_BYTES ((size_t)64 << 20)
 
-/* ---- the flags of every program -------------------------------------------------------------- */
+/* ---- the flags of every program ---- */
 
 const char *const et_level_names[] = { "FATAL", "ERROR", "WARN", "INFO", "DEBUG", NULL };
 
@@ -90,7 +89,7 @@ const et_arguments_class et_model_arguments = {
     .name = "trainer", .size = sizeof(et_arguments), .flags = flags, .process = process_levels
 };
 
-/* ---- classes --------------------------------------------------------------------------------- */
+/* ---- classes ---- */
 
 static const et_arguments_class *base_of(const et_arguments_class *kind)
 {
@@ -166,7 +165,7 @@ bool et_arguments_is(const et_arguments *arguments, const et_arguments_class *ki
     return false;
 }
 
-/* ---- objects --------------------------------------------------------------------------------- */
+/* ---- objects ---- */
 
 /* With defaults, and the parser that knows them. */
 static int begin(et_arguments **out, et_argument_parser **parser, const et_arguments_class *kind,
@@ -241,7 +240,7 @@ int et_arguments_process(et_arguments *arguments, et_error *error)
     return status;
 }
 
-/* ---- parsing --------------------------------------------------------------------------------- */
+/* ---- parsing ---- */
 
 /* Appends what can be read to bytes, which grow. */
 static int read_all(int fd, char **bytes, size_t *length, et_error *error)
@@ -333,7 +332,7 @@ int et_arguments_parse(et_arguments **out, const et_arguments_class *kind, const
     return end(out, parser, status);
 }
 
-/* ---- facts ----------------------------------------------------------------------------------- */
+/* ---- facts ---- */
 
 et_value *et_arguments_echo(const et_arguments *arguments, et_arena *arena)
 {

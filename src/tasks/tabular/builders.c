@@ -1,6 +1,4 @@
 /* What builders share that classify, the ready ones, and the input that a dataset gives. */
-#include <stdio.h>
-#include <string.h>
 
 #include "base/alloc.h"
 #include "base/strbuf.h"

@@ -9,7 +9,6 @@
 #include <etude/log.h>
 
 #include "base/alloc.h"
-#include "base/assert.h"
 #include "base/checksum.h"
 #include "base/file.h"
 #include "data/analyze.h"

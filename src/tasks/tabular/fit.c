@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/assert.h"
 #include "base/decimal.h"
 #include "tasks/tabular/models.h"
 #include "tasks/tabular/samples.h"

@@ -9,7 +9,6 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
-#include "base/assert.h"
 #include "base/fields.h"
 #include "base/json.h"
 #include "base/map.h"
@@ -29,7 +28,7 @@ struct et_job_config {
     const char *description;
 };
 
-/* ---- reading --------------------------------------------------------------------------------- */
+/* ---- reading ---- */
 
 static bool is_nothing(const et_value *value)
 {
@@ -128,7 +127,15 @@ static int read_cluster(et_job_config *config, const et_value *cluster, const ch
             status = read_addresses(config, role, v, &seen, name, error);
     }
     et_map_release(&seen);
-    if (!status && config->cluster.addresses[ET_JOB_MASTER].count != 1)
+    const et_strings *addresses = config->cluster.addresses;
+    bool workers_alone = addresses[ET_JOB_WORKER].count && !addresses[ET_JOB_MASTER].count &&
+                         !addresses[ET_JOB_PARAM_SERVER].count;
+    if (!status && workers_alone)
+        status = et_fail(error, ET_ECONFIG,
+                         "%s: cluster has workers alone; that is TensorFlow's strategy of several "
+                         "workers, whose processes here are ranks (etude launch)",
+                         name);
+    else if (!status && config->cluster.addresses[ET_JOB_MASTER].count != 1)
         status = et_fail(error, ET_ECONFIG,
                          "%s: cluster has %zu masters: it needs one, which saves and evaluates",
                          name, config->cluster.addresses[ET_JOB_MASTER].count);
@@ -173,7 +180,7 @@ static int read_task(et_job_config *config, const et_value *task, const char *na
     return read_index(config, et_value_get(task, "index"), name, error);
 }
 
-/* ---- showing --------------------------------------------------------------------------------- */
+/* ---- showing ---- */
 
 static void describe_role(et_strbuf *out, const et_job_config *config, int role)
 {
@@ -209,7 +216,7 @@ static int describe(et_job_config *config, et_error *error)
                                                  : et_alloc_failed(error, 64, "a configuration");
 }
 
-/* ---- making ---------------------------------------------------------------------------------- */
+/* ---- making ---- */
 
 /* job and env live in the configuration's arena already. */
 static int fill(et_job_config *config, const et_value *task, const et_value *cluster,
@@ -315,7 +322,7 @@ void et_job_config_free(et_job_config *config)
     et_free(config);
 }
 
-/* ---- facts ----------------------------------------------------------------------------------- */
+/* ---- facts ---- */
 
 const et_job_task *et_job_config_task(const et_job_config *config)
 {
@@ -367,7 +374,7 @@ const char *et_job_config_describe(const et_job_config *config)
     return config->description;
 }
 
-/* ---- devices --------------------------------------------------------------------------------- */
+/* ---- devices ---- */
 
 struct et_device_setter {
     const et_job_config *config;

@@ -9,7 +9,6 @@
  * first step (et_tabular_fit in fit.c): whoever loads a checkpoint has them. */
 #include <etude/pass.h>
 
-#include "base/assert.h"
 #include "tasks/tabular/models.h"
 #include "tasks/tabular/task_private.h"
 

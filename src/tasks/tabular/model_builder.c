@@ -9,8 +9,6 @@
  * when the builder is made. */
 #include "tasks/tabular/model_builder.h"
 
-#include <string.h>
-
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/reserved.h"
@@ -36,7 +34,7 @@ static const et_model_builder_class *methods_of(const et_model_builder *builder)
     return &builder->inside->methods;
 }
 
-/* ---- adding nodes ---------------------------------------------------------------------------- */
+/* ---- adding nodes ---- */
 
 static void take_inputs(et_scope *scope, const et_layout *layout, et_nodes *inputs)
 {
@@ -111,7 +109,7 @@ static void add_nodes(et_scope *scope, void *payload)
     builder->dataset = before;
 }
 
-/* ---- graphs ---------------------------------------------------------------------------------- */
+/* ---- graphs ---- */
 
 int et_model_builder_open_device(et_model_builder *builder, et_device **out, et_error *error)
 {
@@ -205,8 +203,7 @@ void et_graph_interface_close(et_graph_interface *face)
     et_free(graph);
 }
 
-/* ---- what a class need not say -----------------------------------------------------------------
- */
+/* ---- what a class need not say ---- */
 
 static int build_training_graph(et_model_builder *self, et_data_set *dataset,
                                 et_graph_interface **out, et_error *error)
@@ -278,8 +275,7 @@ const et_model_builder_class et_model_builder_base = {
     .build_input = et_builder_default_input,
 };
 
-/* ---- a builder ---------------------------------------------------------------------------------
- */
+/* ---- a builder ---- */
 
 static const et_model_builder_class *base_of(const et_model_builder_class *kind)
 {
@@ -420,8 +416,7 @@ et_data_set *et_model_builder_dataset(const et_model_builder *builder)
     return builder->dataset;
 }
 
-/* ---- the methods, of whichever class has them ---------------------------------------------------
- */
+/* ---- the methods, of whichever class has them ---- */
 
 int et_model_builder_build_graph_interfaces(et_model_builder *builder, const et_job_config *config,
                                             et_graph_interfaces *out, et_error *error)

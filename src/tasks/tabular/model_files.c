@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/assert.h"
 #include "base/file.h"
 #include "data/dataset.h"
 #include "tasks/tabular/builder_files.h"
@@ -20,8 +19,7 @@
 #include "train/model_load.h"
 #include "train/run_names.h"
 
-/* ---- the encoder -------------------------------------------------------------------------------
- */
+/* ---- the encoder ---- */
 
 /* A text, kept as it is: an export has the same. Messages begin with *path. */
 static int read_text(et_table_model *model, const et_model_place *place, int which,
@@ -61,8 +59,7 @@ static int read_encoder(et_table_model *model, const et_model_place *place, et_e
     return status ? et_fail_while(error, status, "%s", model->directory) : ET_OK;
 }
 
-/* ---- which model -------------------------------------------------------------------------------
- */
+/* ---- which model ---- */
 
 static int open_builder(et_table_model *model, const et_model_place *place,
                         const et_predictor_options *options, et_error *error)
@@ -181,8 +178,7 @@ void et_table_model_close(et_table_model *model)
     et_free(model);
 }
 
-/* ---- weights -----------------------------------------------------------------------------------
- */
+/* ---- weights ---- */
 
 /* Whether what lies beside the weights is theirs. */
 static int check_belongs(void *payload, const et_model_load *load, et_error *error)

@@ -20,7 +20,6 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
-#include "base/assert.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/reserved.h"
@@ -74,7 +73,7 @@ static job *job_of(et_task *task)
     return (job *)(void *)task;
 }
 
-/* ---- making ---------------------------------------------------------------------------------- */
+/* ---- making ---- */
 
 int et_model_trainer_new(et_model_trainer **out, const et_job_config *config, et_error *error)
 {
@@ -107,7 +106,7 @@ const et_job_config *et_model_trainer_config(const et_model_trainer *trainer)
     return trainer->config;
 }
 
-/* ---- lines ----------------------------------------------------------------------------------- */
+/* ---- lines ---- */
 
 static void tell(const job *j, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
@@ -178,8 +177,7 @@ static int tell_evaluation(et_action *self, const et_moment *now, et_error *erro
 
 static const et_action_class evaluation_told = { "tell_evaluation", due, tell_evaluation };
 
-/* ---- the builder's graphs as a task ------------------------------------------------------------
- */
+/* ---- the builder's graphs as a task ---- */
 
 static void build(et_task *self, et_scope *scope, bool training)
 {
@@ -207,8 +205,7 @@ static const et_task_class task_class = { .name = "builder",
                                           .create_optimizer = create_optimizer,
                                           .initialize = initialize };
 
-/* ---- opening -----------------------------------------------------------------------------------
- */
+/* ---- opening ---- */
 
 /* Who may train, and where to. */
 static int check(job *j, et_error *error)
@@ -317,8 +314,7 @@ static int open_controller(job *j, et_error *error)
     return status;
 }
 
-/* ---- a cluster --------------------------------------------------------------------------------
- */
+/* ---- a cluster ---- */
 
 static void tell_of_cluster(void *self, const char *line)
 {
@@ -374,8 +370,7 @@ static int check_same(job *j, et_error *error)
     return et_builder_check_same(j->output, j->identity, &j->arena, error);
 }
 
-/* ---- job.yaml ----------------------------------------------------------------------------------
- */
+/* ---- job.yaml ---- */
 
 /* "--batch-size 64": a flag with its value, as TensorFX writes them. */
 static void list_arguments(et_value *list, const et_strings *raw, et_arena *arena)
@@ -407,8 +402,7 @@ static int write_job(job *j, et_error *error)
     return status;
 }
 
-/* ---- training ----------------------------------------------------------------------------------
- */
+/* ---- training ---- */
 
 static int run(job *j, et_error *error)
 {

@@ -7,7 +7,6 @@
 
 #include <etude/class_scores.h>
 
-#include "base/assert.h"
 #include "base/strbuf.h"
 #include "io/log_names.h"
 #include "tasks/tabular/task.h"
@@ -387,7 +386,7 @@ int et_tabular_check_metric(const void *settings, const char *name, et_error *er
     const et_tabular_set *sets = o->validation_data.sets.items;
     for (size_t i = 0; i < o->validation_data.sets.count; i++) {
         size_t length = strlen(sets[i].name);
-        if (!strncmp(asked, sets[i].name, length) && asked[length] == '/')
+        if (!strncmp(asked, sets[i].name, length) && (asked[length] == '/' || asked[length] == '|'))
             name = asked + length + 1;
     }
     if (o->validation_data.sets.count && name == asked)
@@ -402,7 +401,7 @@ int et_tabular_check_metric(const void *settings, const char *name, et_error *er
                        name);
     if (!strncmp(name, prefix, strlen(prefix))) {
         const char *rest = name + strlen(prefix);
-        if (!strcmp(rest, "loss") || !strcmp(name, ET_TABULAR_LIKELIHOOD))
+        if (!strcmp(rest, "loss") || !strcmp(rest, "nll") || !strcmp(name, ET_TABULAR_LIKELIHOOD))
             return ET_OK;
         for (int l = 0; l < 2; l++)
             for (int i = 0; lists[l][i]; i++)

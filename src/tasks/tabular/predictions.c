@@ -5,7 +5,6 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
-#include "base/assert.h"
 #include "base/fields.h"
 #include "base/thread.h"
 #include "base/vector.h"
@@ -85,8 +84,7 @@ et_prediction et_predictions_at(const et_predictions *found, size_t row)
                             .output = found->output + row * (size_t)found->outputs };
 }
 
-/* ---- blocks of rows ----------------------------------------------------------------------------
- */
+/* ---- blocks of rows ---- */
 
 /* Rows of a call, whatever they are given as: cells of the row, or ET_EDATA. */
 typedef struct call call;
@@ -182,8 +180,7 @@ static int predict(call *c, size_t count, et_predictions **out, et_error *error)
     return status;
 }
 
-/* ---- texts -------------------------------------------------------------------------------------
- */
+/* ---- texts ---- */
 
 /* A copy that the scanner may write into, ended by a line end. */
 static int copy_line(call *c, const char *text, size_t *length, et_error *error)
@@ -250,8 +247,7 @@ int et_predictor_predict(et_predictor *predictor, const char *const *rows, size_
     return status;
 }
 
-/* ---- named cells -------------------------------------------------------------------------------
- */
+/* ---- named cells ---- */
 
 static int unknown_column(const et_schema *schema, const char *name, et_error *error)
 {

@@ -18,8 +18,7 @@
 #include "exec/pass.h"
 #include "tasks/tabular/predictor_private.h"
 
-/* ---- opening -----------------------------------------------------------------------------------
- */
+/* ---- opening ---- */
 
 static int check_options(bool model, const et_predictor_options *o, et_error *error)
 {
@@ -204,8 +203,7 @@ void et_predictor_close(et_predictor *p)
     et_free(p);
 }
 
-/* ---- rows --------------------------------------------------------------------------------------
- */
+/* ---- rows ---- */
 
 int et_predictor_put(et_predictor *p, int64_t at, const et_cell *cells, const char *where,
                      et_error *error)
@@ -244,8 +242,7 @@ int et_predictor_choose(const et_predictor *p, const float *scores)
     return best;
 }
 
-/* ---- facts -------------------------------------------------------------------------------------
- */
+/* ---- facts ---- */
 
 void et_predictor_set_lenient(et_predictor *p, bool lenient)
 {

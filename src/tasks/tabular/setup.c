@@ -1,13 +1,10 @@
 /* Rows: those of the training files, encoded and numbered; those that are scored, of files of their
  * own or held out; batches of both. */
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/assert.h"
 #include "base/checksum.h"
-#include "base/format.h"
 #include "data/paths.h"
 #include "data/source.h"
 #include "data/table.h"

@@ -117,8 +117,8 @@ static void insert(candidate *list, int *count, int most, candidate item)
 }
 
 /* The best 2 size of all continuations. Where EOS alone ends a hypothesis, at most `size` of them
- * do and `size` others are left to live on. At length 0 there is one
- * hypothesis: equal copies of it would fill the beam with one and the same sentence. */
+ * do and `size` others are left to live on. At length 0 there is one hypothesis: equal copies of
+ * it would fill the beam with one and the same sentence. */
 static int best_candidates(const et_beam *beam, const float *log_p, const int32_t *token,
                            candidate *list)
 {
@@ -243,6 +243,13 @@ void et_beam_extend(et_beam *beam, const float *log_p, const int32_t *token, int
     beam->living = lives;
     beam->length++;
     beam->over = lives == 0;
+}
+
+void et_beam_abandon(et_beam *beam)
+{
+    beam->finished_count = 0;
+    beam->living = 0;
+    beam->over = true;
 }
 
 /* Unfinished ones count only where the greatest length was reached with nothing finished; those

@@ -81,8 +81,11 @@ void et_beam_advance(et_beam *beam, const float *log_p, const int32_t *token, in
 void et_beam_extend(et_beam *beam, const float *log_p, const int32_t *token, int *parent,
                     int32_t *next);
 
-/* How many results there are, at most as many as were wanted, and each of them, best first. Ids are
- * borrowed until the next begin. */
+/* Ends the sentence without results: there is nothing to tell its next tokens by. */
+void et_beam_abandon(et_beam *beam);
+
+/* How many results there are, at most as many as were wanted and none of a sentence that was
+ * abandoned, and each of them, best first. Ids are borrowed until the next begin. */
 int et_beam_results(const et_beam *beam);
 et_beam_hypothesis et_beam_result(const et_beam *beam, int rank);
 

@@ -1,6 +1,5 @@
 /* What a run's checkpoints belong to besides its settings: vocabularies and an encoded text, known
  * by their checksums. */
-#include <string.h>
 
 #include "base/alloc.h"
 #include "base/checksum.h"

@@ -59,7 +59,7 @@ void et_choice_release(et_choice *choice)
     *choice = (et_choice){ 0 };
 }
 
-/* ---- reading ---------------------------------------------------------------------------- */
+/* ---- reading ---- */
 
 static uint64_t element_at(et_choice_place place, int64_t token)
 {
@@ -86,7 +86,8 @@ static void add_noise(et_choice *choice, et_choice_place place)
     }
 }
 
-static void log_softmax(float *x, int64_t count)
+/* False: there is none, since an x is not finite. */
+static bool log_softmax(float *x, int64_t count)
 {
     float most = x[0];
     double sum = 0;
@@ -97,22 +98,24 @@ static void log_softmax(float *x, int64_t count)
     const float log_sum = most + (float)log(sum);
     for (int64_t i = 0; i < count; i++)
         x[i] -= log_sum;
+    return isfinite(log_sum);
 }
 
-void et_choice_read(et_choice *choice, const float *logits, et_choice_place place)
+bool et_choice_read(et_choice *choice, const float *logits, et_choice_place place)
 {
     memcpy(choice->log_p, logits, (size_t)choice->vocabulary * sizeof *logits);
     if (choice->options.noise > 0)
         add_noise(choice, place);
-    log_softmax(choice->log_p, choice->vocabulary);
+    bool finite = log_softmax(choice->log_p, choice->vocabulary);
     if (place.position || !choice->allowed)
-        return;
+        return finite;
     for (int64_t i = 0; i < choice->vocabulary; i++)
         if (!(choice->allowed[i / 64] >> (i % 64) & 1))
             choice->log_p[i] = -INFINITY;
+    return finite;
 }
 
-/* ---- choosing --------------------------------------------------------------------------- */
+/* ---- choosing ---- */
 
 /* By insertion: lists are short, and most tokens are no better than the last of them. */
 void et_choice_best(const et_choice *choice, int count, float *log_p, int32_t *token)

@@ -52,8 +52,9 @@ int et_choice_init(et_choice *choice, const et_choice_options *options, int64_t 
 void et_choice_release(et_choice *choice);
 
 /* Reads a row of logits [vocabulary]: log_p becomes log(softmax(logits + noise)). At position 0 a
- * token that may not come first has minus infinity, and the others what they have among all. */
-void et_choice_read(et_choice *choice, const float *logits, et_choice_place place);
+ * token that may not come first has minus infinity, and the others what they have among all. False:
+ * logits are not finite, and no token is likelier than another. */
+bool et_choice_read(et_choice *choice, const float *logits, et_choice_place place);
 
 /* The `count` likeliest tokens of the row, best first, equal ones by number; count is at most the
  * vocabulary. */

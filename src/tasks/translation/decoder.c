@@ -63,7 +63,7 @@ typedef struct queue {
     et_error *error;
 } queue;
 
-/* ---- making ----------------------------------------------------------------------------- */
+/* ---- making ---- */
 
 /* Last first: the first owns the packed weights that the others read. */
 static void free_searches(et_decoder *decoder)
@@ -202,7 +202,7 @@ static int prepare(et_decoder *decoder, int count, et_error *error)
     return ET_OK;
 }
 
-/* ---- running ---------------------------------------------------------------------------- */
+/* ---- running ---- */
 
 /* Takes sentences for free places; near the end no more than this search's share of the rest.
  * Example: 10 left and 4 searches: 3 at most, so that none goes on for long after the others are
@@ -258,7 +258,11 @@ static void take_result(et_search *search, int place, queue *q)
     const et_beam *beam;
     et_decoder_sentence *sentence = et_search_leave(search, place, &beam);
     pthread_mutex_lock(&q->lock);
-    if (copy_results(q->arena, sentence, beam))
+    if (!et_beam_results(beam) && !q->status)
+        q->status = et_fail(q->error, ET_EDIVERGED,
+                            "decoding: the model's logits are not finite: its training has "
+                            "diverged, or its weights are damaged");
+    else if (copy_results(q->arena, sentence, beam))
         q->done++;
     else if (!q->status)
         q->status = et_alloc_failed(q->error, 0, "a translation");

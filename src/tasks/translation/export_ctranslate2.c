@@ -18,7 +18,6 @@
 #include "base/assert.h"
 #include "base/file.h"
 #include "base/json.h"
-#include "base/strbuf.h"
 #include "kernel/positions.h"
 #include "train/model_export.h"
 
@@ -42,7 +41,7 @@ typedef struct output {
     et_error *error;
 } output;
 
-/* ---- bytes ---------------------------------------------------------------------------------- */
+/* ---- bytes ---- */
 
 static void put(output *o, const void *bytes, size_t length)
 {
@@ -80,7 +79,7 @@ static void put_head(output *o, const char *name, int rank, const int64_t *sizes
     o->count++;
 }
 
-/* ---- variables ------------------------------------------------------------------------------ */
+/* ---- variables ---- */
 
 static void put_option(output *o, const char *stack, const char *name, int value, int type)
 {
@@ -276,7 +275,7 @@ static void put_aliases(output *o)
     put_name(o, "decoder/position_encodings/encodings");
 }
 
-/* ---- files ---------------------------------------------------------------------------------- */
+/* ---- files ---- */
 
 static int make_room(output *o)
 {

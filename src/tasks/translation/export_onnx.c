@@ -19,7 +19,6 @@
  * Shorter sentences of a batch are followed by padding that the masks leave out. */
 #include "tasks/translation/export_formats.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -59,7 +58,7 @@ enum {
     NAMES
 };
 
-/* ---- graphs --------------------------------------------------------------------------------- */
+/* ---- graphs ---- */
 
 /* ids [batch, longest] as rows, and what rows are read by. */
 typedef struct side {
@@ -144,7 +143,7 @@ static int add_encoder(et_onnx *m, et_graph *graph, const et_transformer *model,
     return status;
 }
 
-/* ---- the decoder ---------------------------------------------------------------------------- */
+/* ---- the decoder ---- */
 
 /* Whose positions a cache has; two attentions a layer, in this order. */
 enum { OF_DECODER, OF_ENCODER, CACHES };
@@ -339,7 +338,7 @@ static int write_graph(const et_translator *t, int which, const char *path, et_e
     return status;
 }
 
-/* ---- what lies beside them ------------------------------------------------------------------ */
+/* ---- what lies beside them ---- */
 
 /* "relu" and so on are called the same there, but for one. */
 static const char *activation_name(et_activation activation)

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/assert.h"
 #include "base/thread.h"
 #include "tasks/translation/align_share.h"
 #include "tasks/translation/decode_share.h"
@@ -152,7 +151,7 @@ int et_translator_search(et_translator *t, const char *const *lines, size_t coun
     return end(out, status);
 }
 
-/* ---- scoring ---------------------------------------------------------------------------- */
+/* ---- scoring ---- */
 
 static int encode_target(const et_translator *t, const char *target, size_t number,
                          et_decoder_sentence *sentence, et_tokens *tokens, et_arena *arena,
@@ -253,7 +252,7 @@ int et_translator_score(et_translator *t, const char *const *lines, const char *
     return end(out, status);
 }
 
-/* ---- results ---------------------------------------------------------------------------- */
+/* ---- results ---- */
 
 int et_hypotheses_count(const et_hypotheses *h, size_t line)
 {

@@ -2,7 +2,6 @@
 #include "tasks/translation/kind.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #include "base/alloc.h"
 #include "base/arena.h"

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "base/strbuf.h"
 #include "io/log_names.h"
 #include "tasks/translation/batching.h"
 #include "tasks/translation/input.h"
@@ -391,6 +392,7 @@ int et_translation_check(const void *settings, et_error *error)
  * below lists. */
 static const char *const metrics[] = {
     ET_LOGGED_VALIDATION_LOSS,
+    ET_LOGGED_OF_VALIDATION "nll",
     ET_LOGGED_OF_VALIDATION "perplexity",
     ET_LOGGED_OF_VALIDATION "accuracy",
     ET_TRANSLATION_BLEU,
@@ -416,17 +418,21 @@ int et_translation_check_metric(const void *settings, const char *name, et_error
     for (int i = 0; metric && metrics[i]; i++)
         if (!strcmp(metrics[i], metric))
             return ET_OK;
-    if (data->sets.count)
-        return et_fail(
-            error, ET_ECONFIG,
-            "trainer.best_checkpoint_eval_metric: validation gives no %s; it is the name "
-            "of a set, / and one of %s, %s, %s, %s, %s, %s",
-            name, metrics[0], metrics[1], metrics[2], metrics[3], metrics[4], metrics[5]);
-    return et_fail(error, ET_ECONFIG,
-                   "trainer.best_checkpoint_eval_metric: validation gives no %s%s (it gives: %s, "
-                   "%s, %s, %s, %s, %s)",
-                   name, et_nearest_hint(name, metrics, "").text, metrics[0], metrics[1],
-                   metrics[2], metrics[3], metrics[4], metrics[5]);
+    et_strbuf known = ET_STRBUF_INIT;
+    for (int i = 0; metrics[i]; i++)
+        et_strbuf_printf(&known, "%s%s", i ? ", " : "", metrics[i]);
+    int status =
+        data->sets.count
+            ? et_fail(error, ET_ECONFIG,
+                      "trainer.best_checkpoint_eval_metric: validation gives no %s; it is the name "
+                      "of a set, / and one of %s",
+                      name, et_strbuf_text(&known))
+            : et_fail(
+                  error, ET_ECONFIG,
+                  "trainer.best_checkpoint_eval_metric: validation gives no %s%s (it gives: %s)",
+                  name, et_nearest_hint(name, metrics, "").text, et_strbuf_text(&known));
+    et_strbuf_release(&known);
+    return status;
 }
 
 /* From settings (double, int64_t) to what layers take (float, int). */

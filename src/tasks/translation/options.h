@@ -57,12 +57,14 @@ enum { ET_TRANSLATION_UNSET, ET_TRANSLATION_TRUE, ET_TRANSLATION_FALSE };
 
 /* task.train_data, task.validation_data; input.h says what is done with each. */
 typedef struct et_translation_data {
+    /* One of four. */
     et_strings source_path, target_path; /* line by line */
-    et_strings tsv_path;                 /* or source TAB target */
-    et_strings input_path;               /* or records of tf.Examples, */
-    const char *src_lang, *tgt_lang;     /* with two features of these names */
-    et_structs mix;                      /* or several texts: et_translation_part; */
-    et_structs sets;                     /* of validation data such that are scored one by one */
+    et_strings tsv_path;                 /* source TAB target */
+    et_strings input_path;               /* records of tf.Examples */
+    et_structs mix;                      /* several texts: et_translation_part */
+    const char *src_lang, *tgt_lang;     /* the two features of a record */
+    et_structs sets;                     /* validation data that are scored one by one:
+                                            et_translation_part */
     int64_t global_batch_size;           /* tokens of a batch, on each side; of validation with
                                             static_batch, pairs */
     int64_t max_seq_length;              /* tokens, EOS counted */
@@ -72,8 +74,8 @@ typedef struct et_translation_data {
     int64_t shuffle_pool;         /* sentence pairs sorted by length at a time */
     bool static_batch;            /* batches of so many pairs, whatever their lengths */
     int batching;                 /* ET_BATCHING_* */
-    double bpe_dropout;           /* sub-words are drawn at these rates (data/subwords.h); 0: */
-    double unigram_alpha;         /* they are as the vocabulary encodes them */
+    double bpe_dropout;           /* rate of merges that are left out (data/subwords.h); 0: none */
+    double unigram_alpha;         /* power of probabilities that draws are by, likewise; 0: none */
     int64_t seed;                 /* of their order, and of what is drawn; -1: the run's */
     int64_t prefetch_buffer_size; /* batches read ahead in training; -1: the run's */
     /* Of other systems' files. */

@@ -23,6 +23,7 @@
  *   3. Steps ask for no memory: caches, tables and beams are as large as et_search_size. */
 #include "tasks/translation/search.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -93,7 +94,7 @@ static int64_t slots_of(const et_search *search)
     return search->size.positions * search->options.beam.size;
 }
 
-/* ---- making ----------------------------------------------------------------------------- */
+/* ---- making ---- */
 
 /* Plans before the graphs they were made of. Also frees a search that was made in part: what is
  * missing is NULL. */
@@ -317,7 +318,7 @@ void et_search_refresh(et_search *search)
     et_plan_refresh(search->decode);
 }
 
-/* ---- sentences -------------------------------------------------------------------------- */
+/* ---- sentences ---- */
 
 /* With capacity 0 each place takes its part of the caches anew, from the next sentence it gets. */
 void et_search_clear(et_search *search)
@@ -428,7 +429,7 @@ void et_search_enter(et_search *search, et_decoder_sentence *const *sentences, i
     }
 }
 
-/* ---- a step ----------------------------------------------------------------------------- */
+/* ---- a step ---- */
 
 /* Hypothesis i of a place becomes a row of the step: it adopts its parent's slots and gets
  * one for the token that it adds. at->row is that of the last step, whose slots are in
@@ -476,7 +477,11 @@ static void advance_beam(et_search *search, place *at, const float *logits)
 {
     const int wide = 2 * search->options.beam.size;
     for (int i = 0; i < at->rows; i++) {
-        et_choice_read(&search->choice, logits + i * search->model.target.count, choice_of(at, i));
+        if (!et_choice_read(&search->choice, logits + i * search->model.target.count,
+                            choice_of(at, i))) {
+            et_beam_abandon(&at->beam);
+            return;
+        }
         et_choice_best(&search->choice, wide, search->best + i * wide,
                        search->best_token + i * wide);
     }
@@ -493,14 +498,30 @@ static void extend(et_search *search, place *at, const float *logits)
     const int count = first ? search->options.beam.size : at->rows;
     for (int i = 0; i < count; i++) {
         et_choice_place here = choice_of(at, first ? i : at->beam.sample[i]);
-        if (!first || i == 0 || search->options.choice.noise > 0)
-            et_choice_read(&search->choice, logits + (first ? 0 : i * search->model.target.count),
-                           here);
+        bool reads = !first || i == 0 || search->options.choice.noise > 0;
+        const float *row = logits + (first ? 0 : i * search->model.target.count);
+        if (reads && !et_choice_read(&search->choice, row, here)) {
+            et_beam_abandon(&at->beam);
+            return;
+        }
         token[i] = search->options.forced ? at->sentence->forced[at->beam.length]
                                           : et_choice_draw(&search->choice, here);
         log_p[i] = search->choice.log_p[token[i]];
     }
     et_beam_extend(&at->beam, log_p, token, at->parent, at->next);
+}
+
+/* Beam search over the likeliest tokens of each row. One logit that is not finite makes all log p
+ * of its row so. */
+static void advance_likeliest(et_search *search, place *at, const float *log_p,
+                              const int32_t *token)
+{
+    for (int i = 0; i < at->rows; i++)
+        if (isnan(log_p[i * 2 * search->options.beam.size])) {
+            et_beam_abandon(&at->beam);
+            return;
+        }
+    et_beam_advance(&at->beam, log_p, token, at->parent, at->next);
 }
 
 /* One place takes its next tokens from its rows of the outputs. */
@@ -511,7 +532,7 @@ static void advance_place(et_search *search, place *at)
     if (!reads_logits(search)) {
         const ptrdiff_t from = (ptrdiff_t)at->row * 2 * search->options.beam.size;
         const int32_t *token = et_plan_output(search->decode, 1).data;
-        et_beam_advance(&at->beam, output + from, token + from, at->parent, at->next);
+        advance_likeliest(search, at, output + from, token + from);
     } else if (alone) {
         extend(search, at, output + at->row * search->model.target.count);
     } else {

@@ -25,11 +25,11 @@ typedef struct et_search et_search;
 typedef struct et_search_size {
     int places;
     int64_t source; /* tokens of the longest source */
-    int64_t target; /* and of the longest target */
-    /* of all places together: caches are as large as the sentences that came, however long one of
-     * them is */
+    int64_t target; /* tokens of the longest target */
+    /* Of all places together: caches are as large as the sentences that came, however long one of
+     * them is. */
     int64_t tokens;    /* source tokens */
-    int64_t positions; /* and target tokens */
+    int64_t positions; /* target tokens */
 } et_search_size;
 
 /* All borrowed but the options, which are copied. packed_by: another search of the same model,

@@ -11,10 +11,8 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/assert.h"
-#include "base/clock.h"
 #include "base/file.h"
 #include "base/checksum.h"
-#include "base/format.h"
 #include "data/source.h"
 #include "tasks/translation/batching.h"
 #include "tasks/translation/task_private.h"
@@ -36,9 +34,9 @@ int et_translation_open_files(et_translation_task *task, et_error *error)
                                               &task->options.validation_data, error);
 }
 
-/* ---- data -------------------------------------------------------------------------------
- *
- * A corpus becomes ids once; the next start maps them (data/encoded.h). */
+/* ---- data ---- */
+
+/* A corpus becomes ids once; the next start maps them (data/encoded.h). */
 
 /* At most a segment for every four tokens of a side: shorter sentences are rare, and each
  * segment costs an offset. The layout depends on settings only, so training and resuming have one

@@ -80,9 +80,9 @@ static const et_task_class translation_class = {
     .kept = kept,
 };
 
-/* ---- opening and closing ----------------------------------------------------------------
- *
- * The task owns everything it opens but sources, which its trainer closes before. */
+/* ---- opening and closing ---- */
+
+/* The task owns everything it opens but sources, which its trainer closes before. */
 
 /* Each needs those before it. What was opened before a failure is closed by close. */
 static int (*const stages[])(et_translation_task *, et_error *) = {

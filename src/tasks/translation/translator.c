@@ -187,8 +187,7 @@ static int open_shared(et_translator *t, const et_translator *from, et_error *er
 }
 
 /* What the run's settings have as limits holds for a caller's options as well. Comparisons are such
- * that a NaN fails them. precision is looked at when the model is
- * opened. */
+ * that a NaN fails them. precision is looked at when the model is opened. */
 static int check_options(bool model, const et_translator_options *o, et_error *error)
 {
     if (!model && !o->shares)
@@ -310,9 +309,9 @@ int64_t et_translator_step(const et_translator *t)
     return t->step;
 }
 
-/* ---- translating ------------------------------------------------------------------------
- *
- * Everything of one call lives in an arena of it but the results, which are the caller's. */
+/* ---- translating ---- */
+
+/* Everything of one call lives in an arena of it but the results, which are the caller's. */
 
 /* A line's tokens and EOS, in arena. number: of the line, for messages. */
 static int encode(const et_translator *t, const char *line, size_t number,

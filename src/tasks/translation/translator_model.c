@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/assert.h"
 #include "graph/graph.h"
 #include "kernel/gemm/gemm.h"
 #include "tasks/translation/kind.h"
@@ -14,7 +13,7 @@
 #include "train/model_load.h"
 #include "train/stored_weight.h"
 
-/* ---- weights ---------------------------------------------------------------------------- */
+/* ---- weights ---- */
 
 /* Whether what lies beside the weights, settings and vocabulary, is theirs. */
 static int check_belongs(void *payload, const et_model_load *load, et_error *error)
@@ -43,7 +42,7 @@ static int load_weights(et_translator *t, const et_model_place *place, et_error 
     return status;
 }
 
-/* ---- the rest --------------------------------------------------------------------------- */
+/* ---- the rest ---- */
 
 /* The run's own copies: what the ids of its weights mean. */
 static int open_vocabularies(et_translator *t, const et_model_place *place, et_error *error)

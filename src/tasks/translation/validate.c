@@ -13,7 +13,6 @@
  * reads them anew. Asked to stop, it gives ET_EINTERRUPTED and has written nothing; the run does
  * the whole of it again when it goes on. */
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include <etude/score.h>
@@ -66,9 +65,9 @@ static int log_perplexity(et_value *logs, et_error *error)
     return status;
 }
 
-/* ---- translations -----------------------------------------------------------------------
- *
- * All results of a validation are in memory at once, in an arena that ends with it. */
+/* ---- translations ---- */
+
+/* All results of a validation are in memory at once, in an arena that ends with it. */
 
 /* Two positions: the transformer's table is not used, the decoder has its own. */
 static int make_decoder(et_translation_task *task, et_error *error)
@@ -268,8 +267,9 @@ static int score_all(et_translation_task *task, const decoded *all, scores *s, e
     for (int64_t i = 0; i < all->count && !status; i++) {
         const et_decoder_sentence *sentence = &all->sentences[i];
         et_strbuf_reset(&line);
-        status = et_vocabulary_decode(task->sides.target, sentence->results[0].ids,
-                                      (size_t)sentence->results[0].count, &line, error);
+        if (sentence->length > 1) /* as et_translator_translate, EOS alone is an empty line */
+            status = et_vocabulary_decode(task->sides.target, sentence->results[0].ids,
+                                          (size_t)sentence->results[0].count, &line, error);
         if (!status)
             status = add_pair(s, et_strbuf_text(&line),
                               task->validation.now->references[sentence->number], error);

@@ -70,7 +70,7 @@ et_sides et_vocabularies_sides(const et_vocabularies *v)
     return sides;
 }
 
-/* ---- of a trained model -------------------------------------------------------------------- */
+/* ---- of a trained model ---- */
 
 typedef struct model_file {
     const char *path; /* for messages; lives in the arena */
@@ -108,7 +108,7 @@ int et_vocabularies_read(et_vocabularies *v, const et_model_place *place, et_are
     return status;
 }
 
-/* ---- whose they are ------------------------------------------------------------------------- */
+/* ---- whose they are ---- */
 
 /* The role that a checksum is of in an identity; NULL: of none. */
 static const et_vocabulary_role *find_role(const et_vocabularies *v, const et_value *identity,
@@ -183,7 +183,7 @@ void et_vocabularies_identify(const et_vocabularies *v, et_value *identity)
     }
 }
 
-/* ---- of another run ------------------------------------------------------------------------- */
+/* ---- of another run ---- */
 
 static bool is_named(const char *path)
 {

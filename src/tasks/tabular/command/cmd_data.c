@@ -14,7 +14,6 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/assert.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/json.h"

@@ -15,7 +15,6 @@
 #include <etude/log.h>
 
 #include "base/alloc.h"
-#include "base/assert.h"
 #include "base/file.h"
 #include "base/thread.h"
 #include "command/args.h"
@@ -41,8 +40,7 @@ typedef struct predict_args {
     int skip; /* bad rows: 1, else they end it */
 } predict_args;
 
-/* ---- the command line --------------------------------------------------------------------------
- */
+/* ---- the command line ---- */
 
 static int parse(predict_args *args, const et_call *call, et_error *error)
 {
@@ -130,8 +128,7 @@ static int check_outputs(const predict_args *args, const et_call *call, et_error
     return status;
 }
 
-/* ---- blocks ------------------------------------------------------------------------------------
- */
+/* ---- blocks ---- */
 
 /* A block on its way. Its owner is who has its state: FREE and DONE this thread, READY nobody yet.
  */
@@ -223,8 +220,7 @@ static void work_on(const pool *all, et_predictor *p, work *w)
     }
 }
 
-/* ---- threads -----------------------------------------------------------------------------------
- */
+/* ---- threads ---- */
 
 typedef struct worker {
     pool *all;
@@ -282,8 +278,7 @@ static void stop_threads(pool *all)
         et_thread_join(all->thread[i]);
 }
 
-/* ---- reading and writing -----------------------------------------------------------------------
- */
+/* ---- reading and writing ---- */
 
 static void hand_on(pool *all, work *w)
 {
@@ -362,8 +357,7 @@ static int run(pool *all, et_error *error)
     return status || !read ? status : et_fail(error, read, "%s", reason.text);
 }
 
-/* ---- the whole ---------------------------------------------------------------------------------
- */
+/* ---- the whole ---- */
 
 /* Each thread has one of its own, for one thread; they share the first one's model. */
 static int open_predictors(pool *all, et_error *error)

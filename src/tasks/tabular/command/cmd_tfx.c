@@ -25,7 +25,7 @@
 /* What TensorFX tells the program where it starts one alone. */
 #define SINGLE_NODE "{\"task\": {\"type\": \"master\", \"index\": 0}, \"job\": {\"local\": true}}"
 
-/* ---- train ----------------------------------------------------------------------------------- */
+/* ---- train ---- */
 
 typedef struct train_args {
     const char *module, *output;
@@ -134,7 +134,7 @@ static int train(const et_call *call, et_error *error)
     return status;
 }
 
-/* ---- the three ------------------------------------------------------------------------------- */
+/* ---- the three ---- */
 
 static const et_command commands[] = {
     { "train", train, "run a program that trains" },

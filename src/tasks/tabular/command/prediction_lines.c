@@ -16,8 +16,7 @@ enum { LABEL = -1, KEY = -2, NUMBER = -3 };
 /* Below it a number's hundred thousandths are exact in a double. */
 #define EXACT_MAX 4.5e10
 
-/* ---- numbers -----------------------------------------------------------------------------------
- */
+/* ---- numbers ---- */
 
 /* value 10^5 = product + rest, both exact; what is left above the whole number below decides: sums
  * of two doubles have the right sign. */
@@ -74,8 +73,7 @@ static void append_number(const et_prediction_lines *lines, et_strbuf *out, floa
         et_prediction_number(out, (double)value);
 }
 
-/* ---- texts -------------------------------------------------------------------------------------
- */
+/* ---- texts ---- */
 
 /* In quotes where RFC 4180 needs them. */
 static void append_csv(et_strbuf *out, const char *text, size_t length)
@@ -120,8 +118,7 @@ static void append_key(const et_prediction_lines *lines, et_strbuf *out, const e
         et_free(copy);
 }
 
-/* ---- what is in a line -------------------------------------------------------------------------
- */
+/* ---- what is in a line ---- */
 
 static void add_column(et_prediction_lines *lines, const char *name, int output)
 {

@@ -4,13 +4,11 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/arena.h"
-#include "base/assert.h"
 #include "base/fields.h"
 #include "base/file.h"
 #include "base/json.h"
@@ -44,8 +42,7 @@ struct et_row_reader {
     bool skipping; /* the rest of a line that is too long */
 };
 
-/* ---- blocks ------------------------------------------------------------------------------------
- */
+/* ---- blocks ---- */
 
 int et_row_block_open(et_row_block *block, int64_t rows, const et_encoder *encoder, et_error *error)
 {
@@ -100,8 +97,7 @@ static int add_failure(et_row_block *block, int64_t line, const et_error *reason
     return text ? ET_OK : et_alloc_failed(error, sizeof reason->text, "a message");
 }
 
-/* ---- CSV ---------------------------------------------------------------------------------------
- */
+/* ---- CSV ---- */
 
 static size_t bytes_of(const et_csv_row *row)
 {
@@ -201,8 +197,7 @@ static int next_csv(et_row_reader *r, et_row_block *block, et_error *error)
     return status;
 }
 
-/* ---- JSON lines --------------------------------------------------------------------------------
- */
+/* ---- JSON lines ---- */
 
 /* More bytes behind what is left, which is moved to the front. */
 static int fill(et_row_reader *r, et_error *error)
@@ -457,8 +452,7 @@ int et_row_block_parse(et_row_block *block, const et_encoder *encoder, const cha
     return status;
 }
 
-/* ---- opening -----------------------------------------------------------------------------------
- */
+/* ---- opening ---- */
 
 static int format_of(const et_row_reader_options *o)
 {
@@ -505,10 +499,9 @@ int et_row_reader_open(et_row_reader **out, const et_row_reader_options *options
     r->descriptor = STDIN_FILENO;
     int status = r->options.format != ET_ROWS_JSONL ? open_csv(r, error)
                                                     : open_lines(r, options->path, error);
-    if (status) {
-        r->descriptor = STDIN_FILENO;
+    if (status)
         et_row_reader_close(r);
-    } else
+    else
         *out = r;
     return status;
 }

@@ -5,7 +5,6 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
-#include "base/assert.h"
 #include "base/fields.h"
 #include "base/json.h"
 #include "data/columns.h"
@@ -44,8 +43,7 @@ static const et_encoder *encoder_of(const predictions *all)
     return all->predictor->model->encoder;
 }
 
-/* ---- opening -----------------------------------------------------------------------------------
- */
+/* ---- opening ---- */
 
 static void close_service(et_service *self)
 {
@@ -108,8 +106,7 @@ static void describe(const et_service *self, et_value *facts)
         et_value_add_string(labels, et_predictor_label(p, i));
 }
 
-/* ---- rows --------------------------------------------------------------------------------------
- */
+/* ---- rows ---- */
 
 static et_cell *cells_of(const predictions *all, const asked *what, int64_t row)
 {
@@ -180,8 +177,7 @@ static int read_json(const predictions *all, et_service_request *request, asked 
     return status;
 }
 
-/* ---- CSV ---------------------------------------------------------------------------------------
- */
+/* ---- CSV ---- */
 
 typedef struct scan {
     et_csv_scanner scanner;
@@ -284,8 +280,7 @@ static int read_csv(const predictions *all, et_service_request *request, asked *
     return status;
 }
 
-/* ---- requests ----------------------------------------------------------------------------------
- */
+/* ---- requests ---- */
 
 static void begin_answer(const predictions *all, et_service_request *request)
 {
@@ -334,8 +329,7 @@ static int read_request(et_service *self, et_service_request *request, et_error 
     return status;
 }
 
-/* ---- answers -----------------------------------------------------------------------------------
- */
+/* ---- answers ---- */
 
 /* A line of JSON ends with a line end, which in a list is a comma's place. */
 static void answer_row(predictions *all, struct place *place, int64_t at)

@@ -85,7 +85,7 @@ static int add_replaced(et_lines *lines, const char *text, size_t length, et_err
     return status;
 }
 
-/* ---- standard input ----------------------------------------------------------------------- */
+/* ---- standard input ---- */
 
 /* Read at a time; a pipe holds as much. */
 #define PIECE ((size_t)64 << 10)
@@ -256,7 +256,7 @@ static int read_here(et_line_reader *reader, et_lines *lines, size_t most, et_er
     return et_fail(error, reader->error.status, "%s", reader->error.text);
 }
 
-/* ---- ranks -------------------------------------------------------------------------------- */
+/* ---- ranks ---- */
 
 /* Lines from `before` on, each with its end: no line has a byte 0 (check, add_replaced). */
 static void write_lines(et_strbuf *to, const et_lines *lines, size_t before)
@@ -311,7 +311,7 @@ int et_line_reader_read(et_line_reader *reader, et_lines *lines, size_t most, et
     return status;
 }
 
-/* ---- files -------------------------------------------------------------------------------- */
+/* ---- files ---- */
 
 /* Lines of a compressed file are unpacked on the way. */
 static int read_file(et_lines *lines, const char *path, et_error *error)

@@ -1,5 +1,7 @@
 #include "tasks/translation/command/result_lines.h"
 
+#include <math.h>
+
 #include "base/json.h"
 
 static void print_alignment(et_strbuf *out, const et_hypothesis *h)
@@ -18,6 +20,15 @@ static void print_pairs(et_strbuf *out, const et_hypothesis *h)
     et_strbuf_append_char(out, ']');
 }
 
+/* JSON has no infinity, which a target that is impossible has as its log-probability. */
+static void print_number(et_strbuf *out, double number)
+{
+    if (isfinite(number))
+        et_strbuf_append_double(out, number);
+    else
+        et_strbuf_append(out, "null");
+}
+
 void et_result_lines_print_json(et_strbuf *out, const et_hypotheses *found, size_t line,
                                 bool alignments)
 {
@@ -27,9 +38,9 @@ void et_result_lines_print_json(et_strbuf *out, const et_hypotheses *found, size
         et_strbuf_append(out, rank ? ", {\"text\": " : "{\"text\": ");
         et_json_print_string(out, h->text);
         et_strbuf_append(out, ", \"score\": ");
-        et_strbuf_append_double(out, h->score);
+        print_number(out, h->score);
         et_strbuf_append(out, ", \"log_probability\": ");
-        et_strbuf_append_double(out, h->log_probability);
+        print_number(out, h->log_probability);
         if (alignments)
             print_pairs(out, h);
         et_strbuf_append_char(out, '}');

@@ -4,7 +4,6 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
-#include "base/assert.h"
 #include "base/json.h"
 #include "tasks/translation/command/result_lines.h"
 #include "tasks/translation/translator_private.h"
@@ -44,8 +43,7 @@ static uint64_t group_of(int beam, int results)
     return (uint64_t)beam << 32 | (uint64_t)results;
 }
 
-/* ---- opening -----------------------------------------------------------------------------------
- */
+/* ---- opening ---- */
 
 static void close_service(et_service *self)
 {
@@ -90,8 +88,7 @@ static void describe(const et_service *self, et_value *facts)
     et_value_set_int(facts, "beam_size_max", all->beam_max);
 }
 
-/* ---- reading -----------------------------------------------------------------------------------
- */
+/* ---- reading ---- */
 
 /* A line is cut silently nowhere: one that has too many tokens is refused. */
 static int check_line(const translations *all, const et_value *line, int64_t number,
@@ -167,8 +164,7 @@ static int read_request(et_service *self, et_service_request *request, et_error 
     return status;
 }
 
-/* ---- decoders ----------------------------------------------------------------------------------
- */
+/* ---- decoders ---- */
 
 /* In place of the one that was used longest ago. */
 static int open_variant(translations *all, variant *v, const asked *what, et_error *error)
@@ -207,8 +203,7 @@ static int find_translator(translations *all, const asked *what, et_translator *
     return status;
 }
 
-/* ---- answers -----------------------------------------------------------------------------------
- */
+/* ---- answers ---- */
 
 /* results or found: of all lines of the batch, a request's from the first one on. */
 static void print_answer(et_service_request *request, char **results, const et_hypotheses *found,
