@@ -54,14 +54,37 @@ int et_layout_own(et_layout_field **out, const et_layout_field *rows, int count,
     return ET_OK;
 }
 
+/* Asked in every step, of names of a few letters: a call of strcmp would cost more. */
+static bool same_name(const char *a, const char *b)
+{
+    while (*a && *a == *b)
+        a++, b++;
+    return *a == *b;
+}
+
+/* What empty rows are filled with as well: they have one filling in a batch. */
+static bool same_field(const et_layout_field *a, const et_layout_field *b)
+{
+    bool offsets = a->empty == ET_EMPTY_OFFSETS;
+    return same_name(a->name, b->name) && a->dtype == b->dtype && a->kind == b->kind &&
+           a->empty == b->empty && (!offsets || a->offsets_of == b->offsets_of) &&
+           et_shape_equal(a->item, b->item);
+}
+
 bool et_layout_same(const et_layout *a, const et_layout *b)
 {
     bool same = a->kinds == b->kinds && a->fields == b->fields && a->unit == b->unit;
     for (int i = 0; same && i < a->fields; i++)
-        same = !strcmp(a->field[i].name, b->field[i].name) &&
-               a->field[i].dtype == b->field[i].dtype && a->field[i].kind == b->field[i].kind &&
-               et_shape_equal(a->field[i].item, b->field[i].item);
+        same = same_field(&a->field[i], &b->field[i]);
     return same;
+}
+
+bool et_layout_equal(const et_layout *a, const et_layout *b)
+{
+    bool same = a->kinds == b->kinds;
+    for (int k = 0; same && k < a->kinds; k++)
+        same = a->capacity[k] == b->capacity[k];
+    return same && et_layout_same(a, b);
 }
 
 size_t et_layout_bytes(const et_layout *layout, int field)

@@ -15,6 +15,7 @@
 #include "base/arena.h"
 #include "base/assert.h"
 #include "base/reserved.h"
+#include "base/vector.h"
 #include "data/layout.h"
 #include "exec/ids.h"
 #include "graph/graph.h"
@@ -37,7 +38,7 @@ typedef struct mark {
 } mark;
 
 typedef struct variant {
-    et_layout layout; /* a copy; its fields live in arena, as samples may be closed before */
+    et_layout *layout; /* a copy, in arena, as samples may be closed before; its graph has it too */
     et_arena arena;
     et_graph *graph; /* NULL: planning has failed, it is built again */
     et_plan *plan;   /* NULL: not yet */
@@ -58,6 +59,7 @@ struct et_pass {
     void *payload;
     et_pass_options options;
     variant *variants; /* [count], owned */
+    size_t capacity;
     int count, used;
     const et_plan_listener *listener; /* borrowed; NULL: none */
     int *reached;                     /* [reached_count]: parameters that have gradients; owned */
@@ -69,41 +71,20 @@ struct et_pass {
 
 /* ---- making a variant ---- */
 
-/* Asked in every run, of names of a few letters: a call of strcmp would cost more. */
-static bool same_name(const char *a, const char *b)
-{
-    while (*a && *a == *b)
-        a++, b++;
-    return *a == *b;
-}
-
-static bool same_field(const et_layout_field *a, const et_layout_field *b)
-{
-    return same_name(a->name, b->name) && a->dtype == b->dtype && a->kind == b->kind &&
-           a->empty == b->empty && et_shape_equal(a->item, b->item);
-}
-
-static bool same_layout(const et_layout *a, const et_layout *b)
-{
-    bool same = a->kinds == b->kinds && a->fields == b->fields;
-    for (int k = 0; same && k < a->kinds; k++)
-        same = a->capacity[k] == b->capacity[k];
-    for (int i = 0; same && i < a->fields; i++)
-        same = same_field(&a->field[i], &b->field[i]);
-    return same;
-}
-
 static int copy_layout(variant *v, const et_layout *layout, et_error *error)
 {
     size_t count = (size_t)layout->fields;
     et_layout_field *fields = et_arena_array(&v->arena, count, sizeof *fields);
+    v->layout = et_arena_array(&v->arena, 1, sizeof *v->layout);
     for (size_t i = 0; fields && i < count; i++) {
         fields[i] = layout->field[i];
         fields[i].name = et_arena_printf(&v->arena, "%s", layout->field[i].name);
     }
-    v->layout = *layout;
-    v->layout.field = fields;
-    return v->arena.failed ? et_alloc_failed(error, count * sizeof *fields, "a pass") : ET_OK;
+    if (v->arena.failed)
+        return et_alloc_failed(error, count * sizeof *fields, "a pass");
+    *v->layout = *layout;
+    v->layout->field = fields;
+    return ET_OK;
 }
 
 /* The factor of all gradients is an input, so that it may change from run to run. */
@@ -136,11 +117,11 @@ static int build_graph(const et_pass *pass, variant *v, et_error *error)
     int status = et_graph_new(&v->graph, pass->params, &options, error);
     if (status)
         return status;
-    v->graph->layout = &v->layout;
+    v->graph->layout = v->layout;
     pass->build(et_graph_scope(v->graph), pass->payload);
     status = et_graph_finish(v->graph, error);
     if (!status)
-        status = et_ids_open(&v->ids, v->graph, &v->layout, error);
+        status = et_ids_open(&v->ids, v->graph, v->layout, error);
     return status || !o->training ? status : derive(pass, v->graph, error);
 }
 
@@ -225,7 +206,7 @@ static void find_tensors(variant *v)
 
 static int make_plan(const et_pass *pass, variant *v, et_error *error)
 {
-    int marks = count_marks(v->graph), fields = v->layout.fields;
+    int marks = count_marks(v->graph), fields = v->layout->fields;
     size_t most = 2 * (size_t)marks;
     et_node **outputs = et_alloc(most, sizeof *outputs);
     v->marks = et_alloc_zero((size_t)marks, sizeof *v->marks);
@@ -248,7 +229,7 @@ static int make_plan(const et_pass *pass, variant *v, et_error *error)
         return status;
     find_tensors(v);
     for (int i = 0; i < fields; i++)
-        v->input[i] = et_plan_input(v->plan, v->layout.field[i].name);
+        v->input[i] = et_plan_input(v->plan, v->layout->field[i].name);
     v->one = et_plan_input(v->plan, ET_GRAPH_ONE);
     et_plan_bind_at(v->plan, v->one, &pass->scale);
     return ET_OK;
@@ -295,21 +276,19 @@ static int plan_variant(const et_pass *pass, variant *v, et_error *error)
 static int find_variant(et_pass *pass, const et_layout *layout, int *found, et_error *error)
 {
     for (int i = 0; i < pass->count; i++)
-        if (same_layout(&pass->variants[i].layout, layout)) {
+        if (et_layout_equal(pass->variants[i].layout, layout)) {
             *found = i;
             return ET_OK;
         }
     int status = et_layout_check_room(layout, error);
     if (status)
         return status;
-    variant *variants = et_realloc(pass->variants, (size_t)pass->count + 1, sizeof *pass->variants);
-    if (!variants)
-        return et_alloc_failed(error, sizeof *variants, "a pass");
-    pass->variants = variants;
-    for (int i = 0; i < pass->count; i++)
-        if (variants[i].graph)
-            variants[i].graph->layout = &variants[i].layout;
-    variant *v = &variants[pass->count];
+    variant *v =
+        et_vector_grow(pass->variants, &pass->capacity, (size_t)pass->count + 1, sizeof *v, 1);
+    if (!v)
+        return et_alloc_failed(error, sizeof *v, "a pass");
+    pass->variants = v;
+    v += pass->count;
     bool automatic = pass->options.recompute == ET_RECOMPUTE_AUTO;
     *v = (variant){ .recompute =
                         automatic ? ET_RECOMPUTE_CHEAP : (et_recompute)pass->options.recompute };
@@ -415,7 +394,7 @@ int et_pass_prepare(et_pass *pass, const et_layout *layout, et_error *error)
 
 static void bind(const variant *v, const et_batch *batch)
 {
-    for (int i = 0; i < v->layout.fields; i++)
+    for (int i = 0; i < v->layout->fields; i++)
         et_plan_bind_at(v->plan, v->input[i], batch->data[i]);
 }
 
@@ -442,7 +421,7 @@ int et_pass_run(et_pass *pass, const et_batch *batch, uint64_t seed, uint64_t nu
 {
     const variant *v = &pass->variants[pass->used];
     int status = ET_OK;
-    if (!v->plan || !same_layout(&v->layout, batch->layout))
+    if (!v->plan || !et_layout_equal(v->layout, batch->layout))
         status = et_pass_prepare(pass, batch->layout, error);
     if (!status)
         status = et_pass_check(pass, pass->used, batch, error);

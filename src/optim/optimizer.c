@@ -352,6 +352,11 @@ bool et_optimizer_show_average(et_optimizer *optimizer)
     return true;
 }
 
+void et_optimizer_hide_average(et_optimizer *optimizer)
+{
+    et_params_use(optimizer->params, NULL);
+}
+
 float *et_optimizer_average(et_optimizer *optimizer)
 {
     return optimizer->average.data;

@@ -107,9 +107,10 @@ int et_optimizer_parts(const et_optimizer *optimizer, const et_slot_part **parts
 /* Bytes of all slots. */
 size_t et_optimizer_bytes(const et_optimizer *optimizer);
 
-/* Has the store show averaged weights, for an evaluation, until et_params_use(params, NULL);
- * variables and what is in no group of it as they are. False: there is no average. */
+/* Has the store show averaged weights, for an evaluation, until they are hidden; variables and what
+ * is in no group of it as they are. False: there is no average. */
 bool et_optimizer_show_average(et_optimizer *optimizer);
+void et_optimizer_hide_average(et_optimizer *optimizer);
 
 /* The averaged weights, as the store's values lie; NULL without `ema`. Only the group's. */
 float *et_optimizer_average(et_optimizer *optimizer);

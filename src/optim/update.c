@@ -327,7 +327,7 @@ static void update_all(const update *u)
 void et_optimizer_average_variables(et_optimizer *optimizer)
 {
     const et_optim_average *average = &optimizer->average;
-    if (average->data)
+    if (average->variable_count)
         et_optim_average_follow(average, optimizer->weights,
                                 et_optim_average_decay(average, optimizer->iterations));
 }

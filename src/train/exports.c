@@ -242,7 +242,7 @@ static int write_values(const et_export_action *self, const char *path, int64_t 
     bool shown = self->optimizer && et_optimizer_show_average(self->optimizer);
     int status = write_weights(self->params, path, step, error);
     if (shown)
-        et_params_use((et_params *)self->params, NULL);
+        et_optimizer_hide_average(self->optimizer);
     return status;
 }
 

@@ -347,6 +347,7 @@ static void test_settings__restrictions(void **state)
     /* Texts. */
     static const char *const same[] = { "text == text", "text != optimizer.type", NULL };
     assert_int_equal(et_settings_override(&settings, "text=x", &error), ET_OK);
+    assert_int_equal(et_settings_override(&settings, "", &error), ET_OK);
     assert_int_equal(et_settings_check(&settings, same, &error), ET_OK);
 }
 

@@ -312,8 +312,11 @@ static void test_bad_settings__best_by_default(void **state)
         TRAIN "--set trainer.train_steps=2 --set task.validation_data.source_path=two.en "
               "--set task.validation_data.target_path=two.de "
               "--set trainer.best_checkpoint_eval_metric=null",
+        TRAIN "--set trainer.train_steps=2 --set task.validation_data.source_path=two.en "
+              "--set task.validation_data.target_path=two.de "
+              "--set trainer.best_checkpoint_export_subdir=",
     };
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 3; i++) {
         end = bad_start(lines[i], NULL, NULL);
         if (end.code)
             fail_msg("etude %s\n    exit code %d: %s", lines[i], end.code, end.err);

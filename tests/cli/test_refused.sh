@@ -64,6 +64,7 @@ set_to 'metric_comp: no such choice as best (allowed: higher, lower)' \
     trainer.best_checkpoint_metric_comp=best
 set_to 'validation gives no accuracy (it gives: validation_loss' \
     trainer.best_checkpoint_eval_metric=accuracy
+set_to 'validation gives no many|accuracy' "trainer.best_checkpoint_eval_metric='many|accuracy'"
 set_to 'is never known with trainer.validation_interval: 0; set an interval' \
     trainer.best_checkpoint_eval_metric=validation_loss,trainer.validation_interval=0,trainer.early_stopping.patience=0
 set_to 'runtime.loss_scale: many; give dynamic, a positive number or null' runtime.loss_scale=many
@@ -121,4 +122,5 @@ row 3 'train_data.mix\[1\]: names no file' \
     --set 'task.train_data={input_path: [], mix: [{input_path: t.csv}, {weight: 2}]}'
 row 3 'validation_data.mix: what is scored is no mix' --set 'task.validation_data.mix=[{input_path: t.csv}]'
 row 3 'bad: no such directory; name the one that' --mode eval
+row 3 'bad: no such directory; name the one that' --mode eval --set 'task.train_data.input_path=[]'
 echo "$rows settings and words are refused"

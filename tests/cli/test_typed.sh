@@ -137,6 +137,10 @@ awk 'NR > 1 { print $1, $2 }' out | cmp - expected
 says 0 '' train $tiny sets2 --config sets.yaml --data text text --steps 4 --vocab-size 60 -q \
     --set trainer.best_checkpoint_eval_metric=chat/chrf_score
 grep -q '"best_chat/chrf_score"' sets2/metrics.jsonl
+says 0 '' train $tiny sets4 --config sets.yaml --data text text --steps 2 --vocab-size 60 -q \
+    --set "trainer.best_checkpoint_eval_metric='chat|validation_nll'" \
+    --set trainer.best_checkpoint_metric_comp=lower
+grep -q '"best_chat|validation_nll"' sets4/metrics.jsonl
 # The best of one set is none of another's, whether the metric or the sets change.
 says 0 'step 4, was chosen by chat/chrf_score (higher is better), and now it is news/validation_loss (low' \
     train sets2 --steps 6 --set trainer.best_checkpoint_eval_metric=news/validation_loss \

@@ -172,6 +172,30 @@ static void test_gather_sources__lengths_differ(void **state)
     }
 }
 
+/* One that repeats begins anew where the other goes on: rows of two passes are no pairs. */
+static void test_gather_sources__passes_differ(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t first, second;
+        int good;
+        const char *says;
+    } cases[] = {
+        { 8, 12, 2, "(pass 1 and 0)" },
+        { 12, 8, 2, "(pass 0 and 1)" },
+        { 8, 16, 2, "(pass 1 and 0)" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        et_source *source = gathered(cases[i].first, cases[i].second, true);
+        et_batch *batch = batch_of(source);
+        for (int k = 0; k < cases[i].good; k++)
+            next(source, batch);
+        assert_fails(et_source_next(source, batch, error), ET_EDATA, cases[i].says);
+        et_batch_free(batch);
+        et_source_close(source);
+    }
+}
+
 static void test_gather_sources__mistakes(void **state)
 {
     (void)state;
@@ -679,6 +703,7 @@ int main(void)
         cmocka_unit_test(test_select__fields),
         cmocka_unit_test(test_gather_sources__side_by_side),
         cmocka_unit_test(test_gather_sources__lengths_differ),
+        cmocka_unit_test(test_gather_sources__passes_differ),
         cmocka_unit_test(test_gather_sources__mistakes),
         cmocka_unit_test(test_factory__passes),
         cmocka_unit_test(test_factory__positions),

@@ -233,6 +233,38 @@ static int failing_lines(void *payload, const char **text, size_t *length, et_er
     return et_fail(error, ET_EIO, "the disk is gone");
 }
 
+/* Whatever tokens for bytes spell, it is one line. */
+static void test_vocabulary__bytes_of_a_line(void **state)
+{
+    (void)state;
+    static const char *const list[] = { "ab ba", "abba", NULL };
+    const char *const *next = list;
+    et_vocabulary_options options = { .kind = ET_VOCABULARY_BPE,
+                                      .size = 270,
+                                      .character_coverage = 1.0,
+                                      .byte_fallback = true,
+                                      .at_most = true };
+    et_error error = ET_ERROR_INIT;
+    et_vocabulary *vocabulary;
+    char *bytes;
+    size_t length;
+    assert_int_equal(et_vocabulary_train(&bytes, &length, &options, next_of_list, &next, &error),
+                     ET_OK);
+    assert_int_equal(et_vocabulary_parse(&vocabulary, bytes, length, "it", &error), ET_OK);
+    et_free(bytes);
+    int seen = 0;
+    for (int32_t id = 0; id < et_vocabulary_size(vocabulary); id++) {
+        et_strbuf text = ET_STRBUF_INIT;
+        assert_int_equal(et_vocabulary_decode(vocabulary, &id, 1, &text, &error), ET_OK);
+        seen += !strncmp(et_vocabulary_token(vocabulary, id), "<0x0", 4);
+        for (size_t i = 0; i < text.length; i++)
+            assert_in_range((unsigned char)text.data[i], ' ', 255);
+        et_strbuf_release(&text);
+    }
+    assert_int_equal(seen, 16);
+    et_vocabulary_close(vocabulary);
+}
+
 static void test_vocabulary__lines_fail(void **state)
 {
     (void)state;
@@ -403,6 +435,7 @@ int main(void)
         cmocka_unit_test(test_vocabulary__size_and_text),
         cmocka_unit_test(test_vocabulary__at_most),
         cmocka_unit_test(test_vocabulary__options),
+        cmocka_unit_test(test_vocabulary__bytes_of_a_line),
         cmocka_unit_test(test_vocabulary__lines_fail),
         cmocka_unit_test(test_vocabulary__open),
         cmocka_unit_test(test_vocabulary__no_end_symbol),

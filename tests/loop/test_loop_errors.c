@@ -463,6 +463,7 @@ static void test_loop_errors__names(void **state)
     assert_fails(et_loop_add_source(l.loop, "s", NULL, error), ET_ECONFIG, "there is none");
     assert_ok(et_loop_add_source(l.loop, "s", source, error));
     assert_fails(et_loop_add_source(l.loop, "s", other, error), ET_ECONFIG, "named s");
+    assert_fails(et_loop_add_source(l.loop, "u", source, error), ET_ECONFIG, "already, as s");
     assert_ok(et_loop_begin(l.loop, error));
     assert_fails(et_loop_add_object(l.loop, "p", &nothing, NULL, error), ET_EUSAGE, "before");
     assert_fails(et_loop_add_source(l.loop, "t", other, error), ET_EUSAGE, "before");

@@ -105,13 +105,14 @@ static void test_loop_logs__formatter(void **state)
 {
     (void)state;
     char bracket[] = "<";
-    const et_metric_formatter formatter = { bracket, backwards, in_brackets };
+    et_metric_formatter formatter = { bracket, backwards, in_brackets };
     looped l;
     looped_init(&l);
     l.options.max_epoch = 1;
     l.options.formatter = &formatter;
     l.options.no_eta = true;
     looped_begin(&l);
+    formatter = (et_metric_formatter){ .payload = NULL }; /* copied */
     assert_true(et_loop_next_epoch(l.loop));
     et_loop_collect(l.loop, "a_a", 1);
     et_loop_collect(l.loop, "z", 2);

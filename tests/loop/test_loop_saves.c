@@ -317,6 +317,27 @@ static void test_loop_saves__early_stopping(void **state)
     }
 }
 
+/* The first value is the best so far, whatever it is, and a file says of none that is not finite
+ * which it was. */
+static void test_loop_saves__best_is_infinite(void **state)
+{
+    for (int saved = 0; saved < 2; saved++) {
+        looped l;
+        looped_init(&l);
+        l.options.checkpoint_dir = saved ? in(state, "infinite") : NULL;
+        l.options.max_epoch = 3;
+        l.options.early_stopping = true;
+        looped_begin(&l);
+        while (et_loop_next_epoch(l.loop)) {
+            set_weights(l.params, (double)et_loop_epoch(l.loop));
+            et_loop_collect(l.loop, "valid_loss", et_loop_epoch(l.loop) == 3 ? NAN : INFINITY);
+        }
+        looped_end(&l);
+        assert_true(weight_of(l.params, "a") == 1);
+        looped_free(&l);
+    }
+}
+
 /* The danger of the reference's documents: after a finished run with early stopping, a longer one
  * goes on from the last step with the last step's parameters, and the best of both is the best. */
 static void test_loop_saves__best_and_last_are_two(void **state)
@@ -674,6 +695,7 @@ int main(void)
         cmocka_unit_test(test_loop_saves__best_of_a_former_run),
         cmocka_unit_test(test_loop_saves__goes_on_exactly),
         cmocka_unit_test(test_loop_saves__early_stopping),
+        cmocka_unit_test(test_loop_saves__best_is_infinite),
         cmocka_unit_test(test_loop_saves__best_and_last_are_two),
         cmocka_unit_test(test_loop_saves__best_of_another_run),
         cmocka_unit_test(test_loop_saves__newest_named_or_none),

@@ -240,6 +240,56 @@ static void test_decoder__company_changes_nothing(void **state)
         check_company(&ways[i]);
 }
 
+/* Logits that are not finite have no best token, nor one to draw. */
+static void test_decoder__not_finite(void **state)
+{
+    (void)state;
+    static const int32_t first[] = { 3 }, target[] = { 3, EOS };
+    static const way ways[] = {
+        { ET_F32, false, 4, 0, { 0 } },
+        { ET_BF16, false, 1, 0, { 0 } },
+        { ET_F32, false, 4, 4, { .noise = 0.7 } },
+        { ET_F32, false, 2, 0, { .first = first, .first_count = 1 } },
+        { ET_F32, false, 3, 3, { .sampling = true, .top_p = 0.5 } },
+        { ET_F32, false, 1, 1, { .sampling = true, .top_k = 2 } },
+    };
+    for (size_t i = 0; i < 2 * (sizeof ways / sizeof ways[0]); i++) {
+        const way *w = &ways[i / 2];
+        fixture f;
+        et_error error = ET_ERROR_INIT;
+        et_decoder *decoder;
+        et_arena arena = ET_ARENA_INIT;
+        int32_t ids[LONGEST + 1];
+        et_decoder_sentence sentence = { .source = ids, .length = source_of(1, ids) };
+        bool forced = i % 2 && w->beam == 1 && w->choice.sampling;
+        if (forced) {
+            sentence.forced = target;
+            sentence.forced_length = 2;
+        }
+        open_way(&f, w);
+        et_decoder_options options = {
+            .beam = { .size = w->beam, .alpha = 0.6, .eos = EOS, .results = w->results },
+            .choice = forced ? (et_choice_options){ 0 } : w->choice,
+            .forced = forced,
+            .extra_length = 6,
+            .sentences = 2,
+            .act = w->act,
+        };
+        et_params_begin_change(f.params);
+        for (int64_t k = 0; k < et_params_flat_size(f.params); k++)
+            et_params_values(f.params)[k] = i % 2 ? INFINITY : NAN;
+        et_params_changed(f.params, true);
+        assert_int_equal(et_decoder_new(&decoder, f.params, f.device, &f.model, &options, &error),
+                         ET_OK);
+        assert_int_equal(et_decoder_run(decoder, &sentence, 1, &arena, NULL, NULL, &error),
+                         ET_EDIVERGED);
+        assert_non_null(strstr(error.text, "logits are not finite"));
+        et_decoder_free(decoder);
+        et_arena_release(&arena);
+        close_fixture(&f);
+    }
+}
+
 /* Several results: the first is what one alone is, all differ, and each has its log p. */
 static void test_decoder__several_results(void **state)
 {
@@ -527,6 +577,7 @@ int main(void)
         cmocka_unit_test(test_decoder__lengths_and_alpha),
         cmocka_unit_test(test_decoder__cache_agrees_with_the_whole_model),
         cmocka_unit_test(test_decoder__bytes_are_near),
+        cmocka_unit_test(test_decoder__not_finite),
         cmocka_unit_test(test_decoder__several_results),
         cmocka_unit_test(test_decoder__logits_agree),
         cmocka_unit_test(test_decoder__first),

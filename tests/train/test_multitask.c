@@ -436,13 +436,16 @@ static void test_multitask__evaluation_fails(void **state)
     bench_close(&b);
 }
 
-/* One process; the file of its last step, or NULL if it was to stop. */
-static char *train(const char *directory, int order, int stops_at, size_t *length)
+/* One process; the file of its last step, or NULL if it was to stop: at batch stops_at of a task.
+ */
+static char *train(const char *directory, int order, int64_t batches, int task, int stops_at,
+                   size_t *length)
 {
     bench b;
     et_controller *controller;
     bench_init(&b, order);
-    b.tasks[0].stops_at = stops_at;
+    b.trainer.batches = batches;
+    b.tasks[task].stops_at = stops_at;
     stop = 0;
     assert_ok(bench_open(&b, error));
     et_controller_options options = { .trainer = b.t,
@@ -467,17 +470,28 @@ static char *train(const char *directory, int order, int stops_at, size_t *lengt
 /* Broken off at several steps: the same bytes; the best is one of a task's values. */
 static void test_multitask__resumes(void **state)
 {
-    static const int orders[] = { ET_MULTITASK_JOINT, ET_MULTITASK_UNIFORM };
-    for (size_t o = 0; o < 2; o++) {
+    static const struct {
+        int order;
+        int64_t batches; /* of an update */
+        int task, stops[3];
+    } cases[] = {
+        { ET_MULTITASK_JOINT, 1, 0, { 1, 2, 3 } },
+        { ET_MULTITASK_UNIFORM, 1, 0, { 1, 2, 3 } },
+        /* within an update, whose batches of the task before have been taken */
+        { ET_MULTITASK_JOINT, 3, 1, { 1, 5, 9 } },
+        { ET_MULTITASK_JOINT, 3, 0, { 2, 4, 6 } },
+    };
+    for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
         size_t n, m;
         char directory[700];
-        snprintf(directory, sizeof directory, "%s-%zu", in(state, "whole"), o);
-        char *want = train(directory, orders[o], 0, &n);
+        const int order = cases[c].order, task = cases[c].task;
+        snprintf(directory, sizeof directory, "%s-%zu", in(state, "whole"), c);
+        char *want = train(directory, order, cases[c].batches, task, 0, &n);
         assert_non_null(strstr(want + 8, "b/data"));
-        for (int stops_at = 1; stops_at <= 3; stops_at++) {
-            snprintf(directory, sizeof directory, "%s-%zu-%d", in(state, "broken"), o, stops_at);
-            train(directory, orders[o], stops_at, NULL);
-            char *have = train(directory, orders[o], 0, &m);
+        for (int i = 0; i < 3; i++) {
+            snprintf(directory, sizeof directory, "%s-%zu-%d", in(state, "broken"), c, i);
+            train(directory, order, cases[c].batches, task, cases[c].stops[i], NULL);
+            char *have = train(directory, order, cases[c].batches, task, 0, &m);
             assert_int_equal(n, m);
             assert_memory_equal(want, have, n);
             free(have);

@@ -335,6 +335,31 @@ static void test_optimize__moving_mean(void **state)
     small_close(&p);
 }
 
+/* Before its first step the average is a copy, of what an update has moved too. */
+static void test_optimize__average_of_a_moving_mean(void **state)
+{
+    (void)state;
+    small_pass p;
+    et_optimizer *optimizer;
+    et_optimizer_setup setup = {
+        .settings = "ema: {enabled: true, trainable_weights_only: false, start_step: 1000}"
+    };
+    small_open(&p, build_mean, ROWS, &training);
+    assert_int_equal(et_optimizer_open(&optimizer, p.device, p.params, NULL, &setup, NULL), ET_OK);
+    int64_t seen = et_params_offset(p.params, et_params_find(p.params, "seen"));
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(et_source_next(p.source, p.batch, NULL), ET_OK);
+        assert_int_equal(et_pass_run(p.pass, p.batch, 1, 0, NULL), ET_OK);
+        assert_int_equal(et_optimizer_update(optimizer, p.pass, NULL, NULL), ET_OK);
+        float live = et_params_values(p.params)[seen];
+        assert_true(live != 0 && et_optimizer_show_average(optimizer));
+        assert_true(et_params_values(p.params)[seen] == live);
+        et_params_use(p.params, NULL);
+    }
+    et_optimizer_free(optimizer);
+    small_close(&p);
+}
+
 static void build_generator(et_scope *s, void *payload)
 {
     (void)payload;
@@ -470,6 +495,7 @@ int main(void)
         cmocka_unit_test(test_optimize__before_a_run),
         cmocka_unit_test(test_optimize__not_finite),
         cmocka_unit_test(test_optimize__moving_mean),
+        cmocka_unit_test(test_optimize__average_of_a_moving_mean),
         cmocka_unit_test(test_optimize__each_its_own),
         cmocka_unit_test(test_optimize__groups_of_one_pass),
         cmocka_unit_test(test_optimize__groups_refused),

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include <etude/nn.h>
+#include <etude/outer_loop.h>
 
 #include "base/json.h"
 #include "io/files.h"
@@ -325,6 +326,47 @@ static void test_recovery__damaged_file(void **state)
     }
 }
 
+static int diverged;
+
+static int diverges_once(et_trainer *trainer, et_error *error)
+{
+    return trainer->step + 1 == 7 && !diverged++ ? et_fail(error, ET_EDIVERGED, "step 7: no number")
+                                                 : ET_OK;
+}
+
+/* An older checkpoint was taken by hand: a run goes back, never on to what comes later. */
+static void test_recovery__restored_by_hand(void **state)
+{
+    static const et_trainer_class plain = { .name = "plain", .step = diverges_once };
+    const char *directory = in(state, "hand");
+    char file[700];
+    et_outer_loop_options outer = { 0 };
+    et_trainer trainer = { .class = &plain };
+    et_controller *controller;
+    int64_t step;
+    et_controller_options options = { .trainer = &trainer,
+                                      .run.model_dir = directory,
+                                      .outer_loop = &outer,
+                                      .steps_per_loop = 5,
+                                      .checkpoint_interval = 5,
+                                      .recovery_max_trials = 2 };
+    snprintf(file, sizeof file, "%s/checkpoints/ckpt-5.safetensors", directory);
+    diverged = 1;
+    assert_ok(et_controller_open(&controller, &options, error));
+    assert_ok(et_controller_train_to(controller, 10, false, error));
+    assert_ok(et_controller_restore(controller, file, &step, error));
+    diverged = 0;
+    assert_ok(et_controller_train_to(controller, 8, false, error));
+    assert_int_equal(trainer.step, 8);
+    assert_int_equal(number_in(directory, "step"), 5);
+    assert_int_equal(number_in(directory, "failed"), 7);
+    assert_ok(et_controller_close(controller, error));
+    trainer = (et_trainer){ .class = &plain };
+    assert_ok(et_controller_open(&controller, &options, error));
+    assert_int_equal(trainer.step, 8);
+    assert_ok(et_controller_close(controller, error));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -335,6 +377,7 @@ int main(void)
         cmocka_unit_test(test_recovery__killed_between),
         cmocka_unit_test(test_recovery__begins),
         cmocka_unit_test(test_recovery__damaged_file),
+        cmocka_unit_test(test_recovery__restored_by_hand),
     };
     return cmocka_run_group_tests(tests, make_directory, remove_directory);
 }

@@ -77,9 +77,11 @@ static void test_task_members__evaluate_by_parts(void **state)
     /* Neither behind the end, nor a step before it. */
     bool more;
     assert_fails(et_task_trainer_eval_step(t, NULL, NULL, &more, error), ET_EUSAGE, "eval_begin");
+    assert_fails(et_task_trainer_eval_reduce(t, kept, kept, error), ET_EUSAGE, "eval_begin");
     assert_fails(et_task_trainer_eval_end(t, NULL, parts.logs, error), ET_EUSAGE, "eval_begin");
     assert_ok(et_task_trainer_eval_begin(t, error));
     assert_fails(et_task_trainer_train_step(t, NULL, error), ET_EUSAGE, "call eval_end");
+    assert_fails(et_task_trainer_initialize(t, error), ET_EUSAGE, "call eval_end");
     assert_ok(et_task_trainer_eval_end(t, NULL, NULL, error));
     assert_ok(et_task_trainer_train(t, 1, NULL, error));
     assert_ok(et_trainer_train(et_task_trainer_trainer(t), 1, NULL, error));

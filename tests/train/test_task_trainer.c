@@ -526,6 +526,43 @@ static void test_task_trainer__sets(void **state)
     et_arena_release(&arena);
 }
 
+/* Part by part the first set alone would be measured, which no number says; a source of the
+ * caller's own is measured as it is. */
+static void test_task_trainer__sets_by_parts(void **state)
+{
+    (void)state;
+    for (int own = 0; own < 2; own++) {
+        two_run t;
+        et_arena arena = ET_ARENA_INIT;
+        et_source *source = NULL;
+        const char *name;
+        bool more = true;
+        set_names[0] = "part";
+        set_names[1] = "all";
+        two_init(&t);
+        t.r.task.class = &sets_class;
+        t.task.task = t.r.task;
+        assert_ok(toy_run_start_trainer_of(&t.r, &t.task.task, error));
+        et_task_trainer *trainer = t.r.trainer;
+        assert_ok(et_task_trainer_initialize(trainer, error));
+        if (own)
+            assert_ok(two_set(&t.task.task, 0, &name, &source, error));
+        assert_ok(et_task_trainer_eval_begin(trainer, error));
+        while (more)
+            assert_ok(et_task_trainer_eval_step(trainer, source, NULL, &more, error));
+        et_value *logs = et_value_dict(&arena);
+        if (own)
+            assert_ok(et_task_trainer_eval_end(trainer, NULL, logs, error));
+        else
+            assert_fails(et_task_trainer_eval_end(trainer, NULL, logs, error), ET_EUSAGE,
+                         "has 2 sets of validation data");
+        assert_ok(et_task_trainer_train(trainer, 1, NULL, error)); /* it has ended */
+        et_source_close(source);
+        et_arena_release(&arena);
+        toy_run_close(&t.r);
+    }
+}
+
 /* The best by a set's metric; a break in the second set leaves everything as it was. */
 static void test_task_trainer__best_of_set(void **state)
 {
@@ -724,6 +761,7 @@ int main(void)
         cmocka_unit_test(test_task_trainer__resumes),
         cmocka_unit_test(test_task_trainer__validates_averages),
         cmocka_unit_test(test_task_trainer__sets),
+        cmocka_unit_test(test_task_trainer__sets_by_parts),
         cmocka_unit_test(test_task_trainer__best_of_set),
         cmocka_unit_test(test_task_trainer__broken_validation),
         cmocka_unit_test(test_task_trainer__without_data),
