@@ -49,6 +49,7 @@ int et_device_open(et_device **out, et_error *error)
     if (!device)
         return et_alloc_failed(error, sizeof *device, "a device");
     device->ops = et_cpu_ops;
+    device->overlaps = et_cpu_overlaps;
     device->kernels = et_kernels_best();
     device->threads = threads;
     status = make_watch(device, error);

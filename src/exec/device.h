@@ -7,6 +7,7 @@
 #include <etude/device.h>
 
 #include "base/trace.h"
+#include "graph/graph.h"
 #include "kernel/gemm/gemm.h"
 #include "kernel/kernels.h"
 
@@ -19,6 +20,20 @@ typedef struct et_op_functions {
     void (*run)(const struct et_plan *plan, const struct et_plan_call *call);
 } et_op_functions;
 
+/* How a call may use an input's memory for an output, where nobody else wants it. */
+typedef enum et_overlap_way {
+    ET_OVERLAP_NONE,
+    ET_OVERLAP_OVERWRITES, /* an element is read before its place, and no other, is written */
+    ET_OVERLAP_ADDS,       /* the input is what is added to: it is made in the output's place */
+    ET_OVERLAP_VIEWS,      /* the output is the input, of another shape */
+} et_overlap_way;
+
+typedef struct et_overlap {
+    et_op op;
+    int out, in;
+    et_overlap_way way;
+} et_overlap;
+
 /* Who is told what the device does. */
 typedef struct et_device_watch {
     et_trace *trace;   /* NULL: nobody */
@@ -28,6 +43,8 @@ typedef struct et_device_watch {
 /* ops and kernels are static; gemms and watch are owned by the device that was opened. */
 struct et_device {
     const et_op_functions *ops; /* [ET_OP_COUNT], by et_op; leaves, which make no call, have none */
+    const et_overlap *overlaps; /* what kernels allow beside element-wise ones, which overwrite any
+                                   input; static, ended by ET_OVERLAP_NONE */
     const et_kernels *kernels;
     et_gemm_cache *gemms;
     int threads;            /* the most that a kernel may use */

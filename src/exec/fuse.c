@@ -286,11 +286,10 @@ static void add_single(et_plan *plan, const et_node *node)
         call->out[i] = et_plan_value_of(plan, node) + i;
 }
 
-/* Nothing runs for these: they are bound, kept, made with the plan, or part of another node. */
-static bool is_leaf(const et_node *node)
+/* Nothing runs for it: it is bound, kept, made with the plan, or part of another node. */
+static bool is_leaf(const et_plan *plan, const et_node *node)
 {
-    return node->op == ET_OP_INPUT || node->op == ET_OP_PARAM || node->op == ET_OP_POSITIONS ||
-           node->op == ET_OP_INTEGERS || node->op == ET_OP_RESULT;
+    return !plan->device->ops[node->op].run;
 }
 
 /* In the order of nodes, which every input comes before; a chain where its last member stands. */
@@ -299,7 +298,7 @@ static int add_calls(chains *c, et_error *error)
     const et_graph *graph = c->plan->graph;
     for (int id = 0; id < graph->count; id++) {
         const et_node *node = graph->nodes[id];
-        if (!c->reached[id] || is_leaf(node))
+        if (!c->reached[id] || is_leaf(c->plan, node))
             continue;
         int chain = c->of[id], status = ET_OK;
         if (chain < 0)

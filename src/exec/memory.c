@@ -86,6 +86,23 @@ static int place_gradients(et_plan *plan, et_error *error)
     return ET_OK;
 }
 
+/* Whether an overlap is one of a call's, which may leave outputs and inputs out at the end. */
+static bool is_allowed(const et_plan_call *call, const et_overlap *o, et_overlap_way way)
+{
+    return o->op == call->node->op && o->way == way && o->out < call->out_count &&
+           o->in < call->in_count;
+}
+
+/* The one of that way; NULL: there is none. */
+static const et_overlap *find_overlap(const et_plan *plan, const et_plan_call *call,
+                                      et_overlap_way way)
+{
+    for (const et_overlap *o = plan->device->overlaps; o->way; o++)
+        if (is_allowed(call, o, way))
+            return o;
+    return NULL;
+}
+
 /* An embedding's gradient is scattered into its base where the base has no other reader.
  * Backwards, so that of several tables added up one after another the last is known first: base
  * 1 lies in base 2, which lies in the gradient. The kernel then adds rows to what is there, and
@@ -94,22 +111,21 @@ static void alias_bases(et_plan *plan)
 {
     for (int s = plan->call_count - 1; s >= 0; s--) {
         const et_plan_call *call = &plan->calls[s];
-        const et_op op = call->node->op;
-        if ((op != ET_OP_EMBEDDING_GRAD && op != ET_OP_EMBED_COLUMNS_GRAD) || call->in_count < 3)
+        const et_overlap *adds = find_overlap(plan, call, ET_OVERLAP_ADDS);
+        if (!adds)
             continue;
-        et_plan_value *base = &plan->values[call->in[2]];
+        et_plan_value *base = &plan->values[call->in[adds->in]];
         if (base->place == PLACE_ARENA && base->last_read == s) {
-            base->alias = call->out[0];
-            base->place = plan->values[owner(plan, call->out[0])].place;
+            base->alias = call->out[adds->out];
+            base->place = plan->values[owner(plan, base->alias)].place;
         }
     }
 }
 
 /* A value with memory of its own, or a view of such a one. */
-static bool is_own(const et_plan *plan, const et_plan_value *value)
+static bool is_own(const et_plan_value *value)
 {
-    return value->alias < 0 || (value->node->op == ET_OP_RESHAPE &&
-                                value->alias == et_plan_value_of(plan, value->node->input[0]));
+    return value->alias < 0 || value->views;
 }
 
 /* A view is its input's memory, which must be nobody's to write later: where one of the two has
@@ -119,15 +135,18 @@ static void alias_views(et_plan *plan)
 {
     for (int s = 0; s < plan->call_count; s++) {
         const et_plan_call *call = &plan->calls[s];
-        if (call->node->op != ET_OP_RESHAPE)
+        const et_overlap *views = find_overlap(plan, call, ET_OVERLAP_VIEWS);
+        if (!views)
             continue;
-        et_plan_value *from = &plan->values[call->in[0]], *view = &plan->values[call->out[0]];
-        if (from->place != PLACE_ARENA || !is_own(plan, from) || view->alias >= 0)
+        const int in = call->in[views->in], out = call->out[views->out];
+        et_plan_value *from = &plan->values[in], *view = &plan->values[out];
+        if (from->place != PLACE_ARENA || !is_own(from) || view->alias >= 0)
             continue;
         if (view->place == PLACE_ARENA) {
-            view->alias = call->in[0];
+            view->alias = in;
+            view->views = true;
         } else if (view->place == PLACE_GRADIENT && from->alias < 0 && from->last_read == s) {
-            from->alias = call->out[0];
+            from->alias = out;
             from->place = PLACE_GRADIENT;
         }
     }
@@ -178,24 +197,18 @@ static void overwrite(et_plan *plan, int s, int out, int in)
     plan->values[root].last_read = plan->values[out].last_read;
 }
 
-/* Kernels that allow it: element-wise programs, each output in any input's place; norms'
- * derivatives, dx in dy's and layer norm's result in x's; batch norm, y in x's. Safe where a kernel
- * reads an element before it writes it, and writes no other one's place. In order of calls: lives
- * that have been joined are seen by later calls. */
+/* Element-wise programs, each output in any input's place, and what else the device allows. In
+ * order of calls: lives that have been joined are seen by later calls. */
 static void work_in_place(et_plan *plan)
 {
     for (int s = 0; s < plan->call_count; s++) {
         const et_plan_call *call = &plan->calls[s];
-        const et_op op = call->node->op;
-        bool norm = op == ET_OP_LAYER_NORM_GRAD || op == ET_OP_RMS_NORM_GRAD ||
-                    op == ET_OP_BATCH_NORM_GRAD || op == ET_OP_BATCH_NORM;
         for (int k = 0; k < call->out_count && et_op_is_elementwise(call->node->op); k++)
             for (int i = 0; i < call->in_count; i++)
                 overwrite(plan, s, call->out[k], call->in[i]);
-        if (norm)
-            overwrite(plan, s, call->out[0], call->in[0]);
-        if (op == ET_OP_LAYER_NORM_GRAD && call->out_count > 3)
-            overwrite(plan, s, call->out[3], call->in[1]);
+        for (const et_overlap *o = plan->device->overlaps; o->way; o++)
+            if (is_allowed(call, o, ET_OVERLAP_OVERWRITES))
+                overwrite(plan, s, call->out[o->out], call->in[o->in]);
     }
 }
 

@@ -38,6 +38,7 @@ typedef struct et_plan_value {
     int written;   /* call that writes it, -1: a leaf */
     int last_read; /* call after which it is dead; INT_MAX: kept to the end */
     int alias;     /* value whose memory this one shares; -1: its own */
+    bool views;    /* that is the input that it is a view of */
     size_t offset; /* PLACE_ARENA: for et_plan_at */
 } et_plan_value;
 

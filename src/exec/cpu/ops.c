@@ -470,6 +470,18 @@ static void run_ATTENTION_GRAD(const et_plan *plan, const et_plan_call *call)
 #define prepare_BERNOULLI               prepare_nothing
 #define run_BERNOULLI                   et_run_bernoulli
 
+const et_overlap et_cpu_overlaps[] = {
+    { ET_OP_EMBEDDING_GRAD, 0, 2, ET_OVERLAP_ADDS },
+    { ET_OP_EMBED_COLUMNS_GRAD, 0, 2, ET_OVERLAP_ADDS },
+    { ET_OP_RESHAPE, 0, 0, ET_OVERLAP_VIEWS },
+    { ET_OP_LAYER_NORM_GRAD, 0, 0, ET_OVERLAP_OVERWRITES }, /* dx in dy's place */
+    { ET_OP_LAYER_NORM_GRAD, 3, 1, ET_OVERLAP_OVERWRITES }, /* the norm's result in x's */
+    { ET_OP_RMS_NORM_GRAD, 0, 0, ET_OVERLAP_OVERWRITES },
+    { ET_OP_BATCH_NORM_GRAD, 0, 0, ET_OVERLAP_OVERWRITES },
+    { ET_OP_BATCH_NORM, 0, 0, ET_OVERLAP_OVERWRITES },
+    { .way = ET_OVERLAP_NONE },
+};
+
 /* prepare_ID and run_ID are pasted from the op table's ids, so the order of ops.def is the only
  * one there is. An element-wise call needs nothing but its program, which fuse.c made with it. */
 const et_op_functions et_cpu_ops[ET_OP_COUNT] = {

@@ -6,5 +6,6 @@
 
 /* [ET_OP_COUNT] */
 extern const et_op_functions et_cpu_ops[];
+extern const et_overlap et_cpu_overlaps[];
 
 #endif
