@@ -88,7 +88,7 @@ typedef struct et_evaluator et_evaluator;
 typedef struct et_evaluator_class {
     const char *name; /* summary directory of its logs, such as "validation" */
     int (*begin)(et_evaluator *self, int64_t step, et_error *error);
-    /* One batch. *more becomes false where none was left. */
+    /* One batch. *more becomes false where none was left; of a class that counts, with the last. */
     int (*step)(et_evaluator *self, bool *more, et_error *error);
     /* The last step is done: fills logs. ET_EINTERRUPTED: it is to be done again. */
     int (*end)(et_evaluator *self, et_value *logs, et_error *error);
@@ -100,8 +100,8 @@ typedef struct et_evaluator_class {
 struct et_evaluator {
     const et_evaluator_class *ET_CLASS;
     int64_t limit, done; /* steps: asked for, 0: all there are; done so far. et_evaluate counts */
-    int64_t before; /* of those done, up to where the limit counts from: a class that evaluates one
-                       set after another has the limit for each of them */
+    bool counts; /* set in begin by a class that evaluates one set after another, and has the limit
+                    for each of them: then it counts, and its step says when all is done */
     et_module *module; /* as a trainer's */
     et_comm *comm; /* ranks that all call it, each of which evaluates its share, and has the values
                       of all data in the end; borrowed. NULL: of several ranks rank 0 evaluates */

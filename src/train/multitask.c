@@ -382,7 +382,8 @@ static int begin_task(et_multitask *m, int i, et_error *error)
         return ET_OK;
     int64_t own = m->parts[i].eval_steps;
     evaluated(m)->limit = own ? own : m->evaluator.limit;
-    evaluated(m)->done = evaluated(m)->before = 0;
+    evaluated(m)->done = 0;
+    evaluated(m)->counts = false;
     return evaluated(m)->class->begin(evaluated(m), m->at, error);
 }
 
@@ -393,6 +394,7 @@ static int begin(et_evaluator *evaluator, int64_t at, et_error *error)
     m->results = et_value_dict(&m->arena);
     m->at = at;
     m->eval_done = 0;
+    evaluator->counts = true;
     return m->results ? begin_task(m, 0, error)
                       : et_alloc_failed(error, sizeof *m->results, "an evaluation");
 }
@@ -414,20 +416,11 @@ static int evaluate_batch(et_evaluator *evaluator, bool *more, et_error *error)
 {
     et_multitask *m = evaluator_of(evaluator);
     et_evaluator *one = evaluated(m);
-    bool one_more;
-    int status = one->class->step(one, &one_more, error);
-    one->done += !status && one_more;
-    const bool full = one->limit && one->done - one->before >= one->limit;
-    const int64_t done = m->eval_done + one->done;
-    if (!status && !one_more && one->limit)
-        et_evaluator_tell_end(one, et_multitask_name(m, m->evaluated));
-    if (!status && (!one_more || full))
+    int status = et_evaluator_step(one, et_multitask_name(m, m->evaluated), more, error);
+    evaluator->done = m->eval_done + one->done;
+    if (!status && !*more)
         status = end_task(m, error);
-    const bool last = m->evaluated == m->count;
-    /* The limit counts from each task's beginning, and is there with the last one's end. */
-    *more = !status && (!last || evaluator->limit);
-    evaluator->done = done - *more;
-    evaluator->before = last ? done - evaluator->limit : done;
+    *more = m->evaluated < m->count;
     return status;
 }
 

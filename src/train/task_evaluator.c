@@ -203,6 +203,7 @@ static int begin_set(et_task_trainer *t, et_comm *comm, int at, et_error *error)
     et_metrics_reset(v->loss);
     v->state = NULL;
     v->taken = v->reported = false;
+    v->steps = 0;
     return et_source_seek(v->source, v->sets ? &v->set[at].begin : &v->begin, error);
 }
 
@@ -414,7 +415,9 @@ static int end(et_task_trainer *t, const et_value *state, et_value *logs, et_err
 
 static int class_begin(et_evaluator *evaluator, int64_t step, et_error *error)
 {
-    return begin(trainer_of(evaluator), evaluator->comm, step, error);
+    et_task_trainer *t = trainer_of(evaluator);
+    evaluator->counts = t->validation.sets > 0;
+    return begin(t, evaluator->comm, step, error);
 }
 
 /* A limit is of each set. */
@@ -423,13 +426,16 @@ static int class_step(et_evaluator *evaluator, bool *more, et_error *error)
     et_task_trainer *t = trainer_of(evaluator);
     et_validation *v = &t->validation;
     int status = step_and_reduce(t, NULL, more, error);
-    int64_t steps = evaluator->done - evaluator->before + 1;
-    bool over = !*more || steps == evaluator->limit;
-    if (status || !over || !has_next_set(v))
+    if (status || !evaluator->counts)
         return status;
-    et_evaluator_next_set(evaluator, v->set[v->at].name, *more);
-    *more = true;
-    return next_set(t, error);
+    v->steps += *more;
+    evaluator->done += *more;
+    if (*more && v->steps != evaluator->limit)
+        return ET_OK;
+    if (!*more && evaluator->limit)
+        et_evaluator_tell_end(evaluator, v->set[v->at].name, v->steps);
+    *more = has_next_set(v);
+    return *more ? next_set(t, error) : ET_OK;
 }
 
 static int class_end(et_evaluator *evaluator, et_value *logs, et_error *error)

@@ -22,6 +22,7 @@ typedef struct et_validation {
     et_validation_set set[ET_VALIDATION_SETS_MAX];
     int sets;          /* 0: they have no names */
     int at;            /* which set is evaluated */
+    int64_t steps;     /* of it, so far */
     bool took_own;     /* this evaluation has taken batches of source */
     bool begun;        /* an evaluation, which has not ended: the weights are its own */
     et_value *results; /* of the sets before it, in arena */

@@ -47,20 +47,23 @@ bool et_trainer_records(const et_trainer *trainer)
     return trainer->summary_interval && (trainer->step + 1) % trainer->summary_interval == 0;
 }
 
-void et_evaluator_tell_end(const et_evaluator *evaluator, const char *set)
+void et_evaluator_tell_end(const et_evaluator *evaluator, const char *set, int64_t done)
 {
     et_log(ET_LOG_WARNING, "%s%s%s: the data ended after %lld of %lld steps",
-           evaluator->class->name, set ? " of " : "", set ? set : "",
-           (long long)(evaluator->done - evaluator->before), (long long)evaluator->limit);
+           evaluator->class->name, set ? " of " : "", set ? set : "", (long long)done,
+           (long long)evaluator->limit);
 }
 
-/* et_evaluate counts the step under way, whether it had a batch or not, as more are to come. */
-void et_evaluator_next_set(et_evaluator *evaluator, const char *set, bool had_batch)
+int et_evaluator_step(et_evaluator *evaluator, const char *set, bool *more, et_error *error)
 {
-    if (!had_batch && evaluator->limit)
-        et_evaluator_tell_end(evaluator, set);
-    evaluator->done -= !had_batch;
-    evaluator->before = evaluator->done + 1;
+    int status = evaluator->class->step(evaluator, more, error);
+    if (status || evaluator->counts)
+        return status;
+    evaluator->done += *more;
+    if (evaluator->limit && !*more)
+        et_evaluator_tell_end(evaluator, set, evaluator->done);
+    *more = *more && (!evaluator->limit || evaluator->done < evaluator->limit);
+    return ET_OK;
 }
 
 int et_evaluate(et_evaluator *evaluator, int64_t step, int64_t limit, bool (*stops)(void *payload),
@@ -71,19 +74,15 @@ int et_evaluate(et_evaluator *evaluator, int64_t step, int64_t limit, bool (*sto
     if (limit < -1)
         return et_fail(error, ET_ECONFIG, "%s: %lld steps of evaluation; -1 is all there are",
                        class->name, (long long)limit);
-    limit = limit < 0 ? 0 : limit;
-    evaluator->limit = limit;
-    evaluator->done = evaluator->before = 0;
+    evaluator->limit = limit < 0 ? 0 : limit;
+    evaluator->done = 0;
+    evaluator->counts = false;
     int status = class->begin ? class->begin(evaluator, step, error) : ET_OK;
-    while (!status && more && (!limit || evaluator->done - evaluator->before < limit)) {
+    while (!status && more)
         status = stops && stops(payload)
                      ? et_fail(error, ET_EINTERRUPTED, "%s was interrupted", class->name)
-                     : class->step(evaluator, &more, error);
-        evaluator->done += !status && more;
-    }
+                     : et_evaluator_step(evaluator, NULL, &more, error);
     status = et_comm_agree(evaluator->comm, status, NULL, error);
-    if (!status && !more && limit)
-        et_evaluator_tell_end(evaluator, NULL);
     /* Also after a failure: what begin has set up is taken down there. */
     int ended =
         class->end ? class->end(evaluator, status ? NULL : logs, status ? NULL : error) : ET_OK;

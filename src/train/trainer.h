@@ -14,13 +14,12 @@ static inline int et_trainer_advanced(const et_trainer *trainer, int64_t before,
     return trainer->step == before + steps ? ET_OK : et_trainer_lags(trainer, before, steps, error);
 }
 
-/* In the step of a class that evaluates one set after another: this one was the last of its set,
- * named so, and another follows. had_batch: else the set had ended before it, which is told where a
- * limit asked for more. */
-void et_evaluator_next_set(et_evaluator *evaluator, const char *set, bool had_batch);
+/* A step as et_evaluate makes it: counted; *more becomes false with the last one too. Data that end
+ * before the limit are told, as those of a set; NULL: there is one. */
+int et_evaluator_step(et_evaluator *evaluator, const char *set, bool *more, et_error *error);
 
-/* Tells that data ended before the limit: whoever compares results of so many steps is to know.
- * set: their name; NULL: there is one. */
-void et_evaluator_tell_end(const et_evaluator *evaluator, const char *set);
+/* Tells that data ended after so many steps, before the limit: whoever compares results of as many
+ * is to know. */
+void et_evaluator_tell_end(const et_evaluator *evaluator, const char *set, int64_t done);
 
 #endif
