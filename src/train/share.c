@@ -1,3 +1,12 @@
+/* Ranks that evaluate together. Each sees every batch go by and evaluates each n-th, by rank; in the
+ * end all have what one would have had:
+ *
+ *   metrics   the sums of all ranks, added in the order of ranks
+ *   rows      of arrays that are kept by sample, from whoever had it
+ *   outputs   of steps, from whoever made the batch, handed to the caller in the order of batches
+ *
+ * What needs memory or the caller's code may fail on one rank alone, so each exchange is agreed on
+ * before it (comm.h). */
 #include "train/share.h"
 
 #include <string.h>
