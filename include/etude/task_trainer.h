@@ -52,7 +52,8 @@ typedef struct et_task_trainer_options {
     int batches;                       /* of one update; 0: 1 */
     const volatile sig_atomic_t *stop; /* not 0: an update of several batches is left */
     /* Of gradients while they are made. 0: 1; dynamic: an update whose gradient is not finite is
-     * left out and the factor halved, down to 1; of a fixed one such an update fails. */
+     * left out and the factor halved, down to 1, and one after a hundred in a row fails; of a fixed
+     * one such an update fails. */
     double loss_scale;
     double loss_upper_bound;      /* a step with a larger loss is ET_EDIVERGED; 0: there is none */
     int64_t recovery_begin_steps; /* from this step on; a loss that is no number always is */

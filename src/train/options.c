@@ -184,7 +184,7 @@ static const et_field runtime_fields[] = {
     ET_FIELD_ONLY("num_packs", "1", ONE_WORKER),
     ET_FIELD_STRING(et_runtime_options, loss_scale, NULL,
                     "factor of gradients while they are made: dynamic, which leaves updates out "
-                    "that are not finite, or a number; null: none",
+                    "that are not finite (at most 100 in a row), or a number; null: none",
                     .change = ET_CHANGE_FIXED),
     ET_FIELD_INT(et_runtime_options, data_shards, 1, 1, 1024,
                  "equal parts into which a global batch is cut, for at most as many ranks (etude "

@@ -1,7 +1,8 @@
 /* What happens when a loss or gradient is not finite: an object, chosen at set-up. Fail: the step
  * fails and says where it began; nothing was changed. Scale: gradients are made times a factor
  * (for types with few exponents); where one is not finite the update is left out and the factor
- * halved, and it is doubled after a number of good updates.
+ * halved, and it is doubled after a number of good updates; a step fails after a hundred that were
+ * left out in a row.
  *
  * A part of the state where it has one (part is not NULL). */
 #ifndef ETUDE_TRAIN_OVERFLOW_H
