@@ -148,47 +148,27 @@ static void test_gather_sources__side_by_side(void **state)
     et_source_close(source);
 }
 
-/* One that ends sooner, in the middle of a batch or between two, is told of. */
+/* One that ends sooner, in the middle of a batch or between two, is told of; so is one that repeats
+ * and begins anew where the other goes on: rows of two passes are no pairs. */
 static void test_gather_sources__lengths_differ(void **state)
 {
     (void)state;
     static const struct {
         int64_t first, second;
-        int good;
-        const char *says;
+        bool repeat;
+        const char *says; /* of the third batch */
     } cases[] = {
-        { 10, 11, 2, "a has a batch of 2 samples where x has one of 3" },
-        { 12, 8, 2, "a has a batch of 4 samples where x has one of 0" },
-        { 8, 12, 2, "a has a batch of 0 samples where x has one of 4" },
+        { 10, 11, false, "a has a batch of 2 samples where x has one of 3" },
+        { 12, 8, false, "a has a batch of 4 samples where x has one of 0" },
+        { 8, 12, false, "a has a batch of 0 samples where x has one of 4" },
+        { 8, 12, true, "(pass 1 and 0)" },
+        { 12, 8, true, "(pass 0 and 1)" },
+        { 8, 16, true, "(pass 1 and 0)" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        et_source *source = gathered(cases[i].first, cases[i].second, false);
+        et_source *source = gathered(cases[i].first, cases[i].second, cases[i].repeat);
         et_batch *batch = batch_of(source);
-        for (int k = 0; k < cases[i].good; k++)
-            next(source, batch);
-        assert_fails(et_source_next(source, batch, error), ET_EDATA, cases[i].says);
-        et_batch_free(batch);
-        et_source_close(source);
-    }
-}
-
-/* One that repeats begins anew where the other goes on: rows of two passes are no pairs. */
-static void test_gather_sources__passes_differ(void **state)
-{
-    (void)state;
-    static const struct {
-        int64_t first, second;
-        int good;
-        const char *says;
-    } cases[] = {
-        { 8, 12, 2, "(pass 1 and 0)" },
-        { 12, 8, 2, "(pass 0 and 1)" },
-        { 8, 16, 2, "(pass 1 and 0)" },
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        et_source *source = gathered(cases[i].first, cases[i].second, true);
-        et_batch *batch = batch_of(source);
-        for (int k = 0; k < cases[i].good; k++)
+        for (int k = 0; k < 2; k++)
             next(source, batch);
         assert_fails(et_source_next(source, batch, error), ET_EDATA, cases[i].says);
         et_batch_free(batch);
@@ -703,7 +683,6 @@ int main(void)
         cmocka_unit_test(test_select__fields),
         cmocka_unit_test(test_gather_sources__side_by_side),
         cmocka_unit_test(test_gather_sources__lengths_differ),
-        cmocka_unit_test(test_gather_sources__passes_differ),
         cmocka_unit_test(test_gather_sources__mistakes),
         cmocka_unit_test(test_factory__passes),
         cmocka_unit_test(test_factory__positions),
