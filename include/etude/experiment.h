@@ -38,6 +38,7 @@ typedef struct et_task_context {
     bool bfloat16;               /* type of activations */
     int prefetch;                /* batches ahead; 0: none */
     int64_t validation_interval; /* in steps; 0: never */
+    const char *best_metric; /* what is to choose the best; NULL: nothing, or as the task likes */
     const et_identity *identity; /* of the run's newest checkpoint; NULL: not known */
     void *listener;              /* a line for people goes to tell(listener, line); */
     void (*tell)(void *listener, const char *line); /* NULL: nobody looks */

@@ -333,9 +333,7 @@ static int check_restrictions(const et_experiment *experiment, et_error *error)
 int et_experiment_check(const et_experiment *experiment, et_error *error)
 {
     const et_trainer_options *trainer = &experiment->trainer;
-    const char *metric = et_trainer_best_metric(trainer);
-    if (metric && !strcmp(metric, ET_BEST_AUTO))
-        metric = NULL; /* there where validation is */
+    const char *metric = et_trainer_own_metric(trainer); /* the task's own is where validation is */
     const et_task_kind *kind = experiment->kind;
     int status = check_restrictions(experiment, error);
     if (!status && kind->check)

@@ -3,6 +3,8 @@
 #ifndef ETUDE_TRAIN_OPTIONS_H
 #define ETUDE_TRAIN_OPTIONS_H
 
+#include <string.h>
+
 #include <etude/graph.h>
 #include <etude/privacy.h>
 
@@ -50,6 +52,13 @@ static inline const char *et_trainer_best_metric(const et_trainer_options *optio
     const char *name = options->best_checkpoint_eval_metric;
     const char *folder = options->best_checkpoint_export_subdir;
     return name && *name && !(folder && !*folder) ? name : NULL;
+}
+
+/* Where that is a name, not what the task likes. */
+static inline const char *et_trainer_own_metric(const et_trainer_options *options)
+{
+    const char *name = et_trainer_best_metric(options);
+    return name && strcmp(name, ET_BEST_AUTO) ? name : NULL;
 }
 
 /* runtime */

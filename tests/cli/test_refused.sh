@@ -65,6 +65,8 @@ set_to 'metric_comp: no such choice as best (allowed: higher, lower)' \
 set_to 'validation gives no accuracy (it gives: validation_loss' \
     trainer.best_checkpoint_eval_metric=accuracy
 set_to 'validation gives no many|accuracy' "trainer.best_checkpoint_eval_metric='many|accuracy'"
+set_to 'validation gives no validation_rmse (it gives: .*validation_accuracy' \
+    trainer.best_checkpoint_eval_metric=validation_rmse
 set_to 'is never known with trainer.validation_interval: 0; set an interval' \
     trainer.best_checkpoint_eval_metric=validation_loss,trainer.validation_interval=0,trainer.early_stopping.patience=0
 set_to 'runtime.loss_scale: many; give dynamic, a positive number or null' runtime.loss_scale=many

@@ -323,6 +323,7 @@ static int open_model(et_training *t, const char *directory, et_error *error)
                                     .prefetch = (int)e->runtime.prefetch,
                                     .data_shards = (int)e->runtime.data_shards,
                                     .validation_interval = e->trainer.validation_interval,
+                                    .best_metric = et_trainer_own_metric(&e->trainer),
                                     .identity = &t->kept,
                                     .listener = t,
                                     .tell = tell,

@@ -252,19 +252,28 @@ int et_multitask_settings_check(const void *options, et_error *error)
 }
 
 /* "wines|validation_loss", "wines/validation_loss" */
+const char *et_multitask_metric_of(const et_multitask_settings *settings, int i, const char *name)
+{
+    const char *task = et_multitask_routine_at(settings, i)->task_name;
+    size_t length = strlen(task);
+    bool own = !strncmp(name, task, length) && name[length] && strchr("/|", name[length]);
+    return own ? name + length + 1 : NULL;
+}
+
 int et_multitask_check_metric(const void *options, const char *name, et_error *error)
 {
     const et_multitask_settings *settings = options;
     for (int i = 0; i < (int)settings->task_routines.count; i++) {
-        const char *task = et_multitask_routine_at(settings, i)->task_name;
         const et_task_kind *kind = et_multitask_kind_of(settings, i);
-        size_t length = strlen(task);
-        if (strncmp(name, task, length) != 0 || !name[length] || !strchr("/|", name[length]))
+        const char *own = et_multitask_metric_of(settings, i, name);
+        if (!own)
             continue;
-        int status = kind->check_metric ? kind->check_metric(et_multitask_options_of(settings, i),
-                                                             name + length + 1, error)
-                                        : ET_OK;
-        return status ? et_fail_while(error, status, "task %s", task) : ET_OK;
+        int status = kind->check_metric
+                         ? kind->check_metric(et_multitask_options_of(settings, i), own, error)
+                         : ET_OK;
+        return status ? et_fail_while(error, status, "task %s",
+                                      et_multitask_routine_at(settings, i)->task_name)
+                      : ET_OK;
     }
     return et_fail(error, ET_ECONFIG,
                    "trainer.best_checkpoint_eval_metric: %s: which task's? Write its name and / "

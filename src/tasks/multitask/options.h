@@ -65,5 +65,8 @@ int et_multitask_set_batch(void *options, const void *like, int64_t batch, et_er
 
 int et_multitask_settings_check(const void *options, et_error *error);
 int et_multitask_check_metric(const void *options, const char *name, et_error *error);
+/* What a task calls a value whose name begins with the task's, "prices/validation_loss"; NULL: that
+ * is another's. */
+const char *et_multitask_metric_of(const et_multitask_settings *settings, int i, const char *name);
 
 #endif

@@ -213,6 +213,8 @@ static int open_part(several *s, int i, et_error *error)
     one->identity = et_multitask_identity_of(s->context.identity, routine->task_name);
     context.identity = s->context.identity ? &one->identity : NULL;
     context.params = one->params;
+    if (s->context.best_metric)
+        context.best_metric = et_multitask_metric_of(s->settings, i, s->context.best_metric);
     if (!status)
         status =
             one->kind->open(&one->task, et_multitask_options_of(s->settings, i), &context, error);

@@ -342,6 +342,16 @@ static int save(et_tabular_task *task, int which, et_error *error)
                                                : et_feature_set_save(task->features, path, error);
 }
 
+/* What is learnt, and whether what is to choose the best is measured of it. */
+static int find_target(et_tabular_task *task, et_error *error)
+{
+    const char *metric = task->context.best_metric;
+    int status = et_tabular_target_of(&task->target, &task->options, task->encoder, error);
+    return status || !metric ? status
+                             : et_tabular_check_metric_of(&task->options, metric,
+                                                          task->target.classes > 0, error);
+}
+
 /* All three make an encoder before any of them gets the run's name. */
 static int make(et_tabular_task *task, et_error *error)
 {
@@ -350,7 +360,7 @@ static int make(et_tabular_task *task, et_error *error)
         status =
             et_encoder_new(&task->encoder, task->schema, task->metadata, task->features, error);
     if (!status)
-        status = et_tabular_target_of(&task->target, &task->options, task->encoder, error);
+        status = find_target(task, error);
     et_encoder_free(task->encoder);
     task->encoder = NULL;
     for (int i = 0; !status && i < ET_TABULAR_FILES; i++)
@@ -393,8 +403,7 @@ int et_tabular_open_files(et_tabular_task *task, et_error *error)
     if (!status)
         status =
             et_encoder_new(&task->encoder, task->schema, task->metadata, task->features, error);
-    return status ? status
-                  : et_tabular_target_of(&task->target, &task->options, task->encoder, error);
+    return status ? status : find_target(task, error);
 }
 
 void et_tabular_close_files(et_tabular_task *task)

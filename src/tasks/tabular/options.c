@@ -376,11 +376,10 @@ int et_tabular_check(const void *settings, et_error *error)
     return status ? status : check_character("comment", o->comment, error);
 }
 
-/* Those of classes and those of numbers: which of both there are the data say. */
-int et_tabular_check_metric(const void *settings, const char *name, et_error *error)
+/* lists: scores that there are, ended by NULL. */
+static int check_metric(const et_tabular_options *o, const char *name,
+                        const char *const *const *lists, et_error *error)
 {
-    const et_tabular_options *o = settings;
-    const char *const *lists[] = { et_class_score_names, et_value_score_names };
     static const char prefix[] = ET_LOGGED_OF_VALIDATION;
     const char *asked = name;
     const et_tabular_set *sets = o->validation_data.sets.items;
@@ -403,13 +402,13 @@ int et_tabular_check_metric(const void *settings, const char *name, et_error *er
         const char *rest = name + strlen(prefix);
         if (!strcmp(rest, "loss") || !strcmp(rest, "nll") || !strcmp(name, ET_TABULAR_LIKELIHOOD))
             return ET_OK;
-        for (int l = 0; l < 2; l++)
+        for (int l = 0; lists[l]; l++)
             for (int i = 0; lists[l][i]; i++)
                 if (!strcmp(lists[l][i], rest))
                     return ET_OK;
     }
     et_strbuf known = ET_STRBUF_INIT;
-    for (int l = 0; l < 2; l++)
+    for (int l = 0; lists[l]; l++)
         for (int i = 0; lists[l][i]; i++)
             et_strbuf_printf(&known, ", %s%s", prefix, lists[l][i]);
     int status = et_fail(error, ET_ECONFIG,
@@ -418,4 +417,18 @@ int et_tabular_check_metric(const void *settings, const char *name, et_error *er
                          name, et_strbuf_text(&known));
     et_strbuf_release(&known);
     return status;
+}
+
+/* Those of classes and those of numbers: which of both there are the data say. */
+int et_tabular_check_metric(const void *settings, const char *name, et_error *error)
+{
+    const char *const *lists[] = { et_class_score_names, et_value_score_names, NULL };
+    return check_metric(settings, name, lists, error);
+}
+
+int et_tabular_check_metric_of(const et_tabular_options *options, const char *name, bool classes,
+                               et_error *error)
+{
+    const char *const *lists[] = { classes ? et_class_score_names : et_value_score_names, NULL };
+    return check_metric(options, name, lists, error);
 }

@@ -149,6 +149,9 @@ extern const et_fields et_tabular_fields;
  * a value of this name. */
 int et_tabular_check(const void *settings, et_error *error);
 int et_tabular_check_metric(const void *settings, const char *name, et_error *error);
+/* Where it is known what the target is. */
+int et_tabular_check_metric_of(const et_tabular_options *options, const char *name, bool classes,
+                               et_error *error);
 
 /* Transforms that settings choose between. */
 et_transform et_tabular_numeric(const et_tabular_options *options);
