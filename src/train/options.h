@@ -36,7 +36,7 @@ typedef struct et_trainer_options {
     const char
         *best_checkpoint_eval_metric; /* see et_trainer_best_metric; ET_BEST_AUTO: the task's */
     int best_checkpoint_metric_comp;  /* ET_COMPARE_*: which values are better */
-    const char *best_checkpoint_export_subdir; /* of model_dir: "best"; empty: no best is kept */
+    const char *best_checkpoint_export_subdir; /* of model_dir: "best"; none: no best is kept */
     et_early_stopping early_stopping;
     double loss_upper_bound;      /* a step with a larger loss has diverged; from the step */
     int64_t recovery_begin_steps; /* this on */
@@ -51,7 +51,7 @@ static inline const char *et_trainer_best_metric(const et_trainer_options *optio
 {
     const char *name = options->best_checkpoint_eval_metric;
     const char *folder = options->best_checkpoint_export_subdir;
-    return name && *name && !(folder && !*folder) ? name : NULL;
+    return name && *name && folder && *folder ? name : NULL;
 }
 
 /* Where that is a name, not what the task likes. */
