@@ -2,7 +2,7 @@
  *
  *  (1) sequence is that of the master's last question that was done, which is answered again from
  *      `answer`; older ones are not, and one that was refused does not count;
- *  (2) sum, where begun, has gradients of update version + 1 alone, each of which is staged no more;
+ *  (2) sum, where begun, has gradients of update version + 1, each of which is staged no more;
  *  (3) what a worker has staged is of its session: a new one (ADMIT) has nothing staged;
  *  (4) last are the weights of version - 1, or those of version where there was no update yet. */
 #include "cluster/keeper.h"

@@ -1,5 +1,5 @@
-/* Ranks that evaluate together. Each sees every batch go by and evaluates each n-th, by rank; in the
- * end all have what one would have had:
+/* Ranks that evaluate together. Each sees every batch go by and evaluates each n-th, by rank; in
+ * the end all have what one would have had:
  *
  *   metrics   the sums of all ranks, added in the order of ranks
  *   rows      of arrays that are kept by sample, from whoever had it
