@@ -271,6 +271,7 @@ static void test_decoder__not_finite(void **state)
             .beam = { .size = w->beam, .alpha = 0.6, .eos = EOS, .results = w->results },
             .choice = forced ? (et_choice_options){ 0 } : w->choice,
             .forced = forced,
+            .max_length = forced ? 2 : 0,
             .extra_length = 6,
             .sentences = 2,
             .act = w->act,
