@@ -1,5 +1,6 @@
 #include "io/log_names.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 size_t et_logged_prefix(const char *name)
@@ -11,4 +12,11 @@ size_t et_logged_prefix(const char *name)
             return length;
     }
     return 0;
+}
+
+const char *et_logged_below(const char *name, const char *group)
+{
+    size_t length = strlen(group);
+    bool below = !strncmp(name, group, length) && (name[length] == '/' || name[length] == '|');
+    return below ? name + length + 1 : NULL;
 }

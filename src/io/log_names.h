@@ -34,4 +34,8 @@
 /* How long "training_" or "validation_" is where it begins a name that goes on; 0: it does not. */
 size_t et_logged_prefix(const char *name);
 
+/* What stands behind the name of a set or a task: "news/validation_loss", "news|validation_loss";
+ * NULL: name does not begin so. */
+const char *et_logged_below(const char *name, const char *group);
+
 #endif

@@ -753,16 +753,15 @@ int et_checkpoints_drop_newer(et_checkpoints *checkpoints, int64_t step, et_erro
     while (!status && manifest->count > 1 &&
            is_passed_over(&manifest->entries[manifest->count - 1], step))
         status = et_manifest_remove(manifest, manifest->count - 1, error);
-    if (!status && manifest->count && manifest->entries[manifest->count - 1].step > step)
-        return et_fail(
-            error, ET_EDIVERGED,
-            "%s: the only checkpoint is of step %lld, later than step %lld: there is none "
-            "to go back to",
-            checkpoints->directory, (long long)manifest->entries[manifest->count - 1].step,
-            (long long)step);
+    int64_t newest = manifest->count ? manifest->entries[manifest->count - 1].step : step;
+    if (!status && newest > step)
+        return et_fail(error, ET_EDIVERGED,
+                       "%s: the only checkpoint is of step %lld, later than step %lld: there is "
+                       "none to go back to",
+                       checkpoints->directory, (long long)newest, (long long)step);
     if (status || manifest->count == before)
         return status;
-    checkpoints->newest_step = manifest->entries[manifest->count - 1].step;
+    checkpoints->newest_step = newest;
     return et_manifest_commit(manifest, checkpoints->directory, error);
 }
 

@@ -381,10 +381,7 @@ static int begin_task(et_multitask *m, int i, et_error *error)
     if (i == m->count)
         return ET_OK;
     int64_t own = m->parts[i].eval_steps;
-    evaluated(m)->limit = own ? own : m->evaluator.limit;
-    evaluated(m)->done = 0;
-    evaluated(m)->counts = false;
-    return evaluated(m)->class->begin(evaluated(m), m->at, error);
+    return et_evaluator_begin(evaluated(m), m->at, own ? own : m->evaluator.limit, error);
 }
 
 static int begin(et_evaluator *evaluator, int64_t at, et_error *error)

@@ -16,6 +16,7 @@
 #include "base/reserved.h"
 #include "base/vector.h"
 #include "comm/collected.h"
+#include "train/spread.h"
 #include "train/value_bytes.h"
 
 static int check(const et_share_options *o, et_error *error)
@@ -279,23 +280,12 @@ int et_share_join(et_share *share, int status, et_error *error)
 static int spread_values(et_value *values, int status, et_comm *comm, et_error *error)
 {
     et_arena arena = ET_ARENA_INIT;
-    et_strbuf mine = ET_STRBUF_INIT;
-    et_value *first = NULL;
-    const bool copied = et_comm_rank(comm) != 0;
-    if (!status && !copied)
-        et_value_write_bytes(&mine, values);
-    if (!status && mine.failed)
-        status = et_alloc_failed(error, mine.length, "values");
-    void *bytes = mine.data;
-    size_t size = mine.length;
-    status = et_comm_hand_out(comm, status, &bytes, &size, error);
-    if (!status && copied)
-        status = et_value_read_bytes(&first, &arena, bytes, size, error);
-    if (!status && first)
+    const et_value *first = values;
+    status = et_comm_agree(comm, status, NULL, error);
+    if (!status)
+        status = et_values_spread(values, &first, &arena, comm, error);
+    if (!status && first != values)
         status = et_value_merge(values, first, error);
-    if (copied)
-        et_free(bytes);
-    et_strbuf_release(&mine);
     et_arena_release(&arena);
     return et_comm_agree(comm, status, NULL, error);
 }

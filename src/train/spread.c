@@ -5,7 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
-#include "base/json.h"
+#include "train/value_bytes.h"
 
 int et_values_spread(const et_value *values, const et_value **out, et_arena *arena, et_comm *comm,
                      et_error *error)
@@ -17,17 +17,17 @@ int et_values_spread(const et_value *values, const et_value **out, et_arena *are
         return ET_OK;
     bool root = et_comm_rank(comm) == 0;
     if (root)
-        et_json_print(&written, values, 0);
+        et_value_write_bytes(&written, values);
     int status = written.failed ? et_alloc_failed(error, written.length, "values") : ET_OK;
-    void *text = written.data;
+    void *bytes = written.data;
     size_t size = written.length;
-    status = et_comm_hand_out(comm, status, &text, &size, error);
+    status = et_comm_hand_out(comm, status, &bytes, &size, error);
     if (!status && !root)
-        status = et_json_parse(&parsed, arena, text, size, "values of rank 0", error);
+        status = et_value_read_bytes(&parsed, arena, bytes, size, error);
     status = et_comm_agree(comm, status, NULL, error);
     if (!root) {
         *out = parsed;
-        et_free(text);
+        et_free(bytes);
     }
     et_strbuf_release(&written);
     return status;

@@ -12,7 +12,7 @@
 int et_state_spread(et_state *state, et_comm *comm, et_error *error);
 
 /* values of rank 0 (a dict; elsewhere not looked at) as *out: itself there, on others a copy in
- * arena. Numbers that are not finite become null. */
+ * arena, bit for bit. */
 int et_values_spread(const et_value *values, const et_value **out, et_arena *arena, et_comm *comm,
                      et_error *error);
 

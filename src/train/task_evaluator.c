@@ -403,7 +403,7 @@ static int end(et_task_trainer *t, const et_value *state, et_value *logs, et_err
 {
     et_validation *v = &t->validation;
     int status = logs ? finish(t, state, logs, error) : ET_OK;
-    et_params_use(t->params, NULL);
+    et_optimizer_hide_average(t->optimizer);
     et_arena_release(&v->arena);
     et_arena_release(&v->step_arena);
     v->state = v->extra = v->results = NULL;

@@ -54,6 +54,14 @@ void et_evaluator_tell_end(const et_evaluator *evaluator, const char *set, int64
            (long long)evaluator->limit);
 }
 
+int et_evaluator_begin(et_evaluator *evaluator, int64_t step, int64_t limit, et_error *error)
+{
+    evaluator->limit = limit;
+    evaluator->done = 0;
+    evaluator->counts = false;
+    return evaluator->class->begin ? evaluator->class->begin(evaluator, step, error) : ET_OK;
+}
+
 int et_evaluator_step(et_evaluator *evaluator, const char *set, bool *more, et_error *error)
 {
     int status = evaluator->class->step(evaluator, more, error);
@@ -74,10 +82,7 @@ int et_evaluate(et_evaluator *evaluator, int64_t step, int64_t limit, bool (*sto
     if (limit < -1)
         return et_fail(error, ET_ECONFIG, "%s: %lld steps of evaluation; -1 is all there are",
                        class->name, (long long)limit);
-    evaluator->limit = limit < 0 ? 0 : limit;
-    evaluator->done = 0;
-    evaluator->counts = false;
-    int status = class->begin ? class->begin(evaluator, step, error) : ET_OK;
+    int status = et_evaluator_begin(evaluator, step, limit < 0 ? 0 : limit, error);
     while (!status && more)
         status = stops && stops(payload)
                      ? et_fail(error, ET_EINTERRUPTED, "%s was interrupted", class->name)

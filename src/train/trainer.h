@@ -14,6 +14,9 @@ static inline int et_trainer_advanced(const et_trainer *trainer, int64_t before,
     return trainer->step == before + steps ? ET_OK : et_trainer_lags(trainer, before, steps, error);
 }
 
+/* Begins as et_evaluate does. limit: of steps; 0: none. */
+int et_evaluator_begin(et_evaluator *evaluator, int64_t step, int64_t limit, et_error *error);
+
 /* A step as et_evaluate makes it: counted; *more becomes false with the last one too. Data that end
  * before the limit are told, as those of a set; NULL: there is one. */
 int et_evaluator_step(et_evaluator *evaluator, const char *set, bool *more, et_error *error);

@@ -254,10 +254,7 @@ int et_multitask_settings_check(const void *options, et_error *error)
 /* "wines|validation_loss", "wines/validation_loss" */
 const char *et_multitask_metric_of(const et_multitask_settings *settings, int i, const char *name)
 {
-    const char *task = et_multitask_routine_at(settings, i)->task_name;
-    size_t length = strlen(task);
-    bool own = !strncmp(name, task, length) && name[length] && strchr("/|", name[length]);
-    return own ? name + length + 1 : NULL;
+    return et_logged_below(name, et_multitask_routine_at(settings, i)->task_name);
 }
 
 int et_multitask_check_metric(const void *options, const char *name, et_error *error)

@@ -384,9 +384,8 @@ static int check_metric(const et_tabular_options *o, const char *name,
     const char *asked = name;
     const et_tabular_set *sets = o->validation_data.sets.items;
     for (size_t i = 0; i < o->validation_data.sets.count; i++) {
-        size_t length = strlen(sets[i].name);
-        if (!strncmp(asked, sets[i].name, length) && (asked[length] == '/' || asked[length] == '|'))
-            name = asked + length + 1;
+        const char *below = et_logged_below(asked, sets[i].name);
+        name = below ? below : name;
     }
     if (o->validation_data.sets.count && name == asked)
         return et_fail(error, ET_ECONFIG,

@@ -10,6 +10,7 @@
 #include "base/checksum.h"
 #include "data/pairs.h"
 #include "data/paths.h"
+#include "io/log_names.h"
 #include "tasks/translation/batching.h"
 
 #define SETTING_MAX  48 /* "train_data.mix[7]" */
@@ -68,10 +69,9 @@ const char *et_translation_metric_of_set(const et_translation_data *data, const 
 {
     const et_translation_part *sets = data->sets.items;
     for (size_t i = 0; i < data->sets.count; i++) {
-        size_t length = strlen(text_of(sets[i].name));
-        if (!strncmp(name, text_of(sets[i].name), length) &&
-            (name[length] == '/' || name[length] == '|'))
-            return name + length + 1;
+        const char *metric = et_logged_below(name, text_of(sets[i].name));
+        if (metric)
+            return metric;
     }
     return NULL;
 }
