@@ -103,6 +103,15 @@ static const et_overlap *find_overlap(const et_plan *plan, const et_plan_call *c
     return NULL;
 }
 
+/* Whether the call reads the base as another input too, which it must not have changed. */
+static bool is_read_twice(const et_plan *plan, const et_plan_call *call, const et_overlap *adds)
+{
+    for (int i = 0; i < call->in_count; i++)
+        if (i != adds->in && owner(plan, call->in[i]) == owner(plan, call->in[adds->in]))
+            return true;
+    return false;
+}
+
 /* An embedding's gradient is scattered into its base where the base has no other reader.
  * Backwards, so that of several tables added up one after another the last is known first: base
  * 1 lies in base 2, which lies in the gradient. The kernel then adds rows to what is there, and
@@ -115,7 +124,8 @@ static void alias_bases(et_plan *plan)
         if (!adds)
             continue;
         et_plan_value *base = &plan->values[call->in[adds->in]];
-        if (base->place == PLACE_ARENA && base->last_read == s) {
+        if (base->place == PLACE_ARENA && base->last_read == s &&
+            !is_read_twice(plan, call, adds)) {
             base->alias = call->out[adds->out];
             base->place = plan->values[owner(plan, base->alias)].place;
         }
@@ -267,19 +277,20 @@ static void find_gradient_writers(const et_plan *plan, int *written, int params)
  * this share of the array, so that no room is lent that only splinters would fit in. */
 #define GRADIENT_ROOMS 256
 
-/* The gradients and the wall, in the order of the array. A room is taken from the first call
- * that writes a part of it: ET_ROOM_ALWAYS is before all. Example: rooms of 4 KiB where the
- * array has 1 MiB. A room's first call is the earliest of its gradients', since from then on a
- * part of it must not be overwritten. What lies before that call is free for values that are
+/* The gradients and the wall, in the order of the array; variables have none. A room is taken from
+ * the first call that writes a part of it: ET_ROOM_ALWAYS is before all. Example: rooms of 4 KiB
+ * where the array has 1 MiB. A room's first call is the earliest of its gradients', since from then
+ * on a part of it must not be overwritten. What lies before that call is free for values that are
  * dead by then. */
 static int take_gradients(const et_plan *plan, et_rooms *rooms, const int *written, et_error *error)
 {
     const et_params *params = plan->graph->params;
     size_t whole = plan->gradient_bytes, begin = 0;
-    int count = et_params_count(params), from = INT_MAX, status = ET_OK;
-    for (int p = 0; !status && p < count; p++) {
-        size_t end =
-            p + 1 < count ? (size_t)et_params_offset(params, p + 1) * sizeof(float) : whole;
+    int from = INT_MAX, status = ET_OK;
+    for (int place = 0; !status && begin < whole; place++) {
+        const int p = et_params_placed(params, place), next = et_params_placed(params, place + 1);
+        const bool last = next < 0 || !et_params_is_trained(params, next);
+        size_t end = last ? whole : (size_t)et_params_offset(params, next) * sizeof(float);
         from = written[p] < from ? written[p] : from;
         if (end < whole && end - begin < whole / GRADIENT_ROOMS)
             continue;

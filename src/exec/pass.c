@@ -114,6 +114,11 @@ static int build_graph(const et_pass *pass, variant *v, et_error *error)
 {
     const et_pass_options *o = &pass->options;
     et_graph_options options = { o->training, o->bfloat16 ? ET_BF16 : ET_F32, v->recompute };
+    for (int i = 0; i < v->layout->fields; i++)
+        if (!strcmp(v->layout->field[i].name, ET_GRAPH_ONE))
+            return et_fail(error, ET_EGRAPH,
+                           "a field of the batch is called " ET_GRAPH_ONE ", as the losses' own "
+                           "derivative is: call it otherwise");
     int status = et_graph_new(&v->graph, pass->params, &options, error);
     if (status)
         return status;
@@ -246,6 +251,8 @@ static void release_plan(variant *v)
     v->graph = NULL;
     v->marks = NULL;
     v->input = NULL;
+    v->measures = v->tracks = v->mark_count = 0;
+    v->first_loss = v->last_loss = -1;
 }
 
 static bool takes_too_much(const et_pass *pass, const variant *v)
@@ -306,7 +313,8 @@ static int find_variant(et_pass *pass, const et_layout *layout, int *found, et_e
 
 /* ---- a pass ---- */
 
-/* Kept, since a graph goes when it has been planned; every layout's reaches the same. */
+/* Kept, since a graph goes with its plan, or where planning fails; every layout's reaches the same.
+ */
 static int note_reached(et_pass *pass, const et_graph *graph, et_error *error)
 {
     const size_t count = (size_t)graph->gradient_count;

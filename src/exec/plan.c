@@ -18,6 +18,7 @@
 
 #include <limits.h>
 #include <math.h>
+#include <omp.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -301,6 +302,10 @@ static void copy_gradients(const et_plan *plan)
 void et_plan_run(et_plan *plan, et_random random)
 {
     et_track *track = et_device_track(plan->device);
+    /* Scratch is for the device's threads, and OpenMP may have been told of more since. */
+    const int threads = omp_get_max_threads(), most = plan->device->threads;
+    if (threads > most)
+        omp_set_num_threads(most);
     et_track_begin(track, plan->activity, ++plan->runs);
     et_plan_refresh(plan);
     plan->random = random;
@@ -315,6 +320,8 @@ void et_plan_run(et_plan *plan, et_random random)
     if (told < plan->news_count)
         et_plan_tell(plan, plan->call_count, told);
     et_track_end(track);
+    if (threads > most)
+        omp_set_num_threads(threads);
 }
 
 /* With as many rows as were set last. */

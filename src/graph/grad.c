@@ -155,10 +155,13 @@ static void give_columns(gradients *g, et_node *node, et_node *dy)
 static void grad_MATMUL(gradients *g, et_node *node, et_node *dy)
 {
     et_node *a = node->input[0], *b = node->input[1];
+    const et_dtype act = g->graph->options.act;
     if (node->attributes.matmul.relu)
         dy = et_node_binary(ET_OP_RELU_GRAD, dy, et_rematerialize_sign(&g->rematerialize, node));
     if (node->inputs == 3 && is_needed(g, node->input[2]))
         give(g, node->input[2], et_node_add(g->graph, ET_OP_COLUMN_SUM, NULL, &dy, 1, NULL));
+    if (dy->type[0].dtype != act) /* of a result in float32: products read activations */
+        dy = et_copy(dy, act, dy->type[0].shape);
     if (is_needed(g, b) && is_needed(g, a) && et_rematerialize_waits(&g->rematerialize, a))
         g->waiting[a->id] = (waiting){ node, dy };
     else if (is_needed(g, b))
@@ -191,9 +194,15 @@ static void grad_LAYER_NORM(gradients *g, et_node *node, et_node *dy)
 /* dtable[ids[t]] += scale dy[t], into what other uses of the table have given so far: ids are
  * few against the table's rows, and a zeroed table for each use would cost more than the
  * scatter. The visit goes backwards, so the output projection of a tied table comes first and
- * is the base. Positions are constants and get nothing. */
+ * is the base. Positions are constants. */
 static void grad_EMBEDDING(gradients *g, et_node *node, et_node *dy)
 {
+    if (node->inputs == 4 && is_needed(g, node->input[3]))
+        et_graph_poison(
+            g->graph,
+            "%s: positions of an embedding are constants, and %s is trained: look it up "
+            "by an embedding of its own and add that",
+            node->name, node->input[3]->name);
     scatter_into_table(g, node, ET_OP_EMBEDDING_GRAD, dy);
 }
 
@@ -220,7 +229,7 @@ static void grad_ATTENTION(gradients *g, et_node *node, et_node *dy)
  * root, as another dy would have to be added. */
 static bool is_root(gradients *g, et_node *node, et_node *dy)
 {
-    bool root = g->root && !dy;
+    bool root = g->is_root && !dy;
     if (!root)
         et_graph_poison(g->graph, "%s: a %s must be a loss itself", node->name,
                         et_op_name(node->op));
@@ -231,8 +240,8 @@ static bool is_root(gradients *g, et_node *node, et_node *dy)
 /* Derivatives that a loss has made, times its factor and the scale. */
 static et_node *made(const gradients *g, et_node *gradient)
 {
-    if (g->root->factor != 1)
-        gradient = et_scale(gradient, g->root->factor);
+    if (g->factor != 1)
+        gradient = et_scale(gradient, g->factor);
     return g->scale ? et_mul(gradient, et_node_binary(ET_OP_FILL, g->scale, gradient)) : gradient;
 }
 
@@ -305,13 +314,16 @@ static int collect(gradients *g, et_error *error)
     return et_graph_finish(graph, error);
 }
 
-/* The loss that node is the root of, NULL: none. */
-static const et_mark *root_at(const et_graph *graph, const et_node *node)
+/* Whether node is a loss's root, and the factors of all losses that it is the root of. */
+static void find_root(gradients *g, const et_node *node)
 {
-    for (const et_mark *mark = graph->marks; mark; mark = mark->next)
-        if (mark->kind == ET_MARK_LOSS && mark->root == node)
-            return mark;
-    return NULL;
+    g->is_root = false;
+    g->factor = 0;
+    for (const et_mark *mark = g->graph->marks; mark && has_sums(node); mark = mark->next)
+        if (mark->kind == ET_MARK_LOSS && mark->root == node) {
+            g->is_root = true;
+            g->factor += mark->factor;
+        }
 }
 
 /* A scalar root's own derivative is the scale, or 1: an input of that name. */
@@ -347,8 +359,8 @@ static int propagate(gradients *g, et_error *error)
     int status = give_roots(g, error);
     for (int i = g->count - 1; !status && i >= 0; i--) {
         et_node *node = g->graph->nodes[i];
-        g->root = has_sums(node) ? root_at(g->graph, node) : NULL;
-        if (g->needed[i] && (g->of[i] || g->root))
+        find_root(g, node);
+        if (g->needed[i] && (g->of[i] || g->is_root))
             rules[node->op](g, node, g->of[i]);
     }
     return status ? status : collect(g, error);

@@ -19,13 +19,14 @@ typedef struct waiting {
 
 typedef struct gradients {
     et_graph *graph;
-    const bool *derive;  /* [parameters]; NULL: by all */
-    et_node *scale;      /* a scalar, NULL: 1 */
-    const et_mark *root; /* the loss whose rule is called; NULL: another node's */
-    et_node **of;        /* [count]: d(loss)/d(node), NULL: none yet */
-    bool *needed;        /* [count]: whether a parameter stands behind the node */
-    waiting *waiting;    /* [count]: by norm */
-    int count;           /* nodes of the forward graph */
+    const bool *derive; /* [parameters]; NULL: by all */
+    et_node *scale;     /* a scalar, NULL: 1 */
+    bool is_root;       /* the node whose rule is called is a loss's, */
+    float factor;       /* with the factors of all losses that it is the root of */
+    et_node **of;       /* [count]: d(loss)/d(node), NULL: none yet */
+    bool *needed;       /* [count]: whether a parameter stands behind the node */
+    waiting *waiting;   /* [count]: by norm */
+    int count;          /* nodes of the forward graph */
     et_rematerialize rematerialize;
 } gradients;
 

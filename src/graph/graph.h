@@ -119,7 +119,7 @@ typedef struct et_param_gradient {
 } et_param_gradient;
 
 /* The input that is 1, or the factor of all gradients. */
-#define ET_GRAPH_ONE "one"
+#define ET_GRAPH_ONE "d(loss)"
 
 /* What a model function wants of a node: see <etude/pass.h>. */
 typedef enum et_mark_kind {

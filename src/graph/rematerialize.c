@@ -39,14 +39,18 @@ void et_rematerialize_release(et_rematerialize *r)
 }
 
 /* A product reads the norm's value, and nothing else does but sums. One product alone: several
- * (of the encoder's result) are far apart, and what all of them wait for would outlive the norm. */
+ * (of the encoder's result) are far apart, and what all of them wait for would outlive the norm.
+ * Its other operand is visited after the norm, with which its gradient comes. */
 bool et_rematerialize_waits(const et_rematerialize *r, const et_node *node)
 {
     if (r->graph->options.recompute == ET_RECOMPUTE_NONE || node->id >= r->count ||
         node->op != ET_OP_LAYER_NORM || r->again[node->id])
         return false;
     const et_rematerialize_use *use = &r->use[node->id];
-    return use->values == 1 && use->user->op == ET_OP_MATMUL && use->user->input[0] == node;
+    if (use->values != 1 || use->user->op != ET_OP_MATMUL || use->user->input[0] != node)
+        return false;
+    const et_node *other = use->user->input[1];
+    return other->op == ET_OP_PARAM || other->id < node->id;
 }
 
 /* Whether node may be rematerialized by its own op: because it was marked, or because its input is

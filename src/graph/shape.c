@@ -72,6 +72,8 @@ static bool shape_MATMUL(et_node *node)
         return refuse(node, "neither of the graph's activation type nor a parameter", 0, 1);
     int64_t m = a.size[options->transpose_a], k = a.size[!options->transpose_a];
     int64_t n = b.size[!options->transpose_b], k_b = b.size[options->transpose_b];
+    if (is_empty(a) || is_empty(b))
+        return refuse(node, "a size is 0", 0, 1);
     /* K of both; everything else about the operands is free. */
     if (k != k_b)
         return refuse(node, "inner sizes differ", 0, 1);
@@ -153,6 +155,8 @@ static bool shape_ATTENTION(et_node *node)
     int64_t width = node->attributes.self ? q.size[1] / 3 : q.size[1];
     if (node->attributes.self ? q.size[1] % 3 : kv.size[1] != 2 * width)
         return refuse(node, "widths are not 3 D (self) or D and 2 D (cross)", 0, 1);
+    if (!width)
+        return refuse(node, "a size is 0", 0, 1);
     if (options->heads < 1 || width % options->heads) {
         et_graph_poison(node->graph, "%s: width %lld is not a multiple of %d heads", node->name,
                         (long long)width, options->heads);
@@ -211,12 +215,14 @@ static bool shape_VOCABULARY_LOSS(et_node *node)
     et_shape h = shape(node, 0), table = shape(node, 1);
     if (!is_matrix(h) || !is_matrix(table) || h.size[1] != table.size[1])
         return refuse(node, "widths differ", 0, 1);
-    if (!is_operand(node, 0) || !is_operand(node, 1))
-        return refuse(node, "neither of the graph's activation type nor a parameter", 0, 1);
+    if (dtype(node, 0) != act(node) || node->input[1]->op != ET_OP_PARAM)
+        return refuse(node, "not of the graph's activation type and a parameter", 0, 1);
+    if (is_empty(h) || is_empty(table))
+        return refuse(node, "a size is 0", 0, 1);
     if (!is_vector_of(shape(node, 2), h.size[0]) || dtype(node, 2) != ET_I32)
         return refuse(node, "not one int32 label for each row", 0, 2);
     const bool draws = node->inputs == 4;
-    if (draws && (!et_shape_equal(shape(node, 3), h) || !is_operand(node, 3)))
+    if (draws && (!et_shape_equal(shape(node, 3), h) || dtype(node, 3) != act(node)))
         return refuse(node, "two draws of other rows", 0, 3);
     set(node, ET_F32, et_shape_1(ET_LOSS_SUM_COUNT));
     add_result(node, act(node), h);

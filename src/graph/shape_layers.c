@@ -92,6 +92,8 @@ bool et_shape_CONVOLUTION(et_node *node)
         return refuse(node, "not an image and a weight for its channels", 0, 1);
     if (dtype(node, 0) != act(node) || node->input[1]->op != ET_OP_PARAM)
         return refuse(node, "not of the graph's activation type and a parameter", 0, 1);
+    if (is_empty(x) || is_empty(weight))
+        return refuse(node, "a size is 0", 0, 1);
     if (node->inputs == 3 &&
         (!is_vector_of(shape(node, 2), weight.size[3]) || dtype(node, 2) != ET_F32))
         return refuse(node, "bias is not one float32 number for each filter", 1, 2);

@@ -70,6 +70,12 @@ static inline bool is_matrix(et_shape s)
     return s.rank == 2;
 }
 
+/* What is summed over nothing, or cut into no parts, is refused where it is built. */
+static inline bool is_empty(et_shape s)
+{
+    return et_shape_count(s) == 0;
+}
+
 /* A bias, scale or offset of `size` columns, or one number for each of `size` rows. */
 static inline bool is_vector_of(et_shape s, int64_t size)
 {
@@ -85,7 +91,7 @@ static inline bool is_repeated(et_shape small, et_shape full)
     if (full.rank != 2)
         return false;
     return small.rank == 1 ? small.size[0] == full.size[1]
-                           : small.size[0] == full.size[0] && small.size[1] == 1;
+                           : small.rank == 2 && small.size[0] == full.size[0] && small.size[1] == 1;
 }
 
 /* What the builder, or a derivative rule, was told. */

@@ -30,6 +30,10 @@ typedef enum et_row_kind { ET_ROW_F32, ET_ROW_INT8 } et_row_kind;
 /* Longest row of bytes: 2^31 / (255 * 127), rounded down to what is easily said. */
 #define ET_ROW_BYTES_MAX 65536
 
+/* A row of X whose largest number is below it counts as zeros where it is taken as bytes: 127
+ * divided by that may be infinite. A row with a number that is not finite gives NaN. */
+#define ET_ROW_SMALLEST 0x1p-120f
+
 /* A packed weight: a view of memory that the caller owns. Columns past n, up to whole panels,
  * are zeros, and so are bytes past k. */
 typedef struct et_row_weight {

@@ -45,7 +45,7 @@ static inline void bind_weights(et_plan *plan)
     for (int i = 0; i < ROWS * 128; i++)
         weights[i] = sinf(1.0f + (float)i);
     et_plan_bind(plan, "weights", weights);
-    et_plan_bind(plan, "one", &one);
+    et_plan_bind(plan, ET_GRAPH_ONE, &one);
 }
 
 static inline double loss_with(test_model *model, int64_t element, float value)

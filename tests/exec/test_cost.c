@@ -204,7 +204,7 @@ static void bind_all(et_plan *plan)
     et_plan_bind(plan, "begins", begins);
     et_plan_bind(plan, "lengths", lengths);
     et_plan_bind(plan, "labels", labels);
-    et_plan_bind(plan, "one", &one);
+    et_plan_bind(plan, ET_GRAPH_ONE, &one);
 }
 
 /* The one step of that kind. */

@@ -78,10 +78,14 @@ static et_node *check_MATMUL(et_scope *s)
     return weighted(s, et_concatenate_columns(both_ways, 2));
 }
 
+/* And a product of two norms, of which the second is made later: each gets its share, also where a
+ * weight's gradient waits for its norm. */
 static et_node *check_LAYER_NORM(et_scope *s)
 {
-    return weighted(s,
-                    et_layer_norm(x(s), param(s, "g", 0, WIDTH), param(s, "b", 0, WIDTH), 1e-3f));
+    et_matmul_options transposed = { .transpose_b = true };
+    et_node *g = param(s, "g", 0, WIDTH), *b = param(s, "b", 0, WIDTH);
+    et_node *first = et_layer_norm(x(s), g, b, 1e-3f), *second = et_layer_norm(y(s), g, b, 1e-3f);
+    return weighted(s, et_matmul(first, second, NULL, &transposed));
 }
 
 /* One table read twice: the second derivative is scattered into the first. */

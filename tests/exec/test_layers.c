@@ -312,7 +312,7 @@ static void run_table(float gradients[64], bool reuse)
     test_model_open_with(&model, one_table, ET_F32, true, &options);
     assert_true(et_params_flat_size(model.params) <= 64);
     et_plan_bind(model.plan, "pairs", pairs);
-    et_plan_bind(model.plan, "one", &seed);
+    et_plan_bind(model.plan, ET_GRAPH_ONE, &seed);
     for (int i = 0; i < 2; i++)
         et_plan_run(model.plan, (et_random){ 0 });
     memcpy(gradients, et_params_gradients(model.params),

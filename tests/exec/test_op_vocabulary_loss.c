@@ -168,7 +168,7 @@ static outcome run_draws(test_build_fn *build, bool sums)
     outcome found = { .count = (size_t)((2 * ROWS + words) * width) };
     test_model_open_with(&model, build, ET_F32, true, NULL);
     static const float one = 1;
-    et_plan_bind(model.plan, "one", &one);
+    et_plan_bind(model.plan, ET_GRAPH_ONE, &one);
     et_plan_bind(model.plan, "labels", labels);
     et_plan_run(model.plan, (et_random){ 1, 0, 0 });
     memcpy(found.sums, et_plan_output(model.plan, 0).data,

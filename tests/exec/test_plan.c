@@ -236,7 +236,7 @@ static double product_of_draws(test_build_fn *build)
     test_model model;
     static const float one = 1;
     test_model_open(&model, build);
-    et_plan_bind(model.plan, "one", &one);
+    et_plan_bind(model.plan, ET_GRAPH_ONE, &one);
     et_plan_run(model.plan, (et_random){ 5, 1, 0 });
     const double sum = (double)*(const float *)et_plan_output(model.plan, 0).data;
     test_model_close(&model);

@@ -150,6 +150,34 @@ static void test_row_product__relu_keeps_nan(void **state)
     }
 }
 
+/* As bytes: a row of zeros, or nearly so, gives zeros, and a number that is not finite is not lost,
+ * also where all others are zero or are like it. */
+static void test_row_product__odd_rows_of_bytes(void **state)
+{
+    (void)state;
+    enum { ROWS = 6, N = 5, K = 33 };
+    static const float all[ROWS] = { 0, 1e-40f, NAN, 0, 1, INFINITY };
+    static const float one[ROWS] = { 0, 1e-38f, NAN, NAN, -INFINITY, INFINITY };
+    float *from = make_floats(N * K, 0.1f, 2), x[ROWS * K], y[ROWS * N];
+    for (int i = 0; i < ROWS * K; i++)
+        x[i] = i % K == 20 ? one[i / K] : all[i / K];
+    const setting s = { .n = N, .k = K, .kind = ET_ROW_INT8 };
+    for (size_t t = 0; t < COUNT(table_names); t++) {
+        const et_kernels *table = et_kernels_named(table_names[t]);
+        if (!table)
+            continue;
+        et_row_weight weight = pack(table, from, &s);
+        void *scratch = scratch_of(et_row_scratch(ROWS, K, s.kind));
+        table->row_product(
+            y, x, &(et_row_product){ .rows = ROWS, .weight = &weight, .scratch = scratch });
+        for (int i = 0; i < ROWS * N; i++)
+            assert_true(i < 2 * N ? y[i] == 0 : isnan(y[i]));
+        free(scratch);
+        free(weight.panels);
+    }
+    free(from);
+}
+
 /* A row has the same bits alone and among others, wherever a block begins. */
 static void test_row_product__independent_rows(void **state)
 {
@@ -257,6 +285,7 @@ int main(void)
         cmocka_unit_test(test_row_product__tables),
         cmocka_unit_test(test_row_product__packing),
         cmocka_unit_test(test_row_product__relu_keeps_nan),
+        cmocka_unit_test(test_row_product__odd_rows_of_bytes),
         cmocka_unit_test(test_row_product__threads),
         cmocka_unit_test(test_row_product__independent_rows),
         cmocka_unit_test(test_row_product__bytes_are_near),

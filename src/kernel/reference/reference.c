@@ -20,7 +20,7 @@ void et_reference_embedding(void *y, const int32_t *ids, const int32_t *position
             double value = 0;
             if (ids[t] >= 0) {
                 value = (double)table[ids[t] * width + d] * scale;
-                if (positions)
+                if (positions && position[t] >= 0)
                     value += positions[position[t] * width + d];
             }
             et_reference_store(y, t * width + d, value, dtype);

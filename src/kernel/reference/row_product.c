@@ -41,13 +41,14 @@ static double byte_sum(const float *x, const et_row_weight *w, int64_t j)
     double sum = 0, cross = 0, square = 0;
     for (int64_t i = 0; i < w->k; i++)
         largest = fmaxf(largest, fabsf(x[i]));
-    for (int64_t i = 0; i < w->k && largest > 0; i++) {
-        double q = rintf(x[i] * (127.0f / largest));
+    const float inverse = largest >= ET_ROW_SMALLEST ? 127.0f / largest : 0.0f;
+    for (int64_t i = 0; i < w->k; i++) {
+        double q = rintf(x[i] * inverse);
         sum += q * panels[place(w, i, j)];
         cross += x[i] * q;
         square += q * q;
     }
-    return square > 0 ? sum * (cross / square) * w->scale[j] : 0;
+    return square == 0 ? 0 : sum * (cross / square) * w->scale[j];
 }
 
 void et_reference_row_product(float *y, const float *x, const et_row_product *shape)

@@ -35,7 +35,8 @@ static void embedding_part(void *y, const int32_t *ids, const int32_t *position,
 {
     for (int64_t t = begin; t < end; t++) {
         const float *row = ids[t] >= 0 ? table + ids[t] * width : NULL;
-        const float *place = row && positions ? positions + position[t] * width : NULL;
+        const bool placed = row && positions && position[t] >= 0;
+        const float *place = placed ? positions + position[t] * width : NULL;
         ET_BY_DTYPE(dtype, embed_row, y, row, place, scale, (t * width), width);
     }
 }

@@ -254,7 +254,7 @@ typedef struct byte_scale {
 } byte_scale;
 
 /* As pack_bytes does a column. The sum over vectors has one order, so a row has the same bytes and
- * unit everywhere. Zeros give 0 for both. */
+ * unit everywhere. Zeros give 0 for both; a number that is not finite gives a unit of NaN. */
 static byte_scale quantize_row(uint8_t *q, const float *x, int64_t k)
 {
     vf most = v_set(0.0f);
@@ -262,7 +262,8 @@ static byte_scale quantize_row(uint8_t *q, const float *x, int64_t k)
         const vf value = v_read_n(x, i, k - i, ET_F32);
         most = v_max(v_max(value, v_set(0.0f) - value), most);
     }
-    const float largest = v_largest(most), inverse = largest > 0 ? 127.0f / largest : 0.0f;
+    const float largest = v_largest(most);
+    const float inverse = largest >= ET_ROW_SMALLEST ? 127.0f / largest : 0.0f;
     vf cross = v_set(0.0f), square = v_set(0.0f);
     for (int64_t i = 0; i < k; i += V_LANES) {
         const vf value = v_read_n(x, i, k - i, ET_F32), whole = v_round(value * v_set(inverse));
@@ -270,7 +271,8 @@ static byte_scale quantize_row(uint8_t *q, const float *x, int64_t k)
         cross = v_fma(value, whole, cross);
         square = v_fma(whole, whole, square);
     }
-    return (byte_scale){ largest > 0 ? v_sum(cross) / v_sum(square) : 0.0f, inverse };
+    const float sum = v_sum(square);
+    return (byte_scale){ sum == 0 ? 0.0f : v_sum(cross) / sum, inverse };
 }
 
 /* Behind the last k, up to four, a row's bytes meet zeros of the weight. */

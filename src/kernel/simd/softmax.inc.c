@@ -223,10 +223,13 @@ ET_APART void few_losses(few_rows *few, const smoothed *target, int classes)
     const vf inverse = v_set(1.0f) / sum, off = v_set(target->off);
     for (int c = 0; c < classes; c++)
         v_store(few->x[c], v_fma(v_load(few->x[c]), inverse, v_set(0.0f) - off));
-    const vf mine = v_load(few->mine) - largest, lse = v_log(sum);
+    /* A sum that is not finite is kept, whatever v_log makes of it. */
+    const vf mine = v_load(few->mine) - largest, lse = v_log(sum) + (sum - sum);
+    vf loss = lse - v_set(target->on) * mine - v_set((float)target->entropy);
+    if (target->off > 0)
+        loss = loss - off * (shift - mine);
     v_store(few->nll, lse - mine);
-    v_store(few->loss,
-            lse - v_set(target->on) * mine - v_set((float)target->entropy) - off * (shift - mine));
+    v_store(few->loss, loss);
 }
 
 /* One row's results; its derivative at the label is p - on, where the others' is p - off. */
