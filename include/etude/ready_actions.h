@@ -1,5 +1,5 @@
-/* Actions that are ready: under a condition, when a metric is a new best, exports. When and what
- * are apart, as in Orbit:
+/* Actions that are ready: under a condition, when a metric is a new best, exports (which rank 0
+ * writes alone). When and what are apart, as in Orbit:
  *
  *     et_new_best_options best = { .metric = "accuracy", .filename = "runs/a/best_accuracy.json" };
  *     if (et_new_best_open(&new_best, &best, &error) ||
@@ -70,7 +70,9 @@ ET_API int et_new_best_metric(const et_new_best *self, const et_value *logs, dou
                               et_error *error);
 ET_API double et_new_best_value(const et_new_best *self);
 
-/* commit as a condition; payload is the et_new_best. */
+/* commit as a condition, as in Orbit: before the actions act, so that a best whose export fails or
+ * is cut short is not exported again. Payload is the et_new_best; on other ranks than 0 no file is
+ * written. */
 ET_API int et_new_best_holds(void *new_best, const et_moment *now, bool *holds, et_error *error);
 
 /* ---- exports ---- */

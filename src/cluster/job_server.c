@@ -25,10 +25,10 @@ static int listen_on(int *out, const struct addrinfo *at, const char *address, e
         *out = fd;
         return ET_OK;
     }
-    et_fail_errno(error, "%s: this task's address in the cluster", address);
+    const int status = et_fail_errno(error, "%s: this task's address in the cluster", address);
     if (fd >= 0)
         close(fd);
-    return ET_EIO;
+    return status;
 }
 
 static int listen_at(int *out, const char *address, et_error *error)

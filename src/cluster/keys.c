@@ -39,24 +39,38 @@ static int write_new(const char *path, mode_t mode, const char *text, et_error *
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode);
     if (fd < 0)
         return et_fail_errno(error, "%s: cannot be made", path);
-    size_t length = strlen(text);
-    bool ok = write(fd, text, length) == (ssize_t)length && fsync(fd) == 0;
-    int reason = errno;
-    ok = close(fd) == 0 && ok;
-    if (ok)
-        return ET_OK;
-    unlink(path);
-    errno = reason;
-    return et_fail_errno(error, "%s: cannot be written", path);
+    int status = et_fd_write(fd, text, strlen(text), path, error);
+    if (!status && fsync(fd))
+        status = et_fail_errno(error, "%s: cannot be written", path);
+    close(fd);
+    if (status)
+        unlink(path);
+    return status;
+}
+
+static int secret_path(char *path, const char *directory, int role, et_error *error)
+{
+    char name[32];
+    snprintf(name, sizeof name, "%s.key", et_job_role_names[role]);
+    return path_of(path, directory, name, error);
+}
+
+/* The secrets of the first roles, which this call has made: without the others they are of no use.
+ */
+static void take_back(const char *directory, int roles)
+{
+    char path[PATH_SPACE];
+    for (int role = 0; role < roles; role++)
+        if (!secret_path(path, directory, role, NULL))
+            unlink(path);
 }
 
 static int write_secret(const et_keys *keys, const char *directory, int role, et_error *error)
 {
-    char path[PATH_SPACE], name[32], text[256];
-    snprintf(name, sizeof name, "%s.key", et_job_role_names[role]);
+    char path[PATH_SPACE], text[256];
     snprintf(text, sizeof text, "# the secret key of a cluster's %s: for its hosts alone\n%s %s\n",
              et_job_role_names[role], et_job_role_names[role], keys->secret);
-    int status = path_of(path, directory, name, error);
+    int status = secret_path(path, directory, role, error);
     return status ? status : write_new(path, 0600, text, error);
 }
 
@@ -75,9 +89,16 @@ int et_keys_write(const et_keys *keys, const char *directory, et_error *error)
                        "%s: is there already; tasks that have it would no longer be let in: choose "
                        "another folder, or remove it",
                        path);
-    for (int role = 0; !status && role < ET_JOB_ROLES; role++)
-        status = write_secret(&keys[role], directory, role, error);
-    return status ? status : write_new(path, 0644, text, error);
+    int made = 0;
+    while (!status && made < ET_JOB_ROLES) {
+        status = write_secret(&keys[made], directory, made, error);
+        made += !status;
+    }
+    if (!status)
+        status = write_new(path, 0644, text, error);
+    if (status)
+        take_back(directory, made);
+    return status;
 }
 
 /* The key behind "role " at the beginning of a line. */
@@ -115,12 +136,11 @@ static int check_mode(const char *path, et_error *error)
 
 int et_keys_read(et_keys *keys, const char *directory, et_job_role role, et_error *error)
 {
-    char path[PATH_SPACE], name[32];
+    char path[PATH_SPACE];
     char *text = NULL;
     size_t length;
     *keys = (et_keys){ 0 };
-    snprintf(name, sizeof name, "%s.key", et_job_role_names[role]);
-    int status = path_of(path, directory, name, error);
+    int status = secret_path(path, directory, role, error);
     if (!status)
         status = check_mode(path, error);
     if (!status)

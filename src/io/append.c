@@ -85,9 +85,13 @@ int et_append_open(et_append *file, const char *path, int64_t offset, et_append_
 int et_append_write(et_append *file, const void *bytes, size_t length, et_error *error)
 {
     et_assert(file->fd >= 0);
-    const int status = et_fd_write(file->fd, bytes, length, file->path, error);
+    int status = file->torn ? cut(file, error) : ET_OK;
+    if (status)
+        return status;
+    file->torn = false;
+    status = et_fd_write(file->fd, bytes, length, file->path, error);
     if (status) {
-        cut(file, NULL); /* if that fails too, the first error says more */
+        file->torn = cut(file, NULL) != ET_OK; /* the first error says more */
         return status;
     }
     file->offset += length;

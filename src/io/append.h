@@ -21,6 +21,7 @@ typedef struct et_append {
     et_append_whole_fn *whole; /* as given when it was opened */
     uint64_t offset;           /* bytes of the file so far: where the next piece goes */
     bool listed;               /* its entry in the directory is durable */
+    bool torn;                 /* behind offset there may be a part of a piece */
 } et_append;
 
 /* Opens or makes the file and cuts it off at offset: 0 starts anew. With ET_APPEND_CONTINUE,

@@ -47,8 +47,8 @@
 
 /* Another layout gets another number; what does not read it calls the file damaged and rebuilds. */
 #define FORMAT   "etude-checkpoints-1"
-#define TEXT_MAX (1 << 20) /* bytes of a manifest; one of 1,000 entries has 200 kB */
-#define ENTRIES  8         /* that a list has room for at first */
+#define TEXT_MAX (64 << 20) /* bytes of a manifest; one of 100,000 entries has 20 MB */
+#define ENTRIES  8          /* that a list has room for at first */
 
 /* A name in the directory: nothing that leads out of it, nothing that upsets a terminal. A
  * leading dot would be "." or ".." or hidden. */
@@ -285,6 +285,11 @@ static int save(const et_manifest *manifest, const char *directory, et_error *er
     const et_value *root = to_values(manifest, &arena);
     int status = !path || et_value_failed(root) ? et_alloc_failed(error, 0, ET_MANIFEST_NAME)
                                                 : print_sealed(&text, root, error);
+    if (!status && text.length > TEXT_MAX)
+        status = et_fail(error, ET_EDATA,
+                         "%s: %zu checkpoints are more than a list of them may name; keep fewer "
+                         "(trainer.max_to_keep)",
+                         path, manifest->count);
     if (!status)
         status = et_file_write(path, text.data, text.length, error);
     et_free(path);
@@ -517,7 +522,7 @@ int et_manifest_rebuild(et_manifest *out, const char *directory, const char *pre
     if (!stream)
         return et_fail_errno(error, "cannot read the directory %s", directory);
     int status = ET_OK;
-    for (const struct dirent *item; !status && (item = readdir(stream));) {
+    for (const struct dirent *item; !status && (errno = 0, item = readdir(stream));) {
         et_manifest_entry entry;
         /* Anything else that lies in the directory is not ours to judge. */
         const int64_t step = step_of(item->d_name, prefix);
@@ -532,6 +537,8 @@ int et_manifest_rebuild(et_manifest *out, const char *directory, const char *pre
         status =
             status ? et_fail(error, status, "%s", reason.text) : append_entry(out, &entry, error);
     }
+    if (!status && errno)
+        status = et_fail_errno(error, "cannot read the directory %s", directory);
     closedir(stream);
     if (out->count > 0)
         qsort(out->entries, out->count, sizeof *out->entries, by_step);

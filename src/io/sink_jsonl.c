@@ -47,10 +47,14 @@ static int make_line(et_value **out, et_arena *arena, int64_t step, const et_val
     if (status)
         return status;
     et_value_set_int(line, "step", step); /* the log's own, whatever it has under that name */
-    /* The caller's "time" if it has one, else one of our own at the end. */
+    /* The caller's "time" if it has one, else one of our own at the end; a value of that name goes
+     * into it. */
     et_value *clock = et_value_get(line, ET_SINK_TIME);
-    if (clock == NULL)
+    const et_value own = clock ? *clock : (et_value){ .kind = ET_VALUE_DICT };
+    if (clock == NULL || own.kind != ET_VALUE_DICT)
         clock = et_value_set_dict(line, ET_SINK_TIME);
+    if (own.kind != ET_VALUE_DICT)
+        et_value_append_copy(clock, ET_SINK_TIME, &own);
     if (et_value_set_float(clock, "wall", et_clock_wall()) == NULL)
         return et_alloc_failed(error, 0, "a log");
     *out = line;

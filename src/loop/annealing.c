@@ -58,7 +58,9 @@ double et_annealing_scalar_get(const et_annealing_scalar *scalar)
     int64_t counter = scalar->epochs ? et_loop_epoch(scalar->loop) : et_loop_step(scalar->loop);
     int64_t period = scalar->epochs ? scalar->epochs : scalar->steps;
     int64_t times = counter > 1 ? (counter - 1) / period : 0;
-    double value = scalar->initial_value * pow(scalar->ratio, (double)times);
+    double value = scalar->initial_value;
+    if (value != 0) /* 0 times an infinite power would be NaN */
+        value *= pow(scalar->ratio, (double)times);
     value = value > scalar->maximum ? scalar->maximum : value;
     return value < scalar->minimum ? scalar->minimum : value;
 }

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/unicode.h"
 #include "base/vector.h"
+#include "comm/comm.h"
 #include "loop/loop_private.h"
 
 static double mean_of(const et_loop_metric *metric)
@@ -88,13 +89,15 @@ int et_loop_add_summary(et_loop *loop, const et_value *summary)
     int status = et_loop_ready(loop);
     if (status)
         return status;
-    if (!loop->writer)
+    const bool elsewhere = et_comm_rank(loop->options.comm) && loop->options.summary_dir;
+    if (!loop->writer && !elsewhere)
         return et_fail(&loop->error, ET_EUSAGE,
                        "there is no writer for a summary: give the loop summary_dir or "
                        "summary_writer");
     if (!summary || summary->kind != ET_VALUE_DICT)
         return et_fail(&loop->error, ET_EDATA, "a summary is a dict of values by tag");
-    status = et_sink_write(loop->writer, loop->step, summary, &loop->error);
+    if (loop->writer)
+        status = et_sink_write(loop->writer, loop->step, summary, &loop->error);
     if (!status)
         status = et_loop_fire(loop, ET_EVENT_SUMMARY_ADDED, &(et_loop_event){ .summary = summary },
                               false);

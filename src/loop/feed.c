@@ -27,8 +27,8 @@ int et_feeder_init(et_feeder *feeder, et_params *params, const et_fed_value *fee
                    et_error *error)
 {
     *feeder = (et_feeder){ .params = params };
-    if (count < 0)
-        return et_fail(error, ET_ECONFIG, "%d feeds", count);
+    if (count < 0 || (count && !feeds))
+        return et_fail(error, ET_ECONFIG, "%d feeds, and no list of them", count);
     if (!count)
         return ET_OK;
     feeder->feeds = et_alloc((size_t)count, sizeof *feeds);

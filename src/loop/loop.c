@@ -14,6 +14,7 @@
 #include "comm/comm.h"
 #include "loop/loop_private.h"
 #include "train/checkpoint.h"
+#include "train/spread.h"
 #include "train/state.h"
 
 static const char *const event_names[] = {
@@ -27,14 +28,25 @@ static const char *const event_names[] = {
 
 /* ---- options ---- */
 
+/* Names are keys of a checkpoint. */
 static int check_frequencies(const et_loop_options *o, et_error *error)
 {
-    for (int i = 0; i < o->summary_commit_freq_count; i++)
-        if (!o->summary_commit_freqs[i].name || o->summary_commit_freqs[i].every < 1)
+    for (int i = 0; i < o->summary_commit_freq_count; i++) {
+        const char *name = o->summary_commit_freqs[i].name;
+        size_t bad;
+        if (!name || o->summary_commit_freqs[i].every < 1)
             return et_fail(error, ET_ECONFIG,
                            "summary_commit_freqs[%d]: needs a name and a positive frequency: got "
                            "%lld",
                            i, (long long)o->summary_commit_freqs[i].every);
+        if (!et_utf8_valid(name, strlen(name), &bad))
+            return et_fail(error, ET_ECONFIG, "summary_commit_freqs[%d]: a name is no UTF-8", i);
+        for (int k = 0; k < i; k++)
+            if (!strcmp(name, o->summary_commit_freqs[k].name))
+                return et_fail(error, ET_ECONFIG,
+                               "summary_commit_freqs[%d]: %s has a frequency already (%lld)", i,
+                               name, (long long)o->summary_commit_freqs[k].every);
+    }
     return ET_OK;
 }
 
@@ -329,9 +341,16 @@ static int tell_resumed(et_loop *loop, const char *path, et_error *error)
 static int restore_file(et_loop *loop, const char *path, et_error *error)
 {
     int64_t step;
-    int status = et_checkpoint_restore_file(loop->state, path, &step, error);
-    loop->restored = !status;
+    et_comm *comm = loop->options.comm;
+    const bool reads = et_comm_rank(comm) == 0;
+    int status = reads ? et_checkpoint_restore_file(loop->state, path, &step, error) : ET_OK;
+    status = et_comm_agree(comm, status, NULL, error);
     if (!status)
+        status = et_state_spread(loop->state, comm, error);
+    if (!status)
+        et_state_start_slots(loop->state, reads);
+    loop->restored = !status;
+    if (!status && reads)
         et_run_tell_other_best(loop->run);
     return status ? status : tell_resumed(loop, path, error);
 }
@@ -357,7 +376,7 @@ static int restore(et_loop *loop, et_error *error)
         status = restore_file(loop, from, error);
     else if (!from)
         status = restore_newest(loop, error);
-    loop->best_step = et_run_best_step(loop->run, &loop->best);
+    et_loop_read_best(loop);
     return status;
 }
 
@@ -395,6 +414,14 @@ static int enter(et_loop *loop)
     return et_comm_agree(loop->options.comm, status, NULL, error);
 }
 
+static int close_run(et_loop *loop, et_error *error)
+{
+    int status = et_run_close(loop->run, error);
+    loop->run = NULL;
+    loop->writer = NULL;
+    return status;
+}
+
 int et_loop_begin(et_loop *loop, et_error *error)
 {
     if (loop->error.status)
@@ -407,8 +434,7 @@ int et_loop_begin(et_loop *loop, et_error *error)
         et_loop_begin_eta(loop);
         status = et_loop_fire(loop, ET_EVENT_ENTER_LOOP, &(et_loop_event){ 0 }, false);
     } else {
-        et_run_close(loop->run, NULL);
-        loop->run = NULL;
+        close_run(loop, NULL);
     }
     return status ? et_fail(error, status, "%s", loop->error.text) : ET_OK;
 }
@@ -442,14 +468,6 @@ static void exit_loop(et_loop *loop)
     et_loop_fire(loop, ET_EVENT_EXIT_LOOP, &(et_loop_event){ 0 }, false);
     if (failure.status)
         loop->error = failure;
-}
-
-static int close_run(et_loop *loop, et_error *error)
-{
-    int status = et_run_close(loop->run, error);
-    loop->run = NULL;
-    loop->writer = NULL;
-    return status;
 }
 
 int et_loop_end(et_loop *loop, et_error *error)

@@ -136,6 +136,8 @@ void et_loop_drop_timer(et_loop *loop, const char *name);
 /* Whether what is better by its name is larger. */
 bool et_loop_larger_by_name(const char *name);
 int et_loop_note_valid(et_loop *loop, double value);
+/* What the run has as the best: best and best_step. */
+void et_loop_read_best(et_loop *loop);
 /* The best parameters back, at a clean end. */
 int et_loop_take_best(et_loop *loop, et_error *error);
 

@@ -119,6 +119,7 @@ int et_loop_make_checkpoint(et_loop *loop)
 static int look_around(et_loop *loop)
 {
     int status = et_run_between_steps(loop->run, loop->step, &loop->error);
+    et_loop_read_best(loop); /* a save of it may have failed */
     if (status != ET_EINTERRUPTED)
         return status;
     status = et_run_save_unsaved(loop->run, loop->step, true, &loop->error);

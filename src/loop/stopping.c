@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/strbuf.h"
+#include "comm/comm.h"
 #include "loop/loop_private.h"
 #include "train/checkpoint.h"
 
@@ -30,8 +31,8 @@ static int keep_values(et_loop *loop)
     return ET_OK;
 }
 
-/* The run wants a dict, for info.json. */
-static int note_best(et_loop *loop, double value)
+/* The run wants a dict, for info.json, and every value, on all ranks. */
+int et_loop_note_valid(et_loop *loop, double value)
 {
     et_arena arena = ET_ARENA_INIT;
     et_value *values = et_value_dict(&arena);
@@ -40,16 +41,16 @@ static int note_best(et_loop *loop, double value)
                      ? et_alloc_failed(&loop->error, 0, "the best metric")
                      : et_run_note_best(loop->run, loop->step, values, &loop->error);
     et_arena_release(&arena);
-    loop->best_step = et_run_best_step(loop->run, &loop->best);
-    if (!status && loop->options.early_stopping && !loop->options.checkpoint_dir)
+    et_loop_read_best(loop);
+    loop->is_best = !status && loop->best_step == loop->step && !et_run_since_best(loop->run);
+    if (loop->is_best && loop->options.early_stopping && !loop->options.checkpoint_dir)
         status = keep_values(loop);
     return status;
 }
 
-int et_loop_note_valid(et_loop *loop, double value)
+void et_loop_read_best(et_loop *loop)
 {
-    loop->is_best = et_run_is_better(loop->run, value);
-    return loop->is_best ? note_best(loop, value) : ET_OK;
+    loop->best_step = et_run_best_step(loop->run, &loop->best);
 }
 
 /* ---- the end ---- */
@@ -137,7 +138,8 @@ static void tell_gone(const et_loop *loop)
            (long long)loop->best_step);
 }
 
-static int take_snapshot(et_loop *loop, et_error *error)
+/* Rank 0's. */
+static int read_snapshot(et_loop *loop, et_error *error)
 {
     char *path = NULL;
     bool own = false;
@@ -157,6 +159,21 @@ static int take_snapshot(et_loop *loop, et_error *error)
     return status;
 }
 
+/* Rank 0 reads, and all have its parameters. */
+static int take_snapshot(et_loop *loop, et_error *error)
+{
+    et_comm *comm = loop->options.comm;
+    const size_t bytes = (size_t)et_params_flat_size(loop->params) * sizeof(float);
+    int status = et_comm_rank(comm) ? ET_OK : read_snapshot(loop, error);
+    status = et_comm_agree(comm, status, NULL, error);
+    if (status || et_comm_size(comm) == 1)
+        return status;
+    et_params_begin_change(loop->params);
+    status = et_comm_broadcast(comm, 0, et_params_values(loop->params), bytes, error);
+    et_params_changed(loop->params, true);
+    return status;
+}
+
 int et_loop_take_best(et_loop *loop, et_error *error)
 {
     char text[24];
@@ -167,6 +184,11 @@ int et_loop_take_best(et_loop *loop, et_error *error)
                                "parameters are not taken back");
         return ET_OK;
     }
+    /* A save of the best may have failed since it was noted. */
+    int status = et_run_spread_best(loop->run, ET_OK, error);
+    et_loop_read_best(loop);
+    if (status)
+        return status;
     if (loop->best_step < 0) {
         et_log(ET_LOG_WARNING,
                "early stopping has never been triggered: no value of %s was collected; the "

@@ -66,6 +66,9 @@ static int check(const et_loop *loop, const et_loop_trainer_options *o, et_error
         return et_fail(error, ET_ECONFIG, "metrics and summaries are a pass's: name it");
     if (o->summary_count < 0 || (o->summary_count && !o->summaries))
         return et_fail(error, ET_ECONFIG, "%d summaries, and no names of them", o->summary_count);
+    if (o->shards < 0)
+        return et_fail(error, ET_ECONFIG, "%lld shards: at least 1, or 0: not cut",
+                       (long long)o->shards);
     if (o->shards && o->step)
         return et_fail(error, ET_ECONFIG,
                        "shards are those of pass and update: a step of the "

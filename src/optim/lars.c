@@ -13,8 +13,7 @@
 /* Kept without momentum too: LARS has it as a rule. */
 static int slots(const et_optimizer_options *options, et_rule_slot slot[ET_RULE_SLOTS_MAX])
 {
-    (void)options;
-    slot[0].name = "momentum";
+    slot[0].name = options->lars.classic_momentum ? "momentum" : "velocity";
     return 1;
 }
 

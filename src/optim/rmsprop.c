@@ -28,7 +28,7 @@ static int slots(const et_optimizer_options *options, et_rule_slot slot[ET_RULE_
     if (p.mean >= 0)
         slot[p.mean].name = "mg";
     if (p.momentum >= 0)
-        slot[p.momentum].name = "momentum";
+        slot[p.momentum].name = "descent";
     return p.count;
 }
 

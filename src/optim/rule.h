@@ -28,7 +28,8 @@ typedef enum et_rule_cut {
 } et_rule_cut;
 
 typedef struct et_rule_slot {
-    const char *name; /* in checkpoints */
+    const char *name; /* in checkpoints; one name has one meaning in all rules: "momentum" is added
+                         to the weight, its rate included */
     /* The slot's shape for a parameter's; false: it has none. NULL: the same shape; another one is
      * for rules of whole tensors. */
     bool (*shape)(et_shape parameter, bool adapts, et_shape *slot);

@@ -314,15 +314,22 @@ int et_checkpoints_close(et_checkpoints *checkpoints, et_error *error)
 static void roll_back(et_checkpoints *self, const char *path)
 {
     et_manifest old;
+    size_t taken_up;
     et_error error = ET_ERROR_INIT;
-    if (et_manifest_load(&old, self->directory, &error)) {
+    int status = et_manifest_load(&old, self->directory, &error);
+    if (!status && !et_manifest_lists(&old, et_path_base(path)))
+        unlink(path);
+    if (!status) {
+        et_manifest_release(&old);
+        status = et_checkpoint_list(&old, &taken_up, self->directory, true, &error);
+    }
+    if (status) {
         et_log(ET_LOG_WARNING, "%s", error.text);
         return;
     }
     et_manifest_release(&self->manifest);
     self->manifest = old;
-    if (!et_manifest_lists(&self->manifest, et_path_base(path)))
-        unlink(path);
+    self->taken_up = taken_up;
 }
 
 /* Names the new file and lets go what is too old, in one replacement of the manifest. */
@@ -407,11 +414,15 @@ static int write_file(et_checkpoints *self, et_error *error)
     return status;
 }
 
-/* A file that could not be named after all is removed by commit, so a failed save leaves no
- * trace. */
+/* A failed save leaves no trace: a file that got its name and could not be named by the manifest,
+ * or made durable, is removed, unless another process works here by now. */
 static int write_newest(et_checkpoints *self, et_error *error)
 {
+    const job *work = &self->job;
     int status = write_file(self, error);
+    if (status && work->path && !et_manifest_lists(&self->manifest, et_path_base(work->path)) &&
+        !et_checkpoints_check_lock(self, NULL))
+        unlink(work->path);
     return status ? status : commit(self, self->job.path, &self->job.written, error);
 }
 
@@ -630,13 +641,20 @@ int et_checkpoints_wait(et_checkpoints *checkpoints, et_error *error)
     return ET_OK;
 }
 
+static int check_step(int64_t step, et_error *error)
+{
+    return step >= 0
+               ? ET_OK
+               : et_fail(error, ET_ECONFIG, "step %lld: steps are counted from 0", (long long)step);
+}
+
 /* A failed save before this one is reported in its place and this one is not begun. */
 static int save(et_checkpoints *checkpoints, int64_t step, int kind, et_error *error)
 {
     et_assert_equal(checkpoints->item_count, et_state_tensor_count(checkpoints->state));
-    if (step < 0)
-        return et_fail(error, ET_ECONFIG, "step %lld: steps are counted from 0", (long long)step);
-    int status = et_checkpoints_wait(checkpoints, error);
+    int status = check_step(step, error);
+    if (!status)
+        status = et_checkpoints_wait(checkpoints, error);
     return status ? status : start(checkpoints, step, kind, error);
 }
 
@@ -653,8 +671,12 @@ int et_checkpoints_save_transient(et_checkpoints *checkpoints, int64_t step, et_
 int et_checkpoints_save_best(et_checkpoints *checkpoints, int64_t step, const et_value *metrics,
                              et_error *error)
 {
-    et_assert(step >= 0);
-    int status = et_checkpoints_wait(checkpoints, error);
+    int status = check_step(step, error);
+    if (!status && (!metrics || metrics->kind != ET_VALUE_DICT))
+        status = et_fail(error, ET_EUSAGE, "the best of step %lld: no dict of its metrics",
+                         (long long)step);
+    if (!status)
+        status = et_checkpoints_wait(checkpoints, error);
     if (!status)
         status = print_info(checkpoints, step, metrics, error);
     return status ? status : start(checkpoints, step, BEST, error);

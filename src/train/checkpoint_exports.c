@@ -106,8 +106,8 @@ int et_exports_follow(et_exports *self, const char *model_dir, const et_value *s
 static int act_follow(et_action *action, const et_moment *now, et_error *error)
 {
     const et_checkpoint_export *self = (const et_checkpoint_export *)action;
-    (void)now;
-    return et_exports_follow(self->exports, self->model_dir, self->settings, error);
+    return now->rank ? ET_OK
+                     : et_exports_follow(self->exports, self->model_dir, self->settings, error);
 }
 
 void et_checkpoint_export_init(et_checkpoint_export *self, const char *name, et_exports *exports,

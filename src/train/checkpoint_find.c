@@ -27,7 +27,7 @@
 
 /* Bytes of info.json: a dict of metrics has a few hundred. What is larger is not ours and is not
  * read. */
-#define INFO_MAX (1 << 20)
+#define INFO_MAX (64 << 20)
 
 /* Whether the manifest has let the file go already, but a kill came before it was deleted. */
 static bool is_leaving(const et_manifest *manifest, const char *file)

@@ -249,6 +249,7 @@ static int fetch(cluster_trainer *c, et_error *error)
     int status = ET_OK;
     if (!c->started || c->fresh)
         return ET_OK;
+    et_params_begin_change(c->inner->params);
     et_chief_read(&c->chief);
     while (!status && c->chief.wants_state)
         status = talk(c, 0.2, error);

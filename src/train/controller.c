@@ -506,8 +506,11 @@ static int act_one(et_controller *c, const et_listed_action *listed, bool *stops
     int64_t step = c->trainer->step;
     bool last = step >= c->goal.target;
     bool on_loop = listed->acts == ET_ACTS_AFTER_LOOP;
-    et_moment now = { step, last || c->stopper < c->count, on_loop ? c->loop_values : c->values,
-                      stops };
+    const et_moment now = { .step = step,
+                            .end = last || c->stopper < c->count,
+                            .logs = on_loop ? c->loop_values : c->values,
+                            .stop = stops,
+                            .rank = et_comm_rank(c->options.run.comm) };
     et_run_touch(c->run);
     et_track_begin(c->track, &action_activities[own_number(c, action)], step);
     int status = et_run_check(c->run, error);

@@ -343,6 +343,8 @@ static int act_export(et_action *action, const et_moment *now, et_error *error)
     filling what = { self, now->step };
     const et_export_content content = { write_now, &what, self->settings };
     const char *name;
+    if (now->rank)
+        return ET_OK;
     int status = et_exports_next_name(self->exports, &name, error);
     if (status)
         return status;

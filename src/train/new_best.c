@@ -134,17 +134,23 @@ int et_new_best_test(const et_new_best *self, const et_value *logs, bool *is_new
     return compare(self, logs, is_new, &value, error);
 }
 
-int et_new_best_commit(et_new_best *self, const et_value *logs, bool *is_new, et_error *error)
+static int commit(et_new_best *self, const et_value *logs, bool writes, bool *is_new,
+                  et_error *error)
 {
     double value, before = self->best;
     int status = compare(self, logs, is_new, &value, error);
     if (status || !*is_new)
         return status;
     self->best = value;
-    status = write_best(self, error);
+    status = writes ? write_best(self, error) : ET_OK;
     if (status)
         self->best = before;
     return status;
+}
+
+int et_new_best_commit(et_new_best *self, const et_value *logs, bool *is_new, et_error *error)
+{
+    return commit(self, logs, true, is_new, error);
 }
 
 double et_new_best_value(const et_new_best *self)
@@ -154,5 +160,5 @@ double et_new_best_value(const et_new_best *self)
 
 int et_new_best_holds(void *payload, const et_moment *now, bool *holds, et_error *error)
 {
-    return et_new_best_commit(payload, now->logs, holds, error);
+    return commit(payload, now->logs, !now->rank, holds, error);
 }

@@ -15,9 +15,11 @@
 /* Seconds between two looks for a new checkpoint. */
 #define LOOK_EVERY 0.05
 
+/* A call that begins is one that all ranks make, whatever they agreed on in the one before. */
 static int need(const et_controller *c, bool there, const char *what, const char *call,
                 et_error *error)
 {
+    et_comm_resume(c->options.run.comm);
     if (!c->by_call)
         return et_fail(error, ET_EUSAGE,
                        "`outer_loop` is not set: %s is for a controller that was "
@@ -185,7 +187,10 @@ static int evaluate(et_controller *c, int64_t eval_steps, bool *stop, et_error *
     int status = et_run_check(c->run, error);
     if (!status)
         status = et_controller_evaluate_now(c, eval_steps, error);
-    et_moment now = { c->trainer->step, false, c->values, stop };
+    const et_moment now = { .step = c->trainer->step,
+                            .logs = c->values,
+                            .stop = stop,
+                            .rank = et_comm_rank(c->options.run.comm) };
     for (int i = 0; !status && i < c->count; i++)
         if (c->actions[i].acts == ET_ACTS_AFTER_EVALUATION)
             status = c->actions[i].action->class->act(c->actions[i].action, &now, error);

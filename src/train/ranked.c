@@ -383,20 +383,29 @@ int et_ranked_open(et_reducer **out, et_pass *pass, int shards, et_comm *comm, e
 /* ---- metrics ---- */
 
 /* Whatever the order: merging is exact. */
+int et_metrics_join_ranks(et_metrics *metrics, et_comm *comm, void *room, et_error *error)
+{
+    void *bytes;
+    const int ranks = et_comm_size(comm), rank = et_comm_rank(comm);
+    const size_t size = et_metrics_bytes(metrics, &bytes);
+    int status = size ? et_comm_gather(comm, bytes, size, room, error) : ET_OK;
+    for (int r = 0; !status && size && r < ranks; r++)
+        if (r != rank)
+            et_metrics_merge_bytes(metrics, (unsigned char *)room + (size_t)r * size);
+    return status;
+}
+
 int et_metrics_sum_ranks(et_metrics *metrics, et_comm *comm, et_error *error)
 {
     void *bytes;
-    int ranks = et_comm_size(comm), rank = et_comm_rank(comm), status = ET_OK;
-    size_t size = et_metrics_bytes(metrics, &bytes);
+    const size_t ranks = (size_t)et_comm_size(comm), size = et_metrics_bytes(metrics, &bytes);
     if (ranks == 1)
         return ET_OK;
-    unsigned char *all = et_alloc((size_t)ranks, size);
-    if (!all)
-        return et_alloc_failed(error, (size_t)ranks * size, "metrics of all ranks");
-    status = et_comm_gather(comm, bytes, size, all, error);
-    for (int r = 0; !status && r < ranks; r++)
-        if (r != rank)
-            et_metrics_merge_bytes(metrics, all + (size_t)r * size);
-    et_free(all);
+    void *room = et_alloc(ranks, size);
+    int status = room ? ET_OK : et_alloc_failed(error, ranks * size, "metrics of all ranks");
+    status = et_comm_agree(comm, status, NULL, error);
+    if (!status)
+        status = et_metrics_join_ranks(metrics, comm, room, error);
+    et_free(room);
     return status;
 }

@@ -432,7 +432,7 @@ int et_run_log(et_run *run, int64_t step, const et_value *logs, et_error *error)
 
 /* NaN is never better, and always worse than what is no NaN. A value equal to the best is not
  * better: the earlier step stays. */
-bool et_run_is_better(const et_run *run, double value)
+static bool is_better(const et_run *run, double value)
 {
     if (isnan(value))
         return false;
@@ -483,7 +483,7 @@ static int keep_best(et_run *run, int64_t step, const et_value *values, et_error
                        name);
     if (!is_own_best(run))
         run->best = no_best(run);
-    if (!et_run_is_better(run, value)) {
+    if (!is_better(run, value)) {
         run->best.since++;
         return ET_OK;
     }
@@ -517,17 +517,34 @@ static int note_best(et_run *run, int64_t step, const et_value *values, et_error
     return noted ? status : keep_validated(&v, error);
 }
 
+int et_run_spread_best(et_run *run, int status, et_error *error)
+{
+    et_comm *comm = run->options.comm;
+    et_run_best best = is_own_best(run) ? run->best : no_best(run);
+    status = et_comm_agree(comm, status, NULL, error);
+    if (status || et_comm_size(comm) == 1)
+        return status;
+    best.metric = NULL;
+    status = et_comm_broadcast(comm, 0, &best, sizeof best, error);
+    if (status || et_comm_rank(comm) == 0)
+        return status;
+    best.metric = run->options.best_metric;
+    run->best = best;
+    return ET_OK;
+}
+
 int et_run_note_best(et_run *run, int64_t step, et_value *values, et_error *error)
 {
     const char *metric = run->options.best_metric;
     int status = metric ? note_best(run, step, values, error) : ET_OK;
+    status = metric ? et_run_spread_best(run, status, error) : ET_OK;
     if (status || !metric || !run->best.known)
         return status;
     char key[256];
     snprintf(key, sizeof key, ET_LOGGED_OF_BEST "%s", metric);
     et_value_set_float(values, key, run->best.value);
     et_value_set_int(values, ET_LOGGED_BEST_STEP, run->best.step);
-    if (run->best.step == step && run->checkpoints)
+    if (run->best.step == step && run->checkpoints && !run->options.best_unsaved)
         et_value_set_string(values, ET_SINK_NOTE, "best so far, saved");
     return ET_OK;
 }

@@ -34,8 +34,12 @@ et_sink *et_run_sink(et_run *run);
 /* A warning where the best so far, restored, was chosen by another metric. */
 void et_run_tell_other_best(const et_run *run);
 
-/* Whether a value would be the best so far; which was: its step, -1 if there is none. */
-bool et_run_is_better(const et_run *run, double value);
+/* Every rank's best becomes rank 0's, which alone knows of a save of it that failed and takes the
+ * one before back; et_run_note_best does this itself. status: what each rank has come to, of which
+ * the first failure is all ranks'. */
+int et_run_spread_best(et_run *run, int status, et_error *error);
+
+/* Which was the best so far: its step, -1 if there is none. */
 int64_t et_run_best_step(const et_run *run, double *value);
 /* Validations in a row that were not the best. */
 int64_t et_run_since_best(const et_run *run);

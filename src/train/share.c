@@ -16,6 +16,7 @@
 #include "base/reserved.h"
 #include "base/vector.h"
 #include "comm/collected.h"
+#include "train/ranked.h"
 #include "train/spread.h"
 #include "train/value_bytes.h"
 
@@ -175,15 +176,9 @@ static int fail_apart(et_error *error)
 static int join_metrics(const et_share *share, given *g, et_error *error)
 {
     const et_share_options *o = &share->options;
-    int rank = et_comm_rank(ranks_of(share)), ranks = et_comm_size(ranks_of(share)), status = ET_OK;
-    for (int i = 0; !status && i < o->sets; i++) {
-        void *bytes;
-        size_t size = et_metrics_bytes(o->metrics[i], &bytes);
-        status = size ? et_comm_gather(ranks_of(share), bytes, size, g->states, error) : ET_OK;
-        for (int r = 0; !status && size && r < ranks; r++)
-            if (r != rank)
-                et_metrics_merge_bytes(o->metrics[i], (char *)g->states + (size_t)r * size);
-    }
+    int status = ET_OK;
+    for (int i = 0; !status && i < o->sets; i++)
+        status = et_metrics_join_ranks(o->metrics[i], ranks_of(share), g->states, error);
     return status;
 }
 

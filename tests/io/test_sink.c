@@ -78,6 +78,44 @@ static void test_sink__jsonl_step(void **state)
     et_arena_release(&arena);
 }
 
+/* A number of that name is kept in the log's own dict of it. */
+static void test_sink__jsonl_time(void **state)
+{
+    et_sink *sink;
+    size_t length;
+    et_arena arena = ET_ARENA_INIT;
+    et_value *values = et_value_dict(&arena);
+    et_value_set_float(values, ET_SINK_TIME, 3.5);
+    assert_ok(et_sink_jsonl_open(&sink, in(state, "time.jsonl"), NULL, error));
+    assert_ok(et_sink_write(sink, 7, values, error));
+    assert_ok(et_sink_close(sink, error));
+    char *text = get_file(in(state, "time.jsonl"), &length);
+    static const char wanted[] = "{\"step\":7,\"time\":{\"time\":3.5,\"wall\":1";
+    assert_memory_equal(text, wanted, sizeof wanted - 1);
+    free(text);
+    et_arena_release(&arena);
+}
+
+/* Names of nested values are folders: what was written goes on, what leads out is refused. */
+static void test_sink__names_of_folders(void **state)
+{
+    et_sink *sink;
+    et_arena arena = ET_ARENA_INIT;
+    et_value *values = et_value_dict(&arena), *positions = et_value_dict(&arena);
+    et_value_set_float(et_value_set_dict(values, "epochs 1..10"), "loss", 1);
+    assert_ok(et_sink_events_open(&sink, in(state, "names"), NULL, error));
+    assert_ok(et_sink_write(sink, 1, values, error));
+    assert_ok(et_sink_flush(sink, error));
+    et_sink_positions(sink, positions);
+    assert_ok(et_sink_close(sink, error));
+    assert_ok(et_sink_events_open(&sink, in(state, "names"), positions, error));
+    et_value_set_float(et_value_set_dict(values, "a/../../b"), "loss", 1);
+    assert_fails(et_sink_write(sink, 2, values, error), ET_EDATA, "a/../../b");
+    assert_ok(et_sink_close(sink, error));
+    assert_false(file_is_there(in(state, "b")));
+    et_arena_release(&arena);
+}
+
 /* The lines without their wall clocks. */
 static char *comparable(const char *path)
 {
@@ -383,6 +421,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sink__jsonl_lines),
         cmocka_unit_test(test_sink__jsonl_step),
+        cmocka_unit_test(test_sink__jsonl_time),
+        cmocka_unit_test(test_sink__names_of_folders),
         cmocka_unit_test(test_sink__resume),
         cmocka_unit_test(test_sink__jsonl_makes_its_folder),
         cmocka_unit_test(test_sink__jsonl_starts_anew),

@@ -400,6 +400,73 @@ static int rank_stops(et_comm *comm, const char *word)
     return 0;
 }
 
+/* A file where the folder of the best was: the save of the best fails. Waits for what was saved. */
+static int hide_best(const char *directory)
+{
+    char best[200], kept[200], info[240];
+    snprintf(best, sizeof best, "%s/best", directory);
+    snprintf(kept, sizeof kept, "%s.kept", directory);
+    snprintf(info, sizeof info, "%s/info.json", best);
+    for (int i = 0; i < 3000 && access(info, F_OK); i++)
+        usleep(10000);
+    FILE *file = rename(best, kept) ? NULL : fopen(best, "w");
+    return file ? fclose(file) : -1;
+}
+
+static int show_best(const char *directory)
+{
+    char best[200], kept[200];
+    snprintf(best, sizeof best, "%s/best", directory);
+    snprintf(kept, sizeof kept, "%s.kept", directory);
+    return unlink(best) || rename(kept, best);
+}
+
+/* The best of step 2 cannot be saved, which rank 0 alone finds out; then step 3 is the best, though
+ * its value is worse, on all ranks, and all end with rank 0's parameters of it. */
+static int rank_keeps_best(et_comm *comm, const char *word)
+{
+    static const double values[] = { 2.5, 2.0, 2.2, 2.4 };
+    const bool first = et_comm_rank(comm) == 0;
+    char name[120];
+    model m;
+    int printed = 0;
+    const work w = { .comm = comm, .shards = SHARDS, .sharded = strstr(word, "parts") };
+    et_error error = ET_ERROR_INIT;
+    et_loop *loop;
+    const et_loop_options options = { .max_step = 4,
+                                      .checkpoint_dir = first ? word : "nowhere",
+                                      .early_stopping = true,
+                                      .print = be_quiet,
+                                      .print_payload = &printed,
+                                      .comm = comm };
+    snprintf(name, sizeof name, "%s.%d", word, et_comm_rank(comm));
+    rank_assert(!model_open(&m, &w, &error));
+    rank_assert(!et_loop_open(&loop, m.s.params, &options, &error));
+    rank_assert(!et_state_add_optimizer(et_loop_state(loop), "optimizer", m.optimizer, &error));
+    rank_assert(!et_loop_begin(loop, &error));
+    rank_assert(et_loop_next_epoch(loop));
+    for (int i = 0; i < 4; i++) {
+        rank_assert(et_loop_next_step(loop, m.s.source));
+        rank_assert(!model_update(&m, et_loop_step_data(loop), i + 1, &error));
+        if (i == 2)
+            rank_assert(!write_down(name, m.s.params, 0));
+        rank_assert(!first || i != 1 || !hide_best(word));
+        rank_assert(!et_loop_collect(loop, "valid_loss", values[i]));
+        for (int k = 0; k < 100 && i == 1; k++) /* its thread ends meanwhile */
+            usleep(5000);
+        rank_assert(!first || i != 1 || !show_best(word));
+    }
+    rank_assert(!et_loop_next_step(loop, m.s.source));
+    rank_assert(!et_loop_next_epoch(loop));
+    rank_assert(et_loop_best_valid_metric(loop) == 2.2);
+    rank_assert(!et_loop_end(loop, &error));
+    snprintf(name, sizeof name, "%s.end.%d", word, et_comm_rank(comm));
+    rank_assert(!write_down(name, m.s.params, 0));
+    et_loop_close(loop);
+    model_close(&m);
+    return 0;
+}
+
 /* What does not fit together is said, by all. */
 static int rank_refuses(et_comm *comm, const char *word)
 {
@@ -450,9 +517,13 @@ static int rank_fails(et_comm *comm, const char *word)
     return 0;
 }
 
-static const rank_case cases[] = { { "drives", rank_drives },   { "fails", rank_fails },
-                                   { "leaves", rank_leaves },   { "stops", rank_stops },
-                                   { "refuses", rank_refuses }, { NULL, NULL } };
+static const rank_case cases[] = { { "drives", rank_drives },
+                                   { "fails", rank_fails },
+                                   { "leaves", rank_leaves },
+                                   { "stops", rank_stops },
+                                   { "refuses", rank_refuses },
+                                   { "keeps best", rank_keeps_best },
+                                   { NULL, NULL } };
 
 /* ---- their parent ---- */
 
@@ -552,12 +623,28 @@ static void test_ranked_drivers__stops(void **state)
     shell("rm -rf %s* %s*", one, many);
 }
 
+static void test_ranked_drivers__keeps_best(void **state)
+{
+    static const char *const kinds[] = { "whole", "parts" };
+    char name[64];
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        snprintf(name, sizeof name, "keeps.%d.%s", (int)getpid(), kinds[i]);
+        assert_int_equal(run_ranks("keeps best", 2, name), 0);
+        shell("cmp %s.0 %s.1", name, name);
+        shell("cmp %s.0 %s.end.0", name, name);
+        shell("cmp %s.0 %s.end.1", name, name);
+        shell("rm -rf %s*", name);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ranked_drivers__equal),
         cmocka_unit_test(test_ranked_drivers__shards),
         cmocka_unit_test(test_ranked_drivers__refused),
+        cmocka_unit_test(test_ranked_drivers__keeps_best),
         cmocka_unit_test(test_ranked_drivers__fails),
         cmocka_unit_test(test_ranked_drivers__stops),
     };

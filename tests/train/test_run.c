@@ -378,11 +378,13 @@ static void test_run__without_a_directory(void **state)
     assert_int_equal(et_run_best_step(run, &best), -1);
     assert_true(isnan(best));
     et_run_touch(run);
+    et_value_set_float(values, "score", NAN);
+    assert_ok(et_run_note_best(run, 2, values, error));
+    assert_int_equal(et_run_best_step(run, &best), -1);
     et_value_set_float(values, "score", 2);
-    assert_false(et_run_is_better(run, NAN));
     assert_ok(et_run_note_best(run, 3, values, error));
-    assert_false(et_run_is_better(run, 2));
-    assert_true(et_run_is_better(run, 1));
+    assert_ok(et_run_note_best(run, 4, values, error));
+    assert_int_equal(et_run_since_best(run), 1);
     assert_int_equal(et_run_best_step(run, &best), 3);
     assert_true(best == 2);
     assert_ok(et_run_log(run, 3, values, error));
