@@ -370,6 +370,21 @@ static int64_t size_of(batches *self, uint32_t sample, int kind)
     return size[kind];
 }
 
+/* The largest sample is of another pass than the first, or the samples say so without having it. */
+static int check_largest(const batches *self, et_error *error)
+{
+    const et_layout *layout = &self->source.layout;
+    const char *setting = self->options.setting;
+    for (int k = 1; k < layout->kinds; k++)
+        if (self->samples->largest[k] > layout->capacity[k])
+            return et_fail(error, ET_ECONFIG,
+                           "a sample of a later pass: %s %ss do not fit %s = %s: raise that",
+                           et_format_count(self->samples->largest[k]).text, layout->kind[k],
+                           setting ? setting : "the batch's capacity",
+                           et_format_count(layout->capacity[k]).text);
+    return ET_OK;
+}
+
 /* The largest sizes are known; only when one does not fit is the first such sample looked for. */
 static int check_sizes(batches *self, et_error *error)
 {
@@ -390,9 +405,9 @@ static int check_sizes(batches *self, et_error *error)
                            o->cure ? o->cure : "");
         }
         if (fits)
-            break;
+            return ET_OK;
     }
-    return ET_OK;
+    return check_largest(self, error);
 }
 
 /* As many samples as POOL_BATCHES batches hold, going by the fuller kind; no more than there are.

@@ -116,6 +116,16 @@ static void measure(et_samples *samples)
     }
 }
 
+static const et_samples_class mix_class;
+
+/* Whether other passes have other samples under the same numbers. */
+static bool varies(const et_samples *samples)
+{
+    while (samples->class == &choice_class)
+        samples = ((const choice *)samples)->inner;
+    return samples->class == &mix_class;
+}
+
 static int choice_open(et_samples **out, et_samples *inner, const choice *made, et_error *error)
 {
     choice *self = et_alloc(1, sizeof *self);
@@ -134,6 +144,8 @@ static int choice_open(et_samples **out, et_samples *inner, const choice *made, 
     };
     self->samples.fingerprint = et_checksum(facts, sizeof facts);
     measure(&self->samples);
+    if (varies(inner))
+        memcpy(self->samples.largest, inner->largest, sizeof inner->largest);
     *out = &self->samples;
     return ET_OK;
 }

@@ -35,7 +35,8 @@ static bool is_like(const et_cell *cell, const char *text)
 
 /* ---- what the first row is ---- */
 
-#define ALIKE_MAX 1000 /* fields that are compared one by one */
+#define ALIKE_MAX      1000 /* fields that are compared one by one */
+#define NAME_MAX_BYTES 4096 /* of a cell that may be a name */
 
 /* The same in other letters. A header in capitals is a header, which find_by_name refuses by name.
  */
@@ -51,7 +52,7 @@ static bool is_alike(const et_schema *schema, const char *name, bool indexed)
 /* Whether a cell is the name of a field, or of a value of one. */
 static bool is_name(const et_schema *schema, const et_cell *cell)
 {
-    char text[300];
+    char text[NAME_MAX_BYTES];
     if (!cell->text || cell->length >= sizeof text)
         return false;
     memcpy(text, cell->text, cell->length);
@@ -81,13 +82,24 @@ static bool looks_like_header(const et_encoder *encoder, const et_csv_row *first
 
 /* ---- by name ---- */
 
+/* Whether the cell of column i has the name; one without a name is called by its number, as `data
+ * analyze` calls it. */
+static bool has_name(const et_cell *cell, int i, const char *name)
+{
+    char numbered[32];
+    if (cell->text && cell->length)
+        return is_text(cell, name);
+    snprintf(numbered, sizeof numbered, "column_%d", i + 1);
+    return !strcmp(numbered, name);
+}
+
 /* Adds what is wrong with one value's column. */
 static void find_named(et_columns *self, const et_csv_row *first, int at, const char *name,
                        bool needed, et_problems *problems)
 {
     int found = -1;
     for (int i = 0; i < first->count; i++) {
-        if (!is_text(&first->cell[i], name))
+        if (!has_name(&first->cell[i], i, name))
             continue;
         if (found >= 0)
             et_problems_add(problems,
@@ -121,7 +133,8 @@ static int find_by_name(et_columns *self, const et_encoder *encoder, const et_cs
         bool needed = et_encoder_reads(encoder, f, false) || (targets && target);
         int begin = et_encoder_cell(encoder, f);
         for (int i = 0; i < et_encoder_cell_count(encoder, f); i++) {
-            find_named(self, first, begin + i, et_column_name_of(field, i).text, needed, &problems);
+            const char *own = field->length > 1 ? et_column_name_of(field, i).text : field->name;
+            find_named(self, first, begin + i, own, needed, &problems);
             self->targets &= !target || self->column[begin + i] >= 0;
         }
     }

@@ -216,6 +216,11 @@ static int read_mark(et_csv *csv, et_error *error)
     return ET_OK;
 }
 
+static bool may_delimit(char c)
+{
+    return c == '\t' || (c >= ' ' && c <= '~' && c != '"');
+}
+
 /* A first line "sep=;" is no row: spreadsheets write it, and are told the delimiter by it. */
 static void read_separator(et_csv *csv)
 {
@@ -225,7 +230,8 @@ static void read_separator(et_csv *csv)
     if (there < length + 2 || memcmp(at, name, length) != 0)
         return;
     const size_t end = length + 1 + (at[length + 1] == '\r');
-    if (end >= there || at[end] != '\n')
+    if (end >= there || at[end] != '\n' || !may_delimit(at[length]) ||
+        at[length] == csv->scanner.comment)
         return;
     if (csv->guess)
         csv->scanner.delimiter = at[length];
@@ -258,6 +264,13 @@ static int start(et_csv *csv, et_error *error)
     return status;
 }
 
+bool et_csv_character(char *out, const char *text)
+{
+    const bool tab = text && (!strcmp(text, "tab") || !strcmp(text, "\\t"));
+    *out = tab ? '\t' : text ? text[0] : 0;
+    return tab || !text || strlen(text) <= 1;
+}
+
 static int fail_form(char value, const char *what, et_error *error)
 {
     return et_fail(error, ET_ECONFIG, "the %s is %s: choose a character that values do not have",
@@ -271,7 +284,7 @@ static int check_options(const et_csv_options *options, et_error *error)
     const char characters[2] = { o->delimiter, o->comment };
     for (int i = 0; i < 2; i++) {
         char c = characters[i];
-        if (c && c != '\t' && (c < ' ' || c > '~' || c == '"'))
+        if (c && !may_delimit(c))
             return fail_form(c, i ? "character before comments" : "delimiter", error);
     }
     if (o->delimiter && o->delimiter == o->comment)

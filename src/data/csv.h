@@ -50,6 +50,10 @@ extern const char *const et_csv_usual_missing[];
 /* These and more, borrowed, in a new array; NULL: no memory. Free it with et_free. */
 const char **et_csv_missing_with(const char *const *more, size_t count);
 
+/* A delimiter, or what begins a comment, as people write it: a character, "tab", or a backslash and
+ * a t; NULL and "" are none, 0. False: text is something else. */
+bool et_csv_character(char *out, const char *text);
+
 typedef struct et_csv et_csv;
 
 int et_csv_open(et_csv **out, const char *path, const et_csv_options *options, et_error *error);

@@ -17,7 +17,6 @@
 #include "data/transforms.h"
 
 /* Of concats in concats. A program's specs that hold themselves end here. */
-#define DEPTH_MAX 16
 /* Of ids, which are int32, with one for missing values. */
 #define BUCKETS_MAX (INT32_MAX - 1)
 
@@ -71,6 +70,8 @@ static int check_fields(const et_feature_spec *spec, const origin *from)
         return refuse(spec, from, "concat takes features, not fields: give them a transform each");
     for (int i = 0; !status && i < spec->field_count; i++)
         status = check_text(spec, from, spec->fields[i], "the name of a field");
+    if (!status && spec->type == ET_TRANSFORM_KEY && spec->field_count > 1)
+        return refuse(spec, from, "a key is one field: name the one that tells rows apart");
     if (!status && spec->type == ET_TRANSFORM_CROSS && spec->field_count < 2)
         return refuse(spec, from, "cross takes two or more fields: name them in fields");
     return status;
@@ -148,7 +149,7 @@ static int check_values(const et_feature_spec *spec, const origin *from)
 static int check(const et_feature_spec *spec, origin from)
 {
     int status = ET_OK;
-    if (from.depth > DEPTH_MAX)
+    if (from.depth > ET_FEATURE_DEPTH_MAX)
         return refuse(spec, &from, "features are in each other more than 16 deep: a cycle?");
     if (spec->name || !from.depth)
         status = check_text(spec, &from, spec->name, "its name");

@@ -4,6 +4,9 @@
 
 #include <etude/feature_set.h>
 
+/* Features in features in features. */
+#define ET_FEATURE_DEPTH_MAX 16
+
 /* As et_feature_set_create, of specs that were read from a text with this name, which messages
  * begin with; NULL: they were not. */
 int et_feature_set_make(et_feature_set **out, const et_feature_spec *specs, int count,

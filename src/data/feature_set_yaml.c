@@ -39,6 +39,7 @@ typedef struct reading {
     et_arena *arena;
     listed *list; /* [count] */
     int count, specs;
+    int depth; /* of features in features */
     et_error *error;
 } reading;
 
@@ -263,9 +264,14 @@ static int read_feature(reading *r, const et_value *value, et_feature_spec *spec
         return fail_line(r, value, "a feature is a group of keys, as {name: age, type: scale}");
     if (++r->specs > SPECS_MAX)
         return fail_line(r, value, "more than 100,000 features: name fewer in others");
+    if (r->depth > ET_FEATURE_DEPTH_MAX)
+        return et_fail(r->error, ET_ECONFIG, "%s:%d: features are in each other more than %d deep",
+                       r->name, value->line, ET_FEATURE_DEPTH_MAX);
     *spec = (et_feature_spec){ .line = value->line };
+    r->depth++;
     for (const et_value *key = value->first; !status && key; key = key->next)
         status = read_key(r, key, spec);
+    r->depth--;
     return status;
 }
 

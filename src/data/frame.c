@@ -9,7 +9,7 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 
-/* Values between which transforms map: as many as `etude data analyze` gives. */
+/* Values between which transforms map; more than `etude data analyze` gives, as all are there. */
 #define QUANTILES 1001
 
 int et_frame_schema(et_schema **out, const et_frame *frame, et_error *error)
@@ -44,8 +44,10 @@ static double quantile(const double *sorted, int64_t count, int i)
     int64_t low = (int64_t)place;
     if (low >= count - 1)
         return sorted[count - 1];
-    double from = sorted[low], to = sorted[low + 1];
-    return from + (to - from) * (place - (double)low);
+    /* Not from + (to - from) * part, which overflows where they are far apart. */
+    const double from = sorted[low], to = sorted[low + 1], part = place - (double)low;
+    const double value = from * (1 - part) + to * part;
+    return value < from ? from : value > to ? to : value;
 }
 
 /* Mean first, then the squares of what is left: nothing large is taken from something large. */

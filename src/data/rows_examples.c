@@ -42,12 +42,12 @@ static int read_text(const et_schema_field *field, const et_bytes *text, et_read
     return ET_OK;
 }
 
-/* Bytes of one string, each a number: images are written so. */
+/* Bytes of one string, each a number: images are written so. A string of one byte is a text. */
 static int read_bytes(const et_schema_field *field, const et_feature *f, et_reading *values,
                       et_error *error)
 {
     const unsigned char *bytes = f->bytes->data;
-    if (f->count != 1 || f->bytes->length != (size_t)field->length)
+    if (f->count != 1 || field->length == 1 || f->bytes->length != (size_t)field->length)
         return f->count == 1 && field->length > 1 ? wrong_count(field, f, error)
                                                   : wrong_kind(field, f, error);
     for (int64_t i = 0; i < field->length; i++)

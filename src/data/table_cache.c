@@ -154,7 +154,9 @@ static bool use(et_table_cache *cache, et_table_parts *parts, const et_mapping *
                                  cache->options->paths.count, cache->known, &current);
     if (!*fault && !current)
         *fault = "";
-    if (!*fault && !cache->known && et_encoded_look(&seen, cache->facts, &corpus, cache->path))
+    /* The key is of the files as they were before they were read. */
+    if (!*fault && !cache->known && et_encoded_look(&seen, cache->facts, &corpus, cache->path) &&
+        stamp_of(cache) == cache->stamp)
         et_encoded_note(&seen, cache->path, cache->key);
     return !*fault;
 }
