@@ -411,15 +411,16 @@ static int below_one(const struct place *place, const char *path, int line, cons
 /* *options: from the struct that has the list to an item of it, "[2]". Items are copied before one
  * changes: other structs may share them. */
 static int enter_item(const struct place *place, const et_field *field, const char *index,
-                      const char *path, void **options)
+                      const char *path, int line, void **options)
 {
     et_structs *member = et_field_member(field, *options);
     char *end;
     const unsigned long item = strtoul(index + 1, &end, 10);
-    const char *where = locate(place, path, 0);
+    const char *where = locate(place, path, line);
     if (!where)
         return no_memory(place);
-    if (index[1] < '0' || index[1] > '9' || *end != ']' || item >= member->count)
+    if (index[1] < '0' || index[1] > '9' || *end != ']' || (end[1] && end[1] != '.') ||
+        item >= member->count)
         return et_fail(place->error, ET_ECONFIG,
                        "%s: %s has %zu items, of which the first is [0]; name one of them", where,
                        field->name, member->count);
@@ -459,7 +460,8 @@ static int set(const struct place *place, const et_fields *table, void *options,
         /* The path goes on below something that is one value. */
         if (field->kind != (item ? ET_FIELD_KIND_STRUCTS : ET_FIELD_KIND_STRUCT))
             return below_one(place, path, value->line, key);
-        int status = item ? enter_item(place, field, rest + name, path, &options) : ET_OK;
+        int status =
+            item ? enter_item(place, field, rest + name, path, value->line, &options) : ET_OK;
         if (status)
             return status;
         options = item ? options : et_field_member(field, options);

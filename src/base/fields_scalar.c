@@ -47,6 +47,18 @@
 /* What a scalar says: as written, or as a number prints. A value from a YAML text has its
  * text, so 010 or 1e-3 is quoted to its writer as 010 or 1e-3; others (JSON, made by program)
  * are printed into number, which must live as long as the result is used. */
+/* With the fewest digits that are read back equal, as a file would have it. */
+static void print_real(char number[SCALAR_MAX], double value)
+{
+    et_strbuf text = ET_STRBUF_INIT;
+    if (isfinite(value))
+        et_strbuf_append_double(&text, value);
+    else
+        et_strbuf_append(&text, isnan(value) ? ".nan" : value > 0 ? ".inf" : "-.inf");
+    snprintf(number, SCALAR_MAX, "%s", et_strbuf_text(&text));
+    et_strbuf_release(&text);
+}
+
 static const char *scalar_text(const et_value *value, char number[SCALAR_MAX])
 {
     if (value->text)
@@ -58,7 +70,7 @@ static const char *scalar_text(const et_value *value, char number[SCALAR_MAX])
         snprintf(number, SCALAR_MAX, "%" PRId64, value->integer);
         return number;
     case ET_VALUE_FLOAT:
-        snprintf(number, SCALAR_MAX, "%.17g", value->real);
+        print_real(number, value->real);
         return number;
     case ET_VALUE_BOOL:
         return value->boolean ? "true" : "false";

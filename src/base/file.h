@@ -34,7 +34,9 @@ int et_file_writer_write(et_file_writer *writer, const void *bytes, size_t lengt
 /* Makes durable what was written, which is what takes long in a commit; after a failure the writer
  * is to be abandoned. */
 int et_file_writer_sync(et_file_writer *writer, et_error *error);
-/* Makes it durable and visible; on failure the temporary file is gone and path as before. */
+/* Makes it durable and visible; on failure the temporary file is gone and path as before, unless it
+ * was its directory's entry that could not be made durable: then the file is there, and may not
+ * survive a loss of power. */
 int et_file_writer_commit(et_file_writer *writer, et_error *error);
 void et_file_writer_abandon(et_file_writer *writer);
 

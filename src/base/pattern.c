@@ -40,14 +40,13 @@ static void print_place(char *to, size_t size, const char *expression, size_t po
         snprintf(to, size, "at its end");
 }
 
-/* UTF mode: . is one character of a name, not one byte. No captures are asked for, only
- * whether there is a match, so groups cost nothing. */
+/* UTF mode: . is one character of a name, not one byte. */
 static pcre2_code *compile(const char *expression, const char *setting, et_error *error)
 {
     int fault;
     PCRE2_SIZE position;
-    pcre2_code *code = pcre2_compile((PCRE2_SPTR)expression, PCRE2_ZERO_TERMINATED,
-                                     PCRE2_UTF | PCRE2_NO_AUTO_CAPTURE, &fault, &position, NULL);
+    pcre2_code *code = pcre2_compile((PCRE2_SPTR)expression, PCRE2_ZERO_TERMINATED, PCRE2_UTF,
+                                     &fault, &position, NULL);
     if (!code) {
         /* PCRE2's own words for the fault, cut where they are long. */
         PCRE2_UCHAR text[128] = "unknown";

@@ -64,7 +64,7 @@ void et_value_append(et_value *parent, const char *key, et_value *child)
 
 et_value *et_value_append_copy(et_value *parent, const char *key, const et_value *child)
 {
-    et_value *copy = et_arena_alloc(parent->arena, sizeof *copy);
+    et_value *copy = parent ? et_arena_alloc(parent->arena, sizeof *copy) : NULL;
     if (!copy)
         return NULL;
     *copy = *child;

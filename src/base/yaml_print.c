@@ -34,6 +34,13 @@ static bool is_alphanumeric(unsigned char c)
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
 }
 
+/* Readers of YAML 1.1 have more numbers, and dates: 1_000, 0b101, 2024-06-01T12:00:00Z. */
+static bool may_be_number(const char *text)
+{
+    return *text >= '0' && *text <= '9' &&
+           strspn(text, "0123456789abcdefABCDEFxoTZtz_:.+- ") == strlen(text);
+}
+
 /* Whether a string may stand without quotes: characters without a meaning in YAML, and not
  * something that would be read as another kind. Stricter than YAML is; quotes never harm. */
 static bool is_plain(const char *text)
@@ -46,6 +53,8 @@ static bool is_plain(const char *text)
     for (size_t i = 0; i < length; i++)
         if (!is_alphanumeric((unsigned char)text[i]) && !strchr("./-+=@% ", text[i]))
             return false;
+    if (may_be_number(text))
+        return false;
     for (const char *const *word = old_truths; *word; word++)
         if (strcasecmp(text, *word) == 0)
             return false;

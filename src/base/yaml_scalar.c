@@ -104,8 +104,10 @@ bool et_yaml_resolve(et_value *value, const char *text)
         value->kind = ET_VALUE_INT;
         value->integer = integer;
     } else if (is_float(text)) {
-        become_float(value, et_decimal_read(text, NULL));
-        return isfinite(value->real);
+        const double real = et_decimal_read(text, NULL);
+        if (!isfinite(real))
+            return false;
+        become_float(value, real);
     } else if (among(unsigned_text, infinities)) {
         become_float(value, *text == '-' ? -INFINITY : INFINITY);
     } else if (among(text, nans)) {

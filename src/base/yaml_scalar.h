@@ -9,7 +9,7 @@
 #include <etude/value.h>
 
 /* Gives value the kind and content that text stands for; ordinary text leaves it as it is.
- * False: a number beyond 64 bits. */
+ * False: a number beyond 64 bits, or beyond a double; value is as before. */
 bool et_yaml_resolve(et_value *value, const char *text);
 
 #endif

@@ -158,19 +158,24 @@ int et_chart_axes(et_axis *x, et_axis *y, const et_chart *chart, int x_ticks, in
     return ET_OK;
 }
 
-/* Of two bytes in UTF-8 are the controls that follow those of ASCII: C2 80 to C2 9F. */
-static bool is_control(const unsigned char *text, size_t left)
+/* Bytes of what is no text at the beginning of valid UTF-8, 0: it is. Controls are of one byte, or
+ * of two: C2 80 to C2 9F; and XML has no U+FFFE and U+FFFF. */
+static size_t control_length(const unsigned char *text, size_t left)
 {
-    return text[0] < 0x20 || text[0] == 0x7f || (left > 1 && text[0] == 0xc2 && text[1] < 0xa0);
+    if (text[0] < 0x20 || text[0] == 0x7f)
+        return 1;
+    if (left > 1 && text[0] == 0xc2 && text[1] < 0xa0)
+        return 2;
+    return left > 2 && text[0] == 0xef && text[1] == 0xbf && text[2] >= 0xbe ? 3 : 0;
 }
 
 static void append_valid(et_strbuf *out, const char *text, size_t length)
 {
-    for (size_t i = 0; i < length; i++) {
-        if (!is_control((const unsigned char *)text + i, length - i))
+    for (size_t i = 0; i < length;) {
+        const size_t control = control_length((const unsigned char *)text + i, length - i);
+        if (!control)
             et_strbuf_append_char(out, text[i]);
-        else
-            i += (unsigned char)text[i] == 0xc2;
+        i += control ? control : 1;
     }
 }
 

@@ -173,21 +173,26 @@ static void take_point(picture *p, bool *open, column *c, double x, double y)
     *c = (column){ lround(x), x, y, y, y, false, true, false };
 }
 
+static bool is_drawn(const picture *p, const et_chart_curve *curve, size_t i)
+{
+    return !isnan(et_axis_place(&p->x, curve->x[i])) && !isnan(et_axis_place(&p->y, curve->y[i]));
+}
+
 /* Where points are few all stay where they are. */
 static void append_path(picture *p, const et_chart_curve *curve)
 {
     bool open = false, thin = curve->count > 2 * (size_t)(p->right - p->left);
     column c = { .any = false };
     for (size_t i = 0; i < curve->count; i++) {
-        double px = et_axis_place(&p->x, curve->x[i]), py = et_axis_place(&p->y, curve->y[i]);
-        if (isnan(px) || isnan(py)) {
+        if (!is_drawn(p, curve, i)) {
             end_column(p, &open, &c);
             open = false;
             continue;
         }
+        double px = et_axis_place(&p->x, curve->x[i]), py = et_axis_place(&p->y, curve->y[i]);
         double x = p->left + px * (p->right - p->left), y = p->bottom - py * (p->bottom - p->top);
         /* A point alone is drawn as a line to where it begins, which round ends make a dot. */
-        bool alone = !open && (i + 1 == curve->count || !isfinite(curve->y[i + 1]));
+        bool alone = !open && (i + 1 == curve->count || !is_drawn(p, curve, i + 1));
         if (thin)
             take_point(p, &open, &c, x, y);
         else

@@ -249,8 +249,11 @@ static int score_calibration(const rows *r, et_class_scores *s, et_error *error)
     if (!bins)
         return et_alloc_failed(error, (size_t)r->bins * sizeof *bins, "scores");
     for (int64_t i = 0; i < r->given->count; i++) {
+        const double weight = weight_of(r, i);
+        if (weight <= 0)
+            continue;
         int64_t y = predicted(r, i);
-        double p = (double)probability_of(r, i)[y], weight = weight_of(r, i);
+        double p = (double)probability_of(r, i)[y];
         int64_t at = (int64_t)ceil((double)r->bins * p) - 1;
         bin *one = &bins[at < 0 ? 0 : at >= r->bins ? r->bins - 1 : at];
         one->hits += weight * (y == r->given->target[i]);

@@ -81,7 +81,7 @@ static void score_column(column c, double weight, et_value_scores *s)
 int et_value_scores_compute(et_value_scores *scores, const et_value_predictions *predictions,
                             et_error *error)
 {
-    const int64_t targets = predictions->targets > 0 ? predictions->targets : 1;
+    const int64_t targets = predictions && predictions->targets > 0 ? predictions->targets : 1;
     double weight = 0;
     *scores = (et_value_scores){ 0 };
     int status = check(predictions, targets, error);

@@ -61,6 +61,21 @@ static void test_svg__places(void **state)
     et_strbuf_release(&out);
 }
 
+/* A point between two gaps is a dot; on a logarithmic axis what is not positive is a gap. */
+static void test_svg__dots(void **state)
+{
+    (void)state;
+    const double x[] = { 0, 1, 2, 3, 4, 5, 6 }, y[] = { 1, 0, 2, NAN, 3, 4, -1 };
+    const et_chart_curve curve = { "\xef\xbf\xbf"
+                                   "a\xef\xbf\xbe",
+                                   x, y, 7 };
+    const et_chart chart = { .curves = &curve, .count = 1, .log = true };
+    et_strbuf out = draw(&chart, 400, 300);
+    assert_int_equal(count(out.data, "h0"), 2);
+    assert_null(strstr(out.data, "\xef\xbf"));
+    et_strbuf_release(&out);
+}
+
 /* Of many points the lowest and the highest of every column stay. */
 static void test_svg__many(void **state)
 {
@@ -127,9 +142,8 @@ static void test_svg__locale(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_svg__places),
-        cmocka_unit_test(test_svg__many),
-        cmocka_unit_test(test_svg__legend),
+        cmocka_unit_test(test_svg__places), cmocka_unit_test(test_svg__dots),
+        cmocka_unit_test(test_svg__many),   cmocka_unit_test(test_svg__legend),
         cmocka_unit_test(test_svg__locale),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -128,7 +128,7 @@ static void test_class_scores__as_scikit_learn(void **state)
 static void test_class_scores__by_hand(void **state)
 {
     (void)state;
-    static const float p[] = { 0.25F, 0.75F, 0.75F, 0.25F, 0.5F, 0.5F, 0, 1 };
+    static const float p[] = { 0.25F, 0.75F, 0.75F, 0.25F, 0.5F, 0.5F, NAN, NAN };
     static const int32_t t[] = { 1, 0, 1, -1 };
     static const double w[] = { 1, 2, 1, 9 };
     et_class_predictions given = {
@@ -210,6 +210,7 @@ static void test_value_scores__missing_and_refused(void **state)
     et_value_predictions p = { .count = 3, .value = v, .target = t };
     et_value_scores s;
     et_error error = ET_ERROR_INIT;
+    assert_int_equal(et_value_scores_compute(&s, NULL, &error), ET_EUSAGE);
     assert_int_equal(et_value_scores_compute(&s, &p, &error), ET_OK);
     assert_true(s.mse == 5 && s.mae == 2 && s.rmse == sqrt(5) && s.r2 == 1 - 10.0 / 2);
     p.value = wrong;
