@@ -84,13 +84,33 @@ static int unknown(const et_arg *table, const et_call *call, const char *word, e
 }
 
 /* The list is the caller's and of fixed size: nothing to free. */
-static int add(et_arg_list *list, const char *name, const char *value, et_error *error)
+static bool add(et_arg_list *list, const char *value)
 {
     et_assert(list->count >= 0 && list->count <= ET_ARG_LIST_MAX);
     if (list->count == ET_ARG_LIST_MAX)
-        return et_fail(error, ET_EUSAGE, "--%s: given more than %d times", name, ET_ARG_LIST_MAX);
+        return false;
     list->items[list->count++] = value;
-    return ET_OK;
+    return true;
+}
+
+static int add_option(const et_arg *arg, const char *value, et_error *error)
+{
+    return add(arg->target, value) ? ET_OK
+                                   : et_fail(error, ET_EUSAGE, "--%s: given more than %d times",
+                                             arg->field.name, ET_ARG_LIST_MAX);
+}
+
+static int add_word(const et_arg *arg, const char *command, const char *value, et_error *error)
+{
+    return add(arg->target, value) ? ET_OK
+                                   : et_fail(error, ET_EUSAGE, "%s: more than %d arguments (%s)",
+                                             command, ET_ARG_LIST_MAX, arg->field.name);
+}
+
+static int empty(const et_arg *arg, et_error *error)
+{
+    return et_fail(error, ET_EUSAGE, "--%s: the value is empty; it wants %s", arg->field.name,
+                   et_arg_value(arg).text);
 }
 
 static int missing(const et_arg *arg, const char *command, et_error *error)
@@ -110,9 +130,14 @@ static int store_words(const et_arg *arg, const et_call *call, int *at, char *va
         return et_fail(error, ET_EUSAGE, "--%s: given more than %d times", arg->field.name,
                        ET_ARG_TIMES_MAX);
     char *const *items = value ? NULL : call->argv + *at + 1;
-    for (; !value && *at + 1 < call->argc; ++*at, count++)
+    if (value && !*value)
+        return empty(arg, error);
+    for (; !value && *at + 1 < call->argc; ++*at, count++) {
         if (count == words->most || !strncmp(call->argv[*at + 1], "--", 2))
             break;
+        if (!*call->argv[*at + 1])
+            return empty(arg, error);
+    }
     if (!value && !count)
         return missing(arg, call->command, error);
     words->given[words->times].items = items;
@@ -141,12 +166,11 @@ static int store(const et_arg *arg, const char *word, et_error *error)
         return ET_OK;
     }
     if (!*word && arg->field.kind != ET_FIELD_KIND_ONLY)
-        return et_fail(error, ET_EUSAGE, "%s: the value is empty; it wants %s", where,
-                       et_arg_value(arg).text);
+        return empty(arg, error);
     if (arg->way == ET_ARG_WAY_PROCESSORS)
         return use_threads(arg, word, where, error);
     if (arg->way == ET_ARG_WAY_LIST)
-        return add(arg->target, arg->field.name, word, error);
+        return add_option(arg, word, error);
     return et_field_read_word(&arg->field, arg->target, word, where, error);
 }
 
@@ -220,7 +244,7 @@ static int parse_rest(const et_arg *table, const char *command, const char *word
     if (rest->field.name && rest->way == ET_ARG_WAY_WORD)
         return store_word(rest, command, word, behind, error);
     if (rest->field.name)
-        return add(rest->target, rest->field.name, word, error);
+        return add_word(rest, command, word, error);
     return et_fail(error, ET_EUSAGE, "%s takes no argument, found %s; options begin with --",
                    command, word);
 }

@@ -241,6 +241,11 @@ int et_cmd_list(const et_call *call, et_error *error)
         return et_fail(error, ET_EUSAGE, "list: either --yaml or --json");
     if (shown.yaml && (!shown.experiment || shown.words.count > 1))
         return et_fail(error, ET_EUSAGE, "list: --yaml shows all settings of one experiment");
+    if (shown.all && (shown.yaml || shown.markdown))
+        return et_fail(error, ET_EUSAGE, "list: --all does not go with --%s, which shows all",
+                       shown.yaml ? "yaml" : "markdown");
+    if (shown.markdown && shown.json)
+        return et_fail(error, ET_EUSAGE, "list: either --markdown or --json");
     if (shown.markdown && shown.experiment)
         return et_fail(error, ET_EUSAGE, "list: --markdown shows all experiments; leave out %s",
                        shown.experiment);

@@ -6,12 +6,13 @@
  *     list           {"experiments": [{"name": ..., "help": ...}, ...]}
  *     list NAME      {"experiment": NAME, "settings": [{"name": PATH, "value": ..., "help": TEXT,
  *                    "range": TEXT}, ...]}
- *     runs           {"runs": [{"run": PATH, "state": TEXT, "step": N, "steps": N, "best":
- * {"metric": NAME, "value": NUMBER, "step": N}, "seconds": NUMBER, "parameters": N, "settings":
- * {PATH: TEXT, ...}}, ...]}; what is not known is not there compare        {"runs": [...],
- * "settings": {PATH: [TEXT, ...]}, "metrics": {NAME: [{"last", "median", "best", "best_step"},
- * ...]}}, in the order of the runs inspect        {"run": ..., "file": PATH, "blocks": [...],
- * "sound": BOOL, ...}; of several
+ *     runs           {"runs": [{"run": PATH, "state": TEXT, "step": N, "steps": N,
+ *                    "best": {"metric": NAME, "value": NUMBER, "step": N}, "seconds": NUMBER,
+ *                    "parameters": N, "settings": {PATH: TEXT, ...}}, ...]}; what is not known is
+ *                    not there
+ *     compare        {"runs": [...], "settings": {PATH: [TEXT, ...]}, "metrics": {NAME: [{"last",
+ *                    "median", "best", "best_step"}, ...]}}, in the order of the runs
+ *     inspect        {"run": ..., "file": PATH, "blocks": [...], "sound": BOOL, ...}; of several
  *                    {"inspected": [...]}
  *     average        {"output": PATH, "checkpoints": [PATH, ...], "averaged_weights": BOOL}
  */

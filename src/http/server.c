@@ -109,6 +109,7 @@ struct et_http_request {
     connection *connection;
     const et_http_route *route; /* NULL: refused */
     const char *path;
+    bool answered; /* there is a response, or no memory was left for one */
     double begun;
     char *body; /* owned, terminated */
     size_t length, capacity;
@@ -153,10 +154,13 @@ static void add_headers(const et_http_request *r, struct MHD_Response *response,
         add_header(response, "Connection", "close");
 }
 
-/* Without memory the connection is closed: there is nothing else to be said. */
+/* Without memory the connection is closed: there is nothing else to be said. Time for the answer to
+ * leave counts from here. */
 static void make_response(et_http_request *r, const et_http_answer *answer)
 {
-    et_assert(!r->response);
+    et_assert(!r->answered);
+    r->answered = true;
+    r->connection->since = et_clock_monotonic();
     r->response = mhd.create_response_from_buffer(answer->length, (void *)answer->bytes,
                                                   answer->lasting ? MHD_RESPMEM_PERSISTENT
                                                                   : MHD_RESPMEM_MUST_COPY);
@@ -187,13 +191,11 @@ static enum MHD_Result send_response(et_http_request *r)
     return mhd.queue_response(r->from, (unsigned)r->status, r->response);
 }
 
-/* Time for the answer to leave counts from here. */
 static void resume(et_http_request *r)
 {
     if (!r->suspended)
         return;
     r->suspended = false;
-    r->connection->since = et_clock_monotonic();
     r->http->resumed = true;
     mhd.resume_connection(r->from);
 }
@@ -473,7 +475,7 @@ static enum MHD_Result begin(et_http *http, struct MHD_Connection *from, const c
 /* All of it is there. */
 static enum MHD_Result finish(et_http_request *r)
 {
-    if (r->response)
+    if (r->answered)
         return send_response(r);
     et_assert(!r->handed);
     if (r->refused) {
@@ -482,7 +484,7 @@ static enum MHD_Result finish(et_http_request *r)
     }
     r->handed = true;
     r->route->handle(r->http->options.payload, r);
-    if (r->response)
+    if (r->answered)
         return send_response(r);
     r->suspended = true;
     mhd.suspend_connection(r->from);

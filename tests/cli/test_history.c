@@ -333,6 +333,24 @@ static void test_history__hostile(void **state)
 }
 
 /* Bytes changed at random, of the log, the settings and the sessions: read or refused. */
+/* A line that is wrong behind its first value is read anew with each look; nothing of it counts. */
+static void test_history__wrong_line(void **state)
+{
+    et_error error = ET_ERROR_INIT;
+    et_history *h;
+    bool anew;
+    const char *run = make_run(state, "wrong", LINES "{\"step\":30,\"loss\":0.5,\"\":1}\n");
+    assert_int_equal(et_history_open(&h, run, &error), ET_EFORMAT);
+    for (int i = 0; i < 3; i++) {
+        series(h, "train.training_loss", 2);
+        assert_null(et_history_find(h, "loss"));
+        assert_int_equal(h->lines, 3);
+        assert_int_equal(et_history_update(h, &anew, &error), ET_EFORMAT);
+        assert_non_null(strstr(error.text, "metrics.jsonl:4"));
+    }
+    et_history_close(h);
+}
+
 static void test_history__mutated(void **state)
 {
     static const char *const texts[] = {
@@ -530,6 +548,7 @@ int main(void)
         cmocka_unit_test(test_history__live),
         cmocka_unit_test(test_history__hostile),
         cmocka_unit_test(test_history__hostile_sizes),
+        cmocka_unit_test(test_history__wrong_line),
         cmocka_unit_test(test_history__mutated),
         cmocka_unit_test(test_history__no_run),
         cmocka_unit_test(test_history__sessions),

@@ -263,6 +263,13 @@ same whole broken
 # ---- another model's weights -------------------------------------------------------------------
 
 train 0 'weights of whole' next --init whole --set trainer.train_steps=1
+# Files go by the tasks' names, as weights do.
+awk '/task_name: kinds/ { held = 1 } /task_name: prices/ { held = 0 } /^trainer:/ { printf "%s", later }
+    held { later = later $0 "\n"; next } { print }' tasks.yaml >turned.yaml
+says 0 'weights of whole' train --config turned.yaml turned --init whole --steps 1
+for file in schema.yaml metadata.json features.yaml; do
+    cmp "turned/task_1/$file" "whole/task_2/$file" || fail "$file is another task's"
+done
 train 0 '^done' drawn --set task.init_checkpoint=whole --set task.init_pattern=^layer_1 \
     --set trainer.train_steps=1
 

@@ -42,6 +42,7 @@ alike evaluate run --source valid --reference valid --output written
 alike evaluate run --source valid --reference other --beam-size 1 --json
 head -n 2 valid | tail -n 1 >line
 alike translate run --input line --score-targets line --attention written
+alike translate run --input line --attention written
 
 # Line by line, as they come: the first is answered before there is a second.
 mkfifo lines

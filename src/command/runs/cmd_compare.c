@@ -234,26 +234,11 @@ static int print_text(const comparison *c, et_error *error)
 static void add_json_run(et_value *list, const et_history *h)
 {
     et_value *run = et_value_add_dict(list);
-    int64_t steps = et_history_steps(h), parameters = et_run_parameters(h);
-    int64_t done = et_history_steps_done(h);
-    et_history_best best = et_history_best_of(h);
-    double seconds = et_history_seconds_in_all(h);
-    et_value_set_string(run, "run", h->model_dir);
-    et_value_set_string(run, "state", et_history_state_name(et_history_state_of(h)));
-    if (done >= 0)
-        et_value_set_int(run, "step", done);
-    if (steps > 0)
-        et_value_set_int(run, "steps", steps);
-    if (!isnan(seconds))
-        et_value_set_float(run, "seconds", seconds);
+    const int64_t parameters = et_run_parameters(h);
+    const et_history_best best = et_history_best_of(h);
+    et_history_describe(h, &best, run);
     if (parameters)
         et_value_set_int(run, "parameters", parameters);
-    if (!best.series)
-        return;
-    et_value *dict = et_value_set_dict(run, "best");
-    et_value_set_string(dict, "metric", best.series->name);
-    et_value_set_float(dict, "value", best.value);
-    et_value_set_int(dict, "step", best.step);
 }
 
 static void add_json_settings(const comparison *c, et_value *settings)

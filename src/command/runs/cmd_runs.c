@@ -123,15 +123,22 @@ static int compare_numbers(double a, double b)
     return (a > b) - (a < b);
 }
 
+static bool is_number(const char *text, double *value)
+{
+    char *end;
+    *value = et_decimal_read(text, &end);
+    return *text && !*end;
+}
+
 static int compare_texts(const char *a, const char *b)
 {
-    char *end_a, *end_b;
+    double x, y;
     if (!a || !b)
         return !a - !b;
-    double x = et_decimal_read(a, &end_a), y = et_decimal_read(b, &end_b);
-    if (*a && *b && !*end_a && !*end_b)
-        return compare_numbers(x, y);
-    return strcmp(a, b);
+    const bool number_a = is_number(a, &x), number_b = is_number(b, &y);
+    if (number_a != number_b)
+        return number_b - number_a;
+    return number_a ? compare_numbers(x, y) : strcmp(a, b);
 }
 
 static int in_order(const row *a, const row *b, int order)
@@ -145,12 +152,17 @@ static int by_text(const void *left, const void *right)
     return in_order(a, b, compare_texts(a->text, b->text));
 }
 
+/* The best first; values of which the lower is the better before the others. */
 static int by_best(const void *left, const void *right)
 {
     const row *a = left, *b = right;
     int order = compare_numbers(a->value, b->value);
-    bool turned = !a->lower && !isnan(a->value) && !isnan(b->value);
-    return in_order(a, b, turned ? -order : order);
+    const bool both = !isnan(a->value) && !isnan(b->value);
+    if (both && a->lower != b->lower)
+        order = b->lower - a->lower;
+    else if (both && !a->lower)
+        order = -order;
+    return in_order(a, b, order);
 }
 
 static int by_step(const void *left, const void *right)
@@ -226,7 +238,7 @@ static int sort(table *t, et_error *error)
 {
     size_t place;
     int (*compare)(const void *, const void *) = NULL;
-    if (!t->sort || t->histories.count < 2)
+    if (!t->sort)
         return ET_OK;
     for (size_t i = 0; i < ORDERS && !compare; i++)
         if (!strcmp(orders[i].name, t->sort))
@@ -367,21 +379,8 @@ static int print_csv(const table *t, et_error *error)
 static void add_json_row(const table *t, et_value *list, const row *r)
 {
     et_value *dict = et_value_add_dict(list);
-    int64_t steps = et_history_steps(r->history);
-    et_value_set_string(dict, "run", r->history->model_dir);
-    et_value_set_string(dict, "state", et_history_state_name(r->state));
-    if (r->done >= 0)
-        et_value_set_int(dict, "step", r->done);
-    if (steps > 0)
-        et_value_set_int(dict, "steps", steps);
-    if (r->series) {
-        et_value *best = et_value_set_dict(dict, "best");
-        et_value_set_string(best, "metric", r->series->name);
-        et_value_set_float(best, "value", r->value);
-        et_value_set_int(best, "step", r->at);
-    }
-    if (!isnan(r->seconds))
-        et_value_set_float(dict, "seconds", r->seconds);
+    const et_history_best best = { .series = r->series, .step = r->at, .value = r->value };
+    et_history_describe(r->history, &best, dict);
     if (r->parameters)
         et_value_set_int(dict, "parameters", r->parameters);
     et_value *settings = et_value_set_dict(dict, "settings");

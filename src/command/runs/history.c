@@ -73,13 +73,12 @@ struct et_history_files {
 
 /* ---- points ---- */
 
-static int add_series(size_t *out, et_history *h, const char *name, const char *where,
-                      et_error *error)
+/* A line is walked twice: every value is checked before the first point is added, so that a line
+ * that is wrong leaves nothing, however often it is read. */
+
+static int add_series(size_t *out, et_history *h, const char *name, et_error *error)
 {
     struct et_history_files *f = h->files;
-    if (h->count == ET_HISTORY_SERIES_MAX)
-        return et_fail(error, ET_EFORMAT, "%s: more than %d names of values in a run", where,
-                       ET_HISTORY_SERIES_MAX);
     et_history_series *grown =
         et_vector_grow(h->series, &h->capacity, h->count + 1, sizeof *grown, 32);
     h->series = grown ? grown : h->series;
@@ -97,9 +96,21 @@ typedef struct line {
     const char *where; /* file and line */
     int64_t step;
     double wall;
-    size_t base; /* of the prefix in name */
+    size_t fresh; /* names that the history has not yet */
+    size_t base;  /* of the prefix in name */
     char name[ET_HISTORY_NAME_MAX + 1];
 } line;
+
+static int check_point(line *l, double value, et_error *error)
+{
+    int64_t found;
+    (void)value;
+    l->fresh += !et_map_get(&l->history->files->index, l->name, &found);
+    return l->history->count + l->fresh <= ET_HISTORY_SERIES_MAX
+               ? ET_OK
+               : et_fail(error, ET_EFORMAT, "%s: more than %d names of values in a run", l->where,
+                         ET_HISTORY_SERIES_MAX);
+}
 
 static int add_point(line *l, double value, et_error *error)
 {
@@ -110,7 +121,7 @@ static int add_point(line *l, double value, et_error *error)
     if (et_map_get(&h->files->index, l->name, &found))
         place = (size_t)found;
     else
-        status = add_series(&place, h, l->name, l->where, error);
+        status = add_series(&place, h, l->name, error);
     if (status)
         return status;
     et_assert(place < h->count);
@@ -137,8 +148,10 @@ static size_t extend(line *l, size_t length, const char *key)
     return length + more;
 }
 
+typedef int (*point_taker)(line *l, double value, et_error *error);
+
 /* Numbers of a dict whose name is name[length]. Nests no deeper than the JSON reader lets. */
-static int add_values(line *l, size_t length, const et_value *dict, et_error *error)
+static int walk(line *l, size_t length, const et_value *dict, point_taker take, et_error *error)
 {
     int status = ET_OK;
     for (const et_value *v = dict->first; v && !status; v = v->next) {
@@ -153,13 +166,13 @@ static int add_values(line *l, size_t length, const et_value *dict, et_error *er
                            l->where);
         if (v->kind == ET_VALUE_DICT) {
             l->name[end] = '.';
-            status = add_values(l, end + 1, v, error);
+            status = walk(l, end + 1, v, take, error);
         } else {
             double value = v->kind == ET_VALUE_INT     ? (double)v->integer
                            : v->kind == ET_VALUE_FLOAT ? v->real
                            : v->kind == ET_VALUE_BOOL  ? (double)v->boolean
                                                        : (double)NAN;
-            status = add_point(l, value, error);
+            status = take(l, value, error);
         }
     }
     return status;
@@ -223,7 +236,11 @@ static int take_line(et_history *h, const log_file *file, const char *text, size
     if (!status) {
         l.wall = wall_of(dict);
         l.base = (size_t)snprintf(l.name, sizeof l.name, "%s", file->prefix);
-        status = add_values(&l, l.base, dict, error);
+        status = walk(&l, l.base, dict, check_point, error);
+    }
+    if (!status) {
+        l.name[l.base] = 0;
+        status = walk(&l, l.base, dict, add_point, error);
     }
     if (!status)
         note_line(h, file, &l);

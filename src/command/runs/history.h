@@ -8,9 +8,8 @@
  *     ... loss->points[i] ...
  *     bool anew;
  *     et_history_update(history, &anew, &error);          beside the run at work, now and then
- *     ... anew: all was read again, for what was read before no longer holds; else series and
- * points
- *     ... are there at the ends ...
+ *     ... anew: all was read again, for what was read before no longer holds;
+ *     ... else there are series and points at the ends ...
  *     et_history_close(history);
  *
  * Names are those of RUN/metrics.jsonl, a dot for each level: {"step": 200, "train":
@@ -139,5 +138,9 @@ typedef enum et_history_state {
 } et_history_state;
 et_history_state et_history_state_of(const et_history *history);
 const char *et_history_state_name(et_history_state state); /* "running"; "" of UNKNOWN; static */
+
+/* Adds what is known: "run", "state", "step", "steps", "seconds", and as "best" metric, value and
+ * step of best, whose series is NULL or whose step is negative where there is none. */
+void et_history_describe(const et_history *history, const et_history_best *best, et_value *dict);
 
 #endif

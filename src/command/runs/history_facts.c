@@ -333,3 +333,23 @@ const char *et_history_state_name(et_history_state state)
     };
     return names[state];
 }
+
+void et_history_describe(const et_history *h, const et_history_best *best, et_value *dict)
+{
+    const int64_t steps = et_history_steps(h), done = et_history_steps_done(h);
+    const double seconds = et_history_seconds_in_all(h);
+    et_value_set_string(dict, "run", h->model_dir);
+    et_value_set_string(dict, "state", et_history_state_name(et_history_state_of(h)));
+    if (done >= 0)
+        et_value_set_int(dict, "step", done);
+    if (steps > 0)
+        et_value_set_int(dict, "steps", steps);
+    if (best->series && best->step >= 0) {
+        et_value *value = et_value_set_dict(dict, "best");
+        et_value_set_string(value, "metric", best->series->name);
+        et_value_set_float(value, "value", best->value);
+        et_value_set_int(value, "step", best->step);
+    }
+    if (!isnan(seconds))
+        et_value_set_float(dict, "seconds", seconds);
+}

@@ -251,27 +251,12 @@ void et_run_overview_describe(const et_run_overview *o, et_value *dict)
 {
     const et_history *h = o->history;
     size_t sessions;
-    int64_t steps = et_history_steps(h), done = et_history_steps_done(h);
-    double seconds = et_history_seconds_in_all(h);
-    et_history_best best = et_history_best_of(h);
+    const et_history_best best = et_history_best_of(h);
     const char *experiment = text_of(h->settings, "experiment");
     last_session(h, &sessions);
-    et_value_set_string(dict, "run", h->model_dir);
+    et_history_describe(h, &best, dict);
     if (experiment)
         et_value_set_string(dict, "experiment", experiment);
-    et_value_set_string(dict, "state", et_history_state_name(et_history_state_of(h)));
-    if (done >= 0)
-        et_value_set_int(dict, "step", done);
-    if (steps > 0)
-        et_value_set_int(dict, "steps", steps);
-    if (best.series) {
-        et_value *value = et_value_set_dict(dict, "best");
-        et_value_set_string(value, "metric", best.series->name);
-        et_value_set_float(value, "value", best.value);
-        et_value_set_int(value, "step", best.step);
-    }
-    if (!isnan(seconds))
-        et_value_set_float(dict, "seconds", seconds);
     et_value_set_int(dict, "sessions", (int64_t)sessions);
     files f = { .list = et_value_set_list(dict, "data") };
     list_files(&f, o);

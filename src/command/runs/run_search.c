@@ -67,7 +67,7 @@ static int search(et_run_list *list, const char *directory, bool within, int dep
     int count = scandir(directory, &items, select_all, alphasort);
     if (count < 0 && !depth)
         return et_fail_errno(error, "%s", directory);
-    if (count < 0)
+    if (count < 0 && !list->quiet)
         et_log(ET_LOG_WARNING, "%s cannot be read and is passed over", directory);
     for (int i = 0; i < count; i++) {
         if (!status && is_folder(directory, items[i])) {

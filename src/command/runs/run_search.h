@@ -9,6 +9,7 @@
 #ifndef ETUDE_COMMAND_RUNS_RUN_SEARCH_H
 #define ETUDE_COMMAND_RUNS_RUN_SEARCH_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include <etude/error.h>
@@ -16,6 +17,7 @@
 typedef struct et_run_list {
     char **items; /* [count] paths that begin as what was named does; owned */
     size_t count, capacity;
+    bool quiet; /* nothing is said of what is passed over */
 } et_run_list;
 
 #define ET_RUN_LIST_MAX   100000 /* runs; ET_EDATA above */

@@ -192,6 +192,7 @@ static bool is_first(const finetuning *f)
 static void wait_quietly(const finetuning *f)
 {
     et_leave_on_signals(is_first(f) ? between : "");
+    et_training_limit_time(f->args);
     if (!is_first(f))
         et_log_set(NULL, NULL);
 }

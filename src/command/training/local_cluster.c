@@ -38,6 +38,7 @@ typedef struct cluster {
     int listen[1 + ET_ROLES_MAX]; /* the master, then servers */
     int port[1 + ET_ROLES_MAX];
     process process[1 + 2 * ET_ROLES_MAX];
+    bool ending; /* the master was asked to stop: nobody is started again */
     sigset_t before;
 } cluster;
 
@@ -132,7 +133,7 @@ static process *note_end(cluster *c, pid_t pid, int how, process **again)
         p->pid = 0;
         p->good = WIFEXITED(how) && !WEXITSTATUS(how);
         bool killed = WIFSIGNALED(how) && p->role == ET_JOB_WORKER;
-        if (killed && c->process[0].pid && p->restarts++ < RESTARTS) {
+        if (killed && c->process[0].pid && !c->ending && p->restarts++ < RESTARTS) {
             et_log(ET_LOG_WARNING, "worker %d was ended by signal %d; it is started again",
                    p->index, WTERMSIG(how));
             *again = p;
@@ -159,6 +160,14 @@ static bool works(const cluster *c)
     return false;
 }
 
+/* Once. It saves, and servers and workers go when it has. */
+static void end_master(cluster *c)
+{
+    if (!c->ending && c->process[0].pid)
+        kill(c->process[0].pid, SIGTERM);
+    c->ending = true;
+}
+
 /* Waits for a signal or a moment; hands on what is for the master. */
 static void wait_for_signal(const cluster *c, const sigset_t *signals)
 {
@@ -168,18 +177,17 @@ static void wait_for_signal(const cluster *c, const sigset_t *signals)
         kill(c->process[0].pid, number);
 }
 
-/* Until all have ended. *child as start. */
+/* Until all have ended, also where one could not be started again. *child as start. */
 static int watch(cluster *c, const sigset_t *signals, int *code, bool *child, process **self,
                  et_error *error)
 {
     double ended = 0, alone = 0;
     int how, status = ET_OK;
-    bool asked = false;
     *child = false;
     while (is_left(c, ET_JOB_MASTER) || is_left(c, ET_JOB_WORKER) ||
            is_left(c, ET_JOB_PARAM_SERVER)) {
         pid_t pid;
-        while (!status && (pid = waitpid(-1, &how, WNOHANG)) > 0) {
+        while ((pid = waitpid(-1, &how, WNOHANG)) > 0) {
             process *again = NULL, *p = note_end(c, pid, how, &again);
             if (p && p->role == ET_JOB_MASTER) {
                 *code = WIFEXITED(how) ? WEXITSTATUS(how) : 1;
@@ -191,15 +199,15 @@ static int watch(cluster *c, const sigset_t *signals, int *code, bool *child, pr
             if (again)
                 status = start(again, child, error);
             *self = again;
-            if (status || *child)
-                return status;
+            if (*child)
+                return ET_OK;
+            if (status)
+                end_master(c);
         }
         if (!alone && !works(c))
             alone = et_clock_monotonic(); /* nobody computes, and nobody comes again */
-        if (!ended && !asked && alone && et_clock_monotonic() - alone > ALONE) {
-            asked = true;
-            kill(c->process[0].pid, SIGTERM);
-        }
+        if (!ended && alone && et_clock_monotonic() - alone > ALONE)
+            end_master(c);
         if (ended && et_clock_monotonic() - ended > LEAVE)
             signal_all(c, SIGKILL);
         wait_for_signal(c, signals);

@@ -50,8 +50,6 @@ static int parse_steps(et_profiling *p, et_error *error)
 /* Before anything is done: a run of hours should not end at a file that cannot be written. */
 int et_profiling_check(et_profiling *p, et_outputs *outputs, et_error *error)
 {
-    if (p->steps && !p->path)
-        return et_fail(error, ET_EUSAGE, "--profile-steps without --profile FILE: where to?");
     int status = p->steps ? parse_steps(p, error) : ET_OK;
     return status ? status : et_outputs_check(outputs, "--profile", p->path, error);
 }

@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/assert.h"
+#include "base/clock.h"
 #include "base/fields_scalar.h"
 #include "base/file.h"
 #include "base/strbuf.h"
@@ -47,11 +48,16 @@ static const char *const modes[ET_MODE_COUNT + 1] = {
 /* A new run is what some options are about. */
 static int check_mode(const et_train_args *args, et_error *error)
 {
-    bool trains = args->mode < ET_MODE_CONTINUOUS_EVAL && args->mode != ET_MODE_EVAL;
-    const char *option = args->init          ? "--init"
-                         : args->dry_run     ? "--dry-run"
-                         : args->distributed ? "--distributed"
-                                             : NULL;
+    const bool watches = args->mode == ET_MODE_EVAL || args->mode == ET_MODE_CONTINUOUS_EVAL;
+    const bool trains = !watches && args->mode != ET_MODE_CONTINUOUS_TRAIN_AND_EVAL;
+    const char *option = args->init                        ? "--init"
+                         : args->dry_run                   ? "--dry-run"
+                         : args->distributed               ? "--distributed"
+                         : args->keys                      ? "--keys"
+                         : watches && args->ends > 0       ? "--time-limit"
+                         : watches && args->memory         ? "--memory"
+                         : watches && args->accept_changes ? "--accept-changes"
+                                                           : NULL;
     return trains || !option ? ET_OK
                              : et_fail(error, ET_EUSAGE, "%s: does not go with --mode %s%s", option,
                                        args->mode_name,
@@ -156,8 +162,11 @@ static int read_amounts(et_train_args *args, const char *time_limit, const char 
                         et_error *error)
 {
     int status = ET_OK;
+    double limit = 0;
     if (time_limit)
-        status = et_amount_time(&args->time_limit, "time-limit", time_limit, error);
+        status = et_amount_time(&limit, "time-limit", time_limit, error);
+    if (limit > 0)
+        args->ends = et_clock_monotonic() + limit;
     if (!status && memory)
         status = et_amount_bytes(&args->memory, "memory", memory, error);
     return status;
@@ -171,6 +180,8 @@ static int check_together(const et_train_args *args, et_error *error)
                        "RUN/" ET_RUN_LOG);
     if (args->dry_run && args->profiling.path)
         return et_fail(error, ET_EUSAGE, "--profile: does not go with --dry-run");
+    if (args->profiling.steps && !args->profiling.path)
+        return et_fail(error, ET_EUSAGE, "--profile-steps: goes with --profile FILE");
     if ((args->workers || args->servers) && !args->distributed)
         return et_fail(error, ET_EUSAGE, "--%s: goes with --distributed",
                        args->workers ? "workers" : "servers");

@@ -35,7 +35,7 @@ typedef struct et_train_args {
     bool distributed;         /* by the roles of a cluster that is started here: of so many */
     int64_t workers, servers; /* 0: not given */
     const char *keys;         /* of a cluster in TF_CONFIG */
-    double time_limit;        /* seconds after which it saves and stops; 0: none */
+    double ends;              /* of monotonic time, when it saves and stops; 0: when it is done */
     uint64_t memory;        /* bytes that the plan may have, by the largest batch; 0: as it comes */
     int64_t pretrain_steps; /* of the run that is fine-tuned; 0: not given */
     et_profiling profiling;

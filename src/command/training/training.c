@@ -6,8 +6,7 @@
  *   4. task, run         data, graph, plan, newest checkpoint
  *   5. settings again    now that all of it is known to work, unless nothing is left to do;
  *                        signals save from here on
- *   6. training          et_controller_train; then the last save, the profile, one line what to do
- * next
+ *   6. training          et_controller_train; then the last save, the profile, one line: what next
  *
  * Whatever fails before 5 in a directory that was empty leaves it as it was (model_dir.c). What
  * people read goes to standard error through the progress bar, so that lines and bar do not mix. */
@@ -235,13 +234,11 @@ static int advise(const et_train_args *args, et_error *error)
                          : "nothing was saved yet: with --accept-changes the run begins anew");
 }
 
-/* From when the command began: what scripts count. */
-static void limit_time(const et_train_args *args)
+void et_training_limit_time(const et_train_args *args)
 {
-    double whole = floor(args->time_limit);
-    struct itimerval limit = { .it_value = { (time_t)whole,
-                                             (suseconds_t)((args->time_limit - whole) * 1e6) } };
-    if (args->time_limit > 0)
+    const double left = fmax(args->ends - et_clock_monotonic(), 1e-6), whole = floor(left);
+    struct itimerval limit = { .it_value = { (time_t)whole, (suseconds_t)((left - whole) * 1e6) } };
+    if (args->ends > 0)
         setitimer(ITIMER_REAL, &limit, NULL);
 }
 
@@ -250,7 +247,7 @@ static void limit_time(const et_train_args *args)
 static int run(et_training *t, et_error *error)
 {
     signal(SIGPIPE, SIG_IGN); /* progress that nobody reads never stops the work */
-    limit_time(t->args);
+    et_training_limit_time(t->args);
     int status = train(t, t->args, error);
     if (status == ET_EDIVERGED)
         status = advise(t->args, error);

@@ -47,9 +47,10 @@ static void add_item(et_board *board, const char *path)
         (et_board_item){ .path = copy, .name = name_of(board, copy), .generation = 1 };
 }
 
+/* What cannot be read is said once. */
 static int search(et_board *board, et_error *error)
 {
-    et_run_list found = { .items = NULL };
+    et_run_list found = { .quiet = isfinite(board->searched) };
     int status = et_run_list_add(&found, board->directory, error);
     for (size_t i = 0; i < found.count; i++)
         if (!is_known(board, found.items[i]))

@@ -3,8 +3,8 @@
  *
  *     et_board *board;
  *     et_board_open(&board, program, "runs", &error);
- *     et_board_update(board);                              as often as one likes: it is not done
- * more et_board_runs(board, &out);                          often than is of use
+ *     et_board_update(board);              as often as one likes: no more is done than is of use
+ *     et_board_runs(board, &out);
  *     et_board_close(board);
  *
  * A run has a number that stays while the board is open. Its log may be cut off when it is resumed

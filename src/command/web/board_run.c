@@ -65,12 +65,14 @@ static int read_part(char **out, size_t *length, const char *path, size_t most, 
 /* Bytes that JSON could not hold, or a page not show, become blanks. */
 static void make_plain(char *line)
 {
-    size_t bad;
+    size_t bad = 0;
     for (char *at = line; *at; at++)
         if ((unsigned char)*at < 0x20 || *at == 0x7f)
             *at = ' ';
-    while (!et_utf8_valid(line, strlen(line), &bad))
-        line[bad] = '?';
+    for (size_t length = strlen(line); !et_utf8_valid(line, length, &bad); length -= bad) {
+        line += bad;
+        *line = '?';
+    }
 }
 
 /* ---- the log ---- */
@@ -99,7 +101,7 @@ static size_t split_lines(char *text, char **out, size_t most)
 static void add_log(et_value *facts, const et_board_item *item, et_arena *arena)
 {
     char *text, *lines[4 * LOG_LINES];
-    size_t length, told = 0, most = sizeof lines / sizeof lines[0];
+    size_t length, most = sizeof lines / sizeof lines[0];
     bool cut;
     const char *path = et_arena_printf(arena, "%s/%s", item->path, ET_RUN_MESSAGES);
     et_value *log = et_value_set_list(facts, "log");
@@ -112,7 +114,7 @@ static void add_log(et_value *facts, const et_board_item *item, et_arena *arena)
         make_plain(lines[count]);
         if (is_warning(lines[count]))
             et_value_add_string(warnings, lines[count]);
-        if (count < LOG_LINES && ++told)
+        if (count < LOG_LINES)
             et_value_add_string(log, lines[count]);
     }
     et_free(text);

@@ -43,8 +43,9 @@ static int parse(serve_args *args, const et_call *call, et_error *error)
         ET_ARG_THREADS,
         ET_ARG_COUNT("batch", "N", &args->batch, 1, 65536,
                      "most lines or rows of a request, and computed together (default: 1024)"),
-        ET_ARG_COUNT("queue", "N", &args->queue, 0, ET_ARG_COUNT_MAX,
-                     "most that wait; beyond it requests get 503 (default: 4096)"),
+        ET_ARG_COUNT("queue", "N", &args->queue, 1, ET_ARG_COUNT_MAX,
+                     "most that wait; beyond it requests get 503 (default: 4096, or --batch where "
+                     "that is more)"),
         ET_ARG_TEXT("deadline", "TIME", &args->deadline,
                     "what takes longer gets 504 (default: 10s)"),
         ET_ARG_CHECKPOINT(args->service.checkpoint),
@@ -68,10 +69,14 @@ static int check(serve_args *args, et_error *error)
     args->seconds = DEADLINE;
     if (!args->model_dir)
         return et_fail(error, ET_EUSAGE, "serve: --model-dir is missing: which run");
+    if (!args->queue)
+        args->queue = args->batch > QUEUE ? args->batch : QUEUE;
     if (args->queue < args->batch)
-        return et_fail(error, ET_EUSAGE,
-                       "--queue %lld: at least what one request may have, --batch %lld",
-                       (long long)args->queue, (long long)args->batch);
+        return et_fail(
+            error, ET_EUSAGE,
+            "--queue %lld: less than one request may have; give --queue %lld or more, or "
+            "a smaller --batch",
+            (long long)args->queue, (long long)args->batch);
     args->service.items_max = args->batch;
     return args->deadline ? et_amount_time(&args->seconds, "deadline", args->deadline, error)
                           : ET_OK;
@@ -172,7 +177,7 @@ static int serve(serve_args *args, const et_call *call, et_error *error)
 
 int et_cmd_serve(const et_call *call, et_error *error)
 {
-    serve_args args = { .web = { .port = PORT }, .batch = BATCH, .queue = QUEUE };
+    serve_args args = { .web = { .port = PORT }, .batch = BATCH };
     int status = parse(&args, call, error);
     if (status || args.help)
         return status;

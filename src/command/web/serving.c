@@ -189,8 +189,9 @@ static int read_request(et_serving *s, et_job *job, et_http_request *from, et_er
         et_fail(error, ET_EDATA, "there is no body");
         return 400;
     }
-    request->accept = accept ? accept : "";
-    int status = read_json(request, &job->arena, error);
+    request->accept = et_arena_strdup(&job->arena, accept ? accept : "");
+    int status = request->accept ? read_json(request, &job->arena, error)
+                                 : et_alloc_failed(error, strlen(accept), "a header");
     if (!status)
         status = s->class->read(et_batcher_service(s->batcher), request, error);
     if (status)

@@ -6,6 +6,7 @@
 #include "base/assert.h"
 #include "base/reserved.h"
 #include "tasks/multitask/task.h"
+#include "train/model_member.h"
 #include "train/run_names.h"
 
 /* ---- methods ---- */
@@ -50,13 +51,13 @@ static int inherit(void *options, const char *model_dir, et_arena *arena, const 
     *taken = NULL;
     for (int i = 0; i < (int)settings->task_routines.count && !status; i++) {
         const et_task_kind *kind = et_multitask_kind_of(settings, i);
-        const char *folder = et_arena_printf(arena, "%s/" ET_MULTITASK_FOLDER, model_dir, i + 1),
-                   *what = NULL;
-        if (!folder)
-            return et_alloc_failed(error, strlen(model_dir), "a path");
-        if (kind->inherit)
-            status =
-                kind->inherit(et_multitask_options_of(settings, i), folder, arena, &what, error);
+        const char *name = et_multitask_routine_at(settings, i)->task_name, *what = NULL;
+        char *folder;
+        /* Weights go by the task's name; of a task that the run has not, nothing is taken. */
+        if (!kind->inherit || et_model_member_find(&folder, model_dir, name, NULL))
+            continue;
+        status = kind->inherit(et_multitask_options_of(settings, i), folder, arena, &what, error);
+        et_free(folder);
         if (what)
             *taken = "files of tasks";
     }

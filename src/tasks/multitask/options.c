@@ -333,8 +333,9 @@ int et_multitask_set_batch(void *options, const void *like, int64_t batch, et_er
         et_multitask_routine *one = (et_multitask_routine *)et_multitask_routine_at(settings, i);
         const char *path;
         int64_t size;
-        status = read_batch(i < (int)other->task_routines.count ? other : settings, i, &path, &size,
-                            error);
+        const bool same = i < (int)other->task_routines.count &&
+                          et_multitask_kind_of(other, i) == et_multitask_kind_of(settings, i);
+        status = read_batch(same ? other : settings, i, &path, &size, error);
         if (!one->batch)
             one->batch = size;
         if (!like && !status)

@@ -221,7 +221,7 @@ static int open_part(several *s, int i, et_error *error)
     if (status)
         return et_fail_while(error, status, "task %s", routine->task_name);
     one->task->name = routine->task_name;
-    if (one->task->init_checkpoint)
+    if (one->task->init_checkpoint && *one->task->init_checkpoint)
         return et_fail(error, ET_ECONFIG,
                        "task %s: init_checkpoint: weights that several tasks begin with are named "
                        "by task.init_checkpoint",

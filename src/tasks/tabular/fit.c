@@ -169,7 +169,8 @@ static int fit_target(const et_tabular_task *task, et_params *params, bool kept,
 int et_tabular_fit(et_tabular_task *task, et_params *params, et_error *error)
 {
     const et_tabular_options *o = &task->options;
-    bool kept = o->init_checkpoint && !o->init_pattern;
+    const bool begun = o->init_checkpoint && *o->init_checkpoint;
+    const bool kept = begun && !(o->init_pattern && *o->init_pattern);
     int status =
         kept ? ET_OK
              : et_tabular_model_fit(params, &o->model, task->encoder, task->training, error);

@@ -21,6 +21,7 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/clock.h"
+#include "base/fields.h"
 #include "base/file.h"
 #include "base/reserved.h"
 #include "base/stages.h"
@@ -340,6 +341,15 @@ static int meet(job *j, et_error *error)
     return et_job_config_master(j->config) ? ET_OK : et_cluster_wait(&j->cluster_options, error);
 }
 
+/* --job-dir or --output, as the parser takes them; *value: its value is the next word. */
+static bool is_output(const char *word, bool *value)
+{
+    const size_t length = strcspn(word, "=");
+    *value = !word[length];
+    return !strncmp(word, "--", 2) && (et_same_name(word + 2, length - 2, "job-dir") ||
+                                       et_same_name(word + 2, length - 2, "output"));
+}
+
 /* What belongs to this job, and, for a cluster, what all tasks must have alike: flags but for the
  * output, whose place may differ among hosts. */
 static int identify(job *j, et_error *error)
@@ -351,9 +361,10 @@ static int identify(job *j, et_error *error)
     et_json_print(&text, j->identity, 0);
     for (size_t i = 0; i < j->args->raw.count; i++) {
         const char *word = j->args->raw.items[i];
-        if (!strcmp(word, "--job-dir") || !strcmp(word, "--output"))
-            i++;
-        else if (strncmp(word, "--job-dir=", 10) != 0 && strncmp(word, "--output=", 9) != 0)
+        bool value;
+        if (is_output(word, &value))
+            i += value;
+        else
             et_strbuf_printf(&text, "%zu:%s", strlen(word), word);
     }
     j->cluster_options.fingerprint = et_checksum(et_strbuf_text(&text), text.length);

@@ -258,12 +258,13 @@ int et_tabular_widths(int64_t *widths, int *count, const et_strings *list, const
     return ET_OK;
 }
 
-/* A setting of one character; "" is none. */
 static int check_character(const char *name, const char *text, et_error *error)
 {
-    if (!text || strlen(text) <= 1 || !strcmp(text, "tab") || !strcmp(text, "\\t"))
-        return ET_OK;
-    return et_fail(error, ET_ECONFIG, "task.%s: \"%s\" is more than one character", name, text);
+    char character;
+    return et_csv_character(&character, text)
+               ? ET_OK
+               : et_fail(error, ET_ECONFIG, "task.%s: \"%s\" is more than one character", name,
+                         text);
 }
 
 static int check_model(const et_tabular_model *model, et_error *error)

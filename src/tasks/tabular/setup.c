@@ -28,7 +28,7 @@ int et_tabular_target_of(et_tabular_target *target, const et_tabular_options *op
     const bool classes = field->kind == ET_ENCODED_CLASS;
     *target = (et_tabular_target){ field->name, classes ? field->classes : 0,
                                    classes ? 0 : field->width };
-    if (options->target && strcmp(options->target, field->column[0]))
+    if (options->target && *options->target && strcmp(options->target, field->column[0]))
         return et_fail(error, ET_ECONFIG,
                        "task.target: %s; the target of the features is %s; name one column",
                        options->target, field->column[0]);
@@ -53,9 +53,12 @@ int et_tabular_target_of(et_tabular_target *target, const et_tabular_options *op
 
 /* ---- rows ---- */
 
+/* Of a setting that was checked. */
 static char character(const char *text)
 {
-    return !text ? 0 : !strcmp(text, "tab") || !strcmp(text, "\\t") ? '\t' : text[0];
+    char c = 0;
+    (void)et_csv_character(&c, text);
+    return c;
 }
 
 et_table_options et_tabular_table_options(const et_tabular_options *options,

@@ -403,7 +403,8 @@ static void set_generation(et_value *dict, const et_translator *t)
 {
     const et_decoder_options options = et_translator_decoder_options(t);
     set_symbols(dict, t);
-    et_value_set_int(dict, "max_length", options.max_length ? options.max_length : POSITIONS);
+    const bool own = options.max_length > 0 && options.max_length < POSITIONS;
+    et_value_set_int(dict, "max_length", own ? options.max_length : POSITIONS);
     et_value_set_int(dict, "num_beams", options.beam.size);
     et_value_set_bool(dict, "use_cache", true);
 }

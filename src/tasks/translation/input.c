@@ -239,6 +239,11 @@ static int check_others(const char *name, const et_translation_data *data, bool 
                        "task.%s.%s: sub-words are drawn in training; what is scored is encoded one "
                        "way: set it in task.train_data",
                        name, data->bpe_dropout > 0 ? "bpe_dropout" : "unigram_alpha");
+    if (!training && (data->deduplicate || data->max_length_ratio > 0))
+        return et_fail(error, ET_ECONFIG,
+                       "task.%s.%s: all pairs are scored, so that scores are of the same lines "
+                       "whatever the settings; leave it out",
+                       name, data->deduplicate ? "deduplicate" : "max_length_ratio");
     if (data->tfds_as_supervised)
         return et_fail(error, ET_ECONFIG,
                        "task.%s.tfds_as_supervised: there are no named data sets here; leave it "

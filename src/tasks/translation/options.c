@@ -34,7 +34,8 @@ static const et_field stack_fields[] = {
                    "dropout on attention weights", .change = ET_CHANGE_ASK),
     ET_FIELD_FLOAT(et_translation_stack, intermediate_dropout, 0.1, 0, 0.99,
                    "dropout inside the feed-forward", .change = ET_CHANGE_ASK),
-    /* Where the norms are and what has a bias: the other settings of experiment.c's set_fairseq. */
+    /* Where the norms are and what has a bias: the other settings of FAIRSEQ_STACK (experiments.c).
+     */
     ET_FIELD_BOOL(et_translation_stack, use_bias, false,
                   "biases in attention projections (the feed-forward always has them)"),
     ET_FIELD_BOOL(et_translation_stack, norm_first, true,

@@ -171,9 +171,11 @@ static int open_shared(et_translator *t, const et_translator *from, et_error *er
     t->identity = from->identity;
     t->live_weights = from->live_weights;
     t->checkpoint = et_strdup(from->checkpoint);
-    int status = t->checkpoint
-                     ? et_translator_resolve_precision(t, from->int8 ? "int8" : "float32", error)
-                     : et_alloc_failed(error, 0, "a path");
+    t->act = from->act;
+    t->int8 = from->int8;
+    int status = t->checkpoint ? ET_OK : et_alloc_failed(error, 0, "a path");
+    if (!status && t->options.precision)
+        status = et_translator_resolve_precision(t, t->options.precision, error);
     if (!status && t->act == ET_BF16 && !et_params_shadow(t->params))
         status = et_fail(error, ET_ECONFIG,
                          "precision bfloat16: the translator whose weights are shared was opened "

@@ -81,14 +81,9 @@ static int parse(data_args *args, const et_call *call, et_error *error)
 
 static int take_character(char *out, const char *option, const char *text, et_error *error)
 {
-    *out = 0;
-    if (!text)
-        return ET_OK;
-    if (!strcmp(text, "tab") || !strcmp(text, "\\t"))
-        *out = '\t';
-    else if (strlen(text) == 1)
-        *out = *text;
-    return *out ? ET_OK : et_fail(error, ET_EUSAGE, "%s %s: one character, or tab", option, text);
+    return et_csv_character(out, text)
+               ? ET_OK
+               : et_fail(error, ET_EUSAGE, "%s %s: one character, or tab", option, text);
 }
 
 static int take_missing(data_args *args, et_error *error)

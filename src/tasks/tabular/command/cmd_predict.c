@@ -105,15 +105,12 @@ static int check(predict_args *args, const et_call *call, et_error *error)
     if (!args->model_dir)
         return et_fail(error, ET_EUSAGE, "%s: --model%s is missing: which model", call->command,
                        strchr(call->command, ' ') ? "" : "-dir");
-    if (args->delimiter && strlen(args->delimiter) != 1 && strcmp(args->delimiter, "\\t") != 0)
-        return et_fail(error, ET_EUSAGE, "--delimiter %s: one character, or \\t for a tab",
-                       args->delimiter);
+    if (!et_csv_character(&args->rows.delimiter, args->delimiter))
+        return et_fail(error, ET_EUSAGE, "--delimiter %s: one character, or tab", args->delimiter);
     if (args->rows.header > ET_HEADER_ABSENT)
         args->rows.header -= ET_HEADER_ABSENT;
     args->rows.lenient = args->skip;
     args->rows.rows = args->options.batch_size = args->batch_size;
-    if (args->delimiter)
-        args->rows.delimiter = args->delimiter[1] ? '\t' : args->delimiter[0];
     return ET_OK;
 }
 

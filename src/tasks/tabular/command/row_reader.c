@@ -238,7 +238,7 @@ static int check_line(const et_row_reader *r, const char *text, size_t length, e
 static bool is_blank(const char *text, size_t length)
 {
     for (size_t i = 0; i < length; i++)
-        if (!strchr(" \t\r", text[i]))
+        if (text[i] != ' ' && text[i] != '\t' && text[i] != '\r')
             return false;
     return true;
 }

@@ -20,6 +20,7 @@ typedef struct predictions {
     et_service service; /* the first member */
     et_predictor *predictor;
     et_prediction_lines json, csv;
+    int64_t items_max; /* of a request */
     /* of a batch that is computed together */
     struct place {
         et_service_request *request;
@@ -72,6 +73,7 @@ static int open_service(et_service **out, const char *model_dir, const et_servic
     if (!all)
         return et_alloc_failed(error, sizeof *all, "a service");
     all->service.ET_CLASS = &et_tabular_service;
+    all->items_max = options->items_max;
     int status = et_predictor_open(&all->predictor, model_dir, &o, error);
     if (!status)
         status = et_prediction_lines_open(&all->json, all->predictor, false, false, false, error);
@@ -171,6 +173,10 @@ static int read_json(const predictions *all, et_service_request *request, asked 
     if (!rows || rows->kind != ET_VALUE_LIST)
         return et_fail(error, ET_EDATA, "rows: a list of objects is expected, found %s",
                        rows ? et_json_kind_name(rows->kind) : "nothing");
+    if ((int64_t)rows->count > all->items_max) {
+        request->items = (int64_t)rows->count; /* too many: none is read */
+        return ET_OK;
+    }
     status = make_cells(all, request, what, rows->count, error);
     for (const et_value *row = rows->first; row && !status; row = row->next)
         status = read_row(all, request, what, row, error);
@@ -234,7 +240,7 @@ static int read_scanned(const predictions *all, et_service_request *request, ask
                         et_error *error)
 {
     const size_t cells = (size_t)et_encoder_cells(encoder_of(all));
-    for (;;) {
+    while (request->items <= all->items_max) {
         et_csv_row row;
         bool skip;
         int status = next_row(s, &row, error);
@@ -249,9 +255,11 @@ static int read_scanned(const predictions *all, et_service_request *request, ask
                cells * sizeof *what->cells);
         what->line[request->items++] = row.line;
     }
+    return ET_OK;
 }
 
-/* Cells lie in the body. The last row may lack its line end: the body's 0 makes room for it. */
+/* Cells lie in the body. The last row may lack its line end: the body's 0 makes room for it. Of a
+ * body with too many rows one more is read than there may be. */
 static int read_csv(const predictions *all, et_service_request *request, asked *what,
                     et_error *error)
 {
@@ -261,7 +269,8 @@ static int read_csv(const predictions *all, et_service_request *request, asked *
         s.at += 3;
     if (s.at < s.end && s.end[-1] != '\n')
         *s.end++ = '\n';
-    size_t rows = (size_t)et_csv_count_lines(s.at, s.end);
+    const size_t lines = (size_t)et_csv_count_lines(s.at, s.end);
+    const size_t most = (size_t)all->items_max + 1, rows = lines < most ? lines : most;
     what->line = et_arena_array(request->arena, rows + 1, sizeof *what->line);
     if (!what->line)
         return et_alloc_failed(error, rows * sizeof *what->line, "rows");

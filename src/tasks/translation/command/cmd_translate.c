@@ -159,9 +159,15 @@ static int check(const translate_args *args, et_error *error)
         return et_fail(error, ET_EUSAGE,
                        "--top-%c 0: nothing can be drawn; leave it out to draw from all tokens",
                        args->top_k == 0 ? 'k' : 'p');
-    if (args->score_targets && (args->results > 1 || args->decoding.sampling))
-        return et_fail(error, ET_EUSAGE,
-                       "--score-targets: targets are given, so leave out --n-best and sampling");
+    const char *needless = args->results > 1           ? "--n-best"
+                           : args->decoding.sampling   ? "sampling"
+                           : args->decoding.noise != 0 ? "--noise"
+                           : args->work.beam_size      ? "--beam-size"
+                           : args->max_length          ? "--max-length"
+                                                       : NULL;
+    if (args->score_targets && needless)
+        return et_fail(error, ET_EUSAGE, "--score-targets: targets are given, so leave out %s",
+                       needless);
     return ET_OK;
 }
 
@@ -176,7 +182,8 @@ static int check_outputs(translate_args *args, const et_call *call, et_error *er
     if (!status)
         status = et_outputs_check(&outputs, "--output", args->work.output, error);
     if (!status)
-        status = et_outputs_check(&outputs, "--attention", args->attention, error);
+        status = et_outputs_check(&outputs, "--attention",
+                                  args->work.helps ? NULL : args->attention, error);
     if (!status)
         status = et_profiling_check(&args->work.profiling, &outputs, error);
     et_outputs_release(&outputs);
@@ -238,6 +245,8 @@ static int draw(const translate_args *args, const et_lines *lines, size_t before
 {
     if (before || lines->count > 1)
         return et_fail(error, ET_EUSAGE, "--attention: of one line, and the input has more");
+    if (args->work.helps)
+        return ET_OK;
     return et_attention_draw(args->attention, lines->items[0], et_hypotheses_at(found, 0, 0),
                              error);
 }
@@ -366,8 +375,6 @@ static int translate(translate_args *args, et_error *error)
 static int translate_together(translate_args *args, const et_call *call, et_error *error)
 {
     int status = et_translating_join(&args->work, error);
-    if (args->work.helps)
-        args->attention = NULL;
     if (!status)
         status = check_outputs(args, call, error);
     if (!status)

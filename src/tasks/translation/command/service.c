@@ -11,9 +11,9 @@
 /* Decoders beside the usual one. */
 #define OTHERS_MAX 3
 
-/* A code point of text becomes 18 at most when it is normalized (U+FDFA), of 3 bytes: what is
- * shorter than this has not too many tokens. */
-#define BYTES_SAFE (SOURCE_MAX / 6)
+/* 3 bytes (U+FDFA) become 15 letters of 2 and 3 spaces of 3 when they are normalized, each byte of
+ * which may be a token: what is shorter than this has not too many. */
+#define BYTES_SAFE (SOURCE_MAX / 16)
 
 /* A translator for a beam size and a number of results. */
 typedef struct variant {
