@@ -2,6 +2,8 @@
  * outputs, all under their own names, of as many rows as come. */
 #include <etude/model_export.h>
 
+#include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <etude/task.h>
@@ -39,15 +41,86 @@ static int find_outputs(export *e, const char *path, et_error *error)
                            : et_fail(error, ET_ECONFIG, "%s: the model has no output", path);
 }
 
-/* [rows, ...] or [a multiple of them, ...], which has a name of its own. */
-static int describe(et_onnx_dim dims[ET_RANK_MAX], et_shape shape)
+/* The sizes of a value; names lie here. */
+typedef struct described {
+    et_onnx_dim dims[ET_RANK_MAX];
+    char names[ET_RANK_MAX][40];
+} described;
+
+/* [rows, ...] or [a multiple of them, ...], each of which has a name of its own. */
+static int describe(described *to, et_shape shape)
 {
     for (int i = 0; i < shape.rank; i++) {
         const int64_t times = shape.size[i] / ET_ONNX_PRIME_A;
-        const bool known = shape.size[i] % ET_ONNX_PRIME_A != 0;
-        dims[i] = (et_onnx_dim){ known ? NULL : times == 1 ? ROWS : "rows", shape.size[i] };
+        const bool known = !times || shape.size[i] % ET_ONNX_PRIME_A != 0;
+        snprintf(to->names[i], sizeof to->names[i], times == 1 ? ROWS : ROWS "_%lld",
+                 (long long)times);
+        to->dims[i] = (et_onnx_dim){ known ? NULL : to->names[i], shape.size[i] };
     }
     return shape.rank;
+}
+
+/* ---- what depends on the number of rows ---- */
+
+/* The graph was built for so many rows: what is near a multiple of them, and none, has come of them
+ * in a way that cannot be told (rows + 1). */
+static bool is_near_rows(int64_t size)
+{
+    return size > ET_ONNX_PRIME_A / 2 && size % ET_ONNX_PRIME_A != 0;
+}
+
+/* 1 / rows, as a mean has it. */
+static bool is_share_of_rows(float factor)
+{
+    const double times = 1 / fabs((double)factor) / ET_ONNX_PRIME_A;
+    return times > 0.5 && isfinite(times) && fabs(times / round(times) - 1) < 1e-6;
+}
+
+static int check_node(const et_node *node, const char *path, et_error *error)
+{
+    if (node->op == ET_OP_PARAM || node->type[0].dtype != ET_F32) /* offsets of segments */
+        return ET_OK;
+    if (node->op == ET_OP_SCALE && is_share_of_rows(node->attributes.x))
+        return et_fail(error, ET_ECONFIG,
+                       "%s: %s is a mean over all rows, of which a model in this format has any "
+                       "number: leave it out, or give sums",
+                       path, node->name);
+    for (int i = 0; i < node->type[0].shape.rank; i++)
+        if (is_near_rows(node->type[0].shape.size[i]))
+            return et_fail(error, ET_ECONFIG,
+                           "%s: a size of %s depends on the number of rows, and is no multiple of "
+                           "it: leave it out",
+                           path, node->name);
+    return ET_OK;
+}
+
+static int check_nodes(const export *e, const char *path, et_error *error)
+{
+    bool *needed = et_onnx_needed(e->graph, e->outputs, e->output_count);
+    int status = needed ? ET_OK : et_alloc_failed(error, 0, "a model to export");
+    for (int i = 0; i < e->graph->count && !status; i++)
+        if (needed[i])
+            status = check_node(e->graph->nodes[i], path, error);
+    et_free(needed);
+    return status;
+}
+
+/* A value has one name in this format. */
+static int check_names(const export *e, const char *path, et_error *error)
+{
+    for (int i = 0; i < e->output_count; i++) {
+        bool taken = et_params_find(e->graph->params, e->names[i]) >= 0;
+        for (int k = 0; k < e->binding_count; k++)
+            taken |= !strcmp(e->bindings[k].name, e->names[i]);
+        for (int k = 0; k < i; k++)
+            taken |= !strcmp(e->names[k], e->names[i]);
+        if (taken)
+            return et_fail(error, ET_ECONFIG,
+                           "%s: an output is called %s, as an input, a parameter or another output "
+                           "is: rename the field or the output",
+                           path, e->names[i]);
+    }
+    return ET_OK;
 }
 
 static et_onnx_type type_of(et_dtype dtype)
@@ -57,11 +130,11 @@ static et_onnx_type type_of(et_dtype dtype)
 
 static void add_input(export *e, const et_node *node)
 {
-    et_onnx_dim dims[ET_RANK_MAX];
+    described sizes;
     const int64_t first = 0, end = 1;
-    const int rank = describe(dims, node->type[0].shape);
+    const int rank = describe(&sizes, node->type[0].shape);
     const char *value =
-        et_onnx_input(e->model, node->name, type_of(node->type[0].dtype), dims, rank);
+        et_onnx_input(e->model, node->name, type_of(node->type[0].dtype), sizes.dims, rank);
     e->bindings[e->binding_count++] = (et_onnx_binding){ .name = node->name, .value = value };
     if (e->binding_count == 1)
         e->rows =
@@ -98,10 +171,10 @@ static int add_graph(export *e, et_error *error)
                                  .binding_count = e->binding_count };
     int status = et_onnx_add_graph(e->model, &from, e->outputs, values, e->output_count, error);
     for (int i = 0; i < e->output_count && !status; i++) {
-        et_onnx_dim dims[ET_RANK_MAX];
+        described sizes;
         const et_result_type *type = &e->outputs[i]->type[0];
-        const int rank = describe(dims, type->shape);
-        et_onnx_output(e->model, values[i], e->names[i], type_of(type->dtype), dims, rank);
+        const int rank = describe(&sizes, type->shape);
+        et_onnx_output(e->model, values[i], e->names[i], type_of(type->dtype), sizes.dims, rank);
     }
     return status;
 }
@@ -136,7 +209,11 @@ int et_export_onnx(const char *path, et_params *params, const et_layout *layout,
     if (!status)
         status = find_outputs(&e, path, error);
     if (!status)
+        status = check_nodes(&e, path, error);
+    if (!status)
         status = add_inputs(&e, path, error);
+    if (!status)
+        status = check_names(&e, path, error);
     if (!status)
         status = add_graph(&e, error);
     if (!status)

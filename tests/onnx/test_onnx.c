@@ -320,6 +320,28 @@ static void nothing(et_scope *s, void *payload)
     et_softmax(et_batch_input(s, "x"));
 }
 
+/* How many rows there are is not known: what was made of a stand-in would be wrong for all others.
+ */
+static void mean(et_scope *s, void *payload)
+{
+    (void)payload;
+    et_output(s, "mean", et_column_mean(et_batch_input(s, "x")));
+}
+
+static void one_more(et_scope *s, void *payload)
+{
+    (void)payload;
+    et_node *x = et_batch_input(s, "x");
+    et_node *parts[] = { et_slice_rows(x, 0, 1), x };
+    et_output(s, "more", et_concatenate_rows(parts, 2));
+}
+
+static void clash(et_scope *s, void *payload)
+{
+    (void)payload;
+    et_output(s, "x", et_tanh(et_batch_input(s, "x")));
+}
+
 static void test_onnx__refused(void **state)
 {
     (void)state;
@@ -340,6 +362,9 @@ static void test_onnx__refused(void **state)
     } cases[] = {
         { "a.onnx", params, &batches, trains, ET_ECONFIG, "(noise): no graph of inference" },
         { "a.onnx", params, &batches, nothing, ET_ECONFIG, "the model has no output" },
+        { "a.onnx", params, &batches, mean, ET_ECONFIG, "is a mean over all rows" },
+        { "a.onnx", params, &batches, one_more, ET_ECONFIG, "depends on the number of rows" },
+        { "a.onnx", params, &batches, clash, ET_ECONFIG, "an output is called x, as an input" },
         { "a.onnx", params, &packed, rows, ET_ECONFIG, "batches of samples alone" },
         { "a.onnx", params, &batches, rows, ET_EGRAPH, "weight" },
         { "a.onnx", empty, &batches, rows, ET_EUSAGE, "no values yet" },
