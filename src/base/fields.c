@@ -21,6 +21,7 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/assert.h"
+#include "base/fields_dotted.h"
 #include "base/fields_scalar.h"
 #include "base/settings.h"
 #include "base/yaml.h"
@@ -342,7 +343,7 @@ static int read_named(const struct place *place, const et_fields *table, void *o
                       const et_value *dict, const et_value *value, const char *path)
 {
     const et_field *field = et_fields_find(table, value->key, strlen(value->key));
-    if (!field && strchr(value->key, '.')) /* a.b: 1 in a file is as {a: {b: 1}} */
+    if (!field && strchr(value->key, '[')) /* a[0].b: 1 */
         return set(place, table, options, value->key, value);
     if (!field && !place->extra)
         return unknown(place, table, path, value->key, value->line);
@@ -356,6 +357,15 @@ static int read_named(const struct place *place, const et_fields *table, void *o
     return status ? status : read_member(place, field, options, value, whole);
 }
 
+static int said_twice(const struct place *place, const char *path, const et_value *value)
+{
+    const char *whole = join(place->arena, path, value->key);
+    const char *where = whole ? locate(place, whole, value->line) : NULL;
+    return where ? et_fail(place->error, ET_ECONFIG,
+                           "%s: is said in another way as well; leave one out", where)
+                 : no_memory(place);
+}
+
 /* As deep as the tables, not as the text. */
 static int read_dict(const struct place *place, const et_fields *table, void *options,
                      const et_value *dict, const char *path)
@@ -364,6 +374,11 @@ static int read_dict(const struct place *place, const et_fields *table, void *op
     bool nothing = dict->kind == ET_VALUE_NULL; /* a name with nothing below it */
     if (!nothing && dict->kind != ET_VALUE_DICT)
         return not_a_group(place, table, path, dict);
+    const et_value *twice = NULL;
+    if (!nothing && !(dict = et_fields_undotted(dict, place->arena, &twice)))
+        return no_memory(place);
+    if (twice)
+        return said_twice(place, path, twice);
     if (there && (nothing || !et_value_get(dict, there->name)))
         *(bool *)et_field_member(there, options) = !nothing;
     int status = ET_OK;

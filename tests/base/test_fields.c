@@ -461,6 +461,13 @@ static void test_fields__file_messages(void **state)
         { "[1]", "task", "f.yaml:1: task: is a group of settings, not a list; name one of them" },
         { "[1]", "", "f.yaml:1: translation: is a group of settings, not a list" },
         { "<<: {seed: 1}", "", "f.yaml:1: <<: no such setting (translation has: " },
+        { "model.encoder.num_heads: 4", "task",
+          "f.yaml:1: task.model.encoder.num_heads: no such setting. Nearest: num_attention_heads" },
+        { "model: {alpha: 1}\nmodel.alpha: 2", "task",
+          "f.yaml:2: task.model.alpha: is said in another way as well; leave one out" },
+        { "model.alpha: 1\nmodel: 2", "", "f.yaml:2: model: is said in another way as well" },
+        { "model.alpha.x: 1", "", "f.yaml:1: model.alpha: needs a number, not a group" },
+        { "seed.: 1", "", "f.yaml:1: seed: " },
     };
     for (size_t i = 0; i < COUNT(rows); i++) {
         assert_int_equal(read_text(rows[i].text, rows[i].path), ET_ECONFIG);
