@@ -74,8 +74,8 @@ static int check(serve_args *args, et_error *error)
     if (args->queue < args->batch)
         return et_fail(
             error, ET_EUSAGE,
-            "--queue %lld: less than one request may have; give --queue %lld or more, or "
-            "a smaller --batch",
+            "--queue %lld: less than one request may have, --batch %lld; give as many, or leave "
+            "--queue out",
             (long long)args->queue, (long long)args->batch);
     args->service.items_max = args->batch;
     return args->deadline ? et_amount_time(&args->seconds, "deadline", args->deadline, error)
