@@ -40,7 +40,7 @@
 
 /* Far beyond any file that people write. Text, values and keys are in memory at once. */
 #define DEPTH_MAX  64
-#define NODES_MAX  200000
+#define NODES_MAX  2000000
 #define LENGTH_MAX ((size_t)16 << 20)
 
 struct level {

@@ -33,6 +33,9 @@
 #define ENTRIES_TOP 10
 #define FEW_NUMBERS 16
 
+/* Quantiles of all columns: the metadata of a table with very many has to be read again. */
+#define QUANTILES_IN_ALL 2000000
+
 /* One column while it is reported. */
 typedef struct column {
     const et_table_stats *table;
@@ -141,7 +144,9 @@ static double quantile(const column *c, double fraction)
 
 static void put_quantiles(et_column_metadata *to, const column *c, et_arena *arena)
 {
+    const int64_t room = QUANTILES_IN_ALL / c->table->head.fields;
     int64_t most = c->table->options->quantiles;
+    most = most < room ? most : room > 3 ? room : 3;
     int count = (int)(c->numbers < most ? c->numbers : most);
     if (count < 2)
         return;

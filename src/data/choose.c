@@ -205,14 +205,19 @@ typedef struct mix {
     uint32_t *turn_of; /* [samples.count]: which of that part's turns in the pass */
 } mix;
 
+static et_random_order order_of(const mix *self, int at, int64_t pass)
+{
+    const et_random random = { self->seed, (uint64_t)pass, et_random_site("mix") ^ (uint32_t)at };
+    return et_random_order_of(random, (uint32_t)self->parts[at].samples->count);
+}
+
 /* Which sample of its part number n of a pass is. */
 static uint32_t member(const mix *self, int64_t epoch, uint32_t n)
 {
     part *p = &self->parts[self->part_of[n]];
     int64_t number = epoch * p->quota + self->turn_of[n], pass = number / p->samples->count;
     if (p->ordered != pass) {
-        et_random random = { self->seed, (uint64_t)pass, et_random_site("mix") ^ self->part_of[n] };
-        p->order = et_random_order_of(random, (uint32_t)p->samples->count);
+        p->order = order_of(self, self->part_of[n], pass);
         p->ordered = pass;
     }
     return et_random_order_at(&p->order, (uint32_t)(number % p->samples->count));
@@ -247,8 +252,12 @@ static int mix_fill(et_samples *samples, et_pick pick, et_batch *batch, et_error
 static void mix_describe(const et_samples *samples, uint32_t n, int kind, char *text, size_t size)
 {
     const mix *self = (const mix *)samples;
-    et_samples *inner = self->parts[self->part_of[n]].samples;
-    inner->class->describe(inner, member(self, 0, n), kind, text, size);
+    const et_samples *inner = self->parts[self->part_of[n]].samples;
+    const int64_t turn = self->turn_of[n], count = inner->count;
+    /* Not the part's own order, which another thread may be at. */
+    const et_random_order order = order_of(self, self->part_of[n], turn / count);
+    inner->class->describe(inner, et_random_order_at(&order, (uint32_t)(turn % count)), kind, text,
+                           size);
 }
 
 static void mix_free(mix *self)
