@@ -4,6 +4,9 @@
 
 #include "base/arena.h"
 
+/* No table has so many rows; what has more keys has one that is unknown, which is said. */
+#define KEYS_MAX 4096
+
 /* Length of what stands before the first point; all, where there is none. */
 static size_t head_of(const char *key)
 {
@@ -60,7 +63,7 @@ const et_value *et_fields_undotted(const et_value *dict, et_arena *arena, const 
     *twice = NULL;
     while (dotted && !is_dotted(dotted))
         dotted = dotted->next;
-    if (!dotted)
+    if (!dotted || dict->count > KEYS_MAX)
         return dict;
     et_value *all = et_value_dict(arena);
     if (!all)

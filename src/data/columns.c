@@ -133,8 +133,9 @@ static int find_by_name(et_columns *self, const et_encoder *encoder, const et_cs
         bool needed = et_encoder_reads(encoder, f, false) || (targets && target);
         int begin = et_encoder_cell(encoder, f);
         for (int i = 0; i < et_encoder_cell_count(encoder, f); i++) {
-            const char *own = field->length > 1 ? et_column_name_of(field, i).text : field->name;
-            find_named(self, first, begin + i, own, needed, &problems);
+            const et_column_name numbered = et_column_name_of(field, i);
+            find_named(self, first, begin + i, field->length > 1 ? numbered.text : field->name,
+                       needed, &problems);
             self->targets &= !target || self->column[begin + i] >= 0;
         }
     }
