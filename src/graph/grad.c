@@ -139,7 +139,7 @@ static void give_columns(gradients *g, et_node *node, et_node *dy)
     for (int i = 0; i < a->inputs; i++) {
         et_node *part = a->input[i];
         const int64_t count = part->type[0].shape.size[1];
-        if (is_needed(g, part)) {
+        if (is_needed(g, part) && count) {
             et_node *rows =
                 transposed ? et_slice_columns(b, first, count) : et_slice_rows(b, first, count);
             give(g, part, left_gradient(node, rows, dy));

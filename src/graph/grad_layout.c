@@ -16,7 +16,7 @@ void et_grad_CONCATENATE(gradients *g, et_node *node, et_node *dy)
         et_node *input = node->input[i];
         piece->first += piece->count;
         piece->count = input->type[0].shape.size[piece->axis];
-        if (is_needed(g, input))
+        if (is_needed(g, input) && piece->count)
             give(g, input, et_node_add(g->graph, ET_OP_SLICE, NULL, &dy, 1, &attributes));
     }
 }

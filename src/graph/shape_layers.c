@@ -115,6 +115,8 @@ static bool pool(et_node *node)
         return refuse(node, "not an image of numbers", 0, 0);
     if (!is_positive(options->window) || !is_positive(options->stride))
         return refuse(node, "a window or stride is negative", 0, 0);
+    if (is_empty(x))
+        return refuse(node, "a size is 0", 0, 0);
     et_pool_windows(windows, x, options);
     if (!fits(windows))
         return refuse(node, "the window is larger than the image", 0, 0);

@@ -209,6 +209,31 @@ static void test_pass__losses_add_up(void **state)
     close_model(&swapped);
 }
 
+static void build_one_twice(et_scope *s, void *payload)
+{
+    (void)payload;
+    et_node *loss = classes_loss(s, hidden(s));
+    et_loss(s, "one", loss, 1);
+    et_loss(s, "half", loss, 0.5f);
+}
+
+/* One loss under two names counts as both. */
+static void test_pass__one_loss_twice(void **state)
+{
+    (void)state;
+    model once, twice;
+    int64_t count;
+    open_model(&once, build_classes, &training, ROWS, ROWS);
+    open_model(&twice, build_one_twice, &training, ROWS, ROWS);
+    const float *g = gradient(&once, "hidden/weight", &count);
+    const float *both = gradient(&twice, "hidden/weight", &count);
+    for (int64_t i = 0; i < count; i++)
+        assert_float_equal(both[i], 1.5f * g[i], 1e-6f);
+    assert_float_equal(et_pass_loss(twice.pass), 1.5 * et_pass_loss(once.pass), 1e-5);
+    close_model(&once);
+    close_model(&twice);
+}
+
 static void build_penalized(et_scope *s, void *payload)
 {
     et_node *h = hidden(s);
@@ -690,6 +715,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_pass__losses_add_up),
         cmocka_unit_test(test_pass__penalty),
+        cmocka_unit_test(test_pass__one_loss_twice),
         cmocka_unit_test(test_pass__scale),
         cmocka_unit_test(test_pass__short_batch),
         cmocka_unit_test(test_pass__short_batch_is_normal),

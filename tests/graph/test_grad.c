@@ -42,6 +42,24 @@ static void test_grad__not_by_variables(void **state)
     }
 }
 
+/* Positions that are trained would silently stay as they are. */
+static void test_grad__not_by_positions(void **state)
+{
+    (void)state;
+    et_params *params;
+    et_graph *graph;
+    assert_ok(et_params_new(&params, error));
+    assert_ok(et_graph_new(&graph, params, NULL, error));
+    et_scope *s = et_graph_scope(graph);
+    et_node *ids = et_input(s, "ids", ET_I32, et_shape_1(8));
+    et_node *y = et_embedding(ids, et_param(s, "table", et_shape_2(9, 4), ones), 1, ids,
+                              et_param(s, "places", et_shape_2(9, 4), ones));
+    assert_fails(et_graph_differentiate(graph, et_sum(y), error), ET_EGRAPH,
+                 "positions of an embedding are constants, and places is trained");
+    et_graph_free(graph);
+    et_params_free(params);
+}
+
 /* x [8, 12] beside a table's [8, 4], times w [16, 3]: of the product's left derivative the table's
  * columns alone are made. */
 static void test_grad__of_few_columns(void **state)
@@ -75,6 +93,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_grad__not_by_variables),
+        cmocka_unit_test(test_grad__not_by_positions),
         cmocka_unit_test(test_grad__of_few_columns),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

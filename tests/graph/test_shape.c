@@ -580,6 +580,21 @@ static et_node *wrong_activation(et_scope *s)
     return et_dense_with(s, x(s), 4, &(et_dense_options){ .activation = (et_activation)77 });
 }
 
+static et_node *wrong_empty(et_scope *s)
+{
+    return et_matmul(x(s), et_param(s, "w", et_shape_2(D, 0), ones), NULL, NULL);
+}
+
+static et_node *wrong_image_column(et_scope *s)
+{
+    return et_add(et_input(s, "image", ET_BF16, et_shape_3(T, 1, 2)), x(s));
+}
+
+static et_node *wrong_table_of_another(et_scope *s)
+{
+    return et_vocabulary_loss(x(s), et_scale(table(s), 2), ids(s, T), 0);
+}
+
 /* The node, the op and both shapes are named; whatever is built on top says nothing more, and
  * asks for no derivative. */
 static void test_shape__refuses(void **state)
@@ -644,6 +659,10 @@ static void test_shape__refuses(void **state)
         { wrong_draw, { "(vocabulary_loss): two draws of other rows", "m/h [8, 6]" } },
         { wrong_agreement, { "vocabulary_loss: weight -1: must be from 0" } },
         { wrong_best, { "not so many tokens" } },
+        { wrong_empty, { "(matmul): a size is 0", "m/w [6, 0]" } },
+        { wrong_image_column, { "(add): different shapes or types", "m/image [7, 1, 2]" } },
+        { wrong_table_of_another,
+          { "(vocabulary_loss): not of the graph's activation type and a parameter" } },
         { wrong_units, { "m/dense: -512 units" } },
         { wrong_limit, { "m/dense: init_limit -1" } },
         { wrong_activation, { "77 is no activation" } },
