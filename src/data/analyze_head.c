@@ -12,6 +12,7 @@
 #include "base/map.h"
 #include "base/strbuf.h"
 #include "data/columns.h"
+#include "data/csv_scan.h"
 
 /* Rows that are looked at, and bytes in which they begin. */
 #define ROWS_MAX  200
@@ -157,6 +158,12 @@ static int check_name(const char *name, int column, const first_rows *first, con
     return ET_OK;
 }
 
+/* A column without a name. */
+static const char *numbered(int i, et_arena *arena)
+{
+    return et_arena_printf(arena, "column_%d", i + 1);
+}
+
 static int name_columns(et_table_head *head, const first_rows *first, const char *path,
                         et_arena *arena, et_error *error)
 {
@@ -164,8 +171,7 @@ static int name_columns(et_table_head *head, const first_rows *first, const char
     int status = ET_OK;
     for (int i = 0; i < head->columns && !status; i++) {
         int64_t before;
-        head->name[i] = head->header && first->text[i] ? first->text[i]
-                                                       : et_arena_printf(arena, "column_%d", i + 1);
+        head->name[i] = head->header && first->text[i] ? first->text[i] : numbered(i, arena);
         if (!head->name[i])
             status = et_alloc_failed(error, 32, "a column's name");
         else if (et_map_get(&seen, head->name[i], &before))
@@ -203,18 +209,12 @@ static int64_t length_of(const et_schema_field *field)
     return field->length > 0 ? field->length : 0;
 }
 
-/* names: of columns to their places. */
-static bool looks_named(const et_schema *schema, const first_rows *first, const et_map *names)
+static bool looks_named(const et_schema *schema, const first_rows *first, et_arena *arena)
 {
-    int64_t found = 0, place;
-    bool numbers = false;
-    int fields = et_schema_count(schema);
-    for (int f = 0; f < fields; f++)
-        for (int64_t i = 0; i < length_of(et_schema_at(schema, f)) && i < first->count; i++)
-            found += et_map_get(names, et_column_name_of(et_schema_at(schema, f), i).text, &place);
-    for (int i = 0; i < first->count; i++)
-        numbers |= first->text[i] && is_number(first->text[i], strlen(first->text[i]));
-    return found && (2 * found >= (first->count < fields ? first->count : fields) || !numbers);
+    et_cell *cells = et_arena_array(arena, (size_t)first->count, sizeof *cells);
+    for (int i = 0; cells && i < first->count; i++)
+        cells[i] = (et_cell){ first->text[i], first->text[i] ? strlen(first->text[i]) : 0 };
+    return cells && et_columns_look_named(schema, cells, first->count);
 }
 
 /* All that is missing is named at once. */
@@ -273,21 +273,41 @@ static int check_columns(const et_table_head *head, const et_schema *schema, con
         path, (long long)first->line, head->columns, (long long)wanted);
 }
 
+/* A file says how long fields are, and memory is taken for it. */
+static int check_lengths(const et_schema *schema, et_error *error)
+{
+    int64_t all = 0;
+    for (int f = 0; f < et_schema_count(schema); f++) {
+        all += length_of(et_schema_at(schema, f));
+        if (all > ET_CSV_COLUMNS_MAX)
+            return et_fail(
+                error, ET_ECONFIG,
+                "field %.60s: with it the schema has more than %d values, and a table has "
+                "no more columns",
+                et_schema_at(schema, f)->name, ET_CSV_COLUMNS_MAX);
+    }
+    return ET_OK;
+}
+
 static int take_schema(et_table_head *head, const et_analyze_options *o, const first_rows *first,
                        const char *path, et_arena *arena, et_error *error)
 {
     et_map names = ET_MAP_INIT;
     bool failed = false;
-    int status = ET_OK;
-    for (int i = 0; i < first->count; i++)
-        failed |= first->text[i] && !et_map_put(&names, first->text[i], i);
+    int status = check_lengths(o->schema, error);
+    if (status)
+        return status;
+    for (int i = 0; i < first->count; i++) {
+        const char *name = first->text[i] ? first->text[i] : numbered(i, arena);
+        failed |= !name || !et_map_put(&names, name, i);
+    }
     head->fields = et_schema_count(o->schema);
     head->column = et_arena_array(arena, (size_t)head->fields, sizeof *head->column);
     head->column_count = et_arena_array(arena, (size_t)head->fields, sizeof *head->column_count);
     if (failed || arena->failed)
         status = et_alloc_failed(error, (size_t)first->count, "a header");
     head->header = o->header == ET_ANALYZE_HEADER_THERE ||
-                   (o->header == ET_ANALYZE_HEADER_FOUND && looks_named(o->schema, first, &names));
+                   (o->header == ET_ANALYZE_HEADER_FOUND && looks_named(o->schema, first, arena));
     if (!status)
         status = name_columns(head, first, path, arena, error);
     if (!status && !head->header)

@@ -66,18 +66,17 @@ static bool is_name(const et_schema *schema, const et_cell *cell)
     return field ? field->length > 1 : is_alike(schema, text, bracket != NULL);
 }
 
-static bool looks_like_header(const et_encoder *encoder, const et_csv_row *first)
+bool et_columns_look_named(const et_schema *schema, const et_cell *cells, int count)
 {
-    const et_schema *schema = et_encoder_schema(encoder);
     int names = 0, numbers = 0, fields = et_schema_count(schema);
-    for (int i = 0; i < first->count; i++) {
+    for (int i = 0; i < count; i++) {
         double number;
-        const et_cell *cell = &first->cell[i];
+        const et_cell *cell = &cells[i];
         names += is_name(schema, cell);
         numbers +=
             cell->text && et_number_parse(&number, cell->text, cell->length) != ET_NUMBER_NONE;
     }
-    return names && (2 * names >= (first->count < fields ? first->count : fields) || !numbers);
+    return names && (2 * names >= (count < fields ? count : fields) || !numbers);
 }
 
 /* ---- by name ---- */
@@ -206,8 +205,10 @@ int et_columns_find(et_columns *columns, const et_encoder *encoder, const et_csv
     int status = columns->column && columns->cells
                      ? ET_OK
                      : et_alloc_failed(error, count * sizeof *columns->cells, "columns");
-    columns->header = header == ET_HEADER_THERE ||
-                      (header == ET_HEADER_FOUND && looks_like_header(encoder, first));
+    columns->header =
+        header == ET_HEADER_THERE ||
+        (header == ET_HEADER_FOUND &&
+         et_columns_look_named(et_encoder_schema(encoder), first->cell, first->count));
     if (!status && columns->header)
         status = find_by_name(columns, encoder, first, targets, name, error);
     else if (!status)

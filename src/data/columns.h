@@ -30,6 +30,9 @@ typedef struct et_column_name {
 
 et_column_name et_column_name_of(const et_schema_field *field, int64_t at);
 
+/* Whether a first row is a header where it does not say so itself: as above. */
+bool et_columns_look_named(const et_schema *schema, const et_cell *cells, int count);
+
 /* From the first row of a file, whose name messages begin with. targets: what a target is made of
  * has to be there; else it may be absent, and without a header a row then has all other columns in
  * their order (where no feature is a target, all but the first: TensorFX's rule). ET_EDATA: columns
