@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "base/decimal.h"
 #include "base/strbuf.h"
 
 /* 1234567 -> "1,234,567". */
@@ -46,7 +47,7 @@ static et_format scaled(double value, const char *const *suffixes, int count)
     const int places = fabs(value) >= 99.95 || (i == 0 && value == rint(value)) ? 0
                        : fabs(value) >= 9.995 || i > 0                          ? 1
                                                                                 : 2;
-    snprintf(out.text, sizeof out.text, "%.*f%s", places, value, suffixes[i]);
+    snprintf(out.text, sizeof out.text, "%s%s", et_format_fixed(value, places).text, suffixes[i]);
     return out;
 }
 
@@ -92,16 +93,19 @@ et_format et_format_value(double value)
     if (fabs(value) >= 9999.5 && fabs(value) < 1e15)
         return et_format_count(llrint(value));
     /* Whole numbers and large ones aside, four digits are what a curve shows. */
-    snprintf(out.text, sizeof out.text, "%.4g", value);
+    et_decimal_print(out.text, sizeof out.text, 4, 0, value);
     return out;
 }
 
 /* What %.3f makes of a number that is not finite says so. */
 et_format et_format_decimals(double value)
 {
+    return fabs(value) >= 9999.5 ? et_format_value(value) : et_format_fixed(value, 3);
+}
+
+et_format et_format_fixed(double value, int places)
+{
     et_format out = { .text = "" };
-    if (fabs(value) >= 9999.5)
-        return et_format_value(value);
-    snprintf(out.text, sizeof out.text, "%.3f", value);
+    et_decimal_print(out.text, sizeof out.text, places, 1, value);
     return out;
 }

@@ -30,6 +30,9 @@ et_format et_format_value(double value);
 /* The same with three decimals, unless it is large: 6.300, 0.012. */
 et_format et_format_decimals(double value);
 
+/* So many places behind the point: 35.12. */
+et_format et_format_fixed(double value, int places);
+
 /* "812 B", "47 kB", "1.2 GB": decimal units. */
 et_format et_format_bytes(uint64_t bytes);
 

@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/format.h"
 #include "base/reserved.h"
 #include "metric/ngram.h"
 #include "metric/score.h"
@@ -270,9 +271,13 @@ char *et_bleu_print(const et_bleu_result *result, int width, const char *signatu
     double ratio = result->ref_len ? (double)result->sys_len / (double)result->ref_len : 0;
     const double *p = result->precisions;
     snprintf(text, ET_SCORE_TEXT_MAX,
-             "BLEU%s%s = %.*f %.1f/%.1f/%.1f/%.1f (BP = %.3f ratio = %.3f hyp_len = %" PRId64
+             "BLEU%s%s = %s %s/%s/%s/%s (BP = %s ratio = %s hyp_len = %" PRId64
              " ref_len = %" PRId64 ")",
-             signature ? "|" : "", signature ? signature : "", et_score_width(width), result->score,
-             p[0], p[1], p[2], p[3], result->bp, ratio, result->sys_len, result->ref_len);
+             signature ? "|" : "", signature ? signature : "",
+             et_format_fixed(result->score, et_score_width(width)).text,
+             et_format_fixed(p[0], 1).text, et_format_fixed(p[1], 1).text,
+             et_format_fixed(p[2], 1).text, et_format_fixed(p[3], 1).text,
+             et_format_fixed(result->bp, 3).text, et_format_fixed(ratio, 3).text, result->sys_len,
+             result->ref_len);
     return text;
 }

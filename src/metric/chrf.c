@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/format.h"
 #include "base/reserved.h"
 #include "metric/ngram.h"
 #include "metric/score.h"
@@ -209,7 +210,7 @@ char *et_chrf_signature(const et_chrf *chrf, char text[ET_SCORE_TEXT_MAX])
 /* "chrF2|nrefs:1|... = 62.31" */
 char *et_chrf_print(double score, int width, const char *signature, char text[ET_SCORE_TEXT_MAX])
 {
-    snprintf(text, ET_SCORE_TEXT_MAX, "chrF2%s%s = %.*f", signature ? "|" : "",
-             signature ? signature : "", et_score_width(width), score);
+    snprintf(text, ET_SCORE_TEXT_MAX, "chrF2%s%s = %s", signature ? "|" : "",
+             signature ? signature : "", et_format_fixed(score, et_score_width(width)).text);
     return text;
 }
