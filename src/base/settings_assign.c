@@ -4,7 +4,7 @@
  *   assignment = path [ "[" digits "]" [ "." path ] ] "=" value       blanks around any of them
  *   path       = name { "." name }
  *   value      = YAML in one line, up to a comma that begins another assignment; commas within
- *                brackets or quotes never do
+ *                brackets or quotes that it begins with never do
  *
  *   trainer.train_steps=2000, runtime.seed=3                two
  *   task.train_data.path=[a.txt,b.txt]                      one, a list
@@ -87,14 +87,16 @@ bool et_settings_begins_assignment(const et_fields *table, const char *text)
 
 /* The end of a value in flow style or in quotes: behind its last bracket. An end that is missing
  * is found at the end of the text; YAML's parser says what is wrong. In double quotes a
- * backslash takes the next character with it, in single quotes nothing does. */
+ * backslash takes the next character with it, in single quotes another quote. */
 static const char *skip_enclosed(const char *value)
 {
     int depth = 0;
     char quote = 0;
     for (; *value; value++) {
         if (quote) {
-            if (*value == '\\' && quote == '"' && value[1])
+            const bool escapes =
+                quote == '"' ? *value == '\\' && value[1] : *value == '\'' && value[1] == '\'';
+            if (escapes)
                 value++;
             else if (*value == quote)
                 quote = 0;

@@ -349,7 +349,6 @@ static int restore_file(et_loop *loop, const char *path, et_error *error)
         status = et_state_spread(loop->state, comm, error);
     if (!status)
         et_state_start_slots(loop->state, reads);
-    loop->restored = !status;
     if (!status && reads)
         et_run_tell_other_best(loop->run);
     return status ? status : tell_resumed(loop, path, error);
@@ -361,7 +360,6 @@ static int restore_newest(et_loop *loop, et_error *error)
     int status = et_run_restore(loop->run, &step, error);
     if (status || step < 0)
         return status;
-    loop->restored = true;
     char *path = et_checkpoint_path(loop->options.checkpoint_dir, step);
     status = path ? tell_resumed(loop, path, error) : et_alloc_failed(error, 0, "a path");
     et_free(path);
@@ -380,6 +378,19 @@ static int restore(et_loop *loop, et_error *error)
     return status;
 }
 
+static bool begins_anew(const et_sink *own)
+{
+    et_arena arena = ET_ARENA_INIT;
+    et_value *positions = et_value_dict(&arena);
+    bool any = false;
+    if (positions)
+        et_sink_positions(own, positions);
+    for (const et_value *v = positions ? positions->first : NULL; v; v = v->next)
+        any |= v->kind != ET_VALUE_DICT || v->first;
+    et_arena_release(&arena);
+    return !any;
+}
+
 /* Only where the writer's files begin anew is the text written: it is there already in others. */
 static int open_writer(et_loop *loop, et_error *error)
 {
@@ -387,7 +398,7 @@ static int open_writer(et_loop *loop, et_error *error)
     et_sink *own = et_run_sink(loop->run);
     loop->writer = o->summary_writer ? o->summary_writer : own;
     int status = own && o->summary_dir ? et_directory_make(o->summary_dir, error) : ET_OK;
-    if (status || !own || !o->summary_graph || loop->restored)
+    if (status || !own || !o->summary_graph || !begins_anew(own))
         return status;
     et_arena arena = ET_ARENA_INIT;
     et_value *values = et_value_dict(&arena);

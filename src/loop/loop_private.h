@@ -58,7 +58,6 @@ struct et_loop {
     int64_t epoch, step;
     bool within_epoch, within_step;
     int64_t epochs_done, steps_done;        /* at the end of the last epoch that ended */
-    bool restored;                          /* began from a checkpoint */
     bool resumes;                           /* restored within an epoch, which is not open yet */
     bool save_after_step, save_after_epoch; /* asked for while these were open */
     double epoch_begun, step_begun;         /* by the clock; NaN: not open, or collected already */

@@ -119,6 +119,7 @@ static void test_settings__override(void **state)
         { "a=1,b=1.,c=[1,2,3],text=\"hello, there\"",
           { "\nb: 1\n", "\nc: [\"1\", \"2\", \"3\"]\n", "\ntext: \"hello, there\"\n" } },
         { "text='Hi.',a=3", { "\ntext: Hi.\n", "\na: 3\n" } },
+        { "text='it''s, a=4',a=3", { "\ntext: \"it's, a=4\"\n", "\na: 3\n" } },
         { "optimizer.adam.steps=4,optimizer.type=adam", { "steps: 4\n", "  type: adam\n" } },
         { "a=5,a=6", { "\na: 6\n" } },
         { "a=5,c[2]=3,c[0]=1,c[1]=2,b=6",

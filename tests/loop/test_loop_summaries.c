@@ -254,11 +254,37 @@ static void test_loop_summaries__graph_and_own_writer(void **state)
     looped_free(&l);
 }
 
+/* A run that goes on with a writer that it had not before. */
+static void test_loop_summaries__graph_of_a_later_writer(void **state)
+{
+    looped l;
+    size_t length, found = 0;
+    looped_init(&l);
+    l.options.checkpoint_dir = in(state, "later");
+    l.options.max_step = 2;
+    looped_begin(&l);
+    assert_int_equal(et_loop_make_checkpoint(l.loop), 0);
+    looped_end(&l);
+    char directory[512];
+    snprintf(directory, sizeof directory, "%s", in(state, "later/logs"));
+    l.options.summary_dir = directory;
+    l.options.summary_graph = "x -> y";
+    looped_begin(&l);
+    looped_end(&l);
+    char *bytes = get_file(in(state, "later/logs/events.out.tfevents.0000000000.etude"), &length);
+    for (size_t i = 0; i + 6 <= length; i++)
+        found += !memcmp(bytes + i, "x -> y", 6);
+    assert_int_equal(found, 1);
+    free(bytes);
+    looped_free(&l);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_loop_summaries__handlers_of_the_exit),
         cmocka_unit_test(test_loop_summaries__training_summary),
+        cmocka_unit_test(test_loop_summaries__graph_of_a_later_writer),
         cmocka_unit_test(test_loop_summaries__summaries),
         cmocka_unit_test(test_loop_summaries__graph_and_own_writer),
     };
