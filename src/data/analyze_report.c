@@ -98,7 +98,7 @@ static bool is_key(const column *c)
     if (c->values < KEY_VALUES || c->type == ET_SCHEMA_REAL)
         return false;
     if (c->type == ET_SCHEMA_DISCRETE)
-        return s->stage == ET_STATS_KEY || distinct >= KEY_SHARE * values;
+        return distinct >= KEY_SHARE * values; /* of all, not of the first (ET_STATS_KEY) */
     double range = s->max - s->min;
     return distinct >= KEY_SHARE_INTEGER * values && (range < 1.5 * values || range > 1e12);
 }
