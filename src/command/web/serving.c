@@ -191,7 +191,7 @@ static int read_request(et_serving *s, et_job *job, et_http_request *from, et_er
     }
     request->accept = et_arena_strdup(&job->arena, accept ? accept : "");
     int status = request->accept ? read_json(request, &job->arena, error)
-                                 : et_alloc_failed(error, strlen(accept), "a header");
+                                 : et_alloc_failed(error, 0, "a header");
     if (!status)
         status = s->class->read(et_batcher_service(s->batcher), request, error);
     if (status)
