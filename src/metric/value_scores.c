@@ -36,7 +36,9 @@ static double target_of(column c, int64_t row)
 static int check(const et_value_predictions *p, int64_t targets, et_error *error)
 {
     int status = et_options_need(p, "et_value_predictions", error);
-    if (!status && p->targets < 0)
+    if (status || !p)
+        return status;
+    if (p->targets < 0)
         status =
             et_fail(error, ET_ECONFIG, "scores of %lld targets: at least 1", (long long)p->targets);
     if (!status && (p->count < 1 || !p->value || !p->target))
