@@ -87,13 +87,13 @@ int et_value_scores_compute(et_value_scores *scores, const et_value_predictions 
     double weight = 0;
     *scores = (et_value_scores){ 0 };
     int status = check(predictions, targets, error);
-    for (int64_t i = 0; !status && i < predictions->count; i++)
-        weight += weight_of((column){ predictions, targets, 0 }, i);
-    if (!status && weight <= 0)
-        status = et_fail(error, ET_EDATA, "scores of %lld rows: none of them counts",
-                         (long long)predictions->count);
-    if (status)
+    if (status || !predictions)
         return status;
+    for (int64_t i = 0; i < predictions->count; i++)
+        weight += weight_of((column){ predictions, targets, 0 }, i);
+    if (weight <= 0)
+        return et_fail(error, ET_EDATA, "scores of %lld rows: none of them counts",
+                       (long long)predictions->count);
     for (int64_t k = 0; k < targets; k++)
         score_column((column){ predictions, targets, k }, weight, scores);
     scores->mse /= (double)targets;
