@@ -44,9 +44,6 @@
 #define EPOCH      1000.0 /* in a member that was given in epochs */
 #define EPOCHS_MAX 1e9
 
-/* What a scalar says: as written, or as a number prints. A value from a YAML text has its
- * text, so 010 or 1e-3 is quoted to its writer as 010 or 1e-3; others (JSON, made by program)
- * are printed into number, which must live as long as the result is used. */
 /* With the fewest digits that are read back equal, as a file would have it. */
 static void print_real(char number[SCALAR_MAX], double value)
 {
@@ -59,6 +56,9 @@ static void print_real(char number[SCALAR_MAX], double value)
     et_strbuf_release(&text);
 }
 
+/* What a scalar says: as written, or as a number prints. A value from a YAML text has its
+ * text, so 010 or 1e-3 is quoted to its writer as 010 or 1e-3; others (JSON, made by program)
+ * are printed into number, which must live as long as the result is used. */
 static const char *scalar_text(const et_value *value, char number[SCALAR_MAX])
 {
     if (value->text)

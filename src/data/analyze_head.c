@@ -158,10 +158,9 @@ static int check_name(const char *name, int column, const first_rows *first, con
     return ET_OK;
 }
 
-/* A column without a name. */
 static const char *numbered(int i, et_arena *arena)
 {
-    return et_arena_printf(arena, "column_%d", i + 1);
+    return et_arena_strdup(arena, et_column_numbered(i).text);
 }
 
 static int name_columns(et_table_head *head, const first_rows *first, const char *path,

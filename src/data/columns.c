@@ -20,6 +20,13 @@ et_column_name et_column_name_of(const et_schema_field *field, int64_t at)
     return name;
 }
 
+et_column_name et_column_numbered(int column)
+{
+    et_column_name name;
+    snprintf(name.text, sizeof name.text, "column_%d", column + 1);
+    return name;
+}
+
 static bool is_text(const et_cell *cell, const char *text)
 {
     size_t length = strlen(text);
@@ -81,15 +88,11 @@ bool et_columns_look_named(const et_schema *schema, const et_cell *cells, int co
 
 /* ---- by name ---- */
 
-/* Whether the cell of column i has the name; one without a name is called by its number, as `data
- * analyze` calls it. */
+/* Whether the cell of column i has the name. */
 static bool has_name(const et_cell *cell, int i, const char *name)
 {
-    char numbered[32];
-    if (cell->text && cell->length)
-        return is_text(cell, name);
-    snprintf(numbered, sizeof numbered, "column_%d", i + 1);
-    return !strcmp(numbered, name);
+    return cell->text && cell->length ? is_text(cell, name)
+                                      : !strcmp(et_column_numbered(i).text, name);
 }
 
 /* Adds what is wrong with one value's column. */

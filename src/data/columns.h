@@ -30,6 +30,9 @@ typedef struct et_column_name {
 
 et_column_name et_column_name_of(const et_schema_field *field, int64_t at);
 
+/* What a column without a name is called: "column_3", counted from 0 here. */
+et_column_name et_column_numbered(int column);
+
 /* Whether a first row is a header where it does not say so itself: as above. */
 bool et_columns_look_named(const et_schema *schema, const et_cell *cells, int count);
 

@@ -16,7 +16,6 @@
 #include "base/unicode.h"
 #include "data/transforms.h"
 
-/* Of concats in concats. A program's specs that hold themselves end here. */
 /* Of ids, which are int32, with one for missing values. */
 #define BUCKETS_MAX (INT32_MAX - 1)
 

@@ -4,7 +4,7 @@
 
 #include <etude/feature_set.h>
 
-/* Features in features in features. */
+/* Of concats in concats. A program's specs that hold themselves end here. */
 #define ET_FEATURE_DEPTH_MAX 16
 
 /* As et_feature_set_create, of specs that were read from a text with this name, which messages

@@ -14,7 +14,6 @@
 #include "comm/comm.h"
 #include "loop/loop_private.h"
 #include "train/checkpoint.h"
-#include "train/spread.h"
 #include "train/state.h"
 
 static const char *const event_names[] = {
@@ -340,17 +339,7 @@ static int tell_resumed(et_loop *loop, const char *path, et_error *error)
 
 static int restore_file(et_loop *loop, const char *path, et_error *error)
 {
-    int64_t step;
-    et_comm *comm = loop->options.comm;
-    const bool reads = et_comm_rank(comm) == 0;
-    int status = reads ? et_checkpoint_restore_file(loop->state, path, &step, error) : ET_OK;
-    status = et_comm_agree(comm, status, NULL, error);
-    if (!status)
-        status = et_state_spread(loop->state, comm, error);
-    if (!status)
-        et_state_start_slots(loop->state, reads);
-    if (!status && reads)
-        et_run_tell_other_best(loop->run);
+    int status = et_run_restore_file(loop->run, path, error);
     return status ? status : tell_resumed(loop, path, error);
 }
 

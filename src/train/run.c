@@ -223,7 +223,7 @@ static const char *direction(bool lower)
     return lower ? "lower is better" : "higher is better";
 }
 
-void et_run_tell_other_best(const et_run *run)
+static void tell_other_best(const et_run *run)
 {
     const et_run_best *best = &run->best;
     const char *own = run->options.best_metric;
@@ -242,8 +242,20 @@ int et_run_restore(et_run *run, int64_t *step, et_error *error)
     if (!status)
         status = et_comm_broadcast(comm, 0, step, sizeof *step, error);
     if (!status && *step >= 0 && !et_comm_rank(comm))
-        et_run_tell_other_best(run);
+        tell_other_best(run);
     return status || *step < 0 ? status : spread(run, error);
+}
+
+int et_run_restore_file(et_run *run, const char *path, et_error *error)
+{
+    et_comm *comm = run->options.comm;
+    const bool reads = !et_comm_rank(comm);
+    int64_t step;
+    int status = reads ? et_checkpoint_restore_file(run->options.state, path, &step, error) : ET_OK;
+    status = et_comm_agree(comm, status, NULL, error);
+    if (!status && reads)
+        tell_other_best(run);
+    return status ? status : spread(run, error);
 }
 
 /* metrics.jsonl for programs, in its own directory only; event files for TensorBoard. Without

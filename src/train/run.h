@@ -31,8 +31,8 @@ int et_run_rewind(et_run *run, int64_t *step, et_error *error);
  * begun. */
 et_sink *et_run_sink(et_run *run);
 
-/* A warning where the best so far, restored, was chosen by another metric. */
-void et_run_tell_other_best(const et_run *run);
+/* As et_run_restore, of a checkpoint that is named: rank 0 reads it, and all have it. */
+int et_run_restore_file(et_run *run, const char *path, et_error *error);
 
 /* Every rank's best becomes rank 0's, which alone knows of a save of it that failed and takes the
  * one before back; et_run_note_best does this itself. status: what each rank has come to, of which
