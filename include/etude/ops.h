@@ -94,11 +94,18 @@ enum et_loss_sum {
 };
 
 /* Logits h table^T, softmax cross-entropy with label smoothing and both derivatives, in row
- * blocks: [T, V] never exists in full. h [T, D] act, table [V, D] a parameter, labels int32
- * [T], negative: an empty row. Result: the four sums, float32 [4]; the first is what is
+ * blocks: [T, V] never exists in full. h [T, D] act, table [V, D] float32 (used as act), labels
+ * int32 [T], negative: an empty row. Result: the four sums, float32 [4]; the first is what is
  * differentiated: with smoothing e, t_y = 1 - e and t_i = e / (V - 1) elsewhere, the sum over rows
  * of -sum_i t_i log p_i less the entropy of t, so that a perfect prediction scores 0. */
 ET_API et_node *et_vocabulary_loss(et_node *h, et_node *table, et_node *labels, float smoothing);
+
+/* In training the same loss by count of the table's V rows, drawn anew in each step
+ * (et_candidates): the softmax, the smoothing and the sums are over those, the derivative by the
+ * others' rows is 0. Work falls as V / count. Elsewhere, and with a count of V, et_vocabulary_loss:
+ * validation measures what it always does. */
+ET_API et_node *et_sampled_loss(et_scope *scope, et_node *h, et_node *table, et_node *labels,
+                                float smoothing, int64_t count);
 
 /* R-Drop (Liang et al. 2021, "R-Drop: Regularized Dropout for Neural Networks"): h and again are
  * the same rows by two draws of dropout (et_in_draw), that are to predict alike. Of each row the

@@ -191,7 +191,7 @@ static et_cost cost_VOCABULARY_LOSS(const et_plan *plan, const et_plan_call *cal
 {
     const et_tensor *h = input(plan, call, 0), *table = input(plan, call, 1);
     double products = call->node->attributes.gradient ? 3 : 1;
-    double draws = call->node->inputs == 4 ? 2 : 1;
+    double draws = et_loss_of_two_draws(call->node) ? 2 : 1;
     double element = (double)et_dtype_size(plan->graph->options.act), results = 0;
     for (int i = 0; i < call->out_count; i++)
         results += bytes(output(plan, call, i));
@@ -340,6 +340,7 @@ static et_cost cost_sample(const et_plan *plan, const et_plan_call *call)
 #define cost_POOL_GRAD          cost_pool
 #define cost_NOISE              cost_sample
 #define cost_BERNOULLI          cost_sample
+#define cost_CANDIDATES         cost_moved
 
 #define cost_SUM        cost_addition
 #define cost_COLUMN_SUM cost_addition

@@ -50,6 +50,9 @@ static void add_node(et_ids *ids, et_ids_range *ranges, const et_layout *layout,
     case ET_OP_VOCABULARY_LOSS:
         add_range(ids, ranges, layout, input[2], 0, 1, size_of(input[1], 0));
         break;
+    case ET_OP_CANDIDATES:
+        add_range(ids, ranges, layout, input[0], 0, 1, node->attributes.classes);
+        break;
     case ET_OP_EMBEDDING:
         add_range(ids, ranges, layout, input[0], 0, 1, size_of(input[1], 0));
         if (node->inputs == 4)

@@ -275,6 +275,23 @@ et_node *et_r_drop_loss(et_node *h, et_node *again, et_node *table, et_node *lab
     return et_node_add(h->graph, ET_OP_VOCABULARY_LOSS, NULL, inputs, 4, &attributes);
 }
 
+/* The same op over the candidates' rows. A model that is measured is measured by all words. */
+et_node *et_sampled_loss(et_scope *scope, et_node *h, et_node *table, et_node *labels,
+                         float smoothing, int64_t count)
+{
+    const et_shape shape = et_node_shape(table);
+    if (!scope->graph->options.training || shape.rank != 2 || count == shape.size[0])
+        return et_vocabulary_loss(h, table, labels, smoothing);
+    et_node *places, *offsets;
+    et_node *candidates =
+        et_candidates(scope, "candidates", labels, shape.size[0], count, &places, &offsets);
+    et_node *inputs[] = { h, et_gather_rows(table, candidates), places, offsets };
+    et_attributes attributes = { .x = smoothing, .offset = true };
+    if (!et_in_range(h->graph, ET_OP_VOCABULARY_LOSS, "smoothing", smoothing, 0, BELOW_1))
+        return &h->graph->poison;
+    return et_node_add(h->graph, ET_OP_VOCABULARY_LOSS, NULL, inputs, 4, &attributes);
+}
+
 /* For logits that exist in full: no table among the inputs, whose product would come first. */
 et_node *et_softmax_loss(et_node *logits, et_node *labels, float smoothing)
 {

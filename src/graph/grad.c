@@ -34,13 +34,14 @@ static void grad_nothing(gradients *g, et_node *node, et_node *dy)
     (void)g, (void)node, (void)dy;
 }
 
-#define grad_INPUT     grad_nothing
-#define grad_PARAM     grad_nothing
-#define grad_POSITIONS grad_nothing
-#define grad_INTEGERS  grad_nothing
-#define grad_ONE_HOT   grad_nothing
-#define grad_NOISE     grad_nothing
-#define grad_BERNOULLI grad_nothing
+#define grad_INPUT      grad_nothing
+#define grad_PARAM      grad_nothing
+#define grad_POSITIONS  grad_nothing
+#define grad_INTEGERS   grad_nothing
+#define grad_ONE_HOT    grad_nothing
+#define grad_NOISE      grad_nothing
+#define grad_BERNOULLI  grad_nothing
+#define grad_CANDIDATES grad_nothing
 
 /* Rules that stand in files of their own. */
 #define grad_RESHAPE       et_grad_RESHAPE
@@ -252,7 +253,7 @@ static void grad_VOCABULARY_LOSS(gradients *g, et_node *node, et_node *dy)
         return;
     give(g, node->input[0], made(g, et_node_result(node, 1)));
     give(g, node->input[1], made(g, et_node_result(node, 2)));
-    if (node->inputs == 4)
+    if (et_loss_of_two_draws(node))
         give(g, node->input[3], made(g, et_node_result(node, 3)));
 }
 

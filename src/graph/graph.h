@@ -81,7 +81,8 @@ typedef struct et_attributes {
     int result;          /* RESULT: which one, from 1 */
     float x;             /* element-wise: the formula's constant; DROPOUT: rate;
                             norms: epsilon; EMBEDDING: scale; losses: smoothing */
-    uint32_t site;       /* DROPOUT, ATTENTION, NOISE, BERNOULLI: names the random numbers */
+    uint32_t site;       /* DROPOUT, ATTENTION, NOISE, BERNOULLI, CANDIDATES: names the random
+                            numbers */
     union {
         et_matmul_options matmul;
         et_attention_options attention;
@@ -92,7 +93,9 @@ typedef struct et_attributes {
         const et_column *columns;           /* EMBED_COLUMNS: [count], in the arena */
     };
     float agreement; /* VOCABULARY_LOSS of two draws: the weight of their divergence */
-    int count;       /* VOCABULARY_BEST: pieces of each row; ONE_HOT: depth */
+    int count;       /* VOCABULARY_BEST: pieces of each row; ONE_HOT: depth; CANDIDATES: how many */
+    int64_t classes; /* CANDIDATES: what they are of */
+    bool offset;     /* VOCABULARY_LOSS: the last input is added to logits, by column */
     bool self;       /* ATTENTION: q and kv are one matrix. CACHED_ATTENTION: q has the new k and v
                         as well, and input 2 is their slot */
     bool recomputable; /* see et_recomputable */
@@ -210,6 +213,9 @@ et_ew_op et_op_elementwise(et_op op);
  * most. */
 typedef enum et_op_reads { ET_READS_NOTHING, ET_READS_INPUTS, ET_READS_RESULT } et_op_reads;
 et_op_reads et_op_derivative_reads(et_op op);
+
+/* Of VOCABULARY_LOSS: whether its rows come twice, as inputs 0 and 3. */
+bool et_loss_of_two_draws(const et_node *node);
 
 /* "layer_norm". Static. */
 const char *et_op_name(et_op op);

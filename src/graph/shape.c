@@ -207,28 +207,54 @@ static bool shape_CACHED_ATTENTION(et_node *node)
     return set(node, act(node), et_shape_2(q.size[0], width));
 }
 
-/* h [T, D], table [V, D], labels [T], another h or none. Results: the four sums; dh as h but of
- * activation type; dtable as the table, float32; dh of the other. All but the first are made if the
- * node's gradient is asked for. */
+/* h [T, D], table [V, D], labels [T], another h or none, offsets [V] or none. Results: the four
+ * sums; dh as h but of activation type; dtable as the table, float32; dh of the other. All but the
+ * first are made if the node's gradient is asked for. */
 static bool shape_VOCABULARY_LOSS(et_node *node)
 {
     et_shape h = shape(node, 0), table = shape(node, 1);
     if (!is_matrix(h) || !is_matrix(table) || h.size[1] != table.size[1])
         return refuse(node, "widths differ", 0, 1);
-    if (dtype(node, 0) != act(node) || node->input[1]->op != ET_OP_PARAM)
-        return refuse(node, "not of the graph's activation type and a parameter", 0, 1);
+    if (dtype(node, 0) != act(node) || dtype(node, 1) != ET_F32)
+        return refuse(node, "not of the graph's activation type and float32", 0, 1);
     if (is_empty(h) || is_empty(table))
         return refuse(node, "a size is 0", 0, 1);
     if (!is_vector_of(shape(node, 2), h.size[0]) || dtype(node, 2) != ET_I32)
         return refuse(node, "not one int32 label for each row", 0, 2);
-    const bool draws = node->inputs == 4;
+    const bool draws = et_loss_of_two_draws(node);
+    const int last = node->inputs - 1;
     if (draws && (!et_shape_equal(shape(node, 3), h) || dtype(node, 3) != act(node)))
         return refuse(node, "two draws of other rows", 0, 3);
+    if (node->attributes.offset &&
+        (!is_vector_of(shape(node, last), table.size[0]) || dtype(node, last) != ET_F32))
+        return refuse(node, "not one float32 offset for each row of the table", 1, last);
     set(node, ET_F32, et_shape_1(ET_LOSS_SUM_COUNT));
     add_result(node, act(node), h);
     add_result(node, ET_F32, table);
     if (draws)
         add_result(node, act(node), h);
+    return true;
+}
+
+/* labels [T]. Results: the candidates and, for each label, its place among them; offsets. All
+ * labels may differ. */
+static bool shape_CANDIDATES(et_node *node)
+{
+    const et_shape labels = shape(node, 0);
+    const int64_t count = node->attributes.count, classes = node->attributes.classes;
+    if (labels.rank != 1 || dtype(node, 0) != ET_I32)
+        return refuse(node, "not a vector of int32 labels", 0, 0);
+    if (count > classes || (count < classes && count < labels.size[0])) {
+        et_graph_poison(node->graph,
+                        "%s: %lld candidates of %lld classes for %lld labels, which may all "
+                        "differ: at least as many as labels, at most all classes",
+                        node->name, (long long)count, (long long)classes,
+                        (long long)labels.size[0]);
+        return false;
+    }
+    set(node, ET_I32, et_shape_1(count));
+    add_result(node, ET_I32, labels);
+    add_result(node, ET_F32, et_shape_1(count));
     return true;
 }
 

@@ -434,6 +434,7 @@ static const char *none(et_onnx_way *way, const et_node *node)
 #define onnx_POOL_GRAD               none
 #define onnx_NOISE                   none
 #define onnx_BERNOULLI               none
+#define onnx_CANDIDATES              none
 
 static et_onnx_rule *const rules[ET_OP_COUNT] = {
 #define X(id, name, fewest, most) [ET_OP_##id] = onnx_##id,

@@ -128,6 +128,21 @@ static et_node *two_draws(et_scope *s)
     return et_r_drop_loss(et_tanh(x(s)), et_tanh(y(s)), table, ints(s, "labels", ROWS), 0.1f, 3);
 }
 
+/* All labels and some more of 40, the same ones in each run. */
+static et_node *of_sampled_words(et_scope *s)
+{
+    et_node *table = param(s, "table", 40, WIDTH);
+    return et_sampled_loss(s, et_tanh(x(s)), table, ints(s, "labels", ROWS), 0.1f, 15);
+}
+
+/* A table that is used twice, once by way of another op. */
+static et_node *of_computed_table(et_scope *s)
+{
+    et_node *table = param(s, "table", 5, WIDTH);
+    et_node *h = et_mul(et_tanh(x(s)), et_gather_rows(table, ints(s, "ids", ROWS)));
+    return et_vocabulary_loss(h, et_square(table), ints(s, "labels", ROWS), 0.1f);
+}
+
 /* With a bias, as a classifier has it, and an empty row. */
 static et_node *check_SOFTMAX_LOSS(et_scope *s)
 {
@@ -267,6 +282,7 @@ static et_node *check_BERNOULLI(et_scope *s)
 
 /* Leaves have nothing to differentiate; derivatives' own ops stand in no model. They are run by
  * the cases above: the value of a derivative is what a case checks. */
+#define check_CANDIDATES              NULL
 #define check_INPUT                   NULL
 #define check_PARAM                   NULL
 #define check_POSITIONS               NULL
@@ -351,6 +367,8 @@ static void test_gradients__other_forms(void **state)
 {
     (void)state;
     check_case(two_draws, "vocabulary_loss of two draws");
+    check_case(of_sampled_words, "vocabulary_loss of candidates");
+    check_case(of_computed_table, "vocabulary_loss of a computed table");
 }
 
 int main(void)

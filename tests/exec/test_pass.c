@@ -673,6 +673,18 @@ static void build_look_ups(et_scope *s, void *payload)
     et_output(s, "gathered", et_gather_rows(table, labels_1));
 }
 
+/* labels choose rows after some were drawn. */
+static void build_sampled(et_scope *s, void *payload)
+{
+    (void)payload;
+    const et_init one = { .kind = ET_INIT_ONES };
+    et_node *labels_1 =
+        et_reshape(et_reshape(et_batch_input(s, "labels"), et_shape_2(ROWS, 1)), et_shape_1(ROWS));
+    et_node *h = et_param(s, "h", et_shape_2(ROWS, 4), one);
+    et_node *table = et_param(s, "table", et_shape_2(3 * ROWS, 4), one);
+    et_loss(s, "loss", et_sampled_loss(s, h, table, labels_1, 0, 2 * ROWS), 1);
+}
+
 /* What is not below the rows of a table, or the classes of a loss, is an error of the data: nothing
  * is read or written beside the table. Below 0 is empty. */
 static void test_pass__ids(void **state)
@@ -689,6 +701,8 @@ static void test_pass__ids(void **state)
         { build_classes, 1, 2, -1, NULL },
         { build_classes, 1, 2, CLASSES, "number 3 of \"labels\" in a batch is " },
         { build_classes, 1, 0, INT32_MAX, "number 1 of \"labels\" in a batch is 2147483647, and " },
+        { build_sampled, 1, 4, 3 * ROWS - 1, NULL },
+        { build_sampled, 1, 4, 3 * ROWS, "number 5 of \"labels\" in a batch is " },
         { build_look_ups, 1, ROWS - 1, CLASSES, "of \"labels\"" },
         { build_look_ups, 1, ROWS - 1, -1, NULL },
         { build_look_ups, 3, 4, 4, NULL },

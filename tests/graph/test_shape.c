@@ -111,6 +111,17 @@ static et_node *fits_vocabulary_loss(et_scope *s)
     return et_vocabulary_loss(x(s), table(s), ids(s, T), 0.1f);
 }
 
+static et_node *candidates(et_scope *s, et_node *labels, int64_t classes, int64_t count)
+{
+    et_node *places, *offsets;
+    return et_candidates(s, "candidates", labels, classes, count, &places, &offsets);
+}
+
+static et_node *fits_candidates(et_scope *s)
+{
+    return candidates(s, ids(s, T), 3 * T, T);
+}
+
 static et_node *fits_softmax_loss(et_scope *s)
 {
     return et_softmax_loss(x(s), ids(s, T), 0);
@@ -180,6 +191,7 @@ static void test_shape__fits(void **state)
         { fits_attention_self, ACT, { 2, { T, D } } },
         { fits_attention_cross, ACT, { 2, { T, D } } },
         { fits_vocabulary_loss, ET_F32, { 1, { ET_LOSS_SUM_COUNT } } },
+        { fits_candidates, ET_I32, { 1, { T } } },
         { fits_softmax_loss, ET_F32, { 1, { ET_LOSS_SUM_COUNT } } },
         { fits_repeated, ACT, { 2, { T, D } } },
         { fits_repeated_first, ACT, { 2, { T, D } } },
@@ -338,6 +350,26 @@ static et_node *wrong_draw(et_scope *s)
 static et_node *wrong_agreement(et_scope *s)
 {
     return et_r_drop_loss(x(s), x(s), table(s), ids(s, T), 0.1f, -1);
+}
+
+static et_node *wrong_sample(et_scope *s)
+{
+    return candidates(s, ids(s, T), 3 * T, T - 1);
+}
+
+static et_node *wrong_sample_of_few(et_scope *s)
+{
+    return candidates(s, ids(s, T), V, V + 1);
+}
+
+static et_node *wrong_sample_count(et_scope *s)
+{
+    return candidates(s, ids(s, T), 3 * T, 0);
+}
+
+static et_node *wrong_sampled_labels(et_scope *s)
+{
+    return candidates(s, floats(s, "f", T), 3 * T, 2 * T);
 }
 
 static et_node *wrong_label_count(et_scope *s)
@@ -590,9 +622,9 @@ static et_node *wrong_image_column(et_scope *s)
     return et_add(et_input(s, "image", ET_BF16, et_shape_3(T, 1, 2)), x(s));
 }
 
-static et_node *wrong_table_of_another(et_scope *s)
+static et_node *wrong_loss_table(et_scope *s)
 {
-    return et_vocabulary_loss(x(s), et_scale(table(s), 2), ids(s, T), 0);
+    return et_vocabulary_loss(x(s), et_copy(table(s), ET_BF16, et_shape_2(V, D)), ids(s, T), 0);
 }
 
 /* The node, the op and both shapes are named; whatever is built on top says nothing more, and
@@ -657,12 +689,17 @@ static void test_shape__refuses(void **state)
         { wrong_smoothing, { "softmax_loss: smoothing 1: must be from 0 to 1" } },
         { wrong_vocabulary_smoothing, { "vocabulary_loss: smoothing nan" } },
         { wrong_draw, { "(vocabulary_loss): two draws of other rows", "m/h [8, 6]" } },
+        { wrong_sample,
+          { "candidates: 6 candidates of 21 classes for 7 labels, which may all differ" } },
+        { wrong_sample_of_few, { "candidates: 6 candidates of 5 classes for 7 labels" } },
+        { wrong_sample_count, { "candidates: count 0: must be from 1" } },
+        { wrong_sampled_labels, { "(candidates): not a vector of int32 labels", "m/f [7]" } },
         { wrong_agreement, { "vocabulary_loss: weight -1: must be from 0" } },
         { wrong_best, { "not so many tokens" } },
         { wrong_empty, { "(matmul): a size is 0", "m/w [6, 0]" } },
         { wrong_image_column, { "(add): different shapes or types", "m/image [7, 1, 2]" } },
-        { wrong_table_of_another,
-          { "(vocabulary_loss): not of the graph's activation type and a parameter" } },
+        { wrong_loss_table,
+          { "(vocabulary_loss): not of the graph's activation type and float32" } },
         { wrong_units, { "m/dense: -512 units" } },
         { wrong_limit, { "m/dense: init_limit -1" } },
         { wrong_activation, { "77 is no activation" } },

@@ -209,6 +209,8 @@ static void test_translation_task__resumes(void **state)
         "--set task.train_data.batching=packed --set task.train_data.global_batch_size=320",
         "--set task.train_data.batching=packed --set task.train_data.global_batch_size=320 "
         "--set task.model.r_drop=3 --set task.model.dropout_rate=0.2",
+        "--set task.train_data.max_seq_length=16 --set task.train_data.global_batch_size=16 "
+        "--set task.model.sampled_vocabulary=20",
     };
     static const char *const runs[][3] = { { "whole", "9" }, { "parts", "4" }, { "parts", "9" } };
     char *sums[COUNT(ways)];

@@ -145,13 +145,6 @@ void et_run_embed_columns_grad(const et_plan *plan, const et_plan_call *call)
     kernels(plan)->embed_columns_grad(table->data, in(plan, call, 0), in(plan, call, 1), &shape);
 }
 
-static et_random random_of(const et_plan *plan, const et_plan_call *call)
-{
-    et_random random = plan->random;
-    random.site = call->node->attributes.site;
-    return random;
-}
-
 void et_run_noise(const et_plan *plan, const et_plan_call *call)
 {
     const et_tensor *y = out_tensor(plan, call, 0);

@@ -47,6 +47,14 @@ static inline int64_t rows_of(const et_tensor *tensor)
     return rows;
 }
 
+/* The numbers of this op in this step. */
+static inline et_random random_of(const et_plan *plan, const et_plan_call *call)
+{
+    et_random random = plan->random;
+    random.site = call->node->attributes.site;
+    return random;
+}
+
 /* Aligned to 64, and nobody else's until the call is over. */
 static inline float *scratch(const et_plan *plan)
 {
@@ -79,6 +87,10 @@ et_plan_run_fn et_run_reshape, et_run_concatenate, et_run_slice, et_run_slice_gr
     et_run_gather_grad, et_run_one_hot, et_run_embed_columns, et_run_embed_columns_grad,
     et_run_noise, et_run_bernoulli;
 int et_prepare_gather_grad(et_plan *plan, et_plan_call *call, et_error *error);
+
+/* op_candidates.c */
+int et_prepare_candidates(et_plan *plan, et_plan_call *call, et_error *error);
+et_plan_run_fn et_run_candidates;
 
 /* op_layers.c */
 et_plan_run_fn et_run_rms_norm, et_run_rms_norm_grad, et_run_batch_norm, et_run_batch_norm_grad,

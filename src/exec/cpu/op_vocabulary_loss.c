@@ -18,7 +18,10 @@
  *   5. Rows without a label have zero derivatives; blocks without one are passed over.
  *
  * Of two draws of the rows (et_r_drop_loss) a block has a share of each, behind one another: the
- * logits of both are there when what they differ by is asked for. */
+ * logits of both are there when what they differ by is asked for.
+ *
+ * A table that is a parameter comes packed, with the plan's other weights; one that is computed
+ * (et_sampled_loss: the rows of candidates) is packed in the scratch, before the first block. */
 #include <omp.h>
 #include <string.h>
 
@@ -62,13 +65,18 @@ typedef struct loss_sizes {
     bool gradient;
     bool packs_h;  /* once for all parts: g^T h does not take h as it is */
     bool packs_dh; /* the table for dh: g table_part does not take it as it is */
+    bool computed; /* the table: no parameter */
+    bool offset;   /* something is added to logits, by column */
 } loss_sizes;
 
 /* Where things lie in the scratch, bytes. largest, sum, shifted and apart are [parts, block]
  * float32, apart for two draws alone; by_row is six numbers a row; tile is the bytes of one
- * thread's logits or g; kept, packed_h and dh are there only for derivatives. */
+ * thread's logits or g; kept, packed_h and dh are there only for derivatives. Of a computed table:
+ * a copy of type act, where that is bfloat16, and packed parts, for logits and for dh, so many
+ * bytes each. */
 typedef struct loss_room {
     size_t kept, h, packed_h, dh, largest, sum, shifted, apart, by_row, labels, tiles, tile, end;
+    size_t table, logits_parts, dh_parts, logits_bytes, dh_bytes;
 } loss_room;
 
 /* One block of rows under way. On the stack of the run; what it points to is the call's scratch
@@ -146,7 +154,9 @@ static loss_sizes sizes_of(const et_plan *plan, const et_plan_call *call)
     loss_sizes size = { .rows = h->shape.size[0],
                         .width = h->shape.size[1],
                         .vocabulary = table->shape.size[0],
-                        .draws = call->node->inputs == 4 ? 2 : 1,
+                        .draws = et_loss_of_two_draws(call->node) ? 2 : 1,
+                        .computed = call->node->input[1]->op != ET_OP_PARAM,
+                        .offset = call->node->attributes.offset,
                         .act = plan->graph->options.act,
                         .gradient = call->node->attributes.gradient };
     size.work = et_gemm_multiplied_as(plan->device->gemms, size.act);
@@ -187,7 +197,8 @@ static int get_products(et_plan *plan, et_plan_call *call, const loss_sizes *siz
     int64_t block = size->block, width = size->width, columns = columns_of(size, part);
     et_dtype a = size->work, table = size->act;
     et_gemm_shape shapes[PRODUCTS] = {
-        [LOGITS] = { block, columns, width, .transpose_b = true, .a = a, .b = table },
+        [LOGITS] = { block, columns, width, .transpose_b = true, .a = a, .b = table,
+                     .bias = size->offset },
         [DH_FIRST] = shape_of_dh(size, columns),
         [DH] = shape_of_dh(size, columns),
         [DTABLE] = { columns, width, block, .transpose_a = true, .a = a, .b = a,
@@ -231,6 +242,24 @@ static size_t take(size_t *end, size_t bytes)
     return at;
 }
 
+/* Packed parts of a computed table; the last may be smaller than the others. */
+static size_t take_parts(size_t *end, const et_plan_call *call, const loss_sizes *size, int which,
+                         size_t *bytes)
+{
+    *bytes = (et_gemm_packed_size(product(call, size, which, 0)) + 63) / 64 * 64;
+    return take(end, (size_t)size->parts * *bytes);
+}
+
+static void take_table(loss_room *room, const et_plan_call *call, const loss_sizes *size)
+{
+    const size_t elements = (size_t)(size->vocabulary * size->width);
+    if (size->act != ET_F32)
+        room->table = take(&room->end, elements * et_dtype_size(size->act));
+    room->logits_parts = take_parts(&room->end, call, size, LOGITS, &room->logits_bytes);
+    if (size->gradient && size->packs_dh)
+        room->dh_parts = take_parts(&room->end, call, size, DH_FIRST, &room->dh_bytes);
+}
+
 /* Without derivatives nothing is kept: each part's logits are gone when its sums are taken. The
  * same example: kept has 31 MiB, dh 8 MiB, a thread's tile 256 KiB, where logits of 4096 rows
  * would have 500 MiB. */
@@ -240,6 +269,8 @@ static loss_room room_of(const et_plan *plan, const et_plan_call *call, const lo
     size_t by_part = (size_t)size->parts * block * real, threads = (size_t)plan->device->threads;
     loss_room room = { 0 };
     size_t *end = &room.end;
+    if (size->computed)
+        take_table(&room, call, size);
     room.largest = take(end, by_part);
     room.sum = take(end, by_part);
     room.shifted = take(end, by_part);
@@ -267,9 +298,9 @@ int et_prepare_vocabulary_loss(et_plan *plan, et_plan_call *call, et_error *erro
     int status = get_products(plan, call, &size, 0, error);
     if (!status)
         status = get_products(plan, call, &size, size.parts - 1, error);
-    if (!status)
+    if (!status && !size.computed)
         status = pack_table(plan, call, &size, LOGITS, &call->pack[LOGITS], error);
-    if (!status && size.gradient && size.packs_dh)
+    if (!status && !size.computed && size.gradient && size.packs_dh)
         status = pack_table(plan, call, &size, DH_FIRST, &call->pack[DH_FIRST], error);
     if (!status)
         call->scratch = room_of(plan, call, &size).end;
@@ -297,8 +328,18 @@ static void *kept_of(const loss_block *block, int64_t part)
     return room_at(block, block->room.kept + before * et_dtype_size(block->size.act));
 }
 
+/* A part of a computed table, packed for one of the two. */
+static void *packed_part(const loss_block *block, int which, int64_t part)
+{
+    const loss_room *room = &block->room;
+    return which == LOGITS ? room_at(block, room->logits_parts + (size_t)part * room->logits_bytes)
+                           : room_at(block, room->dh_parts + (size_t)part * room->dh_bytes);
+}
+
 static const void *packed_table(const loss_block *block, int which, int64_t part)
 {
+    if (block->size.computed)
+        return packed_part(block, which, part);
     return et_plan_pack_at(block->plan, block->call->pack[which] + (int)part)->data;
 }
 
@@ -312,13 +353,21 @@ static const void *table_of_dh(const loss_block *block, int64_t part)
            (size_t)(part * size->columns * size->width) * et_dtype_size(size->act);
 }
 
+/* Where two draws follow one another the offsets are behind them. */
+static const float *offsets_of(const loss_block *block)
+{
+    const et_plan_call *call = block->call;
+    return block->size.offset ? in(block->plan, call, call->in_count - 1) : NULL;
+}
+
 /* Leaves the part's largest logit and sum of exponentials for each row, and what was kept. */
 static void run_logits(const loss_block *block, int64_t part, int thread)
 {
     const loss_sizes *size = &block->size;
+    const float *offsets = offsets_of(block);
     float *logits = tile_of(block, thread);
     et_gemm_run(product(block->call, size, LOGITS, part), logits, block->h,
-                packed_table(block, LOGITS, part), NULL);
+                packed_table(block, LOGITS, part), offsets ? offsets + part * size->columns : NULL);
     kernels(block->plan)
         ->softmax_parts->part(&block->softmax, part, size->gradient ? kept_of(block, part) : NULL,
                               size->act, logits);
@@ -486,6 +535,44 @@ static loss_block begin(const et_plan *plan, const et_plan_call *call)
     return block;
 }
 
+static void pack_part(const loss_block *block, int64_t part)
+{
+    const loss_sizes *size = &block->size;
+    const int64_t at = part * size->columns * size->width;
+    const void *from = (const float *)in(block->plan, block->call, 1) + at;
+    if (size->act != ET_F32) {
+        et_bf16 *copy = (et_bf16 *)room_at(block, block->room.table) + at;
+        kernels(block->plan)->to_bf16(copy, from, columns_of(size, part) * size->width);
+        from = copy;
+    }
+    et_gemm_pack(product(block->call, size, LOGITS, part), packed_part(block, LOGITS, part), from);
+    if (size->gradient && size->packs_dh)
+        et_gemm_pack(product(block->call, size, DH_FIRST, part), packed_part(block, DH_FIRST, part),
+                     from);
+}
+
+/* A computed table is there when the call begins, not before. */
+static void open_table(const loss_block *block)
+{
+    if (!block->size.computed)
+        return;
+#pragma omp parallel for num_threads(team_of(block)) schedule(static)
+    for (int64_t part = 0; part < block->size.parts; part++)
+        pack_part(block, part);
+}
+
+/* What smoothing makes of the offsets of all columns but the label's, whose offset is 0: no
+ * prediction changes it, and it is taken out. */
+static double constant_of(const loss_block *block)
+{
+    const float *offsets = offsets_of(block);
+    const double columns = (double)block->size.vocabulary;
+    double sum = 0;
+    for (int64_t i = 0; offsets && i < block->size.vocabulary; i++)
+        sum += (double)offsets[i];
+    return columns > 1 ? (double)block->softmax.smoothing / (columns - 1) * sum : 0;
+}
+
 /* A negative label is padding. */
 static bool has_label(const int32_t *labels, int64_t rows)
 {
@@ -514,6 +601,7 @@ void et_run_vocabulary_loss(const et_plan *plan, const et_plan_call *call)
     loss_block block = begin(plan, call);
     int64_t rows = block.size.rows;
     clear_gradients(plan, call);
+    open_table(&block);
     for (int64_t at = 0; at < rows; at += block.size.share) {
         int64_t count = rows - at < block.size.share ? rows - at : block.size.share;
         if (!has_label(labels + at, count))
@@ -526,6 +614,7 @@ void et_run_vocabulary_loss(const et_plan *plan, const et_plan_call *call)
                                   softmax->nll + row, softmax->correct + row, block.rows);
     }
     sums[ET_LOSS_SUM_TOKENS] /= (double)block.size.draws; /* the others are halves already */
+    sums[ET_LOSS_SUM_LOSS] += constant_of(&block) * sums[ET_LOSS_SUM_TOKENS];
     float *result = et_plan_data(plan, call->out[0]);
     for (int i = 0; i < ET_LOSS_SUM_COUNT; i++)
         result[i] = (float)sums[i];

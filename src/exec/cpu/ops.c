@@ -469,6 +469,8 @@ static void run_ATTENTION_GRAD(const et_plan *plan, const et_plan_call *call)
 #define run_NOISE                       et_run_noise
 #define prepare_BERNOULLI               prepare_nothing
 #define run_BERNOULLI                   et_run_bernoulli
+#define prepare_CANDIDATES              et_prepare_candidates
+#define run_CANDIDATES                  et_run_candidates
 
 const et_overlap et_cpu_overlaps[] = {
     { ET_OP_EMBEDDING_GRAD, 0, 2, ET_OVERLAP_ADDS },

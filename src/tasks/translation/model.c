@@ -5,8 +5,8 @@
  * embedding of the target: inputs and outputs share one table (Press and Wolf 2017, "Using the
  * output embedding to improve language models").
  *
- * With r_drop training computes h twice, by two draws of dropout, and the loss is et_r_drop_loss.
- */
+ * With r_drop training computes h twice, by two draws of dropout, and the loss is et_r_drop_loss;
+ * with sampled_vocabulary it is et_sampled_loss. */
 #include "base/assert.h"
 #include "tasks/translation/task_private.h"
 
@@ -42,8 +42,11 @@ void et_translation_build_losses(const et_translation_task *task, et_scope *scop
     et_node *labels = et_batch_input(scope, et_pair_fields[ET_PAIR_TARGET_LABELS].name);
     et_node *h = et_nodes_get(outputs, "decoded"), *again = et_nodes_get(outputs, "decoded_again");
     et_node *table = et_nodes_get(outputs, "table");
+    const int64_t words = et_vocabulary_size(task->sides.target);
+    const int64_t sampled = model->sampled_vocabulary;
     et_loss(scope, "loss",
             again ? et_r_drop_loss(h, again, table, labels, smoothing, (float)model->r_drop)
-                  : et_vocabulary_loss(h, table, labels, smoothing),
+                  : et_sampled_loss(scope, h, table, labels, smoothing,
+                                    sampled && sampled < words ? sampled : words),
             1);
 }

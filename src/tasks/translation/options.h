@@ -38,6 +38,7 @@ typedef struct et_translation_model {
     double alpha;                /* of the length penalty */
     double label_smoothing;      /* spread over the tokens that are not the label */
     double r_drop;               /* weight of what two draws of dropout differ by; 0: one draw */
+    int64_t sampled_vocabulary;  /* tokens that an update's softmax is over; 0: all */
 } et_translation_model;
 
 /* How pairs become batches: as many as fit the token budget, or by bucket of length. */
