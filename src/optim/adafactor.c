@@ -72,9 +72,10 @@ static factored cut(et_shape shape)
     return f;
 }
 
-static size_t scratch(et_shape parameter, bool adapts)
+/* Of vectors too the mean square is of the whole. */
+static size_t scratch(const et_optimizer_options *options, et_shape parameter, bool adapts)
 {
-    (void)adapts;
+    (void)options, (void)adapts;
     if (parameter.rank < 2)
         return 1;
     const factored f = cut(parameter);

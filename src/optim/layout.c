@@ -110,12 +110,12 @@ static void cut_runs(const et_optim_layout *layout, et_optim_piece *pieces, size
 }
 
 static void cut_tensors(const et_optim_layout *layout, et_optim_piece *pieces, size_t *count,
-                        bool whole)
+                        bool by_rule)
 {
     for (size_t i = 0; i < layout->tensor_count; i++) {
         const et_optim_tensor *tensor = &layout->tensors[i];
         et_optim_piece run = { tensor->begin, tensor->packed, tensor->size, (int)i };
-        cut(pieces, count, run, whole ? INT64_MAX : ET_OPTIM_CHUNK);
+        cut(pieces, count, run, by_rule && tensor->whole ? INT64_MAX : ET_OPTIM_CHUNK);
     }
 }
 
@@ -130,7 +130,7 @@ int et_optim_layout_cut(et_optim_layout *layout, et_rule_cut how, bool by_tensor
     if (how == ET_RULE_ELEMENTS && !by_tensor)
         cut_runs(layout, layout->chunks, &layout->chunk_count, true);
     else
-        cut_tensors(layout, layout->chunks, &layout->chunk_count, how == ET_RULE_WHOLE);
+        cut_tensors(layout, layout->chunks, &layout->chunk_count, true);
     if (by_tensor)
         cut_tensors(layout, layout->blocks, &layout->block_count, false);
     else

@@ -16,7 +16,9 @@ typedef struct et_optim_tensor {
     int64_t packed; /* in arrays over the group alone */
     int64_t size;   /* elements, without padding */
     et_shape shape;
+    size_t scratch; /* floats that its update works in */
     bool decays, adapts;
+    bool whole; /* it is one chunk */
 } et_optim_tensor;
 
 /* Part of a range of the group. tensor: the one it lies in, or the first of several. */
@@ -35,7 +37,7 @@ typedef struct et_optim_layout {
     int64_t size; /* elements of the group, padding included */
 } et_optim_layout;
 
-/* Tensors of a group: nothing decays or adapts. */
+/* Tensors of a group: nothing decays, adapts or is whole. */
 int et_optim_layout_init(et_optim_layout *layout, const et_group *group, et_error *error);
 void et_optim_layout_release(et_optim_layout *layout);
 

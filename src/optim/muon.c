@@ -60,10 +60,11 @@ static int64_t smaller(int64_t a, int64_t b)
 }
 
 /* Another x, and two squares of its smaller side. */
-static size_t scratch(et_shape parameter, bool adapts)
+static size_t scratch(const et_optimizer_options *options, et_shape parameter, bool adapts)
 {
+    (void)options;
     if (!is_matrix(parameter, adapts))
-        return 1;
+        return 0;
     int64_t side = smaller(parameter.size[0], parameter.size[1]);
     return (size_t)(et_shape_count(parameter) + 2 * side * side);
 }

@@ -95,6 +95,18 @@ static int find_adapting(et_optimizer *optimizer, et_error *error)
     return ET_OK;
 }
 
+/* What the rule does with a tensor at a time. */
+static void find_whole(et_optimizer *optimizer)
+{
+    const et_rule_class *rule = optimizer->rule;
+    for (size_t i = 0; i < optimizer->layout.tensor_count; i++) {
+        et_optim_tensor *tensor = &optimizer->layout.tensors[i];
+        if (rule->scratch)
+            tensor->scratch = rule->scratch(&optimizer->options, tensor->shape, tensor->adapts);
+        tensor->whole = rule->cut == ET_RULE_WHOLE && (!rule->scratch || tensor->scratch);
+    }
+}
+
 /* Tensors, what decays, what is clipped, and where that puts the cuts. */
 static int plan_chunks(et_optimizer *optimizer, const et_group *group, et_error *error)
 {
@@ -104,6 +116,8 @@ static int plan_chunks(et_optimizer *optimizer, const et_group *group, et_error 
         status = find_decaying(o, error);
     if (!status)
         status = find_adapting(o, error);
+    if (!status)
+        find_whole(o);
     o->clip_count = o->rule->clips ? o->rule->clips(&o->options, o->clips)
                                    : et_rule_usual_clips(&o->options, o->clips, 0);
     for (int i = 0; i < o->clip_count; i++)

@@ -9,6 +9,7 @@
 #include "optim/optimizer.h"
 #include "optim/owners.h"
 #include "optim/schedule.h"
+#include "optim/team.h"
 
 /* A slot as a rule sees it: where each tensor's part begins. */
 typedef struct et_slot_place {
@@ -37,7 +38,7 @@ struct et_optimizer {
     double *tensor_sums; /* [tensors x ET_RULE_SUMS_MAX]: the rule's */
     double *squares;     /* [tensors]: of gradients, where by_tensor */
     double *factors;     /* [tensors]: of the gradient's scale, where by_tensor */
-    float *scratch;      /* [what the rule asks for], owned; NULL: none */
+    et_optim_team team;  /* of a rule with scratch */
     int rule_slots, slot_count;
     et_slot slots[ET_RULE_SLOTS_MAX + 1]; /* the rule's, then the average */
     et_slot_place places[ET_RULE_SLOTS_MAX];

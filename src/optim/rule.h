@@ -24,7 +24,7 @@
 typedef enum et_rule_cut {
     ET_RULE_ELEMENTS, /* anywhere: padding and several small tensors may lie in one */
     ET_RULE_TENSORS,  /* within a tensor, without its padding */
-    ET_RULE_WHOLE,    /* a tensor is a chunk */
+    ET_RULE_WHOLE,    /* a tensor is a chunk, but for one whose `scratch` is 0 */
 } et_rule_cut;
 
 typedef struct et_rule_slot {
@@ -56,7 +56,7 @@ typedef struct et_rule_chunk {
     float gradient_scale;           /* caller's scale times clipping */
     bool decays;                    /* weight decay applies here */
     bool adapts;                    /* so does what the rule does with whole tensors (`adapt`) */
-    float *scratch;                 /* what `scratch` asked for; NULL without it */
+    float *scratch;                 /* what `scratch` asked for, at least; NULL without it */
     const et_shape *shape;          /* of the tensor; these three not for ET_RULE_ELEMENTS */
     int64_t first;                  /* element of the tensor that the chunk begins with */
     const double *sums;             /* [ET_RULE_SUMS_MAX]: what `before` added up for the tensor */
@@ -120,9 +120,10 @@ typedef struct et_rule_class {
     /* Expressions that say which parameters are left out of what the rule does with whole tensors;
      * returns the list's name. NULL: all are. */
     const char *(*adapt)(const et_optimizer_options *options, et_strings *exclude);
-    /* Floats that the update of a tensor works in, aligned to 64 bytes. With it chunks are updated
-     * one after another, and the rule shares out its loops. NULL: none, and chunks are shared. */
-    size_t (*scratch)(et_shape parameter, bool adapts);
+    /* Floats that the update of a tensor works in, aligned to 64 bytes; 0: none, and its chunks lie
+     * within it. The rule shares out its loops, for where all threads do a chunk together (team.h).
+     * NULL: no tensor needs any. */
+    size_t (*scratch)(const et_optimizer_options *options, et_shape parameter, bool adapts);
     /* Of every chunk before any weight changes: what it adds to the tensor's sums, which begin at
      * 0. It may change slots. NULL: there is no such pass. */
     void (*before)(const et_kernels *kernels, const et_optimizer_options *options,

@@ -15,22 +15,6 @@ static bool owns(const et_optimizer *o, size_t tensor)
     return at >= own.begin && at < own.end;
 }
 
-/* As much as the tensor needs that needs most: tensors use it in turn. */
-static int make_scratch(et_optimizer *o, et_error *error)
-{
-    size_t most = 0;
-    for (size_t i = 0; o->rule->scratch && i < o->layout.tensor_count; i++) {
-        const et_optim_tensor *tensor = &o->layout.tensors[i];
-        size_t floats = owns(o, i) ? o->rule->scratch(tensor->shape, tensor->adapts) : 0;
-        most = floats > most ? floats : most;
-    }
-    if (!most)
-        return ET_OK;
-    o->scratch = et_alloc_array(most * sizeof(float));
-    return o->scratch ? ET_OK
-                      : et_alloc_failed(error, most * sizeof(float), "an optimizer's scratch");
-}
-
 void et_optimizer_fill_slot(et_optimizer *optimizer, int s)
 {
     for (int64_t at = 0; at < optimizer->slots[s].size; at++)
@@ -192,17 +176,19 @@ void et_optimizer_free_slots(et_optimizer *optimizer)
         et_free(optimizer->places[i].at);
         optimizer->places[i].at = NULL;
     }
-    et_free_array(optimizer->scratch);
+    et_optim_team_release(&optimizer->team);
     et_free(optimizer->parts);
     et_free(optimizer->cuts);
     optimizer->slot_count = optimizer->part_count = 0;
-    optimizer->scratch = NULL;
     optimizer->parts = NULL;
     optimizer->cuts = NULL;
 }
 
 int et_optimizer_make_slots(et_optimizer *optimizer, et_error *error)
 {
-    int status = make_scratch(optimizer, error);
+    int status = ET_OK;
+    if (optimizer->rule->scratch)
+        status = et_optim_team_init(&optimizer->team, &optimizer->layout,
+                                    et_optim_own(&optimizer->owners), error);
     return status ? status : make_slots(optimizer, error);
 }

@@ -31,6 +31,7 @@ typedef struct update {
     et_bf16 *shadow; /* NULL: the store keeps none */
     et_range own;    /* elements that this rank updates, of arrays over the group */
     bool has_factors;
+    float *scratch; /* of the thread; NULL: the rule has none */
 } update;
 
 /* Blocks begin .. end - 1. */
@@ -136,15 +137,16 @@ static void fill_chunk(const update *u, const et_optim_piece *part, et_rule_chun
     chunk->gradient_scale = (float)(u->scale * factor);
     chunk->decays = tensor->decays;
     chunk->adapts = tensor->adapts;
-    chunk->scratch = o->scratch;
+    chunk->scratch = u->scratch;
     chunk->shape = &tensor->shape;
     chunk->first = begin - tensor->begin;
     chunk->sums = &o->tensor_sums[ET_RULE_SUMS_MAX * part->tensor];
     for (int i = 0; i < ET_RULE_SLOTS_MAX; i++) {
         const int64_t *at = o->places[i].at;
         int64_t packed = part->packed - u->own.begin;
-        int64_t place = i >= o->rule_slots ? -1 : at ? at[part->tensor] : packed;
-        chunk->slot[i] = place < 0 ? NULL : o->slots[i].data + place;
+        bool none = i >= o->rule_slots || (at && at[part->tensor] < 0);
+        int64_t place = none ? 0 : at ? at[part->tensor] + chunk->first : packed;
+        chunk->slot[i] = none ? NULL : o->slots[i].data + place;
     }
 }
 
@@ -275,14 +277,36 @@ static void stay_piece(const update *u, const et_optim_piece *piece, double *sum
     follow_piece(u, piece);
 }
 
+static void update_chunk(const update *u, et_optim_piece own)
+{
+    if (own.count && u->optimizer->limit)
+        split(u, own, NULL, update_piece, stay_piece);
+    else if (own.count)
+        update_piece(u, &own, NULL);
+}
+
 static void update_part(const update *u, int64_t begin, int64_t end)
 {
-    for (int64_t i = begin; i < end; i++) {
-        et_optim_piece own = et_optim_piece_in(&u->optimizer->layout.chunks[i], u->own);
-        if (own.count && u->optimizer->limit)
-            split(u, own, NULL, update_piece, stay_piece);
-        else if (own.count)
-            update_piece(u, &own, NULL);
+    for (int64_t i = begin; i < end; i++)
+        update_chunk(u, et_optim_piece_in(&u->optimizer->layout.chunks[i], u->own));
+}
+
+/* Of a rule with scratch, whose chunks take unequal time. */
+static void update_by_team(const update *u, bool much)
+{
+    const et_optim_team *team = &u->optimizer->team;
+    const int threads = et_share_wanted(much) ? omp_get_max_threads() : 1;
+    update own = *u;
+    own.scratch = team->scratch;
+    for (size_t i = 0; i < team->together; i++)
+        update_chunk(&own, team->pieces[i]);
+#pragma omp parallel firstprivate(own)                                                             \
+    num_threads(threads < team->threads ? threads : team->threads)
+    {
+        own.scratch += (size_t)omp_get_thread_num() * team->each;
+#pragma omp for schedule(dynamic, 1) nowait
+        for (size_t i = team->together; i < team->count; i++)
+            update_chunk(&own, team->pieces[i]);
     }
 }
 
@@ -307,12 +331,11 @@ static void exchange_weights(const update *u)
                  u);
 }
 
-/* Chunks are independent, so which thread takes which changes nothing. A rule with scratch has
- * them one after another, and shares out the loops in each. */
+/* Chunks are independent, so which thread takes which changes nothing. */
 static void update_all(const update *u)
 {
     et_optimizer *o = u->optimizer;
-    bool much = o->layout.size > ET_OPTIM_CHUNK && !o->rule->scratch;
+    bool much = o->layout.size > ET_OPTIM_CHUNK;
     /* Weights may have been loaded since the optimizer was made. */
     if (o->iterations == 0)
         et_optimizer_start(o);
@@ -320,7 +343,10 @@ static void update_all(const update *u)
         ET_SHARE(much, (int64_t)o->layout.chunk_count, 1, sum_part, u);
         add_up(o);
     }
-    ET_SHARE(much, (int64_t)o->layout.chunk_count, 1, update_part, u);
+    if (o->rule->scratch)
+        update_by_team(u, much);
+    else
+        ET_SHARE(much, (int64_t)o->layout.chunk_count, 1, update_part, u);
     exchange_weights(u);
 }
 

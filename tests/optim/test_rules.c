@@ -106,7 +106,10 @@ static void test_rules__same_bits_for_any_threads(void **state)
     for (int type = ET_OPTIMIZER_NONE + 1; type < ET_OPTIMIZER_COUNT; type++)
         for (int s = 0; s < SETTINGS; s++) {
             et_params *one = make_params(), *many = make_params(), *start = make_params();
-            et_optimizer *x = make(one, type, settings[s]), *y = make(many, type, settings[s]);
+            omp_set_num_threads(1);
+            et_optimizer *x = make(one, type, settings[s]);
+            omp_set_num_threads(3);
+            et_optimizer *y = make(many, type, settings[s]);
             for (int step = 0; step < STEPS; step++) {
                 omp_set_num_threads(1);
                 step_once(x, one, step);
