@@ -10,17 +10,23 @@
  * Adam's do (Liu et al. 2025, "Muon is scalable for LLM training"). What is no matrix, or
  * excluded, is Adam's.
  *
- * Products are the kernels' float_product in blocks of rows, which threads share out: the sums of
- * an element run over k in order, wherever blocks end. */
+ * A matrix lies along its longer side while it is worked on: x [side, length], a tall one turned.
+ * Products are the kernels' float_product, C = A^T B of operands as stored: of x^T twice, of A
+ * twice, and of the polynomial, which as A is symmetric, and x. What is symmetric is multiplied on
+ * and above the diagonal alone, in blocks of rows, and mirrored. Threads share out blocks: the sums
+ * of an element run over k in order, wherever they end. */
 #include <math.h>
+#include <string.h>
 
 #include "base/assert.h"
 #include "kernel/share.h"
 #include "optim/adam.h"
 
-/* Rows of a block of a product; and multiplications below which it stays on one thread. */
-#define BLOCK 64
-#define MUCH  ((int64_t)1 << 20)
+/* Rows of a block of a product, and of one of which half is left out; multiplications below which a
+ * product stays on one thread. */
+#define BLOCK           64
+#define SYMMETRIC_BLOCK 32
+#define MUCH            ((int64_t)1 << 20)
 
 /* Whether a tensor is orthogonalized. */
 static bool is_matrix(et_shape shape, bool adapts)
@@ -59,107 +65,187 @@ static int64_t smaller(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* Another x, and two squares of its smaller side. */
+/* ---- a matrix on its way ---- */
+
+typedef struct work {
+    const et_kernels *kernels;
+    int64_t side, length; /* the smaller size and the other one */
+    float *x, *next;      /* [side, length] */
+    float *turned;        /* x^T: [length, side] */
+    float *a, *p;         /* [side, side]: A, and the polynomial of it */
+} work;
+
+/* Floats in whole lines of the cache. */
+static size_t lines(int64_t floats)
+{
+    return (size_t)(floats + 15) / 16 * 16;
+}
+
 static size_t scratch(const et_optimizer_options *options, et_shape parameter, bool adapts)
 {
     (void)options;
     if (!is_matrix(parameter, adapts))
         return 0;
     int64_t side = smaller(parameter.size[0], parameter.size[1]);
-    return (size_t)(et_shape_count(parameter) + 2 * side * side);
+    return 2 * lines(et_shape_count(parameter)) + 2 * lines(side * side);
+}
+
+/* room: as much as `scratch` says, behind `next`. */
+static work place(const et_kernels *kernels, int64_t side, int64_t length, float *room)
+{
+    work w = { .kernels = kernels, .side = side, .length = length };
+    w.turned = room;
+    w.a = w.turned + lines(side * length);
+    w.p = w.a + lines(side * side);
+    return w;
 }
 
 /* ---- products ---- */
 
-/* Rows begin .. end - 1 of a product of any depth. */
-static void multiply_rows(const et_kernels *kernels, const et_float_product *all, int64_t begin,
-                          int64_t end)
+/* Of c = a^T b, a [k, side] and b [k, width], so many rows, from a column on. */
+static void multiply_rows(const work *w, float *c, const float *a, const float *b, int64_t k,
+                          int64_t width, et_share rows, int64_t column)
 {
-    const int64_t depth = et_float_product_depth(all->ab);
-    const float *a = all->a, *b = all->b;
-    for (int64_t row = begin; row < end; row += BLOCK)
-        for (int64_t l = 0; l < all->k; l += depth) {
-            et_float_product part = *all;
-            part.m = smaller(end - row, BLOCK);
-            part.k = smaller(all->k - l, depth);
-            part.a = a + row * all->a_row + l * all->a_step;
-            part.b = b + l * (all->across ? 1 : all->ldb);
-            part.c = all->c + row * all->ldc;
-            part.accumulate = l > 0;
-            kernels->float_product(&part);
+    _Alignas(64) float room[BLOCK * ET_FLOAT_PRODUCT_DEPTH];
+    for (int64_t l = 0; l < k; l += ET_FLOAT_PRODUCT_DEPTH) {
+        const et_float_product product = { .m = rows.end - rows.begin,
+                                           .n = width - column,
+                                           .k = smaller(k - l, ET_FLOAT_PRODUCT_DEPTH),
+                                           .ab = ET_F32,
+                                           .a = a + l * w->side + rows.begin,
+                                           .b = b + l * width + column,
+                                           .c = c + rows.begin * width + column,
+                                           .a_row = 1,
+                                           .a_step = w->side,
+                                           .ldb = width,
+                                           .ldc = width,
+                                           .accumulate = l > 0,
+                                           .room = room };
+        w->kernels->float_product(&product);
+    }
+}
+
+static et_share block_of(const work *w, int64_t block, int64_t size)
+{
+    return (et_share){ block * size, smaller(block * size + size, w->side) };
+}
+
+/* Columns behind a block of rows, to their place below the diagonal. */
+static void mirror(const work *w, float *square, et_share rows)
+{
+    _Alignas(64) float tile[SYMMETRIC_BLOCK * SYMMETRIC_BLOCK];
+    const int64_t count = rows.end - rows.begin;
+    for (int64_t column = rows.end; column < w->side; column += SYMMETRIC_BLOCK) {
+        const et_stored from = { .data = square + rows.begin * w->side + column,
+                                 .rows = count,
+                                 .columns = smaller(w->side - column, SYMMETRIC_BLOCK),
+                                 .stride = w->side,
+                                 .dtype = ET_F32 };
+        w->kernels->staging->across(tile, from.columns, count, ET_F32, &from);
+        for (int64_t i = 0; i < from.columns; i++)
+            memcpy(square + (column + i) * w->side + rows.begin, tile + i * count,
+                   (size_t)count * sizeof *tile);
+    }
+}
+
+/* Blocks of an even place come from above, those between from below, so that neighbours have as
+ * much to do as others. */
+static int64_t symmetric_block(int64_t place, int64_t blocks)
+{
+    return place % 2 ? blocks - 1 - place / 2 : place / 2;
+}
+
+static int64_t symmetric_blocks(const work *w)
+{
+    return (w->side + SYMMETRIC_BLOCK - 1) / SYMMETRIC_BLOCK;
+}
+
+/* A = x x^T */
+static void square_part(const work *w, int64_t begin, int64_t end)
+{
+    for (int64_t i = begin; i < end; i++) {
+        const int64_t block = symmetric_block(i, symmetric_blocks(w));
+        const et_share rows = block_of(w, block, SYMMETRIC_BLOCK);
+        multiply_rows(w, w->a, w->turned, w->turned, w->length, w->side, rows, rows.begin);
+        mirror(w, w->a, rows);
+    }
+}
+
+/* p = 3.4445 - 4.7750 A + 2.0315 A^2 */
+static void polynomial_part(const work *w, int64_t begin, int64_t end)
+{
+    for (int64_t i = begin; i < end; i++) {
+        const int64_t block = symmetric_block(i, symmetric_blocks(w));
+        const et_share rows = block_of(w, block, SYMMETRIC_BLOCK);
+        multiply_rows(w, w->p, w->a, w->a, w->side, w->side, rows, rows.begin);
+        for (int64_t row = rows.begin; row < rows.end; row++) {
+            const int64_t at = row * w->side + rows.begin;
+            w->kernels->blend(w->p + at, w->a + at, 2.0315f, -4.7750f, w->side - rows.begin);
+            w->p[row * w->side + row] += 3.4445f;
         }
+        mirror(w, w->p, rows);
+    }
 }
 
-static void multiply(const et_kernels *kernels, const et_float_product *product)
+/* next = p x */
+static void next_part(const work *w, int64_t begin, int64_t end)
 {
-    bool much = product->m * product->n * product->k >= MUCH;
-    ET_SHARE(much, product->m, BLOCK, multiply_rows, kernels, product);
+    for (int64_t i = begin; i < end; i++)
+        multiply_rows(w, w->next, w->p, w->x, w->side, w->length, block_of(w, i, BLOCK), 0);
 }
 
-/* c = x x^T, or of a tall x x^T x. */
-static void multiply_self(const et_kernels *kernels, float *c, const float *x, int64_t rows,
-                          int64_t columns)
+/* Rows begin .. end - 1 of to [columns, rows], which is from [rows, columns] turned. */
+static void turn_part(const et_kernels *kernels, float *to, const float *from, int64_t rows,
+                      int64_t columns, int64_t begin, int64_t end)
 {
-    bool tall = rows > columns;
-    int64_t side = smaller(rows, columns);
-    const et_float_product product = { .m = side,
-                                       .n = side,
-                                       .k = tall ? rows : columns,
-                                       .ab = ET_F32,
-                                       .a = x,
-                                       .b = x,
-                                       .c = c,
-                                       .a_row = tall ? 1 : columns,
-                                       .a_step = tall ? columns : 1,
-                                       .ldb = columns,
-                                       .ldc = side,
-                                       .across = !tall };
-    multiply(kernels, &product);
+    const et_stored part = { .data = from + begin,
+                             .rows = rows,
+                             .columns = end - begin,
+                             .stride = columns,
+                             .dtype = ET_F32 };
+    if (begin < end)
+        kernels->staging->across(to + begin * rows, end - begin, rows, ET_F32, &part);
 }
 
-/* c [rows, columns] = a b, all as they lie. */
-static void multiply_plain(const et_kernels *kernels, float *c, const float *a, const float *b,
-                           int64_t rows, int64_t columns, int64_t k)
+static void turn(const et_kernels *kernels, float *to, const float *from, int64_t rows,
+                 int64_t columns)
 {
-    const et_float_product product = { .m = rows,
-                                       .n = columns,
-                                       .k = k,
-                                       .ab = ET_F32,
-                                       .a = a,
-                                       .b = b,
-                                       .c = c,
-                                       .a_row = k,
-                                       .a_step = 1,
-                                       .ldb = columns,
-                                       .ldc = columns };
-    multiply(kernels, &product);
+    ET_SHARE(rows * columns >= MUCH, columns, BLOCK, turn_part, kernels, to, from, rows, columns);
 }
 
 /* ---- the update ---- */
+
+static void iterate(work *w)
+{
+    const bool much = w->side * w->side * w->side >= MUCH;
+    turn(w->kernels, w->turned, w->x, w->side, w->length);
+    ET_SHARE(much, symmetric_blocks(w), 1, square_part, w);
+    ET_SHARE(much, symmetric_blocks(w), 1, polynomial_part, w);
+    ET_SHARE(much, (w->side + BLOCK - 1) / BLOCK, 1, next_part, w);
+    float *other = w->x;
+    w->x = w->next;
+    w->next = other;
+}
 
 /* x is used up; the result is in x or in room. */
 static float *orthogonalize(const et_kernels *kernels, float *x, float *room, int64_t rows,
                             int64_t columns, int64_t iterations)
 {
-    const int64_t count = rows * columns, side = smaller(rows, columns);
-    float *square = room + count, *sum = square + side * side;
+    const int64_t count = rows * columns;
+    const bool tall = rows > columns;
+    work w = place(kernels, smaller(rows, columns), tall ? rows : columns, room + lines(count));
     double norm = sqrt(kernels->sum_of_squares(x, count));
     kernels->blend(x, x, (float)(1 / (norm + 1e-7)), 0, count);
-    for (int64_t i = 0; i < iterations; i++) {
-        multiply_self(kernels, square, x, rows, columns);
-        multiply_plain(kernels, sum, square, square, side, side, side);
-        kernels->blend(sum, square, 2.0315f, -4.7750f, side * side);
-        for (int64_t k = 0; k < side; k++)
-            sum[k * side + k] += 3.4445f;
-        if (rows > columns)
-            multiply_plain(kernels, room, x, sum, rows, columns, side);
-        else
-            multiply_plain(kernels, room, sum, x, rows, columns, side);
-        float *other = x;
-        x = room;
-        room = other;
-    }
-    return x;
+    w.x = tall ? room : x;
+    w.next = tall ? x : room;
+    if (tall)
+        turn(kernels, w.x, x, rows, columns);
+    for (int64_t i = 0; i < iterations; i++)
+        iterate(&w);
+    if (!tall)
+        return w.x;
+    turn(kernels, w.next, w.x, w.side, w.length);
+    return w.next;
 }
 
 static double length_of(const et_muon_options *o, int64_t rows, int64_t columns)
