@@ -14,7 +14,8 @@
  * Products are the kernels' float_product, C = A^T B of operands as stored: of x^T twice, of A
  * twice, and of the polynomial, which as A is symmetric, and x. What is symmetric is multiplied on
  * and above the diagonal alone, in blocks of rows, and mirrored. Threads share out blocks: the sums
- * of an element run over k in order, wherever they end. */
+ * of an element run over k in order, wherever they end. In bfloat16 (orthogonalization_dtype) x, A
+ * and the polynomial are rounded before each product, as in Jordan's program. */
 #include <math.h>
 #include <string.h>
 
@@ -67,12 +68,15 @@ static int64_t smaller(int64_t a, int64_t b)
 
 /* ---- a matrix on its way ---- */
 
+/* Sums are float32. Operands of products are of `dtype`: the sums themselves, or a copy. */
 typedef struct work {
     const et_kernels *kernels;
-    int64_t side, length; /* the smaller size and the other one */
-    float *x, *next;      /* [side, length] */
-    float *turned;        /* x^T: [length, side] */
-    float *a, *p;         /* [side, side]: A, and the polynomial of it */
+    et_dtype dtype;
+    int64_t side, length;              /* the smaller size and the other one */
+    float *x, *next;                   /* [side, length] */
+    float *a, *p;                      /* [side, side]: A, and the polynomial of it */
+    void *turned;                      /* x^T, an operand: [length, side] */
+    et_bf16 *x_copy, *a_copy, *p_copy; /* NULL where the sums are the operands */
 } work;
 
 /* Floats in whole lines of the cache. */
@@ -81,39 +85,68 @@ static size_t lines(int64_t floats)
     return (size_t)(floats + 15) / 16 * 16;
 }
 
-static size_t scratch(const et_optimizer_options *options, et_shape parameter, bool adapts)
+/* The same of so many bfloat16. */
+static size_t halves(int64_t count)
 {
-    (void)options;
-    if (!is_matrix(parameter, adapts))
-        return 0;
-    int64_t side = smaller(parameter.size[0], parameter.size[1]);
-    return 2 * lines(et_shape_count(parameter)) + 2 * lines(side * side);
+    return lines((count + 1) / 2);
 }
 
-/* room: as much as `scratch` says, behind `next`. */
-static work place(const et_kernels *kernels, int64_t side, int64_t length, float *room)
+static size_t scratch(const et_optimizer_options *options, et_shape parameter, bool adapts)
 {
-    work w = { .kernels = kernels, .side = side, .length = length };
-    w.turned = room;
-    w.a = w.turned + lines(side * length);
-    w.p = w.a + lines(side * side);
+    if (!is_matrix(parameter, adapts))
+        return 0;
+    const int64_t count = et_shape_count(parameter);
+    const int64_t side = smaller(parameter.size[0], parameter.size[1]), square = side * side;
+    if (options->muon.orthogonalization_dtype == ET_BF16)
+        return lines(count) + 2 * lines(square) + 2 * halves(count) + 2 * halves(square);
+    return 2 * lines(count) + 2 * lines(square);
+}
+
+/* room: what `scratch` says, behind one x. */
+static work place(const et_kernels *kernels, et_dtype dtype, int64_t side, int64_t length,
+                  float *room)
+{
+    const int64_t count = side * length, square = side * side;
+    work w = { .kernels = kernels, .dtype = dtype, .side = side, .length = length };
+    w.a = room;
+    w.p = w.a + lines(square);
+    float *rest = w.p + lines(square);
+    w.turned = rest;
+    if (dtype == ET_BF16) {
+        w.x_copy = (et_bf16 *)(rest + halves(count));
+        w.a_copy = (et_bf16 *)(rest + 2 * halves(count));
+        w.p_copy = (et_bf16 *)(rest + 2 * halves(count) + halves(square));
+    }
     return w;
+}
+
+/* What products read of sums and their copy. */
+static void *operand(float *sums, et_bf16 *copy)
+{
+    return copy ? (void *)copy : sums;
+}
+
+/* Element i of an operand. */
+static char *element(const work *w, const void *of, int64_t i)
+{
+    return (char *)of + (size_t)i * et_dtype_size(w->dtype);
 }
 
 /* ---- products ---- */
 
 /* Of c = a^T b, a [k, side] and b [k, width], so many rows, from a column on. */
-static void multiply_rows(const work *w, float *c, const float *a, const float *b, int64_t k,
+static void multiply_rows(const work *w, float *c, const void *a, const void *b, int64_t k,
                           int64_t width, et_share rows, int64_t column)
 {
     _Alignas(64) float room[BLOCK * ET_FLOAT_PRODUCT_DEPTH];
-    for (int64_t l = 0; l < k; l += ET_FLOAT_PRODUCT_DEPTH) {
+    const int64_t depth = et_float_product_depth(w->dtype);
+    for (int64_t l = 0; l < k; l += depth) {
         const et_float_product product = { .m = rows.end - rows.begin,
                                            .n = width - column,
-                                           .k = smaller(k - l, ET_FLOAT_PRODUCT_DEPTH),
-                                           .ab = ET_F32,
-                                           .a = a + l * w->side + rows.begin,
-                                           .b = b + l * width + column,
+                                           .k = smaller(k - l, depth),
+                                           .ab = w->dtype,
+                                           .a = element(w, a, l * w->side + rows.begin),
+                                           .b = element(w, b, l * width + column),
                                            .c = c + rows.begin * width + column,
                                            .a_row = 1,
                                            .a_step = w->side,
@@ -131,21 +164,31 @@ static et_share block_of(const work *w, int64_t block, int64_t size)
 }
 
 /* Columns behind a block of rows, to their place below the diagonal. */
-static void mirror(const work *w, float *square, et_share rows)
+static void mirror(const work *w, void *square, et_share rows)
 {
     _Alignas(64) float tile[SYMMETRIC_BLOCK * SYMMETRIC_BLOCK];
     const int64_t count = rows.end - rows.begin;
     for (int64_t column = rows.end; column < w->side; column += SYMMETRIC_BLOCK) {
-        const et_stored from = { .data = square + rows.begin * w->side + column,
+        const et_stored from = { .data = element(w, square, rows.begin * w->side + column),
                                  .rows = count,
                                  .columns = smaller(w->side - column, SYMMETRIC_BLOCK),
                                  .stride = w->side,
-                                 .dtype = ET_F32 };
-        w->kernels->staging->across(tile, from.columns, count, ET_F32, &from);
+                                 .dtype = w->dtype };
+        w->kernels->staging->across(tile, from.columns, count, w->dtype, &from);
         for (int64_t i = 0; i < from.columns; i++)
-            memcpy(square + (column + i) * w->side + rows.begin, tile + i * count,
-                   (size_t)count * sizeof *tile);
+            memcpy(element(w, square, (column + i) * w->side + rows.begin),
+                   element(w, tile, i * count), (size_t)count * et_dtype_size(w->dtype));
     }
+}
+
+/* Rows of a or p, summed from the diagonal on, become the operand's. */
+static void finish_rows(const work *w, float *square, et_bf16 *copy, et_share rows)
+{
+    for (int64_t row = rows.begin; copy && row < rows.end; row++) {
+        const int64_t at = row * w->side + rows.begin;
+        w->kernels->to_bf16(copy + at, square + at, w->side - rows.begin);
+    }
+    mirror(w, operand(square, copy), rows);
 }
 
 /* Blocks of an even place come from above, those between from below, so that neighbours have as
@@ -167,50 +210,53 @@ static void square_part(const work *w, int64_t begin, int64_t end)
         const int64_t block = symmetric_block(i, symmetric_blocks(w));
         const et_share rows = block_of(w, block, SYMMETRIC_BLOCK);
         multiply_rows(w, w->a, w->turned, w->turned, w->length, w->side, rows, rows.begin);
-        mirror(w, w->a, rows);
+        finish_rows(w, w->a, w->a_copy, rows);
     }
 }
 
 /* p = 3.4445 - 4.7750 A + 2.0315 A^2 */
 static void polynomial_part(const work *w, int64_t begin, int64_t end)
 {
+    const void *a = operand(w->a, w->a_copy);
     for (int64_t i = begin; i < end; i++) {
         const int64_t block = symmetric_block(i, symmetric_blocks(w));
         const et_share rows = block_of(w, block, SYMMETRIC_BLOCK);
-        multiply_rows(w, w->p, w->a, w->a, w->side, w->side, rows, rows.begin);
+        multiply_rows(w, w->p, a, a, w->side, w->side, rows, rows.begin);
         for (int64_t row = rows.begin; row < rows.end; row++) {
             const int64_t at = row * w->side + rows.begin;
             w->kernels->blend(w->p + at, w->a + at, 2.0315f, -4.7750f, w->side - rows.begin);
             w->p[row * w->side + row] += 3.4445f;
         }
-        mirror(w, w->p, rows);
+        finish_rows(w, w->p, w->p_copy, rows);
     }
 }
 
 /* next = p x */
 static void next_part(const work *w, int64_t begin, int64_t end)
 {
+    const void *p = operand(w->p, w->p_copy), *x = operand(w->x, w->x_copy);
     for (int64_t i = begin; i < end; i++)
-        multiply_rows(w, w->next, w->p, w->x, w->side, w->length, block_of(w, i, BLOCK), 0);
+        multiply_rows(w, w->next, p, x, w->side, w->length, block_of(w, i, BLOCK), 0);
 }
 
 /* Rows begin .. end - 1 of to [columns, rows], which is from [rows, columns] turned. */
-static void turn_part(const et_kernels *kernels, float *to, const float *from, int64_t rows,
-                      int64_t columns, int64_t begin, int64_t end)
+static void turn_part(const et_kernels *kernels, void *to, const et_stored *from, int64_t begin,
+                      int64_t end)
 {
-    const et_stored part = { .data = from + begin,
-                             .rows = rows,
-                             .columns = end - begin,
-                             .stride = columns,
-                             .dtype = ET_F32 };
+    const size_t size = et_dtype_size(from->dtype);
+    et_stored part = *from;
+    part.data = (const char *)from->data + (size_t)begin * size;
+    part.columns = end - begin;
     if (begin < end)
-        kernels->staging->across(to + begin * rows, end - begin, rows, ET_F32, &part);
+        kernels->staging->across((char *)to + (size_t)(begin * from->rows) * size, end - begin,
+                                 from->rows, from->dtype, &part);
 }
 
-static void turn(const et_kernels *kernels, float *to, const float *from, int64_t rows,
-                 int64_t columns)
+static void turn(const et_kernels *kernels, void *to, const void *from, int64_t rows,
+                 int64_t columns, et_dtype dtype)
 {
-    ET_SHARE(rows * columns >= MUCH, columns, BLOCK, turn_part, kernels, to, from, rows, columns);
+    const et_stored all = { from, rows, columns, columns, dtype };
+    ET_SHARE(rows * columns >= MUCH, columns, BLOCK, turn_part, kernels, to, &all);
 }
 
 /* ---- the update ---- */
@@ -218,7 +264,9 @@ static void turn(const et_kernels *kernels, float *to, const float *from, int64_
 static void iterate(work *w)
 {
     const bool much = w->side * w->side * w->side >= MUCH;
-    turn(w->kernels, w->turned, w->x, w->side, w->length);
+    if (w->x_copy)
+        w->kernels->to_bf16(w->x_copy, w->x, w->side * w->length);
+    turn(w->kernels, w->turned, operand(w->x, w->x_copy), w->side, w->length, w->dtype);
     ET_SHARE(much, symmetric_blocks(w), 1, square_part, w);
     ET_SHARE(much, symmetric_blocks(w), 1, polynomial_part, w);
     ET_SHARE(much, (w->side + BLOCK - 1) / BLOCK, 1, next_part, w);
@@ -229,22 +277,23 @@ static void iterate(work *w)
 
 /* x is used up; the result is in x or in room. */
 static float *orthogonalize(const et_kernels *kernels, float *x, float *room, int64_t rows,
-                            int64_t columns, int64_t iterations)
+                            int64_t columns, const et_muon_options *o)
 {
     const int64_t count = rows * columns;
     const bool tall = rows > columns;
-    work w = place(kernels, smaller(rows, columns), tall ? rows : columns, room + lines(count));
+    work w = place(kernels, (et_dtype)o->orthogonalization_dtype, smaller(rows, columns),
+                   tall ? rows : columns, room + lines(count));
     double norm = sqrt(kernels->sum_of_squares(x, count));
     kernels->blend(x, x, (float)(1 / (norm + 1e-7)), 0, count);
     w.x = tall ? room : x;
     w.next = tall ? x : room;
     if (tall)
-        turn(kernels, w.x, x, rows, columns);
-    for (int64_t i = 0; i < iterations; i++)
+        turn(kernels, w.x, x, rows, columns, ET_F32);
+    for (int64_t i = 0; i < o->iterations; i++)
         iterate(&w);
     if (!tall)
         return w.x;
-    turn(kernels, w.next, w.x, w.side, w.length);
+    turn(kernels, w.next, w.x, w.side, w.length, ET_F32);
     return w.next;
 }
 
@@ -264,7 +313,7 @@ static void update_matrix(const et_kernels *kernels, const et_muon_options *o,
     kernels->blend(m, g, momentum, fresh, chunk->count);
     kernels->blend(g, m, o->nesterov ? fresh : 0, o->nesterov ? momentum : 1, chunk->count);
     et_rule_chunk moved = *chunk;
-    moved.gradient = orthogonalize(kernels, g, chunk->scratch, rows, columns, o->iterations);
+    moved.gradient = orthogonalize(kernels, g, chunk->scratch, rows, columns, o);
     et_rule_move(kernels, step, &moved, chunk->rate * length_of(o, rows, columns),
                  chunk->decays ? chunk->rate * o->weight_decay_rate : 0);
 }

@@ -12,6 +12,7 @@
 #ifndef ETUDE_OPTIM_RULE_OPTIONS_H
 #define ETUDE_OPTIM_RULE_OPTIONS_H
 
+#include <etude/dtype.h>
 #include <etude/error.h>
 
 #include "base/fields.h"
@@ -109,8 +110,9 @@ enum {
 typedef struct et_muon_options {
     double momentum, weight_decay_rate, beta_1, beta_2, epsilon, adam_rate;
     double clipvalue, clipnorm, global_clipnorm;
-    int64_t iterations; /* of the orthogonalization */
-    int scale;          /* ET_MUON_RMS, ET_MUON_SHAPE */
+    int64_t iterations;          /* of the orthogonalization */
+    int scale;                   /* ET_MUON_RMS, ET_MUON_SHAPE */
+    int orthogonalization_dtype; /* of its products' operands: ET_F32, ET_BF16 */
     bool nesterov;
     et_strings exclude_from_weight_decay, exclude_from_orthogonalization;
 } et_muon_options;

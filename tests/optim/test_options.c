@@ -48,6 +48,7 @@ static void test_options__defaults_of_rules(void **state)
     assert_true(a->learning_rate == 0.001 && a->beta_2_decay == -0.8 && a->epsilon_1 == 1e-30);
     assert_true(a->epsilon_2 == 1e-3 && a->clip_threshold == 1 && a->relative_step);
     assert_true(o.muon.momentum == 0.95 && o.muon.nesterov && o.muon.iterations == 5);
+    assert_int_equal(o.muon.orthogonalization_dtype, ET_F32);
     assert_true(o.muon.scale == ET_MUON_RMS && o.muon.beta_2 == 0.95 && o.muon.adam_rate == 1);
 }
 
