@@ -100,10 +100,12 @@ enum et_loss_sum {
  * of -sum_i t_i log p_i less the entropy of t, so that a perfect prediction scores 0. */
 ET_API et_node *et_vocabulary_loss(et_node *h, et_node *table, et_node *labels, float smoothing);
 
-/* In training the same loss by count of the table's V rows, drawn anew in each step
- * (et_candidates): the softmax, the smoothing and the sums are over those, the derivative by the
- * others' rows is 0. Work falls as V / count. Elsewhere, and with a count of V, et_vocabulary_loss:
- * validation measures what it always does. */
+/* In training the same loss over count of the table's V rows, drawn anew in each step: those of the
+ * labels and others (et_candidates, as scope/candidates: one such loss in a scope). Softmax,
+ * smoothing and all four sums are over the candidates with their offsets: a perfect prediction
+ * scores 0, and a row counts as correct more seldom than over all V, whose offsets are 0. The
+ * derivative by other rows is 0. Work is count / V of the whole. Elsewhere, and with a count of V,
+ * et_vocabulary_loss: validation measures what it always does. */
 ET_API et_node *et_sampled_loss(et_scope *scope, et_node *h, et_node *table, et_node *labels,
                                 float smoothing, int64_t count);
 

@@ -26,7 +26,8 @@ ET_API et_node *et_bernoulli(et_scope *scope, const char *name, et_node *p);
  * int32 [count]. *places: each label's place among them, negative where there is no label, int32
  * [T]. *offsets: log of how many classes a candidate stands for, float32 [count]: 0 for the labels'
  * and log((classes - d) / (count - d)) for the others. Added to logits z they make the sum of e^z
- * over candidates an unbiased estimate of that over all classes. count: at least T, or classes. */
+ * over candidates an unbiased estimate of that over all classes, if any others are drawn: count is
+ * more than d. count: at least T, or classes. */
 ET_API et_node *et_candidates(et_scope *scope, const char *name, et_node *labels, int64_t classes,
                               int64_t count, et_node **places, et_node **offsets);
 

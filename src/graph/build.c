@@ -263,7 +263,7 @@ et_node *et_vocabulary_loss(et_node *h, et_node *table, et_node *labels, float s
     return et_node_add(h->graph, ET_OP_VOCABULARY_LOSS, NULL, inputs, 3, &attributes);
 }
 
-/* The same op: it has a fourth input. */
+/* The same op, with the other draw as its fourth input. */
 et_node *et_r_drop_loss(et_node *h, et_node *again, et_node *table, et_node *labels,
                         float smoothing, float weight)
 {
@@ -275,21 +275,26 @@ et_node *et_r_drop_loss(et_node *h, et_node *again, et_node *table, et_node *lab
     return et_node_add(h->graph, ET_OP_VOCABULARY_LOSS, NULL, inputs, 4, &attributes);
 }
 
-/* The same op over the candidates' rows. A model that is measured is measured by all words. */
+/* The same op over the candidates' rows, with offsets as its fourth input. What is no matrix is
+ * refused as by the whole loss. */
 et_node *et_sampled_loss(et_scope *scope, et_node *h, et_node *table, et_node *labels,
                          float smoothing, int64_t count)
 {
-    const et_shape shape = et_node_shape(table);
-    if (!scope->graph->options.training || shape.rank != 2 || count == shape.size[0])
+    et_graph *graph = scope->graph;
+    if (!table || et_node_shape(table).rank != 2)
+        return et_vocabulary_loss(h, table, labels, smoothing);
+    const int64_t words = et_node_shape(table).size[0];
+    if (!et_in_range(graph, ET_OP_VOCABULARY_LOSS, "smoothing", smoothing, 0, BELOW_1) ||
+        !et_in_range(graph, ET_OP_CANDIDATES, "count", (double)count, 1, (double)words))
+        return &graph->poison;
+    if (!graph->options.training || count == words)
         return et_vocabulary_loss(h, table, labels, smoothing);
     et_node *places, *offsets;
     et_node *candidates =
-        et_candidates(scope, "candidates", labels, shape.size[0], count, &places, &offsets);
+        et_candidates(scope, "candidates", labels, words, count, &places, &offsets);
     et_node *inputs[] = { h, et_gather_rows(table, candidates), places, offsets };
     et_attributes attributes = { .x = smoothing, .offset = true };
-    if (!et_in_range(h->graph, ET_OP_VOCABULARY_LOSS, "smoothing", smoothing, 0, BELOW_1))
-        return &h->graph->poison;
-    return et_node_add(h->graph, ET_OP_VOCABULARY_LOSS, NULL, inputs, 4, &attributes);
+    return et_node_add(graph, ET_OP_VOCABULARY_LOSS, NULL, inputs, 4, &attributes);
 }
 
 /* For logits that exist in full: no table among the inputs, whose product would come first. */

@@ -86,7 +86,7 @@ et_op_reads et_op_derivative_reads(et_op op)
 bool et_loss_of_two_draws(const et_node *node)
 {
     et_assert(node->op == ET_OP_VOCABULARY_LOSS);
-    return node->inputs - (node->attributes.offset ? 1 : 0) == 4;
+    return node->inputs == 4 && !node->attributes.offset;
 }
 
 /* The poison node is a member of the graph, so that giving it out cannot fail. Its id -1 is

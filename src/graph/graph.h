@@ -95,7 +95,7 @@ typedef struct et_attributes {
     float agreement; /* VOCABULARY_LOSS of two draws: the weight of their divergence */
     int count;       /* VOCABULARY_BEST: pieces of each row; ONE_HOT: depth; CANDIDATES: how many */
     int64_t classes; /* CANDIDATES: what they are of */
-    bool offset;     /* VOCABULARY_LOSS: the last input is added to logits, by column */
+    bool offset;     /* VOCABULARY_LOSS: input 3 is added to logits, by column */
     bool self;       /* ATTENTION: q and kv are one matrix. CACHED_ATTENTION: q has the new k and v
                         as well, and input 2 is their slot */
     bool recomputable; /* see et_recomputable */

@@ -207,9 +207,9 @@ static bool shape_CACHED_ATTENTION(et_node *node)
     return set(node, act(node), et_shape_2(q.size[0], width));
 }
 
-/* h [T, D], table [V, D], labels [T], another h or none, offsets [V] or none. Results: the four
- * sums; dh as h but of activation type; dtable as the table, float32; dh of the other. All but the
- * first are made if the node's gradient is asked for. */
+/* h [T, D], table [V, D], labels [T], another h, offsets [V] or neither. Results: the four sums; dh
+ * as h but of activation type; dtable as the table, float32; dh of the other. All but the first are
+ * made if the node's gradient is asked for. */
 static bool shape_VOCABULARY_LOSS(et_node *node)
 {
     et_shape h = shape(node, 0), table = shape(node, 1);
@@ -222,12 +222,11 @@ static bool shape_VOCABULARY_LOSS(et_node *node)
     if (!is_vector_of(shape(node, 2), h.size[0]) || dtype(node, 2) != ET_I32)
         return refuse(node, "not one int32 label for each row", 0, 2);
     const bool draws = et_loss_of_two_draws(node);
-    const int last = node->inputs - 1;
     if (draws && (!et_shape_equal(shape(node, 3), h) || dtype(node, 3) != act(node)))
         return refuse(node, "two draws of other rows", 0, 3);
     if (node->attributes.offset &&
-        (!is_vector_of(shape(node, last), table.size[0]) || dtype(node, last) != ET_F32))
-        return refuse(node, "not one float32 offset for each row of the table", 1, last);
+        (!is_vector_of(shape(node, 3), table.size[0]) || dtype(node, 3) != ET_F32))
+        return refuse(node, "not one float32 offset for each row of the table", 1, 3);
     set(node, ET_F32, et_shape_1(ET_LOSS_SUM_COUNT));
     add_result(node, act(node), h);
     add_result(node, ET_F32, table);

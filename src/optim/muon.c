@@ -69,7 +69,7 @@ static int64_t smaller(int64_t a, int64_t b)
 /* ---- a matrix on its way ---- */
 
 /* Sums are float32. Operands of products are of `dtype`: the sums themselves, or a copy. */
-typedef struct work {
+typedef struct matrix {
     const et_kernels *kernels;
     et_dtype dtype;
     int64_t side, length;              /* the smaller size and the other one */
@@ -77,7 +77,7 @@ typedef struct work {
     float *a, *p;                      /* [side, side]: A, and the polynomial of it */
     void *turned;                      /* x^T, an operand: [length, side] */
     et_bf16 *x_copy, *a_copy, *p_copy; /* NULL where the sums are the operands */
-} work;
+} matrix;
 
 /* Floats in whole lines of the cache. */
 static size_t lines(int64_t floats)
@@ -85,8 +85,8 @@ static size_t lines(int64_t floats)
     return (size_t)(floats + 15) / 16 * 16;
 }
 
-/* The same of so many bfloat16. */
-static size_t halves(int64_t count)
+/* Floats in the whole lines that so many bfloat16 take. */
+static size_t lines_of_bf16(int64_t count)
 {
     return lines((count + 1) / 2);
 }
@@ -98,24 +98,25 @@ static size_t scratch(const et_optimizer_options *options, et_shape parameter, b
     const int64_t count = et_shape_count(parameter);
     const int64_t side = smaller(parameter.size[0], parameter.size[1]), square = side * side;
     if (options->muon.orthogonalization_dtype == ET_BF16)
-        return lines(count) + 2 * lines(square) + 2 * halves(count) + 2 * halves(square);
+        return lines(count) + 2 * lines(square) + 2 * lines_of_bf16(count) +
+               2 * lines_of_bf16(square);
     return 2 * lines(count) + 2 * lines(square);
 }
 
 /* room: what `scratch` says, behind one x. */
-static work place(const et_kernels *kernels, et_dtype dtype, int64_t side, int64_t length,
-                  float *room)
+static matrix place(const et_kernels *kernels, et_dtype dtype, int64_t side, int64_t length,
+                    float *room)
 {
     const int64_t count = side * length, square = side * side;
-    work w = { .kernels = kernels, .dtype = dtype, .side = side, .length = length };
+    matrix w = { .kernels = kernels, .dtype = dtype, .side = side, .length = length };
     w.a = room;
     w.p = w.a + lines(square);
     float *rest = w.p + lines(square);
     w.turned = rest;
     if (dtype == ET_BF16) {
-        w.x_copy = (et_bf16 *)(rest + halves(count));
-        w.a_copy = (et_bf16 *)(rest + 2 * halves(count));
-        w.p_copy = (et_bf16 *)(rest + 2 * halves(count) + halves(square));
+        w.x_copy = (et_bf16 *)(rest + lines_of_bf16(count));
+        w.a_copy = (et_bf16 *)(rest + 2 * lines_of_bf16(count));
+        w.p_copy = (et_bf16 *)(rest + 2 * lines_of_bf16(count) + lines_of_bf16(square));
     }
     return w;
 }
@@ -127,7 +128,7 @@ static void *operand(float *sums, et_bf16 *copy)
 }
 
 /* Element i of an operand. */
-static char *element(const work *w, const void *of, int64_t i)
+static char *element(const matrix *w, const void *of, int64_t i)
 {
     return (char *)of + (size_t)i * et_dtype_size(w->dtype);
 }
@@ -135,7 +136,7 @@ static char *element(const work *w, const void *of, int64_t i)
 /* ---- products ---- */
 
 /* Of c = a^T b, a [k, side] and b [k, width], so many rows, from a column on. */
-static void multiply_rows(const work *w, float *c, const void *a, const void *b, int64_t k,
+static void multiply_rows(const matrix *w, float *c, const void *a, const void *b, int64_t k,
                           int64_t width, et_share rows, int64_t column)
 {
     _Alignas(64) float room[BLOCK * ET_FLOAT_PRODUCT_DEPTH];
@@ -158,13 +159,13 @@ static void multiply_rows(const work *w, float *c, const void *a, const void *b,
     }
 }
 
-static et_share block_of(const work *w, int64_t block, int64_t size)
+static et_share block_of(const matrix *w, int64_t block, int64_t size)
 {
     return (et_share){ block * size, smaller(block * size + size, w->side) };
 }
 
 /* Columns behind a block of rows, to their place below the diagonal. */
-static void mirror(const work *w, void *square, et_share rows)
+static void mirror(const matrix *w, void *square, et_share rows)
 {
     _Alignas(64) float tile[SYMMETRIC_BLOCK * SYMMETRIC_BLOCK];
     const int64_t count = rows.end - rows.begin;
@@ -182,7 +183,7 @@ static void mirror(const work *w, void *square, et_share rows)
 }
 
 /* Rows of a or p, summed from the diagonal on, become the operand's. */
-static void finish_rows(const work *w, float *square, et_bf16 *copy, et_share rows)
+static void finish_rows(const matrix *w, float *square, et_bf16 *copy, et_share rows)
 {
     for (int64_t row = rows.begin; copy && row < rows.end; row++) {
         const int64_t at = row * w->side + rows.begin;
@@ -198,13 +199,13 @@ static int64_t symmetric_block(int64_t place, int64_t blocks)
     return place % 2 ? blocks - 1 - place / 2 : place / 2;
 }
 
-static int64_t symmetric_blocks(const work *w)
+static int64_t symmetric_blocks(const matrix *w)
 {
     return (w->side + SYMMETRIC_BLOCK - 1) / SYMMETRIC_BLOCK;
 }
 
 /* A = x x^T */
-static void square_part(const work *w, int64_t begin, int64_t end)
+static void square_part(const matrix *w, int64_t begin, int64_t end)
 {
     for (int64_t i = begin; i < end; i++) {
         const int64_t block = symmetric_block(i, symmetric_blocks(w));
@@ -215,7 +216,7 @@ static void square_part(const work *w, int64_t begin, int64_t end)
 }
 
 /* p = 3.4445 - 4.7750 A + 2.0315 A^2 */
-static void polynomial_part(const work *w, int64_t begin, int64_t end)
+static void polynomial_part(const matrix *w, int64_t begin, int64_t end)
 {
     const void *a = operand(w->a, w->a_copy);
     for (int64_t i = begin; i < end; i++) {
@@ -232,7 +233,7 @@ static void polynomial_part(const work *w, int64_t begin, int64_t end)
 }
 
 /* next = p x */
-static void next_part(const work *w, int64_t begin, int64_t end)
+static void next_part(const matrix *w, int64_t begin, int64_t end)
 {
     const void *p = operand(w->p, w->p_copy), *x = operand(w->x, w->x_copy);
     for (int64_t i = begin; i < end; i++)
@@ -259,13 +260,20 @@ static void turn(const et_kernels *kernels, void *to, const void *from, int64_t 
     ET_SHARE(rows * columns >= MUCH, columns, BLOCK, turn_part, kernels, to, &all);
 }
 
+/* Rows begin .. end - 1 of x become the operand's. */
+static void round_part(const matrix *w, int64_t begin, int64_t end)
+{
+    const int64_t at = begin * w->length;
+    w->kernels->to_bf16(w->x_copy + at, w->x + at, (end - begin) * w->length);
+}
+
 /* ---- the update ---- */
 
-static void iterate(work *w)
+static void iterate(matrix *w)
 {
     const bool much = w->side * w->side * w->side >= MUCH;
     if (w->x_copy)
-        w->kernels->to_bf16(w->x_copy, w->x, w->side * w->length);
+        ET_SHARE(much, w->side, 1, round_part, w);
     turn(w->kernels, w->turned, operand(w->x, w->x_copy), w->side, w->length, w->dtype);
     ET_SHARE(much, symmetric_blocks(w), 1, square_part, w);
     ET_SHARE(much, symmetric_blocks(w), 1, polynomial_part, w);
@@ -281,8 +289,8 @@ static float *orthogonalize(const et_kernels *kernels, float *x, float *room, in
 {
     const int64_t count = rows * columns;
     const bool tall = rows > columns;
-    work w = place(kernels, (et_dtype)o->orthogonalization_dtype, smaller(rows, columns),
-                   tall ? rows : columns, room + lines(count));
+    matrix w = place(kernels, (et_dtype)o->orthogonalization_dtype, smaller(rows, columns),
+                     tall ? rows : columns, room + lines(count));
     double norm = sqrt(kernels->sum_of_squares(x, count));
     kernels->blend(x, x, (float)(1 / (norm + 1e-7)), 0, count);
     w.x = tall ? room : x;

@@ -104,6 +104,7 @@ static void find_whole(et_optimizer *optimizer)
         if (rule->scratch)
             tensor->scratch = rule->scratch(&optimizer->options, tensor->shape, tensor->adapts);
         tensor->whole = rule->cut == ET_RULE_WHOLE && (!rule->scratch || tensor->scratch);
+        et_assert(!tensor->scratch || tensor->whole);
     }
 }
 

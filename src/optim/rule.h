@@ -46,8 +46,9 @@ typedef struct et_rule_step {
 /* A chunk of the flat arrays. */
 typedef struct et_rule_chunk {
     float *weight;
-    float *slot[ET_RULE_SLOTS_MAX]; /* in the class's order; of a slot of its own shape the whole of
-                                       it; NULL past their count and where there is none */
+    float *slot[ET_RULE_SLOTS_MAX]; /* in the class's order, from the chunk's first element on; of
+                                       another shape than the tensor's the whole; NULL past their
+                                       count and where there is none */
     float *gradient;                /* used up: a rule may write what comes of it here */
     et_bf16 *shadow;                /* NULL: none */
     float *average;                 /* NULL: none, or it is to be a copy */

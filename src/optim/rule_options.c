@@ -185,8 +185,8 @@ static const et_field muon_fields[] = {
     ET_FIELD_CHOICE(et_muon_options, scale, ET_MUON_RMS, muon_scales,
                     "steps as long as Adam's, or by the matrix's shape"),
     ET_FIELD_CHOICE(et_muon_options, orthogonalization_dtype, ET_F32, muon_dtypes,
-                    "what its products multiply; sums are float32. bfloat16 takes half the time "
-                    "where the CPU has instructions for it"),
+                    "what its products multiply; sums are float32. bfloat16 takes two thirds of "
+                    "the time where the CPU has instructions for it"),
     BETAS(et_muon_options, 0.95),
     EPSILON(et_muon_options, epsilon, 1e-10, "of Adam: added to the root of the second moment"),
     ET_FIELD_FLOAT(et_muon_options, adam_rate, 1, 0, DECAY_MAX,

@@ -1,10 +1,10 @@
 /* Work is counted in elements: among matrices of much the same smaller side it is about that. */
 #include "optim/team.h"
 
-#include <omp.h>
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "base/team.h"
 #include "optim/owners.h"
 
 /* Floats of scratch that a thread has at most: 4 MiB. The products of a matrix that needs more are
@@ -55,13 +55,16 @@ static size_t append(et_optim_team *team, const et_optim_layout *layout, et_rang
 int et_optim_team_init(et_optim_team *team, const et_optim_layout *layout, et_range own,
                        et_error *error)
 {
-    *team = (et_optim_team){ .threads = omp_get_max_threads() };
+    *team = (et_optim_team){ .threads = et_team_threads() };
     team->pieces = et_alloc(layout->chunk_count + 1, sizeof *team->pieces);
     if (!team->pieces)
         return et_alloc_failed(error, layout->chunk_count * sizeof *team->pieces, "an optimizer");
     size_t floats = append(team, layout, own, true);
     team->together = team->count;
     team->each = append(team, layout, own, false);
+    const size_t alone = team->count - team->together;
+    if (alone < (size_t)team->threads)
+        team->threads = alone ? (int)alone : 1;
     if ((size_t)team->threads * team->each > floats)
         floats = (size_t)team->threads * team->each;
     team->scratch = et_alloc_array((floats ? floats : 1) * sizeof(float));

@@ -295,13 +295,15 @@ static void update_part(const update *u, int64_t begin, int64_t end)
 static void update_by_team(const update *u, bool much)
 {
     const et_optim_team *team = &u->optimizer->team;
-    const int threads = et_share_wanted(much) ? omp_get_max_threads() : 1;
+    const int most = omp_get_max_threads();
+    const bool share = et_share_wanted(much) && team->threads > 1;
     update own = *u;
     own.scratch = team->scratch;
-    for (size_t i = 0; i < team->together; i++)
+    for (size_t i = 0; i < (share ? team->together : team->count); i++)
         update_chunk(&own, team->pieces[i]);
-#pragma omp parallel firstprivate(own)                                                             \
-    num_threads(threads < team->threads ? threads : team->threads)
+    if (!share)
+        return;
+#pragma omp parallel firstprivate(own) num_threads(most < team->threads ? most : team->threads)
     {
         own.scratch += (size_t)omp_get_thread_num() * team->each;
 #pragma omp for schedule(dynamic, 1) nowait

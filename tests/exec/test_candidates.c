@@ -2,6 +2,7 @@
 #include "exec/model.h"
 
 #include <math.h>
+#include <omp.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -187,11 +188,7 @@ static et_node *of_whole_logits(et_scope *s)
     et_node *h = rows_of(s), *table = param(s, "table", CLASSES);
     et_node *candidates = et_candidates(s, "candidates", at, CLASSES, count_of, &places, &offsets);
     et_node *logits = et_matmul(h, et_gather_rows(table, candidates), NULL, &options);
-    et_node *loss = et_cross_entropy(et_bias(logits, offsets), places, 0.1f, NULL, NULL);
-    et_node *rows = et_sum(et_labelled(at));
-    /* What smoothing makes of offsets, which no prediction changes. */
-    et_node *constant = et_scale(et_mul(et_sum(offsets), rows), 0.1f / (float)(count_of - 1));
-    return et_add(et_sum(loss), constant);
+    return et_sum(et_cross_entropy(et_bias(logits, offsets), places, 0.1f, NULL, NULL));
 }
 
 typedef struct outcome {
@@ -200,7 +197,8 @@ typedef struct outcome {
     size_t count;
 } outcome;
 
-static outcome run_loss(test_build_fn *build, et_dtype act, bool sums)
+static outcome run_planned(test_build_fn *build, et_dtype act, bool sums,
+                           const et_plan_options *options)
 {
     static const float one = 1;
     static int32_t ids[ROWS];
@@ -208,7 +206,7 @@ static outcome run_loss(test_build_fn *build, et_dtype act, bool sums)
     outcome found = { .tokens = 0 };
     for (int i = 0; i < ROWS; i++)
         ids[i] = i;
-    test_model_open_with(&model, build, act, true, NULL);
+    test_model_open_with(&model, build, act, true, options);
     et_plan_bind(model.plan, ET_GRAPH_ONE, &one);
     et_plan_bind(model.plan, "labels", labels);
     et_plan_bind(model.plan, "ids", ids);
@@ -224,6 +222,20 @@ static outcome run_loss(test_build_fn *build, et_dtype act, bool sums)
            found.count * sizeof *found.gradients);
     test_model_close(&model);
     return found;
+}
+
+static outcome run_loss(test_build_fn *build, et_dtype act, bool sums)
+{
+    return run_planned(build, act, sums, NULL);
+}
+
+static void assert_same(outcome found, outcome expected)
+{
+    assert_memory_equal(&found.loss, &expected.loss, sizeof found.loss);
+    assert_int_equal(found.count, expected.count);
+    assert_memory_equal(found.gradients, expected.gradients, found.count * sizeof *found.gradients);
+    free(found.gradients);
+    free(expected.gradients);
 }
 
 static void check_against(const outcome *found, const outcome *expected, double tolerance)
@@ -257,6 +269,61 @@ static void test_candidates__loss_is_that_of_whole_logits(void **state)
     check_loss(COUNT, ET_BF16, 0.03);
 }
 
+/* Row by row, since those of words that were only drawn are small. */
+static void test_candidates__bf16_gradients_by_row(void **state)
+{
+    (void)state;
+    fill_labels();
+    count_of = COUNT;
+    outcome found = run_loss(sampled, ET_BF16, true), expected = run_loss(sampled, ET_F32, true);
+    int rows = 0;
+    for (size_t at = 0; at + WIDTH <= found.count; at += WIDTH) {
+        double apart = 0, size = 0;
+        for (size_t k = at; k < at + WIDTH; k++) {
+            const double x = (double)found.gradients[k], y = (double)expected.gradients[k];
+            apart += (x - y) * (x - y);
+            size += y * y;
+        }
+        assert_true(size > 0 || apart == 0);
+        if (size > 0)
+            assert_true(sqrt(apart / size) < 0.1);
+        rows += size > 0;
+    }
+    assert_int_equal(rows, ROWS - ROWS / 7 + COUNT);
+    free(found.gradients);
+    free(expected.gradients);
+}
+
+static void test_candidates__same_bits_for_any_threads(void **state)
+{
+    (void)state;
+    const et_dtype acts[] = { ET_F32, ET_BF16 };
+    const int threads = omp_get_max_threads();
+    fill_labels();
+    count_of = 1900;
+    for (int i = 0; i < 2; i++) {
+        omp_set_num_threads(1);
+        outcome one = run_loss(sampled, acts[i], true);
+        omp_set_num_threads(3);
+        assert_same(run_loss(sampled, acts[i], true), one);
+    }
+    omp_set_num_threads(threads);
+}
+
+static void test_candidates__no_labels(void **state)
+{
+    (void)state;
+    for (int i = 0; i < ROWS; i++)
+        labels[i] = -1;
+    count_of = COUNT;
+    outcome found = run_loss(sampled, ET_F32, true);
+    assert_float_equal(found.loss, 0, 0);
+    assert_float_equal(found.tokens, 0, 0);
+    for (size_t k = 0; k < found.count; k++)
+        assert_float_equal(found.gradients[k], 0, 0);
+    free(found.gradients);
+}
+
 static et_node *of_all_words(et_scope *s)
 {
     et_node *at = et_input(s, "labels", ET_I32, et_shape_1(ROWS));
@@ -272,20 +339,61 @@ static et_node *of_computed_table(et_scope *s)
     return et_vocabulary_loss(h, table, at, 0.1f);
 }
 
+static et_node *of_draws_by(et_scope *s, bool computed)
+{
+    et_node *at = et_input(s, "labels", ET_I32, et_shape_1(ROWS));
+    et_node *h = rows_of(s), *table = param(s, "table", CLASSES);
+    table = computed ? et_scale(table, 1) : table;
+    return et_r_drop_loss(h, et_scale(h, 0.5f), table, at, 0.1f, 2);
+}
+
+static et_node *of_two_draws(et_scope *s)
+{
+    return of_draws_by(s, false);
+}
+
+static et_node *of_two_draws_computed(et_scope *s)
+{
+    return of_draws_by(s, true);
+}
+
 static void test_candidates__a_table_may_be_computed(void **state)
 {
     (void)state;
     const et_dtype acts[] = { ET_F32, ET_BF16 };
+    const et_plan_options kept = { .keep_packed = true };
     fill_labels();
     for (int i = 0; i < 2; i++) {
-        outcome found = run_loss(of_computed_table, acts[i], true);
-        outcome expected = run_loss(of_all_words, acts[i], true);
-        assert_memory_equal(&found.loss, &expected.loss, sizeof found.loss);
-        assert_memory_equal(found.gradients, expected.gradients,
-                            found.count * sizeof *found.gradients);
-        free(found.gradients);
-        free(expected.gradients);
+        assert_same(run_loss(of_computed_table, acts[i], true),
+                    run_loss(of_all_words, acts[i], true));
+        assert_same(run_loss(of_two_draws_computed, acts[i], true),
+                    run_loss(of_two_draws, acts[i], true));
+        assert_same(run_planned(of_computed_table, acts[i], true, &kept),
+                    run_loss(of_computed_table, acts[i], true));
     }
+}
+
+/* A table that nothing is learnt by: h's derivatives are the same. */
+static et_node *of_fixed_table(et_scope *s)
+{
+    const et_init init = { ET_INIT_NORMAL, powf(4.0f / WIDTH, 0.25f) };
+    et_node *at = et_input(s, "labels", ET_I32, et_shape_1(ROWS));
+    et_node *h = rows_of(s);
+    et_node *table = et_variable(s, "table", et_shape_2(CLASSES, WIDTH), init);
+    return et_sampled_loss(s, h, table, at, 0.1f, count_of);
+}
+
+static void test_candidates__a_table_may_be_fixed(void **state)
+{
+    (void)state;
+    fill_labels();
+    count_of = COUNT;
+    outcome found = run_loss(of_fixed_table, ET_F32, true),
+            expected = run_loss(sampled, ET_F32, true);
+    assert_memory_equal(&found.loss, &expected.loss, sizeof found.loss);
+    assert_memory_equal(found.gradients, expected.gradients, ROWS * WIDTH * sizeof(float));
+    free(found.gradients);
+    free(expected.gradients);
 }
 
 /* With as many words as there are nothing is drawn: bit by bit the whole loss. */
@@ -294,12 +402,7 @@ static void test_candidates__loss_by_all_words(void **state)
     (void)state;
     fill_labels();
     count_of = CLASSES;
-    outcome found = run_loss(sampled, ET_F32, true),
-            expected = run_loss(of_all_words, ET_F32, true);
-    assert_memory_equal(&found.loss, &expected.loss, sizeof found.loss);
-    assert_memory_equal(found.gradients, expected.gradients, found.count * sizeof *found.gradients);
-    free(found.gradients);
-    free(expected.gradients);
+    assert_same(run_loss(sampled, ET_F32, true), run_loss(of_all_words, ET_F32, true));
 }
 
 /* The mean of many draws' derivatives by the rows is about that of all words: the sum of
@@ -326,7 +429,9 @@ static void test_candidates__derivatives_are_those_of_all_words(void **state)
             mean[i] += (double)et_params_gradients(model.params)[at + i] / STEPS;
     }
     test_model_close(&model);
-    outcome expected = run_loss(of_all_words, ET_F32, true);
+    outcome expected = run_loss(of_all_words, ET_F32, true), once = run_loss(sampled, ET_F32, true);
+    assert_float_equal(once.loss, expected.loss, 0.05 * (double)expected.loss);
+    free(once.gradients);
     double apart = 0, size = 0;
     for (int i = 0; i < ROWS * WIDTH; i++) {
         const double whole = (double)expected.gradients[at + i];
@@ -344,7 +449,11 @@ int main(void)
         cmocka_unit_test(test_candidates__others_are_drawn_evenly),
         cmocka_unit_test(test_candidates__of_all_classes),
         cmocka_unit_test(test_candidates__loss_is_that_of_whole_logits),
+        cmocka_unit_test(test_candidates__bf16_gradients_by_row),
+        cmocka_unit_test(test_candidates__same_bits_for_any_threads),
+        cmocka_unit_test(test_candidates__no_labels),
         cmocka_unit_test(test_candidates__a_table_may_be_computed),
+        cmocka_unit_test(test_candidates__a_table_may_be_fixed),
         cmocka_unit_test(test_candidates__loss_by_all_words),
         cmocka_unit_test(test_candidates__derivatives_are_those_of_all_words),
     };

@@ -1,15 +1,14 @@
-/* Candidates of a sampled softmax: see et_candidates. One thread: there are some thousand of
- * them, and as many steps. */
+/* Candidates of a sampled softmax: see et_candidates. On one thread: it passes over the classes
+ * twice, and takes about as many steps as there are candidates. */
 #include <math.h>
 
 #include "exec/cpu/op_private.h"
 
-/* Of each class its place among the candidates; and those, which may be nobody's. */
+/* Of each class its place among the candidates. */
 int et_prepare_candidates(et_plan *plan, et_plan_call *call, et_error *error)
 {
     (void)plan, (void)error;
-    const et_attributes *attributes = &call->node->attributes;
-    call->scratch = (size_t)(attributes->classes + attributes->count) * sizeof(int32_t);
+    call->scratch = (size_t)call->node->attributes.classes * sizeof(int32_t);
     return ET_OK;
 }
 
@@ -50,8 +49,7 @@ void et_run_candidates(const et_plan *plan, const et_plan_call *call)
     const et_tensor *labels = in_tensor(plan, call, 0);
     const int64_t classes = call->node->attributes.classes, count = call->node->attributes.count;
     const int64_t rows = labels->shape.size[0];
-    int32_t *place = (int32_t *)(void *)plan->scratch;
-    int32_t *candidates = out(plan, call, 0) ? out(plan, call, 0) : place + classes;
+    int32_t *place = (int32_t *)(void *)plan->scratch, *candidates = out(plan, call, 0);
     int32_t *places = out(plan, call, 1);
     float *offsets = out(plan, call, 2);
     const int64_t own = take_labels(candidates, place, classes, labels->data, rows);

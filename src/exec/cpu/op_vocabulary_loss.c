@@ -72,11 +72,11 @@ typedef struct loss_sizes {
 /* Where things lie in the scratch, bytes. largest, sum, shifted and apart are [parts, block]
  * float32, apart for two draws alone; by_row is six numbers a row; tile is the bytes of one
  * thread's logits or g; kept, packed_h and dh are there only for derivatives. Of a computed table:
- * a copy of type act, where that is bfloat16, and packed parts, for logits and for dh, so many
- * bytes each. */
+ * a part of each thread as bfloat16, where act is that, and packed parts, for logits and for dh, so
+ * many bytes each. */
 typedef struct loss_room {
     size_t kept, h, packed_h, dh, largest, sum, shifted, apart, by_row, labels, tiles, tile, end;
-    size_t table, logits_parts, dh_parts, logits_bytes, dh_bytes;
+    size_t copies, copy, logits_parts, dh_parts, logits_bytes, dh_bytes;
 } loss_room;
 
 /* One block of rows under way. On the stack of the run; what it points to is the call's scratch
@@ -250,11 +250,12 @@ static size_t take_parts(size_t *end, const et_plan_call *call, const loss_sizes
     return take(end, (size_t)size->parts * *bytes);
 }
 
-static void take_table(loss_room *room, const et_plan_call *call, const loss_sizes *size)
+static void take_table(loss_room *room, const et_plan *plan, const et_plan_call *call,
+                       const loss_sizes *size)
 {
-    const size_t elements = (size_t)(size->vocabulary * size->width);
     if (size->act != ET_F32)
-        room->table = take(&room->end, elements * et_dtype_size(size->act));
+        room->copy = ((size_t)(size->columns * size->width) * sizeof(et_bf16) + 63) / 64 * 64;
+    room->copies = take(&room->end, (size_t)plan->device->threads * room->copy);
     room->logits_parts = take_parts(&room->end, call, size, LOGITS, &room->logits_bytes);
     if (size->gradient && size->packs_dh)
         room->dh_parts = take_parts(&room->end, call, size, DH_FIRST, &room->dh_bytes);
@@ -270,7 +271,7 @@ static loss_room room_of(const et_plan *plan, const et_plan_call *call, const lo
     loss_room room = { 0 };
     size_t *end = &room.end;
     if (size->computed)
-        take_table(&room, call, size);
+        take_table(&room, plan, call, size);
     room.largest = take(end, by_part);
     room.sum = take(end, by_part);
     room.shifted = take(end, by_part);
@@ -353,11 +354,9 @@ static const void *table_of_dh(const loss_block *block, int64_t part)
            (size_t)(part * size->columns * size->width) * et_dtype_size(size->act);
 }
 
-/* Where two draws follow one another the offsets are behind them. */
 static const float *offsets_of(const loss_block *block)
 {
-    const et_plan_call *call = block->call;
-    return block->size.offset ? in(block->plan, call, call->in_count - 1) : NULL;
+    return block->size.offset ? in(block->plan, block->call, 3) : NULL;
 }
 
 /* Leaves the part's largest logit and sum of exponentials for each row, and what was kept. */
@@ -535,13 +534,13 @@ static loss_block begin(const et_plan *plan, const et_plan_call *call)
     return block;
 }
 
-static void pack_part(const loss_block *block, int64_t part)
+static void pack_part(const loss_block *block, int64_t part, int thread)
 {
     const loss_sizes *size = &block->size;
     const int64_t at = part * size->columns * size->width;
     const void *from = (const float *)in(block->plan, block->call, 1) + at;
     if (size->act != ET_F32) {
-        et_bf16 *copy = (et_bf16 *)room_at(block, block->room.table) + at;
+        et_bf16 *copy = room_at(block, block->room.copies + (size_t)thread * block->room.copy);
         kernels(block->plan)->to_bf16(copy, from, columns_of(size, part) * size->width);
         from = copy;
     }
@@ -558,19 +557,7 @@ static void open_table(const loss_block *block)
         return;
 #pragma omp parallel for num_threads(team_of(block)) schedule(static)
     for (int64_t part = 0; part < block->size.parts; part++)
-        pack_part(block, part);
-}
-
-/* What smoothing makes of the offsets of all columns but the label's, whose offset is 0: no
- * prediction changes it, and it is taken out. */
-static double constant_of(const loss_block *block)
-{
-    const float *offsets = offsets_of(block);
-    const double columns = (double)block->size.vocabulary;
-    double sum = 0;
-    for (int64_t i = 0; offsets && i < block->size.vocabulary; i++)
-        sum += (double)offsets[i];
-    return columns > 1 ? (double)block->softmax.smoothing / (columns - 1) * sum : 0;
+        pack_part(block, part, omp_get_thread_num());
 }
 
 /* A negative label is padding. */
@@ -614,7 +601,6 @@ void et_run_vocabulary_loss(const et_plan *plan, const et_plan_call *call)
                                   softmax->nll + row, softmax->correct + row, block.rows);
     }
     sums[ET_LOSS_SUM_TOKENS] /= (double)block.size.draws; /* the others are halves already */
-    sums[ET_LOSS_SUM_LOSS] += constant_of(&block) * sums[ET_LOSS_SUM_TOKENS];
     float *result = et_plan_data(plan, call->out[0]);
     for (int i = 0; i < ET_LOSS_SUM_COUNT; i++)
         result[i] = (float)sums[i];

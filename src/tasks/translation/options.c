@@ -86,9 +86,9 @@ static const et_field model_fields[] = {
                    .change = ET_CHANGE_ASK),
     ET_FIELD_INT(
         et_translation_model, sampled_vocabulary, 0, 0, INT32_MAX,
-        "so many tokens of the vocabulary an update's softmax is over: all that are in the "
-        "batch, and others, drawn anew in each step; at least train_data."
-        "global_batch_size; 0: all. Validation always takes all",
+        "tokens that an update's softmax is over: all that are in the batch, and others, drawn "
+        "anew in each step; at least as many as a batch has (of a shard: its share); 0, or "
+        "more than there are: all. Validation always takes all",
         .change = ET_CHANGE_ASK),
     ET_FIELD_END
 };
@@ -367,22 +367,13 @@ static int check_r_drop(const et_translation_model *model, et_error *error)
     return ET_OK;
 }
 
-/* Labels of a batch may all differ, and each is among those that are drawn. */
-static int check_sampled(const et_translation_options *options, et_error *error)
+static int check_sampled(const et_translation_model *model, et_error *error)
 {
-    const et_translation_model *model = &options->model;
-    const int64_t tokens = options->train_data.global_batch_size;
     if (model->sampled_vocabulary && model->r_drop > 0)
         return et_fail(
             error, ET_ECONFIG,
             "task.model.sampled_vocabulary: not together with r_drop, which compares what "
             "two draws predict of all tokens; set one of them to 0");
-    if (model->sampled_vocabulary && model->sampled_vocabulary < tokens)
-        return et_fail(error, ET_ECONFIG,
-                       "task.model.sampled_vocabulary: %lld tokens, and a batch has up to %lld "
-                       "(task.train_data.global_batch_size), which may all differ; set at least as "
-                       "many, or 0 for the whole vocabulary",
-                       (long long)model->sampled_vocabulary, (long long)tokens);
     return ET_OK;
 }
 
@@ -401,7 +392,7 @@ int et_translation_check(const void *settings, et_error *error)
                        "leave it false");
     int status = check_r_drop(model, error);
     if (!status)
-        status = check_sampled(options, error);
+        status = check_sampled(model, error);
     if (!status)
         status = check_heads("encoder", &model->encoder, model->embedding_width, error);
     if (!status)

@@ -143,11 +143,29 @@ static int share_of(const et_translation_task *task, et_translation_data *share,
                   : ET_OK;
 }
 
+/* Labels of a batch may all differ, and each is among the tokens that are drawn. */
+static int check_sampled(const et_translation_task *task, const et_translation_data *share,
+                         et_error *error)
+{
+    const int64_t sampled = task->options.model.sampled_vocabulary;
+    if (!sampled || sampled >= share->global_batch_size ||
+        sampled >= et_vocabulary_size(task->sides.target))
+        return ET_OK;
+    return et_fail(error, ET_ECONFIG,
+                   "task.model.sampled_vocabulary: %lld tokens, and a batch%s has up to %lld "
+                   "(task.train_data.global_batch_size), which may all differ; set at least as "
+                   "many, or 0 for the whole vocabulary",
+                   (long long)sampled, task->context.data_shards > 1 ? " of a shard" : "",
+                   (long long)share->global_batch_size);
+}
+
 static int training_batches(const et_translation_task *task, et_source **out, et_error *error)
 {
     et_translation_data share;
     const et_translation_data *data = &share;
     int status = share_of(task, &share, error);
+    if (!status)
+        status = check_sampled(task, data, error);
     if (status)
         return status;
     et_batches_options options = batches_of(data, "task.train_data.global_batch_size");
