@@ -156,9 +156,6 @@ bool et_in_range(et_graph *graph, et_op op, const char *what, double x, double l
     return false;
 }
 
-/* The largest float32 below 1: rates and smoothings are from 0 on and below 1. */
-#define BELOW_1 (1 - 0x1p-24)
-
 /* The graph of an evaluation has no dropout node at all, nor one whose rate is 0: nothing is
  * left to test for in a run. A rate that makes no sense is refused there too. */
 et_node *et_dropout(et_scope *scope, et_node *x, float rate)
@@ -230,7 +227,7 @@ et_node *et_attention(et_scope *scope, et_node *q, et_node *kv, et_node *query_o
         return et_graph_poison(scope->graph, "%s: no options: how many heads?", name);
     et_attributes attributes = { .attention = *options, .self = q == kv };
     if (!et_options_known(scope->graph, options, "et_attention_options") ||
-        !et_in_range(scope->graph, ET_OP_ATTENTION, "rate", options->rate, 0, BELOW_1) ||
+        !et_in_range(scope->graph, ET_OP_ATTENTION, "rate", options->rate, 0, ET_BELOW_1) ||
         !et_in_range(scope->graph, ET_OP_ATTENTION, "longest_key", options->longest_key, 0,
                      INT32_MAX))
         return &scope->graph->poison;
@@ -258,7 +255,7 @@ et_node *et_vocabulary_loss(et_node *h, et_node *table, et_node *labels, float s
 {
     et_node *inputs[] = { h, table, labels };
     et_attributes attributes = { .x = smoothing };
-    if (!et_in_range(h->graph, ET_OP_VOCABULARY_LOSS, "smoothing", smoothing, 0, BELOW_1))
+    if (!et_in_range(h->graph, ET_OP_VOCABULARY_LOSS, "smoothing", smoothing, 0, ET_BELOW_1))
         return &h->graph->poison;
     return et_node_add(h->graph, ET_OP_VOCABULARY_LOSS, NULL, inputs, 3, &attributes);
 }
@@ -269,32 +266,10 @@ et_node *et_r_drop_loss(et_node *h, et_node *again, et_node *table, et_node *lab
 {
     et_node *inputs[] = { h, table, labels, again };
     et_attributes attributes = { .x = smoothing, .agreement = weight };
-    if (!et_in_range(h->graph, ET_OP_VOCABULARY_LOSS, "smoothing", smoothing, 0, BELOW_1) ||
+    if (!et_in_range(h->graph, ET_OP_VOCABULARY_LOSS, "smoothing", smoothing, 0, ET_BELOW_1) ||
         !et_in_range(h->graph, ET_OP_VOCABULARY_LOSS, "weight", weight, 0, FLT_MAX))
         return &h->graph->poison;
     return et_node_add(h->graph, ET_OP_VOCABULARY_LOSS, NULL, inputs, 4, &attributes);
-}
-
-/* The same op over the candidates' rows, with offsets as its fourth input. What is no matrix is
- * refused as by the whole loss. */
-et_node *et_sampled_loss(et_scope *scope, et_node *h, et_node *table, et_node *labels,
-                         float smoothing, int64_t count)
-{
-    et_graph *graph = scope->graph;
-    if (!table || et_node_shape(table).rank != 2)
-        return et_vocabulary_loss(h, table, labels, smoothing);
-    const int64_t words = et_node_shape(table).size[0];
-    if (!et_in_range(graph, ET_OP_VOCABULARY_LOSS, "smoothing", smoothing, 0, BELOW_1) ||
-        !et_in_range(graph, ET_OP_CANDIDATES, "count", (double)count, 1, (double)words))
-        return &graph->poison;
-    if (!graph->options.training || count == words)
-        return et_vocabulary_loss(h, table, labels, smoothing);
-    et_node *places, *offsets;
-    et_node *candidates =
-        et_candidates(scope, "candidates", labels, words, count, &places, &offsets);
-    et_node *inputs[] = { h, et_gather_rows(table, candidates), places, offsets };
-    et_attributes attributes = { .x = smoothing, .offset = true };
-    return et_node_add(graph, ET_OP_VOCABULARY_LOSS, NULL, inputs, 4, &attributes);
 }
 
 /* For logits that exist in full: no table among the inputs, whose product would come first. */
@@ -302,7 +277,7 @@ et_node *et_softmax_loss(et_node *logits, et_node *labels, float smoothing)
 {
     et_node *inputs[] = { logits, labels };
     et_attributes attributes = { .x = smoothing };
-    if (!et_in_range(logits->graph, ET_OP_SOFTMAX_LOSS, "smoothing", smoothing, 0, BELOW_1))
+    if (!et_in_range(logits->graph, ET_OP_SOFTMAX_LOSS, "smoothing", smoothing, 0, ET_BELOW_1))
         return &logits->graph->poison;
     return et_node_add(logits->graph, ET_OP_SOFTMAX_LOSS, NULL, inputs, 2, &attributes);
 }

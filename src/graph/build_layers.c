@@ -1,5 +1,5 @@
 /* The builders of <etude/ops_layout.h>, <etude/ops_image.h> and <etude/ops_random.h>, as build.c
- * has those of <etude/ops.h>. */
+ * has those of <etude/ops.h>; sampling of classes is in build_sampled.c. */
 #include <float.h>
 #include <limits.h>
 #include <string.h>
@@ -169,26 +169,6 @@ et_node *et_noise(et_scope *scope, const char *name, et_shape shape)
     et_attributes attributes = { .leaf = { graph->options.act, shape },
                                  .site = et_random_site(full) };
     return et_node_add(graph, ET_OP_NOISE, full, NULL, 0, &attributes);
-}
-
-et_node *et_candidates(et_scope *scope, const char *name, et_node *labels, int64_t classes,
-                       int64_t count, et_node **places, et_node **offsets)
-{
-    et_node *poison = &scope->graph->poison;
-    *places = *offsets = poison;
-    if (!et_has_name(scope, name) ||
-        !et_in_range(scope->graph, ET_OP_CANDIDATES, "count", (double)count, 1, INT_MAX) ||
-        !et_in_range(scope->graph, ET_OP_CANDIDATES, "classes", (double)classes, 1, INT_MAX))
-        return poison;
-    const char *full = et_scope_drawn_name(scope, name);
-    et_attributes attributes = { .site = et_random_site(full),
-                                 .count = (int)count,
-                                 .classes = classes };
-    et_node *candidates =
-        et_node_add(scope->graph, ET_OP_CANDIDATES, full, &labels, 1, &attributes);
-    *places = et_node_result(candidates, 1);
-    *offsets = et_node_result(candidates, 2);
-    return candidates;
 }
 
 et_node *et_bernoulli(et_scope *scope, const char *name, et_node *p)
