@@ -1,6 +1,7 @@
 /* Work is counted in elements: among matrices of much the same smaller side it is about that. */
 #include "optim/team.h"
 
+#include <omp.h>
 #include <stdlib.h>
 
 #include "base/alloc.h"
@@ -70,6 +71,12 @@ int et_optim_team_init(et_optim_team *team, const et_optim_layout *layout, et_ra
     team->scratch = et_alloc_array((floats ? floats : 1) * sizeof(float));
     return team->scratch ? ET_OK
                          : et_alloc_failed(error, floats * sizeof(float), "an optimizer's scratch");
+}
+
+int et_optim_team_now(const et_optim_team *team)
+{
+    const int most = omp_get_max_threads();
+    return most < team->threads ? most : team->threads;
 }
 
 void et_optim_team_release(et_optim_team *team)

@@ -19,6 +19,8 @@ typedef struct et_optim_team {
  * what this rank updates. */
 int et_optim_team_init(et_optim_team *team, const et_optim_layout *layout, et_range own,
                        et_error *error);
+/* Threads that take part now: no more than OpenMP has. */
+int et_optim_team_now(const et_optim_team *team);
 void et_optim_team_release(et_optim_team *team);
 
 #endif

@@ -295,7 +295,6 @@ static void update_part(const update *u, int64_t begin, int64_t end)
 static void update_by_team(const update *u, bool much)
 {
     const et_optim_team *team = &u->optimizer->team;
-    const int most = omp_get_max_threads();
     const bool share = et_share_wanted(much) && team->threads > 1;
     update own = *u;
     own.scratch = team->scratch;
@@ -303,7 +302,7 @@ static void update_by_team(const update *u, bool much)
         update_chunk(&own, team->pieces[i]);
     if (!share)
         return;
-#pragma omp parallel firstprivate(own) num_threads(most < team->threads ? most : team->threads)
+#pragma omp parallel firstprivate(own) num_threads(et_optim_team_now(team))
     {
         own.scratch += (size_t)omp_get_thread_num() * team->each;
 #pragma omp for schedule(dynamic, 1) nowait
