@@ -215,7 +215,7 @@ static outcome run_planned(test_build_fn *build, et_dtype act, bool sums,
     found.loss = result[0];
     if (sums)
         found.tokens = result[ET_LOSS_SUM_TOKENS];
-    found.count = (size_t)et_params_flat_size(model.params);
+    found.count = (size_t)et_params_trained_size(model.params);
     found.gradients = malloc(found.count * sizeof *found.gradients);
     assert_non_null(found.gradients);
     memcpy(found.gradients, et_params_gradients(model.params),
