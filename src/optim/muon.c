@@ -91,34 +91,65 @@ static size_t lines_of_bf16(int64_t count)
     return lines((count + 1) / 2);
 }
 
+/* Where a matrix's members lie in the scratch, in floats. */
+typedef struct places {
+    size_t next, a, p, turned, x_copy, a_copy, p_copy, end;
+} places;
+
+static size_t take(size_t *end, size_t floats)
+{
+    const size_t at = *end;
+    *end += floats;
+    return at;
+}
+
+static places places_of(et_dtype dtype, int64_t side, int64_t length)
+{
+    const int64_t count = side * length, square = side * side;
+    places at = { 0 };
+    at.next = take(&at.end, lines(count));
+    at.a = take(&at.end, lines(square));
+    at.p = take(&at.end, lines(square));
+    at.turned = take(&at.end, dtype == ET_BF16 ? lines_of_bf16(count) : lines(count));
+    if (dtype == ET_BF16) {
+        at.x_copy = take(&at.end, lines_of_bf16(count));
+        at.a_copy = take(&at.end, lines_of_bf16(square));
+        at.p_copy = take(&at.end, lines_of_bf16(square));
+    }
+    return at;
+}
+
 static size_t scratch(const et_optimizer_options *options, et_shape parameter, bool adapts)
 {
     if (!is_matrix(parameter, adapts))
         return 0;
-    const int64_t count = et_shape_count(parameter);
-    const int64_t side = smaller(parameter.size[0], parameter.size[1]), square = side * side;
-    if (options->muon.orthogonalization_dtype == ET_BF16)
-        return lines(count) + 2 * lines(square) + 2 * lines_of_bf16(count) +
-               2 * lines_of_bf16(square);
-    return 2 * lines(count) + 2 * lines(square);
+    const int64_t side = smaller(parameter.size[0], parameter.size[1]);
+    const int64_t length = et_shape_count(parameter) / side;
+    return places_of((et_dtype)options->muon.orthogonalization_dtype, side, length).end;
 }
 
-/* room: what `scratch` says, behind one x. */
 static matrix place(const et_kernels *kernels, et_dtype dtype, int64_t side, int64_t length,
-                    float *room)
+                    float *x, float *room)
 {
-    const int64_t count = side * length, square = side * side;
-    matrix w = { .kernels = kernels, .dtype = dtype, .side = side, .length = length };
-    w.a = room;
-    w.p = w.a + lines(square);
-    float *rest = w.p + lines(square);
-    w.turned = rest;
+    const places at = places_of(dtype, side, length);
+    matrix w = { .kernels = kernels, .dtype = dtype, .side = side, .length = length, .x = x };
+    w.next = room + at.next;
+    w.a = room + at.a;
+    w.p = room + at.p;
+    w.turned = room + at.turned;
     if (dtype == ET_BF16) {
-        w.x_copy = (et_bf16 *)(rest + lines_of_bf16(count));
-        w.a_copy = (et_bf16 *)(rest + 2 * lines_of_bf16(count));
-        w.p_copy = (et_bf16 *)(rest + 2 * lines_of_bf16(count) + lines_of_bf16(square));
+        w.x_copy = (et_bf16 *)(room + at.x_copy);
+        w.a_copy = (et_bf16 *)(room + at.a_copy);
+        w.p_copy = (et_bf16 *)(room + at.p_copy);
     }
     return w;
+}
+
+static void exchange(matrix *w)
+{
+    float *other = w->x;
+    w->x = w->next;
+    w->next = other;
 }
 
 /* What products read of sums and their copy. */
@@ -278,9 +309,7 @@ static void iterate(matrix *w)
     ET_SHARE(much, symmetric_blocks(w), 1, square_part, w);
     ET_SHARE(much, symmetric_blocks(w), 1, polynomial_part, w);
     ET_SHARE(much, (w->side + BLOCK - 1) / BLOCK, 1, next_part, w);
-    float *other = w->x;
-    w->x = w->next;
-    w->next = other;
+    exchange(w);
 }
 
 /* x is used up; the result is in x or in room. */
@@ -290,13 +319,13 @@ static float *orthogonalize(const et_kernels *kernels, float *x, float *room, in
     const int64_t count = rows * columns;
     const bool tall = rows > columns;
     matrix w = place(kernels, (et_dtype)o->orthogonalization_dtype, smaller(rows, columns),
-                     tall ? rows : columns, room + lines(count));
+                     tall ? rows : columns, x, room);
     double norm = sqrt(kernels->sum_of_squares(x, count));
     kernels->blend(x, x, (float)(1 / (norm + 1e-7)), 0, count);
-    w.x = tall ? room : x;
-    w.next = tall ? x : room;
-    if (tall)
-        turn(kernels, w.x, x, rows, columns, ET_F32);
+    if (tall) {
+        turn(kernels, w.next, w.x, rows, columns, ET_F32);
+        exchange(&w);
+    }
     for (int64_t i = 0; i < o->iterations; i++)
         iterate(&w);
     if (!tall)

@@ -59,6 +59,7 @@ void et_run_candidates(const et_plan *plan, const et_plan_call *call)
         places[t] = label < 0 ? -1 : place[label];
     }
     const double stands_for = count > own ? (double)(classes - own) / (double)(count - own) : 1;
+    const float offset = (float)log(stands_for);
     for (int64_t i = 0; offsets && i < count; i++)
-        offsets[i] = i < own ? 0 : (float)log(stands_for);
+        offsets[i] = i < own ? 0 : offset;
 }

@@ -72,11 +72,11 @@ typedef struct loss_sizes {
 /* Where things lie in the scratch, bytes. largest, sum, shifted and apart are [parts, block]
  * float32, apart for two draws alone; by_row is six numbers a row; tile is the bytes of one
  * thread's logits or g; kept, packed_h and dh are there only for derivatives. Of a computed table:
- * a part of each thread as bfloat16, where act is that, and packed parts, for logits and for dh, so
- * many bytes each. */
+ * a part of each thread as bfloat16, where act is that, and for LOGITS and DH_FIRST the packed
+ * parts, so many bytes each. */
 typedef struct loss_room {
     size_t kept, h, packed_h, dh, largest, sum, shifted, apart, by_row, labels, tiles, tile, end;
-    size_t copies, copy, logits_parts, dh_parts, logits_bytes, dh_bytes;
+    size_t copies, copy, packed[PRODUCTS], packed_bytes[PRODUCTS];
 } loss_room;
 
 /* One block of rows under way. On the stack of the run; what it points to is the call's scratch
@@ -234,31 +234,36 @@ static int pack_table(et_plan *plan, et_plan_call *call, const loss_sizes *size,
     return ET_OK;
 }
 
-/* Room begins at a multiple of 64 bytes, as kernels want it. */
+/* As kernels want it: all begins at a multiple of 64 bytes. */
+static size_t rounded(size_t bytes)
+{
+    return (bytes + 63) / 64 * 64;
+}
+
 static size_t take(size_t *end, size_t bytes)
 {
     size_t at = *end;
-    *end += (bytes + 63) / 64 * 64;
+    *end += rounded(bytes);
     return at;
 }
 
 /* Packed parts of a computed table; the last may be smaller than the others. */
-static size_t take_parts(size_t *end, const et_plan_call *call, const loss_sizes *size, int which,
-                         size_t *bytes)
+static void take_packed(loss_room *room, const et_plan_call *call, const loss_sizes *size,
+                        int which)
 {
-    *bytes = (et_gemm_packed_size(product(call, size, which, 0)) + 63) / 64 * 64;
-    return take(end, (size_t)size->parts * *bytes);
+    room->packed_bytes[which] = rounded(et_gemm_packed_size(product(call, size, which, 0)));
+    room->packed[which] = take(&room->end, (size_t)size->parts * room->packed_bytes[which]);
 }
 
 static void take_table(loss_room *room, const et_plan *plan, const et_plan_call *call,
                        const loss_sizes *size)
 {
     if (size->act != ET_F32)
-        room->copy = ((size_t)(size->columns * size->width) * sizeof(et_bf16) + 63) / 64 * 64;
+        room->copy = rounded((size_t)(size->columns * size->width) * sizeof(et_bf16));
     room->copies = take(&room->end, (size_t)plan->device->threads * room->copy);
-    room->logits_parts = take_parts(&room->end, call, size, LOGITS, &room->logits_bytes);
+    take_packed(room, call, size, LOGITS);
     if (size->gradient && size->packs_dh)
-        room->dh_parts = take_parts(&room->end, call, size, DH_FIRST, &room->dh_bytes);
+        take_packed(room, call, size, DH_FIRST);
 }
 
 /* Without derivatives nothing is kept: each part's logits are gone when its sums are taken. The
@@ -333,8 +338,7 @@ static void *kept_of(const loss_block *block, int64_t part)
 static void *packed_part(const loss_block *block, int which, int64_t part)
 {
     const loss_room *room = &block->room;
-    return which == LOGITS ? room_at(block, room->logits_parts + (size_t)part * room->logits_bytes)
-                           : room_at(block, room->dh_parts + (size_t)part * room->dh_bytes);
+    return room_at(block, room->packed[which] + (size_t)part * room->packed_bytes[which]);
 }
 
 static const void *packed_table(const loss_block *block, int which, int64_t part)

@@ -33,6 +33,13 @@ void et_translation_build_model(const et_translation_task *task, et_scope *scope
     et_nodes_put(outputs, "table", et_transformer_table(scope, &model));
 }
 
+int64_t et_translation_sampled(const et_translation_task *task)
+{
+    const int64_t words = et_vocabulary_size(task->sides.target);
+    const int64_t sampled = task->options.model.sampled_vocabulary;
+    return sampled && sampled < words ? sampled : words;
+}
+
 /* Labels of -1 (the rest of a batch) count in no sum. */
 void et_translation_build_losses(const et_translation_task *task, et_scope *scope,
                                  const et_nodes *outputs)
@@ -42,11 +49,9 @@ void et_translation_build_losses(const et_translation_task *task, et_scope *scop
     et_node *labels = et_batch_input(scope, et_pair_fields[ET_PAIR_TARGET_LABELS].name);
     et_node *h = et_nodes_get(outputs, "decoded"), *again = et_nodes_get(outputs, "decoded_again");
     et_node *table = et_nodes_get(outputs, "table");
-    const int64_t words = et_vocabulary_size(task->sides.target);
-    const int64_t sampled = model->sampled_vocabulary;
     et_loss(scope, "loss",
-            again ? et_r_drop_loss(h, again, table, labels, smoothing, (float)model->r_drop)
-                  : et_sampled_loss(scope, h, table, labels, smoothing,
-                                    sampled && sampled < words ? sampled : words),
+            again
+                ? et_r_drop_loss(h, again, table, labels, smoothing, (float)model->r_drop)
+                : et_sampled_loss(scope, h, table, labels, smoothing, et_translation_sampled(task)),
             1);
 }

@@ -147,9 +147,8 @@ static int share_of(const et_translation_task *task, et_translation_data *share,
 static int check_sampled(const et_translation_task *task, const et_translation_data *share,
                          et_error *error)
 {
-    const int64_t sampled = task->options.model.sampled_vocabulary;
-    if (!sampled || sampled >= share->global_batch_size ||
-        sampled >= et_vocabulary_size(task->sides.target))
+    const int64_t sampled = et_translation_sampled(task);
+    if (sampled >= share->global_batch_size || sampled == et_vocabulary_size(task->sides.target))
         return ET_OK;
     return et_fail(error, ET_ECONFIG,
                    "task.model.sampled_vocabulary: %lld tokens, and a batch%s has up to %lld "

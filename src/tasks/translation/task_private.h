@@ -62,6 +62,8 @@ void et_translation_build_model(const et_translation_task *task, et_scope *scope
                                 int64_t max_positions, et_nodes *outputs);
 void et_translation_build_losses(const et_translation_task *task, et_scope *scope,
                                  const et_nodes *outputs);
+/* Tokens that an update's softmax is over: the target's vocabulary where none are drawn. */
+int64_t et_translation_sampled(const et_translation_task *task);
 
 /* validate.c */
 int et_translation_validate(et_task *self, int64_t step, et_value *logs, et_error *error);
