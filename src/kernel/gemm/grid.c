@@ -38,7 +38,8 @@ enum {
     ROWS_MAX = 256,               /* rows of such a tile */
     BIG_B = 1 << 20,              /* elements of B that make tiles of less than 64 rows slow */
     TILE_FLOPS = 8 * 1000 * 1000, /* below, starting a tile shows */
-    OWN_TILE_FLOPS = 2 * 1000 * 1000, /* the same of our own kernel's: there is little to start */
+    OWN_TILE_FLOPS = 2 * 1000 * 1000, /* the same of our own kernel's, of which there is little to
+                                         start, and of two tiles of few rows, for two threads */
     ROW_TILE_FLOPS = 2 * 1000 * 1000, /* the same of decoding's, that wait for each other; */
     FEW_TILE_FLOPS = 250 * 1000,      /* and of these few rows: one sentence's, which all threads */
     FEW_ROWS = 8,                     /* do together, as they do not where there are more */
@@ -130,19 +131,22 @@ static void cut_rows(et_gemm_grid *grid, const et_gemm_shape *shape, const et_ge
 
 /* Few rows, and a B that each tile reads for itself: columns, so that each of B is read once. In
  * units of 64, the width of a block's panel, or two of these for our own kernel, whose panels fit
- * them better. It takes k in chunks, and rows where there are no columns to cut. */
+ * them better, and which takes k in chunks. Rows where there are no columns to cut, or where blocks
+ * would make two tiles of a B that is less than C: a part of C's columns has to be staged. */
 static void cut_columns(et_gemm_grid *grid, const et_gemm_shape *shape, const et_gemm_means *means,
                         int64_t depth)
 {
     const bool own = means->direct;
-    const int64_t count = tiles_worth(shape, own ? OWN_TILE_FLOPS : TILE_FLOPS);
+    const int64_t most = tiles_worth(shape, OWN_TILE_FLOPS),
+                  blocks = tiles_worth(shape, TILE_FLOPS);
+    const int64_t count = own || most < 2 ? most : blocks < 2 ? 2 : blocks;
+    const bool by_rows = !own && count == 2 && shape->k < shape->m;
     grid->tile_m = shape->m;
-    grid->tile_n = cut(shape->n, count, own ? 128 : 64);
-    if (!own)
-        return;
+    grid->tile_n = by_rows ? shape->n : cut(shape->n, count, own ? 128 : 64);
     if (count > 1 && grid->tile_n >= shape->n)
         grid->tile_m = cut(shape->m, smaller(count, EVEN_TILES), 16);
-    cut_chunks(grid, depth);
+    if (own)
+        cut_chunks(grid, depth);
 }
 
 /* A comes transposed, mostly with a long k: a sum over tokens; or our own kernel does many rows.
