@@ -109,8 +109,8 @@ typedef struct bench_case {
         .uses = EACH, .lone = true                                                                 \
     }
 
-/* float32 goes by rows (row_product.h), bfloat16 by tiles. Many rows are of many sentences, which
- * threads share out: then each does all of its products alone. */
+/* What is multiplied as float32 goes by rows (row_product.h), the rest by tiles. Many rows are of
+ * many sentences, which threads share out: then each does all of its products alone. */
 #define DECODE(text, M, N, K)                                                                      \
     {                                                                                              \
         .name = "decode " text,                                                                    \
@@ -196,6 +196,8 @@ typedef struct way {
     et_gemm *gemm;
     void *packed;
     et_row_weight rows; /* panels NULL: no product of rows */
+    et_dtype type;      /* of such a product's rows, */
+    void *scratch;      /* and where they are widened; NULL: they are not */
     bench_primitive primitive;
     void (*pack)(struct way *);
     void (*run)(struct way *);
@@ -218,7 +220,11 @@ static void run_ours(way *w)
 
 static void run_rows(way *w)
 {
-    const et_row_product shape = { .rows = w->one->shape.m, .weight = &w->rows };
+    const et_row_product shape = { .rows = w->one->shape.m,
+                                   .x = w->type,
+                                   .y = w->type,
+                                   .weight = &w->rows,
+                                   .scratch = w->scratch };
     et_kernels_best()->row_product(w->at->c, w->at->a, &shape);
 }
 
@@ -268,11 +274,14 @@ static void open_ours(way *w, const et_gemm_shape *s, et_gemm_way preferred)
 static void open_rows(way *w, const et_gemm_shape *s)
 {
     const int64_t panel = et_kernels_best()->panel;
+    const size_t scratch = et_row_scratch(s->m, s->k, ET_ROW_F32, s->a);
     w->packed = et_alloc_aligned(et_row_weight_size(panel, s->n, s->k, ET_ROW_F32), 64);
-    if (!w->packed)
+    w->scratch = scratch ? et_alloc_aligned(scratch, 64) : NULL;
+    if (!w->packed || (scratch && !w->scratch))
         die("out of memory");
+    w->type = s->a;
     w->rows = et_row_weight_at(w->packed, panel, s->n, s->k, ET_ROW_F32);
-    et_row_weight_pack(&w->rows, w->at->b, false);
+    et_row_weight_pack(&w->rows, w->at->b, s->a, false);
     w->run = run_rows;
 }
 
@@ -301,7 +310,13 @@ static void open_theirs(way *w, const et_gemm_shape *s, int which)
 
 static bool by_rows(const et_gemm_shape *s)
 {
-    return s->row_tile && s->a == ET_F32;
+    et_gemm_cache *cache;
+    et_error error = ET_ERROR_INIT;
+    if (et_gemm_cache_open(&cache, 1, &error))
+        die(error.text);
+    const bool floats = et_gemm_multiplied_as(cache, s->a) == ET_F32;
+    et_gemm_cache_close(cache);
+    return s->row_tile && floats;
 }
 
 static void open_way(way *w, const bench_case *one, const et_gemm_shape *s, const work *at,
@@ -334,6 +349,7 @@ static void open_other(way *w, const bench_case *one, const et_gemm_shape *s, co
 static void close_way(way *w, int which)
 {
     et_free(w->packed);
+    et_free(w->scratch);
     if (w->cache)
         et_gemm_cache_close(w->cache);
     if (which >= STORED && !w->missing)

@@ -228,7 +228,7 @@ static const et_row_weight *pack(packed *to, const et_kernels *k, const problem 
     free(to->memory);
     to->memory = aligned(et_row_weight_size(k->panel, n, p->width, kind));
     to->weight = et_row_weight_at(to->memory, k->panel, n, p->width, kind);
-    et_row_weight_pack(&to->weight, p->e, true);
+    et_row_weight_pack(&to->weight, p->e, ET_F32, true);
     return &to->weight;
 }
 
@@ -619,7 +619,7 @@ static void *numbers(size_t count, et_dtype dtype)
 /* Slots are any rows of the cache, no two of them neighbours. */
 static void open_decoding(problem *p)
 {
-    size_t rows = et_row_scratch(DECODED, p->width, ET_ROW_INT8);
+    size_t rows = et_row_scratch(DECODED, p->width, ET_ROW_INT8, ET_F32);
     const et_row_weight table = { .n = VOCABULARY, .k = p->width, .panel = 64 }; /* or less */
     size_t best = et_best_scratch(&table) * (size_t)omp_get_max_threads();
     p->room = aligned(rows > best ? rows : best);

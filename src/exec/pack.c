@@ -35,7 +35,8 @@ static size_t packed_bytes(const et_plan_pack *pack)
 static bool same_pack(const et_plan_pack *a, const et_plan_pack *b)
 {
     return a->gemm == b->gemm && a->param == b->param && a->first == b->first &&
-           (a->gemm || (a->rows.kind == b->rows.kind && a->transposed == b->transposed));
+           (a->gemm || (a->rows.kind == b->rows.kind && a->dtype == b->dtype &&
+                        a->transposed == b->transposed));
 }
 
 /* The plan whose packed weights this one reads. */
@@ -123,11 +124,11 @@ int et_plan_add_pack(et_plan *plan, et_gemm *gemm, int param, int64_t first, et_
     return add(plan, &wanted, pack, error);
 }
 
-int et_plan_add_row_pack(et_plan *plan, const et_row_weight *rows, int param, bool transposed,
-                         int *pack, et_error *error)
+int et_plan_add_row_pack(et_plan *plan, const et_row_weight *rows, int param, et_dtype dtype,
+                         bool transposed, int *pack, et_error *error)
 {
     et_plan_pack wanted = {
-        .rows = *rows, .transposed = transposed, .param = param, .dtype = ET_F32, .call = -1
+        .rows = *rows, .transposed = transposed, .param = param, .dtype = dtype, .call = -1
     };
     return add(plan, &wanted, pack, error);
 }
@@ -203,7 +204,7 @@ static void run_pack(const et_plan *plan, const et_plan_pack *pack)
     if (pack->gemm)
         et_gemm_pack(pack->gemm, pack->data, from);
     else
-        et_row_weight_pack(&pack->rows, from, pack->transposed);
+        et_row_weight_pack(&pack->rows, from, pack->dtype, pack->transposed);
 }
 
 static const et_activity packing = { .name = "pack weights", .kind = "packing weights" };

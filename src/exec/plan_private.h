@@ -159,9 +159,9 @@ int et_plan_make_calls(et_plan *plan, const bool *reached, et_error *error);
 int et_plan_add_pack(et_plan *plan, et_gemm *gemm, int param, int64_t first, et_dtype dtype,
                      int *pack, et_error *error);
 
-/* The same for products of rows; rows says kind, n, k and panel. */
-int et_plan_add_row_pack(et_plan *plan, const et_row_weight *rows, int param, bool transposed,
-                         int *pack, et_error *error);
+/* The same for products of rows; rows says kind, n, k and panel, dtype what it is packed from. */
+int et_plan_add_row_pack(et_plan *plan, const et_row_weight *rows, int param, et_dtype dtype,
+                         bool transposed, int *pack, et_error *error);
 
 /* pack.c: a pack by its index, the plan's own or another plan's (packed_by). */
 const et_plan_pack *et_plan_pack_at(const et_plan *plan, int pack);

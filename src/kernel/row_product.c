@@ -19,6 +19,8 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "base/dtype.h"
+#include "base/inline.h"
 
 /* Bytes of a line of cache: every part of the memory begins at one. */
 #define LINE 64
@@ -78,19 +80,44 @@ et_row_weight et_row_weight_at(void *memory, int64_t panel, int64_t n, int64_t k
 
 /* Element (i, j) of W is from[i * row + j * column]. */
 typedef struct source {
-    const float *from;
+    const void *from;
+    et_dtype dtype;
     int64_t row, column;
 } source;
 
-/* One panel: k rows of `panel` columns side by side; zeros behind the last column. */
-static void pack_floats(const et_row_weight *w, int64_t panel, source s)
+ET_INLINE float element(const void *from, int64_t at, et_dtype dtype)
+{
+    return dtype == ET_BF16 ? et_bf16_to_float(((const et_bf16 *)from)[at])
+                            : ((const float *)from)[at];
+}
+
+/* k rows of `panel` columns side by side; zeros behind the last column. dtype and next, the way
+ * from one column to another, are constants where that makes it a copy. */
+ET_INLINE void pack_rows(const et_row_weight *w, int64_t panel, source s, et_dtype dtype,
+                         int64_t next)
 {
     float *to = (float *)w->panels + panel * w->k * w->panel;
-    for (int64_t i = 0; i < w->k; i++)
-        for (int64_t c = 0; c < w->panel; c++) {
-            int64_t j = panel * w->panel + c;
-            to[i * w->panel + c] = j < w->n ? s.from[i * s.row + j * s.column] : 0.0f;
-        }
+    const int64_t first = panel * w->panel, left = w->n - first;
+    const int64_t columns = left < w->panel ? left : w->panel;
+    for (int64_t i = 0; i < w->k; i++, to += w->panel) {
+        const int64_t at = i * s.row + first * next;
+        for (int64_t c = 0; c < columns; c++)
+            to[c] = element(s.from, at + c * next, dtype);
+        for (int64_t c = columns; c < w->panel; c++)
+            to[c] = 0;
+    }
+}
+
+static void pack_floats(const et_row_weight *w, int64_t panel, source s)
+{
+    if (s.dtype == ET_BF16 && s.column == 1)
+        pack_rows(w, panel, s, ET_BF16, 1);
+    else if (s.dtype == ET_BF16)
+        pack_rows(w, panel, s, ET_BF16, s.column);
+    else if (s.column == 1)
+        pack_rows(w, panel, s, ET_F32, 1);
+    else
+        pack_rows(w, panel, s, ET_F32, s.column);
 }
 
 /* A column as bytes, and sums over it: q, q q, x q, x x. */
@@ -134,7 +161,8 @@ static float scale_of(quantized t)
  * holds for what is computed. */
 static void pack_bytes(const et_row_weight *w, int64_t j, int8_t *to, source s)
 {
-    const quantized t = quantize_column(to, 4 * w->panel, 1, s.from + j * s.column, s.row, w->k);
+    const float *from = (const float *)s.from + j * s.column;
+    const quantized t = quantize_column(to, 4 * w->panel, 1, from, s.row, w->k);
     const double scale = t.square > 0 ? t.cross / t.square : 0;
     w->scale[j] = scale_of(t);
     w->offset[j] = -128 * t.sum;
@@ -163,10 +191,12 @@ static void pack_panel(const et_row_weight *w, int64_t panel, source s)
 }
 
 /* Panels are independent of each other: threads take them as they come. */
-void et_row_weight_pack(const et_row_weight *weight, const float *from, bool transposed)
+void et_row_weight_pack(const et_row_weight *weight, const void *from, et_dtype dtype,
+                        bool transposed)
 {
     et_assert(weight->panels && from);
-    source s = { from, transposed ? 1 : weight->n, transposed ? weight->k : 1 };
+    et_assert(dtype == ET_F32 || (dtype == ET_BF16 && weight->kind == ET_ROW_F32));
+    source s = { from, dtype, transposed ? 1 : weight->n, transposed ? weight->k : 1 };
     int64_t panels = parts(weight->n, weight->panel);
 #pragma omp parallel for schedule(static) if (!omp_in_parallel() && weight->n * weight->k > 65536)
     for (int64_t panel = 0; panel < panels; panel++)
@@ -179,10 +209,10 @@ int64_t et_row_stride(int64_t k)
 }
 
 /* Bytes of each row of x, and its unit. */
-size_t et_row_scratch(int64_t rows, int64_t k, et_row_kind kind)
+size_t et_row_scratch(int64_t rows, int64_t k, et_row_kind kind, et_dtype x)
 {
     if (kind == ET_ROW_F32)
-        return 0;
+        return x == ET_F32 ? 0 : (size_t)(rows * k) * sizeof(float);
     return (size_t)(rows * et_row_stride(k)) + lines((size_t)rows * sizeof(float));
 }
 

@@ -1,5 +1,6 @@
 /* Products of rows with a weight, each row by itself: what decoding does. Y = X W, X [rows, k]
- * float32, W [k, n] kept in panels of columns for a table's vectors.
+ * float32 or bfloat16, W [k, n] kept in panels of columns for a table's vectors. Sums are float32;
+ * bfloat16 is widened before, and a Y of it rounded after all else.
  *
  * A row's result has the same bits whatever rows stand beside it, however many, on any number of
  * threads: an element's sum runs over k from first to last. So a batch may shrink and grow
@@ -12,7 +13,7 @@
  * Inference", symmetric, by row and by column.)
  *
  *     et_row_weight weight = et_row_weight_at(memory, kernels->panel, n, k, ET_ROW_F32);
- *     et_row_weight_pack(&weight, values, false);
+ *     et_row_weight_pack(&weight, values, ET_F32, false);
  *     kernels->row_product(y, x, &(et_row_product){ .rows = 3, .weight = &weight });
  */
 #ifndef ETUDE_KERNEL_ROW_PRODUCT_H
@@ -52,9 +53,10 @@ typedef struct et_row_weight {
 size_t et_row_weight_size(int64_t panel, int64_t n, int64_t k, et_row_kind kind);
 et_row_weight et_row_weight_at(void *memory, int64_t panel, int64_t n, int64_t k, et_row_kind kind);
 
-/* Fills it from W as stored: [k, n], or if transposed [n, k]. Threaded outside a parallel region.
- */
-void et_row_weight_pack(const et_row_weight *weight, const float *from, bool transposed);
+/* Fills it from W as stored, of type dtype: [k, n], or if transposed [n, k]. Bytes are made of
+ * float32 alone. Threaded outside a parallel region. */
+void et_row_weight_pack(const et_row_weight *weight, const void *from, et_dtype dtype,
+                        bool transposed);
 
 /* The same bytes to keep in a file: w [rows, columns] as scale q. by_rows: a row of w is what has a
  * scale, [rows] of them, as where w is read transposed; else a column. Scales have 16 bits, so that
@@ -68,14 +70,16 @@ void et_row_weight_from_bytes(float *w, const int8_t *q, const float *scale, int
 /* One product: y = x W (+ bias) (relu). y overlaps neither x nor scratch. */
 typedef struct et_row_product {
     int64_t rows;
+    et_dtype x, y; /* types of these: ET_F32 (0) or ET_BF16 */
     const et_row_weight *weight;
     const float *bias; /* [n] or NULL */
     bool relu;
     void *scratch; /* et_row_scratch() bytes, aligned to 64; NULL where that is 0 */
 } et_row_product;
 
-/* Where the rows of x as bytes lie, and behind them a unit for each. 0 for ET_ROW_F32. */
-size_t et_row_scratch(int64_t rows, int64_t k, et_row_kind kind);
+/* Where the rows of x lie as the weight's kind has them: bytes, and behind them a unit for each; or
+ * widened. 0 where they are read as they are. */
+size_t et_row_scratch(int64_t rows, int64_t k, et_row_kind kind, et_dtype x);
 
 /* Bytes from one row of bytes to the next: whole vectors of any table. A row begins at a line of
  * cache. */

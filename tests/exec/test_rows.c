@@ -3,6 +3,7 @@
 #include "exec/model.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define ROWS   21
@@ -164,6 +165,36 @@ static void test_rows__shared_weights(void **state)
         check_shared(ET_BF16);
 }
 
+static void run_once(et_dtype act, outcome *out)
+{
+    fixture f;
+    open_fixture(&f, act);
+    et_plan *plan = plan_of(&f, false, NULL);
+    run(plan, out);
+    et_plan_free(plan);
+    close_fixture(&f);
+}
+
+/* Where bfloat16 is multiplied as float32 its products go by rows too; they change
+ * log-probabilities by little. */
+static void test_rows__widened(void **state)
+{
+    (void)state;
+    outcome exact, rounded;
+    double off = 0;
+    run_once(ET_F32, &exact);
+    setenv("ETUDE_BF16", "widen", 1);
+    check_some_rows(ET_BF16);
+    check_shared(ET_BF16);
+    run_once(ET_BF16, &rounded);
+    unsetenv("ETUDE_BF16");
+    for (int r = 0; r < ROWS; r++) {
+        assert_int_equal(exact.piece[r][0], rounded.piece[r][0]);
+        off = fmax(off, fabs((double)exact.log_p[r][0] - rounded.log_p[r][0]));
+    }
+    assert_true(off > 0 && off < 0.1);
+}
+
 /* Bytes change log-probabilities by little. */
 static void test_rows__as_bytes(void **state)
 {
@@ -209,7 +240,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rows__some_of_them),   cmocka_unit_test(test_rows__best_tokens),
         cmocka_unit_test(test_rows__shared_weights), cmocka_unit_test(test_rows__as_bytes),
-        cmocka_unit_test(test_rows__refused),
+        cmocka_unit_test(test_rows__refused),        cmocka_unit_test(test_rows__widened),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,19 +9,21 @@
 typedef struct setting {
     int64_t rows, n, k;
     et_row_kind kind;
+    et_dtype dtype; /* of x and y, and of what a weight of floats is packed from */
     bool bias, relu, transposed;
     int64_t first, count; /* these rows alone */
 } setting;
 
 /* A weight in memory of its own, packed for a table. */
-static et_row_weight pack(const et_kernels *table, const float *from, const setting *s)
+static et_row_weight pack(const et_kernels *table, const void *from, et_dtype dtype,
+                          const setting *s)
 {
     size_t size = et_row_weight_size(table->panel, s->n, s->k, s->kind);
     void *memory = aligned_alloc(64, size);
     assert_non_null(memory);
     memset(memory, 0x7f, size);
     et_row_weight weight = et_row_weight_at(memory, table->panel, s->n, s->k, s->kind);
-    et_row_weight_pack(&weight, from, s->transposed);
+    et_row_weight_pack(&weight, from, dtype, s->transposed);
     return weight;
 }
 
@@ -33,19 +35,24 @@ static void *scratch_of(size_t size)
 static void run_product(const et_kernels *table, const void *with, float *result)
 {
     const setting *s = with;
-    float *x = make_floats((size_t)(s->rows * s->k), 1, 1);
-    float *from = make_floats((size_t)(s->n * s->k), 0.1f, 2);
+    const et_dtype stored = s->kind == ET_ROW_F32 ? s->dtype : ET_F32;
+    char *x = make_act((size_t)(s->rows * s->k), 1, 1, s->dtype);
+    void *from = make_act((size_t)(s->n * s->k), 0.1f, 2, stored);
     float *bias = make_floats((size_t)s->n, 1, 3);
-    et_row_weight weight = pack(table, from, s);
+    void *y = make((size_t)(s->count * s->n), et_dtype_size(s->dtype));
+    et_row_weight weight = pack(table, from, stored, s);
     const et_row_product shape = {
         .rows = s->count,
+        .x = s->dtype,
+        .y = s->dtype,
         .weight = &weight,
         .bias = s->bias ? bias : NULL,
         .relu = s->relu,
-        .scratch = scratch_of(et_row_scratch(s->count, s->k, s->kind)),
+        .scratch = scratch_of(et_row_scratch(s->count, s->k, s->kind, s->dtype)),
     };
-    table->row_product(result, x + s->first * s->k, &shape);
-    free(shape.scratch), free(weight.panels), free(x), free(from), free(bias);
+    table->row_product(y, x + (size_t)(s->first * s->k) * et_dtype_size(s->dtype), &shape);
+    widen(result, y, (size_t)(s->count * s->n), s->dtype);
+    free(shape.scratch), free(weight.panels), free(x), free(from), free(bias), free(y);
 }
 
 /* Odd sizes: every number of rows in a block, columns and depths past whole panels. */
@@ -67,11 +74,13 @@ static void test_row_product__tables(void **state)
                           .relu = i & 2,
                           .transposed = !odd,
                           .count = rows[i] };
-            for (int kind = 0; kind < 2; kind++) {
-                s.kind = kind ? ET_ROW_INT8 : ET_ROW_F32;
-                snprintf(name, sizeof name, "%lld x %lld x %lld, kind %d", (long long)s.rows,
-                         (long long)s.n, (long long)s.k, kind);
-                check_tables(name, run_product, &s, (size_t)(s.rows * s.n), 2e-6, 2e-6);
+            for (int way = 0; way < 4; way++) {
+                s.kind = way % 2 ? ET_ROW_INT8 : ET_ROW_F32;
+                s.dtype = way < 2 ? ET_F32 : ET_BF16;
+                snprintf(name, sizeof name, "%lld x %lld x %lld, way %d", (long long)s.rows,
+                         (long long)s.n, (long long)s.k, way);
+                check_tables(name, run_product, &s, (size_t)(s.rows * s.n), 2e-6,
+                             fmax(2e-6, unit_of(s.dtype)));
             }
         }
 }
@@ -81,9 +90,11 @@ static void test_row_product__threads(void **state)
 {
     (void)state;
     setting s = { .rows = 40, .n = 500, .k = 130, .bias = true, .count = 40 };
-    for (int kind = 0; kind < 2; kind++) {
-        s.kind = kind ? ET_ROW_INT8 : ET_ROW_F32;
-        check_tables("large", run_product, &s, (size_t)(s.rows * s.n), 1e-5, 1e-5);
+    for (int way = 0; way < 4; way++) {
+        s.kind = way % 2 ? ET_ROW_INT8 : ET_ROW_F32;
+        s.dtype = way < 2 ? ET_F32 : ET_BF16;
+        check_tables("large", run_product, &s, (size_t)(s.rows * s.n), 1e-5,
+                     fmax(1e-5, unit_of(s.dtype)));
     }
 }
 
@@ -129,8 +140,8 @@ static void test_row_product__relu_keeps_nan(void **state)
         for (int way = 0; way < 6 && table; way++) {
             setting s = { .rows = 1, .n = 4, .k = 1, .transposed = true };
             s.kind = way % 2 ? ET_ROW_INT8 : ET_ROW_F32;
-            et_row_weight weight = pack(table, w, &s);
-            void *scratch = scratch_of(et_row_scratch(1, 1, s.kind));
+            et_row_weight weight = pack(table, w, ET_F32, &s);
+            void *scratch = scratch_of(et_row_scratch(1, 1, s.kind, ET_F32));
             float y[4] = { 0, 7, 0, 0 };
             const et_row_product shape = { .rows = 1,
                                            .weight = &weight,
@@ -166,8 +177,8 @@ static void test_row_product__odd_rows_of_bytes(void **state)
         const et_kernels *table = et_kernels_named(table_names[t]);
         if (!table)
             continue;
-        et_row_weight weight = pack(table, from, &s);
-        void *scratch = scratch_of(et_row_scratch(ROWS, K, s.kind));
+        et_row_weight weight = pack(table, from, ET_F32, &s);
+        void *scratch = scratch_of(et_row_scratch(ROWS, K, s.kind, ET_F32));
         table->row_product(
             y, x, &(et_row_product){ .rows = ROWS, .weight = &weight, .scratch = scratch });
         for (int i = 0; i < ROWS * N; i++)
@@ -187,8 +198,9 @@ static void test_row_product__independent_rows(void **state)
     for (size_t t = 0; t < COUNT(table_names); t++) {
         const et_kernels *table = et_kernels_named(table_names[t]);
         setting s = { .rows = ROWS, .n = N, .k = 131, .bias = true, .relu = true };
-        for (int kind = 0; kind < 2 && table; kind++) {
-            s.kind = kind ? ET_ROW_INT8 : ET_ROW_F32;
+        for (int way = 0; way < 4 && table; way++) {
+            s.kind = way % 2 ? ET_ROW_INT8 : ET_ROW_F32;
+            s.dtype = way < 2 ? ET_F32 : ET_BF16;
             s.first = 0;
             s.count = ROWS;
             run_product(table, &s, all);
@@ -237,7 +249,7 @@ static void run_best(const et_kernels *table, const void *with, float *result)
     for (int64_t i = 0; i < s->pieces * s->width && s->same; i++)
         from[i] = from[i % s->width];
     setting packed = { .n = s->pieces, .k = s->width, .kind = ET_ROW_INT8, .transposed = true };
-    et_row_weight weight = pack(table, from, &packed);
+    et_row_weight weight = pack(table, from, ET_F32, &packed);
     size_t wanted = (size_t)(s->rows * s->count);
     int32_t *token = make(wanted, sizeof *token);
     const et_best_tokens shape = { .rows = s->rows,

@@ -30,8 +30,8 @@ int et_prepare_vocabulary_best(et_plan *plan, et_plan_call *call, et_error *erro
                        call->node->name, ET_ROW_BYTES_MAX, ET_BEST_COUNT_MAX);
     call->scratch = kernel_scratch(plan, &rows) +
                     (size_t)et_shape_count(call->node->type[1].shape) * sizeof(int32_t);
-    return et_plan_add_row_pack(plan, &rows, table->node->attributes.param, true, &call->pack[0],
-                                error);
+    return et_plan_add_row_pack(plan, &rows, table->node->attributes.param, ET_F32, true,
+                                &call->pack[0], error);
 }
 
 /* The kernel always writes tokens; where the plan gave them no memory they go behind its scratch.

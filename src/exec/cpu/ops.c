@@ -88,18 +88,19 @@ static bool is_param(const et_plan *plan, int value)
 }
 
 /* Products of rows with a weight go by kernels->row_product where it is at least as fast as what
- * oneDNN has: not in bfloat16. Products are done in one of three ways:
+ * oneDNN has: where they are multiplied as float32. Products are done in one of three ways:
  *
- *     by rows     B is a weight, row_tile is set, float32     rows by themselves, for decoding
- *     packed B    B is a weight, many rows or a lasting copy  training, and bfloat16 decoding
+ *     by rows     B is a weight, row_tile is set              rows by themselves, for decoding
+ *     packed B    B is a weight, many rows or a lasting copy  training, decoding in native bfloat16
  *     plain B     all else                                    operands that calls have made
  *
  * A^T B sums over rows, so it is never one of rows. */
 static bool is_by_rows(const et_plan *plan, const et_plan_call *call)
 {
     const et_matmul_options *options = &call->node->attributes.matmul;
-    return options->row_tile && !options->transpose_a && plan->graph->options.act == ET_F32 &&
-           is_param(plan, call->in[1]);
+    const et_dtype act = plan->graph->options.act;
+    return options->row_tile && !options->transpose_a && is_param(plan, call->in[1]) &&
+           et_gemm_multiplied_as(plan->device->gemms, act) == ET_F32;
 }
 
 /* Bytes where the plan wants them and a sum of them cannot pass 2^31; other weights stay
@@ -107,25 +108,28 @@ static bool is_by_rows(const et_plan *plan, const et_plan_call *call)
 static int prepare_rows(et_plan *plan, et_plan_call *call, et_error *error)
 {
     const et_tensor *a = in_tensor(plan, call, 0), *c = out_tensor(plan, call, 0);
-    bool int8 = plan->options.int8 && a->shape.size[1] <= ET_ROW_BYTES_MAX;
+    const et_dtype act = plan->graph->options.act;
+    bool int8 = plan->options.int8 && act == ET_F32 && a->shape.size[1] <= ET_ROW_BYTES_MAX;
     et_row_weight rows = { .kind = int8 ? ET_ROW_INT8 : ET_ROW_F32,
                            .n = c->shape.size[1],
                            .k = a->shape.size[1],
                            .panel = kernels(plan)->panel };
-    call->scratch = et_row_scratch(c->shape.size[0], rows.k, rows.kind);
-    return et_plan_add_row_pack(plan, &rows, plan->values[call->in[1]].node->attributes.param,
+    call->scratch = et_row_scratch(c->shape.size[0], rows.k, rows.kind, act);
+    return et_plan_add_row_pack(plan, &rows, plan->values[call->in[1]].node->attributes.param, act,
                                 call->node->attributes.matmul.transpose_b, &call->pack[0], error);
 }
 
-/* A float32 product of rows wants no scratch: it is for rows as bytes. */
 static void run_rows(const et_plan *plan, const et_plan_call *call)
 {
+    const et_dtype act = plan->graph->options.act;
     const et_row_product shape = { .rows = out_tensor(plan, call, 0)->shape.size[0],
+                                   .x = act,
+                                   .y = out_tensor(plan, call, 0)->dtype,
                                    .weight = &et_plan_pack_at(plan, call->pack[0])->rows,
                                    .bias = call->in_count == 3 ? in(plan, call, 2) : NULL,
                                    .relu = call->node->attributes.matmul.relu,
                                    .scratch = plan->scratch };
-    kernels(plan)->row_product(out(plan, call, 0), in(plan, call, 0), &shape);
+    kernels(plan)->row_product(out(plan, call, 0), et_plan_data_as(plan, call->in[0], act), &shape);
 }
 
 /* A weight, but for a few rows, or a small one: then tiles read or copy it sooner on their own,

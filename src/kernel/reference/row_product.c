@@ -24,43 +24,46 @@ static int64_t place(const et_row_weight *w, int64_t i, int64_t j)
 }
 
 /* x . column j */
-static double float_sum(const float *x, const et_row_weight *w, int64_t j)
+static double float_sum(const void *x, int64_t first, et_dtype dtype, const et_row_weight *w,
+                        int64_t j)
 {
     const float *panels = w->panels;
     double sum = 0;
     for (int64_t i = 0; i < w->k; i++)
-        sum += (double)x[i] * panels[place(w, i, j)];
+        sum += et_reference_load(x, first + i, dtype) * panels[place(w, i, j)];
     return sum;
 }
 
 /* x as whole numbers in [-127, 127] times the unit of least squares. */
-static double byte_sum(const float *x, const et_row_weight *w, int64_t j)
+static double byte_sum(const void *rows, int64_t first, et_dtype dtype, const et_row_weight *w,
+                       int64_t j)
 {
     const int8_t *panels = w->panels;
     float largest = 0;
     double sum = 0, cross = 0, square = 0;
     for (int64_t i = 0; i < w->k; i++)
-        largest = fmaxf(largest, fabsf(x[i]));
+        largest = fmaxf(largest, fabsf((float)et_reference_load(rows, first + i, dtype)));
     const float inverse = largest >= ET_ROW_SMALLEST ? 127.0f / largest : 0.0f;
     for (int64_t i = 0; i < w->k; i++) {
-        double q = rintf(x[i] * inverse);
+        const float x = (float)et_reference_load(rows, first + i, dtype);
+        double q = rintf(x * inverse);
         sum += q * panels[place(w, i, j)];
-        cross += x[i] * q;
+        cross += x * q;
         square += q * q;
     }
     return square == 0 ? 0 : sum * (cross / square) * w->scale[j];
 }
 
-void et_reference_row_product(float *y, const float *x, const et_row_product *shape)
+void et_reference_row_product(void *y, const void *x, const et_row_product *shape)
 {
     const et_row_weight *w = shape->weight;
     for (int64_t r = 0; r < shape->rows; r++)
         for (int64_t j = 0; j < w->n; j++) {
-            const float *row = x + r * w->k;
-            double sum = w->kind == ET_ROW_F32 ? float_sum(row, w, j) : byte_sum(row, w, j);
+            double sum = w->kind == ET_ROW_F32 ? float_sum(x, r * w->k, shape->x, w, j)
+                                               : byte_sum(x, r * w->k, shape->x, w, j);
             sum += shape->bias ? shape->bias[j] : 0;
             sum = shape->relu ? et_reference_relu(sum) : sum;
-            y[r * w->n + j] = (float)sum;
+            et_reference_store(y, r * w->n + j, sum, shape->y);
         }
 }
 

@@ -266,7 +266,7 @@ static void best_block(float *log_p, int32_t *token, const void *h, const et_bes
             const int64_t at = (first + r) * width + i, n = width - i;
             v_store_n(in.x + r * width + i, v_read_n(h, at, n, shape->dtype), n);
         }
-        scale[r] = quantize_row(in.bytes + r * stride, in.x + r * width, width);
+        scale[r] = quantize_row(in.bytes + r * stride, in.x + r * width, width, ET_F32);
         in.scale[r] = scale[r].unit;
     }
     const row_block b = { .x = in.bytes,

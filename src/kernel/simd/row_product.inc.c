@@ -36,7 +36,8 @@
 typedef struct row_block {
     const void *x; /* [r] float32, or bytes + 128 */
     const void *w; /* the panel */
-    float *y;
+    void *y;
+    et_dtype y_type;
     const float *row_scale; /* bytes: [r] */
     const float *scale;     /* bytes: [columns] */
     const int32_t *offset;
@@ -45,11 +46,17 @@ typedef struct row_block {
     bool relu;
 } row_block;
 
+/* Element i of y. */
+ET_INLINE void *y_at(const row_block *b, int64_t i)
+{
+    return (char *)b->y + (size_t)i * (b->y_type == ET_BF16 ? sizeof(et_bf16) : sizeof(float));
+}
+
 /* The same p panels further on; w stays, as its distance depends on the kind. */
 ET_INLINE row_block at_panel(const row_block *b, int64_t p)
 {
     row_block at = *b;
-    at.y += p * PANEL;
+    at.y = y_at(b, p * PANEL);
     at.columns -= p * PANEL;
     at.scale = b->scale ? b->scale + p * PANEL : NULL;
     at.offset = b->offset ? b->offset + p * PANEL : NULL;
@@ -76,16 +83,21 @@ ET_INLINE row_finish finish_of(const row_block *b)
     return f;
 }
 
-/* Vector s of a row, whose first column of the panel is y. whole: the panel has no end in it. */
-ET_INLINE void finish_sum(const row_block *b, float *y, const row_finish *f, int s, vf sum,
+/* Vector s of row r. whole: y is float32, and the panel has no end in it. */
+ET_INLINE void finish_sum(const row_block *b, int r, const row_finish *f, int s, vf sum,
                           const bool whole)
 {
-    const int64_t column = s * V_LANES;
+    const int64_t column = s * V_LANES, at = r * b->y_stride + column;
     sum = v_max(f->least, sum + f->bias[s]);
     if (whole)
-        v_store(y + column, sum);
+        v_store((float *)b->y + at, sum);
     else if (b->columns > column)
-        v_write_n(y, column, sum, b->columns - column, ET_F32);
+        v_write_n(b->y, at, sum, b->columns - column, b->y_type);
+}
+
+ET_INLINE bool is_whole(const row_block *b)
+{
+    return b->columns >= PANEL && b->y_type == ET_F32;
 }
 
 /* whole is a constant, so that all but the last panel are stored without masks. */
@@ -93,12 +105,10 @@ ET_INLINE void finish_floats(const row_block *b, vf sum[][V_PANEL], const int ro
                              const bool whole)
 {
     const row_finish f = finish_of(b);
-    const int64_t stride = b->y_stride;
-    float *y = b->y;
     ET_UNROLL
-    for (int r = 0; r < rows; r++, y += stride)
+    for (int r = 0; r < rows; r++)
         for (int s = 0; s < V_PANEL; s++)
-            finish_sum(b, y, &f, s, sum[r][s], whole);
+            finish_sum(b, r, &f, s, sum[r][s], whole);
 }
 
 /* Whole sums to float32: q q_w sums times the row's unit times the column's scale. */
@@ -106,13 +116,11 @@ ET_INLINE void finish_bytes(const row_block *b, vi sum[][V_PANEL], const int row
 {
     const vf left = v_load(b->scale), right = v_load(b->scale + V_LANES);
     const row_finish f = finish_of(b);
-    const int64_t stride = b->y_stride;
-    float *y = b->y;
     ET_UNROLL
-    for (int r = 0; r < rows; r++, y += stride) {
+    for (int r = 0; r < rows; r++) {
         const vf unit = v_set(b->row_scale[r]);
-        finish_sum(b, y, &f, 0, v_float(sum[r][0]) * (unit * left), whole);
-        finish_sum(b, y, &f, 1, v_float(sum[r][1]) * (unit * right), whole);
+        finish_sum(b, r, &f, 0, v_float(sum[r][0]) * (unit * left), whole);
+        finish_sum(b, r, &f, 1, v_float(sum[r][1]) * (unit * right), whole);
     }
 }
 
@@ -137,7 +145,7 @@ ET_INLINE void float_block(const row_block *b, const int rows)
             sum[r][1] = v_fma(value, right, sum[r][1]);
         }
     }
-    if (b->columns >= PANEL)
+    if (is_whole(b))
         finish_floats(b, sum, rows, true);
     else
         finish_floats(b, sum, rows, false);
@@ -190,7 +198,7 @@ ET_INLINE void byte_block(const row_block *b, const int rows)
             sum[r][1] = v_dot(sum[r][1], value, right);
         }
     }
-    if (b->columns >= PANEL)
+    if (is_whole(b))
         finish_bytes(b, sum, rows, true);
     else
         finish_bytes(b, sum, rows, false);
@@ -232,17 +240,17 @@ static void run_block(const row_block *b, et_row_kind kind, int rows)
  * size: 14 rows are 7 and 7, not 12 and 2. */
 static void run_panel(const row_block *whole, const et_row_weight *weight, int64_t rows, int64_t p)
 {
-    row_block b = at_panel(whole, p);
+    const row_block panel = at_panel(whole, p);
+    row_block b = panel;
     const int64_t blocks = (rows + V_PANEL_ROWS - 1) / V_PANEL_ROWS;
     const size_t element = weight->kind == ET_ROW_F32 ? sizeof(float) : 1;
     const int64_t depth = weight->kind == ET_ROW_F32 ? weight->k : (weight->k + 3) / 4 * 4;
     const char *x = b.x;
-    float *y = b.y;
     b.w = (const char *)weight->panels + (size_t)(p * PANEL * depth) * element;
     for (int64_t i = 0; i < blocks; i++) {
         const int64_t first = rows * i / blocks, last = rows * (i + 1) / blocks;
         b.x = x + (size_t)(first * b.x_stride) * element;
-        b.y = y + first * b.y_stride;
+        b.y = y_at(&panel, first * b.y_stride);
         b.row_scale = whole->row_scale ? whole->row_scale + first : NULL;
         run_block(&b, weight->kind, (int)(last - first));
     }
@@ -255,18 +263,18 @@ typedef struct byte_scale {
 
 /* As pack_bytes does a column. The sum over vectors has one order, so a row has the same bytes and
  * unit everywhere. Zeros give 0 for both; a number that is not finite gives a unit of NaN. */
-static byte_scale quantize_row(uint8_t *q, const float *x, int64_t k)
+static byte_scale quantize_row(uint8_t *q, const void *x, int64_t k, et_dtype dtype)
 {
     vf most = v_set(0.0f);
     for (int64_t i = 0; i < k; i += V_LANES) {
-        const vf value = v_read_n(x, i, k - i, ET_F32);
+        const vf value = v_read_n(x, i, k - i, dtype);
         most = v_max(v_max(value, v_set(0.0f) - value), most);
     }
     const float largest = v_largest(most);
     const float inverse = largest >= ET_ROW_SMALLEST ? 127.0f / largest : 0.0f;
     vf cross = v_set(0.0f), square = v_set(0.0f);
     for (int64_t i = 0; i < k; i += V_LANES) {
-        const vf value = v_read_n(x, i, k - i, ET_F32), whole = v_round(value * v_set(inverse));
+        const vf value = v_read_n(x, i, k - i, dtype), whole = v_round(value * v_set(inverse));
         v_store_bytes(q + i, whole + v_set(128.0f));
         cross = v_fma(value, whole, cross);
         square = v_fma(whole, whole, square);
@@ -276,12 +284,19 @@ static byte_scale quantize_row(uint8_t *q, const float *x, int64_t k)
 }
 
 /* Behind the last k, up to four, a row's bytes meet zeros of the weight. */
-static void quantize_rows(uint8_t *q, float *unit, const float *x, int64_t k, int64_t begin,
-                          int64_t end)
+static void quantize_rows(uint8_t *q, float *unit, const void *x, int64_t k, et_dtype dtype,
+                          int64_t begin, int64_t end)
 {
     const int64_t stride = et_row_stride(k);
+    const size_t row = (size_t)k * (dtype == ET_BF16 ? sizeof(et_bf16) : sizeof(float));
     for (int64_t r = begin; r < end; r++)
-        unit[r] = quantize_row(q + r * stride, x + r * k, k).unit;
+        unit[r] = quantize_row(q + r * stride, (const char *)x + (size_t)r * row, k, dtype).unit;
+}
+
+static void widen_rows(float *to, const et_bf16 *x, int64_t k, int64_t begin, int64_t end)
+{
+    for (int64_t i = begin * k; i < end * k; i += V_LANES)
+        v_write_n(to, i, v_read_n(x, i, end * k - i, ET_BF16), end * k - i, ET_F32);
 }
 
 /* Panels p to p + 3 of one row, p and p + 1 of two. */
@@ -308,13 +323,15 @@ static void run_panels(const row_block *b, const et_row_weight *weight, int64_t 
         run_panel(b, weight, rows, p);
 }
 
-/* Rows become bytes first, all of them before the first panel: the end of ET_SHARE is a barrier. */
-static void row_product(float *y, const float *x, const et_row_product *shape)
+/* Rows become bytes, or wider, first, all of them before the first panel: the end of ET_SHARE is a
+ * barrier. */
+static void row_product(void *y, const void *x, const et_row_product *shape)
 {
     const et_row_weight *weight = shape->weight;
     const int64_t rows = shape->rows, panels = (weight->n + PANEL - 1) / PANEL, k = weight->k;
     row_block b = { .x = x,
                     .y = y,
+                    .y_type = shape->y,
                     .scale = weight->scale,
                     .offset = weight->offset,
                     .bias = shape->bias,
@@ -328,10 +345,13 @@ static void row_product(float *y, const float *x, const et_row_product *shape)
         const int64_t stride = et_row_stride(k);
         uint8_t *bytes = shape->scratch;
         float *scale = (float *)(void *)(bytes + rows * stride);
-        ET_SHARE(rows * k >= ET_GRAIN, rows, 1, quantize_rows, bytes, scale, x, k);
+        ET_SHARE(rows * k >= ET_GRAIN, rows, 1, quantize_rows, bytes, scale, x, k, shape->x);
         b.x = bytes;
         b.x_stride = stride;
         b.row_scale = scale;
+    } else if (shape->x == ET_BF16) {
+        ET_SHARE(rows * k >= ET_GRAIN, rows, 1, widen_rows, shape->scratch, x, k);
+        b.x = shape->scratch;
     }
     ET_SHARE(rows * weight->n * k >= ROW_GRAIN, panels, 1, run_panels, &b, weight, rows);
 }
