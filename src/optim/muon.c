@@ -138,9 +138,9 @@ static matrix place(const et_kernels *kernels, et_dtype dtype, int64_t side, int
     w.p = room + at.p;
     w.turned = room + at.turned;
     if (dtype == ET_BF16) {
-        w.x_copy = (et_bf16 *)(room + at.x_copy);
-        w.a_copy = (et_bf16 *)(room + at.a_copy);
-        w.p_copy = (et_bf16 *)(room + at.p_copy);
+        w.x_copy = (void *)(room + at.x_copy);
+        w.a_copy = (void *)(room + at.a_copy);
+        w.p_copy = (void *)(room + at.p_copy);
     }
     return w;
 }

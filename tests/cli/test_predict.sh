@@ -240,6 +240,12 @@ sed 's/name: id, type: key/name: values, type: key, fields: id/' numbers.feature
 printf 'long,id,wide\n0.5,a,0.25\n' | "$etude" predict keyed >got
 grep -q '^{"key": "a", "values": \[' got || fail "a key called values: $(cat got)"
 
+# A row has one key.
+sed 's/name: id, type: key/&}, {name: second, type: key, fields: wide/' numbers.features.yaml >two.yaml
+says 3 'the features id and second are keys; a row has one' "$etude" train --experiment tabular/linear \
+    --data numbers.csv --model-dir twice --steps 2 --set \
+    task.schema_path=numbers.yaml,task.metadata_path=numbers.json,task.features_path=two.yaml
+
 # What cannot be.
 says 2 '\-\-model-dir is missing' "$etude" predict
 says 2 'tfx predict: --model is missing' "$etude" tfx predict

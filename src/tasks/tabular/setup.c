@@ -18,7 +18,11 @@ int et_tabular_target_of(et_tabular_target *target, const et_tabular_options *op
                          const et_encoder *encoder, et_error *error)
 {
     const int place = et_encoder_target(encoder), loss = options->loss;
+    const char *key[2];
     int targets = 0;
+    if (et_encoder_key(encoder, 0, &key[0]) >= 0 && et_encoder_key(encoder, 1, &key[1]) >= 0)
+        return et_fail(error, ET_ECONFIG, "the features %s and %s are keys; a row has one", key[0],
+                       key[1]);
     for (int f = 0; f < et_encoder_fields(encoder); f++)
         targets += et_encoder_field(encoder, f)->kind >= ET_ENCODED_CLASS;
     if (place < 0 || targets != 1)
