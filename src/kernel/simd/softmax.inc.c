@@ -224,7 +224,7 @@ ET_APART void few_losses(few_rows *few, const smoothed *target, int classes)
     for (int c = 0; c < classes; c++)
         v_store(few->x[c], v_fma(v_load(few->x[c]), inverse, v_set(0.0f) - off));
     /* A sum that is not finite is kept, whatever v_log makes of it. */
-    const vf mine = v_load(few->mine) - largest, lse = v_log(sum) + (sum - sum);
+    const vf mine = v_load(few->mine) - largest, lse = v_log(sum) + sum * v_set(0.0f);
     vf loss = lse - v_set(target->on) * mine - v_set((float)target->entropy);
     if (target->off > 0)
         loss = loss - off * (shift - mine);
