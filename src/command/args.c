@@ -119,6 +119,11 @@ static int missing(const et_arg *arg, const char *command, et_error *error)
                    et_arg_value(arg).text);
 }
 
+static bool ends_words(const char *word)
+{
+    return !strncmp(word, "--", 2) || !strcmp(word, "-q") || !strcmp(word, "-h");
+}
+
 /* Those in argv from at on, or the one behind "=". */
 static int store_words(const et_arg *arg, const et_call *call, int *at, char *value,
                        et_error *error)
@@ -133,7 +138,7 @@ static int store_words(const et_arg *arg, const et_call *call, int *at, char *va
     if (value && !*value)
         return empty(arg, error);
     for (; !value && *at + 1 < call->argc; ++*at, count++) {
-        if (count == words->most || !strncmp(call->argv[*at + 1], "--", 2))
+        if (count == words->most || ends_words(call->argv[*at + 1]))
             break;
         if (!*call->argv[*at + 1])
             return empty(arg, error);

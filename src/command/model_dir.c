@@ -20,6 +20,7 @@
 #include "command/session.h"
 #include "train/experiment.h"
 #include "train/checkpoint.h"
+#include "train/model_export.h"
 #include "train/run_names.h"
 
 #define LOCK_FILE (ET_CHECKPOINT_FOLDER "/" ET_RUN_LOCK)
@@ -134,6 +135,49 @@ static int check_member(const char *path, et_error *error)
     return status;
 }
 
+/* Something that a new run would replace, or that would hide what it learns; NULL: nothing. Owned.
+ */
+static int find_leftover(char **out, const char *path, et_error *error)
+{
+    static const char *const names[] = { ET_MODEL_WEIGHTS, ET_RUN_LOG };
+    et_manifest best = { 0 };
+    char *folder = et_path_join(path, ET_CHECKPOINT_BEST);
+    int status = folder ? ET_OK : et_alloc_failed(error, strlen(path), "a path");
+    *out = NULL;
+    if (!status && et_file_exists(folder))
+        status = et_manifest_rebuild(&best, folder, ET_CHECKPOINT_BEST_PREFIX, error);
+    if (!status && best.count)
+        *out = et_path_join(folder, best.entries[0].file);
+    for (size_t i = 0; !status && !*out && i < sizeof names / sizeof names[0]; i++) {
+        *out = et_path_join(path, names[i]);
+        if (*out && !et_file_exists(*out)) {
+            et_free(*out);
+            *out = NULL;
+        }
+    }
+    et_manifest_release(&best);
+    et_free(folder);
+    return status;
+}
+
+/* A run has its folder of checkpoints from its first moment on, and goes on from them: without it
+ * weights or a log are those of an export, of a part of a run that was copied, or of somebody. */
+static int check_leftovers(const char *path, et_error *error)
+{
+    char *folder = et_path_join(path, ET_CHECKPOINT_FOLDER), *left = NULL;
+    int status = folder ? ET_OK : et_alloc_failed(error, strlen(path), "a path");
+    if (!status && !et_file_exists(folder))
+        status = find_leftover(&left, path, error);
+    if (left)
+        status = et_fail(error, ET_EDENIED,
+                         "%s is there, and no %s to go on from: choose a new directory (--init %s "
+                         "begins with its weights)",
+                         left, folder, path);
+    et_free(left);
+    et_free(folder);
+    return status;
+}
+
 /* The lock is the first thing made, in the checkpoints' folder. With ET_EBUSY the directory is
  * another run's, so nothing is taken back. */
 int et_model_dir_open(et_model_dir *dir, const et_task_kind *kind, const char *path,
@@ -147,6 +191,8 @@ int et_model_dir_open(et_model_dir *dir, const et_task_kind *kind, const char *p
                        "choose a shorter one, or start in a directory that is nearer",
                        strlen(path), PATH_MAX - ROOM_FOR_NAMES);
     int status = check_member(path, error);
+    if (!status)
+        status = check_leftovers(path, error);
     char *part = status ? NULL : et_strdup(path);
     if (!part)
         return status ? status : et_alloc_failed(error, strlen(path), "a path");

@@ -207,6 +207,12 @@ says 0 'exported run/best/.*: models/flowers$' "$etude" export --model-dir run -
 "$etude" predict models/flowers <rows.csv >got
 same got "an export"
 says 3 'is there already' "$etude" export --model-dir run --output models/flowers
+says 3 'flowers/model.safetensors is there, and no models/flowers/checkpoints to go on from' \
+    "$etude" train models/flowers --epochs 9
+mkdir copied
+cp -r run/params.yaml run/schema.yaml run/metadata.json run/features.yaml run/best copied/
+says 3 'copied/best/best-.* is there, and no copied/checkpoints' "$etude" train copied --epochs 9
+[ "$(ls copied/best)" = "$(ls run/best)" ] || fail "a copied run's best: $(ls copied/best)"
 says 2 'output is missing' "$etude" export --model-dir run
 
 # Numbers: of two targets at once, with a key.
@@ -243,7 +249,7 @@ grep -q '^{"key": "a", "values": \[' got || fail "a key called values: $(cat got
 # A row has one key.
 sed 's/name: id, type: key/&}, {name: second, type: key, fields: wide/' numbers.features.yaml >two.yaml
 says 3 'the features id and second are keys; a row has one' "$etude" train --experiment tabular/linear \
-    --data numbers.csv --model-dir twice --steps 2 --set \
+    --model-dir twice --steps 2 --data numbers.csv -q --set \
     task.schema_path=numbers.yaml,task.metadata_path=numbers.json,task.features_path=two.yaml
 
 # What cannot be.
