@@ -78,6 +78,9 @@ int et_checkpoint_take_best(char **path, et_params *params, const char *model_di
  * none. A damaged one is named in a warning and passed over. */
 int et_checkpoint_newest(char **path, const char *model_dir, et_error *error);
 
+/* The path of the file that et_checkpoint_initialize takes; free with et_free. */
+int et_checkpoint_find_weights(char **path, const char *from, et_error *error);
+
 /* The oldest checkpoint after a step that a run keeps by now: its step, and its path (et_free),
  * NULL if there is none, or no run yet. transient: also where a run was interrupted, which goes
  * when it goes on. It may be gone when it is opened. */

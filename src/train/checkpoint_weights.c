@@ -236,7 +236,7 @@ static int find_trimmed(char **path, const char *from, et_error *error)
 }
 
 /* "runs/a/best/", which a shell completes, is runs/a/best. */
-static int find_file(char **path, const char *from, et_error *error)
+int et_checkpoint_find_weights(char **path, const char *from, et_error *error)
 {
     char *trimmed = et_strndup(from, et_path_length(from));
     int status = trimmed ? find_trimmed(path, trimmed, error)
@@ -274,7 +274,7 @@ static int load_found(et_params *params, const char *from, const et_patterns *wa
     et_error reason = ET_ERROR_INIT;
     int status;
     for (;;) {
-        status = find_file(&path, from, error);
+        status = et_checkpoint_find_weights(&path, from, error);
         if (status)
             break;
         status = load_file(params, path, wanted, &reason);

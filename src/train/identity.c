@@ -132,8 +132,17 @@ int et_identity_compare(const et_identity *a, const et_identity *b, et_error *er
     return status;
 }
 
-/* A head that cannot be read is left to the restore, which names it. */
-static bool look_into(et_identity *out, const char *path, et_arena *arena)
+const char *et_identity_other_file(const et_value *a, const et_value *b)
+{
+    for (const et_value *x = a ? a->first : NULL; x; x = x->next) {
+        const et_value *y = et_value_get(b, x->key);
+        if (y && x->kind == ET_VALUE_STRING && !is_of_training(x->key) && !et_identity_same(x, y))
+            return x->key;
+    }
+    return NULL;
+}
+
+bool et_identity_of_file(et_identity *out, const char *path, et_arena *arena)
 {
     et_safetensors *file;
     if (et_safetensors_open(&file, path, NULL))
@@ -162,7 +171,7 @@ int et_identity_of_newest(et_identity *out, const char *model_dir, et_arena *are
         if (!path)
             status = et_alloc_failed(error, strlen(directory), "a path");
         else
-            look_into(out, path, arena);
+            et_identity_of_file(out, path, arena);
     }
     et_manifest_release(&manifest);
     return status;

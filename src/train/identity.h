@@ -40,6 +40,13 @@ bool et_identity_same(const et_value *a, const et_value *b);
  * both files and the first value that differs. */
 int et_identity_compare(const et_identity *a, const et_identity *b, et_error *error);
 
+/* A file beside the weights, by its key, that both say to be another; NULL: none. */
+const char *et_identity_other_file(const et_value *a, const et_value *b);
+
+/* That of one file. false: it has none, or its head cannot be read, which is left to whoever
+ * restores it. path and all else live as long as the arena. */
+bool et_identity_of_file(et_identity *out, const char *path, et_arena *arena);
+
 /* That of a run's newest checkpoint whose head can be read; tensors are not looked at. All lives
  * in arena. No checkpoint is no error. */
 int et_identity_of_newest(et_identity *out, const char *model_dir, et_arena *arena,

@@ -215,6 +215,16 @@ says 3 'copied/best/best-.* is there, and no copied/checkpoints' "$etude" train 
 [ "$(ls copied/best)" = "$(ls run/best)" ] || fail "a copied run's best: $(ls copied/best)"
 says 2 'output is missing' "$etude" export --model-dir run
 
+# Weights alone do not say what their numbers mean; a run hands that over.
+sed 's/"rose, wild", "lily"/"lily", "rose, wild"/' metadata.json >swapped.json
+cp run/best/best-*.safetensors weights.safetensors
+swapped=task.schema_path=schema.yaml,task.metadata_path=swapped.json,task.features_path=features.yaml
+says 0 'warning: weights.safetensors: its metadata is another than this run.s' "$etude" train --experiment \
+    tabular/mlp --data train.csv --model-dir swapped --init weights.safetensors --steps 1 --set \
+    $swapped,task.model.mlp.width=32
+says 0 'initial      weights of run/best; settings of run' "$etude" train --data train.csv --model-dir kept --init run --steps 1
+! grep -q 'warning: .* is another' err || fail "warned of a run's own files"
+
 # Numbers: of two targets at once, with a key.
 sed 's/^/id,/' train.csv | awk -F, 'NR > 1 { $1 = "n" NR; print $1 "," $2 "," $3 "," $2 + $3 "," $2 - $3; next }
     { print "id,long,wide,sum,difference" }' >numbers.csv

@@ -335,7 +335,7 @@ static void test_controller__rate(void **state)
     s.options.validation_interval = 2;
     double began = et_clock_monotonic();
     assert_ok(process(&t, &s, in(state, "rate"), error));
-    double all = et_clock_monotonic() - began, rate;
+    double all = et_clock_monotonic() - began, rate = 0;
     snprintf(path, sizeof path, "%s/metrics.jsonl", in(state, "rate"));
     char *text = get_file(path, &(size_t){ 0 });
     const char *log = strstr(text, "\"train\":");

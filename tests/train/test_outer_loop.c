@@ -275,7 +275,7 @@ static void test_outer_loop__rate_of_own_loops(void **state)
                                       .run.model_dir = in(state, "rate") };
     et_controller *c;
     char path[700];
-    double rate, began = et_clock_monotonic();
+    double rate = 0, began = et_clock_monotonic();
     assert_ok(et_controller_open(&c, &options, error));
     assert_ok(et_controller_train_to(c, 2000, false, error));
     assert_ok(et_controller_close(c, error));

@@ -4,10 +4,15 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include <etude/log.h>
+
+#include "base/alloc.h"
 #include "base/clock.h"
 #include "base/format.h"
 #include "data/source.h"
 #include "io/log_names.h"
+#include "train/checkpoint.h"
+#include "train/identity.h"
 #include "train/run_names.h"
 
 void et_training_say(et_progress *progress, const char *format, ...)
@@ -123,15 +128,38 @@ void et_training_say_new(et_training *t)
 }
 
 /* Where the weights of a new run come from, and what else came with them. */
+/* Weights say by number what a token, a class or a column is. With a pattern it is the user who
+ * says which are meant. */
+static void warn_of_initial(et_training *t, const char *from)
+{
+    char *path = NULL;
+    et_identity theirs = { 0 };
+    if (t->task->init_pattern || et_comm_rank(t->comm) ||
+        et_checkpoint_find_weights(&path, from, NULL))
+        return;
+    const char *copy = et_arena_strdup(&t->arena, path);
+    const char *other = copy && et_identity_of_file(&theirs, copy, &t->arena)
+                            ? et_identity_other_file(theirs.values, t->identity)
+                            : NULL;
+    if (other)
+        et_log(ET_LOG_WARNING,
+               "%s: its %s is another than this run's, so what its numbers mean (tokens, classes, "
+               "columns) may be another; --init RUN takes the run's files with its weights",
+               copy, other);
+    et_free(path);
+}
+
 void et_training_say_initial(et_training *t)
 {
     const et_initial *i = &t->initial;
+    const char *from = i->from ? i->checkpoint : t->task->init_checkpoint;
     bool more = i->settings || i->taken;
-    if (i->from && !et_training_step(t))
-        et_training_say(t->progress, "initial      weights of %s%s%s%s%s%s%s", i->checkpoint,
-                        more ? "; " : "", i->settings ? "settings" : "",
-                        i->settings && i->taken ? ", " : "", i->taken ? i->taken : "",
-                        more ? " of " : "", more ? i->run : "");
+    if (!from || !*from || et_training_step(t))
+        return;
+    et_training_say(t->progress, "initial      weights of %s%s%s%s%s%s%s", from, more ? "; " : "",
+                    i->settings ? "settings" : "", i->settings && i->taken ? ", " : "",
+                    i->taken ? i->taken : "", more ? " of " : "", more ? i->run : "");
+    warn_of_initial(t, from);
 }
 
 /* Three cases: nothing left to do, going on, a new run. */

@@ -65,7 +65,7 @@ static int parse(predict_args *args, const et_call *call, et_error *error)
         ET_ARG_COUNT("batch-size", "N", &args->batch_size, 1, ET_PREDICTOR_BATCH_MAX,
                      "rows that are computed together (default: 256)"),
         ET_ARG_CHOICE("invalid", NULL, &args->skip, invalid, "what a bad row does; default: stop"),
-        ET_ARG_FLAG("full", &args->full, "numbers in full, not five digits"),
+        ET_ARG_FLAG("full", &args->full, "numbers in full, not five decimals"),
         ET_ARG_FLAG("line-numbers", &args->numbers, "the line of each row beside its prediction"),
         ET_ARG_LIVE_WEIGHTS(args->options.live_weights),
         ET_ARG_QUIET(args->quiet),

@@ -65,9 +65,13 @@ static void append_full(et_strbuf *out, float value)
         et_strbuf_append(out, ".0");
 }
 
-static void append_number(const et_prediction_lines *lines, et_strbuf *out, float value)
+/* Five decimals of a number below it are less than five digits. */
+#define SMALL 0.1f
+
+/* score: a share of 1, of which five decimals are enough. */
+static void append_number(const et_prediction_lines *lines, et_strbuf *out, float value, bool score)
 {
-    if (lines->full)
+    if (lines->full || (!score && value != 0 && fabsf(value) < SMALL))
         append_full(out, value);
     else
         et_prediction_number(out, (double)value);
@@ -261,7 +265,7 @@ static void append_values(const et_prediction_lines *lines, const et_predictor *
     for (int64_t i = 0; i < width; i++) {
         if (i)
             et_strbuf_append(out, lines->csv ? "," : ", ");
-        append_number(lines, out, values[i]);
+        append_number(lines, out, values[i], output == p->scores);
     }
     if (!lines->csv)
         et_strbuf_append_char(out, ']');

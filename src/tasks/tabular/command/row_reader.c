@@ -327,16 +327,25 @@ static const char *number_text(et_arena *arena, const et_value *value)
     return et_arena_printf(arena, "%.17g", value->real);
 }
 
-static bool is_missing(const char *text, const char *const *missing)
+static bool is_among(const char *text, const char *const *all)
 {
-    for (missing = missing ? missing : et_csv_usual_missing; *missing; missing++)
-        if (!strcmp(text, *missing))
-            return true;
-    return false;
+    while (*all && strcmp(text, *all) != 0)
+        all++;
+    return *all != NULL;
+}
+
+/* In a column of texts the usual ones are values: JSON has quotes around all texts, and where CSV
+ * has some it takes them as such too. */
+static bool is_missing(const char *text, const char *const *missing, et_schema_type type)
+{
+    if (!*text)
+        return true;
+    return is_among(text, missing ? missing : et_csv_usual_missing) &&
+           (type != ET_SCHEMA_DISCRETE || !is_among(text, et_csv_usual_missing));
 }
 
 static int set_cell(et_arena *arena, et_cell *cell, const char *const *missing,
-                    const et_value *value, const char *name, et_error *error)
+                    const et_value *value, const et_schema_field *field, et_error *error)
 {
     const char *text = NULL;
     switch (value->kind) {
@@ -354,12 +363,13 @@ static int set_cell(et_arena *arena, et_cell *cell, const char *const *missing,
         text = number_text(arena, value);
         break;
     default:
-        return et_fail(error, ET_EDATA, "column %s is %s: one value is expected", name,
+        return et_fail(error, ET_EDATA, "column %s is %s: one value is expected", field->name,
                        et_json_kind_name(value->kind));
     }
     if (!text)
         return et_alloc_failed(error, 32, "a value");
-    *cell = is_missing(text, missing) ? (et_cell){ NULL, 0 } : (et_cell){ text, strlen(text) };
+    *cell = is_missing(text, missing, field->type) ? (et_cell){ NULL, 0 }
+                                                   : (et_cell){ text, strlen(text) };
     return ET_OK;
 }
 
@@ -370,13 +380,13 @@ static int set_column(et_arena *arena, const et_encoder *encoder, const char *co
     const et_schema_field *f = et_schema_at(et_encoder_schema(encoder), field);
     et_cell *cell = cells + et_encoder_cell(encoder, field);
     if (f->length == 1)
-        return set_cell(arena, cell, missing, value, f->name, error);
+        return set_cell(arena, cell, missing, value, f, error);
     if (value->kind != ET_VALUE_LIST || (int64_t)value->count != f->length)
         return et_fail(error, ET_EDATA, "column %s needs a list of %lld values", f->name,
                        (long long)f->length);
     int status = ET_OK;
     for (const et_value *v = value->first; v && !status; v = v->next)
-        status = set_cell(arena, cell++, missing, v, f->name, error);
+        status = set_cell(arena, cell++, missing, v, f, error);
     return status;
 }
 
