@@ -17,8 +17,8 @@
  *   (4) a file is named by the manifest (or info.json) only when it is complete and durable, and
  *       deleted only when no durable manifest (or info.json) names it.
  *
- * No copy of the state is made: it is three to four times the weights, and a step reads it only
- * until its update.
+ * No copy of the state is made, but for arrays of the program's own: it is three to four times the
+ * weights, and a step reads it only until its update.
  *
  * Where ranks have the state in parts the caller writes the draft itself, with what the others give
  * it meanwhile, and the thread does the rest. */
@@ -91,6 +91,7 @@ struct et_checkpoints {
     et_manifest manifest; /* what the one on disk says, plus what was taken up */
     size_t taken_up;      /* how many of its newest no manifest on disk named when it was opened */
     et_safetensors_item *items; /* the state's tensors, where they are; NULL: in parts */
+    float *copies;              /* of those that are foreign (state.h); NULL: none is */
     size_t item_count;          /* tensors of the state when it was opened; none are added later */
     bool running;               /* a thread has the job, and its end was not told yet */
     bool joined;                /* while running: it is to be joined no more */
@@ -118,12 +119,32 @@ static int list_tensors(et_checkpoints *self, et_error *error)
     self->items = et_alloc(self->item_count, sizeof *self->items);
     if (!self->items)
         return et_alloc_failed(error, self->item_count * sizeof *self->items, "checkpoints");
+    size_t copied = 0;
     for (size_t i = 0; i < self->item_count; i++) {
         const et_state_tensor *from = et_state_tensor_at(self->state, i);
         float *data = from->cut ? NULL : from->data;
         self->items[i] = (et_safetensors_item){ from->name, { data, ET_F32, from->shape } };
+        copied += from->foreign ? (size_t)et_shape_count(from->shape) : 0;
     }
-    return ET_OK;
+    self->copies = copied ? et_alloc(copied, sizeof *self->copies) : NULL;
+    return self->copies || !copied
+               ? ET_OK
+               : et_alloc_failed(error, copied * sizeof *self->copies, "checkpoints");
+}
+
+/* Nobody waits with changing what no store has. */
+static void copy_foreign(et_checkpoints *self)
+{
+    float *to = self->copies;
+    for (size_t i = 0; i < self->item_count; i++) {
+        const et_state_tensor *from = et_state_tensor_at(self->state, i);
+        if (!from->foreign)
+            continue;
+        const size_t count = (size_t)et_shape_count(from->shape);
+        memcpy(to, from->data, count * sizeof *to);
+        self->items[i].tensor.data = to;
+        to += count;
+    }
 }
 
 /* What was made before a failure is freed by release. */
@@ -231,6 +252,7 @@ static void release(et_checkpoints *self)
     et_strbuf_release(&self->job.info);
     et_safetensors_close(self->restored);
     et_free(self->items);
+    et_free(self->copies);
     et_free(self->job.path);
     et_free(self->model_dir);
     et_free(self->directory);
@@ -573,6 +595,7 @@ static int start(et_checkpoints *self, int64_t step, int kind, et_error *error)
     self->job.kind = kind;
     self->job.step = step;
     self->job.status = ET_OK;
+    copy_foreign(self);
     status = et_state_ranks(self->state) ? draft(self, error) : ET_OK;
     if (status)
         return status;

@@ -183,7 +183,10 @@ int et_state_add_tensor(et_state *state, const char *name, float *data, et_shape
     if (!data || !et_shape_valid(shape))
         return et_fail(error, ET_EUSAGE, "%s: %s%s is no array", name, data ? "" : "NULL, ",
                        et_shape_print(shape, text));
-    return add_owned(state, et_strdup(name), data, shape, error);
+    status = add_owned(state, et_strdup(name), data, shape, error);
+    if (!status)
+        state->tensors[state->tensor_count - 1].foreign = true;
+    return status;
 }
 
 /* Part "params": how many there are, for people; and the store is told after a restore. */
@@ -233,9 +236,9 @@ int et_state_add_params(et_state *state, et_params *params, et_error *error)
         status = et_state_add(state, "params", &params_class, params, error);
     state->params = status ? state->params : params;
     for (int i = 0; !status && i < et_params_count(params); i++)
-        status = et_state_add_tensor(state, et_params_name(params, i),
-                                     values + et_params_offset(params, i),
-                                     et_params_shape(params, i), error);
+        status =
+            add_owned(state, et_strdup(et_params_name(params, i)),
+                      values + et_params_offset(params, i), et_params_shape(params, i), error);
     return status;
 }
 

@@ -22,6 +22,7 @@ typedef struct et_state_tensor {
     float *data;      /* borrowed, et_shape_count elements; of a tensor in parts this rank's */
     et_shape shape;
     bool missing; /* what was restored last had no such tensor: its values are as before */
+    bool foreign; /* a program's own, which changes when it likes: a save takes a copy */
     /* In parts: borrowed, [ranks + 1]: rank r has elements cut[r] to cut[r + 1] - 1. NULL: every
      * rank has all of it. */
     const int64_t *cut;
