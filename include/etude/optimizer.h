@@ -60,9 +60,9 @@ ET_API void et_optimizer_start(et_optimizer *optimizer);
 /* The gradient that the pass's last run left in the store, over its divisor, as one update; its
  * moving means (et_moving_mean) move too, with the first update by that run. Of a batch in which no
  * row counts (divisor 0) the gradient is zero, and the update one like any other. update may be
- * NULL. ET_EUSAGE: the pass is not for training, of another store, or has not run. ET_EDIVERGED:
- * the loss or a gradient is not finite; nothing was changed. ET_EIO: ranks share it, and one is
- * lost. */
+ * NULL. ET_EUSAGE: the pass is not for training, of another store, does not derive by all that the
+ * optimizer changes (et_pass_options.trains), or has not run. ET_EDIVERGED: the loss or a gradient
+ * is not finite; nothing was changed. ET_EIO: ranks share it, and one is lost. */
 ET_API int et_optimizer_update(et_optimizer *optimizer, et_pass *pass, et_update *update,
                                et_error *error);
 

@@ -35,8 +35,8 @@ ET_API void et_state_free(et_state *state); /* NULL allowed */
 ET_API int et_state_add(et_state *state, const char *name, const et_part_class *kind, void *self,
                         et_error *error);
 
-/* Attaches an array; name is unique, copied. A save takes a copy of it, so it may change at any time
- * between two calls. ET_EUSAGE as above. */
+/* Attaches an array; name is unique, copied. A save takes a copy of it, so it may change at any
+ * time between two calls. ET_EUSAGE as above. */
 ET_API int et_state_add_tensor(et_state *state, const char *name, float *data, et_shape shape,
                                et_error *error);
 

@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
+#include "base/file.h"
 #include "base/format.h"
 #include "command/args.h"
 #include "command/command.h"
@@ -28,6 +29,8 @@ static int find_last(average_args *args, et_error *error)
     const char *model_dir = args->paths.items[0];
     int64_t step = -1;
     int found = 0, kept = (int)args->last;
+    if (!et_directory_exists(model_dir))
+        return et_fail(error, ET_ENOTFOUND, "--last: %s is no directory; name a run", model_dir);
     for (;;) {
         char *path;
         int status = et_checkpoint_next(&path, &step, model_dir, step, false, error);
@@ -57,6 +60,11 @@ static int check(average_args *args, et_error *error)
         return et_fail(error, ET_EUSAGE, "average: no checkpoint given: which ones to average");
     if (args->last && args->paths.count != 1)
         return et_fail(error, ET_EUSAGE, "--last: takes one run, found %d", args->paths.count);
+    if (!args->last && args->paths.count == 1 && et_directory_exists(args->paths.items[0]))
+        return et_fail(error, ET_EUSAGE,
+                       "average: %s is a directory: say --last N for the N newest checkpoints of a "
+                       "run, or name files",
+                       args->paths.items[0]);
     return args->last ? find_last(args, error) : ET_OK;
 }
 

@@ -628,6 +628,11 @@ bool et_pass_is_training(const et_pass *pass)
     return pass->options.training;
 }
 
+const char *et_pass_trains(const et_pass *pass)
+{
+    return pass->options.trains;
+}
+
 et_device *et_pass_device(const et_pass *pass)
 {
     return pass->device;

@@ -163,6 +163,14 @@ void et_optimizer_limit(et_optimizer *optimizer, const et_group *group)
     optimizer->limit = group;
 }
 
+int et_optimizer_param(const et_optimizer *optimizer, int i)
+{
+    const et_optim_layout *layout = &optimizer->layout;
+    if (optimizer->limit)
+        return et_group_param(optimizer->limit, i);
+    return i >= 0 && (size_t)i < layout->tensor_count ? layout->tensors[i].param : -1;
+}
+
 void et_optimizer_hold(et_optimizer *optimizer)
 {
     optimizer->held = true;

@@ -57,6 +57,10 @@ void et_optimizer_hold(et_optimizer *optimizer);
  * all. No part of the state. */
 void et_optimizer_limit(et_optimizer *optimizer, const et_group *group);
 
+/* The i-th parameter that an update changes, by its index in the store; -1: there are not so many.
+ */
+int et_optimizer_param(const et_optimizer *optimizer, int i);
+
 /* Behind an update, once what is no weight (moving means) has followed it: the average follows
  * those too, where ema.trainable_weights_only is false. */
 void et_optimizer_average_variables(et_optimizer *optimizer);

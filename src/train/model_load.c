@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "train/model_export.h"
+#include "train/run_names.h"
 
 static et_weights_choice choice_of(const et_model_load *load)
 {
@@ -96,9 +97,23 @@ static int load_newest(et_model_load *load, et_error *error)
     return status ? et_fail(error, status, "%s", reason.text) : ET_OK;
 }
 
+/* What is exported has one set of weights, whichever that is. */
+static void warn_of_export(const et_model_load *load)
+{
+    const et_model_place *place = load->place;
+    bool export = et_model_place_is_file(place) ? et_model_place_has(place, ET_RUN_SETTINGS)
+                                                : et_model_place_has(place, ET_MODEL_WEIGHTS);
+    if (load->live_weights && export)
+        et_log(ET_LOG_WARNING,
+               "%s is an export, of whose weights there is one set: --live-weights changes nothing; "
+               "export the run with it",
+               place->name);
+}
+
 int et_model_load_weights(et_model_load *load, et_error *error)
 {
     bool known = true;
+    warn_of_export(load);
     int status = et_model_place_is_file(load->place) ? load_file(load, error)
                  : load->named                       ? load_named(load, error)
                                                      : load_export(load, &known, error);

@@ -287,8 +287,10 @@ int et_model_member_find(char **folder, const char *run, const char *name, et_er
 {
     et_arena arena = ET_ARENA_INIT;
     all members;
-    int status = list(&members, run, error);
     *folder = NULL;
+    if (!et_file_exists(run))
+        return et_fail(error, ET_ENOTFOUND, "%s: no such file or directory; check the path", run);
+    int status = list(&members, run, error);
     for (size_t i = 0; i < members.count && !status && !*folder; i++)
         if (!strcmp(members.items[i].member->name, name)) {
             *folder = members.items[i].folder;

@@ -79,10 +79,25 @@ static int agree_on_update(const et_optimizer *optimizer, bool *good, et_error *
     return status;
 }
 
+/* What the pass does not derive by has the gradient of some other pass. */
+static int check_trains(const et_optimizer *optimizer, const et_pass *pass, et_error *error)
+{
+    const char *prefix = et_pass_trains(pass);
+    for (int i = 0, param; prefix && (param = et_optimizer_param(optimizer, i)) >= 0; i++) {
+        const char *name = et_params_name(et_pass_params(pass), param);
+        if (strncmp(name, prefix, strlen(prefix)) != 0)
+            return et_fail(error, ET_EUSAGE,
+                           "the optimizer changes %s, and the pass leaves gradients of %s... alone "
+                           "(et_pass_options.trains): open the optimizer with that prefix",
+                           name, prefix);
+    }
+    return ET_OK;
+}
+
 int et_update_check(const et_optimizer *optimizer, const et_pass *pass, et_error *error)
 {
     if (et_pass_params(pass) == et_optimizer_params(optimizer) && et_pass_is_training(pass))
-        return ET_OK;
+        return check_trains(optimizer, pass, error);
     return et_fail(error, ET_EUSAGE,
                    et_pass_is_training(pass)
                        ? "an optimizer and a pass of two stores of parameters: open both on one"

@@ -236,9 +236,8 @@ int et_state_add_params(et_state *state, et_params *params, et_error *error)
         status = et_state_add(state, "params", &params_class, params, error);
     state->params = status ? state->params : params;
     for (int i = 0; !status && i < et_params_count(params); i++)
-        status =
-            add_owned(state, et_strdup(et_params_name(params, i)),
-                      values + et_params_offset(params, i), et_params_shape(params, i), error);
+        status = add_owned(state, et_strdup(et_params_name(params, i)),
+                           values + et_params_offset(params, i), et_params_shape(params, i), error);
     return status;
 }
 

@@ -12,7 +12,8 @@ static inline double et_mean_of(double sum, double divisor)
     return divisor > 0 ? sum / divisor : 0;
 }
 
-/* ET_EUSAGE: the pass is of another store of parameters, or leaves no gradient. */
+/* ET_EUSAGE: the pass is of another store of parameters, or leaves no gradient, or none of what the
+ * optimizer changes. */
 int et_update_check(const et_optimizer *optimizer, const et_pass *pass, et_error *error);
 
 #endif

@@ -256,6 +256,20 @@ sed 's/name: id, type: key/name: values, type: key, fields: id/' numbers.feature
 printf 'long,id,wide\n0.5,a,0.25\n' | "$etude" predict keyed >got
 grep -q '^{"key": "a", "values": \[' got || fail "a key called values: $(cat got)"
 
+# A byte order mark is no part of the first line; small values keep their digits.
+printf '\357\273\277{"long": 1, "wide": 1, "colour": "red"}\n' >marked.jsonl
+"$etude" predict run --input marked.jsonl >got
+[ "$(wc -l <got)" = 1 ] || fail "a line behind a byte order mark: $(cat got)"
+sed 1d numbers.csv | awk -F, '{ print $2 "," $2 * 1e-7 }' >small.csv
+"$etude" train --experiment tabular/linear --data small.csv --model-dir small --target column_2 \
+    --steps 300 --quiet
+echo 0.5 | "$etude" predict small >got
+grep -q '"values": \[[-0-9.]*e-0[78]\]' got || fail "small values: $(cat got)"
+
+# Fractions are no classes.
+says 3 'target_type: class, and the target long has fractions' "$etude" train --experiment tabular/mlp \
+    --data train.csv --model-dir fractions --target long --set task.target_type=class --steps 1
+
 # A row has one key.
 sed 's/name: id, type: key/&}, {name: second, type: key, fields: wide/' numbers.features.yaml >two.yaml
 says 3 'the features id and second are keys; a row has one' "$etude" train --experiment tabular/linear \

@@ -416,6 +416,8 @@ static void test_optimize__each_its_own(void **state)
         assert_only(s.params, before, prefix[i]);
         free(before);
     }
+    assert_fails(et_optimizer_update(optimizer[0], pass[1], NULL, error), ET_EUSAGE,
+                 "leaves gradients of discriminator/... alone");
     for (int i = 0; i < 2; i++) {
         assert_int_equal(et_optimizer_iterations(optimizer[i]), 10);
         et_optimizer_free(optimizer[i]);

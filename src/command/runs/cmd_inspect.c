@@ -128,7 +128,8 @@ static int judge(const et_inspection *it, const inquiry *ask, et_value *dict, co
     else if (model_dir)
         status = inspect_identity(it, ask, model_dir, &reason);
     if (!status && !ask->json)
-        printf("intact: %s\n", it->path);
+        printf("%s: %s\n",
+               et_safetensors_sealed(it->file) ? "intact" : "no checksums, not verified", it->path);
     et_value_set_bool(dict, "sound", !status);
     if (status)
         et_value_set_string(dict, "fault", reason.text);

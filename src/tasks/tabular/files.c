@@ -235,12 +235,18 @@ static bool are_classes(const et_tabular_task *task)
            target->max - target->min < (most ? (double)most : 2);
 }
 
-/* Texts are no numbers, whatever the settings call them. */
-static int check_number(const et_tabular_task *task, et_error *error)
+/* Texts are no numbers and fractions no classes, whatever the settings call them. */
+static int check_type(const et_tabular_task *task, et_error *error)
 {
     const char *name = task->options.target;
     const et_schema_field *field = et_schema_find(task->schema, name);
     const et_column_metadata *target = et_metadata_find(task->metadata, name);
+    if (task->options.target_type == ET_TABULAR_TARGET_CLASS && field &&
+        field->type == ET_SCHEMA_REAL)
+        return et_fail(error, ET_ECONFIG,
+                       "task.target_type: class, and the target %s has fractions; write its classes "
+                       "as whole numbers or as texts, or choose number",
+                       name);
     if (task->options.target_type != ET_TABULAR_TARGET_NUMBER || !field || !target ||
         field->type != ET_SCHEMA_DISCRETE)
         return ET_OK;
@@ -322,7 +328,7 @@ static int infer(et_tabular_task *task, et_error *error)
     if (!task->schema || !task->metadata)
         status = analyze(task, error);
     if (!status && choice.target && !task->features)
-        status = check_number(task, error);
+        status = check_type(task, error);
     choice.classes = !status && choice.target && are_classes(task);
     if (!status && !task->features)
         status =

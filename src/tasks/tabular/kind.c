@@ -111,7 +111,10 @@ static void describe_target(const et_tabular_task *task)
     const et_encoded_field *field =
         et_encoder_field(task->encoder, et_encoder_target(task->encoder));
     et_strbuf text = ET_STRBUF_INIT;
-    et_strbuf_printf(&text, "target       %s: ", field->column[0]);
+    et_strbuf_append(&text, "target       ");
+    for (int64_t i = 0; i < (task->target.values ? field->width : 1) && i < 8; i++)
+        et_strbuf_printf(&text, "%s%s", i ? ", " : "", field->column[i]);
+    et_strbuf_append(&text, task->target.values && field->width > 8 ? ", ...: " : ": ");
     if (task->target.values)
         et_strbuf_printf(&text, "%s", task->target.values > 1 ? "numbers" : "a number");
     else

@@ -212,7 +212,8 @@ static const et_field task_fields[] = {
                    "probability spread over the classes that are not the label",
                    .change = ET_CHANGE_ASK),
     ET_FIELD_STRINGS(et_tabular_options, class_weights,
-                     "of classes in training: balanced, or a list of label: weight; others are 1",
+                     "of classes in training: balanced, or a list of 'label: weight', each in "
+                     "quotes; others are 1",
                      .change = ET_CHANGE_ASK),
     ET_FIELD_INT(et_tabular_options, calibration_bins, 15, 1, 1000000,
                  "bins of the calibration error"),

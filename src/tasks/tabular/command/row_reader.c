@@ -246,7 +246,12 @@ static bool is_blank(const char *text, size_t length)
 static int add_line(et_row_reader *r, et_row_block *block, const char *text, size_t length,
                     et_error *error)
 {
+    static const char mark[] = "\xef\xbb\xbf"; /* byte order, which spreadsheets write */
     et_error reason = ET_ERROR_INIT;
+    if (r->line == 1 && length >= strlen(mark) && !memcmp(text, mark, strlen(mark))) {
+        text += strlen(mark);
+        length -= strlen(mark);
+    }
     if (is_blank(text, length))
         return ET_OK;
     int status = check_line(r, text, length, &reason);
