@@ -104,10 +104,11 @@ static void warn_of_export(const et_model_load *load)
     bool export = et_model_place_is_file(place) ? et_model_place_has(place, ET_RUN_SETTINGS)
                                                 : et_model_place_has(place, ET_MODEL_WEIGHTS);
     if (load->live_weights && export)
-        et_log(ET_LOG_WARNING,
-               "%s is an export, of whose weights there is one set: --live-weights changes nothing; "
-               "export the run with it",
-               place->name);
+        et_log(
+            ET_LOG_WARNING,
+            "%s is an export, of whose weights there is one set: --live-weights changes nothing; "
+            "export the run with it",
+            place->name);
 }
 
 int et_model_load_weights(et_model_load *load, et_error *error)

@@ -243,10 +243,11 @@ static int check_type(const et_tabular_task *task, et_error *error)
     const et_column_metadata *target = et_metadata_find(task->metadata, name);
     if (task->options.target_type == ET_TABULAR_TARGET_CLASS && field &&
         field->type == ET_SCHEMA_REAL)
-        return et_fail(error, ET_ECONFIG,
-                       "task.target_type: class, and the target %s has fractions; write its classes "
-                       "as whole numbers or as texts, or choose number",
-                       name);
+        return et_fail(
+            error, ET_ECONFIG,
+            "task.target_type: class, and the target %s has fractions; write its classes "
+            "as whole numbers or as texts, or choose number",
+            name);
     if (task->options.target_type != ET_TABULAR_TARGET_NUMBER || !field || !target ||
         field->type != ET_SCHEMA_DISCRETE)
         return ET_OK;

@@ -319,8 +319,10 @@ static int check_sets(const et_tabular_options *o, et_error *error)
             error, ET_ECONFIG,
             "task.train_data.sets: sets are scored one by one; name files to learn from");
     if (sets->count && o->validation_data.input_path.count)
-        return et_fail(error, ET_ECONFIG,
-                       "task.validation_data: sets and input_path are both set; make that a set");
+        return et_fail(
+            error, ET_ECONFIG,
+            "task.validation_data: sets and input_path are both set; make that a set, or "
+            "take it away (--set task.validation_data.input_path=[])");
     if (sets->count > ET_TABULAR_SETS_MAX)
         return et_fail(error, ET_ECONFIG, "task.validation_data.sets: %zu; at most %d", sets->count,
                        ET_TABULAR_SETS_MAX);

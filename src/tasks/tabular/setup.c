@@ -215,7 +215,8 @@ static int check_same_rows(const et_tabular_task *task, et_error *error)
         return ET_OK;
     return et_fail(error, ET_EDATA,
                    "%s: not the rows that the run was trained on: their checksum is %s, that of "
-                   "the run's %s; restore them, or choose another --model-dir",
+                   "the run's %s; restore them, and what holds some out of training "
+                   "(task.validation_data, task.held_out), or choose another --model-dir",
                    task->paths.items[0], et_checksum_print(is).digits, digits);
 }
 

@@ -166,7 +166,7 @@ static int check_sets(const char *name, const et_translation_data *data, bool tr
     if (data->sets.count && names_text(&own))
         return et_fail(error, ET_ECONFIG,
                        "task.%s: sets and paths of its own are both set; make those a set with a "
-                       "name",
+                       "name, or take them away (source_path=null and so on)",
                        name);
     if (data->sets.count > ET_TRANSLATION_SETS_MAX)
         return et_fail(error, ET_ECONFIG, "task.%s.sets: %zu; at most %d", name, data->sets.count,
