@@ -62,6 +62,12 @@ grep -q '"fault": "flipped: damaged' out || fail "no fault"
 cp flipped run/checkpoints/ckpt-60.safetensors
 inspect 3 'experiment   tabular/mlp' run
 
+# An export that is a directory, and its files.
+"$etude" export --model-dir run --checkpoint run/checkpoints/ckpt-40.safetensors --output exported 2>log || fail "$(cat log)"
+inspect 0 '^intact: exported/model.safetensors$' exported
+echo >>exported/metadata.json
+inspect 3 'exported/metadata.json' exported
+
 # What is beside it may be damaged: a warning, and the verdict is of the checkpoint.
 inspect 0 . run/checkpoints/ckpt-40.safetensors
 rm run/checkpoints/ckpt-60.safetensors

@@ -27,6 +27,7 @@
 #include "io/safetensors.h"
 #include "train/checkpoint.h"
 #include "train/experiment.h"
+#include "train/model_export.h"
 #include "train/run_names.h"
 
 /* What is asked for, and where the answer goes. */
@@ -136,7 +137,9 @@ static int judge(const et_inspection *it, const inquiry *ask, et_value *dict, co
     return status ? et_fail(error, status, "%s", reason.text) : ET_OK;
 }
 
-static int inspect_file(const char *path, const inquiry *ask, et_error *error)
+/* model_dir: as judge has it. */
+static int inspect_file(const char *path, const inquiry *ask, const char *model_dir,
+                        et_error *error)
 {
     et_inspection it;
     int status = et_inspection_open(&it, path, error);
@@ -144,7 +147,7 @@ static int inspect_file(const char *path, const inquiry *ask, et_error *error)
         return status;
     et_value *dict = et_value_add_dict(ask->list);
     show(&it, ask, dict);
-    status = judge(&it, ask, dict, NULL, error);
+    status = judge(&it, ask, dict, model_dir, error);
     et_inspection_close(&it);
     return status;
 }
@@ -237,13 +240,28 @@ static int inspect_run(const char *model_dir, const inquiry *ask, et_error *erro
     return status;
 }
 
+/* Of an export the weights, and whether the files beside them are its own. */
+static int inspect_directory(const char *path, const inquiry *ask, et_error *error)
+{
+    char *checkpoints = et_path_join(path, ET_CHECKPOINT_FOLDER);
+    char *weights = et_path_join(path, ET_MODEL_WEIGHTS);
+    int status = checkpoints && weights ? ET_OK : et_alloc_failed(error, strlen(path), "a path");
+    if (!status)
+        status = !et_file_exists(checkpoints) && et_file_exists(weights)
+                     ? inspect_file(weights, ask, path, error)
+                     : inspect_run(path, ask, error);
+    et_free(checkpoints);
+    et_free(weights);
+    return status;
+}
+
 /* ---- the command ---- */
 
 static int inspect_one(const char *path, const inquiry *ask, et_error *error)
 {
     struct stat info;
-    return !stat(path, &info) && S_ISREG(info.st_mode) ? inspect_file(path, ask, error)
-                                                       : inspect_run(path, ask, error);
+    return !stat(path, &info) && S_ISREG(info.st_mode) ? inspect_file(path, ask, NULL, error)
+                                                       : inspect_directory(path, ask, error);
 }
 
 /* Stops at the first that is not sound. */
@@ -252,8 +270,9 @@ static int inspect_all(const inquiry *ask, const char *model_dir, const et_arg_l
 {
     int status = model_dir ? inspect_one(model_dir, ask, error) : ET_OK;
     for (int i = 0; i < paths->count && !status; i++)
-        status = et_directory_exists(paths->items[i]) ? inspect_run(paths->items[i], ask, error)
-                                                      : inspect_file(paths->items[i], ask, error);
+        status = et_directory_exists(paths->items[i])
+                     ? inspect_directory(paths->items[i], ask, error)
+                     : inspect_file(paths->items[i], ask, NULL, error);
     return status;
 }
 
