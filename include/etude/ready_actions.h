@@ -84,7 +84,7 @@ typedef struct et_exports_options {
     int64_t (*next_id)(void *payload); /* NULL: one more than the largest there is */
     void *payload;
     const char *subdirectory; /* of BASE-N, in which exports lie, and which alone goes when one is
-                                 too many; NULL: none */
+                                 too many; NULL: none. ET_ECONFIG: "", one that leads outside */
     ET_RESERVED(8);
 } et_exports_options;
 

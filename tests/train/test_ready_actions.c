@@ -276,6 +276,26 @@ static void test_ready_actions__export_names(void **state)
     assert_fails(et_exports_open(&e, "", 1, NULL, error), ET_EUSAGE, "a base name");
 }
 
+/* What is removed below one is nothing else's. */
+static void test_ready_actions__export_stays_inside(void **state)
+{
+    static const char *const outside[] = { "",        "/",    "/data",        ".",      "./.", "..",
+                                           "../data", "a/..", "a/../../data", "./..//x" };
+    static const char *const inside[] = { "a", "a/b/", "./a", "..a", "a/...", "a//b" };
+    et_exports *e;
+    for (size_t i = 0; i < sizeof outside / sizeof outside[0]; i++) {
+        const et_exports_options options = { .subdirectory = outside[i] };
+        assert_fails(et_exports_open(&e, in(state, "inside"), 1, &options, error), ET_ECONFIG,
+                     "must lead below inside-N");
+        assert_null(e);
+    }
+    for (size_t i = 0; i < sizeof inside / sizeof inside[0]; i++) {
+        const et_exports_options options = { .subdirectory = inside[i] };
+        assert_ok(et_exports_open(&e, in(state, "inside"), 1, &options, error));
+        et_exports_close(e);
+    }
+}
+
 /* What is exported is read as weights; a subdirectory goes alone. */
 static void test_ready_actions__export(void **state)
 {
@@ -442,6 +462,7 @@ int main(void)
         cmocka_unit_test(test_ready_actions__new_best_files),
         cmocka_unit_test(test_ready_actions__new_best_refused),
         cmocka_unit_test(test_ready_actions__export_names),
+        cmocka_unit_test(test_ready_actions__export_stays_inside),
         cmocka_unit_test(test_ready_actions__export),
         cmocka_unit_test(test_ready_actions__export_of_an_average),
         cmocka_unit_test(test_ready_actions__export_fails),
