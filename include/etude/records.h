@@ -90,7 +90,8 @@ ET_API int et_records_open(et_samples **out, const char *const *paths, size_t co
 
 /* Samples of several parts in the order in which tf.data's interleave gives them: block_length of
  * one part, then of the next of cycle_length that are open; one that ends makes room for the next
- * part. 0: all parts at once; blocks of 1. Owns the parts once it has succeeded. */
+ * part. 0: all parts at once; blocks of 1. Owns the parts once it has succeeded. ET_EUSAGE: one is
+ * there twice. */
 ET_API int et_interleave_open(et_samples **out, et_samples *const *parts, int count,
                               int cycle_length, int64_t block_length, et_error *error);
 

@@ -205,6 +205,13 @@ static int check_parts(et_samples *const *parts, int count, int cycle_length, in
         if (!et_layout_same(&parts[i]->layout, &parts[0]->layout))
             return et_fail(error, ET_ECONFIG, "part %d to interleave has other fields than part 0",
                            i);
+        for (int k = 0; k < i; k++)
+            if (parts[k] == parts[i])
+                return et_fail(
+                    error, ET_EUSAGE,
+                    "parts %d and %d to interleave are the same samples, which are owned "
+                    "once: open them twice",
+                    k, i);
         *total += parts[i]->count;
     }
     if (*total > UINT32_MAX)
