@@ -57,7 +57,7 @@ ET_API int et_sink_events_open(et_sink **out, const char *directory, const et_va
                                et_error *error);
 
 /* All of sinks, which it adopts (on failure too) and closes. Every one gets every log,
- * even if another fails; the first error is returned. */
+ * even if another fails; the first error is returned. ET_EUSAGE: one is there twice. */
 ET_API int et_sink_multi_open(et_sink **out, et_sink *const *sinks, size_t count, et_error *error);
 
 /* Using, whatever the kind. */

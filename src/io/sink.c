@@ -92,12 +92,23 @@ static void multi_positions(const et_sink *self, et_value *out)
         et_sink_positions(many->sinks[i], out);
 }
 
-/* All are closed, whatever the others say. */
+/* Whether sinks[i] stands before i as well. */
+static bool is_again(et_sink *const *sinks, size_t i)
+{
+    for (size_t k = 0; k < i; k++)
+        if (sinks[k] == sinks[i])
+            return true;
+    return false;
+}
+
+/* All are closed, whatever the others say; once each. */
 static int close_all(et_sink *const *sinks, size_t count, et_error *error)
 {
     int status = ET_OK;
     for (size_t i = 0; i < count; i++) {
         et_error own = ET_ERROR_INIT;
+        if (is_again(sinks, i))
+            continue;
         status = keep_first(status, et_sink_close(sinks[i], &own), &own, error);
     }
     return status;
@@ -119,11 +130,17 @@ static const et_sink_class multi_class = {
     .close = multi_close,
 };
 
-/* The sinks are adopted in any case: without memory for the list they are closed here. */
+/* The sinks are adopted in any case: where there is no list they are closed here. */
 int et_sink_multi_open(et_sink **out, et_sink *const *sinks, size_t count, et_error *error)
 {
     *out = NULL;
     et_assert(count == 0 || sinks != NULL);
+    for (size_t i = 0; i < count; i++)
+        if (is_again(sinks, i)) {
+            close_all(sinks, count, NULL);
+            return et_fail(error, ET_EUSAGE,
+                           "sink %zu of a list is in it before: a log goes to each once", i);
+        }
     const size_t bytes = sizeof(multi) + count * sizeof(et_sink *);
     multi *many = et_alloc_zero(1, bytes);
     if (many == NULL) {

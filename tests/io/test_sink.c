@@ -393,6 +393,17 @@ static void test_sink__multi_goes_on(void **state)
     assert_fails(et_sink_close(sink, error), ET_EIO, "close failed");
 }
 
+/* Owned once, so closed once. */
+static void test_sink__multi_twice(void **state)
+{
+    et_sink *sinks[3], *sink;
+    assert_ok(et_sink_jsonl_open(&sinks[0], in(state, "once.jsonl"), NULL, error));
+    assert_ok(et_sink_jsonl_open(&sinks[1], in(state, "other.jsonl"), NULL, error));
+    sinks[2] = sinks[0];
+    assert_fails(et_sink_multi_open(&sink, sinks, 3, error), ET_EUSAGE, "sink 2 of a list");
+    assert_null(sink);
+}
+
 /* Every write from the n-th on fails: told, and what was whole stays readable. */
 static void test_sink__no_room(void **state)
 {
@@ -431,6 +442,7 @@ int main(void)
         cmocka_unit_test(test_sink__console_copy),
         cmocka_unit_test(test_sink__tags),
         cmocka_unit_test(test_sink__multi_goes_on),
+        cmocka_unit_test(test_sink__multi_twice),
         cmocka_unit_test(test_sink__no_room),
     };
     return cmocka_run_group_tests(tests, make_directory, remove_directory);
