@@ -298,7 +298,7 @@ int et_argument_parser_parse(const et_argument_parser *parser, et_arguments *arg
     et_assert(arguments->arena);
     int status = ET_OK, taken = 0;
     word w;
-    for (; args && *args && !status; args += taken) {
+    for (; !status && args && *args; args += taken) {
         if (!strcmp(*args, "--help") || !strcmp(*args, "-h")) {
             arguments->help = true;
             return ET_OK;

@@ -3,6 +3,7 @@
 #include <etude/arguments.h>
 
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/scarce.h"
@@ -232,6 +233,24 @@ static void test_arguments__refused(void **state)
     }
 }
 
+/* Behind the NULL that ends them nothing is read: it is the last word before memory ends. */
+static void test_arguments__end(void **state)
+{
+    (void)state;
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    char *pages = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_true(pages != MAP_FAILED);
+    assert_int_equal(mprotect(pages + page, page, PROT_NONE), 0);
+    const char **args = (const char **)(void *)(pages + page) - 2;
+    et_arguments *a;
+    et_error error = ET_ERROR_INIT;
+    args[0] = "--batch-size";
+    args[1] = NULL;
+    assert_int_equal(et_arguments_parse(&a, &wide, args, true, &error), ET_EUSAGE);
+    assert_contains(error.text, "--batch-size: a value is missing");
+    munmap(pages, 2 * page);
+}
+
 /* The documented generation: job arguments are taken only where they are asked for. */
 static void test_arguments__job(void **state)
 {
@@ -420,6 +439,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_arguments__indexed),
         cmocka_unit_test(test_arguments__subclass),
         cmocka_unit_test(test_arguments__refused),
+        cmocka_unit_test(test_arguments__end),
         cmocka_unit_test(test_arguments__job),
         cmocka_unit_test(test_arguments__kwargs),
         cmocka_unit_test(test_arguments__parsers),
