@@ -428,13 +428,15 @@ static int64_t automatic_pool(const batches *self)
 static void choose_pools(batches *self)
 {
     int64_t count = self->samples->count, rows = self->source.layout.capacity[0];
+    int64_t pool = self->options.pool < count ? self->options.pool : count;
+    et_assert(count > 0);
     if (!has_sizes(self)) {
-        int64_t wanted = self->options.pool ? (self->options.pool + rows - 1) / rows : POOL_BATCHES;
+        int64_t wanted = pool ? (pool + rows - 1) / rows : POOL_BATCHES;
         self->pool_size = wanted * rows;
         self->pools = (count + self->pool_size - 1) / self->pool_size;
         return;
     }
-    int64_t wanted = self->options.pool ? self->options.pool : automatic_pool(self);
+    int64_t wanted = pool ? pool : automatic_pool(self);
     self->pools = (count + wanted - 1) / wanted;
     self->pool_size = (count + self->pools - 1) / self->pools;
 }

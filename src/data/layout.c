@@ -8,6 +8,8 @@
 #include "base/assert.h"
 #include "data/source.h"
 
+#define ROWS_MAX INT32_MAX /* offsets of a batch are int32 */
+
 const et_layout_field et_layout_mask = { .name = ET_BATCH_MASK,
                                          .dtype = ET_F32,
                                          .empty = ET_EMPTY_MASK };
@@ -144,16 +146,33 @@ int et_layout_check(const et_layout *layout, et_error *error)
     return check(layout, wrong, error);
 }
 
+/* Of fields whose capacities are below ROWS_MAX. */
+static int check_sizes(const et_layout *layout, et_error *error)
+{
+    char text[ET_SHAPE_TEXT_MAX];
+    size_t bytes = 0;
+    for (int i = 0; i < layout->fields; i++) {
+        et_shape shape = et_layout_shape(layout, i);
+        bool fits = et_shape_valid(shape);
+        bytes += fits ? et_layout_bytes(layout, i) : 0;
+        if (!fits || bytes > PTRDIFF_MAX)
+            return et_fail(error, ET_ECONFIG, "field %s of batches: %s is larger than any memory",
+                           layout->field[i].name, et_shape_print(shape, text));
+    }
+    return ET_OK;
+}
+
 int et_layout_check_room(const et_layout *layout, et_error *error)
 {
     int status = check(layout, shapeless, error);
     for (int k = 0; !status && k < layout->kinds; k++)
-        if (layout->capacity[k] < 1)
+        if (layout->capacity[k] < 1 || layout->capacity[k] > ROWS_MAX)
             status = et_fail(
-                error, ET_ECONFIG,
-                "batches of %lld %ss: a source's layout says how many; samples' says 0",
-                (long long)layout->capacity[k], layout->kind[k] ? layout->kind[k] : "sample");
-    return status;
+                error, ET_ECONFIG, "batches of %lld %ss: %s", (long long)layout->capacity[k],
+                layout->kind[k] ? layout->kind[k] : "sample",
+                layout->capacity[k] < 1 ? "a source's layout says how many; samples' says 0"
+                                        : "below 2^31");
+    return status ? status : check_sizes(layout, error);
 }
 
 bool et_layout_fits(const et_layout *a, const et_layout *b)

@@ -96,6 +96,66 @@ static void test_layouts__by_hand(void **state)
     }
 }
 
+/* No size of it overflows. */
+static void test_layouts__huge(void **state)
+{
+    (void)state;
+    const int64_t wide = (int64_t)1 << 40;
+    const et_layout_field plain = { .name = "x", .dtype = ET_F32 };
+    const et_layout_field offsets = { .name = "x", .dtype = ET_I32, .empty = ET_EMPTY_OFFSETS };
+    const et_layout_field rows = { .name = "x", .dtype = ET_F32, .item = { 1, { wide } } };
+    const struct {
+        et_layout_field field;
+        int64_t capacity;
+    } cases[] = {
+        { plain, (int64_t)1 << 62 }, { plain, INT64_MAX }, { offsets, INT64_MAX },
+        { plain, (int64_t)1 << 31 }, { rows, INT32_MAX },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const et_layout layout = { .kinds = 2,
+                                   .fields = 1,
+                                   .kind = { "row", "token" },
+                                   .capacity = { cases[i].capacity, 1 },
+                                   .field = &cases[i].field };
+        et_batch *batch = NULL;
+        assert_int_equal(et_batch_new(&batch, &layout, NULL), ET_ECONFIG);
+        assert_null(batch);
+    }
+    et_layout_field many[300];
+    for (int i = 0; i < 300; i++)
+        many[i] = rows;
+    const et_layout layout = { .kinds = 1,
+                               .fields = 300,
+                               .kind = { "row" },
+                               .capacity = { (int64_t)1 << 14 },
+                               .field = many };
+    et_batch *batch = NULL;
+    assert_int_equal(et_batch_new(&batch, &layout, NULL), ET_ECONFIG);
+}
+
+/* A pool of more samples than there are is one of all. */
+static void test_layouts__pool(void **state)
+{
+    (void)state;
+    const et_array array = { "x", ET_F32, x, et_shape_1(3) };
+    const int64_t pools[] = { COUNT, COUNT + 1, INT64_MAX };
+    for (int i = 0; i < 3; i++) {
+        const et_batches_options options = { .shuffle = true, .pool = pools[i], .capacity = { 4 } };
+        et_samples *samples = NULL;
+        et_source *source = NULL;
+        et_batch *batch = NULL;
+        assert_int_equal(et_arrays_open(&samples, &array, 1, COUNT, NULL), ET_OK);
+        assert_int_equal(et_batches_open(&source, samples, &options, NULL), ET_OK);
+        assert_int_equal(et_batch_new(&batch, &source->layout, NULL), ET_OK);
+        for (int64_t left = COUNT; left >= 0; left -= 4) {
+            assert_int_equal(et_source_next(source, batch, NULL), ET_OK);
+            assert_int_equal(batch->filled[0], left < 4 ? left : 4);
+        }
+        et_batch_free(batch);
+        et_source_close(source);
+    }
+}
+
 /* What a program says is filled is at most what there is room for. */
 static void test_layouts__filled(void **state)
 {
@@ -118,10 +178,9 @@ static void test_layouts__filled(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_layouts__other_batches),
-        cmocka_unit_test(test_layouts__arrays),
-        cmocka_unit_test(test_layouts__by_hand),
-        cmocka_unit_test(test_layouts__filled),
+        cmocka_unit_test(test_layouts__other_batches), cmocka_unit_test(test_layouts__arrays),
+        cmocka_unit_test(test_layouts__by_hand),       cmocka_unit_test(test_layouts__huge),
+        cmocka_unit_test(test_layouts__pool),          cmocka_unit_test(test_layouts__filled),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
