@@ -9,6 +9,8 @@
 /* A unit of weight: float32 has no smaller part of 1. */
 #define UNITS 16777216.0
 
+#define WEIGHT_END 549755813888.0 /* 2^39, which units overflow at */
+
 /* A matrix of 8 GiB. */
 #define CLASSES_MAX 32768
 
@@ -49,10 +51,10 @@ static void add(const et_metric *metric, et_exact_sum *sums, int64_t *counts,
 {
     (void)sums;
     int64_t classes = downcast(metric)->classes;
-    if (!takes(metric, sample))
+    bool weighs = sample->weight > 0 && sample->weight < WEIGHT_END;
+    if (!takes(metric, sample) || !weighs)
         return;
     int64_t target = (int64_t)sample->target, value = (int64_t)sample->value;
-    et_assert(sample->weight >= 0 && sample->weight < 549755813888.0);
     counts[target * classes + value] += llrint(sample->weight * UNITS);
 }
 

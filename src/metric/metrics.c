@@ -45,7 +45,7 @@ void et_metrics_free(et_metrics *metrics)
 /* Sets are small, so a list is as good as a map. */
 static item *find(const et_metrics *metrics, const char *name)
 {
-    for (size_t i = 0; i < metrics->count; i++)
+    for (size_t i = 0; name && i < metrics->count; i++)
         if (strcmp(metrics->items[i].name, name) == 0)
             return &metrics->items[i];
     return NULL;

@@ -135,6 +135,11 @@ static void test_kinds__confusion_cells(void **state)
     et_metric_add(&three.metric, bytes, &(et_sample){ .value = 2, .target = 1, .weight = 1 });
     assert_true(et_confusion_at(&three, bytes, 1, 2) == 1.25);
     assert_true(et_confusion_at(&three, bytes, 2, 1) == 0);
+    const double none[] = { -1, NAN, INFINITY, 0x1p39, 0 };
+    for (size_t i = 0; i < COUNT(none); i++)
+        et_metric_add(&three.metric, bytes,
+                      &(et_sample){ .value = 2, .target = 1, .weight = none[i] });
+    assert_true(et_confusion_at(&three, bytes, 1, 2) == 1.25);
     free(bytes);
 }
 

@@ -200,6 +200,9 @@ static void test_metrics__mistakes(void **state)
     const int place = et_metrics_place(metrics, "digits");
     assert_int_equal(et_metrics_place(metrics, "digit"), -1);
     et_metrics_add(metrics, "digit", 1, 1);
+    et_metrics_add(metrics, NULL, 1, 1);
+    assert_int_equal(et_metrics_place(metrics, NULL), -1);
+    assert_true(isnan(et_metrics_value(metrics, NULL)));
     et_metrics_add_at(metrics, -1, 1, 1);
     et_metrics_add_at(metrics, 9999, 1, 1);
     assert_true(isnan(et_metrics_value(metrics, "digit")));

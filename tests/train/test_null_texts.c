@@ -111,6 +111,7 @@ static void make_world(void)
     assert_ok(et_params_materialize(w.params, false, error));
     assert_ok(et_state_new(&w.state, error));
     assert_ok(et_metrics_new(&w.metrics, error));
+    assert_ok(et_metrics_define(w.metrics, "mean", &et_metric_mean, error));
     assert_ok(et_event_source_new(&w.events, NULL, 0, error));
     assert_ok(et_event_source_new(&w.restricted, allowed, 1, error));
     assert_ok(et_example_builder_new(&w.builder, NULL, error));
