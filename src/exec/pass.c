@@ -497,7 +497,7 @@ double et_pass_divisor(const et_pass *pass)
 et_tensor et_pass_output(const et_pass *pass, const char *name)
 {
     const variant *v = used(pass);
-    for (int i = v->measures + v->tracks; v->plan && i < v->mark_count; i++)
+    for (int i = v->measures + v->tracks; name && v->plan && i < v->mark_count; i++)
         if (!strcmp(v->marks[i].mark->name, name))
             return *v->marks[i].value.tensor;
     return (et_tensor){ .data = NULL };

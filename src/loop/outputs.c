@@ -43,7 +43,7 @@ void et_outputs_free(et_outputs *outputs)
 et_tensor et_outputs_tensor(const et_outputs *outputs, const char *name)
 {
     et_tensor tensor = { .data = NULL };
-    for (int i = 0; i < outputs->count; i++) {
+    for (int i = 0; name && i < outputs->count; i++) {
         const output *o = &outputs->outputs[i];
         if (!strcmp(o->name, name))
             tensor = (et_tensor){ .data = o->data, .dtype = o->dtype, .shape = o->shape };
@@ -157,6 +157,16 @@ static int find(et_tensor *tensor, const et_pass *pass, const char *name, et_err
     return tensor->data ? ET_OK : et_fail(error, ET_ECONFIG, "the pass has no output %s", name);
 }
 
+static int check_names(const char *const *names, int count, const char *what, et_error *error)
+{
+    if (count < 1)
+        return et_fail(error, ET_ECONFIG, "%d outputs to %s; at least one", count, what);
+    for (int i = 0; i < count; i++)
+        if (!names || !names[i])
+            return et_fail(error, ET_ECONFIG, "output %d to %s has no name", i, what);
+    return ET_OK;
+}
+
 /* ---- side by side ---- */
 
 static int set_shape(const et_outputs *all, output *o, et_tensor tensor, const et_batch *batch,
@@ -249,8 +259,9 @@ static int turn(output *o, int64_t count, int axis, et_error *error)
 static int open_outputs(et_outputs **out, const char *const *names, int count, int axis,
                         et_error *error)
 {
-    if (count < 1)
-        return et_fail(error, ET_ECONFIG, "%d outputs to collect; at least one", count);
+    int status = check_names(names, count, "collect", error);
+    if (status)
+        return status;
     et_outputs *all = et_alloc_zero(1, sizeof *all);
     if (!all)
         return et_alloc_failed(error, sizeof *all, "outputs");
@@ -355,9 +366,10 @@ int et_outputs_average_on_ranks(double *out, et_comm *comm, et_pass *pass, et_so
 {
     averages all = { .names = names, .count = count };
     job j = { .pass = pass, .source = source, .comm = comm, .seed = seed };
-    if (count < 1)
-        return et_fail(error, ET_ECONFIG, "%d outputs to average; at least one", count);
-    int status = run_pass(&j, take_averages, &all, error);
+    int status = check_names(names, count, "average", error);
+    if (status)
+        return status;
+    status = run_pass(&j, take_averages, &all, error);
     char *values = (char *)all.values;
     status = join(&j, status, &values, (size_t)count * sizeof *all.values, false, error);
     all.values = (double *)(void *)values;

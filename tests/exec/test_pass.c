@@ -453,6 +453,7 @@ static void test_pass__measures_and_outputs(void **state)
     }
     assert_float_equal(et_pass_measured(m.pass, 2).total, correct, 0);
     assert_null(et_pass_output(m.pass, "none").data);
+    assert_null(et_pass_output(m.pass, NULL).data);
     assert_float_equal(et_pass_measured(m.pass, 0).total + 0.25 * et_pass_measured(m.pass, 3).total,
                        et_pass_loss(m.pass), 1e-5);
     close_model(&m);

@@ -89,7 +89,8 @@ static void test_outputs__mistakes(void **state)
     world_open(&w);
     et_outputs *out;
     double average;
-    const char *none[] = { "none" }, *total[] = { "total" }, *doubled[] = { "doubled" };
+    const char *none[] = { "none" }, *unnamed[] = { "doubled", NULL }, *total[] = { "total" },
+               *doubled[] = { "doubled" };
     et_position begin;
     et_source_position(w.held_out, &begin);
     assert_fails(et_outputs_collect(&out, w.test, w.held_out, none, 1, 0, 0, error), ET_ECONFIG,
@@ -101,6 +102,16 @@ static void test_outputs__mistakes(void **state)
                  "dimension 1");
     assert_fails(et_outputs_collect(&out, w.test, w.held_out, doubled, 0, 0, 0, error), ET_ECONFIG,
                  "0 outputs");
+    assert_fails(et_outputs_collect(&out, w.test, w.held_out, unnamed, 2, 0, 0, error), ET_ECONFIG,
+                 "output 1 to collect has no name");
+    assert_fails(et_outputs_collect(&out, w.test, w.held_out, NULL, 1, 0, 0, error), ET_ECONFIG,
+                 "output 0 to collect has no name");
+    assert_fails(et_outputs_average(&average, w.test, w.held_out, unnamed, 2, 0, error), ET_ECONFIG,
+                 "output 1 to average has no name");
+    assert_ok(et_source_seek(w.held_out, &begin, error));
+    assert_ok(et_outputs_collect(&out, w.test, w.held_out, doubled, 1, 0, 0, error));
+    assert_null(et_outputs_tensor(out, NULL).data);
+    et_outputs_free(out);
     assert_ok(et_source_seek(w.held_out, &begin, error));
     assert_fails(et_outputs_average(&average, w.test, w.held_out, doubled, 1, 0, error), ET_ECONFIG,
                  "one float32");
