@@ -34,7 +34,8 @@ typedef struct et_event_source et_event_source;
  * other than 0 ends the firing. */
 typedef int et_event_fn(void *payload, const char *event, const void *what, et_error *error);
 
-/* allowed: the only events that there are (copied); NULL: any. */
+/* allowed: the only events that there are (copied); NULL: any. ET_EUSAGE: count is negative, one is
+ * NULL. */
 ET_API int et_event_source_new(et_event_source **out, const char *const *allowed, int count,
                                et_error *error);
 ET_API void et_event_source_free(et_event_source *source); /* NULL allowed; not while it fires */

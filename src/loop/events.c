@@ -70,6 +70,11 @@ int et_event_source_new(et_event_source **out, const char *const *allowed, int c
                         et_error *error)
 {
     *out = NULL;
+    if (allowed && count < 0)
+        return et_fail(error, ET_EUSAGE, "%d events that are allowed", count);
+    for (int i = 0; allowed && i < count; i++)
+        if (!allowed[i])
+            return et_fail(error, ET_EUSAGE, "event %d of those that are allowed has no name", i);
     et_event_source *source = et_alloc_zero(1, sizeof *source);
     if (!source)
         return et_alloc_failed(error, sizeof *source, "events");

@@ -106,6 +106,10 @@ static void test_events__errors(void **state)
     et_error failure = ET_ERROR_INIT;
     bell a = { 0 };
     et_event_source *s;
+    static const char *const unnamed[] = { "before_step", NULL };
+    assert_fails(et_event_source_new(&s, allowed, -1, error), ET_EUSAGE, "-1 events");
+    assert_fails(et_event_source_new(&s, unnamed, 2, error), ET_EUSAGE, "event 1 of those");
+    assert_null(s);
     assert_ok(et_event_source_new(&s, allowed, 2, error));
     assert_int_equal(et_event_source_on(s, "befor_step", ring, &a, &failure), ET_ECONFIG);
     assert_non_null(strstr(failure.text, "befor_step. Nearest: before_step"));
