@@ -59,7 +59,7 @@ ET_API void et_multitask_close(et_multitask *multitask); /* NULL allowed */
 ET_API et_trainer *et_multitask_trainer(et_multitask *multitask);
 ET_API et_evaluator *et_multitask_evaluator(et_multitask *multitask); /* NULL: no task has data */
 
-/* Steps of a task so far: of joint training all of them. */
+/* Both are 0 of a part that there is not. Steps of a task so far: of joint training all of them. */
 ET_API int64_t et_multitask_steps(const et_multitask *multitask, int part);
 /* The probability of a task at a step; 1 of joint training. */
 ET_API double et_multitask_probability(const et_multitask *multitask, int part, int64_t step);

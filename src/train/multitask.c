@@ -67,8 +67,15 @@ static double all_shares(const et_multitask *m, int64_t step)
     return sum;
 }
 
+static bool is_part(const et_multitask *m, int i)
+{
+    return i >= 0 && i < m->count;
+}
+
 double et_multitask_probability(const et_multitask *m, int i, int64_t step)
 {
+    if (!is_part(m, i))
+        return 0;
     return m->order == ET_MULTITASK_JOINT ? 1 : share(m, i, step) / all_shares(m, step);
 }
 
@@ -684,5 +691,5 @@ et_evaluator *et_multitask_evaluator(et_multitask *m)
 
 int64_t et_multitask_steps(const et_multitask *m, int i)
 {
-    return m->parts[i].steps;
+    return is_part(m, i) ? m->parts[i].steps : 0;
 }

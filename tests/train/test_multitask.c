@@ -2,6 +2,7 @@
  * evaluation gives, and that all of it resumes. */
 #include <etude/multitask.h>
 
+#include <limits.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -539,6 +540,15 @@ static void test_multitask__refused(void **state)
         assert_fails(bench_open(&b, error), ET_ECONFIG, cases[i].text);
         bench_close(&b);
     }
+    bench b;
+    bench_init(&b, ET_MULTITASK_UNIFORM);
+    assert_ok(bench_open(&b, error));
+    static const int outside[] = { -1, 2, INT_MAX, INT_MIN };
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(et_multitask_steps(b.multitask, outside[i]), 0);
+        assert_true(et_multitask_probability(b.multitask, outside[i], 0) == 0);
+    }
+    bench_close(&b);
     et_multitask *none;
     assert_fails(et_multitask_open(&none, NULL, 0, NULL, NULL, NULL, error), ET_EUSAGE,
                  "needs tasks");
