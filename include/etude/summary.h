@@ -60,7 +60,7 @@ ET_API int et_sink_events_open(et_sink **out, const char *directory, const et_va
  * even if another fails; the first error is returned. ET_EUSAGE: one is there twice. */
 ET_API int et_sink_multi_open(et_sink **out, et_sink *const *sinks, size_t count, et_error *error);
 
-/* Using, whatever the kind. */
+/* Using, whatever the kind. ET_EUSAGE: a negative step, values that are no dict. */
 ET_API int et_sink_write(et_sink *sink, int64_t step, const et_value *values, et_error *error);
 /* Makes durable what was written. */
 ET_API int et_sink_flush(et_sink *sink, et_error *error);

@@ -15,6 +15,8 @@
 
 int et_sink_write(et_sink *sink, int64_t step, const et_value *values, et_error *error)
 {
+    if (step < 0)
+        return et_fail(error, ET_EUSAGE, "a log of step %lld: they count from 0", (long long)step);
     if (values == NULL || values->kind != ET_VALUE_DICT)
         return et_fail(error, ET_EUSAGE, "a log is a dict of values by name");
     return sink->class->write(sink, step, values, error);

@@ -404,6 +404,17 @@ static void test_sink__multi_twice(void **state)
     assert_null(sink);
 }
 
+static void test_sink__step_below_0(void **state)
+{
+    et_sink *sink;
+    et_arena arena = ET_ARENA_INIT;
+    assert_ok(et_sink_jsonl_open(&sink, in(state, "below.jsonl"), NULL, error));
+    assert_fails(et_sink_write(sink, -1, make_log(&arena, 1), error), ET_EUSAGE, "step -1");
+    assert_ok(et_sink_write(sink, 0, make_log(&arena, 1), error));
+    et_arena_release(&arena);
+    assert_ok(et_sink_close(sink, error));
+}
+
 /* Every write from the n-th on fails: told, and what was whole stays readable. */
 static void test_sink__no_room(void **state)
 {
@@ -443,6 +454,7 @@ int main(void)
         cmocka_unit_test(test_sink__tags),
         cmocka_unit_test(test_sink__multi_goes_on),
         cmocka_unit_test(test_sink__multi_twice),
+        cmocka_unit_test(test_sink__step_below_0),
         cmocka_unit_test(test_sink__no_room),
     };
     return cmocka_run_group_tests(tests, make_directory, remove_directory);
