@@ -46,8 +46,9 @@ ET_API int et_params_new(et_params **out, et_error *error);
 ET_API void et_params_free(et_params *params);
 
 /* Declares a float32 parameter; *index is its place, in order of first declaration. ET_EGRAPH: no
- * name, no shape of a tensor, initial values that are no finite numbers; declared before with
- * another shape; or the set is closed and the name is new. */
+ * name, or one that no file can have (control characters, no UTF-8, "__metadata__"); no shape of a
+ * tensor, initial values that are no finite numbers; declared before with another shape; or the set
+ * is closed and the name is new. */
 ET_API int et_params_declare(et_params *params, const char *name, et_shape shape, et_init init,
                              int *index, et_error *error);
 

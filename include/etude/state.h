@@ -36,7 +36,7 @@ ET_API int et_state_add(et_state *state, const char *name, const et_part_class *
                         et_error *error);
 
 /* Attaches an array; name is unique, copied. A save takes a copy of it, so it may change at any
- * time between two calls. ET_EUSAGE as above. */
+ * time between two calls. ET_EUSAGE as above, and for a name that et_params_declare refuses. */
 ET_API int et_state_add_tensor(et_state *state, const char *name, float *data, et_shape shape,
                                et_error *error);
 

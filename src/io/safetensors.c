@@ -36,6 +36,7 @@
 #include "base/checksum.h"
 #include "base/format.h"
 #include "base/stages.h"
+#include "base/tensor_name.h"
 #include "io/safetensors_seal.h"
 
 /* Everything is filled in the order of the rules; what has not been reached is zero, which close
@@ -137,11 +138,10 @@ static int parse_header(const et_value **out, et_safetensors *file, et_error *er
 static int check_metadata(et_safetensors *file, const et_value *metadata, et_error *error)
 {
     if (metadata->kind != ET_VALUE_DICT)
-        return bad_header(file, ET_SAFETENSORS_METADATA, "is not an object", error);
+        return bad_header(file, ET_TENSOR_METADATA, "is not an object", error);
     for (const et_value *v = metadata->first; v != NULL; v = v->next) {
         if (v->kind != ET_VALUE_STRING)
-            return bad_header(file, ET_SAFETENSORS_METADATA, "holds something else than strings",
-                              error);
+            return bad_header(file, ET_TENSOR_METADATA, "holds something else than strings", error);
     }
     file->metadata = metadata;
     return ET_OK;
@@ -218,7 +218,7 @@ static int read_offsets(et_safetensors_tensor *tensor, const et_safetensors *fil
 static int read_tensor(et_safetensors_tensor *tensor, const et_safetensors *file,
                        const et_value *value, et_error *error)
 {
-    if (!et_safetensors_name_sound(value->key))
+    if (!et_tensor_name_sound(value->key))
         return bad_header(file, NULL, "a name has control characters", error);
     tensor->name = value->key;
     if (value->kind != ET_VALUE_DICT || value->count != 3)
@@ -246,7 +246,7 @@ static int read_header(et_safetensors *file, et_error *error)
     if (file->tensors == NULL)
         return et_alloc_failed(error, bytes, "a list of tensors");
     for (const et_value *v = header->first; v != NULL && !status; v = v->next) {
-        if (strcmp(v->key, ET_SAFETENSORS_METADATA) == 0)
+        if (strcmp(v->key, ET_TENSOR_METADATA) == 0)
             status = check_metadata(file, v, error);
         else
             status = read_tensor(&file->tensors[file->count++], file, v, error);
@@ -316,12 +316,12 @@ static int read_checksums(et_safetensors *file, et_error *error)
             continue;
         if (!et_map_get(&file->names, v->key + prefix, &index) ||
             !et_checksum_parse(&file->tensors[index].checksum, v->string))
-            return bad_header(file, ET_SAFETENSORS_METADATA, "a checksum of no tensor", error);
+            return bad_header(file, ET_TENSOR_METADATA, "a checksum of no tensor", error);
         found++;
     }
     /* Each key named a tensor, and no key comes twice, so equal numbers mean one for each. */
     if (found != file->count)
-        return bad_header(file, ET_SAFETENSORS_METADATA, "a tensor has no checksum", error);
+        return bad_header(file, ET_TENSOR_METADATA, "a tensor has no checksum", error);
     for (size_t i = 0; i < file->count; i++) {
         const et_safetensors_tensor *tensor = &file->tensors[i];
         if (tensor->position % et_dtype_size(tensor->dtype) != 0)
@@ -344,7 +344,7 @@ static int check_unsealed(const et_safetensors *file, bool foreign, et_error *er
         return et_fail(error, ET_EFORMAT,
                        "%s: written in a format that this version does not read (\"%.32s\"; it "
                        "reads \"%s\"), or damaged",
-                       file->path, et_safetensors_name_sound(format) ? format : "?",
+                       file->path, et_tensor_name_sound(format) ? format : "?",
                        ET_SAFETENSORS_FORMAT);
     return et_fail(error, ET_EFORMAT,
                    ours ? "%s: damaged: the header's seal is broken"

@@ -11,7 +11,6 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "base/unicode.h"
 #include "base/checksum.h"
 
 static const char seal[] = ET_SAFETENSORS_SEAL;
@@ -56,19 +55,6 @@ const char *et_safetensors_dtype_name(et_dtype dtype)
     };
     et_assert(dtype < ET_DTYPE_COUNT);
     return names[dtype];
-}
-
-/* 0xc2 0x80 to 0xc2 0x9f are the control characters U+0080 to U+009F, which terminals obey too. */
-bool et_safetensors_name_sound(const char *name)
-{
-    const unsigned char *next = (const unsigned char *)name;
-    size_t bad;
-    for (; *next != '\0'; next++) {
-        const bool upper_control = next[0] == 0xc2 && next[1] >= 0x80 && next[1] < 0xa0;
-        if (*next < ' ' || *next == 0x7f || upper_control)
-            return false;
-    }
-    return et_utf8_valid(name, strlen(name), &bad);
 }
 
 /* At most INT64_MAX, so that sums of two never overflow uint64_t. */

@@ -11,16 +11,16 @@
 #include <etude/error.h>
 #include <etude/tensor.h>
 
+#include "base/tensor_name.h"
 #include "io/safetensors.h"
 
-#define ET_SAFETENSORS_METADATA   "__metadata__"
 #define ET_SAFETENSORS_KEY_FORMAT "format"
 #define ET_SAFETENSORS_KEY_HEADER "header_checksum"
 #define ET_SAFETENSORS_KEY_TENSOR "checksum/"
 
 /* How every sealed header begins; the digits of the header's checksum follow. */
 #define ET_SAFETENSORS_SEAL                                                                        \
-    "{\"" ET_SAFETENSORS_METADATA "\":{\"" ET_SAFETENSORS_KEY_FORMAT "\":\"" ET_SAFETENSORS_FORMAT \
+    "{\"" ET_TENSOR_METADATA "\":{\"" ET_SAFETENSORS_KEY_FORMAT "\":\"" ET_SAFETENSORS_FORMAT      \
     "\",\"" ET_SAFETENSORS_KEY_HEADER "\":\""
 
 #define ET_SAFETENSORS_PREFIX    8  /* bytes of the header's length */
@@ -37,10 +37,6 @@ int et_safetensors_seal_compute(uint64_t *out, const char *head, size_t size, et
 
 /* "F32" and so on. Static. */
 const char *et_safetensors_dtype_name(et_dtype dtype);
-
-/* Whether a name is valid UTF-8 without control characters: names go into messages, so they hold
- * nothing that a terminal would act on. */
-bool et_safetensors_name_sound(const char *name);
 
 /* Bytes of a tensor; false if the product does not fit. Sizes are not negative. */
 bool et_safetensors_bytes(uint64_t *out, et_dtype dtype, et_shape shape);

@@ -17,6 +17,7 @@
 #include "base/json.h"
 #include "base/map.h"
 #include "base/strbuf.h"
+#include "base/tensor_name.h"
 #include "base/checksum.h"
 #include "io/safetensors.h"
 #include "io/safetensors_seal.h"
@@ -68,11 +69,11 @@ static int check_names(const struct draft *draft, et_error *error)
         const char *name = draft->items[i]->name;
         int64_t other;
         /* The reader refuses such names, so a file with one could not be read back. */
-        if (!et_safetensors_name_sound(name))
+        if (!et_tensor_name_sound(name))
             status = et_fail(error, ET_EFAIL,
                              "%s: the name of tensor %zu is not UTF-8 or has control characters",
                              draft->path, i);
-        else if (et_map_get(&seen, name, &other) || strcmp(name, ET_SAFETENSORS_METADATA) == 0)
+        else if (et_map_get(&seen, name, &other) || strcmp(name, ET_TENSOR_METADATA) == 0)
             status = et_fail(error, ET_EFAIL, "%s: two tensors are named \"%s\"; rename one",
                              draft->path, name);
         else if (!et_map_put(&seen, name, (int64_t)i))

@@ -28,7 +28,7 @@
 #include "base/assert.h"
 #include "base/dtype.h"
 #include "base/map.h"
-#include "base/unicode.h"
+#include "base/tensor_name.h"
 #include "base/vector.h"
 #include "tensor/align.h"
 #include "tensor/params_view.h"
@@ -136,8 +136,10 @@ static int check_declaration(const et_params *params, const char *name, et_shape
     char text[ET_SHAPE_TEXT_MAX];
     if (!name || !*name)
         return et_fail(error, ET_EGRAPH, "a parameter without a name: give it one");
-    if (!et_utf8_valid(name, strlen(name), NULL))
-        return et_fail(error, ET_EGRAPH, "parameter %s: its name is no UTF-8", name);
+    const char *fault = et_tensor_name_fault(name);
+    if (fault)
+        return et_fail(error, ET_EGRAPH, "parameter %s: its name %s: no checkpoint can have it",
+                       et_tensor_name_escaped(name).text, fault);
     if (!et_shape_valid(shape) || et_shape_count(shape) > FLAT_MAX - et_params_flat_size(params))
         return et_fail(
             error, ET_EGRAPH,

@@ -23,6 +23,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/map.h"
+#include "base/tensor_name.h"
 #include "base/unicode.h"
 #include "base/vector.h"
 
@@ -97,7 +98,8 @@ static int check_name(const char *name, et_error *error)
         return et_fail(error, ET_EUSAGE, "a part of a state without a name: give it one");
     return et_utf8_valid(name, strlen(name), NULL)
                ? ET_OK
-               : et_fail(error, ET_EUSAGE, "%s: the name of a part of a state is no UTF-8", name);
+               : et_fail(error, ET_EUSAGE, "%s: the name of a part of a state is no UTF-8",
+                         et_tensor_name_escaped(name).text);
 }
 
 /* Of two parts or arrays of one name both would read what one has written. */
@@ -180,6 +182,10 @@ int et_state_add_tensor(et_state *state, const char *name, float *data, et_shape
     int status = check_name(name, error);
     if (status)
         return status;
+    const char *fault = et_tensor_name_fault(name);
+    if (fault)
+        return et_fail(error, ET_EUSAGE, "array %s: its name %s: no checkpoint can have it",
+                       et_tensor_name_escaped(name).text, fault);
     if (!data || !et_shape_valid(shape))
         return et_fail(error, ET_EUSAGE, "%s: %s%s is no array", name, data ? "" : "NULL, ",
                        et_shape_print(shape, text));

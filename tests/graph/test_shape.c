@@ -581,6 +581,11 @@ static et_node *wrong_begin(et_scope *s)
     return et_cached_attention(x(s), cache, NULL, floats(s, "begin", T), ids(s, T), 2);
 }
 
+static et_node *wrong_control(et_scope *s)
+{
+    return et_param(et_in(s, "a\nb"), "w", et_shape_1(1), ones);
+}
+
 static et_node *wrong_smoothing(et_scope *s)
 {
     return et_softmax_loss(x(s), ids(s, T), 1);
@@ -687,6 +692,7 @@ static void test_shape__refuses(void **state)
         { wrong_cache, { "cached_attention: either slot or begin" } },
         { wrong_begin, { "(cached_attention): not one int32 slot row or begin", "m/begin [7]" } },
         { wrong_smoothing, { "softmax_loss: smoothing 1: must be from 0 to 1" } },
+        { wrong_control, { "parameter m/a\\x0ab/w: its name has control characters" } },
         { wrong_vocabulary_smoothing, { "vocabulary_loss: smoothing nan" } },
         { wrong_draw, { "(vocabulary_loss): two draws of other rows", "m/h [8, 6]" } },
         { wrong_sample,

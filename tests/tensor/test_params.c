@@ -105,6 +105,10 @@ static void test_params__refuses(void **state)
     } cases[] = {
         { NULL, { 1, { 3 } }, uniform, "a parameter without a name" },
         { "", { 1, { 3 } }, uniform, "a parameter without a name" },
+        { "layer\n1/w", { 1, { 3 } }, uniform, "parameter layer\\x0a1/w: its name has control" },
+        { "\xc2\x9b", { 1, { 3 } }, uniform, "parameter \\xc2\\x9b: its name has control" },
+        { "w\xff", { 1, { 3 } }, uniform, "parameter w\\xff: its name is no UTF-8" },
+        { "__metadata__", { 1, { 3 } }, uniform, "__metadata__: its name is a file's own" },
         { "w", { 2, { 4, -3 } }, uniform, "parameter w: [4, -3] is not a shape" },
         { "w", { 2, { INT64_MAX, 3 } }, uniform, "parameter w: [9223372036854775807, 3] is" },
         { "w", { 5, { 1, 1, 1, 1 } }, uniform, "parameter w: [rank 5] is not a shape" },

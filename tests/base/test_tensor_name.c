@@ -1,0 +1,55 @@
+#include <string.h>
+
+#include "base/main.h"
+#include "base/tensor_name.h"
+
+static void test_tensor_name__faults(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name, *fault, *escaped;
+    } rows[] = {
+        { "encoder/\"w\" \xc3\xa9", NULL, "encoder/\"w\" \xc3\xa9" },
+        { "", NULL, "" },
+        { "__metadata__/w", NULL, "__metadata__/w" },
+        { "__metadata__", "is a file's own", "__metadata__" },
+        { "layer\n1", "has control characters", "layer\\x0a1" },
+        { "\x1b[31m\x7f", "has control characters", "\\x1b[31m\\x7f" },
+        { "\xc3\xa9 \xc2\x9b\xc2\xa0", "has control characters", "\xc3\xa9 \\xc2\\x9b\xc2\xa0" },
+        { "a\xff", "is no UTF-8", "a\\xff" },
+        { "\xc3\xa9\xc2", "is no UTF-8", "\\xc3\\xa9\\xc2" },
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        const char *fault = et_tensor_name_fault(rows[i].name);
+        assert_true(!fault == !rows[i].fault);
+        if (fault)
+            assert_string_equal(fault, rows[i].fault);
+        assert_string_equal(et_tensor_name_escaped(rows[i].name).text, rows[i].escaped);
+    }
+    assert_true(et_tensor_name_sound(ET_TENSOR_METADATA)); /* of text, which names no tensor */
+    assert_false(et_tensor_name_sound("a\t"));
+}
+
+static void test_tensor_name__cut(void **state)
+{
+    (void)state;
+    char name[1000];
+    memset(name, '\t', sizeof name - 1);
+    name[sizeof name - 1] = '\0';
+    for (size_t plain = 0; plain < 5; plain++) {
+        memset(name, 'a', plain);
+        et_tensor_name escaped = et_tensor_name_escaped(name);
+        size_t length = strlen(escaped.text);
+        assert_in_range(length, sizeof escaped.text - 8, sizeof escaped.text - 1);
+        assert_string_equal(escaped.text + length - 4, "\\x09");
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_tensor_name__faults),
+        cmocka_unit_test(test_tensor_name__cut),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
