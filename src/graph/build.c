@@ -151,8 +151,12 @@ bool et_in_range(et_graph *graph, et_op op, const char *what, double x, double l
 {
     if (x >= least && x <= most)
         return true;
-    et_graph_poison(graph, "%s: %s %g: must be from %g to %g", et_op_name(op), what, x, least,
-                    most);
+    if (most == ET_BELOW_1)
+        et_graph_poison(graph, "%s: %s %g: must be from %g to below 1", et_op_name(op), what, x,
+                        least);
+    else
+        et_graph_poison(graph, "%s: %s %g: must be from %g to %g", et_op_name(op), what, x, least,
+                        most);
     return false;
 }
 
