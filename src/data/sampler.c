@@ -1,5 +1,6 @@
 /* What is drawn anew in each pass. Element e of a sample is element e of a stretch of its own in
  * the numbers of (seed, epoch): stretches are whole blocks of four, so a block is made once. */
+#include <float.h>
 #include <math.h>
 
 #include <etude/dtype.h>
@@ -169,8 +170,9 @@ int et_noise_open(et_source **out, et_source *inner, const char *field, float mi
 {
     if (!isfinite(minimum) || !isfinite(maximum) || !(minimum <= maximum) ||
         !isfinite(maximum - minimum))
-        return et_fail(error, ET_ECONFIG, "noise from %g to %g: finite, and not falling",
-                       (double)minimum, (double)maximum);
+        return et_fail(error, ET_ECONFIG,
+                       "noise from %g to %g: finite, not falling, and no further apart than %g",
+                       (double)minimum, (double)maximum, (double)FLT_MAX);
     sampler made = { .seed = seed,
                      .site = et_random_site("noise"),
                      .minimum = minimum,

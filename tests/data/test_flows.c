@@ -524,6 +524,8 @@ static void test_noise__adds(void **state)
     et_source *out, *source = batches_of(open_named("v", 9), (et_batches_options){ .seed = 0 });
     assert_fails(et_noise_open(&out, source, "v", 1, 0, 0, error), ET_ECONFIG, "1 to 0");
     assert_fails(et_noise_open(&out, source, "v", 0, INFINITY, 0, error), ET_ECONFIG, "finite");
+    assert_fails(et_noise_open(&out, source, "v", -3e38f, 3e38f, 0, error), ET_ECONFIG,
+                 "no further apart than 3.40282e+38");
     assert_fails(et_noise_open(&out, source, NULL, 0, 1, 0, error), ET_ECONFIG, "no field");
     et_source_close(source);
 }
