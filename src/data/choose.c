@@ -18,7 +18,8 @@
 #include "data/layout.h"
 #include "data/source.h"
 
-#define CHUNK 256
+#define CHUNK      256
+#define WEIGHT_MAX 1e100 /* sums of weights are finite */
 
 /* ---- take, shard, subset ---- */
 
@@ -329,9 +330,10 @@ static int check_parts(et_samples *const *parts, const double *weights, int coun
     if (count < 1 || count > UINT8_MAX)
         return et_fail(error, ET_ECONFIG, "a mix of %d parts; from 1 to %d", count, UINT8_MAX);
     for (int i = 0; i < count; i++) {
-        if (!(weights[i] > 0) || weights[i] > 1e100)
-            return et_fail(error, ET_ECONFIG, "weight %g of part %d: it must be positive",
-                           weights[i], i);
+        if (!(weights[i] > 0) || weights[i] > WEIGHT_MAX)
+            return et_fail(error, ET_ECONFIG,
+                           "weight %g of part %d: it must be positive, at most %g", weights[i], i,
+                           WEIGHT_MAX);
         if (!et_layout_same(&parts[i]->layout, &parts[0]->layout))
             return et_fail(error, ET_ECONFIG, "part %d of a mix has other fields than part 0", i);
         for (int k = 0; k < i; k++)

@@ -193,7 +193,8 @@ static void test_choose__mistakes(void **state)
     et_samples *out, *ten = open_numbers(0, 10);
     et_samples *parts[] = { ten, ten };
     const uint32_t outside[] = { 3, 10 };
-    const double bad[] = { 1, -1 }, equal[] = { 1, 1 };
+    const double bad[] = { 1, -1 }, large[] = { 1e300, 1 }, equal[] = { 1, 1 };
+    et_error error = ET_ERROR_INIT;
     const et_batches_options none = { .capacity = { -1 } };
     const et_batches_options full = { .drop_remainder = true, .capacity = { 11 } };
     et_source *source;
@@ -203,6 +204,9 @@ static void test_choose__mistakes(void **state)
     assert_int_equal(et_subset_open(&out, ten, outside, 2, NULL), ET_ECONFIG);
     assert_int_equal(et_subset_open(&out, ten, outside, 0, NULL), ET_EDATA);
     assert_int_equal(et_mix_open(&out, parts, bad, 2, 0, NULL), ET_ECONFIG);
+    assert_int_equal(et_mix_open(&out, parts, large, 2, 0, &error), ET_ECONFIG);
+    assert_non_null(
+        strstr(error.text, "weight 1e+300 of part 0: it must be positive, at most 1e+"));
     assert_int_equal(et_mix_open(&out, parts, equal, 2, 0, NULL), ET_EUSAGE);
     assert_int_equal(et_batches_open(&source, ten, NULL, NULL), ET_OK);
     assert_int_equal(source->layout.capacity[0], 32);
