@@ -142,6 +142,17 @@ static bool put(et_example_builder *builder, const char *key, const et_feature *
     return true;
 }
 
+/* What cannot be put is the builder's failure. key NULL: there was no memory for it. */
+static void add(et_example_builder *builder, const char *key, const et_feature *feature)
+{
+    bool is_kind = (unsigned)feature->kind <= ET_FEATURE_INTS;
+    if (key && !is_kind && !builder->failure.status)
+        et_fail(&builder->failure, ET_EDATA, "feature %s: %d is no kind of values", key,
+                (int)feature->kind);
+    else if (!key || (is_kind && !put(builder, key, feature)))
+        fail_memory(builder);
+}
+
 et_example_builder *et_example_add_feature(et_example_builder *builder, const et_feature *feature)
 {
     const char *key = feature->key;
@@ -161,8 +172,7 @@ et_example_builder *et_example_add_feature(et_example_builder *builder, const et
                 bad + 1, (unsigned)(unsigned char)key[bad]);
         return builder;
     }
-    if (!key || !put(builder, key, feature))
-        fail_memory(builder);
+    add(builder, key, feature);
     return builder;
 }
 
@@ -220,8 +230,7 @@ et_example_builder *et_example_set(et_example_builder *builder, const et_example
     et_assert(example != &builder->shown);
     et_example_reset(builder);
     for (size_t i = 0; i < example->count; i++)
-        if (!put(builder, example->features[i].key, &example->features[i]))
-            fail_memory(builder);
+        add(builder, example->features[i].key, &example->features[i]);
     return builder;
 }
 

@@ -139,6 +139,13 @@ static void test_example__bad_key(void **state)
     et_example_reset(b);
     assert_fails(et_example_serialized(et_example_add_text(b, "a", NULL), &bytes, &length, error),
                  ET_EDATA, "feature a: there is no text");
+    et_feature odd = { .key = "a", .kind = (et_feature_kind)99, .count = 3 };
+    et_example_reset(b);
+    assert_fails(et_example_serialized(et_example_add_feature(b, &odd), &bytes, &length, error),
+                 ET_EDATA, "feature a: 99 is no kind of values");
+    const et_example whole = { .features = &odd, .count = 1 };
+    assert_fails(et_example_serialized(et_example_set(b, &whole), &bytes, &length, error), ET_EDATA,
+                 "feature a: 99 is no kind of values");
     et_example_builder_free(b);
 }
 
