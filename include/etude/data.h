@@ -105,7 +105,7 @@ struct et_samples {
 
 typedef struct et_array {
     const char *name; /* of the field; copied */
-    et_dtype dtype;
+    et_dtype dtype;   /* not ET_U8 or above */
     const void *data; /* [count, item...]; borrowed, unless copied */
     et_shape item;
 } et_array;

@@ -69,6 +69,10 @@ static int add_array(arrays *self, const et_array *array, uint64_t *print, et_er
     if (!array->name || !*array->name || !array->data || array->item.rank >= ET_RANK_MAX)
         return et_fail(error, ET_ECONFIG, "array %d: needs a name, data and at most %d dimensions",
                        k, ET_RANK_MAX);
+    if (et_dtype_size(array->dtype) && array->dtype >= ET_U8)
+        return et_fail(error, ET_ECONFIG, "array %s: no batch has %s: make it %s, %s or %s",
+                       array->name, et_dtype_name(array->dtype), et_dtype_name(ET_F32),
+                       et_dtype_name(ET_BF16), et_dtype_name(ET_I32));
     int64_t elements = et_shape_count(array->item);
     size_t element = et_dtype_size(array->dtype);
     if (!element || elements > (int64_t)(PTRDIFF_MAX / element) / self->samples.count)

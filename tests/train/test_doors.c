@@ -47,6 +47,9 @@ static void test_doors__samples(void **state)
     assert_fails(et_arrays_open(&samples, &row, 1, INT64_C(1) << 40, error), ET_ECONFIG, "2^32");
     assert_fails(et_arrays_open(&samples, NULL, 1, 8, error), ET_ECONFIG, "0 arrays");
     assert_fails(et_arrays_open(&samples, &odd, 1, 8, error), ET_ECONFIG, "its type is none");
+    const et_array pixels = { "x", ET_U8, numbers, { .rank = 0 } };
+    assert_fails(et_arrays_open(&samples, &pixels, 1, 8, error), ET_ECONFIG,
+                 "array x: no batch has uint8: make it float32, bfloat16 or int32");
     assert_fails(et_arrays_open(&samples, &huge, 1, INT64_C(1) << 31, error), ET_ECONFIG,
                  "larger than any memory");
     assert_fails(et_split_size(&size, -9, &half, error), ET_ECONFIG, "-9 samples");
