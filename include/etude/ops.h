@@ -25,7 +25,7 @@ ET_API et_node *et_param(et_scope *scope, const char *name, et_shape shape, et_i
 ET_API et_node *et_variable(et_scope *scope, const char *name, et_shape shape, et_init init);
 /* Sinusoidal positions [rows, dim], float32: with i < dim/2 and w_i = exp(-i log(10^4) /
  * (dim/2 - 1)), columns sin(p w_i) then cos(p w_i) (Vaswani et al. 2017, laid out as in Model
- * Garden: all sines, then all cosines). dim is even. */
+ * Garden: all sines, then all cosines). dim is even, from 4. */
 ET_API et_node *et_sinusoid(et_scope *scope, int64_t rows, int64_t dim);
 /* first, first + step, ...: int32 [count], the same in every batch. Offsets of segments that are
  * all equally long, a position for each row. */
