@@ -503,8 +503,11 @@ int et_task_trainer_eval_end(et_task_trainer *t, const et_value *aggregated_logs
                              et_error *error)
 {
     const et_validation *v = &t->validation;
-    bool partly = logs && v->begun && v->took_own && has_next_set(v);
-    int status = end(t, aggregated_logs, partly ? NULL : logs, error);
+    int status = check_begun(t, error);
+    if (status)
+        return status;
+    bool partly = logs && v->took_own && has_next_set(v);
+    status = end(t, aggregated_logs, partly ? NULL : logs, error);
     return status || !partly
                ? status
                : et_fail(error, ET_EUSAGE,

@@ -364,7 +364,7 @@ static void test_task_members__order_of_calls(void **state)
     assert_fails(et_task_trainer_create_eval_loop_fn(t, false)(t, NULL, 1, error), ET_EUSAGE,
                  "eval_begin");
     assert_fails(et_task_trainer_eval_end(t, NULL, b.logs, error), ET_EUSAGE, "eval_begin");
-    assert_ok(et_task_trainer_eval_end(t, NULL, NULL, error));
+    assert_fails(et_task_trainer_eval_end(t, NULL, NULL, error), ET_EUSAGE, "eval_begin");
     assert_ok(et_task_trainer_evaluate(t, -1, b.logs, error));
     bench_close(&b);
 }
