@@ -53,9 +53,10 @@ ET_DATA const et_metric et_metric_statistics;
  * them, so up to 2^39 samples are counted exactly). Values and targets are classes from 0; a
  * sample of another one is not counted, nor one whose weight is not from 0 to below 2^39. Of
  * several classes the values are means over those that were ever a target (macro), of two those of
- * class 1; with tp, fp, fn of a class: accuracy, precision = tp / (tp + fp), recall = tp / (tp +
- * fn), f1 = 2 tp / (2 tp + fp + fn), balanced_accuracy = mean of recall over classes A class that
- * was never predicted has precision 0. */
+ * class 1; with tp, fp, fn of a class:
+ *   accuracy, precision = tp / (tp + fp), recall = tp / (tp + fn), f1 = 2 tp / (2 tp + fp + fn),
+ *   balanced_accuracy = mean of recall over classes
+ * A class that was never predicted has precision 0. */
 typedef struct et_confusion {
     et_metric metric;
     int64_t classes; /* 2 to 32,768 */
