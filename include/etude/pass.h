@@ -79,7 +79,8 @@ typedef struct et_pass_options {
 } et_pass_options;
 
 /* Builds and derives; plans come with the first run, when the store has been materialized. payload
- * is handed to build, also later: a batch of other capacities has its own plan, which is kept. */
+ * is handed to build, also later: a batch of other capacities has its own plan, which is kept.
+ * ET_EGRAPH: the model does not fit, as a constant id that is not below the rows of its table. */
 ET_API int et_pass_open(et_pass **out, et_device *device, et_params *params,
                         const et_layout *layout, et_build_fn *build, void *payload,
                         const et_pass_options *options, et_error *error);
@@ -90,8 +91,9 @@ ET_API int et_pass_prepare(et_pass *pass, const et_layout *layout, et_error *err
 
 /* Runs on a batch: values, and in training gradients, which overwrite the store's (of the group).
  * Dropout and what is sampled are functions of (seed, number). A value that is not finite is no
- * failure. ET_EDATA: an id or a label of the batch that is not below the rows of its table, or the
- * classes of its loss; else it fails only where it has to plan. */
+ * failure. ET_EDATA: an id or a label of the batch that is read (through slices and their like) and
+ * is not below the rows of its table, or the classes of its loss; else it fails only where it has
+ * to plan. */
 ET_API int et_pass_run(et_pass *pass, const et_batch *batch, uint64_t seed, uint64_t number,
                        et_error *error);
 

@@ -1,28 +1,32 @@
 /* Which whole numbers of a batch choose among how many: classes of a loss, rows of a table. They
  * are data, and kernels do not compare them: one that is too large would be read, or written,
  * beside the table. So a list of them is made for a layout, and compared with each of its batches
- * before it is run.
+ * before it is run; what is constant is compared once.
  *
- * What reaches an op by way of other ops than a change of shape is not followed. Negative numbers
- * are empty places. */
+ * Numbers are followed from the op that reads them, through what moves elements, to inputs and
+ * constants: only those that are read count. Those that other ops compute, as et_candidates does,
+ * are not looked at. Negative numbers are empty places. */
 #ifndef ETUDE_EXEC_IDS_H
 #define ETUDE_EXEC_IDS_H
 
 #include <etude/data.h>
 #include <etude/graph.h>
 
-/* Numbers first, first + step, ... of a field are below `below`. */
+/* Numbers first, first + step, ... of a node are below `below`. */
 typedef struct et_ids_range {
-    int field;
+    const et_node *reader, *node; /* borrowed from the graph */
+    int field;                    /* that node is, in another shape; -1: it is more than that */
     int64_t first, step, count, below;
 } et_ids_range;
 
 typedef struct et_ids {
     et_ids_range *ranges; /* [count], owned */
+    int *field;           /* [nodes of the graph], owned: of an input; -1: none */
     int count;
 } et_ids;
 
-/* layout: for the names of fields; it may go then. */
+/* graph stays while ids are open; layout, which is for the names of fields, may go. ET_EGRAPH: a
+ * constant is too large. */
 int et_ids_open(et_ids *ids, const et_graph *graph, const et_layout *layout, et_error *error);
 void et_ids_release(et_ids *ids);
 

@@ -591,6 +591,22 @@ static void build_trained_mean(et_scope *s, void *payload)
     et_moving_mean(s, weight, et_reshape(et_sum(h), et_shape_1(1)), 0.5f);
 }
 
+static void build_constant_ids(et_scope *s, void *payload)
+{
+    (void)payload;
+    et_node *table = et_param(s, "table", et_shape_2(9, 3), (et_init){ .kind = ET_INIT_ONES });
+    et_loss(s, "right", et_gather_rows(table, et_integers(s, -1, 10, 1)), 1);
+    et_loss(s, "wrong", et_gather_rows(table, et_slice_rows(et_integers(s, 0, 10, 1), 2, 8)), 1);
+}
+
+static void build_constant_labels(et_scope *s, void *payload)
+{
+    (void)payload;
+    et_node *labels_1[] = { et_batch_input(s, "labels"), et_integers(s, 0, CLASSES + 1, 1) };
+    et_node *all = et_slice_rows(et_concatenate_rows(labels_1, 2), CLASSES + 1, ROWS);
+    et_loss(s, "loss", et_softmax_loss(et_dense(s, hidden(s), CLASSES), all, 0), 1);
+}
+
 static void test_pass__mistakes(void **state)
 {
     (void)state;
@@ -608,6 +624,8 @@ static void test_pass__mistakes(void **state)
         { build_without_a_name, "a loss, measure or output without a name" },
         { build_trained_mean, "again: no variable of this graph" },
         { build_row_measure, "measure rows: needs two float32 scalars; see et_sum" },
+        { build_constant_ids, "is 9, and there are 9 to choose from" },
+        { build_constant_labels, "is 3, and there are 3 to choose from" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         model m;
@@ -686,6 +704,45 @@ static void build_sampled(et_scope *s, void *payload)
     et_loss(s, "loss", et_sampled_loss(s, h, table, labels_1, 0, 2 * ROWS), 1);
 }
 
+/* Column 0 of pair chooses rows, column 1 is read in its last rows only, behind two of labels. */
+static void build_pieces(et_scope *s, void *payload)
+{
+    (void)payload;
+    const et_init one = { .kind = ET_INIT_ONES };
+    et_node *both = et_batch_input(s, "pair");
+    et_node *first = et_reshape(et_slice_columns(both, 0, 1), et_shape_1(ROWS));
+    et_node *last = et_slice_rows(et_slice_columns(both, 1, 1), 2, ROWS - 2);
+    et_node *ahead = et_reshape(et_slice_rows(et_batch_input(s, "labels"), 3, 2), et_shape_2(2, 1));
+    et_node *second =
+        et_reshape(et_concatenate_rows((et_node *[]){ ahead, last }, 2), et_shape_1(ROWS));
+    et_node *h =
+        et_embedding(first, et_param(s, "table", et_shape_2(6, CLASSES), one), 1, NULL, NULL);
+    et_loss(s, "loss", et_softmax_loss(h, second, 0), 1);
+}
+
+/* Side by side again, the other way round. */
+static void build_pieces_by_column(et_scope *s, void *payload)
+{
+    (void)payload;
+    static const et_column columns[] = { { 5, 2 }, { 7, 2 } };
+    const et_init one = { .kind = ET_INIT_ONES };
+    et_node *both = et_batch_input(s, "pair");
+    et_node *turned[] = { et_slice_columns(both, 1, 1), et_slice_columns(both, 0, 1) };
+    et_node *tables = et_param(s, "tables", et_shape_1(et_columns_size(columns, 2)), one);
+    et_loss(s, "loss", et_embed_columns(et_concatenate_columns(turned, 2), tables, columns, 2), 1);
+}
+
+/* Rows of pair that labels choose choose rows themselves. */
+static void build_gathered(et_scope *s, void *payload)
+{
+    (void)payload;
+    const et_init one = { .kind = ET_INIT_ONES };
+    et_node *chosen = et_gather_rows(et_batch_input(s, "pair"), et_batch_input(s, "labels"));
+    et_node *table = et_param(s, "table", et_shape_2(6, 4), one);
+    et_loss(s, "loss", et_embedding(et_reshape(chosen, et_shape_1(2 * ROWS)), table, 1, NULL, NULL),
+            1);
+}
+
 /* What is not below the rows of a table, or the classes of a loss, is an error of the data: nothing
  * is read or written beside the table. Below 0 is empty. */
 static void test_pass__ids(void **state)
@@ -711,6 +768,22 @@ static void test_pass__ids(void **state)
           "number 5 of \"pair\" in a batch is 5, and there are 5 to choose" },
         { build_look_ups, 3, 2 * ROWS - 1, CLASSES - 1, NULL },
         { build_look_ups, 3, 2 * ROWS - 1, CLASSES, "of \"pair\"" },
+        { build_pieces, 3, 0, 5, NULL },
+        { build_pieces, 3, 0, 6, "number 1 of \"pair\" in a batch is 6, and there are 6" },
+        { build_pieces, 3, 14, 6, "number 15 of \"pair\"" },
+        { build_pieces, 3, 3, INT32_MAX, NULL },
+        { build_pieces, 3, 5, CLASSES, "number 6 of \"pair\"" },
+        { build_pieces, 3, 15, CLASSES, "number 16 of \"pair\"" },
+        { build_pieces, 1, 2, INT32_MAX, NULL },
+        { build_pieces, 1, 3, CLASSES, "number 4 of \"labels\"" },
+        { build_pieces, 1, 5, INT32_MAX, NULL },
+        { build_pieces_by_column, 3, 8, 6, NULL },
+        { build_pieces_by_column, 3, 8, 7, "number 9 of \"pair\"" },
+        { build_pieces_by_column, 3, 9, 4, NULL },
+        { build_pieces_by_column, 3, 9, 5, "number 10 of \"pair\"" },
+        { build_gathered, 3, 2 * CLASSES, INT32_MAX, NULL },
+        { build_gathered, 3, 2 * CLASSES - 1, 6, "number 6 of \"pair\"" },
+        { build_gathered, 1, 7, ROWS, "number 8 of \"labels\"" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         model m;
