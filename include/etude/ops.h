@@ -65,13 +65,14 @@ typedef struct et_attention_options {
     int heads;
     bool causal;
     float rate;      /* dropout on the weights, in training */
-    int longest_key; /* rows of kv in the longest segment that will come */
+    int longest_key; /* rows of kv in the longest segment that will come; 0: all of kv's */
     ET_RESERVED(4);
 } et_attention_options;
 
 /* Multi-head attention over packed segments, scores scaled by 1/sqrt(D / heads).
  * Self: qkv [T, 3D] holds q, k, v side by side and kv is the same node. Cross: q [Tq, D],
- * kv [Tk, 2D]. offsets int32 [S + 1]. Result [Tq, D]. */
+ * kv [Tk, 2D]. offsets int32 [S + 1]: segment s is rows offsets[s] to offsets[s + 1] - 1; they do
+ * not fall, the last is not above T. Result [Tq, D], with zeros behind the last segment. */
 ET_API et_node *et_attention(et_scope *scope, et_node *q, et_node *kv, et_node *query_offsets,
                              et_node *key_offsets, const et_attention_options *options);
 

@@ -92,8 +92,9 @@ ET_API int et_pass_prepare(et_pass *pass, const et_layout *layout, et_error *err
 /* Runs on a batch: values, and in training gradients, which overwrite the store's (of the group).
  * Dropout and what is sampled are functions of (seed, number). A value that is not finite is no
  * failure. ET_EDATA: an id or a label of the batch that is read (through slices and their like) and
- * is not below the rows of its table, or the classes of its loss; else it fails only where it has
- * to plan. */
+ * is not below the rows of its table, or the classes of its loss; offsets of et_attention that
+ * fall, pass the rows or are more than longest_key apart. Else it fails only where it has to plan.
+ */
 ET_API int et_pass_run(et_pass *pass, const et_batch *batch, uint64_t seed, uint64_t number,
                        et_error *error);
 

@@ -140,7 +140,7 @@ static void add(et_ids *ids, et_ids_range *ranges, const et_ids_range *range)
     if (ranges) {
         et_ids_range *to = &ranges[ids->count];
         *to = *range;
-        to->field = field_of(ids, range->node);
+        to->field = range->longest < 0 ? field_of(ids, range->node) : -1;
         to->count = et_shape_count(range->node->type[0].shape);
     }
     ids->count++;
@@ -150,8 +150,11 @@ static void add_range(et_ids *ids, et_ids_range *ranges, const et_node *reader, 
                       int64_t below)
 {
     add(ids, ranges,
-        &(et_ids_range){
-            .reader = reader, .node = reader->input[input], .step = 1, .below = below });
+        &(et_ids_range){ .reader = reader,
+                         .node = reader->input[input],
+                         .step = 1,
+                         .below = below,
+                         .longest = -1 });
 }
 
 static int64_t classes_of(const et_node *logits)
@@ -167,7 +170,21 @@ static void add_columns(et_ids *ids, et_ids_range *ranges, const et_node *node)
                              .node = node->input[0],
                              .first = i,
                              .step = node->attributes.count,
-                             .below = node->attributes.columns[i].rows });
+                             .below = node->attributes.columns[i].rows,
+                             .longest = -1 });
+}
+
+/* Of segments of the rows of a matrix, an input as well. */
+static void add_offsets(et_ids *ids, et_ids_range *ranges, const et_node *reader, int input,
+                        const et_node *matrix, int64_t longest)
+{
+    add(ids, ranges,
+        &(et_ids_range){ .reader = reader,
+                         .node = reader->input[input],
+                         .first = 1,
+                         .step = 1,
+                         .below = size_of(matrix, 0) + 1,
+                         .longest = longest });
 }
 
 static void add_node(et_ids *ids, et_ids_range *ranges, const et_node *node)
@@ -191,6 +208,10 @@ static void add_node(et_ids *ids, et_ids_range *ranges, const et_node *node)
         break;
     case ET_OP_GATHER:
         add_range(ids, ranges, node, 1, size_of(input[0], 0));
+        break;
+    case ET_OP_ATTENTION:
+        add_offsets(ids, ranges, node, 2, input[0], size_of(input[0], 0));
+        add_offsets(ids, ranges, node, 3, input[1], node->attributes.attention.longest_key);
         break;
     case ET_OP_EMBED_COLUMNS:
         add_columns(ids, ranges, node);
@@ -225,9 +246,37 @@ static int refuse(const et_ids_range *range, source at, int64_t number, const et
         (long long)range->below - 1);
 }
 
+static int refuse_offset(const et_ids_range *range, source at, int64_t before, int64_t number,
+                         const et_batch *batch, et_error *error)
+{
+    return et_fail(error, batch ? ET_EDATA : ET_EGRAPH,
+                   "%s: offset %lld of \"%s\" is %lld after %lld: offsets do not fall, are %lld "
+                   "apart at most (longest_key) and at most %lld, the rows there are",
+                   range->reader->name, (long long)at.place + 1, at.leaf->name, (long long)number,
+                   (long long)before, (long long)range->longest, (long long)range->below - 1);
+}
+
+static int check_offsets(const et_ids *ids, const et_ids_range *range, const et_batch *batch,
+                         et_error *error)
+{
+    for (int64_t i = 1; i < range->count; i++) {
+        const source at = find(ids, range->node, i, batch);
+        const int64_t before = number_of(ids, range->node, i - 1, batch);
+        const int64_t number = number_at(ids, at, batch);
+        if (before == UNKNOWN || number == UNKNOWN)
+            continue;
+        if (before < 0 || number < before || number >= range->below ||
+            number - before > range->longest)
+            return refuse_offset(range, at, before, number, batch, error);
+    }
+    return ET_OK;
+}
+
 static int check_range(const et_ids *ids, const et_ids_range *range, const et_batch *batch,
                        et_error *error)
 {
+    if (range->longest >= 0)
+        return check_offsets(ids, range, batch, error);
     for (int64_t i = range->first; i < range->count; i += range->step) {
         const source at = find(ids, range->node, i, batch);
         const int64_t number = number_at(ids, at, batch);

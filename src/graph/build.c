@@ -7,6 +7,7 @@
  * random numbers of a mask are chosen by it (site), with the scope's draw in front. All other nodes
  * are numbered. */
 #include <float.h>
+#include <limits.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -221,6 +222,15 @@ et_node *et_embedding(et_node *ids, et_node *table, float scale, et_node *positi
     return et_node_add(ids->graph, ET_OP_EMBEDDING, NULL, inputs, position ? 4 : 2, &attributes);
 }
 
+/* No segment is longer than kv. What is no matrix is left to the shape rule. */
+static int longest_key(const et_node *kv, int longest)
+{
+    if (!kv || kv->type[0].shape.rank != 2)
+        return longest;
+    const int64_t rows = kv->type[0].shape.size[0];
+    return rows <= INT_MAX && (!longest || rows < longest) ? (int)rows : longest;
+}
+
 /* self is known from the nodes: the same one for q and kv means that both are its columns.
  * The rate is cleared outside training, as dropout's node is left out there. */
 et_node *et_attention(et_scope *scope, et_node *q, et_node *kv, et_node *query_offsets,
@@ -236,6 +246,7 @@ et_node *et_attention(et_scope *scope, et_node *q, et_node *kv, et_node *query_o
                      INT32_MAX))
         return &scope->graph->poison;
     attributes.site = et_random_site(name);
+    attributes.attention.longest_key = longest_key(kv, options->longest_key);
     if (!scope->graph->options.training)
         attributes.attention.rate = 0;
     et_node *inputs[] = { q, kv, query_offsets, key_offsets };

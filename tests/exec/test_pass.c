@@ -607,6 +607,14 @@ static void build_constant_labels(et_scope *s, void *payload)
     et_loss(s, "loss", et_softmax_loss(et_dense(s, hidden(s), CLASSES), all, 0), 1);
 }
 
+static void build_constant_offsets(et_scope *s, void *payload)
+{
+    (void)payload;
+    const et_attention_options options = { .heads = 2, .longest_key = 5 };
+    et_node *h = et_dense(s, et_batch_input(s, "x"), 12), *offsets = et_integers(s, 0, 3, 5);
+    et_loss(s, "loss", et_square(et_attention(s, h, h, offsets, offsets, &options)), 1);
+}
+
 static void test_pass__mistakes(void **state)
 {
     (void)state;
@@ -625,6 +633,7 @@ static void test_pass__mistakes(void **state)
         { build_trained_mean, "again: no variable of this graph" },
         { build_row_measure, "measure rows: needs two float32 scalars; see et_sum" },
         { build_constant_ids, "is 9, and there are 9 to choose from" },
+        { build_constant_offsets, "attention: offset 3 of \"integers_" },
         { build_constant_labels, "is 3, and there are 3 to choose from" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -743,6 +752,80 @@ static void build_gathered(et_scope *s, void *payload)
             1);
 }
 
+static int longest_key;
+
+/* labels[0 .. 2] are offsets of keys, with zeros before them of queries. */
+static void build_segments(et_scope *s, void *payload)
+{
+    (void)payload;
+    const et_attention_options options = { .heads = 2, .longest_key = longest_key };
+    et_node *h = et_batch_input(s, "x"), *keys = et_slice_rows(et_batch_input(s, "labels"), 0, 3);
+    et_node *queries[] = { et_integers(s, 0, 1, 0),
+                           et_slice_rows(et_batch_input(s, "labels"), 3, 2) };
+    et_node *q = et_dense(et_in(s, "q"), h, 4), *kv = et_dense(et_in(s, "kv"), h, 8);
+    et_node *mixed = et_attention(s, q, kv, et_concatenate_rows(queries, 2), keys, &options);
+    et_loss(s, "loss", et_square(mixed), 1);
+    et_output(s, "y", mixed);
+}
+
+/* Segments that are none are errors of the data. */
+static void test_pass__offsets(void **state)
+{
+    (void)state;
+    static const struct {
+        int longest;
+        int32_t offsets[5];
+        const char *message; /* NULL: it is right */
+    } cases[] = {
+        { 2, { 0, 2, 4, 1, ROWS }, NULL },
+        { 2, { 5, 6, ROWS, 0, 0 }, NULL },
+        { 2, { 0, 2, 5, 1, 2 }, "attention: offset 3 of \"labels\" is 5 after 2" },
+        { 4, { 0, 2, 5, 1, 2 }, NULL },
+        { 0, { 0, ROWS, ROWS, 1, 2 }, NULL },
+        { INT32_MAX, { 0, ROWS, ROWS, 1, 2 }, NULL },
+        { 0, { 0, 1, ROWS + 1, 1, 2 }, "offset 3 of \"labels\" is 9 after 1" },
+        { 0, { 3, 1, 2, 1, 2 }, "offset 2 of \"labels\" is 1 after 3" },
+        { 0, { -1, 1, 2, 1, 2 }, "offset 2 of \"labels\" is 1 after -1" },
+        { 0, { 0, 1, 2, -1, 2 }, "offset 4 of \"labels\" is -1 after 0" },
+        { 0, { 0, 1, 2, 3, 2 }, "offset 5 of \"labels\" is 2 after 3" },
+        { 0, { 0, 1, 2, 3, INT32_MAX }, "offset 5 of \"labels\" is 2147483647 after 3" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        model m;
+        et_error error = ET_ERROR_INIT;
+        longest_key = cases[i].longest;
+        int status = try_model(&m, build_segments, &training, ROWS, ROWS, &error);
+        assert_true(status == ET_OK || status == ET_EDATA);
+        memcpy(m.batch->data[1], cases[i].offsets, sizeof cases[i].offsets);
+        status = et_pass_run(m.pass, m.batch, 1, 0, &error);
+        assert_int_equal(status, cases[i].message ? ET_EDATA : ET_OK);
+        if (cases[i].message && !strstr(error.text, cases[i].message))
+            fail_msg("%s", error.text);
+        close_model(&m);
+    }
+}
+
+/* A longest segment that is not given is one of all rows: equal bits. */
+static void test_pass__longest_key(void **state)
+{
+    (void)state;
+    static const int32_t offsets[] = { 0, ROWS, ROWS, 5, ROWS };
+    float first[ROWS * 4];
+    for (int longest = ROWS; longest >= 0; longest -= ROWS) {
+        model m;
+        et_error error = ET_ERROR_INIT;
+        longest_key = longest;
+        try_model(&m, build_segments, &training, ROWS, ROWS, &error);
+        memcpy(m.batch->data[1], offsets, sizeof offsets);
+        assert_int_equal(et_pass_run(m.pass, m.batch, 1, 0, NULL), ET_OK);
+        if (longest)
+            memcpy(first, et_pass_output(m.pass, "y").data, sizeof first);
+        else
+            assert_memory_equal(first, et_pass_output(m.pass, "y").data, sizeof first);
+        close_model(&m);
+    }
+}
+
 /* What is not below the rows of a table, or the classes of a loss, is an error of the data: nothing
  * is read or written beside the table. Below 0 is empty. */
 static void test_pass__ids(void **state)
@@ -812,6 +895,8 @@ int main(void)
         cmocka_unit_test(test_pass__other_layout),
         cmocka_unit_test(test_pass__mistakes),
         cmocka_unit_test(test_pass__ids),
+        cmocka_unit_test(test_pass__offsets),
+        cmocka_unit_test(test_pass__longest_key),
         cmocka_unit_test(test_pass__of_another_graph),
         cmocka_unit_test(test_pass__before_materialize),
     };
