@@ -17,7 +17,8 @@
 
 /* ---- leaves ---- */
 
-/* A tensor bound before each run, by its full name (scope included). */
+/* A tensor bound before each run, by its full name (scope included). In a pass: the batch's field
+ * of that name, whose type and shape it has; see et_batch_input. */
 ET_API et_node *et_input(et_scope *scope, const char *name, et_dtype dtype, et_shape shape);
 /* The parameter scope/name, declared at first use. */
 ET_API et_node *et_param(et_scope *scope, const char *name, et_shape shape, et_init init);

@@ -48,6 +48,8 @@ et_node *et_input(et_scope *scope, const char *name, et_dtype dtype, et_shape sh
             return et_graph_poison(graph, "input %s: asked for twice, with two types", full);
         return known;
     }
+    if (!et_input_is_bound(graph, full, dtype, shape))
+        return &graph->poison;
     return et_node_add(graph, ET_OP_INPUT, full, NULL, 0, &attributes);
 }
 

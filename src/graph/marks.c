@@ -38,6 +38,27 @@ et_node *et_batch_input(et_scope *scope, const char *field)
                     et_layout_shape(layout, i));
 }
 
+bool et_input_is_bound(et_graph *graph, const char *name, et_dtype dtype, et_shape shape)
+{
+    const et_layout *layout = graph->layout;
+    const bool one = !strcmp(name, ET_GRAPH_ONE);
+    const int i = layout && !one ? et_layout_find(layout, name) : -1;
+    if (!layout || (one && dtype == ET_F32 && shape.rank == 0))
+        return true;
+    if (i < 0) {
+        no_such_field(graph, layout, name);
+        return false;
+    }
+    const et_shape bound = et_layout_shape(layout, i);
+    if (layout->field[i].dtype == dtype && et_shape_equal(bound, shape))
+        return true;
+    char text[2][ET_SHAPE_TEXT_MAX];
+    et_graph_poison(graph, "input %s: asked for as %s %s; the batches' field of that name is %s %s",
+                    name, et_dtype_name(dtype), et_shape_print(shape, text[0]),
+                    et_dtype_name(layout->field[i].dtype), et_shape_print(bound, text[1]));
+    return false;
+}
+
 static et_mark *add(et_scope *scope, et_mark_kind kind, const char *name, et_node *node)
 {
     et_graph *graph = scope->graph;

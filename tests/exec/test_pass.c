@@ -615,6 +615,42 @@ static void build_constant_offsets(et_scope *s, void *payload)
     et_loss(s, "loss", et_square(et_attention(s, h, h, offsets, offsets, &options)), 1);
 }
 
+static void of_input(et_scope *s, et_dtype dtype, const char *name, et_shape shape)
+{
+    et_loss(s, "loss", classes_loss(s, hidden(s)), 1);
+    et_output(s, "more", et_reshape(et_input(s, name, dtype, shape), shape));
+}
+
+static void build_scoped_input(et_scope *s, void *payload)
+{
+    (void)payload;
+    of_input(et_in(s, "inner"), ET_F32, "x", et_shape_2(ROWS, WIDTH));
+}
+
+static void build_wider_input(et_scope *s, void *payload)
+{
+    (void)payload;
+    of_input(s, ET_F32, "y", et_shape_2(ROWS, 2));
+}
+
+static void build_fewer_input(et_scope *s, void *payload)
+{
+    (void)payload;
+    of_input(s, ET_F32, "mask", et_shape_1(ROWS - 1));
+}
+
+static void build_typed_input(et_scope *s, void *payload)
+{
+    (void)payload;
+    of_input(s, ET_I32, "mask", et_shape_1(ROWS));
+}
+
+static void build_one_input(et_scope *s, void *payload)
+{
+    (void)payload;
+    of_input(s, ET_F32, "d(loss)", et_shape_1(2));
+}
+
 static void test_pass__mistakes(void **state)
 {
     (void)state;
@@ -632,6 +668,13 @@ static void test_pass__mistakes(void **state)
         { build_without_a_name, "a loss, measure or output without a name" },
         { build_trained_mean, "again: no variable of this graph" },
         { build_row_measure, "measure rows: needs two float32 scalars; see et_sum" },
+        { build_scoped_input,
+          "batches have no field inner/x; they have: x, labels, y, pair, mask" },
+        { build_wider_input, "input y: asked for as float32 [8, 2]; the batches' field of that "
+                             "name is float32 [8, 1]" },
+        { build_fewer_input, "input mask: asked for as float32 [7]" },
+        { build_typed_input, "input mask: asked for as int32 [8]" },
+        { build_one_input, "no field d(loss)" },
         { build_constant_ids, "is 9, and there are 9 to choose from" },
         { build_constant_offsets, "attention: offset 3 of \"integers_" },
         { build_constant_labels, "is 3, and there are 3 to choose from" },
