@@ -33,7 +33,9 @@ ET_API et_node *et_sinusoid(et_scope *scope, int64_t rows, int64_t dim);
 ET_API et_node *et_integers(et_scope *scope, int64_t first, int64_t count, int64_t step);
 
 /* In training, zeroes elements with probability rate and scales the others by what keeps the
- * mean; the mask is a function of (seed, step, node's name, element). Else x itself. */
+ * mean; the mask is a function of (seed, step, node's name, element). The name is the scope's
+ * "dropout", of a second one there "dropout_1", and so on: masks of their own, as attention's are.
+ * Else x itself. */
 ET_API et_node *et_dropout(et_scope *scope, et_node *x, float rate);
 
 /* ---- matrix products, norms, look-ups ---- */

@@ -4,8 +4,9 @@
  *
  * Names: inputs, parameters, dropout and attention are named by their scope, because something
  * outside needs the name to be stable: inputs are bound by it, parameters saved by it, and the
- * random numbers of a mask are chosen by it (site), with the scope's draw in front. All other nodes
- * are numbered. */
+ * random numbers of a mask are chosen by it (site), with the scope's draw in front. Of several
+ * dropouts, or attentions, in a scope the first has the bare name, so that what is added behind it
+ * leaves its numbers as they are. All other nodes are numbered. */
 #include <float.h>
 #include <limits.h>
 #include <stdint.h>
@@ -163,6 +164,26 @@ bool et_in_range(et_graph *graph, et_op op, const char *what, double x, double l
     return false;
 }
 
+/* "draw/scope/name" of the first such op there, "draw/scope/name_1" of the next. */
+static const char *drawn_name_of(et_scope *scope, et_op op, const char *name)
+{
+    const et_graph *graph = scope->graph;
+    const char *first = et_scope_drawn_name(scope, name);
+    const size_t length = strlen(first);
+    int before = 0;
+    for (int i = 0; i < graph->count; i++) {
+        const et_node *known = graph->nodes[i];
+        if (known->op != op || strncmp(known->name, first, length))
+            continue;
+        const char *rest = known->name + length;
+        before += !*rest || (*rest == '_' && !strchr(rest, '/'));
+    }
+    if (!before)
+        return first;
+    const char *full = et_arena_printf(&scope->graph->arena, "%s_%d", first, before);
+    return full ? full : first;
+}
+
 /* The graph of an evaluation has no dropout node at all, nor one whose rate is 0: nothing is
  * left to test for in a run. A rate that makes no sense is refused there too. */
 et_node *et_dropout(et_scope *scope, et_node *x, float rate)
@@ -173,8 +194,7 @@ et_node *et_dropout(et_scope *scope, et_node *x, float rate)
                                (double)rate);
     if (!graph->options.training || rate == 0)
         return x;
-    /* One dropout in a scope: a second would have the same site and drop the same elements. */
-    const char *name = et_scope_drawn_name(scope, "dropout");
+    const char *name = drawn_name_of(scope, ET_OP_DROPOUT, "dropout");
     et_attributes attributes = { .x = rate, .site = et_random_site(name) };
     return et_node_add(graph, ET_OP_DROPOUT, name, &x, 1, &attributes);
 }
@@ -238,7 +258,7 @@ static int longest_key(const et_node *kv, int longest)
 et_node *et_attention(et_scope *scope, et_node *q, et_node *kv, et_node *query_offsets,
                       et_node *key_offsets, const et_attention_options *options)
 {
-    const char *name = et_scope_drawn_name(scope, "attention");
+    const char *name = drawn_name_of(scope, ET_OP_ATTENTION, "attention");
     if (!options)
         return et_graph_poison(scope->graph, "%s: no options: how many heads?", name);
     et_attributes attributes = { .attention = *options, .self = q == kv };

@@ -212,23 +212,26 @@ static et_node *blocks_loss(et_scope *s)
 
 /* Ones at rate 1/2 are 2 where they are kept: the mean of the product of two dropouts is 2 if they
  * keep the same elements, and 1 if each keeps its own. */
-static et_node *draws_product(et_scope *s, et_scope *other)
+static et_node *dropped(et_scope *s)
 {
     et_node *x = et_param(s, "x", et_shape_2(ROWS, NARROW), (et_init){ ET_INIT_ONES, 0 });
-    et_node *again = et_param(other, "x", et_shape_2(ROWS, NARROW), (et_init){ ET_INIT_ONES, 0 });
-    assert_ptr_equal(x, again);
-    return et_sum(
-        et_mul(et_dropout(et_in(s, "in"), x, 0.5f), et_dropout(et_in(other, "in"), again, 0.5f)));
+    return et_dropout(et_in(s, "in"), x, 0.5f);
 }
 
 static et_node *of_one_draw(et_scope *s)
 {
-    return draws_product(s, s);
+    et_node *once = dropped(s);
+    return et_sum(et_mul(once, once));
+}
+
+static et_node *of_one_scope(et_scope *s)
+{
+    return et_sum(et_mul(dropped(s), dropped(s)));
 }
 
 static et_node *of_two_draws(et_scope *s)
 {
-    return draws_product(s, et_in_draw(s, "second"));
+    return et_sum(et_mul(dropped(s), dropped(et_in_draw(s, "second"))));
 }
 
 static double product_of_draws(test_build_fn *build)
@@ -243,13 +246,16 @@ static double product_of_draws(test_build_fn *build)
     return sum / (ROWS * NARROW);
 }
 
-/* A scope in another draw has the same parameters and other random numbers. */
+/* A scope in another draw has the same parameters and other random numbers; so has each dropout of
+ * one scope. */
 static void test_plan__draws(void **state)
 {
     (void)state;
     const double same = product_of_draws(of_one_draw), other = product_of_draws(of_two_draws);
+    const double second = product_of_draws(of_one_scope);
     assert_true(same > 1.97 && same < 2.03);
     assert_true(other > 0.97 && other < 1.03);
+    assert_true(second > 0.97 && second < 1.03);
 }
 
 static size_t blocks_memory(et_recompute recompute)

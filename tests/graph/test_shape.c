@@ -725,6 +725,33 @@ static void test_shape__refuses(void **state)
     assert_refused(cases, COUNT(cases));
 }
 
+/* By what random numbers are chosen: the first of a scope keeps its bare name, whatever follows. */
+static void test_shape__names_of_draws(void **state)
+{
+    (void)state;
+    const et_graph_options training = { .training = true };
+    et_error error = ET_ERROR_INIT;
+    et_params *params;
+    et_graph *graph;
+    assert_int_equal(et_params_new(&params, &error), ET_OK);
+    assert_int_equal(et_graph_new(&graph, params, &training, &error), ET_OK);
+    et_scope *root = et_graph_scope(graph), *m = et_in(root, "m"), *again = et_in(root, "m");
+    et_scope *scopes[] = { et_in(m, "dropout_9"), m, et_in(m, "n"), again, et_in_draw(m, "b"), m };
+    const char *dropout[] = { "m/dropout_9/dropout", "m/dropout",   "m/n/dropout",
+                              "m/dropout_1",         "b/m/dropout", "m/dropout_2" };
+    const char *attention_[] = { "m/dropout_9/attention", "m/attention",   "m/n/attention",
+                                 "m/attention_1",         "b/m/attention", "m/attention_2" };
+    for (size_t i = 0; i < COUNT(scopes); i++) {
+        et_node *x = et_param(root, "x", et_shape_2(T, D), ones);
+        assert_string_equal(et_node_name(et_dropout(scopes[i], x, 0.5f)), dropout[i]);
+        et_node *mixed = attention(scopes[i], 3 * D, 0, 2, S + 1);
+        assert_string_equal(et_node_name(mixed), attention_[i]);
+    }
+    assert_int_equal(et_graph_finish(graph, &error), ET_OK);
+    et_graph_free(graph);
+    et_params_free(params);
+}
+
 /* Options of a graph, and what derivatives are asked of. */
 static void test_shape__graph_options(void **state)
 {
@@ -771,6 +798,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_shape__fits),
         cmocka_unit_test(test_shape__refuses),
+        cmocka_unit_test(test_shape__names_of_draws),
         cmocka_unit_test(test_shape__graph_options),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
