@@ -15,7 +15,8 @@
  * an input or a parameter: that is copied. */
 ET_API et_node *et_reshape(et_node *x, et_shape shape);
 
-/* Side by side, or one below the other: all other sizes and the types are equal. count >= 1. */
+/* Side by side, or one below the other: all other sizes and the types are equal. count >= 1; less
+ * is poison, of nodes[0]'s graph, which is read in any case. */
 ET_API et_node *et_concatenate_columns(et_node *const *nodes, int count);
 ET_API et_node *et_concatenate_rows(et_node *const *nodes, int count);
 

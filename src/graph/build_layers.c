@@ -34,15 +34,20 @@ static et_node *concatenate(et_node *const *nodes, int count, int axis)
     return concatenate(parts, ET_NODE_INPUTS_MAX, axis);
 }
 
+static bool counted(et_node *const *nodes, int count)
+{
+    return et_in_range(nodes[0]->graph, ET_OP_CONCATENATE, "count", count, 1, INT_MAX);
+}
+
 et_node *et_concatenate_columns(et_node *const *nodes, int count)
 {
-    et_assert(count >= 1);
-    return concatenate(nodes, count, et_node_shape(nodes[0]).rank - 1);
+    return counted(nodes, count) ? concatenate(nodes, count, et_node_shape(nodes[0]).rank - 1)
+                                 : &nodes[0]->graph->poison;
 }
 
 et_node *et_concatenate_rows(et_node *const *nodes, int count)
 {
-    return concatenate(nodes, count, 0);
+    return counted(nodes, count) ? concatenate(nodes, count, 0) : &nodes[0]->graph->poison;
 }
 
 static et_node *slice(et_node *x, int axis, int64_t first, int64_t count)

@@ -185,6 +185,18 @@ static et_node *wrong_columns(et_scope *s)
     return et_concatenate_columns(parts, 2);
 }
 
+static et_node *wrong_no_columns(et_scope *s)
+{
+    et_node *parts[] = { et_input(s, "x", ET_F32, et_shape_2(2, 3)) };
+    return et_concatenate_columns(parts, 0);
+}
+
+static et_node *wrong_no_rows(et_scope *s)
+{
+    et_node *parts[] = { et_input(s, "x", ET_F32, et_shape_2(2, 3)) };
+    return et_concatenate_rows(parts, -1);
+}
+
 static et_node *wrong_concatenate_type(et_scope *s)
 {
     et_node *parts[] = { x(s), et_param(s, "y", et_shape_2(T, D), ones) };
@@ -300,6 +312,8 @@ static void test_shape_layers__refuses(void **state)
     static const misfit cases[] = {
         { wrong_reshape, { "(reshape): m/x [7, 6] has not as many elements as [7, 7]" } },
         { wrong_columns, { "(concatenate): sizes beside or types differ", "m/y [8, 6]" } },
+        { wrong_no_columns, { "concatenate: count 0: must be from 1" } },
+        { wrong_no_rows, { "concatenate: count -1: must be from 1" } },
         { wrong_concatenate_type, { "(concatenate): sizes beside or types differ", "m/y" } },
         { wrong_slice, { "(slice): m/x [7, 6] has no 3 of its columns from 4 on" } },
         { wrong_slice_far, { "m/x [7, 6] has no 2 of its rows from 9223372036854775806 on" } },
