@@ -263,7 +263,7 @@ static int check_offsets(const et_ids *ids, const et_ids_range *range, const et_
         const source at = find(ids, range->node, i, batch);
         const int64_t before = number_of(ids, range->node, i - 1, batch);
         const int64_t number = number_at(ids, at, batch);
-        if (before == UNKNOWN || number == UNKNOWN)
+        if (!at.leaf || before == UNKNOWN || number == UNKNOWN)
             continue;
         if (before < 0 || number < before || number >= range->below ||
             number - before > range->longest)
@@ -280,7 +280,7 @@ static int check_range(const et_ids *ids, const et_ids_range *range, const et_ba
     for (int64_t i = range->first; i < range->count; i += range->step) {
         const source at = find(ids, range->node, i, batch);
         const int64_t number = number_at(ids, at, batch);
-        if (number >= range->below)
+        if (at.leaf && number >= range->below)
             return refuse(range, at, number, batch, error);
     }
     return ET_OK;
