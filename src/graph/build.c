@@ -164,23 +164,18 @@ bool et_in_range(et_graph *graph, et_op op, const char *what, double x, double l
     return false;
 }
 
-/* "draw/scope/name" of the first such op there, "draw/scope/name_1" of the next. */
-static const char *drawn_name_of(et_scope *scope, et_op op, const char *name)
+/* "draw/scope/name" for the first that asks, "draw/scope/name_1" for the next. */
+static const char *numbered_name(et_scope *scope, const char *name)
 {
-    const et_graph *graph = scope->graph;
+    et_graph *graph = scope->graph;
     const char *first = et_scope_drawn_name(scope, name);
-    const size_t length = strlen(first);
-    int before = 0;
-    for (int i = 0; i < graph->count; i++) {
-        const et_node *known = graph->nodes[i];
-        if (known->op != op || strncmp(known->name, first, length))
-            continue;
-        const char *rest = known->name + length;
-        before += !*rest || (*rest == '_' && !strchr(rest, '/'));
-    }
+    int64_t before = 0;
+    et_map_get(&graph->drawn, first, &before);
+    if (!et_map_put(&graph->drawn, first, before + 1))
+        et_graph_out_of_memory(graph);
     if (!before)
         return first;
-    const char *full = et_arena_printf(&scope->graph->arena, "%s_%d", first, before);
+    const char *full = et_arena_printf(&graph->arena, "%s_%lld", first, (long long)before);
     return full ? full : first;
 }
 
@@ -194,7 +189,7 @@ et_node *et_dropout(et_scope *scope, et_node *x, float rate)
                                (double)rate);
     if (!graph->options.training || rate == 0)
         return x;
-    const char *name = drawn_name_of(scope, ET_OP_DROPOUT, "dropout");
+    const char *name = numbered_name(scope, "dropout");
     et_attributes attributes = { .x = rate, .site = et_random_site(name) };
     return et_node_add(graph, ET_OP_DROPOUT, name, &x, 1, &attributes);
 }
@@ -258,7 +253,7 @@ static int longest_key(const et_node *kv, int longest)
 et_node *et_attention(et_scope *scope, et_node *q, et_node *kv, et_node *query_offsets,
                       et_node *key_offsets, const et_attention_options *options)
 {
-    const char *name = drawn_name_of(scope, ET_OP_ATTENTION, "attention");
+    const char *name = numbered_name(scope, "attention");
     if (!options)
         return et_graph_poison(scope->graph, "%s: no options: how many heads?", name);
     et_attributes attributes = { .attention = *options, .self = q == kv };

@@ -129,6 +129,7 @@ void et_graph_free(et_graph *graph)
     if (!graph)
         return;
     et_arena_release(&graph->arena);
+    et_map_release(&graph->drawn);
     et_free(graph->nodes);
     et_free(graph->param_nodes);
     et_free(graph);

@@ -14,6 +14,7 @@
 #include <etude/ops_random.h>
 
 #include "base/arena.h"
+#include "base/map.h"
 #include "kernel/elementwise.h"
 
 typedef struct et_graph_options {
@@ -157,6 +158,7 @@ struct et_graph {
     size_t capacity;
     et_node **param_nodes; /* [param_capacity], by index in the store; NULL: not used here */
     size_t param_capacity;
+    et_map drawn;                 /* how many dropouts or attentions have asked for a name */
     et_param_gradient *gradients; /* [gradient_count]; NULL before et_graph_differentiate */
     int gradient_count;
     const et_layout *layout;     /* of the batches it is for; NULL: inputs are bound by hand */
