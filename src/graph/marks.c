@@ -8,7 +8,6 @@
 #include <etude/pass.h>
 
 #include "base/arena.h"
-#include "base/strbuf.h"
 #include "graph/node.h"
 
 const et_layout *et_scope_layout(const et_scope *scope)
@@ -16,47 +15,14 @@ const et_layout *et_scope_layout(const et_scope *scope)
     return scope->graph->layout;
 }
 
-static et_node *no_such_field(et_graph *graph, const et_layout *layout, const char *field)
-{
-    et_strbuf names = ET_STRBUF_INIT;
-    for (int i = 0; layout && i < layout->fields; i++)
-        et_strbuf_printf(&names, "%s%s", i ? ", " : "", layout->field[i].name);
-    et_node *poison = et_graph_poison(graph, "batches have no field %s; they have: %s",
-                                      field ? field : "whose name is NULL",
-                                      layout ? et_strbuf_text(&names) : "none");
-    et_strbuf_release(&names);
-    return poison;
-}
-
 et_node *et_batch_input(et_scope *scope, const char *field)
 {
     const et_layout *layout = scope->graph->layout;
     int i = layout ? et_layout_find(layout, field) : -1;
     if (i < 0)
-        return no_such_field(scope->graph, layout, field);
+        return et_graph_no_field(scope->graph, field);
     return et_input(et_graph_scope(scope->graph), field, layout->field[i].dtype,
                     et_layout_shape(layout, i));
-}
-
-bool et_input_is_bound(et_graph *graph, const char *name, et_dtype dtype, et_shape shape)
-{
-    const et_layout *layout = graph->layout;
-    const bool one = !strcmp(name, ET_GRAPH_ONE);
-    const int i = layout && !one ? et_layout_find(layout, name) : -1;
-    if (!layout || (one && dtype == ET_F32 && shape.rank == 0))
-        return true;
-    if (i < 0) {
-        no_such_field(graph, layout, name);
-        return false;
-    }
-    const et_shape bound = et_layout_shape(layout, i);
-    if (layout->field[i].dtype == dtype && et_shape_equal(bound, shape))
-        return true;
-    char text[2][ET_SHAPE_TEXT_MAX];
-    et_graph_poison(graph, "input %s: asked for as %s %s; the batches' field of that name is %s %s",
-                    name, et_dtype_name(dtype), et_shape_print(shape, text[0]),
-                    et_dtype_name(layout->field[i].dtype), et_shape_print(bound, text[1]));
-    return false;
 }
 
 static et_mark *add(et_scope *scope, et_mark_kind kind, const char *name, et_node *node)

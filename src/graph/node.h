@@ -20,6 +20,8 @@ et_node *et_node_binary(et_op op, et_node *a, et_node *b);
 /* Whether the graph's layout of batches, if it has one, has an input of that full name and type, or
  * it is ET_GRAPH_ONE. False, and recorded: nothing that fits would be bound to it. */
 bool et_input_is_bound(et_graph *graph, const char *name, et_dtype dtype, et_shape shape);
+/* Poison that says which fields there are. field may be NULL. */
+et_node *et_graph_no_field(et_graph *graph, const char *field);
 
 /* Result k (from 1) of a node with several. */
 et_node *et_node_result(et_node *node, int k);
