@@ -106,8 +106,8 @@ static void warn_of_export(const et_model_load *load)
     if (load->live_weights && export)
         et_log(
             ET_LOG_WARNING,
-            "%s is an export, of whose weights there is one set: --live-weights changes nothing; "
-            "export the run with it",
+            "%s is an export, of whose weights there is one set; for the live ones export the run "
+            "with --live-weights",
             place->name);
 }
 
