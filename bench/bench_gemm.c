@@ -312,11 +312,13 @@ static bool by_rows(const et_gemm_shape *s)
 {
     et_gemm_cache *cache;
     et_error error = ET_ERROR_INIT;
+    if (!s->row_tile)
+        return false;
     if (et_gemm_cache_open(&cache, 1, &error))
         die(error.text);
     const bool floats = et_gemm_multiplied_as(cache, s->a) == ET_F32;
     et_gemm_cache_close(cache);
-    return s->row_tile && floats;
+    return floats;
 }
 
 static void open_way(way *w, const bench_case *one, const et_gemm_shape *s, const work *at,

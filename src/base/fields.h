@@ -33,6 +33,9 @@ bool et_fields_counts(const et_fields *table, const et_field *field, const et_va
 /* Whether the first length bytes of word are name, - and _ alike. name NULL: no. */
 bool et_same_name(const char *word, size_t length, const char *name);
 
+/* Whether word is an entry of names (ended by NULL). */
+bool et_is_one_of(const char *word, const char *const *names);
+
 /* The entry of names (ended by NULL) nearest to word: by letters (up to a third of the word's may
  * differ, case and - _ aside), by word parts (num_heads: num_attention_heads) or by initials (lr:
  * learning_rate). NULL if none is near. */

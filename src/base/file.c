@@ -613,6 +613,17 @@ bool et_path_ends(const char *path, const char *ending)
     return length > wanted && !strcasecmp(path + length - wanted, ending);
 }
 
+bool et_path_leads_out(const char *path)
+{
+    bool up = *path == '/';
+    for (const char *part = path; *part && !up; part += strspn(part, "/")) {
+        const size_t length = strcspn(part, "/");
+        up = length == 2 && part[0] == '.' && part[1] == '.';
+        part += length;
+    }
+    return up;
+}
+
 /* Anything of that name, a directory too; false also where nobody may look. */
 bool et_file_exists(const char *path)
 {

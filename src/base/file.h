@@ -100,6 +100,9 @@ const char *et_path_base(const char *path);
  */
 bool et_path_ends(const char *path, const char *ending);
 
+/* Whether path begins at the root or has a part "..": below a directory it may lead out of that. */
+bool et_path_leads_out(const char *path);
+
 bool et_file_exists(const char *path);
 bool et_directory_exists(const char *path); /* a link to one is one */
 

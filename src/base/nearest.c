@@ -168,6 +168,13 @@ static int initials_cost(const struct split *word, const struct split *name)
 
 /* The least of the three views for each name, and the least of all names; equals keep the
  * first. */
+bool et_is_one_of(const char *word, const char *const *names)
+{
+    while (*names && strcmp(*names, word) != 0)
+        names++;
+    return *names;
+}
+
 const char *et_nearest(const char *word, const char *const *names)
 {
     struct split wanted, name;

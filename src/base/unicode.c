@@ -102,6 +102,11 @@ static int32_t next_code(const unsigned char *text, size_t length, size_t *size)
     return code;
 }
 
+size_t et_utf8_mark(const char *text, size_t length)
+{
+    return length >= 3 && !memcmp(text, "\xef\xbb\xbf", 3) ? 3 : 0;
+}
+
 size_t et_utf8_count(const char *text)
 {
     size_t count = 0;

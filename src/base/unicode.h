@@ -28,6 +28,9 @@ typedef struct et_codes {
  * are. If not, *offset (may be NULL) is where the first bad sequence starts. */
 bool et_utf8_valid(const char *text, size_t length, size_t *offset);
 
+/* Bytes of a byte order mark at text, which editors and spreadsheets write; 0: there is none. */
+size_t et_utf8_mark(const char *text, size_t length);
+
 /* Characters of UTF-8: all bytes but those that continue one. */
 size_t et_utf8_count(const char *text);
 

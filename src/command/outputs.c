@@ -14,6 +14,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/fields.h"
 #include "base/file.h"
 #include "base/vector.h"
 #include "command/runs/history.h"
@@ -125,13 +126,6 @@ static bool is_run(const et_outputs *outputs, const char *directory)
     return is_there(directory, ET_RUN_SETTINGS) && is_there(directory, ET_CHECKPOINT_FOLDER);
 }
 
-static bool is_one_of(const char *name, const char *const *names)
-{
-    while (*names && strcmp(*names, name))
-        names++;
-    return *names;
-}
-
 /* Cuts the last name off and returns it; NULL: there is none. "/a/b" -> "/a" and "b". */
 static const char *cut(char *path)
 {
@@ -164,13 +158,14 @@ static bool is_of_run(const et_outputs *outputs, char *path)
     const char *name = cut(path);
     if (!name)
         return false;
-    bool events = strstr(name, "tfevents") || is_one_of(name, logs);
-    if ((events || is_one_of(name, files) || is_of_kind(outputs->program, name, false)) &&
+    bool events = strstr(name, "tfevents") || et_is_one_of(name, logs);
+    if ((events || et_is_one_of(name, files) || is_of_kind(outputs->program, name, false)) &&
         is_run(outputs, path))
         return true;
     const char *folder = cut(path);
     return folder &&
-           (events || is_one_of(folder, folders) || is_of_kind(outputs->program, folder, true)) &&
+           (events || et_is_one_of(folder, folders) ||
+            is_of_kind(outputs->program, folder, true)) &&
            is_run(outputs, path);
 }
 

@@ -37,7 +37,8 @@
 /* A line of the longest length, its end, and room so that a refill is never tiny. */
 #define BUFFER_SIZE (ET_TEXT_LINE_MAX + REFILL)
 
-static const char byte_order_mark[3] = "\xef\xbb\xbf";
+/* Bytes of a byte order mark. */
+#define MARK 3
 
 struct et_text {
     const et_strings *paths; /* borrowed, at least one */
@@ -137,11 +138,10 @@ static int open_file(et_text *text, et_error *error)
     int status = open_regular(&fd, path, error);
     if (!status)
         status = et_packed_reader_open(&text->bytes, fd, path, NULL, error);
-    while (!status && text->end < sizeof byte_order_mark && !text->drained)
+    while (!status && text->end < MARK && !text->drained)
         status = refill(text, error);
-    if (!status && text->end >= sizeof byte_order_mark &&
-        !memcmp(text->buffer, byte_order_mark, sizeof byte_order_mark))
-        text->begin = sizeof byte_order_mark;
+    if (!status)
+        text->begin = et_utf8_mark(text->buffer, text->end);
     return status;
 }
 

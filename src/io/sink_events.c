@@ -60,22 +60,10 @@ static int reserve_branch(events_sink *sink, et_error *error)
     return ET_OK;
 }
 
-/* Names are of logs, or of a checkpoint, and become paths. */
-static bool leads_out(const char *name)
-{
-    bool up = *name == '/';
-    for (const char *part = name; *part && !up; part += strspn(part, "/")) {
-        const size_t length = strcspn(part, "/");
-        up = length == 2 && part[0] == '.' && part[1] == '.';
-        part += length;
-    }
-    return up;
-}
-
-/* On failure the list is as before. */
+/* Names are of logs, or of a checkpoint, and become paths. On failure the list is as before. */
 static int open_branch(events_sink *sink, const char *name, int64_t offset, et_error *error)
 {
-    et_assert(name && offset >= 0 && !leads_out(name));
+    et_assert(name && offset >= 0 && !et_path_leads_out(name));
     int status = reserve_branch(sink, error);
     if (status)
         return status;
@@ -106,7 +94,7 @@ static int find_branch(et_events **out, events_sink *sink, const char *name, et_
         }
     }
     const int status =
-        leads_out(name)
+        et_path_leads_out(name)
             ? et_fail(error, ET_EDATA,
                       "%s: values of \"%s\" would lie outside of it; name them otherwise",
                       sink->directory, name)
@@ -308,7 +296,7 @@ static const et_sink_class events_class = {
 static int reopen_branches(events_sink *sink, const et_value *dict, et_error *error)
 {
     for (const et_value *v = dict ? dict->first : NULL; v != NULL; v = v->next) {
-        if (v->kind != ET_VALUE_INT || v->integer < 0 || leads_out(v->key))
+        if (v->kind != ET_VALUE_INT || v->integer < 0 || et_path_leads_out(v->key))
             return et_fail(error, ET_EFORMAT, "%s: \"%s\" has no place in it", sink->directory,
                            v->key);
         const int status = open_branch(sink, v->key, v->integer, error);

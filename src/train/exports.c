@@ -85,26 +85,12 @@ static char *path_of(const et_exports *self, int64_t id, bool whole)
 
 /* ---- names ---- */
 
-/* A component of a path at *next, behind which *next is then. */
-static size_t component(const char **next, const char **begin)
-{
-    *begin = *next + strspn(*next, "/");
-    size_t length = strcspn(*begin, "/");
-    *next = *begin + length;
-    return length;
-}
-
-/* Whether a path leads below where it begins: what is removed by it is nothing else. */
+/* Whether it names anything but the directory itself. */
 static bool leads_below(const char *path)
 {
-    bool below = false;
-    const char *begin;
-    for (size_t length; (length = component(&path, &begin)) > 0;) {
-        if (length == 2 && !strncmp(begin, "..", 2))
-            return false;
-        below |= length > 1 || *begin != '.';
-    }
-    return below;
+    while (*path == '/' || (*path == '.' && (path[1] == '/' || !path[1])))
+        path++;
+    return *path;
 }
 
 static int check_options(const char *base_name, int64_t max_to_keep,
@@ -116,7 +102,7 @@ static int check_options(const char *base_name, int64_t max_to_keep,
         return et_fail(error, ET_ECONFIG,
                        "max_to_keep 0 would keep no export; a negative number keeps all");
     const char *within = options ? options->subdirectory : NULL;
-    if (within && (*within == '/' || !leads_below(within)))
+    if (within && (et_path_leads_out(within) || !leads_below(within)))
         return et_fail(error, ET_ECONFIG,
                        "subdirectory \"%s\" of exports: it must lead below %s-N, without ..",
                        within, et_path_base(base_name));

@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/assert.h"
+#include "base/fields.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "io/event.h"
@@ -41,19 +42,12 @@ static int read_lines(const char *path, line_fn *take, void *payload, et_error *
     return status;
 }
 
-static bool is_one_of(const char *key, const char *const *names)
-{
-    while (*names && strcmp(*names, key))
-        names++;
-    return *names;
-}
-
 /* A dict of the same children, but for those that have one of the names; NULL: no memory. */
 static et_value *without(const et_value *dict, const char *const *names, et_arena *arena)
 {
     et_value *rest = et_value_dict(arena);
     for (const et_value *child = dict->first; rest && child; child = child->next)
-        if (!is_one_of(child->key, names))
+        if (!et_is_one_of(child->key, names))
             et_value_append_copy(rest, child->key, child);
     return et_value_failed(rest) ? NULL : rest;
 }

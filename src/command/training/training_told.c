@@ -128,25 +128,32 @@ void et_training_say_new(et_training *t)
 }
 
 /* Where the weights of a new run come from, and what else came with them. */
+/* From the head of a file alone: whoever takes its weights has read all of it. */
+static bool identity_of(et_identity *out, const char *from, et_arena *arena)
+{
+    char *path = NULL;
+    if (!et_identity_of_newest(out, from, arena, NULL) && out->checkpoint)
+        return true;
+    if (et_checkpoint_find_weights(&path, from, NULL))
+        return false;
+    const char *copy = et_arena_strdup(arena, path);
+    et_free(path);
+    return copy && et_identity_of_file(out, copy, arena);
+}
+
 /* Weights say by number what a token, a class or a column is. With a pattern it is the user who
  * says which are meant. */
 static void warn_of_initial(et_training *t, const char *from)
 {
-    char *path = NULL;
-    et_identity theirs = { 0 };
-    if (t->task->init_pattern || et_comm_rank(t->comm) ||
-        et_checkpoint_find_weights(&path, from, NULL))
+    et_identity theirs;
+    if (t->task->init_pattern || et_comm_rank(t->comm) || !identity_of(&theirs, from, &t->arena))
         return;
-    const char *copy = et_arena_strdup(&t->arena, path);
-    const char *other = copy && et_identity_of_file(&theirs, copy, &t->arena)
-                            ? et_identity_other_file(theirs.values, t->identity)
-                            : NULL;
+    const char *other = et_identity_other_file(theirs.values, t->identity);
     if (other)
         et_log(ET_LOG_WARNING,
                "%s: its %s is another than this run's, so what its numbers mean (tokens, classes, "
                "columns) may be another; --init RUN takes the run's files with its weights",
-               copy, other);
-    et_free(path);
+               theirs.checkpoint, other);
 }
 
 void et_training_say_initial(et_training *t)

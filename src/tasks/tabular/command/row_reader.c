@@ -246,12 +246,10 @@ static bool is_blank(const char *text, size_t length)
 static int add_line(et_row_reader *r, et_row_block *block, const char *text, size_t length,
                     et_error *error)
 {
-    static const char mark[] = "\xef\xbb\xbf"; /* byte order, which spreadsheets write */
     et_error reason = ET_ERROR_INIT;
-    if (r->line == 1 && length >= strlen(mark) && !memcmp(text, mark, strlen(mark))) {
-        text += strlen(mark);
-        length -= strlen(mark);
-    }
+    const size_t mark = r->line == 1 ? et_utf8_mark(text, length) : 0;
+    text += mark;
+    length -= mark;
     if (is_blank(text, length))
         return ET_OK;
     int status = check_line(r, text, length, &reason);
@@ -332,21 +330,14 @@ static const char *number_text(et_arena *arena, const et_value *value)
     return et_arena_printf(arena, "%.17g", value->real);
 }
 
-static bool is_among(const char *text, const char *const *all)
-{
-    while (*all && strcmp(text, *all) != 0)
-        all++;
-    return *all != NULL;
-}
-
 /* In a column of texts the usual ones are values: JSON has quotes around all texts, and where CSV
  * has some it takes them as such too. */
 static bool is_missing(const char *text, const char *const *missing, et_schema_type type)
 {
     if (!*text)
         return true;
-    return is_among(text, missing ? missing : et_csv_usual_missing) &&
-           (type != ET_SCHEMA_DISCRETE || !is_among(text, et_csv_usual_missing));
+    return et_is_one_of(text, missing ? missing : et_csv_usual_missing) &&
+           (type != ET_SCHEMA_DISCRETE || !et_is_one_of(text, et_csv_usual_missing));
 }
 
 static int set_cell(et_arena *arena, et_cell *cell, const char *const *missing,

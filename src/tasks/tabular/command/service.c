@@ -7,6 +7,7 @@
 #include "base/arena.h"
 #include "base/fields.h"
 #include "base/json.h"
+#include "base/unicode.h"
 #include "data/columns.h"
 #include "data/csv_scan.h"
 #include "tasks/tabular/command/prediction_lines.h"
@@ -265,8 +266,7 @@ static int read_csv(const predictions *all, et_service_request *request, asked *
 {
     const et_csv_options options = all->predictor->model->csv;
     scan s = { .at = request->text, .end = request->text + request->length, .line = 1 };
-    if (request->length >= 3 && !memcmp(s.at, "\xef\xbb\xbf", 3))
-        s.at += 3;
+    s.at += et_utf8_mark(s.at, request->length);
     if (s.at < s.end && s.end[-1] != '\n')
         *s.end++ = '\n';
     const size_t lines = (size_t)et_csv_count_lines(s.at, s.end);

@@ -152,11 +152,9 @@ static int take(et_line_reader *reader, et_lines *lines, size_t size, bool ended
                        reader->name, number, ET_TEXT_LINE_MAX);
     reader->begin += size;
     reader->number++;
-    /* A byte order mark, which editors on Windows write. */
-    if (number == 1 && size >= 3 && !memcmp(text, "\xef\xbb\xbf", 3)) {
-        text += 3;
-        size -= 3;
-    }
+    const size_t mark = number == 1 ? et_utf8_mark(text, size) : 0;
+    text += mark;
+    size -= mark;
     /* CR LF is a line end as well. */
     if (size && text[size - 1] == '\r')
         size--;
