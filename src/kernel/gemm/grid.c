@@ -33,6 +33,8 @@ enum {
     SLAB_DEPTH = 128,             /* ... a chunk at a time, so that copies stay in the L2 cache; */
     SLAB_DEPTH_BF16 = 256,        /* the same bytes */
     WIDE_DEPTH = 256,             /* of a chunk whose A alone is copied */
+    PANEL_DEPTH = 32,             /* fills up panels of both types (gemm/slab.h) */
+    OWN_UNIT = 8,                 /* what our own kernel takes without leaving a pair over */
     ROW_TILES = 32,               /* tiles of rows wanted, for machines of many cores */
     EVEN_TILES = 4,               /* few tiles are a multiple: three are no even work for two */
     ROWS_MAX = 256,               /* rows of such a tile */
@@ -79,11 +81,11 @@ static int64_t slab_columns(const et_gemm_shape *shape, const et_gemm_means *mea
     return columns < SLAB_COLUMNS_LEAST ? SLAB_COLUMNS_LEAST : columns;
 }
 
-/* Chunks of a piece, about equal and at most depth long. In units of 32, which fill up panels of
- * both types (gemm/slab.h). 300 at a depth of 128: 3 chunks, of 128, 128 and 44. */
-static void cut_chunks(et_gemm_grid *grid, int64_t depth)
+/* Chunks of a piece, about equal and at most depth long, a multiple of the unit. 300 at a depth of
+ * 128 in units of 32: 3 chunks, of 128, 128 and 44. */
+static void cut_chunks(et_gemm_grid *grid, int64_t depth, int64_t unit)
 {
-    grid->chunk_k = cut(grid->piece_k, parts(grid->piece_k, depth), 32);
+    grid->chunk_k = cut(grid->piece_k, parts(grid->piece_k, depth), unit);
 }
 
 /* How many tiles of so many operations, or more, it is worth: at most ROW_TILES, maybe 0. */
@@ -124,9 +126,9 @@ static void cut_rows(et_gemm_grid *grid, const et_gemm_shape *shape, const et_ge
     grid->tile_m = repacking ? cut(shape->m, repacking, unit) : smaller(rows, ROWS_MAX);
     grid->tile_n = widened ? cut(shape->n, parts(shape->n, SLAB_COLUMNS), 64) : shape->n;
     if (shape->transpose_a)
-        cut_chunks(grid, depth);
+        cut_chunks(grid, depth, PANEL_DEPTH);
     else if (widened)
-        cut_chunks(grid, WIDE_DEPTH);
+        cut_chunks(grid, WIDE_DEPTH, PANEL_DEPTH);
 }
 
 /* Few rows, and a B that each tile reads for itself: columns, so that each of B is read once. In
@@ -146,7 +148,7 @@ static void cut_columns(et_gemm_grid *grid, const et_gemm_shape *shape, const et
     if (count > 1 && grid->tile_n >= shape->n)
         grid->tile_m = cut(shape->m, smaller(count, EVEN_TILES), 16);
     if (own)
-        cut_chunks(grid, depth);
+        cut_chunks(grid, depth, PANEL_DEPTH);
 }
 
 /* A comes transposed, mostly with a long k: a sum over tokens; or our own kernel does many rows.
@@ -165,19 +167,23 @@ static void cut_both(et_gemm_grid *grid, const et_gemm_shape *shape, const et_ge
         grid->tile_m /= wide ? 1 : 2;
     }
     grid->tile_n = cut(shape->n, columns, 64);
-    cut_chunks(grid, depth);
+    cut_chunks(grid, depth, PANEL_DEPTH);
 }
 
 /* Few tiles, but a long k: an even number of pieces, for even work on two threads. A tile is all of
- * C. Pieces are whole chunks, so only the last piece has a short one. */
-static void cut_long_sum(et_gemm_grid *grid, const et_gemm_shape *shape, int64_t depth)
+ * C. Blocks are made for a last chunk of one length, so their pieces are whole chunks and the last
+ * one may be much shorter; our own kernel takes a short chunk in each. 3,600: pieces of 912, 912,
+ * 912 and 864, where whole chunks of 128 would leave 1,024, 1,024, 1,024 and 528. */
+static void cut_long_sum(et_gemm_grid *grid, const et_gemm_shape *shape, const et_gemm_means *means,
+                         int64_t depth)
 {
-    int64_t k = shape->k;
+    const int64_t k = shape->k, pieces = k >= 6144 ? 8 : k >= 2048 ? 4 : 2;
     grid->tile_m = shape->m;
     grid->tile_n = shape->n;
-    grid->piece_k = cut(k, k >= 6144 ? 8 : k >= 2048 ? 4 : 2, 32);
-    cut_chunks(grid, depth);
-    grid->piece_k = round_up(grid->piece_k, grid->chunk_k);
+    grid->piece_k = cut(k, pieces, means->direct ? OWN_UNIT : PANEL_DEPTH);
+    cut_chunks(grid, depth, means->direct ? OWN_UNIT : PANEL_DEPTH);
+    if (!means->direct)
+        grid->piece_k = round_up(grid->piece_k, grid->chunk_k);
 }
 
 /* Decoding: rows as told, columns so that few rows still make tiles for several threads, at most
@@ -209,7 +215,7 @@ et_gemm_grid et_gemm_grid_of(const et_gemm_shape *shape, const et_gemm_means *me
     if (shape->row_tile)
         cut_as_told(&grid, shape, means);
     else if (small && (shape->transpose_a || m <= 128) && !shape->pack_b)
-        cut_long_sum(&grid, shape, depth);
+        cut_long_sum(&grid, shape, means, depth);
     else if (!shape->pack_b && (shape->transpose_a || (means->direct && m > ET_GEMM_FEW_ROWS)))
         cut_both(&grid, shape, means, depth);
     else if (m <= ET_GEMM_FEW_ROWS && !shape->pack_b)
@@ -222,7 +228,7 @@ et_gemm_grid et_gemm_grid_of(const et_gemm_shape *shape, const et_gemm_means *me
     grid.tile_m = shape->row_tile && means->pads ? grid.tile_m : smaller(grid.tile_m, m);
     grid.piece_k = smaller(grid.piece_k, k);
     grid.chunk_k = smaller(grid.chunk_k, grid.piece_k);
-    et_assert(grid.piece_k == k || grid.piece_k % grid.chunk_k == 0);
+    et_assert(grid.piece_k == k || means->direct || grid.piece_k % grid.chunk_k == 0);
     bool empty = m == 0 || n == 0;
     grid.rows = empty ? 0 : parts(m, grid.tile_m);
     grid.columns = empty ? 0 : parts(n, grid.tile_n);

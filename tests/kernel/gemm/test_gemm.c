@@ -14,6 +14,7 @@
 
 #include "base/alloc.h"
 #include "base/dtype.h"
+#include "kernel/gemm/grid.h"
 #include "kernel/malloc_count.h"
 
 enum { THREADS = 4 };
@@ -351,6 +352,25 @@ static void with_cache(et_gemm_way way, size_t l2, void (*look)(const et_gemm_sh
     for_cut_shapes(look);
     et_gemm_cache_close(cache);
     cache = common;
+}
+
+/* Two threads have two pieces each: none of them waits for the other a tenth of the time. */
+static void test_gemm__own_pieces_are_even(void **state)
+{
+    (void)state;
+    static const int64_t sums[] = { 512, 1025, 2049, 3600, 4095, 4097, 6145, 9999 };
+    for (size_t type = 0; type < 2; type++)
+        for (size_t i = 0; i < sizeof sums / sizeof *sums; i++) {
+            const et_dtype dtype = type ? ET_BF16 : ET_F32;
+            const et_gemm_shape shape = {
+                .m = 128, .n = 128, .k = sums[i], .a = dtype, .b = dtype, .transpose_a = true
+            };
+            const et_gemm_means means = { .direct = true, .l2 = 1 << 20 };
+            const et_gemm_grid grid = et_gemm_grid_of(&shape, &means);
+            const int64_t last = shape.k - (grid.pieces - 1) * grid.piece_k;
+            assert_true(grid.pieces % 2 == 0 && grid.chunk_k <= grid.piece_k);
+            assert_true(last >= grid.piece_k * 9 / 10);
+        }
 }
 
 /* Whichever way this CPU does faster, each is right and has equal bits for any number of threads.
@@ -784,6 +804,7 @@ int main(void)
         cmocka_unit_test(test_gemm__relu_keeps_nan),
         cmocka_unit_test(test_gemm__another_b),
         cmocka_unit_test(test_gemm__equal_bits_for_any_threads),
+        cmocka_unit_test(test_gemm__own_pieces_are_even),
         cmocka_unit_test(test_gemm__both_ways),
         cmocka_unit_test(test_gemm__ways_are_taken),
         cmocka_unit_test(test_gemm__narrow_gradients),
