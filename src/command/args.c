@@ -213,25 +213,37 @@ static int parse_option(const et_arg *table, const et_call *call, int *at, et_er
     return store(arg, value, error);
 }
 
-/* behind: the option whose last word stands right before the second one; NULL: none does. */
-static int two_words(const et_arg *arg, const char *command, const char *first, const char *second,
-                     const et_arg *behind, et_error *error)
+/* "trainer.train_steps=100", for which `set` would be the option; NULL: there is none. */
+static bool is_setting(const et_arg *set, const char *word)
 {
+    const size_t key = strspn(word, "abcdefghijklmnopqrstuvwxyz0123456789_.");
+    return set && key && word[key] == '=';
+}
+
+/* arg: of the table. behind: the option whose last word stands right before the second one; NULL:
+ * none does. */
+static int two_words(const et_arg *table, const et_arg *arg, const char *command, const char *first,
+                     const char *second, const et_arg *behind, et_error *error)
+{
+    const et_arg *set = find(table, "set", 3);
+    const char *setting = is_setting(set, second) ? second : is_setting(set, first) ? first : NULL;
     char cure[128] = "";
-    if (behind)
+    if (setting)
+        snprintf(cure, sizeof cure, "; write --set %.80s", setting);
+    else if (behind)
         snprintf(cure, sizeof cure, "; if %.60s belongs to --%s, write --%s before it again",
                  second, behind->field.name, behind->field.name);
     return et_fail(error, ET_EUSAGE, "%s: takes one %s, found %s and %s%s", command, arg->value,
                    first, second, cure);
 }
 
-static int store_word(const et_arg *arg, const char *command, const char *word,
+static int store_word(const et_arg *table, const et_arg *arg, const char *command, const char *word,
                       const et_arg *behind, et_error *error)
 {
     const char **target = arg->target;
     et_assert(target);
     if (*target)
-        return two_words(arg, command, *target, word, behind, error);
+        return two_words(table, arg, command, *target, word, behind, error);
     *target = word;
     return ET_OK;
 }
@@ -247,7 +259,7 @@ static int parse_rest(const et_arg *table, const char *command, const char *word
         return et_fail(error, ET_EUSAGE, "%s: an argument is empty; it wants %s", command,
                        rest->field.name);
     if (rest->field.name && rest->way == ET_ARG_WAY_WORD)
-        return store_word(rest, command, word, behind, error);
+        return store_word(table, rest, command, word, behind, error);
     if (rest->field.name)
         return add_word(rest, command, word, error);
     return et_fail(error, ET_EUSAGE, "%s takes no argument, found %s; options begin with --",
@@ -329,7 +341,7 @@ int et_args_parse(const et_arg *table, const et_call *call, bool *help, et_error
         behind = options && !strncmp(word, "--", 2) ? find_list(table, word + 2) : NULL;
     }
     if (given && *word_at != given)
-        return two_words(plain, call->command, *word_at, given, given_behind, error);
+        return two_words(table, plain, call->command, *word_at, given, given_behind, error);
     return use_member(table, call, error);
 }
 

@@ -99,6 +99,8 @@ says 0 'initial  *weights of t1/checkpoints/ckpt-6.safetensors; vocabulary of t1
 says 0 "weights of average.safetensors$" \
     train $tiny ft3 --init average.safetensors --data chat chat --steps 1 \
     --set task.sentencepiece_model_path=t1/vocabulary.model
+says 0 'task.vocabulary.size: 40 is not heeded: the vocabulary of t1/vocabulary.model has 60 tokens' \
+    train ft4 --init t1 --data chat chat --steps 1 --dry-run --vocab-size 40
 says 3 'belongs to another model' train --experiment translation/tiny ft4 --init t1 --data chat chat
 says 2 'is a file, of which weights alone are taken' train ft4 --init average.safetensors --data chat chat
 says 3 'nowhere is not there' train ft4 --init nowhere --data chat chat

@@ -137,6 +137,15 @@ static int read_given(const opening *o, et_vocabulary **out, char **bytes, size_
     return status ? status : et_vocabulary_parse(out, *bytes, *length, o->given, error);
 }
 
+/* A size that was asked for and is not that of the model that was named as well. */
+static void say_other_size(const opening *o)
+{
+    const int32_t size = et_vocabulary_size(*model_of(o));
+    if (o->size && o->size != size)
+        et_log(ET_LOG_WARNING, "%s: %s is not heeded: the %s of %s has %s tokens", o->role->size,
+               et_format_count(o->size).text, o->role->title, o->given, et_format_count(size).text);
+}
+
 /* Kept with the run, byte for byte. It is loaded now, though nothing is encoded yet: a model that
  * SentencePiece refuses is to be known before it is the run's. */
 static int copy(const opening *o, et_error *error)
@@ -149,6 +158,8 @@ static int copy(const opening *o, et_error *error)
         status = et_vocabulary_load(*model_of(o), error);
     if (!status)
         status = keep(o, bytes, length, o->given, error);
+    if (!status)
+        say_other_size(o);
     et_free(bytes);
     return status;
 }
