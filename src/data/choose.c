@@ -334,21 +334,9 @@ static int check_parts(et_samples *const *parts, const double *weights, int coun
             return et_fail(error, ET_ECONFIG,
                            "weight %g of part %d: it must be positive, at most %g", weights[i], i,
                            WEIGHT_MAX);
-        if (!et_layout_same(&parts[i]->layout, &parts[0]->layout))
-            return et_fail(error, ET_ECONFIG, "part %d of a mix has other fields than part 0", i);
-        for (int k = 0; k < i; k++)
-            if (parts[k] == parts[i])
-                return et_fail(error, ET_EUSAGE,
-                               "parts %d and %d of a mix are the same samples, which it owns once: "
-                               "open them twice, or add up the weights",
-                               k, i);
         *sum += weights[i];
-        *total += parts[i]->count;
     }
-    if (*total > UINT32_MAX)
-        return et_fail(error, ET_EDATA, "a mix of %lld samples; below 2^32 can be used",
-                       (long long)*total);
-    return ET_OK;
+    return et_samples_check_parts(parts, count, "of a mix", total, error);
 }
 
 /* What any pass may hold: a part's samples come all, sooner or later. */

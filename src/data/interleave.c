@@ -201,23 +201,7 @@ static int check_parts(et_samples *const *parts, int count, int cycle_length, in
                        "interleaving %d parts, %d at a time, in blocks of %lld: at least one part, "
                        "and no negative number",
                        count, cycle_length, (long long)block_length);
-    for (int i = 0; i < count; i++) {
-        if (!et_layout_same(&parts[i]->layout, &parts[0]->layout))
-            return et_fail(error, ET_ECONFIG, "part %d to interleave has other fields than part 0",
-                           i);
-        for (int k = 0; k < i; k++)
-            if (parts[k] == parts[i])
-                return et_fail(
-                    error, ET_EUSAGE,
-                    "parts %d and %d to interleave are the same samples, which are owned "
-                    "once: open them twice",
-                    k, i);
-        *total += parts[i]->count;
-    }
-    if (*total > UINT32_MAX)
-        return et_fail(error, ET_EDATA, "parts of %lld samples; below 2^32 can be used",
-                       (long long)*total);
-    return ET_OK;
+    return et_samples_check_parts(parts, count, "to interleave", total, error);
 }
 
 int et_interleave_open(et_samples **out, et_samples *const *parts, int count, int cycle_length,

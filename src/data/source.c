@@ -103,6 +103,27 @@ static int restore_position(void *self, const et_value *dict, et_error *error)
 
 const et_part_class et_source_part = { "data position", save_position, restore_position };
 
+int et_samples_check_parts(et_samples *const *parts, int count, const char *of_what, int64_t *total,
+                           et_error *error)
+{
+    for (int i = 0; i < count; i++) {
+        if (!et_layout_same(&parts[i]->layout, &parts[0]->layout))
+            return et_fail(error, ET_ECONFIG, "part %d %s has other fields than part 0", i,
+                           of_what);
+        for (int k = 0; k < i; k++)
+            if (parts[k] == parts[i])
+                return et_fail(error, ET_EUSAGE,
+                               "parts %d and %d %s are the same samples, which are owned once: "
+                               "open them twice",
+                               k, i, of_what);
+        *total += parts[i]->count;
+    }
+    if (*total > UINT32_MAX)
+        return et_fail(error, ET_EDATA, "parts %s: %lld samples; below 2^32 can be used", of_what,
+                       (long long)*total);
+    return ET_OK;
+}
+
 int et_samples_fill(et_samples *samples, et_pick pick, et_batch *batch, et_error *error)
 {
     memset(batch->filled, 0, sizeof batch->filled);

@@ -20,6 +20,11 @@ void et_samples_describe(const et_samples *samples, const et_batch *batch, char 
 /* The samples of a pick as a whole batch: what it has, of which pass, and its empty rest. */
 int et_samples_fill(et_samples *samples, et_pick pick, et_batch *batch, et_error *error);
 
+/* Whether samples may become one: of the same fields, each there once, since it is owned once, and
+ * fewer than 2^32, which is added to total. of_what: "of a mix", in messages. */
+int et_samples_check_parts(et_samples *const *parts, int count, const char *of_what, int64_t *total,
+                           et_error *error);
+
 /* A position's "fingerprint" is that of what the source is made of; ET_EDATA: it is another's. */
 int et_position_check(const et_position *position, int64_t fingerprint, et_error *error);
 
