@@ -55,7 +55,7 @@ static et_node *hidden(et_scope *s, et_node *x)
  * log p(x, z) - log q(z|x) = log p(x|z) + sum of e^2 / 2 - z^2 / 2 + ln_sigma */
 static void build(et_scope *s, void *unused)
 {
-    et_node *x = et_batch_input(s, "pixels"), *mask = et_batch_input(s, "mask");
+    et_node *x = et_batch_input(s, "pixels");
     et_scope *encoder = et_in(s, "encoder"), *decoder = et_in(s, "decoder");
     int64_t rows = et_node_shape(x).size[0];
     et_node *h = hidden(encoder, x);
@@ -67,7 +67,7 @@ static void build(et_scope *s, void *unused)
     et_node *code = et_add(et_scale(et_sub(et_square(e), et_square(z)), 0.5f), ln_sigma);
     et_node *pixel = et_scale(et_binary_cross_entropy(logits, x), -PIXELS);
     et_node *bound = et_add(et_row_sum(code), pixel); /* [rows, 1], in nats */
-    et_loss(s, "loss", et_mul(bound, et_reshape(mask, et_shape_2(rows, 1))), -1);
+    et_loss(s, "loss", bound, -1);
     et_output(s, "bound", bound);
     (void)unused;
 }

@@ -41,9 +41,12 @@ ET_API et_node *et_batch_input(et_scope *scope, const char *field);
 
 /* Adds weight times the sum of node to the loss. node is a loss over rows with its sums
  * (et_softmax_loss, et_vocabulary_loss: measures "nll" and "accuracy" come with it, under "name/"
- * where the name is not "loss") or any float32 node; rows that do not count are zero in it. The
- * first loss's count is the divisor of the pass: rows with a label, or of other nodes rows with
- * mask 1, if the layout has the field ET_BATCH_MASK, else all rows. */
+ * where the name is not "loss") or any floating-point node. Rows with mask 0, if the layout has the
+ * field ET_BATCH_MASK, count nothing: a node that has as many rows as a batch, and is made of
+ * inputs or random numbers, is multiplied by the mask, and so has to be finite there, where inputs
+ * are 0. A scalar is taken as it is: its rows that are not there are the caller's. The first loss's
+ * count is the divisor of the pass: rows with a label, or of other nodes rows with mask 1, if there
+ * is a mask, else all rows. */
 ET_API void et_loss(et_scope *scope, const char *name, et_node *node, float weight);
 
 /* Adds weight times node, a float32 scalar, to the mean that is minimized, however many rows a

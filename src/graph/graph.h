@@ -109,6 +109,7 @@ struct et_node {
     et_graph *graph;
     int id; /* place in graph->nodes; -1: poison */
     et_op op;
+    bool of_batch;       /* inputs or random numbers are in it, and not parameters alone */
     const char *name;    /* full name, in the graph's arena */
     int inputs, results; /* how many of input[] and type[] are in use */
     et_node *input[ET_NODE_INPUTS_MAX];

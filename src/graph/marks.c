@@ -81,12 +81,39 @@ static bool is_scalar(const et_node *node)
     return node->type[0].dtype == ET_F32 && node->type[0].shape.rank == 0;
 }
 
+/* 1 for each row of a batch that is there; NULL: its layout does not say. */
+static et_node *mask_of(et_scope *scope)
+{
+    const et_layout *layout = scope->graph->layout;
+    bool there = layout && et_layout_find(layout, ET_BATCH_MASK) >= 0;
+    return there ? et_batch_input(scope, ET_BATCH_MASK) : NULL;
+}
+
+/* node, float32 with 0 in the rows that are not there, if its rows are the batch's. Those of what
+ * parameters alone make are not, however many they are. */
+static et_node *masked(et_scope *scope, et_node *node)
+{
+    et_node *mask = mask_of(scope);
+    const et_shape shape = node->type[0].shape;
+    if (!mask || node->graph != scope->graph || !node->of_batch || shape.rank < 1 ||
+        shape.size[0] != et_shape_count(mask->type[0].shape))
+        return node;
+    const int64_t rows = shape.size[0], count = et_shape_count(shape);
+    if (rows == 0 || count == 0)
+        return node;
+    et_node *flat = et_copy(node, ET_F32, shape);
+    if (shape.rank != 2)
+        flat = et_reshape(flat, et_shape_2(rows, count / rows));
+    return et_mul(flat, et_reshape(mask, et_shape_2(rows, 1)));
+}
+
 /* Rows with mask 1, or as many as there are. */
 static void count_rows(et_scope *scope, et_mark *mark, const et_node *node)
 {
     const et_layout *layout = scope->graph->layout;
-    if (layout && et_layout_find(layout, ET_BATCH_MASK) >= 0)
-        mark->weight = et_sum(et_batch_input(scope, ET_BATCH_MASK));
+    et_node *filled = mask_of(scope);
+    if (filled)
+        mark->weight = et_sum(filled);
     else
         mark->constant = layout                         ? (double)layout->capacity[0]
                          : node->type[0].shape.rank > 0 ? (double)node->type[0].shape.size[0]
@@ -110,6 +137,7 @@ void et_loss(et_scope *scope, const char *name, et_node *node, float weight)
         et_graph_poison(scope->graph, "loss %s: give weight to what the sum is made of", name);
         return;
     }
+    node = masked(scope, node);
     et_mark *mark = add(scope, ET_MARK_LOSS, name, scalar ? node : et_sum(node));
     if (!mark)
         return;

@@ -47,6 +47,9 @@ et_node *et_node_add(et_graph *graph, et_op op, const char *name, et_node *const
         return et_graph_out_of_memory(graph);
     *node = (et_node){ .graph = graph, .id = graph->count, .op = op, .name = name };
     node->inputs = input_count;
+    node->of_batch = op == ET_OP_INPUT || op == ET_OP_NOISE;
+    for (int i = 0; i < input_count; i++)
+        node->of_batch = node->of_batch || inputs[i]->of_batch;
     if (input_count)
         memcpy(node->input, inputs, (size_t)input_count * sizeof inputs[0]);
     if (attributes)

@@ -86,13 +86,6 @@ static void binary_loss(et_scope *scope, const et_tabular_options *options, et_n
 
 /* ---- values ---- */
 
-/* 1 where the batch is filled: [rows, 1]. */
-static et_node *mask(et_scope *scope)
-{
-    et_node *filled = et_batch_input(scope, ET_BATCH_MASK);
-    return et_reshape(filled, et_shape_2(et_node_shape(filled).size[0], 1));
-}
-
 static et_node *value_loss(et_node *z, et_node *t, const et_tabular_options *options)
 {
     if (options->loss == ET_TABULAR_LOSS_ABSOLUTE)
@@ -109,7 +102,7 @@ static void values_loss(et_scope *scope, const et_tabular_options *options,
     et_node *deviation = vector(scope, ET_TABULAR_DEVIATION, target->values);
     et_node *t = et_batch_input(scope, target->field);
     t = et_div(et_sub(t, mean), deviation);
-    et_loss(scope, "loss", et_mul(value_loss(z, t, options), mask(scope)), 1);
+    et_loss(scope, "loss", value_loss(z, t, options), 1);
 }
 
 void et_tabular_build_loss(et_scope *scope, const et_tabular_options *options,
