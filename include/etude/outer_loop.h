@@ -44,8 +44,9 @@ typedef struct et_outer_loop_options {
     ET_RESERVED(8);
 } et_outer_loop_options;
 
-/* Inner loops until the step is `steps`, in all; then a save, unless save_nothing, which leaves it
- * to checkpoint_interval. At `steps` or past it already: only what is not saved is.
+/* Inner loops until the step is `steps`, in all, or an action says stop, which ends this call and no
+ * later one; then a save, unless save_nothing, which leaves it to checkpoint_interval. At `steps`
+ * or past it already: only what is not saved is.
  * ET_EINTERRUPTED: asked to stop; saved. */
 ET_API int et_controller_train_to(et_controller *controller, int64_t steps, bool save_nothing,
                                   et_error *error);

@@ -537,6 +537,7 @@ static int act(et_controller *c, et_error *error)
         }
         if (stops) {
             c->stopper = i;
+            c->stopped_target = c->goal.target;
             c->next = 0;
         }
     }
@@ -583,11 +584,24 @@ static int go_back(et_controller *c, et_error *error)
     return status;
 }
 
+/* By call a stop ends its call alone, and that call again where the run goes on in a process that
+ * makes the same ones. */
+static void begin_call(et_controller *c)
+{
+    bool same = c->stop_restored && c->stopped_target == c->goal.target;
+    c->stop_restored = false;
+    if (c->by_call && !same)
+        c->stopper = c->count;
+}
+
 /* Up to the end, or where an action has ended the run. */
 static int run_loops(et_controller *c, et_error *error)
 {
+    const bool stopped = c->stopper < c->count;
     int status = act(c, error); /* what the last interruption cut short */
     bool told = false;
+    if (!status && stopped)
+        begin_call(c);
     while (!status && c->stopper == c->count && c->trainer->step < c->goal.target) {
         int64_t until;
         status = next_boundary(c, &until, error);

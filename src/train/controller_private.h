@@ -57,9 +57,11 @@ struct et_controller {
     et_own_action own[ET_OWN_ACTIONS];
     et_listed_action *actions; /* [count]: in the order in which they act */
     int count;
-    int next;      /* of this step's; count: all that were due have acted */
-    bool finished; /* nothing was left to do when it was opened */
-    int stopper;   /* which action has ended the run at this step; count: none */
+    int next;               /* of this step's; count: all that were due have acted */
+    bool finished;          /* nothing was left to do when it was opened */
+    int stopper;            /* which action has ended the run at this step; count: none */
+    int64_t stopped_target; /* by_call: of the call that it has ended */
+    bool stop_restored;     /* and that call may be the next one: it was of another process */
     et_controller_goal goal;
     int64_t loop_began; /* by_call: the step at which the inner loop began */
     bool at_boundary;   /* an inner loop has ended and the next has not begun */

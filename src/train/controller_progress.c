@@ -108,7 +108,8 @@ static int64_t began(const et_controller *c)
 }
 
 /* {"step": 2000, "next": "", "stopped_by": "", "recent_loss": ..., "recent_weight": ...}, by call
- * "loop": 1900 as well; what actions have yet to see: "evaluation", "inner_loop". */
+ * "loop": 1900 as well, and "stopped_target": 5000 where an action has stopped a call; what actions
+ * have yet to see: "evaluation", "inner_loop". */
 static int save_progress(const void *self, et_value *dict, et_error *error)
 {
     const et_controller *c = self;
@@ -117,6 +118,8 @@ static int save_progress(const void *self, et_value *dict, et_error *error)
     et_value_set_string(dict, "stopped_by", name_of(c, c->stopper));
     if (c->by_call)
         et_value_set_int(dict, "loop", began(c));
+    if (c->by_call && c->stopper < c->count)
+        et_value_set_int(dict, "stopped_target", c->stopped_target);
     if (c->values && c->next < c->count)
         save_values(et_value_set_dict(dict, "evaluation"), c->values);
     if (c->by_call && c->loop_values && c->next < c->count)
@@ -174,6 +177,10 @@ static int restore_progress(void *self, const et_value *dict, et_error *error)
         status = restore_action(c, dict, "next", &c->next, error);
     if (!status)
         status = restore_action(c, dict, "stopped_by", &c->stopper, error);
+    c->stopped_target = -1;
+    if (!status && et_value_get(dict, "stopped_target"))
+        status = et_value_read_int(dict, "stopped_target", &c->stopped_target, error);
+    c->stop_restored = true;
     if (!status)
         status = restore_logs(&c->arena, dict, "evaluation", &c->values, error);
     if (!status)

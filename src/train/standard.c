@@ -125,6 +125,8 @@ static int run_step(et_trainer *trainer, et_error *error)
         status = et_feed_begin(t->data->feed, error); /* one that has been replaced in the loop */
     if (!status)
         status = t->class->train_step(t, t->data->feed, error);
+    if (status && status != ET_EINTERRUPTED)
+        t->data->in_loop = false; /* the next call begins one of its own */
     if (status == ET_FEED_ENDED)
         return et_fail(error, ET_EDATA,
                        "the data has ended at step %lld: let it repeat, or train fewer steps",

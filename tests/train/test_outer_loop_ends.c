@@ -158,6 +158,33 @@ static void test_outer_loop_ends__ended(void **state)
     }
 }
 
+/* It ends one call, however often the run is taken up again in between: not those after it. */
+static void test_outer_loop_ends__ended_call(void **state)
+{
+    const char *directory = in(state, "ended call");
+    const struct {
+        int64_t target, stops_at, after; /* the step that it ends at */
+        bool anew;                       /* in another process */
+    } calls[] = {
+        { 12, 6, 6, true },   { 12, 0, 6, true }, /* that call again: it has ended */
+        { 12, 0, 12, false }, { 21, 15, 15, false }, { 18, 0, 18, true },
+        { 18, 0, 18, false }, { 24, 21, 21, false }, { 24, 0, 24, false },
+    };
+    play p;
+    for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
+        if (calls[i].anew) {
+            if (i)
+                finish(&p);
+            p = (play){ .options = { .steps_per_loop = 3 } };
+            begin(&p, directory);
+        }
+        p.train_action.stops_at = calls[i].stops_at;
+        assert_ok(et_controller_train_to(p.controller, calls[i].target, false, error));
+        assert_int_equal(et_controller_step(p.controller), calls[i].after);
+    }
+    finish(&p);
+}
+
 static void test_outer_loop_ends__restore(void **state)
 {
     const char *directory = in(state, "restore");
@@ -206,6 +233,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_outer_loop_ends__failed),
         cmocka_unit_test(test_outer_loop_ends__killed),
         cmocka_unit_test(test_outer_loop_ends__ended),
+        cmocka_unit_test(test_outer_loop_ends__ended_call),
         cmocka_unit_test(test_outer_loop_ends__restore),
     };
     return cmocka_run_group_tests(tests, make_directory, remove_directory);

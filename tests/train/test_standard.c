@@ -269,6 +269,10 @@ static void test_standard__refused(void **state)
     assert_ok(et_standard_trainer_init(&a.standard, &adder_class, &data, &both, error));
     assert_fails(et_trainer_train(&a.standard.trainer, 4, et_value_dict(&arena), error), ET_EDATA,
                  "the data has ended at step 4");
+    words[0] = 0; /* a loop that failed has ended */
+    assert_fails(et_trainer_train(&a.standard.trainer, 1, et_value_dict(&arena), error), ET_EDATA,
+                 "the data has ended at step 4");
+    assert_string_equal(words, "( ");
     assert_fails(et_trainer_train(&a.standard.trainer, -1, NULL, error), ET_ECONFIG, "at least 0");
     assert_fails(et_standard_trainer_set_dataset(&a.standard, &nothing, error), ET_EUSAGE,
                  "without a source");
