@@ -269,17 +269,19 @@ static int joint_step(et_multitask *m, et_error *error)
         if (status)
             return status == ET_EINTERRUPTED ? leave(m, i, error) : status;
     }
+    const et_loss_bound bound = { m->options.loss_upper_bound, m->options.recovery_begin_steps };
+    int status = et_judge_loss(bound, ET_LOGGED_TOTAL_LOSS, m->loss, m->trainer.step + 1, error);
+    if (status)
+        return status;
     m->update = et_optimizer_apply(et_multitask_optimizer(m), m->gradient, 1);
     if (!m->update.finite)
         return et_fail(error, ET_EDIVERGED, "step %lld: the gradient of total_loss is not finite",
                        (long long)m->trainer.step + 1);
-    int status = et_optimizer_settled(et_multitask_optimizer(m), error);
+    status = et_optimizer_settled(et_multitask_optimizer(m), error);
     if (!status)
         status = finish_tasks(m, error);
     et_optimizer_average_variables(et_multitask_optimizer(m));
-    return status ? status
-                  : et_judge_loss(&m->options, ET_LOGGED_TOTAL_LOSS, m->loss, m->trainer.step + 1,
-                                  error);
+    return status;
 }
 
 static int step(et_trainer *trainer, et_error *error)

@@ -14,6 +14,17 @@
 #include "train/ranked.h"
 #include "train/update.h"
 
+int et_judge_loss(et_loss_bound bound, const char *name, double loss, int64_t step, et_error *error)
+{
+    if (!(bound.most > 0 && loss > bound.most && step >= bound.from))
+        return ET_OK;
+    return et_fail(
+        error, ET_EDIVERGED,
+        "step %lld: %s is %g, above loss_upper_bound %g. Lower the learning rate or clip "
+        "gradients",
+        (long long)step, name, loss, bound.most);
+}
+
 static int define_ratio(et_metrics *metrics, const char *prefix, const char *measure, int *place,
                         et_error *error)
 {
@@ -83,6 +94,7 @@ int et_step_open(et_step *step, const et_step_parts *parts, et_error *error)
                        .metrics = parts->metrics,
                        .stop = parts->stop,
                        .seed = parts->seed,
+                       .bound = parts->bound,
                        .hooks = parts->hooks,
                        .update_cost = et_optimizer_cost(parts->optimizer),
                        .loss = NAN };
@@ -267,6 +279,10 @@ int et_step_update(et_step *step, et_error *error)
 {
     bool left_out;
     int status = et_step_gather(step, &left_out, error);
+    if (!status && !left_out)
+        status =
+            et_judge_loss(step->bound, "the loss", et_mean_of(step->sum.loss, step->sum.divisor),
+                          step->count + 1, error);
     if (status || left_out)
         return status;
     update(step);

@@ -18,6 +18,16 @@
 
 struct et_step;
 
+/* A loss above `most`, from step `from` on, has diverged; most 0: none has. */
+typedef struct et_loss_bound {
+    double most;
+    int64_t from;
+} et_loss_bound;
+
+/* ET_EDIVERGED: the loss of that step is above the bound. name: what it is called. */
+int et_judge_loss(et_loss_bound bound, const char *name, double loss, int64_t step,
+                  et_error *error);
+
 /* Who looks at batches on their way; members NULL: nobody. */
 typedef struct et_step_hooks {
     void *self;
@@ -35,6 +45,7 @@ typedef struct et_step {
     et_metrics *metrics;               /* what is added to; borrowed */
     const volatile sig_atomic_t *stop; /* not 0: an update is left between two batches */
     uint64_t seed;                     /* of dropout and sampling */
+    et_loss_bound bound;               /* of each step, not of a window's mean, which hides one */
     et_batch *batch;                   /* owned, as reducer and metric */
     int variant;                       /* of the pass, for batch */
     et_track *track;                   /* what steps are told to; borrowed */
@@ -65,6 +76,7 @@ typedef struct et_step_parts {
     const char *skip;   /* a measure that is not added; NULL: none */
     const volatile sig_atomic_t *stop; /* NULL: never */
     uint64_t seed;
+    et_loss_bound bound;
     int shards;                        /* batches of one update */
     et_comm *comm;                     /* the ranks that compute them; NULL: this process alone */
     const et_privacy_options *privacy; /* NULL: none */
@@ -81,8 +93,9 @@ void et_step_release(et_step *step);
 int et_define_measures(et_metrics *metrics, const et_pass *pass, const char *prefix,
                        const char *skip, int *place, et_error *error);
 
-/* Does one. ET_EDIVERGED: the loss or gradient is not finite; nothing was changed, and the
- * message names step, first bad tensor and the batch's samples. ET_EINTERRUPTED: asked to stop
+/* Does one. ET_EDIVERGED: the loss or gradient is not finite, or the loss is above its bound;
+ * nothing was changed, and the message names step and, of what is not finite, the first bad tensor
+ * and the batch's samples. ET_EINTERRUPTED: asked to stop
  * between two batches; all is as before the step, the position in the data too. ET_EDATA: the
  * source has no more. */
 int et_step_run(et_step *step, et_error *error);

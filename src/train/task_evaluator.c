@@ -296,6 +296,8 @@ static int validate(et_task_trainer *t, et_value *outputs, et_error *error)
     v->now.inputs = v->batch;
     v->now.step = v->step;
     int status = et_task_validation_step(t->task, &v->now, model, error);
+    if (!status && !t->task->class->validation_step)
+        v->reported = v->reported || et_pass_divisor(v->pass) > 0;
     if (!status && model)
         status = note_loss(t, model, error);
     if (!status && outputs && model != outputs)
@@ -341,6 +343,18 @@ static int join(et_task_trainer *t, et_error *error)
     return status;
 }
 
+/* A default step always gives a loss, which is not finite where no row counts. */
+static void tell_no_loss(const et_task_trainer *t)
+{
+    const char *name = et_task_name(t->task);
+    if (t->task->class->validation_step)
+        et_log(ET_LOG_INFO, "%s: its validation reported no loss", name);
+    else if (et_metrics_place(t->validation.metrics, ET_LOGGED_VALIDATION_LOSS) >= 0)
+        et_log(ET_LOG_WARNING,
+               "%s: no row of its validation counts; " ET_LOGGED_VALIDATION_LOSS " is not a number",
+               name);
+}
+
 static int fill(et_task_trainer *t, const et_value *state, et_value *logs, et_error *error)
 {
     et_validation *v = &t->validation;
@@ -348,10 +362,10 @@ static int fill(et_task_trainer *t, const et_value *state, et_value *logs, et_er
     int status = et_metrics_results(v->metrics, logs, error);
     if (!status)
         status = et_metrics_results(v->own, logs, error);
-    if (!status && v->reported)
+    if (!status && v->reported && class->validation_step)
         status = et_metrics_results(v->loss, logs, error);
-    if (!v->reported && class->validation_step)
-        et_log(ET_LOG_INFO, "%s: its validation reported no loss", et_task_name(t->task));
+    if (!v->reported)
+        tell_no_loss(t);
     if (!status && state && state->count)
         status = et_task_reduce_aggregated_logs(t->task, state, v->step, logs, error);
     if (!status && class->validate)

@@ -6,7 +6,8 @@
  *   evaluate    task_evaluator.c
  *
  * A step that failed, or was left, has added to no metric: those of the task's own are gathered
- * aside and added when it is done. */
+ * aside and added when it is done. A step of the task's own alone is judged behind its update,
+ * which then has been made: its loss is not known before. */
 #include "train/task_trainer.h"
 
 #include <math.h>
@@ -103,26 +104,12 @@ static int note_loss(et_task_trainer *t, bool *said, et_error *error)
     return ET_OK;
 }
 
-/* On every step, not on a window's mean, which hides a step that blew up. */
-int et_judge_loss(const et_task_trainer_options *options, const char *name, double loss,
-                  int64_t step, et_error *error)
-{
-    double bound = options->loss_upper_bound;
-    if (!(bound > 0 && loss > bound && step >= options->recovery_begin_steps))
-        return ET_OK;
-    return et_fail(
-        error, ET_EDIVERGED,
-        "step %lld: %s is %g, above loss_upper_bound %g. Lower the learning rate or clip "
-        "gradients",
-        (long long)step, name, loss, bound);
-}
-
 int et_task_trainer_judge(const et_task_trainer *t, et_error *error)
 {
     int64_t step = t->trainer.step + 1;
     if (t->logs && isnan(t->step.loss))
         return et_fail(error, ET_EDIVERGED, "step %lld: the loss is not a number", (long long)step);
-    return et_judge_loss(&t->options, "the loss", t->step.loss, step, error);
+    return et_judge_loss(t->step.bound, "the loss", t->step.loss, step, error);
 }
 
 /* The first batch is there. */
@@ -166,9 +153,10 @@ static int train_step(et_task_trainer *t, et_error *error)
         et_step_add_norm(step);
     if (t->has_own && (step->updated || own))
         status = keep_own(t, error);
-    bool said = step->updated;
+    bool said = false;
     if (!status && own)
         status = note_loss(t, &said, error);
+    /* The default step was judged before its update; one of the task's own says its loss now. */
     return status || !said ? status : et_task_trainer_judge(t, error);
 }
 
@@ -409,6 +397,7 @@ static int open_step(et_task_trainer *t, et_error *error)
         .skip = t->logs ? ET_LOGGED_LOSS : NULL,
         .stop = t->options.stop,
         .seed = t->options.seed,
+        .bound = { t->options.loss_upper_bound, t->options.recovery_begin_steps },
         .shards = t->options.batches,
         .comm = comm_of_steps(t),
         .privacy = t->private ? &t->privacy : NULL,

@@ -102,9 +102,6 @@ int et_task_trainer_finish_step(et_task_trainer *trainer, const et_update *updat
 /* ET_EUSAGE: an evaluation is under way, and the weights are its own. */
 int et_task_trainer_check_idle(const et_task_trainer *trainer, et_error *error);
 
-/* ET_EDIVERGED: it is above the options' bound, and recovery has begun. name: what it is called. */
-int et_judge_loss(const et_task_trainer_options *options, const char *name, double loss,
-                  int64_t step, et_error *error);
 /* Of a step that was made: a loss that is none, or above the bound. ET_EDIVERGED. */
 int et_task_trainer_judge(const et_task_trainer *trainer, et_error *error);
 

@@ -367,9 +367,51 @@ static void test_recovery__restored_by_hand(void **state)
     assert_ok(et_controller_close(controller, error));
 }
 
+/* A step whose loss is above the bound is found before its update: a program that drives the
+ * trainer itself has what it had. */
+static void test_recovery__large_loss_changes_nothing(void **state)
+{
+    (void)state;
+    toy t = { .task = { .class = &class }, .bad_sample = 20, .bad_epoch = -1, .bad = 1000 };
+    toy_run r;
+    et_arena arena = ET_ARENA_INIT;
+    et_value *logs = et_value_dict(&arena);
+    toy_run_init(&r, &class);
+    r.trainer_options.batches = 1;
+    r.trainer_options.loss_upper_bound = 100;
+    assert_ok(toy_run_start_trainer_of(&r, &t.task, error));
+    assert_ok(et_task_trainer_initialize(r.trainer, error));
+    const size_t bytes = et_params_trained_size(r.params) * sizeof(float);
+    float *before = malloc(bytes);
+    assert_non_null(before);
+    et_error wrong = ET_ERROR_INIT;
+    int status = ET_OK, steps = 0;
+    double sum = 0, loss;
+    for (; !status && steps < 64; steps += !status) {
+        memcpy(before, et_params_values(r.params), bytes);
+        status = et_task_trainer_train(r.trainer, 1, logs, &wrong);
+        if (!status) {
+            assert_ok(et_value_read_float(logs, "training_loss", &loss, error));
+            sum += loss;
+        }
+    }
+    assert_int_equal(status, ET_EDIVERGED);
+    assert_non_null(strstr(wrong.text, "above loss_upper_bound 100"));
+    assert_true(steps > 0 && sum > 0);
+    assert_memory_equal(before, et_params_values(r.params), bytes);
+    assert_int_equal(et_task_trainer_trainer(r.trainer)->step, steps);
+    assert_ok(et_task_trainer_train_loop_end(r.trainer, logs, error));
+    assert_ok(et_value_read_float(logs, "training_loss", &loss, error));
+    assert_false(loss > 100);
+    free(before);
+    et_arena_release(&arena);
+    assert_int_equal(toy_run_close(&r), ET_OK);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_recovery__large_loss_changes_nothing),
         cmocka_unit_test(test_recovery__goes_back),
         cmocka_unit_test(test_recovery__without_a_checkpoint),
         cmocka_unit_test(test_recovery__trials),

@@ -110,9 +110,10 @@ static void fill(void)
 typedef struct two_losses {
     et_task task;
     bool no_training, no_validation;
-    int fails_at;  /* batch of training, from 1; 0: never */
-    int batches;   /* of training, taken so far */
-    int validated; /* batches of validation, taken so far */
+    bool unlabelled; /* no row counts for the first loss */
+    int fails_at;    /* batch of training, from 1; 0: never */
+    int batches;     /* of training, taken so far */
+    int validated;   /* batches of validation, taken so far */
     int validation_fails_at;
     bool refuses;        /* validate fails */
     double sums[128];    /* of y, of each of them */
@@ -163,6 +164,8 @@ static int two_data(et_task *self, bool training, et_source **out, et_error *err
         return ET_OK;
     et_source *source;
     fill();
+    for (int i = 0; i < SAMPLES && t->unlabelled; i++)
+        labels[i] = -1;
     int status = toy_source(&source, arrays, 3, SAMPLES, ROWS, training, error);
     *out = NULL;
     return status ? status
@@ -266,6 +269,39 @@ static void assert_same_file(const char *a, const char *b)
         fail_msg("%s and %s differ", a, b);
     free(left);
     free(right);
+}
+
+static void keep_first(void *payload, et_log_level level, const char *text)
+{
+    char *told = payload;
+    if (level == ET_LOG_WARNING && !*told)
+        snprintf(told, 200, "%s", text);
+}
+
+/* Its loss is finite where a row counts, and said to mean nothing elsewhere. */
+static void test_task_trainer__validates_nothing(void **state)
+{
+    (void)state;
+    et_arena arena = ET_ARENA_INIT;
+    for (int unlabelled = 0; unlabelled < 2; unlabelled++) {
+        two_run t;
+        double loss;
+        two_init(&t);
+        t.task.task = t.r.task;
+        t.task.unlabelled = unlabelled;
+        char told[200] = "";
+        et_log_set(keep_first, told);
+        assert_ok(toy_run_start_trainer_of(&t.r, &t.task.task, error));
+        assert_ok(et_task_trainer_initialize(t.r.trainer, error));
+        et_value *logs = et_value_dict(&arena);
+        assert_ok(et_task_trainer_evaluate(t.r.trainer, -1, logs, error));
+        assert_ok(et_value_read_float(logs, "validation_loss", &loss, error));
+        assert_int_equal(!isfinite(loss), unlabelled);
+        assert_int_equal(strstr(told, "no row of its validation counts") != NULL, unlabelled);
+        et_log_set(NULL, NULL);
+        assert_int_equal(toy_run_close(&t.r), ET_OK);
+    }
+    et_arena_release(&arena);
 }
 
 /* The keys of every log, in order. */
@@ -468,13 +504,6 @@ static double value_at(const et_value *logs, const char *path)
     if (!found || found->kind != ET_VALUE_FLOAT)
         fail_msg("no %s", path);
     return found->real;
-}
-
-static void keep_first(void *payload, et_log_level level, const char *text)
-{
-    char *told = payload;
-    if (level == ET_LOG_WARNING && !*told)
-        snprintf(told, 200, "%s", text);
 }
 
 /* A task of the class, evaluated untrained. */
@@ -755,6 +784,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_task_trainer__recomputes_layers_of_large_batches),
+        cmocka_unit_test(test_task_trainer__validates_nothing),
         cmocka_unit_test(test_task_trainer__names),
         cmocka_unit_test(test_task_trainer__values),
         cmocka_unit_test(test_task_trainer__moving_mean),

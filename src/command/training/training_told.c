@@ -188,8 +188,9 @@ void et_training_say_begin(et_training *t)
     else if (et_controller_finished(t->controller))
         et_training_say(
             t->progress,
-            "finished     at step %s of %s already; to continue, raise trainer.train_steps",
-            et_format_count(step).text, et_format_count(steps).text);
+            "finished     at step %s of %s already; to continue, raise trainer.train_steps%s",
+            et_format_count(step).text, et_format_count(steps).text,
+            t->args->mode == ET_MODE_TRAIN_AND_POST_EVAL ? "; to validate it, --mode eval" : "");
     else if (step)
         et_training_say(t->progress, "resuming     at step %s of %s", et_format_count(step).text,
                         et_format_count(steps).text);
