@@ -93,7 +93,9 @@ typedef struct et_task_class {
      * itself. */
     void (*build_losses)(et_task *self, et_scope *scope, const et_nodes *outputs,
                          const et_nodes *aux_losses);
-    /* Defines metrics beside the model's own measures, logged by their names. Default: none. */
+    /* Defines metrics beside the model's own measures, logged by their names. Called once for each
+     * set of them: validation's, then training's and those of the step under way, so it keeps
+     * nothing of `metrics`. Default: none. */
     int (*build_metrics)(et_task *self, bool training, et_metrics *metrics, et_error *error);
     int (*create_optimizer)(et_task *self, const et_optimizer_request *request, et_optimizer **out,
                             et_error *error);

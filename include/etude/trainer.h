@@ -79,8 +79,9 @@ struct et_trainer {
 ET_API int et_trainer_train(et_trainer *trainer, int64_t num_steps, et_value *logs,
                             et_error *error);
 
-/* In a step: whether summaries that it writes itself are wanted of it, once every summary_interval
- * steps. What train or loop_end gives is always written. */
+/* In a step: whether summaries that it writes itself are wanted of it: of those that end at a
+ * multiple of summary_interval, the steps I, 2 I, ... (Orbit asks before the count: it wants the
+ * first step, I + 1, ...). What train or loop_end gives is always written. */
 ET_API bool et_trainer_records(const et_trainer *trainer);
 
 typedef struct et_evaluator et_evaluator;
