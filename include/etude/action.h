@@ -25,10 +25,10 @@ typedef struct et_moment {
     bool end;             /* the last of the run */
     const et_value *logs; /* of the evaluation at this step; of a train action, of the inner loop.
                              NULL: there was none */
-    bool *stop;           /* true: the run, or the call of outer_loop.h, ends here, as finished, once
-                             all have acted */
-    int rank;             /* among processes that run together, all of which act; files are for 0 to
-                             write */
+    bool *stop; /* true: the run, or the call of outer_loop.h, ends here, as finished, once all
+                   have acted */
+    int rank;   /* among processes that run together, all of which act; files are for 0 to
+                   write */
 } et_moment;
 
 typedef struct et_action_class {
