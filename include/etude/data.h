@@ -15,8 +15,8 @@
  *         et_prefetch_open(&source, source, 2, &error)) ...
  *
  * Batches are packed, not padded: what a batch does not fill is empty (-1, 0), and counts in no
- * loss that is given by rows (et_loss). A decorator owns what it is put around once its open has succeeded. One thread at a time.
- * Nothing is allocated between open and close. */
+ * loss that is given by rows (et_loss). A decorator owns what it is put around once its open has
+ * succeeded. One thread at a time. Nothing is allocated between open and close. */
 #ifndef ETUDE_DATA_H
 #define ETUDE_DATA_H
 
