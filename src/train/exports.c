@@ -21,6 +21,8 @@
 #include "optim/optimizer.h"
 #include "train/checkpoint_file.h"
 
+#define WEIGHTS "weights.safetensors" /* what makes a directory an export */
+
 /* ---- what there is ---- */
 
 /* -1: not BASE-N. */
@@ -62,9 +64,8 @@ int et_export_ids_find(const et_exports *self, et_export_ids *all, et_error *err
         return et_fail_errno(error, "reading %s", self->directory);
     int status = ET_OK;
     for (struct dirent *entry; !status && (entry = readdir(directory)) != NULL;) {
-        struct stat info;
         int64_t id = id_of(self, entry->d_name);
-        if (id >= 0 && !fstatat(dirfd(directory), entry->d_name, &info, 0) && S_ISDIR(info.st_mode))
+        if (id >= 0)
             status = note_id(all, id, error);
     }
     closedir(directory);
@@ -277,7 +278,7 @@ static int write_settings(const char *directory, const et_value *settings, et_er
 
 static int fill(const char *directory, const et_export_content *content, et_error *error)
 {
-    char *weights = et_path_join(directory, "weights.safetensors");
+    char *weights = et_path_join(directory, WEIGHTS);
     int status = weights ? et_directory_make(directory, error)
                          : et_alloc_failed(error, strlen(directory), "a path");
     if (!status)
@@ -288,11 +289,28 @@ static int fill(const char *directory, const et_export_content *content, et_erro
     return status;
 }
 
+/* What lies where an export of the same number is to go; a number may be given out again. An empty
+ * directory goes as well. */
+static int clear_place(const et_exports *self, et_error *error)
+{
+    char *weights = et_path_join(self->name, WEIGHTS);
+    if (!weights)
+        return et_alloc_failed(error, strlen(self->name), "a path");
+    const bool foreign = et_file_exists(self->name) && !et_file_exists(weights);
+    et_free(weights);
+    if (foreign && rmdir(self->name))
+        return et_fail(error, ET_EUSAGE,
+                       "%s is there and no export, and is left alone: choose another base name, or "
+                       "move it away",
+                       self->name);
+    return foreign ? ET_OK : remove_tree(self->name, error);
+}
+
 static int take_place(const et_exports *self, const char *temporary, et_error *error)
 {
     int status = et_parent_make(self->name, error);
     if (!status)
-        status = remove_tree(self->name, error);
+        status = clear_place(self, error);
     if (!status && rename(temporary, self->name))
         status = et_fail_errno(error, "renaming %s to %s", temporary, self->name);
     if (!status)

@@ -241,8 +241,8 @@ static void test_ready_actions__export_names(void **state)
         assert_int_equal(mkdir(path, 0777), 0);
     }
     snprintf(path, sizeof path, "%s/out-20", in(state, "names"));
-    put_file(path, "x", 1); /* no directory */
-    assert_string_equal(managed(e), "7 9 10 ");
+    put_file(path, "x", 1); /* a program's own may be a file */
+    assert_string_equal(managed(e), "7 9 10 20 ");
     assert_int_equal(unlink(path), 0);
     assert_ok(et_exports_next_name(e, &name, error));
     assert_string_equal(strstr(name, "out-"), "out-11");
@@ -419,6 +419,59 @@ static void test_ready_actions__export_fails(void **state)
     et_params_free(params);
 }
 
+static int64_t always_1(void *unused)
+{
+    (void)unused;
+    return 1;
+}
+
+/* A file or a directory of somebody else's under an export's name: another number, or, where the
+ * number is said, no export. An empty directory is nobody's. */
+static void test_ready_actions__export_beside_others(void **state)
+{
+    et_exports *e;
+    et_params *params;
+    char base[700], path[800], inner[900];
+    int index;
+    const et_exports_options numbered = { .next_id = always_1 };
+    const et_moment now = { .step = 7 };
+    et_export_action action;
+    assert_ok(et_params_new(&params, error));
+    assert_ok(et_params_declare(params, "w", et_shape_1(3), (et_init){ ET_INIT_ZEROS, 0 }, &index,
+                                error));
+    assert_ok(et_params_materialize(params, false, error));
+    snprintf(base, sizeof base, "%s/out", in(state, "beside"));
+    snprintf(path, sizeof path, "%s-1", base);
+    snprintf(inner, sizeof inner, "%s/mine.txt", path);
+    assert_int_equal(mkdir(in(state, "beside"), 0777), 0);
+    for (int is_directory = 0; is_directory < 2; is_directory++) {
+        const char *file = is_directory ? inner : path;
+        if (is_directory)
+            assert_int_equal(mkdir(path, 0777), 0);
+        put_file(file, "precious", 8);
+        assert_ok(et_exports_open(&e, base, -1, NULL, error));
+        et_export_action_init(&action, "export", e, params, NULL);
+        assert_ok(action.action.class->act(&action.action, &now, error));
+        assert_string_equal(managed(e), is_directory ? "1 2 3 " : "1 2 ");
+        et_exports_close(e);
+        assert_ok(et_exports_open(&e, base, -1, &numbered, error));
+        et_export_action_init(&action, "export", e, params, NULL);
+        assert_fails(action.action.class->act(&action.action, &now, error), ET_EUSAGE,
+                     "out-1 is there and no export");
+        assert_true(file_is_there(file));
+        assert_int_equal(unlink(file), 0);
+        for (int again = 0; again < 2; again++) /* nothing, or an empty directory; then its own */
+            assert_ok(action.action.class->act(&action.action, &now, error));
+        assert_true(file_is_there(path));
+        snprintf(inner, sizeof inner, "%s/weights.safetensors", path);
+        assert_int_equal(unlink(inner), 0);
+        assert_int_equal(rmdir(path), 0);
+        snprintf(inner, sizeof inner, "%s/mine.txt", path);
+        et_exports_close(e);
+    }
+    et_params_free(params);
+}
+
 /* ---- epochs ---- */
 
 static void test_ready_actions__epochs(void **state)
@@ -466,6 +519,7 @@ int main(void)
         cmocka_unit_test(test_ready_actions__export),
         cmocka_unit_test(test_ready_actions__export_of_an_average),
         cmocka_unit_test(test_ready_actions__export_fails),
+        cmocka_unit_test(test_ready_actions__export_beside_others),
         cmocka_unit_test(test_ready_actions__epochs),
     };
     return cmocka_run_group_tests(tests, make_directory, remove_directory);
