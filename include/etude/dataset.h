@@ -11,7 +11,8 @@
  *         et_data_source_read(&source, et_data_set_source(data, "train"), &read, &error)) ...
  *
  * Without features each field is a feature of its own name: numbers as they are, texts as ids of
- * their entries, and texts without entries as keys. What is read from a data set is independent of
+ * their entries, and texts without entries as keys; of fields of variable length those alone that
+ * have entries, which are counted (one-hot). What is read from a data set is independent of
  * it once it is open. A data set does not change; any number of threads may read it. */
 #ifndef ETUDE_DATASET_H
 #define ETUDE_DATASET_H

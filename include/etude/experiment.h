@@ -66,7 +66,7 @@ ET_API void et_task_tell(const et_task_context *context, const char *format, ...
 typedef struct et_experiment_row {
     const char *name; /* in files of runs, so it stays; unique in a program, with "/" as in paths,
                          where none is a folder of another: "rings/small" */
-    const char *help; /* a line for `list` */
+    const char *help; /* a line for `list`; NULL: none */
     const char *settings; /* on top of the defaults: "{task: {...}, trainer: {...}}" or
                              "trainer.train_steps=500,...", as behind --set; or NULL */
 } et_experiment_row;

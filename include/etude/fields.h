@@ -80,7 +80,9 @@ typedef struct et_field {
     size_t item_size;                /* STRUCTS: bytes of one */
     bool indirect;                   /* STRUCT: the member is a pointer to it */
     const char *list;       /* STRUCT: the row of its table that a list in its place is for */
-    bool nullable;          /* null is taken as well, for the default; with `zero` for 0 */
+    bool nullable;          /* null is taken as well, for the default; with `zero` for 0. STRUCT:
+                               for all defaults of its table, which say that there is none of it;
+                               without, null changes nothing in a group */
     bool selects;           /* CHOICE: of the groups behind it only that of its name counts and
                                is saved. BOOL: its group is there: null is false, {} is true */
     int64_t truth;          /* INT: what true stands for, false being 0; 0: neither is taken */

@@ -15,10 +15,11 @@
  * started again with the same calls does what an unbroken one would have done; inner loops,
  * evaluations (at multiples of eval_interval) and saves are where they would have been.
  *
- * Unlike Orbit's: a request to save always saves, whatever the interval, and evaluated weights are
- * on disk; a step that does not advance as told is an error; no checkpoint is skipped; rates leave
- * evaluations out and stand under "time"; actions cannot change values. With summary_interval a
- * trainer's own summaries are wanted (et_trainer_records); 0: never.
+ * Unlike Orbit's: a save stands at each multiple of checkpoint_interval and not that many steps
+ * behind the last one; a request to save always saves, whatever the interval, and evaluated weights
+ * are on disk; a step that does not advance as told is an error; no checkpoint is skipped; rates
+ * leave evaluations out and stand under "time"; actions cannot change values. With summary_interval
+ * a trainer's own summaries are wanted (et_trainer_records); 0: never.
  *
  * Without run.model_dir nothing is kept. Without a trainer nothing is written in it, and no lock is
  * taken: it is where checkpoints come from. A run's observer is told a line for each call. */
@@ -44,10 +45,9 @@ typedef struct et_outer_loop_options {
     ET_RESERVED(8);
 } et_outer_loop_options;
 
-/* Inner loops until the step is `steps`, in all, or an action says stop, which ends this call and no
- * later one; then a save, unless save_nothing, which leaves it to checkpoint_interval. At `steps`
- * or past it already: only what is not saved is.
- * ET_EINTERRUPTED: asked to stop; saved. */
+/* Inner loops until the step is `steps`, in all, or an action says stop, which ends this call and
+ * no later one; then a save, unless save_nothing, which leaves it to checkpoint_interval. At
+ * `steps` or past it already: only what is not saved is. ET_EINTERRUPTED: asked to stop; saved. */
 ET_API int et_controller_train_to(et_controller *controller, int64_t steps, bool save_nothing,
                                   et_error *error);
 

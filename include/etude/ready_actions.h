@@ -43,7 +43,8 @@ ET_API void et_conditional_init(et_conditional *self, const char *name, et_condi
 typedef struct et_new_best et_new_best;
 
 typedef struct et_new_best_options {
-    const char *metric; /* a value of logs, "accuracy"; nested: "sets.one.accuracy" */
+    const char *metric; /* a value of logs, "accuracy"; nested: "sets|one|accuracy", or
+                           with dots or slashes, where no value has that name */
     /* In place of it: the value itself. */
     int (*value)(void *payload, const et_value *logs, double *out, et_error *error);
     void *payload;

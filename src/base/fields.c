@@ -286,6 +286,33 @@ static int read_list(const struct place *place, const et_field *field, et_struct
     return ET_OK;
 }
 
+/* The row that says whether a group is there; NULL: it always is. */
+static const et_field *presence(const et_fields *table)
+{
+    const et_field *row = table->fields;
+    while (row->kind != ET_FIELD_KIND_END && (row->kind != ET_FIELD_KIND_BOOL || !row->selects))
+        row++;
+    return row->kind == ET_FIELD_KIND_END ? NULL : row;
+}
+
+/* What is not written, "trainer:", is a group of which nothing is said; a null that is written may
+ * have been meant to take it away. */
+static int read_null(const struct place *place, const et_field *field, void *member,
+                     const et_value *value, const char *path)
+{
+    if (field->nullable) {
+        et_fields_defaults(field->nested, member);
+        return ET_OK;
+    }
+    const char *where = locate(place, path, value->line);
+    if (!where)
+        return no_memory(place);
+    if (value->text && *value->text)
+        et_log(ET_LOG_WARNING, "%s: %s changes nothing in a group of settings; name some of them",
+               where, value->text);
+    return ET_OK;
+}
+
 /* path: of the member itself, from the top. */
 static int read_member(const struct place *place, const et_field *field, void *options,
                        const et_value *value, const char *path)
@@ -296,6 +323,9 @@ static int read_member(const struct place *place, const et_field *field, void *o
         return read_list(place, row, et_field_member(row, et_field_member(field, options)), value,
                          path);
     }
+    if (field->kind == ET_FIELD_KIND_STRUCT && value->kind == ET_VALUE_NULL &&
+        !presence(field->nested))
+        return read_null(place, field, et_field_member(field, options), value, path);
     if (field->kind == ET_FIELD_KIND_STRUCT)
         return read_dict(place, field->nested, et_field_member(field, options), value, path);
     if (field->kind == ET_FIELD_KIND_STRUCTS)
@@ -306,15 +336,6 @@ static int read_member(const struct place *place, const et_field *field, void *o
     if (field->kind == ET_FIELD_KIND_ONLY)
         return et_field_check_only(field, value, where, place->error);
     return et_field_read(field, options, value, place->arena, where, place->error);
-}
-
-/* The row that says whether a group is there; NULL: it always is. */
-static const et_field *presence(const et_fields *table)
-{
-    const et_field *row = table->fields;
-    while (row->kind != ET_FIELD_KIND_END && (row->kind != ET_FIELD_KIND_BOOL || !row->selects))
-        row++;
-    return row->kind == ET_FIELD_KIND_END ? NULL : row;
 }
 
 /* Of a member with two names one dict may use one; a null sets nothing. */

@@ -108,11 +108,12 @@ static int resolve(restriction *r, const et_value *tree, et_error *error)
     return ET_OK;
 }
 
-/* null, a choice that is not made, and a list with nothing in it. */
+/* null, a choice that is not made, by either of its words, and a list with nothing in it. */
 static bool is_none(const et_value *value)
 {
     return value->kind == ET_VALUE_NULL || (value->kind == ET_VALUE_LIST && !value->count) ||
-           (value->kind == ET_VALUE_STRING && !strcmp(value->string, "none"));
+           (value->kind == ET_VALUE_STRING &&
+            (!strcmp(value->string, "none") || !strcmp(value->string, "null")));
 }
 
 static bool is_number(const et_value *value)

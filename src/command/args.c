@@ -179,6 +179,12 @@ static int store(const et_arg *arg, const char *word, et_error *error)
     return et_field_read_word(&arg->field, arg->target, word, where, error);
 }
 
+/* Scripts for Model Garden write --params_override="${SETTINGS}" whether there are any or not. */
+static bool is_left_out(const et_arg *arg, const char *word, size_t length, const char *value)
+{
+    return !*value && arg->way == ET_ARG_WAY_LIST && et_same_name(word, length, arg->alias);
+}
+
 /* *at is the option's place; it moves on by one if the next argument is its value. "--set --x"
  * is refused, since most often the value was forgotten. */
 static int parse_option(const et_arg *table, const et_call *call, int *at, et_error *error)
@@ -210,7 +216,7 @@ static int parse_option(const et_arg *table, const et_call *call, int *at, et_er
                            command, arg->field.name, et_arg_value(arg).text, value, arg->field.name,
                            value);
     }
-    return store(arg, value, error);
+    return is_left_out(arg, word, length, value) ? ET_OK : store(arg, value, error);
 }
 
 /* "trainer.train_steps=100", for which `set` would be the option; NULL: there is none. */

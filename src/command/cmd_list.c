@@ -199,7 +199,7 @@ static int list_experiments(const et_program *program, bool json, et_error *erro
             et_value_set_string(one, "name", row->name);
             et_value_set_string(one, "help", row->help);
             if (!json)
-                printf("%-22s %s\n", row->name, row->help);
+                printf("%-22s %s\n", row->name, row->help ? row->help : "");
         }
     int status = json ? et_results_print(results, error) : ET_OK;
     et_arena_release(&arena);

@@ -62,15 +62,20 @@ static int make_features(et_data_set *self, const et_schema *schema, et_error *e
     et_feature_spec *specs = et_alloc_zero((size_t)count, sizeof *specs);
     if (!specs)
         return et_alloc_failed(error, sizeof *specs, "features");
+    int features = 0;
     for (int i = 0; i < count; i++) {
         const et_schema_field *f = et_schema_at(schema, i);
-        bool entries = et_metadata_find(self->metadata, f->name)->entry_count > 0;
-        specs[i].name = f->name;
-        specs[i].type = et_schema_numeric(f) ? ET_TRANSFORM_IDENTITY
-                        : entries            ? ET_TRANSFORM_EMBED
-                                             : ET_TRANSFORM_KEY;
+        const bool entries = et_metadata_find(self->metadata, f->name)->entry_count > 0;
+        const bool numeric = et_schema_numeric(f), varies = f->length == ET_SCHEMA_VARIABLE;
+        if (varies && (numeric || !entries))
+            continue;
+        specs[features].name = f->name;
+        specs[features++].type = varies    ? ET_TRANSFORM_ONE_HOT
+                                 : numeric ? ET_TRANSFORM_IDENTITY
+                                 : entries ? ET_TRANSFORM_EMBED
+                                           : ET_TRANSFORM_KEY;
     }
-    int status = et_feature_set_make(&self->features, specs, count, NULL, error);
+    int status = et_feature_set_make(&self->features, specs, features, NULL, error);
     et_free(specs);
     return status;
 }

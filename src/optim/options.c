@@ -276,7 +276,9 @@ static const et_field optimization_fields[] = {
     ET_FIELD_STRUCT(et_optimization_options, optimizer, &et_optimizer_fields, "the update rule"),
     ET_FIELD_STRUCT(et_optimization_options, ema, &ema_table, "the average of the weights"),
     ET_FIELD_STRUCT(et_optimization_options, learning_rate, &rate_table, "the schedule"),
-    ET_FIELD_STRUCT(et_optimization_options, warmup, &warmup_table, "the warm-up"), ET_FIELD_END
+    ET_FIELD_STRUCT(et_optimization_options, warmup, &warmup_table, "the warm-up",
+                    .nullable = true),
+    ET_FIELD_END
 };
 const et_fields et_optimization_fields = { "optimizer_config", optimization_fields };
 

@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/reserved.h"
+#include "train/metric_name.h"
 
 #define BEST_FILE_MAX 4096
 
@@ -111,11 +112,9 @@ int et_new_best_metric(const et_new_best *self, const et_value *logs, double *ou
     const et_new_best_options *o = &self->options;
     if (o->value)
         return o->value(o->payload, logs, out, error);
-    const et_value *value = logs ? et_value_path(logs, o->metric) : NULL;
-    if (!value || (value->kind != ET_VALUE_FLOAT && value->kind != ET_VALUE_INT))
-        return et_fail(error, ET_ECONFIG, "logs have no number %s", o->metric);
-    *out = value->kind == ET_VALUE_FLOAT ? value->real : (double)value->integer;
-    return ET_OK;
+    return logs && et_metric_named(logs, o->metric, out)
+               ? ET_OK
+               : et_fail(error, ET_ECONFIG, "logs have no number %s", o->metric);
 }
 
 static int compare(const et_new_best *self, const et_value *logs, bool *is_new, double *value,

@@ -121,7 +121,7 @@ static const et_field trainer_fields[] = {
     ET_FIELD_STRING(et_trainer_options, best_checkpoint_export_subdir, ET_CHECKPOINT_BEST,
                     "where the best checkpoint is kept: best"),
     ET_FIELD_STRUCT(et_trainer_options, early_stopping, &early_stopping_table,
-                    "when a run ends before its last step"),
+                    "when a run ends before its last step", .nullable = true),
     ET_FIELD_FLOAT(et_trainer_options, loss_upper_bound, 1e6, 0, DBL_MAX,
                    "a step whose loss is larger has diverged, as one whose loss is no number; 0: "
                    "none is too large"),

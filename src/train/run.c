@@ -24,6 +24,7 @@
 #include "base/reserved.h"
 #include "io/log_names.h"
 #include "train/identity.h"
+#include "train/metric_name.h"
 #include "train/run_names.h"
 #include "train/run_private.h"
 #include "train/spread.h"
@@ -471,24 +472,11 @@ et_sink *et_run_sink(et_run *run)
     return run->sink;
 }
 
-/* "a|b" and "a/b" are b in the dict a. */
-static int read_metric(const et_value *values, const char *name, double *value)
-{
-    char part[256];
-    for (const char *bar;
-         values && !et_value_get(values, name) && (bar = strpbrk(name, "|/")) != NULL;
-         name = bar + 1) {
-        snprintf(part, sizeof part, "%.*s", (int)(bar - name), name);
-        values = et_value_get(values, part);
-    }
-    return values ? et_value_read_float(values, name, value, NULL) : ET_EFORMAT;
-}
-
 static int keep_best(et_run *run, int64_t step, const et_value *values, et_error *error)
 {
     const char *name = run->options.best_metric;
     double value;
-    if (read_metric(values, name, &value))
+    if (!et_metric_named(values, name, &value))
         return et_fail(error, ET_ECONFIG,
                        "validation gives no %s, by which the best is chosen "
                        "(trainer.best_checkpoint_eval_metric, in a program run.best_metric)",

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <etude/log.h>
+
 #include "base/arena.h"
 #include "base/main.h"
 #include "base/scarce.h"
@@ -709,12 +711,59 @@ static void test_fields__group_that_may_be_missing(void **state)
     et_strbuf_release(&help);
 }
 
+static int warnings;
+
+static void count_warning(void *unused, et_log_level level, const char *text)
+{
+    (void)unused;
+    warnings += level == ET_LOG_WARNING && strstr(text, "null changes nothing in a group") != NULL;
+}
+
+/* null in place of a group is none of it, where there may be none; elsewhere it changes nothing,
+ * and says so if it was written. */
+static void test_fields__null_for_a_group(void **state)
+{
+    typedef struct two {
+        part always, maybe;
+    } two;
+    static const et_field rows[] = {
+        ET_FIELD_STRUCT(two, always, &part_table, "there in any case"),
+        ET_FIELD_STRUCT(two, maybe, &part_table, "there or not", .nullable = true),
+        ET_FIELD_END,
+    };
+    static const et_fields two_table = { "two", rows };
+    static const struct {
+        const char *path, *text;
+        double always, maybe;
+        int warnings;
+    } steps[] = {
+        { "always", "null", 3, 4, 1 },       { "always", "", 3, 4, 1 },
+        { "maybe.weight", "5", 3, 5, 1 },    { "maybe", "null", 3, 1, 1 },
+        { "maybe", "{weight: 6}", 3, 6, 1 }, { "maybe", "", 3, 1, 1 },
+    };
+    two has;
+    (void)state;
+    warnings = 0;
+    et_log_set(count_warning, NULL);
+    et_fields_defaults(&two_table, &has);
+    has.always.weight = 3;
+    has.maybe.weight = 4;
+    for (size_t i = 0; i < COUNT(steps); i++) {
+        assert_int_equal(
+            et_fields_set(&two_table, &has, steps[i].path, steps[i].text, &arena, &error), ET_OK);
+        assert_true(has.always.weight == steps[i].always && has.maybe.weight == steps[i].maybe);
+        assert_int_equal(warnings, steps[i].warnings);
+    }
+    et_log_set(NULL, NULL);
+}
+
 #define CASE(name) cmocka_unit_test_setup_teardown(name, enter, leave)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         CASE(test_fields__defaults),
+        CASE(test_fields__null_for_a_group),
         CASE(test_fields__reads),
         CASE(test_fields__set),
         CASE(test_fields__epochs),

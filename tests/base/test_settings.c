@@ -32,6 +32,7 @@ typedef struct options {
     bool flag;
     et_strings c;
     const char *text;
+    int flag_or_none;
 } options;
 
 static const et_field sgd_rows[] = { ET_FIELD_FLOAT(struct sgd, momentum, 0, 0, 1, "m"),
@@ -381,6 +382,27 @@ static void test_settings__written(void **state)
     assert_int_equal(et_value_get(et_fields_echo(&table, &given, &arena), "optimizer")->count, 4);
 }
 
+/* A choice of which one says that there is none, by its word in Model Garden's files. */
+static void test_settings__choice_of_null(void **state)
+{
+    static const char *const words[] = { "null", "false", "true", NULL };
+    static const et_field choice[] = {
+        ET_FIELD_CHOICE(options, flag_or_none, 0, words, "yes, no or nothing"),
+        ET_FIELD_END,
+    };
+    static const et_fields choices = { "choices", choice };
+    static const char *const is[] = { "flag_or_none == None", NULL };
+    static const char *const is_not[] = { "flag_or_none != None", NULL };
+    et_settings s = { .table = &choices, .options = &given, .arena = &arena };
+    (void)state;
+    et_fields_defaults(&choices, &given);
+    assert_int_equal(et_settings_check(&s, is, &error), ET_OK);
+    assert_int_equal(et_settings_check(&s, is_not, &error), ET_ECONFIG);
+    assert_int_equal(et_settings_override(&s, "flag_or_none=true", &error), ET_OK);
+    assert_int_equal(et_settings_check(&s, is, &error), ET_ECONFIG);
+    assert_int_equal(et_settings_check(&s, is_not, &error), ET_OK);
+}
+
 static int use_scarcely(et_arena *scarce)
 {
     static const char *const restrictions[] = { "a < b", "text == None", NULL };
@@ -425,10 +447,11 @@ static void test_settings__out_of_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(test_settings__override), CASE(test_settings__refused),
-        CASE(test_settings__order),    CASE(test_settings__extra),
-        CASE(test_settings__locked),   CASE(test_settings__restrictions),
-        CASE(test_settings__written),  CASE(test_settings__out_of_memory),
+        CASE(test_settings__override),       CASE(test_settings__refused),
+        CASE(test_settings__order),          CASE(test_settings__extra),
+        CASE(test_settings__locked),         CASE(test_settings__restrictions),
+        CASE(test_settings__choice_of_null), CASE(test_settings__written),
+        CASE(test_settings__out_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -227,6 +227,43 @@ static void test_dataset__no_features(void **state)
     et_data_set_close(set);
 }
 
+/* Of variable length: counted where there are entries to count, and no feature elsewhere. */
+static void test_dataset__no_features_of_lists(void **state)
+{
+    fixture *f = *state;
+    et_data_set_options options = {
+        .schema_path = write_text(f, "lists.yaml",
+                                  "fields:\n- {name: ids, type: integer, length: 0}\n"
+                                  "- {name: tags, type: discrete, length: 0}\n"
+                                  "- {name: words, type: discrete, length: 0}\n"
+                                  "- {name: width, type: real}\n"),
+        .metadata_path = write_text(f, "lists.json", "{\"tags\": {\"entries\": [\"a\", \"b\"]}}")
+    };
+    const et_data_set_path path = { "train", fixture_path(f, "lists") };
+    static const et_bytes tags[] = { { "b", 1 }, { "b", 1 }, { "?", 1 } };
+    et_example_builder *b;
+    et_data_set *set = NULL;
+    et_samples *samples = NULL;
+    et_batch *batch;
+    assert_ok(et_example_builder_new(&b, NULL, error));
+    et_example_add_floats(et_example_add_bytes(b, "tags", tags, 3), "width", &(float){ 2 }, 1);
+    assert_ok(et_records_write(path.path, NULL, &b, 1, error));
+    et_example_builder_free(b);
+    assert_ok(et_examples_data_set_open(&set, &path, 1, &options, error));
+    assert_ok(et_data_source_samples(&samples, et_data_set_at(set, 0), NULL, error));
+    et_layout layout = samples->layout;
+    assert_int_equal(layout.fields, 3);
+    assert_string_equal(layout.field[0].name, "tags");
+    assert_string_equal(layout.field[1].name, "width");
+    layout.capacity[0] = 1;
+    assert_ok(et_batch_new(&batch, &layout, error));
+    assert_ok(samples->class->fill(samples, (et_pick){ &(uint32_t){ 0 }, 1, 0 }, batch, error));
+    assert_memory_equal(batch->data[0], ((const float[]){ 0, 1, 1 }), 3 * sizeof(float));
+    et_batch_free(batch);
+    et_samples_close(samples);
+    et_data_set_close(set);
+}
+
 /* ---- tf.Examples ---- */
 
 static et_example_builder *example(et_example_builder *b, const char *species, float width,
@@ -594,6 +631,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_dataset__resume, fixture_open, fixture_close),
         cmocka_unit_test_setup_teardown(test_dataset__format, fixture_open, fixture_close),
         cmocka_unit_test_setup_teardown(test_dataset__no_features, fixture_open, fixture_close),
+        cmocka_unit_test_setup_teardown(test_dataset__no_features_of_lists, fixture_open,
+                                        fixture_close),
         cmocka_unit_test_setup_teardown(test_dataset__examples, fixture_open, fixture_close),
         cmocka_unit_test_setup_teardown(test_dataset__frames, fixture_open, fixture_close),
         cmocka_unit_test_setup_teardown(test_dataset__bad_frames, fixture_open, fixture_close),

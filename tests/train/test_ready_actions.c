@@ -129,6 +129,36 @@ static void test_ready_actions__new_best(void **state)
     et_new_best_close(NULL);
 }
 
+/* A value by its whole name, or by the names around it, whatever marks stand between them. */
+static void test_ready_actions__new_best_named(void **state)
+{
+    static const struct {
+        const char *metric;
+        double value; /* 0: there is none */
+    } cases[] = { { "top.1", 1 },   { "a|b", 2 },   { "a/b", 2 }, { "a.b", 2 }, { "a.top.1", 3 },
+                  { "a|top.1", 3 }, { "a.b.c", 0 }, { "a", 0 },   { "b", 0 },   { "", 0 },
+                  { "a|", 0 },      { "top", 0 },   { "x/y", 4 }, { ".", 0 } };
+    et_arena arena = ET_ARENA_INIT;
+    et_value *logs = et_value_dict(&arena);
+    (void)state;
+    et_value_set_float(logs, "top.1", 1);
+    et_value *a = et_value_set_dict(logs, "a");
+    et_value_set_int(a, "b", 2);
+    et_value_set_float(a, "top.1", 3);
+    et_value_set_float(logs, "x/y", 4);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const et_new_best_options options = { .metric = cases[i].metric };
+        et_new_best *b;
+        double value = 0;
+        assert_ok(et_new_best_open(&b, &options, error));
+        int status = et_new_best_metric(b, logs, &value, NULL);
+        if (status != (cases[i].value ? ET_OK : ET_ECONFIG) || value != cases[i].value)
+            fail_msg("%s: status %d, value %g", cases[i].metric, status, value);
+        et_new_best_close(b);
+    }
+    et_arena_release(&arena);
+}
+
 static int half_of(void *payload, const et_value *logs, double *out, et_error *error)
 {
     int status = et_value_read_float(logs, payload, out, error);
@@ -512,6 +542,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ready_actions__conditional),
         cmocka_unit_test(test_ready_actions__new_best),
+        cmocka_unit_test(test_ready_actions__new_best_named),
         cmocka_unit_test(test_ready_actions__new_best_files),
         cmocka_unit_test(test_ready_actions__new_best_refused),
         cmocka_unit_test(test_ready_actions__export_names),

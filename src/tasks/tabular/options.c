@@ -169,7 +169,8 @@ static const et_field task_fields[] = {
     ET_FIELD_STRUCT(et_tabular_options, train_data, &data_table, "what is learnt from",
                     .change = ET_CHANGE_FIXED),
     ET_FIELD_STRUCT(et_tabular_options, validation_data, &data_table,
-                    "what is scored between loops; a list is that of sets", .list = "sets"),
+                    "what is scored between loops; a list is that of sets", .list = "sets",
+                    .nullable = true),
     ET_FIELD_FLOAT(et_tabular_options, held_out, 0.15, 0, 0.9,
                    "share of the rows that is scored and not learnt from, where validation_data "
                    "names no file; 0: none",
@@ -223,7 +224,7 @@ static const et_field task_fields[] = {
     ET_FIELD_STRING(et_tabular_options, init_pattern, NULL,
                     "expression of the names that init_checkpoint gives; null: all of the model's"),
     ET_FIELD_STRUCT(et_tabular_options, differential_privacy_config, &et_privacy_fields,
-                    "clipped and noisy gradients", .change = ET_CHANGE_FIXED),
+                    "clipped and noisy gradients", .change = ET_CHANGE_FIXED, .nullable = true),
     ET_TASK_ONLY_FIELDS,
     ET_FIELD_END
 };

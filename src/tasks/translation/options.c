@@ -268,7 +268,8 @@ static const et_field translation_fields[] = {
     ET_FIELD_STRUCT(et_translation_options, train_data, &data_table, "what is learnt from",
                     .change = ET_CHANGE_FIXED),
     ET_FIELD_STRUCT(et_translation_options, validation_data, &data_table,
-                    "what is scored between loops; a list is that of sets", .list = "sets"),
+                    "what is scored between loops; a list is that of sets", .list = "sets",
+                    .nullable = true),
     ET_FIELD_STRING(et_translation_options, sentencepiece_model_path, NULL,
                     "SentencePiece model; null or \"\": trained on the training data"),
     ET_FIELD_STRING(et_translation_options, init_checkpoint, NULL,
@@ -286,7 +287,7 @@ static const et_field translation_fields[] = {
     ET_FIELD_BOOL(et_translation_options, score_lowercase, false,
                   "lower-case before BLEU in validation"),
     ET_FIELD_STRUCT(et_translation_options, differential_privacy_config, &et_privacy_fields,
-                    "clipped and noisy gradients", .change = ET_CHANGE_FIXED),
+                    "clipped and noisy gradients", .change = ET_CHANGE_FIXED, .nullable = true),
     ET_TASK_ONLY_FIELDS,
     ET_FIELD_END
 };
