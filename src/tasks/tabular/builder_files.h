@@ -36,9 +36,10 @@ int et_builder_parse(const et_model_builder_class **kind, et_arguments **argumen
 int et_builder_prediction(et_model_builder *builder, et_params **params, et_build_fn **build,
                           void **payload, et_error *error);
 
-/* builder_model.c: OUTPUT/model from what is in OUTPUT: made beside it and put in its place.
- * Opening it. */
-int et_builder_export(et_model_builder *builder, const char *output, et_error *error);
+/* builder_model.c: OUTPUT/model from what is in OUTPUT, made beside it and put in its place.
+ * checkpoint: as et_predictor_options has it. Opening it. */
+int et_builder_export(et_model_builder *builder, const char *output, const char *checkpoint,
+                      et_error *error);
 int et_builder_open_model(et_predictor **out, const et_model_builder *builder, const char *output,
                           et_error *error);
 

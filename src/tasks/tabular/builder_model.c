@@ -47,9 +47,10 @@ static int put_in_place(const char *made, const char *place, const char *old, et
     return ET_OK;
 }
 
-int et_builder_export(et_model_builder *builder, const char *output, et_error *error)
+int et_builder_export(et_model_builder *builder, const char *output, const char *checkpoint,
+                      et_error *error)
 {
-    const et_predictor_options options = { .builder = builder->ET_CLASS };
+    const et_predictor_options options = { .builder = builder->ET_CLASS, .checkpoint = checkpoint };
     et_predictor *predictor = NULL;
     char *place = et_path_join(output, "model"), *made = et_path_join(output, "model.new");
     char *old = et_path_join(output, "model.old");

@@ -480,6 +480,13 @@ static int train(job *j, et_error *error)
     return status ? status : roles[et_job_config_task(j->config)->role](j, error);
 }
 
+/* Which checkpoint becomes the model. Without evaluations a best one is of earlier sessions alone,
+ * which had some. */
+static const char *exported(const job *j)
+{
+    return j->graphs.evaluation ? NULL : "newest";
+}
+
 int et_model_trainer_train(et_model_trainer *trainer, et_model_builder *builder,
                            const et_training_job *given, et_predictor **out, et_error *error)
 {
@@ -493,10 +500,11 @@ int et_model_trainer_train(et_model_trainer *trainer, et_model_builder *builder,
     if (j.given->inputs)
         builder->dataset = j.given->inputs;
     int status = train(&j, error);
+    const char *checkpoint = exported(&j);
     close_job(&j);
     bool leads = et_job_config_master(trainer->config);
     if (!status && leads)
-        status = et_builder_export(builder, j.output, error);
+        status = et_builder_export(builder, j.output, checkpoint, error);
     if (!status && leads)
         status = et_builder_open_model(out, builder, j.output, error);
     builder->dataset = before;
