@@ -37,7 +37,9 @@ int et_builder_prediction(et_model_builder *builder, et_params **params, et_buil
                           void **payload, et_error *error);
 
 /* builder_model.c: OUTPUT/model from what is in OUTPUT, made beside it and put in its place.
- * checkpoint: as et_predictor_options has it. Opening it. */
+ * checkpoint: as et_predictor_options has it. ET_ECONFIG, which the first says before there is
+ * anything to export: a file that is none of a model's is in the way. Opening it. */
+int et_builder_check_place(const char *output, et_error *error);
 int et_builder_export(et_model_builder *builder, const char *output, const char *checkpoint,
                       et_error *error);
 int et_builder_open_model(et_predictor **out, const et_model_builder *builder, const char *output,

@@ -1,4 +1,5 @@
 /* The model that a job leaves: OUTPUT/model, from what is in OUTPUT. */
+#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,19 +16,72 @@
 static const char *const model_files[] = { ET_TABLE_SCHEMA,  ET_TABLE_METADATA,  ET_TABLE_FEATURES,
                                            ET_TABLE_BUILDER, (ET_MODEL_WEIGHTS), NULL };
 
-/* What an export has written; what else lies there is left, with its directory. */
+static bool is_of_model(const char *name)
+{
+    for (const char *const *file = model_files; *file; file++)
+        if (!strcmp(*file, name))
+            return true;
+    return et_file_is_left_over(name);
+}
+
+typedef void visit_fn(int folder, const char *name);
+
+static void pass_over(int folder, const char *name)
+{
+    (void)folder, (void)name;
+}
+
+static void remove_file(int folder, const char *name)
+{
+    unlinkat(folder, name, 0);
+}
+
+/* Visits what an export has written or had begun to. ET_ECONFIG: something else is there. */
+static int visit(DIR *folder, const char *directory, visit_fn *file, et_error *error)
+{
+    for (const struct dirent *entry; (entry = readdir(folder)) != NULL;)
+        if (is_of_model(entry->d_name))
+            file(dirfd(folder), entry->d_name);
+        else if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+            return et_fail(error, ET_ECONFIG,
+                           "%s/%s is no file of a model, and the job makes that folder anew: "
+                           "choose another output, or move the file",
+                           directory, entry->d_name);
+    return ET_OK;
+}
+
+/* removes: the folder too, once nothing but a model's files is known to be in it. */
+static int clear_folder(const char *directory, bool removes, et_error *error)
+{
+    DIR *folder = opendir(directory);
+    if (!folder)
+        return errno == ENOENT ? ET_OK : et_fail_errno(error, "%s", directory);
+    int status = visit(folder, directory, pass_over, error);
+    rewinddir(folder);
+    if (!status && removes)
+        status = visit(folder, directory, remove_file, error);
+    closedir(folder);
+    if (!status && removes && rmdir(directory))
+        status = et_fail_errno(error, "%s", directory);
+    return status;
+}
+
 static int remove_model(const char *directory, et_error *error)
 {
-    for (const char *const *name = model_files; *name; name++) {
-        char *path = et_path_join(directory, *name);
-        if (!path)
-            return et_alloc_failed(error, strlen(directory), "a path");
-        unlink(path);
+    return clear_folder(directory, true, error);
+}
+
+int et_builder_check_place(const char *output, et_error *error)
+{
+    static const char *const folders[] = { "model", "model.new", "model.old" };
+    int status = ET_OK;
+    for (size_t i = 0; i < sizeof folders / sizeof *folders && !status; i++) {
+        char *path = et_path_join(output, folders[i]);
+        status = path ? clear_folder(path, false, error)
+                      : et_alloc_failed(error, strlen(output), "a path");
         et_free(path);
     }
-    if (rmdir(directory) && errno != ENOENT)
-        return et_fail_errno(error, "%s: files that are none of a model's are in it", directory);
-    return ET_OK;
+    return status;
 }
 
 /* The new one is whole before the old one goes; the name is missing for an instant at most, and a

@@ -446,7 +446,9 @@ static void close_job(job *j)
 /* Runs, saves, evaluates: a single node, and the master of a cluster. */
 static int lead(job *j, et_error *error)
 {
-    int status = check_same(j, error);
+    int status = et_builder_check_place(j->output, error);
+    if (!status)
+        status = check_same(j, error);
     if (!status && j->server)
         status =
             et_cluster_trainer_open(&j->master, j->trainer, &j->cluster_options, j->steps, error);

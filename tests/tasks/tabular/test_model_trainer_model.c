@@ -13,6 +13,32 @@ static void test_model_trainer_model__without_eval_any_more(void **state)
     et_predictor_close(p);
 }
 
+/* What a program keeps in the model's folder would go with it: told before the first step. */
+static void test_model_trainer_model__foreign_file(void **state)
+{
+    fixture *f = *state;
+    et_error error = ET_ERROR_INIT;
+    int status;
+    char path[128];
+    et_predictor_close(trained(f, ARGS(SETTINGS, "--max-steps", "20")));
+    put_file(f, "model/keep.txt");
+    train(f, &et_feed_forward_builder, &et_feed_forward_arguments_class,
+          ARGS(SETTINGS, "--max-steps", "40"), &status, &error);
+    assert_int_equal(status, ET_ECONFIG);
+    assert_contains(error.text, "/model/keep.txt is no file of a model");
+    assert_null(strstr(f->lines, "Global steps"));
+    assert_true(is_there(f, "model/model.safetensors"));
+    snprintf(path, sizeof path, "%s/model.old", f->output);
+    assert_int_equal(mkdir(path, 0777), 0);
+    put_file(f, "model.old/keep.txt");
+    snprintf(path, sizeof path, "%s/model/keep.txt", f->output);
+    unlink(path);
+    train(f, &et_feed_forward_builder, &et_feed_forward_arguments_class,
+          ARGS(SETTINGS, "--max-steps", "40"), &status, &error);
+    assert_int_equal(status, ET_ECONFIG);
+    assert_contains(error.text, "/model.old/keep.txt is no file of a model");
+}
+
 #define CASE(name)                                                                                 \
     cmocka_unit_test_setup_teardown(test_model_trainer_model__##name, set_up, tear_down)
 
@@ -20,6 +46,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CASE(without_eval_any_more),
+        CASE(foreign_file),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
