@@ -226,19 +226,40 @@ static int check(job *j, et_error *error)
     return status;
 }
 
-/* epochs passes of the data, where that is less than max_steps. */
-static int64_t steps_of(const job *j, int64_t rows)
+/* Batches of a pass: of the training source or, where that does not know, of the data set's. */
+static int count_pass(const job *j, int64_t *batches, et_error *error)
 {
-    int64_t batch = j->args->batch_size, a_pass = (rows + batch - 1) / batch, steps;
-    if (!j->args->epochs || __builtin_mul_overflow(a_pass, j->args->epochs, &steps))
-        return j->args->max_steps;
-    return steps < j->args->max_steps ? steps : j->args->max_steps;
+    et_source *source = j->graphs.training->input.source;
+    int64_t rows, batch = j->args->batch_size;
+    int status = et_source_batches(source, batches, error);
+    if (status || *batches)
+        return status;
+    if (!et_data_set_source(j->builder->dataset, "train"))
+        return et_fail(error, ET_ECONFIG,
+                       "epochs %lld: source %s of builder %s does not say how many batches a pass "
+                       "has: say how long by --max-steps alone",
+                       (long long)j->args->epochs, source->ET_CLASS->name,
+                       j->builder->ET_CLASS->name);
+    status = et_builder_rows(j->builder->dataset, "train", &rows, error);
+    *batches = status ? 0 : (rows + batch - 1) / batch;
+    return status;
+}
+
+/* epochs passes of the data, where that is less than max_steps. */
+static int count_steps(job *j, et_error *error)
+{
+    int64_t pass = 0, steps;
+    int status = j->args->epochs ? count_pass(j, &pass, error) : ET_OK;
+    j->steps = j->args->max_steps;
+    if (j->args->epochs && !__builtin_mul_overflow(pass, j->args->epochs, &steps) &&
+        steps < j->steps)
+        j->steps = steps;
+    return status;
 }
 
 /* In a store that no graph before has declared anything into. */
 static int open_graphs(job *j, et_error *error)
 {
-    int64_t rows = 0;
     int status = et_model_builder_renew(j->builder, error);
     if (!status)
         status = et_model_builder_open_device(j->builder, &j->device, error);
@@ -248,11 +269,10 @@ static int open_graphs(job *j, et_error *error)
         status = et_fail(error, ET_EUSAGE, "builder %s gives no training graph with a source",
                          j->builder->ET_CLASS->name);
     if (!status)
-        status = et_builder_rows(j->builder->dataset, "train", &rows, error);
+        status = count_steps(j, error);
     if (status)
         return status;
     j->params = et_model_builder_params(j->builder);
-    j->steps = steps_of(j, rows);
     j->eval_interval = j->args->eval_interval_steps;
     if (!j->eval_interval)
         j->eval_interval = j->steps >= 10 ? j->steps / 10 : 1;

@@ -38,8 +38,8 @@ static inline void ok(int status, const et_error *error)
         fail_msg("%d: %s", status, error->text);
 }
 
-/* Two sources in memory, or one, with features as given. */
-static inline et_data_set *open_points(const char *features, int sources)
+/* Two sources in memory, or one, of which train is the name, with features as given. */
+static inline et_data_set *open_points_as(const char *train_name, const char *features, int sources)
 {
     et_error error = ET_ERROR_INIT;
     et_feature_set *set;
@@ -55,13 +55,18 @@ static inline et_data_set *open_points(const char *features, int sources)
     static et_frame_column kept[2][3];
     memcpy(kept[0], train, sizeof train);
     memcpy(kept[1], eval, sizeof eval);
-    const et_data_set_frame frames[] = { { "train", { kept[0], 3, FROM } },
+    const et_data_set_frame frames[] = { { train_name, { kept[0], 3, FROM } },
                                          { "eval", { kept[1], 3, POINTS_EVAL } } };
     ok(et_feature_set_parse(&set, features, strlen(features), "features", &error), &error);
     const et_data_set_options options = { .features = set };
     ok(et_frame_data_set_open(&out, frames, sources, &options, &error), &error);
     et_feature_set_free(set);
     return out;
+}
+
+static inline et_data_set *open_points(const char *features, int sources)
+{
+    return open_points_as("train", features, sources);
 }
 
 #define ARGS(...) ((const char *const[]){ __VA_ARGS__, NULL })

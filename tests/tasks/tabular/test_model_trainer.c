@@ -317,6 +317,52 @@ static void test_model_trainer__inputs_of_the_job(void **state)
     et_data_set_close(one);
 }
 
+/* A builder that reads a source of another name, which may not know how many batches it has. */
+static bool knows_batches;
+
+static int read_rows(et_model_builder *self, et_data_set *dataset, const char *source,
+                     int64_t batch, int64_t epochs, bool shuffle, et_builder_input *out,
+                     et_error *error)
+{
+    static et_source_class silent;
+    int status = et_model_builder_base.build_input(self, dataset, source ? "rows" : NULL, batch,
+                                                   epochs, shuffle, out, error);
+    if (!status && source && !knows_batches) {
+        silent = *out->source->class;
+        silent.batches = NULL;
+        out->source->class = &silent;
+    }
+    return status;
+}
+
+static const et_model_builder_class own_input = { .name = "own_input",
+                                                  .base = &et_feed_forward_builder,
+                                                  .build_input = read_rows };
+
+static void test_model_trainer__own_input(void **state)
+{
+    fixture *f = *state;
+    et_error error = ET_ERROR_INIT;
+    int status;
+    et_data_set_close(f->dataset);
+    f->dataset = open_points_as("rows", POINTS_FEATURES, 1);
+    knows_batches = false;
+    train(f, &own_input, &et_feed_forward_arguments_class,
+          ARGS("--epochs", "2", "--batch-size", "100"), &status, &error);
+    assert_int_equal(status, ET_ECONFIG);
+    assert_contains(error.text, "source batches of builder own_input does not say how many");
+    et_predictor *p = train(f, &own_input, &et_feed_forward_arguments_class,
+                            ARGS("--max-steps", "5", "--batch-size", "100"), &status, &error);
+    ok(status, &error);
+    et_predictor_close(p);
+    knows_batches = true;
+    p = train(f, &own_input, &et_feed_forward_arguments_class,
+              ARGS("--epochs", "2", "--batch-size", "100"), &status, &error);
+    ok(status, &error);
+    assert_int_equal(et_predictor_step(p), 2 * 4); /* 320 rows */
+    et_predictor_close(p);
+}
+
 #define CASE(name) cmocka_unit_test_setup_teardown(test_model_trainer__##name, set_up, tear_down)
 
 int main(void)
@@ -327,6 +373,7 @@ int main(void)
         CASE(epochs),       CASE(diverges),
         CASE(refused),      CASE(own_builder),
         CASE(other_inputs), CASE(inputs_of_the_job),
+        CASE(own_input),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
