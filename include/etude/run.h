@@ -31,6 +31,10 @@ typedef struct et_showing {
     const char *unit;           /* "token"; lives as long as the run */
     int64_t epoch;              /* from 1; 0: unknown */
     double time; /* when it was done, in seconds since some moment; never goes back */
+    /* Of this step, or of all since the last showing, where a trainer has an inner loop of its own:
+     * what lies between steps, as evaluations and saves do, takes none of the seconds. */
+    int64_t units;
+    double seconds;
 } et_showing;
 
 /* Who looks. Both may be called between any two steps. */

@@ -41,7 +41,8 @@ void et_meter_add(et_meter *meter, const et_trainer_view *view, int64_t steps)
     double now = et_clock_monotonic();
     meter->window_steps += steps;
     meter->window_units += view->units;
-    et_recent_add(&meter->rate, (double)view->units / (now - meter->step_start));
+    meter->step_seconds = now - meter->step_start;
+    et_recent_add(&meter->rate, (double)view->units / meter->step_seconds);
     meter->step_start = now;
     if (!isnan(view->loss))
         et_recent_add(&meter->loss, view->loss);

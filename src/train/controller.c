@@ -328,7 +328,9 @@ static void show(et_controller *c, int64_t steps)
                            .rate = view.unit ? et_recent_mean(c->meter.rate) : NAN,
                            .unit = view.unit,
                            .epoch = view.epoch,
-                           .time = c->meter.step_start };
+                           .time = c->meter.step_start,
+                           .units = view.units,
+                           .seconds = c->meter.step_seconds };
     et_run_show(c->run, &showing);
 }
 

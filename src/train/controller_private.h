@@ -41,6 +41,7 @@ typedef struct et_meter {
     int64_t window_steps, window_units; /* since then */
     et_recent rate, loss;               /* units a second; the loss, which is in the state */
     double step_start;                  /* monotonic time of the end of the last step */
+    double step_seconds;                /* that it took */
 } et_meter;
 
 struct et_controller {

@@ -66,6 +66,8 @@ typedef struct job {
     int64_t steps, eval_interval;
     volatile sig_atomic_t save; /* asks the controller to save a transient checkpoint */
     double began, saved;        /* seconds of the clock */
+    int64_t instances;          /* of this process's steps, */
+    double seconds;             /* and what those took */
     int64_t first;              /* the step that this process began at */
 } job;
 
@@ -132,20 +134,23 @@ static void tell_of_run(void *self, const char *text)
 }
 
 /* After every step: TensorFX's two lines at the first step and once an interval, and a save where
- * so many seconds have gone by. Throughput is that of this process alone. */
+ * so many seconds have gone by. Duration is all time, throughput that of steps, in this process. */
 static void show(void *self, const et_showing *showing)
 {
     job *j = self;
-    double now = et_clock_monotonic(), seconds = now - j->began;
+    double now = et_clock_monotonic();
+    int duration = (int)(now - j->began);
     int64_t done = showing->step - j->first, every = j->args->log_interval_steps;
-    double instances = seconds > 0 ? (double)(done * j->args->batch_size) / seconds : 0;
+    j->instances += showing->units;
+    j->seconds += showing->seconds;
+    double throughput = j->seconds > 0 ? (double)j->instances / j->seconds : 0;
     j->builder->inside->global_steps = showing->step;
     if (done == 1 || showing->step % every == 0)
         tell(j, "Run: %.2f sec; Steps: %lld; Duration: %d sec; Throughput: %.1f instances/sec",
-             done ? seconds / (double)done : 0, (long long)done, (int)seconds, instances);
+             done ? j->seconds / (double)done : 0, (long long)done, duration, throughput);
     if (showing->step % every == 0 || showing->step == j->steps)
         tell(j, "Global steps: %lld; Duration: %d sec; Throughput: %.1f instances/sec; Loss: %.3f",
-             (long long)showing->step, (int)seconds, instances, showing->loss);
+             (long long)showing->step, duration, throughput, showing->loss);
     int64_t interval = j->args->checkpoint_interval_secs;
     if (interval && (done == 1 || now - j->saved >= (double)interval)) {
         j->saved = now;

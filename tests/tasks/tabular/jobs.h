@@ -14,6 +14,7 @@ typedef struct fixture {
     char lines[16384]; /* what was told */
     volatile sig_atomic_t stop;
     int stop_at; /* a line with this step asks to stop; 0: none does */
+    int sleeps;  /* milliseconds at each evaluation */
 } fixture;
 
 static inline int set_up(void **state)
@@ -47,6 +48,8 @@ static inline void tell(void *listener, const char *line)
     snprintf(f->lines + length, sizeof f->lines - length, "%s\n", line);
     if (f->stop_at && sscanf(line, "Global steps: %d", &step) == 1 && step >= f->stop_at)
         f->stop = 1;
+    if (f->sleeps && strstr(line, "Evaluation metric"))
+        usleep((unsigned)f->sleeps * 1000);
 }
 
 /* Trains with a class of builder; NULL where that fails, as status and error say. */

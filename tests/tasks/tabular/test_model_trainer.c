@@ -363,6 +363,55 @@ static void test_model_trainer__own_input(void **state)
     et_predictor_close(p);
 }
 
+/* Rows that were there, by the time of steps: each reads for 5 ms, evaluations take 900 before the
+ * last line. */
+static const et_source_class *usual;
+
+static int next_slow(et_source *self, et_batch *batch, et_error *error)
+{
+    usleep(5000);
+    return usual->next(self, batch, error);
+}
+
+static int read_slowly(et_model_builder *self, et_data_set *dataset, const char *source,
+                       int64_t batch, int64_t epochs, bool shuffle, et_builder_input *out,
+                       et_error *error)
+{
+    static et_source_class slow;
+    int status = et_model_builder_base.build_input(self, dataset, source, batch, epochs, shuffle,
+                                                   out, error);
+    if (!status && source && !strcmp(source, "train")) {
+        usual = out->source->class;
+        slow = *usual;
+        slow.next = next_slow;
+        out->source->class = &slow;
+    }
+    return status;
+}
+
+static void test_model_trainer__throughput(void **state)
+{
+    static const et_model_builder_class slow = { .name = "slow",
+                                                 .base = &et_feed_forward_builder,
+                                                 .build_input = read_slowly };
+    fixture *f = *state;
+    et_error error = ET_ERROR_INIT;
+    int status;
+    double throughput;
+    f->sleeps = 300;
+    et_predictor_close(
+        train(f, &slow, &et_feed_forward_arguments_class,
+              ARGS("--batch-size", "100000", "--max-steps", "40", "--eval-interval-steps", "10"),
+              &status, &error));
+    ok(status, &error);
+    const char *last = strstr(f->lines, "Global steps: 40; Duration");
+    assert_non_null(last);
+    assert_int_equal(sscanf(strstr(last, "Throughput"), "Throughput: %lf", &throughput), 1);
+    const double rows = 40 * 320;
+    assert_true(throughput > rows / 0.9);
+    assert_true(throughput < rows / (30 * 0.005));
+}
+
 #define CASE(name) cmocka_unit_test_setup_teardown(test_model_trainer__##name, set_up, tear_down)
 
 int main(void)
@@ -373,7 +422,7 @@ int main(void)
         CASE(epochs),       CASE(diverges),
         CASE(refused),      CASE(own_builder),
         CASE(other_inputs), CASE(inputs_of_the_job),
-        CASE(own_input),
+        CASE(own_input),    CASE(throughput),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
