@@ -147,6 +147,8 @@ typedef struct et_source_class {
     void (*describe)(const et_source *self, const et_batch *batch, char *text, size_t size);
     void (*close)(et_source *self);
     int (*batches)(et_source *self, int64_t *count, et_error *error); /* NULL: not known */
+    /* Fingerprint of the samples, whatever batches are made of them. NULL and 0: not known */
+    uint64_t (*content)(const et_source *self);
 } et_source_class;
 
 struct et_source {

@@ -74,7 +74,8 @@ typedef struct et_run_options {
     double keep_every_n_hours;         /* et_checkpoint_options */
     et_comm *comm; /* ranks that make this run together; borrowed. Rank 0 alone reads and writes
                       model_dir and summary_dir. NULL: this process alone */
-    ET_RESERVED(4);
+    uint64_t best_data; /* fingerprint of the data that best_metric is of; 0: not known */
+    ET_RESERVED(3);
 } et_run_options;
 
 ET_API int et_run_open(et_run **out, const et_run_options *options, et_error *error);
@@ -82,7 +83,8 @@ ET_API int et_run_open(et_run **out, const et_run_options *options, et_error *er
 ET_API int et_run_close(et_run *run, et_error *error);
 
 /* The newest checkpoint; *step -1: there is none. A best that was chosen by another metric or
- * comparison counts no more, with a warning: the next validation begins a new one. */
+ * comparison, or of other data, as far as both are known, counts no more, with a warning: the next
+ * validation begins a new one. */
 ET_API int et_run_restore(et_run *run, int64_t *step, et_error *error);
 /* Before the first step: checks that there is room for a checkpoint (a run that cannot save would
  * be lost, hours later) and opens the logs. */

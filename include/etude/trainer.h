@@ -106,7 +106,9 @@ struct et_evaluator {
     et_module *module; /* as a trainer's */
     et_comm *comm; /* ranks that all call it, each of which evaluates its share, and has the values
                       of all data in the end; borrowed. NULL: of several ranks rank 0 evaluates */
-    ET_RESERVED(2);
+    uint64_t
+        data; /* fingerprint of what it evaluates: a best of other data is none. 0: not known */
+    ET_RESERVED(1);
 };
 
 /* begin, steps until there are no more or limit of them are done (0 and -1: no limit), end. Data

@@ -345,6 +345,11 @@ static void batches_close(et_source *source)
     release(self);
 }
 
+static uint64_t batches_content(const et_source *source)
+{
+    return ((const batches *)source)->samples->fingerprint;
+}
+
 static const et_source_class batches_class = {
     .name = "batches",
     .next = batches_next,
@@ -353,6 +358,7 @@ static const et_source_class batches_class = {
     .describe = batches_describe,
     .close = batches_close,
     .batches = batches_batches,
+    .content = batches_content,
 };
 
 /* ---- opening ---- */

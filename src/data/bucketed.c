@@ -227,6 +227,11 @@ static void bucketed_close(et_source *source)
     release(self);
 }
 
+static uint64_t bucketed_content(const et_source *source)
+{
+    return ((const bucketed *)source)->samples->fingerprint;
+}
+
 static const et_source_class bucketed_class = {
     .name = "bucketed",
     .next = bucketed_next,
@@ -235,6 +240,7 @@ static const et_source_class bucketed_class = {
     .describe = bucketed_describe,
     .close = bucketed_close,
     .batches = bucketed_batches,
+    .content = bucketed_content,
 };
 
 /* ---- opening ---- */

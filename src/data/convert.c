@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "data/layout.h"
+#include "data/source.h"
 
 #define MADE (-1)
 
@@ -98,9 +99,14 @@ static int convert_batches(et_source *source, int64_t *count, et_error *error)
     return et_source_batches(((convert *)source)->inner, count, error);
 }
 
+static uint64_t convert_content(const et_source *source)
+{
+    return et_source_content(((const convert *)source)->inner);
+}
+
 static const et_source_class convert_class = {
     "convert",        convert_next,  convert_position, convert_seek,
-    convert_describe, convert_close, convert_batches,
+    convert_describe, convert_close, convert_batches,  convert_content,
 };
 
 /* layout has the rows; passed is adopted. */

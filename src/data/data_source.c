@@ -8,6 +8,7 @@
 #include "data/dataset.h"
 #include "data/frame.h"
 #include "data/paths.h"
+#include "data/source.h"
 
 #define BATCH_USUAL 128
 
@@ -262,6 +263,11 @@ static void passes_close(et_source *source)
     et_free(source);
 }
 
+static uint64_t passes_content(const et_source *source)
+{
+    return et_source_content(((const passes *)source)->inner);
+}
+
 static const et_source_class passes_class = {
     .name = "passes",
     .next = passes_next,
@@ -270,6 +276,7 @@ static const et_source_class passes_class = {
     .describe = passes_describe,
     .close = passes_close,
     .batches = passes_batches,
+    .content = passes_content,
 };
 
 int et_passes_open(et_source **out, et_source *inner, int64_t epochs, et_error *error)

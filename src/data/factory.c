@@ -185,6 +185,11 @@ static void factory_close(et_source *source)
     release(self);
 }
 
+static uint64_t factory_content(const et_source *source)
+{
+    return ((const factory *)source)->make.fingerprint;
+}
+
 static const et_source_class factory_class = {
     .name = "factory",
     .next = factory_next,
@@ -192,6 +197,7 @@ static const et_source_class factory_class = {
     .seek = factory_seek,
     .describe = factory_describe,
     .close = factory_close,
+    .content = factory_content,
 };
 
 static int check(const et_layout *layout, const et_factory *make, et_error *error)

@@ -21,6 +21,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/thread.h"
+#include "data/source.h"
 
 /* A batch under way, with the position behind it. */
 typedef struct slot {
@@ -193,6 +194,11 @@ static void prefetch_close(et_source *source)
     release(self);
 }
 
+static uint64_t prefetch_content(const et_source *source)
+{
+    return et_source_content(((const prefetch *)source)->inner);
+}
+
 static const et_source_class prefetch_class = {
     .name = "prefetch",
     .next = prefetch_next,
@@ -201,6 +207,7 @@ static const et_source_class prefetch_class = {
     .describe = prefetch_describe,
     .close = prefetch_close,
     .batches = prefetch_batches,
+    .content = prefetch_content,
 };
 
 /* Memory for all batches is taken here; afterwards nothing is allocated until a seek makes

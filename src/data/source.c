@@ -48,6 +48,11 @@ int et_source_batches(et_source *source, int64_t *count, et_error *error)
     return source->class->batches ? source->class->batches(source, count, error) : ET_OK;
 }
 
+uint64_t et_source_content(const et_source *source)
+{
+    return source->class->content ? source->class->content(source) : 0;
+}
+
 void et_source_close(et_source *source)
 {
     if (source)

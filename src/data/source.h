@@ -25,6 +25,9 @@ int et_samples_fill(et_samples *samples, et_pick pick, et_batch *batch, et_error
 int et_samples_check_parts(et_samples *const *parts, int count, const char *of_what, int64_t *total,
                            et_error *error);
 
+/* Fingerprint of the samples that it reads; 0: not known. */
+uint64_t et_source_content(const et_source *source);
+
 /* A position's "fingerprint" is that of what the source is made of; ET_EDATA: it is another's. */
 int et_position_check(const et_position *position, int64_t fingerprint, et_error *error);
 

@@ -71,13 +71,19 @@ static int around_batches(et_source *source, int64_t *count, et_error *error)
     return et_source_batches(((around *)source)->inner, count, error);
 }
 
+static uint64_t around_content(const et_source *source)
+{
+    return et_source_content(((const around *)source)->inner);
+}
+
 static const et_source_class watch_class = {
     "watch",         watch_next,   around_position, around_seek,
-    around_describe, around_close, around_batches,
+    around_describe, around_close, around_batches,  around_content,
 };
 
 static const et_source_class map_class = {
-    "map", map_next, around_position, around_seek, around_describe, around_close, around_batches,
+    "map",           map_next,     around_position, around_seek,
+    around_describe, around_close, around_batches,  around_content,
 };
 
 static int around_open(et_source **out, const around *made, et_error *error)

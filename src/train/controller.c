@@ -158,6 +158,8 @@ static int open_parts(et_controller *c, et_error *error)
     if (!status)
         status = attach(c, error);
     c->options.run.state = c->state;
+    if (c->options.evaluator && !c->options.run.best_data)
+        c->options.run.best_data = c->options.evaluator->data;
     c->options.run.model_dir = c->trainer == &c->nobody ? NULL : c->model_dir;
     if (!status) {
         status = et_run_open(&c->run, &c->options.run, error);

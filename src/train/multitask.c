@@ -13,6 +13,7 @@
 #include <etude/nn.h>
 
 #include "base/alloc.h"
+#include "base/checksum.h"
 #include "base/philox.h"
 #include "base/reserved.h"
 #include "data/source.h"
@@ -504,6 +505,19 @@ static int check(const et_multitask_part *parts, int count, const et_multitask_o
     return status;
 }
 
+/* Of all tasks that validate: where that of one is not known, none is. */
+static uint64_t content(const et_multitask *m)
+{
+    uint64_t print = (uint64_t)m->count;
+    for (int i = 0; i < m->count && print; i++) {
+        const et_task_trainer *t = m->parts[i].trainer;
+        uint64_t facts[] = { print, t->evaluator.data };
+        if (t->validation.source)
+            print = facts[1] ? et_checksum(facts, sizeof facts) : 0;
+    }
+    return print;
+}
+
 /* Together, or by rank 0 alone: all tasks, as one evaluation. */
 static void choose_evaluation(et_multitask *m)
 {
@@ -511,6 +525,7 @@ static void choose_evaluation(et_multitask *m)
     for (int i = 0; i < m->count; i++)
         shared &= et_validation_is_shared(m->parts[i].trainer);
     m->evaluator.comm = shared ? m->options.comm : NULL;
+    m->evaluator.data = content(m);
     for (int i = 0; i < m->count; i++)
         m->parts[i].trainer->evaluator.comm = m->evaluator.comm;
 }

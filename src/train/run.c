@@ -17,6 +17,7 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
+#include "base/checksum.h"
 #include "base/file.h"
 #include "base/flag.h"
 #include "base/format.h"
@@ -34,15 +35,27 @@
 static et_run_best no_best(const et_run *run)
 {
     return (et_run_best){ .metric = run->options.best_metric,
-                          .lower = run->options.best_comparison == ET_COMPARE_LOWER };
+                          .lower = run->options.best_comparison == ET_COMPARE_LOWER,
+                          .data = run->options.best_data };
+}
+
+static bool is_of_own_criterion(const et_run *run)
+{
+    const char *own = run->options.best_metric, *metric = run->best.metric;
+    return own && metric && !strcmp(own, metric) &&
+           run->best.lower == (run->options.best_comparison == ET_COMPARE_LOWER);
+}
+
+static bool is_of_own_data(const et_run *run)
+{
+    uint64_t own = run->options.best_data, data = run->best.data;
+    return !own || !data || own == data;
 }
 
 /* Whether the best was judged as this run judges. */
 static bool is_own_best(const et_run *run)
 {
-    const char *own = run->options.best_metric, *metric = run->best.metric;
-    return own && metric && !strcmp(own, metric) &&
-           run->best.lower == (run->options.best_comparison == ET_COMPARE_LOWER);
+    return is_of_own_criterion(run) && is_of_own_data(run);
 }
 
 /* Bit for bit, since the value may be NaN or infinite. */
@@ -56,6 +69,8 @@ static int save_best(const void *self, et_value *dict, et_error *error)
     et_value_set_bool(dict, "known", best->known);
     et_value_set_int(dict, "step", best->step);
     et_value_set_int(dict, "since", best->since);
+    if (best->data)
+        et_value_set_string(dict, "data", et_checksum_print(best->data).digits);
     return et_part_set_real(dict, "value", best->value) ? ET_OK
                                                         : et_alloc_failed(error, 0, "the state");
 }
@@ -76,6 +91,19 @@ static int restore_criterion(et_run *run, const et_value *dict, et_error *error)
     return run->best.metric ? ET_OK : et_alloc_failed(error, strlen(metric), "the state");
 }
 
+/* Checkpoints of earlier versions do not say, nor do data that have no fingerprint. */
+static int restore_data(et_run_best *best, const et_value *dict, et_error *error)
+{
+    const char *digits;
+    best->data = 0;
+    if (!et_value_get(dict, "data"))
+        return ET_OK;
+    int status = et_value_read_string(dict, "data", &digits, error);
+    if (!status && !et_checksum_parse(&best->data, digits))
+        status = et_fail(error, ET_EFORMAT, "data: %.40s is no checksum", digits);
+    return status;
+}
+
 static int restore_best(void *self, const et_value *dict, et_error *error)
 {
     et_run_best *best = &((et_run *)self)->best;
@@ -86,6 +114,8 @@ static int restore_best(void *self, const et_value *dict, et_error *error)
         status = et_value_read_int(dict, "step", &best->step, error);
     if (!status && et_value_get(dict, "since"))
         status = et_value_read_int(dict, "since", &best->since, error);
+    if (!status)
+        status = restore_data(best, dict, error);
     return status ? status : et_part_read_real(dict, "value", &best->value, error);
 }
 
@@ -228,7 +258,15 @@ static void tell_other_best(const et_run *run)
 {
     const et_run_best *best = &run->best;
     const char *own = run->options.best_metric;
-    if (best->known && own && !is_own_best(run))
+    if (!best->known || !own || is_own_best(run))
+        return;
+    if (is_of_own_criterion(run))
+        et_log(
+            ET_LOG_WARNING,
+            "the best so far, step %s, is of other validation data: the next validation begins a "
+            "new best",
+            et_format_count(best->step).text);
+    else
         et_log(ET_LOG_WARNING,
                "the best so far, step %s, was chosen by %s (%s), and now it is %s (%s): the next "
                "validation begins a new best",
@@ -483,6 +521,8 @@ static int keep_best(et_run *run, int64_t step, const et_value *values, et_error
                        name);
     if (!is_own_best(run))
         run->best = no_best(run);
+    if (!run->best.data)
+        run->best.data = run->options.best_data;
     if (!is_better(run, value)) {
         run->best.since++;
         return ET_OK;
@@ -492,6 +532,7 @@ static int keep_best(et_run *run, int64_t step, const et_value *values, et_error
     best.value = value;
     best.step = step;
     best.since = 0;
+    best.data = run->options.best_data;
     return et_run_save_best(run, &best, values, error);
 }
 

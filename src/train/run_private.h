@@ -17,6 +17,7 @@ typedef struct et_run_best {
     double value;       /* of metric; may be NaN if no other came yet */
     int64_t step;       /* that was validated */
     int64_t since;      /* validations since then */
+    uint64_t data;      /* fingerprint of what was validated; 0: not known */
 } et_run_best;
 
 /* Saves of the run so far. */

@@ -18,6 +18,8 @@
 #include <etude/log.h>
 
 #include "base/alloc.h"
+#include "base/checksum.h"
+#include "data/source.h"
 #include "io/log_names.h"
 #include "train/task_trainer_private.h"
 #include "train/trainer.h"
@@ -58,6 +60,17 @@ static int open_sets(et_task_trainer *t, et_error *error)
     return status;
 }
 
+/* Of all sets together: where one is not known, none is. */
+static uint64_t content(const et_validation *v)
+{
+    uint64_t print = v->sets ? (uint64_t)v->sets : et_source_content(v->source);
+    for (int i = 0; i < v->sets && print; i++) {
+        uint64_t facts[] = { print, et_source_content(v->set[i].source) };
+        print = facts[1] ? et_checksum(facts, sizeof facts) : 0;
+    }
+    return print;
+}
+
 int et_validation_open(et_task_trainer *t, et_error *error)
 {
     et_validation *v = &t->validation;
@@ -74,6 +87,7 @@ int et_validation_open(et_task_trainer *t, et_error *error)
     if (status || !v->source)
         return status;
     et_source_position(v->source, &v->begin);
+    t->evaluator.data = content(v);
     status =
         et_pass_open(&v->pass, t->device, t->params, &v->source->layout, build, t, &options, error);
     if (!status)

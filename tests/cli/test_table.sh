@@ -123,7 +123,12 @@ for run in for halves; do
     tail -c 20000 $run/checkpoints/ckpt-100.safetensors >$run.tail
 done
 cmp for.tail halves.tail >out 2>&1 || fail "a mix that was started again ends elsewhere"
-says 3 'not the rows that the run was trained on' train halves --steps 110 --set \
+! grep -q 'other validation data' out || fail 'the same rows are called others'
+
+# The best of rows that are not validated with any more is none, however good it was.
+says 0 'the best so far, step .*, is of other validation data' train halves --steps 110 --valid theirs-1.csv
+grep -q '"best_ckpt_global_step": *110\b' halves/best/info.json || fail 'the best is of other rows'
+says 3 'not the rows that the run was trained on' train halves --steps 120 --set \
     "task.train_data.mix=[{input_path: ours.csv, weight: 2}, {input_path: 'theirs-*.csv'}]"
 says 3 'train_data.mix\[1\]: theirs-1.csv: no row is left to learn from' train --experiment tabular/mlp \
     --target kind short --set task.train_data.limit=300 --set \

@@ -369,6 +369,7 @@ static void test_batches__fingerprint(void **state)
         et_source *source = open_source(&encoded, &cases[i].shape, &cases[i].options);
         et_source_position(source, &position);
         prints[i] = position_at(&position, "fingerprint");
+        assert_int_equal(et_source_content(source), cases[i].key); /* that of the data alone */
         et_source_close(source);
     }
     for (int i = 0; i < COUNT; i++)

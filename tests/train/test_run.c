@@ -43,8 +43,8 @@ static void show(void *self, const et_showing *showing)
 }
 
 /* Up to the first step; the step that was restored, -1: none. */
-static int64_t begin_judged(driver *d, const char *directory, const char *best_metric,
-                            int comparison)
+static int64_t begin_judged_by(driver *d, const char *directory, const char *best_metric,
+                               int comparison, uint64_t data)
 {
     int64_t step;
     *d = (driver){ .state = toy_new(0) };
@@ -54,6 +54,7 @@ static int64_t begin_judged(driver *d, const char *directory, const char *best_m
                                .max_to_keep = 2,
                                .best_metric = best_metric,
                                .best_comparison = comparison,
+                               .best_data = data,
                                .observer = { .self = d, .show = show, .tell = tell },
                                .stop = &d->stop,
                                .save = &d->save };
@@ -61,6 +62,12 @@ static int64_t begin_judged(driver *d, const char *directory, const char *best_m
     assert_ok(et_run_restore(d->run, &step, error));
     assert_ok(et_run_begin(d->run, error));
     return step;
+}
+
+static int64_t begin_judged(driver *d, const char *directory, const char *best_metric,
+                            int comparison)
+{
+    return begin_judged_by(d, directory, best_metric, comparison, 0);
 }
 
 static int64_t begin_with(driver *d, const char *directory, const char *best_metric)
@@ -278,6 +285,37 @@ static void test_run__best_of_another_metric(void **state)
     }
 }
 
+/* The best of data is none of other data, as far as it is known what they are (0: it is not); a
+ * best of before is of those that the next validation has. */
+static void test_run__best_of_other_data(void **state)
+{
+    static const struct {
+        uint64_t data;
+        double score;
+        int before, best; /* -1: unknown */
+    } cases[] = {
+        { 0, 5, -1, 1 }, { 7, 4, 1, 1 }, { 7, 6, 1, 3 },  { 8, 2, -1, 4 },
+        { 0, 1, 4, 4 },  { 8, 1, 4, 4 }, { 7, 1, -1, 7 },
+    };
+    const char *directory = in(state, "other_data");
+    for (int i = 0; i < (int)(sizeof cases / sizeof cases[0]); i++) {
+        driver d;
+        et_arena arena = ET_ARENA_INIT;
+        et_value *values = et_value_dict(&arena);
+        double value;
+        begin_judged_by(&d, directory, "score", ET_COMPARE_HIGHER, cases[i].data);
+        assert_int_equal(et_run_best_step(d.run, &value), cases[i].before);
+        do_step(&d, i + 1);
+        et_value_set_float(values, "score", cases[i].score);
+        assert_ok(et_run_note_best(d.run, i + 1, values, error));
+        assert_int_equal(et_run_best_step(d.run, &value), cases[i].best);
+        assert_ok(et_run_save(d.run, i + 1, false, error));
+        assert_ok(et_run_finish_saves(d.run, i + 1, error));
+        end(&d);
+        et_arena_release(&arena);
+    }
+}
+
 /* Checkpoints of before kept no metric: then the best is that of the one who asks. */
 static void test_run__best_without_its_metric(void **state)
 {
@@ -467,6 +505,7 @@ int main(void)
         cmocka_unit_test(test_run__observer_and_lock),
         cmocka_unit_test(test_run__best),
         cmocka_unit_test(test_run__best_of_another_metric),
+        cmocka_unit_test(test_run__best_of_other_data),
         cmocka_unit_test(test_run__best_without_its_metric),
         cmocka_unit_test(test_run__best_nested),
         cmocka_unit_test(test_run__without_a_directory),

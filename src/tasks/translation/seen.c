@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "data/source.h"
 
 typedef struct watched {
     et_source source;
@@ -53,12 +54,18 @@ static void seen_close(et_source *source)
     et_free(self);
 }
 
+static uint64_t seen_content(const et_source *source)
+{
+    return et_source_content(((const watched *)source)->inner);
+}
+
 static const et_source_class seen_class = {
     .name = "seen",
     .next = seen_next,
     .position = seen_position,
     .seek = seen_seek,
     .batches = seen_batches,
+    .content = seen_content,
     .describe = seen_describe,
     .close = seen_close,
 };

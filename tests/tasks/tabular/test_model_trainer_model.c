@@ -39,6 +39,23 @@ static void test_model_trainer_model__foreign_file(void **state)
     assert_contains(error.text, "/model.old/keep.txt is no file of a model");
 }
 
+/* Sides the other way round: what was best of the first rows is none of these, and any value is a
+ * new best. */
+static void test_model_trainer_model__other_evaluation(void **state)
+{
+    fixture *f = *state;
+    et_predictor *p = trained(f, ARGS(SETTINGS, "--max-steps", "400"));
+    const int64_t before = et_predictor_step(p);
+    et_predictor_close(p);
+    et_data_set_close(f->dataset);
+    f->dataset = open_points(POINTS_FEATURES, 2);
+    for (int i = POINTS - POINTS_EVAL; i < POINTS; i++)
+        points_side[i] = !strcmp(points_side[i], "above") ? "below" : "above";
+    p = trained(f, ARGS(SETTINGS, "--max-steps", "500"));
+    assert_true(before <= 400 && et_predictor_step(p) > 400);
+    et_predictor_close(p);
+}
+
 #define CASE(name)                                                                                 \
     cmocka_unit_test_setup_teardown(test_model_trainer_model__##name, set_up, tear_down)
 
@@ -47,6 +64,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(without_eval_any_more),
         CASE(foreign_file),
+        CASE(other_evaluation),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
