@@ -14,7 +14,8 @@
  *   summaries/train, validation  event files for TensorBoard
  *   model/                       what et_predictor_open opens; replaced whole at a job's end
  *
- * The model is of the best evaluation or, without a source "eval", of the last step.
+ * The model is of the best evaluation (of equal ones that with the lower loss, then the first) or,
+ * without a source "eval", of the last step.
  *
  * One thread. */
 #ifndef ETUDE_MODEL_TRAINER_H

@@ -74,8 +74,10 @@ typedef struct et_run_options {
     double keep_every_n_hours;         /* et_checkpoint_options */
     et_comm *comm; /* ranks that make this run together; borrowed. Rank 0 alone reads and writes
                       model_dir and summary_dir. NULL: this process alone */
-    uint64_t best_data; /* fingerprint of the data that best_metric is of; 0: not known */
-    ET_RESERVED(3);
+    uint64_t best_data;   /* fingerprint of the data that best_metric is of; 0: not known */
+    const char *best_tie; /* of equal values of best_metric that with the lower one of this is the
+                             best; NULL, and where they are equal too: the earlier */
+    ET_RESERVED(2);
 } et_run_options;
 
 ET_API int et_run_open(et_run **out, const et_run_options *options, et_error *error);

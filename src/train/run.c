@@ -36,7 +36,8 @@ static et_run_best no_best(const et_run *run)
 {
     return (et_run_best){ .metric = run->options.best_metric,
                           .lower = run->options.best_comparison == ET_COMPARE_LOWER,
-                          .data = run->options.best_data };
+                          .data = run->options.best_data,
+                          .tie = NAN };
 }
 
 static bool is_of_own_criterion(const et_run *run)
@@ -71,6 +72,8 @@ static int save_best(const void *self, et_value *dict, et_error *error)
     et_value_set_int(dict, "since", best->since);
     if (best->data)
         et_value_set_string(dict, "data", et_checksum_print(best->data).digits);
+    if (!isnan(best->tie))
+        et_part_set_real(dict, "tie", best->tie);
     return et_part_set_real(dict, "value", best->value) ? ET_OK
                                                         : et_alloc_failed(error, 0, "the state");
 }
@@ -116,6 +119,8 @@ static int restore_best(void *self, const et_value *dict, et_error *error)
         status = et_value_read_int(dict, "since", &best->since, error);
     if (!status)
         status = restore_data(best, dict, error);
+    if (!status && et_value_get(dict, "tie"))
+        status = et_part_read_real(dict, "tie", &best->tie, error);
     return status ? status : et_part_read_real(dict, "value", &best->value, error);
 }
 
@@ -481,14 +486,21 @@ int et_run_log(et_run *run, int64_t step, const et_value *logs, et_error *error)
     return ET_OK;
 }
 
-/* NaN is never better, and always worse than what is no NaN. A value equal to the best is not
- * better: the earlier step stays. */
-static bool is_better(const et_run *run, double value)
+/* NaN is never better, and always worse than what is no NaN. */
+static bool is_lower(double value, double than)
+{
+    return !isnan(value) && (isnan(than) || value < than);
+}
+
+/* The same; where the tie is equal too the earlier step stays. */
+static bool is_better(const et_run *run, double value, double tie)
 {
     if (isnan(value))
         return false;
     if (!is_own_best(run) || !run->best.known || isnan(run->best.value))
         return true;
+    if (value == run->best.value)
+        return is_lower(tie, run->best.tie);
     return run->options.best_comparison == ET_COMPARE_HIGHER ? value > run->best.value
                                                              : value < run->best.value;
 }
@@ -513,17 +525,19 @@ et_sink *et_run_sink(et_run *run)
 static int keep_best(et_run *run, int64_t step, const et_value *values, et_error *error)
 {
     const char *name = run->options.best_metric;
-    double value;
+    double value, tie = NAN;
     if (!et_metric_named(values, name, &value))
         return et_fail(error, ET_ECONFIG,
                        "validation gives no %s, by which the best is chosen "
                        "(trainer.best_checkpoint_eval_metric, in a program run.best_metric)",
                        name);
+    if (run->options.best_tie)
+        et_metric_named(values, run->options.best_tie, &tie);
     if (!is_own_best(run))
         run->best = no_best(run);
     if (!run->best.data)
         run->best.data = run->options.best_data;
-    if (!is_better(run, value)) {
+    if (!is_better(run, value, tie)) {
         run->best.since++;
         return ET_OK;
     }
@@ -533,6 +547,7 @@ static int keep_best(et_run *run, int64_t step, const et_value *values, et_error
     best.step = step;
     best.since = 0;
     best.data = run->options.best_data;
+    best.tie = tie;
     return et_run_save_best(run, &best, values, error);
 }
 

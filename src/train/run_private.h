@@ -18,6 +18,7 @@ typedef struct et_run_best {
     int64_t step;       /* that was validated */
     int64_t since;      /* validations since then */
     uint64_t data;      /* fingerprint of what was validated; 0: not known */
+    double tie;         /* of options.best_tie; NaN: not known */
 } et_run_best;
 
 /* Saves of the run so far. */

@@ -42,22 +42,19 @@ static void show(void *self, const et_showing *showing)
     ((driver *)self)->shown = *showing;
 }
 
-/* Up to the first step; the step that was restored, -1: none. */
-static int64_t begin_judged_by(driver *d, const char *directory, const char *best_metric,
-                               int comparison, uint64_t data)
+/* Up to the first step; the step that was restored, -1: none. judge: of a best. */
+static int64_t begin_run(driver *d, const char *directory, const et_run_options *judge)
 {
     int64_t step;
     *d = (driver){ .state = toy_new(0) };
     toy_attach(&d->state);
-    et_run_options options = { .model_dir = directory,
-                               .state = d->state.state,
-                               .max_to_keep = 2,
-                               .best_metric = best_metric,
-                               .best_comparison = comparison,
-                               .best_data = data,
-                               .observer = { .self = d, .show = show, .tell = tell },
-                               .stop = &d->stop,
-                               .save = &d->save };
+    et_run_options options = *judge;
+    options.model_dir = directory;
+    options.state = d->state.state;
+    options.max_to_keep = 2;
+    options.observer = (et_observer){ .self = d, .show = show, .tell = tell };
+    options.stop = &d->stop;
+    options.save = &d->save;
     assert_ok(et_run_open(&d->run, &options, error));
     assert_ok(et_run_restore(d->run, &step, error));
     assert_ok(et_run_begin(d->run, error));
@@ -67,7 +64,9 @@ static int64_t begin_judged_by(driver *d, const char *directory, const char *bes
 static int64_t begin_judged(driver *d, const char *directory, const char *best_metric,
                             int comparison)
 {
-    return begin_judged_by(d, directory, best_metric, comparison, 0);
+    return begin_run(
+        d, directory,
+        &(et_run_options){ .best_metric = best_metric, .best_comparison = comparison });
 }
 
 static int64_t begin_with(driver *d, const char *directory, const char *best_metric)
@@ -303,10 +302,40 @@ static void test_run__best_of_other_data(void **state)
         et_arena arena = ET_ARENA_INIT;
         et_value *values = et_value_dict(&arena);
         double value;
-        begin_judged_by(&d, directory, "score", ET_COMPARE_HIGHER, cases[i].data);
+        begin_run(&d, directory,
+                  &(et_run_options){ .best_metric = "score", .best_data = cases[i].data });
         assert_int_equal(et_run_best_step(d.run, &value), cases[i].before);
         do_step(&d, i + 1);
         et_value_set_float(values, "score", cases[i].score);
+        assert_ok(et_run_note_best(d.run, i + 1, values, error));
+        assert_int_equal(et_run_best_step(d.run, &value), cases[i].best);
+        assert_ok(et_run_save(d.run, i + 1, false, error));
+        assert_ok(et_run_finish_saves(d.run, i + 1, error));
+        end(&d);
+        et_arena_release(&arena);
+    }
+}
+
+/* Equal values: the lower tie is the best, where it is known, and else the earlier. */
+static void test_run__best_of_ties(void **state)
+{
+    static const struct {
+        double score, loss;
+        int best;
+    } cases[] = {
+        { 4, NAN, 1 }, { 4, NAN, 1 }, { 4, 3, 3 },        { 4, 3, 3 }, { 4, 2, 5 },
+        { 4, NAN, 5 }, { 3, 1, 5 },   { 5, INFINITY, 8 }, { 5, 9, 9 },
+    };
+    const char *directory = in(state, "ties");
+    for (int i = 0; i < (int)(sizeof cases / sizeof cases[0]); i++) {
+        driver d;
+        et_arena arena = ET_ARENA_INIT;
+        et_value *values = et_value_dict(&arena);
+        double value;
+        begin_run(&d, directory, &(et_run_options){ .best_metric = "score", .best_tie = "loss" });
+        do_step(&d, i + 1);
+        et_value_set_float(values, "score", cases[i].score);
+        et_value_set_float(values, "loss", cases[i].loss);
         assert_ok(et_run_note_best(d.run, i + 1, values, error));
         assert_int_equal(et_run_best_step(d.run, &value), cases[i].best);
         assert_ok(et_run_save(d.run, i + 1, false, error));
@@ -506,6 +535,7 @@ int main(void)
         cmocka_unit_test(test_run__best),
         cmocka_unit_test(test_run__best_of_another_metric),
         cmocka_unit_test(test_run__best_of_other_data),
+        cmocka_unit_test(test_run__best_of_ties),
         cmocka_unit_test(test_run__best_without_its_metric),
         cmocka_unit_test(test_run__best_nested),
         cmocka_unit_test(test_run__without_a_directory),

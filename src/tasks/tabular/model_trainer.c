@@ -326,6 +326,7 @@ static int open_controller(job *j, et_error *error)
                  .best_metric = evaluation ? et_arena_strdup(&j->arena, metric) : NULL,
                  .best_comparison = evaluation && evaluation->lower_is_better ? ET_COMPARE_LOWER
                                                                               : ET_COMPARE_HIGHER,
+                 .best_tie = ET_LOGGED_VALIDATION_LOSS,
                  .observer = { .self = j, .show = show, .tell = tell_of_run },
                  .identity = j->identity,
                  .stop = j->given->stop,

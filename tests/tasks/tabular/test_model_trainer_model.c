@@ -56,6 +56,29 @@ static void test_model_trainer_model__other_evaluation(void **state)
     et_predictor_close(p);
 }
 
+/* A metric that is the same of any model. */
+static void evaluate_blindly(et_model_builder *self, et_scope *s, const et_nodes *inputs,
+                             const et_nodes *outputs, et_builder_evaluation *out)
+{
+    et_classification_builder.build_evaluation(self, s, inputs, outputs, out);
+    out->total = out->weight;
+}
+
+static void test_model_trainer_model__equal_evaluations(void **state)
+{
+    static const et_model_builder_class blind = { .name = "blind",
+                                                  .base = &et_feed_forward_builder,
+                                                  .build_evaluation = evaluate_blindly };
+    fixture *f = *state;
+    et_error error = ET_ERROR_INIT;
+    int status;
+    et_predictor *p = train(f, &blind, &et_feed_forward_arguments_class,
+                            ARGS(SETTINGS, "--max-steps", "400"), &status, &error);
+    ok(status, &error);
+    assert_int_equal(et_predictor_step(p), 400); /* of the lowest loss */
+    et_predictor_close(p);
+}
+
 #define CASE(name)                                                                                 \
     cmocka_unit_test_setup_teardown(test_model_trainer_model__##name, set_up, tear_down)
 
@@ -65,6 +88,7 @@ int main(void)
         CASE(without_eval_any_more),
         CASE(foreign_file),
         CASE(other_evaluation),
+        CASE(equal_evaluations),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
