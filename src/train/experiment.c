@@ -396,11 +396,16 @@ int et_experiment_print(const et_experiment *experiment, et_strbuf *text, et_err
 
 #define SETTINGS_MAX ((size_t)1 << 20) /* bytes, as of any file of settings */
 
-/* A directory that is not there and one without a run get different words. */
+/* A directory that is not there, one of a job and one without a run get different words. */
 static int check_run(const et_program *program, const et_model_place *place, et_error *error)
 {
     if (et_model_place_has(place, ET_RUN_SETTINGS))
         return ET_OK;
+    if (et_model_place_has(place, ET_RUN_BUILDER))
+        return et_fail(error, ET_ENOTFOUND,
+                       "%s: the job of a program, no run of %s: that program evaluates it, and its "
+                       "export is the folder model of the job, for `%s predict`",
+                       place->name, program->name, program->name);
     return et_fail(error, ET_ENOTFOUND,
                    et_file_exists(place->name)
                        ? "%s: no run of %s: " ET_RUN_SETTINGS " is missing; name the "

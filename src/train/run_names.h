@@ -18,6 +18,7 @@
 #define ET_RUN_SESSIONS "info.json"     /* command/session.h: who worked on it, and when */
 #define ET_RUN_RECOVERY "recovery.json" /* recovery.h */
 #define ET_RUN_MEMBER   "member.yaml"   /* model_member.h: which of several tasks */
+#define ET_RUN_BUILDER  "builder.yaml"  /* of a program's job in place of settings: which builder */
 
 #define ET_RUN_LOCK "lock" /* in checkpoints/, in validation/: held by who writes there */
 

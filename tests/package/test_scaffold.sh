@@ -106,6 +106,9 @@ fi
 [ "$(right predicted 4)" -ge 72 ] || fail "tfx predict: $(right predicted 4) of 80 are right"
 says 3 'the model of builder points_custom, which its program has' \
     "$etude" predict --model-dir job_custom/model --input rows.csv
+[ "$(grep -o 'builder\.yaml' log | wc -l)" = 1 ] || fail "the path is said more than once"
+says 3 'job_custom: the job of a program, no run of etude: that program evaluates it' "$etude" evaluate job_custom
+says 3 'its export is the folder model of the job, for `etude predict`' "$etude" export job_custom --output x.st
 
 says 2 'module is missing' "$etude" tfx train
 says 3 'nowhere: No such file' "$etude" tfx train --module ./nowhere

@@ -21,6 +21,7 @@
 #include "tasks/tabular/predictor_private.h"
 #include "tasks/tabular/table_names.h"
 #include "train/identity.h"
+#include "train/run_names.h"
 
 #define BUILDER_BYTES_MAX ((size_t)1 << 20)
 
@@ -130,7 +131,7 @@ int et_builder_write_class(const et_model_builder *builder, const char *path, et
 int et_builder_write(const et_model_builder *builder, const char *directory, et_error *error)
 {
     static const char *const names[] = { ET_TABLE_SCHEMA, ET_TABLE_METADATA, ET_TABLE_FEATURES,
-                                         ET_TABLE_BUILDER };
+                                         ET_RUN_BUILDER };
     const et_data_set *dataset = builder->dataset;
     int status = ET_OK;
     for (int i = 0; i < 4 && !status; i++) {
@@ -149,7 +150,7 @@ int et_builder_write(const et_model_builder *builder, const char *directory, et_
 /* ---- reading
  * ------------------------------------------------------------------------------------- */
 
-static int choose(const et_model_builder_class **kind, const char *name, const char *path,
+static int choose(const et_model_builder_class **kind, const char *name,
                   const et_model_builder_class *given, et_error *error)
 {
     *kind = given;
@@ -158,13 +159,28 @@ static int choose(const et_model_builder_class **kind, const char *name, const c
             *kind = ready[i];
     if (!*kind)
         return et_fail(error, ET_ECONFIG,
-                       "%s: the model of builder %s, which its program has: predict with that "
-                       "program",
-                       path, name);
+                       "the model of builder %s, which its program has: predict with that program",
+                       name);
     return strcmp((*kind)->name, name)
-               ? et_fail(error, ET_ECONFIG, "%s: the model of builder %s, not of %s", path, name,
+               ? et_fail(error, ET_ECONFIG, "the model of builder %s, not of %s", name,
                          (*kind)->name)
                : ET_OK;
+}
+
+static int read_class(const et_model_builder_class **kind, et_arguments **arguments,
+                      const et_value *root, const et_model_builder_class *given, et_error *error)
+{
+    const char *name;
+    et_model_builder_class whole;
+    int status = et_value_read_string(root, "builder", &name, error);
+    if (!status)
+        status = choose(kind, name, given, error);
+    if (!status)
+        status = et_model_builder_class_resolve(&whole, *kind, error);
+    if (!status)
+        status =
+            et_arguments_create(arguments, whole.arguments, et_value_get(root, "arguments"), error);
+    return status ? status : et_arguments_process(*arguments, error);
 }
 
 int et_builder_parse(const et_model_builder_class **kind, et_arguments **arguments,
@@ -173,22 +189,10 @@ int et_builder_parse(const et_model_builder_class **kind, et_arguments **argumen
 {
     et_arena arena = ET_ARENA_INIT;
     et_value *root;
-    const char *name;
-    et_model_builder_class whole;
     int status = et_yaml_parse(&root, &arena, bytes, length, path, error);
-    if (!status)
-        status = et_value_read_string(root, "builder", &name, error);
-    if (!status)
-        status = choose(kind, name, path, given, error);
-    if (!status)
-        status = et_model_builder_class_resolve(&whole, *kind, error);
-    if (!status)
-        status =
-            et_arguments_create(arguments, whole.arguments, et_value_get(root, "arguments"), error);
-    if (!status)
-        status = et_arguments_process(*arguments, error);
+    int read = status ? ET_OK : read_class(kind, arguments, root, given, error);
     et_arena_release(&arena);
-    return status ? et_fail_while(error, status, "%s", path) : ET_OK;
+    return read ? et_fail_while(error, read, "%s", path) : status;
 }
 
 int et_builder_prediction(et_model_builder *builder, et_params **params, et_build_fn **build,

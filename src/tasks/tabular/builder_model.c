@@ -12,9 +12,10 @@
 #include "tasks/tabular/builder_files.h"
 #include "tasks/tabular/predictor_private.h"
 #include "tasks/tabular/table_names.h"
+#include "train/run_names.h"
 
-static const char *const model_files[] = { ET_TABLE_SCHEMA,  ET_TABLE_METADATA,  ET_TABLE_FEATURES,
-                                           ET_TABLE_BUILDER, (ET_MODEL_WEIGHTS), NULL };
+static const char *const model_files[] = { ET_TABLE_SCHEMA, ET_TABLE_METADATA,  ET_TABLE_FEATURES,
+                                           ET_RUN_BUILDER,  (ET_MODEL_WEIGHTS), NULL };
 
 static bool is_of_model(const char *name)
 {

@@ -70,7 +70,7 @@ static int open_builder(et_table_model *model, const et_model_place *place,
                                         .metadata = model->metadata,
                                         .features = model->features };
     et_model_builder_class whole;
-    int status = read_text(model, place, ET_TABLE_TEXT_MODEL, ET_TABLE_BUILDER, &path, error);
+    int status = read_text(model, place, ET_TABLE_TEXT_MODEL, ET_RUN_BUILDER, &path, error);
     if (!status)
         status = et_builder_parse(&model->kind, &model->arguments, text->bytes, text->length, path,
                                   options->builder, error);
@@ -116,13 +116,13 @@ static int open_run(et_table_model *model, const et_model_place *place, et_error
 /* A directory that is neither is told of by what a person most likely meant. */
 static int check_place(const et_model_place *place, bool *job, et_error *error)
 {
-    *job = et_model_place_has(place, ET_TABLE_BUILDER);
+    *job = et_model_place_has(place, ET_RUN_BUILDER);
     if (*job || et_model_place_has(place, ET_RUN_SETTINGS))
         return ET_OK;
     return et_fail(error, ET_ENOTFOUND,
                    et_file_exists(place->name)
                        ? "%s: no trained model of tables: neither " ET_RUN_SETTINGS
-                         " nor " ET_TABLE_BUILDER " is in it"
+                         " nor " ET_RUN_BUILDER " is in it"
                        : "%s: no such directory",
                    place->name);
 }

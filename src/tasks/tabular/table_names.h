@@ -6,6 +6,5 @@
 #define ET_TABLE_SCHEMA   "schema.yaml"
 #define ET_TABLE_METADATA "metadata.json"
 #define ET_TABLE_FEATURES "features.yaml"
-#define ET_TABLE_BUILDER  "builder.yaml" /* of a job: which builder, with which arguments */
 
 #endif
