@@ -79,7 +79,7 @@ struct et_arguments {
     const char *data_train, *data_eval; /* files, with wildcards and commas; NULL: not given */
     const char *output;                 /* of the job, --output or --job-dir; NULL: not given */
     int64_t max_steps, batch_size;
-    int64_t epochs;                   /* 0: no limit */
+    int64_t epochs;                   /* each of ceil(rows / batch_size) steps; 0: no limit */
     int64_t checkpoint_interval_secs; /* 0: at the end only */
     int64_t eval_batch_size;
     int64_t eval_interval_steps; /* 0: ten times in a job */

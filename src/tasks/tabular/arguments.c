@@ -47,7 +47,8 @@ static const et_flag flags[] = {
       .group = "Session" },
     { .field = ET_FIELD_INT(et_arguments, batch_size, 128, 1, 1 << 24, "instances of a step") },
     { .field = ET_FIELD_INT(et_arguments, epochs, 0, 0, INT64_MAX,
-                            "passes over the training data; 0: no limit") },
+                            "passes over the training data, each of rows / batch-size steps, "
+                            "rounded up; 0: no limit") },
     { .field = ET_FIELD_INT(et_arguments, checkpoint_interval_secs, 300, 0, INT64_MAX,
                             "seconds between checkpoints; 0: at the end only") },
     { .field = ET_FIELD_INT(et_arguments, eval_batch_size, 1024, 1, 1 << 24,

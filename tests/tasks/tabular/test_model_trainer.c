@@ -134,7 +134,7 @@ static void test_model_trainer__epochs(void **state)
     int64_t step;
     et_predictor_close(trained(f, ARGS("--epochs", "2", "--batch-size", "100")));
     ok(et_run_files_step(f->output, &step, &error), &error);
-    assert_int_equal(step, 2 * 4); /* 320 rows */
+    assert_int_equal(step, 2 * 4); /* 320 rows: each pass ends with a batch of 20 */
     et_predictor_close(
         trained(f, ARGS("--epochs", "9", "--batch-size", "100", "--max-steps", "10")));
     ok(et_run_files_step(f->output, &step, &error), &error);
