@@ -58,7 +58,7 @@ typedef struct et_feature_spec {
     et_transform type;
     const char *const *fields; /* [field_count]; none: the field with its name */
     int field_count;
-    double minimum, maximum;  /* scale; both 0: 0 and 1 */
+    double minimum, maximum;  /* scale; both 0: 0 and 1. In a file they are refused */
     const double *boundaries; /* [boundary_count], rising */
     int boundary_count;
     int64_t buckets; /* hash, cross */

@@ -44,8 +44,9 @@ typedef struct et_metadata et_metadata;
  * range or moments that are not finite or cannot be, quantiles that fall, counts below 0. */
 ET_API int et_metadata_create(et_metadata **out, const et_column_metadata *columns, int count,
                               et_error *error);
-/* JSON. name: of the text in messages. What else a column has there is not read. ET_ECONFIG as
- * create; ET_EFORMAT: not JSON, or a value of another kind. */
+/* JSON. name: of the text in messages. What else a column has there is not read, nor one of
+ * min and max, of mean and std, without the other. ET_ECONFIG as create; ET_EFORMAT: not JSON, or a
+ * value of another kind. */
 ET_API int et_metadata_parse(et_metadata **out, const char *text, size_t length, const char *name,
                              et_error *error);
 ET_API int et_metadata_load(et_metadata **out, const char *path, et_error *error);

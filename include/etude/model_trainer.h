@@ -49,7 +49,9 @@ ET_API const et_job_config *et_model_trainer_config(const et_model_trainer *trai
  * again: the job resumes where it was, and one that is done opens its model at once. Of a cluster
  * every task calls it with the same arguments: the master does what is said here; of a worker and a
  * parameter server it returns once the master is done, and *out is NULL. ET_EINTERRUPTED: asked to
- * stop, saved. ET_EIO: others of the cluster are lost; what was saved is there. */
+ * stop, saved. ET_EDIVERGED: a loss that is no number. ET_ECONFIG: the directory has the job of
+ * another builder or of rows that are read otherwise, or a file that is none of a model's in
+ * model/. ET_EIO: others of the cluster are lost; what was saved is there. */
 ET_API int et_model_trainer_train(et_model_trainer *trainer, et_model_builder *builder,
                                   const et_training_job *job, et_predictor **out, et_error *error);
 

@@ -257,6 +257,18 @@ static int read_key(reading *r, const et_value *value, et_feature_spec *spec)
                    value->line, key, et_nearest_hint(key, feature_keys, "").text);
 }
 
+/* Both 0 means in a spec that nothing is said. */
+static int check_range(const reading *r, const et_value *value, const et_feature_spec *spec)
+{
+    const et_value *options = et_value_get(value, "transform");
+    bool said = options && (et_value_get(options, "min") || et_value_get(options, "max"));
+    return !said || spec->minimum != 0 || spec->maximum != 0
+               ? ET_OK
+               : et_fail(r->error, ET_ECONFIG,
+                         "%s:%d: feature %.60s: its min is not below its max: both are 0", r->name,
+                         value->line, spec->name ? spec->name : "without a name");
+}
+
 static int read_feature(reading *r, const et_value *value, et_feature_spec *spec)
 {
     int status = ET_OK;
@@ -272,7 +284,7 @@ static int read_feature(reading *r, const et_value *value, et_feature_spec *spec
     for (const et_value *key = value->first; !status && key; key = key->next)
         status = read_key(r, key, spec);
     r->depth--;
-    return status;
+    return status ? status : check_range(r, value, spec);
 }
 
 /* ---- the file ---- */

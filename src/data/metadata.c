@@ -255,21 +255,14 @@ static const et_value *find_value(const et_value *dict, const char *key)
     return value && value->kind != ET_VALUE_NULL ? value : NULL;
 }
 
-static int fail_alone(const reading *r, const char *column, const char *there, const char *other)
-{
-    return et_fail(r->error, ET_ECONFIG, "%s%s without %s", place_of(r->name, column).text, there,
-                   other);
-}
-
-/* *there: the pair is in the file. One number without the other is somebody's mistake. */
+/* *there: the pair is in the file. One number without the other is none: what needs them says so.
+ */
 static int read_pair(const reading *r, const et_value *dict, const char *first, const char *second,
                      double *a, double *b, bool *there)
 {
     const et_value *values[2] = { find_value(dict, first), find_value(dict, second) };
     double *to[2] = { a, b };
     *there = values[0] && values[1];
-    if (!*there && (values[0] || values[1]))
-        return fail_alone(r, dict->key, values[0] ? first : second, values[0] ? second : first);
     for (int i = 0; i < 2; i++) {
         if (values[i] && !is_number(values[i]))
             return fail_kind(r, dict->key, i ? second : first, "a number", values[i]);

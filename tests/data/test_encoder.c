@@ -578,6 +578,8 @@ static void test_encoder__disagreements_of_metadata(void **state)
     } cases[] = {
         { "{name: a, type: real}", "{}", "{name: a, type: scale}",
           "the metadata has no min and max of a" },
+        { "{name: a, type: real}", "{\"a\": {\"max\": 3, \"mean\": 1}}", "{name: a, type: scale}",
+          "the metadata has no min and max of a" },
         { "{name: a, type: real}", "{}", "{name: a, type: standardize}",
           "the metadata has no mean and std of a" },
         { "{name: a, type: real}", "{\"a\": {\"missing\": 9}}", "{name: a, type: standardize}",

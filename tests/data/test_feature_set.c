@@ -210,6 +210,10 @@ static void test_feature_set__errors(void **state)
         { "features:\n- {name: a, type: concat, features: [{type: log}]}",
           "without name and fields", ET_ECONFIG },
         { "features:\n- {name: a, fields: ''}", "the name of a field is empty", ET_ECONFIG },
+        { "features:\n- {transform: {min: 0, max: 0}, name: a, type: scale}",
+          "f.yaml:2: feature a: its min is not below its max", ET_ECONFIG },
+        { "features:\n- {name: a, type: scale, transform: {max: 0}}",
+          "f.yaml:2: feature a: its min is not below its max", ET_ECONFIG },
         { "features:\n- {name: [a]}", "f.yaml:2: name: a text belongs here", ET_ECONFIG },
         { "features:\n- {name: a, features: 3}", "a list of features belongs here", ET_ECONFIG },
     };

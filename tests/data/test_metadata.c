@@ -111,7 +111,8 @@ static void test_metadata__other(void **state)
     (void)state;
     static const char text[] = "{\"species\": {\"vocab\": {\"entries\": [\"a\", \"b\"]}},\n"
                                " \"label\": {\"entries\": [0, 1.5, true], \"extra\": {}},\n"
-                               " \"size\": {\"min\": 1, \"max\": 2.5, \"mean\": null}}";
+                               " \"size\": {\"min\": 1, \"max\": 2.5, \"mean\": null},\n"
+                               " \"half\": {\"max\": 2, \"mean\": 3, \"min\": null}}";
     et_error error = ET_ERROR_INIT;
     et_metadata *metadata;
     if (et_metadata_parse(&metadata, text, strlen(text), "m", &error))
@@ -122,6 +123,8 @@ static void test_metadata__other(void **state)
     assert_int_equal(et_metadata_entry(metadata, "label", "true", 4), 2);
     const et_column_metadata *size = et_metadata_find(metadata, "size");
     assert_true(size->has_range && !size->has_moments && size->min == 1 && size->max == 2.5);
+    const et_column_metadata *half = et_metadata_find(metadata, "half");
+    assert_false(half->has_range || half->has_moments);
     et_metadata_free(metadata);
     assert_int_equal(et_metadata_parse(&metadata, "{}", 2, "m", &error), ET_OK);
     assert_int_equal(et_metadata_count(metadata), 0);
