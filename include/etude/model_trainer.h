@@ -32,7 +32,8 @@ typedef struct et_model_trainer et_model_trainer;
 typedef struct et_training_job {
     const char *output;  /* the directory; NULL: the arguments' --output or --job-dir */
     et_data_set *inputs; /* NULL: the builder's dataset */
-    void *listener;      /* lines about the job go to tell(listener, line); */
+    void *listener;      /* lines about the job go to tell(listener, line);
+                            of a cluster they begin "worker:0: " */
     void (*tell)(void *listener, const char *line); /* NULL: to the log, as information */
     const volatile sig_atomic_t *stop; /* not 0: the job is saved and ends; NULL: never */
     ET_RESERVED(8);

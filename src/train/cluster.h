@@ -42,6 +42,9 @@ typedef struct et_cluster_options {
     const volatile sig_atomic_t *stop; /* NULL: never */
     void *listener; /* a line for people goes to tell(listener, line); NULL: to nobody */
     void (*tell)(void *listener, const char *line);
+    /* Of a worker, after each of its gradients: what it is of, and the time since the one before,
+     * weights that it waited for included. NULL: nobody looks. */
+    void (*computed)(void *listener, int64_t units, double seconds);
 } et_cluster_options;
 
 /* Of an update, by the options; at most, where it is synchronous. */

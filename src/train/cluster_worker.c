@@ -19,6 +19,7 @@ typedef struct worker {
     unsigned char *report;
     int64_t skip; /* batches of others before the next of ours */
     int pulled;   /* servers whose are */
+    double since; /* the last gradient, or the first weights; 0: neither */
     int status;   /* of what failed where nothing may */
     et_error error;
 } worker;
@@ -97,10 +98,19 @@ static bool is_finite(const worker *w)
     return true;
 }
 
+static void tell_computed(worker *w)
+{
+    const double now = et_clock_monotonic();
+    if (w->options->computed)
+        w->options->computed(w->options->listener, w->trainer->step.units, now - w->since);
+    w->since = now;
+}
+
 static int compute(worker *w, et_error *error)
 {
     et_task_trainer *t = w->trainer;
     et_reduced sum;
+    w->since = w->since > 0 ? w->since : et_clock_monotonic();
     t->trainer.step = w->worker.ticket - 1;
     int status = et_task_trainer_gather(t, &sum, error);
     bool finite = !status;
@@ -112,6 +122,7 @@ static int compute(worker *w, et_error *error)
     write_report(w, finite ? &sum : NULL);
     et_worker_computed(&w->worker, et_clock_monotonic(), (const float *const *)w->gradient,
                        w->report);
+    tell_computed(w);
     return ET_OK;
 }
 

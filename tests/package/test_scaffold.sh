@@ -89,6 +89,8 @@ if "$etude" keys keys >log 2>&1; then
     # shellcheck disable=SC2086 # flags are words
     says 0 'roles/model: step' "$etude" tfx train --module ./points_feed_forward/build/points_feed_forward \
         --distributed --output roles $data --max-steps 300 --hidden-layers:1 16 --learning-rate 0.1
+    grep -q 'worker:0: Run: .* sec; Steps: 1; Duration: ' log || fail "roles: the worker says nothing"
+    grep -q 'master:0: Global steps: 300; Duration: ' log || fail "roles: the master says nothing"
     grep -q '"\?worker"\?: \["127.0.0.1:1"\]' roles/job.yaml || fail "roles: no cluster in job.yaml"
     [ ! -e "$(sed -n 's/.*keys: //p' roles/job.yaml)" ] || fail "roles: keys are left"
     "$etude" tfx predict --model roles/model --input rows.csv >predicted 2>log || fail "roles: predict"

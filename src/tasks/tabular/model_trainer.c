@@ -68,6 +68,7 @@ typedef struct job {
     double began, saved;        /* seconds of the clock */
     int64_t instances;          /* of this process's steps, */
     double seconds;             /* and what those took */
+    int64_t computed;           /* of a worker: how many */
     int64_t first;              /* the step that this process began at */
 } job;
 
@@ -111,6 +112,15 @@ const et_job_config *et_model_trainer_config(const et_model_trainer *trainer)
 
 /* ---- lines ---- */
 
+/* Tasks of a cluster may share a terminal: whose line it is stands before it. */
+static size_t begin_line(const job *j, char *text, size_t size)
+{
+    const et_job_task *task = et_job_config_task(j->config);
+    if (!j->server)
+        return 0;
+    return (size_t)snprintf(text, size, "%s:%lld: ", task->type, (long long)task->index);
+}
+
 static void tell(const job *j, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 static void tell(const job *j, const char *format, ...)
@@ -119,8 +129,9 @@ static void tell(const job *j, const char *format, ...)
     va_list arguments;
     if (j->args->log_threshold > INFO)
         return;
+    const size_t length = begin_line(j, text, sizeof text);
     va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
+    vsnprintf(text + length, sizeof text - length, format, arguments);
     va_end(arguments);
     if (j->given->tell)
         j->given->tell(j->given->listener, text);
@@ -133,24 +144,44 @@ static void tell_of_run(void *self, const char *text)
     tell(self, "%s", text);
 }
 
+static double throughput(const job *j)
+{
+    return j->seconds > 0 ? (double)j->instances / j->seconds : 0;
+}
+
+static void tell_session(const job *j, int64_t done)
+{
+    tell(j, "Run: %.2f sec; Steps: %lld; Duration: %d sec; Throughput: %.1f instances/sec",
+         done ? j->seconds / (double)done : 0, (long long)done,
+         (int)(et_clock_monotonic() - j->began), throughput(j));
+}
+
+/* Of a worker, which has steps of its own alone. */
+static void computed(void *self, int64_t units, double seconds)
+{
+    job *j = self;
+    j->instances += units;
+    j->seconds += seconds;
+    j->computed++;
+    if (j->computed == 1 || j->computed % j->args->log_interval_steps == 0)
+        tell_session(j, j->computed);
+}
+
 /* After every step: TensorFX's two lines at the first step and once an interval, and a save where
  * so many seconds have gone by. Duration is all time, throughput that of steps, in this process. */
 static void show(void *self, const et_showing *showing)
 {
     job *j = self;
     double now = et_clock_monotonic();
-    int duration = (int)(now - j->began);
     int64_t done = showing->step - j->first, every = j->args->log_interval_steps;
     j->instances += showing->units;
     j->seconds += showing->seconds;
-    double throughput = j->seconds > 0 ? (double)j->instances / j->seconds : 0;
     j->builder->inside->global_steps = showing->step;
     if (done == 1 || showing->step % every == 0)
-        tell(j, "Run: %.2f sec; Steps: %lld; Duration: %d sec; Throughput: %.1f instances/sec",
-             done ? j->seconds / (double)done : 0, (long long)done, duration, throughput);
+        tell_session(j, done);
     if (showing->step % every == 0 || showing->step == j->steps)
         tell(j, "Global steps: %lld; Duration: %d sec; Throughput: %.1f instances/sec; Loss: %.3f",
-             (long long)showing->step, duration, throughput, showing->loss);
+             (long long)showing->step, (int)(now - j->began), throughput(j), showing->loss);
     int64_t interval = j->args->checkpoint_interval_secs;
     if (interval && (done == 1 || now - j->saved >= (double)interval)) {
         j->saved = now;
@@ -363,7 +394,8 @@ static int meet(job *j, et_error *error)
                                                .patience = PATIENCE,
                                                .stop = j->given->stop,
                                                .listener = j,
-                                               .tell = tell_of_cluster };
+                                               .tell = tell_of_cluster,
+                                               .computed = computed };
     return et_job_config_master(j->config) ? ET_OK : et_cluster_wait(&j->cluster_options, error);
 }
 
@@ -493,6 +525,7 @@ static int serve(job *j, et_error *error)
 
 static int work(job *j, et_error *error)
 {
+    j->began = et_clock_monotonic();
     return et_cluster_work(j->trainer, &j->cluster_options, error);
 }
 
