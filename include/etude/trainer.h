@@ -106,8 +106,7 @@ struct et_evaluator {
     et_module *module; /* as a trainer's */
     et_comm *comm; /* ranks that all call it, each of which evaluates its share, and has the values
                       of all data in the end; borrowed. NULL: of several ranks rank 0 evaluates */
-    uint64_t
-        data; /* fingerprint of what it evaluates: a best of other data is none. 0: not known */
+    uint64_t data; /* fingerprint of what it evaluates, of which a best is; 0: not known */
     ET_RESERVED(1);
 };
 

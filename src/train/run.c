@@ -119,6 +119,7 @@ static int restore_best(void *self, const et_value *dict, et_error *error)
         status = et_value_read_int(dict, "since", &best->since, error);
     if (!status)
         status = restore_data(best, dict, error);
+    best->tie = NAN;
     if (!status && et_value_get(dict, "tie"))
         status = et_part_read_real(dict, "tie", &best->tie, error);
     return status ? status : et_part_read_real(dict, "value", &best->value, error);
