@@ -58,8 +58,8 @@ static void test_args__forms(void **state)
         { "f", "--model_dir=d", "--verbose", "--batch=3", "--alpha=1.5", "--params_override=a=1" },
         { "--params-override", "a=1", "--alpha", "15e-1", "--model-dir=d", "--batch", "3e0",
           "--verbose", "--", "f" },
-        { "--params_override=", "--set=a=1", "--params-override", "", "--alpha=1.5", "--model-dir=d",
-          "--batch=3", "--verbose", "f" },
+        { "--params_override=", "--set=a=1", "--params-override", "", "--alpha=1.5",
+          "--model-dir=d", "--batch=3", "--verbose", "f" },
         { "--model-dir=x", "--model-dir", "d", "--verbose", "--verbose", "--batch=3", "--alpha=1.5",
           "--set", "a=1", "f" },
     };

@@ -284,6 +284,27 @@ static void test_run__best_of_another_metric(void **state)
     }
 }
 
+/* As a process that validates once, at a step. before: the best that it finds; -1: none. */
+static void validate_once(const char *directory, const et_run_options *options, int64_t step,
+                          const double values[2], int64_t before, int64_t best)
+{
+    driver d;
+    et_arena arena = ET_ARENA_INIT;
+    et_value *logs = et_value_dict(&arena);
+    double value;
+    begin_run(&d, directory, options);
+    assert_int_equal(et_run_best_step(d.run, &value), before);
+    do_step(&d, step);
+    et_value_set_float(logs, "score", values[0]);
+    et_value_set_float(logs, "loss", values[1]);
+    assert_ok(et_run_note_best(d.run, step, logs, error));
+    assert_int_equal(et_run_best_step(d.run, &value), best);
+    assert_ok(et_run_save(d.run, step, false, error));
+    assert_ok(et_run_finish_saves(d.run, step, error));
+    end(&d);
+    et_arena_release(&arena);
+}
+
 /* The best of data is none of other data, as far as it is known what they are (0: it is not); a
  * best of before is of those that the next validation has. */
 static void test_run__best_of_other_data(void **state)
@@ -298,21 +319,9 @@ static void test_run__best_of_other_data(void **state)
     };
     const char *directory = in(state, "other_data");
     for (int i = 0; i < (int)(sizeof cases / sizeof cases[0]); i++) {
-        driver d;
-        et_arena arena = ET_ARENA_INIT;
-        et_value *values = et_value_dict(&arena);
-        double value;
-        begin_run(&d, directory,
-                  &(et_run_options){ .best_metric = "score", .best_data = cases[i].data });
-        assert_int_equal(et_run_best_step(d.run, &value), cases[i].before);
-        do_step(&d, i + 1);
-        et_value_set_float(values, "score", cases[i].score);
-        assert_ok(et_run_note_best(d.run, i + 1, values, error));
-        assert_int_equal(et_run_best_step(d.run, &value), cases[i].best);
-        assert_ok(et_run_save(d.run, i + 1, false, error));
-        assert_ok(et_run_finish_saves(d.run, i + 1, error));
-        end(&d);
-        et_arena_release(&arena);
+        const et_run_options options = { .best_metric = "score", .best_data = cases[i].data };
+        validate_once(directory, &options, i + 1, (double[]){ cases[i].score, NAN },
+                      cases[i].before, cases[i].best);
     }
 }
 
@@ -327,22 +336,10 @@ static void test_run__best_of_ties(void **state)
         { 4, NAN, 5 }, { 3, 1, 5 },   { 5, INFINITY, 8 }, { 5, 9, 9 },
     };
     const char *directory = in(state, "ties");
-    for (int i = 0; i < (int)(sizeof cases / sizeof cases[0]); i++) {
-        driver d;
-        et_arena arena = ET_ARENA_INIT;
-        et_value *values = et_value_dict(&arena);
-        double value;
-        begin_run(&d, directory, &(et_run_options){ .best_metric = "score", .best_tie = "loss" });
-        do_step(&d, i + 1);
-        et_value_set_float(values, "score", cases[i].score);
-        et_value_set_float(values, "loss", cases[i].loss);
-        assert_ok(et_run_note_best(d.run, i + 1, values, error));
-        assert_int_equal(et_run_best_step(d.run, &value), cases[i].best);
-        assert_ok(et_run_save(d.run, i + 1, false, error));
-        assert_ok(et_run_finish_saves(d.run, i + 1, error));
-        end(&d);
-        et_arena_release(&arena);
-    }
+    const et_run_options options = { .best_metric = "score", .best_tie = "loss" };
+    for (int i = 0; i < (int)(sizeof cases / sizeof cases[0]); i++)
+        validate_once(directory, &options, i + 1, (double[]){ cases[i].score, cases[i].loss },
+                      i ? cases[i - 1].best : -1, cases[i].best);
 }
 
 /* Checkpoints of before kept no metric: then the best is that of the one who asks. */
