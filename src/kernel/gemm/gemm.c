@@ -221,7 +221,8 @@ static et_gemm_block_shape block_shape(const et_gemm *gemm, int row, int column,
         .k = chunk == LAST ? last_of(piece, grid->chunk_k) : grid->chunk_k,
         .accumulate = adds,
         .bias = shape->bias && !gemm->raw,
-        .panels = gemm->panels,
+        .panels = gemm->panels && !gemm->across,
+        .across = gemm->across,
         .ab = gemm->type,
         .c = gemm->raw ? ET_F32 : shape->c,
     };
@@ -252,6 +253,8 @@ static int make_column(et_gemm *gemm, int column, et_error *error)
             }
     return ET_OK;
 }
+
+#define SHORT_ROW 64 /* elements, of a B that blocks copy for themselves */
 
 /* Whether rows of that width lie one behind another; whole: a block takes them from end to end. */
 static bool dense(int64_t stride, int64_t width, bool whole)
@@ -311,6 +314,16 @@ bool et_gemm_reads_stored(const et_gemm_cache *cache, const et_gemm_shape *shape
            row * shape->k <= (int64_t)cache->l2 / 4;
 }
 
+/* A transposed B of few, short rows, which all of a product of few rows reads: oneDNN's block
+ * copies it faster than staging does. */
+static bool reads_across(const et_gemm *gemm)
+{
+    const et_gemm_shape *shape = &gemm->shape;
+    return shape->transpose_b && !shape->pack_b && gemm->panels && gemm->type == ET_BF16 &&
+           shape->b == ET_BF16 && shape->m <= ET_GEMM_FEW_ROWS && shape->k <= SHORT_ROW &&
+           dense(shape->ldb, shape->k, gemm->grid.chunk_k == shape->k) && gemm->grid.columns == 1;
+}
+
 /* What is copied, and what is done after the blocks. Blocks give raw sums where
  *   (a) pieces of k have to be added up first,
  *   (b) bias, relu or rounding would be done after each chunk and not after the last,
@@ -333,6 +346,8 @@ static void choose_staging(et_gemm *gemm)
         !shape->pack_b && (gemm->panels || shape->transpose_b || other_b || !one_chunk ||
                            !dense(shape->ldb, shape->n, grid->columns <= 1));
     gemm->stage_c = gemm->raw || !dense(shape->ldc, shape->n, grid->columns <= 1);
+    gemm->across = reads_across(gemm);
+    gemm->stage_b &= !gemm->across;
 }
 
 /* Bytes from the first row of a chunk to its last from which on its rows are read once and copied:

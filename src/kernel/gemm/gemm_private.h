@@ -60,6 +60,7 @@ struct et_gemm {
     et_dtype type;    /* of the blocks' A and B */
     bool direct;      /* no blocks: our own kernel, from operands as they lie */
     bool panels;      /* how blocks' B lies */
+    bool across;      /* it lies as stored, transposed, and is neither packed nor staged */
     bool raw;         /* blocks give float32 sums; bias, activation and type come after */
     bool stage_a;     /* A is not dense per chunk, transposed, or of another type; of a direct
                          product: transposed */

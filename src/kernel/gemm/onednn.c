@@ -216,6 +216,8 @@ static dnnl_status_t attributes_of(dnnl_primitive_attr_t *out, const et_gemm_blo
 /* As gemm/slab.h draws it. */
 static dnnl_format_tag_t tag_of_b(const et_gemm_block *block)
 {
+    if (block->shape.across)
+        return dnnl_ba;
     if (!block->shape.panels)
         return dnnl_ab;
     return block->shape.ab == ET_BF16 ? dnnl_BA16a64b2a : dnnl_BA16a64b;

@@ -234,6 +234,11 @@ static const et_gemm_shape cut_shapes[] = {
     { .m = 784, .n = 300, .k = 128, .transpose_a = true },
     { .m = 100, .n = 41, .k = 700, .bias = true, .activation = ET_GEMM_RELU },
     { .m = 100, .n = 41, .k = 700, .transpose_b = true },
+    /* a transposed B of short rows, which blocks copy for themselves where it is dense */
+    { .m = 128, .n = 500, .k = 40, .transpose_b = true },
+    { .m = 100, .n = 130, .k = 7, .transpose_b = true, .bias = true, .activation = ET_GEMM_RELU },
+    { .m = 100, .n = 130, .k = 33, .transpose_b = true, .accumulate = true, .ldc = 140 },
+    { .m = 100, .n = 130, .k = 40, .transpose_b = true, .ldb = 48 },
     { .m = 100, .n = 41, .k = 700, .transpose_a = true },
     { .m = 770, .n = 100, .k = 130, .pack_b = true, .bias = true },
     { .m = 16, .n = 16, .k = 20000 },
@@ -663,6 +668,7 @@ static void test_gemm__asks_no_memory_in_a_run(void **state)
         { .m = 128, .n = 128, .k = 4096, .transpose_a = true, .accumulate = true },
         { .m = 512, .n = 512, .k = 4096, .transpose_a = true, .accumulate = true },
         { .m = 64, .n = 512, .k = 128, .pack_b = true, .row_tile = 32 },
+        { .m = 128, .n = 500, .k = 40, .transpose_b = true },
     };
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
         for (int half = 0; half <= 1; half++) {
