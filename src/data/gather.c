@@ -445,10 +445,8 @@ static uint64_t sources_content(const et_source *source)
 {
     const sources *self = (const sources *)source;
     uint64_t print = (uint64_t)self->count;
-    for (int i = 0; i < self->count && print; i++) {
-        uint64_t facts[] = { print, et_source_content(self->parts[i].source) };
-        print = facts[1] ? et_checksum(facts, sizeof facts) : 0;
-    }
+    for (int i = 0; i < self->count; i++)
+        print = et_content_joined(print, et_source_content(self->parts[i].source));
     return print;
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/checksum.h"
 #include "data/layout.h"
 
 void et_samples_close(et_samples *samples)
@@ -51,6 +52,12 @@ int et_source_batches(et_source *source, int64_t *count, et_error *error)
 uint64_t et_source_content(const et_source *source)
 {
     return source->class->content ? source->class->content(source) : 0;
+}
+
+uint64_t et_content_joined(uint64_t before, uint64_t content)
+{
+    const uint64_t facts[] = { before, content };
+    return before && content ? et_checksum(facts, sizeof facts) : 0;
 }
 
 void et_source_close(et_source *source)

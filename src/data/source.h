@@ -28,6 +28,9 @@ int et_samples_check_parts(et_samples *const *parts, int count, const char *of_w
 /* Fingerprint of the samples that it reads; 0: not known. */
 uint64_t et_source_content(const et_source *source);
 
+/* That of what was joined before and of one more; 0: it is not known of one of them. */
+uint64_t et_content_joined(uint64_t before, uint64_t content);
+
 /* A position's "fingerprint" is that of what the source is made of; ET_EDATA: it is another's. */
 int et_position_check(const et_position *position, int64_t fingerprint, et_error *error);
 

@@ -99,7 +99,7 @@ static et_node *masked(et_scope *scope, et_node *node)
         shape.size[0] != et_shape_count(mask->type[0].shape))
         return node;
     const int64_t rows = shape.size[0], count = et_shape_count(shape);
-    if (rows == 0 || count == 0)
+    if (count == 0)
         return node;
     et_node *flat = et_copy(node, ET_F32, shape);
     if (shape.rank != 2)

@@ -13,7 +13,6 @@
 #include <etude/nn.h>
 
 #include "base/alloc.h"
-#include "base/checksum.h"
 #include "base/philox.h"
 #include "base/reserved.h"
 #include "data/source.h"
@@ -509,11 +508,10 @@ static int check(const et_multitask_part *parts, int count, const et_multitask_o
 static uint64_t content(const et_multitask *m)
 {
     uint64_t print = (uint64_t)m->count;
-    for (int i = 0; i < m->count && print; i++) {
+    for (int i = 0; i < m->count; i++) {
         const et_task_trainer *t = m->parts[i].trainer;
-        uint64_t facts[] = { print, t->evaluator.data };
         if (t->validation.source)
-            print = facts[1] ? et_checksum(facts, sizeof facts) : 0;
+            print = et_content_joined(print, t->evaluator.data);
     }
     return print;
 }

@@ -18,7 +18,6 @@
 #include <etude/log.h>
 
 #include "base/alloc.h"
-#include "base/checksum.h"
 #include "data/source.h"
 #include "io/log_names.h"
 #include "train/task_trainer_private.h"
@@ -64,10 +63,8 @@ static int open_sets(et_task_trainer *t, et_error *error)
 static uint64_t content(const et_validation *v)
 {
     uint64_t print = v->sets ? (uint64_t)v->sets : et_source_content(v->source);
-    for (int i = 0; i < v->sets && print; i++) {
-        uint64_t facts[] = { print, et_source_content(v->set[i].source) };
-        print = facts[1] ? et_checksum(facts, sizeof facts) : 0;
-    }
+    for (int i = 0; i < v->sets; i++)
+        print = et_content_joined(print, et_source_content(v->set[i].source));
     return print;
 }
 
@@ -365,7 +362,7 @@ static void tell_no_loss(const et_task_trainer *t)
         et_log(ET_LOG_INFO, "%s: its validation reported no loss", name);
     else if (et_metrics_place(t->validation.metrics, ET_LOGGED_VALIDATION_LOSS) >= 0)
         et_log(ET_LOG_WARNING,
-               "%s: no row of its validation counts; " ET_LOGGED_VALIDATION_LOSS " is not a number",
+               "%s: no row of its validation counts; " ET_LOGGED_VALIDATION_LOSS " says nothing",
                name);
 }
 

@@ -178,10 +178,11 @@ static void cut_long_sum(et_gemm_grid *grid, const et_gemm_shape *shape, const e
                          int64_t depth)
 {
     const int64_t k = shape->k, pieces = k >= 6144 ? 8 : k >= 2048 ? 4 : 2;
+    const int64_t unit = means->direct ? OWN_UNIT : PANEL_DEPTH;
     grid->tile_m = shape->m;
     grid->tile_n = shape->n;
-    grid->piece_k = cut(k, pieces, means->direct ? OWN_UNIT : PANEL_DEPTH);
-    cut_chunks(grid, depth, means->direct ? OWN_UNIT : PANEL_DEPTH);
+    grid->piece_k = cut(k, pieces, unit);
+    cut_chunks(grid, depth, unit);
     if (!means->direct)
         grid->piece_k = round_up(grid->piece_k, grid->chunk_k);
 }
