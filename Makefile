@@ -1,6 +1,9 @@
 # Plain targets in front of CMake; `make help` lists them. Each builds in a folder of its own.
 # PREFIX and DESTDIR are for install, J is the number of jobs, BEGAN the second in which make did.
+# WERROR=ON makes warnings errors, as `make check`, `make lint` and the sanitizers do: for those who
+# change Etude, not for a compiler that nobody here has tried.
 PREFIX ?= /usr/local
+WERROR ?= OFF
 J ?= $(shell nproc 2>/dev/null || echo 2)
 BEGAN := $(shell date +%s)
 LIBRARIES = etude etude_shared
@@ -10,10 +13,11 @@ SOURCES = $(shell find $(TREE) -name '*.[ch]' -o -name '*.cc' -o -name '*.cpp')
 
 .PHONY: help setup setup-build setup-dev build demo demo-table test asan ubsan tsan valgrind guard-update \
         kill-test lint format metrics bench bench-growth bench-peers bench-quality bench-roles bench-scale bench-serve quality \
-        check install deb aarch64 clean
+        check install bundle deb aarch64 clean
 
 help:             ## this list
-	@awk -F ':|## +' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$NF }' Makefile
+	@awk '/^[a-z-]+:.*## / { name = $$0; sub(/:.*/, "", name); sub(/^[^#]*## +/, ""); \
+	    printf "  make %-13s %s\n", name, $$0 }' Makefile
 
 setup:            ## install the Debian packages that building and testing need
 	@tools/setup build test
@@ -25,19 +29,20 @@ setup-dev:        ## and those that lint and the sanitizers need
 	@tools/setup build test develop
 
 build: setup-build ## the libraries and the command, build/etude
-	@cmake --preset release --log-level=WARNING >/dev/null
+	@cmake --preset release -DETUDE_WERROR=$(WERROR) --log-level=WARNING >/dev/null
 	@cmake --build build -j $(J) --target $(LIBRARIES) $(PROGRAMS)
 
-demo: setup build ## a translator trained on real help pages, in minutes; STEPS=N trains longer
-	@cmake --preset release --log-level=WARNING >/dev/null
+demo: build       ## a translator trained on real help pages, in minutes; STEPS=N trains longer
+	@cmake --preset release -DETUDE_WERROR=$(WERROR) --log-level=WARNING >/dev/null
 	@cmake --build build -j $(J) --target pair_pages
 	@DEMO_BEGAN=$(BEGAN) tools/demo $(STEPS)
 
-demo-table: setup build ## a table analysed, learnt, predicted: under a minute
+demo-table: build ## a table analysed, trained on and predicted, in under a minute
+	@[ -d $(DATA)/tabular ] || tools/setup table
 	@tools/demo-table
 
 test: setup       ## build everything and run the tests
-	@cmake --preset release -DETUDE_TESTS=ON --log-level=WARNING >/dev/null
+	@cmake --preset release -DETUDE_WERROR=$(WERROR) -DETUDE_TESTS=ON --log-level=WARNING >/dev/null
 	@cmake --build build -j $(J)
 	@tools/run-tests build $(TESTS)
 
@@ -57,16 +62,16 @@ valgrind: setup-dev ## the quick tests under memcheck
 	@OMP_NUM_THREADS=1 tools/run-tests build-valgrind --label-exclude 'slow|process' $(TESTS)
 
 guard-update: setup ## counts what workloads cost anew and writes tests/guard/counts
-	@cmake --preset release -DETUDE_TESTS=ON --log-level=WARNING >/dev/null
+	@cmake --preset release -DETUDE_WERROR=$(WERROR) -DETUDE_TESTS=ON --log-level=WARNING >/dev/null
 	@cmake --build build -j $(J) --target guard
 	@tools/guard update build/tests/guard/guard
 
 kill-test: setup  ## a real run killed 200 times ends as an unbroken one, byte for byte
-	@cmake --preset release -DETUDE_TESTS=ON --log-level=WARNING >/dev/null
+	@cmake --preset release -DETUDE_WERROR=$(WERROR) -DETUDE_TESTS=ON --log-level=WARNING >/dev/null
 	@cmake --build build -j $(J) --target kill-test
 
 lint: setup-dev   ## layers, symbols, sizes, format, clang-tidy, cppcheck; warnings are errors
-	@cmake --preset release --log-level=WARNING >/dev/null
+	@cmake --preset release -DETUDE_WERROR=$(WERROR) --log-level=WARNING >/dev/null
 	@cmake --build build -j $(J) --target $(LIBRARIES)
 	@tools/lint build
 
@@ -125,10 +130,15 @@ quality: build    ## what the examples reach in full, beside what is wanted; fai
 	@tools/quality build $(DATA)
 	@ETUDE_MNIST=$(abspath $(DATA))/mnist KILLS_LONG=1 sh tests/examples/test_kills.sh $(CURDIR)/build/examples
 
+check lint: WERROR = ON
 check: lint test  ## what has to pass before a change is merged
 
 install: build    ## to PREFIX (/usr/local), below DESTDIR
 	@DESTDIR=$(DESTDIR) cmake --install build --prefix $(PREFIX)
+
+bundle: build     ## build/bundle/etude-VERSION-linux-MACHINE.tar.gz, which runs without installing
+	@tools/setup package
+	@tools/make-bundle build build/bundle
 
 deb:              ## Debian packages in build/deb, checked by lintian
 	@tools/setup package

@@ -1,10 +1,10 @@
-# Warnings, one a line, each with its reason; all are errors.
-option(ETUDE_WERROR "Treat warnings as errors" ${PROJECT_IS_TOP_LEVEL})
+# Warnings, one a line, each with its reason; errors for those who change Etude (Makefile, WERROR).
+option(ETUDE_WERROR "Treat warnings as errors" OFF)
 add_library(etude_warnings INTERFACE)
 target_compile_options(etude_warnings INTERFACE
     -Wall
     -Wextra
-    $<$<BOOL:${ETUDE_WERROR}>:-Werror>  # off only for compilers that nobody here has tried
+    $<$<BOOL:${ETUDE_WERROR}>:-Werror>  # not where a user's compiler knows more warnings than ours
     -Wshadow                 # two things with one name mislead the reader
     -Wpointer-arith          # arithmetic on void * is not C
     -Wwrite-strings          # string literals are const
