@@ -24,6 +24,8 @@
 #include <sentencepiece_trainer.h>
 
 extern "C" {
+#include <etude/log.h>
+
 #include "base/alloc.h"
 #include "base/thread.h"
 #include "data/vocabulary_sentencepiece.h"
@@ -298,13 +300,28 @@ int training_failed(std::string *model, const sentencepiece::util::Status &train
     return et_fail(error, ET_EDATA, "SentencePiece can't train a vocabulary: %s", text.c_str());
 }
 
-/* A line that SentencePiece looks at has at least one letter and at most 4,192 bytes. */
+/* SentencePiece passes over longer lines. */
+constexpr size_t line_bytes_max = 4192;
+
+/* A line that SentencePiece looks at has at least one letter. */
 bool has_text(const std::vector<std::string> &lines)
 {
     for (const std::string &line : lines)
-        if (line.size() <= 4192 && line.find_first_not_of(" \t\r") != std::string::npos)
+        if (line.size() <= line_bytes_max && line.find_first_not_of(" \t\r") != std::string::npos)
             return true;
     return false;
+}
+
+void warn_of_long_lines(const std::vector<std::string> &lines)
+{
+    int64_t count = 0;
+    for (const std::string &line : lines)
+        count += line.size() > line_bytes_max;
+    if (count)
+        et_log(ET_LOG_WARNING,
+               "the vocabulary is trained without %s of more than 4,192 bytes; split lines "
+               "that it should know",
+               et_format_many(count, "line").text);
 }
 
 /* bytes get a 0 behind them (et_strndup), which length does not count. */
@@ -320,6 +337,7 @@ int train(char **bytes, size_t *length, const et_vocabulary_options *options,
         return et_fail(error, ET_EDATA,
                        "no text to train a vocabulary on: every line is empty or longer than "
                        "4,192 bytes");
+    warn_of_long_lines(lines);
     status = check_memory(lines, error);
     if (status)
         return status;

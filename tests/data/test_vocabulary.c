@@ -171,6 +171,25 @@ static void test_vocabulary__size_and_text(void **state)
     }
 }
 
+/* A line that is too long for SentencePiece is left out, which is said; a vocabulary of other lines
+ * is what it would be without it. */
+static void test_vocabulary__long_lines(void **state)
+{
+    fixture *f = *state;
+    static char longest[4193 + 1], longer[4194 + 1];
+    const char *const lines[] = { "ab cd ef", "gh ab", longest, longer, longer, NULL };
+    char *bytes;
+    size_t length;
+    memset(longest, 'a', sizeof longest - 2);
+    memset(longer, 'q', sizeof longer - 2);
+    et_error error = ET_ERROR_INIT;
+    f->logged = 0;
+    assert_int_equal(train_list(&bytes, &length, lines, ET_VOCABULARY_BPE, 14, &error), ET_OK);
+    assert_int_equal(f->logged, 1);
+    assert_contains(f->log, "trained without 2 lines of more than 4,192 bytes");
+    et_free(bytes);
+}
+
 /* A limit gives, byte for byte, what asking for the largest size would give; one that the text
  * reaches gives itself. */
 static void test_vocabulary__at_most(void **state)
@@ -433,6 +452,7 @@ int main(void)
         cmocka_unit_test(test_vocabulary__same_bytes_again),
         cmocka_unit_test(test_vocabulary__unknown),
         cmocka_unit_test(test_vocabulary__size_and_text),
+        cmocka_unit_test(test_vocabulary__long_lines),
         cmocka_unit_test(test_vocabulary__at_most),
         cmocka_unit_test(test_vocabulary__options),
         cmocka_unit_test(test_vocabulary__bytes_of_a_line),
