@@ -68,7 +68,7 @@ typedef struct et_corpus_counts {
     int64_t too_long;  /* left out: a side longer than max_seq_length */
     int64_t lopsided;  /* left out: sides whose lengths differ by more than the ratio */
     int64_t duplicate; /* left out: seen before, both sides */
-    int64_t cut;       /* kept, but shortened to max_seq_length */
+    int64_t cut;       /* kept, but shortened by who reads them (pairs.h); 0 where they lie */
 } et_corpus_counts;
 
 /* Appends "33,214 pairs; 1,871 filtered (5.3 %): 1,640 too long, 231 empty". */

@@ -310,11 +310,12 @@ void et_encoded_ids_soon(const et_encoded *encoded, int64_t pair)
 }
 
 /* Ids of two bytes are widened; EOS is added here and is in no file. */
-void et_encoded_ids(const et_encoded *encoded, int64_t pair, bool target, int32_t *ids)
+int64_t et_encoded_cut_ids(const et_encoded *encoded, int64_t pair, bool target, int64_t most,
+                           int32_t *ids)
 {
     et_assert(pair >= 0 && pair < encoded->pairs);
     uint64_t begin = encoded->offsets[2 * pair + target];
-    size_t count = (size_t)(encoded->offsets[2 * pair + target + 1] - begin);
+    size_t count = (size_t)et_encoded_cut_length(encoded, pair, target, most) - 1;
     const uint16_t *narrow = (const uint16_t *)encoded->tokens + begin;
     if (encoded->width == 4)
         memcpy(ids, (const uint32_t *)encoded->tokens + begin, count * sizeof *ids);
@@ -322,6 +323,12 @@ void et_encoded_ids(const et_encoded *encoded, int64_t pair, bool target, int32_
         for (size_t i = 0; i < count; i++)
             ids[i] = narrow[i];
     ids[count] = encoded->eos[target];
+    return (int64_t)count + 1;
+}
+
+void et_encoded_ids(const et_encoded *encoded, int64_t pair, bool target, int32_t *ids)
+{
+    et_encoded_cut_ids(encoded, pair, target, 0, ids);
 }
 
 /* lines[pair] is the pair's index among all that were read, so the place is right although pairs

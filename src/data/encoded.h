@@ -23,7 +23,7 @@ typedef struct et_encoded_options {
     int64_t max_seq_length; /* tokens of a side, EOS counted, that is kept; 0: any */
     double max_ratio;       /* of the longer to the shorter side, EOS counted; 0: any */
     bool deduplicate;       /* keep the first of equal pairs only */
-    bool keep_all;          /* evaluation: nothing is left out, what is too long is cut */
+    bool keep_all;          /* evaluation: nothing is left out, nor cut (pairs.h does that) */
     uint64_t expected;      /* the key that text, vocabularies and filter must have; 0: any */
     bool read_only;         /* a cache is used if it is there and right, and none is written */
     int64_t limit;          /* the first pairs that are kept, so many; what follows them is not
@@ -76,6 +76,15 @@ static inline int64_t et_encoded_target_length(const et_encoded *encoded, int64_
     return (int64_t)(encoded->offsets[2 * pair + 2] - encoded->offsets[2 * pair + 1]) + 1;
 }
 
+/* That, of a side which ends at most tokens (0: any). */
+static inline int64_t et_encoded_cut_length(const et_encoded *encoded, int64_t pair, bool target,
+                                            int64_t most)
+{
+    const int64_t length =
+        target ? et_encoded_target_length(encoded, pair) : et_encoded_source_length(encoded, pair);
+    return most && length > most ? most : length;
+}
+
 /* The pair's lengths, or its ids once lengths are near, will be wanted soon: they are brought
  * nearer, as pairs of a shuffled corpus lie where no processor would guess. Changes nothing. */
 void et_encoded_lengths_soon(const et_encoded *encoded, int64_t pair);
@@ -83,6 +92,9 @@ void et_encoded_ids_soon(const et_encoded *encoded, int64_t pair);
 
 /* Writes the ids of one side, EOS last: et_encoded_source_length (target_length) of them. */
 void et_encoded_ids(const et_encoded *encoded, int64_t pair, bool target, int32_t *ids);
+/* The same of a side that ends at most tokens, EOS counted (0: any). Returns how many there are. */
+int64_t et_encoded_cut_ids(const et_encoded *encoded, int64_t pair, bool target, int64_t most,
+                           int32_t *ids);
 
 /* File and line of one side of a pair, for messages. path is borrowed from open's paths. */
 void et_encoded_place(const et_encoded *encoded, int64_t pair, bool target, const char **path,

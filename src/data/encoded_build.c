@@ -8,8 +8,7 @@
  *   empty       a side without a token
  *   too long    a side of more than max_seq_length tokens, EOS counted
  *   lopsided    longer > max_ratio * shorter, EOS counted in both
- * With keep_all (evaluation) nothing is left out; sides that are too long lose their end. With a
- * limit it ends when so many are kept.
+ * With keep_all (evaluation) nothing is left out. With a limit it ends when so many are kept.
  *
  * Memory: the result, which grows by half when it is full, plus a chunk; with deduplicate 24
  * bytes an entry of a table that is at most half full. */
@@ -196,20 +195,6 @@ static int64_t *reason_to_drop(builder *build, size_t source, size_t target)
     return NULL;
 }
 
-/* Evaluation keeps all pairs: what is too long loses its end. One token less than
- * max_seq_length stays, for EOS. A pair counts once, though both sides be cut. */
-static void cut(builder *build, et_tokens sides[2])
-{
-    size_t most = (size_t)build->options->max_seq_length;
-    bool any = false;
-    for (int side = 0; most && side < 2; side++)
-        if (sides[side].count + 1 > most) {
-            sides[side].count = most - 1;
-            any = true;
-        }
-    build->out->counts.cut += any;
-}
-
 /* Indices of pairs are four bytes in memory and in the file; more pairs are refused. */
 static int add_pair(builder *build, const et_corpus_pair *pair, et_tokens sides[2], et_error *error)
 {
@@ -230,7 +215,6 @@ static int add_pair(builder *build, const et_corpus_pair *pair, et_tokens sides[
         (*dropped)++;
         return ET_OK;
     }
-    cut(build, sides);
     return append_pair(build, pair->index, sides, error);
 }
 

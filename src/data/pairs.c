@@ -36,6 +36,7 @@ const et_layout_field et_pair_fields[ET_PAIR_FIELDS] = {
 typedef struct pairs {
     et_samples samples;
     const et_encoded *encoded; /* borrowed */
+    int64_t most;              /* tokens of a side; 0: any */
     et_pairs_drawing drawing;
     int32_t *as_encoded; /* [drawing.most], owned; NULL: nothing is drawn */
     int32_t *drawn;      /* [drawing.most], owned */
@@ -48,12 +49,6 @@ static const et_subwords *subwords_of(const pairs *self, bool target)
     return target ? self->drawing.target : self->drawing.source;
 }
 
-static int64_t encoded_length(const et_encoded *encoded, uint32_t pair, bool target)
-{
-    return target ? et_encoded_target_length(encoded, pair)
-                  : et_encoded_source_length(encoded, pair);
-}
-
 /* Writes the sentence with EOS to self->drawn; returns its length. The same for the same pass. */
 static int64_t draw(const pairs *self, uint32_t pair, bool target, int64_t epoch)
 {
@@ -61,8 +56,7 @@ static int64_t draw(const pairs *self, uint32_t pair, bool target, int64_t epoch
                                .step = (uint64_t)epoch << 32 | pair,
                                .site =
                                    et_random_site(target ? "subwords/target" : "subwords/source") };
-    int64_t length = encoded_length(self->encoded, pair, target);
-    et_encoded_ids(self->encoded, pair, target, self->as_encoded);
+    int64_t length = et_encoded_cut_ids(self->encoded, pair, target, 0, self->as_encoded);
     size_t drawn =
         et_subwords_draw(subwords_of(self, target), random, self->as_encoded, (size_t)length - 1,
                          self->drawn, (size_t)self->drawing.most - 1);
@@ -89,8 +83,9 @@ static void pairs_sizes(const et_samples *samples, et_pick pick, int32_t *const 
     for (int64_t i = 0; i < pick.count; i++) {
         if (i + AHEAD < pick.count)
             et_encoded_lengths_soon(encoded, pick.which[i + AHEAD]);
-        sizes[ET_PAIR_SOURCE][i] = (int32_t)et_encoded_source_length(encoded, pick.which[i]);
-        sizes[ET_PAIR_TARGET][i] = (int32_t)et_encoded_target_length(encoded, pick.which[i]);
+        for (int side = 0; side < 2; side++)
+            sizes[side ? ET_PAIR_TARGET : ET_PAIR_SOURCE][i] =
+                (int32_t)et_encoded_cut_length(encoded, pick.which[i], side, self->most);
     }
     if (self->drawing.source)
         drawn_sizes(self, pick, false, sizes[ET_PAIR_SOURCE]);
@@ -101,10 +96,8 @@ static void pairs_sizes(const et_samples *samples, et_pick pick, int32_t *const 
 /* The ids of one side, EOS last; returns how many. */
 static int64_t write_ids(const pairs *self, uint32_t pair, bool target, int64_t epoch, int32_t *ids)
 {
-    if (!subwords_of(self, target)) {
-        et_encoded_ids(self->encoded, pair, target, ids);
-        return encoded_length(self->encoded, pair, target);
-    }
+    if (!subwords_of(self, target))
+        return et_encoded_cut_ids(self->encoded, pair, target, self->most, ids);
     int64_t length = draw(self, pair, target, epoch);
     memcpy(ids, self->drawn, (size_t)length * sizeof *ids);
     return length;
@@ -206,13 +199,14 @@ static int open_drawing(pairs *self, const et_pairs_drawing *drawing, et_error *
     return ET_OK;
 }
 
-int et_drawn_pairs_open(et_samples **out, const et_encoded *encoded,
-                        const et_pairs_drawing *drawing, et_error *error)
+static pairs *new_pairs(const et_encoded *encoded, et_error *error)
 {
     et_assert(encoded->pairs > 0 && encoded->pairs <= UINT32_MAX);
     pairs *self = et_alloc_zero(1, sizeof *self);
-    if (!self)
-        return et_alloc_failed(error, sizeof *self, "sentence pairs");
+    if (!self) {
+        et_alloc_failed(error, sizeof *self, "sentence pairs");
+        return NULL;
+    }
     self->samples = (et_samples){
         .class = &pairs_class,
         .layout = { .kinds = ET_PAIR_KINDS,
@@ -227,6 +221,15 @@ int et_drawn_pairs_open(et_samples **out, const et_encoded *encoded,
         .fingerprint = encoded->key,
     };
     self->encoded = encoded;
+    return self;
+}
+
+int et_drawn_pairs_open(et_samples **out, const et_encoded *encoded,
+                        const et_pairs_drawing *drawing, et_error *error)
+{
+    pairs *self = new_pairs(encoded, error);
+    if (!self)
+        return ET_ENOMEM;
     int status = drawing->source || drawing->target ? open_drawing(self, drawing, error) : ET_OK;
     if (status)
         pairs_close(&self->samples);
@@ -237,7 +240,45 @@ int et_drawn_pairs_open(et_samples **out, const et_encoded *encoded,
 
 int et_pairs_open(et_samples **out, const et_encoded *encoded, et_error *error)
 {
-    return et_drawn_pairs_open(out, encoded, &(et_pairs_drawing){ NULL, NULL, 0, 0 }, error);
+    return et_cut_pairs_open(out, encoded, 0, error);
+}
+
+/* ---- shortened pairs ---- */
+
+int64_t et_pairs_cut(const et_encoded *encoded, int64_t most)
+{
+    int64_t count = 0;
+    for (int64_t i = 0; most && i < encoded->pairs; i++)
+        count += et_encoded_source_length(encoded, i) > most ||
+                 et_encoded_target_length(encoded, i) > most;
+    return count;
+}
+
+/* Where nothing is shortened the samples are those of any limit, their fingerprint too. */
+static void cut(pairs *self, int64_t most)
+{
+    et_samples *s = &self->samples;
+    const uint64_t facts[2] = { s->fingerprint, (uint64_t)most };
+    self->most = most;
+    s->fingerprint = et_checksum(facts, sizeof facts);
+    for (int side = 0; side < 2; side++) {
+        const int kind = side ? ET_PAIR_TARGET : ET_PAIR_SOURCE;
+        s->total[kind] = 0;
+        for (int64_t i = 0; i < self->encoded->pairs; i++)
+            s->total[kind] += et_encoded_cut_length(self->encoded, i, side, most);
+        s->largest[kind] = s->largest[kind] > most ? most : s->largest[kind];
+    }
+}
+
+int et_cut_pairs_open(et_samples **out, const et_encoded *encoded, int64_t most, et_error *error)
+{
+    pairs *self = new_pairs(encoded, error);
+    if (!self)
+        return ET_ENOMEM;
+    if (et_pairs_cut(encoded, most))
+        cut(self, most);
+    *out = &self->samples;
+    return ET_OK;
 }
 
 int et_pair_batches_open(et_source **out, const et_encoded *encoded,

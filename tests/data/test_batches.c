@@ -407,6 +407,61 @@ static void test_batches__position_as_values(void **state)
     et_arena_release(&arena);
 }
 
+/* ---- sides that end early ---- */
+
+/* What is longer ends there, in EOS; what is not is as it was, and so are samples of which nothing
+ * is cut. Lengths are in characters. */
+static void test_batches__cut(void **state)
+{
+    const char *en = write_text(*state, "c.en", "a\nabcdef\n\nab\n");
+    const char *de = write_text(*state, "c.de", "b\nb\na\nabcdefgh\n");
+    static const int64_t lengths[4][2] = { { 3, 3 }, { 4, 3 }, { 1, 3 }, { 4, 4 } };
+    et_corpus_paths paths = { .source = { &en, 1 }, .target = { &de, 1 } };
+    et_encoded_options all = { .keep_all = true };
+    et_vocabulary *vocabulary = train_vocabulary(&paths, ET_VOCABULARY_BPE, 12);
+    et_encoded *encoded;
+    et_samples *cut, *whole, *any;
+    et_batch *batch;
+    int32_t ids[32];
+    assert_int_equal(
+        et_encoded_open(&encoded, &paths, (et_sides){ vocabulary, vocabulary }, &all, NULL, NULL),
+        ET_OK);
+    assert_int_equal(et_pairs_cut(encoded, 4), 2);
+    assert_int_equal(et_pairs_cut(encoded, 0), 0);
+    assert_int_equal(et_cut_pairs_open(&cut, encoded, 4, NULL), ET_OK);
+    assert_int_equal(et_cut_pairs_open(&whole, encoded, 64, NULL), ET_OK);
+    assert_int_equal(et_pairs_open(&any, encoded, NULL), ET_OK);
+    assert_true(whole->fingerprint == any->fingerprint && cut->fingerprint != any->fingerprint);
+    assert_int_equal(cut->total[ET_PAIR_SOURCE], 12);
+    assert_int_equal(cut->total[ET_PAIR_TARGET], 13);
+    assert_int_equal(cut->largest[ET_PAIR_SOURCE], 4);
+    assert_int_equal(cut->largest[ET_PAIR_TARGET], 4);
+    et_batches_options options = { .capacity = { 4, 64, 64 } };
+    et_source *source;
+    assert_int_equal(et_batches_open(&source, cut, &options, NULL), ET_OK);
+    assert_int_equal(et_batch_new(&batch, &source->layout, NULL), ET_OK);
+    assert_int_equal(et_source_next(source, batch, NULL), ET_OK);
+    assert_int_equal(batch->filled[0], 4);
+    for (int i = 0; i < 4; i++)
+        for (int side = 0; side < 2; side++) {
+            const int32_t *offsets =
+                ints(batch, side ? ET_PAIR_TARGET_OFFSETS : ET_PAIR_SOURCE_OFFSETS);
+            const int32_t *got =
+                ints(batch, side ? ET_PAIR_TARGET_LABELS : ET_PAIR_SOURCE_IDS) + offsets[i];
+            const int64_t pair = batch->sample[i], length = lengths[pair][side];
+            assert_int_equal(offsets[i + 1] - offsets[i], length);
+            et_encoded_ids(encoded, pair, side, ids);
+            assert_memory_equal(got, ids, (size_t)(length - 1) * sizeof *ids);
+            assert_int_equal(got[length - 1], encoded->eos[side]);
+        }
+    et_batch_free(batch);
+    et_source_close(source);
+    et_samples_close(whole);
+    et_samples_close(any);
+    et_encoded_close(encoded);
+    et_vocabulary_close(vocabulary);
+}
+
 /* ---- a budget below one sentence ---- */
 
 static void test_batches__budget_too_small(void **state)
@@ -475,6 +530,7 @@ int main(void)
         cmocka_unit_test(test_batches__foreign_position),
         cmocka_unit_test(test_batches__fingerprint),
         cmocka_unit_test(test_batches__position_as_values),
+        cmocka_unit_test(test_batches__cut),
         cmocka_unit_test(test_batches__budget_too_small),
         cmocka_unit_test(test_batches__allocates_nothing),
     };

@@ -105,7 +105,8 @@ static void test_encoded__filter(void **state)
         { { .max_seq_length = 7 }, { .read = 8, .kept = 3, .empty = 2, .too_long = 3 } },
         { { .max_ratio = 2 }, { .read = 8, .kept = 4, .empty = 2, .lopsided = 2 } },
         { { .deduplicate = true }, { .read = 8, .kept = 5, .empty = 2, .duplicate = 1 } },
-        { { .max_seq_length = 7, .keep_all = true }, { .read = 8, .kept = 8, .cut = 3 } },
+        { { .max_seq_length = 0, .keep_all = true }, { .read = 8, .kept = 8 } },
+        { { .max_ratio = 2, .keep_all = true }, { .read = 8, .kept = 8 } },
     };
     const char *en = write_text(*state, "f.en", filter_source);
     const char *de = write_text(*state, "f.de", filter_target);

@@ -198,6 +198,135 @@ static void test_translation_task__prints_translations(void **state)
     close_task(&f);
 }
 
+/* ---- pairs that are longer than the limit of the loss ---- */
+
+static double number_behind(const char *text, const char *name)
+{
+    const char *at = text ? strstr(text, name) : NULL;
+    if (!at)
+        fail_msg("no %s in: %s", name, text);
+    return strtod(at + strlen(name) + strspn(at + strlen(name), " :\""), NULL);
+}
+
+static bad_end succeed(const char *line)
+{
+    bad_end end = bad_start(line, NULL, NULL);
+    if (end.code)
+        fail_msg("%s: %s%s", line, end.out, end.err);
+    return end;
+}
+
+/* count lines of a.en and a.de, each as often as times, the last ones. */
+static void write_long(const char *from, const char *to, int first, int count, int times)
+{
+    size_t length;
+    char *text = bad_read(from, &length), *at = text;
+    FILE *file = fopen(to, "w");
+    for (int i = 0; i < first + count; i++) {
+        size_t line = strcspn(at, "\n");
+        for (int k = 0; k < (i < first ? 1 : times); k++)
+            fprintf(file, "%s%.*s", k ? " " : "", (int)line, at);
+        fputc('\n', file);
+        at += line + 1;
+    }
+    fclose(file);
+    free(text);
+}
+
+#define LONG                                                                                       \
+    "--set "                                                                                       \
+    "task.validation_data.source_path=long.en,task.validation_data.target_path=long.de,"           \
+    "task.model.embedding_width=32,task.train_data.global_batch_size=256,"                         \
+    "trainer.optimizer_config.learning_rate.inverse_sqrt.warmup_steps=100 "
+
+/* Both hold the same bytes, and some. */
+static void same_files(const char *left, const char *right)
+{
+    size_t lengths[2];
+    char *texts[] = { bad_read(left, &lengths[0]), bad_read(right, &lengths[1]) };
+    assert_true(lengths[0] > 40);
+    assert_string_equal(texts[0], texts[1]);
+    free(texts[0]);
+    free(texts[1]);
+}
+
+/* Whatever the limit is, a validation translates whole sources and scores whole texts: what
+ * evaluate gives for the files. How many pairs the loss has shortened is said where a run begins
+ * and where it is evaluated; of several texts, of each. */
+static void test_translation_task__scores_whole_pairs(void **state)
+{
+    (void)state;
+    write_long("a.en", "long.en", 21, 2, 16);
+    write_long("a.de", "long.de", 21, 2, 16);
+    bad_end end = succeed("train --config tiny.yaml --model-dir w " LONG
+                          "--set trainer.train_steps=600 --set trainer.validation_interval=600 "
+                          "--set task.validation_data.max_seq_length=32");
+    const double trained = number_behind(end.err, "sacrebleu_score ");
+    bad_assert_says("train", end.err,
+                    "validation   23 pairs; 2 shortened to 32 tokens for the loss");
+    bad_release(&end);
+    end = succeed("evaluate --model-dir w --source long.en --reference long.de --output w.txt "
+                  "--json");
+    const double files = number_behind(end.out, "\"sacrebleu_score\"");
+    bad_release(&end);
+    same_files("w.txt", "w/translations/600.txt");
+    if (!(files > 0 && fabs(trained - files) < 0.01))
+        fail_msg("trained %g, of the files %g", trained, files);
+    static const struct {
+        const char *set, *said;
+        bool whole;
+    } cases[] = {
+        { "", "23 pairs; 2 shortened to 32 tokens", false },
+        { "--set task.validation_data.max_seq_length=9", " shortened to 9 tokens", false },
+        { "--set task.validation_data.static_batch=true", "2 shortened", false },
+        { "--set task.validation_data.batching=bucketed", "2 shortened", false },
+        { "--set task.validation_data.max_seq_length=400", NULL, true },
+        { "--quiet", NULL, false },
+    };
+    double loss[2] = { 0 };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        char line[300];
+        snprintf(line, sizeof line, "evaluate --model-dir w %s", cases[i].set);
+        end = succeed(line);
+        assert_true(fabs(number_behind(end.out, "sacrebleu_score ") - files) < 0.001);
+        if (i != 1)
+            loss[cases[i].whole] = number_behind(end.out, "validation_loss ");
+        if (cases[i].said)
+            bad_assert_says(line, end.err, cases[i].said);
+        else
+            assert_string_equal(end.err, "");
+        bad_release(&end);
+    }
+    assert_true(loss[0] != loss[1]); /* of the whole pairs, where the limit allows it */
+    end = succeed("evaluate --model-dir w --set "
+                  "task.validation_data.source_path=null,task.validation_data.target_path=null,"
+                  "task.validation_data.sets='[{name: short, source_path: a.en, target_path: a.de},"
+                  "{name: long, source_path: long.en, target_path: long.de}]'");
+    bad_assert_says("sets", end.err, "validation   long: 23 pairs; 2 shortened");
+    assert_int_equal(bad_count_lines(end.err), 1);
+    assert_true(fabs(number_behind(end.out, "long/sacrebleu_score") - files) < 0.001);
+    bad_release(&end);
+}
+
+/* What translate cuts is cut here too, and said: no source is longer than 1,023 tokens and its end.
+ */
+static void test_translation_task__cuts_where_translate_does(void **state)
+{
+    (void)state;
+    write_long("a.en", "long.en", 2, 2, 300);
+    write_long("a.de", "long.de", 2, 2, 300);
+    bad_end end = succeed("train --config tiny.yaml --model-dir x " LONG
+                          "--set trainer.train_steps=600 --set trainer.validation_interval=600 "
+                          "--set task.model.decode_max_length=20");
+    bad_assert_says("train", end.err,
+                    "whole, but 2 sources translated from the first 1,023 tokens");
+    bad_release(&end);
+    end = succeed("evaluate --model-dir x --source long.en --reference long.de --output x.txt");
+    bad_assert_says("evaluate", end.err, "only the first 1023 are translated");
+    bad_release(&end);
+    same_files("x.txt", "x/translations/600.txt");
+}
+
 /* Trained in two parts or in one go: the same bytes, whatever makes the batches, and across passes.
  */
 static void test_translation_task__resumes(void **state)
@@ -287,6 +416,8 @@ int main(void)
         cmocka_unit_test(test_translation_task__validates_all),
         cmocka_unit_test(test_translation_task__validates_a_part),
         cmocka_unit_test(test_translation_task__prints_translations),
+        cmocka_unit_test(test_translation_task__scores_whole_pairs),
+        cmocka_unit_test(test_translation_task__cuts_where_translate_does),
         cmocka_unit_test(test_translation_task__resumes),
         cmocka_unit_test(test_translation_task__smoothing_constant),
     };

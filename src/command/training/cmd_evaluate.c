@@ -86,6 +86,8 @@ int et_evaluate_own_data(const et_call *call, const et_evaluate_args *args, et_e
                                  .live_weights = args->live_weights };
     if (!status)
         status = et_evaluation_open_ranks(&evaluation, error);
+    if (!args->quiet)
+        et_evaluation_listen(&evaluation);
     if (!status)
         status = et_evaluation_open(&evaluation, error);
     if (!status)

@@ -85,6 +85,17 @@ int et_evaluation_open_ranks(et_evaluation *e, et_error *error)
     return et_ranks_join(&e->comm, e->experiment->runtime.peer_timeout, error);
 }
 
+static void show(void *listener, const char *line)
+{
+    (void)listener;
+    fprintf(stderr, "%s\n", line);
+}
+
+void et_evaluation_listen(et_evaluation *e)
+{
+    e->tell = et_comm_rank(e->comm) ? NULL : show;
+}
+
 int et_evaluation_open(et_evaluation *e, et_error *error)
 {
     int status = open_alone(e, error);

@@ -39,6 +39,9 @@ typedef struct et_evaluation {
 /* Before it is opened: comm, if several ranks were started (et_ranks_leave closes it). */
 int et_evaluation_open_ranks(et_evaluation *evaluation, et_error *error);
 
+/* Between the two: what the task says goes to standard error, by rank 0. */
+void et_evaluation_listen(et_evaluation *evaluation);
+
 /* ET_ECONFIG: the settings name no validation data. */
 int et_evaluation_open(et_evaluation *evaluation, et_error *error);
 
@@ -69,7 +72,7 @@ typedef struct et_evaluate_args {
     et_arg_member task;
     et_arg_list set; /* settings on top of the run's */
     bool live_weights, json, help;
-    bool quiet; /* there is nothing but results anyway */
+    bool quiet; /* of what a task says of its data on standard error */
 } et_evaluate_args;
 
 /* Prints the values of the run's own validation data. */

@@ -183,6 +183,8 @@ static int watch(watching *w, et_error *error)
     w->evaluation.batches = batches < 0 ? 0 : batches;
     if (!status)
         status = et_evaluation_open_ranks(&w->evaluation, error);
+    if (!w->args->quiet)
+        et_evaluation_listen(&w->evaluation);
     if (!status)
         status = check_outputs(w, error);
     if (!status && all)

@@ -23,7 +23,7 @@
 
 #define VERSION   6
 #define REVISION  7
-#define POSITIONS SOURCE_MAX
+#define POSITIONS ET_TRANSLATION_SOURCE_MAX
 
 /* Types by their numbers there. */
 enum { TYPE_FLOAT32 = 0, TYPE_INT8 = 1, TYPE_INT16 = 2 };

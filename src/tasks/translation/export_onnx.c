@@ -32,7 +32,7 @@
 #include "train/model_export.h"
 
 /* Rows of the table of positions: the longest source, and target, that a model takes. */
-#define POSITIONS SOURCE_MAX
+#define POSITIONS ET_TRANSLATION_SOURCE_MAX
 
 static const char *const names[] = { "target_vocab.json",
                                      "config.json",

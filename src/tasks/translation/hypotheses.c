@@ -160,9 +160,9 @@ static int encode_target(const et_translator *t, const char *target, size_t numb
     int status = et_translator_check_line(target, number, error);
     if (!status)
         status = et_vocabulary_encode(t->sides.target, target, strlen(target), tokens, error);
-    if (!status && tokens->count > SOURCE_MAX - 1)
+    if (!status && tokens->count > ET_TRANSLATION_SOURCE_MAX - 1)
         status = et_fail(error, ET_EDATA, "line %zu: %zu tokens; up to %d can be scored", number,
-                         tokens->count, SOURCE_MAX - 1);
+                         tokens->count, ET_TRANSLATION_SOURCE_MAX - 1);
     if (status)
         return et_fail_while(error, status, "targets");
     int32_t *ids = et_arena_array(arena, tokens->count + 1, sizeof *ids);

@@ -95,6 +95,7 @@ static void describe(et_task *self)
     const et_translation_task *task = (const et_translation_task *)(const void *)self;
     const et_translation_model *model = &task->options.model;
     describe_data(task);
+    et_translation_describe_validation(task, false);
     describe_vocabularies(task);
     int64_t interval = task->context.validation_interval; /* negative: see et_field_steps */
     if (!task->validation.count && interval)

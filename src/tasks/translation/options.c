@@ -135,7 +135,7 @@ static const char *const truths[] = { "null", "true", "false", NULL };
 #define SEED_MAX 9007199254740992.0 /* 2^53: exact as a limit of a row */
 
 /* One table for training and validation; validation shuffles nothing and leaves nothing out:
- * what is longer than max_seq_length is cut there. */
+ * what is longer than max_seq_length is cut there for the loss, and translated whole. */
 static const et_field data_fields[] = {
     /* One of three forms: the first two, the third, the fourth (input.h). */
     TEXT_FIELDS(et_translation_data),
@@ -148,8 +148,11 @@ static const et_field data_fields[] = {
     ET_FIELD_INT(et_translation_data, global_batch_size, 4096, 1, 1048576,
                  "tokens of a batch, on the source and on the target side"),
     /* What is left out of training: part of the cache's key (data/encoded.h). */
-    ET_FIELD_INT(et_translation_data, max_seq_length, 64, 2, 65535,
-                 "longest sentence in tokens, end of sentence counted; longer pairs are filtered"),
+    ET_FIELD_INT(
+        et_translation_data, max_seq_length, 64, 2, 65535,
+        "longest sentence in tokens, end of sentence counted: longer pairs are filtered in "
+        "training; in validation longer ones are cut for the loss, and translated and "
+        "scored whole"),
     ET_FIELD_FLOAT(et_translation_data, max_length_ratio, 0, 0, 1000,
                    "most tokens of one side per token of the other; 0: any"),
     ET_FIELD_BOOL(et_translation_data, deduplicate, false, "filter pairs seen before"),

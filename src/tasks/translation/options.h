@@ -11,6 +11,9 @@
 
 /* The most that a translation has, in tokens, and the largest length penalty. */
 #define ET_TRANSLATION_LENGTH_MAX 65535
+
+/* Longest source that is translated, in tokens, EOS counted; longer ones are cut, which is said. */
+#define ET_TRANSLATION_SOURCE_MAX 1024
 #define ET_TRANSLATION_ALPHA_MAX  10.0
 
 /* task.model.encoder, task.model.decoder */
@@ -68,7 +71,8 @@ typedef struct et_translation_data {
                                             et_translation_part */
     int64_t global_batch_size;           /* tokens of a batch, on each side; of validation with
                                             static_batch, pairs */
-    int64_t max_seq_length;              /* tokens, EOS counted */
+    int64_t max_seq_length;              /* tokens, EOS counted; of validation those that
+                                            the loss is of */
     double max_length_ratio;             /* longer side by shorter; 0: any */
     bool deduplicate;
     int64_t limit;                /* the first pairs that are kept of a text; 0: all */

@@ -2,7 +2,8 @@
  * (setup_vocabulary.c).
  *
  *   training     encoded pairs (cache) -> batches -> [watch] -> [prefetch]
- *   validation   encoded pairs (cache, all of them), and the raw lines that scores compare with */
+ *   validation   encoded pairs (cache, all of them, whole), and the raw lines that scores compare
+ *                with; batches for the loss have them cut to max_seq_length */
 #include <stdio.h>
 #include <string.h>
 
@@ -13,6 +14,8 @@
 #include "base/assert.h"
 #include "base/file.h"
 #include "base/checksum.h"
+#include "base/format.h"
+#include "base/strbuf.h"
 #include "data/source.h"
 #include "tasks/translation/batching.h"
 #include "tasks/translation/task_private.h"
@@ -247,15 +250,56 @@ static int check_beam(const et_translation_task *task, et_error *error)
                    (long long)beam, (int)tokens, (int)tokens / 2);
 }
 
+static int64_t sources_above(const et_encoded *encoded, int64_t most)
+{
+    int64_t count = 0;
+    for (int64_t i = 0; i < encoded->pairs; i++)
+        count += et_encoded_source_length(encoded, i) > most;
+    return count;
+}
+
+/* "validation   23 pairs; 3 shortened to 64 tokens for the loss and the accuracy ..." */
+static void tell_validation(const et_translation_task *task, const et_scored *scored)
+{
+    const int64_t most = task->options.validation_data.max_seq_length;
+    const int64_t long_sources = sources_above(scored->encoded, ET_TRANSLATION_SOURCE_MAX);
+    et_corpus_counts counts = scored->encoded->counts;
+    et_strbuf text = ET_STRBUF_INIT;
+    counts.cut = et_pairs_cut(scored->encoded, most);
+    et_corpus_counts_print(&counts, &text);
+    if (counts.cut)
+        et_strbuf_printf(&text,
+                         " to %s tokens for the loss and the accuracy "
+                         "(task.validation_data.max_seq_length); they are translated and scored "
+                         "whole",
+                         et_format_count(most).text);
+    if (long_sources)
+        et_strbuf_printf(&text, "%s %s translated from the first %s tokens",
+                         counts.cut ? ", but" : ";", et_format_many(long_sources, "source").text,
+                         et_format_count(ET_TRANSLATION_SOURCE_MAX - 1).text);
+    et_task_tell(&task->context, "validation   %s%s%s", scored->name ? scored->name : "",
+                 scored->name ? ": " : "", et_strbuf_text(&text));
+    et_strbuf_release(&text);
+}
+
+void et_translation_describe_validation(const et_translation_task *task, bool cut_alone)
+{
+    const int64_t most = task->options.validation_data.max_seq_length;
+    for (int i = 0; i < task->validation.count; i++) {
+        const et_scored *scored = &task->validation.scored[i];
+        if (!cut_alone || et_pairs_cut(scored->encoded, most) ||
+            sources_above(scored->encoded, ET_TRANSLATION_SOURCE_MAX))
+            tell_validation(task, scored);
+    }
+}
+
 /* Without validation data nothing is opened. The decoder is made at the first validation. All
- * pairs, so that scores of different settings are of the same lines; what is too long is cut. */
+ * pairs, whole, so that scores of different settings are of the same lines. */
 int et_translation_open_validation(et_translation_task *task, et_error *error)
 {
     const et_translation_data *data = &task->options.validation_data;
     et_validation *validation = &task->validation;
-    const et_encoded_options all = { .max_seq_length = data->max_seq_length,
-                                     .keep_all = true,
-                                     .limit = data->limit };
+    const et_encoded_options all = { .keep_all = true, .limit = data->limit };
     int status = check_beam(task, error);
     for (size_t i = 0; i < validation->input.count && !status; i++) {
         et_translation_text *text = &validation->input.texts[i];
@@ -272,10 +316,13 @@ int et_translation_open_validation(et_translation_task *task, et_error *error)
         status = read_references(scored, &text->paths, error);
     }
     validation->now = validation->scored;
+    if (!status && task->context.evaluates)
+        et_translation_describe_validation(task, true);
     return status;
 }
 
-/* All pairs in order of length; a batch is as full as it gets. */
+/* All pairs in order of length; a batch is as full as it gets. What is longer than max_seq_length
+ * is cut as Model Garden cuts it: EOS stands at the cut. */
 int et_translation_validation(et_translation_task *task, int number, et_source **out,
                               et_error *error)
 {
@@ -286,7 +333,8 @@ int et_translation_validation(et_translation_task *task, int number, et_source *
     if (number >= validation->count)
         return ET_OK;
     et_samples *samples;
-    int status = et_pairs_open(&samples, validation->scored[number].encoded, error);
+    int status = et_cut_pairs_open(&samples, validation->scored[number].encoded,
+                                   data->max_seq_length, error);
     if (!status)
         status = et_translation_batches(out, samples, data, &options, false, error);
     if (status)

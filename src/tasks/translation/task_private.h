@@ -56,6 +56,10 @@ int et_translation_training(et_translation_task *task, et_source **out, et_error
 int et_translation_validation(et_translation_task *task, int number, et_source **out,
                               et_error *error);
 
+/* setup.c: tells of each text of validation how many pairs it has and how many are shortened;
+ * cut_alone: of those that have such pairs. */
+void et_translation_describe_validation(const et_translation_task *task, bool cut_alone);
+
 /* model.c: for the graph's batches, "decoded" and "table"; the loss of these. max_positions: the
  * longest sentence. */
 void et_translation_build_model(const et_translation_task *task, et_scope *scope,

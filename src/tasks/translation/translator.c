@@ -328,10 +328,10 @@ static int encode(const et_translator *t, const char *line, size_t number,
     size_t count = tokens->count;
     /* What a sentence takes of the decoder's memory grows with its length: a book in one line would
      * take all there is. */
-    if (count > SOURCE_MAX - 1) {
+    if (count > ET_TRANSLATION_SOURCE_MAX - 1) {
         et_log(ET_LOG_WARNING, "line %zu: %zu tokens, only the first %d are translated", number,
-               count, SOURCE_MAX - 1);
-        count = SOURCE_MAX - 1;
+               count, ET_TRANSLATION_SOURCE_MAX - 1);
+        count = ET_TRANSLATION_SOURCE_MAX - 1;
     }
     int32_t *ids = et_arena_array(arena, count + 1, sizeof *ids);
     if (!ids)

@@ -12,9 +12,6 @@
 #include "tasks/translation/vocabularies.h"
 #include "train/experiment.h"
 
-/* Longest source in tokens, EOS counted; longer ones are cut. */
-#define SOURCE_MAX 1024
-
 struct et_translator {
     et_arena arena;                /* of the settings */
     et_experiment experiment;      /* the run's settings; texts in arena */

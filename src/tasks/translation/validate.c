@@ -106,7 +106,7 @@ typedef struct decoded {
 } decoded;
 
 /* Those that were seen, in the order of the text. Ids are widened from the corpus; EOS is the last
- * of each source. */
+ * of each source, which is whole but where a translator would cut it too. */
 static int choose_sentences(const et_translation_task *task, decoded *all, et_arena *arena,
                             et_error *error)
 {
@@ -118,11 +118,12 @@ static int choose_sentences(const et_translation_task *task, decoded *all, et_ar
     for (size_t i = 0; i < count; i++) {
         if (!task->validation.now->seen.is[i])
             continue;
-        int64_t length = et_encoded_source_length(encoded, (int64_t)i);
+        int64_t length =
+            et_encoded_cut_length(encoded, (int64_t)i, false, ET_TRANSLATION_SOURCE_MAX);
         int32_t *ids = et_arena_array(arena, (size_t)length, sizeof *ids);
         if (!ids)
             return et_alloc_failed(error, (size_t)length * sizeof *ids, "validation");
-        et_encoded_ids(encoded, (int64_t)i, false, ids);
+        et_encoded_cut_ids(encoded, (int64_t)i, false, ET_TRANSLATION_SOURCE_MAX, ids);
         all->sentences[all->count++] =
             (et_decoder_sentence){ .source = ids, .length = length, .number = i };
     }

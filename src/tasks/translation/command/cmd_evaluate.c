@@ -250,7 +250,8 @@ static int evaluate_own(const evaluate_args *args, const et_call *call, et_error
                              .set = args->set,
                              .checkpoint = work->options.checkpoint,
                              .live_weights = work->options.live_weights,
-                             .json = args->json };
+                             .json = args->json,
+                             .quiet = work->quiet };
     const char *texts[] = {
         work->beam_size
             ? et_arena_printf(&arena, "task.model.beam_size=%lld", (long long)work->beam_size)

@@ -13,7 +13,7 @@
 
 /* 3 bytes (U+FDFA) become 15 letters of 2 and 3 spaces of 3 when they are normalized, each byte of
  * which may be a token: what is shorter than this has not too many. */
-#define BYTES_SAFE (SOURCE_MAX / 16)
+#define BYTES_SAFE (ET_TRANSLATION_SOURCE_MAX / 16)
 
 /* A translator for a beam size and a number of results. */
 typedef struct variant {
@@ -105,11 +105,11 @@ static int check_line(const translations *all, const et_value *line, int64_t num
         return ET_OK;
     int status =
         et_vocabulary_encode(all->usual->sides.source, line->string, length, tokens, error);
-    if (!status && tokens->count > SOURCE_MAX - 1)
+    if (!status && tokens->count > ET_TRANSLATION_SOURCE_MAX - 1)
         return et_fail(error, ET_EDATA,
                        "line %lld has %zu tokens; at most %d are translated: send "
                        "it as several",
-                       (long long)number, tokens->count, SOURCE_MAX - 1);
+                       (long long)number, tokens->count, ET_TRANSLATION_SOURCE_MAX - 1);
     return status;
 }
 
