@@ -36,8 +36,9 @@ enum {
 /* warmup.type */
 enum { ET_WARMUP_NONE, ET_WARMUP_LINEAR, ET_WARMUP_POLYNOMIAL };
 
-/* Steps count updates from 0; offset is subtracted from the step first. Lengths that are 0 and
- * boundaries that are missing are the run's: et_optimization_end_with_run. */
+/* Steps count updates from 0; offset is subtracted from the step first, and the formulas hold below
+ * 0 too: where one gives no rate from 0 there, the rate at the offset is taken. Lengths that are 0
+ * and boundaries that are missing are the run's: et_optimization_end_with_run. */
 typedef struct et_rate_constant {
     double learning_rate;
 } et_rate_constant;
@@ -94,7 +95,7 @@ typedef struct et_rate_power_with_offset {
 } et_rate_power_with_offset;
 
 /* From each boundary on half a cosine, from its value to the next one's at the next boundary; the
- * first value before the first boundary, the last one from the last boundary on. (Model Garden's
+ * first value from 0 to the first boundary, the last one from the last boundary on. (Model Garden's
  * documentation has boundaries where segments end; its code and its test, where they begin. There
  * the last segment, of length 0, makes the rate NaN, and the first counts from step 0.) */
 typedef struct et_rate_step_cosine_with_offset {

@@ -7,7 +7,7 @@
  *   (1) et_schedule_rate is a pure function of the schedule and the step, so a resumed run
  *       goes on with the same bits;
  *   (2) after init a schedule borrows nothing: lists of texts have become numbers;
- *   (3) where init has passed, no formula divides by zero.
+ *   (3) where init has passed, no formula divides by zero from the offset on.
  *
  * The warm-up is no schedule of its own but lies over the first steps of one: rate(step) =
  * warm(step, rate(W)) for step < W. inverse_sqrt alone brings its own. */
@@ -118,7 +118,6 @@ static int stepwise_init(et_schedule *self, et_error *error)
 static double stepwise_rate(const et_schedule *self, double step)
 {
     int piece = 0;
-    step -= (double)self->options.stepwise.offset;
     /* At most 63 comparisons a step; the boundary itself belongs to the piece it ends. */
     while (piece < self->pieces - 1 && step > self->boundaries[piece])
         piece++;
@@ -139,7 +138,7 @@ static int exponential_init(et_schedule *self, et_error *error)
 static double exponential_rate(const et_schedule *self, double step)
 {
     const et_rate_exponential *o = &self->options.exponential;
-    double exponent = (step - (double)o->offset) / (double)o->decay_steps;
+    double exponent = step / (double)o->decay_steps;
     if (o->staircase)
         exponent = floor(exponent);
     return o->initial_learning_rate * pow(o->decay_rate, exponent);
@@ -160,11 +159,10 @@ static double polynomial_rate(const et_schedule *self, double step)
 {
     const et_rate_polynomial *o = &self->options.polynomial;
     double steps = (double)o->decay_steps;
-    step -= (double)o->offset;
-    if (o->cycle)
-        steps *= step <= 0 ? 1 : ceil(step / steps);
-    else
+    if (!o->cycle)
         step = fmin(step, steps);
+    else if (step != 0)
+        steps *= ceil(step / steps);
     return (o->initial_learning_rate - o->end_learning_rate) * pow(1 - step / steps, o->power) +
            o->end_learning_rate;
 }
@@ -181,7 +179,7 @@ static int cosine_init(et_schedule *self, et_error *error)
 static double cosine_rate(const et_schedule *self, double step)
 {
     const et_rate_cosine *o = &self->options.cosine;
-    double done = fmin(step - (double)o->offset, (double)o->decay_steps) / (double)o->decay_steps;
+    double done = fmin(step, (double)o->decay_steps) / (double)o->decay_steps;
     return o->initial_learning_rate * ((1 - o->alpha) * 0.5 * (1 + cos(PI * done)) + o->alpha);
 }
 
@@ -200,8 +198,7 @@ static double cosine_restarts_rate(const et_schedule *self, double step)
 {
     const et_rate_cosine_restarts *o = &self->options.cosine_restarts;
     double t = o->t_mul;
-    /* Before the offset the formula has no value; the first one is taken. */
-    double f = fmax(step - (double)o->offset, 0) / (double)o->first_decay_steps;
+    double f = step / (double)o->first_decay_steps;
     double restart;
     /* f: share of the current period; periods are 1, t, t^2, ... first periods long. */
     if (t == 1) {
@@ -251,7 +248,6 @@ static double power_linear_rate(const et_schedule *self, double step)
 {
     const et_rate_power_linear *o = &self->options.power_linear;
     double total = (double)o->total_decay_steps;
-    step -= (double)o->offset;
     double rate = o->initial_learning_rate * pow(fmax(step, 1), o->power);
     if (o->linear_decay_fraction > 0)
         rate *= fmax(fmin(1, (total - step) / (total * o->linear_decay_fraction)), 0);
@@ -269,7 +265,6 @@ static int power_with_offset_init(et_schedule *self, et_error *error)
 static double power_with_offset_rate(const et_schedule *self, double step)
 {
     const et_rate_power_with_offset *o = &self->options.power_with_offset;
-    step -= (double)o->offset;
     if (step <= 0)
         return o->pre_offset_learning_rate;
     return fmin(o->pre_offset_learning_rate,
@@ -294,17 +289,17 @@ static int step_cosine_init(et_schedule *self, et_error *error)
     return read_pieces(self, "step_cosine_with_offset", o->boundaries, o->values, error);
 }
 
-/* On [b[i], b[i+1]]: (v[i] - v[i+1]) (1 + cos(pi (s - b[i]) / (b[i+1] - b[i]))) / 2 + v[i+1]. */
+/* On [b[i], b[i+1]]: (v[i] - v[i+1]) (1 + cos(pi (s - b[i]) / (b[i+1] - b[i]))) / 2 + v[i+1].
+ * From 0 to b[0] it is v[0]. Below 0, before the offset, the first formula holds with b[0] = 0. */
 static double step_cosine_rate(const et_schedule *self, double step)
 {
     const double *b = self->boundaries, *v = self->values;
     int piece = 0;
-    step -= (double)self->options.step_cosine_with_offset.offset;
     while (piece < self->pieces - 1 && step >= b[piece + 1])
         piece++;
-    if (step <= b[piece] || piece == self->pieces - 1)
+    if (piece == self->pieces - 1 || (step >= 0 && step <= b[piece]))
         return v[piece];
-    double done = (step - b[piece]) / (b[piece + 1] - b[piece]);
+    double done = (step - (step < 0 ? 0 : b[piece])) / (b[piece + 1] - b[piece]);
     return (v[piece] - v[piece + 1]) * 0.5 * (1 + cos(PI * done)) + v[piece + 1];
 }
 
@@ -333,23 +328,28 @@ static double inverse_sqrt_rate(const et_schedule *self, double step)
     return o->peak_learning_rate * sqrt(warmup / step);
 }
 
+#define OFFSET(type) offsetof(et_rate_options, type.offset)
+
 /* ORDER learning_rate.type, by designator. A row: the name, the check (NULL: the tables of
- * options say it all), the formula. To add one see README.md. */
+ * options say it all), the formula, the offset. To add one see README.md. */
 static const et_schedule_class classes[ET_RATE_COUNT] = {
-    [ET_RATE_NONE] = { "none", NULL, NULL },
-    [ET_RATE_CONSTANT] = { "constant", NULL, constant_rate },
-    [ET_RATE_STEPWISE] = { "stepwise", stepwise_init, stepwise_rate },
-    [ET_RATE_EXPONENTIAL] = { "exponential", exponential_init, exponential_rate },
-    [ET_RATE_POLYNOMIAL] = { "polynomial", polynomial_init, polynomial_rate },
-    [ET_RATE_COSINE] = { "cosine", cosine_init, cosine_rate },
-    [ET_RATE_COSINE_RESTARTS] = { "cosine_restarts", cosine_restarts_init, cosine_restarts_rate },
-    [ET_RATE_POWER] = { "power", power_init, power_rate },
-    [ET_RATE_POWER_LINEAR] = { "power_linear", power_linear_init, power_linear_rate },
+    [ET_RATE_NONE] = { "none", NULL, NULL, 0 },
+    [ET_RATE_CONSTANT] = { "constant", NULL, constant_rate, 0 },
+    [ET_RATE_STEPWISE] = { "stepwise", stepwise_init, stepwise_rate, OFFSET(stepwise) },
+    [ET_RATE_EXPONENTIAL] = { "exponential", exponential_init, exponential_rate,
+                              OFFSET(exponential) },
+    [ET_RATE_POLYNOMIAL] = { "polynomial", polynomial_init, polynomial_rate, OFFSET(polynomial) },
+    [ET_RATE_COSINE] = { "cosine", cosine_init, cosine_rate, OFFSET(cosine) },
+    [ET_RATE_COSINE_RESTARTS] = { "cosine_restarts", cosine_restarts_init, cosine_restarts_rate,
+                                  OFFSET(cosine_restarts) },
+    [ET_RATE_POWER] = { "power", power_init, power_rate, 0 },
+    [ET_RATE_POWER_LINEAR] = { "power_linear", power_linear_init, power_linear_rate,
+                               OFFSET(power_linear) },
     [ET_RATE_POWER_WITH_OFFSET] = { "power_with_offset", power_with_offset_init,
-                                    power_with_offset_rate },
+                                    power_with_offset_rate, OFFSET(power_with_offset) },
     [ET_RATE_STEP_COSINE_WITH_OFFSET] = { "step_cosine_with_offset", step_cosine_init,
-                                          step_cosine_rate },
-    [ET_RATE_INVERSE_SQRT] = { "inverse_sqrt", inverse_sqrt_init, inverse_sqrt_rate },
+                                          step_cosine_rate, OFFSET(step_cosine_with_offset) },
+    [ET_RATE_INVERSE_SQRT] = { "inverse_sqrt", inverse_sqrt_init, inverse_sqrt_rate, 0 },
 };
 
 /* Steps under the warm-up, 0 without one. NONE needs no test of its own anywhere: no step is
@@ -389,12 +389,25 @@ int et_schedule_init(et_schedule *schedule, const et_rate_options *options,
     return status;
 }
 
+/* The formula at s. Before the offset it may give no rate: a logarithm of a number below 0, a
+ * division by a cycle of length 0. The rate of the offset is taken then. */
+static double rate_at(const et_schedule *schedule, int64_t step)
+{
+    const et_schedule_class *class = schedule->class;
+    int64_t offset = 0;
+    if (class->offset)
+        memcpy(&offset, (const char *)&schedule->options + class->offset, sizeof offset);
+    double rate = class->rate(schedule, (double)(step - offset));
+    bool usable = isfinite(rate) && rate >= 0;
+    return usable || step >= offset ? rate : class->rate(schedule, 0);
+}
+
 /* With W steps of warm-up and p = rate(W): linear w0 + step / W (p - w0), which is w0 at step
  * 0; polynomial p (max(step, 1) / W)^power. The warm-up ends where the schedule is then, not where
  * it started: p is where the line meets the schedule. */
 ET_APART double warm_rate(const et_schedule *schedule, int64_t step, int64_t warmup)
 {
-    double peak = schedule->class->rate(schedule, (double)warmup);
+    double peak = rate_at(schedule, warmup);
     if (schedule->warmup.type == ET_WARMUP_LINEAR) {
         double first = schedule->warmup.linear.warmup_learning_rate;
         return first + (double)step / (double)warmup * (peak - first);
@@ -408,6 +421,5 @@ double et_schedule_rate(const et_schedule *schedule, int64_t step)
     et_assert(step >= 0);
     et_assert(schedule->class && schedule->class->rate);
     int64_t warmup = warmup_steps(&schedule->warmup);
-    return step < warmup ? warm_rate(schedule, step, warmup)
-                         : schedule->class->rate(schedule, (double)step);
+    return step < warmup ? warm_rate(schedule, step, warmup) : rate_at(schedule, step);
 }

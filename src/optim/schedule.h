@@ -20,8 +20,9 @@ typedef struct et_schedule_class {
     const char *name; /* as in learning_rate.type */
     /* Checks the settings and prepares what rate needs; may be NULL. */
     int (*init)(et_schedule *self, et_error *error);
-    /* The rate at a step; step may be negative before an offset. */
+    /* The rate at step - offset, which is below 0 before the offset. */
     double (*rate)(const et_schedule *self, double step);
+    size_t offset; /* where in et_rate_options its int64_t offset lies; 0: it has none */
 } et_schedule_class;
 
 struct et_schedule {

@@ -269,6 +269,32 @@ static void test_golden__schedules(void **state)
         { "step_cosine_offset",
           "learning_rate: {type: step_cosine_with_offset, step_cosine_with_offset: {boundaries: "
           "[0, 50, 80], values: [1, 0.5, 0.25], offset: 20}}" },
+        { "exponential_staircase_before",
+          "learning_rate: {type: exponential, exponential: {initial_learning_rate: 0.1, "
+          "decay_steps: 10, decay_rate: 0.5, staircase: true, offset: 25}}" },
+        { "polynomial_before",
+          "learning_rate: {type: polynomial, polynomial: {initial_learning_rate: 0.1, "
+          "decay_steps: 10, power: 2, offset: 25}}" },
+        { "polynomial_cycle_before",
+          "learning_rate: {type: polynomial, polynomial: {initial_learning_rate: 0.1, "
+          "decay_steps: 10, power: 2, cycle: true, offset: 25}}" },
+        { "cosine_before", "learning_rate: {type: cosine, cosine: {initial_learning_rate: 2, "
+                           "decay_steps: 100, alpha: 0.1, offset: 130}}" },
+        { "cosine_restarts_once_before",
+          "learning_rate: {type: cosine_restarts, cosine_restarts: {initial_learning_rate: 0.01, "
+          "first_decay_steps: 10, t_mul: 1, m_mul: 0.8, alpha: 0.1, offset: 25}}" },
+        { "cosine_restarts_before",
+          "learning_rate: {type: cosine_restarts, cosine_restarts: {initial_learning_rate: 1, "
+          "first_decay_steps: 10, t_mul: 1.5, m_mul: 0.8, alpha: 0.01, offset: 19}}" },
+        { "step_cosine_before",
+          "learning_rate: {type: step_cosine_with_offset, step_cosine_with_offset: {boundaries: "
+          "[0, 100, 150], values: [0.3, 0.2, 0.1], offset: 130}}" },
+        { "step_cosine_late_before",
+          "learning_rate: {type: step_cosine_with_offset, step_cosine_with_offset: {boundaries: "
+          "[10, 30, 50], values: [0.3, 0.2, 0.1], offset: 25}}" },
+        { "power_linear_before",
+          "learning_rate: {type: power_linear, power_linear: {initial_learning_rate: 1, power: "
+          "-1, total_decay_steps: 100, linear_decay_fraction: 0.5, offset: 30}}" },
     };
     enum { CASES = sizeof cases / sizeof cases[0] };
     FILE *file = open_golden("schedules");

@@ -142,6 +142,91 @@ static void test_schedule__cosine_restarts(void **state)
     CHECK(o, { 111000, 1 }, { 1111000, 1 });
 }
 
+/* Before its offset a schedule's formula goes on with s = step - offset below 0. */
+static void test_schedule__before_the_offset(void **state)
+{
+    (void)state;
+    et_optimization_options o = default_options();
+    et_rate_options *r = &o.learning_rate;
+    r->type = ET_RATE_EXPONENTIAL;
+    r->exponential = (et_rate_exponential){
+        .initial_learning_rate = 1, .decay_rate = 0.25, .decay_steps = 10, .offset = 15
+    };
+    CHECK(o, { 0, 8 }, { 10, 2 }, { 15, 1 });
+    r->exponential.staircase = true;
+    CHECK(o, { 0, 16 }, { 5, 4 }, { 14, 4 }, { 15, 1 });
+    r->type = ET_RATE_COSINE;
+    r->cosine = (et_rate_cosine){ .initial_learning_rate = 2, .decay_steps = 100, .offset = 150 };
+    CHECK(o, { 0, 1 }, { 50, 0 }, { 100, 1 }, { 150, 2 }, { 200, 1 });
+    r->type = ET_RATE_POLYNOMIAL;
+    r->polynomial = (et_rate_polynomial){ .initial_learning_rate = 1,
+                                          .end_learning_rate = 0.5,
+                                          .power = 1,
+                                          .decay_steps = 10,
+                                          .offset = 5 };
+    CHECK(o, { 0, 1.25 }, { 5, 1 }, { 10, 0.75 });
+    r->type = ET_RATE_POWER_LINEAR;
+    r->power_linear = (et_rate_power_linear){ .initial_learning_rate = 1,
+                                              .power = -1,
+                                              .linear_decay_fraction = 0.5,
+                                              .total_decay_steps = 100,
+                                              .offset = 10 };
+    CHECK(o, { 0, 1 }, { 11, 1 }, { 50, 1.0 / 40 }, { 70, 0.8 / 60 });
+    r->type = ET_RATE_STEPWISE;
+    r->stepwise = (et_rate_stepwise){ LIST("5"), LIST("1", "0.5"), .offset = 10 };
+    CHECK(o, { 0, 1 }, { 15, 1 }, { 16, 0.5 });
+}
+
+/* Periods before the offset are the shorter and the higher ones, where m_mul makes later ones
+ * lower. With t_mul 2 all of them together are as long as the first after it; before that the
+ * formula has no value. */
+static void test_schedule__restarts_before_the_offset(void **state)
+{
+    (void)state;
+    et_optimization_options o = default_options();
+    et_rate_cosine_restarts *c = &o.learning_rate.cosine_restarts;
+    o.learning_rate.type = ET_RATE_COSINE_RESTARTS;
+    *c = (et_rate_cosine_restarts){ .initial_learning_rate = 0.01,
+                                    .t_mul = 1,
+                                    .m_mul = 0.5,
+                                    .first_decay_steps = 10,
+                                    .offset = 5 };
+    CHECK(o, { 0, 0.01 }, { 5, 0.01 }, { 10, 0.005 }, { 15, 0.005 });
+    c->offset = 25;
+    CHECK(o, { 0, 0.04 }, { 5, 0.04 }, { 15, 0.02 }, { 25, 0.01 });
+    *c = (et_rate_cosine_restarts){ .initial_learning_rate = 1,
+                                    .t_mul = 2,
+                                    .m_mul = 0.5,
+                                    .alpha = 0.01,
+                                    .first_decay_steps = 10,
+                                    .offset = 5 };
+    CHECK(o, { 0, 0.99 * 2 + 0.01 }, { 5, 1 }, { 10, 0.99 * 0.5 + 0.01 });
+    c->offset = 9;
+    CHECK(o, { 0, 0.99 * 0.5 * 16 * (1 + cos(3.14159265358979323846 * 0.6)) + 0.01 });
+    c->offset = 30;
+    CHECK(o, { 0, 1 }, { 20, 1 }, { 25, 0.99 * 2 + 0.01 }, { 30, 1 });
+    /* 0^-1. */
+    c->m_mul = 0;
+    CHECK(o, { 0, 1 }, { 25, 1 }, { 30, 1 }, { 40, 0.01 });
+}
+
+/* A cycle of length 0 or less is before the offset; some of its rates are rates all the same. */
+static void test_schedule__cycles_before_the_offset(void **state)
+{
+    (void)state;
+    et_optimization_options o = default_options();
+    o.learning_rate.type = ET_RATE_POLYNOMIAL;
+    o.learning_rate.polynomial = (et_rate_polynomial){ .initial_learning_rate = 1,
+                                                       .power = 2,
+                                                       .end_learning_rate = 0.5,
+                                                       .decay_steps = 10,
+                                                       .cycle = true,
+                                                       .offset = 15 };
+    CHECK(o, { 0, 0.5 * 0.25 + 0.5 }, { 5, 0.5 }, { 10, 1 }, { 15, 1 }, { 25, 0.5 });
+    o.learning_rate.polynomial.power = 0.5;
+    CHECK(o, { 0, 1 }, { 5, 0.5 }, { 10, 1 }, { 15, 1 });
+}
+
 static void test_schedule__power_under_warmup(void **state)
 {
     (void)state;
@@ -187,8 +272,17 @@ static void test_schedule__step_cosine_with_offset(void **state)
     s->boundaries = LIST("10", "20", "40");
     s->values = LIST("1", "0.5", "2");
     s->offset = 5;
-    CHECK(o, { 0, 1 }, { 14, 1 }, { 15, 1 }, { 20, 0.75 }, { 25, 0.5 }, { 35, 1.25 }, { 45, 2 },
-          { 46, 2 });
+    CHECK(o, { 0, 0.75 }, { 5, 1 }, { 14, 1 }, { 15, 1 }, { 20, 0.75 }, { 25, 0.5 }, { 35, 1.25 },
+          { 45, 2 }, { 46, 2 });
+    s->boundaries = LIST("0", "100");
+    s->values = LIST("0.3", "0.2");
+    s->offset = 50;
+    CHECK(o, { 0, 0.25 }, { 50, 0.3 }, { 100, 0.25 }, { 150, 0.2 });
+    s->offset = 3;
+    CHECK(o, { 0, 0.05 * (1 + cos(3.14159265358979323846 * 0.03)) + 0.2 }, { 3, 0.3 });
+    s->boundaries = LIST("10", "20");
+    s->offset = 5;
+    CHECK(o, { 0, 0.25 }, { 5, 0.3 }, { 15, 0.3 }, { 20, 0.25 });
     s->boundaries = LIST("7");
     s->values = LIST("0.25");
     CHECK(o, { 0, 0.25 }, { 12, 0.25 }, { 13, 0.25 });
@@ -399,6 +493,9 @@ int main(void)
         cmocka_unit_test(test_schedule__polynomial),
         cmocka_unit_test(test_schedule__cosine),
         cmocka_unit_test(test_schedule__cosine_restarts),
+        cmocka_unit_test(test_schedule__before_the_offset),
+        cmocka_unit_test(test_schedule__restarts_before_the_offset),
+        cmocka_unit_test(test_schedule__cycles_before_the_offset),
         cmocka_unit_test(test_schedule__power_under_warmup),
         cmocka_unit_test(test_schedule__inverse_sqrt),
         cmocka_unit_test(test_schedule__step_cosine_with_offset),
