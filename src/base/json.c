@@ -3,6 +3,8 @@
  * before, because it allows 2048 levels and its tree no longer knows lines. */
 #include "base/json.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include <jansson.h>
@@ -116,6 +118,38 @@ static et_value *convert(const json_t *json, et_arena *arena)
     return whole ? value : NULL;
 }
 
+/* ---- memory ---- */
+
+/* jansson calls most texts bad whose memory it could not have, and leaves out a byte of some. So
+ * allocations that fail are counted, in front of the functions that the program chose for jansson.
+ * Another thread's count as well: then memory is short all the same. */
+static atomic_size_t refused;
+static json_malloc_t allocate_for_program;
+static pthread_once_t counting = PTHREAD_ONCE_INIT;
+
+static void *allocate(size_t size)
+{
+    void *memory = allocate_for_program(size);
+    if (!memory && size)
+        atomic_fetch_add_explicit(&refused, 1, memory_order_relaxed);
+    return memory;
+}
+
+static void begin_counting(void)
+{
+    json_free_t release;
+    json_get_alloc_funcs(&allocate_for_program, &release);
+    json_set_alloc_funcs(allocate, release);
+}
+
+static size_t count_refused(void)
+{
+    pthread_once(&counting, begin_counting);
+    return atomic_load_explicit(&refused, memory_order_relaxed);
+}
+
+/* ---- reading ---- */
+
 /* In this order: length, depth, jansson's own checks; only what has passed them all is
  * converted. JSON_DECODE_ANY: a text may be one number or word. */
 int et_json_parse(et_value **out, et_arena *arena, const char *text, size_t length,
@@ -131,12 +165,15 @@ int et_json_parse(et_value **out, et_arena *arena, const char *text, size_t leng
     if (status)
         return status;
     json_error_t reason;
+    const size_t refused_before = count_refused();
     /* Numbers: integers beyond 64 bits and reals beyond a double are errors to jansson, as
      * they are to yaml_scalar.c. */
     json_t *json = json_loadb(text, length, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &reason);
     /* A failed allocation is told apart from bad text, since the cure is another. */
-    if (!json && json_error_code(&reason) == json_error_out_of_memory)
+    if (count_refused() != refused_before) {
+        json_decref(json);
         return et_alloc_failed(error, length, name);
+    }
     /* jansson's own words, with line and column; its column counts characters of that line. */
     if (!json)
         return et_fail(error, ET_EFORMAT, "%s:%d:%d: not JSON: %s", name, reason.line,

@@ -8,8 +8,10 @@
 #include "base/arena.h"
 #include "base/main.h"
 #include "base/hostile.h"
+#include "base/malloc_fails.h"
 #include "base/philox.h"
 #include "base/scarce.h"
+#include "skip.h"
 
 static et_arena arena;
 static et_error error;
@@ -209,6 +211,32 @@ static void test_json__out_of_memory(void **state)
     et_strbuf_release(&text);
 }
 
+/* jansson's own memory: no failure of it makes a sound text a bad one, or another text. */
+static void test_json__out_of_memory_in_jansson(void **state)
+{
+    (void)state;
+    et_strbuf text = ET_STRBUF_INIT;
+    bool failed = malloc_fails_works();
+    if (!failed)
+        test_skip("malloc is the sanitizer's");
+    et_strbuf_append(&text, "{");
+    for (int i = 0; i < 40; i++)
+        et_strbuf_printf(&text, "\"a key of some length %d\":[%d,2.5,\"text \\u00fc %d\",{}],", i,
+                         i, i);
+    et_strbuf_append(&text, "\"end\":null}");
+    for (long n = 1; failed; n++) {
+        et_value *value = NULL;
+        malloc_fails_begin(n);
+        int status = parse_bytes(&value, text.data, text.length);
+        failed = malloc_fails_end();
+        assert_int_equal(status, failed ? ET_ENOMEM : ET_OK);
+        if (failed)
+            assert_contains(error.text, "out of memory");
+    }
+    assert_int_equal(parse_bytes(&(et_value *){ NULL }, "{", 1), ET_EFORMAT);
+    et_strbuf_release(&text);
+}
+
 #define CASE(name) cmocka_unit_test_teardown(name, leave)
 
 int main(void)
@@ -218,7 +246,7 @@ int main(void)
         CASE(test_json__indented),      CASE(test_json__prints_the_unprintable),
         CASE(test_json__hostile),       CASE(test_json__depth),
         CASE(test_json__length),        CASE(test_json__any_bytes),
-        CASE(test_json__out_of_memory),
+        CASE(test_json__out_of_memory), CASE(test_json__out_of_memory_in_jansson),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

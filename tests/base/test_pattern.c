@@ -5,7 +5,9 @@
 #include <stddef.h>
 #include <cmocka.h>
 
+#include "base/malloc_fails.h"
 #include "optim/optim.h"
+#include "skip.h"
 
 static void test_pattern__searches_anywhere(void **state)
 {
@@ -74,12 +76,40 @@ static void test_pattern__runaway_expression_ends(void **state)
     et_patterns_free(patterns);
 }
 
+/* An expression that could not be compiled for lack of memory is no wrong one, and a search takes
+ * none that could be lacking. */
+static void test_pattern__out_of_memory(void **state)
+{
+    (void)state;
+    bool failed = malloc_fails_works();
+    if (!failed)
+        test_skip("malloc is the sanitizer's");
+    for (long n = 1; failed; n++) {
+        et_patterns *patterns;
+        et_error reason = ET_ERROR_INIT;
+        malloc_fails_begin(n);
+        int status = et_patterns_new(&patterns, LIST("^a.*(b|c)+$", "(x)\\1"), "x", &reason);
+        failed = malloc_fails_end();
+        assert_int_equal(status, failed ? ET_ENOMEM : ET_OK);
+        if (status)
+            continue;
+        malloc_fails_begin(1);
+        bool matched =
+            et_patterns_match(patterns, "an item that is searched from end to end: abcb") &&
+            et_patterns_match(patterns, "oxx") && !et_patterns_match(patterns, "ox");
+        assert_false(malloc_fails_end());
+        assert_true(matched);
+        et_patterns_free(patterns);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_pattern__searches_anywhere),
         cmocka_unit_test(test_pattern__empty_list_matches_nothing),
         cmocka_unit_test(test_pattern__names_the_fault),
+        cmocka_unit_test(test_pattern__out_of_memory),
         cmocka_unit_test(test_pattern__names_the_place),
         cmocka_unit_test(test_pattern__runaway_expression_ends),
     };

@@ -9,8 +9,10 @@
 #include "base/json.h"
 #include "base/main.h"
 #include "base/hostile.h"
+#include "base/malloc_fails.h"
 #include "base/philox.h"
 #include "base/scarce.h"
+#include "skip.h"
 
 static et_arena arena;
 static et_error error;
@@ -430,15 +432,45 @@ static void test_yaml__out_of_memory(void **state)
     et_strbuf_release(&text);
 }
 
+/* libyaml's own memory. */
+static void test_yaml__out_of_memory_in_libyaml(void **state)
+{
+    (void)state;
+    static const char text[] = "%YAML 1.1\n--- # a comment\n"
+                               "first: [1, 'two', \"thr\\xe9e\"]\nsecond:\n  a: {}\n"
+                               "  b: |\n    a block\n    of lines\nthird: 5\n"
+                               "? a key\n: >\n  folded\n  text\n";
+    bool failed = malloc_fails_works();
+    if (!failed)
+        test_skip("malloc is the sanitizer's");
+    for (long n = 1; failed; n++) {
+        et_value *value;
+        malloc_fails_begin(n);
+        int status = parse_bytes(&value, text, sizeof text - 1);
+        failed = malloc_fails_end();
+        if (status != (failed ? ET_ENOMEM : ET_OK))
+            fail_msg("malloc %ld: status %d: %s", n, status, error.text);
+    }
+}
+
 #define CASE(name) cmocka_unit_test_teardown(name, leave)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(test_yaml__reads),        CASE(test_yaml__scalars),    CASE(test_yaml__lines),
-        CASE(test_yaml__hostile),      CASE(test_yaml__alias_bomb), CASE(test_yaml__depth),
-        CASE(test_yaml__size),         CASE(test_yaml__round_trip), CASE(test_yaml__prints),
-        CASE(test_yaml__command_line), CASE(test_yaml__any_bytes),  CASE(test_yaml__out_of_memory),
+        CASE(test_yaml__reads),
+        CASE(test_yaml__scalars),
+        CASE(test_yaml__lines),
+        CASE(test_yaml__hostile),
+        CASE(test_yaml__alias_bomb),
+        CASE(test_yaml__depth),
+        CASE(test_yaml__size),
+        CASE(test_yaml__round_trip),
+        CASE(test_yaml__prints),
+        CASE(test_yaml__command_line),
+        CASE(test_yaml__any_bytes),
+        CASE(test_yaml__out_of_memory),
+        CASE(test_yaml__out_of_memory_in_libyaml),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

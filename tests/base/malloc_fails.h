@@ -1,0 +1,26 @@
+/* Lets one malloc of the process fail, those of libraries too, by standing in front of the C
+ * library's functions; scarce.h does so for Etude's own memory alone. Link malloc_fails.c. Without
+ * effect under a sanitizer, which has its own functions.
+ *
+ *     bool failed = true;
+ *     for (long n = 1; failed; n++) {
+ *         malloc_fails_begin(n);
+ *         status = thing(...);
+ *         failed = malloc_fails_end();
+ *         assert_int_equal(status, failed ? ET_ENOMEM : ET_OK);
+ *     }
+ */
+#ifndef ETUDE_TESTS_BASE_MALLOC_FAILS_H
+#define ETUDE_TESTS_BASE_MALLOC_FAILS_H
+
+#include <stdbool.h>
+
+bool malloc_fails_works(void);
+
+/* From here on the n-th call of this thread fails, counted from 1, and only that one. */
+void malloc_fails_begin(long n);
+
+/* All succeed again; whether one has failed. */
+bool malloc_fails_end(void);
+
+#endif
