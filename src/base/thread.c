@@ -10,7 +10,8 @@
  *   (1) items[(first + i) % capacity], i < count, wait to be taken, oldest first;
  *   (2) nothing is put after finish, and nothing accepted after stop;
  *   (3) every wait is in a loop over its condition: wake-ups may come for nothing;
- *   (4) every change that could end a wait signals it, under the mutex. */
+ *   (4) every change that could end a wait signals it, under the mutex;
+ *   (5) in a child of fork() nothing waits and nothing is locked: the other thread is not there. */
 #include "base/thread.h"
 
 #include <errno.h>
@@ -141,6 +142,7 @@ size_t et_thread_size(void)
 
 /* One block: the head and its ring. */
 struct et_queue {
+    pid_t process; /* that opened it */
     pthread_mutex_t mutex;
     pthread_cond_t room; /* there may be room, or the reader has stopped */
     pthread_cond_t news; /* there may be an item, or the end */
@@ -164,6 +166,7 @@ int et_queue_open(et_queue **out, size_t capacity, et_error *error)
     if (!queue)
         return et_alloc_failed(error, bytes, "a queue");
     queue->capacity = capacity;
+    queue->process = getpid();
     /* With default attributes these cannot fail on Linux. */
     pthread_mutex_init(&queue->mutex, NULL);
     pthread_cond_init(&queue->room, NULL);
@@ -172,14 +175,23 @@ int et_queue_open(et_queue **out, size_t capacity, et_error *error)
     return ET_OK;
 }
 
-/* Items still waiting are not freed: the queue does not know what they are. */
+/* The other thread may have held the lock, or have waited, when the process was copied. */
+static bool is_copy(const et_queue *queue)
+{
+    return queue->process != getpid();
+}
+
+/* Items still waiting are not freed: the queue does not know what they are. A condition that has
+ * waiters is not destroyed: that would wait for them. */
 void et_queue_close(et_queue *queue)
 {
     if (!queue)
         return;
-    pthread_cond_destroy(&queue->news);
-    pthread_cond_destroy(&queue->room);
-    pthread_mutex_destroy(&queue->mutex);
+    if (!is_copy(queue)) {
+        pthread_cond_destroy(&queue->news);
+        pthread_cond_destroy(&queue->room);
+        pthread_mutex_destroy(&queue->mutex);
+    }
     et_free(queue);
 }
 
@@ -188,6 +200,8 @@ void et_queue_close(et_queue *queue)
 bool et_queue_put(et_queue *queue, void *item)
 {
     et_assert(item);
+    if (is_copy(queue))
+        return false;
     pthread_mutex_lock(&queue->mutex);
     et_assert(!queue->finished);
     while (queue->count == queue->capacity && !queue->stopped)
@@ -207,6 +221,8 @@ bool et_queue_put(et_queue *queue, void *item)
  * failure at the place where the data ends. */
 void et_queue_finish(et_queue *queue, int status, const et_error *error)
 {
+    if (is_copy(queue))
+        return;
     pthread_mutex_lock(&queue->mutex);
     et_assert(!queue->finished);
     queue->finished = true;
@@ -225,6 +241,10 @@ int et_queue_take(et_queue *queue, void **item, et_error *error)
 {
     *item = NULL;
     int status = ET_OK;
+    if (is_copy(queue))
+        return et_fail(error, ET_EUSAGE,
+                       "this process is a child of the one that opened this, and fork() copied no "
+                       "thread beside the caller's; open data and trainers after fork()");
     pthread_mutex_lock(&queue->mutex);
     /* Items first, then the end: an error does not overtake the work done before it. */
     while (queue->count == 0 && !queue->finished && !queue->stopped)
@@ -245,6 +265,8 @@ int et_queue_take(et_queue *queue, void **item, et_error *error)
 
 void et_queue_stop(et_queue *queue)
 {
+    if (is_copy(queue))
+        return;
     pthread_mutex_lock(&queue->mutex);
     queue->stopped = true;
     /* All of them: no one who waits, on either side, has anything left to wait for. */

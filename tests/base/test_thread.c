@@ -64,6 +64,42 @@ static void test_queue__end(void **state)
     }
 }
 
+/* What the child of a fork() sees of a queue whose writer waits for room. */
+static int use_in_child(et_queue *queue)
+{
+    et_error error = ET_ERROR_INIT;
+    void *item;
+    alarm(20);
+    if (et_queue_take(queue, &item, &error) != ET_EUSAGE || item || !strstr(error.text, "fork()"))
+        return 1;
+    if (et_queue_put(queue, &numbers[0]))
+        return 2;
+    et_queue_finish(queue, ET_OK, NULL);
+    et_queue_stop(queue);
+    et_queue_close(queue);
+    return 0;
+}
+
+static void test_queue__forked(void **state)
+{
+    (void)state;
+    struct work work = { .count = COUNT(numbers) };
+    pthread_t thread = start(&work, 2);
+    void *item;
+    int status;
+    assert_int_equal(et_queue_take(work.queue, &item, NULL), ET_OK);
+    usleep(50000); /* until the writer waits */
+    pid_t child = fork();
+    if (child == 0)
+        _exit(use_in_child(work.queue));
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+    et_queue_stop(work.queue);
+    et_thread_join(thread);
+    et_queue_close(work.queue);
+}
+
 /* The error comes after the items before it. */
 static void test_queue__error(void **state)
 {
@@ -276,6 +312,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_queue__end),
+        cmocka_unit_test(test_queue__forked),
         cmocka_unit_test(test_queue__error),
         cmocka_unit_test(test_queue__error_without_text),
         cmocka_unit_test(test_queue__stop),
