@@ -6,7 +6,10 @@
  *     if (et_device_open(&device, &error)) ...
  *     printf("%s, %d threads\n", et_device_kernels(device), et_device_threads(device));
  *     et_device_close(device);
- */
+ *
+ * fork(): a child may use a device that its parent opened, and the passes on it. The thread that
+ * called fork() computes on one thread in the child, with the same bits: OpenMP's other threads are
+ * not copied. Data that is read ahead (a source with prefetch) returns ET_EUSAGE in the child. */
 #ifndef ETUDE_DEVICE_H
 #define ETUDE_DEVICE_H
 

@@ -13,7 +13,11 @@
  * A row's prediction is the same in any call, beside any other rows and for any number of threads.
  * A predictor is used by one thread at a time; a thread more opens one more, which shares the
  * weights of the first and is closed before it. Threads that use one, and OpenMP's, have stacks of
- * 256 KB or more: else ET_EUSAGE. */
+ * 256 KB or more: else ET_EUSAGE.
+ *
+ * fork(): a child may use a predictor that its parent opened. The thread that called fork()
+ * computes on one thread in the child, with the same bits. Call fork() while no thread is in a call
+ * of the library. */
 #ifndef ETUDE_PREDICTOR_H
 #define ETUDE_PREDICTOR_H
 

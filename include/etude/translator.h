@@ -16,7 +16,11 @@
  *     if (et_translator_open(&t2, NULL, &(et_translator_options){ .shares = t }, &error)) ...
  *
  * Threads that use one, and OpenMP's (OMP_STACKSIZE), have stacks of 256 KB or more: else
- * ET_EUSAGE. */
+ * ET_EUSAGE.
+ *
+ * fork(): a child may use a translator that its parent opened. The thread that called fork()
+ * computes on one thread in the child, with the same bits. Call fork() while no thread is in a call
+ * of the library. */
 #ifndef ETUDE_TRANSLATOR_H
 #define ETUDE_TRANSLATOR_H
 

@@ -2,6 +2,8 @@
 
 #include <ctype.h>
 #include <omp.h>
+#include <pthread.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,10 +19,43 @@
 /* So many threads are no fewer than anybody's processors, and few enough that they can be made. */
 enum { MANY_THREADS = 64 };
 
+/* ---- fork ---- */
+
+static pthread_once_t forks_watched = PTHREAD_ONCE_INIT;
+static _Thread_local bool forked; /* the thread that went through fork(), in the child */
+
+/* GNU's OpenMP still counts the parent's threads here, and would wait for them for ever. */
+static void stay_alone(void)
+{
+    forked = true;
+    omp_set_num_threads(1);
+}
+
+static void watch_forks(void)
+{
+    /* Fails without memory alone: a child is then as OpenMP leaves it. */
+    (void)!pthread_atfork(NULL, NULL, stay_alone);
+}
+
+/* A program may have told OpenMP of more since, as it does not know where it runs. */
+int et_team_most(int threads)
+{
+    if (forked)
+        omp_set_num_threads(1);
+    return forked ? 1 : threads;
+}
+
+int et_team_now(void)
+{
+    return et_team_most(omp_get_max_threads());
+}
+
+/* ---- threads ---- */
+
 /* A mistyped OMP_NUM_THREADS would have OpenMP make threads until the process falls over. */
 int et_team_threads(void)
 {
-    const int wanted = omp_get_max_threads(), processors = omp_get_num_procs();
+    const int wanted = et_team_now(), processors = omp_get_num_procs();
     const int most = 4 * processors > MANY_THREADS ? 4 * processors : MANY_THREADS;
     if (wanted <= most)
         return wanted;
@@ -61,11 +96,13 @@ static int check_threads(int threads, et_error *error)
 int et_team_start(int threads, et_error *error)
 {
     et_assert(threads >= 1);
+    threads = et_team_most(threads);
     int status = et_thread_check_stack(error), told = 0;
     if (!status)
         status = check_threads(threads, error);
     if (status || threads == 1)
         return status;
+    pthread_once(&forks_watched, watch_forks);
     et_error first = ET_ERROR_INIT;
 #pragma omp parallel num_threads(threads)
     {

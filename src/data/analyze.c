@@ -327,7 +327,7 @@ static et_analyze_options defaults_of(const et_analyze_options *options)
     et_analyze_options o = options ? *options : none;
     o.classes = o.classes ? o.classes : CLASSES;
     o.quantiles = o.quantiles ? o.quantiles : QUANTILES;
-    o.threads = o.threads ? o.threads : et_team_threads();
+    o.threads = o.threads ? et_team_most(o.threads) : et_team_threads();
     return o;
 }
 

@@ -20,6 +20,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/checksum.h"
+#include "base/team.h"
 
 /* Pairs that are read, then encoded by all threads, then looked at in order. Enough that threads
  * seldom wait for each other at its end, few enough that its text stays in the cache. */
@@ -278,7 +279,7 @@ static bool is_full(const builder *build)
 static int encode_chunk(builder *build, int count, et_error *error)
 {
     point_into_text(build, count);
-#pragma omp parallel for schedule(dynamic, 64)
+#pragma omp parallel for num_threads(et_team_now()) schedule(dynamic, 64)
     for (int i = 0; i < count; i++) {
         build->failures[i].status = ET_OK;
         build->failures[i].status = encode_pair(build, i, &build->failures[i]);

@@ -26,6 +26,7 @@
 #include "base/dtype.h"
 #include "base/inline.h"
 #include "base/stages.h"
+#include "base/team.h"
 #include "exec/plan_private.h"
 #include "kernel/conv.h"
 #include "kernel/positions.h"
@@ -303,7 +304,7 @@ void et_plan_run(et_plan *plan, et_random random)
 {
     et_track *track = et_device_track(plan->device);
     /* Scratch is for the device's threads, and OpenMP may have been told of more since. */
-    const int threads = omp_get_max_threads(), most = plan->device->threads;
+    const int threads = omp_get_max_threads(), most = et_team_most(plan->device->threads);
     if (threads > most)
         omp_set_num_threads(most);
     et_track_begin(track, plan->activity, ++plan->runs);

@@ -12,6 +12,7 @@
 
 #include "base/assert.h"
 #include "base/philox.h"
+#include "base/team.h"
 #include "kernel/kernels.h"
 
 /* Elements that a thread takes at once: 32 KiB of values, below ET_GRAIN, so that kernels start
@@ -100,7 +101,7 @@ void et_init_draw(et_params *params, uint64_t seed)
     const et_kernels *kernels = et_kernels_best();
     int64_t size = et_params_flat_size(params);
     et_params_begin_change(params);
-#pragma omp parallel for schedule(dynamic, 1) if (size > PIECE)
+#pragma omp parallel for num_threads(et_team_now()) schedule(dynamic, 1) if (size > PIECE)
     for (int64_t begin = 0; begin < size; begin += PIECE)
         draw_piece(kernels, params, begin, begin + PIECE < size ? begin + PIECE : size, seed);
     et_params_changed(params, false);

@@ -76,7 +76,7 @@ int et_optim_team_init(et_optim_team *team, const et_optim_layout *layout, et_ra
 int et_optim_team_now(const et_optim_team *team)
 {
     const int most = omp_get_max_threads();
-    return most < team->threads ? most : team->threads;
+    return most < team->threads ? most : et_team_most(team->threads);
 }
 
 void et_optim_team_release(et_optim_team *team)

@@ -28,6 +28,7 @@
 #include "base/assert.h"
 #include "base/dtype.h"
 #include "base/map.h"
+#include "base/team.h"
 #include "base/tensor_name.h"
 #include "base/vector.h"
 #include "tensor/align.h"
@@ -432,7 +433,7 @@ void et_params_begin_change(et_params *params)
 static void refresh(et_params *params)
 {
     int64_t size = params->shadow ? et_params_flat_size(params) : 0;
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for num_threads(et_team_now()) schedule(static)
     for (int64_t i = 0; i < size; i++)
         params->shadow[i] = et_bf16_from_float(params->in_use[i]);
 }

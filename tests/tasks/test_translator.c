@@ -14,6 +14,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "tasks/learnt_lines.h"
 
@@ -505,6 +507,55 @@ static void test_translator__command(void **state)
     }
 }
 
+static int translate_in_child(et_translator *t, char **wanted)
+{
+    char *results[LINES];
+    et_error error = ET_ERROR_INIT;
+    alarm(60);
+    for (size_t count = LINES; count > 0; count -= LINES - 1) { /* a search, then products */
+        if (et_translator_translate(t, lines, count, results, &error))
+            return 1;
+        for (size_t i = 0; i < count; i++)
+            if (strcmp(results[i], wanted[i]) != 0)
+                return 2;
+        et_translator_free_results(results, count);
+        if (count == 1)
+            break;
+    }
+    et_translator_close(t);
+    return 0;
+}
+
+/* A process forks with a translator that was opened, or used, by several threads. */
+static void test_translator__forked(void **state)
+{
+    (void)state;
+    const int threads = omp_get_max_threads();
+    char *wanted[LINES];
+    et_translator *t = open_with(NULL);
+    translate(t, LINES, wanted);
+    et_translator_close(t);
+    omp_set_num_threads(3);
+    for (int used = 0; used < 2; used++) {
+        char *results[LINES];
+        int status;
+        t = open_with(NULL);
+        if (used) {
+            translate(t, LINES, results);
+            et_translator_free_results(results, LINES);
+        }
+        pid_t child = fork();
+        if (!child)
+            _exit(translate_in_child(t, wanted));
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_true(WIFEXITED(status));
+        assert_int_equal(WEXITSTATUS(status), 0);
+        et_translator_close(t);
+    }
+    omp_set_num_threads(threads);
+    et_translator_free_results(wanted, LINES);
+}
+
 int main(void)
 {
     const et_allocator counting = { NULL, allocate, reallocate, release };
@@ -523,6 +574,7 @@ int main(void)
         cmocka_unit_test(test_translator__long_line),
         cmocka_unit_test(test_translator__shares_weights),
         cmocka_unit_test(test_translator__shares_one_model),
+        cmocka_unit_test(test_translator__forked),
         cmocka_unit_test(test_translator__command),
     };
     return cmocka_run_group_tests(tests, set_up, bad_tear_down);

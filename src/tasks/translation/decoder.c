@@ -24,6 +24,7 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/assert.h"
+#include "base/team.h"
 #include "tasks/translation/search.h"
 
 /* What sizes are rounded up to, so that searches are seldom made anew. Lengths are of one
@@ -384,8 +385,8 @@ static int longer_first(const void *left, const void *right)
  * A single one runs outside any parallel region, with all threads in its products. */
 static int run_queue(et_decoder *decoder, queue *q, et_error *error)
 {
-    int threads = omp_get_max_threads();
-    threads = threads < decoder->device->threads ? threads : decoder->device->threads;
+    const int most = et_team_most(decoder->device->threads);
+    const int threads = omp_get_max_threads() < most ? omp_get_max_threads() : most;
     q->searches = q->running = q->count < threads ? (int)q->count : threads;
     int status = grow(decoder, q->order, q->count, error);
     if (!status)

@@ -1,7 +1,9 @@
 #include "tasks/tabular/points.h"
 
 #include <math.h>
+#include <omp.h>
 #include <pthread.h>
+#include <sys/wait.h>
 
 #include <etude/model_export.h>
 
@@ -252,6 +254,63 @@ static void test_predictor__threads(void **state)
         et_predictor_close(readers[i].p);
 }
 
+/* With the parent's predictor, one of its own and one of a thread of its own. */
+static int predict_in_child(reader *first, const float *wanted)
+{
+    reader own = { .p = NULL }, other = { .p = NULL };
+    pthread_t thread;
+    alarm(60);
+    omp_set_num_threads(3); /* as a program may that does not know where it runs */
+    predict_often(first);
+    own.p = open_model(NULL);
+    predict_often(&own);
+    other.p = open_model(&(et_predictor_options){ .batch_size = 256 });
+    if (pthread_create(&thread, NULL, predict_often, &other))
+        return 3;
+    pthread_join(thread, NULL);
+    if (first->status || own.status || other.status)
+        return 1;
+    if (memcmp(first->first, wanted, sizeof first->first) ||
+        memcmp(own.first, wanted, sizeof own.first) ||
+        memcmp(other.first, wanted, sizeof other.first))
+        return 2;
+    et_predictor_close(own.p);
+    et_predictor_close(other.p);
+    et_predictor_close(first->p);
+    return 0;
+}
+
+/* A process forks with a predictor that was opened, or used, by several threads. */
+static void test_predictor__forked(void **state)
+{
+    (void)state;
+    static reader alone, r;
+    const int threads = omp_get_max_threads();
+    write_rows();
+    alone.p = open_model(NULL);
+    predict_often(&alone);
+    assert_int_equal(alone.status, ET_OK);
+    et_predictor_close(alone.p);
+    omp_set_num_threads(3);
+    for (int used = 0; used < 2; used++) {
+        int status;
+        r.p = open_model(NULL);
+        if (used)
+            predict_often(&r);
+        pid_t child = fork();
+        if (!child)
+            _exit(predict_in_child(&r, alone.first));
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_true(WIFEXITED(status));
+        assert_int_equal(WEXITSTATUS(status), 0);
+        predict_often(&r); /* the parent goes on as before */
+        assert_int_equal(omp_get_max_threads(), 3);
+        assert_memory_equal(r.first, alone.first, sizeof r.first);
+        et_predictor_close(r.p);
+    }
+    omp_set_num_threads(threads);
+}
+
 static void write_file(const char *directory, const char *name, const char *text)
 {
     char path[256];
@@ -488,6 +547,7 @@ int main(void)
         cmocka_unit_test(test_predictor__cells),
         cmocka_unit_test(test_predictor__alone_and_together),
         cmocka_unit_test(test_predictor__threads),
+        cmocka_unit_test(test_predictor__forked),
         cmocka_unit_test(test_predictor__export),
         cmocka_unit_test(test_predictor__one_file),
         cmocka_unit_test(test_predictor__out_of_memory),
