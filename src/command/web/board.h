@@ -29,14 +29,16 @@ void et_board_close(et_board *board); /* NULL allowed */
 void et_board_update(et_board *board);
 size_t et_board_count(const et_board *board);
 
-/* {"directory", "now", "runs": [{"id", "name", "state", "step", "steps", "seconds", "generation",
- * "points", "last", "best": {"series", "metric", "value", "step", "lower"}, "fault"}, ...]};
- * steps 0, last null, best and fault missing: not known. points: how many it has in all. */
+/* {"directory", "now", "runs": [{"id", "name", "kind", "state", "step", "steps", "seconds",
+ * "generation", "points", "last", "best": {"series", "metric", "value", "step", "lower"}, "fault"},
+ * ...]}; step -1, steps 0, last null, kind, best and fault missing: not known. kind: the
+ * experiment's name before the slash. points: how many it has in all. */
 void et_board_runs(const et_board *board, et_strbuf *out);
 
 /* What came since: asked is {"runs": [{"id", "generation", "have": [COUNT, ...]}, ...]} with how
  * many points of each series one has. {"runs": [{"id", "generation", "series": [{"at", "name",
- * "points": [[STEP, WALL, VALUE], ...]}, ...]}, ...], "more": whether to ask again at once}. Of
+ * "lower", "points": [[STEP, WALL, VALUE], ...]}, ...]}, ...], "more": whether to ask again at
+ * once}. lower: whether lower values are better. Of
  * another generation all points come. ET_EFORMAT: it does not ask that; ET_EDATA: of a run
  * that there is not. */
 int et_board_points(const et_board *board, const et_value *asked, et_strbuf *out, et_error *error);

@@ -1,6 +1,8 @@
 /* All runs in a line each, and points: printed without a tree between, as there may be many. */
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/json.h"
@@ -52,8 +54,20 @@ static void append_best(et_strbuf *out, const et_history *h)
     et_strbuf_append_char(out, '}');
 }
 
+/* "translation" of "translation/tiny": runs of one kind have values of the same meaning. */
+static void append_kind(et_strbuf *out, const et_history *h)
+{
+    const et_value *experiment = et_history_setting(h, "experiment");
+    char kind[64];
+    if (!experiment || experiment->kind != ET_VALUE_STRING)
+        return;
+    snprintf(kind, sizeof kind, "%.*s", (int)strcspn(experiment->string, "/"), experiment->string);
+    append_text(out, ", ", "kind", kind);
+}
+
 static void append_history(et_strbuf *out, const et_history *h)
 {
+    append_kind(out, h);
     append_text(out, ", ", "state", et_history_state_name(et_history_state_of(h)));
     et_strbuf_printf(out, ", \"step\": %" PRId64 ", \"steps\": %" PRId64 ", \"points\": %" PRId64,
                      et_history_steps_done(h), et_history_steps(h), count_points(h));
@@ -94,9 +108,10 @@ static size_t have(const et_value *count)
 }
 
 /* Room is what may still be sent; false: something is left. */
-static bool append_series(et_strbuf *out, const et_history_series *s, size_t at, size_t first,
+static bool append_series(et_strbuf *out, const et_history *h, size_t at, size_t first,
                           int64_t *room, bool *any)
 {
+    const et_history_series *s = &h->series[at];
     size_t count = first < s->count ? s->count - first : 0;
     bool all = (int64_t)count <= *room;
     if (!all)
@@ -107,6 +122,7 @@ static bool append_series(et_strbuf *out, const et_history_series *s, size_t at,
     et_strbuf_printf(out, "%s{\"at\": %zu, ", *any ? ",\n" : "", at);
     *any = true;
     append_text(out, "", "name", s->name);
+    et_strbuf_printf(out, ", \"lower\": %s", et_history_is_lower_better(h, s) ? "true" : "false");
     append_key(out, ", ", "points");
     for (size_t i = first; i < first + count; i++) {
         et_strbuf_printf(out, "%s[%" PRId64 ", ", i == first ? "[" : ", ", s->points[i].step);
@@ -136,7 +152,7 @@ static bool append_run(et_strbuf *out, const et_board *board, const et_value *as
                      item->generation);
     const et_value *known = counts ? counts->first : NULL;
     for (size_t i = 0; i < item->history->count; i++) {
-        all &= append_series(out, &item->history->series[i], i, have(known), room, &any);
+        all &= append_series(out, item->history, i, have(known), room, &any);
         known = known ? known->next : NULL;
     }
     et_strbuf_append(out, "]}");

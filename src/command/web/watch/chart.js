@@ -53,6 +53,14 @@ function ticks(low, high, count) {
     return found;
 }
 
+/* At least so many ticks, where a range has room for them. */
+function enoughTicks(low, high, least, count) {
+    let found = ticks(low, high, count);
+    for (let more = count + 1; found.length < least && more < 4 * least; more++)
+        found = ticks(low, high, more);
+    return found;
+}
+
 /* Powers of ten; where they are few also 2 and 5 times them. */
 function logTicks(low, high, count) {
     const found = [], few = Math.log10(high / low) < 2.2;
@@ -61,7 +69,7 @@ function logTicks(low, high, count) {
         for (const m of few ? [1, 2, 5] : [1])
             if (m * 10 ** p >= low * 0.999 && m * 10 ** p <= high * 1.001)
                 found.push(Number((m * 10 ** p).toPrecision(6)));
-    return found.length > 1 ? found : ticks(low, high, count).filter(t => t > 0);
+    return found.length > 2 ? found : enoughTicks(low, high, 4, count).filter(t => t > 0);
 }
 
 function color(name) {
@@ -142,11 +150,12 @@ class Chart {
         this.ink = this.canvas.getContext("2d");
         this.ink.setTransform(scale, 0, 0, scale, 0, 0);
         this.view = this.extent();
-        const v = this.view, rows = Math.max(2, Math.round(this.height / 45));
-        this.yTicks = this.shared.log ? logTicks(v.low, v.high, rows) : ticks(v.low, v.high, rows);
+        const v = this.view, rows = Math.max(4, Math.round(this.height / 45));
+        this.yTicks = this.shared.log ? logTicks(v.low, v.high, rows)
+                                      : enoughTicks(v.low, v.high, 4, rows);
         this.ink.font = "11.5px system-ui, sans-serif";
         this.left = 8 + Math.max(...this.yTicks.map(t => this.ink.measureText(format(t)).width), 10);
-        this.bottom = this.height - 18;
+        this.bottom = this.height - 32;
     }
 
     px(x) {
@@ -195,14 +204,27 @@ class Chart {
             ink.fillText(format(t), this.left - 5, y);
         }
         ink.textBaseline = "alphabetic";
-        for (const t of ticks(this.view.left, this.view.right, many)) {
-            if (this.shared.axis === "step" && !Number.isInteger(t))
-                continue;
+        ink.textAlign = "center";
+        let end = -Infinity;
+        for (const t of this.xTicks(many)) {
             const text = this.labelX(t), half = ink.measureText(text).width / 2;
             const x = Math.min(Math.max(this.px(t), this.left + half), this.width - half - 1);
-            ink.textAlign = "center";
-            ink.fillText(text, x, this.height - 4);
+            if (x - half < end + 6)
+                continue;
+            end = x + half;
+            ink.fillText(text, x, this.height - 18);
         }
+        ink.fillText({ step: "step", time: "time since start", clock: "time of day" }[this.shared.axis],
+                     (this.left + this.width - 8) / 2, this.height - 4);
+    }
+
+    /* Four labels and more, also of a short run; a run of one point has one. */
+    xTicks(many) {
+        const { left, right } = this.view, points = new Set(this.lines.flatMap(l => l.x.slice(0, 2)));
+        if (points.size === 1)
+            return [...points];
+        const found = enoughTicks(left, right, 4, many);
+        return this.shared.axis === "step" ? found.filter(Number.isInteger) : found;
     }
 
     /* Of many points in a column of pixels the least and the greatest are enough. */

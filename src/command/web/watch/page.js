@@ -2,7 +2,7 @@
  * from a run is put in as text, never as HTML. */
 
 const runs = new Map(); // id -> {info, on, color, generation, series}
-const shared = { log: false, smooth: 0, axis: "step", range: null, zoomed: redraw };
+const shared = { view: "charts", log: false, smooth: 0, axis: "step", range: null, zoomed: redraw };
 const charts = new Map(); // key -> {card, chart, legend}
 let focus = null, tab = "overview", detail = null, sample = null, shownSample = null;
 let wanted = null, told = 0, failures = 0, updates = 0, timer = 0;
@@ -28,13 +28,15 @@ function setText(e, text) {
 /* ---- asking ---------------------------------------------------------------------------------- */
 
 /* Behind #, which is sent to nobody: a token, kept for this tab and taken out of the address; the
- * run and the tab that are looked at. */
+ * view, the run and the tab that are looked at. */
 function readAddress() {
     const given = new URLSearchParams(location.hash.slice(1));
     if (given.has("token"))
         sessionStorage.setItem("token", given.get("token"));
     if (given.has("run"))
         wanted = { run: given.get("run"), tab: given.get("tab") };
+    shared.view = given.get("view") === "table" ? "table" : "charts";
+    $("view").value = shared.view;
     writeAddress();
 }
 
@@ -44,7 +46,9 @@ function writeAddress() {
         to.set("run", run);
     if (run && tab !== "overview")
         to.set("tab", tab);
-    history.replaceState(null, "", location.pathname + (run ? "#" + to : ""));
+    if (shared.view !== "charts")
+        to.set("view", shared.view);
+    history.replaceState(null, "", location.pathname + (String(to) ? "#" + to : ""));
 }
 
 async function ask(path, body) {
@@ -67,18 +71,30 @@ async function ask(path, body) {
 const colors = ["#3f7fe0", "#e0703a", "#2a9d6f", "#c2479b", "#b98a10", "#7a5bd0", "#1e9fc0", "#d24a56",
                 "#7d8c2f", "#8c6a4f"];
 
-function nextColor() {
-    const used = [...runs.values()].filter(r => r.color).map(r => r.color);
-    const free = colors.find(c => !used.includes(c));
-    return free || `hsl(${Math.round(used.length * 137.5) % 360} 60% 52%)`;
+/* A run keeps its color while the browser remembers it, whatever other runs do: name -> number. */
+const painted = new Map();
+
+function rememberColors() {
+    for (const [name, number] of JSON.parse(localStorage.getItem("colors:" + $("where").textContent) || "[]"))
+        painted.set(name, number);
+}
+
+function colorOf(name) {
+    if (!painted.has(name)) {
+        const used = new Set(painted.values());
+        let number = 0;
+        while (used.has(number))
+            number++;
+        painted.set(name, number);
+        localStorage.setItem("colors:" + $("where").textContent, JSON.stringify([...painted].slice(-500)));
+    }
+    const number = painted.get(name);
+    return colors[number] || `hsl(${Math.round(number * 137.5) % 360} 60% 52%)`;
 }
 
 function turnOn(run, on) {
     run.on = on;
-    if (on)
-        run.color = run.color || nextColor();
-    else
-        run.color = null;
+    run.color = on ? colorOf(run.info.name) : null;
 }
 
 /* At first those that train, then the newest; later what somebody chose. */
@@ -110,8 +126,10 @@ function takeRuns(answer) {
         else
             runs.set(info.id, { info, on: false, color: null, generation: 0, series: [] });
     }
-    if (first && runs.size)
+    if (first && runs.size) {
+        rememberColors();
         chooseFirst();
+    }
     $("empty").hidden = runs.size > 0;
     setText($("empty"), "There is no run below " + answer.directory + " yet; this page waits for one.");
 }
@@ -139,10 +157,28 @@ function makeRow(run) {
     row.state = element("span", { class: "state" });
     row.far = element("span", { class: "far" });
     row.bar = element("i");
-    row.item = element("li", {}, row.box, row.name, row.best,
-                       element("span", { class: "facts" }, row.state, row.far),
+    row.item = element("li", {}, row.box, row.name,
+                       element("span", { class: "facts" }, row.state, row.far), row.best,
                        element("span", { class: "bar" }, row.bar));
     return row;
+}
+
+/* A run may be done before its last step: it was stopped early. */
+function isEarly(info) {
+    return info.state === "done" && info.steps > 0 && info.step < info.steps;
+}
+
+function progressOf(info) {
+    if (info.step < 0 || info.step === undefined)
+        return "no step yet";
+    const seconds = formatTime(info.seconds);
+    return (isEarly(info) ? "stopped early at " + format(info.step)
+            : format(info.step) + (info.steps > 0 ? " / " + format(info.steps) : "")) +
+           (seconds ? " · " + seconds : "");
+}
+
+function metricName(metric) {
+    return metric.replace(/^(.*[|/.])?validation_/, "$1");
 }
 
 function fillRow(run) {
@@ -152,15 +188,14 @@ function fillRow(run) {
     row.item.className = info.id === focus ? "focus" : "";
     row.item.dataset.run = info.name;
     row.item.dataset.step = info.step;
-    setText(row.best, info.best ? format(info.best.value) : "");
+    setText(row.best, info.best ? "best " + metricName(info.best.metric) + " " + format(info.best.value) : "");
     row.best.title = info.best ? info.best.metric + " at step " + format(info.best.step) : "";
     setText(row.state, state);
     row.state.className = "state " + state;
     row.state.title = info.fault || "";
-    const seconds = formatTime(info.seconds);
-    setText(row.far, (info.step >= 0 ? format(info.step) : "") +
-                         (info.steps > 0 ? " / " + format(info.steps) : "") + (seconds ? " · " + seconds : ""));
-    row.bar.style.width = info.steps > 0 ? Math.min(100, 100 * info.step / info.steps) + "%" : "0";
+    setText(row.far, progressOf(info));
+    const part = info.state === "done" ? 1 : info.steps > 0 ? info.step / info.steps : 0;
+    row.bar.style.width = 100 * Math.min(1, Math.max(0, part)) + "%";
     row.bar.style.background = run.color || "";
 }
 
@@ -191,8 +226,8 @@ function takePoints(part) {
     if (run.generation !== part.generation)
         run.series = [];
     run.generation = part.generation;
-    for (const { at, name, points } of part.series) {
-        const s = run.series[at] = run.series[at] || { name, step: [], wall: [], value: [] };
+    for (const { at, name, lower, points } of part.series) {
+        const s = run.series[at] = run.series[at] || { name, lower, step: [], wall: [], value: [] };
         for (const [step, wall, value] of points) {
             s.step.push(step);
             s.wall.push(wall);
@@ -246,8 +281,9 @@ function collect() {
             const { key, side, timed } = chartOf(s.name);
             if (words.length && !words.some(w => key.toLowerCase().includes(w)))
                 continue;
-            const group = found.get(key) || { key, timed, lines: [] };
-            found.set(key, group);
+            const kind = run.info.kind || "", id = kind + "|" + key;
+            const group = found.get(id) || { id, key, kind, timed, lines: [] };
+            found.set(id, group);
             group.lines.push({ x: xOf(run, s), y: s.value, color: run.color, dash: dashOf(side),
                                name: run.info.name, side, series: s });
         }
@@ -260,16 +296,78 @@ function orderOf(group, best) {
     return first < 0 ? 99 : first;
 }
 
-function makeCard(key) {
-    const card = element("article", { class: "card", "data-chart": key }), canvas = element("canvas", {
-        role: "img", "aria-label": "curves of " + key });
+function makeCard({ key, kind }) {
+    const card = element("article", { class: "card", "data-chart": key, "data-kind": kind });
+    const canvas = element("canvas", { role: "img", "aria-label": "curves of " + key });
     const legend = element("ul", { class: "legend" });
-    const large = element("button", { type: "button", title: "larger", "aria-label": "larger",
-        onclick: () => { card.classList.toggle("large"); chart.draw(); } }, "⤢");
-    card.append(element("div", { class: "head" }, element("h3", {}, key), large), canvas, legend);
-    const chart = new Chart(canvas, shared, $("tip"));
-    return { card, chart, legend };
+    const more = element("button", { type: "button", class: "more", hidden: true,
+        onclick: () => { card.classList.toggle("open"); sayMore(charts.get(kind + "|" + key)); } });
+    const button = (title, text, onclick) => element("button", { type: "button", title, "aria-label": title, onclick }, text);
+    const title = element("h3", {}, key), chart = new Chart(canvas, shared, $("tip"));
+    card.append(element("div", { class: "head" }, title,
+                        button("download the points (CSV)", "csv", () => saveText(key + ".csv", pointsAsCsv(chart.lines))),
+                        button("download the picture (PNG)", "png", () => savePicture(key, chart)),
+                        button("larger", "⤢", () => { card.classList.toggle("large"); chart.draw(); })),
+                canvas, legend, more);
+    return { card, chart, legend, more, title };
 }
+
+/* A legend shows five rows until it is opened. */
+const legendRows = 5;
+
+function sayMore({ card, legend, more }) {
+    const count = legend.children.length - legendRows;
+    more.hidden = count <= 0;
+    setText(more, card.classList.contains("open") ? "show fewer" : `show ${count} more`);
+}
+
+/* ---- downloads ---- */
+
+function save(name, url) {
+    element("a", { href: url, download: name }).click();
+}
+
+function saveText(name, text) {
+    const url = URL.createObjectURL(new Blob([text], { type: "text/csv" }));
+    save(name, url);
+    setTimeout(() => URL.revokeObjectURL(url), 1000);
+}
+
+/* RFC 4180. A cell that a spreadsheet would compute begins with an apostrophe. */
+function csvRow(cells) {
+    return cells.map(cell => {
+        const text = String(cell ?? ""), plain = /^[=+@\t\r]|^-(?![0-9.])/.test(text) ? "'" + text : text;
+        return /[",\n\r]/.test(plain) ? '"' + plain.replace(/"/g, '""') + '"' : plain;
+    }).join(",") + "\r\n";
+}
+
+function pointsAsCsv(lines) {
+    return csvRow(["run", "series", "step", "unix_time", "value"]) + lines.map(({ name, series: s }) =>
+        s.step.map((step, i) => csvRow([name, s.name, step, s.wall[i], s.value[i]])).join("")).join("");
+}
+
+/* The chart as it is seen, with its title and a legend. */
+function savePicture(title, chart) {
+    const scale = window.devicePixelRatio || 1, row = 18 * scale, from = chart.canvas;
+    const to = element("canvas", { width: from.width, height: from.height + row * (chart.lines.length + 2) });
+    const ink = to.getContext("2d");
+    ink.fillStyle = color("--card");
+    ink.fillRect(0, 0, to.width, to.height);
+    ink.fillStyle = color("--text");
+    ink.font = `${13 * scale}px system-ui, sans-serif`;
+    ink.fillText(title, 8 * scale, row);
+    ink.drawImage(from, 0, 1.5 * row);
+    chart.lines.forEach((line, i) => {
+        const y = from.height + (i + 2.4) * row;
+        ink.fillStyle = line.color;
+        ink.fillRect(8 * scale, y - 9 * scale, 10 * scale, 10 * scale);
+        ink.fillStyle = color("--text");
+        ink.fillText(line.name + (line.side ? " · " + line.side : ""), 24 * scale, y);
+    });
+    save(title + ".png", to.toDataURL("image/png"));
+}
+
+/* ---- drawing the charts ---- */
 
 function swatch(line) {
     const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
@@ -283,15 +381,30 @@ function swatch(line) {
     return svg;
 }
 
+/* The place of the best value, the first of equals; -1: no value is a number. */
+function bestOf({ value, lower }) {
+    return value.reduce((best, v, i) => Number.isNaN(v) || (best >= 0 && !(lower ? v < value[best] : v > value[best]))
+                                            ? best : i, -1);
+}
+
+/* Rates and counters have no best value. */
+function hasBest(line) {
+    return line.side.startsWith("valid") || line.side.startsWith("measured") ||
+           /loss|nll|perplexity|accuracy|score/.test(line.series.name);
+}
+
 /* The numbers of what is drawn, for those who cannot see it too. */
 function fillLegend(legend, lines) {
     legend.replaceChildren(...lines.map(line => {
         const { step, value } = line.series, last = value[value.length - 1];
+        const best = hasBest(line) ? bestOf(line.series) : -1;
         return element("li", { "data-run": line.name, "data-series": line.series.name,
                                "data-count": step.length, "data-step": step[step.length - 1],
                                "data-value": Number.isNaN(last) ? "nan" : last },
                        swatch(line), element("span", { class: "name", title: line.name }, line.name),
                        element("span", { class: "side" }, line.side),
+                       best < 0 ? null : element("span", { class: "side", title: "at step " + format(step[best]) },
+                                                 "best " + format(value[best])),
                        element("span", { class: "last", title: "at step " + format(step[step.length - 1]) },
                                format(last)));
     }));
@@ -301,12 +414,13 @@ function drawCharts() {
     const found = collect(), box = $("charts");
     const best = [...new Set([...runs.values()].filter(r => r.on && r.info.best)
                                  .map(r => chartOf(r.info.best.series).key))];
-    const groups = sections.map(() => []);
+    const groups = sections.map(() => []), several = new Set([...found.values()].map(g => g.kind)).size > 1;
     for (const group of found.values())
         groups[sectionOf(group.key, group.timed, group.lines.map(l => l.side))].push(group);
     const wanted = [];
     groups.forEach((list, i) => {
-        list.sort((a, b) => orderOf(a, best) - orderOf(b, best) || a.key.localeCompare(b.key));
+        list.sort((a, b) => orderOf(a, best) - orderOf(b, best) || a.key.localeCompare(b.key) ||
+                            a.kind.localeCompare(b.kind));
         if (!list.length)
             return;
         let part = box.querySelector(`[data-section="${i}"]`);
@@ -316,9 +430,10 @@ function drawCharts() {
         wanted.push(part);
         const cards = part.lastChild;
         list.forEach((group, place) => {
-            if (!charts.has(group.key))
-                charts.set(group.key, makeCard(group.key));
-            const { card } = charts.get(group.key);
+            if (!charts.has(group.id))
+                charts.set(group.id, makeCard(group));
+            const { card, title } = charts.get(group.id);
+            setText(title, group.key + (several ? " · " + (group.kind || "other") : ""));
             if (cards.children[place] !== card)
                 cards.insertBefore(card, cards.children[place] || null);
         });
@@ -328,12 +443,74 @@ function drawCharts() {
     wanted.forEach((part, i) => box.children[i] === part || box.insertBefore(part, box.children[i] || null));
     while (box.children.length > wanted.length)
         box.lastChild.remove();
-    for (const [key, { chart, legend }] of charts) {
-        if (!found.has(key))
+    for (const [id, made] of charts) {
+        if (!found.has(id))
             continue;
-        fillLegend(legend, found.get(key).lines);
-        chart.setLines(found.get(key).lines);
+        fillLegend(made.legend, found.get(id).lines);
+        sayMore(made);
+        made.chart.setLines(found.get(id).lines);
     }
+}
+
+/* ---- the table ------------------------------------------------------------------------------- */
+
+/* Settings of runs, asked for once each while the table is looked at. */
+async function askSettings() {
+    for (const run of [...runs.values()].filter(r => r.on && !r.settings))
+        run.settings = new Map(flatten((await (await ask("api/run?id=" + run.info.id)).json()).settings || {}, "", []));
+}
+
+/* Settings that differ between the runs that are shown, and are no path that names them. */
+function differing(shown) {
+    const names = new Set(shown.flatMap(r => [...r.settings.keys()]));
+    return [...names].filter(n => new Set(shown.map(r => r.settings.get(n))).size > 1).sort();
+}
+
+function bestValues(run) {
+    const found = new Map();
+    for (const s of run.series)
+        if (s.name && s.step.length && hasBest({ side: chartOf(s.name).side, series: s }) &&
+            chartOf(s.name).side.startsWith("valid") && !/\.best_/.test(s.name) && bestOf(s) >= 0)
+            found.set(metricName(s.name.split(".").slice(1).join(".")), s.value[bestOf(s)]);
+    return found;
+}
+
+function tableRows() {
+    const shown = [...runs.values()].filter(r => r.on && r.settings).sort(byActivity);
+    const settings = differing(shown), values = shown.map(bestValues);
+    const chosen = [...new Set(shown.filter(r => r.info.best).map(r => metricName(r.info.best.metric))), "loss"];
+    const all = [...new Set(values.flatMap(v => [...v.keys()]))].sort();
+    const first = chosen.filter((m, i) => all.includes(m) && chosen.indexOf(m) === i);
+    const metrics = [...first, ...all.filter(m => !first.includes(m))];
+    const cells = (names, i) => names.map(m => values[i].get(m) ?? "");
+    const best = names => names.map(m => "best " + m), rest = metrics.slice(first.length);
+    return { head: ["run", "state", "step", ...best(first), ...settings, ...best(rest)], shown,
+             numbers: new Set([2, ...metrics.map((_, i) => 3 + i + (i < first.length ? 0 : settings.length))]),
+             rows: shown.map((run, i) => [
+                 run.info.name, run.info.state || "", run.info.step >= 0 ? run.info.step : "",
+                 ...cells(first, i), ...settings.map(n => run.settings.get(n) ?? ""), ...cells(rest, i)]) };
+}
+
+async function drawTable() {
+    await askSettings();
+    const { head, shown, numbers, rows } = tableRows(), number = at => numbers.has(at);
+    const cell = (value, at, i) => element("td", { class: number(at) ? "number" : null },
+        at ? null : element("i", { class: "dot", style: "background:" + shown[i].color }),
+        number(at) && value !== "" ? format(value) : String(value));
+    $("table").replaceChildren(
+        element("div", { class: "row" }, element("p", { class: "side" },
+                    "Best validation values, and settings that differ between the chosen runs."),
+                element("button", { type: "button", onclick: () => saveText("runs.csv", [head, ...rows].map(csvRow).join("")) },
+                        "download CSV")),
+        element("div", { class: "wide" }, element("table", {},
+            element("thead", {}, element("tr", {}, ...head.map((h, at) => element("th", { class: number(at) ? "number" : null }, h)))),
+            element("tbody", {}, ...rows.map((row, i) => element("tr", {}, ...row.map((v, at) => cell(v, at, i))))))));
+}
+
+function drawView() {
+    $("charts").hidden = shared.view === "table";
+    $("table").hidden = shared.view !== "table";
+    return shared.view === "table" ? drawTable() : drawCharts();
 }
 
 function redraw() {
@@ -524,7 +701,7 @@ async function refresh() {
         await askPoints();
         listRuns();
         if (before !== updates || !told++ || drawn !== choice())
-            drawCharts();
+            await drawView();
         drawn = choice();
         await (wanted ? showWanted() : askDetail());
         failures = 0;
@@ -579,6 +756,7 @@ $("smooth").addEventListener("input", () => {
     $("smoothed").value = shared.smooth ? shared.smooth.toFixed(2) : "0";
     drawCharts();
 });
+$("view").addEventListener("change", () => { shared.view = $("view").value; writeAddress(); drawView(); });
 $("find").addEventListener("input", drawCharts);
 $("filter").addEventListener("input", listRuns);
 $("all").addEventListener("click", () => chooseAll(true));
