@@ -16,6 +16,7 @@
 
 #include "base/philox.h"
 #include "cli/bad_case.h"
+#include "tasks/tabular/succeed.h"
 #include "sanitized.h"
 
 enum { ROWS = 400 };
@@ -73,20 +74,6 @@ static int set_up(void **state)
 
 /* ---- the command ---- */
 
-static bad_end succeed(const char *format, ...) __attribute__((format(printf, 1, 2)));
-static bad_end succeed(const char *format, ...)
-{
-    char line[2000];
-    va_list words;
-    va_start(words, format);
-    vsnprintf(line, sizeof line, format, words);
-    va_end(words);
-    bad_end end = bad_start(line, NULL, NULL);
-    if (end.code)
-        fail_msg("%s: %s", line, end.err);
-    return end;
-}
-
 static void assert_equal_files(const char *expected, const char *found)
 {
     size_t lengths[2];
@@ -95,19 +82,6 @@ static void assert_equal_files(const char *expected, const char *found)
         fail_msg("%s and %s differ", expected, found);
     free(bytes[0]);
     free(bytes[1]);
-}
-
-/* "name   value" on a line of its own. */
-static double value_of(const char *text, const char *name)
-{
-    size_t length = strlen(name);
-    for (const char *at = text; at; at = strchr(at, '\n')) {
-        at += *at == '\n';
-        if (!strncmp(at, name, length) && at[length] == ' ')
-            return strtod(at + length, NULL);
-    }
-    fail_msg("%s is not in %s", name, text);
-    return NAN;
 }
 
 /* ---- one line ---- */
