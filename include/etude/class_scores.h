@@ -73,7 +73,10 @@ typedef struct et_value_predictions {
     const float *value;     /* [count, targets] */
     const float *target;    /* the same; a row with a NaN does not count */
     const double *weight;   /* as above */
-    ET_RESERVED(4);
+    /* The same two arrays as doubles, for numbers that a float32 cannot tell apart. Give both in
+     * place of value and target. */
+    const double *wide_value, *wide_target;
+    ET_RESERVED(2);
 } et_value_predictions;
 
 /* With d = value - target; of several targets the mean over them. */

@@ -13,12 +13,22 @@ typedef struct column {
     int64_t targets, which;
 } column;
 
+static double value_at(const et_value_predictions *p, int64_t at)
+{
+    return p->wide_value ? p->wide_value[at] : (double)p->value[at];
+}
+
+static double target_at(const et_value_predictions *p, int64_t at)
+{
+    return p->wide_target ? p->wide_target[at] : (double)p->target[at];
+}
+
 static bool counts(const et_value_predictions *p, int64_t targets, int64_t row)
 {
     if (p->weight && p->weight[row] <= 0)
         return false;
     for (int64_t k = 0; k < targets; k++)
-        if (isnan(p->target[row * targets + k]))
+        if (isnan(target_at(p, row * targets + k)))
             return false;
     return true;
 }
@@ -30,7 +40,7 @@ static double weight_of(column c, int64_t row)
 
 static double target_of(column c, int64_t row)
 {
-    return (double)c.given->target[row * c.targets + c.which];
+    return target_at(c.given, row * c.targets + c.which);
 }
 
 static int check(const et_value_predictions *p, int64_t targets, et_error *error)
@@ -41,35 +51,51 @@ static int check(const et_value_predictions *p, int64_t targets, et_error *error
     if (p->targets < 0)
         status =
             et_fail(error, ET_ECONFIG, "scores of %lld targets: at least 1", (long long)p->targets);
-    if (!status && (p->count < 1 || !p->value || !p->target))
+    if (!status &&
+        (!p->wide_value != !p->wide_target || (p->wide_value && (p->value || p->target))))
+        status = et_fail(error, ET_ECONFIG,
+                         "scores of float32 and of doubles: give value and target, or wide_value "
+                         "and wide_target");
+    const bool given = p->wide_value || (p->value && p->target);
+    if (!status && (p->count < 1 || !given))
         status = et_fail(error, ET_EDATA, "scores of no predictions: there are no rows");
-    if (!status && targets > INT64_MAX / (int64_t)sizeof(float) / p->count)
+    if (!status && targets > INT64_MAX / (int64_t)sizeof(double) / p->count)
         status =
             et_fail(error, ET_ECONFIG, "scores of %lld rows of %lld targets: no memory has these",
                     (long long)p->count, (long long)targets);
     for (int64_t i = 0; !status && i < p->count; i++) {
         status = et_scores_check_weight(p->weight, i, error);
         for (int64_t k = i * targets; !status && k < (i + 1) * targets; k++)
-            if (!isfinite(p->value[k]) || isinf(p->target[k]))
+            if (!isfinite(value_at(p, k)) || isinf(target_at(p, k)))
                 status = et_fail(error, ET_EDATA, "row %lld: %g for %g; finite numbers",
-                                 (long long)i + 1, (double)p->value[k], (double)p->target[k]);
+                                 (long long)i + 1, value_at(p, k), target_at(p, k));
     }
     return status;
+}
+
+/* From the first target that counts on, so that no two large sums are subtracted. */
+static double mean_of(column c, double weight)
+{
+    int64_t first = 0;
+    double sum = 0;
+    while (weight_of(c, first) <= 0)
+        first++;
+    for (int64_t i = first; i < c.given->count; i++)
+        if (weight_of(c, i) > 0)
+            sum += weight_of(c, i) * (target_of(c, i) - target_of(c, first));
+    return target_of(c, first) + sum / weight;
 }
 
 /* weight: of the rows that count. */
 static void score_column(column c, double weight, et_value_scores *s)
 {
-    double mean = 0, squared = 0, absolute = 0, spread = 0;
-    for (int64_t i = 0; i < c.given->count; i++)
-        if (weight_of(c, i) > 0)
-            mean += weight_of(c, i) * target_of(c, i);
-    mean /= weight;
+    const double mean = mean_of(c, weight);
+    double squared = 0, absolute = 0, spread = 0;
     for (int64_t i = 0; i < c.given->count; i++) {
         double w = weight_of(c, i);
         if (w <= 0)
             continue;
-        double t = target_of(c, i), d = (double)c.given->value[i * c.targets + c.which] - t;
+        double t = target_of(c, i), d = value_at(c.given, i * c.targets + c.which) - t;
         squared += w * d * d;
         absolute += w * fabs(d);
         spread += w * (t - mean) * (t - mean);

@@ -203,6 +203,29 @@ static void test_class_scores__refused(void **state)
     refuse_classes(&g, ET_EUSAGE, "et_class_predictions");
 }
 
+/* Off by 1, -1, 2 and not at all, around 1e12 and 1e15: a float32 has none of these. */
+static void test_value_scores__doubles(void **state)
+{
+    (void)state;
+    static const double offsets[] = { 1e12, -1e15, 0 };
+    for (size_t i = 0; i < sizeof offsets / sizeof *offsets; i++) {
+        const double o = offsets[i];
+        const double v[] = { o - 2, o - 2, o + 3, o + 3, o },
+                     t[] = { o - 3, o - 1, o + 1, o + 3, NAN };
+        et_value_predictions p = { .count = 5, .wide_value = v, .wide_target = t };
+        et_value_scores s;
+        et_error error = ET_ERROR_INIT;
+        assert_int_equal(et_value_scores_compute(&s, &p, &error), ET_OK);
+        assert_true(s.mse == 1.5 && s.mae == 1 && s.rmse == sqrt(1.5) && s.r2 == 1 - 6.0 / 20);
+        static const float narrow[5];
+        p.value = p.target = narrow;
+        assert_int_equal(et_value_scores_compute(&s, &p, &error), ET_ECONFIG);
+        p.value = p.target = NULL;
+        p.wide_target = NULL;
+        assert_int_equal(et_value_scores_compute(&s, &p, &error), ET_ECONFIG);
+    }
+}
+
 static void test_value_scores__missing_and_refused(void **state)
 {
     (void)state;
@@ -232,6 +255,7 @@ int main(void)
         cmocka_unit_test(test_class_scores__by_hand),
         cmocka_unit_test(test_class_scores__one_class_has_no_auc),
         cmocka_unit_test(test_class_scores__refused),
+        cmocka_unit_test(test_value_scores__doubles),
         cmocka_unit_test(test_value_scores__missing_and_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
