@@ -8,9 +8,12 @@
  *   (3) nothing is written after it is made: rows are encoded by any number of threads. */
 #include "data/encoder.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+
+#include <etude/log.h>
 
 #include "base/alloc.h"
 #include "base/arena.h"
@@ -41,6 +44,7 @@ typedef struct step {
     et_fitted fitted;
     int field;     /* of the layout */
     size_t offset; /* bytes, in its item */
+    bool coarse;   /* a float32 cannot tell its values apart */
 } step;
 
 typedef struct key {
@@ -68,10 +72,12 @@ struct et_encoder {
 typedef struct building {
     et_encoder *self;
     const et_metadata *metadata;
+    const et_feature_set *features;
     const char **names; /* of the schema's fields, ended by NULL: for hints */
     et_problems problems;
     const et_feature_spec *top; /* the feature of the set that is being added */
     bool ids, numbers;          /* what its leaves gave */
+    bool exact;
     et_error *error;
 } building;
 
@@ -142,7 +148,9 @@ static int add_inputs(building *b)
 
 static et_fitting fitting(building *b, const et_feature_spec *spec)
 {
-    return (et_fitting){ .spec = spec, .problems = &b->problems, .arena = &b->self->arena };
+    return (et_fitting){
+        .spec = spec, .problems = &b->problems, .arena = &b->self->arena, .exact = b->exact
+    };
 }
 
 #define problem(b, spec, ...)                                                                      \
@@ -187,8 +195,36 @@ static int find_field(building *b, const et_feature_spec *spec, const char *name
     return position;
 }
 
+/* Steps of a float32 at a column's mean, in its deviations: more are too coarse to learn from. */
+#define STEP_MOST 1e-3
+
+static bool is_coarse(const et_fitted *f, et_transform type, const et_column_metadata *m)
+{
+    double mean, std;
+    if (!m || !m->has_moments || f->cardinality || !(m->std > 0) ||
+        (m->has_range && m->min == m->max))
+        return false;
+    switch (type) {
+    case ET_TRANSFORM_IDENTITY:
+    case ET_TRANSFORM_TARGET:
+    case ET_TRANSFORM_SCALE:
+    case ET_TRANSFORM_STANDARDIZE:
+        mean = f->base + (m->mean - f->offset) / f->divisor * f->span;
+        std = m->std / f->divisor * f->span;
+        break;
+    case ET_TRANSFORM_LOG:
+        mean = log1p(m->mean);
+        std = m->std / (1 + m->mean);
+        break;
+    default:
+        return false;
+    }
+    return std != 0 && fabs(mean) * (double)FLT_EPSILON > STEP_MOST * fabs(std);
+}
+
 /* Fitted to what is at cell, and its step. cells: [count], the arena's. */
-static int add_step(building *b, const et_feature_spec *spec, const int *cells, int count, int at)
+static int put_step(building *b, const et_feature_spec *spec, const et_transform_row *row,
+                    const int *cells, int count, int at)
 {
     et_encoder *self = b->self;
     const et_schema_field *f = self->inputs[cells[0]].field;
@@ -202,12 +238,17 @@ static int add_step(building *b, const et_feature_spec *spec, const int *cells, 
         return no_memory(b);
     self->steps = steps;
     step *s = &steps[self->step_count++];
-    *s = (step){
-        .fitted = { .row = &et_transform_rows[spec->type], .input = cells, .inputs = count },
-        .field = self->field_count
-    };
-    s->fitted.row->fit(&s->fitted, &with);
+    *s = (step){ .fitted = { .row = row, .input = cells, .inputs = count },
+                 .field = self->field_count };
+    row->fit(&s->fitted, &with);
+    s->coarse =
+        row == &et_transform_rows[spec->type] && is_coarse(&s->fitted, spec->type, with.metadata);
     return self->arena.failed ? no_memory(b) : ET_OK;
+}
+
+static int add_step(building *b, const et_feature_spec *spec, const int *cells, int count, int at)
+{
+    return put_step(b, spec, &et_transform_rows[spec->type], cells, count, at);
 }
 
 static void mark(building *b, const et_feature_spec *spec, int position)
@@ -336,6 +377,27 @@ static void finish_target(building *b, et_encoded_field *f, size_t first)
     f->label = self->steps[first].fitted.column;
 }
 
+/* A step behind each of the target's, over the same value. */
+static int add_written(building *b, const et_feature_spec *spec, size_t first, size_t end)
+{
+    et_encoder *self = b->self;
+    const char *name = et_arena_printf(&self->arena, "%s/written", spec->name);
+    if (!name)
+        return no_memory(b);
+    et_encoded_field *f = &self->fields[self->field_count];
+    *f = (et_encoded_field){ .name = name, .kind = ET_ENCODED_WRITTEN };
+    if (et_feature_set_find(b->features, name))
+        problem(b, spec, "another feature is called %.60s: rename that one", name);
+    for (size_t i = first; i < end; i++) {
+        const et_fitted *of = &self->steps[i].fitted;
+        int status = put_step(b, spec, &et_transform_written, of->input, 1, 0);
+        if (status)
+            return status;
+    }
+    self->field_count++;
+    return join_columns(b, f, end);
+}
+
 static int add_feature(building *b, const et_feature_spec *spec)
 {
     et_encoder *self = b->self;
@@ -360,19 +422,23 @@ static int add_feature(building *b, const et_feature_spec *spec)
     status = join_columns(b, f, first);
     if (!status && f->kind == ET_ENCODED_CLASS) /* columns of a step are its labels */
         f->column = &self->inputs[self->steps[first].fitted.input[0]].field->name;
-    return status;
+    return status || !b->exact || f->kind != ET_ENCODED_VALUES
+               ? status
+               : add_written(b, spec, first, self->step_count);
 }
 
 static void make_layout(et_encoder *self)
 {
     for (int i = 0; i < self->field_count; i++) {
         const et_encoded_field *f = &self->fields[i];
-        bool ids = f->kind == ET_ENCODED_IDS || f->kind == ET_ENCODED_CLASS;
+        bool ids = f->kind == ET_ENCODED_IDS || f->kind == ET_ENCODED_CLASS ||
+                   f->kind == ET_ENCODED_WRITTEN;
         self->layout_fields[i] = (et_layout_field){
             .name = f->name,
             .dtype = ids ? ET_I32 : ET_F32,
             .item = f->kind == ET_ENCODED_CLASS ? et_shape_scalar() : et_shape_1(f->width),
-            .empty = ids ? ET_EMPTY_NONE : ET_EMPTY_ZERO,
+            .empty = f->kind == ET_ENCODED_IDS || f->kind == ET_ENCODED_CLASS ? ET_EMPTY_NONE
+                                                                              : ET_EMPTY_ZERO,
         };
     }
     self->layout_fields[self->field_count] = et_layout_mask;
@@ -455,9 +521,10 @@ static int build(building *b, const et_schema *schema, const et_feature_set *fea
         status = add_inputs(b);
     if (status)
         return status;
-    self->fields = et_arena_array(&self->arena, count, sizeof *self->fields);
+    const size_t fields = b->exact ? 2 * count : count;
+    self->fields = et_arena_array(&self->arena, fields, sizeof *self->fields);
     self->keys = et_arena_array(&self->arena, count, sizeof *self->keys);
-    self->layout_fields = et_arena_array(&self->arena, count + 1, sizeof *self->layout_fields);
+    self->layout_fields = et_arena_array(&self->arena, fields + 1, sizeof *self->layout_fields);
     if (self->arena.failed)
         return no_memory(b);
     for (size_t i = 0; !status && i < count; i++)
@@ -470,10 +537,14 @@ static int build(building *b, const et_schema *schema, const et_feature_set *fea
     return find_fingerprint(b);
 }
 
-int et_encoder_new(et_encoder **out, const et_schema *schema, const et_metadata *metadata,
-                   const et_feature_set *features, et_error *error)
+static int make(et_encoder **out, const et_schema *schema, const et_metadata *metadata,
+                const et_feature_set *features, bool exact, et_error *error)
 {
-    building b = { .metadata = metadata, .problems = ET_PROBLEMS_INIT, .error = error };
+    building b = { .metadata = metadata,
+                   .features = features,
+                   .problems = ET_PROBLEMS_INIT,
+                   .exact = exact,
+                   .error = error };
     b.self = et_alloc_zero(1, sizeof *b.self);
     if (!b.self)
         return et_alloc_failed(error, sizeof *b.self, "an encoder");
@@ -486,6 +557,18 @@ int et_encoder_new(et_encoder **out, const et_schema *schema, const et_metadata 
     }
     *out = b.self;
     return ET_OK;
+}
+
+int et_encoder_new(et_encoder **out, const et_schema *schema, const et_metadata *metadata,
+                   const et_feature_set *features, et_error *error)
+{
+    return make(out, schema, metadata, features, false, error);
+}
+
+int et_encoder_new_exact(et_encoder **out, const et_schema *schema, const et_metadata *metadata,
+                         const et_feature_set *features, et_error *error)
+{
+    return make(out, schema, metadata, features, true, error);
 }
 
 void et_encoder_free(et_encoder *encoder)
@@ -645,6 +728,52 @@ int et_encoder_target(const et_encoder *encoder)
             encoder->fields[i].kind == ET_ENCODED_VALUES)
             return i;
     return -1;
+}
+
+et_target_unit et_encoder_unit(const et_encoder *encoder, int64_t column)
+{
+    const int target = et_encoder_target(encoder);
+    et_assert(target >= 0 && encoder->fields[target].kind == ET_ENCODED_VALUES);
+    et_assert(column >= 0 && column < encoder->fields[target].width);
+    const step *s = encoder->steps;
+    while (s->field != target || s->offset != (size_t)column * ITEM)
+        s++;
+    et_assert(s < encoder->steps + encoder->step_count);
+    return (et_target_unit){ s->fitted.offset, s->fitted.divisor };
+}
+
+#define TOLD_MAX 8
+
+void et_encoder_warn_coarse(const et_encoder *encoder)
+{
+    int told = 0;
+    for (size_t i = 0; i < encoder->step_count && told < TOLD_MAX; i++) {
+        const step *s = &encoder->steps[i];
+        const bool target = encoder->fields[s->field].kind == ET_ENCODED_VALUES;
+        if (!s->coarse)
+            continue;
+        told++;
+        et_log(ET_LOG_WARNING,
+               "column %.60s: its values are so close to each other that a float32, by which a "
+               "model has them, cannot tell them apart; %s",
+               encoder->inputs[s->fitted.input[0]].field->name,
+               target ? "subtract an offset from all of them" : "choose standardize or quantile");
+    }
+}
+
+int et_encoder_written(const et_encoder *encoder)
+{
+    for (int i = 0; i < encoder->field_count; i++)
+        if (encoder->fields[i].kind == ET_ENCODED_WRITTEN)
+            return i;
+    return -1;
+}
+
+double et_encoded_written(const void *item, int64_t i)
+{
+    double number;
+    memcpy(&number, (const char *)item + (size_t)i * sizeof number, sizeof number);
+    return number;
 }
 
 const et_schema *et_encoder_schema(const et_encoder *encoder)

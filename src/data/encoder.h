@@ -22,6 +22,7 @@ typedef enum et_encoded_kind {
     ET_ENCODED_IDS,
     ET_ENCODED_CLASS,  /* the target is one of classes */
     ET_ENCODED_VALUES, /* the target is numbers */
+    ET_ENCODED_WRITTEN /* the same numbers as the file has them, of an exact encoder */
 } et_encoded_kind;
 
 /* One field of the layout. */
@@ -53,6 +54,12 @@ typedef struct et_encoder et_encoder;
 /* Copies what it needs. ET_ECONFIG: what of the three disagrees, all of it in one message. */
 int et_encoder_new(et_encoder **out, const et_schema *schema, const et_metadata *metadata,
                    const et_feature_set *features, et_error *error);
+/* The same with exact targets. A float32 cannot hold a target such as 1e12 +- 3,000, so a target of
+ * numbers is (number - offset) / scale, computed in double, with the mean and the deviation of the
+ * metadata (et_encoder_unit). The next field of the layout, "<target>/written", has the numbers
+ * themselves: ET_I32 [2 targets], the bytes of doubles (et_encoded_written). */
+int et_encoder_new_exact(et_encoder **out, const et_schema *schema, const et_metadata *metadata,
+                         const et_feature_set *features, et_error *error);
 void et_encoder_free(et_encoder *encoder); /* NULL allowed */
 
 const et_layout *et_encoder_layout(const et_encoder *encoder); /* of samples, targets included */
@@ -60,6 +67,18 @@ int et_encoder_fields(const et_encoder *encoder);
 const et_encoded_field *et_encoder_field(const et_encoder *encoder, int place);
 int et_encoder_target(const et_encoder *encoder); /* place of the first target; -1: none */
 const et_schema *et_encoder_schema(const et_encoder *encoder); /* the encoder's own */
+/* number = offset + scale x value, of a target's column that is numbers: 0 and 1 of an encoder that
+ * is not exact. */
+typedef struct et_target_unit {
+    double offset, scale;
+} et_target_unit;
+et_target_unit et_encoder_unit(const et_encoder *encoder, int64_t column);
+/* Warns of columns whose values float32 cannot tell apart as the features have them (identity of
+ * 1e12 +- 3,000), of the first ones where there are many. */
+void et_encoder_warn_coarse(const et_encoder *encoder);
+/* Place of the field of an exact encoder's numbers; -1: none. Number i of an item; NaN: missing. */
+int et_encoder_written(const et_encoder *encoder);
+double et_encoded_written(const void *item, int64_t i);
 /* The position in the schema of the first field of key number n, and its feature's name; -1: there
  * is no such. */
 int et_encoder_key(const et_encoder *encoder, int n, const char **name);

@@ -6,6 +6,7 @@
  * constant column has span 0: nothing is divided by zero. */
 #include "data/transforms.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -14,8 +15,9 @@
 #include "base/assert.h"
 #include "base/checksum.h"
 
-/* Below it, a standard deviation is rounding: of a constant column. */
-#define STD_MIN 1e-12
+/* Below it, times the mean, a standard deviation is rounding: of a constant column. Times in
+ * nanoseconds since 1970 that differ by a millisecond are above it. */
+#define STD_MIN DBL_EPSILON
 /* Classes that are numbers in a range, without entries. */
 #define RANGE_CLASSES_MAX 65536
 /* As scikit-learn's QuantileTransformer: the normal's quantile at 1e-7. */
@@ -463,12 +465,23 @@ static void fit_classes(et_fitted *fitted, const et_fitting *with)
     fitted->width = 1;
 }
 
+/* A deviation of rounding alone is as good as any. */
+static void fit_values(et_fitted *fitted, const et_fitting *with)
+{
+    const et_column_metadata *m = with->metadata;
+    fit_line(fitted, with);
+    if (!with->exact || !m->has_moments || !isfinite(m->mean))
+        return;
+    fitted->offset = m->mean;
+    fitted->divisor = m->std > 0 && isfinite(m->std) ? m->std : 1;
+}
+
 static void fit_target(et_fitted *fitted, const et_fitting *with)
 {
     if (with->field->type == ET_SCHEMA_DISCRETE || with->spec->classes)
         fit_classes(fitted, with);
     else
-        fit_line(fitted, with);
+        fit_values(fitted, with);
     fitted->missing = NAN;
 }
 
@@ -496,6 +509,26 @@ static int apply_target(const et_fitted *f, const et_reading *value, void *to, e
         return unknown_label(f, value, error);
     return put_id(to, (int64_t)place);
 }
+
+/* ---- what a target of numbers was ---- */
+
+static void fit_written(et_fitted *fitted, const et_fitting *with)
+{
+    fit_line(fitted, with);
+    fitted->width = sizeof(double) / sizeof(float);
+    fitted->column = NULL;
+}
+
+static int apply_written(const et_fitted *f, const et_reading *value, void *to, et_error *error)
+{
+    const double number = value->missing ? NAN : value->number;
+    (void)f, (void)error;
+    memcpy(to, &number, sizeof number);
+    return ET_OK;
+}
+
+const et_transform_row et_transform_written = { "written", ET_OVER_NUMBERS, ET_GIVES_TARGET,
+                                                0,         fit_written,     apply_written };
 
 /* ---- date: a file of its own ---- */
 

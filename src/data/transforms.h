@@ -60,6 +60,7 @@ typedef struct et_fitting {
     const char *name;      /* of the column: that of the field, or with a place in it */
     et_problems *problems; /* what disagrees goes here */
     et_arena *arena;
+    bool exact; /* of a target: numbers are standardized */
 } et_fitting;
 
 typedef void et_transform_fit_fn(et_fitted *fitted, const et_fitting *with);
@@ -78,6 +79,9 @@ typedef struct et_transform_row {
 } et_transform_row;
 
 extern const et_transform_row et_transform_rows[ET_TRANSFORM_COUNT];
+
+/* Of no feature's own: the number itself, as a double. */
+extern const et_transform_row et_transform_written;
 
 /* All words, ended by NULL: for hints. */
 extern const char *const et_transform_words[ET_TRANSFORM_COUNT + 1];
