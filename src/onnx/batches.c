@@ -1,6 +1,6 @@
 /* A model function of batches as a model: its fields that are read are inputs, its outputs are
  * outputs, all under their own names, of as many rows as come. */
-#include <etude/model_export.h>
+#include "onnx/batches.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -24,6 +24,7 @@ typedef struct export
     et_onnx_binding *bindings; /* [layout.fields]; owned */
     int binding_count;
     et_onnx_symbol rows;
+    const et_onnx_edges *edges;
 }
 export;
 
@@ -135,7 +136,10 @@ static void add_input(export *e, const et_node *node)
     const int rank = describe(&sizes, node->type[0].shape);
     const char *value =
         et_onnx_input(e->model, node->name, type_of(node->type[0].dtype), sizes.dims, rank);
-    e->bindings[e->binding_count++] = (et_onnx_binding){ .name = node->name, .value = value };
+    const char *read = e->edges->input && value
+                           ? e->edges->input(e->edges->payload, e->model, node->name, value)
+                           : value;
+    e->bindings[e->binding_count++] = (et_onnx_binding){ .name = node->name, .value = read };
     if (e->binding_count == 1)
         e->rows =
             (et_onnx_symbol){ ET_ONNX_PRIME_A, et_onnx_call(e->model, "Slice",
@@ -174,7 +178,10 @@ static int add_graph(export *e, et_error *error)
         described sizes;
         const et_result_type *type = &e->outputs[i]->type[0];
         const int rank = describe(&sizes, type->shape);
-        et_onnx_output(e->model, values[i], e->names[i], type_of(type->dtype), sizes.dims, rank);
+        et_onnx_type is = type_of(type->dtype);
+        if (e->edges->output && values[i])
+            values[i] = e->edges->output(e->edges->payload, e->model, e->names[i], values[i], &is);
+        et_onnx_output(e->model, values[i], e->names[i], is, sizes.dims, rank);
     }
     return status;
 }
@@ -201,7 +208,15 @@ static int begin(export *e, const char *path, et_params *params, const et_layout
 int et_export_onnx(const char *path, et_params *params, const et_layout *layout, et_build_fn *build,
                    void *payload, et_error *error)
 {
-    export e = { .graph = NULL };
+    static const et_onnx_edges plain = { .payload = NULL };
+    return et_onnx_export_batches(path, params, layout, build, payload, &plain, error);
+}
+
+int et_onnx_export_batches(const char *path, et_params *params, const et_layout *layout,
+                           et_build_fn *build, void *payload, const et_onnx_edges *edges,
+                           et_error *error)
+{
+    export e = { .edges = edges };
     if (!path || !*path || !params || !layout || !build)
         return et_fail(error, ET_EUSAGE,
                        "an export needs a path, parameters, a layout and a model function");

@@ -224,6 +224,15 @@ const char *et_onnx_float(et_onnx *model, float x)
     return add_constant(model, new_name(model, "number"), ET_ONNX_F32, own, sizeof x, NULL, 0);
 }
 
+const char *et_onnx_doubles(et_onnx *model, const double *values, int64_t count)
+{
+    double *own = take(model, (size_t)count * sizeof *own);
+    if (own && count)
+        memcpy(own, values, (size_t)count * sizeof *own);
+    return add_constant(model, new_name(model, "numbers"), ET_ONNX_F64, own,
+                        (size_t)count * sizeof *own, &count, 1);
+}
+
 static const char *add_ints(et_onnx *model, const int64_t *values, int64_t count, int rank)
 {
     int64_t *own = take(model, (size_t)count * sizeof *own);

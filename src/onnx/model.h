@@ -19,7 +19,12 @@
 typedef struct et_onnx et_onnx;
 
 /* Element types, by the format's numbers. */
-typedef enum et_onnx_type { ET_ONNX_F32 = 1, ET_ONNX_I64 = 7, ET_ONNX_BOOL = 9 } et_onnx_type;
+typedef enum et_onnx_type {
+    ET_ONNX_F32 = 1,
+    ET_ONNX_I64 = 7,
+    ET_ONNX_BOOL = 9,
+    ET_ONNX_F64 = 11
+} et_onnx_type;
 
 /* A size that is known only when the model runs has a name; else size. */
 typedef struct et_onnx_dim {
@@ -37,10 +42,11 @@ void et_onnx_output(et_onnx *model, const char *value, const char *name, et_onnx
                     const et_onnx_dim *dims, int count);
 
 /* Constants: an array of float32 under a name of its own, borrowed until the file is written; a
- * scalar; int64 [count], copied; one of them as a scalar. */
+ * scalar; doubles and int64 [count], copied; one int64 as a scalar. */
 const char *et_onnx_floats(et_onnx *model, const char *name, const float *data, et_shape shape);
 float *et_onnx_room(et_onnx *model, int64_t count); /* for such data; NULL: no memory */
 const char *et_onnx_float(et_onnx *model, float x);
+const char *et_onnx_doubles(et_onnx *model, const double *values, int64_t count);
 const char *et_onnx_ints(et_onnx *model, const int64_t *values, int count);
 const char *et_onnx_int(et_onnx *model, int64_t value);
 
