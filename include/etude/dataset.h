@@ -12,7 +12,9 @@
  *
  * Without features each field is a feature of its own name: numbers as they are, texts as ids of
  * their entries, and texts without entries as keys; of fields of variable length those alone that
- * have entries, which are counted (one-hot). What is read from a data set is independent of
+ * have entries, which are counted (one-hot). Batches are float32, numbers of targets too, and a
+ * float_list of a record is float32 in the file: subtract an offset from targets such as 1e12 +-
+ * 3,000, or use `etude train`, which does. What is read from a data set is independent of
  * it once it is open. A data set does not change; any number of threads may read it. */
 #ifndef ETUDE_DATASET_H
 #define ETUDE_DATASET_H

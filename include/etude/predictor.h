@@ -55,7 +55,7 @@ typedef struct et_prediction {
     const char *label;          /* the likeliest one; NULL: numbers are predicted */
     int label_place;            /* among the labels; -1 */
     const char *key;            /* the row's key feature; NULL: the model has none */
-    const float *const *output; /* [et_predictor_outputs]: values of each */
+    const float *const *output; /* [et_predictor_outputs]: values of each, rounded to float32 */
     const char *failure;        /* names line, column and value; NULL: there is none */
 } et_prediction;
 
@@ -81,6 +81,11 @@ ET_API void et_predictor_set_lenient(et_predictor *predictor, bool lenient);
 
 ET_API size_t et_predictions_count(const et_predictions *predictions);
 ET_API et_prediction et_predictions_at(const et_predictions *predictions, size_t row);
+/* Values of an output [et_predictor_output_width] as doubles: a float32 cannot hold a prediction
+ * such as 1,000,000,007,762.1. Borrowed from the predictions. NULL: the row failed, or there is no
+ * such row or output. */
+ET_API const double *et_predictions_values(const et_predictions *predictions, size_t row,
+                                           int output);
 ET_API void et_predictions_free(et_predictions *predictions); /* NULL allowed */
 
 /* What is predicted: outputs by name ("scores": probabilities of the labels; "values"), sorted. */

@@ -14,6 +14,8 @@
 #include "command/training/ranks.h"
 #include "command/training/scratch.h"
 #include "train/checkpoint.h"
+#include "train/identity.h"
+#include "train/model_export.h"
 #include "train/model_load.h"
 #include "train/share.h"
 
@@ -60,6 +62,24 @@ static int open_unpacked(et_evaluation *e, et_error *error)
     return status;
 }
 
+/* The task is opened by what the weights say: those of an export, or the newest of a run. */
+static int find_identity(et_evaluation *e, et_error *error)
+{
+    const char *from = et_model_place_run(&e->place);
+    const bool file = et_model_place_is_file(&e->place);
+    if (!file && !et_model_place_has(&e->place, ET_MODEL_WEIGHTS)) {
+        int status = et_identity_of_newest(&e->newest, from, e->arena, error);
+        return status ? status
+                      : et_model_place_identify(&e->place, &e->newest.values, e->arena, error);
+    }
+    const char *path = et_arena_printf(e->arena, file ? "%s" : "%s/" ET_MODEL_WEIGHTS, from);
+    if (!path)
+        return et_alloc_failed(error, strlen(from), "a path");
+    if (!et_identity_of_file(&e->newest, path, e->arena))
+        e->newest = (et_identity){ NULL, NULL };
+    return ET_OK;
+}
+
 static int open_alone(et_evaluation *e, et_error *error)
 {
     int status = et_model_place_open(&e->place, e->model_dir, error);
@@ -67,10 +87,8 @@ static int open_alone(et_evaluation *e, et_error *error)
     e->arena = et_arena_new();
     if (!status && !e->arena)
         status = et_alloc_failed(error, 0, "an evaluation");
-    if (!status && !file)
-        status = et_identity_of_newest(&e->newest, et_model_place_run(&e->place), e->arena, error);
-    if (!status && !file)
-        status = et_model_place_identify(&e->place, &e->newest.values, e->arena, error);
+    if (!status)
+        status = find_identity(e, error);
     if (!status)
         status = et_device_open(&e->device, error);
     if (!status)

@@ -13,6 +13,7 @@
 #include "base/file.h"
 #include "data/analyze.h"
 #include "tasks/tabular/table_names.h"
+#include "tasks/tabular/target_unit.h"
 #include "tasks/tabular/task_private.h"
 #include "train/identity.h"
 
@@ -76,16 +77,31 @@ static int check_belongs(uint64_t checksum, const et_identity *identity, int whi
                    path, identity->checkpoint, is.digits, was, files[which].setting);
 }
 
+/* A run goes on with targets as its weights have them. */
+static bool is_exact(const et_tabular_task *task)
+{
+    const et_identity *identity = task->context.identity;
+    return !identity || !identity->values || et_value_get(identity->values, ET_TARGET_UNIT);
+}
+
+static int make_encoder(et_tabular_task *task, et_error *error)
+{
+    return is_exact(task) ? et_encoder_new_exact(&task->encoder, task->schema, task->metadata,
+                                                 task->features, error)
+                          : et_encoder_new(&task->encoder, task->schema, task->metadata,
+                                           task->features, error);
+}
+
 int et_tabular_identify(const et_task *task, et_value *identity, et_error *error)
 {
     const et_tabular_task *self = (const et_tabular_task *)(const void *)task;
     for (int i = 0; i < ET_TABULAR_FILES; i++)
         et_value_set_string(identity, files[i].key,
                             et_checksum_print(self->file[i].checksum).digits);
-    return et_value_set_string(identity, ET_IDENTITY_DATA,
-                               et_checksum_print(self->training->fingerprint).digits)
-               ? ET_OK
-               : et_alloc_failed(error, 0, "settings");
+    if (!et_value_set_string(identity, ET_IDENTITY_DATA,
+                             et_checksum_print(self->training->fingerprint).digits))
+        return et_alloc_failed(error, 0, "settings");
+    return is_exact(self) ? et_target_unit_identify(self->encoder, identity, error) : ET_OK;
 }
 
 int et_tabular_belongs_in(const et_model_place *place, const et_identity *identity, et_error *error)
@@ -364,8 +380,7 @@ static int make(et_tabular_task *task, et_error *error)
 {
     int status = infer(task, error);
     if (!status)
-        status =
-            et_encoder_new(&task->encoder, task->schema, task->metadata, task->features, error);
+        status = make_encoder(task, error);
     if (!status)
         status = find_target(task, error);
     et_encoder_free(task->encoder);
@@ -408,8 +423,9 @@ int et_tabular_open_files(et_tabular_task *task, et_error *error)
             status = read_file(task, i, file->path, error);
     }
     if (!status)
-        status =
-            et_encoder_new(&task->encoder, task->schema, task->metadata, task->features, error);
+        status = make_encoder(task, error);
+    if (!status && !task->context.reader)
+        et_encoder_warn_coarse(task->encoder);
     return status ? status : find_target(task, error);
 }
 

@@ -1,5 +1,6 @@
 /* What a model takes from the training rows before its first step, into variables that checkpoints
  * keep: bins of columns, mean and deviation of targets, weights of classes. */
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +9,10 @@
 #include "base/decimal.h"
 #include "tasks/tabular/models.h"
 #include "tasks/tabular/samples.h"
+#include "tasks/tabular/target_unit.h"
 #include "tasks/tabular/task_private.h"
+#include "train/checkpoint.h"
+#include "train/identity.h"
 
 /* ---- classes ---- */
 
@@ -98,6 +102,7 @@ static int weigh_classes(const et_tabular_task *task, float *weight, et_error *e
 /* Sums of what a column of targets is off the first row's: no two large numbers are subtracted. */
 typedef struct moments {
     int field;
+    bool written; /* the field has doubles */
     int64_t width;
     double *base, *sum, *squares; /* [width] */
     int64_t rows;
@@ -106,10 +111,11 @@ typedef struct moments {
 static void add_moments(void *payload, const et_batch *batch, int64_t first)
 {
     moments *m = payload;
-    const float *target = batch->data[m->field];
     for (int64_t i = 0; i < batch->filled[0]; i++)
         for (int64_t k = 0; k < m->width; k++) {
-            double t = (double)target[i * m->width + k];
+            const void *all = batch->data[m->field];
+            int64_t at = i * m->width + k;
+            double t = m->written ? et_encoded_written(all, at) : (double)((const float *)all)[at];
             if (first + i == 0)
                 m->base[k] = t;
             m->sum[k] += t - m->base[k];
@@ -118,27 +124,89 @@ static void add_moments(void *payload, const et_batch *batch, int64_t first)
     m->rows += batch->filled[0];
 }
 
+/* Steps of a float32 at a mean, in deviations: more are too coarse to learn from. */
+#define STEP_MOST 1e-3
+
+/* Standardized in double by the metadata, of which the mean and the deviation of these rows are
+ * little off: unless the metadata are of other rows, or have no moments. */
+static int check_steps(const et_tabular_task *task, int64_t k, double mean, double deviation,
+                       et_error *error)
+{
+    if (!(deviation > 0) || fabs(mean) * (double)FLT_EPSILON <= STEP_MOST * deviation)
+        return ET_OK;
+    const et_encoded_field *field =
+        et_encoder_field(task->encoder, et_encoder_target(task->encoder));
+    const et_target_unit unit = et_encoder_unit(task->encoder, k);
+    return et_fail(error, ET_EDATA,
+                   "%s: target %s has the mean %.9g and the deviation %.3g in the training rows, "
+                   "and the metadata are of other rows (%.9g and %.3g): float32 cannot tell these "
+                   "values apart; make the metadata anew from these rows",
+                   task->file[ET_TABULAR_FILE_METADATA].path, field->column[k],
+                   unit.offset + unit.scale * mean, unit.scale * deviation, unit.offset,
+                   unit.scale);
+}
+
 /* A constant target has the deviation 1: its loss is that of its mean. */
+static int fit_value(const et_tabular_task *task, const moments *m, int64_t k, float *mean,
+                     float *deviation, et_error *error)
+{
+    const et_target_unit unit = et_encoder_unit(task->encoder, k);
+    const double middle = m->sum[k] / (double)m->rows;
+    const double variance = m->squares[k] / (double)m->rows - middle * middle;
+    const double center = (m->base[k] - unit.offset + middle) / unit.scale;
+    const double spread = sqrt(fmax(0, variance)) / unit.scale;
+    *mean = (float)center;
+    *deviation = (float)spread > 0 && isfinite((float)spread) ? (float)spread : 1;
+    return check_steps(task, k, center, spread, error);
+}
+
 static int fit_values(const et_tabular_task *task, float *mean, float *deviation, et_error *error)
 {
+    const int written = et_encoder_written(task->encoder);
+    const char *field =
+        written < 0 ? task->target.field : et_encoder_field(task->encoder, written)->name;
     const size_t width = (size_t)task->target.values;
     double *all = et_alloc_zero(3 * width, sizeof *all);
     if (!all)
         return et_alloc_failed(error, 3 * width * sizeof *all, "means of targets");
-    moments m = { et_layout_find(&task->training->layout, task->target.field),
+    moments m = { et_layout_find(&task->training->layout, field),
+                  written >= 0,
                   task->target.values,
                   all,
                   all + width,
                   all + 2 * width,
                   0 };
     int status = et_tabular_read(task->training, task->training->count, add_moments, &m, error);
-    for (size_t k = 0; !status && k < width; k++) {
-        double middle = m.sum[k] / (double)m.rows;
-        double spread = sqrt(fmax(0, m.squares[k] / (double)m.rows - middle * middle));
-        mean[k] = (float)(m.base[k] + middle);
-        deviation[k] = spread > 0 && isfinite(spread) ? (float)spread : 1;
-    }
+    for (size_t k = 0; !status && k < width; k++)
+        status = fit_value(task, &m, (int64_t)k, &mean[k], &deviation[k], error);
     et_free(all);
+    return status;
+}
+
+/* Means and deviations that came with the weights of another run, whose metadata may differ. */
+static int restate_values(const et_tabular_task *task, float *mean, float *deviation,
+                          et_error *error)
+{
+    const size_t width = (size_t)task->target.values;
+    et_arena arena = ET_ARENA_INIT;
+    et_target_unit *was = et_arena_array(&arena, width, sizeof *was);
+    et_identity identity;
+    char *path = NULL;
+    bool found;
+    int status = was ? et_checkpoint_find_weights(&path, task->options.init_checkpoint, error)
+                     : et_alloc_failed(error, width * sizeof *was, "means of targets");
+    if (!status && !et_identity_of_file(&identity, path, &arena))
+        identity.values = NULL;
+    if (!status)
+        status = et_target_unit_read(was, (int64_t)width, &found, identity.values, error);
+    for (size_t k = 0; !status && k < width; k++) {
+        const et_target_unit is = et_encoder_unit(task->encoder, (int64_t)k);
+        const double center = was[k].offset - is.offset + was[k].scale * (double)mean[k];
+        mean[k] = (float)(center / is.scale);
+        deviation[k] = (float)(was[k].scale * (double)deviation[k] / is.scale);
+    }
+    et_free(path);
+    et_arena_release(&arena);
     return status;
 }
 
@@ -150,7 +218,7 @@ static float *variable(et_params *params, const char *name)
     return index < 0 ? NULL : et_params_values(params) + et_params_offset(params, index);
 }
 
-/* kept: the mean and the deviation are those of the weights that it began with. */
+/* kept: the mean and the deviation are those of the weights that it began with, in its own unit. */
 static int fit_target(const et_tabular_task *task, et_params *params, bool kept, et_error *error)
 {
     float *mean = variable(params, ET_TABULAR_TARGET_SCOPE "/" ET_TABULAR_MEAN);
@@ -158,8 +226,9 @@ static int fit_target(const et_tabular_task *task, et_params *params, bool kept,
     float *weight = variable(params, ET_TABULAR_TARGET_SCOPE "/" ET_TABULAR_CLASS_WEIGHT);
     int status = ET_OK;
     et_params_begin_change(params);
-    if (mean && deviation && !kept)
-        status = fit_values(task, mean, deviation, error);
+    if (mean && deviation)
+        status = kept ? restate_values(task, mean, deviation, error)
+                      : fit_values(task, mean, deviation, error);
     if (!status && weight)
         status = weigh_classes(task, weight, error);
     et_params_changed(params, true);

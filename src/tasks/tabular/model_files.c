@@ -15,6 +15,7 @@
 #include "tasks/tabular/options.h"
 #include "tasks/tabular/predictor_private.h"
 #include "tasks/tabular/table_names.h"
+#include "tasks/tabular/target_unit.h"
 #include "tasks/tabular/task.h"
 #include "train/model_load.h"
 #include "train/run_names.h"
@@ -200,6 +201,22 @@ static int init_locally(et_table_model *model, et_error *error)
     return init.local_init ? init.local_init(model->builder, model->params, error) : ET_OK;
 }
 
+/* A builder's targets are as its data set has them; so are those of weights that say nothing. */
+static int read_units(et_table_model *model, et_error *error)
+{
+    const int target = et_encoder_target(model->encoder);
+    const et_encoded_field *field = target < 0 ? NULL : et_encoder_field(model->encoder, target);
+    bool found;
+    if (model->kind || !field || field->kind != ET_ENCODED_VALUES)
+        return ET_OK;
+    model->units = et_arena_array(&model->arena, (size_t)field->width, sizeof *model->units);
+    if (!model->units)
+        return et_alloc_failed(error, (size_t)field->width * sizeof *model->units, "a model");
+    int status = et_target_unit_read(model->units, field->width, &found, model->identity, error);
+    model->unit_count = !status && found ? field->width : 0;
+    return status ? et_fail_while(error, status, "%s", model->checkpoint) : ET_OK;
+}
+
 int et_table_model_load(et_table_model *model, const et_model_place *place,
                         const et_predictor_options *options, et_error *error)
 {
@@ -214,5 +231,7 @@ int et_table_model_load(et_table_model *model, const et_model_place *place,
     model->checkpoint = load.checkpoint;
     model->step = load.facts.step;
     model->identity = load.facts.identity;
+    if (!status)
+        status = read_units(model, error);
     return status ? status : init_locally(model, error);
 }

@@ -29,6 +29,7 @@
 #include "base/checksum.h"
 #include "base/json.h"
 #include "cluster/job_server.h"
+#include "data/dataset.h"
 #include "io/log_names.h"
 #include "tasks/tabular/builder_files.h"
 #include "tasks/tabular/model_builder.h"
@@ -259,6 +260,8 @@ static int check(job *j, et_error *error)
                          task->type, (long long)task->index);
     if (!status && (!j->output || !*j->output))
         status = et_fail(error, ET_EUSAGE, "the job has no output: name a directory by --output");
+    if (!status && task->role == ET_JOB_MASTER && j->builder->dataset)
+        et_encoder_warn_coarse(et_data_set_encoder(j->builder->dataset));
     return status;
 }
 

@@ -21,7 +21,8 @@ struct et_predictions {
     int *place;           /* [count] */
     const char **key;     /* [count], in arena */
     const char **failure; /* [count], in arena */
-    float *values;        /* [count, width] */
+    double *values;       /* [count, width] */
+    float *rounded;       /* [count, width] */
     const float **output; /* [count, outputs] */
     et_arena arena;
 };
@@ -42,12 +43,12 @@ static int new_predictions(et_predictions **out, const et_predictor *p, size_t c
     found->place = et_alloc_zero(count, sizeof *found->place);
     found->key = et_alloc_zero(count, sizeof *found->key);
     found->failure = et_alloc_zero(count, sizeof *found->failure);
-    found->values = count && width > SIZE_MAX / count
-                        ? NULL
-                        : et_alloc_zero(count * width, sizeof *found->values);
+    const bool fits = !count || width <= SIZE_MAX / count;
+    found->values = fits ? et_alloc_zero(count * width, sizeof *found->values) : NULL;
+    found->rounded = fits ? et_alloc_zero(count * width, sizeof *found->rounded) : NULL;
     found->output = et_alloc_zero(count * (size_t)p->outputs, sizeof *found->output);
     return found->label && found->place && found->key && found->failure && found->values &&
-                   found->output
+                   found->rounded && found->output
                ? ET_OK
                : et_alloc_failed(error, count * width * sizeof *found->values, "predictions");
 }
@@ -61,6 +62,7 @@ void et_predictions_free(et_predictions *found)
     et_free(found->key);
     et_free(found->failure);
     et_free(found->values);
+    et_free(found->rounded);
     et_free(found->output);
     et_arena_release(&found->arena);
     et_free(found);
@@ -82,6 +84,14 @@ et_prediction et_predictions_at(const et_predictions *found, size_t row)
                             .label_place = found->label[row] ? found->place[row] : -1,
                             .key = found->key[row],
                             .output = found->output + row * (size_t)found->outputs };
+}
+
+const double *et_predictions_values(const et_predictions *found, size_t row, int output)
+{
+    if (row >= found->count || found->failure[row] || output < 0 || output >= found->outputs)
+        return NULL;
+    return found->values +
+           (found->output[row * (size_t)found->outputs + (size_t)output] - found->rounded);
 }
 
 /* ---- blocks of rows ---- */
@@ -143,10 +153,14 @@ static void take_row(call *c, size_t row, int64_t at)
 {
     const et_predictor *p = c->p;
     et_predictions *found = c->found;
-    float *to = found->values + row * (size_t)found->width;
+    float *to = found->rounded + row * (size_t)found->width;
     for (int i = 0; i < p->outputs; i++) {
-        size_t width = (size_t)p->output[i].width;
-        memcpy(to, et_predictor_values(p, i, at), width * sizeof *to);
+        int64_t width = p->output[i].width;
+        double *value = found->values + (to - found->rounded);
+        for (int64_t k = 0; k < width; k++) {
+            value[k] = et_predictor_value(p, i, at, k);
+            to[k] = (float)value[k];
+        }
         found->output[row * (size_t)p->outputs + (size_t)i] = to;
         if (i == p->scores) {
             found->place[row] = et_predictor_choose(p, to);

@@ -17,6 +17,7 @@
 #include "base/thread.h"
 #include "exec/pass.h"
 #include "tasks/tabular/predictor_private.h"
+#include "tasks/tabular/task.h"
 
 /* ---- opening ---- */
 
@@ -52,7 +53,7 @@ static int make_layout(et_predictor *p, et_error *error)
     for (int i = 0; i < fields; i++) {
         et_encoded_kind kind = et_encoder_field(p->model->encoder, i)->kind;
         p->place[i] = -1;
-        if (kind == ET_ENCODED_CLASS || kind == ET_ENCODED_VALUES)
+        if (kind >= ET_ENCODED_CLASS)
             continue;
         p->place[i] = p->layout.fields;
         p->size[i] =
@@ -92,13 +93,18 @@ static int find_outputs(et_predictor *p, et_error *error)
     return ET_OK;
 }
 
-/* Labels are those of the first target, where there is a score for each. */
-static void find_labels(et_predictor *p)
+/* Labels are those of the first target, where there is a score for each; values are those of
+ * targets whose unit is known. */
+static void find_targets(et_predictor *p)
 {
     const et_encoder *encoder = p->model->encoder;
     int target = et_encoder_target(encoder);
     const et_encoded_field *field = target < 0 ? NULL : et_encoder_field(encoder, target);
-    p->scores = -1;
+    p->scores = p->values = -1;
+    for (int i = 0; i < p->outputs; i++)
+        if (!strcmp(p->output[i].name, ET_TABULAR_VALUES) &&
+            p->output[i].width == p->model->unit_count)
+            p->values = i;
     if (!field || field->kind != ET_ENCODED_CLASS)
         return;
     for (int i = 0; i < p->outputs; i++)
@@ -132,7 +138,7 @@ static int open_pass(et_predictor *p, const et_model_place *place,
     if (!status)
         status = find_outputs(p, error);
     if (!status)
-        find_labels(p);
+        find_targets(p);
     return status;
 }
 
@@ -230,6 +236,13 @@ int et_predictor_run(et_predictor *p, int64_t count, et_error *error)
 const float *et_predictor_values(const et_predictor *p, int output, int64_t at)
 {
     return p->output[output].values + at * p->output[output].width;
+}
+
+double et_predictor_value(const et_predictor *p, int output, int64_t at, int64_t i)
+{
+    const double value = (double)et_predictor_values(p, output, at)[i];
+    const et_target_unit *unit = output == p->values ? &p->model->units[i] : NULL;
+    return unit ? unit->offset + unit->scale * value : value;
 }
 
 /* A NaN is no score; where all are, it is the first label. */

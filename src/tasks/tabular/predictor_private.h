@@ -39,8 +39,10 @@ typedef struct et_table_model {
     int64_t step;
     const et_value *identity; /* of the checkpoint; NULL: it has none; in arena */
     bool live_weights;
-    bool bfloat16;     /* as it was trained */
-    et_params *params; /* a builder's own: borrowed */
+    et_target_unit *units; /* [unit_count], of values in a unit of their own; in arena */
+    int64_t unit_count;    /* 0: values are as the graph gives them */
+    bool bfloat16;         /* as it was trained */
+    et_params *params;     /* a builder's own: borrowed */
     /* Adds the nodes of prediction, over batches of the encoder's fields but targets. */
     et_build_fn *build;
     void *payload;
@@ -85,6 +87,7 @@ struct et_predictor {
     et_predicted_output output[ET_NODES_MAX];
     int outputs;
     int scores; /* the output that labels are read off; -1: numbers are predicted */
+    int values; /* the output that is in a unit of its own; -1: none is */
     int classes;
     const char *const *labels; /* [classes]; the encoder's */
 };
@@ -95,6 +98,8 @@ int et_predictor_put(et_predictor *predictor, int64_t at, const et_cell *cells, 
                      et_error *error);
 int et_predictor_run(et_predictor *predictor, int64_t count, et_error *error);
 const float *et_predictor_values(const et_predictor *predictor, int output, int64_t at);
+/* The same, number i of them, in the unit of the target as the file has it. */
+double et_predictor_value(const et_predictor *predictor, int output, int64_t at, int64_t i);
 /* The place of the largest score, the first of equals. */
 int et_predictor_choose(const et_predictor *predictor, const float *scores);
 

@@ -24,7 +24,8 @@ int et_tabular_target_of(et_tabular_target *target, const et_tabular_options *op
         return et_fail(error, ET_ECONFIG, "the features %s and %s are keys; a row has one", key[0],
                        key[1]);
     for (int f = 0; f < et_encoder_fields(encoder); f++)
-        targets += et_encoder_field(encoder, f)->kind >= ET_ENCODED_CLASS;
+        targets += et_encoder_field(encoder, f)->kind == ET_ENCODED_CLASS ||
+                   et_encoder_field(encoder, f)->kind == ET_ENCODED_VALUES;
     if (place < 0 || targets != 1)
         return et_fail(error, ET_ECONFIG,
                        "the features have %d of type target; one is what is learnt", targets);

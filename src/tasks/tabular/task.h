@@ -15,7 +15,7 @@
 #include "train/model_place.h"
 
 /* What a trained model gives (et_output): of classes probabilities, float32 [rows, classes]; of
- * numbers values in the target's unit, float32 [rows, targets]. */
+ * numbers values in the encoder's unit of the target (et_encoder_unit), float32 [rows, targets]. */
 #define ET_TABULAR_SCORES "scores"
 #define ET_TABULAR_VALUES "values"
 

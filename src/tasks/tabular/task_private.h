@@ -20,9 +20,10 @@
 /* What a validation has computed, row by row; room for the largest set. */
 typedef struct et_tabular_seen {
     int64_t rows, width; /* of the validation data that are on; of an output */
-    float *output;       /* [rows, width] */
+    float *output;       /* [rows, width], of classes */
     int32_t *class;      /* [rows], of classes */
-    float *value;        /* [rows, width], of values */
+    double *value;       /* [rows, width], of values: those predicted */
+    double *written;     /* [rows, width], of values: those of the file */
     double *weight;      /* [rows]: 1 where the row has been seen */
 } et_tabular_seen;
 

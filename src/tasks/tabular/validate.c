@@ -17,13 +17,17 @@ int et_tabular_open_seen(et_tabular_task *task, et_error *error)
         return ET_OK;
     s->width = task->target.values ? task->target.values : task->target.classes;
     size_t rows = (size_t)s->rows, cells = rows * (size_t)s->width;
-    s->output = et_alloc_zero(cells, sizeof *s->output);
     s->weight = et_alloc_zero(rows, sizeof *s->weight);
-    s->class = task->target.classes ? et_alloc_zero(rows, sizeof *s->class) : NULL;
-    s->value = task->target.values ? et_alloc_zero(cells, sizeof *s->value) : NULL;
+    if (task->target.classes) {
+        s->output = et_alloc_zero(cells, sizeof *s->output);
+        s->class = et_alloc_zero(rows, sizeof *s->class);
+    } else {
+        s->value = et_alloc_zero(cells, sizeof *s->value);
+        s->written = et_alloc_zero(cells, sizeof *s->written);
+    }
     bool whole =
-        s->output && s->weight && (task->target.classes ? s->class != NULL : s->value != NULL);
-    return whole ? ET_OK : et_alloc_failed(error, cells * sizeof *s->output, "validation");
+        s->weight && (task->target.classes ? s->output && s->class : s->value && s->written);
+    return whole ? ET_OK : et_alloc_failed(error, cells * sizeof *s->value, "validation");
 }
 
 void et_tabular_close_seen(et_tabular_seen *seen)
@@ -32,6 +36,7 @@ void et_tabular_close_seen(et_tabular_seen *seen)
     et_free(seen->weight);
     et_free(seen->class);
     et_free(seen->value);
+    et_free(seen->written);
 }
 
 bool et_tabular_kept(et_task *self, int number, et_kept_rows *rows)
@@ -39,10 +44,11 @@ bool et_tabular_kept(et_task *self, int number, et_kept_rows *rows)
     const et_tabular_seen *s = &((et_tabular_task *)(void *)self)->seen;
     const size_t width = (size_t)s->width;
     const et_kept_rows all[] = {
-        { s->output, s->rows, width * sizeof *s->output },
         { s->weight, s->rows, sizeof *s->weight },
-        s->class ? (et_kept_rows){ s->class, s->rows, sizeof *s->class }
+        s->class ? (et_kept_rows){ s->output, s->rows, width * sizeof *s->output }
                  : (et_kept_rows){ s->value, s->rows, width * sizeof *s->value },
+        s->class ? (et_kept_rows){ s->class, s->rows, sizeof *s->class }
+                 : (et_kept_rows){ s->written, s->rows, width * sizeof *s->written },
     };
     if ((size_t)number >= sizeof all / sizeof *all)
         return false;
@@ -50,22 +56,50 @@ bool et_tabular_kept(et_task *self, int number, et_kept_rows *rows)
     return true;
 }
 
+static void keep_class(et_tabular_task *task, const et_batch *batch, const float *output)
+{
+    et_tabular_seen *s = &task->seen;
+    const int32_t *class = batch->data[et_layout_find(batch->layout, task->target.field)];
+    for (int64_t i = 0; i < batch->filled[0]; i++) {
+        const size_t row = batch->sample[i];
+        s->class[row] = class[i];
+        memcpy(s->output + row * (size_t)s->width, output + i * s->width,
+               (size_t)s->width * sizeof *output);
+    }
+}
+
+/* In doubles, as the file has them; of an encoder that is not exact they are those of a float32. */
+static void keep_values(et_tabular_task *task, const et_batch *batch, const float *output)
+{
+    et_tabular_seen *s = &task->seen;
+    const int exact = et_encoder_written(task->encoder);
+    const float *value = batch->data[et_layout_find(batch->layout, task->target.field)];
+    const void *written =
+        exact < 0 ? NULL
+                  : batch->data[et_layout_find(batch->layout,
+                                               et_encoder_field(task->encoder, exact)->name)];
+    for (int64_t k = 0; k < s->width; k++) {
+        const et_target_unit unit = et_encoder_unit(task->encoder, k);
+        for (int64_t i = 0; i < batch->filled[0]; i++) {
+            const size_t at = batch->sample[i] * (size_t)s->width + (size_t)k;
+            const int64_t from = i * s->width + k;
+            s->value[at] = unit.offset + unit.scale * (double)output[from];
+            s->written[at] = written ? et_encoded_written(written, from) : (double)value[from];
+        }
+    }
+}
+
 static void keep(et_tabular_task *task, const et_batch *batch, const float *output)
 {
     et_tabular_seen *s = &task->seen;
-    const void *target = batch->data[et_layout_find(batch->layout, task->target.field)];
-    const size_t width = (size_t)s->width;
     for (int64_t i = 0; i < batch->filled[0]; i++) {
-        size_t row = batch->sample[i];
-        et_assert((int64_t)row < s->rows);
-        s->weight[row] = 1;
-        memcpy(s->output + row * width, output + (size_t)i * width, width * sizeof *output);
-        if (s->class)
-            s->class[row] = ((const int32_t *)target)[i];
-        else
-            memcpy(s->value + row * width, (const float *)target + (size_t)i * width,
-                   width * sizeof *output);
+        et_assert((int64_t)batch->sample[i] < s->rows);
+        s->weight[batch->sample[i]] = 1;
     }
+    if (s->class)
+        keep_class(task, batch, output);
+    else
+        keep_values(task, batch, output);
 }
 
 int et_tabular_process_metrics(et_task *self, const et_task_step *now, et_error *error)
@@ -134,8 +168,8 @@ static int score_values(const et_tabular_task *task, et_value *logs, et_error *e
     const et_tabular_seen *s = &task->seen;
     et_value_predictions predictions = { .count = s->rows,
                                          .targets = s->width,
-                                         .value = s->output,
-                                         .target = s->value,
+                                         .wide_value = s->value,
+                                         .wide_target = s->written,
                                          .weight = s->weight };
     et_value_scores scores;
     int status = et_value_scores_compute(&scores, &predictions, error);

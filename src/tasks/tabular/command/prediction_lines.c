@@ -47,7 +47,15 @@ void et_prediction_number(et_strbuf *out, double value)
     et_strbuf_append_bytes(out, at, (size_t)(text + sizeof text - at));
 }
 
-/* As few digits as a float32 is read back by; always with a point. */
+/* Always with a point. */
+static void append_pointed(et_strbuf *out, const char *text)
+{
+    et_strbuf_append(out, text);
+    if (!strpbrk(text, ".e"))
+        et_strbuf_append(out, ".0");
+}
+
+/* As few digits as a float32 is read back by. */
 static void append_full(et_strbuf *out, float value)
 {
     char text[32];
@@ -60,21 +68,48 @@ static void append_full(et_strbuf *out, float value)
         if (strtof(text, NULL) == value)
             break;
     }
-    et_strbuf_append(out, text);
-    if (!strpbrk(text, ".e"))
-        et_strbuf_append(out, ".0");
+    append_pointed(out, text);
 }
 
 /* Five decimals of a number below it are less than five digits. */
-#define SMALL 0.1f
+#define SMALL 0.1
 
 /* score: a share of 1, of which five decimals are enough. */
 static void append_number(const et_prediction_lines *lines, et_strbuf *out, float value, bool score)
 {
-    if (lines->full || (!score && value != 0 && fabsf(value) < SMALL))
+    if (lines->full || (!score && value != 0 && fabsf(value) < (float)SMALL))
         append_full(out, value);
     else
         et_prediction_number(out, (double)value);
+}
+
+/* What a network tells apart, in units of its target: about a step of a float32. */
+#define STEP 1e-7
+
+/* As few digits as it takes to be no further off than that. */
+static void append_near(et_strbuf *out, double value, double scale)
+{
+    char text[40];
+    for (int digits = 6; digits <= 17; digits++) {
+        snprintf(text, sizeof text, "%.*g", digits, value);
+        if (fabs(strtod(text, NULL) - value) <= STEP * scale)
+            break;
+    }
+    append_pointed(out, text);
+}
+
+/* A number of a target with that deviation; full: it is read back as the same double. */
+static void append_double(const et_prediction_lines *lines, et_strbuf *out, double value,
+                          double scale)
+{
+    if (!isfinite(value))
+        et_strbuf_append(out, "null");
+    else if (lines->full)
+        et_strbuf_append_double(out, value);
+    else if (value != 0 && (fabs(value) < SMALL || scale < SMALL))
+        append_near(out, value, scale);
+    else
+        et_prediction_number(out, value);
 }
 
 /* ---- texts ---- */
@@ -265,7 +300,11 @@ static void append_values(const et_prediction_lines *lines, const et_predictor *
     for (int64_t i = 0; i < width; i++) {
         if (i)
             et_strbuf_append(out, lines->csv ? "," : ", ");
-        append_number(lines, out, values[i], output == p->scores);
+        if (output == p->values)
+            append_double(lines, out, et_predictor_value(p, output, at, i),
+                          p->model->units[i].scale);
+        else
+            append_number(lines, out, values[i], output == p->scores);
     }
     if (!lines->csv)
         et_strbuf_append_char(out, ']');
