@@ -1,11 +1,11 @@
 /* Sums, softmax, and losses by rows (ops.h).
  *
  * A loss by rows is float32 [T, 1]: a number for each row (sample, token), to be weighted and added
- * up to the scalar that is differentiated. A row whose weight is 0 counts nothing, provided that
- * its loss is finite; so does a row whose label is -1.
+ * up to the scalar that is differentiated. A row whose weight is 0 adds nothing, provided that
+ * its loss is finite. A row whose label is -1 adds nothing and is not counted (et_loss).
  *
  *     et_node *loss = et_weighted_sum(et_huber_error(out, target, 1), weights);
- *     et_node *rows = et_sum(weights);
+ *     et_loss_over(s, "loss", loss, 1, et_sum(weights));     (pass.h)
  *
  * Sums and means are float32 whatever x is. Means divide by the rows that the plan was made for. */
 #ifndef ETUDE_OPS_LOSS_H

@@ -1,13 +1,15 @@
 /* What a model function wants of its nodes, kept in the graph in the order in which it says so.
  *
  * A loss of rows (vocabulary, softmax) has four sums, of which the first is derived; its count of
- * rows is the divisor. Any other node is summed; the factor is applied before the sum, so that what
- * is derived is a scalar whose own derivative is 1 (or the scale). */
+ * rows is the divisor. Any other node is summed, with 0 in rows that do not count; the factor is
+ * applied before the sum, so that what is derived is a scalar whose own derivative is 1 (or the
+ * scale). */
 #include <string.h>
 
 #include <etude/pass.h>
 
 #include "base/arena.h"
+#include "graph/labels.h"
 #include "graph/node.h"
 
 const et_layout *et_scope_layout(const et_scope *scope)
@@ -63,14 +65,17 @@ static void add_of_sums(et_scope *scope, const char *name, et_node *sums, int el
     mark->weight_element = ET_LOSS_SUM_TOKENS;
 }
 
-static void add_sums(et_scope *scope, const char *name, et_node *sums, float weight)
+/* divisor NULL: its own count of rows. */
+static void add_sums(et_scope *scope, const char *name, et_node *sums, float weight,
+                     et_node *divisor)
 {
     et_mark *mark = add(scope, ET_MARK_LOSS, name, sums);
     if (!mark)
         return;
     et_scope *inner = strcmp(name, "loss") ? et_in(scope, name) : scope;
-    mark->root = mark->weight = sums;
-    mark->weight_element = ET_LOSS_SUM_TOKENS;
+    mark->root = sums;
+    mark->weight = divisor ? divisor : sums;
+    mark->weight_element = divisor ? 0 : ET_LOSS_SUM_TOKENS;
     mark->factor = weight;
     add_of_sums(inner, "nll", sums, ET_LOSS_SUM_NLL);
     add_of_sums(inner, "accuracy", sums, ET_LOSS_SUM_CORRECT);
@@ -89,22 +94,24 @@ static et_node *mask_of(et_scope *scope)
     return there ? et_batch_input(scope, ET_BATCH_MASK) : NULL;
 }
 
-/* node, float32 with 0 in the rows that are not there, if its rows are the batch's. Those of what
- * parameters alone make are not, however many they are. */
-static et_node *masked(et_scope *scope, et_node *node)
+/* Whether rows of node are the batch's. Those of what parameters alone make are not, however many
+ * they are. */
+static bool has_rows_of_batch(et_scope *scope, const et_node *node, const et_node *mask)
 {
-    et_node *mask = mask_of(scope);
     const et_shape shape = node->type[0].shape;
-    if (!mask || node->graph != scope->graph || !node->of_batch || shape.rank < 1 ||
-        shape.size[0] != et_shape_count(mask->type[0].shape))
-        return node;
-    const int64_t rows = shape.size[0], count = et_shape_count(shape);
-    if (count == 0)
-        return node;
+    return mask && node->graph == scope->graph && node->of_batch && shape.rank > 0 &&
+           shape.size[0] == et_shape_count(mask->type[0].shape) && et_shape_count(shape) > 0;
+}
+
+/* node, float32, times counts [T, 1], 1 or 0 for each of its rows. */
+static et_node *masked(et_node *node, et_node *counts)
+{
+    const et_shape shape = node->type[0].shape;
+    const int64_t rows = shape.size[0];
     et_node *flat = et_copy(node, ET_F32, shape);
     if (shape.rank != 2)
-        flat = et_reshape(flat, et_shape_2(rows, count / rows));
-    return et_mul(flat, et_reshape(mask, et_shape_2(rows, 1)));
+        flat = et_reshape(flat, et_shape_2(rows, et_shape_count(shape) / rows));
+    return et_mul(flat, et_reshape(counts, et_shape_2(rows, 1)));
 }
 
 /* Rows with mask 1, or as many as there are. */
@@ -120,30 +127,80 @@ static void count_rows(et_scope *scope, et_mark *mark, const et_node *node)
                                                         : 1;
 }
 
-void et_loss(et_scope *scope, const char *name, et_node *node, float weight)
+/* Rows with a label, of the batch's those with mask 1. */
+static et_node *sum_of_labelled(et_scope *scope, et_node *labelled)
 {
-    if (et_node_is_poison(node))
-        return;
-    if (node->op == ET_OP_VOCABULARY_LOSS || node->op == ET_OP_SOFTMAX_LOSS) {
-        add_sums(scope, name, node, weight);
-        return;
-    }
-    if (node->type[0].dtype == ET_I32) {
+    et_node *mask = mask_of(scope);
+    const bool of_batch =
+        mask && et_shape_count(mask->type[0].shape) == et_shape_count(labelled->type[0].shape);
+    return et_sum(of_batch ? masked(labelled, mask) : labelled);
+}
+
+static bool is_sums(const et_node *node)
+{
+    return node->op == ET_OP_VOCABULARY_LOSS || node->op == ET_OP_SOFTMAX_LOSS;
+}
+
+static bool is_loss(et_scope *scope, const char *name, const et_node *node, float weight)
+{
+    if (node->type[0].dtype == ET_I32)
         et_graph_poison(scope->graph, "loss %s: of whole numbers", name);
-        return;
-    }
-    bool scalar = node->type[0].shape.rank == 0;
-    if (scalar && weight != 1) {
+    else if (node->type[0].shape.rank == 0 && weight != 1)
         et_graph_poison(scope->graph, "loss %s: give weight to what the sum is made of", name);
+    else
+        return true;
+    return false;
+}
+
+/* Of rows or a sum of them; divisor NULL: the rows that count. */
+static void add_rows(et_scope *scope, const char *name, et_node *node, float weight,
+                     et_node *divisor)
+{
+    if (!is_loss(scope, name, node, weight))
         return;
-    }
-    node = masked(scope, node);
+    const bool scalar = node->type[0].shape.rank == 0;
+    bool empty = true;
+    et_node *mask = mask_of(scope);
+    et_node *labelled =
+        divisor || node->graph != scope->graph ? NULL : et_labelled_rows(node, &empty);
+    if (has_rows_of_batch(scope, node, mask))
+        node = masked(node, mask);
+    if (!empty && !scalar)
+        node = masked(node, labelled);
     et_mark *mark = add(scope, ET_MARK_LOSS, name, scalar ? node : et_sum(node));
     if (!mark)
         return;
     mark->factor = weight;
     mark->root = weight == 1 ? mark->node : et_sum(et_scale(node, weight));
-    count_rows(scope, mark, node);
+    if (divisor || labelled)
+        mark->weight = divisor ? divisor : sum_of_labelled(scope, labelled);
+    else
+        count_rows(scope, mark, node);
+}
+
+void et_loss(et_scope *scope, const char *name, et_node *node, float weight)
+{
+    if (et_node_is_poison(node))
+        return;
+    if (is_sums(node))
+        add_sums(scope, name, node, weight, NULL);
+    else
+        add_rows(scope, name, node, weight, NULL);
+}
+
+void et_loss_over(et_scope *scope, const char *name, et_node *node, float weight, et_node *divisor)
+{
+    if (et_node_is_poison(node) || et_node_is_poison(divisor))
+        return;
+    if (divisor->graph != scope->graph)
+        et_graph_poison(scope->graph, "loss %s: its divisor is a node of another graph", name);
+    else if (!is_scalar(divisor))
+        et_graph_poison(scope->graph, "loss %s: its divisor is no float32 scalar; see et_sum",
+                        name);
+    else if (is_sums(node))
+        add_sums(scope, name, node, weight, divisor);
+    else
+        add_rows(scope, name, node, weight, divisor);
 }
 
 /* What the first loss is divided by, as a node or a number; there is none: as one would be. */
