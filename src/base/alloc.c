@@ -69,6 +69,14 @@ static et_allocator allocator = {
 };
 /* Since the start of the process; et_alloc_count says what is counted. */
 static atomic_size_t allocations; /* relaxed: a figure, it orders nothing */
+static atomic_size_t refusals;    /* as well; an error that is told counts once more */
+
+static void *note_refusal(void *memory)
+{
+    if (!memory)
+        atomic_fetch_add_explicit(&refusals, 1, memory_order_relaxed);
+    return memory;
+}
 
 void et_allocator_set(const et_allocator *hooks)
 {
@@ -81,6 +89,11 @@ size_t et_alloc_count(void)
     return atomic_load_explicit(&allocations, memory_order_relaxed);
 }
 
+size_t et_alloc_refused(void)
+{
+    return atomic_load_explicit(&refusals, memory_order_relaxed);
+}
+
 /* All blocks come through here or et_realloc, and are counted here: a test of a step that
  * must not allocate compares two counts. */
 void *et_alloc_aligned(size_t bytes, size_t alignment)
@@ -88,7 +101,7 @@ void *et_alloc_aligned(size_t bytes, size_t alignment)
     et_assert(alignment > 0 && (alignment & (alignment - 1)) == 0);
     atomic_fetch_add_explicit(&allocations, 1, memory_order_relaxed);
     /* One byte for none: NULL means failure, and malloc(0) may give it. */
-    return allocator.allocate(allocator.payload, bytes ? bytes : 1, alignment);
+    return note_refusal(allocator.allocate(allocator.payload, bytes ? bytes : 1, alignment));
 }
 
 /* A product that overflows is more than there is: NULL, as for any other size that cannot be
@@ -135,7 +148,7 @@ static void *map_array(size_t bytes)
     size_t mapped = bytes + HUGE_PAGE;
     char *begin = mmap(NULL, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (begin == MAP_FAILED)
-        return NULL;
+        return note_refusal(NULL);
     char *at = begin + (HUGE_PAGE - (uintptr_t)begin % HUGE_PAGE);
     (void)madvise(at, bytes, MADV_HUGEPAGE);
     return array_behind(at - ARRAY_HEAD, (array_head){ begin, mapped });
@@ -180,7 +193,7 @@ void *et_realloc(void *memory, size_t count, size_t size)
     if (__builtin_mul_overflow(count, size, &bytes))
         return NULL;
     atomic_fetch_add_explicit(&allocations, 1, memory_order_relaxed);
-    return allocator.reallocate(allocator.payload, memory, bytes ? bytes : 1);
+    return note_refusal(allocator.reallocate(allocator.payload, memory, bytes ? bytes : 1));
 }
 
 /* NULL is passed on: the hooks take it, as free does. */
@@ -228,5 +241,6 @@ void et_alloc_trim(void)
 /* The size tells a wrong setting (terabytes) from a machine that is full. */
 int et_alloc_failed(et_error *error, size_t bytes, const char *what)
 {
+    note_refusal(NULL);
     return et_fail(error, ET_ENOMEM, "out of memory (%zu bytes for %s)", bytes, what);
 }

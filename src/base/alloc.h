@@ -48,4 +48,7 @@ void et_alloc_trim(void);
 /* How often et_alloc and its kin gave out memory since the start of the process. */
 size_t et_alloc_count(void);
 
+/* How often they could not, or a library could not and et_alloc_failed was told. */
+size_t et_alloc_refused(void);
+
 #endif

@@ -631,6 +631,16 @@ bool et_file_exists(const char *path)
     return path && stat(path, &info) == 0;
 }
 
+/* A path that is longer than the system takes is no file's. */
+bool et_file_exists_in(const char *directory, const char *name)
+{
+    char path[PATH_MAX];
+    const int length =
+        snprintf(path, sizeof path, "%s%s%s", directory,
+                 *directory && directory[strlen(directory) - 1] != '/' ? "/" : "", name);
+    return length > 0 && (size_t)length < sizeof path && et_file_exists(path);
+}
+
 bool et_directory_exists(const char *path)
 {
     struct stat info;

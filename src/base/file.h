@@ -104,6 +104,8 @@ bool et_path_ends(const char *path, const char *ending);
 bool et_path_leads_out(const char *path);
 
 bool et_file_exists(const char *path);
+/* The same of a name below a directory. Takes no memory, so that it is not false for lack of it. */
+bool et_file_exists_in(const char *directory, const char *name);
 bool et_directory_exists(const char *path); /* a link to one is one */
 
 /* Of a name without its directory, "NAME.tmp.PID", as et_file_writer has them until the commit:

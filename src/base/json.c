@@ -4,7 +4,7 @@
 #include "base/json.h"
 
 #include <pthread.h>
-#include <stdatomic.h>
+#include <setjmp.h>
 #include <string.h>
 
 #include <jansson.h>
@@ -120,38 +120,70 @@ static et_value *convert(const json_t *json, et_arena *arena)
 
 /* ---- memory ---- */
 
-/* jansson calls most texts bad whose memory it could not have, and leaves out a byte of some. So
- * allocations that fail are counted, in front of the functions that the program chose for jansson.
- * Another thread's count as well: then memory is short all the same. */
-static atomic_size_t refused;
+/* jansson does not survive an allocation that fails: it calls most texts bad then, leaves out a
+ * byte of some, and aborts at others. So its memory while it reads for us is an arena's, and one
+ * that fails leaves jansson at once: nothing of it is in use afterwards. What a program has chosen
+ * for jansson serves the program as before. */
+typedef struct reading {
+    et_arena memory;
+    jmp_buf refused;
+} reading;
+
+/* initial-exec: there without asking for memory, also where a program loads the library late. */
+static _Thread_local reading *current __attribute__((tls_model("initial-exec")));
 static json_malloc_t allocate_for_program;
-static pthread_once_t counting = PTHREAD_ONCE_INIT;
+static json_free_t release_for_program;
+static pthread_once_t installed = PTHREAD_ONCE_INIT;
 
 static void *allocate(size_t size)
 {
-    void *memory = allocate_for_program(size);
-    if (!memory && size)
-        atomic_fetch_add_explicit(&refused, 1, memory_order_relaxed);
+    if (!current)
+        return allocate_for_program(size);
+    void *memory = et_arena_alloc(&current->memory, size ? size : 1);
+    if (!memory)
+        longjmp(current->refused, 1);
     return memory;
 }
 
-static void begin_counting(void)
+static void release(void *memory)
 {
-    json_free_t release;
-    json_get_alloc_funcs(&allocate_for_program, &release);
-    json_set_alloc_funcs(allocate, release);
+    if (!current)
+        release_for_program(memory);
 }
 
-static size_t count_refused(void)
+static void install(void)
 {
-    pthread_once(&counting, begin_counting);
-    return atomic_load_explicit(&refused, memory_order_relaxed);
+    json_get_alloc_funcs(&allocate_for_program, &release_for_program);
+    json_set_alloc_funcs(allocate, release);
 }
 
 /* ---- reading ---- */
 
+/* JSON_DECODE_ANY: a text may be one number or word. */
+static int read_text(et_value **out, et_arena *arena, const char *text, size_t length,
+                     const char *name, et_error *error)
+{
+    json_error_t reason;
+    /* Numbers: integers beyond 64 bits and reals beyond a double are errors to jansson, as
+     * they are to yaml_scalar.c. */
+    json_t *json = json_loadb(text, length, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &reason);
+    /* Only where a program has chosen other functions since. */
+    if (!json && json_error_code(&reason) == json_error_out_of_memory)
+        return et_alloc_failed(error, length, name);
+    /* jansson's own words, with line and column; its column counts characters of that line. */
+    if (!json)
+        return et_fail(error, ET_EFORMAT, "%s:%d:%d: not JSON: %s", name, reason.line,
+                       reason.column, reason.text);
+    et_value *value = convert(json, arena);
+    json_decref(json);
+    if (!value)
+        return et_alloc_failed(error, length, name);
+    *out = value;
+    return ET_OK;
+}
+
 /* In this order: length, depth, jansson's own checks; only what has passed them all is
- * converted. JSON_DECODE_ANY: a text may be one number or word. */
+ * converted. */
 int et_json_parse(et_value **out, et_arena *arena, const char *text, size_t length,
                   const char *name, et_error *error)
 {
@@ -164,26 +196,14 @@ int et_json_parse(et_value **out, et_arena *arena, const char *text, size_t leng
     int status = check_depth(text, length, name, error);
     if (status)
         return status;
-    json_error_t reason;
-    const size_t refused_before = count_refused();
-    /* Numbers: integers beyond 64 bits and reals beyond a double are errors to jansson, as
-     * they are to yaml_scalar.c. */
-    json_t *json = json_loadb(text, length, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &reason);
-    /* A failed allocation is told apart from bad text, since the cure is another. */
-    if (count_refused() != refused_before) {
-        json_decref(json);
-        return et_alloc_failed(error, length, name);
-    }
-    /* jansson's own words, with line and column; its column counts characters of that line. */
-    if (!json)
-        return et_fail(error, ET_EFORMAT, "%s:%d:%d: not JSON: %s", name, reason.line,
-                       reason.column, reason.text);
-    et_value *value = convert(json, arena);
-    json_decref(json);
-    if (!value)
-        return et_alloc_failed(error, length, name);
-    *out = value;
-    return ET_OK;
+    reading own = { .memory = ET_ARENA_INIT };
+    pthread_once(&installed, install);
+    current = &own;
+    status = setjmp(own.refused) ? et_alloc_failed(error, length, name)
+                                 : read_text(out, arena, text, length, name, error);
+    current = NULL;
+    et_arena_release(&own.memory);
+    return status;
 }
 
 int et_json_read(et_value **out, et_arena *arena, const char *path, size_t most, et_error *error)

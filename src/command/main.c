@@ -289,8 +289,29 @@ static void check_isa(void)
            wanted, et_kernels_best()->name, names);
 }
 
+/* Whether a command's result is what it prints. The others work for as long as somebody wants, and
+ * say themselves what memory they lacked. */
+static bool prints(const char *command)
+{
+    static const char *const others[] = { "train", "launch", "serve", "watch" };
+    for (size_t i = 0; command && i < sizeof others / sizeof others[0]; i++)
+        if (!strcmp(command, others[i]))
+            return false;
+    return true;
+}
+
 /* Standard output is flushed and looked at before the exit code is made: a full disk behind a
- * pipe is a failure of the command, though nothing in it noticed. */
+ * pipe is a failure of the command, though nothing in it noticed. So is memory that something
+ * lacked: a list may be without a part then. */
+static int check_output(const char *command, et_error *error)
+{
+    if (fflush(stdout) || ferror(stdout))
+        return et_fail_errno(error, "standard output");
+    if (et_alloc_refused() && prints(command))
+        return et_fail(error, ET_ENOMEM, "out of memory: the output may be incomplete");
+    return ET_OK;
+}
+
 int et_command_main(int argc, char **argv, const et_task_kind *const *kinds, int count)
 {
     et_error error = ET_ERROR_INIT;
@@ -303,8 +324,8 @@ int et_command_main(int argc, char **argv, const et_task_kind *const *kinds, int
     int status = et_program_check(&program, &error);
     if (!status)
         status = run(&program, argc, argv, &error);
-    if (!status && (fflush(stdout) || ferror(stdout)))
-        status = et_fail_errno(&error, "standard output");
+    if (!status)
+        status = check_output(argc > 1 ? argv[1] : NULL, &error);
     if (status)
         et_tell_failure(&program, status, &error);
     et_log_set(NULL, NULL);

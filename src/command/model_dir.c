@@ -146,14 +146,16 @@ static int find_leftover(char **out, const char *path, et_error *error)
     *out = NULL;
     if (!status && et_file_exists(folder))
         status = et_manifest_rebuild(&best, folder, ET_CHECKPOINT_BEST_PREFIX, error);
-    if (!status && best.count)
+    if (!status && best.count) {
         *out = et_path_join(folder, best.entries[0].file);
+        status = *out ? ET_OK : et_alloc_failed(error, strlen(folder), "a path");
+    }
     for (size_t i = 0; !status && !*out && i < sizeof names / sizeof names[0]; i++) {
+        if (!et_file_exists_in(path, names[i]))
+            continue;
         *out = et_path_join(path, names[i]);
-        if (*out && !et_file_exists(*out)) {
-            et_free(*out);
-            *out = NULL;
-        }
+        if (!*out)
+            status = et_alloc_failed(error, strlen(path), "a path");
     }
     et_manifest_release(&best);
     et_free(folder);

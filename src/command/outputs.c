@@ -109,21 +109,14 @@ int et_outputs_check_standard(const et_outputs *outputs, et_error *error)
 
 /* ---- files of runs ---- */
 
-static bool is_there(const char *directory, const char *name)
-{
-    char *path = et_path_join(directory, name);
-    bool there = path && et_file_exists(path);
-    et_free(path);
-    return there;
-}
-
 static bool is_run(const et_outputs *outputs, const char *directory)
 {
     struct stat one, other;
     if (outputs->run && !stat(outputs->run, &one) && !stat(directory, &other) &&
         one.st_dev == other.st_dev && one.st_ino == other.st_ino)
         return true;
-    return is_there(directory, ET_RUN_SETTINGS) && is_there(directory, ET_CHECKPOINT_FOLDER);
+    return et_file_exists_in(directory, ET_RUN_SETTINGS) &&
+           et_file_exists_in(directory, ET_CHECKPOINT_FOLDER);
 }
 
 /* Cuts the last name off and returns it; NULL: there is none. "/a/b" -> "/a" and "b". */

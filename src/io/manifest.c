@@ -439,7 +439,7 @@ static int read_file(et_manifest *manifest, const char *path, et_error *error)
         if (!status)
             status = read_root(manifest, root, error);
         if (status)
-            et_fail_while(error, status, "%s: damaged", path);
+            et_fail_while(error, status, status == ET_ENOMEM ? "%s" : "%s: damaged", path);
     }
     et_arena_release(&arena);
     et_free(text);

@@ -131,7 +131,9 @@ static int parse_header(const et_value **out, et_safetensors *file, et_error *er
     et_value *header;
     const int status = et_json_parse(&header, &file->arena, text, length, "header", error);
     *out = header;
-    return status ? et_fail_while(error, status, "%s: damaged", file->path) : status;
+    return status ? et_fail_while(error, status, status == ET_EFORMAT ? "%s: damaged" : "%s",
+                                  file->path)
+                  : status;
 }
 
 /*   (4) Kept as it is: checksums are looked up in it, and callers' keys. */

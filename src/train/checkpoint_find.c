@@ -258,21 +258,19 @@ int et_checkpoint_best(char **path, const char *model_dir, et_error *error)
 
 /* ---- names ---- */
 
-/* Where the run keeps a file of that name; NULL: nowhere, or no memory. */
-static char *file_of_run(const char *model_dir, const char *name)
+/* Where the run keeps a file of that name; NULL: nowhere. */
+static int file_of_run(char **path, const char *model_dir, const char *name, et_error *error)
 {
     static const char *const folders[] = { ET_CHECKPOINT_FOLDER, ET_CHECKPOINT_BEST };
-    char *path = NULL;
-    for (size_t i = 0; i < 2 && !path; i++) {
+    for (size_t i = 0; i < 2 && !*path; i++) {
         char *folder = et_path_join(model_dir, folders[i]);
-        path = folder ? et_path_join(folder, name) : NULL;
+        const bool there = folder && et_file_exists_in(folder, name);
+        *path = there ? et_path_join(folder, name) : NULL;
         et_free(folder);
-        if (path && !et_file_exists(path)) {
-            et_free(path);
-            path = NULL;
-        }
+        if (!folder || (there && !*path))
+            return et_alloc_failed(error, strlen(model_dir), "a path");
     }
-    return path;
+    return ET_OK;
 }
 
 int et_checkpoint_named(char **path, const char *model_dir, const char *name, et_error *error)
@@ -285,12 +283,12 @@ int et_checkpoint_named(char **path, const char *model_dir, const char *name, et
         return et_checkpoint_newest(path, model_dir, error);
     long long step = strtoll(name, &end, 10);
     bool is_step = *name >= '0' && *name <= '9' && !*end;
-    if (is_step)
-        *path = et_checkpoint_path(model_dir, step);
-    else if (!et_file_exists(name))
-        *path = file_of_run(model_dir, name);
+    int status =
+        is_step || et_file_exists(name) ? ET_OK : file_of_run(path, model_dir, name, error);
+    if (status)
+        return status;
     if (!*path)
-        *path = et_strdup(name);
+        *path = is_step ? et_checkpoint_path(model_dir, step) : et_strdup(name);
     if (!*path)
         return et_alloc_failed(error, strlen(name), "a path");
     if (!is_step || et_file_exists(*path))

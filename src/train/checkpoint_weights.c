@@ -211,16 +211,10 @@ int et_checkpoint_load_best(char **path, et_params *params, const char *model_di
 
 static int find_trimmed(char **path, const char *from, et_error *error)
 {
-    char *info = et_path_join(from, ET_CHECKPOINT_INFO);
-    char *folder = et_path_join(from, ET_CHECKPOINT_FOLDER);
-    bool best = info && !strcmp(et_path_base(from), ET_CHECKPOINT_BEST) && et_file_exists(info);
-    bool run = folder && et_file_exists(folder);
-    int status = info && folder ? ET_OK : et_alloc_failed(error, strlen(from), "a path");
-    et_free(info);
-    et_free(folder);
-    if (status)
-        return status;
-    if (run)
+    bool best = !strcmp(et_path_base(from), ET_CHECKPOINT_BEST) &&
+                et_file_exists_in(from, ET_CHECKPOINT_INFO);
+    int status = ET_OK;
+    if (et_file_exists_in(from, ET_CHECKPOINT_FOLDER))
         return et_checkpoint_newest(path, from, error);
     if (!best && et_directory_exists(from))
         return et_fail(error, ET_ENOTFOUND,

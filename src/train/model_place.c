@@ -120,15 +120,11 @@ static const et_safetensors_tensor *find_text(const et_model_place *place, const
     return text && text->dtype == ET_U8 && text->shape.rank == 1 ? text : NULL;
 }
 
-/* A path that is longer than the system takes is no file's. */
 bool et_model_place_has(const et_model_place *place, const char *name)
 {
-    char path[PATH_MAX];
     if (place->file)
         return find_text(place, name) != NULL;
-    const int length = snprintf(path, sizeof path, "%s/%s",
-                                is_made(place, name) ? place->member->run : place->name, name);
-    return length > 0 && (size_t)length < sizeof path && et_file_exists(path);
+    return et_file_exists_in(is_made(place, name) ? place->member->run : place->name, name);
 }
 
 static int read_directory(const et_model_place *place, const char *name, size_t most, char **bytes,

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
+#include "base/malloc_fails.h"
 #include "io/manifest.h"
 #include "skip.h"
 #include "train/saved.h"
@@ -175,6 +176,35 @@ static void test_checkpoint_faults__commit_error(void **state)
     toy_free(&t);
 }
 
+/* Whatever is short while it is read, libraries' memory as well: the newest is no damaged one. */
+static void test_checkpoint_faults__out_of_memory(void **state)
+{
+    const char *directory = in(state, "memory");
+    bool failed = malloc_fails_works();
+    if (!failed)
+        test_skip("malloc is the sanitizer's");
+    SAVE(directory, 5, 10);
+    toy t = toy_new(1);
+    toy_attach(&t);
+    et_checkpoints *checkpoints = open_at(directory, &t);
+    warnings[0] = '\0';
+    for (long n = 1; failed; n++) {
+        et_error reason = ET_ERROR_INIT;
+        int64_t step = 0;
+        malloc_fails_begin(n);
+        int status = et_checkpoints_restore(checkpoints, &step, &reason);
+        failed = malloc_fails_end();
+        if (status ? status != ET_ENOMEM || !failed : step != 10)
+            fail_msg("malloc %ld: status %d, step %lld: %s", n, status, (long long)step,
+                     reason.text);
+        if (strstr(reason.text, "damaged"))
+            fail_msg("malloc %ld: %s", n, reason.text);
+    }
+    assert_string_equal(warnings, "");
+    assert_ok(et_checkpoints_close(checkpoints, error));
+    toy_free(&t);
+}
+
 /* A file system with room for one checkpoint and a half. */
 static void test_checkpoint_faults__disk_full(void **state)
 {
@@ -211,6 +241,7 @@ int main(void)
         cmocka_unit_test_teardown(test_checkpoint_faults__read_only_directory, become_root_again),
         cmocka_unit_test(test_checkpoint_faults__write_error),
         cmocka_unit_test(test_checkpoint_faults__commit_error),
+        cmocka_unit_test(test_checkpoint_faults__out_of_memory),
         cmocka_unit_test(test_checkpoint_faults__disk_full),
     };
     et_log_set(keep_warning, NULL);

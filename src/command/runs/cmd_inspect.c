@@ -50,14 +50,6 @@ static int check_run(const et_experiment *experiment, const et_identity *identit
                                     : kind->belongs(experiment->task, model_dir, identity, error);
 }
 
-static bool is_there(const char *directory, const char *name)
-{
-    char *path = et_path_join(directory, name);
-    bool there = path && et_file_exists(path);
-    et_free(path);
-    return there;
-}
-
 /* "RUN/params.yaml, RUN/schema.yaml": what is compared of what is there, each behind `before`.
  */
 static void print_compared(const et_task_kind *kind, const char *model_dir, const char *before,
@@ -67,7 +59,7 @@ static void print_compared(const et_task_kind *kind, const char *model_dir, cons
     et_run_file file;
     printf("%s" ET_RUN_SETTINGS, before);
     for (int i = 0; kind && (file = et_kind_file(kind, i, name)).name; i++)
-        if (file.what & ET_RUN_COMPARED && is_there(model_dir, file.name))
+        if (file.what & ET_RUN_COMPARED && et_file_exists_in(model_dir, file.name))
             printf("%s%s%s", between, before, file.name);
 }
 
@@ -202,21 +194,27 @@ static int open_newest(et_inspection *it, et_manifest *manifest, const inquiry *
 }
 
 /* What the run has logged is no part of the verdict: a fault in it is a warning. */
-static void show_overview(const et_inspection *it, const et_manifest *manifest, const inquiry *ask,
-                          const char *model_dir, et_value *dict)
+static int show_overview(const et_inspection *it, const et_manifest *manifest, const inquiry *ask,
+                         const char *model_dir, et_value *dict, et_error *error)
 {
     et_history *history;
     et_error reason = ET_ERROR_INIT;
-    if (et_history_open(&history, model_dir, &reason))
+    int status = et_history_open(&history, model_dir, &reason);
+    if (status == ET_ENOMEM) {
+        et_history_close(history);
+        return et_fail(error, status, "%s", reason.text);
+    }
+    if (status)
         et_log(ET_LOG_WARNING, "%s", reason.text);
     if (!history)
-        return;
+        return ET_OK;
     const et_run_overview overview = { ask->program, history, manifest, it->weights };
     if (ask->json)
         et_run_overview_describe(&overview, dict);
     else
         et_run_overview_print(&overview);
     et_history_close(history);
+    return ET_OK;
 }
 
 static int inspect_run(const char *model_dir, const inquiry *ask, et_error *error)
@@ -230,9 +228,11 @@ static int inspect_run(const char *model_dir, const inquiry *ask, et_error *erro
                                            : no_checkpoint(ask, model_dir, error);
     if (!status) {
         et_value *dict = et_value_add_dict(ask->list);
-        show_overview(&it, &manifest, ask, model_dir, dict);
-        show(&it, ask, dict);
-        status = judge(&it, ask, dict, model_dir, error);
+        status = show_overview(&it, &manifest, ask, model_dir, dict, error);
+        if (!status)
+            show(&it, ask, dict);
+        if (!status)
+            status = judge(&it, ask, dict, model_dir, error);
     }
     et_inspection_close(&it);
     et_free(directory);

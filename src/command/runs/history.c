@@ -74,7 +74,7 @@ struct et_history_files {
 /* ---- points ---- */
 
 /* A line is walked twice: every value is checked before the first point is added, so that a line
- * that is wrong leaves nothing, however often it is read. */
+ * that is wrong leaves nothing, however often it is read. No series is without a point. */
 
 static int add_series(size_t *out, et_history *h, const char *name, et_error *error)
 {
@@ -83,9 +83,13 @@ static int add_series(size_t *out, et_history *h, const char *name, et_error *er
         et_vector_grow(h->series, &h->capacity, h->count + 1, sizeof *grown, 32);
     h->series = grown ? grown : h->series;
     char *copy = grown ? et_arena_strdup(&f->names, name) : NULL;
-    if (!copy || !et_map_put(&f->index, copy, (int64_t)h->count))
+    et_history_series one = { .name = copy };
+    one.points = copy ? et_vector_grow(NULL, &one.capacity, 1, sizeof *one.points, 16) : NULL;
+    if (!one.points || !et_map_put(&f->index, copy, (int64_t)h->count)) {
+        et_free(one.points);
         return et_alloc_failed(error, strlen(name), "the name of a value");
-    h->series[h->count] = (et_history_series){ .name = copy };
+    }
+    h->series[h->count] = one;
     *out = h->count++;
     return ET_OK;
 }
@@ -451,12 +455,8 @@ static et_history *make(const char *model_dir)
 
 bool et_history_is_run(const char *directory)
 {
-    char *log = et_path_join(directory, ET_RUN_LOG);
-    char *settings = et_path_join(directory, ET_RUN_SETTINGS);
-    bool is = (log && et_file_exists(log)) || (settings && et_file_exists(settings));
-    et_free(log);
-    et_free(settings);
-    return is;
+    return et_file_exists_in(directory, ET_RUN_LOG) ||
+           et_file_exists_in(directory, ET_RUN_SETTINGS);
 }
 
 int et_history_open(et_history **out, const char *model_dir, et_error *error)

@@ -31,10 +31,7 @@ static int add(et_run_list *list, const char *path, et_error *error)
 
 static bool has_settings(const char *directory)
 {
-    char *path = et_path_join(directory, ET_RUN_SETTINGS);
-    bool has = path && et_file_exists(path);
-    et_free(path);
-    return has;
+    return et_file_exists_in(directory, ET_RUN_SETTINGS);
 }
 
 /* A directory that is none of a link's. Where the file system does not say, the file does. */

@@ -262,10 +262,7 @@ int et_train_args_parse(et_train_args *args, const et_call *call, et_error *erro
 
 bool et_train_finds_run(const et_train_args *args)
 {
-    char *path = args->model_dir ? et_path_join(args->model_dir, ET_RUN_SETTINGS) : NULL;
-    bool there = path && et_file_exists(path);
-    et_free(path);
-    return there;
+    return args->model_dir && et_file_exists_in(args->model_dir, ET_RUN_SETTINGS);
 }
 
 bool et_train_finds_weights(const et_train_args *args)

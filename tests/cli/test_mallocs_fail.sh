@@ -1,0 +1,56 @@
+#!/bin/sh
+# test_mallocs_fail.sh ETUDE PRELOADED: one malloc of a command fails, libraries' own as well, by
+# turns each of the first, then some. A command ends with exit code 4, or with the output that it has
+# with memory, byte by byte: never with a part of it. PRELOADED is malloc_fails_once as a shared
+# library.
+set -eu
+etude=$1
+preloaded=$2
+directory=$(mktemp -d mallocsfail.XXXXXX)
+trap 'rm -rf "$directory"' EXIT
+cd "$directory"
+OMP_NUM_THREADS=1
+export OMP_NUM_THREADS
+
+awk 'BEGIN { print "a,b,c,y"; for (i = 0; i < 120; i++)
+    printf "%d,%.2f,%s,%s\n", i % 7, i / 9, i % 3 ? "left" : "right", i % 2 ? "yes" : "no" }' >t.csv
+"$etude" train run --experiment tabular/mlp_small --data t.csv --target y \
+    --set trainer.train_steps=6,trainer.checkpoint_interval=2,trainer.validation_interval=2 \
+    >messages 2>&1 || {
+    cat messages
+    exit 1
+}
+cp -r run other
+
+# each STEP WORD...: the command, with the first 30 mallocs and then every STEP-th failing
+each() {
+    step=$1
+    shift
+    "$etude" "$@" >whole 2>/dev/null
+    n=1 refused=0
+    while :; do
+        rm -f report
+        ended=0
+        MALLOC_FAILS=$n MALLOC_REPORT=report LD_PRELOAD=$preloaded "$etude" "$@" >out 2>err ||
+            ended=$?
+        if [ "$ended" = 4 ]; then
+            refused=$((refused + 1))
+        elif [ "$ended" != 0 ] || ! cmp -s whole out; then
+            echo "test_mallocs_fail: etude $*: without malloc $n exit code $ended:"
+            diff whole out || :
+            cat err
+            exit 1
+        fi
+        [ "$ended" = 4 ] || [ -f report ] || break
+        n=$((n < 30 ? n + 1 : n + step))
+    done
+    echo "etude $*: $refused refused of the mallocs up to $n"
+    [ "$refused" -gt 10 ] || exit 1
+}
+
+each 13 data analyze t.csv
+each 397 inspect run
+each 113 runs run
+each 293 compare run other
+each 127 plot run
+each 47 list --experiment tabular/mlp_small
