@@ -125,6 +125,20 @@ static void keep(const et_decoder_sentence *sentence, int s, outcome *out)
     }
 }
 
+static et_decoder_options options_of(const fixture *f, int beam, int group)
+{
+    return (et_decoder_options){
+        .beam = { .size = beam, .alpha = f->alpha, .eos = EOS, .results = f->results },
+        .choice = f->choice,
+        .start = 0,
+        .max_length = f->max_length,
+        .extra_length = 6,
+        .sentences = group,
+        .act = f->act,
+        .int8 = f->int8
+    };
+}
+
 /* Decodes sentences first, first + step, ... in groups of `group`. */
 static void decode(const fixture *f, int beam, int group, int first, int step, outcome *out)
 {
@@ -136,16 +150,7 @@ static void decode(const fixture *f, int beam, int group, int first, int step, o
     int64_t count = 0;
     for (int s = first; s < SENTENCES; s += step)
         out->sum[s] = 0;
-    et_decoder_options options = {
-        .beam = { .size = beam, .alpha = f->alpha, .eos = EOS, .results = f->results },
-        .choice = f->choice,
-        .start = 0,
-        .max_length = f->max_length,
-        .extra_length = 6,
-        .sentences = group,
-        .act = f->act,
-        .int8 = f->int8
-    };
+    const et_decoder_options options = options_of(f, beam, group);
     for (int s = first; s < SENTENCES; s += step)
         sentences[count++] = (et_decoder_sentence){ .source = ids[s],
                                                     .length = source_of(s, ids[s]),
@@ -241,6 +246,82 @@ static void test_decoder__company_changes_nothing(void **state)
 }
 
 /* Logits that are not finite have no best token, nor one to draw. */
+/* Some sentences are not wanted any more after so many steps. */
+typedef struct ending {
+    atomic_bool ended;
+    int steps, after;
+} ending;
+
+static bool end_some(void *payload, int64_t done)
+{
+    ending *e = payload;
+    (void)done;
+    if (++e->steps >= e->after)
+        atomic_store(&e->ended, true);
+    return false;
+}
+
+/* Of those that ended, decoded before they did: the same as ever, or nothing. How many are nothing.
+ */
+static int check_ended(et_decoder *decoder, int after, const outcome *all)
+{
+    static int32_t ids[SENTENCES][LONGEST + 1];
+    static outcome some;
+    et_decoder_sentence sentences[SENTENCES];
+    et_arena arena = ET_ARENA_INIT;
+    et_error error = ET_ERROR_INIT;
+    ending e = { .ended = after == 0, .after = after };
+    int left = 0;
+    some = *all;
+    for (int s = 0; s < SENTENCES; s++)
+        sentences[s] = (et_decoder_sentence){ .source = ids[s],
+                                              .length = source_of(s, ids[s]),
+                                              .number = (uint64_t)s,
+                                              .ended = s % 3 ? &e.ended : NULL };
+    if (et_decoder_run(decoder, sentences, SENTENCES, &arena, end_some, &e, &error))
+        fail_msg("%s", error.text);
+    for (int s = 0; s < SENTENCES; s++) {
+        some.sum[s] = sentences[s].count ? 0 : all->sum[s];
+        left += !sentences[s].count;
+        if (s % 3 == 0)
+            assert_true(sentences[s].count > 0);
+        if (sentences[s].count)
+            keep(&sentences[s], s, &some);
+    }
+    assert_same(&some, all);
+    et_arena_release(&arena);
+    return left;
+}
+
+static void test_decoder__ended(void **state)
+{
+    (void)state;
+    static outcome all;
+    et_error error = ET_ERROR_INIT;
+    et_decoder *decoder;
+    fixture f;
+    const int threads = omp_get_max_threads();
+    int left = 0;
+    open_fixture(&f, true, ET_F32, false);
+    for (int group = 1; group <= 24; group += 23) {
+        const et_decoder_options options = options_of(&f, 3, group);
+        decode(&f, 3, group, 0, 1, &all);
+        assert_int_equal(et_decoder_new(&decoder, f.params, f.device, &f.model, &options, &error),
+                         ET_OK);
+        const int wanted = SENTENCES - (SENTENCES + 2) / 3;
+        for (int many = 0; many < 2; many++) {
+            omp_set_num_threads(many ? threads : 1);
+            assert_int_equal(check_ended(decoder, 0, &all), wanted);
+            for (int after = 1; after < 4; after++)
+                left += check_ended(decoder, after, &all);
+            assert_int_equal(check_ended(decoder, 100000, &all), 0);
+        }
+        assert_true(left > 0);
+        et_decoder_free(decoder);
+    }
+    close_fixture(&f);
+}
+
 static void test_decoder__not_finite(void **state)
 {
     (void)state;
@@ -578,6 +659,7 @@ int main(void)
         cmocka_unit_test(test_decoder__lengths_and_alpha),
         cmocka_unit_test(test_decoder__cache_agrees_with_the_whole_model),
         cmocka_unit_test(test_decoder__bytes_are_near),
+        cmocka_unit_test(test_decoder__ended),
         cmocka_unit_test(test_decoder__not_finite),
         cmocka_unit_test(test_decoder__several_results),
         cmocka_unit_test(test_decoder__logits_agree),

@@ -46,8 +46,9 @@ struct et_decoder {
     int *over;            /* [threads, sentences] */
 };
 
-/* What the threads of a run share. What changes does so under the lock. order [count] is this
- * run's own; next is the first sentence that nobody has taken, done how many have a result.
+/* What the threads of a run share. What changes does so under the lock. order [left] is this run's
+ * own, without those that ended before anybody took them; next is the first sentence that nobody
+ * has taken, done how many of count have a result, or ended.
  * searches: how many share the rest, of which `running` are not over. moved: somebody has done a
  * step, for the caller's thread if it waits. error is the caller's, told once, by whoever sets
  * status first. */
@@ -55,7 +56,7 @@ typedef struct queue {
     pthread_mutex_t lock;
     pthread_cond_t moved;
     et_decoder_sentence **order; /* longest first */
-    int64_t count, next, done;
+    int64_t count, left, next, done;
     int searches, running;
     et_arena *arena; /* of results */
     et_decoder_progress_fn *progress;
@@ -205,13 +206,25 @@ static int prepare(et_decoder *decoder, int count, et_error *error)
 
 /* ---- running ---- */
 
+/* Under the lock. Those that are wanted stay in their order. */
+static void pass_over_ended(queue *q)
+{
+    int64_t kept = q->next;
+    for (int64_t i = q->next; i < q->left; i++)
+        if (!et_search_is_ended(q->order[i]))
+            q->order[kept++] = q->order[i];
+    q->done += q->left - kept;
+    q->left = kept;
+}
+
 /* Takes sentences for free places; near the end no more than this search's share of the rest.
  * Example: 10 left and 4 searches: 3 at most, so that none goes on for long after the others are
  * out of work. Taken sentences stand side by side in the order. */
 static int take(queue *q, int room, et_decoder_sentence *const **sentences)
 {
     pthread_mutex_lock(&q->lock);
-    int64_t left = q->status ? 0 : q->count - q->next;
+    pass_over_ended(q);
+    int64_t left = q->status ? 0 : q->left - q->next;
     int64_t share = (left + q->searches - 1) / q->searches;
     int count = share < room ? (int)share : room;
     *sentences = q->order + q->next;
@@ -270,6 +283,16 @@ static void take_result(et_search *search, int place, queue *q)
     pthread_mutex_unlock(&q->lock);
 }
 
+static void leave_ended(et_search *search, queue *q)
+{
+    const int count = et_search_drop_ended(search);
+    if (!count)
+        return;
+    pthread_mutex_lock(&q->lock);
+    q->done += count;
+    pthread_mutex_unlock(&q->lock);
+}
+
 /* Only the caller's thread tells. progress is called without the lock: it may take its time, and
  * other threads go on. */
 static void tell(queue *q)
@@ -303,6 +326,7 @@ static bool stopped(queue *q)
 static void run_search(et_search *search, int *over, queue *q, bool tells)
 {
     while (!stopped(q)) {
+        leave_ended(search, q);
         refill(search, q);
         if (et_search_in_use(search) == 0)
             break;
@@ -406,6 +430,7 @@ int et_decoder_run(et_decoder *decoder, et_decoder_sentence *sentences, int64_t 
     queue q = { .lock = PTHREAD_MUTEX_INITIALIZER,
                 .moved = PTHREAD_COND_INITIALIZER,
                 .count = count,
+                .left = count,
                 .arena = arena,
                 .progress = progress,
                 .payload = payload,

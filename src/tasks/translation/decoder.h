@@ -10,6 +10,8 @@
 #ifndef ETUDE_TASKS_TRANSLATION_DECODER_H
 #define ETUDE_TASKS_TRANSLATION_DECODER_H
 
+#include <stdatomic.h>
+
 #include "base/arena.h"
 #include "exec/device.h"
 #include "nn/transformer.h"
@@ -46,7 +48,9 @@ typedef struct et_decoder_sentence {
     uint64_t number;       /* random numbers go by it */
     const int32_t *forced; /* tokens of the target, EOS last, where targets are given */
     int forced_length;
-    int count;                        /* of results: 1 at least, as many as were wanted at most */
+    const atomic_bool *ended; /* NULL, or true once the sentence is not wanted any more, which any
+                                 thread may set: it is left at the next step */
+    int count;                /* of results: 1 at least, as many as were wanted at most; 0: ended */
     const et_decoder_result *results; /* best first; in the run's arena, as their ids */
 } et_decoder_sentence;
 

@@ -584,3 +584,17 @@ et_decoder_sentence *et_search_leave(et_search *search, int p, const et_beam **b
     search->in_use--;
     return sentence;
 }
+
+int et_search_drop_ended(et_search *search)
+{
+    int count = 0;
+    for (int p = 0; p < search->size.places; p++) {
+        place *at = &search->places[p];
+        if (!at->sentence || !et_search_is_ended(at->sentence))
+            continue;
+        at->sentence = NULL;
+        search->in_use--;
+        count++;
+    }
+    return count;
+}

@@ -21,6 +21,11 @@
 
 typedef struct et_search et_search;
 
+static inline bool et_search_is_ended(const et_decoder_sentence *sentence)
+{
+    return sentence->ended && atomic_load_explicit(sentence->ended, memory_order_relaxed);
+}
+
 /* How large it is. */
 typedef struct et_search_size {
     int places;
@@ -61,5 +66,8 @@ int et_search_step(et_search *search, int *over);
 /* Frees a place whose sentence is over. *beam, which has its results, is borrowed until others
  * enter. */
 et_decoder_sentence *et_search_leave(et_search *search, int place, const et_beam **beam);
+
+/* Frees the places of sentences that have ended, between two steps; how many they are. */
+int et_search_drop_ended(et_search *search);
 
 #endif
