@@ -9,7 +9,7 @@
  *
  * POST /classify is then answered. Threads: open, answer and close are called by one thread, read
  * by another, at the same time; a request is with one of them. What a request is answered does not
- * depend on those beside it. */
+ * depend on those beside it, nor on whether one of them ends early (et_service_ended). */
 #ifndef ETUDE_SERVICE_H
 #define ETUDE_SERVICE_H
 
@@ -66,13 +66,18 @@ struct et_service_class {
     /* Checks what is asked. ET_EDATA, ET_ECONFIG: says what is wrong and the cure, and the request
      * is refused; no more is done for it. */
     int (*read)(et_service *self, et_service_request *request, et_error *error);
-    /* Answers all of them, each by et_service_answer or a status. */
+    /* Answers all of them, each by et_service_answer or a status; but for those that have ended. */
     void (*answer)(et_service *self, et_service_request *const *requests, size_t count);
     ET_RESERVED(6);
 };
 
 /* Adds bytes to what is answered. A failure is kept, and told when the answer is sent. */
 ET_API void et_service_answer(et_service_request *request, const char *bytes, size_t length);
+
+/* Whether nobody waits for the answer any more: the deadline passed, or the client has gone. For
+ * answer, which asks this as often as it can and leaves out the rest of such a request. From any
+ * thread; once true it stays true. */
+ET_API bool et_service_ended(const et_service_request *request);
 
 /* The number named key of a request's JSON, from least to most, or otherwise where it is not there.
  * ET_EDATA: it is no such number. */

@@ -86,6 +86,7 @@ typedef struct connection {
     et_http_request *request; /* NULL: none has begun */
     bool used;                /* a request of it was answered */
     bool cut;                 /* the library is to find it closed */
+    bool probed;              /* its client was asked whether it is there */
     bool spoiled;             /* the path of the next request has a 0 */
     const char *target; /* of the next request, in the library's buffer: for its place alone */
     size_t target_length;
@@ -120,7 +121,8 @@ struct et_http_request {
     struct MHD_Response *response; /* owned, once there is one */
     int status;                    /* of it */
     bool handed, suspended;
-    bool closes; /* its connection ends with the answer */
+    bool knows_interim; /* HTTP/1.1: answers before the answer */
+    bool closes;        /* its connection ends with the answer */
 };
 
 /* ---- answers ---- */
@@ -461,7 +463,9 @@ static enum MHD_Result begin(et_http *http, struct MHD_Connection *from, const c
     r->connection = c;
     r->path = path;
     r->begun = et_clock_monotonic();
+    r->knows_interim = !strcmp(version, "HTTP/1.1");
     c->request = r;
+    c->probed = false;
     http->busy++;
     *out = r;
     judge(r, method, version);
@@ -688,6 +692,37 @@ static double seconds_of(const et_http *http, const connection *c)
     return !c->request && !c->used && most > ET_HTTP_HEADER_SECONDS ? ET_HTTP_HEADER_SECONDS : most;
 }
 
+/* A client that has closed its side may still read. One that is not there answers what it is sent
+ * with a reset, and of HTTP/1.1 every client passes over a 100. */
+static void probe(connection *c)
+{
+    static const char still[] = "HTTP/1.1 100 Continue\r\n\r\n";
+    if (!c->probed && c->request->knows_interim)
+        (void)!send(c->fd, still, sizeof still - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+    c->probed = true;
+}
+
+static bool is_gone(connection *c)
+{
+    struct pollfd fd = { .fd = c->fd, .events = POLLRDHUP };
+    if (poll(&fd, 1, 0) <= 0)
+        return false;
+    if (fd.revents & (POLLHUP | POLLERR))
+        return true;
+    probe(c);
+    return false;
+}
+
+/* Nobody else looks: the library leaves a connection alone whose request waits for an answer. */
+static void look_for_gone(et_http *http)
+{
+    for (connection *c = http->connections; c; c = c->next)
+        if (!c->cut && c->request && c->request->suspended && is_gone(c)) {
+            cut(c);
+            http->options.gone(http->options.payload, c->request);
+        }
+}
+
 /* Those that are too slow are cut off. */
 static void look_at_connections(et_http *http)
 {
@@ -695,6 +730,8 @@ static void look_at_connections(et_http *http)
     if (now - http->looked < LOOK_INTERVAL)
         return;
     http->looked = now;
+    if (http->options.gone)
+        look_for_gone(http);
     for (connection *c = http->connections; c; c = c->next)
         if (!c->cut && !(c->request && c->request->suspended) &&
             now - c->since > seconds_of(http, c))

@@ -55,6 +55,9 @@ typedef struct et_http_options {
     size_t body_max;             /* bytes */
     int connections_max;
     double seconds_max; /* for a request to arrive, and for an answer to leave */
+    /* NULL, or called for a request that handle has kept when its client has closed the connection:
+     * replies to it, which nobody reads. */
+    void (*gone)(void *payload, et_http_request *request);
     /* NULL, or called for each answer, refusals as well: seconds since the request began. */
     void (*answered)(void *payload, const et_http_request *request, int status, double seconds);
 } et_http_options;

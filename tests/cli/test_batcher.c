@@ -194,7 +194,10 @@ static void test_batcher__withdrawn(void **state)
     wait_for_batch(b);
     assert_true(et_batcher_put(b, second));
     assert_true(et_batcher_put(b, third));
+    assert_false(first->ended);
     assert_false(et_batcher_withdraw(b, first));
+    assert_true(first->ended);
+    assert_false(second->ended || third->ended);
     assert_true(et_batcher_withdraw(b, third));
     assert_int_equal(et_batcher_count(b).waiting, 2);
     /* The queue's end is where it was before. */

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -153,6 +154,159 @@ static void *ask_much(void *payload)
     return answer;
 }
 
+/* A request that takes minutes, of so many bytes; free it. */
+static char *long_request(void)
+{
+    return repeat("{\"beam_size\": 8, \"lines\": [\"red dog runs\"",
+                  ", \"blue cat house tree red dog runs\"", 20000, "]}");
+}
+
+/* Sends such a request, and returns its connection. */
+static int send_long(int port, const char *version)
+{
+    char head[256], *body = long_request();
+    int fd = web_connect(port);
+    int length = snprintf(head, sizeof head,
+                          "POST /translate HTTP/%s\r\nHost: localhost\r\n" JSON
+                          "Content-Length: %zu\r\n\r\n",
+                          version, strlen(body));
+    web_send(fd, head, (size_t)length);
+    web_send(fd, body, strlen(body));
+    free(body);
+    return fd;
+}
+
+/* Until a metric is so low; fails where that takes longer than it may. */
+static void wait_until(int port, const char *name, double most)
+{
+    const double before = et_clock_monotonic();
+    while (metric(port, name) > most) {
+        if (et_clock_monotonic() - before > SERVED_PATIENCE)
+            fail_msg("%s is still %g", name, metric(port, name));
+        usleep(20000);
+    }
+}
+
+#define LONG "serve m --threads 1 --batch 30000 "
+
+/* The server works for nobody, and for others at once. */
+static void test_serve_load__deadline_ends_the_work(void **state)
+{
+    (void)state;
+    web_server s = web_start(LONG "--deadline 1s", 0);
+    char *body = long_request(), *answer = web_post(s.port, "/translate", body);
+    assert_refused("a long request", answer, 504, "within the time");
+    wait_until(s.port, "etude_batch_items", 0);
+    assert_right(s.port, 0, 3);
+    free(answer);
+    /* A stop waits for no longer than a deadline. */
+    int fd = send_long(s.port, "1.1");
+    wait_for(s.port, 20004);
+    const double before = et_clock_monotonic();
+    assert_int_equal(web_stop(&s, SIGTERM), 0);
+    assert_true(et_clock_monotonic() - before < SERVED_PATIENCE);
+    answer = web_read(fd);
+    assert_int_equal(web_status(answer), 504);
+    free(answer);
+    free(body);
+}
+
+static void test_serve_load__client_has_gone(void **state)
+{
+    (void)state;
+    web_server s = web_start(LONG "--deadline 600s", 0);
+    for (int waits = 0; waits < 2; waits++) { /* the second one's is not at work yet */
+        int first = send_long(s.port, "1.1"), second = waits ? send_long(s.port, "1.1") : -1;
+        wait_for(s.port, 20001);
+        if (waits)
+            close(second);
+        usleep(100000);
+        close(first);
+        wait_until(s.port, "etude_batch_items", 0);
+        wait_until(s.port, "etude_queue_items", 0);
+        wait_until(s.port, "etude_connections", 1); /* the one that asks */
+    }
+    assert_right(s.port, 0, 3);
+    assert_int_equal(web_stop(&s, SIGTERM), 0);
+    char *said = bad_read("web.err", NULL);
+    bad_assert_says("gone", said, "3 gone");
+    free(said);
+}
+
+/* A client that will send no more still reads. */
+static void test_serve_load__client_is_half_closed(void **state)
+{
+    static const char *const versions[] = { "1.1", "1.0" };
+    (void)state;
+    web_server s = web_start("serve m --threads 1 --deadline 600s", 0);
+    char *body = repeat("{\"beam_size\": 8, \"lines\": [\"red dog runs\"",
+                        ", \"blue cat house tree red dog runs\"", 1000, "]}");
+    for (size_t i = 0; i < COUNT(versions); i++) {
+        char head[256];
+        int length =
+            snprintf(head, sizeof head,
+                     "POST /translate HTTP/%s\r\nHost: localhost\r\nConnection: close\r\n" JSON
+                     "Content-Length: %zu\r\n\r\n",
+                     versions[i], strlen(body));
+        int fd = web_connect(s.port);
+        web_send(fd, head, (size_t)length);
+        web_send(fd, body, strlen(body));
+        shutdown(fd, SHUT_WR);
+        char *answer = web_read(fd);
+        assert_non_null(strstr(answer, " 200 OK\r\n"));
+        assert_non_null(strstr(answer, "\"translations\": ["));
+        free(answer);
+    }
+    free(body);
+    assert_int_equal(web_stop(&s, SIGTERM), 0);
+}
+
+typedef struct beside {
+    int port;
+    bool right;
+} beside;
+
+static void *ask_beside(void *payload)
+{
+    beside *b = payload;
+    char *body = request_of(5, 7, ""), *answer = web_post(b->port, "/translate", body);
+    b->right = is_right(answer, 5, 7);
+    free(answer);
+    free(body);
+    return NULL;
+}
+
+/* Of two requests that are answered together one ends: the other's answer is the same, and soon
+ * there. */
+static void test_serve_load__one_of_a_batch_ends(void **state)
+{
+    pthread_t thread;
+    (void)state;
+    web_server s = web_start(LONG "--deadline 600s", 0);
+    beside b = { .port = s.port };
+    char *usual = repeat("{\"lines\": [\"red dog runs\"", ", \"blue cat house tree\"", 25000, "]}");
+    char head[256];
+    int length =
+        snprintf(head, sizeof head, START JSON "Content-Length: %zu\r\n\r\n", strlen(usual));
+    int blocks = send_long(s.port, "1.1");
+    wait_for(s.port, 20001);
+    int fd = web_connect(s.port);
+    web_send(fd, head, (size_t)length);
+    web_send(fd, usual, strlen(usual));
+    assert_int_equal(pthread_create(&thread, NULL, ask_beside, &b), 0);
+    wait_for(s.port, 20001 + 25001 + 7);
+    close(blocks);
+    while (metric(s.port, "etude_batch_items") != 25001 + 7)
+        usleep(1000);
+    close(fd);
+    const double before = et_clock_monotonic();
+    pthread_join(thread, NULL);
+    assert_true(b.right);
+    assert_true(et_clock_monotonic() - before < SERVED_PATIENCE);
+    assert_int_equal(web_stop(&s, SIGTERM), 0);
+    free(usual);
+}
+
 /* Some are at work, some wait, when the signal comes; a connection that is idle does not hold it.
  */
 static void test_serve_load__stop_answers_what_was_accepted(void **state)
@@ -292,6 +446,10 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_serve_load__many_at_once),
         cmocka_unit_test(test_serve_load__full_queue),
         cmocka_unit_test(test_serve_load__deadline),
+        cmocka_unit_test(test_serve_load__deadline_ends_the_work),
+        cmocka_unit_test(test_serve_load__client_has_gone),
+        cmocka_unit_test(test_serve_load__client_is_half_closed),
+        cmocka_unit_test(test_serve_load__one_of_a_batch_ends),
         cmocka_unit_test(test_serve_load__stop_answers_what_was_accepted),
         cmocka_unit_test(test_serve_load__stop_with_half_requests),
         cmocka_unit_test(test_serve_load__killed_and_started_again),

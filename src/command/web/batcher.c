@@ -314,6 +314,8 @@ bool et_batcher_withdraw(et_batcher *b, et_job *job)
     bool waits = *place != NULL;
     if (waits)
         unlink_at(&b->queue, place);
+    else
+        atomic_store(&job->ended, true);
     pthread_mutex_unlock(&b->lock);
     return waits;
 }

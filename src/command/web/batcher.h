@@ -12,6 +12,7 @@
 #define ETUDE_COMMAND_WEB_BATCHER_H
 
 #include <etude/service.h>
+#include <stdatomic.h>
 
 #include "base/arena.h"
 #include "base/strbuf.h"
@@ -22,6 +23,7 @@ typedef struct et_job {
     et_arena arena;
     et_strbuf answer;
     struct et_job *next; /* the batcher's, until it is taken */
+    atomic_bool ended;   /* nobody waits for it: the service leaves it out */
     /* the owner's own */
     void *asker;
     char *body; /* owned: the request's text */
@@ -50,7 +52,8 @@ typedef struct et_batcher et_batcher;
 
 /* Waits until the service is open. */
 int et_batcher_open(et_batcher **out, const et_batcher_options *options, et_error *error);
-/* Ends the thread, once the batch that it is at is answered. Nothing is put any more. */
+/* Ends the thread, once the batch that it is at is answered, or all of it has ended. Nothing is put
+ * any more. */
 void et_batcher_stop(et_batcher *batcher);
 /* All jobs were taken or withdrawn. NULL allowed. */
 void et_batcher_close(et_batcher *batcher);
@@ -61,7 +64,8 @@ et_service *et_batcher_service(et_batcher *batcher);
 bool et_batcher_put(et_batcher *batcher, et_job *job);
 /* A job that is answered, or failed; NULL: none is at the moment. */
 et_job *et_batcher_take(et_batcher *batcher);
-/* Takes back a job that waits. false: it is being answered, or done, and will come by take. */
+/* Takes back a job that waits. false: it is being answered, or done. Its service is told that it
+ * has ended, and it will come by take. */
 bool et_batcher_withdraw(et_batcher *batcher, et_job *job);
 
 et_batcher_counts et_batcher_count(et_batcher *batcher);

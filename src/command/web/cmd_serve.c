@@ -121,6 +121,8 @@ static void tell_end(const et_serving *serving, int left, const char *items)
         fprintf(stderr, "; %s while busy", et_format_count(counts.busy).text);
     if (counts.late)
         fprintf(stderr, "; %s too late", et_format_count(counts.late).text);
+    if (counts.gone)
+        fprintf(stderr, "; %s gone before the answer", et_format_count(counts.gone).text);
     if (counts.failed)
         fprintf(stderr, "; %s failed", et_format_count(counts.failed).text);
     if (left)

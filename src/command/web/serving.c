@@ -3,8 +3,8 @@
  *   et_http --handle--> job: parsed, checked by the service --> batcher --> replied to --> freed
  *
  * Jobs stand in a list in the order of their deadlines, which is that of their coming. One whose
- * deadline passed is answered with 504 at once; if its batch is at work by then its answer is
- * thrown away when it comes. */
+ * deadline passed is answered with 504 at once, and one whose client has gone is given up. If the
+ * batch of such a job is at work by then, the service is told and leaves it out. */
 #include "command/web/serving.h"
 
 #include <etude/version.h>
@@ -72,6 +72,11 @@ void et_service_answer(et_service_request *request, const char *bytes, size_t le
 {
     et_job *job = (et_job *)(void *)request; /* its first member */
     et_strbuf_append_bytes(&job->answer, bytes, length);
+}
+
+bool et_service_ended(const et_service_request *request)
+{
+    return atomic_load(&((const et_job *)(const void *)request)->ended);
 }
 
 /* Whose fault a failure is. */
@@ -331,7 +336,7 @@ static void reply_to_done(et_serving *s)
     }
 }
 
-/* Refuses a request that waits; if its job is being answered, that is for nobody. */
+/* Refuses a request that waits; if its job is being answered, that ends. */
 static void give_up(et_serving *s, et_job *job, int status, const char *why)
 {
     et_http_request *to = job->asker;
@@ -347,6 +352,16 @@ static void refuse_late(et_serving *s)
     double now = et_clock_monotonic();
     while (s->waiting && s->waiting->deadline <= now)
         give_up(s, s->waiting, 504, "not answered within the time that a request may take");
+}
+
+static void give_up_gone(void *payload, et_http_request *request)
+{
+    et_serving *s = payload;
+    et_job *job = s->waiting;
+    while (job && job->asker != request)
+        job = job->later;
+    et_assert(job);
+    give_up(s, job, ET_SERVING_GONE, "the client has closed the connection");
 }
 
 static void turn(et_serving *s)
@@ -403,6 +418,7 @@ static int open_all(et_serving *s, et_listener *listener, et_error *error)
                                    .body_max = s->options.body_max,
                                    .connections_max = s->options.connections_max,
                                    .seconds_max = TRANSFER,
+                                   .gone = give_up_gone,
                                    .answered = count_answer };
     et_batcher_options batcher = s->options.batcher;
     batcher.done = wake;

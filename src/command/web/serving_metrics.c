@@ -27,7 +27,8 @@ void et_serving_metrics_add(et_serving_metrics *m, bool of_items, int status, do
     if (!of_items)
         return;
     counts->requests += status == 200;
-    counts->refused += status >= 400 && status < 500;
+    counts->refused += status >= 400 && status < 500 && status != ET_SERVING_GONE;
+    counts->gone += status == ET_SERVING_GONE;
     counts->busy += status == 503;
     counts->late += status == 504;
     counts->failed += status >= 500 && status != 503 && status != 504;

@@ -6,10 +6,14 @@
 
 typedef struct et_serving_counts {
     int64_t requests, items; /* answered with 200 */
-    int64_t refused;         /* 4xx */
+    int64_t refused;         /* 4xx but for the next */
+    int64_t gone;            /* ET_SERVING_GONE */
     int64_t busy, late;      /* 503, 504 */
     int64_t failed;          /* other 5xx */
 } et_serving_counts;
+
+/* The status of a request whose client closed the connection before the answer. HTTP has none. */
+#define ET_SERVING_GONE 499
 
 #define ET_SERVING_CODES   64
 #define ET_SERVING_BUCKETS 11

@@ -369,6 +369,8 @@ int et_translator_encode(const et_translator *t, const char *const *lines, size_
         status = et_translator_check_line(lines[i], t->first_line + i, error);
     for (size_t i = 0; i < count && !status; i++)
         status = encode(t, lines[i], t->first_line + i, &sentences[i], &tokens, arena, error);
+    for (size_t i = 0; i < count && !status && t->ended; i++)
+        sentences[i].ended = t->ended[i];
     et_tokens_release(&tokens);
     return status;
 }

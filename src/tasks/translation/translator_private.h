@@ -35,6 +35,9 @@ struct et_translator {
     const et_value *identity;            /* the same; NULL: it has none; in arena */
     et_translator_progress_fn *progress; /* NULL: nobody asks */
     void *payload;                       /* what it gets */
+    const atomic_bool *const *ended;     /* [lines] of the calls to come: of each line what its
+                                            sentence's is; its result is an empty one then. NULL:
+                                            none ends. Borrowed */
     size_t first_line;                   /* the number of a call's first in messages */
     size_t lines, empty_lines;           /* of the call in progress; empty: without a token */
 };

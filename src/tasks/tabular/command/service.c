@@ -381,11 +381,13 @@ static void run_batch(predictions *all)
     all->count = 0;
 }
 
-/* A row that cannot be ends its request; its rows before it are computed, and not answered. */
+/* A row that cannot be ends its request; its rows before it are computed, and not answered. The
+ * rest of a request that nobody waits for is left out. */
 static void put_rows(predictions *all, et_service_request *request)
 {
     const asked *what = request->payload;
-    for (int64_t row = 0; row < request->items && !request->status; row++) {
+    for (int64_t row = 0; row < request->items && !request->status && !et_service_ended(request);
+         row++) {
         char where[48];
         snprintf(where, sizeof where, what->line ? "the body:%lld" : "row %lld",
                  (long long)(what->line ? what->line[row] : row + 1));

@@ -205,6 +205,63 @@ static int find_translator(translations *all, const asked *what, et_translator *
 
 /* ---- answers ---- */
 
+/* What is being answered, and which of it has ended. */
+typedef struct batch {
+    et_service_request *const *requests; /* [count] */
+    size_t count;
+    atomic_bool *ended;             /* [count], owned */
+    const atomic_bool **line_ended; /* [lines] into ended, owned */
+    const char **lines;             /* [total], owned */
+    char **results;                 /* the same */
+    size_t total;
+} batch;
+
+static void release_batch(batch *b)
+{
+    et_translator_free_results(b->results, b->total);
+    et_free(b->results);
+    et_free(b->lines);
+    et_free(b->line_ended);
+    et_free(b->ended);
+}
+
+static int init_batch(batch *b, et_service_request *const *requests, size_t count, et_error *error)
+{
+    *b = (batch){ .requests = requests, .count = count };
+    for (size_t i = 0; i < count; i++)
+        b->total += (size_t)requests[i]->items;
+    b->ended = et_alloc_zero(count, sizeof *b->ended);
+    b->line_ended = et_alloc(b->total, sizeof *b->line_ended);
+    b->lines = et_alloc(b->total, sizeof *b->lines);
+    b->results = et_alloc_zero(b->total, sizeof *b->results);
+    if (!b->ended || !b->line_ended || !b->lines || !b->results)
+        return et_alloc_failed(error, b->total * sizeof *b->lines, "a batch");
+    for (size_t i = 0, at = 0; i < count; i++) {
+        const asked *what = requests[i]->payload;
+        for (int64_t line = 0; line < requests[i]->items; line++, at++) {
+            b->lines[at] = what->lines[line];
+            b->line_ended[at] = &b->ended[i];
+        }
+    }
+    return ET_OK;
+}
+
+/* After each step of the decoder; true: nobody waits for any of it. */
+static bool look_for_ended(void *payload, size_t done, size_t lines)
+{
+    batch *b = payload;
+    bool all = true;
+    (void)done;
+    (void)lines;
+    for (size_t i = 0; i < b->count; i++) {
+        if (et_service_ended(b->requests[i]))
+            atomic_store_explicit(&b->ended[i], true, memory_order_relaxed);
+        else
+            all = false;
+    }
+    return all;
+}
+
 /* results or found: of all lines of the batch, a request's from the first one on. */
 static void print_answer(et_service_request *request, char **results, const et_hypotheses *found,
                          size_t first)
@@ -226,18 +283,25 @@ static void print_answer(et_service_request *request, char **results, const et_h
     et_strbuf_release(&out);
 }
 
-static int translate(translations *all, et_service_request *const *requests, size_t count,
-                     const char **lines, char **results, size_t total, et_error *error)
+static int translate(translations *all, batch *b, et_error *error)
 {
-    const asked *what = requests[0]->payload;
+    const asked *what = b->requests[0]->payload;
     et_translator *t;
     et_hypotheses *found = NULL;
     int status = find_translator(all, what, &t, error);
-    if (!status)
-        status = what->results ? et_translator_search(t, lines, total, &found, error)
-                               : et_translator_translate(t, lines, total, results, error);
-    for (size_t i = 0, first = 0; i < count && !status; first += (size_t)requests[i++]->items)
-        print_answer(requests[i], results, found, first);
+    if (status)
+        return status;
+    t->ended = b->line_ended;
+    et_translator_set_progress(t, look_for_ended, b);
+    status = what->results ? et_translator_search(t, b->lines, b->total, &found, error)
+                           : et_translator_translate(t, b->lines, b->total, b->results, error);
+    et_translator_set_progress(t, NULL, NULL);
+    t->ended = NULL;
+    for (size_t i = 0, first = 0; i < b->count && !status; i++) {
+        if (!b->ended[i])
+            print_answer(b->requests[i], b->results, found, first);
+        first += (size_t)b->requests[i]->items;
+    }
     et_hypotheses_free(found);
     return status;
 }
@@ -246,27 +310,15 @@ static void answer(et_service *self, et_service_request *const *requests, size_t
 {
     translations *all = (translations *)(void *)self;
     et_error error = ET_ERROR_INIT;
-    size_t total = 0, at = 0;
-    for (size_t i = 0; i < count; i++)
-        total += (size_t)requests[i]->items;
-    const char **lines = et_alloc(total, sizeof *lines);
-    char **results = et_alloc_zero(total, sizeof *results);
-    int status =
-        lines && results ? ET_OK : et_alloc_failed(&error, total * sizeof *lines, "a batch");
-    for (size_t i = 0; i < count && !status; i++) {
-        const asked *what = requests[i]->payload;
-        memcpy(lines + at, what->lines, (size_t)requests[i]->items * sizeof *lines);
-        at += (size_t)requests[i]->items;
-    }
+    batch b;
+    int status = init_batch(&b, requests, count, &error);
     if (!status)
-        status = translate(all, requests, count, lines, results, total, &error);
+        status = translate(all, &b, &error);
     for (size_t i = 0; i < count && status; i++) {
         requests[i]->status = status;
         requests[i]->error = error;
     }
-    et_translator_free_results(results, total);
-    et_free(results);
-    et_free(lines);
+    release_batch(&b);
 }
 
 const et_service_class et_translation_service = {
