@@ -117,24 +117,17 @@ static int read_all(char **bytes, size_t *length, size_t room, int fd, const cha
 }
 
 /* The size that fstat tells is a first guess at the memory, and a quick refusal. */
-int et_file_read(char **out, size_t *length, const char *path, size_t limit, et_error *error)
+static int read_opened(char **out, size_t *length, int fd, const struct stat *info,
+                       const char *path, size_t limit, et_error *error)
 {
-    int fd = -1;
-    struct stat info;
-    int status = open_regular(&fd, &info, path, error);
-    if (status)
-        return status;
     /* Before any memory is asked for: a name given by mistake may be a disk image. */
-    if ((uint64_t)info.st_size > limit) {
-        close(fd);
+    if ((uint64_t)info->st_size > limit)
         return too_long(path, limit, error);
-    }
-    size_t room = (size_t)info.st_size + 1; /* the extra byte finds the end in one more read */
+    size_t room = (size_t)info->st_size + 1; /* the extra byte finds the end in one more read */
     char *bytes = et_alloc(room + 1, 1);
     size_t used = 0;
-    status = bytes ? read_all(&bytes, &used, room, fd, path, limit, error)
-                   : et_alloc_failed(error, room, path);
-    close(fd);
+    int status = bytes ? read_all(&bytes, &used, room, fd, path, limit, error)
+                       : et_alloc_failed(error, room, path);
     if (status) {
         et_free(bytes);
         return status;
@@ -144,6 +137,35 @@ int et_file_read(char **out, size_t *length, const char *path, size_t limit, et_
     *out = bytes;
     *length = used;
     return ET_OK;
+}
+
+int et_file_read(char **out, size_t *length, const char *path, size_t limit, et_error *error)
+{
+    int fd = -1;
+    struct stat info;
+    int status = open_regular(&fd, &info, path, error);
+    if (status)
+        return status;
+    status = read_opened(out, length, fd, &info, path, limit, error);
+    close(fd);
+    return status;
+}
+
+int et_file_read_secret(char **out, size_t *length, const char *path, size_t limit, et_error *error)
+{
+    int fd = -1;
+    struct stat info;
+    int status = open_regular(&fd, &info, path, error);
+    if (status)
+        return status;
+    if (info.st_mode & 077)
+        status = et_fail(error, ET_EDENIED,
+                         "%s: others may read it (mode %03o); make a new one, or: chmod 600 %s",
+                         path, (unsigned)(info.st_mode & 0777), path);
+    else
+        status = read_opened(out, length, fd, &info, path, limit, error);
+    close(fd);
+    return status;
 }
 
 /* A disk that is full takes a part first and refuses the rest, hence the loop ends in the

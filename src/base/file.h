@@ -14,6 +14,9 @@
 /* The whole file in memory, terminated by an extra 0 (free with et_free). More than limit
  * bytes is ET_EFORMAT. Directories and devices are refused. */
 int et_file_read(char **out, size_t *length, const char *path, size_t limit, et_error *error);
+/* The same of a key or a token. ET_EDENIED: others than the owner may read or write the file. */
+int et_file_read_secret(char **out, size_t *length, const char *path, size_t limit,
+                        et_error *error);
 
 /* Opens a regular file for reading; *out is to be closed. */
 int et_file_open(int *out, const char *path, et_error *error);

@@ -122,18 +122,6 @@ static int find_key(char *key, const char *text, int role, const char *path, et_
                    "%s: has no line with a key of %s; `etude keys DIR` makes them", path, name);
 }
 
-static int check_mode(const char *path, et_error *error)
-{
-    struct stat facts;
-    if (stat(path, &facts))
-        return et_fail_errno(error, "%s: cannot be read; `etude keys DIR` makes keys", path);
-    if (facts.st_mode & 077)
-        return et_fail(error, ET_EDENIED,
-                       "%s: others may read it (mode %03o); make new keys, or: chmod 600 %s", path,
-                       (unsigned)(facts.st_mode & 0777), path);
-    return ET_OK;
-}
-
 int et_keys_read(et_keys *keys, const char *directory, et_job_role role, et_error *error)
 {
     char path[PATH_SPACE];
@@ -142,9 +130,9 @@ int et_keys_read(et_keys *keys, const char *directory, et_job_role role, et_erro
     *keys = (et_keys){ 0 };
     int status = secret_path(path, directory, role, error);
     if (!status)
-        status = check_mode(path, error);
-    if (!status)
-        status = et_file_read(&text, &length, path, FILE_MAX, error);
+        status = et_file_read_secret(&text, &length, path, FILE_MAX, error);
+    if (status == ET_ENOTFOUND)
+        status = et_fail(error, status, "%s: is missing; `etude keys DIR` makes keys", path);
     if (!status)
         status = find_key(keys->secret, text, role, path, error);
     et_free(text);

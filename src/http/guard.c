@@ -1,6 +1,7 @@
 #include "http/guard.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/random.h>
@@ -32,18 +33,28 @@ static bool split(const char *host, char name[NAME_MAX_BYTES])
                       strlen(port + 1) <= 5);
 }
 
-static bool is_ours(const et_http_guard *guard, const char *name)
+static bool is_added(const et_http_guard *guard, const char *name)
 {
-    char own[NAME_MAX_BYTES];
-    if (!strcasecmp(name, "localhost") || et_address_is_number(name))
-        return true;
     for (int i = 0; i < guard->host_count; i++)
         if (!strcasecmp(name, guard->hosts[i]))
             return true;
+    return false;
+}
+
+static bool is_this_machine(const char *name)
+{
+    char own[NAME_MAX_BYTES];
+    if (!strcasecmp(name, "localhost"))
+        return true;
     if (gethostname(own, sizeof own))
         return false;
     own[sizeof own - 1] = 0;
     return *own && !strcasecmp(name, own);
+}
+
+static bool is_ours(const et_http_guard *guard, const char *name)
+{
+    return et_address_is_number(name) || is_added(guard, name) || is_this_machine(name);
 }
 
 bool et_http_guard_host(const et_http_guard *guard, const char *host)
@@ -52,12 +63,48 @@ bool et_http_guard_host(const et_http_guard *guard, const char *host)
     return split(host, name) && is_ours(guard, name);
 }
 
-bool et_http_guard_origin(const et_http_guard *guard, const char *origin)
+/* The port of a host that split has taken. */
+static int port_of(const char *host, const char *name, int usual)
 {
-    static const char *const schemes[] = { "http://", "https://", NULL };
-    for (const char *const *scheme = schemes; *scheme; scheme++)
-        if (!strncasecmp(origin, *scheme, strlen(*scheme)))
-            return et_http_guard_host(guard, origin + strlen(*scheme));
+    const char *port = host + strlen(name);
+    return port[0] && port[1] ? atoi(port + 1) : usual;
+}
+
+/* "[::1]" and "127.0.0.2" too. */
+static bool is_loopback(const char *name)
+{
+    char plain[NAME_MAX_BYTES];
+    snprintf(plain, sizeof plain, "%s", *name == '[' ? name + 1 : name);
+    plain[strcspn(plain, "]")] = 0;
+    return et_address_is_number(name) && et_address_is_loopback(plain);
+}
+
+/* usual: the port of origins that name none. */
+static bool is_own_origin(const et_http_guard *guard, const char *origin, int usual,
+                          const char *host)
+{
+    char name[NAME_MAX_BYTES], asked[NAME_MAX_BYTES];
+    if (!split(origin, name))
+        return false;
+    const int port = port_of(origin, name, usual);
+    if (is_added(guard, name))
+        return true;
+    if (split(host, asked) && !strcasecmp(name, asked) && port == port_of(host, asked, usual))
+        return true;
+    return guard->port && port == guard->port && (is_loopback(name) || is_this_machine(name));
+}
+
+bool et_http_guard_origin(const et_http_guard *guard, const char *origin, const char *host)
+{
+    static const struct {
+        const char *name;
+        int port;
+    } scheme[] = { { "http://", 80 }, { "https://", 443 } };
+    for (size_t i = 0; i < sizeof scheme / sizeof scheme[0]; i++) {
+        const size_t length = strlen(scheme[i].name);
+        if (!strncasecmp(origin, scheme[i].name, length))
+            return is_own_origin(guard, origin + length, scheme[i].port, host);
+    }
     return false;
 }
 
@@ -88,7 +135,7 @@ int et_http_token_read(char token[ET_TOKEN_MAX + 1], const char *path, et_error 
 {
     char *text;
     size_t length;
-    int status = et_file_read(&text, &length, path, (size_t)1 << 16, error);
+    int status = et_file_read_secret(&text, &length, path, (size_t)1 << 16, error);
     if (status)
         return status;
     size_t count = strcspn(text, "\r\n");

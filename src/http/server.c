@@ -367,7 +367,7 @@ static void judge(et_http_request *r, const char *method, const char *version)
         refuse(r, 403,
                "this host is not served under that name (header Host); --host NAME adds one");
     const char *origin = et_http_header(r, "Origin");
-    if (origin && !et_http_guard_origin(guard, origin))
+    if (origin && !et_http_guard_origin(guard, origin, h.host ? h.host : ""))
         refuse(r, 403, "pages of other sites may not ask (header Origin)");
     const et_http_route *route = r->refused ? NULL : find_route(r, method);
     if (!r->refused || r->refused == 404 || r->refused == 405)

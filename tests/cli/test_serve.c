@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "bad_case.h"
 #include "base/strbuf.h"
@@ -58,6 +59,27 @@ static void test_serve__several_of_each_line(void **state)
     free(answer);
 }
 
+/* Ways to say what is expected. */
+static void test_serve__types(void **state)
+{
+    static const char *const headers[] = {
+        "Content-Type: application/json; charset=UTF8\r\n",
+        "Content-Type: application/json; charset=\"utf-8\"\r\n",
+        "Content-Type: Application/JSON;charset=Utf-8\r\nContent-Encoding: identity\r\n",
+    };
+    (void)state;
+    web_server s = web_start("serve m", 0);
+    char *body = request_of(3, 2, "");
+    for (size_t i = 0; i < COUNT(headers); i++) {
+        char *answer = web_ask(s.port, "/translate", headers[i], body);
+        if (!is_right(answer, 3, 2))
+            fail_msg("%s%s", headers[i], answer);
+        free(answer);
+    }
+    free(body);
+    assert_int_equal(web_stop(&s, SIGTERM), 0);
+}
+
 static void test_serve__token(void **state)
 {
     static const char *const wrong[] = { "", "Authorization: Bearer 0123456789abcdeF\r\n",
@@ -65,6 +87,11 @@ static void test_serve__token(void **state)
                                          "Authorization: Basic 0123456789abcdef\r\n" };
     (void)state;
     bad_write_text("token", "0123456789abcdef\n");
+    bad_end end = bad_start("serve m --port 0 --token-file token", NULL, NULL);
+    assert_int_equal(end.code, 3);
+    bad_assert_says("a token for all", end.err, "others may read it");
+    bad_release(&end);
+    chmod("token", 0600);
     web_server s = web_start("serve m --listen 0.0.0.0 --token-file token", 0);
     for (size_t i = 0; i < COUNT(wrong); i++) {
         char *answer = web_ask(s.port, "/metrics", wrong[i], NULL);
@@ -141,7 +168,8 @@ static void test_serve__bad_usage(void **state)
         { "serve m --deadline soon", .code = 2, .words = { "deadline" } },
         { "serve m --precision int7", .code = 2, .words = { "int7" } },
         { "serve m --port 0 --token-file none", .code = 3, .words = { "none" } },
-        { "serve m --port 0 --token-file a.en", .code = 3, .words = { "a.en:1", "token" } },
+        { "serve m --port 0 --token-file a.en", .code = 3,
+          .words = { "a.en: others may read it", "chmod 600" } },
         { "serve m --port 0 --checkpoint none", .code = 3, .words = { "none" } },
         { "serve m --prot 0", .code = 2, .words = { "--port" } },
     };
@@ -166,6 +194,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_serve__words_of_the_command),
         cmocka_unit_test(test_serve__several_of_each_line),
+        cmocka_unit_test(test_serve__types),
         cmocka_unit_test(test_serve__token),
         cmocka_unit_test(test_serve__made_token),
         cmocka_unit_test(test_serve__what_it_says_of_itself),

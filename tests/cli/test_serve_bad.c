@@ -50,6 +50,8 @@ static const struct {
       "GET /health HTTP/1.1\r\nHost: localhost.evil.org:80\r\nConnection: close\r\n\r\n", 403,
       "header Host" },
     { "a page from elsewhere", START JSON "Origin: http://evil.org\r\n" GOOD, 403, "Origin" },
+    { "a page of an address", START JSON "Origin: http://203.0.113.5\r\n" GOOD, 403, "Origin" },
+    { "a page of another port", START JSON "Origin: http://localhost:1\r\n" GOOD, 403, "Origin" },
     { "a page from nowhere", START JSON "Origin: null\r\n" GOOD, 403, "Origin" },
     { "no type", START GOOD, 415, "Content-Type is missing" },
     { "a form", START "Content-Type: application/x-www-form-urlencoded\r\n" GOOD, 415,

@@ -127,15 +127,25 @@ refused 404 "${url}api/sample?id=99&name=9.txt"
 refused 404 "${url}api/run?id=99999999999999999999"
 refused 404 "${url}api/run"
 refused 404 "${url}runs/first/secret.txt"
-refused 400 -d '{"runs": 1}' "${url}api/points"
-refused 400 -d '{}' "${url}api/points"
-refused 400 -d '{' "${url}api/points"
-refused 400 -d 'nothing' "${url}api/points"
-refused 404 -d '{"runs": [{"id": 99, "generation": 1}]}' "${url}api/points"
+json='Content-Type: application/json'
+refused 400 -H "$json" -d '{"runs": 1}' "${url}api/points"
+refused 400 -H "$json" -d '{}' "${url}api/points"
+refused 400 -H "$json" -d '{' "${url}api/points"
+refused 400 -H "$json; charset=UTF8" -d 'nothing' "${url}api/points"
+refused 415 -d '{"runs": []}' "${url}api/points"
+refused 415 -H 'Content-Type:' -d '{"runs": []}' "${url}api/points"
+refused 415 -H 'Content-Type: text/plain' -d '{"runs": []}' "${url}api/points"
+refused 415 -H "$json; charset=latin1" -d '{"runs": []}' "${url}api/points"
+refused 415 -H "$json" -H 'Content-Encoding: gzip' -d '{"runs": []}' "${url}api/points"
+refused 404 -H "$json" -d '{"runs": [{"id": 99, "generation": 1}]}' "${url}api/points"
 refused 400 "${url}%00api/runs"
 refused 405 -d '{}' "${url}api/runs"
 refused 403 -H 'Host: evil.org' "${url}api/runs"
-refused 403 -H 'Origin: http://evil.org' "${url}api/runs"
+for origin in http://evil.org http://203.0.113.5 "http://203.0.113.5:${url##*:}" http://localhost:1 \
+    'http://[2001:db8::1]' null; do
+    refused 403 -H "Origin: ${origin%/}" "${url}api/runs"
+done
+get -H "Origin: ${url%/}" "${url}api/runs" >/dev/null
 
 # ---- what comes, and what goes ----
 lines 51 60 >>runs/first/metrics.jsonl

@@ -5,12 +5,15 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "http/guard.h"
 
 static const char *const names[] = { "models.example.org" };
-static const et_http_guard guard = { .token = "abcdefghijklmnop", .hosts = names, .host_count = 1 };
+static const et_http_guard guard = {
+    .token = "abcdefghijklmnop", .hosts = names, .host_count = 1, .port = 8080
+};
 
 static void test_guard__hosts(void **state)
 {
@@ -65,14 +68,52 @@ static void test_guard__own_name(void **state)
 
 static void test_guard__origins(void **state)
 {
+    static const struct {
+        const char *origin, *host;
+        bool ours;
+    } rows[] = {
+        { "http://localhost:8080", "localhost:8080", true },
+        { "HTTP://LocalHost:8080", "localhost:8080", true },
+        { "http://127.0.0.1:8080", "localhost:8080", true },
+        { "http://[::1]:8080", "localhost", true },
+        { "http://192.168.1.7:8080", "192.168.1.7:8080", true },
+        { "http://192.168.1.7", "192.168.1.7", true },
+        { "http://192.168.1.7", "192.168.1.7:80", true },
+        { "https://192.168.1.7", "192.168.1.7", true },
+        { "https://192.168.1.7:443", "192.168.1.7", true },
+        { "http://[2001:db8::1]:9", "[2001:db8::1]:9", true },
+        { "http://localhost:9000", "localhost:9000", true }, /* a port that ssh passes on */
+        { "https://models.example.org", "127.0.0.1:8080", true },
+        { "http://203.0.113.5", "localhost:8080", false },
+        { "http://203.0.113.5:8080", "localhost:8080", false },
+        { "http://203.0.113.5:8080", "127.0.0.1:8080", false },
+        { "http://192.168.1.7", "192.168.1.7:8080", false },
+        { "http://192.168.1.7:81", "192.168.1.7", false },
+        { "http://[2001:db8::1]", "[::1]:8080", false },
+        { "http://localhost:3000", "localhost:8080", false },
+        { "http://127.0.0.1", "127.0.0.1:8080", false },
+        { "http://localhost", "", false },
+        { "http://localhost:8080.evil.org", "localhost:8080", false },
+        { "http://localhost:8080/", "localhost:8080", false },
+        { "http://evil.example.org", "localhost:8080", false },
+        { "http://evil.example.org", "evil.example.org",
+          true }, /* the host is not looked at here */
+        { "null", "null", false },
+        { "file://", "", false },
+        { "localhost", "localhost", false },
+        { "", "", false },
+    };
     (void)state;
-    assert_true(et_http_guard_origin(&guard, "http://localhost:8080"));
-    assert_true(et_http_guard_origin(&guard, "https://models.example.org"));
-    assert_false(et_http_guard_origin(&guard, "http://evil.example.org"));
-    assert_false(et_http_guard_origin(&guard, "null"));
-    assert_false(et_http_guard_origin(&guard, "file://"));
-    assert_false(et_http_guard_origin(&guard, "localhost"));
-    assert_false(et_http_guard_origin(&guard, ""));
+    char own[256], origin[300];
+    assert_int_equal(gethostname(own, sizeof own), 0);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        if (et_http_guard_origin(&guard, rows[i].origin, rows[i].host) != rows[i].ours)
+            fail_msg("%s of %s: %s", rows[i].origin, rows[i].host,
+                     rows[i].ours ? "refused" : "accepted");
+    snprintf(origin, sizeof origin, "http://%s:8080", own);
+    assert_true(et_http_guard_origin(&guard, origin, "localhost:8080"));
+    snprintf(origin, sizeof origin, "http://%s:8081", own);
+    assert_false(et_http_guard_origin(&guard, origin, "localhost:8080"));
 }
 
 static void test_guard__tokens(void **state)
@@ -97,6 +138,7 @@ static void write_token(const char *text)
     assert_non_null(file);
     fputs(text, file);
     fclose(file);
+    chmod("token", 0600);
 }
 
 static void test_guard__token_files(void **state)
@@ -115,6 +157,15 @@ static void test_guard__token_files(void **state)
     write_token("0123456789 abcdef\n");
     assert_int_equal(et_http_token_read(token, "token", &error), ET_EDATA);
     assert_non_null(strstr(error.text, "byte 11"));
+    write_token("0123456789abcdef");
+    static const mode_t modes[] = { 0644, 0640, 0604, 0620, 0601 };
+    for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++) {
+        chmod("token", modes[i]);
+        assert_int_equal(et_http_token_read(token, "token", &error), ET_EDENIED);
+        assert_non_null(strstr(error.text, "chmod 600 token"));
+    }
+    chmod("token", 0400);
+    assert_int_equal(et_http_token_read(token, "token", &error), 0);
     remove("token");
     assert_int_equal(et_http_token_read(token, "token", &error), ET_ENOTFOUND);
 }

@@ -106,6 +106,12 @@ static void handle_points(void *payload, et_http_request *from)
     et_error error = ET_ERROR_INIT;
     et_value *asked;
     size_t length;
+    const char *type;
+    int refused = et_web_check_type(from, NULL, &type, &error);
+    if (refused) {
+        et_http_refuse(from, refused, error.text);
+        return;
+    }
     char *body = et_http_take_body(from, &length);
     int status = et_json_parse(&asked, &arena, body ? body : "", length, "the body", &error);
     if (!status)

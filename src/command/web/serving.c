@@ -10,7 +10,6 @@
 #include <etude/version.h>
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
 #include "base/alloc.h"
 #include "base/assert.h"
@@ -18,6 +17,7 @@
 #include "base/fields.h"
 #include "base/flag.h"
 #include "base/json.h"
+#include "command/web/web.h"
 
 /* Seconds that a request may take to arrive, and an answer to leave. */
 #define TRANSFER 60
@@ -116,56 +116,6 @@ static void reply(et_http_request *to, et_job *job)
 
 /* ---- requests ---- */
 
-/* "Application/JSON; charset=UTF-8" to "application/json". false: another character set, or no
- * type. */
-static bool read_type(char *type, size_t size, const char *header)
-{
-    size_t length = header ? strcspn(header, "; \t") : 0;
-    if (!length || length >= size)
-        return false;
-    for (size_t i = 0; i < length; i++)
-        type[i] = (char)(header[i] >= 'A' && header[i] <= 'Z' ? header[i] + 32 : header[i]);
-    type[length] = 0;
-    const char *rest = header + length + strspn(header + length, "; \t");
-    if (strncasecmp(rest, "charset=", 8) != 0)
-        return !*rest;
-    rest += 8;
-    rest += *rest == '"';
-    return !strncasecmp(rest, "utf-8", 5) && strspn(rest + 5, "\" \t") == strlen(rest + 5);
-}
-
-static const char *known_type(const et_service_class *class, const char *type)
-{
-    if (!strcmp(type, "application/json"))
-        return "application/json";
-    for (const char *const *other = class->types; other && *other; other++)
-        if (!strcmp(type, *other))
-            return *other;
-    return NULL;
-}
-
-/* 0, or the status that the request is refused with. */
-static int check_type(const et_serving *s, et_http_request *from, et_service_request *request,
-                      et_error *error)
-{
-    char type[64];
-    const char *header = et_http_header(from, "Content-Type");
-    et_strbuf all = ET_STRBUF_INIT;
-    if (et_http_header(from, "Content-Encoding")) {
-        et_fail(error, ET_EDATA, "bodies are taken as they are, without Content-Encoding");
-        return 415;
-    }
-    request->type = read_type(type, sizeof type, header) ? known_type(s->class, type) : NULL;
-    if (request->type)
-        return 0;
-    for (const char *const *other = s->class->types; other && *other; other++)
-        et_strbuf_printf(&all, " or %s", *other);
-    et_fail(error, ET_EDATA, "Content-Type %s: application/json%s in UTF-8 is expected",
-            header ? header : "is missing", et_strbuf_text(&all));
-    et_strbuf_release(&all);
-    return 415;
-}
-
 static int read_json(et_service_request *request, et_arena *arena, et_error *error)
 {
     et_value *value;
@@ -185,7 +135,7 @@ static int read_request(et_serving *s, et_job *job, et_http_request *from, et_er
     et_service_request *request = &job->request;
     const char *accept = et_http_header(from, "Accept");
     const int64_t most = s->options.batcher.service.items_max;
-    int refused = check_type(s, from, request, error);
+    int refused = et_web_check_type(from, s->class->types, &request->type, error);
     if (refused)
         return refused;
     request->arena = &job->arena;

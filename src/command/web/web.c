@@ -4,8 +4,11 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "base/strbuf.h"
+#include "http/type.h"
 
 #define LOOPBACK "127.0.0.1"
+#define JSON     "application/json"
 
 int et_web_open(et_web *web, const et_web_args *args, et_error *error)
 {
@@ -22,6 +25,7 @@ int et_web_open(et_web *web, const et_web_args *args, et_error *error)
         return status;
     }
     web->guard = (et_http_guard){ .token = *web->token ? web->token : NULL,
+                                  .port = web->listener.port,
                                   .hosts = args->hosts.items,
                                   .host_count = args->hosts.count };
     et_assert(web->guard.token || et_address_is_loopback(address));
@@ -40,4 +44,40 @@ void et_web_close(et_web *web)
 {
     et_listener_close(&web->listener);
     memset(web->token, 0, sizeof web->token);
+}
+
+/* NULL: it is none that is known. */
+static const char *known_type(const char *type, const char *const *others)
+{
+    if (!strcmp(type, JSON))
+        return JSON;
+    for (; others && *others; others++)
+        if (!strcmp(type, *others))
+            return *others;
+    return NULL;
+}
+
+int et_web_check_type(const et_http_request *from, const char *const *others, const char **type,
+                      et_error *error)
+{
+    char read[ET_HTTP_TYPE_MAX];
+    const char *header = et_http_header(from, "Content-Type");
+    et_strbuf all = ET_STRBUF_INIT;
+    *type = NULL;
+    if (!et_http_coding_is_identity(et_http_header(from, "Content-Encoding"))) {
+        et_fail(error, ET_EDATA,
+                "Content-Encoding %s: send the body as it is, without a Content-Encoding",
+                et_http_header(from, "Content-Encoding"));
+        return 415;
+    }
+    if (et_http_type_read(read, header))
+        *type = known_type(read, others);
+    if (*type)
+        return 0;
+    for (; others && *others; others++)
+        et_strbuf_printf(&all, " or %s", *others);
+    et_fail(error, ET_EDATA, "Content-Type %s: " JSON "%s in UTF-8 is expected",
+            header ? header : "is missing", et_strbuf_text(&all));
+    et_strbuf_release(&all);
+    return 415;
 }

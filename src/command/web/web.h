@@ -14,6 +14,7 @@
 #include "command/args.h"
 #include "http/guard.h"
 #include "http/listen.h"
+#include "http/server.h"
 
 typedef struct et_web_args {
     int64_t port;
@@ -29,7 +30,8 @@ typedef struct et_web_args {
         ET_ARG_TEXT("listen", "ADDRESS", &(args).listen,                                           \
                     "where others can ask, who need a token (default: 127.0.0.1)"),                \
         ET_ARG_TEXT("token-file", "FILE", &(args).token_file,                                      \
-                    "its first line is the token (default: one is made and shown)"),               \
+                    "its first line is the token; others may not read the file (default: one is "  \
+                    "made and shown)"),                                                            \
         ET_ARG_LIST("host", "NAME", &(args).hosts,                                                 \
                     "a name that this server is reached by, beside addresses")
 
@@ -46,5 +48,11 @@ int et_web_open(et_web *web, const et_web_args *args, et_error *error);
  * follows the address. */
 int et_web_tell(const et_web *web, const char *page, et_error *error);
 void et_web_close(et_web *web);
+
+/* The type of a body: JSON, or one of `others` (ended by NULL; NULL: none), borrowed from there. 0,
+ * or the status that the request is refused with: another type, in another character set than
+ * UTF-8, or compressed. */
+int et_web_check_type(const et_http_request *from, const char *const *others, const char **type,
+                      et_error *error);
 
 #endif
