@@ -91,13 +91,13 @@ start
 [ "$(get "${url}api/runs" | grep -c '"id"')" = 4 ] || fail "runs: $(get "${url}api/runs")"
 first=$(id first)
 points "$first" 1 "" >got
-for want in '"train.training_loss", "points": \[\[1, 1700000001.0, 5.123456\], \[2, ' \
-    '\[50, 1700000050.0, 0.223456\]\]' '"validation.validation_loss", "points": \[\[10, 1700000010.0, 0.6\]' \
-    '"train.time.steps_per_second", "points": \[\[1, 1700000001.0, 11.0\]' '"more": false'; do
+for want in '"train.training_loss", "lower": true, "points": \[\[1, 1700000001.0, 5.123456\], \[2, ' \
+    '\[50, 1700000050.0, 0.223456\]\]' '"validation.validation_loss", "lower": true, "points": \[\[10, 1700000010.0, 0.6\]' \
+    '"train.time.steps_per_second", "lower": false, "points": \[\[1, 1700000001.0, 11.0\]' '"more": false'; do
     grep -q -e "$want" got || fail "no $want in $(cat got)"
 done
 points "$first" 1 "49,50,50,5" >got
-grep -q '"at": 0, "name": "train.training_loss", "points": \[\[50, 1700000050.0, 0.223456\]\]' got ||
+grep -q '"at": 0, "name": "train.training_loss", "lower": true, "points": \[\[50, 1700000050.0, 0.223456\]\]' got ||
     fail "what came since: $(cat got)"
 [ "$(grep -c '"at"' got)" = 1 ] || fail "more than what came since: $(cat got)"
 points "$(id '<b>third')" 1 "" | grep -q '\[\[7, null, null\]\]' || fail "a value that is no number"
