@@ -79,6 +79,52 @@ int et_file_open(int *out, const char *path, et_error *error)
     return open_regular(out, &info, path, error);
 }
 
+/* ---- below a directory ---- */
+
+/* The system tells where an open file is: a link that is changed meanwhile makes no difference. */
+bool et_file_is_below(int fd, const char *root)
+{
+    char name[32], path[PATH_MAX];
+    snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
+    const ssize_t length = readlink(name, path, sizeof path - 1);
+    size_t count = strlen(root);
+    if (length < 0)
+        return false;
+    path[length] = 0;
+    while (count && root[count - 1] == '/')
+        count--;
+    return !strncmp(path, root, count) && (path[count] == '/' || !path[count]);
+}
+
+bool et_path_is_below(const char *path, const char *root)
+{
+    int fd = open(path, O_PATH | O_CLOEXEC);
+    if (fd < 0)
+        return errno == ENOENT;
+    const bool below = et_file_is_below(fd, root);
+    close(fd);
+    return below;
+}
+
+static int open_below(int *out, struct stat *info, const char *path, const char *root,
+                      et_error *error)
+{
+    int status = open_regular(out, info, path, error);
+    if (status || !root || et_file_is_below(*out, root))
+        return status;
+    close(*out);
+    return et_fail(error, ET_EDENIED, "%s: a link leads out of %s, and is not followed", path,
+                   root);
+}
+
+int et_file_open_below(int *out, const char *path, const char *root, et_error *error)
+{
+    struct stat info;
+    return open_below(out, &info, path, root, error);
+}
+
+/* ---- as a whole ---- */
+
 /* The caller's limit says what the largest honest file of a kind is. */
 static int too_long(const char *path, size_t limit, et_error *error)
 {
@@ -141,9 +187,15 @@ static int read_opened(char **out, size_t *length, int fd, const struct stat *in
 
 int et_file_read(char **out, size_t *length, const char *path, size_t limit, et_error *error)
 {
+    return et_file_read_below(out, length, path, NULL, limit, error);
+}
+
+int et_file_read_below(char **out, size_t *length, const char *path, const char *root, size_t limit,
+                       et_error *error)
+{
     int fd = -1;
     struct stat info;
-    int status = open_regular(&fd, &info, path, error);
+    int status = open_below(&fd, &info, path, root, error);
     if (status)
         return status;
     status = read_opened(out, length, fd, &info, path, limit, error);

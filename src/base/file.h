@@ -14,12 +14,23 @@
 /* The whole file in memory, terminated by an extra 0 (free with et_free). More than limit
  * bytes is ET_EFORMAT. Directories and devices are refused. */
 int et_file_read(char **out, size_t *length, const char *path, size_t limit, et_error *error);
+/* The same of a file that a stranger may have put there: ET_EDENIED, and nothing is read, where
+ * links in path lead out of root. root: a directory, as realpath(3) gives it; NULL: wherever it is.
+ */
+int et_file_read_below(char **out, size_t *length, const char *path, const char *root, size_t limit,
+                       et_error *error);
 /* The same of a key or a token. ET_EDENIED: others than the owner may read or write the file. */
 int et_file_read_secret(char **out, size_t *length, const char *path, size_t limit,
                         et_error *error);
 
 /* Opens a regular file for reading; *out is to be closed. */
 int et_file_open(int *out, const char *path, et_error *error);
+/* As et_file_read_below. */
+int et_file_open_below(int *fd, const char *path, const char *root, et_error *error);
+/* Whether an open file or directory lies below root, where it is and whatever it was opened as. */
+bool et_file_is_below(int fd, const char *root);
+/* The same by name; true where there is nothing. */
+bool et_path_is_below(const char *path, const char *root);
 
 /* Writes bytes as the whole of path, atomically and durably. */
 int et_file_write(const char *path, const void *bytes, size_t length, et_error *error);

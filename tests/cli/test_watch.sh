@@ -54,10 +54,11 @@ echo secret >runs/first/secret.txt
 echo '2026-01-01 00:00:00  warning: step 12: <script>nothing</script>' >runs/first/train.log
 
 before=$(find runs -exec ls -ld --time-style=full-iso {} + | sort)
-# start WORD...: serves runs; $url is its address, without the page.
+start_of=runs
+# start WORD...: serves $start_of; $url is its address, without the page.
 start() {
     : >address
-    "$etude" watch runs --port 0 "$@" >address 2>log &
+    "$etude" watch $start_of --port 0 "$@" >address 2>log &
     server=$!
     for _ in $(seq 600); do
         [ ! -s address ] && kill -0 "$server" 2>/dev/null || break
@@ -238,6 +239,41 @@ fi
 stop
 rm -f runs/first/metrics.jsonl
 lines 1 50 >runs/first/metrics.jsonl
+
+# ---- links ----
+# What they lead to outside is not shown, also in a run where the rest is; inside they are followed.
+mkdir -p outside/translations outside/validation links/all links/some links/inner/validation
+lines 1 9 | sed 's/training_loss/hidden_loss/' | tee outside/metrics.jsonl >outside/validation/metrics.jsonl
+echo '{experiment: translation/tiny, task: {train_data: {tsv_path: hidden.tsv}}}' >outside/params.yaml
+echo '{"sessions": [{"command": "hidden", "parameters": 98765432}]}' >outside/info.json
+echo 'a hidden sample' >outside/translations/1.txt
+echo 'warning: a hidden line' >outside/train.log
+for name in metrics.jsonl params.yaml info.json translations validation train.log; do
+    ln -s "$PWD/outside/$name" links/all/$name
+done
+sed 's/hidden/shown/' outside/params.yaml >links/some/params.yaml
+lines 1 9 >links/some/metrics.jsonl
+ln -s ../../outside/info.json links/some/info.json
+ln -s ../../outside/translations links/some/translations
+ln -s ../some/metrics.jsonl links/inner/metrics.jsonl
+ln -s "$PWD/outside/metrics.jsonl" links/inner/validation/metrics.jsonl
+ln -s links named
+start_of=named
+start
+get "${url}api/runs" >got
+grep -q 'leads out of' got || fail "nothing is said of links: $(cat got)"
+for name in all some inner; do
+    run=$(id $name)
+    get "${url}api/run?id=$run" >>got
+    points "$run" 1 "" >>got
+    curl -s -m 30 "${url}api/sample?id=$run&name=1.txt" >>got
+done
+! grep hidden got >&2 || fail "what is outside is shown"
+! grep 98765432 got >&2 || fail "what is outside is counted"
+grep -q 'shown.tsv' got || fail "settings inside are not shown"
+[ "$(grep -c '"train.training_loss", "points": \[\[1, ' got)" = 2 ] || fail "points inside are not shown"
+stop
+start_of=runs
 
 # ---- who may ask ----
 start --listen 0.0.0.0

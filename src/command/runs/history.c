@@ -65,6 +65,7 @@ enum { OWN, BESIDE, LOGS };
 struct et_history_files {
     log_file logs[LOGS];
     document settings, info;
+    char *root;     /* that files must lie below; owned; NULL: anywhere */
     et_arena names; /* of series */
     et_map index;   /* name to place in series */
     char *buffer;   /* [room] of what is being read; owned */
@@ -353,7 +354,7 @@ static int read_log(et_history *h, log_file *file, bool *moved, et_error *error)
     int fd;
     struct stat info;
     et_error reason = ET_ERROR_INIT;
-    int status = et_file_open(&fd, file->path, &reason);
+    int status = et_file_open_below(&fd, file->path, h->files->root, &reason);
     *moved = status == ET_ENOTFOUND && file->offset > 0;
     if (status)
         return status == ET_ENOTFOUND ? ET_OK : et_fail(error, status, "%s", reason.text);
@@ -385,7 +386,7 @@ static bool same_version(const version *a, const version *b)
 }
 
 /* Both are replaced as a whole when they change. */
-static int read_document(document *d, bool json, et_error *error)
+static int read_document(document *d, const char *root, bool json, et_error *error)
 {
     struct stat info;
     if (stat(d->path, &info)) {
@@ -401,7 +402,7 @@ static int read_document(document *d, bool json, et_error *error)
     size_t length;
     et_arena arena = ET_ARENA_INIT;
     et_value *value = NULL;
-    int status = et_file_read(&text, &length, d->path, DOCUMENT_MAX, error);
+    int status = et_file_read_below(&text, &length, d->path, root, DOCUMENT_MAX, error);
     if (status)
         return status;
     status = (json ? et_json_parse : et_yaml_parse)(&value, &arena, text, length, d->path, error);
@@ -421,8 +422,8 @@ static int read_document(document *d, bool json, et_error *error)
 static int read_documents(et_history *h, et_error *error)
 {
     struct et_history_files *f = h->files;
-    int status = read_document(&f->settings, false, error);
-    int other = read_document(&f->info, true, status ? NULL : error);
+    int status = read_document(&f->settings, f->root, false, error);
+    int other = read_document(&f->info, f->root, true, status ? NULL : error);
     h->settings = f->settings.value;
     h->info = f->info.value;
     return status ? status : other;
@@ -430,7 +431,7 @@ static int read_documents(et_history *h, et_error *error)
 
 /* ---- all together ---- */
 
-static et_history *make(const char *model_dir)
+static et_history *make(const char *model_dir, const char *root)
 {
     et_history *h = et_alloc_zero(1, sizeof *h);
     struct et_history_files *f = h ? et_alloc_zero(1, sizeof *f) : NULL;
@@ -445,9 +446,10 @@ static et_history *make(const char *model_dir)
         (log_file){ .path = et_path_join(model_dir, MEASURED_FILE), .prefix = MEASURED };
     f->settings.path = et_path_join(model_dir, ET_RUN_SETTINGS);
     f->info.path = et_path_join(model_dir, ET_RUN_SESSIONS);
+    f->root = root ? et_strdup(root) : NULL;
     forget(h);
-    if (h->model_dir && f->logs[OWN].path && f->logs[BESIDE].path && f->settings.path &&
-        f->info.path)
+    if ((!root || f->root) && h->model_dir && f->logs[OWN].path && f->logs[BESIDE].path &&
+        f->settings.path && f->info.path)
         return h;
     et_history_close(h);
     return NULL;
@@ -460,6 +462,12 @@ bool et_history_is_run(const char *directory)
 }
 
 int et_history_open(et_history **out, const char *model_dir, et_error *error)
+{
+    return et_history_open_below(out, model_dir, NULL, error);
+}
+
+int et_history_open_below(et_history **out, const char *model_dir, const char *root,
+                          et_error *error)
 {
     bool anew;
     struct stat info;
@@ -475,7 +483,7 @@ int et_history_open(et_history **out, const char *model_dir, et_error *error)
         return et_fail(error, ET_ENOTFOUND,
                        "%s: no run there, as it has neither " ET_RUN_SETTINGS " nor " ET_RUN_LOG,
                        model_dir);
-    et_history *h = make(model_dir);
+    et_history *h = make(model_dir, root);
     if (!h)
         return et_alloc_failed(error, sizeof *h, "a run's history");
     *out = h;
@@ -505,6 +513,7 @@ void et_history_close(et_history *h)
         et_free(f->logs[i].path);
     et_free(f->settings.path);
     et_free(f->info.path);
+    et_free(f->root);
     et_arena_release(&f->settings.arena);
     et_arena_release(&f->info.arena);
     et_free(f->buffer);
@@ -512,6 +521,11 @@ void et_history_close(et_history *h)
     et_free(h->series);
     et_free(h->model_dir);
     et_free(h);
+}
+
+const char *et_history_root(const et_history *h)
+{
+    return h->files->root;
 }
 
 const et_history_series *et_history_find(const et_history *h, const char *name)

@@ -66,6 +66,10 @@ bool et_history_is_run(const char *directory);
 /* Reads all there is. ET_ENOTFOUND: no run there; *out is NULL. Where a file of a run is at fault
  * *out has what could be read, and is to be closed as well. */
 int et_history_open(et_history **out, const char *model_dir, et_error *error);
+/* The same of a run that strangers may write to: its files count as far as they lie below root
+ * (et_file_read_below), also at updates. */
+int et_history_open_below(et_history **out, const char *model_dir, const char *root,
+                          et_error *error);
 
 /* Reads what came since. *anew: a log was cut off (the run was resumed or has gone back to a
  * checkpoint) or replaced, and everything was read again. On failure what was read stays; the next
@@ -73,6 +77,9 @@ int et_history_open(et_history **out, const char *model_dir, et_error *error);
 int et_history_update(et_history *history, bool *anew, et_error *error);
 
 void et_history_close(et_history *history); /* NULL allowed */
+
+/* What it was opened below; NULL: anywhere. */
+const char *et_history_root(const et_history *history);
 
 /* NULL: there is none of that name. */
 const et_history_series *et_history_find(const et_history *history, const char *name);

@@ -32,16 +32,21 @@ static int64_t read_elements(const char *path)
     return elements > 0 ? elements : 0;
 }
 
-static int64_t of_newest(const char *model_dir)
+static bool is_shown(const char *path, const char *root)
+{
+    return path && (!root || et_path_is_below(path, root));
+}
+
+static int64_t of_newest(const char *model_dir, const char *root)
 {
     et_manifest manifest = { 0 };
     int64_t elements = 0;
     char *directory = et_path_join(model_dir, ET_CHECKPOINT_FOLDER);
-    if (directory && et_file_exists(directory) &&
+    if (is_shown(directory, root) && et_file_exists(directory) &&
         !et_manifest_rebuild(&manifest, directory, ET_CHECKPOINT_PREFIX, NULL)) {
         for (size_t i = manifest.count; i-- && !elements;) {
             char *path = et_path_join(directory, manifest.entries[i].file);
-            elements = path ? read_elements(path) : 0;
+            elements = is_shown(path, root) ? read_elements(path) : 0;
             et_free(path);
         }
         et_manifest_release(&manifest);
@@ -57,5 +62,5 @@ int64_t et_run_parameters(const et_history *h)
     if (sessions && sessions->kind == ET_VALUE_LIST && sessions->last &&
         !et_value_read_int(sessions->last, ET_SESSION_PARAMETERS, &elements, NULL) && elements > 0)
         return elements;
-    return of_newest(h->model_dir);
+    return of_newest(h->model_dir, et_history_root(h));
 }

@@ -1,4 +1,5 @@
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -67,12 +68,13 @@ static void note_fault(et_board_item *item, int status, const et_error *error)
     item->fault = status ? et_strdup(error->text) : NULL;
 }
 
-static void update_item(et_board_item *item)
+static void update_item(const et_board *board, et_board_item *item)
 {
     et_error error = ET_ERROR_INIT;
     bool anew = false;
-    int status = item->history ? et_history_update(item->history, &anew, &error)
-                               : et_history_open(&item->history, item->path, &error);
+    int status = item->history
+                     ? et_history_update(item->history, &anew, &error)
+                     : et_history_open_below(&item->history, item->path, board->root, &error);
     item->generation += anew;
     note_fault(item, status, &error);
 }
@@ -87,7 +89,7 @@ void et_board_update(et_board *board)
     if (now - board->updated < UPDATE_INTERVAL)
         return;
     for (size_t i = 0; i < board->count; i++)
-        update_item(&board->items[i]);
+        update_item(board, &board->items[i]);
     board->updated = et_clock_monotonic();
 }
 
@@ -102,8 +104,11 @@ int et_board_open(et_board **out, const et_program *program, const char *directo
     board->program = program;
     board->searched = board->updated = -(double)INFINITY;
     board->directory = et_strdup(directory);
+    board->root = realpath(directory, NULL);
     int status = board->directory ? search(board, error)
                                   : et_alloc_failed(error, strlen(directory), "a path");
+    if (!status && !board->root)
+        status = et_fail_errno(error, "%s", directory);
     if (status) {
         et_board_close(board);
         return status;
@@ -123,6 +128,7 @@ void et_board_close(et_board *board)
         et_free(board->items[i].fault);
     }
     et_free(board->items);
+    free(board->root);
     et_free(board->directory);
     et_free(board);
 }

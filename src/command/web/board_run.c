@@ -30,16 +30,17 @@
 
 /* ---- files ---- */
 
-/* Up to most bytes of a regular file, which is no link, from its begin or up to its end;
- * terminated. *cut: there are more. */
-static int read_part(char **out, size_t *length, const char *path, size_t most, bool end, bool *cut,
-                     et_error *error)
+/* Up to most bytes of a regular file, which is no link and lies below the board's directory, from
+ * its begin or up to its end; terminated. *cut: there are more. */
+static int read_part(char **out, size_t *length, const et_board *board, const char *path,
+                     size_t most, bool end, bool *cut, et_error *error)
 {
     struct stat info;
     *out = NULL;
     *length = 0;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    if (fd < 0 || fstat(fd, &info) || !S_ISREG(info.st_mode)) {
+    if (fd < 0 || fstat(fd, &info) || !S_ISREG(info.st_mode) ||
+        !et_file_is_below(fd, board->root)) {
         int status = fd < 0 ? et_fail_errno(error, "%s", path)
                             : et_fail(error, ET_EDENIED, "%s: no regular file", path);
         if (fd >= 0)
@@ -98,7 +99,8 @@ static size_t split_lines(char *text, char **out, size_t most)
 }
 
 /* What is cut off at its begin is no line. */
-static void add_log(et_value *facts, const et_board_item *item, et_arena *arena)
+static void add_log(et_value *facts, const et_board *board, const et_board_item *item,
+                    et_arena *arena)
 {
     char *text, *lines[4 * LOG_LINES];
     size_t length, most = sizeof lines / sizeof lines[0];
@@ -106,7 +108,7 @@ static void add_log(et_value *facts, const et_board_item *item, et_arena *arena)
     const char *path = et_arena_printf(arena, "%s/%s", item->path, ET_RUN_MESSAGES);
     et_value *log = et_value_set_list(facts, "log");
     et_value *warnings = et_value_set_list(facts, "warnings");
-    if (!path || read_part(&text, &length, path, LOG_BYTES, true, &cut, NULL))
+    if (!path || read_part(&text, &length, board, path, LOG_BYTES, true, &cut, NULL))
         return;
     char *from = cut ? strchr(text, '\n') : text;
     size_t count = from ? split_lines(from, lines, most) : 0;
@@ -148,7 +150,9 @@ static const char *sample_folder(const et_board *board, const et_board_item *ite
     et_experiment experiment = { .kind = NULL };
     char name[ET_RUN_FILE_NAME];
     et_run_file file;
-    if (et_experiment_open_run(&experiment, board->program, item->path, arena, NULL))
+    const char *settings = et_arena_printf(arena, "%s/" ET_RUN_SETTINGS, item->path);
+    if (!settings || !et_path_is_below(settings, board->root) ||
+        et_experiment_open_run(&experiment, board->program, item->path, arena, NULL))
         return NULL;
     for (int i = 0; (file = et_kind_file(experiment.kind, i, name)).name; i++)
         if (file.what & ET_RUN_SAMPLES)
@@ -162,9 +166,10 @@ static void add_samples(et_value *facts, const et_board *board, const et_board_i
     const char *folder = sample_folder(board, item, arena);
     et_value *samples = et_value_set_list(facts, "samples");
     DIR *stream = folder ? opendir(folder) : NULL;
+    const bool below = stream && et_file_is_below(dirfd(stream), board->root);
     char **names = NULL;
     size_t count = 0, capacity = 0;
-    for (const struct dirent *entry; stream && count < SAMPLES_MAX && (entry = readdir(stream));) {
+    for (const struct dirent *entry; below && count < SAMPLES_MAX && (entry = readdir(stream));) {
         if (!is_sample(entry->d_name) || (entry->d_type != DT_REG && entry->d_type != DT_UNKNOWN))
             continue;
         char **grown = et_vector_grow(names, &capacity, count + 1, sizeof *names, 64);
@@ -193,8 +198,9 @@ int et_board_sample(const et_board *board, int64_t id, const char *name, et_strb
     char *text = NULL;
     size_t length;
     bool cut;
-    int status = path ? read_part(&text, &length, path, ET_BOARD_SAMPLE_MAX, false, &cut, error)
-                      : et_fail(error, ET_EDATA, "there is no such sample");
+    int status =
+        path ? read_part(&text, &length, board, path, ET_BOARD_SAMPLE_MAX, false, &cut, error)
+             : et_fail(error, ET_EDATA, "there is no such sample");
     if (!status) {
         /* To its last whole line. */
         char *end = cut ? strrchr(text, '\n') : NULL;
@@ -234,7 +240,7 @@ int et_board_run(const et_board *board, int64_t id, et_strbuf *out, et_error *er
     if (item->history->settings)
         et_value_append_copy(facts, "settings", item->history->settings);
     add_sessions(facts, item->history);
-    add_log(facts, item, &arena);
+    add_log(facts, board, item, &arena);
     add_samples(facts, board, item, &arena);
     int status = et_value_failed(facts) ? et_alloc_failed(error, arena.used, "a run") : ET_OK;
     if (!status)
