@@ -9,9 +9,11 @@
  *         et_module_variables(mlp, &variables, &count, &error)) ...
  *
  * An attribute that is added to again is a list, in the order of adding. Answers begin with the
- * module's own attributes, sorted by name, then come submodules, breadth first; each thing comes
- * once, and cycles are fine. (TensorFlow's documentation says breadth first as well; its code goes
- * down into each submodule before the next.) Modules borrow stores and each other. One thread. */
+ * module's own attributes, sorted by name (by bytes), submodules among them; then comes what each
+ * of these submodules has, with all below it, before the next. Each thing comes once, and cycles
+ * are fine. Of a.x = b, a.y = c, b.z = d, d.q = e, c.r = f the submodules are b c d e f, the
+ * variables those of a, b, d, e, c, f. (TensorFlow's code does the same; its documentation says
+ * breadth first.) Modules borrow stores and each other. One thread. */
 #ifndef ETUDE_MODULE_H
 #define ETUDE_MODULE_H
 
@@ -43,10 +45,13 @@ ET_API const char *et_module_name(const et_module *module);
 ET_API const char *et_module_scope_name(const et_module *module);
 
 /* The name scope in the graph of a scope, whatever scope of it that is: entering again, also from
- * within, gives the same names. */
+ * within, gives the same names. Parameters and layers take it as their scope; et_scope_enter has it
+ * name the nodes of ops as well. */
 ET_API et_scope *et_module_name_scope(const et_module *module, et_scope *scope);
 
-/* Calls method in the module's name scope: what it declares is named "outer/my_module/...". */
+/* Calls method in the module's name scope: what it declares and the nodes that it makes are named
+ * "outer/my_module/...", as "outer/my_module/matmul_17". The scope that was entered before is
+ * entered again behind it. */
 ET_API void et_module_with_name_scope(const et_module *module, et_scope *scope, et_build_fn *method,
                                       void *payload);
 

@@ -116,6 +116,15 @@ et_node *et_variable(et_scope *scope, const char *name, et_shape shape, et_init 
     return stored(scope, name, shape, init, false);
 }
 
+/* Without a name, in scope. */
+static et_node *add_leaf(et_scope *scope, et_op op, const et_attributes *attributes)
+{
+    et_scope *before = et_scope_enter(scope);
+    et_node *node = et_node_add(scope->graph, op, NULL, NULL, 0, attributes);
+    et_scope_enter(before);
+    return node;
+}
+
 /* The width must leave dim / 2 - 1 > 0 to divide by, and a cosine for each sine. */
 et_node *et_sinusoid(et_scope *scope, int64_t rows, int64_t dim)
 {
@@ -123,7 +132,7 @@ et_node *et_sinusoid(et_scope *scope, int64_t rows, int64_t dim)
     if (dim % 2 || dim < 4)
         return et_graph_poison(scope->graph, "%spositions: width %lld is odd or below 4",
                                scope->prefix, (long long)dim);
-    return et_node_add(scope->graph, ET_OP_POSITIONS, NULL, NULL, 0, &attributes);
+    return add_leaf(scope, ET_OP_POSITIONS, &attributes);
 }
 
 et_node *et_integers(et_scope *scope, int64_t first, int64_t count, int64_t step)
@@ -137,7 +146,7 @@ et_node *et_integers(et_scope *scope, int64_t first, int64_t count, int64_t step
     if (!fits || last < INT32_MIN || last > INT32_MAX)
         return et_graph_poison(scope->graph, "%sintegers: %lld from %lld by %lld are not int32",
                                scope->prefix, (long long)count, (long long)first, (long long)step);
-    return et_node_add(scope->graph, ET_OP_INTEGERS, NULL, NULL, 0, &attributes);
+    return add_leaf(scope, ET_OP_INTEGERS, &attributes);
 }
 
 bool et_reserved_known(et_graph *graph, const uint64_t *reserved, size_t count, const char *name)

@@ -119,6 +119,7 @@ int et_graph_new(et_graph **out, et_params *params, const et_graph_options *opti
         return et_alloc_failed(error, sizeof *graph->root, "a graph");
     }
     *graph->root = (et_scope){ graph, "", "" };
+    graph->entered = graph->root;
     graph->last_mark = &graph->marks;
     return ET_OK;
 }
@@ -235,6 +236,13 @@ et_scope *et_in_draw(et_scope *scope, const char *name)
         return scope;
     return scope_new(scope, scope->prefix,
                      et_arena_printf(&scope->graph->arena, "%s%s/", scope->draw, name));
+}
+
+et_scope *et_scope_enter(et_scope *scope)
+{
+    et_scope *before = scope->graph->entered;
+    scope->graph->entered = scope;
+    return before;
 }
 
 /* Of the node's own value, result 0; poison answers with a scalar, so a layer may compute on

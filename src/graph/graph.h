@@ -153,8 +153,9 @@ struct et_graph {
     et_arena arena;    /* nodes, scopes, names, gradients */
     et_params *params; /* borrowed */
     et_graph_options options;
-    et_scope *root;  /* prefix "" */
-    et_node **nodes; /* [count] in use of [capacity], by id; forward nodes first */
+    et_scope *root;    /* prefix "" */
+    et_scope *entered; /* names nodes without a name */
+    et_node **nodes;   /* [count] in use of [capacity], by id; forward nodes first */
     int count;
     size_t capacity;
     et_node **param_nodes; /* [param_capacity], by index in the store; NULL: not used here */

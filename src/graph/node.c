@@ -41,7 +41,8 @@ et_node *et_node_add(et_graph *graph, et_op op, const char *name, et_node *const
     et_node *node = et_arena_alloc(&graph->arena, sizeof *node);
     /* The number is the node's id, so generated names are unique in their graph. */
     if (node && !name)
-        name = et_arena_printf(&graph->arena, "%s_%d", et_op_name(op), graph->count);
+        name = et_arena_printf(&graph->arena, "%s%s_%d", graph->entered->prefix, et_op_name(op),
+                               graph->count);
     /* The arena's own memory of a failure covers names that a builder could not have made. */
     if (!node || !name || graph->arena.failed)
         return et_graph_out_of_memory(graph);

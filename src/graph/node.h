@@ -9,7 +9,8 @@
 #define ET_BELOW_1 (1 - 0x1p-24)
 
 /* Adds a node after checking arity and running the op's shape rule; poison if any input is or
- * if the rule refuses. name: full; NULL: made from the op's name and the id. */
+ * if the rule refuses. name: full; NULL: made in the scope that was entered, of the op's name and
+ * the id. */
 et_node *et_node_add(et_graph *graph, et_op op, const char *name, et_node *const *inputs,
                      int input_count, const et_attributes *attributes);
 

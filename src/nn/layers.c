@@ -10,6 +10,13 @@
 
 #include "graph/graph.h"
 
+/* The scope that a layer has entered, which names its nodes. */
+static et_node *leave(et_scope *before, et_node *y)
+{
+    et_scope_enter(before);
+    return y;
+}
+
 /* ORDER et_activation: an option's choice is an index into both. */
 const char *const et_activation_names[] = { "linear",  "relu",  "gelu", "tanh",
                                             "sigmoid", "swish", NULL };
@@ -75,10 +82,11 @@ et_node *et_dense_with(et_scope *scope, et_node *x, int64_t units, const et_dens
         bias = et_param(scope, "bias", et_shape_1(units), (et_init){ ET_INIT_ZEROS, 0 });
     et_matmul_options matmul = { .relu = o->activation == ET_ACTIVATION_RELU,
                                  .row_tile = o->row_tile };
+    et_scope *before = et_scope_enter(scope);
     et_node *y = et_matmul(as_act(x), weight, bias, &matmul);
     if (o->recomputable)
         et_recomputable(y);
-    return matmul.relu ? y : et_activate(y, o->activation);
+    return leave(before, matmul.relu ? y : et_activate(y, o->activation));
 }
 
 /* y = (x - mean) / sqrt(variance + epsilon) * scale + offset, over each row's columns (Ba,
@@ -89,7 +97,8 @@ et_node *et_norm(et_scope *scope, et_node *x, float epsilon)
     et_shape width = et_shape_1(in.rank == 2 ? in.size[1] : 0);
     et_node *gamma = et_param(scope, "scale", width, (et_init){ ET_INIT_ONES, 0 });
     et_node *beta = et_param(scope, "offset", width, (et_init){ ET_INIT_ZEROS, 0 });
-    return et_layer_norm(x, gamma, beta, epsilon);
+    et_scope *before = et_scope_enter(scope);
+    return leave(before, et_layer_norm(x, gamma, beta, epsilon));
 }
 
 /* y = x / sqrt(mean of x^2 + epsilon) * scale, over each row's columns (Zhang and Sennrich 2019).
@@ -99,7 +108,8 @@ et_node *et_norm_rms(et_scope *scope, et_node *x, float epsilon)
     et_shape in = et_node_shape(x);
     et_shape width = et_shape_1(in.rank == 2 ? in.size[1] : 0);
     et_node *gamma = et_param(scope, "scale", width, (et_init){ ET_INIT_ONES, 0 });
-    return et_rms_norm(x, gamma, epsilon);
+    et_scope *before = et_scope_enter(scope);
+    return leave(before, et_rms_norm(x, gamma, epsilon));
 }
 
 /* The mask of the samples that x has a row or an image of; NULL: its rows are something else, or
@@ -127,13 +137,14 @@ et_node *et_norm_batch(et_scope *scope, et_node *x, float momentum, float epsilo
     et_node *beta = et_param(scope, "offset", width, zeros);
     et_node *mean = et_variable(scope, "mean", width, zeros), *mean_here;
     et_node *variance = et_variable(scope, "variance", width, ones), *variance_here;
+    et_scope *before = et_scope_enter(scope);
     if (!et_scope_training(scope))
-        return et_batch_norm_given(x, gamma, beta, mean, variance, epsilon);
+        return leave(before, et_batch_norm_given(x, gamma, beta, mean, variance, epsilon));
     et_node *y =
         et_batch_norm(x, gamma, beta, sample_mask(scope, x), epsilon, &mean_here, &variance_here);
     et_moving_mean(scope, mean, mean_here, momentum);
     et_moving_mean(scope, variance, variance_here, momentum);
-    return y;
+    return leave(before, y);
 }
 
 /* A filter's inputs and outputs are those of its whole window, as Keras counts them. Relu is part
@@ -160,13 +171,15 @@ et_node *et_conv2d(et_scope *scope, et_node *x, int64_t filters, int64_t height,
     et_node *bias = NULL;
     if (!o->no_bias)
         bias = et_param(scope, "bias", et_shape_1(filters), (et_init){ ET_INIT_ZEROS, 0 });
+    et_scope *before = et_scope_enter(scope);
     et_node *y = et_convolution(as_act(x), weight, bias, &window);
-    return o->activation == ET_ACTIVATION_RELU ? y : et_activate(y, o->activation);
+    return leave(before, o->activation == ET_ACTIVATION_RELU ? y : et_activate(y, o->activation));
 }
 
 et_node *et_embedding_columns(et_scope *scope, et_node *ids, const et_column *columns, int count)
 {
     et_shape size = et_shape_1(et_columns_size(columns, count));
     et_node *table = et_param(scope, "table", size, (et_init){ ET_INIT_UNIFORM, 0.05f });
-    return et_embed_columns(ids, table, columns, count);
+    et_scope *before = et_scope_enter(scope);
+    return leave(before, et_embed_columns(ids, table, columns, count));
 }

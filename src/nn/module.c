@@ -1,5 +1,6 @@
-/* Attributes are kept sorted, so that a walk is two loops: over the modules found so far, which
- * grow while it goes (breadth first), and over the attributes of each. */
+/* Attributes are kept sorted. A walk is TensorFlow's: all attributes of a module, then down into
+ * each module that was found there for the first time, before the next of them. What waits for its
+ * turn is a stack, so that no depth is too large. */
 #include <etude/module.h>
 
 #include <ctype.h>
@@ -24,6 +25,8 @@ struct et_module {
     size_t count, capacity;
     et_module **modules; /* answers: this one first */
     size_t module_count, module_capacity;
+    et_module **waiting; /* of a walk: the next one last */
+    size_t waiting_count, waiting_capacity;
     et_module_variable *variables;
     size_t variable_count, variable_capacity;
 };
@@ -104,6 +107,7 @@ void et_module_free(et_module *module)
         release_attribute(&module->attributes[i]);
     et_free(module->attributes);
     et_free(module->modules);
+    et_free(module->waiting);
     et_free(module->variables);
     et_free(module->name);
     et_free(module->scope);
@@ -128,7 +132,9 @@ et_scope *et_module_name_scope(const et_module *module, et_scope *scope)
 void et_module_with_name_scope(const et_module *module, et_scope *scope, et_build_fn *method,
                                void *payload)
 {
-    method(et_module_name_scope(module, scope), payload);
+    et_scope *inner = et_module_name_scope(module, scope), *before = et_scope_enter(inner);
+    method(inner, payload);
+    et_scope_enter(before);
 }
 
 /* ---- attributes ---- */
@@ -238,13 +244,34 @@ static int walk_attribute(et_module *root, const attribute *a, et_error *error)
     return status;
 }
 
+/* The modules from number first on, which were found last, wait; the first of them is the next. */
+static int wait_for(et_module *root, size_t first, et_error *error)
+{
+    const size_t found = root->module_count - first;
+    et_module **grown = et_vector_grow(root->waiting, &root->waiting_capacity,
+                                       root->waiting_count + found, sizeof(et_module *), 8);
+    if (!grown)
+        return et_alloc_failed(error, 0, "a list of modules");
+    root->waiting = grown;
+    for (size_t i = root->module_count; i > first; i--)
+        grown[root->waiting_count++] = root->modules[i - 1];
+    return ET_OK;
+}
+
 static int walk(et_module *root, et_error *error)
 {
-    root->module_count = root->variable_count = 0;
+    root->module_count = root->variable_count = root->waiting_count = 0;
     int status = note_module(root, root, error);
-    for (size_t i = 0; !status && i < root->module_count; i++)
-        for (size_t k = 0; !status && k < root->modules[i]->count; k++)
-            status = walk_attribute(root, &root->modules[i]->attributes[k], error);
+    if (!status)
+        status = wait_for(root, 0, error);
+    while (!status && root->waiting_count) {
+        const et_module *next = root->waiting[--root->waiting_count];
+        const size_t known = root->module_count;
+        for (size_t k = 0; !status && k < next->count; k++)
+            status = walk_attribute(root, &next->attributes[k], error);
+        if (!status)
+            status = wait_for(root, known, error);
+    }
     return status;
 }
 
