@@ -171,10 +171,11 @@ static const et_field task_fields[] = {
     ET_FIELD_STRUCT(et_tabular_options, validation_data, &data_table,
                     "what is scored between loops; a list is that of sets", .list = "sets",
                     .nullable = true),
-    ET_FIELD_FLOAT(et_tabular_options, held_out, 0.15, 0, 0.9,
-                   "share of the rows that is scored and not learnt from, where validation_data "
-                   "names no file; 0: none",
-                   .change = ET_CHANGE_FIXED),
+    ET_FIELD_FLOAT(
+        et_tabular_options, held_out, 0.15, 0, 0.9,
+        "fraction of the rows that is held out for validation if validation_data names no "
+        "file; every class keeps a row for training; 0: none",
+        .change = ET_CHANGE_FIXED),
     ET_FIELD_STRING(et_tabular_options, target, NULL,
                     "column that is to be predicted; null: that of the features",
                     .change = ET_CHANGE_MODEL),

@@ -2,6 +2,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "base/assert.h"
@@ -115,26 +116,66 @@ static int by_class_and_number(const void *left, const void *right)
     return (a->row > b->row) - (a->row < b->row);
 }
 
-/* Shares are cut of all rows in order of classes, not of each: parts of a row are not lost where
- * classes are small. */
-int et_tabular_hold_out(bool *held, const int32_t *class, int64_t rows, double share, uint64_t seed,
-                        et_error *error)
+static drawn *draw(const int32_t *class, int64_t rows, uint64_t seed)
 {
     const et_random random = { seed, 0, et_random_site("held_out") };
     drawn *order = et_alloc((size_t)rows, sizeof *order);
-    int64_t count = 0;
+    for (int64_t i = 0; order && i < rows; i++)
+        order[i] = (drawn){ class ? class[i] : 0, et_random_uniform(random, (uint64_t)i), i };
+    if (order)
+        qsort(order, (size_t)rows, sizeof *order, by_class_and_number);
+    return order;
+}
+
+/* Rows of the class that begins there. */
+static int64_t class_rows(const drawn *order, int64_t begin, int64_t rows)
+{
+    int64_t end = begin + 1;
+    while (end < rows && order[end].class == order[begin].class)
+        end++;
+    return end - begin;
+}
+
+/* Of a class that begins with row `begin` of all: each row that is due by its place, or instead of
+ * one before that could not be (`due` of them, at last of those that are left), but never its last.
+ * Returns how many are due still. */
+static int64_t hold_of_class(bool *held, const drawn *order, int64_t begin, int64_t size,
+                             double share, int64_t due)
+{
+    int64_t left = 0;
+    for (int64_t i = begin; i < begin + size; i++)
+        left += !held[order[i].row];
+    for (int64_t i = begin; i < begin + size; i++) {
+        due += floor((double)(i + 1) * share + 0.5) > floor((double)i * share + 0.5);
+        if (due && left > 1 && !held[order[i].row]) {
+            held[order[i].row] = true;
+            left--;
+            due--;
+        }
+    }
+    return due;
+}
+
+/* Shares are cut of all rows in order of classes, not of each: parts of a row are not lost where
+ * classes are small. What a class cannot give, which keeps a row, others give. */
+int et_tabular_hold_out(bool *held, const int32_t *class, int64_t rows, double share, uint64_t seed,
+                        et_error *error)
+{
+    drawn *order = draw(class, rows, seed);
+    int64_t due = 0, size;
     if (!order)
         return et_alloc_failed(error, (size_t)rows * sizeof *order, "rows that are held out");
-    for (int64_t i = 0; i < rows; i++)
-        order[i] = (drawn){ class ? class[i] : 0, et_random_uniform(random, (uint64_t)i), i };
-    qsort(order, (size_t)rows, sizeof *order, by_class_and_number);
-    for (int64_t i = 0; i < rows; i++) {
-        bool due = floor((double)(i + 1) * share + 0.5) > floor((double)i * share + 0.5);
-        held[order[i].row] = due;
-        count += due;
+    memset(held, 0, (size_t)rows * sizeof *held);
+    for (int64_t begin = 0; begin < rows; begin += size) {
+        size = class_rows(order, begin, rows);
+        due = hold_of_class(held, order, begin, size, share, due);
     }
-    if (rows > 1 && (count == 0 || count == rows))
-        held[order[0].row] = count == 0;
+    for (int64_t begin = 0; due && begin < rows; begin += size) {
+        size = class_rows(order, begin, rows);
+        due = hold_of_class(held, order, begin, size, 0, due);
+    }
+    if (rows > 1 && !memchr(held, true, (size_t)rows * sizeof *held))
+        held[order[0].row] = true;
     et_free(order);
     return ET_OK;
 }

@@ -18,7 +18,8 @@ int et_tabular_read(et_samples *samples, int64_t rows, et_tabular_visit_fn *visi
                     et_error *error);
 
 /* Which rows are held out: that share of each class (class NULL: of all), drawn by the number of
- * the row and the seed. Of two rows or more at least one is, and one is not. */
+ * the row and the seed. Each class keeps a row; of two rows or more at least one is held out, even
+ * if that is the only one of its class. */
 int et_tabular_hold_out(bool *held, const int32_t *class, int64_t rows, double share, uint64_t seed,
                         et_error *error);
 

@@ -238,7 +238,9 @@ int et_tabular_open_rows(et_tabular_task *task, et_error *error)
         status = open_training(task, NULL, NULL, error);
     else if (!status)
         status = hold_out(task, error);
-    return status ? status : check_same_rows(task, error);
+    if (!status)
+        status = check_same_rows(task, error);
+    return status ? status : et_tabular_tell_rare(task, error);
 }
 
 void et_tabular_close_rows(et_tabular_task *task)

@@ -1,6 +1,6 @@
 /* What the files of the tabular task share: task.c (the class), files.c (schema, metadata
  * and features), setup.c (rows and the split), mix.c (several tables by weight), fit.c (what is
- * taken from the training rows), losses.c, validate.c. */
+ * taken from the training rows), losses.c, rare.c, validate.c. */
 #ifndef ETUDE_TASKS_TABULAR_TASK_PRIVATE_H
 #define ETUDE_TASKS_TABULAR_TASK_PRIVATE_H
 
@@ -89,7 +89,12 @@ int et_tabular_batches(et_tabular_task *task, bool training, int number, et_sour
 /* fit.c: before the first step of a new run. */
 int et_tabular_fit(et_tabular_task *task, et_params *params, et_error *error);
 
+/* rare.c: warns of classes that no row is learned or scored of. */
+int et_tabular_tell_rare(const et_tabular_task *task, et_error *error);
+
 /* validate.c */
+/* Of two classes the one that is asked for, whose precision, recall and f1 are given: 0 or 1. */
+int et_tabular_asked_for(const et_tabular_task *task);
 int et_tabular_open_seen(et_tabular_task *task, et_error *error);
 void et_tabular_close_seen(et_tabular_seen *seen);
 bool et_tabular_kept(et_task *self, int number, et_kept_rows *rows);

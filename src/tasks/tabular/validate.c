@@ -137,11 +137,11 @@ static bool is_asked_for(const char *label, const char *other)
     return false;
 }
 
-static bool first_is_asked_for(const et_tabular_task *task)
+int et_tabular_asked_for(const et_tabular_task *task)
 {
     const et_encoded_field *field =
         et_encoder_field(task->encoder, et_encoder_target(task->encoder));
-    return field->classes == 2 && is_asked_for(field->label[0], field->label[1]);
+    return field->classes != 2 || !is_asked_for(field->label[0], field->label[1]);
 }
 
 static int score_classes(const et_tabular_task *task, et_value *logs, et_error *error)
@@ -153,7 +153,7 @@ static int score_classes(const et_tabular_task *task, et_value *logs, et_error *
                                          .target = s->class,
                                          .weight = s->weight,
                                          .bins = task->options.calibration_bins,
-                                         .first = first_is_asked_for(task) };
+                                         .first = !et_tabular_asked_for(task) };
     et_class_scores scores;
     int status = et_class_scores_compute(&scores, NULL, &predictions, error);
     if (!status)

@@ -60,6 +60,34 @@ static void test_samples__held_out_at_the_ends(void **state)
     }
 }
 
+/* Whatever the seed, a class with one row keeps it, and the number of rows is made up of others. */
+static void test_samples__held_out_of_rare_classes(void **state)
+{
+    (void)state;
+    static int32_t class[ROWS];
+    static bool held[ROWS];
+    for (uint64_t seed = 0; seed < 40; seed++)
+        for (int rare = 0; rare < 3; rare++) {
+            /* The first in order, in the middle, the last: of one row and of two. */
+            for (int i = 0; i < ROWS; i++)
+                class[i] = i < 500 ? 1 : 3;
+            class[17] = 2 * rare;
+            class[18] = class[19] = 5;
+            assert_ok(et_tabular_hold_out(held, class, ROWS, 0.15, seed, error));
+            assert_false(held[17]);
+            assert_in_range(count_held(held, class, 5, ROWS), 0, 1);
+            assert_int_equal(count_held(held, NULL, 0, ROWS), 150);
+            assert_ok(et_tabular_hold_out(held, class, 20, 0.9, seed, error));
+            assert_int_equal(count_held(held, NULL, 0, 20), 17);
+            assert_false(held[17]);
+        }
+    /* None but single ones: what validation needs comes before. */
+    for (int i = 0; i < 5; i++)
+        class[i] = i;
+    assert_ok(et_tabular_hold_out(held, class, 5, 0.5, 1, error));
+    assert_int_equal(count_held(held, NULL, 0, 5), 1);
+}
+
 /* ---- reading ---- */
 
 typedef struct seen {
@@ -133,6 +161,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_samples__held_out_by_class),
         cmocka_unit_test(test_samples__held_out_at_the_ends),
+        cmocka_unit_test(test_samples__held_out_of_rare_classes),
         cmocka_unit_test(test_samples__read),
         cmocka_unit_test(test_samples__borrowed),
     };
