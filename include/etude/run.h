@@ -75,8 +75,9 @@ typedef struct et_run_options {
     et_comm *comm; /* ranks that make this run together; borrowed. Rank 0 alone reads and writes
                       model_dir and summary_dir. NULL: this process alone */
     uint64_t best_data;   /* fingerprint of the data that best_metric is of; 0: not known */
-    const char *best_tie; /* of equal values of best_metric that with the lower one of this is the
-                             best; NULL, and where they are equal too: the earlier */
+    const char *best_tie; /* of equal values of best_metric the one with the lower value of this is
+                             the best; where these are equal too, the later. An equal value is no
+                             improvement for early stopping. NULL: the earlier */
     ET_RESERVED(2);
 } et_run_options;
 
@@ -108,7 +109,8 @@ ET_API bool et_run_unsaved(const et_run *run);
 ET_API int et_run_log(et_run *run, int64_t step, const et_value *logs, et_error *error);
 
 /* Values of a validation: the best so far is noted, and its step saved as such, checkpoint and
- * info.json or neither. NaN is never the best. Adds best_<metric>, best_step and a note to them. */
+ * info.json or neither. NaN is never the best, and counts as no validation. Adds best_<metric>,
+ * best_step and a note to them. */
 ET_API int et_run_note_best(et_run *run, int64_t step, et_value *values, et_error *error);
 
 /* Saves the step beside training; transient: one that an unbroken run need not save, so it

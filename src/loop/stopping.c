@@ -42,7 +42,8 @@ int et_loop_note_valid(et_loop *loop, double value)
                      : et_run_note_best(loop->run, loop->step, values, &loop->error);
     et_arena_release(&arena);
     et_loop_read_best(loop);
-    loop->is_best = !status && loop->best_step == loop->step && !et_run_since_best(loop->run);
+    loop->is_best =
+        !status && !isnan(value) && loop->best_step == loop->step && !et_run_since_best(loop->run);
     if (loop->is_best && loop->options.early_stopping && !loop->options.checkpoint_dir)
         status = keep_values(loop);
     return status;

@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/arena.h"
+
 /* A whole name wins over a nested one, at every depth. */
 bool et_metric_named(const et_value *logs, const char *name, double *value)
 {
@@ -15,4 +17,12 @@ bool et_metric_named(const et_value *logs, const char *name, double *value)
             return et_metric_named(below, mark + 1, value);
     }
     return found && !et_value_read_float(logs, name, value, NULL);
+}
+
+const char *et_metric_beside(const char *metric, const char *name, et_arena *arena)
+{
+    size_t length = strlen(metric);
+    while (length && !strchr("|/.", metric[length - 1]))
+        length--;
+    return et_arena_printf(arena, "%.*s%s", (int)length, metric, name);
 }

@@ -8,4 +8,8 @@
  * and "a.b" are b in the dict a. False: there is none. */
 bool et_metric_named(const et_value *logs, const char *name, double *value);
 
+/* What stands beside a metric under a name of its own: "b" and "a|c" give "a|b". In arena; NULL: no
+ * memory. */
+const char *et_metric_beside(const char *metric, const char *name, et_arena *arena);
+
 #endif

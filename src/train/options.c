@@ -69,9 +69,11 @@ const et_privacy_options *et_privacy_in(const et_fields *fields, const void *opt
 }
 
 static const et_field early_stopping_fields[] = {
-    ET_FIELD_INT(et_early_stopping, patience, 0, 0, 1000000000,
-                 "validations in a row without a new best, by best_checkpoint_eval_metric, after "
-                 "which the run ends; 0: it does not"),
+    ET_FIELD_INT(
+        et_early_stopping, patience, 0, 0, 1000000000,
+        "validations in a row without a better best_checkpoint_eval_metric after which the "
+        "run ends; an equal value is not better, and one that is not a number does not "
+        "count; 0: the run does not end early"),
     ET_FIELD_STRING(et_early_stopping, target, NULL,
                     "value of best_checkpoint_eval_metric that is good enough: the run ends at the "
                     "first validation that reaches it; null: none"),
@@ -114,8 +116,9 @@ static const et_field trainer_fields[] = {
                  "batches whose gradients make one update", .change = ET_CHANGE_FIXED),
     ET_FIELD_STRING(
         et_trainer_options, best_checkpoint_eval_metric, ET_BEST_AUTO,
-        "value of validation that decides which checkpoint is best; auto: the task's "
-        "own, the higher the better, where there is validation data; null or \"\": none"),
+        "value of validation that decides which checkpoint is best; of equal values the lower loss "
+        "wins, then the later step; auto: the task's own, the higher the better, where there is "
+        "validation data; null or \"\": none"),
     ET_FIELD_CHOICE(et_trainer_options, best_checkpoint_metric_comp, ET_COMPARE_HIGHER, comparisons,
                     "which values of it are better"),
     ET_FIELD_STRING(et_trainer_options, best_checkpoint_export_subdir, ET_CHECKPOINT_BEST,

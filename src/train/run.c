@@ -493,17 +493,18 @@ static bool is_lower(double value, double than)
     return !isnan(value) && (isnan(than) || value < than);
 }
 
-/* The same; where the tie is equal too the earlier step stays. */
-static bool is_better(const et_run *run, double value, double tie)
+static bool is_better(const et_run *run, double value)
 {
-    if (isnan(value))
-        return false;
-    if (!is_own_best(run) || !run->best.known || isnan(run->best.value))
+    if (!run->best.known || isnan(run->best.value))
         return true;
-    if (value == run->best.value)
-        return is_lower(tie, run->best.tie);
     return run->options.best_comparison == ET_COMPARE_HIGHER ? value > run->best.value
                                                              : value < run->best.value;
+}
+
+/* Of equal values: by the tie, and where that is equal too, or no step has one, the later. */
+static bool is_chosen(const et_run *run, double value, double tie)
+{
+    return run->options.best_tie && value == run->best.value && !is_lower(run->best.tie, tie);
 }
 
 int64_t et_run_best_step(const et_run *run, double *value)
@@ -523,6 +524,18 @@ et_sink *et_run_sink(et_run *run)
     return run->sink;
 }
 
+/* Once: what cannot be measured cannot be measured at every validation. */
+static void tell_not_a_number(et_run *run, int64_t step)
+{
+    if (run->told_not_a_number || et_comm_rank(run->options.comm))
+        return;
+    run->told_not_a_number = true;
+    et_log(ET_LOG_WARNING,
+           "%s, by which the best is chosen, is not a number at step %s: such a validation is not "
+           "the best, and early stopping does not count it",
+           run->options.best_metric, et_format_count(step).text);
+}
+
 static int keep_best(et_run *run, int64_t step, const et_value *values, et_error *error)
 {
     const char *name = run->options.best_metric;
@@ -538,15 +551,19 @@ static int keep_best(et_run *run, int64_t step, const et_value *values, et_error
         run->best = no_best(run);
     if (!run->best.data)
         run->best.data = run->options.best_data;
-    if (!is_better(run, value, tie)) {
-        run->best.since++;
+    if (isnan(value)) {
+        tell_not_a_number(run, step);
         return ET_OK;
     }
+    const bool better = is_better(run, value);
+    run->best.since += !better;
+    if (!better && !is_chosen(run, value, tie))
+        return ET_OK;
     et_run_best best = run->best;
     best.known = true;
     best.value = value;
     best.step = step;
-    best.since = 0;
+    best.since = better ? 0 : best.since;
     best.data = run->options.best_data;
     best.tie = tie;
     return et_run_save_best(run, &best, values, error);

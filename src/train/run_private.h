@@ -16,7 +16,7 @@ typedef struct et_run_best {
     bool known;         /* a validation gave a value; false: the rest means nothing */
     double value;       /* of metric; may be NaN if no other came yet */
     int64_t step;       /* that was validated */
-    int64_t since;      /* validations since then */
+    int64_t since;      /* validations since one was better than all before it; NaN is none */
     uint64_t data;      /* fingerprint of what was validated; 0: not known */
     double tie;         /* of options.best_tie; NaN: not known */
 } et_run_best;
@@ -41,11 +41,12 @@ struct et_run {
     /* What ranks have agreed on. */
     bool stops;
     bool asked_to_save;
-    bool saves_again;    /* rank 0 tries a save again, where the state is in parts */
-    bool in_parts;       /* each rank has a part of the state, and rank 0 saves it */
-    bool unsaved;        /* something happened since the last save or restore */
-    et_arena arena;      /* lives as long as the run */
-    et_value *positions; /* of the sinks, as restored; NULL: a new run */
+    bool saves_again;       /* rank 0 tries a save again, where the state is in parts */
+    bool in_parts;          /* each rank has a part of the state, and rank 0 saves it */
+    bool told_not_a_number; /* that a validation gave NaN */
+    bool unsaved;           /* something happened since the last save or restore */
+    et_arena arena;         /* lives as long as the run */
+    et_value *positions;    /* of the sinks, as restored; NULL: a new run */
 };
 
 /* saving.c: notes the best validation and saves its step as the best one; if that fails, the one

@@ -222,6 +222,30 @@ static void test_loop_logs__valid_metric(void **state)
     }
 }
 
+/* What is collected last of a step says whether it is marked: a worse value, or NaN, is none. */
+static void test_loop_logs__valid_metric_of_a_step(void **state)
+{
+    (void)state;
+    static const double last[] = { 2, NAN, 1 };
+    for (size_t i = 0; i < COUNT(last); i++) {
+        looped l;
+        looped_init(&l);
+        l.options.no_eta = true;
+        l.options.max_step = 1;
+        l.options.valid_metric_name = "y";
+        looped_begin(&l);
+        assert_true(et_loop_next_epoch(l.loop));
+        assert_true(et_loop_next_step(l.loop, NULL));
+        et_loop_collect(l.loop, "y", 1.5);
+        et_loop_collect(l.loop, "y", last[i]);
+        et_loop_print_logs(l.loop);
+        assert_int_equal(strstr(strrchr(l.printed, ';'), " (*)") != NULL, last[i] < 1.5);
+        assert_true(et_loop_best_valid_metric(l.loop) == (last[i] < 1.5 ? last[i] : 1.5));
+        looped_end(&l);
+        looped_free(&l);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -231,6 +255,7 @@ int main(void)
         cmocka_unit_test(test_loop_logs__collectors_and_timers),
         cmocka_unit_test(test_loop_logs__collector_without_weight),
         cmocka_unit_test(test_loop_logs__valid_metric),
+        cmocka_unit_test(test_loop_logs__valid_metric_of_a_step),
     };
     return cmocka_run_group_tests(tests, make_directory, remove_directory);
 }

@@ -9,7 +9,10 @@
 #include <sys/syscall.h>
 #include <cmocka.h>
 
+#include <etude/log.h>
+
 #include "base/arena.h"
+#include "train/metric_name.h"
 #include "train/train.h"
 
 static atomic_int flushes; /* of metrics.jsonl */
@@ -254,9 +257,8 @@ static void test_run__best_of_another_metric(void **state)
                          i ? i : -1);
         assert_int_equal(et_run_best_step(d.run, &value), cases[i].before);
         assert_true(isnan(value) == (cases[i].before < 0));
-        if (cases[i].before < 0) /* of NaN alone, which the last one has before it */
-            assert_int_equal(et_run_since_best(d.run),
-                             i == (int)(sizeof cases / sizeof cases[0]) - 1);
+        if (cases[i].before < 0)
+            assert_int_equal(et_run_since_best(d.run), 0);
         do_step(&d, i + 1);
         et_value_set_float(et_value_set_dict(values, "c"), "score", cases[i].score);
         et_value_set_float(et_value_set_dict(values, "d"), "score", cases[i].score);
@@ -325,21 +327,82 @@ static void test_run__best_of_other_data(void **state)
     }
 }
 
-/* Equal values: the lower tie is the best, where it is known, and else the earlier. */
+/* Equal values: the lower tie is the best, where it is known, and else the later; without a tie the
+ * earlier. */
 static void test_run__best_of_ties(void **state)
 {
     static const struct {
         double score, loss;
-        int best;
+        int best, earliest;
     } cases[] = {
-        { 4, NAN, 1 }, { 4, NAN, 1 }, { 4, 3, 3 },        { 4, 3, 3 }, { 4, 2, 5 },
-        { 4, NAN, 5 }, { 3, 1, 5 },   { 5, INFINITY, 8 }, { 5, 9, 9 },
+        { 4, NAN, 1, 1 }, { 4, NAN, 2, 1 }, { 4, 3, 3, 1 },        { 4, 3, 4, 1 }, { 4, 2, 5, 1 },
+        { 4, NAN, 5, 1 }, { 3, 1, 5, 1 },   { 5, INFINITY, 8, 8 }, { 5, 9, 9, 8 },
     };
-    const char *directory = in(state, "ties");
+    const et_run_options options[] = { { .best_metric = "score", .best_tie = "loss" },
+                                       { .best_metric = "score" } };
+    const char *const directories[] = { "ties", "no_ties" };
+    for (int k = 0; k < 2; k++)
+        for (int i = 0; i < (int)(sizeof cases / sizeof cases[0]); i++) {
+            const int is = k ? cases[i].earliest : cases[i].best;
+            const int was = !i ? -1 : k ? cases[i - 1].earliest : cases[i - 1].best;
+            validate_once(in(state, directories[k]), &options[k], i + 1,
+                          (double[]){ cases[i].score, cases[i].loss }, was, is);
+        }
+}
+
+static int warned;
+
+static void count_warnings(void *payload, et_log_level level, const char *text)
+{
+    (void)payload;
+    warned += level == ET_LOG_WARNING && strstr(text, "score") && strstr(text, "is not a number");
+}
+
+/* An equal value is no improvement, whichever is kept; NaN is as if nothing had been validated. */
+static void test_run__since_best(void **state)
+{
+    static const struct {
+        double score, loss;
+        int since, best;
+    } cases[] = {
+        { NAN, 1, 0, -1 },   { NAN, 1, 0, -1 }, { 4, 2, 0, 3 },  { NAN, 1, 0, 3 },
+        { 4, 1, 1, 5 },      { NAN, 0, 1, 5 },  { 4, 1, 2, 7 },  { 4, 9, 3, 7 },
+        { 3, 0, 4, 7 },      { NAN, 0, 4, 7 },  { 5, 9, 0, 11 }, { NAN, 0, 0, 11 },
+        { 5, 9, 1, 12 + 1 },
+    };
+    driver d;
     const et_run_options options = { .best_metric = "score", .best_tie = "loss" };
-    for (int i = 0; i < (int)(sizeof cases / sizeof cases[0]); i++)
-        validate_once(directory, &options, i + 1, (double[]){ cases[i].score, cases[i].loss },
-                      i ? cases[i - 1].best : -1, cases[i].best);
+    double value;
+    begin_run(&d, in(state, "since"), &options);
+    warned = 0;
+    et_log_set(count_warnings, NULL);
+    for (int i = 0; i < (int)(sizeof cases / sizeof cases[0]); i++) {
+        et_arena arena = ET_ARENA_INIT;
+        et_value *logs = et_value_dict(&arena);
+        do_step(&d, i + 1);
+        et_value_set_float(logs, "score", cases[i].score);
+        et_value_set_float(logs, "loss", cases[i].loss);
+        assert_ok(et_run_note_best(d.run, i + 1, logs, error));
+        assert_int_equal(et_run_since_best(d.run), cases[i].since);
+        assert_int_equal(et_run_best_step(d.run, &value), cases[i].best);
+        et_arena_release(&arena);
+    }
+    et_log_set(NULL, NULL);
+    assert_int_equal(warned, 1);
+    end(&d);
+}
+
+static void test_run__metric_beside(void **state)
+{
+    (void)state;
+    static const char *const cases[][2] = { { "bleu", "loss" },
+                                            { "prices/r2", "prices/loss" },
+                                            { "a|b.c", "a|b.loss" },
+                                            { "new/validation_r2", "new/loss" } };
+    et_arena arena = ET_ARENA_INIT;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        assert_string_equal(et_metric_beside(cases[i][0], "loss", &arena), cases[i][1]);
+    et_arena_release(&arena);
 }
 
 /* Checkpoints of before kept no metric: then the best is that of the one who asks. */
@@ -533,6 +596,8 @@ int main(void)
         cmocka_unit_test(test_run__best_of_another_metric),
         cmocka_unit_test(test_run__best_of_other_data),
         cmocka_unit_test(test_run__best_of_ties),
+        cmocka_unit_test(test_run__since_best),
+        cmocka_unit_test(test_run__metric_beside),
         cmocka_unit_test(test_run__best_without_its_metric),
         cmocka_unit_test(test_run__best_nested),
         cmocka_unit_test(test_run__without_a_directory),

@@ -16,6 +16,7 @@
 #include "io/log_names.h"
 #include "io/sink.h"
 #include "optim/schedule.h"
+#include "train/metric_name.h"
 #include "train/run_names.h"
 
 /* An interval that no step is a multiple of. */
@@ -57,9 +58,12 @@ static int choose_best(et_training *t, et_error *error)
     const char *name = et_trainer_best_metric(&t->experiment.trainer);
     int status = et_trainer_target(&t->experiment.trainer, &t->target, &t->targeted, error);
     t->best_metric = name;
-    if (status || !name || strcmp(name, ET_BEST_AUTO) != 0)
+    if (!status && name && !strcmp(name, ET_BEST_AUTO))
+        status = t->learner->class->best_metric(t->learner, &t->best_metric, &t->arena, error);
+    if (status || !t->best_metric)
         return status;
-    return t->learner->class->best_metric(t->learner, &t->best_metric, &t->arena, error);
+    t->best_tie = et_metric_beside(t->best_metric, ET_LOGGED_VALIDATION_LOSS, &t->arena);
+    return t->best_tie ? ET_OK : et_alloc_failed(error, strlen(t->best_metric), "a name");
 }
 
 /* Of the modes that train one does not validate, and one does so at its end alone. */
@@ -103,6 +107,7 @@ static et_controller_options controller_options(et_training *t, const char *dire
                  .keep_every_n_hours = o->keep_checkpoint_every_n_hours,
                  .on_failed_save = o->on_failed_save,
                  .best_metric = t->best_metric,
+                 .best_tie = t->best_tie,
                  .best_comparison = o->best_checkpoint_metric_comp,
                  .observer = { .self = t, .show = show, .tell = tell },
                  .verbose = t->args->verbose,

@@ -38,6 +38,7 @@ typedef struct et_training {
     double began;            /* monotonic time */
     char rate[64];           /* its unit */
     const char *best_metric; /* NULL: there is none */
+    const char *best_tie;    /* the loss beside it, by which equal values are told apart */
     double target;           /* value of it with which training ends; if it is */
     bool targeted;           /* given */
     et_device *device;
