@@ -43,7 +43,8 @@ struct et_value {
         double real;
         const char *string; /* terminated; holds no NUL */
     };
-    const char *text;       /* a scalar of a YAML text as it was written; else NULL */
+    const char *text;       /* a scalar of a YAML text, or a number of JSON data, as it was
+                               written; else NULL */
     const char *key;        /* in a dict: its name */
     et_value *first, *last; /* of a list or dict */
     et_value *next;         /* sibling */

@@ -1,10 +1,15 @@
 /* Reading goes text -> depth check -> jansson -> values. jansson refuses duplicate keys, bad
  * UTF-8, NUL, trailing text and numbers out of range by itself; how deep a text nests is checked
- * before, because it allows 2048 levels and its tree no longer knows lines. */
+ * before, because it allows 2048 levels and its tree no longer knows lines.
+ *
+ * Its tree has no numbers as they were written either. Values come in the order of the text, so the
+ * n-th number of the tree is the n-th of the text. */
 #include "base/json.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <setjmp.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <jansson.h>
@@ -12,6 +17,7 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/assert.h"
+#include "base/decimal.h"
 #include "base/file.h"
 
 /* Far beyond any file written here; convert's recursion needs little stack for it. */
@@ -48,18 +54,121 @@ static int check_depth(const char *text, size_t length, const char *name, et_err
     return ET_OK;
 }
 
+/* ---- numbers as they are written ---- */
+
+/* What of a text has not been searched for numbers, which begins outside strings. NULL: none is
+ * searched for. */
+typedef struct rest {
+    const char *at, *end;
+} rest;
+
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+/* The next number outside strings, of a text that may be no JSON; NULL: there is none. */
+static const char *next_number(rest *r, size_t *length)
+{
+    bool quoted = false;
+    for (const char *c = r->at; c < r->end; c++) {
+        if (quoted) {
+            quoted = *c != '"';
+            c += *c == '\\'; /* the byte after it cannot end the string */
+        } else if (*c == '"') {
+            quoted = true;
+        } else if (*c == '-' || is_digit(*c)) {
+            const char *end = c + 1;
+            while (end < r->end && (is_digit(*end) || memchr("+-.eE", *end, 5)))
+                end++;
+            *length = (size_t)(end - c);
+            r->at = end;
+            return c;
+        }
+    }
+    r->at = r->end;
+    return NULL;
+}
+
+/* False: there was no digit. */
+static bool skip_digits(const char **at, const char *end)
+{
+    const char *begin = *at;
+    while (*at < end && is_digit(**at))
+        ++*at;
+    return *at > begin;
+}
+
+/* As RFC 8259 has it. */
+static bool is_number(const char *at, const char *end)
+{
+    at += *at == '-';
+    if (at + 1 < end && *at == '0' && is_digit(at[1]))
+        return false;
+    bool sound = skip_digits(&at, end);
+    if (sound && at < end && *at == '.')
+        sound = ++at < end && skip_digits(&at, end);
+    if (sound && at < end && (*at == 'e' || *at == 'E')) {
+        at++;
+        at += at < end && (*at == '+' || *at == '-');
+        sound = skip_digits(&at, end);
+    }
+    return sound && at == end;
+}
+
+/* A copy with each number as 0 and blanks, which jansson reads whatever its size: what is no number
+ * is left for it to refuse. NULL: no memory. */
+static char *without_numbers(const char *text, size_t length, et_arena *arena)
+{
+    char *copy = et_arena_alloc(arena, length + 1);
+    if (!copy)
+        return NULL;
+    memcpy(copy, text, length);
+    rest r = { text, text + length };
+    size_t size;
+    for (const char *number; (number = next_number(&r, &size)) != NULL;)
+        if (is_number(number, number + size)) {
+            char *to = copy + (number - text);
+            memset(to, ' ', size);
+            *to = '0';
+        }
+    return copy;
+}
+
+/* The next of r, jansson having found one there. */
+static bool convert_number(et_value *to, rest *r)
+{
+    size_t length;
+    const char *number = next_number(r, &length);
+    et_assert(number != NULL);
+    to->text = et_arena_printf(to->arena, "%.*s", (int)length, number);
+    if (!to->text)
+        return false;
+    errno = 0;
+    const bool whole = strcspn(to->text, ".eE") == length;
+    const long long integer = whole ? strtoll(to->text, NULL, 10) : 0;
+    to->kind = whole && !errno ? ET_VALUE_INT : ET_VALUE_FLOAT;
+    if (to->kind == ET_VALUE_INT)
+        to->integer = integer;
+    else
+        to->real = et_decimal_read(to->text, NULL);
+    return true;
+}
+
+/* ---- values ---- */
+
 /* Recursion is bounded by check_depth. */
-static et_value *convert(const json_t *json, et_arena *arena);
+static et_value *convert(const json_t *json, et_arena *arena, rest *numbers);
 
 /* Members come in the order of the text: jansson keeps it. */
-static bool convert_object(et_value *to, const json_t *json)
+static bool convert_object(et_value *to, const json_t *json, rest *numbers)
 {
     const char *key;
     json_t *member;
     json_object_foreach((json_t *)json, key, member)
     {
         char *name = et_arena_strdup(to->arena, key);
-        et_value *child = name ? convert(member, to->arena) : NULL;
+        et_value *child = name ? convert(member, to->arena, numbers) : NULL;
         if (!child)
             return false;
         et_value_append(to, name, child);
@@ -68,10 +177,10 @@ static bool convert_object(et_value *to, const json_t *json)
 }
 
 /* An item that did not fit into memory fails the whole tree. */
-static bool convert_array(et_value *to, const json_t *json)
+static bool convert_array(et_value *to, const json_t *json, rest *numbers)
 {
     for (size_t i = 0; i < json_array_size(json); i++) {
-        et_value *child = convert(json_array_get(json, i), to->arena);
+        et_value *child = convert(json_array_get(json, i), to->arena, numbers);
         if (!child)
             return false;
         et_value_append(to, NULL, child);
@@ -87,18 +196,20 @@ static const et_value_kind kinds[] = {
 };
 
 /* No deeper than DEPTH_MAX. NULL: no memory. */
-static et_value *convert(const json_t *json, et_arena *arena)
+static et_value *convert(const json_t *json, et_arena *arena, rest *numbers)
 {
     et_value *value = et_value_new(arena, kinds[json_typeof(json)]);
     if (!value)
         return NULL;
+    if (numbers->at && json_is_number(json))
+        return convert_number(value, numbers) ? value : NULL;
     bool whole = true;
     switch (json_typeof(json)) {
     case JSON_OBJECT:
-        whole = convert_object(value, json);
+        whole = convert_object(value, json, numbers);
         break;
     case JSON_ARRAY:
-        whole = convert_array(value, json);
+        whole = convert_array(value, json, numbers);
         break;
     case JSON_STRING:
         value->string = et_arena_strdup(arena, json_string_value(json));
@@ -159,14 +270,26 @@ static void install(void)
 
 /* ---- reading ---- */
 
-/* JSON_DECODE_ANY: a text may be one number or word. */
+/* JSON_DECODE_ANY: a text may be one number or word. NULL: reason has why. */
+static json_t *load(const char *text, size_t length, json_error_t *reason)
+{
+    return json_loadb(text, length, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, reason);
+}
+
+/* written: numbers are as they are written. */
 static int read_text(et_value **out, et_arena *arena, const char *text, size_t length,
-                     const char *name, et_error *error)
+                     const char *name, bool written, et_error *error)
 {
     json_error_t reason;
+    json_t *json = load(text, length, &reason);
     /* Numbers: integers beyond 64 bits and reals beyond a double are errors to jansson, as
      * they are to yaml_scalar.c. */
-    json_t *json = json_loadb(text, length, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &reason);
+    if (!json && written && json_error_code(&reason) == json_error_numeric_overflow) {
+        const char *copy = without_numbers(text, length, &current->memory);
+        if (!copy)
+            return et_alloc_failed(error, length, name);
+        json = load(copy, length, &reason);
+    }
     /* Only where a program has chosen other functions since. */
     if (!json && json_error_code(&reason) == json_error_out_of_memory)
         return et_alloc_failed(error, length, name);
@@ -174,7 +297,8 @@ static int read_text(et_value **out, et_arena *arena, const char *text, size_t l
     if (!json)
         return et_fail(error, ET_EFORMAT, "%s:%d:%d: not JSON: %s", name, reason.line,
                        reason.column, reason.text);
-    et_value *value = convert(json, arena);
+    rest numbers = { written ? text : NULL, text + length };
+    et_value *value = convert(json, arena, &numbers);
     json_decref(json);
     if (!value)
         return et_alloc_failed(error, length, name);
@@ -184,8 +308,8 @@ static int read_text(et_value **out, et_arena *arena, const char *text, size_t l
 
 /* In this order: length, depth, jansson's own checks; only what has passed them all is
  * converted. */
-int et_json_parse(et_value **out, et_arena *arena, const char *text, size_t length,
-                  const char *name, et_error *error)
+static int parse(et_value **out, et_arena *arena, const char *text, size_t length, const char *name,
+                 bool written, et_error *error)
 {
     et_assert(out && arena && name);
     if (!text)
@@ -200,10 +324,22 @@ int et_json_parse(et_value **out, et_arena *arena, const char *text, size_t leng
     pthread_once(&installed, install);
     current = &own;
     status = setjmp(own.refused) ? et_alloc_failed(error, length, name)
-                                 : read_text(out, arena, text, length, name, error);
+                                 : read_text(out, arena, text, length, name, written, error);
     current = NULL;
     et_arena_release(&own.memory);
     return status;
+}
+
+int et_json_parse(et_value **out, et_arena *arena, const char *text, size_t length,
+                  const char *name, et_error *error)
+{
+    return parse(out, arena, text, length, name, false, error);
+}
+
+int et_json_parse_written(et_value **out, et_arena *arena, const char *text, size_t length,
+                          const char *name, et_error *error)
+{
+    return parse(out, arena, text, length, name, true, error);
 }
 
 int et_json_read(et_value **out, et_arena *arena, const char *path, size_t most, et_error *error)

@@ -7,9 +7,16 @@
 #include "base/strbuf.h"
 #include <etude/value.h>
 
-/* Parses length bytes. name is for messages (a file's path). */
+/* Parses length bytes. name is for messages (a file's path). ET_EFORMAT also for an integer beyond
+ * 64 bits and a number beyond a double. */
 int et_json_parse(et_value **out, et_arena *arena, const char *text, size_t length,
                   const char *name, et_error *error);
+
+/* The same for data, where a number may be a text of digits: each number keeps its text as it is
+ * written (et_value.text). No number is too large: an integer beyond 64 bits is a float, and a
+ * number beyond a double an infinite one. */
+int et_json_parse_written(et_value **out, et_arena *arena, const char *text, size_t length,
+                          const char *name, et_error *error);
 
 /* Appends value as JSON: compact on one line if indent is 0. Floats are printed with the
  * fewest digits that read back equal, in the C locale; NaN and infinity as null. */

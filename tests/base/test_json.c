@@ -1,6 +1,7 @@
 #include "base/json.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -144,6 +145,75 @@ static void test_json__hostile(void **state)
     assert_refused(rows, COUNT(rows), parse_bytes, &error);
 }
 
+/* As data: no number is too large, and each is there as it is written. */
+static void test_json__numbers_as_written(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        et_value_kind kind;
+        double value;
+    } rows[] = {
+        { "1.10", ET_VALUE_FLOAT, 1.1 },
+        { "2.0", ET_VALUE_FLOAT, 2 },
+        { "-0", ET_VALUE_INT, 0 },
+        { "1E+3", ET_VALUE_FLOAT, 1000 },
+        { "9223372036854775807", ET_VALUE_INT, 0x1p63 },
+        { "-9223372036854775808", ET_VALUE_INT, -0x1p63 },
+        { "9223372036854775808", ET_VALUE_FLOAT, 0x1p63 },
+        { "123456789012345678901234567890", ET_VALUE_FLOAT, 123456789012345678901234567890.0 },
+        { "-1e999", ET_VALUE_FLOAT, -INFINITY },
+    };
+    for (size_t i = 0; i < 2 * COUNT(rows); i++) {
+        const size_t row = i / 2;
+        char text[200];
+        et_value *value;
+        /* Digits in strings and keys are no numbers; the second time all is read again for one
+         * that is too large. */
+        snprintf(text, sizeof text,
+                 "{\"7\": [\"-8\\\\\\\"9\", %s, true, {\"a1\": 5.0}], \"b\": %s}", rows[row].text,
+                 i % 2 ? "1e400" : "0");
+        assert_int_equal(
+            et_json_parse_written(&value, &arena, text, strlen(text), "f.json", &error), ET_OK);
+        const et_value *number = et_value_leaf(value, "7[1]");
+        assert_int_equal(number->kind, rows[row].kind);
+        assert_string_equal(number->text, rows[row].text);
+        assert_true((number->kind == ET_VALUE_INT ? (double)number->integer : number->real) ==
+                    rows[row].value);
+        assert_string_equal(et_value_leaf(value, "7[0]")->string, "-8\\\"9");
+        assert_string_equal(et_value_leaf(value, "7[3].a1")->text, "5.0");
+        assert_string_equal(et_value_leaf(value, "b")->text, i % 2 ? "1e400" : "0");
+    }
+}
+
+static int parse_written(et_value **out, const char *text, size_t length)
+{
+    error = (et_error)ET_ERROR_INIT;
+    return et_json_parse_written(out, &arena, text, length, "f.json", &error);
+}
+
+/* A number that is too large makes nothing else right. */
+static void test_json__hostile_beside_large_numbers(void **state)
+{
+    (void)state;
+    static const hostile rows[] = {
+        { TEXT("[1e999, 01]"), "f.json:1:9: not JSON: " },
+        { TEXT("[1e999 1e999]"), "not JSON" },
+        { TEXT("[1e999, 1.]"), "not JSON" },
+        { TEXT("[1e999, -]"), "not JSON" },
+        { TEXT("[1e999, +1]"), "not JSON" },
+        { TEXT("[1e999, .5]"), "not JSON" },
+        { TEXT("[1e999, 1e]"), "not JSON" },
+        { TEXT("[1e999, 1-2]"), "not JSON" },
+        { TEXT("[1e999, 1.5.2]"), "not JSON" },
+        { TEXT("[1e999, 12a]"), "not JSON" },
+        { TEXT("[1e999, \"\xff\"]"), "unable to decode byte 0xff" },
+        { TEXT("{\"a\": 1e999, \"a\": 2}"), "duplicate object key" },
+        { TEXT("1e999-"), "not JSON" },
+    };
+    assert_refused(rows, COUNT(rows), parse_written, &error);
+}
+
 static void test_json__depth(void **state)
 {
     (void)state;
@@ -188,6 +258,10 @@ static void test_json__any_bytes(void **state)
         et_value *value = NULL;
         int status = parse_bytes(&value, text, sizeof seed - 1);
         assert_true(status == (value ? ET_OK : ET_EFORMAT));
+        et_value *written = NULL;
+        status = parse_written(&written, text, sizeof seed - 1);
+        assert_true(status == (written ? ET_OK : ET_EFORMAT));
+        assert_true(written || !value);
     }
 }
 
@@ -212,29 +286,37 @@ static void test_json__out_of_memory(void **state)
 }
 
 /* jansson's own memory: no failure of it makes a sound text a bad one, or another text. */
-static void test_json__out_of_memory_in_jansson(void **state)
+/* written: with a number that is too large for jansson, which is read twice. */
+static void fail_each_malloc(bool written)
 {
-    (void)state;
     et_strbuf text = ET_STRBUF_INIT;
-    bool failed = malloc_fails_works();
-    if (!failed)
-        test_skip("malloc is the sanitizer's");
+    bool failed = true;
     et_strbuf_append(&text, "{");
     for (int i = 0; i < 40; i++)
         et_strbuf_printf(&text, "\"a key of some length %d\":[%d,2.5,\"text \\u00fc %d\",{}],", i,
                          i, i);
-    et_strbuf_append(&text, "\"end\":null}");
+    et_strbuf_printf(&text, "\"end\":%s}", written ? "1e999" : "null");
     for (long n = 1; failed; n++) {
         et_value *value = NULL;
         malloc_fails_begin(n);
-        int status = parse_bytes(&value, text.data, text.length);
+        int status = written ? parse_written(&value, text.data, text.length)
+                             : parse_bytes(&value, text.data, text.length);
         failed = malloc_fails_end();
         assert_int_equal(status, failed ? ET_ENOMEM : ET_OK);
         if (failed)
             assert_contains(error.text, "out of memory");
     }
-    assert_int_equal(parse_bytes(&(et_value *){ NULL }, "{", 1), ET_EFORMAT);
     et_strbuf_release(&text);
+}
+
+static void test_json__out_of_memory_in_jansson(void **state)
+{
+    (void)state;
+    if (!malloc_fails_works())
+        test_skip("malloc is the sanitizer's");
+    fail_each_malloc(false);
+    fail_each_malloc(true);
+    assert_int_equal(parse_bytes(&(et_value *){ NULL }, "{", 1), ET_EFORMAT);
 }
 
 #define CASE(name) cmocka_unit_test_teardown(name, leave)
@@ -242,11 +324,18 @@ static void test_json__out_of_memory_in_jansson(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(test_json__round_trip),    CASE(test_json__reads),
-        CASE(test_json__indented),      CASE(test_json__prints_the_unprintable),
-        CASE(test_json__hostile),       CASE(test_json__depth),
-        CASE(test_json__length),        CASE(test_json__any_bytes),
-        CASE(test_json__out_of_memory), CASE(test_json__out_of_memory_in_jansson),
+        CASE(test_json__round_trip),
+        CASE(test_json__reads),
+        CASE(test_json__indented),
+        CASE(test_json__prints_the_unprintable),
+        CASE(test_json__hostile),
+        CASE(test_json__depth),
+        CASE(test_json__numbers_as_written),
+        CASE(test_json__hostile_beside_large_numbers),
+        CASE(test_json__length),
+        CASE(test_json__any_bytes),
+        CASE(test_json__out_of_memory),
+        CASE(test_json__out_of_memory_in_jansson),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
