@@ -55,10 +55,11 @@ typedef struct key {
 struct et_encoder {
     et_arena arena;
     et_schema *schema;
-    input *inputs;  /* [cells] */
-    int *cell;      /* [fields of the schema + 1]: where its cells begin */
-    bool *reads[2]; /* [fields of the schema]: into other features, into targets */
-    step *steps;    /* [step_count] */
+    input *inputs;             /* [cells] */
+    int *cell;                 /* [fields of the schema + 1]: where its cells begin */
+    bool *reads[2];            /* [fields of the schema]: into other features, into targets */
+    et_encoder_levels *levels; /* [the same] */
+    step *steps;               /* [step_count] */
     size_t step_count, step_capacity;
     et_encoded_field *fields; /* [field_count] */
     et_layout_field *layout_fields;
@@ -121,6 +122,7 @@ static int add_inputs(building *b)
     self->cell = et_arena_array(&self->arena, (size_t)count + 1, sizeof *self->cell);
     for (int k = 0; k < 2; k++)
         self->reads[k] = et_arena_array(&self->arena, (size_t)count, sizeof *self->reads[k]);
+    self->levels = et_arena_array(&self->arena, (size_t)count, sizeof *self->levels);
     b->names = et_arena_array(&self->arena, (size_t)count + 1, sizeof *b->names);
     if (self->arena.failed)
         return no_memory(b);
@@ -251,10 +253,27 @@ static int add_step(building *b, const et_feature_spec *spec, const int *cells, 
     return put_step(b, spec, &et_transform_rows[spec->type], cells, count, at);
 }
 
+static et_encoder_levels levels_of(et_transform type)
+{
+    switch (type) {
+    case ET_TRANSFORM_EMBED:
+    case ET_TRANSFORM_ONE_HOT:
+        return ET_LEVELS_KNOWN;
+    case ET_TRANSFORM_HASH:
+    case ET_TRANSFORM_CROSS:
+        return ET_LEVELS_HASHED;
+    default:
+        return ET_LEVELS_NONE;
+    }
+}
+
 static void mark(building *b, const et_feature_spec *spec, int position)
 {
     bool target = spec->type == ET_TRANSFORM_TARGET;
+    const et_encoder_levels levels = levels_of(spec->type);
     b->self->reads[target][position] = true;
+    if (levels > b->self->levels[position])
+        b->self->levels[position] = levels;
     if (b->self->reads[!target][position])
         problem(b, spec, "%s is the target and goes into another feature, too: take it out of one",
                 et_schema_at(b->self->schema, position)->name);
@@ -815,4 +834,10 @@ bool et_encoder_reads(const et_encoder *encoder, int field, bool target)
 {
     et_assert(field >= 0 && field < et_schema_count(encoder->schema));
     return encoder->reads[target][field];
+}
+
+et_encoder_levels et_encoder_levels_of(const et_encoder *encoder, int field)
+{
+    et_assert(field >= 0 && field < et_schema_count(encoder->schema));
+    return encoder->levels[field];
 }

@@ -93,6 +93,16 @@ int et_encoder_cell_count(const et_encoder *encoder, int field);
 /* Whether the values of a field go into anything but targets, or into a target. */
 bool et_encoder_reads(const et_encoder *encoder, int field, bool target);
 
+/* What other features than targets know of a field's values: nothing of numbers; the levels that
+ * the metadata has; a hash of any text, where they know no levels. */
+typedef enum et_encoder_levels {
+    ET_LEVELS_NONE,
+    ET_LEVELS_HASHED,
+    ET_LEVELS_KNOWN,
+} et_encoder_levels;
+
+et_encoder_levels et_encoder_levels_of(const et_encoder *encoder, int field);
+
 /* Writes one row: cells [et_encoder_cells]; to[f]: where field f's item goes. A target that is
  * missing, or not wanted (to[f] NULL), is -1 or NaN. where: "file:line" for messages; NULL: the
  * caller puts it before what is recorded. ET_EDATA: a value that is no number, a label that is

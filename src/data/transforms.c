@@ -131,18 +131,29 @@ static bool is_plain(const char *text, size_t length)
     return true;
 }
 
-/* Place of a value that is there among the labels; -1: unknown. "07" and "7.0" of an integer field
- * are the entry "7". */
+const char *et_level_text(const et_reading *value, char buffer[32], size_t *length)
+{
+    *length = value->length;
+    if (!value->numeric || (value->text && is_plain(value->text, value->length)))
+        return value->text;
+    const bool whole = value->number == floor(value->number);
+    int size =
+        snprintf(buffer, 32, whole ? "%.0f" : "%.17g", value->number == 0 ? 0.0 : value->number);
+    if (size >= 32)
+        size = snprintf(buffer, 32, "%.17g", value->number);
+    *length = (size_t)size;
+    return buffer;
+}
+
+/* Place of a value that is there among the labels; -1: unknown. */
 static int label_of(const et_fitted *fitted, const et_reading *value)
 {
-    char text[32];
+    char buffer[32];
+    size_t length;
     if (value->numeric && value->number != floor(value->number))
         return -1;
-    if (!value->numeric || (value->text && is_plain(value->text, value->length)))
-        return et_dictionary_find(fitted->labels, value->text, value->length);
-    int length = snprintf(text, sizeof text, "%.0f", value->number == 0 ? 0.0 : value->number);
-    return length < (int)sizeof text ? et_dictionary_find(fitted->labels, text, (size_t)length)
-                                     : -1;
+    const char *text = et_level_text(value, buffer, &length);
+    return et_dictionary_find(fitted->labels, text, length);
 }
 
 static uint64_t hash_of(const et_reading *value)

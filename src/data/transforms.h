@@ -100,6 +100,10 @@ bool et_date_is(const char *text, size_t length);
 void et_date_fit(et_fitted *fitted, const et_fitting *with);
 int et_date_apply(const et_fitted *fitted, const et_reading *values, void *to, et_error *error);
 
+/* What a value that is there is called among a column's entries, [length]: "07" and "7.0" of an
+ * integer field are "7". buffer has the text of a number. */
+const char *et_level_text(const et_reading *value, char buffer[32], size_t *length);
+
 /* The number below which a standard normal has p of its weight. p in (0, 1). */
 double et_normal_quantile(double p);
 
