@@ -31,7 +31,8 @@ typedef struct et_service_request {
     const char *accept;   /* what the header Accept says; "" where there is none */
     char *text;           /* the body, [length] bytes and a 0; may be written to */
     size_t length;        /* in bytes */
-    const et_value *json; /* the body, a dict; NULL of other types */
+    const et_value *json; /* the body, a dict, whose numbers have the texts that they are written
+                             as; NULL of other types */
     et_arena *arena;
 
     /* set by read */
@@ -68,7 +69,11 @@ struct et_service_class {
     int (*read)(et_service *self, et_service_request *request, et_error *error);
     /* Answers all of them, each by et_service_answer or a status; but for those that have ended. */
     void (*answer)(et_service *self, et_service_request *const *requests, size_t count);
-    ET_RESERVED(6);
+    /* Adds what the service counts since it was opened to a list, for GET /metrics: for each
+     * counter a dict of "name" ("unknown_values_total"), "help", "label" ("column") and "values",
+     * a dict of integers by the label's value. Called by the thread that reads. Optional. */
+    void (*count)(const et_service *self, et_value *counters);
+    ET_RESERVED(5);
 };
 
 /* Adds bytes to what is answered. A failure is kept, and told when the answer is sent. */

@@ -276,6 +276,43 @@ says 3 'the features id and second are keys; a row has one' "$etude" train --exp
     --model-dir twice --steps 2 --data numbers.csv -q --set \
     task.schema_path=numbers.yaml,task.metadata_path=numbers.json,task.features_path=two.yaml
 
+# A value of JSON is the text that training read: true is True, and a number is as it is written,
+# whatever its size, also in a column that no feature reads.
+awk 'BEGIN {
+    split("1.10 2.0 2.1-beta -0 1e3 9223372036854775808", v, " ")
+    print "member,version,x,y"
+    for (i = 0; i < 360; i++) {
+        k = i % 6 + 1; member = int(i / 6) % 2 ? "True" : "FALSE"
+        print member "," v[k] "," i * 37 % 100 "," (member == "True" && k != 3 ? "good" : "bad")
+    }
+}' >levels.csv
+"$etude" train levels --experiment tabular/mlp_small --data levels.csv --target y --steps 60 -q 2>log ||
+    { cat log >&2; fail "no model of levels"; }
+for version in 1.10 2.0 -0 1e3 9223372036854775808; do
+    printf 'True,%s,5\nFALSE,%s,5\n' $version $version >>levels.rows
+    printf '{"member": %s, "version": %s, "x": 5, "request": 123456789012345678901234567890}\n' \
+        true $version false $version >>levels.jsonl
+done
+"$etude" predict levels --full --input levels.rows --header no >expected.levels 2>err || fail "$(cat err)"
+"$etude" predict levels --full --input levels.jsonl >out 2>>err || fail "$(cat err)"
+cmp out expected.levels || fail "levels of JSON: $(cat out err)"
+[ ! -s err ] || fail "levels of JSON: $(cat err)"
+grep -c good out | grep -qx 5 || fail "levels: $(cat out)"
+
+# What the model has never seen is counted by column, in the order of rows whatever the threads.
+for i in $(seq 500); do
+    echo "$([ $((i % 50)) = 7 ] && echo true || echo True),$([ $((i % 40)) = 3 ] && echo 9.$i || echo 2.0),5"
+done >unknown.csv
+sed -i '20s/2.0//' unknown.csv
+for threads in 1 4; do
+    OMP_NUM_THREADS=$threads says 0 \
+        'member: 10 of 500 values unknown to the model, first "true" in line 7$' \
+        "$etude" predict levels --batch-size 16 --header no --input unknown.csv
+    grep -q 'version: 13 of 500 values unknown to the model, first "9.3" in line 3$' err &&
+        grep -q 'version: 1 of 500 values missing, and none was missing in training, first in line 20$' err &&
+        [ "$(wc -l <err)" = 3 ] || fail "unknown values: $(cat err)"
+done
+
 # What cannot be.
 says 2 '\-\-model-dir is missing' "$etude" predict
 says 2 'tfx predict: --model is missing' "$etude" tfx predict

@@ -100,6 +100,32 @@ refused 413 'at most 1024' text/csv "$(yes 1,1,red | head -2000)"
 [ "$(cat got)" = '{"predictions": []}' ] || fail "no rows: $(cat got)"
 [ "$(ask -H 'Content-Type: application/json' --data-binary @rows.json "$url")" = 200 ] ||
     fail "after bad requests: $(cat got)"
+
+# What the model has never seen, in an answer that is asked for it and in the counts of all.
+asks() {
+    [ "$(ask -H 'Content-Type: application/json' -H "Accept: $2" --data-binary "$1" "$url")" = "$3" ] &&
+        grep -qF -e "$4" got || fail "$1: $(cat got)"
+}
+row='{"long": 1, "wide": 1, "colour": "red"}'
+asks "{\"rows\": [$row, {\"wide\": 1, \"colour\": 7.50}, {\"long\": 1, \"wide\": 1, \"colour\": true}], \"unknown\": true}" \
+    application/json 200 ']}], "unknown": [{"column":"long","values":1,"row":2,"value":null},{"column":"colour","values":2,"row":2,"value":"7.50"}]}'
+asks "{\"rows\": [$row], \"unknown\": true}" application/json 200 ']}], "unknown": []}'
+asks "{\"rows\": [$row], \"unknown\": true}" application/x-ndjson 200 '{"unknown": []}'
+asks '{"rows": [], "unknown": true}' application/json 200 '{"predictions": [], "unknown": []}'
+asks "{\"rows\": [{\"long\": 1, \"wide\": 1, \"colour\": \"re\\u001bd\"}]}" application/json 200 ']}]}'
+asks "{\"rows\": [$row], \"unknown\": 1}" application/json 400 'unknown: true or false is expected'
+asks "{\"rows\": [$row], \"unknown\": true}" text/csv 400 'unknown: an answer in CSV has no place for it'
+# A request that is refused counts for nothing.
+asks "{\"rows\": [{\"long\": 1, \"colour\": \"no\"}, {\"long\": \"no\"}]}" application/json 400 'row 2'
+curl -s -m 30 "${url%predict}metrics" >got
+grep -qx 'etude_unknown_values_total{column="colour"} 3' got &&
+    grep -qx 'etude_unseen_missing_total{column="long"} 1' got || fail "unknown values: $(cat got)"
+
+# A number of any size is JSON.
+asks '{"rows": [{"long": 0, "wide": 1, "colour": "red"}], "request": 1}' application/json 400 request
+asks '{"rows": [{"long": 0, "wide": 1, "colour": "red", "kind": 9223372036854775808}]}' application/json 200 label
+asks '{"rows": [{"long": 1e999, "wide": 1, "colour": "red"}]}' application/json 400 'is beyond the numbers of a double'
+
 grep -q '"colour"' <<END || fail "GET / names no columns"
 $(curl -s -m 30 "${url%predict}")
 END

@@ -121,7 +121,8 @@ static int read_json(et_service_request *request, et_arena *arena, et_error *err
     et_value *value;
     if (strcmp(request->type, "application/json") != 0)
         return ET_OK;
-    int status = et_json_parse(&value, arena, request->text, request->length, "the body", error);
+    int status =
+        et_json_parse_written(&value, arena, request->text, request->length, "the body", error);
     if (!status && value->kind != ET_VALUE_DICT)
         return et_fail(error, ET_EDATA, "the body: an object is expected, found %s",
                        et_json_kind_name(value->kind));
@@ -235,7 +236,16 @@ static void handle_metrics(void *payload, et_http_request *from)
     const et_batcher_counts counts = et_batcher_count(s->batcher);
     et_serving_metrics_print(&s->metrics, &out, &counts, s->options.batcher.queue,
                              et_http_connections(s->http), s->class->items);
+    et_arena arena = ET_ARENA_INIT;
+    et_value *counters = et_value_list(&arena);
+    if (s->class->count)
+        s->class->count(et_batcher_service(s->batcher), counters);
+    if (et_value_failed(counters))
+        out.failed = true;
+    else
+        et_serving_counters_print(counters, &out);
     reply_text(from, 200, "text/plain; version=0.0.4; charset=utf-8", &out);
+    et_arena_release(&arena);
     et_strbuf_release(&out);
 }
 

@@ -5,6 +5,8 @@
 #include <etude/version.h>
 #include <inttypes.h>
 
+#include "base/tensor_name.h"
+
 /* Upper limits in seconds; above the last there is +Inf. */
 static const double limits[ET_SERVING_BUCKETS] = { 0.005, 0.01, 0.025, 0.05, 0.1, 0.25,
                                                    0.5,   1,    2.5,   5,    10 };
@@ -80,4 +82,29 @@ void et_serving_metrics_print(const et_serving_metrics *m, et_strbuf *out,
     print_int(out, "queue_items_max", "gauge", "Items that may wait.", queue);
     print_int(out, "batch_items", "gauge", "Items that are being computed.", batcher->answering);
     print_int(out, "connections", "gauge", "Connections that are open.", connections);
+}
+
+/* A label's value: control characters as "\x1b", and what the format gives a meaning escaped. */
+static void print_label(et_strbuf *out, const char *value)
+{
+    const et_tensor_name name = et_tensor_name_escaped(value);
+    for (const char *c = name.text; *c; c++) {
+        if (*c == '\\' || *c == '"')
+            et_strbuf_append_char(out, '\\');
+        et_strbuf_append_char(out, *c);
+    }
+}
+
+void et_serving_counters_print(const et_value *counters, et_strbuf *out)
+{
+    for (const et_value *c = counters ? counters->first : NULL; c; c = c->next) {
+        const char *name = et_value_get(c, "name")->string;
+        const char *label = et_value_get(c, "label")->string;
+        head(out, name, "counter", et_value_get(c, "help")->string);
+        for (const et_value *v = et_value_get(c, "values")->first; v; v = v->next) {
+            et_strbuf_printf(out, "etude_%s{%s=\"", name, label);
+            print_label(out, v->key);
+            et_strbuf_printf(out, "\"} %" PRId64 "\n", v->integer);
+        }
+    }
 }

@@ -38,4 +38,7 @@ void et_serving_metrics_print(const et_serving_metrics *metrics, et_strbuf *out,
                               const et_batcher_counts *batcher, int64_t queue, int connections,
                               const char *items);
 
+/* Appends what a service counts: a list as its class's count has it (service.h). */
+void et_serving_counters_print(const et_value *counters, et_strbuf *out);
+
 #endif

@@ -21,6 +21,7 @@
 #include "command/command.h"
 #include "command/outputs.h"
 #include "command/training/ranks.h"
+#include "data/unseen.h"
 #include "tasks/tabular/command/commands.h"
 #include "tasks/tabular/command/prediction_lines.h"
 #include "tasks/tabular/command/row_reader.h"
@@ -132,8 +133,9 @@ static int check_outputs(const predict_args *args, const et_call *call, et_error
 typedef struct work {
     enum { FREE, READY, DONE } state;
     et_row_block rows;
-    et_strbuf lines; /* what is printed */
-    int status;      /* of a row that ended it, after the lines before */
+    et_strbuf lines;  /* what is printed */
+    et_unseen unseen; /* of its rows */
+    int status;       /* of a row that ended it, after the lines before */
     et_error error;
 } work;
 
@@ -146,6 +148,7 @@ typedef struct pool {
     int predictors, threads; /* threads: beside this one; 0: none */
     work *work;              /* [works], a ring */
     int works;
+    et_unseen unseen;             /* of the blocks that are written */
     int64_t read, written, taken; /* blocks, counted; taken: by threads */
     bool over;                    /* threads end */
     pthread_mutex_t lock;
@@ -171,14 +174,14 @@ static int put_row(const pool *all, et_predictor *p, work *w, int64_t i, int64_t
     *put = false;
     if (row->failure)
         return ET_OK;
-    int status = row->cells ? ET_OK
-                            : et_row_block_parse(&w->rows, p->model->encoder, p->model->csv.missing,
-                                                 i, &reason);
+    int status = row->cells ? ET_OK : et_row_block_parse(&w->rows, p->model, i, &reason);
     if (!status)
         status = et_predictor_put(p, at, row->cells, NULL, &reason);
     *put = !status;
-    if (!status)
+    if (!status) {
+        et_unseen_add(&w->unseen, row->cells, NULL, row->line);
         return ET_OK;
+    }
     snprintf(where, sizeof where, ":%lld", (long long)row->line);
     const char *name = all->args->rows.path ? all->args->rows.path : "standard input";
     et_fail_while(&reason, status, "%s%s", name, where);
@@ -314,6 +317,7 @@ static int write_oldest(pool *all, et_error *error)
     for (int64_t i = 0; i < w->rows.count; i++)
         if (w->rows.row[i].failure)
             et_log(ET_LOG_WARNING, "%s; left out", w->rows.row[i].failure);
+    et_unseen_take(&all->unseen, &w->unseen);
     int status = write_bytes(all, &w->lines, error);
     if (!status && w->status)
         status = et_fail(error, w->status, "%s", w->error.text);
@@ -354,6 +358,14 @@ static int run(pool *all, et_error *error)
     return status || !read ? status : et_fail(error, read, "%s", reason.text);
 }
 
+static void tell_unseen(const et_unseen *unseen)
+{
+    et_unseen_text text;
+    int at = 0;
+    while (et_unseen_describe(unseen, &at, "line", &text))
+        et_log(ET_LOG_WARNING, "%s", text.text);
+}
+
 /* ---- the whole ---- */
 
 /* Each thread has one of its own, for one thread; they share the first one's model. */
@@ -377,15 +389,18 @@ static int open_predictors(pool *all, et_error *error)
 
 static int open_work(pool *all, et_error *error)
 {
-    const et_encoder *encoder = all->predictor[0]->model->encoder;
+    const et_table_model *model = all->predictor[0]->model;
     int works = all->predictors > 1 ? 2 * all->predictors + 1 : 1;
     all->work = et_alloc_zero((size_t)works, sizeof *all->work);
     if (!all->work)
         return et_alloc_failed(error, (size_t)works * sizeof *all->work, "rows");
-    int status = ET_OK;
-    for (; all->works < works && !status; all->works += !status)
-        status =
-            et_row_block_open(&all->work[all->works].rows, all->args->batch_size, encoder, error);
+    int status = et_unseen_open(&all->unseen, model->encoder, model->metadata, error);
+    for (; all->works < works && !status; all->works++) {
+        work *w = &all->work[all->works];
+        status = et_row_block_open(&w->rows, all->args->batch_size, model->encoder, error);
+        if (!status)
+            status = et_unseen_open(&w->unseen, model->encoder, model->metadata, error);
+    }
     return status;
 }
 
@@ -416,8 +431,10 @@ static void close_all(pool *all)
     for (int i = 0; i < all->works; i++) {
         et_row_block_release(&all->work[i].rows);
         et_strbuf_release(&all->work[i].lines);
+        et_unseen_release(&all->work[i].unseen);
     }
     et_free(all->work);
+    et_unseen_release(&all->unseen);
     et_prediction_lines_release(&all->lines);
     while (all->predictors)
         et_predictor_close(all->predictor[--all->predictors]);
@@ -452,6 +469,8 @@ static int predict(predict_args *args, const et_call *call, et_error *error)
         else
             status = et_file_writer_commit(&all.file, error);
     }
+    if (!status)
+        tell_unseen(&all.unseen);
     close_all(&all);
     return status;
 }

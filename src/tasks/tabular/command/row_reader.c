@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
+#include "base/assert.h"
 #include "base/fields.h"
 #include "base/file.h"
 #include "base/json.h"
@@ -322,14 +323,6 @@ static int next_jsonl(et_row_reader *r, et_row_block *block, et_error *error)
     return status;
 }
 
-/* Decimal digits that are read back as the same number, wherever it was written. */
-static const char *number_text(et_arena *arena, const et_value *value)
-{
-    if (value->kind == ET_VALUE_INT)
-        return et_arena_printf(arena, "%" PRId64, value->integer);
-    return et_arena_printf(arena, "%.17g", value->real);
-}
-
 /* In a column of texts the usual ones are values: JSON has quotes around all texts, and where CSV
  * has some it takes them as such too. */
 static bool is_missing(const char *text, const char *const *missing, et_schema_type type)
@@ -340,8 +333,21 @@ static bool is_missing(const char *text, const char *const *missing, et_schema_t
            (type != ET_SCHEMA_DISCRETE || !et_is_one_of(text, et_csv_usual_missing));
 }
 
-static int set_cell(et_arena *arena, et_cell *cell, const char *const *missing,
-                    const et_value *value, const et_schema_field *field, et_error *error)
+/* A truth value is what the column has: programs that write CSV spell it in other ways than JSON.
+ */
+static const char *truth_text(const et_table_model *model, const char *column, bool truth)
+{
+    static const char *const spellings[][3] = { { "false", "False", "FALSE" },
+                                                { "true", "True", "TRUE" } };
+    for (int i = 0; i < 3; i++)
+        if (et_metadata_entry(model->metadata, column, spellings[truth][i],
+                              strlen(spellings[truth][i])) >= 0)
+            return spellings[truth][i];
+    return spellings[truth][0];
+}
+
+static int set_cell(et_cell *cell, const et_table_model *model, const et_schema_field *field,
+                    const et_value *value, et_error *error)
 {
     const char *text = NULL;
     switch (value->kind) {
@@ -352,37 +358,36 @@ static int set_cell(et_arena *arena, et_cell *cell, const char *const *missing,
         text = value->string;
         break;
     case ET_VALUE_BOOL:
-        text = value->boolean ? "true" : "false";
+        text = truth_text(model, field->name, value->boolean);
         break;
     case ET_VALUE_INT:
     case ET_VALUE_FLOAT:
-        text = number_text(arena, value);
+        text = value->text;
         break;
     default:
         return et_fail(error, ET_EDATA, "column %s is %s: one value is expected", field->name,
                        et_json_kind_name(value->kind));
     }
-    if (!text)
-        return et_alloc_failed(error, 32, "a value");
-    *cell = is_missing(text, missing, field->type) ? (et_cell){ NULL, 0 }
-                                                   : (et_cell){ text, strlen(text) };
+    et_assert(text != NULL);
+    *cell = is_missing(text, model->csv.missing, field->type) ? (et_cell){ NULL, 0 }
+                                                              : (et_cell){ text, strlen(text) };
     return ET_OK;
 }
 
 /* A column of several values is a list of so many. */
-static int set_column(et_arena *arena, const et_encoder *encoder, const char *const *missing,
-                      int field, et_cell *cells, const et_value *value, et_error *error)
+static int set_column(et_cell *cells, const et_table_model *model, int field, const et_value *value,
+                      et_error *error)
 {
-    const et_schema_field *f = et_schema_at(et_encoder_schema(encoder), field);
-    et_cell *cell = cells + et_encoder_cell(encoder, field);
+    const et_schema_field *f = et_schema_at(et_encoder_schema(model->encoder), field);
+    et_cell *cell = cells + et_encoder_cell(model->encoder, field);
     if (f->length == 1)
-        return set_cell(arena, cell, missing, value, f, error);
+        return set_cell(cell, model, f, value, error);
     if (value->kind != ET_VALUE_LIST || (int64_t)value->count != f->length)
         return et_fail(error, ET_EDATA, "column %s needs a list of %lld values", f->name,
                        (long long)f->length);
     int status = ET_OK;
     for (const et_value *v = value->first; v && !status; v = v->next)
-        status = set_cell(arena, cell++, missing, v, f, error);
+        status = set_cell(cell++, model, f, v, error);
     return status;
 }
 
@@ -423,9 +428,9 @@ static int check_names(const et_encoder *encoder, const et_value *row, bool know
                    "the model knows none of the row's columns; %.64s is one of its", absent[0]);
 }
 
-int et_row_cells(et_cell *cells, const et_encoder *encoder, const char *const *missing,
-                 const et_value *row, et_arena *arena, et_error *error)
+int et_row_cells(et_cell *cells, const et_table_model *model, const et_value *row, et_error *error)
 {
+    const et_encoder *encoder = model->encoder;
     int status = ET_OK;
     bool known = false, unknown = false;
     memset(cells, 0, (size_t)et_encoder_cells(encoder) * sizeof *cells);
@@ -434,26 +439,27 @@ int et_row_cells(et_cell *cells, const et_encoder *encoder, const char *const *m
         known |= field >= 0;
         unknown |= field < 0;
         if (field >= 0)
-            status = set_column(arena, encoder, missing, field, cells, v, error);
+            status = set_column(cells, model, field, v, error);
     }
     return status || !unknown ? status : check_names(encoder, row, known, error);
 }
 
-int et_row_block_parse(et_row_block *block, const et_encoder *encoder, const char *const *missing,
-                       int64_t row, et_error *error)
+int et_row_block_parse(et_row_block *block, const et_table_model *model, int64_t row,
+                       et_error *error)
 {
     et_block_row *r = &block->row[row];
-    size_t cells = (size_t)et_encoder_cells(encoder);
+    size_t cells = (size_t)et_encoder_cells(model->encoder);
     et_value *value;
     et_cell *to = block->cell + (size_t)row * cells;
-    int status = et_json_parse(&value, &block->arena, r->text, strlen(r->text), "the line", error);
+    int status =
+        et_json_parse_written(&value, &block->arena, r->text, strlen(r->text), "the line", error);
     if (status == ET_EFORMAT)
         return et_fail_while(error, ET_EDATA, "no JSON");
     if (!status && value->kind != ET_VALUE_DICT)
         return et_fail(error, ET_EDATA, "%s is no row: an object, {\"column\": value}, is",
                        et_json_kind_name(value->kind));
     if (!status)
-        status = et_row_cells(to, encoder, missing, value, &block->arena, error);
+        status = et_row_cells(to, model, value, error);
     r->cells = to;
     return status;
 }

@@ -14,6 +14,7 @@
 #include "base/arena.h"
 #include "data/columns.h"
 #include "data/csv.h"
+#include "tasks/tabular/predictor_private.h"
 
 typedef enum et_row_format {
     ET_ROWS_AUTO, /* by the file's name: .tsv, .jsonl, .ndjson; else CSV */
@@ -67,16 +68,16 @@ int et_row_block_open(et_row_block *block, int64_t rows, const et_encoder *encod
                       et_error *error);
 void et_row_block_release(et_row_block *block);
 
-/* The cells of a row of JSON. ET_EDATA: it is none, or has a column or a value that cannot be.
- * missing: the texts that mean that there is no value, as of CSV. */
-int et_row_block_parse(et_row_block *block, const et_encoder *encoder, const char *const *missing,
-                       int64_t row, et_error *error);
+/* The cells of a row of JSON. ET_EDATA: it is none, or has a column or a value that cannot be. Of
+ * model: the encoder, the metadata, and the texts that mean that there is no value, as of CSV. */
+int et_row_block_parse(et_row_block *block, const et_table_model *model, int64_t row,
+                       et_error *error);
 
-/* The same of an object that is parsed: cells [et_encoder_cells], their texts in its memory or in
- * arena. A column that the row does not have is missing. Names that the schema does not have are
- * left alone, unless one is near to a column that the row lacks, or none is the schema's: misspelt,
- * all would be missing. */
-int et_row_cells(et_cell *cells, const et_encoder *encoder, const char *const *missing,
-                 const et_value *row, et_arena *arena, et_error *error);
+/* The same of an object that is parsed (et_json_parse_written): cells [et_encoder_cells], their
+ * texts in its memory. A number is the text that it is written as. A truth value is the column's
+ * level "true", else "True", else "TRUE". A column that the row does not have is missing. Names
+ * that the schema does not have are left alone, unless one is near to a column that the row lacks,
+ * or none is the schema's: misspelt, all would be missing. */
+int et_row_cells(et_cell *cells, const et_table_model *model, const et_value *row, et_error *error);
 
 #endif

@@ -1,5 +1,6 @@
 #include "tasks/tabular/command/service.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -10,6 +11,7 @@
 #include "base/unicode.h"
 #include "data/columns.h"
 #include "data/csv_scan.h"
+#include "data/unseen.h"
 #include "tasks/tabular/command/prediction_lines.h"
 #include "tasks/tabular/command/row_reader.h"
 
@@ -29,6 +31,10 @@ typedef struct predictions {
     } * place; /* [batch_size of the predictor] */
     int64_t count;
     et_strbuf line;
+    et_unseen request; /* of the one whose rows are put */
+    /* of all that were answered; printed by the thread that reads */
+    pthread_mutex_t lock;
+    et_unseen unseen;
 } predictions;
 
 /* What somebody asks. */
@@ -38,6 +44,8 @@ typedef struct asked {
     et_cell *cells; /* [items, cells of a row] */
     int64_t *line;  /* [items]: of CSV; NULL of JSON */
     int64_t written;
+    bool tells;              /* with the answer: what the model has never seen */
+    const et_value *unknown; /* that, a list in the request's arena; NULL: nothing */
 } asked;
 
 static const et_encoder *encoder_of(const predictions *all)
@@ -56,6 +64,9 @@ static void close_service(et_service *self)
     et_prediction_lines_release(&all->csv);
     et_predictor_close(all->predictor);
     et_strbuf_release(&all->line);
+    et_unseen_release(&all->request);
+    et_unseen_release(&all->unseen);
+    pthread_mutex_destroy(&all->lock);
     et_free(all->place);
     et_free(all);
 }
@@ -74,6 +85,7 @@ static int open_service(et_service **out, const char *model_dir, const et_servic
     if (!all)
         return et_alloc_failed(error, sizeof *all, "a service");
     all->service.ET_CLASS = &et_tabular_service;
+    pthread_mutex_init(&all->lock, NULL);
     all->items_max = options->items_max;
     int status = et_predictor_open(&all->predictor, model_dir, &o, error);
     if (!status)
@@ -86,6 +98,11 @@ static int open_service(et_service **out, const char *model_dir, const et_servic
         if (!all->place)
             status = et_alloc_failed(error, places * sizeof *all->place, "a service");
     }
+    const et_table_model *model = status ? NULL : all->predictor->model;
+    if (!status)
+        status = et_unseen_open(&all->request, model->encoder, model->metadata, error);
+    if (!status)
+        status = et_unseen_open(&all->unseen, model->encoder, model->metadata, error);
     if (status)
         close_service(&all->service);
     else
@@ -107,6 +124,67 @@ static void describe(const et_service *self, et_value *facts)
     et_value *labels = et_predictor_labels(p) ? et_value_set_list(facts, "labels") : NULL;
     for (int i = 0; i < et_predictor_labels(p); i++)
         et_value_add_string(labels, et_predictor_label(p, i));
+}
+
+/* ---- what the model has never seen ---- */
+
+static et_value *add_counter(et_value *counters, const char *name, const char *help)
+{
+    et_value *counter = et_value_add_dict(counters);
+    et_value_set_string(counter, "name", name);
+    et_value_set_string(counter, "help", help);
+    et_value_set_string(counter, "label", "column");
+    return et_value_set_dict(counter, "values");
+}
+
+static void count(const et_service *self, et_value *counters)
+{
+    predictions *all = (predictions *)(void *)self;
+    et_value *unknown = add_counter(counters, "unknown_values_total",
+                                    "Values that the model has never seen, by column.");
+    et_value *missing =
+        add_counter(counters, "unseen_missing_total",
+                    "Missing values of columns that had none in training, by column.");
+    pthread_mutex_lock(&all->lock);
+    for (int i = 0; i < all->unseen.columns; i++) {
+        const et_unseen_column *c = &all->unseen.column[i];
+        if (c->unknown)
+            et_value_set_int(unknown, c->name, c->unknown);
+        if (c->missing)
+            et_value_set_int(missing, c->name, c->missing);
+    }
+    pthread_mutex_unlock(&all->lock);
+}
+
+static void add_unknown(et_value *list, const char *column, int64_t values, int64_t row,
+                        const char *value)
+{
+    et_value *dict = et_value_add_dict(list);
+    et_value_set_string(dict, "column", column);
+    et_value_set_int(dict, "values", values);
+    et_value_set_int(dict, "row", row);
+    et_value_set_string(dict, "value", value);
+}
+
+/* A request's rows are all put: what they have that the model has never seen is kept for its
+ * answer, and added to that of others. */
+static void take_unseen(predictions *all, et_service_request *request)
+{
+    asked *what = request->payload;
+    et_value *list = what->tells ? et_value_list(request->arena) : NULL;
+    for (int i = 0; list && i < all->request.columns; i++) {
+        const et_unseen_column *c = &all->request.column[i];
+        if (c->unknown)
+            add_unknown(list, c->name, c->unknown, c->first, c->value);
+        if (c->missing)
+            add_unknown(list, c->name, c->missing, c->first_absent, NULL);
+    }
+    if (what->tells && et_value_failed(list))
+        request->status = et_alloc_failed(&request->error, 64, "an answer");
+    what->unknown = list;
+    pthread_mutex_lock(&all->lock);
+    et_unseen_take(&all->unseen, &all->request);
+    pthread_mutex_unlock(&all->lock);
 }
 
 /* ---- rows ---- */
@@ -145,8 +223,8 @@ static int read_row(const predictions *all, et_service_request *request, asked *
                        where, et_json_kind_name(row->kind));
     status = check_names(all, row, error);
     if (!status)
-        status = et_row_cells(cells_of(all, what, request->items), encoder_of(all),
-                              all->predictor->model->csv.missing, row, request->arena, error);
+        status =
+            et_row_cells(cells_of(all, what, request->items), all->predictor->model, row, error);
     if (status)
         return et_fail_while(error, status, "%s", where);
     request->items++;
@@ -163,12 +241,29 @@ static int make_cells(const predictions *all, et_service_request *request, asked
     return what->cells ? ET_OK : et_alloc_failed(error, rows * cells * sizeof *what->cells, "rows");
 }
 
+/* Whether the answer tells what the model has never seen. */
+static int read_tells(const et_service_request *request, asked *what, et_error *error)
+{
+    const et_value *tells = et_value_get(request->json, "unknown");
+    if (tells && tells->kind != ET_VALUE_BOOL)
+        return et_fail(error, ET_EDATA, "unknown: true or false is expected, found %s",
+                       et_json_kind_name(tells->kind));
+    what->tells = tells && tells->boolean;
+    if (what->tells && what->form == CSV)
+        return et_fail(error, ET_EDATA,
+                       "unknown: an answer in CSV has no place for it; accept application/json or "
+                       "application/x-ndjson");
+    return ET_OK;
+}
+
 static int read_json(const predictions *all, et_service_request *request, asked *what,
                      et_error *error)
 {
-    static const char *const keys[] = { "rows", NULL };
+    static const char *const keys[] = { "rows", "unknown", NULL };
     const et_value *rows = et_value_get(request->json, "rows");
     int status = et_service_keys(request, keys, error);
+    if (!status)
+        status = read_tells(request, what, error);
     if (status)
         return status;
     if (!rows || rows->kind != ET_VALUE_LIST)
@@ -308,10 +403,24 @@ static void begin_answer(const predictions *all, et_service_request *request)
 
 static void end_answer(et_service_request *request)
 {
-    static const char end[] = "]}\n";
     const asked *what = request->payload;
+    et_strbuf end = ET_STRBUF_INIT;
     if (what->form == LIST)
-        et_service_answer(request, end, sizeof end - 1);
+        et_strbuf_append_char(&end, ']');
+    if (what->tells) {
+        et_strbuf_append(&end, what->form == LIST ? ", \"unknown\": " : "{\"unknown\": ");
+        if (what->unknown)
+            et_json_print(&end, what->unknown, 0);
+        else
+            et_strbuf_append(&end, "[]");
+    }
+    if (what->form == LIST || what->tells)
+        et_strbuf_append(&end, "}\n");
+    if (end.failed)
+        request->status = et_alloc_failed(&request->error, end.length, "an answer");
+    else
+        et_service_answer(request, et_strbuf_text(&end), end.length);
+    et_strbuf_release(&end);
 }
 
 static int read_request(et_service *self, et_service_request *request, et_error *error)
@@ -393,12 +502,16 @@ static void put_rows(predictions *all, et_service_request *request)
                  (long long)(what->line ? what->line[row] : row + 1));
         request->status = et_predictor_put(all->predictor, all->count, cells_of(all, what, row),
                                            where, &request->error);
-        if (request->status)
+        if (request->status) {
+            et_unseen_clear(&all->request);
             return;
+        }
+        et_unseen_add(&all->request, cells_of(all, what, row), NULL, row + 1);
         all->place[all->count++] = (struct place){ request, row };
         if (all->count == all->predictor->batch_size)
             run_batch(all);
     }
+    take_unseen(all, request);
 }
 
 static void answer(et_service *self, et_service_request *const *requests, size_t count)
@@ -423,4 +536,5 @@ const et_service_class et_tabular_service = {
     .describe = describe,
     .read = read_request,
     .answer = answer,
+    .count = count,
 };
