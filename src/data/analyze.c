@@ -63,7 +63,8 @@ typedef struct pass {
     int threads;
     piece *pieces; /* [most] of a step */
     int most;
-    bool *unread; /* [columns]: its texts are not to be read, its field does */
+    int *place;   /* [columns]: where the first file's columns are in this one's rows */
+    bool *unread; /* [columns] of this file: its texts are not to be read, its field does */
     int file;
     et_csv *first;   /* the first file, whose head was read; NULL: it is done */
     uint64_t before; /* bytes of the files before this one */
@@ -171,7 +172,7 @@ static void add_rows(const pass *self, const piece *p, int field)
     const et_table_head *head = &self->stats->head;
     for (int row = 0; row < p->rows; row++)
         for (int i = 0; i < head->column_count[field]; i++) {
-            et_column_part part = part_of(self, p, head->column[field][i]);
+            et_column_part part = part_of(self, p, self->place[head->column[field][i]]);
             part.class += row;
             part.number += row;
             part.text += row;
@@ -179,6 +180,14 @@ static void add_rows(const pass *self, const piece *p, int field)
             part.count = 1;
             et_column_stats_add(&self->stats->field[field], &part);
         }
+}
+
+static void note_unread(const pass *self, int field)
+{
+    const et_table_head *head = &self->stats->head;
+    for (int i = 0; i < head->column_count[field]; i++)
+        self->unread[self->place[head->column[field][i]]] =
+            et_column_stats_reads(&self->stats->field[field]);
 }
 
 static void add_field(const pass *self, int pieces, int field)
@@ -189,11 +198,10 @@ static void add_field(const pass *self, int pieces, int field)
             add_rows(self, &self->pieces[i], field);
             continue;
         }
-        et_column_part part = part_of(self, &self->pieces[i], head->column[field][0]);
+        et_column_part part = part_of(self, &self->pieces[i], self->place[head->column[field][0]]);
         et_column_stats_add(&self->stats->field[field], &part);
     }
-    for (int i = 0; i < head->column_count[field]; i++)
-        self->unread[head->column[field][i]] = et_column_stats_reads(&self->stats->field[field]);
+    note_unread(self, field);
 }
 
 /* ---- the pass ---- */
@@ -290,30 +298,45 @@ static void take_form(pass *self, const et_csv *csv)
     }
 }
 
+/* Of a file behind the first one: its columns. */
+static int open_other(pass *self, et_csv **csv, bool *header, et_error *error)
+{
+    const et_table_head *head = &self->stats->head;
+    const char *path = self->stats->paths->items[self->file];
+    const et_csv_known known = et_table_head_known(head);
+    int status = et_table_head_open(csv, &known, path, self->options, error);
+    if (status)
+        return status;
+    status = et_table_head_place(head, self->place, header, *csv, path, self->options,
+                                 self->stats->paths, error);
+    memset(self->unread, true, (size_t)head->columns * sizeof *self->unread);
+    for (int i = 0; i < head->fields && !status; i++)
+        note_unread(self, i);
+    return status;
+}
+
 static int read_file(pass *self, et_error *error)
 {
-    const char *path = self->stats->paths->items[self->file];
     const et_table_head *head = &self->stats->head;
     et_csv_options options = self->options->csv;
     et_csv_row row;
     et_csv *csv = self->first;
     bool header = head->header;
-    options.delimiter = head->delimiter;
-    options.columns = head->columns;
     self->first = NULL;
-    int status =
-        csv ? ET_OK : et_table_head_open(&csv, head->delimiter, path, self->options, error);
-    if (status)
-        return status;
-    if (self->file)
-        status = et_table_head_skip(&header, head, csv, path, self->options, error);
-    if (!status)
+    int status = csv ? ET_OK : open_other(self, &csv, &header, error);
+    if (!status) {
+        options.delimiter = et_csv_delimiter(csv);
+        options.columns = head->columns;
         status = et_csv_again(csv, &options, error);
+    }
+    if (!csv)
+        return status;
     if (!status && header)
         status = et_csv_next(csv, &row, error);
-    take_form(self, csv);
-    if (!status)
+    if (!status) {
+        take_form(self, csv);
         status = read_rows(self, csv, error);
+    }
     self->before += et_csv_taken(csv);
     et_csv_close(csv);
     return status;
@@ -384,9 +407,12 @@ static int open_pass(pass *self, et_error *error)
     self->most = self->threads == 1 ? 1 : PIECES * self->threads;
     self->pieces = et_alloc_zero((size_t)self->most, sizeof *self->pieces);
     self->unread = et_alloc(columns, sizeof *self->unread);
-    if (!self->pieces || !self->unread)
-        return et_alloc_failed(error, columns, "the pieces of a table");
+    self->place = et_alloc(columns, sizeof *self->place);
+    if (!self->pieces || !self->unread || !self->place)
+        return et_alloc_failed(error, columns * sizeof *self->place, "the pieces of a table");
     memset(self->unread, true, columns * sizeof *self->unread);
+    for (size_t i = 0; i < columns; i++)
+        self->place[i] = (int)i;
     return self->threads > 1 ? et_team_start(self->threads, error) : ET_OK;
 }
 
@@ -402,6 +428,7 @@ static void close_pass(pass *self)
     }
     et_free(self->pieces);
     et_free(self->unread);
+    et_free(self->place);
 }
 
 static uint64_t size_of(const et_strings *paths)
@@ -450,7 +477,7 @@ int et_analyze(et_analysis *out, const et_strings *paths, const et_analyze_optio
         return status;
     stats.bytes = size_of(paths);
     et_csv *first = NULL;
-    status = et_table_head_open(&first, 0, *paths->items, &o, error);
+    status = et_table_head_open(&first, NULL, *paths->items, &o, error);
     if (!status)
         status = et_table_head_find(&stats.head, first, *paths->items, &o, &arena, error);
     if (!status)
@@ -464,6 +491,7 @@ int et_analyze(et_analysis *out, const et_strings *paths, const et_analyze_optio
     for (int i = 0; stats.field && i < stats.head.fields; i++)
         et_column_stats_release(&stats.field[i]);
     et_free(stats.field);
+    et_table_head_release(&stats.head);
     et_arena_release(&arena);
     if (status)
         et_analysis_release(out);

@@ -73,17 +73,25 @@ static void look_below(first_rows *first, const et_csv_row *row)
     }
 }
 
-int et_table_head_open(et_csv **csv, char delimiter, const char *path,
+int et_table_head_open(et_csv **csv, const et_csv_known *known, const char *path,
                        const et_analyze_options *options, et_error *error)
 {
     et_csv_options o = options->csv;
     o.missing = no_name;
     o.columns = 0;
-    o.delimiter = delimiter ? delimiter : o.delimiter;
+    o.known = known;
     int status = et_csv_open_once(csv, path, &o, error);
     if (!status)
         et_csv_keep(*csv);
     return status;
+}
+
+et_csv_known et_table_head_known(const et_table_head *head)
+{
+    return head->same.count ? et_same_header_known(&head->same, head->delimiter)
+                            : (et_csv_known){ .delimiter = head->delimiter,
+                                              .least = head->columns,
+                                              .most = head->columns };
 }
 
 static bool is_json(const char *path)
@@ -187,6 +195,24 @@ static int name_columns(et_table_head *head, const first_rows *first, const char
     return status;
 }
 
+/* Texts of a first row, NULL where a cell is empty, as the row. NULL: no memory. */
+static et_cell *cells_of(const char *const *text, int count, et_arena *arena)
+{
+    et_cell *cells = et_arena_array(arena, (size_t)count, sizeof *cells);
+    for (int i = 0; cells && i < count; i++)
+        cells[i] = (et_cell){ text[i], text[i] ? strlen(text[i]) : 0 };
+    return cells;
+}
+
+/* What other files have to have. */
+static int keep_names(et_table_head *head, const char *const *text, const char *path, int64_t line,
+                      et_arena *arena, et_error *error)
+{
+    const et_csv_row row = { line, head->columns, cells_of(text, head->columns, arena) };
+    return row.cell ? et_same_header_begin(&head->same, path, &row, error)
+                    : et_alloc_failed(error, (size_t)row.count * sizeof *row.cell, "a header");
+}
+
 /* Each column is a field. */
 static int take_columns(et_table_head *head, et_arena *arena, et_error *error)
 {
@@ -210,9 +236,7 @@ static int64_t length_of(const et_schema_field *field)
 
 static bool looks_named(const et_schema *schema, const first_rows *first, et_arena *arena)
 {
-    et_cell *cells = et_arena_array(arena, (size_t)first->count, sizeof *cells);
-    for (int i = 0; cells && i < first->count; i++)
-        cells[i] = (et_cell){ first->text[i], first->text[i] ? strlen(first->text[i]) : 0 };
+    const et_cell *cells = cells_of(first->text, first->count, arena);
     return cells && et_columns_look_named(schema, cells, first->count);
 }
 
@@ -288,6 +312,19 @@ static int check_lengths(const et_schema *schema, et_error *error)
     return ET_OK;
 }
 
+/* The names that the columns of a file without a header have by their place. */
+static int keep_schema(et_table_head *head, const et_schema *schema, et_arena *arena,
+                       et_error *error)
+{
+    const char **name = et_arena_array(arena, (size_t)head->columns, sizeof *name);
+    for (int f = 0, column = 0; name && f < head->fields; f++)
+        for (int i = 0; i < head->column_count[f]; i++)
+            name[column++] =
+                et_arena_strdup(arena, et_column_name_of(et_schema_at(schema, f), i).text);
+    return arena->failed ? et_alloc_failed(error, (size_t)head->columns * sizeof *name, "a header")
+                         : keep_names(head, name, "the schema", 0, arena, error);
+}
+
 static int take_schema(et_table_head *head, const et_analyze_options *o, const first_rows *first,
                        const char *path, et_arena *arena, et_error *error)
 {
@@ -313,6 +350,9 @@ static int take_schema(et_table_head *head, const et_analyze_options *o, const f
         status = check_columns(head, o->schema, path, first, error);
     if (!status)
         status = find_fields(head, o->schema, first, &names, path, arena, error);
+    if (!status)
+        status = head->header ? keep_names(head, first->text, path, first->line, arena, error)
+                              : keep_schema(head, o->schema, arena, error);
     et_map_release(&names);
     return status;
 }
@@ -346,42 +386,82 @@ int et_table_head_find(et_table_head *head, et_csv *csv, const char *path,
     if (failed)
         return et_alloc_failed(error, count, "a header");
     status = name_columns(head, &first, path, arena, error);
+    if (!status && head->header)
+        status = keep_names(head, first.text, path, first.line, arena, error);
     return status ? status : take_columns(head, arena, error);
 }
 
-static int fail_other(const et_table_head *head, const first_rows *first, int column,
-                      const char *path, et_error *error)
+void et_table_head_release(et_table_head *head)
 {
-    return et_fail(error, ET_EDATA,
-                   "%s:%lld: its header is not the first file's: column %d is \"%.60s\", there "
-                   "\"%.60s\"",
-                   path, (long long)first->line, column + 1,
-                   column < first->count && first->text[column] ? first->text[column] : "",
-                   column < head->columns ? head->name[column] : "");
+    et_same_header_release(&head->same);
 }
 
-int et_table_head_skip(bool *skip, const et_table_head *head, et_csv *csv, const char *path,
-                       const et_analyze_options *options, et_error *error)
+/* ---- other files ---- */
+
+/* Whether the first row of another file is no row of values, whatever its names: numbers stand
+ * below its texts. */
+static bool stands_above_numbers(const first_rows *first)
+{
+    bool above = false;
+    for (int i = 0; i < first->count; i++) {
+        if (first->text[i] && is_number(first->text[i], strlen(first->text[i])))
+            return false;
+        above |= first->text[i] && first->numeric[i];
+    }
+    return above;
+}
+
+static int fail_header(const et_strings *paths, const first_rows *first, const char *path,
+                       et_error *error)
+{
+    return et_fail(error, ET_EDATA,
+                   "%s:%lld: its first row looks like a header, and %s has none: give all files a "
+                   "header or none, or say --header no",
+                   path, (long long)first->line, paths->items[0]);
+}
+
+/* Whether the first file has the columns of the schema in its order, where all are the schema's. */
+static bool is_in_order(const et_table_head *head)
+{
+    int next = 0;
+    bool same = true;
+    for (int f = 0; f < head->fields; f++)
+        for (int i = 0; i < head->column_count[f]; i++)
+            same &= head->column[f][i] == next++;
+    return same || next != head->columns;
+}
+
+/* By the names that its first row has, where it is a header. */
+static int place_by_names(const et_table_head *head, int *place, bool *header,
+                          const first_rows *first, const char *path, bool always, et_arena *arena,
+                          et_error *error)
+{
+    const et_csv_row row = { first->line, first->count,
+                             cells_of(first->text, first->count, arena) };
+    if (!row.cell)
+        return et_alloc_failed(error, (size_t)row.count * sizeof *row.cell, "a header");
+    *header = always || stands_above_numbers(first) || et_same_header_is(&head->same, &row);
+    if (*header)
+        return et_same_header_find(&head->same, place, path, &row, error);
+    return is_in_order(head) ? ET_OK : et_same_header_absent(&head->same, path, first->line, error);
+}
+
+int et_table_head_place(const et_table_head *head, int *place, bool *header, et_csv *csv,
+                        const char *path, const et_analyze_options *options,
+                        const et_strings *paths, et_error *error)
 {
     et_arena arena = ET_ARENA_INIT;
     first_rows first;
-    int same = 0, other = -1;
-    int status = head->header ? read_first(&first, csv, path, 0, &arena, error) : ET_OK;
-    *skip = false;
-    if (!status && head->header && first.count) {
-        for (int i = 0; i < first.count && i < head->columns; i++) {
-            bool equal = first.text[i] ? !strcmp(first.text[i], head->name[i])
-                                       : !strncmp(head->name[i], "column_", 7);
-            same += equal;
-            other = other < 0 && !equal ? i : other;
-        }
-        if (other < 0 && first.count != head->columns)
-            other = same;
-        *skip = other < 0;
-        /* Some names alone are no coincidence; none are a file whose rows go on. */
-        if (other >= 0 && (options->header == ET_ANALYZE_HEADER_THERE || 2 * same > head->columns))
-            status = fail_other(head, &first, other, path, error);
-    }
+    *header = false;
+    for (int i = 0; i < head->columns; i++)
+        place[i] = i;
+    int status = read_first(&first, csv, path, ROWS_MAX, &arena, error);
+    const bool looks = !status && options->header != ET_ANALYZE_HEADER_ABSENT && first.count;
+    if (looks && head->same.count)
+        status = place_by_names(head, place, header, &first, path,
+                                options->header == ET_ANALYZE_HEADER_THERE, &arena, error);
+    else if (looks && stands_above_numbers(&first))
+        status = fail_header(paths, &first, path, error);
     et_arena_release(&arena);
     return status;
 }

@@ -5,29 +5,35 @@
 
 #include "data/analyze.h"
 #include "data/column_stats.h"
+#include "data/same_header.h"
 
 /* The columns of a table's files. */
 typedef struct et_table_head {
     char delimiter;
-    bool header;        /* the first row of the first file is one */
-    int columns;        /* of a row */
-    const char **name;  /* [columns], in the arena */
-    int fields;         /* what is analyzed: columns, or the fields of a schema */
-    const int **column; /* [fields]: which columns are a field's */
-    int *column_count;  /* [fields] */
+    bool header;         /* the first row of the first file is one */
+    int columns;         /* of a row */
+    const char **name;   /* [columns], in the arena */
+    int fields;          /* what is analyzed: columns, or the fields of a schema */
+    const int **column;  /* [fields]: which columns are a field's */
+    int *column_count;   /* [fields] */
+    et_same_header same; /* the header, or the names that the schema gives for none; count 0:
+                            columns have no names */
 } et_table_head;
 
-/* A file, to look at its first rows, which are there again (et_csv_again). delimiter 0: not known.
- */
-int et_table_head_open(et_csv **csv, char delimiter, const char *path,
+/* A file, to look at its first rows, which are there again (et_csv_again). known: by the head of
+ * the first file, of another one, for as long as its first row is not read; else NULL. */
+int et_table_head_open(et_csv **csv, const et_csv_known *known, const char *path,
                        const et_analyze_options *options, et_error *error);
-/* From the first file, all of it in arena. */
+et_csv_known et_table_head_known(const et_table_head *head);
+/* From the first file, in arena but for what release frees. */
 int et_table_head_find(et_table_head *head, et_csv *csv, const char *path,
                        const et_analyze_options *options, et_arena *arena, et_error *error);
-/* Whether the first row of another file is the same header; an error where it has to be and is not.
- */
-int et_table_head_skip(bool *skip, const et_table_head *head, et_csv *csv, const char *path,
-                       const et_analyze_options *options, et_error *error);
+/* Another file: place [head->columns] is where the first file's columns stand in its rows, *header
+ * whether its first row has their names. paths: all files. ET_EDATA: its columns are others. */
+int et_table_head_place(const et_table_head *head, int *place, bool *header, et_csv *csv,
+                        const char *path, const et_analyze_options *options,
+                        const et_strings *paths, et_error *error);
+void et_table_head_release(et_table_head *head);
 
 /* What was added up. */
 typedef struct et_table_stats {

@@ -196,18 +196,47 @@ static int find_by_position(et_columns *self, const et_encoder *encoder, const e
     return ET_OK;
 }
 
+static bool is_known(const void *schema, const char *text, size_t length)
+{
+    return is_name(schema, &(et_cell){ text, length });
+}
+
+et_csv_known et_columns_known(const et_encoder *encoder, char delimiter)
+{
+    const int cells = et_encoder_cells(encoder), inputs = count_inputs(encoder);
+    const int least = inputs == cells ? cells - 1 : inputs; /* as find_by_position takes them */
+    return (et_csv_known){ delimiter, least > 1 ? least : 1, cells, is_known,
+                           et_encoder_schema(encoder) };
+}
+
 /* ---- the object ---- */
+
+static int make(et_columns *self, int count, et_error *error)
+{
+    *self = (et_columns){ .count = count };
+    self->column = et_alloc_zero((size_t)count, sizeof *self->column);
+    self->cells = et_alloc_zero((size_t)count, sizeof *self->cells);
+    return self->column && self->cells
+               ? ET_OK
+               : et_alloc_failed(error, (size_t)count * sizeof *self->cells, "columns");
+}
+
+int et_columns_copy(et_columns *to, const et_columns *from, et_error *error)
+{
+    int status = make(to, from->count, error);
+    to->header = from->header;
+    to->targets = from->targets;
+    if (status)
+        et_columns_release(to);
+    else
+        memcpy(to->column, from->column, (size_t)from->count * sizeof *to->column);
+    return status;
+}
 
 int et_columns_find(et_columns *columns, const et_encoder *encoder, const et_csv_row *first,
                     et_header header, bool targets, const char *name, et_error *error)
 {
-    size_t count = (size_t)et_encoder_cells(encoder);
-    *columns = (et_columns){ .count = (int)count };
-    columns->column = et_alloc_zero(count, sizeof *columns->column);
-    columns->cells = et_alloc_zero(count, sizeof *columns->cells);
-    int status = columns->column && columns->cells
-                     ? ET_OK
-                     : et_alloc_failed(error, count * sizeof *columns->cells, "columns");
+    int status = make(columns, et_encoder_cells(encoder), error);
     columns->header =
         header == ET_HEADER_THERE ||
         (header == ET_HEADER_FOUND &&

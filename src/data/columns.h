@@ -42,7 +42,12 @@ bool et_columns_look_named(const et_schema *schema, const et_cell *cells, int co
  * that are needed are not there (all are named), a name twice, another number of columns. */
 int et_columns_find(et_columns *columns, const et_encoder *encoder, const et_csv_row *first,
                     et_header header, bool targets, const char *name, et_error *error);
+int et_columns_copy(et_columns *to, const et_columns *from, et_error *error);
 void et_columns_release(et_columns *columns);
+
+/* What is known of rows for an encoder whose others have a delimiter, as long as the encoder lives:
+ * how many columns they have without a header, and the names in one. */
+et_csv_known et_columns_known(const et_encoder *encoder, char delimiter);
 
 /* A row of the file as cells for et_encoder_row, valid as long as the row's are. */
 const et_cell *et_columns_take(et_columns *columns, const et_csv_row *row);

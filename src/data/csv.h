@@ -36,6 +36,15 @@ typedef struct et_csv_row {
     const et_cell *cell; /* [count], valid until the next next */
 } et_csv_row;
 
+/* What is known of the rows of a file whose delimiter is not: others of its kind were read. */
+typedef struct et_csv_known {
+    char delimiter;  /* of the others: taken where it makes of all rows between least and most */
+    int least, most; /* columns, and no other one makes a header of the first row */
+    /* Whether a cell of a header is text [length]; NULL: names are not known. */
+    bool (*is_name)(const void *payload, const char *text, size_t length);
+    const void *payload;
+} et_csv_known;
+
 typedef struct et_csv_options {
     char delimiter;             /* 0: the one of , ; tab | that the first rows are made of */
     char comment;               /* lines that begin with it are left out; 0: none */
@@ -43,6 +52,8 @@ typedef struct et_csv_options {
     const char *const *missing; /* texts that mean "no value" where they are not quoted, but for ""
                                    which always does; ended by NULL, borrowed. NULL: "", "?", "NA",
                                    "N/A", "NaN", "nan", "null" */
+    const et_csv_known *known;  /* to find the delimiter by; NULL: nothing; borrowed until the first
+                                   row was read */
 } et_csv_options;
 
 /* What missing NULL stands for, ended by NULL. */

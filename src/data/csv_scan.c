@@ -32,6 +32,7 @@ void et_csv_scanner_init(et_csv_scanner *scanner, const et_csv_options *options)
     *scanner = (et_csv_scanner){ .delimiter = o->delimiter ? o->delimiter : ',',
                                  .comment = o->comment,
                                  .columns = o->columns,
+                                 .known = o->known,
                                  .missing = o->missing ? o->missing : et_csv_usual_missing };
     for (const char *const *word = scanner->missing; *word; word++) {
         size_t length = strlen(*word);
@@ -601,14 +602,42 @@ static const char *behind_quoted(const char *at, const char *limit)
     return NULL;
 }
 
+/* How many names stand in the row, beside its cells; NULL: nobody asks. */
+typedef struct named {
+    const et_csv_known *known;
+    int names;
+} named;
+
+static void note_name(named *to, const char *begin, const char *end)
+{
+    if (!to)
+        return;
+    end -= end > begin && end[-1] == '\r';
+    while (begin < end && *begin == ' ')
+        begin++;
+    while (begin < end && end[-1] == ' ')
+        end--;
+    if (end - begin >= 2 && *begin == '"' && end[-1] == '"') {
+        begin++;
+        end--;
+    }
+    to->names +=
+        begin < end && to->known->is_name(to->known->payload, begin, (size_t)(end - begin));
+}
+
 /* The cells that delimiter makes of the line at *at, which goes to the next; 0: of none that is
  * whole, -1: it is no row. Quotes count where they open a cell. */
 static int count_cells(const et_csv_scanner *scanner, char delimiter, const char **at,
-                       const char *limit)
+                       const char *limit, named *names)
 {
     int count = 1;
     bool first = true, blank = true, comment = scanner->comment && **at == scanner->comment;
+    const char *cell = *at;
     for (const char *i = *at; i < limit; i++) {
+        if (*i == '\n' || *i == delimiter) {
+            note_name(names, cell, i);
+            cell = i + 1;
+        }
         if (*i == '\n') {
             *at = i + 1;
             return comment || blank ? -1 : count;
@@ -622,36 +651,84 @@ static int count_cells(const et_csv_scanner *scanner, char delimiter, const char
     return 0;
 }
 
-/* Columns that delimiter makes of all rows alike; 1 where it does not, 0: no row is whole. */
+/* Columns that delimiter makes of all rows alike; -1 where it does not, 0: no row is whole. */
 static int count_columns(const et_csv_scanner *scanner, char delimiter, const char *begin,
                          const char *limit, int rows)
 {
     int columns = 0;
     for (const char *at = begin; rows > 0 && at < limit;) {
-        int count = count_cells(scanner, delimiter, &at, limit);
+        int count = count_cells(scanner, delimiter, &at, limit, NULL);
         if (!count)
             break;
         if (count < 0)
             continue;
         if (columns && count != columns)
-            return 1;
+            return -1;
         columns = count;
         rows--;
     }
     return columns;
 }
 
-char et_csv_guess(const et_csv_scanner *scanner, const char *begin, const char *limit, int rows)
+/* Names that delimiter makes of the first row, where half of its cells are; else 0. */
+static int count_names(const et_csv_scanner *scanner, char delimiter, const char *begin,
+                       const char *limit)
 {
-    static const char candidates[] = ET_CSV_DELIMITERS;
+    const et_csv_known *known = scanner->known;
+    named names = { known, 0 };
+    int count = -1;
+    for (const char *at = begin; count < 0 && at < limit;) {
+        names.names = 0;
+        count = count_cells(scanner, delimiter, &at, limit, &names);
+    }
+    return 2 * names.names >= (count < known->most ? count : known->most) ? names.names : 0;
+}
+
+/* The one that makes most names, the known one before others; 0: none makes a header. */
+static char guess_by_names(const et_csv_scanner *scanner, const char *begin, const char *limit)
+{
+    const char *others = ET_CSV_DELIMITERS;
     char best = 0;
     int most = 0;
-    for (const char *candidate = candidates; *candidate; candidate++) {
-        int columns = count_columns(scanner, *candidate, begin, limit, rows);
-        if (columns > most) {
-            most = columns;
-            best = *candidate;
+    if (!scanner->known->is_name)
+        return 0;
+    for (char candidate = scanner->known->delimiter; candidate; candidate = *others++) {
+        int names = count_names(scanner, candidate, begin, limit);
+        if (names > most) {
+            most = names;
+            best = candidate;
         }
     }
     return best;
+}
+
+/* 0: it is not known, or makes other columns. */
+static char guess_known(const et_csv_scanner *scanner, const char *begin, const char *limit,
+                        int rows)
+{
+    const et_csv_known *known = scanner->known;
+    char by_names = guess_by_names(scanner, begin, limit);
+    if (by_names)
+        return by_names;
+    int columns = count_columns(scanner, known->delimiter, begin, limit, rows);
+    return columns >= known->least && columns <= known->most ? known->delimiter : 0;
+}
+
+char et_csv_guess(const et_csv_scanner *scanner, const char *begin, const char *limit, int rows)
+{
+    const char *candidates = ET_CSV_DELIMITERS;
+    char best = 0;
+    int most = 0;
+    for (; *candidates; candidates++) {
+        int columns = count_columns(scanner, *candidates, begin, limit, rows);
+        columns = columns < 0 ? 1 : columns;
+        if (columns > most) {
+            most = columns;
+            best = *candidates;
+        }
+    }
+    char known = best && scanner->known && scanner->known->delimiter
+                     ? guess_known(scanner, begin, limit, rows)
+                     : 0;
+    return known ? known : best;
 }

@@ -45,6 +45,7 @@ typedef struct et_csv_scanner {
     char delimiter, comment;
     int columns;                /* expected; 0: any */
     int64_t columns_line;       /* where that was seen; 0: it was said */
+    const et_csv_known *known;  /* borrowed, for et_csv_guess; NULL: nothing */
     const char *const *missing; /* borrowed, ended by NULL */
     size_t missing_longest;     /* bytes */
     bool missing_empty;         /* "" is among them */
@@ -83,7 +84,8 @@ int64_t et_csv_count_lines(const char *begin, const char *end);
 char *et_csv_cut(const et_csv_scanner *scanner, char *begin, char *limit, unsigned contents);
 
 /* The delimiter that up to `rows` whole rows are made of: one of , ; tab | that divides all of them
- * into equally many columns, the most; 0: no row is whole. */
+ * into equally many columns, the most; 0: no row is whole. Before that count: where it is known
+ * what rows look like, one that makes names of half of the first row, then the known one. */
 char et_csv_guess(const et_csv_scanner *scanner, const char *begin, const char *limit, int rows);
 
 /* csv_fault.c: ET_EDATA or ET_ENOMEM with the scanner's fault in words; line: of the row's begin.

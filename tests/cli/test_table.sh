@@ -273,4 +273,30 @@ says 3 'column size: 3.5 is no integer, as the schema says' predict strict --inp
 printf 'size,colour\n3,red\n' >rows.csv
 says 3 'there is no column price' predict parts --input rows.csv
 says 3 'is a run of tabular/mlp, a task of tabular, not of translation' train --experiment translation/tiny parts --data t.csv t.csv --steps 5
+
+# ---- several files ------------------------------------------------------------------------------
+
+# Columns are found by name in each of them: the run is the one of their rows in one file.
+head -200 t.csv >first.csv
+{ head -1 t.csv; tail -n +201 t.csv; } | awk -F, '{ printf "%s;%s;%s;%s\n", $4, $2, $1, $3 }' >second.csv
+{ cat first.csv; tail -n +201 t.csv; } >both.csv
+cmp both.csv t.csv
+for schema in '' '--set task.schema_path=one/schema.yaml'; do
+    rm -rf one.new two.new
+    train 0 '^done' one.new --data both.csv --steps 5
+    [ -d one ] || mv one.new one
+    # shellcheck disable=SC2086
+    train 0 '^done' two.new --data first.csv --data second.csv --steps 5 $schema
+    cmp one/metadata.json two.new/metadata.json || fail 'statistics of two files are others'
+    cmp one/schema.yaml two.new/schema.yaml || fail 'the schema of two files is another'
+    tail -c 20000 one/checkpoints/ckpt-5.safetensors >one.tail
+    tail -c 20000 two.new/checkpoints/ckpt-5.safetensors >two.tail
+    cmp one.tail two.tail || fail 'a run of two files ends elsewhere'
+done
+sed '1s/price/prize/' second.csv >third.csv
+train 3 'third.csv:1: its header is not that of first.csv, it lacks price, it adds prize' odd --data first.csv \
+    --data third.csv --steps 5
+train 3 'third.csv:1: its header is not that of second.csv, it lacks price, it adds prize' odd \
+    --data first.csv --valid second.csv --valid third.csv --steps 5
+
 echo "tables: $kills kills, equal bytes"

@@ -7,6 +7,7 @@
 
 #include <math.h>
 
+#include "calls.h"
 #include "base/json.h"
 #include "base/scarce.h"
 #include "data/analyze.h"
@@ -239,11 +240,15 @@ static void test_analyze__files(void **state)
     static const struct {
         const char *text, *message;
     } others[] = {
-        { "a,c\n1,2\n", "other.csv:1: column 2: " },
-        { "a,b,c\n1,2,3\n", "other.csv:1: its header is not the first file's: column 3 is \"c\"" },
+        { "a,c\n1,2\n", "1.csv, it lacks b, it adds c: give all files the same columns" },
+        { "a,b,c\n1,x,3\n", "1.csv, it adds c: " },
+        { "b\nx\n", "1.csv, it lacks a: " },
+        { "B,A\nx,1\n", "1.csv, it lacks a, b, it adds B, A: " },
+        { "c,d\n1,x\n2,y\n", "1.csv, it lacks a, b, it adds c, d: " },
+        { "a,b,a\n1,x,1\n", "other.csv:1: columns 1 and 3 are both called \"a\": rename one" },
         { "1,2,3\n", "other.csv:1: 3 columns, where 2 are expected" },
     };
-    for (size_t i = 1; i < COUNT(others); i++) {
+    for (size_t i = 0; i < COUNT(others); i++) {
         const char *two[] = { paths[0], write_text(*state, "other.csv", others[i].text) };
         assert_int_equal(et_analyze(&analysis, &(et_strings){ two, 2 }, NULL, &error), ET_EDATA);
         assert_contains(error.text, others[i].message);
@@ -252,7 +257,59 @@ static void test_analyze__files(void **state)
     assert_int_equal(et_analyze(&analysis, &(et_strings){ two, 2 },
                                 &(et_analyze_options){ .header = ET_ANALYZE_HEADER_THERE }, &error),
                      ET_EDATA);
-    assert_contains(error.text, "3.csv:1: its header is not the first file's: column 1 is \"4\"");
+    assert_contains(error.text, "3.csv:1: its header is not that of");
+    assert_contains(error.text, "1.csv, it lacks a, b, it adds 4, z");
+}
+
+/* What is added up of a column is what stands below its name, wherever that is. */
+static void test_analyze__files_in_other_orders(void **state)
+{
+    static const char schema_text[] = "fields: [{name: c, type: real}, {name: a, type: integer},\n"
+                                      "         {name: p, type: real, length: 2}]\n";
+    static const char *const others[] = {
+        "\xef\xbb\xbf\"b\",c,p[1],a,p[0]\nx,1.5,5,3,4\ny,2.5,5,4,4\n",
+        "b;c;p[1];a;p[0]\r\n\"x\";1.5;5;3;4\r\n\"y\";2.5;5;4;4\r\n",
+        "p[0]\tp[1]\ta\tb\tc\n4\t5\t3\tx\t1.5\n4\t5\t4\ty\t2.5\n",
+        "3,x,0.5,4,5\n3,x,1.5,4,5\n4,y,3.5,4,5\n", /* without a header: in the first one's order */
+    };
+    et_schema *schema;
+    assert_ok(et_schema_parse(&schema, schema_text, strlen(schema_text), "schema.yaml", error));
+    for (size_t i = 0; i < 4 * COUNT(others); i++) {
+        const char *text = others[i / 4], *first = "a,b,c,p[0],p[1]\n1,x,0.5,4,5\n2,y,3.5,4,5\n";
+        const char *paths[] = { write_text(*state, "1.csv", first),
+                                i & 2 ? write_gzip(*state, "2.csv", text)
+                                      : write_text(*state, "2.csv", text) };
+        et_analysis analysis;
+        const et_analyze_options options = { .schema = i & 1 ? schema : NULL };
+        assert_ok(et_analyze(&analysis, &(et_strings){ paths, 2 }, &options, error));
+        const bool more = i / 4 == 3;
+        const et_column_metadata *a = et_metadata_find(analysis.metadata, "a");
+        const et_column_metadata *c = et_metadata_find(analysis.metadata, "c");
+        assert_true(a->count == (more ? 5 : 4) && a->min == 1 && a->max == 4);
+        assert_true(c->mean == (more ? 9.5 / 5 : 2) && c->min == 0.5 && c->max == 3.5);
+        const et_column_metadata *p = et_metadata_find(analysis.metadata, i & 1 ? "p" : "p[1]");
+        assert_true(p->mean == (i & 1 ? 4.5 : 5) && p->max == 5);
+        if (!(i & 1)) {
+            const et_column_metadata *b = et_metadata_find(analysis.metadata, "b");
+            assert_true(b->entry_count == 2 && b->counts[0] + b->counts[1] == (more ? 5 : 4));
+        }
+        et_analysis_release(&analysis);
+    }
+    et_schema_free(schema);
+}
+
+/* Names that only one of the files has are not guessed. */
+static void test_analyze__header_behind_none(void **state)
+{
+    et_analysis analysis;
+    const char *paths[] = { write_text(*state, "1.csv", "1,x\n2,y\n"),
+                            write_text(*state, "2.csv", "a,b\n3,x\n") };
+    et_analyze_options options = { .header = ET_ANALYZE_HEADER_FOUND };
+    assert_fails(et_analyze(&analysis, &(et_strings){ paths, 2 }, &options, error), ET_EDATA,
+                 "2.csv:1: its first row looks like a header, and ");
+    options.header = ET_ANALYZE_HEADER_ABSENT;
+    assert_ok(et_analyze(&analysis, &(et_strings){ paths, 2 }, &options, error));
+    et_analysis_release(&analysis);
 }
 
 /* ---- a schema that is given ---- */
@@ -595,12 +652,20 @@ static void test_analyze__golden(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_analyze__columns),  cmocka_unit_test(test_analyze__keys),
-        cmocka_unit_test(test_analyze__metadata), cmocka_unit_test(test_analyze__errors),
-        cmocka_unit_test(test_analyze__files),    cmocka_unit_test(test_analyze__schema),
-        cmocka_unit_test(test_analyze__large),    cmocka_unit_test(test_analyze__threads),
-        cmocka_unit_test(test_analyze__cut),      cmocka_unit_test(test_analyze__mutated),
-        cmocka_unit_test(test_analyze__scarce),   cmocka_unit_test(test_analyze__golden),
+        cmocka_unit_test(test_analyze__columns),
+        cmocka_unit_test(test_analyze__keys),
+        cmocka_unit_test(test_analyze__metadata),
+        cmocka_unit_test(test_analyze__errors),
+        cmocka_unit_test(test_analyze__files),
+        cmocka_unit_test(test_analyze__files_in_other_orders),
+        cmocka_unit_test(test_analyze__header_behind_none),
+        cmocka_unit_test(test_analyze__schema),
+        cmocka_unit_test(test_analyze__large),
+        cmocka_unit_test(test_analyze__threads),
+        cmocka_unit_test(test_analyze__cut),
+        cmocka_unit_test(test_analyze__mutated),
+        cmocka_unit_test(test_analyze__scarce),
+        cmocka_unit_test(test_analyze__golden),
         cmocka_unit_test(test_analyze__changes),
     };
     return cmocka_run_group_tests(tests, fixture_open, fixture_close);

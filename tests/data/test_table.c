@@ -66,6 +66,51 @@ static void test_table__files(void **state)
     et_samples_close(one);
 }
 
+/* Files behind the first have its columns, by name where they have names; each has a delimiter of
+ * its own, which is not that of a text in it. */
+static void test_table__files_of_one_header(void **state)
+{
+    fixture *f = *state;
+    const char *first = write_text(f, "a.csv", "income,age,more,job\nlow,1,x,a\nhigh,2,x,b\n");
+    static const char *const others[] = {
+        "\xef\xbb\xbf\"more\",job,income,age\nx,a,low,5\n",
+        "more;job;income;age\nx;a;low;5\n",
+        "more,job,income,age\n\"x;y;z\",a,low,5\n",
+        "more,job,income,age\nx;y;z;v;w,a,low,5\n",
+    };
+    static const struct {
+        const char *text, *message;
+    } bad[] = {
+        { "more,job,income\nx,a,low\n", "a.csv, it lacks age: " },
+        { "more,job,income,age,note\nx,a,low,5,n\n", "a.csv, it adds note: " },
+        { "more,job,income,Age\nx,a,low,5\n", "a.csv, it lacks age, it adds Age: " },
+        { "more,job,income,age,age\nx,a,low,5,5\n", "columns 4 and 5 are both called \"age\"" },
+        { "low,5,x,a,b\n", "other.csv:1: 5 columns, and the schema has " },
+        { "5,a,low,x\n", "other.csv:1: it has no header, and the columns of " },
+    };
+    const char *ordered = write_text(f, "b.csv", "age,job,income,note\n5,a,low,x\n");
+    et_samples *samples = NULL;
+    for (size_t i = 0; i < COUNT(others); i++) {
+        const char *paths[] = { first, write_text(f, "other.csv", others[i]) };
+        assert_ok(open_table(&samples, paths, 2, (et_table_options){ .csv = { 0 } }, error));
+        assert_true(
+            strstr(read_all(f, samples, true), "1/0/0@a.csv:2 2/1/1@a.csv:3 5/0/0@other.csv:"));
+    }
+    for (size_t i = 0; i < COUNT(bad); i++) {
+        const char *paths[] = { first, write_text(f, "other.csv", bad[i].text) };
+        assert_fails(open_table(&samples, paths, 2, (et_table_options){ .csv = { 0 } }, error),
+                     ET_EDATA, bad[i].message);
+    }
+    /* Without a header a row has the schema's order, and the first one's delimiter. */
+    static const char *const headless[] = { "6,b,high,x\n", "6;b;high;x\n",
+                                            "6,b,high,x;y;z;v;w\n" };
+    for (size_t i = 0; i < COUNT(headless); i++) {
+        const char *paths[] = { ordered, write_text(f, "other.csv", headless[i]) };
+        assert_ok(open_table(&samples, paths, 2, (et_table_options){ .csv = { 0 } }, error));
+        assert_string_equal(read_all(f, samples, true), "5/0/0@b.csv:2 6/1/1@other.csv:1");
+    }
+}
+
 /* Rows without a target are left out, and said; or stay. */
 static void test_table__unlabelled(void **state)
 {
@@ -242,6 +287,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_table__same_rows, fixture_open, fixture_close),
         cmocka_unit_test_setup_teardown(test_table__files, fixture_open, fixture_close),
+        cmocka_unit_test_setup_teardown(test_table__files_of_one_header, fixture_open,
+                                        fixture_close),
         cmocka_unit_test_setup_teardown(test_table__unlabelled, fixture_open, fixture_close),
         cmocka_unit_test_setup_teardown(test_table__errors, fixture_open, fixture_close),
         cmocka_unit_test_setup_teardown(test_table__resume, fixture_open, fixture_close),
