@@ -97,7 +97,9 @@ ET_API int et_checkpoints_close(et_checkpoints *checkpoints, et_error *error);
 /* Starts saving the state as it is now; et_checkpoints_wait_read comes before its arrays change,
  * and et_params_begin_change of the state's store calls it. Waits first for a save in progress; if
  * that failed, returns its error and saves nothing (call again to try). A step saved already is
- * saved again. */
+ * saved again. Checkpoints of earlier processes that were not restored, or come after the one that
+ * was, are moved to checkpoints/earlier-N by the first save, with a warning; so is such a best one.
+ */
 ET_API int et_checkpoints_save(et_checkpoints *checkpoints, int64_t step, et_error *error);
 
 /* The same into best/, with info.json: metrics (a dict, copied) and the step. */

@@ -85,7 +85,8 @@ typedef struct et_loop_options {
     int64_t checkpoint_epoch_freq;  /* saves behind every n-th epoch; 0: never */
     int64_t checkpoint_max_to_keep; /* the newest n; 0: all */
     const char *restore_checkpoint; /* NULL: the newest of checkpoint_dir, if there is one; "":
-                                       none; else this file, whatever the directory */
+                                       none; else this file, whatever the directory. The first save
+                                       moves what is not resumed to checkpoints/earlier-N */
 
     const char *summary_dir;           /* for a writer of the loop's own; NULL: none */
     et_sink *summary_writer;           /* borrowed; wins over summary_dir */

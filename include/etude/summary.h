@@ -43,8 +43,9 @@ struct et_sink {
     const et_sink_class *ET_CLASS;
 };
 
-/* Opening. positions: the dict that et_sink_positions filled, or NULL for a new run, whose
- * files start anew. Folders are made where they are missing. */
+/* Opening. positions: the dict that et_sink_positions filled, or NULL for a new run, whose files
+ * start anew: a file with earlier logs is moved to a folder "earlier-N" beside it, with a warning.
+ * Folders are made where they are missing. */
 
 /* One JSON line per log: {"step":200,"train":{...},"time":{"wall":...}}. */
 ET_API int et_sink_jsonl_open(et_sink **out, const char *path, const et_value *positions,

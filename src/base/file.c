@@ -21,6 +21,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,6 +32,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <etude/log.h>
@@ -699,6 +701,25 @@ bool et_path_leads_out(const char *path)
 }
 
 /* Anything of that name, a directory too; false also where nobody may look. */
+static double seconds_of(struct timespec time)
+{
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+/* The coarse clock is what Linux dates files by: another one may be ahead of them. */
+double et_file_clock(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME_COARSE, &now);
+    return seconds_of(now);
+}
+
+double et_file_written(const char *path)
+{
+    struct stat info;
+    return stat(path, &info) ? (double)NAN : seconds_of(info.st_mtim);
+}
+
 bool et_file_exists(const char *path)
 {
     struct stat info;

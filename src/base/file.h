@@ -122,6 +122,11 @@ bool et_file_exists(const char *path);
 bool et_file_exists_in(const char *directory, const char *name);
 bool et_directory_exists(const char *path); /* a link to one is one */
 
+/* Now, by the clock that files are dated by, and when path was written last by it (NaN: it is not
+ * there): seconds since 1970. */
+double et_file_clock(void);
+double et_file_written(const char *path);
+
 /* Of a name without its directory, "NAME.tmp.PID", as et_file_writer has them until the commit:
  * whether nobody is at work on it. Our own number is nobody's: a killed process had it too, as
  * those in containers do. */

@@ -3,6 +3,7 @@
  *   {
  *     "format": "etude-checkpoints-1",
  *     "checksum": "5f0c...",
+ *     "begun": 1.7e9,                                         only of a run
  *     "kept_time": 1.7e9,                                     only where hours are counted
  *     "checkpoints": [
  *       {"step": 1000, "file": "ckpt-1000.safetensors", "bytes": 812, "checksum": "ab..",
@@ -122,6 +123,14 @@ bool et_manifest_lists(const et_manifest *manifest, const char *file)
     return false;
 }
 
+bool et_manifest_leaves(const et_manifest *manifest, const char *file)
+{
+    for (size_t i = 0; i < manifest->leaving_count; i++)
+        if (!strcmp(manifest->leaving[i], file))
+            return true;
+    return false;
+}
+
 /* 1000 2000 3000 plus 2000 -> 1000 2000: a run that went back to 1000 has written 2000 again,
  * and 3000 belongs to a past that is given up. */
 int et_manifest_add(et_manifest *manifest, const et_manifest_entry *entry, et_error *error)
@@ -152,6 +161,20 @@ int et_manifest_remove(et_manifest *manifest, size_t index, et_error *error)
     manifest->count--;
     memmove(&manifest->entries[index], &manifest->entries[index + 1],
             (manifest->count - index) * sizeof *manifest->entries);
+    return ET_OK;
+}
+
+int et_manifest_leave(et_manifest *manifest, const char *file, et_error *error)
+{
+    int status = append_leaving(manifest, file, error);
+    size_t at = 0;
+    while (at < manifest->count && strcmp(manifest->entries[at].file, file) != 0)
+        at++;
+    if (status || at == manifest->count)
+        return status;
+    manifest->count--;
+    memmove(&manifest->entries[at], &manifest->entries[at + 1],
+            (manifest->count - at) * sizeof *manifest->entries);
     return ET_OK;
 }
 
@@ -247,6 +270,8 @@ static et_value *to_values(const et_manifest *manifest, et_arena *arena)
     et_value_set_string(root, "format", FORMAT);
     /* Before any other checksum: print_sealed looks for the first zeros. */
     et_value_set_string(root, "checksum", et_checksum_print(0).digits);
+    if (manifest->begun > 0)
+        et_value_set_float(root, "begun", manifest->begun);
     if (manifest->kept_time > 0)
         et_value_set_float(root, "kept_time", manifest->kept_time);
     et_value *list = et_value_set_list(root, "checkpoints");
@@ -418,6 +443,8 @@ static int read_root(et_manifest *manifest, const et_value *root, et_error *erro
         status = read_entries(manifest, et_value_get(root, "checkpoints"), error);
     if (!status)
         status = read_leaving(manifest, et_value_get(root, "leaving"), error);
+    if (!status && et_value_get(root, "begun"))
+        status = et_value_read_float(root, "begun", &manifest->begun, error);
     if (!status && et_value_get(root, "kept_time"))
         status = et_value_read_float(root, "kept_time", &manifest->kept_time, error);
     return status;

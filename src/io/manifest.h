@@ -36,6 +36,7 @@ typedef struct et_manifest_entry {
     uint64_t checksum;                   /* XXH3-64 of the whole file; 0: not known */
     bool transient;                      /* "passing" in the file: not one of those to keep */
     bool kept;                           /* beyond those to keep, since it was saved so late */
+    bool own;                            /* this process has written it; not in the file */
 } et_manifest_entry;
 
 typedef struct et_manifest {
@@ -43,6 +44,7 @@ typedef struct et_manifest {
     size_t count, capacity;                    /* of entries: in use, and room for */
     char (*leaving)[ET_MANIFEST_FILE_MAX + 1]; /* files to delete after the next commit */
     size_t leaving_count, leaving_capacity;
+    double begun;     /* when the run began, by the clock of files (et_file_clock); 0: not known */
     double kept_time; /* from which hours count for `kept`: of the last one; 0: none were counted */
 } et_manifest;
 
@@ -66,11 +68,18 @@ void et_manifest_release(et_manifest *manifest);
 /* Whether an entry has this file: then it must not be deleted. */
 bool et_manifest_lists(const et_manifest *manifest, const char *file);
 
+/* Whether a file has left and is still to be deleted. */
+bool et_manifest_leaves(const et_manifest *manifest, const char *file);
+
 /* Adds the newest entry. Entries of its step and later ones (a run that went back) leave. */
 int et_manifest_add(et_manifest *manifest, const et_manifest_entry *entry, et_error *error);
 
 /* Takes out entry index, not the only one; its file goes with the next commit. */
 int et_manifest_remove(et_manifest *manifest, size_t index, et_error *error);
+
+/* Takes a file out, with its entry if it has one, the only one too: it goes with the next commit,
+ * of a manifest that names another. */
+int et_manifest_leave(et_manifest *manifest, const char *file, et_error *error);
 
 /* Makes the manifest durable, then deletes what leaves. On failure the old one stands; a
  * file that cannot be deleted is tried again at the next commit. */

@@ -3,7 +3,26 @@
 #ifndef ETUDE_IO_SINK_H
 #define ETUDE_IO_SINK_H
 
+#include <stdbool.h>
+
 #include <etude/summary.h>
+
+/* Among positions, of what earlier logs are not the run's own and are set aside (base/aside.h)
+ * before a file is cut off or begun anew: true, all that lies behind a position; a time, files that
+ * were written last before it. Without positions of a kind and without a time: all that there are.
+ */
+#define ET_SINK_KEEPS "keeps"
+#define ET_SINK_SINCE "since"
+
+typedef struct et_sink_care {
+    bool keeps;
+    double since;
+} et_sink_care;
+
+/* What positions say of the files of a kind. */
+et_sink_care et_sink_care_of(const et_value *positions, const char *kind);
+/* Before a file is opened at offset. */
+int et_sink_set_aside(et_sink_care care, const char *path, uint64_t offset, et_error *error);
 
 typedef struct et_progress et_progress;
 

@@ -38,10 +38,11 @@ typedef struct branch {
 
 typedef struct events_sink {
     et_sink sink;
-    char *directory;  /* owned */
-    const char *file; /* the name of all files, ET_EVENTS_* */
-    bool named;       /* directory is a summary directory itself */
-    branch *branches; /* [count], owned, in the order of their first log */
+    char *directory;   /* owned */
+    const char *file;  /* the name of all files, ET_EVENTS_* */
+    bool named;        /* directory is a summary directory itself */
+    et_sink_care care; /* of what is cut off */
+    branch *branches;  /* [count], owned, in the order of their first log */
     size_t count, capacity;
 } events_sink;
 
@@ -60,6 +61,16 @@ static int reserve_branch(events_sink *sink, et_error *error)
     return ET_OK;
 }
 
+static int set_aside(const events_sink *sink, const char *directory, int64_t offset,
+                     et_error *error)
+{
+    char *path = et_path_join(directory, sink->file);
+    int status = path ? et_sink_set_aside(sink->care, path, (uint64_t)offset, error)
+                      : et_alloc_failed(error, strlen(directory), "a path");
+    et_free(path);
+    return status;
+}
+
 /* Names are of logs, or of a checkpoint, and become paths. On failure the list is as before. */
 static int open_branch(events_sink *sink, const char *name, int64_t offset, et_error *error)
 {
@@ -74,7 +85,9 @@ static int open_branch(events_sink *sink, const char *name, int64_t offset, et_e
     next->name = et_strdup(name);
     status = directory == NULL || next->name == NULL
                  ? et_alloc_failed(error, strlen(name), "a path")
-                 : et_events_open_as(&next->events, directory, sink->file, offset, error);
+                 : set_aside(sink, directory, offset, error);
+    if (!status)
+        status = et_events_open_as(&next->events, directory, sink->file, offset, error);
     et_free(directory);
     if (status)
         et_free(next->name);
@@ -317,7 +330,9 @@ static int open_sink(et_sink **out, const char *directory, const char *name,
     }
     sink->sink.class = &events_class;
     sink->file = name;
-    const int status = reopen_branches(sink, et_value_get(positions, events_class.name), error);
+    const et_value *offsets = et_value_get(positions, events_class.name);
+    sink->care = et_sink_care_of(positions, events_class.name);
+    const int status = reopen_branches(sink, offsets, error);
     if (status)
         et_sink_close(&sink->sink, NULL);
     else
@@ -325,7 +340,8 @@ static int open_sink(et_sink **out, const char *directory, const char *name,
     return status;
 }
 
-/* Without positions nothing is opened: a new run's files start anew when their first log comes. */
+/* Without positions nothing is opened: a new run's files start anew when their first log comes, and
+ * what is there is set aside. */
 int et_sink_events_open(et_sink **out, const char *directory, const et_value *positions,
                         et_error *error)
 {
@@ -337,7 +353,10 @@ int et_sink_events_open(et_sink **out, const char *directory, const et_value *po
 int et_sink_events_open_as(et_sink **out, const char *directory, const char *name, et_error *error)
 {
     const int status = open_sink(out, directory, name, NULL, error);
-    if (!status)
-        ((events_sink *)*out)->named = true;
-    return status;
+    if (status)
+        return status;
+    ((events_sink *)*out)->named = true;
+    ((events_sink *)*out)->care =
+        (et_sink_care){ false, 0 }; /* made from another file, at every start */
+    return ET_OK;
 }

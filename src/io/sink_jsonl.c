@@ -172,7 +172,8 @@ static int find_position(uint64_t *offset, int64_t *lines, const char *path, et_
     return status;
 }
 
-/* Without a position, or with 0, the file starts anew. */
+/* Without a position, or with 0, the file starts anew. Without one what is there is set aside; so
+ * is what is not the run's own (sink.h). */
 int et_sink_jsonl_open(et_sink **out, const char *path, const et_value *positions, et_error *error)
 {
     *out = NULL;
@@ -185,6 +186,9 @@ int et_sink_jsonl_open(et_sink **out, const char *path, const et_value *position
         return status ? status : et_fail(error, ET_EFORMAT, "%s: a negative position", path);
     if (lines > 0)
         status = find_position(&offset, &lines, path, error);
+    if (!status)
+        status =
+            et_sink_set_aside(et_sink_care_of(positions, jsonl_class.name), path, offset, error);
     if (status)
         return status;
     jsonl *sink = et_alloc_zero(1, sizeof *sink);

@@ -47,6 +47,7 @@
 #include "base/thread.h"
 #include "comm/comm.h"
 #include "io/safetensors.h"
+#include "train/checkpoint_aside.h"
 #include "train/checkpoint_file.h"
 #include "train/checkpoint_keep.h"
 #include "train/parts.h"
@@ -104,6 +105,13 @@ struct et_checkpoints {
     job job;
     et_safetensors *restored; /* open for other ranks' parts; NULL: closed */
     int64_t newest_step;      /* -1: none */
+    int64_t line;  /* step up to which checkpoints of earlier processes are this run's; -1: none */
+    bool resumed;  /* the newest is restored: the best is this run's, whatever its step */
+    bool claimed;  /* what lies after the line is out of the way */
+    bool best_own; /* this process has written the best */
+    int64_t best_before; /* et_checkpoints_replace_best; -1: none */
+    double begun;        /* of the manifest, or by et_checkpoints_begin; 0: not known */
+    bool marked;         /* the manifest on disk says when, and names no checkpoint */
     et_checkpoint_keep keep;
 };
 
@@ -203,8 +211,6 @@ int et_checkpoints_check_lock(et_checkpoints *checkpoints, et_error *error)
     return status;
 }
 
-static void sweep_best(const et_checkpoints *self);
-
 static double time_of_day(const et_checkpoints *self)
 {
     return self->inside.clock ? self->inside.clock() : et_clock_wall();
@@ -225,7 +231,9 @@ static int prepare(et_checkpoints *self, const char *model_dir, et_error *error)
         return status;
     if (self->taken_up == self->manifest.count)
         et_checkpoint_keep_found(&self->manifest, &self->keep);
-    sweep_best(self);
+    et_manifest_sweep(self->best_directory);
+    self->begun = self->manifest.begun;
+    self->marked = self->begun > 0 && !self->manifest.count;
     return ET_OK;
 }
 
@@ -297,7 +305,7 @@ int et_checkpoints_open(et_checkpoints **out, const char *model_dir, et_state *s
     self->keep = et_checkpoint_keep_rule(&self->options, time_of_day(self));
     self->writer_track = et_track_beside(self->inside.track, "saving");
     self->lock = -1;
-    self->newest_step = -1;
+    self->newest_step = self->line = self->best_before = -1;
     /* With default attributes these cannot fail on Linux. */
     pthread_mutex_init(&self->mutex, NULL);
     pthread_cond_init(&self->has_read, NULL);
@@ -313,12 +321,23 @@ int et_checkpoints_open(et_checkpoints **out, const char *model_dir, et_state *s
     return ET_OK;
 }
 
+/* What a run has written that ends without a save is earlier work for the next one. */
+static void remove_mark(et_checkpoints *self)
+{
+    char *path = et_path_join(self->directory, ET_MANIFEST_NAME);
+    if (path && !et_checkpoints_check_lock(self, NULL))
+        unlink(path);
+    et_free(path);
+}
+
 /* Frees although the last save failed: nothing can be tried again from here. */
 int et_checkpoints_close(et_checkpoints *checkpoints, et_error *error)
 {
     if (!checkpoints)
         return ET_OK;
     int status = et_checkpoints_wait(checkpoints, error);
+    if (checkpoints->marked)
+        remove_mark(checkpoints);
     if (et_state_params(checkpoints->state))
         et_params_remove_reader(et_state_params(checkpoints->state), &checkpoints->reader);
     release(checkpoints);
@@ -352,6 +371,8 @@ static void roll_back(et_checkpoints *self, const char *path)
     et_manifest_release(&self->manifest);
     self->manifest = old;
     self->taken_up = taken_up;
+    self->claimed = false;
+    self->marked &= !old.count;
 }
 
 /* Names the new file and lets go what is too old, in one replacement of the manifest. */
@@ -364,7 +385,8 @@ static int commit(et_checkpoints *self, const char *path, const et_safetensors_w
                                 .time = time_of_day(self),
                                 .bytes = written->bytes,
                                 .checksum = written->checksum,
-                                .transient = self->job.kind == TRANSIENT };
+                                .transient = self->job.kind == TRANSIENT,
+                                .own = true };
     snprintf(entry.file, sizeof entry.file, "%s", et_path_base(path));
     int status = et_checkpoints_check_lock(self, error);
     if (status)
@@ -372,10 +394,12 @@ static int commit(et_checkpoints *self, const char *path, const et_safetensors_w
     status = et_manifest_add(manifest, &entry, error);
     if (!status)
         status = et_checkpoint_thin_out(manifest, &self->keep, error);
+    manifest->begun = self->begun;
     if (!status)
         status = et_manifest_commit(manifest, self->directory, error);
     if (status)
         roll_back(self, path);
+    self->marked &= status != ET_OK;
     return status;
 }
 
@@ -436,15 +460,21 @@ static int write_file(et_checkpoints *self, et_error *error)
     return status;
 }
 
+/* Whether no manifest, not the one on disk either, names the file of the job. */
+static bool is_unnamed(const et_checkpoints *self)
+{
+    const char *file = self->job.path ? et_path_base(self->job.path) : NULL;
+    return file && !et_manifest_lists(&self->manifest, file) &&
+           !et_manifest_leaves(&self->manifest, file);
+}
+
 /* A failed save leaves no trace: a file that got its name and could not be named by the manifest,
  * or made durable, is removed, unless another process works here by now. */
 static int write_newest(et_checkpoints *self, et_error *error)
 {
-    const job *work = &self->job;
     int status = write_file(self, error);
-    if (status && work->path && !et_manifest_lists(&self->manifest, et_path_base(work->path)) &&
-        !et_checkpoints_check_lock(self, NULL))
-        unlink(work->path);
+    if (status && is_unnamed(self) && !et_checkpoints_check_lock(self, NULL))
+        unlink(self->job.path);
     return status ? status : commit(self, self->job.path, &self->job.written, error);
 }
 
@@ -460,32 +490,16 @@ static int64_t best_step(const et_checkpoints *self)
     return step;
 }
 
-/* Removes what info.json does not name: former best ones, and what a killed run left. Only names
- * of exactly our form are touched, and none while info.json cannot be read: better a file too
- * many than the best one gone. */
-static void sweep_best(const et_checkpoints *self)
+/* Removes a best one before, when info.json names another. */
+static void remove_best(const et_checkpoints *self, int64_t step)
 {
-    const size_t prefix = strlen(ET_CHECKPOINT_BEST_PREFIX);
-    int64_t keep = best_step(self);
-    DIR *stream = opendir(self->best_directory);
-    if (!stream)
-        return;
-    et_manifest_sweep(self->best_directory);
-    for (const struct dirent *item; (item = readdir(stream)) != NULL;) {
-        char name[64];
-        if (strncmp(item->d_name, ET_CHECKPOINT_BEST_PREFIX, prefix) != 0)
-            continue;
-        /* What is not a number makes another name. */
-        const int64_t step = strtoll(item->d_name + prefix, NULL, 10);
-        snprintf(name, sizeof name, ET_CHECKPOINT_BEST_PREFIX "%" PRId64 ET_SAFETENSORS_SUFFIX,
-                 step);
-        if (step == keep || keep < 0 || strcmp(name, item->d_name) != 0)
-            continue;
-        if (unlinkat(dirfd(stream), name, 0) && errno != ENOENT)
-            et_log(ET_LOG_WARNING, "%s/%s: cannot be removed: %s", self->best_directory, name,
-                   strerror(errno));
-    }
-    closedir(stream);
+    char *path =
+        step >= 0 && step != self->job.step
+            ? et_checkpoint_file_path(self->best_directory, ET_CHECKPOINT_BEST_PREFIX, step)
+            : NULL;
+    if (path && unlink(path) && errno != ENOENT)
+        et_log(ET_LOG_WARNING, "%s: cannot be removed: %s", path, strerror(errno));
+    et_free(path);
 }
 
 /* info.json is replaced as a whole, which is the commit. If that failed and the old one still
@@ -494,22 +508,51 @@ static void sweep_best(const et_checkpoints *self)
 static int write_info(et_checkpoints *self, const char *weights, et_error *error)
 {
     const et_strbuf *info = &self->job.info;
+    const int64_t before = best_step(self);
     char *path = et_path_join(self->best_directory, ET_CHECKPOINT_INFO);
     if (!path)
         return et_alloc_failed(error, strlen(self->best_directory), "a path");
     int status = et_file_write(path, info->data, info->length, error);
     et_free(path);
-    if (!status)
-        sweep_best(self);
-    else if (best_step(self) != self->job.step)
+    if (!status) {
+        remove_best(self, before);
+        remove_best(self, self->best_before);
+        self->best_before = self->job.step;
+    } else if (best_step(self) != self->job.step) {
         unlink(weights);
+    }
+    self->best_own |= !status;
     return status;
+}
+
+/* Whether the best that is there was written before the run began. */
+static bool is_best_earlier(const et_checkpoints *self)
+{
+    char *path = et_path_join(self->best_directory, ET_CHECKPOINT_INFO);
+    bool earlier = path && et_file_written(path) < self->begun;
+    et_free(path);
+    return earlier;
+}
+
+/* Whether best/ may be written over. */
+static bool is_best_own(const et_checkpoints *self)
+{
+    const int64_t step = best_step(self);
+    if (self->best_own)
+        return true;
+    if (is_best_earlier(self))
+        return false;
+    return self->resumed || (step >= 0 && step <= self->line) ||
+           (self->line < 0 && self->begun > 0);
 }
 
 /* Weights first, then info.json, which names them: so it never names what is not there. */
 static int write_best(et_checkpoints *self, et_error *error)
 {
-    int status = write_file(self, error);
+    int status =
+        is_best_own(self) ? ET_OK : et_checkpoint_set_best_aside(self->best_directory, error);
+    if (!status)
+        status = write_file(self, error);
     return status ? status : write_info(self, self->job.path, error);
 }
 
@@ -575,6 +618,18 @@ static int print_info(et_checkpoints *self, int64_t step, const et_value *metric
     return status;
 }
 
+/* Before anything is written in the place of what is not this run's, or after a step that the run
+ * has gone back behind. */
+static int claim(et_checkpoints *self, int64_t step, et_error *error)
+{
+    if (self->claimed && step >= self->line)
+        return ET_OK;
+    self->line = step < self->line ? step : self->line;
+    int status = et_checkpoints_set_aside(&self->manifest, self->directory, self->line, error);
+    self->claimed = !status;
+    return status;
+}
+
 static void forget_draft(et_checkpoints *self)
 {
     if (self->job.drafted)
@@ -587,6 +642,8 @@ static void forget_draft(et_checkpoints *self)
 static int start(et_checkpoints *self, int64_t step, int kind, et_error *error)
 {
     int status = et_checkpoints_check_lock(self, error);
+    if (!status && kind != BEST)
+        status = claim(self, step, error);
     if (!status)
         status = print_state(self, error);
     if (status)
@@ -705,6 +762,12 @@ int et_checkpoints_save_best(et_checkpoints *checkpoints, int64_t step, const et
     return status ? status : start(checkpoints, step, BEST, error);
 }
 
+void et_checkpoints_replace_best(et_checkpoints *checkpoints, int64_t step)
+{
+    et_assert(!checkpoints->running);
+    checkpoints->best_before = step;
+}
+
 /* The arrays alone: head and state tree are small beside them. */
 int et_checkpoints_check_room(const et_checkpoints *checkpoints, et_error *error)
 {
@@ -743,9 +806,54 @@ static void commit_taken_up(et_checkpoints *self)
         self->taken_up = 0;
 }
 
-/* Entries newer than the one restored are damaged; they stay in the manifest until newer saves
- * push them out, or a save of the same step replaces them. Only if the newest of all was sound
- * and taken up is the manifest brought in line at once. */
+/* From where this run goes on: what lies after the line is not its own work. */
+static void note_line(et_checkpoints *self, int64_t line, bool resumed)
+{
+    self->line = line;
+    self->resumed = resumed;
+    self->claimed = false;
+}
+
+int et_checkpoints_restore_at(et_checkpoints *checkpoints, const char *path, int64_t *step,
+                              et_error *error)
+{
+    const et_manifest *manifest = &checkpoints->manifest;
+    int status = et_checkpoints_wait(checkpoints, error);
+    const int64_t line = et_checkpoint_step_at(manifest, checkpoints->directory, path);
+    const bool newest = line >= 0 && line == manifest->entries[manifest->count - 1].step;
+    if (!status)
+        status = et_checkpoint_restore_file(checkpoints->state, path, step, error);
+    if (!status)
+        note_line(checkpoints, line, newest);
+    return status;
+}
+
+/* Where there are checkpoints it is said by the first save, which sets them aside. */
+int et_checkpoints_begin(et_checkpoints *checkpoints, et_error *error)
+{
+    if (checkpoints->line >= 0 || checkpoints->marked)
+        return ET_OK;
+    checkpoints->begun = et_file_clock();
+    if (checkpoints->manifest.count)
+        return ET_OK;
+    checkpoints->manifest.begun = checkpoints->begun;
+    int status = et_manifest_commit(&checkpoints->manifest, checkpoints->directory, error);
+    checkpoints->marked = !status;
+    return status;
+}
+
+double et_checkpoints_begun(const et_checkpoints *checkpoints)
+{
+    return checkpoints->begun;
+}
+
+bool et_checkpoints_resumed(const et_checkpoints *checkpoints)
+{
+    return checkpoints->resumed;
+}
+
+/* Entries newer than the one restored are damaged; they are set aside by the next save. Only if the
+ * newest of all was sound and taken up is the manifest brought in line at once. */
 int et_checkpoints_restore(et_checkpoints *checkpoints, int64_t *step, et_error *error)
 {
     et_safetensors *file;
@@ -772,6 +880,7 @@ int et_checkpoints_restore(et_checkpoints *checkpoints, int64_t *step, et_error 
     if (status)
         return status;
     *step = checkpoints->newest_step = found;
+    note_line(checkpoints, found, true);
     if (checkpoints->taken_up && index + 1 == (int64_t)checkpoints->manifest.count)
         commit_taken_up(checkpoints);
     return ET_OK;
@@ -795,6 +904,8 @@ int et_checkpoints_drop_newer(et_checkpoints *checkpoints, int64_t step, et_erro
     et_manifest *manifest = &checkpoints->manifest;
     int status = et_checkpoints_wait(checkpoints, error);
     size_t before = manifest->count;
+    if (!status)
+        status = claim(checkpoints, step, error);
     while (!status && manifest->count > 1 &&
            is_passed_over(&manifest->entries[manifest->count - 1], step))
         status = et_manifest_remove(manifest, manifest->count - 1, error);

@@ -37,6 +37,22 @@ int et_checkpoints_lock(int *lock, const char *model_dir, et_error *error);
  * one is made and taken anew; ET_EBUSY: another process trains there, or has. */
 int et_checkpoints_check_lock(et_checkpoints *checkpoints, et_error *error);
 
+/* Restores the whole state from one file, as et_checkpoint_restore_file: what the directory has
+ * after it is not this run's own work, nor is anything where the file is no checkpoint of it, and
+ * the next save sets that aside. */
+int et_checkpoints_restore_at(et_checkpoints *checkpoints, const char *path, int64_t *step,
+                              et_error *error);
+
+/* A run begins, or goes on, and writes its logs from here: where it resumes nothing a manifest that
+ * names none says so on the disk until the first save, or until the directory is closed. */
+int et_checkpoints_begin(et_checkpoints *checkpoints, et_error *error);
+/* When it began, in whichever process, by et_file_clock; 0: not known. What was written last before
+ * that is no work of the run's. */
+double et_checkpoints_begun(const et_checkpoints *checkpoints);
+
+/* Whether the newest checkpoint of the directory is what was restored last. */
+bool et_checkpoints_resumed(const et_checkpoints *checkpoints);
+
 /* Closes the file of a restore, which stays open where ranks have the state in parts and are given
  * theirs from it (et_state_tensor.whole). */
 void et_checkpoints_end_restore(et_checkpoints *checkpoints);
@@ -44,6 +60,10 @@ void et_checkpoints_end_restore(et_checkpoints *checkpoints);
 /* Saves the state of a run that stops here: not one of the max_to_keep, and gone with the next
  * save. So what is kept in the end does not depend on where a run was interrupted. */
 int et_checkpoints_save_transient(et_checkpoints *checkpoints, int64_t step, et_error *error);
+
+/* Which best step the next save of a best one replaces, as the run knows it: its file goes, beside
+ * that of the step which info.json names. A kill may have come between. */
+void et_checkpoints_replace_best(et_checkpoints *checkpoints, int64_t step);
 
 /* Before a run at a step goes back: the newest is again one of those to keep, where there is one,
  * so that what it goes back to does not depend on where it was interrupted; and none is of a later

@@ -29,18 +29,10 @@
  * read. */
 #define INFO_MAX (64 << 20)
 
-/* Whether the manifest has let the file go already, but a kill came before it was deleted. */
-static bool is_leaving(const et_manifest *manifest, const char *file)
-{
-    for (size_t i = 0; i < manifest->leaving_count; i++)
-        if (strcmp(manifest->leaving[i], file) == 0)
-            return true;
-    return false;
-}
-
 /* A file that is complete under its own name but not named: the run was killed between writing
  * and commit, or the manifest was lost. Only files newer than all that is named: an older one
- * that is not named was let go by max_to_keep. So 100 200 in the manifest with 100 200 300 on
+ * that is not named was let go by max_to_keep. One that has left was to be deleted when a kill
+ * came. So 100 200 in the manifest with 100 200 300 on
  * the disk gives 100 200 300. */
 static int take_up(et_manifest *manifest, const char *directory, et_error *error)
 {
@@ -49,7 +41,7 @@ static int take_up(et_manifest *manifest, const char *directory, et_error *error
     for (size_t i = 0; !status && i < found.count; i++) {
         const et_manifest_entry *entry = &found.entries[i];
         bool newer = !manifest->count || entry->step > manifest->entries[manifest->count - 1].step;
-        if (newer && !is_leaving(manifest, entry->file))
+        if (newer && !et_manifest_leaves(manifest, entry->file))
             status = et_manifest_add(manifest, entry, error);
     }
     et_manifest_release(&found);

@@ -136,7 +136,7 @@ static int restore_state(et_controller *c, const char *path, int64_t *step, et_e
 {
     int status = et_run_finish_saves(c->run, c->trainer->step, error);
     if (!status)
-        status = path ? et_checkpoint_restore_file(c->state, path, step, error)
+        status = path ? et_run_take_file(c->run, path, step, error)
                       : et_controller_start(c, step, error);
     et_run_touch(c->run);
     return status;

@@ -12,6 +12,7 @@
 #include <etude/log.h>
 
 #include "base/alloc.h"
+#include "base/aside.h"
 #include "base/file.h"
 #include "base/format.h"
 #include "base/json.h"
@@ -125,8 +126,8 @@ static int begin(et_recovery *r, et_run *run, int64_t step, et_error *error)
     if (!status && et_file_exists(path)) {
         if (step >= 0)
             status = read_file(r, path, error);
-        else if (remove(path))
-            status = et_fail_errno(error, "%s", path);
+        else
+            status = et_aside_move_path(path, error);
     }
     et_free(path);
     return status;

@@ -24,6 +24,7 @@
 #include "base/inline.h"
 #include "base/reserved.h"
 #include "io/log_names.h"
+#include "io/sink.h"
 #include "train/identity.h"
 #include "train/metric_name.h"
 #include "train/run_names.h"
@@ -291,12 +292,18 @@ int et_run_restore(et_run *run, int64_t *step, et_error *error)
     return status || *step < 0 ? status : spread(run, error);
 }
 
+int et_run_take_file(et_run *run, const char *path, int64_t *step, et_error *error)
+{
+    return run->checkpoints ? et_checkpoints_restore_at(run->checkpoints, path, step, error)
+                            : et_checkpoint_restore_file(run->options.state, path, step, error);
+}
+
 int et_run_restore_file(et_run *run, const char *path, et_error *error)
 {
     et_comm *comm = run->options.comm;
     const bool reads = !et_comm_rank(comm);
     int64_t step;
-    int status = reads ? et_checkpoint_restore_file(run->options.state, path, &step, error) : ET_OK;
+    int status = reads ? et_run_take_file(run, path, &step, error) : ET_OK;
     status = et_comm_agree(comm, status, NULL, error);
     if (!status && reads)
         tell_other_best(run);
@@ -324,12 +331,31 @@ static int open_files(et_run *run, et_sink **sinks, size_t *count, et_error *err
     return status;
 }
 
+/* Which logs that are there are the run's: of a process that began it, or behind what was resumed.
+ */
+static int say_whose(et_run *run, et_error *error)
+{
+    const et_checkpoints *checkpoints = run->checkpoints;
+    if (!checkpoints && !run->positions)
+        return ET_OK;
+    et_value *positions = run->positions ? run->positions : et_value_dict(&run->arena);
+    bool whole = positions != NULL;
+    if (whole && checkpoints && et_checkpoints_begun(checkpoints) > 0)
+        whole = et_value_set_float(positions, ET_SINK_SINCE, et_checkpoints_begun(checkpoints));
+    if (whole && run->positions && !(checkpoints && et_checkpoints_resumed(checkpoints)))
+        whole = et_value_set_bool(positions, ET_SINK_KEEPS, true);
+    run->positions = positions;
+    return whole ? ET_OK : et_alloc_failed(error, sizeof *positions, "the state");
+}
+
 /* What was opened before a failure is closed here; et_sink_multi_open adopts the rest. */
 static int open_sinks(et_run *run, et_error *error)
 {
     et_sink *sinks[2] = { NULL, NULL };
     size_t count = 0;
-    int status = open_files(run, sinks, &count, error);
+    int status = say_whose(run, error);
+    if (!status)
+        status = open_files(run, sinks, &count, error);
     if (!status)
         return count ? et_sink_multi_open(&run->sink, sinks, count, error) : ET_OK;
     while (count)
@@ -340,6 +366,8 @@ static int open_sinks(et_run *run, et_error *error)
 int et_run_begin(et_run *run, et_error *error)
 {
     int status = run->checkpoints ? et_checkpoints_check_room(run->checkpoints, error) : ET_OK;
+    if (!status && run->checkpoints)
+        status = et_checkpoints_begin(run->checkpoints, error);
     return status ? status : open_sinks(run, error);
 }
 

@@ -31,7 +31,10 @@ int et_run_rewind(et_run *run, int64_t *step, et_error *error);
  * begun. */
 et_sink *et_run_sink(et_run *run);
 
-/* As et_run_restore, of a checkpoint that is named: rank 0 reads it, and all have it. */
+/* What et_run_restore_file does on one rank. Logs that are open stay as they are. */
+int et_run_take_file(et_run *run, const char *path, int64_t *step, et_error *error);
+/* As et_run_restore, of a checkpoint that is named: rank 0 reads it, and all have it. What the
+ * run's directory has after it is set aside before it is written over, logs too. */
 int et_run_restore_file(et_run *run, const char *path, et_error *error);
 
 /* Every rank's best becomes rank 0's, which alone knows of a save of it that failed and takes the

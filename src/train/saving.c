@@ -169,6 +169,8 @@ int et_run_save_best(et_run *run, const et_run_best *best, const et_value *logs,
         run->saves.is_best = false;
         return ET_OK;
     }
+    if (run->saves.best_before.known)
+        et_checkpoints_replace_best(run->checkpoints, run->saves.best_before.step);
     if (et_checkpoints_save_best(run->checkpoints, best->step, logs, &failure))
         return settle(run, &failure, error);
     return ET_OK;

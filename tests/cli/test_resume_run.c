@@ -342,7 +342,8 @@ static void without_moments(char *text)
     for (char *line = text, *end; *line; line = end) {
         end = strchr(line, '\n') + 1;
         size_t length = (size_t)(end - line);
-        if (!memmem(line, length, "\"checksum\"", 10) && !memmem(line, length, "\"time\"", 6))
+        if (!memmem(line, length, "\"checksum\"", 10) && !memmem(line, length, "\"time\"", 6) &&
+            !memmem(line, length, "\"begun\"", 7))
             out = (char *)memmove(out, line, length) + length;
     }
     *out = 0;

@@ -31,12 +31,21 @@ static inline et_checkpoints *open_at(const char *directory, toy *t)
     return checkpoints;
 }
 
-/* Saves these steps one after the other. */
+/* What an earlier opening has saved is resumed. */
+static inline et_checkpoints *resume_at(const char *directory, toy *t)
+{
+    int64_t step;
+    et_checkpoints *checkpoints = open_at(directory, t);
+    assert_ok(et_checkpoints_restore(checkpoints, &step, error));
+    return checkpoints;
+}
+
+/* Saves these steps one after the other, behind those that are there. */
 static inline void save_steps(const char *directory, const int64_t *steps, size_t count)
 {
     toy t = toy_new(0);
     toy_attach(&t);
-    et_checkpoints *checkpoints = open_at(directory, &t);
+    et_checkpoints *checkpoints = resume_at(directory, &t);
     for (size_t i = 0; i < count; i++) {
         et_checkpoints_wait_read(checkpoints);
         toy_set(&t, steps[i]);

@@ -18,10 +18,12 @@ static void test_checkpoint_keep__keeps_the_newest(void **state)
                         "checkpoint.json ckpt-3.safetensors ckpt-4.safetensors "
                         "ckpt-5.safetensors ckpt-6.safetensors ckpt-7.safetensors lock ");
     assert_int_equal(restored_step(directory), 7);
-    /* A run that went back: later ones leave. */
+    /* A run that went back: later ones are set aside. */
     SAVE(directory, 4);
     assert_string_equal(names_in(below(directory, "checkpoints")),
-                        "checkpoint.json ckpt-3.safetensors ckpt-4.safetensors lock ");
+                        "checkpoint.json ckpt-3.safetensors ckpt-4.safetensors earlier-1 lock ");
+    assert_string_equal(names_in(below(directory, "checkpoints/earlier-1")),
+                        "ckpt-5.safetensors ckpt-6.safetensors ckpt-7.safetensors ");
     assert_int_equal(restored_step(directory), 4);
 }
 
@@ -33,7 +35,8 @@ static void test_checkpoint_keep__transient(void **state)
     for (int64_t step = 6; step <= 7; step++) {
         toy t = toy_new(step);
         toy_attach(&t);
-        et_checkpoints *checkpoints = open_at(directory, &t);
+        et_checkpoints *checkpoints = resume_at(directory, &t);
+        toy_set(&t, step);
         assert_ok(et_checkpoints_save_transient(checkpoints, step, error));
         assert_ok(et_checkpoints_close(checkpoints, error));
         toy_free(&t);
@@ -64,11 +67,14 @@ static void save_hourly(const char *directory, int64_t from, int64_t to, bool re
                                             .inside = &inside,
                                             .keep_every_n_hours = 2 };
     et_checkpoints *checkpoints = NULL;
+    int64_t restored;
     toy t = toy_new(0);
     toy_attach(&t);
     for (int64_t step = from; step <= to; step++) {
-        if (!checkpoints)
+        if (!checkpoints) {
             assert_ok(et_checkpoints_open(&checkpoints, directory, t.state, &options, error));
+            assert_ok(et_checkpoints_restore(checkpoints, &restored, error));
+        }
         now++;
         toy_set(&t, step);
         assert_ok(et_checkpoints_save(checkpoints, step, error));
@@ -107,15 +113,16 @@ static void test_checkpoint_keep__keeps_one_each_so_many_hours(void **state)
     now = -5;
     save_hourly(whole, 5, 8, true);
     assert_string_equal(names_in(below(whole, "checkpoints")),
-                        "checkpoint.json " CKPT(2) CKPT(4) CKPT(7) CKPT(8) "lock ");
+                        "checkpoint.json " CKPT(2) CKPT(4) CKPT(7) CKPT(8) "earlier-1 lock ");
     save_hourly(whole, 9, 9, true);
     assert_string_equal(names_in(below(whole, "checkpoints")),
-                        "checkpoint.json " CKPT(2) CKPT(4) CKPT(7) CKPT(8) CKPT(9) "lock ");
+                        "checkpoint.json " CKPT(2) CKPT(4) CKPT(7) CKPT(8)
+                            CKPT(9) "earlier-1 lock ");
     /* Without the setting none is swept that was kept. */
     SAVE(whole, 10, 11, 12, 13, 14, 15);
     assert_string_equal(names_in(below(whole, "checkpoints")),
                         "checkpoint.json " CKPT(11) CKPT(12) CKPT(13) CKPT(14) CKPT(15) CKPT(2)
-                            CKPT(4) CKPT(7) "lock ");
+                            CKPT(4) CKPT(7) "earlier-1 lock ");
     assert_int_equal(restored_step(whole), 15);
 }
 
