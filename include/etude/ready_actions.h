@@ -80,7 +80,8 @@ ET_API int et_new_best_holds(void *new_best, const et_moment *now, bool *holds, 
 
 /* Names of exports: BASE-1, BASE-2, ... (Orbit's begin with BASE-0.) An entry of such a name is an
  * export, whatever it is: its number is not given out again, and it goes when it is one too many.
- * The actions below make directories, and leave alone what is no export of theirs. */
+ * The actions below make directories, and leave alone what is no export of theirs. An export of
+ * another process that has the same number and other weights is moved to "earlier-N" beside it. */
 typedef struct et_exports et_exports;
 
 typedef struct et_exports_options {

@@ -14,6 +14,7 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
+#include "base/aside.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "base/reserved.h"
@@ -143,6 +144,7 @@ void et_exports_close(et_exports *self)
     et_free(self->path);
     et_free(self->directory);
     et_free(self->name);
+    et_free(self->made.ids);
     et_free(self);
 }
 
@@ -170,6 +172,7 @@ int et_exports_take_name(et_exports *self, int64_t id, et_error *error)
 {
     et_free(self->name);
     self->name = path_of(self, id, true);
+    self->id = id;
     return self->name ? ET_OK : et_alloc_failed(error, 0, "a name");
 }
 
@@ -289,28 +292,60 @@ static int fill(const char *directory, const et_export_content *content, et_erro
     return status;
 }
 
+static bool is_made(const et_exports *self)
+{
+    for (size_t i = 0; i < self->made.count; i++)
+        if (self->made.ids[i] == self->id)
+            return true;
+    return false;
+}
+
+static bool have_equal_bytes(const char *left, const char *right)
+{
+    et_mapping a, b;
+    bool equal = !et_mapping_open(&a, left, NULL);
+    if (equal && (equal = !et_mapping_open(&b, right, NULL))) {
+        equal = a.length == b.length && !memcmp(a.data, b.data, a.length);
+        et_mapping_close(&b);
+    }
+    et_mapping_close(&a);
+    return equal;
+}
+
+/* As where a run was killed after the export and makes it once more. */
+static bool has_same_weights(const char *weights, const char *temporary)
+{
+    char *other = et_path_join(temporary, WEIGHTS);
+    bool same = other && have_equal_bytes(weights, other);
+    et_free(other);
+    return same;
+}
+
 /* What lies where an export of the same number is to go; a number may be given out again. An empty
  * directory goes as well. */
-static int clear_place(const et_exports *self, et_error *error)
+static int clear_place(const et_exports *self, const char *temporary, et_error *error)
 {
     char *weights = et_path_join(self->name, WEIGHTS);
     if (!weights)
         return et_alloc_failed(error, strlen(self->name), "a path");
-    const bool foreign = et_file_exists(self->name) && !et_file_exists(weights);
+    const bool there = et_file_exists(self->name), foreign = there && !et_file_exists(weights);
+    const bool again = there && !foreign && (is_made(self) || has_same_weights(weights, temporary));
     et_free(weights);
     if (foreign && rmdir(self->name))
         return et_fail(error, ET_EUSAGE,
                        "%s is there and no export, and is left alone: choose another base name, or "
                        "move it away",
                        self->name);
-    return foreign ? ET_OK : remove_tree(self->name, error);
+    if (!there || foreign)
+        return ET_OK;
+    return again ? remove_tree(self->name, error) : et_aside_move_path(self->name, error);
 }
 
 static int take_place(const et_exports *self, const char *temporary, et_error *error)
 {
     int status = et_parent_make(self->name, error);
     if (!status)
-        status = clear_place(self, error);
+        status = clear_place(self, temporary, error);
     if (!status && rename(temporary, self->name))
         status = et_fail_errno(error, "renaming %s to %s", temporary, self->name);
     if (!status)
@@ -339,7 +374,7 @@ static void sweep(const et_exports *self)
         closedir(directory);
 }
 
-int et_exports_publish(const et_exports *self, const et_export_content *content, et_error *error)
+int et_exports_publish(et_exports *self, const et_export_content *content, et_error *error)
 {
     et_strbuf temporary = ET_STRBUF_INIT;
     sweep(self);
@@ -351,6 +386,8 @@ int et_exports_publish(const et_exports *self, const et_export_content *content,
         status = fill(et_strbuf_text(&temporary), content, error);
     if (!status)
         status = take_place(self, et_strbuf_text(&temporary), error);
+    if (!status && !is_made(self))
+        status = note_id(&self->made, self->id, error);
     if (status && !temporary.failed)
         remove_tree(et_strbuf_text(&temporary), NULL);
     et_strbuf_release(&temporary);

@@ -502,6 +502,39 @@ static void test_ready_actions__export_beside_others(void **state)
     et_params_free(params);
 }
 
+/* An export of another process, of the number that is given out again. */
+static void test_ready_actions__export_of_earlier_work(void **state)
+{
+    char base[600], weights[700];
+    const et_exports_options options = { .next_id = always_1 };
+    const et_moment now = { .step = 7 };
+    et_params *params;
+    int index;
+    snprintf(base, sizeof base, "%s/out", in(state, "of_earlier"));
+    assert_ok(et_params_new(&params, error));
+    assert_ok(et_params_declare(params, "w", et_shape_1(3), (et_init){ ET_INIT_ZEROS, 0 }, &index,
+                                error));
+    assert_ok(et_params_materialize(params, false, error));
+    for (int process = 0; process < 3; process++) {
+        et_exports *e;
+        et_export_action action;
+        assert_ok(et_exports_open(&e, base, -1, &options, error));
+        et_export_action_init(&action, "export", e, params, NULL);
+        /* The second makes the same once more, as after a kill. */
+        for (int again = 0; again < 2; again++) {
+            et_params_values(params)[0] = process == 2;
+            et_params_values(params)[1] = process || again;
+            et_params_changed(params, true);
+            assert_ok(action.action.class->act(&action.action, &now, error));
+        }
+        et_exports_close(e);
+        snprintf(weights, sizeof weights, "%s/earlier-1/out-1/weights.safetensors",
+                 in(state, "of_earlier"));
+        assert_int_equal(file_is_there(weights), process == 2);
+    }
+    et_params_free(params);
+}
+
 /* ---- epochs ---- */
 
 static void test_ready_actions__epochs(void **state)
@@ -551,6 +584,7 @@ int main(void)
         cmocka_unit_test(test_ready_actions__export_of_an_average),
         cmocka_unit_test(test_ready_actions__export_fails),
         cmocka_unit_test(test_ready_actions__export_beside_others),
+        cmocka_unit_test(test_ready_actions__export_of_earlier_work),
         cmocka_unit_test(test_ready_actions__epochs),
     };
     return cmocka_run_group_tests(tests, make_directory, remove_directory);
