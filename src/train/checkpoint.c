@@ -111,6 +111,7 @@ struct et_checkpoints {
     bool best_own; /* this process has written the best */
     int64_t best_before; /* et_checkpoints_replace_best; -1: none */
     double begun;        /* of the manifest, or by et_checkpoints_begin; 0: not known */
+    bool began;          /* it was this process that began the run */
     bool marked;         /* the manifest on disk says when, and names no checkpoint */
     et_checkpoint_keep keep;
 };
@@ -529,7 +530,7 @@ static int write_info(et_checkpoints *self, const char *weights, et_error *error
 static bool is_best_earlier(const et_checkpoints *self)
 {
     char *path = et_path_join(self->best_directory, ET_CHECKPOINT_INFO);
-    bool earlier = path && et_file_written(path) < self->begun;
+    bool earlier = self->began || (path && et_file_written(path) < self->begun);
     et_free(path);
     return earlier;
 }
@@ -538,12 +539,8 @@ static bool is_best_earlier(const et_checkpoints *self)
 static bool is_best_own(const et_checkpoints *self)
 {
     const int64_t step = best_step(self);
-    if (self->best_own)
-        return true;
-    if (is_best_earlier(self))
-        return false;
-    return self->resumed || (step >= 0 && step <= self->line) ||
-           (self->line < 0 && self->begun > 0);
+    const bool of_line = self->line < 0 ? self->begun > 0 : step >= 0 && step <= self->line;
+    return self->best_own || (!is_best_earlier(self) && (self->resumed || of_line));
 }
 
 /* Weights first, then info.json, which names them: so it never names what is not there. */
@@ -834,6 +831,7 @@ int et_checkpoints_begin(et_checkpoints *checkpoints, et_error *error)
     if (checkpoints->line >= 0 || checkpoints->marked)
         return ET_OK;
     checkpoints->begun = et_file_clock();
+    checkpoints->began = true;
     if (checkpoints->manifest.count)
         return ET_OK;
     checkpoints->manifest.begun = checkpoints->begun;
@@ -842,8 +840,9 @@ int et_checkpoints_begin(et_checkpoints *checkpoints, et_error *error)
     return status;
 }
 
-double et_checkpoints_begun(const et_checkpoints *checkpoints)
+double et_checkpoints_begun(const et_checkpoints *checkpoints, bool *here)
 {
+    *here = checkpoints->began;
     return checkpoints->begun;
 }
 

@@ -46,9 +46,9 @@ int et_checkpoints_restore_at(et_checkpoints *checkpoints, const char *path, int
 /* A run begins, or goes on, and writes its logs from here: where it resumes nothing a manifest that
  * names none says so on the disk until the first save, or until the directory is closed. */
 int et_checkpoints_begin(et_checkpoints *checkpoints, et_error *error);
-/* When it began, in whichever process, by et_file_clock; 0: not known. What was written last before
- * that is no work of the run's. */
-double et_checkpoints_begun(const et_checkpoints *checkpoints);
+/* When it began, by et_file_clock; 0: not known. What was written last before that is no work of
+ * the run's. *here: it was this process that began it. */
+double et_checkpoints_begun(const et_checkpoints *checkpoints, bool *here);
 
 /* Whether the newest checkpoint of the directory is what was restored last. */
 bool et_checkpoints_resumed(const et_checkpoints *checkpoints);

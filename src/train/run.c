@@ -331,21 +331,24 @@ static int open_files(et_run *run, et_sink **sinks, size_t *count, et_error *err
     return status;
 }
 
-/* Which logs that are there are the run's: of a process that began it, or behind what was resumed.
- */
+/* Which logs that are there are the run's: none where it begins, else those that were written since
+ * then, but for what comes after an older checkpoint. */
 static int say_whose(et_run *run, et_error *error)
 {
     const et_checkpoints *checkpoints = run->checkpoints;
-    if (!checkpoints && !run->positions)
+    const bool restored = run->positions != NULL;
+    bool here = false;
+    double begun = checkpoints ? et_checkpoints_begun(checkpoints, &here) : 0;
+    if (!restored && (here || !checkpoints))
         return ET_OK;
-    et_value *positions = run->positions ? run->positions : et_value_dict(&run->arena);
-    bool whole = positions != NULL;
-    if (whole && checkpoints && et_checkpoints_begun(checkpoints) > 0)
-        whole = et_value_set_float(positions, ET_SINK_SINCE, et_checkpoints_begun(checkpoints));
-    if (whole && run->positions && !(checkpoints && et_checkpoints_resumed(checkpoints)))
-        whole = et_value_set_bool(positions, ET_SINK_KEEPS, true);
-    run->positions = positions;
-    return whole ? ET_OK : et_alloc_failed(error, sizeof *positions, "the state");
+    if (!restored)
+        run->positions = et_value_dict(&run->arena);
+    bool whole = run->positions != NULL;
+    if (whole && begun > 0)
+        whole = et_value_set_float(run->positions, ET_SINK_SINCE, begun);
+    if (whole && restored && !(checkpoints && et_checkpoints_resumed(checkpoints)))
+        whole = et_value_set_bool(run->positions, ET_SINK_KEEPS, true);
+    return whole ? ET_OK : et_alloc_failed(error, 0, "the state");
 }
 
 /* What was opened before a failure is closed here; et_sink_multi_open adopts the rest. */
