@@ -11,6 +11,9 @@
 
 #define LARGEST 1e306
 
+/* Fewer ticks say little; an axis that has room for so many has them. */
+enum { TICKS_WANTED = 4 };
+
 /* ---- steps ---- */
 
 /* The smallest of 1, 2, 5 times a power of ten that is at least that. */
@@ -39,13 +42,35 @@ static void add_tick(et_axis *a, double value)
 }
 
 /* Counted, not added up, so that errors do not add up either. */
-static void add_steps(et_axis *a, int most)
+static void set_steps(et_axis *a, int most)
 {
     double least = (a->high - a->low) / most;
+    a->count = 0;
     a->step = a->time && least >= 0.5 ? nice_time(least) : nice_step(least);
     double first = ceil(a->low / a->step - 1e-9);
     for (int i = 0; i < ET_AXIS_TICKS_MAX && (first + i) * a->step <= a->high + 1e-9 * a->step; i++)
         add_tick(a, (first + i) * a->step);
+}
+
+static void add_steps(et_axis *a, int most)
+{
+    set_steps(a, most);
+    for (int more = most + 1; a->count < TICKS_WANTED && more <= 3 * most && most >= TICKS_WANTED;
+         more++)
+        set_steps(a, more);
+}
+
+/* Twice and five times each decade, too, where decades alone are few. */
+static void add_parts_of_decades(et_axis *a, int lowest, int highest)
+{
+    static const double parts[] = { 1, 2, 5 };
+    a->count = 0;
+    for (int power = lowest - 1; power <= highest; power++)
+        for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+            double value = parts[i] * pow(10, power);
+            if (value >= a->low * (1 - 1e-9) && value <= a->high * (1 + 1e-9))
+                add_tick(a, value);
+        }
 }
 
 /* Every decade, or every n-th; where there are fewer than two, as on a straight axis. */
@@ -60,6 +85,8 @@ static void add_decades(et_axis *a, int most)
     int every = (highest - lowest + most) / most;
     for (int power = lowest; power <= highest; power += every)
         add_tick(a, pow(10, power));
+    if (a->count < TICKS_WANTED && every == 1 && most >= TICKS_WANTED)
+        add_parts_of_decades(a, lowest, highest);
 }
 
 /* ---- the axis ---- */
@@ -131,6 +158,12 @@ et_format et_axis_label(const et_axis *a, int tick)
 
 /* ---- a chart's ---- */
 
+/* Between whole numbers, such as steps, there are no others. */
+static int fit_ticks(double left, double right, bool whole, int most)
+{
+    return whole && right - left >= 1 && right - left < most ? (int)(right - left) : most;
+}
+
 static void widen(double *low, double *high, double value)
 {
     *low = value < *low ? value : *low;
@@ -141,10 +174,12 @@ int et_chart_axes(et_axis *x, et_axis *y, const et_chart *chart, int x_ticks, in
                   et_error *error)
 {
     double left = INFINITY, right = -INFINITY, low = INFINITY, high = -INFINITY;
+    bool whole = !chart->time;
     for (size_t i = 0; i < chart->count; i++) {
         const et_chart_curve *c = &chart->curves[i];
         for (size_t k = 0; k < c->count; k++)
             if (isfinite(c->x[k]) && isfinite(c->y[k]) && (!chart->log || c->y[k] > 0)) {
+                whole = whole && c->x[k] == nearbyint(c->x[k]);
                 widen(&left, &right, c->x[k]);
                 widen(&low, &high, c->y[k]);
             }
@@ -153,7 +188,7 @@ int et_chart_axes(et_axis *x, et_axis *y, const et_chart *chart, int x_ticks, in
         return et_fail(error, ET_EDATA,
                        chart->log ? "nothing to draw: no value is a number above 0"
                                   : "nothing to draw: no value is a number");
-    *x = et_axis_make(left, right, false, chart->time, x_ticks);
+    *x = et_axis_make(left, right, false, chart->time, fit_ticks(left, right, whole, x_ticks));
     *y = et_axis_make(low, high, chart->log, false, y_ticks);
     return ET_OK;
 }

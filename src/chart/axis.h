@@ -1,6 +1,6 @@
-/* An axis: from values to places between 0 and 1, and where its ticks are. Ticks stand at 1, 2 or 5
- * times a power of ten (P. Heckbert, "Nice numbers for graph labels", Graphics Gems, 1990), of
- * times at whole parts of minutes, hours and days, of a logarithmic axis at decades. */
+/* An axis maps values to places between 0 and 1, and has ticks. Ticks are at 1, 2 or 5 times a
+ * power of ten (P. Heckbert, "Nice numbers for graph labels", Graphics Gems, 1990); on an axis of
+ * times, at whole parts of minutes, hours and days; on a logarithmic axis, at decades. */
 #ifndef ETUDE_CHART_AXIS_H
 #define ETUDE_CHART_AXIS_H
 
@@ -17,7 +17,9 @@ typedef struct et_axis {
     int count;
 } et_axis;
 
-/* low <= high, finite, above 0 if log. One value alone gets room on both sides. */
+/* low <= high, finite, above 0 if log. One value alone gets room on both sides. most_ticks: where
+ * it is 4 or more, there are at least 4 ticks, also if the next smaller step gives more than
+ * most_ticks. */
 et_axis et_axis_make(double low, double high, bool log, bool time, int most_ticks);
 
 /* NaN: value has no place, or none within the axis. */
