@@ -51,7 +51,7 @@ typedef enum et_transform {
 } et_transform;
 
 /* In a file the members behind fields stand in a group `transform` (min, max, boundaries, buckets,
- * parts, classes), but features. A text in a concat's features names another feature of the file,
+ * parts, classes, minimum_count), but features. A text in a concat's features names another feature of the file,
  * which is then a part of the concat alone. */
 typedef struct et_feature_spec {
     const char *name; /* in a concat it may be left out */
@@ -69,7 +69,9 @@ typedef struct et_feature_spec {
     const struct et_feature_spec *features; /* [feature_count]; concat */
     int feature_count;
     int line; /* of the file that it was read from; else 0 */
-    ET_RESERVED(4);
+    int64_t minimum_count; /* embed, one-hot: entries with fewer rows are as unknown ones; 0: none
+                              are */
+    ET_RESERVED(3);
 } et_feature_spec;
 
 typedef struct et_feature_set et_feature_set;

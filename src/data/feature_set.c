@@ -90,6 +90,7 @@ static int check_taken(const et_feature_spec *spec, const origin *from)
         { ET_TAKES_PARTS, spec->part_count != 0, "parts" },
         { ET_TAKES_CLASSES, spec->classes, "classes" },
         { ET_TAKES_FEATURES, spec->feature_count != 0, "features" },
+        { ET_TAKES_MINIMUM_COUNT, spec->minimum_count != 0, "minimum_count" },
     };
     for (size_t i = 0; i < sizeof members / sizeof *members; i++)
         if (members[i].there && !(et_transform_rows[spec->type].takes & members[i].takes)) {
@@ -141,6 +142,9 @@ static int check_values(const et_feature_spec *spec, const origin *from)
         return refuse(spec, from, "its min and max are not finite");
     if ((takes & ET_TAKES_BUCKETS) && (spec->buckets < 1 || spec->buckets > BUCKETS_MAX))
         return refuse(spec, from, "it needs buckets, from 1 to 2147483646");
+    if (spec->minimum_count < 0)
+        return refuse(spec, from,
+                      "its minimum_count is below 0: choose 1 or more, or leave it out");
     int status = takes & ET_TAKES_BOUNDARIES ? check_boundaries(spec, from) : ET_OK;
     return !status && takes & ET_TAKES_PARTS ? check_parts(spec, from) : status;
 }

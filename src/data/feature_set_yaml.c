@@ -84,6 +84,12 @@ static int read_number(const reading *r, const et_value *value, double *out)
                : fail_line(r, value, "a number belongs here");
 }
 
+static int read_count(const reading *r, const et_value *value, int64_t *out)
+{
+    *out = value->kind == ET_VALUE_INT ? value->integer : 0;
+    return *out > 0 ? ET_OK : fail_line(r, value, "a count, from 1, belongs here");
+}
+
 /* A list, or one text with commas between. Blanks around a part are none of it. */
 static int read_texts(const reading *r, const et_value *value, const char *const **out, int *count)
 {
@@ -137,8 +143,8 @@ static int read_boundaries(const reading *r, const et_value *value, et_feature_s
 
 static int read_option(const reading *r, const et_value *value, et_feature_spec *spec)
 {
-    static const char *const options[] = { "min",   "max",     "boundaries", "buckets",
-                                           "parts", "classes", NULL };
+    static const char *const options[] = { "min",   "max",     "boundaries",    "buckets",
+                                           "parts", "classes", "minimum_count", NULL };
     const char *key = value->key;
     if (!strcmp(key, "min") || !strcmp(key, "max"))
         return read_number(r, value,
@@ -147,10 +153,10 @@ static int read_option(const reading *r, const et_value *value, et_feature_spec 
         return read_boundaries(r, value, spec);
     if (!strcmp(key, "parts"))
         return read_texts(r, value, &spec->parts, &spec->part_count);
-    if (!strcmp(key, "buckets")) {
-        spec->buckets = value->kind == ET_VALUE_INT ? value->integer : 0;
-        return spec->buckets > 0 ? ET_OK : fail_line(r, value, "a count, from 1, belongs here");
-    }
+    if (!strcmp(key, "buckets"))
+        return read_count(r, value, &spec->buckets);
+    if (!strcmp(key, "minimum_count"))
+        return read_count(r, value, &spec->minimum_count);
     if (!strcmp(key, "classes")) {
         spec->classes = value->kind == ET_VALUE_BOOL && value->boolean;
         return value->kind == ET_VALUE_BOOL ? ET_OK
@@ -371,7 +377,8 @@ static void add_texts(et_value *dict, const char *key, const char *const *texts,
 static void add_options(et_value *dict, const et_feature_spec *spec)
 {
     bool range = spec->minimum != 0 || spec->maximum != 0;
-    if (!range && !spec->boundary_count && !spec->buckets && !spec->part_count && !spec->classes)
+    if (!range && !spec->boundary_count && !spec->buckets && !spec->part_count && !spec->classes &&
+        !spec->minimum_count)
         return;
     et_value *options = et_value_set_dict(dict, "transform");
     if (range) {
@@ -386,6 +393,8 @@ static void add_options(et_value *dict, const et_feature_spec *spec)
     add_texts(options, "parts", spec->parts, spec->part_count);
     if (spec->classes)
         et_value_set_bool(options, "classes", true);
+    if (spec->minimum_count)
+        et_value_set_int(options, "minimum_count", spec->minimum_count);
 }
 
 static void add_spec(et_value *list, const et_feature_spec *spec)

@@ -74,14 +74,22 @@ static void lacks(const et_fitting *with, const char *what)
                            with->field->name, et_transform_name(with->spec->type));
 }
 
-/* A dictionary of the column's entries; NULL, with a problem: there are none. */
+/* A dictionary of the column's entries; NULL, with a problem: there are none. Of embed and one-hot
+ * those with too few rows are left out. */
 static const et_dictionary *entries(const et_fitting *with)
 {
     const et_column_metadata *m = with->metadata;
-    if (m->entry_count > 0)
-        return et_dictionary_new(with->arena, m->entries, m->entry_count);
-    lacks(with, "entries");
-    return NULL;
+    const int64_t least = with->spec->minimum_count;
+    if (m->entry_count < 1 || (least && !m->counts)) {
+        lacks(with, m->entry_count < 1 ? "entries" : "counts");
+        return NULL;
+    }
+    const char **kept = et_arena_array(with->arena, (size_t)m->entry_count, sizeof *kept);
+    int count = 0;
+    for (int i = 0; kept && i < m->entry_count; i++)
+        if (!least || m->counts[i] >= least)
+            kept[count++] = m->entries[i];
+    return kept ? et_dictionary_new(with->arena, kept, count) : NULL;
 }
 
 /* ---- what applying shares ---- */
@@ -358,13 +366,14 @@ static int apply_bucketize(const et_fitted *f, const et_reading *value, void *to
 
 static void fit_one_hot(et_fitted *fitted, const et_fitting *with)
 {
-    int n = with->metadata->entry_count;
-    const char **names = columns(fitted, with, (int64_t)(n > 0 ? n : 0) + 1);
     fitted->labels = entries(with);
+    int n = fitted->labels ? et_dictionary_count(fitted->labels) : 0;
+    const char **names = columns(fitted, with, (int64_t)n + 1);
     if (!fitted->labels || !names)
         return;
     for (int i = 0; i < n; i++)
-        names[i] = et_arena_printf(with->arena, "%s: %s", with->name, with->metadata->entries[i]);
+        names[i] = et_arena_printf(with->arena, "%s: %s", with->name,
+                                   et_dictionary_texts(fitted->labels)[i]);
     names[n] = et_arena_printf(with->arena, "%s: another", with->name);
 }
 
@@ -387,7 +396,7 @@ static void fit_embed(et_fitted *fitted, const et_fitting *with)
 {
     one_column(fitted, with);
     fitted->labels = entries(with);
-    fitted->cardinality = (int64_t)with->metadata->entry_count + 2;
+    fitted->cardinality = (fitted->labels ? (int64_t)et_dictionary_count(fitted->labels) : 0) + 2;
 }
 
 static int apply_embed(const et_fitted *f, const et_reading *value, void *to, et_error *error)

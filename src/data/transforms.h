@@ -34,6 +34,7 @@ enum et_transform_takes {
     ET_TAKES_CLASSES = 16,
     ET_TAKES_FEATURES = 32,
     ET_TAKES_LISTS = 64, /* no member: fields of variable length */
+    ET_TAKES_MINIMUM_COUNT = 128,
 };
 
 /* A transform over a value of a row, or, crossed, over several. Everything is the arena's. */

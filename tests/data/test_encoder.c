@@ -35,7 +35,7 @@ static const char *const metadata =
     "3.7993, 16.641]},"
     " \"n\": {\"min\": 5, \"max\": 5, \"mean\": 5, \"std\": 0, \"entries\": [\"7\", \"-2\", "
     "\"0\"]},"
-    " \"t\": {\"entries\": [\"a\", \"b\", \"\\u00fc\"]},"
+    " \"t\": {\"entries\": [\"a\", \"b\", \"\\u00fc\"], \"counts\": [5, 2, 1]},"
     " \"u\": {\"vocab\": {\"entries\": [\"a\", \"b\"]}},"
     " \"w\": {\"min\": 0, \"max\": 21, \"mean\": 3, \"std\": 1e-30, \"quantiles\": [0, 0, 0, 0, 0, "
     "0, 0.4, 1, 1.2, 11.1, 21]},"
@@ -243,6 +243,10 @@ static void test_encoder__ids(void **state)
         "{name: F, type: cross, fields: [t, u], transform: {buckets: 1000}}";
     static const char *const both =
         "{name: F, type: cross, fields: [t, y], transform: {buckets: 1000}}";
+    static const char *const least =
+        "{name: F, type: embed, fields: t, transform: {minimum_count: 2}}";
+    static const char *const none =
+        "{name: F, type: embed, fields: t, transform: {minimum_count: 9}}";
     static const char *const numbers =
         "{name: F, type: hash, fields: n, transform: {buckets: 1000}}";
     static const row_case cases[] = {
@@ -255,6 +259,20 @@ static void test_encoder__ids(void **state)
           .ids = { 3, 3 },
           .width = 2 },
         { "{name: F, type: embed, fields: 't,u'}", { NULL }, .ids = { 4, 1 }, .width = 2 },
+        { least, OF_T("b"), .ids = { 1 }, .width = 1 },
+        { least, OF_T("\xc3\xbc"), .ids = { 2 }, .width = 1 },
+        { least, OF_T("c"), .ids = { 2 }, .width = 1 },
+        { least, OF_T(NULL), .ids = { 3 }, .width = 1 },
+        { none, OF_T("a"), .ids = { 0 }, .width = 1 },
+        { none, OF_T(NULL), .ids = { 1 }, .width = 1 },
+        { "{name: F, type: one-hot, fields: t, transform: {minimum_count: 5}}",
+          OF_T("b"),
+          { 0, 1 },
+          .width = 2 },
+        { "{name: F, type: one-hot, fields: t, transform: {minimum_count: 5}}",
+          OF_T("a"),
+          { 1, 0 },
+          .width = 2 },
         { hash, OF_T("Sales"), .ids = { 894 }, .width = 1 },
         { hash, OF_T(""), .ids = { 138 }, .width = 1 },
         { hash, OF_T("\xc3\xbc"), .ids = { 302 }, .width = 1 },
@@ -590,6 +608,9 @@ static void test_encoder__disagreements_of_metadata(void **state)
           "a has no value in any row" },
         { "{name: a, type: discrete}", "{\"a\": {\"entries\": [\"x\"]}}", "{name: a, type: target}",
           "a has one class only, \"x\"" },
+        { "{name: a, type: discrete}", "{\"a\": {\"entries\": [\"x\"]}}",
+          "{name: a, type: embed, transform: {minimum_count: 2}}",
+          "the metadata has no counts of a" },
         { "{name: a, type: discrete}", "{}", "{name: a, type: target}",
           "the metadata has no entries of a, which target needs" },
         { "{name: a, type: integer}", "{\"a\": {\"min\": 0, \"max\": 1e9}}",

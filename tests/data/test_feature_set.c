@@ -29,7 +29,7 @@ static const char *const everything =
     "      {name: inner, type: concat, features: [{name: f, type: one-hot}, g]}]}\n"
     "  - {name: g, type: standardize}\n"
     "  - {name: h, type: quantile, fields: [h, i]}\n"
-    "  - {name: j, type: embed}\n"
+    "  - {name: j, type: embed, transform: {minimum_count: 3}}\n"
     "  - {name: k, type: hash, transform: {buckets: 100}}\n"
     "  - {name: l, type: cross, fields: [j, k], transform: {buckets: 7}}\n"
     "  - {name: when, type: date, transform: {parts: [year, weekday]}}\n"
@@ -54,6 +54,7 @@ static void check_everything(const et_feature_set *set)
     assert_true(x->features[2].boundaries[2] == 65.5);
     assert_string_equal(x->features[3].features[1].name, "g");
     assert_int_equal(x->features[3].features[1].type, ET_TRANSFORM_STANDARDIZE);
+    assert_int_equal(et_feature_set_find(set, "j")->minimum_count, 3);
     assert_int_equal(et_feature_set_find(set, "k")->buckets, 100);
     assert_int_equal(et_feature_set_find(set, "l")->field_count, 2);
     assert_string_equal(et_feature_set_find(set, "when")->parts[1], "weekday");
@@ -178,6 +179,10 @@ static void test_feature_set__errors(void **state)
           "f.yaml:2: boundaries: a list of numbers belongs here", ET_ECONFIG },
         { "features:\n- {name: a, type: bucketize, transform: {boundaries: [2, 2]}}",
           "boundaries do not rise", ET_ECONFIG },
+        { "features:\n- {name: a, type: embed, transform: {minimum_count: 0}}",
+          "f.yaml:2: minimum_count: a count, from 1", ET_ECONFIG },
+        { "features:\n- {name: a, type: hash, transform: {buckets: 3, minimum_count: 2}}",
+          "hash takes no minimum_count: leave them out", ET_ECONFIG },
         { "features:\n- {name: a, type: hash}", "needs buckets, from 1", ET_ECONFIG },
         { "features:\n- {name: a, type: hash, transform: {buckets: 0}}", "a count, from 1",
           ET_ECONFIG },
