@@ -91,9 +91,10 @@ ET_API void et_feature_set_free_text(char *text); /* NULL allowed */
 ET_API int et_feature_set_save(const et_feature_set *set, const char *path, et_error *error);
 
 /* What a person would choose who looks at the metadata: numbers ("X") by the transform `numeric`,
- * with missing where some are; texts by `discrete` (embed: "ids"; one-hot: in X); texts that are
- * dates by date; the target ("Y"). Columns that say nothing are left out: constant ones, those
- * without a value, and what is as good as a key, but for whether it is missing. */
+ * with missing where some are; texts by `discrete` (embed: "ids"; one-hot: in X), with minimum_count
+ * 2 where more than half of the values differ; texts that are dates by date; the target ("Y").
+ * Ignored are columns that are constant or have no value, and what looks like an ID (texts of which
+ * nine of ten differ, integers that count the rows), but for whether it is missing. */
 typedef struct et_feature_choice {
     et_transform numeric;  /* 0, standardize; quantile; scale: as far as the metadata goes */
     et_transform discrete; /* 0, embed; one-hot */

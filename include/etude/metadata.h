@@ -35,7 +35,8 @@ typedef struct et_column_metadata {
     const int64_t *counts; /* [entry_count]; NULL: not known */
     bool cut;              /* there were more entries than are kept */
     int64_t distinct;      /* distinct values, within 3 % where they are many; 0: not known */
-    ET_RESERVED(4);
+    int64_t dates;         /* values that the transform date reads; 0: none, or not known */
+    ET_RESERVED(3);
 } et_column_metadata;
 
 typedef struct et_metadata et_metadata;

@@ -9,11 +9,11 @@
  *
  * Types are what the values are: integers, numbers (real), texts (discrete). A column of numbers
  * with some texts in it, a tenth of its values at most, is numeric, and the report names the first
- * of them; integers with leading zeros are texts. What is inferred to be an integer takes values
- * with a fraction all the same (`fractions` of the schema). A target of few distinct integers is
- * discrete: classes. Metadata has the quantiles of numbers by a sketch (sketch.h) and the entries
- * of discrete columns; of those that are as good as a key there are none. Results do not depend on
- * the number of threads.
+ * of them; codes that are written as numbers (007, +4930901820, 3E5, integers beyond 2^53) are
+ * texts. What is inferred to be an integer takes values with a fraction all the same (`fractions`
+ * of the schema). A target of few distinct integers is discrete: classes. Metadata has the
+ * quantiles of numbers by a sketch (sketch.h) and the entries of discrete columns; of those that
+ * look like an ID (column_use.h) there are none. Results do not depend on the number of threads.
  *
  * Memory: 100 KiB for each numeric column of a large table, up to 11 MB for a discrete one with
  * many distinct values, less of each in tables of more than 1,000 or 40 columns; 5 MB a thread. */

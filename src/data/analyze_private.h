@@ -1,5 +1,5 @@
 /* What the parts of analyze share: what the columns are (analyze_head.c), what was added up of them
- * (analyze.c), what is made of it (analyze_report.c). */
+ * (analyze.c), what is made of it (analyze_report.c, analyze_spelling.c). */
 #ifndef ETUDE_DATA_ANALYZE_PRIVATE_H
 #define ETUDE_DATA_ANALYZE_PRIVATE_H
 
@@ -44,6 +44,15 @@ typedef struct et_table_stats {
     int64_t rows;
     uint64_t bytes; /* of all files */
 } et_table_stats;
+
+/* Entries that differ only in case or in blanks at an end. */
+typedef struct et_alike {
+    size_t first, second; /* the first two */
+    size_t count;         /* entries that are spelt as one before them; 0: there are none */
+} et_alike;
+
+/* Of the first count entries. ET_ENOMEM. */
+int et_entries_alike(et_alike *out, const et_entries *entries, size_t count, et_error *error);
 
 /* Schema, metadata and report. */
 int et_table_stats_report(const et_table_stats *table, et_analysis *out, et_error *error);

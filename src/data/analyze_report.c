@@ -1,10 +1,11 @@
 /* From what was added up to types, schema, metadata and the report:
  *
  *   files, bytes, rows, delimiter, header, target
- *   columns     name, type, target (true of one), count, missing, distinct, exact; of numbers min,
- * max, mean, std, quantiles {"1 %", "25 %", "50 %", "75 %", "99 %"}, histogram {low, high, shares};
- * of discrete ones and of few numbers entries (text, count) and other (rows with none of them)
- *   suspicious  column, kind (a word), text (a sentence)
+ *   columns     name, type, target (true of one), use (a sentence: what training makes of it),
+ * count, missing, distinct, exact; of numbers min, max, mean, std, quantiles {"1 %", "25 %", "50
+ * %", "75 %", "99 %"}, histogram {low, high, shares}; of discrete ones and of few numbers entries
+ * (text, count) and other (rows with none of them) suspicious  column, kind (a word), text (a
+ * sentence)
  *
  * Shares of a histogram are of all values; those outside of [low, high] are in none. */
 #include <math.h>
@@ -15,15 +16,18 @@
 #include "base/alloc.h"
 #include "base/format.h"
 #include "data/analyze_private.h"
+#include "data/column_use.h"
 
 /* Of the values, those that are no numbers in a numeric column at most. */
 #define TEXT_SHARE 0.1
-/* Of the values, integers with leading zeros that make a column one of codes. */
+/* Of the values, such that may be texts (007, 3E5, integers beyond 2^53) that make all of them
+ * codes. */
 #define CODE_SHARE 0.01
-/* Of the values, distinct ones that make a column as good as a key; and how many values say so. */
-#define KEY_SHARE         0.9
-#define KEY_SHARE_INTEGER 0.99
-#define KEY_VALUES        50
+/* Values of a column that looks like an ID from which on its entries are not kept. */
+#define KEY_VALUES 20
+/* Of the integers, distinct ones that may be an ID; and how many values say so. */
+#define ID_SHARE  0.99
+#define ID_VALUES 50
 /* Of the sampled texts, those that look like a date or a number. */
 #define LOOK_SHARE 0.9
 /* Of rows, missing ones that are worth a word. */
@@ -43,7 +47,8 @@ typedef struct column {
     const char *name;
     et_schema_type type;
     bool target;
-    bool key; /* its values are as good as a key */
+    bool key; /* nearly every text is another */
+    et_column_use use;
     int64_t values, numbers, distinct;
     et_sketch_view view; /* of numbers */
 } column;
@@ -52,14 +57,38 @@ typedef struct column {
 
 static et_schema_type numeric_type(const et_column_stats *s)
 {
-    return s->count[ET_CELL_REAL] || s->count[ET_CELL_LARGE] ? ET_SCHEMA_REAL : ET_SCHEMA_INTEGER;
+    return s->count[ET_CELL_REAL] || s->count[ET_CELL_LARGE] || s->count[ET_CELL_EXPONENT]
+               ? ET_SCHEMA_REAL
+               : ET_SCHEMA_INTEGER;
+}
+
+static bool are_frequent(const column *c, et_cell_class class)
+{
+    return c->stats->count[class] &&
+           (double)c->stats->count[class] >= CODE_SHARE * (double)c->values;
+}
+
+/* Phone numbers are below no zero, and 3E5 is a code where no value has a point or a signed
+ * exponent, as numbers that programs print do. Integers beyond 2^53 are amounts where nearly all
+ * differ. */
+static bool are_codes(const column *c)
+{
+    const et_column_stats *s = c->stats;
+    const et_column_metadata m = { .count = c->values, .distinct = c->distinct };
+    if (are_frequent(c, ET_CELL_CODE) &&
+        (*et_column_stats_first(s, ET_CELL_CODE)->text != '+' || !(s->min < 0)))
+        return true;
+    if (are_frequent(c, ET_CELL_EXPONENT) && !s->count[ET_CELL_REAL] &&
+        strchr(et_column_stats_first(s, ET_CELL_EXPONENT)->text, 'E'))
+        return true;
+    return are_frequent(c, ET_CELL_LONG) && !et_column_is_key(&m);
 }
 
 static et_schema_type infer_type(const column *c)
 {
     const et_column_stats *s = c->stats;
     double values = (double)c->values;
-    if (!c->numbers || (double)s->count[ET_CELL_CODE] >= CODE_SHARE * values)
+    if (!c->numbers || are_codes(c))
         return ET_SCHEMA_DISCRETE;
     return (double)s->count[ET_CELL_TEXT] > TEXT_SHARE * values ? ET_SCHEMA_DISCRETE
                                                                 : numeric_type(s);
@@ -73,34 +102,45 @@ static double number_at(const et_entries *entries, size_t i)
     return number;
 }
 
+/* Whole numbers, so few that they may be classes. */
+static bool are_few_whole(const column *c)
+{
+    const et_column_stats *s = c->stats;
+    return et_column_stats_exact(s) && c->numbers == c->values && c->numbers && s->whole &&
+           c->table->options->classes >= 0 &&
+           s->entries.count <= (size_t)c->table->options->classes;
+}
+
+/* Whether a number is written in two ways, as 1 and 1.0: entries [first] and [second]. */
+static bool is_written_twice(const et_entries *entries, size_t *first, size_t *second)
+{
+    for (*second = 0; *second < entries->count; ++*second)
+        for (*first = 0; *first < *second; ++*first)
+            if (number_at(entries, *first) == number_at(entries, *second))
+                return true;
+    return false;
+}
+
 /* Whole numbers, two or few that count from 0 or 1, and each written in one way: 1 and 1.0 would be
  * two classes. Marks from 3 to 8 are amounts. */
 static bool is_classes(const column *c)
 {
     const et_column_stats *s = c->stats;
-    size_t count = s->entries.count;
-    if (!et_column_stats_exact(s) || c->numbers != c->values || !c->numbers || !s->whole ||
-        c->table->options->classes < 0 || count > (size_t)c->table->options->classes)
+    size_t count = s->entries.count, first, second;
+    if (!are_few_whole(c) || is_written_twice(&s->entries, &first, &second))
         return false;
-    for (size_t i = 0; i < count; i++)
-        for (size_t k = 0; k < i; k++)
-            if (number_at(&s->entries, i) == number_at(&s->entries, k))
-                return false;
     return count <= 2 || ((s->min == 0 || s->min == 1) && s->max - s->min == (double)(count - 1));
 }
 
-/* Integers are a key where they count rows, or where they are drawn from far more than there are
- * rows: amounts may well be distinct, too. */
-static bool is_key(const column *c)
+/* Integers that may be an ID, though they are used as numbers: they nearly count the rows, or are
+ * drawn from far more than there are rows. Amounts may well be distinct, too. */
+static bool may_be_id(const column *c)
 {
     const et_column_stats *s = c->stats;
-    double values = (double)c->values, distinct = (double)c->distinct;
-    if (c->values < KEY_VALUES || c->type == ET_SCHEMA_REAL)
-        return false;
-    if (c->type == ET_SCHEMA_DISCRETE)
-        return distinct >= KEY_SHARE * values; /* of all, not of the first (ET_STATS_KEY) */
-    double range = s->max - s->min;
-    return distinct >= KEY_SHARE_INTEGER * values && (range < 1.5 * values || range > 1e12);
+    double values = (double)c->values, range = s->max - s->min;
+    return c->type == ET_SCHEMA_INTEGER && !c->use.ignored && !c->target &&
+           !s->count[ET_CELL_LONG] && c->values >= ID_VALUES &&
+           (double)c->distinct >= ID_SHARE * values && (range < 1.5 * values || range > 1e12);
 }
 
 static int open_column(column *c, const et_table_stats *table, int field, int target,
@@ -119,7 +159,6 @@ static int open_column(column *c, const et_table_stats *table, int field, int ta
         table->options->schema ? et_schema_at(table->options->schema, field)->type : infer_type(c);
     if (c->target && !table->options->schema && is_classes(c))
         c->type = ET_SCHEMA_DISCRETE;
-    c->key = is_key(c);
     return !et_column_stats_view(s, &c->view) ? et_alloc_failed(error, 0, "quantiles") : ET_OK;
 }
 
@@ -187,7 +226,7 @@ static void put_entries(et_column_metadata *to, const column *c, et_arena *arena
     to->entry_count = (int)count;
 }
 
-static et_column_metadata metadata_of(const column *c, et_arena *arena)
+static et_column_metadata metadata_of(column *c, et_arena *arena)
 {
     const et_column_stats *s = c->stats;
     et_column_metadata m = { .name = c->name,
@@ -195,6 +234,8 @@ static et_column_metadata metadata_of(const column *c, et_arena *arena)
                              .missing = s->count[ET_CELL_MISSING],
                              .distinct = c->distinct };
     if (c->type == ET_SCHEMA_DISCRETE) {
+        m.dates = s->dated;
+        c->key = c->values >= KEY_VALUES && et_column_is_key(&m);
         put_entries(&m, c, arena);
         return m;
     }
@@ -274,7 +315,18 @@ static void report_entries(et_value *to, const column *c)
     et_value_set_int(to, "other", other);
 }
 
-static void report_column(et_value *list, const column *c)
+/* False: no memory. */
+static bool report_use(et_value *to, const column *c, const et_column_metadata *m)
+{
+    et_strbuf text = ET_STRBUF_INIT;
+    et_column_use_print(&text, &c->use, m);
+    const bool whole = !text.failed;
+    et_value_set_string(to, "use", et_strbuf_text(&text));
+    et_strbuf_release(&text);
+    return whole;
+}
+
+static bool report_column(et_value *list, const column *c, const et_column_metadata *m)
 {
     const et_column_stats *s = c->stats;
     et_value *to = et_value_add_dict(list);
@@ -282,6 +334,7 @@ static void report_column(et_value *list, const column *c)
     et_value_set_string(to, "type", et_schema_type_name(c->type));
     if (c->target)
         et_value_set_bool(to, "target", true);
+    const bool whole = report_use(to, c, m);
     et_value_set_int(to, "count", c->values);
     et_value_set_int(to, "missing", s->count[ET_CELL_MISSING]);
     et_value_set_int(to, "distinct", c->distinct);
@@ -293,6 +346,7 @@ static void report_column(et_value *list, const column *c)
     if (c->type == ET_SCHEMA_DISCRETE ||
         (et_column_stats_exact(s) && s->entries.count <= FEW_NUMBERS))
         report_entries(to, c);
+    return whole;
 }
 
 /* ---- what is suspicious ---- */
@@ -314,47 +368,107 @@ __attribute__((format(printf, 4, 5))) static void suspect(et_value *list, const 
 static void suspect_values(et_value *list, const column *c)
 {
     int64_t missing = c->stats->count[ET_CELL_MISSING];
+    et_format differ = et_format_count(c->distinct), values = et_format_count(c->values);
     if (!c->values)
-        suspect(list, c, "missing", "no row has a value: it says nothing");
+        suspect(list, c, "missing", "no row has a value: ignored");
     else if (c->distinct == 1)
-        suspect(list, c, "constant", "every value is the same: it says nothing");
-    else if (c->key)
-        suspect(list, c, "key",
-                "%s of %s values are distinct: as good as a key, and no use to a model",
-                et_format_count(c->distinct).text, et_format_count(c->values).text);
+        suspect(list, c, "constant",
+                c->use.ignored ? "constant: ignored" : "every value is the same");
+    else if (c->use.ignored == ET_COLUMN_KEY || c->use.ignored == ET_COLUMN_RUNNING)
+        suspect(list, c, "key", "%s of %s values differ: looks like an ID, ignored", differ.text,
+                values.text);
+    else if (may_be_id(c))
+        suspect(list, c, "id",
+                "%s of %s values differ: may be an ID, used as a number; a features file without "
+                "the column leaves it out",
+                differ.text, values.text);
     if (c->values && (double)missing > MISSING_SHARE * (double)(missing + c->values))
         suspect(list, c, "sparse", "%s of %s rows have no value", et_format_count(missing).text,
                 et_format_count(missing + c->values).text);
+}
+
+/* What nearly all texts of a column look like. */
+typedef struct look {
+    const char *kind; /* NULL: like nothing known */
+    char what[80];    /* "numbers with commas between thousands" */
+    const char *cure;
+} look;
+
+static look look_of(const column *c)
+{
+    const et_column_stats *s = c->stats;
+    double most = LOOK_SHARE * (double)s->sampled;
+    look l = { 0 };
+    if (!s->sampled)
+        return l;
+    if ((double)s->dates >= most)
+        l = (look){ "date", "dates",
+                    s->dated ? "the transform date needs one in every row"
+                             : "write the year first, as 2024-05-31, to have dates" };
+    else if ((double)s->thousands >= most)
+        l = (look){ "comma", "numbers with commas between thousands",
+                    "remove these to have numbers" };
+    else if ((double)s->separated >= most) {
+        l = (look){ "separator", "", "remove these to have numbers" };
+        snprintf(l.what, sizeof l.what, "numbers with %s between thousands", s->separator);
+    } else if ((double)(s->commas + s->thousands) >= most)
+        l = (look){ "comma", "numbers with a decimal comma", "write a point to have numbers" };
+    else if ((double)s->units >= most)
+        l = (look){ "unit", "numbers with a unit", "remove it to have numbers" };
+    return l;
+}
+
+static void suspect_looks(et_value *list, const column *c, const look *l)
+{
+    const et_column_stats *s = c->stats;
+    const et_seen_at *first = et_column_stats_first(s, ET_CELL_TEXT), *other = &s->first_undated;
+    const char *const *paths = c->table->paths->items;
+    int64_t texts = s->count[ET_CELL_TEXT];
+    if (!strcmp(l->kind, "date") && s->dated == c->values)
+        return;
+    if (!strcmp(l->kind, "date") && s->dated && other->line)
+        suspect(list, c, l->kind,
+                "%s of %s values are dates, and \"%s\" in %s:%lld is none: correct it, or give "
+                "--missing \"%s\" if it means that there is no value",
+                et_format_count(s->dated).text, et_format_count(c->values).text, other->text,
+                paths[other->file], (long long)other->line, other->text);
+    else if (texts == c->values)
+        suspect(list, c, l->kind, "its texts are %s, such as \"%s\": %s", l->what, first->text,
+                l->cure);
+    else
+        suspect(list, c, l->kind, "%s of %s values are %s, such as \"%s\" in %s:%lld: %s",
+                et_format_count(texts).text, et_format_count(c->values).text, l->what, first->text,
+                paths[first->file], (long long)first->line, l->cure);
 }
 
 static void suspect_texts(et_value *list, const column *c)
 {
     const et_column_stats *s = c->stats;
     const et_strings *paths = c->table->paths;
+    const et_seen_at *first = et_column_stats_first(s, ET_CELL_TEXT);
+    const et_seen_at *first_large = et_column_stats_first(s, ET_CELL_LARGE);
     int64_t texts = s->count[ET_CELL_TEXT], large = s->count[ET_CELL_LARGE];
-    if (c->type != ET_SCHEMA_DISCRETE && texts)
+    const look l = look_of(c);
+    if (texts && l.kind)
+        suspect_looks(list, c, &l);
+    else if (c->type != ET_SCHEMA_DISCRETE && texts)
         suspect(list, c, "text",
                 "%s of %s values are no numbers, \"%s\" in %s:%lld the first: correct them, or say "
                 "--missing TEXT of such a text that means that there is no value",
-                et_format_count(texts).text, et_format_count(c->values).text, s->first_text.text,
-                paths->items[s->first_text.file], (long long)s->first_text.line);
-    else if (c->type == ET_SCHEMA_DISCRETE && texts && c->numbers)
+                et_format_count(texts).text, et_format_count(c->values).text, first->text,
+                paths->items[first->file], (long long)first->line);
+    else if (texts && c->numbers)
         suspect(list, c, "mixed",
-                "%s of %s values are numbers, the others texts (\"%s\" in %s:%lld): say --missing "
-                "TEXT of "
-                "one that means that there is no value",
-                et_format_count(c->numbers).text, et_format_count(c->values).text,
-                s->first_text.text, paths->items[s->first_text.file],
-                (long long)s->first_text.line);
+                "%s of %s values are numbers, the others texts (\"%s\" in %s:%lld): the column is "
+                "taken "
+                "for texts; give --missing TEXT if one of them means that there is no value",
+                et_format_count(c->numbers).text, et_format_count(c->values).text, first->text,
+                paths->items[first->file], (long long)first->line);
     if (large)
         suspect(list, c, "large",
                 "%s of %s values are numbers beyond a double, \"%s\" in %s:%lld the first",
-                et_format_count(large).text, et_format_count(c->values).text, s->first_large.text,
-                paths->items[s->first_large.file], (long long)s->first_large.line);
-    if (s->count[ET_CELL_CODE])
-        suspect(list, c, "code", "%s integers begin with a zero: a code, taken for %s",
-                et_format_count(s->count[ET_CELL_CODE]).text,
-                c->type == ET_SCHEMA_DISCRETE ? "text" : "a number");
+                et_format_count(large).text, et_format_count(c->values).text, first_large->text,
+                paths->items[first_large->file], (long long)first_large->line);
     if (s->blanks)
         suspect(
             list, c, "blanks",
@@ -362,37 +476,61 @@ static void suspect_texts(et_value *list, const column *c)
             et_format_count(s->blanks).text);
 }
 
-static void suspect_looks(et_value *list, const column *c)
+/* Numbers that may be meant as texts. Where they are texts nothing is lost; 3E5 beside 2.5 is a
+ * number. */
+static void suspect_codes(et_value *list, const column *c)
 {
-    const et_column_stats *s = c->stats;
-    double most = LOOK_SHARE * (double)s->sampled;
-    if (c->type != ET_SCHEMA_DISCRETE || !s->sampled)
+    static const struct {
+        et_cell_class class;
+        const char *what;
+    } kinds[] = {
+        { ET_CELL_CODE, "begin with 0 or +" },
+        { ET_CELL_LONG, "are integers whose last digits a number loses" },
+        { ET_CELL_EXPONENT, "have an exponent" },
+    };
+    const bool texts = c->type == ET_SCHEMA_DISCRETE;
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        const et_seen_at *first = et_column_stats_first(c->stats, kinds[i].class);
+        if (!c->stats->count[kinds[i].class] ||
+            (kinds[i].class == ET_CELL_EXPONENT && c->stats->count[ET_CELL_REAL]))
+            continue;
+        suspect(list, c, texts ? "code" : "number",
+                "%s of %s values %s, such as \"%s\" in %s:%lld: the column is taken for %s",
+                et_format_count(c->stats->count[kinds[i].class]).text,
+                et_format_count(c->values).text, kinds[i].what, first->text,
+                c->table->paths->items[first->file], (long long)first->line,
+                texts ? "texts"
+                      : "numbers; if they are codes, make it discrete in a schema "
+                        "file (task.schema_path)");
+    }
+}
+
+/* What a model sees of a number, as most transforms have it. */
+static float seen(const column *c, double number)
+{
+    return (float)((number - c->stats->mean) / deviation(c));
+}
+
+/* Integers that differ in digits that no model sees are codes, or need no such digits. */
+static void suspect_digits(et_value *list, const column *c)
+{
+    const et_sketch_view *view = &c->view;
+    size_t same = 0, first = 0;
+    if (c->type == ET_SCHEMA_DISCRETE || c->target || !has_moments(c) || !c->stats->whole ||
+        !et_column_stats_exact(c->stats) || !(deviation(c) > 0))
         return;
-    if ((double)s->dates >= most && s->iso_dates == s->dates)
-        suspect(list, c, "date",
-                "its texts are dates, such as \"%s\": the transform date takes them apart",
-                s->first_text.text);
-    else if ((double)s->dates >= most)
-        suspect(
-            list, c, "date",
-            "its texts are dates, such as \"%s\": the transform date takes them apart where they "
-            "are written year first, 2024-05-31",
-            s->first_text.text);
-    else if ((double)s->thousands >= most)
-        suspect(
-            list, c, "comma",
-            "its texts are numbers with commas between thousands, such as \"%s\": leave these out "
-            "to have numbers",
-            s->first_text.text);
-    else if ((double)(s->commas + s->thousands) >= most)
-        suspect(list, c, "comma",
-                "its texts are numbers with a decimal comma, such as \"%s\": write a point to have "
-                "numbers",
-                s->first_text.text);
-    else if ((double)s->units >= most)
-        suspect(list, c, "unit",
-                "its texts are numbers with a unit, such as \"%s\": leave it out to have numbers",
-                s->first_text.text);
+    for (size_t i = 1; i < view->count; i++)
+        if (view->value[i] != view->value[i - 1] &&
+            seen(c, view->value[i]) == seen(c, view->value[i - 1])) {
+            first = same ? first : i;
+            same++;
+        }
+    if (same)
+        suspect(list, c, "number",
+                "%.0f and %.0f differ too little for a model to tell them apart%s: if they are "
+                "codes, make the column discrete in a schema file (task.schema_path)",
+                view->value[first - 1], view->value[first],
+                same > 1 ? ", and so do other values" : "");
 }
 
 static void suspect_sizes(et_value *list, const column *c)
@@ -407,6 +545,41 @@ static void suspect_sizes(et_value *list, const column *c)
             et_format_count(entries->error).text);
     if (c->type != ET_SCHEMA_DISCRETE && c->numbers && !has_moments(c))
         suspect(list, c, "wide", "its values are too far apart for a mean and a deviation");
+}
+
+static void suspect_pair(et_value *list, const column *c, size_t first, size_t second, size_t more,
+                         const char *what)
+{
+    const et_entries *entries = &c->stats->entries;
+    const et_entry *a = &entries->entry[first], *b = &entries->entry[second];
+    suspect(list, c, c->target ? "labels" : "spelling", "\"%.*s\" (%s) and \"%.*s\" (%s) %s%s",
+            (int)(a->length < 40 ? a->length : 40), et_entries_text(entries, a),
+            et_format_many(a->count, "row").text, (int)(b->length < 40 ? b->length : 40),
+            et_entries_text(entries, b), et_format_many(b->count, "row").text, what,
+            more ? "; other values of the column are alike, too" : "");
+}
+
+/* Texts that are one for a person. */
+static int suspect_spelling(et_value *list, const column *c, et_error *error)
+{
+    const et_entries *entries = &c->stats->entries;
+    size_t first, second;
+    et_alike alike;
+    if (c->type != ET_SCHEMA_DISCRETE && c->target && are_few_whole(c) &&
+        is_written_twice(entries, &first, &second))
+        suspect_pair(list, c, first, second, 0,
+                     "are one number, so the target is a number: write the numbers alike to have "
+                     "classes");
+    if (c->type != ET_SCHEMA_DISCRETE || c->use.ignored)
+        return ET_OK;
+    int status = et_entries_alike(&alike, entries, entries->count, error);
+    if (!status && alike.count)
+        suspect_pair(list, c, alike.first, alike.second, alike.count - 1,
+                     c->target ? "differ only in case or blanks and are two classes: write them "
+                                 "alike if they are one"
+                               : "differ only in case or blanks and are two values: write them "
+                                 "alike if they are one");
+    return status;
 }
 
 static void suspect_target(et_value *list, const column *c)
@@ -451,6 +624,8 @@ static int report_columns(const et_table_stats *table, et_analysis *out, et_sche
 {
     et_value *columns = et_value_set_list(out->report, "columns");
     et_value *suspicious = et_value_set_list(out->report, "suspicious");
+    const et_schema *given = table->options->schema;
+    const et_feature_choice choice = et_column_choice(table->options->target);
     int status = ET_OK;
     for (int i = 0; i < table->head.fields && !status; i++) {
         column c;
@@ -462,12 +637,18 @@ static int report_columns(const et_table_stats *table, et_analysis *out, et_sche
                                        .type = c.type,
                                        .fractions = c.type == ET_SCHEMA_INTEGER };
         metadata[i] = metadata_of(&c, &out->arena);
-        report_column(columns, &c);
+        c.use =
+            et_column_use_infer(given ? et_schema_at(given, i) : &fields[i], &metadata[i], &choice);
+        if (!report_column(columns, &c, &metadata[i]))
+            status = et_alloc_failed(error, 0, "a report");
         suspect_values(suspicious, &c);
         suspect_texts(suspicious, &c);
-        suspect_looks(suspicious, &c);
+        suspect_codes(suspicious, &c);
+        suspect_digits(suspicious, &c);
         suspect_sizes(suspicious, &c);
         suspect_target(suspicious, &c);
+        if (!status)
+            status = suspect_spelling(suspicious, &c, error);
         et_sketch_view_release(&c.view);
     }
     return status;

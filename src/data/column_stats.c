@@ -9,7 +9,9 @@
  * as numbers, text by text. */
 #include "data/column_stats.h"
 
+#include <float.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -109,8 +111,6 @@ static void add_block(et_column_stats *stats, const double *x, int count)
     add_range(stats, x, count);
     for (int i = 0; i < count && stats->whole; i++)
         stats->whole = x[i] == rint(x[i]);
-    if (stats->distinct.seen)
-        et_distinct_add_numbers(&stats->distinct, x, (size_t)count);
     stats->failed |= !et_sketch_add(&stats->sketch, x, (size_t)count);
 }
 
@@ -196,20 +196,58 @@ static bool has_decimal_comma(const char *text, size_t length)
     return digits && behind && comma + 1 + behind == end;
 }
 
-/* 94,671 or 1,234,567.8: groups of three digits behind the first. 94,671 may have a decimal comma
- * as well, which other values of the column say. */
-static bool has_thousands(const char *text, size_t length)
+/* What may stand between thousands besides a comma. A point alone may be a decimal one. */
+static const struct {
+    const char *bytes, *name;
+} separators[] = {
+    { " ", "blanks" },
+    { "'", "apostrophes" },
+    { "_", "underscores" },
+    { ".", "points" },
+    { "\u00a0", "no-break spaces (U+00A0)" },
+    { "\u202f", "narrow no-break spaces (U+202F)" },
+    { "\u2009", "thin spaces (U+2009)" },
+    { "\u2007", "figure spaces (U+2007)" },
+    { "\u2019", "apostrophes (U+2019)" },
+};
+
+static bool begins(const char *at, const char *end, const char *with, size_t length)
+{
+    return (size_t)(end - at) >= length && !memcmp(at, with, length);
+}
+
+/* 94,671 or 1,234,567.8: groups of three digits behind the first, and a decimal part that begins
+ * with one of decimals. 94,671 may have a decimal comma as well, which other values of the column
+ * say; so a point has to be there twice. */
+static bool has_groups(const char *text, size_t length, const char *separator, const char *decimals)
 {
     const char *at = text + (length && (*text == '-' || *text == '+')), *end = text + length;
-    size_t digits = digits_at(at, (size_t)(end - at));
-    bool groups = false;
+    size_t digits = digits_at(at, (size_t)(end - at)), wide = strlen(separator);
+    int groups = 0;
     at += digits;
     if (!digits || digits > 3)
         return false;
-    for (; at < end && *at == ','; at += 4, groups = true)
-        if (digits_at(at + 1, (size_t)(end - at) - 1) != 3)
+    for (; begins(at, end, separator, wide); at += wide + 3, groups++)
+        if (digits_at(at + wide, (size_t)(end - at) - wide) < 3)
             return false;
-    return groups && (at == end || *at == '.');
+    if (groups < 1 + (*separator == '.'))
+        return false;
+    return at == end || (strchr(decimals, *at) &&
+                         digits_at(at + 1, (size_t)(end - at) - 1) == (size_t)(end - at) - 1);
+}
+
+static bool has_thousands(const char *text, size_t length)
+{
+    return has_groups(text, length, ",", ".");
+}
+
+/* The name of what separates thousands; NULL: nothing does. */
+static const char *separator_of(const char *text, size_t length)
+{
+    for (size_t i = 0; i < sizeof separators / sizeof *separators; i++)
+        if (has_groups(text, length, separators[i].bytes, *separators[i].bytes == '.' ? "," : ".,"))
+            return separators[i].name;
+    return NULL;
 }
 
 static bool is_letter(char c)
@@ -217,10 +255,16 @@ static bool is_letter(char c)
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-/* A number with a sign before it or a short word behind: 12%, $5, 30 kg; C85 is a name. */
-static bool has_unit(const char *text, size_t length)
+static bool reads_as_number(const char *text, size_t length)
 {
     double number;
+    return et_number_is(et_number_parse(&number, text, length)) || has_thousands(text, length) ||
+           separator_of(text, length) || has_decimal_comma(text, length);
+}
+
+/* A number with a sign before it or a short word behind: 12%, $1,500, 30 kg; C85 is a name. */
+static bool has_unit(const char *text, size_t length)
+{
     size_t begin = 0, end = length;
     while (begin < end && !is_digit(text[begin]) && text[begin] != '-' && text[begin] != '.' &&
            !is_letter(text[begin]))
@@ -228,7 +272,7 @@ static bool has_unit(const char *text, size_t length)
     while (end > begin && !is_digit(text[end - 1]))
         end--;
     return (begin > 0) != (end < length) && begin + length - end <= 4 &&
-           et_number_is(et_number_parse(&number, text + begin, end - begin));
+           reads_as_number(text + begin, end - begin);
 }
 
 static void sample(et_column_stats *stats, const char *text, size_t length)
@@ -236,11 +280,14 @@ static void sample(et_column_stats *stats, const char *text, size_t length)
     if (stats->sampled >= ET_STATS_SAMPLE)
         return;
     stats->sampled++;
-    if (is_date(text, length)) {
+    const char *separator = separator_of(text, length);
+    stats->separator = stats->separator ? stats->separator : separator;
+    if (is_date(text, length))
         stats->dates++;
-        stats->iso_dates += et_date_is(text, length);
-    } else if (has_thousands(text, length))
+    else if (has_thousands(text, length))
         stats->thousands++;
+    else if (separator)
+        stats->separated++;
     else if (has_decimal_comma(text, length))
         stats->commas++;
     else if (has_unit(text, length))
@@ -263,23 +310,55 @@ static void note(et_seen_at *seen, const et_column_part *part, int i, const char
 
 /* ---- classes ---- */
 
+/* Digits that any integer may have without a double losing one of them. */
+#define DIGITS_SAFE 15
+/* Of a phone number behind its +, at least: shorter ones are amounts. */
+#define DIGITS_PHONE 9
+
+/* Whether a double has all digits of an integer, which are [length] without a sign. */
+static bool is_held(const char *digits, size_t length, double number)
+{
+    char text[DBL_MAX_10_EXP + 3];
+    if (length <= DIGITS_SAFE)
+        return true;
+    return (size_t)snprintf(text, sizeof text, "%.0f", fabs(number)) == length &&
+           !memcmp(text, digits, length);
+}
+
+/* 3E5, but not 3.0E5 nor 3E+5: programs that print numbers write these. */
+static bool has_bare_exponent(const char *text, size_t length)
+{
+    size_t digits = digits_at(text, length);
+    return digits && digits < length && (text[digits] == 'e' || text[digits] == 'E') &&
+           digits_at(text + digits + 1, length - digits - 1) == length - digits - 1;
+}
+
 et_cell_class et_cell_classify(const char *text, size_t length, double *number)
 {
     et_number kind = et_number_parse(number, text, length);
     if (kind == ET_NUMBER_REAL)
-        return ET_CELL_REAL;
+        return has_bare_exponent(text, length) ? ET_CELL_EXPONENT : ET_CELL_REAL;
     if (kind != ET_NUMBER_INTEGER)
         return kind == ET_NUMBER_LARGE ? ET_CELL_LARGE : ET_CELL_TEXT;
-    size_t sign = *text == '-' || *text == '+';
-    if (text[sign] == '0' && length > sign + 1)
+    size_t sign = *text == '-' || *text == '+', digits = length - sign;
+    if ((text[sign] == '0' && digits > 1) || (*text == '+' && digits >= DIGITS_PHONE))
         return ET_CELL_CODE;
+    if (!is_held(text + sign, digits, *number))
+        return ET_CELL_LONG;
     /* +5 and -0 are numbers, but not the way in which integers are written. */
     return *text == '+' || (sign && text[1] == '0') ? ET_CELL_REAL : ET_CELL_INTEGER;
 }
 
+/* Nothing but a number. */
 static bool is_number(unsigned char class)
 {
     return class == ET_CELL_INTEGER || class == ET_CELL_REAL;
+}
+
+/* A number and a text. */
+static bool is_both(unsigned char class)
+{
+    return class == ET_CELL_CODE || class == ET_CELL_LONG || class == ET_CELL_EXPONENT;
 }
 
 static bool is_blank(char c)
@@ -296,11 +375,12 @@ static bool has_blanks(const char *text, size_t length)
 static void look_at(et_column_stats *stats, const et_column_part *part, int i, const char *text,
                     size_t length, unsigned char class)
 {
-    if (class == ET_CELL_TEXT)
-        note(&stats->first_text, part, i, text, length);
-    else if (class == ET_CELL_LARGE)
-        note(&stats->first_large, part, i, text, length);
+    note(&stats->first[class - ET_CELL_TEXT], part, i, text, length);
+    if (class != ET_CELL_TEXT)
+        return;
     sample(stats, text, length);
+    if (!et_date_is(text, length))
+        note(&stats->first_undated, part, i, text, length);
 }
 
 /* ---- from entries to numbers ---- */
@@ -313,6 +393,7 @@ static void count_classes(et_column_stats *stats)
         const char *text = et_entries_text(&stats->entries, entry);
         stats->count[entry->class] += entry->count;
         stats->blanks += has_blanks(text, entry->length) ? entry->count : 0;
+        stats->dated += et_date_is(text, entry->length) ? entry->count : 0;
     }
 }
 
@@ -333,7 +414,7 @@ static void add_number(et_column_stats *stats, double number, int64_t count)
         add_numbers(stats, same, count < 256 ? (int)count : 256);
 }
 
-/* Distinct numbers count by themselves (add_block), texts by theirs. */
+/* Distinct numbers count by themselves, what may be a text by its text. */
 static void end_exact(et_column_stats *stats, et_stats_stage stage)
 {
     stats->stage = stage;
@@ -344,8 +425,11 @@ static void end_exact(et_column_stats *stats, et_stats_stage stage)
     count_classes(stats);
     for (size_t i = 0; i < stats->entries.count; i++) {
         const et_entry *entry = &stats->entries.entry[i];
+        double number = number_of(&stats->entries, entry);
+        if (is_number(entry->class) || is_both(entry->class))
+            add_number(stats, number, entry->count);
         if (is_number(entry->class))
-            add_number(stats, number_of(&stats->entries, entry), entry->count);
+            et_distinct_add_numbers(&stats->distinct, &number, 1);
         else
             et_distinct_add(
                 &stats->distinct,
@@ -373,12 +457,15 @@ static void add_entry(et_column_stats *stats, const char *text, size_t length)
         stats->failed = true;
 }
 
-/* After EXACT. */
+/* After EXACT. *number: of what is both. */
 static void add_read(et_column_stats *stats, const et_column_part *part, int i, const char *text,
-                     size_t length, unsigned char class)
+                     size_t length, unsigned char class, const double *number)
 {
     stats->count[class]++;
+    if (is_both(class))
+        add_numbers(stats, number, 1);
     stats->blanks += has_blanks(text, length);
+    stats->dated += et_date_is(text, length);
     look_at(stats, part, i, text, length, class);
     et_distinct_add(&stats->distinct, et_entries_hash(text, length));
     if (stats->stage != ET_STATS_KEY)
@@ -391,11 +478,12 @@ static void add_unread(et_column_stats *stats, const et_column_part *part, int i
     double number;
     et_cell_class class = et_cell_classify(text, length, &number);
     if (!is_number((unsigned char)class)) {
-        add_read(stats, part, i, text, length, (unsigned char)class);
+        add_read(stats, part, i, text, length, (unsigned char)class, &number);
         return;
     }
     stats->count[class]++;
     add_numbers(stats, &number, 1);
+    et_distinct_add_numbers(&stats->distinct, &number, 1);
     if (stats->stage == ET_STATS_CUT)
         add_entry(stats, text, length);
 }
@@ -461,6 +549,7 @@ static int add_run(et_column_stats *stats, const et_column_part *part, int i)
     stats->count[ET_CELL_INTEGER] += integers;
     stats->count[ET_CELL_REAL] += end - i - integers;
     add_numbers(stats, part->number + i, end - i);
+    et_distinct_add_numbers(&stats->distinct, part->number + i, (size_t)(end - i));
     return end;
 }
 
@@ -485,7 +574,7 @@ void et_column_stats_add(et_column_stats *stats, const et_column_part *part)
         const char *text = part->bytes + part->text[i].at;
         size_t length = part->text[i].length;
         if (class != ET_CELL_UNREAD)
-            add_read(stats, part, i, text, length, class);
+            add_read(stats, part, i, text, length, class, &part->number[i]);
         else if (stats->stage == ET_STATS_EXACT)
             add_exact(stats, part, i, text, length);
         else
@@ -502,7 +591,7 @@ static bool view_entries(const et_entries *entries, et_sketch_view *view)
     if (!et_sketch_view_reserve(view, entries->count))
         return false;
     for (size_t i = 0; i < entries->count; i++)
-        if (is_number(entries->entry[i].class)) {
+        if (is_number(entries->entry[i].class) || is_both(entries->entry[i].class)) {
             view->value[count] = number_of(entries, &entries->entry[i]);
             view->weight[count++] = entries->entry[i].count;
         }
@@ -542,6 +631,12 @@ void et_column_stats_finish(et_column_stats *stats)
     stats->filled = 0;
 }
 
+const et_seen_at *et_column_stats_first(const et_column_stats *stats, et_cell_class class)
+{
+    et_assert(class >= ET_CELL_TEXT && class < ET_CELL_CLASSES);
+    return &stats->first[class - ET_CELL_TEXT];
+}
+
 int64_t et_column_stats_values(const et_column_stats *stats)
 {
     int64_t sum = 0;
@@ -552,7 +647,8 @@ int64_t et_column_stats_values(const et_column_stats *stats)
 
 int64_t et_column_stats_numbers(const et_column_stats *stats)
 {
-    return stats->count[ET_CELL_INTEGER] + stats->count[ET_CELL_REAL];
+    return stats->count[ET_CELL_INTEGER] + stats->count[ET_CELL_REAL] + stats->count[ET_CELL_CODE] +
+           stats->count[ET_CELL_LONG] + stats->count[ET_CELL_EXPONENT];
 }
 
 bool et_column_stats_exact(const et_column_stats *stats)

@@ -8,19 +8,22 @@
 #include "data/entries.h"
 #include "data/sketch.h"
 
-/* What a cell holds. */
+/* What a cell holds. CODE, LONG and EXPONENT are numbers that may be meant as texts: they count as
+ * both. */
 typedef enum et_cell_class {
     ET_CELL_MISSING,
     ET_CELL_INTEGER,
     ET_CELL_REAL,
     ET_CELL_TEXT,
-    ET_CELL_CODE,  /* an integer with a leading zero: 007 */
-    ET_CELL_LARGE, /* a number beyond a double */
+    ET_CELL_CODE,     /* an integer with a leading zero, 007, or a phone number, +4930901820 */
+    ET_CELL_LARGE,    /* a number beyond a double */
+    ET_CELL_LONG,     /* an integer whose last digits a double loses: 1234567890123456789 */
+    ET_CELL_EXPONENT, /* digits, e or E, digits: 3E5 */
     ET_CELL_CLASSES,
     ET_CELL_UNREAD = ET_CELL_CLASSES, /* a text that was not looked at */
 } et_cell_class;
 
-/* Of a text: MISSING is none of its. number: of INTEGER and REAL. */
+/* Of a text: MISSING is none of its. number: of all but TEXT and LARGE. */
 et_cell_class et_cell_classify(const char *text, size_t length, double *number);
 
 /* A text, by its place in the bytes that it is in. */
@@ -32,10 +35,9 @@ typedef struct et_text_place {
 typedef struct et_column_part {
     const char *bytes;
     const unsigned char *class; /* [count] */
-    const double *number;       /* [count]: of INTEGER and REAL */
-    const et_text_place
-        *text;            /* [count]: of TEXT, CODE and LARGE; of all others too where `texts` */
-    const uint32_t *line; /* [count]: of the row, from base_line */
+    const double *number;       /* [count]: of all but TEXT and LARGE */
+    const et_text_place *text;  /* [count]: of all but INTEGER and REAL */
+    const uint32_t *line;       /* [count]: of the row, from base_line */
     int64_t base_line;
     int file;
     int count;
@@ -63,10 +65,13 @@ typedef struct et_column_stats {
     et_stats_stage stage;
     int64_t count[ET_CELL_CLASSES]; /* rows by class; once EXACT is over, or after finish */
     int64_t blanks;                 /* values with blanks at an end */
-    et_seen_at first_text, first_large;
-    int64_t sampled, dates, iso_dates, thousands, commas, units; /* of the first texts: so many look
+    et_seen_at first[ET_CELL_CLASSES - ET_CELL_TEXT]; /* from TEXT on (et_column_stats_first) */
+    et_seen_at first_undated; /* a text that is no date as the transform reads it */
+    int64_t dated;            /* values that are dates as the transform reads them */
+    int64_t sampled, dates, thousands, separated, commas, units; /* of the first texts: so many look
                                                                     like that */
-    double *pending; /* [block]: numbers that no block was full of yet; NULL at first */
+    const char *separator; /* of `separated` ones, what stands between thousands: "blanks" */
+    double *pending;       /* [block]: numbers that no block was full of yet; NULL at first */
     int block, filled;
     int64_t numbers;                /* in the moments */
     double min, max, mean, squares; /* squares: of deviations from the mean, summed */
@@ -96,7 +101,9 @@ void et_column_stats_add(et_column_stats *stats, const et_column_part *part);
 /* After the last part. */
 void et_column_stats_finish(et_column_stats *stats);
 
-/* After finish: rows with a value, and with a number. */
+/* Where the first value of a class was; INTEGER and REAL have none. */
+const et_seen_at *et_column_stats_first(const et_column_stats *stats, et_cell_class class);
+/* After finish: rows with a value, and with a number of any class. */
 int64_t et_column_stats_values(const et_column_stats *stats);
 int64_t et_column_stats_numbers(const et_column_stats *stats);
 /* Whether the entries are all there were, with their counts. */

@@ -1,14 +1,5 @@
-/* Features from metadata alone, by rules that a person would give as reasons:
- *
- *   a column with one value, or none            says nothing
- *   texts that are dates                        date
- *   texts, more than half of them different     as good as a key: at most whether there is one
- *   whole numbers that count the rows           the same
- *   other texts                                 embed, one-hot, or hash where entries are not known
- *   other numbers                               what was chosen, or what the metadata is enough for
- *
- * and of numbers that are missing in some rows, that they are. */
-#include <math.h>
+/* Features from metadata alone: what column_use.h says of each column, numbers beside numbers and
+ * ids beside ids. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -16,11 +7,14 @@
 #include "base/fields.h"
 #include "base/reserved.h"
 #include "base/strbuf.h"
+#include "data/column_use.h"
 #include "data/feature_set.h"
 #include "data/transforms.h"
 
-/* Rows below which different texts are no sign of a key, unless all are. */
-#define KEY_ROWS 20
+/* Rows below which different texts are no sign that a target has no classes, unless all are. */
+#define CLASS_ROWS 20
+/* Columns that a message names. */
+#define NAMES_SAID 5
 /* For texts whose entries are not known. */
 #define HASH_BUCKETS 1024
 
@@ -34,109 +28,26 @@ typedef struct choosing {
     et_error *error;
 } choosing;
 
-/* ---- what a column is ---- */
-
-static int64_t distinct(const et_column_metadata *m)
-{
-    return m->distinct ? m->distinct : m->cut ? (int64_t)m->entry_count + 1 : m->entry_count;
-}
-
-static bool is_empty(const et_column_metadata *m)
-{
-    return !m->count && m->missing > 0;
-}
-
-static bool is_constant(const et_schema_field *field, const et_column_metadata *m)
-{
-    if (et_schema_numeric(field))
-        return m->has_range && m->min == m->max;
-    return distinct(m) == 1 && !m->missing;
-}
-
-static bool is_dates(const et_column_metadata *m)
-{
-    for (int i = 0; i < m->entry_count; i++)
-        if (!et_date_is(m->entries[i], strlen(m->entries[i])))
-            return false;
-    return m->entry_count > 0;
-}
-
-static bool is_text_key(const et_column_metadata *m)
-{
-    int64_t different = distinct(m);
-    if (m->count >= KEY_ROWS)
-        return 2 * different > m->count;
-    return different > 2 && different >= m->count && m->count;
-}
-
-/* Each number of a range once has the range's deviation: (n * n - 1) / 12, its square. */
-static bool is_running(const et_schema_field *field, const et_column_metadata *m)
-{
-    double n = m->max - m->min + 1, square = (n * n - 1) / 12;
-    return field->type == ET_SCHEMA_INTEGER && m->has_range && m->has_moments && !m->missing &&
-           m->count >= KEY_ROWS && n == (double)m->count &&
-           fabs(m->std * m->std - square) <= 1e-6 * square;
-}
-
-/* ---- what becomes of it ---- */
+/* ---- what becomes of a column ---- */
 
 /* Memory that is out is the arena's to remember. */
-static void add(choosing *c, bool ids, const char *field, et_transform type)
+static void add(choosing *c, const char *field, et_transform type, int64_t minimum_count)
 {
+    const bool ids = et_transform_rows[type].gives == ET_GIVES_IDS;
     et_feature_spec *to = ids ? &c->ids[c->id_count++] : &c->numbers[c->number_count++];
     *to = (et_feature_spec){ .name = field, .type = type };
+    if (et_transform_rows[type].takes & ET_TAKES_MINIMUM_COUNT)
+        to->minimum_count = minimum_count;
     if (type == ET_TRANSFORM_HASH)
         to->buckets = HASH_BUCKETS;
 }
 
-static et_transform numeric_transform(const choosing *c, const et_column_metadata *m)
-{
-    et_transform type = c->choice.numeric;
-    if (type == ET_TRANSFORM_QUANTILE && m->quantile_count < 2)
-        type = ET_TRANSFORM_STANDARDIZE;
-    if (type == ET_TRANSFORM_STANDARDIZE && !m->has_moments)
-        type = ET_TRANSFORM_SCALE;
-    return type == ET_TRANSFORM_SCALE && !m->has_range ? ET_TRANSFORM_IDENTITY : type;
-}
-
-static void add_number(choosing *c, const et_schema_field *f, const et_column_metadata *m)
-{
-    if (is_running(f, m))
-        return;
-    if (!is_constant(f, m))
-        add(c, false, f->name, numeric_transform(c, m));
-    if (m->missing)
-        add(c, false, f->name, ET_TRANSFORM_MISSING);
-}
-
-static void add_text(choosing *c, const et_schema_field *f, const et_column_metadata *m)
-{
-    bool hot = c->choice.discrete == ET_TRANSFORM_ONE_HOT;
-    if (is_constant(f, m))
-        return;
-    if (is_dates(m)) {
-        add(c, false, f->name, ET_TRANSFORM_DATE);
-        if (m->missing)
-            add(c, false, f->name, ET_TRANSFORM_MISSING);
-    } else if (is_text_key(m)) {
-        if (m->missing)
-            add(c, false, f->name, ET_TRANSFORM_MISSING);
-    } else if (!m->entry_count)
-        add(c, true, f->name, ET_TRANSFORM_HASH);
-    else
-        add(c, !hot, f->name, hot ? ET_TRANSFORM_ONE_HOT : ET_TRANSFORM_EMBED);
-}
-
 static void add_column(choosing *c, const et_schema_field *f)
 {
-    const et_column_metadata *m = et_metadata_find(c->metadata, f->name);
-    bool target = c->choice.target && !strcmp(f->name, c->choice.target);
-    if (target || f->length == ET_SCHEMA_VARIABLE || is_empty(m))
-        return;
-    if (et_schema_numeric(f))
-        add_number(c, f, m);
-    else
-        add_text(c, f, m);
+    et_column_use use = et_column_use_infer(f, et_metadata_find(c->metadata, f->name), &c->choice);
+    for (int type = 0; type < ET_TRANSFORM_COUNT; type++)
+        if (type != ET_TRANSFORM_TARGET && (use.transforms >> type & 1))
+            add(c, f->name, (et_transform)type, use.minimum_count);
 }
 
 /* ---- the target ---- */
@@ -161,6 +72,20 @@ static int no_target(const choosing *c)
     return status;
 }
 
+static bool is_empty(const et_column_metadata *m)
+{
+    return !m->count && m->missing > 0;
+}
+
+/* Texts of which more than half differ. */
+static bool are_no_classes(const et_column_metadata *m)
+{
+    int64_t different = et_column_distinct(m);
+    if (m->count >= CLASS_ROWS)
+        return 2 * different > m->count;
+    return different > 2 && different >= m->count && m->count;
+}
+
 static int check_target(const choosing *c)
 {
     const char *name = c->choice.target;
@@ -174,16 +99,42 @@ static int check_target(const choosing *c)
         return et_fail(c->error, ET_ECONFIG,
                        "the target %s has one class only, \"%.40s\": there is nothing to learn",
                        name, m->entries[0]);
-    if ((f->type == ET_SCHEMA_DISCRETE || c->choice.classes) && is_text_key(m))
+    if ((f->type == ET_SCHEMA_DISCRETE || c->choice.classes) && are_no_classes(m))
         return et_fail(
             c->error, ET_ECONFIG,
             "the target %s has %lld different values in %lld rows: these are no classes; "
             "name another column, or make it real in the schema",
-            name, (long long)distinct(m), (long long)m->count);
+            name, (long long)et_column_distinct(m), (long long)m->count);
     return ET_OK;
 }
 
 /* ---- the set ---- */
+
+/* The first columns and why they are ignored. */
+static int no_column(const choosing *c)
+{
+    et_strbuf why = ET_STRBUF_INIT;
+    int said = 0, count = et_schema_count(c->schema);
+    for (int i = 0; i < count; i++) {
+        const et_schema_field *f = et_schema_at(c->schema, i);
+        const et_column_metadata *m = et_metadata_find(c->metadata, f->name);
+        et_column_use use = et_column_use_infer(f, m, &c->choice);
+        if (!use.ignored || said++ >= NAMES_SAID)
+            continue;
+        et_strbuf_printf(&why, "%s%.60s (", said > 1 ? ", " : "", f->name);
+        et_column_use_print(&why, &use, m);
+        et_strbuf_append(&why, ")");
+    }
+    const char *target = c->choice.target;
+    int status = et_fail(c->error, ET_ECONFIG,
+                         "no column says anything%s%s: %s%s; write a features file that says what "
+                         "to use",
+                         target ? " about " : "", target ? target : "",
+                         said ? et_strbuf_text(&why) : "there is no other column",
+                         said > NAMES_SAID ? ", ..." : "");
+    et_strbuf_release(&why);
+    return status;
+}
 
 static int make(et_feature_set **out, choosing *c)
 {
@@ -200,10 +151,7 @@ static int make(et_feature_set **out, choosing *c)
                                             .features = c->ids,
                                             .feature_count = c->id_count };
     if (!count)
-        return et_fail(c->error, ET_ECONFIG,
-                       "no column says anything%s%s: all are constant, empty or as good as keys; "
-                       "write a features file that says what to use",
-                       c->choice.target ? " about " : "", c->choice.target ? c->choice.target : "");
+        return no_column(c);
     if (c->choice.target)
         specs[count++] = (et_feature_spec){ .name = "Y",
                                             .type = ET_TRANSFORM_TARGET,
@@ -219,10 +167,11 @@ static int check_choice(choosing *c)
     int status = et_options_check(choice, "et_feature_choice", c->error);
     if (status)
         return status;
+    const et_feature_choice usual = et_column_choice(NULL);
     if (choice->numeric == ET_TRANSFORM_IDENTITY)
-        choice->numeric = ET_TRANSFORM_STANDARDIZE;
+        choice->numeric = usual.numeric;
     if (choice->discrete == ET_TRANSFORM_IDENTITY)
-        choice->discrete = ET_TRANSFORM_EMBED;
+        choice->discrete = usual.discrete;
     if (choice->numeric != ET_TRANSFORM_STANDARDIZE && choice->numeric != ET_TRANSFORM_QUANTILE &&
         choice->numeric != ET_TRANSFORM_SCALE)
         return et_fail(c->error, ET_ECONFIG, "numbers by %s: choose standardize, quantile or scale",

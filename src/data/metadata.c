@@ -60,7 +60,7 @@ static place place_of(const char *file, const char *column)
 
 static int check_numbers(const et_column_metadata *c, place where, et_error *error)
 {
-    if (c->count < 0 || c->missing < 0 || c->distinct < 0)
+    if (c->count < 0 || c->missing < 0 || c->distinct < 0 || c->dates < 0)
         return et_fail(error, ET_ECONFIG, "%sa count below 0 (%lld rows, %lld missing)", where.text,
                        (long long)c->count, (long long)c->missing);
     if (c->has_range && !(isfinite(c->min) && isfinite(c->max) && c->min <= c->max))
@@ -417,6 +417,8 @@ static int read_column(const reading *r, const et_value *dict, et_column_metadat
     if (!status)
         status = read_count(r, dict, "distinct", &c->distinct);
     if (!status)
+        status = read_count(r, dict, "dates", &c->dates);
+    if (!status)
         status = read_pair(r, dict, "min", "max", &c->min, &c->max, &c->has_range);
     if (!status)
         status = read_pair(r, dict, "mean", "std", &c->mean, &c->std, &c->has_moments);
@@ -506,6 +508,8 @@ static et_value *column_value(et_arena *arena, const et_column_metadata *c)
     }
     if (c->distinct)
         et_value_set_int(dict, "distinct", c->distinct);
+    if (c->dates)
+        et_value_set_int(dict, "dates", c->dates);
     if (c->has_range) {
         add_number(dict, "min", c->min);
         add_number(dict, "max", c->max);

@@ -237,7 +237,7 @@ printf 'sep=;\r\na;y\r\n4;1\r\n' | "$etude" predict sep >out 2>&1 && [ "$(wc -l 
 awk 'BEGIN { print "d,n,y"; for (i = 0; i < 200; i++) printf "%02d/%02d/2024,\"%d,%03d\",%d\n", i % 28 + 1,
     i % 12 + 1, i % 40 + 1, i * 37 % 100, i % 2 }' >thousands.csv
 says 0 'n  *.*commas between thousands, such as "1,000"' data analyze thousands.csv --dry-run
-grep -q 'd  *its texts are dates, .* written year first' out || fail "dates: $(cat out)"
+grep -q 'd  *its texts are dates, .*: write the year first' out || fail "dates: $(cat out)"
 printf 'PK\003\004abc\000' >t.xlsx
 says 3 't.xlsx is a zip archive, as spreadsheets are' data analyze t.xlsx
 echo '{"a": 1, "y": 2}' >t.jsonl
@@ -253,10 +253,10 @@ sed '6s/,[0-9.]*,\([a-z]*\)$/,nan,\1/' t.csv >odd.csv
 train 0 '^done' nan --data odd.csv --steps 1
 grep -q '"price".*"missing": *1[,}]' nan/metadata.json || fail 'nan is no value'
 sed 's/^[0-9]*,/7,/' t.csv >odd.csv
-says 0 '^size  *every value is the same: it says nothing' data analyze odd.csv --dry-run
+says 0 '^size  *constant: ignored' data analyze odd.csv --dry-run
 train 0 '^done' constant --data odd.csv --steps 1
 sed 's/^[0-9]*,/,/' t.csv >odd.csv
-says 0 '^size  *no row has a value: it says nothing' data analyze odd.csv --dry-run
+says 0 '^size  *no row has a value: ignored' data analyze odd.csv --dry-run
 train 0 '^done' hollow --data odd.csv --steps 1
 for run in nan constant hollow; do
     tail -n 1 $run/metrics.jsonl | grep -qi 'nan\|inf"' && fail "$run: a value is no number"

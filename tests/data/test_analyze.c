@@ -65,19 +65,20 @@ static const struct {
     { "1,x\n2,y\n", "column_1:integer column_2:discrete", "", NULL, 0 },
     { "1,x\n2,y\n", "1:integer x:discrete", "1:constant x:constant", NULL,
       ET_ANALYZE_HEADER_THERE },
-    { "a,b\n1,x\n2,y\n", "column_1:discrete column_2:discrete", "column_1:mixed", NULL,
-      ET_ANALYZE_HEADER_ABSENT },
+    { "a,b\n1,x\n2,y\n", "column_1:discrete column_2:discrete",
+      "column_1:key column_1:mixed column_2:key", NULL, ET_ANALYZE_HEADER_ABSENT },
     { "name,town\nann,rome\nbob,oslo\n", "name:discrete town:discrete", "", NULL, 0 },
     { "p,x\np,y\ne,x\n", "column_1:discrete column_2:discrete", "", NULL, 0 },
-    { "x,x\np,y\ne,z\n", "column_1:discrete column_2:discrete", "", NULL, 0 },
+    { "x,x\np,y\ne,z\n", "column_1:discrete column_2:discrete", "column_1:key column_2:key", NULL,
+      0 },
     { ",a\n0,5\n1,6\n", "column_1:integer a:integer", "", NULL, 0 },
     { "a,NA\n1,2\n3,5\n", "a:integer NA:integer", "", NULL, 0 },
     { "\"a, b\";c\n1;2\n4;3\n", "a, b:integer c:integer", "", NULL, 0 },
     /* types */
-    { "a,b,c,d\n1,1.0,-3,1e3\n2,2,+4,2\n", "a:integer b:real c:real d:real", "", NULL, 0 },
+    { "a,b,c,d\n1,1.0,-3,1e3\n2,2,+4,2\n", "a:integer b:real c:real d:real", "d:number", NULL, 0 },
     { "a,b\n007,-0\n8,-1\n", "a:discrete b:real", "a:code", NULL, 0 },
     { "a\n1\n2\n3\n4\n5\n6\n7\n8\n9\nx\n", "a:integer", "a:text", NULL, 0 },
-    { "a\n1\n2\n3\n4\n5\n6\n7\n8\ny\nx\n", "a:discrete", "a:mixed", NULL, 0 },
+    { "a\n1\n2\n3\n4\n5\n6\n7\n8\ny\nx\n", "a:discrete", "a:key a:mixed", NULL, 0 },
     { "a,b\n1e999,1\n2,2\n3,3\n", "a:real b:integer", "a:large", NULL, 0 },
     { "a,b\nnan,NaN\n?,1\n,2\n", "a:discrete b:integer", "a:missing", NULL, 0 },
     { "a,b\ninf,1\n-inf,0x1p3\n", "a:discrete b:discrete", "b:mixed", NULL, 0 },
@@ -86,11 +87,12 @@ static const struct {
     /* what is suspicious */
     { "a,b\n1,x\n1,x\n", "a:integer b:discrete", "a:constant b:constant", NULL, 0 },
     { "a,b\n1,\n2,\n3,\n4,x\n5,y\n", "a:integer b:discrete", "b:sparse", NULL, 0 },
-    { "a\n2024-05-31\n2023-01-01T10:00\n", "a:discrete", "a:date", NULL, 0 },
+    { "a\n2024-05-31\n2023-01-01T10:00\n", "a:discrete", "", NULL, 0 },
     { "a\n31.05.2024\n1/2/99\n", "a:discrete", "a:date", NULL, 0 },
-    { "a;b\n1,5;2\n-3,25;3\n1.000,5;4\n", "a:discrete b:integer", "a:comma", NULL, 0 },
+    { "a;b\n1,5;2\n-3,25;3\n1.000,5;4\n", "a:discrete b:integer", "a:key a:comma", NULL, 0 },
     { "a,b\n12%,$5\n13%,$-6.5\n", "a:discrete b:discrete", "a:unit b:unit", NULL, 0 },
-    { "a,b\n\" x\",\"y \"\nx,z\n", "a:discrete b:discrete", "a:blanks b:blanks", NULL, 0 },
+    { "a,b\n\" x\",\"y \"\nx,z\n", "a:discrete b:discrete", "a:blanks a:spelling b:blanks", NULL,
+      0 },
     /* targets */
     { "a,b\n1,5\n2,6\n1,7\n1,6\n2,5\n2,7\n", "a:discrete b:integer", "", "a", 0 },
     { "a,b\n1.0,5\n0.0,6\n1.0,7\n0.0,6\n", "a:discrete b:integer", "", "a", 0 },
@@ -100,9 +102,14 @@ static const struct {
     { "a,b\n-1,5\n1,6\n-1,6\n1,7\n", "a:discrete b:integer", "", "a", 0 },
     { "a,b\nC85,1\nB9,2\n", "a:discrete b:integer", "", NULL, 0 },
     { "a,b\n1.5,5\n0.5,6\n1.5,7\n0.5,6\n", "a:real b:integer", "", "a", 0 },
-    { "a,b\n1.0,5\n0.0,6\n1,7\n0.0,6\n", "a:real b:integer", "", "a", 0 },
+    { "a,b\n1.0,5\n0.0,6\n1,7\n0.0,6\n", "a:real b:integer", "a:labels", "a", 0 },
     { "a,b\n1,5\n1,6\n", "a:discrete b:integer", "a:constant a:target", "a", 0 },
     { "a,b\n1,5\n2,6\n1,7\n", "a:discrete b:integer", "a:target", "a", 0 },
+    { "a,b\nyes,5\nno,6\nYES,7\nyes,6\nno,5\nYES,7\n", "a:discrete b:integer", "a:labels", "a", 0 },
+    { "a,b\nyes,5\nno,6\n\" yes\",7\nyes,6\nno,5\n\" yes\",7\n", "a:discrete b:integer",
+      "a:blanks a:labels", "a", 0 },
+    { "a,b\nÉté,5\nno,6\nété\u00a0,7\nÉté,6\nno,5\nété\u00a0,7\n", "a:discrete b:integer",
+      "a:labels", "a", 0 },
     { "a,b\nx,5\ny,6\n,7\nx,7\ny,8\n", "a:discrete b:integer", "a:target", "a", 0 },
 };
 
@@ -134,7 +141,7 @@ static void test_analyze__keys(void **state)
     et_analysis analysis;
     must_analyze(&analysis, write_text(*state, "keys.csv", text.data), NULL);
     append_suspicious(&suspicious, &analysis);
-    assert_string_equal(et_strbuf_text(&suspicious), "id:key name:key hash:key");
+    assert_string_equal(et_strbuf_text(&suspicious), "id:key name:key hash:number");
     const et_column_metadata *name = et_metadata_find(analysis.metadata, "name");
     assert_true(name->cut && !name->entry_count);
     assert_int_equal(name->distinct, 200);
@@ -146,6 +153,181 @@ static void test_analyze__keys(void **state)
     et_analysis_release(&analysis);
     et_strbuf_release(&text);
     et_strbuf_release(&suspicious);
+}
+
+/* The report's text on a column; "": there is none. */
+static const char *said_of(const et_analysis *analysis, const char *column, const char *kind)
+{
+    for (const et_value *item = et_value_get(analysis->report, "suspicious")->first; item;
+         item = item->next)
+        if (!strcmp(et_value_get(item, "column")->string, column) &&
+            !strcmp(et_value_get(item, "kind")->string, kind))
+            return et_value_get(item, "text")->string;
+    return "";
+}
+
+static const char *use_of(const et_analysis *analysis, const char *column)
+{
+    for (const et_value *item = et_value_get(analysis->report, "columns")->first; item;
+         item = item->next)
+        if (!strcmp(et_value_get(item, "name")->string, column))
+            return et_value_get(item, "use")->string;
+    return "";
+}
+
+/* ---- codes ---- */
+
+/* 400 rows of each. */
+static const struct {
+    const char *name, *values[4]; /* in turn, from row 4 on */
+    const char *type, *kinds;
+} codes[] = {
+    { "account",
+      { "888888888888888888", "1234567890123456789", "1234567890123456790", "1234567890123456791" },
+      "discrete",
+      "code" },
+    { "round",
+      { "1000000000000000000", "-9007199254740992", "5000000000000000000", "12" },
+      "integer",
+      "" },
+    { "odd", { "9007199254740993", "-9007199254740993", "1", "2" }, "discrete", "code" },
+    { "phone", { "+4930901820", "+4989636480", "+12125550123", "0" }, "discrete", "code" },
+    { "change", { "+4930901820", "-4989636480", "+2125550123", "0" }, "integer", "number" },
+    { "upper", { "3E5", "2E7", "105", "12E3" }, "discrete", "code" },
+    { "lower", { "3e5", "2e7", "105", "12e3" }, "real", "number" },
+    { "printed", { "3e+05", "1e-3", "105", "2.5E7" }, "real", "" },
+    { "zeros", { "007", "7", "8", "9" }, "discrete", "code" },
+    { "near", { "1234567890123456", "1234567890123457", "5", "6" }, "integer", "number" },
+    { "far", { "12345678", "22345678", "5", "6" }, "integer", "" },
+};
+
+static void test_analyze__codes(void **state)
+{
+    et_strbuf text = ET_STRBUF_INIT, kinds = ET_STRBUF_INIT;
+    for (size_t k = 0; k < COUNT(codes); k++)
+        et_strbuf_printf(&text, "%s,", codes[k].name);
+    et_strbuf_append(&text, "few,each\n");
+    for (int i = 0; i < 400; i++) {
+        for (size_t k = 0; k < COUNT(codes); k++)
+            et_strbuf_printf(&text, "%s,", codes[k].values[i % 4]);
+        et_strbuf_printf(&text, "%s%d,16999999999999%05d\n", i % 150 ? "" : "00", i % 9 + 10,
+                         i * 37);
+    }
+    et_analysis analysis;
+    must_analyze(&analysis, write_text(*state, "codes.csv", text.data), NULL);
+    for (size_t k = 0; k < COUNT(codes); k++) {
+        const et_schema_field *field = et_schema_find(analysis.schema, codes[k].name);
+        assert_string_equal(et_schema_type_name(field->type), codes[k].type);
+        et_strbuf_cut(&kinds, 0);
+        et_strbuf_append(&kinds, *said_of(&analysis, codes[k].name, "code") ? "code" : "");
+        et_strbuf_append(&kinds, *said_of(&analysis, codes[k].name, "number") ? "number" : "");
+        if (strcmp(et_strbuf_text(&kinds), codes[k].kinds) != 0)
+            fail_msg("%s: \"%s\"", codes[k].name, et_strbuf_text(&kinds));
+    }
+    assert_int_equal(et_metadata_find(analysis.metadata, "account")->entry_count, 4);
+    /* A few codes, and amounts that all differ, are numbers with all that belongs to numbers. */
+    assert_int_equal(et_schema_find(analysis.schema, "few")->type, ET_SCHEMA_INTEGER);
+    assert_non_null(
+        strstr(said_of(&analysis, "few", "number"), "3 of 400 values begin with 0 or +"));
+    const et_column_metadata *each = et_metadata_find(analysis.metadata, "each");
+    assert_int_equal(et_schema_find(analysis.schema, "each")->type, ET_SCHEMA_INTEGER);
+    assert_true(each->min == 1699999999999900000 && each->max == 1699999999999914763);
+    assert_non_null(strstr(said_of(&analysis, "each", "number"), "last digits"));
+    et_analysis_release(&analysis);
+    et_strbuf_release(&text);
+    et_strbuf_release(&kinds);
+}
+
+/* What is a number and a text counts as one value, also where entries or numbers are no longer kept
+ * one by one. */
+static void test_analyze__many_codes(void **state)
+{
+    et_strbuf text = ET_STRBUF_INIT;
+    et_strbuf_append(&text, "zip,late\n");
+    for (int i = 0; i < 8000; i++)
+        et_strbuf_printf(&text, "%05d,%lld\n", i % 2000,
+                         i < 7950 ? (long long)i : 1234567890123456789 + i);
+    et_analysis analysis;
+    must_analyze(&analysis, write_text(*state, "many.csv", text.data),
+                 &(et_analyze_options){ .entries = 300 });
+    assert_int_equal(et_schema_find(analysis.schema, "zip")->type, ET_SCHEMA_DISCRETE);
+    assert_true(fabs((double)et_metadata_find(analysis.metadata, "zip")->distinct / 2000 - 1) <
+                0.05);
+    const et_column_metadata *late = et_metadata_find(analysis.metadata, "late");
+    assert_int_equal(et_schema_find(analysis.schema, "late")->type, ET_SCHEMA_INTEGER);
+    assert_true(late->min == 0 && late->max == 1234567890123464788);
+    assert_true(late->distinct > 7600 && late->count == 8000);
+    et_analysis_release(&analysis);
+    et_strbuf_release(&text);
+}
+
+/* ---- texts that are numbers or dates for a person ---- */
+
+static void test_analyze__thousands(void **state)
+{
+    static const struct {
+        const char *separator, *tail, *kind, *text;
+    } cases[] = {
+        { ",", "", "comma",
+          "its texts are numbers with commas between thousands, such as \"1,000" },
+        { " ", "", "separator", "numbers with blanks between thousands, such as \"1 000" },
+        { "'", ".50", "separator", "numbers with apostrophes between" },
+        { "_", "", "separator", "numbers with underscores between" },
+        { ".", ",5", "separator", "numbers with points between" },
+        { "\u00a0", "", "separator", "numbers with no-break spaces (U+00A0) between" },
+        { "\u202f", ",25", "separator", "numbers with narrow no-break spaces (U+202F) between" },
+        { "\u2019", "", "separator", "numbers with apostrophes (U+2019) between" },
+        { " ", " \u20ac", "unit", "its texts are numbers with a unit, such as \"1 000" },
+    };
+    for (size_t k = 0; k < COUNT(cases); k++) {
+        et_strbuf text = ET_STRBUF_INIT;
+        const char *between = cases[k].separator;
+        et_strbuf_append(&text, "amount;some\n");
+        for (int i = 0; i < 100; i++) {
+            et_strbuf_printf(&text, "%d%s%03d%s%03d%s;", i + 1, between, i * 7 % 1000, between,
+                             i * 13 % 1000, cases[k].tail);
+            if (i % 2)
+                et_strbuf_printf(&text, "%d\n", i);
+            else
+                et_strbuf_printf(&text, "1%s%03d%s%03d\n", between, i, between, i);
+        }
+        et_analysis analysis;
+        must_analyze(&analysis, write_text(*state, "amounts.csv", text.data), NULL);
+        if (!strstr(said_of(&analysis, "amount", cases[k].kind), cases[k].text))
+            fail_msg("\"%s\": %s", between, said_of(&analysis, "amount", cases[k].kind));
+        assert_string_equal(use_of(&analysis, "amount"),
+                            "100 of 100 values differ: looks like an ID, ignored");
+        /* beside plain numbers, too */
+        assert_non_null(
+            strstr(said_of(&analysis, "some", strcmp(between, ",") ? "separator" : "comma"),
+                   "50 of 100 values are numbers with "));
+        et_analysis_release(&analysis);
+        et_strbuf_release(&text);
+    }
+}
+
+static void test_analyze__dates(void **state)
+{
+    et_strbuf text = ET_STRBUF_INIT;
+    et_strbuf_append(&text, "when,but,german,y\n");
+    for (int i = 0; i < 3000; i++)
+        et_strbuf_printf(&text, "20%02d-%02d-%02dT%02d:%02d,%s%04d-%02d-01,%d.%d.20%02d,%d\n",
+                         i / 300, i % 12 + 1, i % 28 + 1, i % 24, i % 59, i == 7 ? "about " : "", i,
+                         i % 12 + 1, i % 28 + 1, i % 12 + 1, i / 100, i % 2);
+    et_analysis analysis;
+    must_analyze(&analysis, write_text(*state, "dates.csv", text.data),
+                 &(et_analyze_options){ .target = "y", .entries = 500 });
+    const et_column_metadata *when = et_metadata_find(analysis.metadata, "when");
+    assert_int_equal(when->dates, 3000);
+    assert_int_equal(when->entry_count, 0);
+    assert_string_equal(use_of(&analysis, "when"), "date, its parts");
+    assert_string_equal(said_of(&analysis, "when", "date"), "");
+    assert_int_equal(et_metadata_find(analysis.metadata, "but")->dates, 2999);
+    assert_non_null(strstr(said_of(&analysis, "but", "date"),
+                           "2,999 of 3,000 values are dates, and \"about 0007-08-01\" in "));
+    assert_non_null(strstr(said_of(&analysis, "german", "date"), "write the year first"));
+    et_analysis_release(&analysis);
+    et_strbuf_release(&text);
 }
 
 static void test_analyze__metadata(void **state)
@@ -667,6 +849,10 @@ int main(void)
         cmocka_unit_test(test_analyze__scarce),
         cmocka_unit_test(test_analyze__golden),
         cmocka_unit_test(test_analyze__changes),
+        cmocka_unit_test(test_analyze__codes),
+        cmocka_unit_test(test_analyze__many_codes),
+        cmocka_unit_test(test_analyze__thousands),
+        cmocka_unit_test(test_analyze__dates),
     };
     return cmocka_run_group_tests(tests, fixture_open, fixture_close);
 }

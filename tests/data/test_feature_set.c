@@ -310,11 +310,13 @@ static const char *const infer_schema = "fields:\n"
                                         "- {name: flat2, type: real}\n"
                                         "- {name: name, type: discrete}\n"
                                         "- {name: cabin, type: discrete}\n"
+                                        "- {name: shop, type: discrete}\n"
                                         "- {name: sex, type: discrete}\n"
                                         "- {name: one, type: discrete}\n"
                                         "- {name: one2, type: discrete}\n"
                                         "- {name: empty, type: real}\n"
                                         "- {name: when, type: discrete}\n"
+                                        "- {name: days, type: discrete}\n"
                                         "- {name: free, type: discrete}\n"
                                         "- {name: tags, type: discrete, length: 0}\n"
                                         "- {name: bare, type: real}\n"
@@ -329,11 +331,14 @@ static const char *const infer_metadata =
     "\"name\": {\"count\": 100, \"distinct\": 99, \"entries\": [\"A\", \"B\"], \"cut\": true},"
     "\"cabin\": {\"count\": 40, \"missing\": 60, \"distinct\": 30, \"entries\": [\"C1\"], \"cut\": "
     "true},"
+    "\"shop\": {\"count\": 40, \"distinct\": 30, \"entries\": [\"S1\", \"S2\"], \"counts\": [9, "
+    "1]},"
     "\"sex\": {\"count\": 100, \"entries\": [\"m\", \"f\"]},"
     "\"one\": {\"count\": 100, \"entries\": [\"x\"]},"
     "\"one2\": {\"count\": 50, \"missing\": 50, \"entries\": [\"x\"]},"
     "\"empty\": {\"count\": 0, \"missing\": 100},"
     "\"when\": {\"count\": 99, \"missing\": 1, \"entries\": [\"2024-05-31\", \"2024-06-01\"]},"
+    "\"days\": {\"count\": 60, \"missing\": 40, \"distinct\": 60, \"dates\": 60, \"cut\": true},"
     "\"bare\": {\"min\": 0, \"max\": 1},"
     "\"y\": {\"count\": 100, \"entries\": [\"no\", \"yes\"]}}";
 
@@ -357,6 +362,8 @@ static void describe(et_strbuf *out, const et_feature_spec *spec)
 {
     if (!spec->feature_count) {
         et_strbuf_printf(out, "%s:%s", spec->name, et_transform_name(spec->type));
+        if (spec->minimum_count)
+            et_strbuf_printf(out, "/%d", (int)spec->minimum_count);
         return;
     }
     et_strbuf_printf(out, "%s(", spec->name);
@@ -375,17 +382,21 @@ static void test_feature_set__infer(void **state)
         const char *set;
     } cases[] = {
         { { .target = "y" },
-          "X(age:standardize age:missing fare:standardize flat2:missing cabin:missing when:date "
-          "when:missing bare:scale) ids(sex:embed one2:embed free:hash) Y:target " },
+          "X(age:standardize age:missing fare:standardize flat2:missing when:date when:missing "
+          "days:date days:missing bare:scale) ids(cabin:embed shop:embed/2 sex:embed one2:embed "
+          "free:hash) Y:target " },
         { { .numeric = ET_TRANSFORM_QUANTILE, .discrete = ET_TRANSFORM_ONE_HOT, .target = "age" },
-          "X(fare:standardize flat2:missing cabin:missing sex:one-hot one2:one-hot when:date "
-          "when:missing bare:scale y:one-hot) ids(free:hash) Y:target " },
+          "X(fare:standardize flat2:missing cabin:one-hot shop:one-hot/2 sex:one-hot one2:one-hot "
+          "when:date when:missing days:date days:missing bare:scale y:one-hot) ids(free:hash) "
+          "Y:target " },
         { { .numeric = ET_TRANSFORM_QUANTILE },
-          "X(age:quantile age:missing fare:standardize flat2:missing cabin:missing when:date "
-          "when:missing bare:scale) ids(sex:embed one2:embed free:hash y:embed) " },
+          "X(age:quantile age:missing fare:standardize flat2:missing when:date when:missing "
+          "days:date days:missing bare:scale) ids(cabin:embed shop:embed/2 sex:embed one2:embed "
+          "free:hash y:embed) " },
         { { .numeric = ET_TRANSFORM_SCALE, .target = "sex" },
-          "X(age:scale age:missing fare:scale flat2:missing cabin:missing when:date when:missing "
-          "bare:scale) ids(one2:embed free:hash y:embed) Y:target " },
+          "X(age:scale age:missing fare:scale flat2:missing when:date when:missing days:date "
+          "days:missing bare:scale) ids(cabin:embed shop:embed/2 one2:embed free:hash y:embed) "
+          "Y:target " },
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
         et_feature_set *set = NULL;
@@ -428,7 +439,7 @@ static void test_feature_set__infer_errors(void **state)
     assert_ok(et_schema_create(&schema, &field, 1, error));
     assert_ok(et_metadata_create(&metadata, &column, 1, error));
     assert_fails(et_feature_set_infer(&set, schema, metadata, NULL, error), ET_ECONFIG,
-                 "no column says anything: all are constant");
+                 "no column says anything: a (constant: ignored); write a features file");
     et_schema_free(schema);
     et_metadata_free(metadata);
 }

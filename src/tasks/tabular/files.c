@@ -276,15 +276,19 @@ static int check_type(const et_tabular_task *task, et_error *error)
 
 #define TOLD_MAX 8
 
-/* Columns that are taken for texts and look like numbers: a model learns little from them. */
-static void tell_suspicious(const et_tabular_task *task, const et_value *report)
+/* Columns of which a model learns little as they are taken: texts that look like numbers or dates,
+ * numbers that look like codes, labels that look like one. Of columns whose types are given the
+ * labels alone. */
+static void tell_suspicious(const et_tabular_task *task, const et_value *report, bool inferred)
 {
-    static const char *const kinds[] = { "comma", "unit", "mixed", "large" };
+    static const char *const kinds[] = { "labels", "comma", "separator", "unit", "date",
+                                         "mixed",  "large", "number",    "id" };
+    const size_t count = inferred ? sizeof kinds / sizeof *kinds : 1;
     int told = 0, more = 0;
     for (const et_value *v = et_value_get(report, "suspicious")->first; v; v = v->next) {
         const char *kind = et_value_get(v, "kind")->string;
         bool tells = false;
-        for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+        for (size_t i = 0; i < count; i++)
             tells |= !strcmp(kind, kinds[i]);
         if (tells && told == TOLD_MAX)
             more++;
@@ -319,8 +323,8 @@ static int analyze(et_tabular_task *task, et_error *error)
     int status = et_analyze(&analysis, &task->paths, &options, error);
     if (status)
         return status;
+    tell_suspicious(task, analysis.report, !task->schema);
     if (!task->schema) {
-        tell_suspicious(task, analysis.report);
         task->schema = analysis.schema;
         analysis.schema = NULL;
     }

@@ -7,6 +7,7 @@
 #include "base/arena.h"
 #include "base/format.h"
 #include "base/strbuf.h"
+#include "data/column_use.h"
 #include "data/paths.h"
 #include "tasks/tabular/command/commands.h"
 #include "tasks/tabular/command/service.h"
@@ -94,6 +95,51 @@ static void describe_features(const et_tabular_task *task)
                  file->made && !(given && *given) ? ", inferred" : "");
 }
 
+static bool is_id(const et_column_use *use)
+{
+    return use->ignored == ET_COLUMN_KEY || use->ignored == ET_COLUMN_RUNNING;
+}
+
+/* What features make of each column; why they leave one out is known where they were inferred. */
+static bool find_uses(const et_tabular_task *task, et_column_use *uses)
+{
+    const char *given = task->options.features_path;
+    const et_feature_choice choice = { .numeric = et_tabular_numeric(&task->options),
+                                       .discrete = et_tabular_discrete(&task->options),
+                                       .target = task->options.target };
+    bool ids = false;
+    et_column_uses_of(uses, task->schema, task->features);
+    for (int i = 0; i < et_schema_count(task->schema) && !(given && *given); i++) {
+        const et_schema_field *field = et_schema_at(task->schema, i);
+        et_column_use inferred =
+            et_column_use_infer(field, et_metadata_find(task->metadata, field->name), &choice);
+        if (inferred.ignored && !(uses[i].transforms & ~inferred.transforms))
+            uses[i].ignored = inferred.ignored;
+        ids |= is_id(&uses[i]);
+    }
+    return ids;
+}
+
+static void describe_columns(const et_tabular_task *task)
+{
+    const et_tabular_file *file = &task->file[ET_TABULAR_FILE_FEATURES];
+    et_strbuf text = ET_STRBUF_INIT;
+    et_column_use *uses = et_alloc((size_t)et_schema_count(task->schema), sizeof *uses);
+    const bool ids = uses && find_uses(task, uses);
+    if (uses && !et_column_uses_print(&text, uses, task->schema, task->metadata, "", NULL))
+        for (char *line = text.data, *end; line && (end = strchr(line, '\n')); line = end + 1) {
+            *end = 0;
+            et_task_tell(&task->context, "%-12s %s", line == text.data ? "columns" : "", line);
+        }
+    if (ids)
+        et_task_tell(&task->context,
+                     "%-12s to use what looks like an ID, add a feature for it to a copy of %s "
+                     "(type: hash) and train another run with --set task.features_path=COPY",
+                     "", file->path);
+    et_strbuf_release(&text);
+    et_free(uses);
+}
+
 /* Whether the integers of a target were taken for classes, as they may not be meant. */
 static bool is_taken_for_classes(const et_tabular_task *task, const et_encoded_field *target)
 {
@@ -162,6 +208,7 @@ static void describe(et_task *self)
     describe_rows(task);
     describe_target(task);
     describe_features(task);
+    describe_columns(task);
     et_task_tell(&task->context, "model        %s, %s parameters", model_name(&task->options),
                  et_format_count(et_params_elements(task->context.params)).text);
 }

@@ -21,6 +21,7 @@
 #include "command/command.h"
 #include "command/outputs.h"
 #include "data/analyze.h"
+#include "data/column_use.h"
 #include "data/paths.h"
 #include "io/progress.h"
 #include "tasks/tabular/command/data_report.h"
@@ -223,16 +224,41 @@ static void show(void *payload, uint64_t done, uint64_t all)
         et_progress_update(w->progress, &state);
 }
 
-static void print(const et_analysis *analysis, bool json)
+/* What training makes of the columns. */
+static int append_uses(et_strbuf *out, const et_analysis *analysis, const char *target,
+                       et_error *error)
 {
+    const et_feature_choice choice = et_column_choice(target);
+    const int count = et_schema_count(analysis->schema);
+    et_column_use *uses = et_alloc((size_t)count, sizeof *uses);
+    if (!uses)
+        return et_alloc_failed(error, (size_t)count * sizeof *uses, "columns");
+    for (int i = 0; i < count; i++) {
+        const et_schema_field *field = et_schema_at(analysis->schema, i);
+        uses[i] =
+            et_column_use_infer(field, et_metadata_find(analysis->metadata, field->name), &choice);
+    }
+    et_strbuf_append(out,
+                     "\nwhat train makes of the columns (a features file may say otherwise)\n");
+    int status = et_column_uses_print(out, uses, analysis->schema, analysis->metadata, "", error);
+    et_free(uses);
+    return status;
+}
+
+static int print(const et_analysis *analysis, bool json, const char *target, et_error *error)
+{
+    int status = ET_OK;
     et_strbuf out = ET_STRBUF_INIT;
     if (json) {
         et_json_print(&out, analysis->report, 2);
         et_strbuf_append_char(&out, '\n');
-    } else
+    } else {
         et_data_report_print(&out, analysis->report, !et_locale_is_utf8());
+        status = append_uses(&out, analysis, target, error);
+    }
     fputs(et_strbuf_text(&out), stdout);
     et_strbuf_release(&out);
+    return status;
 }
 
 static int analyze(const data_args *args, const et_strings *paths, et_analysis *analysis,
@@ -289,8 +315,9 @@ static int run(const data_args *args, const et_call *call, et_error *error)
     if (!status)
         status = analyze(args, &paths, &analysis, error);
     if (!status) {
-        print(&analysis, args->json);
-        status = write_result(&r, &analysis, args, error);
+        status = print(&analysis, args->json, args->options.target, error);
+        if (!status)
+            status = write_result(&r, &analysis, args, error);
         et_analysis_release(&analysis);
     }
     close_result(&r, status);

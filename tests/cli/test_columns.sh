@@ -1,0 +1,116 @@
+#!/bin/sh
+# test_columns.sh ETUDE: `train` and `data analyze` say the same of each column: what is made of it, or why
+# it is ignored; codes keep all their digits, and dates are used however many differ.
+set -eu
+. "$(dirname "$0")/command.sh"
+export OMP_NUM_THREADS=1
+
+train() {
+    code=$1 text=$2
+    shift 2
+    says "$code" "$text" train --experiment tabular/mlp_small --target y "$@"
+}
+# The lines that follow "columns" of train, and those of data analyze, are the same.
+same_lines() {
+    "$etude" data analyze "$1" --target y --dry-run | sed '1,/^what train makes/d' >analyzed
+    sed -n '/^columns /,/^model /p' out | sed '/^model /d; /^ *to use what/d; s/^............. //; s/^columns *//' >trained
+    tr -s ' ' <analyzed >analyzed.short
+    tr -s ' ' <trained | sed 's/^ //' >trained.short
+    diff analyzed.short trained.short >differ || fail "$1: $(cat differ)"
+}
+# The newest value of a key in a run's log, in thousandths.
+value() {
+    grep -o "\"$2\":[0-9.e+-]*" "$1/metrics.jsonl" | tail -1 | awk -F: '{ printf "%d", 1000 * $2 }'
+}
+
+# ---- a shop of many: those that come again are learned, an ID is not -----------------------------
+
+awk 'BEGIN { srand(1); print "id,user,flat,size,shop,amount,y"
+    for (i = 0; i < 600; i++) {
+        shop = i % 5 ? i % 180 : 1000 + i
+        printf "%d,user %d,7,%d,shop%d,%d %03d,%s\n", i + 1, i, i % 23, shop, 1 + i % 900, i, shop % 2 ? "no" : "yes"
+    } }' >shops.csv
+train 0 'amount  *discrete  *600 of 600 values differ: looks like an ID, ignored$' shops --data shops.csv --epochs 30
+grep -q 'warning: column amount: its texts are numbers with blanks between thousands, such as "1 000"' out ||
+    fail 'blanks between thousands are not said'
+tr -s ' ' <out >short
+for line in 'id integer counts the rows: looks like an ID, ignored' \
+    'user discrete 600 of 600 values differ: looks like an ID, ignored' 'flat integer constant: ignored' \
+    'size integer number, standardized' 'shop discrete embedding of 264 values' 'y discrete the target'; do
+    grep -q " $line\$" short || fail "no line: $line"
+done
+same_lines shops.csv
+# What the hint says works.
+grep -q 'to use what looks like an ID, add a feature for it to a copy of shops/features.yaml (type: hash)' out ||
+    fail 'no cure for an ID'
+sed 's/^  - name: "Y"/  - name: h\n    type: hash\n    fields: [user]\n    transform: {buckets: 500}\n&/' \
+    shops/features.yaml >own.yaml
+train 0 'user  *discrete  *embedding by hash$' hashed --data shops.csv --steps 3 --set task.features_path=own.yaml
+grep -q 'flat  *integer  *ignored: no feature reads it' out || fail 'a features file: what it ignores is not said'
+
+# More than half of the shops differ: rare ones are one value, also when they are predicted.
+awk 'BEGIN { print "shop,noise,y"
+    for (i = 0; i < 600; i++) {
+        shop = i < 400 ? i % 200 : 1000 + i
+        printf "shop%d,%d.5,%s\n", shop, i * 7 % 31, i < 400 ? shop % 2 ? "no" : "yes" : "rare"
+    } }' >rare.csv
+train 0 'shop  *discrete  *embedding of 200 values with 2 rows or more, and one of all others (400 of 600 values differ)' \
+    rare --data rare.csv --epochs 40
+same_lines rare.csv
+grep -q 'minimum_count: 2' rare/features.yaml || fail 'features.yaml does not say minimum_count'
+[ "$(value rare validation_balanced_accuracy)" -gt 800 ] || fail "shops: $(value rare validation_balanced_accuracy)"
+printf 'shop,noise\nshop-that-is-new,3\n' | "$etude" predict rare | grep -q '"label": "rare"' || fail 'a new shop is not as rare ones'
+cp -r rare again
+train 0 '^\(finished\|done\)' again --data rare.csv --epochs 40
+
+# ---- dates -------------------------------------------------------------------------------------
+
+awk 'BEGIN { print "when,y"; for (i = 0; i < 500; i++) {
+    month = int(i * 12 / 500) + 1; day = i % 28 + 1
+    printf "2021-%02d-%02dT%02d:%02d,%s\n", month, day, i * 7 % 24, i * 11 % 60, (month > 6) ? "late" : "early" } }' >dates.csv
+train 0 'when  *discrete  *date, its parts' dates --data dates.csv --epochs 20
+same_lines dates.csv
+[ "$(value dates validation_accuracy)" = 1000 ] || fail "dates: $(value dates validation_accuracy)"
+printf '{"when": "2021-02-03"}\n{"when": "2021-11-03T10:00:00Z"}\n' |
+    "$etude" predict dates --input-format jsonl >predicted
+[ "$(grep -o '"label": "[a-z]*"' predicted | tr '\n' ' ')" = '"label": "early" "label": "late" ' ] || fail "$(cat predicted)"
+sed '7s/^[^,]*/soon/' dates.csv >soon.csv
+train 3 'no column says anything about y: when (.*looks like an ID, ignored)' soon --data soon.csv
+grep -q 'warning: column when: 499 of 500 values are dates, and "soon" in soon.csv:7 is none' out || fail 'soon'
+train 0 'when  *discrete  *date, its parts; whether it is missing' soon --data soon.csv --missing soon --steps 2
+
+# ---- codes -------------------------------------------------------------------------------------
+
+awk 'BEGIN { split("1234567890123456789 1234567890123456790 1234567890123456791 888888888888888888", long)
+    split("3E5 300000 30E4 2E1", short); split("+493012345678 +493012345679 +49301234567 +4930123456", phone)
+    print "account,code,phone,zip,card,x,y"
+    for (i = 0; i < 600; i++)
+        printf "%s,%s,%s,%s,%s,%d.5,%s\n", long[i % 4 + 1], short[i % 4 + 1], phone[i % 4 + 1], i % 3 ? 1067 + i % 4 : "01067",
+            (i % 4 < 2) ? "401288888888188" (1 + i % 4) : "5", i % 13, i % 2 ? "no" : "yes" }' >codes.csv
+train 0 'account  *discrete  *embedding of 4 values' codes --data codes.csv --steps 5
+for name in code phone zip; do
+    grep -q "$name  *discrete  *embedding of" out || fail "$name is no code"
+done
+grep -q 'warning: column card: 4012888888881881 and 4012888888881882 differ too little for a model' out || fail 'card'
+same_lines codes.csv
+cut -d, -f1,7 codes.csv >account.csv
+train 0 '^done' account --data account.csv --epochs 10
+[ "$(value account validation_accuracy)" = 1000 ] || fail "account: $(value account validation_accuracy)"
+says 0 'account  *600 of 600 values are integers whose last digits a number loses, such as "1234567890123456789" in account.csv:2' \
+    data analyze account.csv --dry-run
+
+# Labels that are one for a person.
+sed '2,40s/yes$/YES/' account.csv >labels.csv
+train 0 'warning: column y: "yes" (2[0-9]* rows) and "YES" (20 rows) differ only in case or blanks and are two classes' \
+    labels --data labels.csv --steps 2
+says 0 'y  *"yes" (2[0-9]* rows) and "YES" (20 rows) differ only' data analyze labels.csv --target y --dry-run
+
+# ---- many columns ------------------------------------------------------------------------------
+
+awk 'BEGIN { for (c = 0; c < 300; c++) printf "c%d,", c; print "y"
+    for (i = 0; i < 60; i++) { for (c = 0; c < 300; c++) printf "%d,", (i * c) % 17; print i % 2 ? "a" : "b" } }' >wide.csv
+train 0 'columns  *18 integer columns: constant: ignored (c0, c17, c34, c51, c68, c85, ...)' wide --data wide.csv --steps 2
+grep -q '^  *2[0-9][0-9] integer columns: number, standardized (c1, c2, c3, c4, c5, c6, ...)' out || fail 'wide'
+[ "$(sed -n '/^columns/,/^model/p' out | wc -l)" -lt 8 ] || fail 'too many lines'
+same_lines wide.csv
+echo 'columns: said alike by train and data analyze'

@@ -1,0 +1,176 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#include "calls.h"
+#include "data/column_use.h"
+
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+
+static const char *const entries[] = { "a", "b", "c" };
+static const char *const days[] = { "2024-05-31", "2024-06-01" };
+static const int64_t counts[] = { 50, 2, 1 };
+
+#define TEXT(rows, differ, ...)                                                                    \
+    {                                                                                              \
+        .name = "c", .count = rows, .distinct = differ, __VA_ARGS__                                \
+    }
+#define ENTRIES .entry_count = 3, .entries = entries, .counts = counts
+
+static const struct {
+    et_schema_field field;
+    et_column_metadata metadata;
+    const char *text;
+} columns[] = {
+    { { .type = ET_SCHEMA_DISCRETE }, TEXT(600, 3, ENTRIES), "embedding of 3 values" },
+    { { .type = ET_SCHEMA_DISCRETE },
+      TEXT(600, 330, ENTRIES),
+      "embedding of 2 values with 2 rows or more, and one of all others (330 of 600 values "
+      "differ)" },
+    { { .type = ET_SCHEMA_DISCRETE }, TEXT(600, 300, ENTRIES), "embedding of 3 values" },
+    { { .type = ET_SCHEMA_DISCRETE },
+      TEXT(600, 539, ENTRIES),
+      "embedding of 2 values with 2 rows or more, and one of all others (539 of 600 values "
+      "differ)" },
+    { { .type = ET_SCHEMA_DISCRETE },
+      TEXT(600, 540, ENTRIES),
+      "540 of 600 values differ: looks like an ID, ignored" },
+    { { .type = ET_SCHEMA_DISCRETE },
+      TEXT(4000, 4000, .missing = 3),
+      "4,000 of 4,000 values differ: looks like an ID, ignored, but for whether it is missing" },
+    { { .type = ET_SCHEMA_DISCRETE },
+      TEXT(5, 5, ENTRIES),
+      "5 of 5 values differ: looks like an ID, ignored" },
+    { { .type = ET_SCHEMA_DISCRETE },
+      TEXT(5, 4, .entry_count = 3, .entries = entries),
+      "embedding of 3 values" },
+    { { .type = ET_SCHEMA_DISCRETE }, TEXT(600, 50), "embedding by hash" },
+    { { .type = ET_SCHEMA_DISCRETE }, TEXT(600, 600, .dates = 600), "date, its parts" },
+    { { .type = ET_SCHEMA_DISCRETE },
+      TEXT(600, 600, .dates = 600, .missing = 9),
+      "date, its parts; whether it is missing" },
+    { { .type = ET_SCHEMA_DISCRETE },
+      TEXT(600, 600, .dates = 599),
+      "600 of 600 values differ: looks like an ID, ignored" },
+    { { .type = ET_SCHEMA_DISCRETE },
+      TEXT(9, 2, .entry_count = 2, .entries = days),
+      "date, its parts" },
+    { { .type = ET_SCHEMA_DISCRETE },
+      TEXT(9, 3, .entry_count = 2, .entries = days, .dates = 8),
+      "embedding of 2 values" },
+    { { .type = ET_SCHEMA_DISCRETE }, TEXT(9, 1, ENTRIES), "constant: ignored" },
+    { { .type = ET_SCHEMA_DISCRETE }, { .missing = 7 }, "no row has a value: ignored" },
+    { { .type = ET_SCHEMA_DISCRETE, .length = ET_SCHEMA_VARIABLE },
+      TEXT(9, 3, ENTRIES),
+      "lists of values: ignored without a features file" },
+    { { .type = ET_SCHEMA_REAL },
+      { .count = 99, .has_range = true, .max = 3, .has_moments = true, .std = 1, .missing = 1 },
+      "number, standardized; whether it is missing" },
+    { { .type = ET_SCHEMA_REAL },
+      { .count = 99, .has_range = true, .min = 3, .max = 3, .has_moments = true, .missing = 1 },
+      "constant: ignored, but for whether it is missing" },
+    { { .type = ET_SCHEMA_INTEGER },
+      { .count = 100,
+        .has_range = true,
+        .min = 1,
+        .max = 100,
+        .has_moments = true,
+        .std = 28.86607 },
+      "counts the rows: looks like an ID, ignored" },
+};
+
+static void test_column_use__infer(void **state)
+{
+    (void)state;
+    const et_feature_choice choice = et_column_choice("y");
+    for (size_t i = 0; i < COUNT(columns); i++) {
+        et_strbuf text = ET_STRBUF_INIT;
+        et_schema_field field = columns[i].field;
+        field.name = "c";
+        et_column_use use = et_column_use_infer(&field, &columns[i].metadata, &choice);
+        et_column_use_print(&text, &use, &columns[i].metadata);
+        assert_string_equal(et_strbuf_text(&text), columns[i].text);
+        et_strbuf_release(&text);
+    }
+    const et_schema_field target = { .name = "y", .type = ET_SCHEMA_DISCRETE };
+    et_column_use use = et_column_use_infer(&target, &columns[5].metadata, &choice);
+    assert_int_equal(use.transforms, 1u << ET_TRANSFORM_TARGET);
+}
+
+/* ---- of features ---- */
+
+static void print_set(et_strbuf *out, int more, const char *features)
+{
+    et_schema_field fields[300] = { { .name = "a", .type = ET_SCHEMA_REAL },
+                                    { .name = "b", .type = ET_SCHEMA_DISCRETE },
+                                    { .name = "y\xc3\xa4", .type = ET_SCHEMA_DISCRETE } };
+    char names[300][8];
+    const et_column_metadata b = { .name = "b",
+                                   .count = 53,
+                                   .distinct = 3,
+                                   .entry_count = 3,
+                                   .entries = entries,
+                                   .counts = counts };
+    et_schema *schema = NULL;
+    et_metadata *metadata = NULL;
+    et_feature_set *set = NULL;
+    et_column_use uses[300];
+    for (int i = 3; i < more; i++) {
+        snprintf(names[i], sizeof names[i], "c%d", i);
+        fields[i] = (et_schema_field){ .name = names[i], .type = ET_SCHEMA_INTEGER };
+    }
+    assert_ok(et_schema_create(&schema, fields, more > 3 ? more : 3, error));
+    assert_ok(et_metadata_create(&metadata, &b, 1, error));
+    assert_ok(et_feature_set_parse(&set, features, strlen(features), "f.yaml", error));
+    et_column_uses_of(uses, schema, set);
+    assert_ok(et_column_uses_print(out, uses, schema, metadata, "- ", error));
+    et_feature_set_free(set);
+    et_metadata_free(metadata);
+    et_schema_free(schema);
+}
+
+static void test_column_use__features(void **state)
+{
+    (void)state;
+    et_strbuf text = ET_STRBUF_INIT;
+    print_set(&text, 0,
+              "features:\n"
+              "- {name: X, type: concat, features: [{name: a, type: log}, {type: missing, fields: "
+              "'a,b'}]}\n"
+              "- {name: e, type: embed, fields: b, transform: {minimum_count: 2}}\n");
+    assert_string_equal(et_strbuf_text(&text),
+                        "- a   real      number, its logarithm; whether it is missing\n"
+                        "- b   discrete  embedding of 2 values with 2 rows or more, and one of all "
+                        "others (3 of 53 values differ); whether it is missing\n"
+                        "- y\xc3\xa4  discrete  ignored: no feature reads it\n");
+    et_strbuf_release(&text);
+    /* of many columns a line for those of which the same is made */
+    print_set(&text, 300,
+              "features:\n"
+              "- {name: X, type: scale, fields: [a, c3, c4, c5, c6, c7, c8, c9]}\n"
+              "- {name: y\xc3\xa4, type: target}\n");
+    assert_string_equal(
+        et_strbuf_text(&text),
+        "- 1 real column: number, scaled (a)\n"
+        "- 1 discrete column: ignored: no feature reads it (b)\n"
+        "- 1 discrete column: the target (y\xc3\xa4)\n"
+        "- 7 integer columns: number, scaled (c3, c4, c5, c6, c7, c8, ...)\n"
+        "- 290 integer columns: ignored: no feature reads it (c10, c11, c12, c13, c14, c15, "
+        "...)\n");
+    et_strbuf_release(&text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_column_use__infer),
+        cmocka_unit_test(test_column_use__features),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
