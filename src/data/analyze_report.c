@@ -465,7 +465,7 @@ static void suspect_texts(et_value *list, const column *c)
                 et_format_count(c->numbers).text, et_format_count(c->values).text, first->text,
                 paths->items[first->file], (long long)first->line);
     if (large)
-        suspect(list, c, "large",
+        suspect(list, c, c->type == ET_SCHEMA_DISCRETE ? "code" : "large",
                 "%s of %s values are numbers beyond a double, \"%s\" in %s:%lld the first",
                 et_format_count(large).text, et_format_count(c->values).text, first_large->text,
                 paths->items[first_large->file], (long long)first_large->line);
@@ -494,14 +494,20 @@ static void suspect_codes(et_value *list, const column *c)
         if (!c->stats->count[kinds[i].class] ||
             (kinds[i].class == ET_CELL_EXPONENT && c->stats->count[ET_CELL_REAL]))
             continue;
-        suspect(list, c, texts ? "code" : "number",
+        const bool unclear = kinds[i].class == ET_CELL_EXPONENT && !c->stats->count[ET_CELL_TEXT];
+        suspect(list, c,
+                !texts    ? "number"
+                : unclear ? "exponent"
+                          : "code",
                 "%s of %s values %s, such as \"%s\" in %s:%lld: the column is taken for %s",
                 et_format_count(c->stats->count[kinds[i].class]).text,
                 et_format_count(c->values).text, kinds[i].what, first->text,
                 c->table->paths->items[first->file], (long long)first->line,
-                texts ? "texts"
-                      : "numbers; if they are codes, make it discrete in a schema "
-                        "file (task.schema_path)");
+                !texts    ? "numbers; if they are codes, make it discrete in a schema file "
+                            "(task.schema_path)"
+                : unclear ? "texts; if they are numbers, make it real in a schema file "
+                            "(task.schema_path)"
+                          : "texts");
     }
 }
 

@@ -348,7 +348,7 @@ static void print_group(et_strbuf *out, const group *g, const et_column_use *use
     et_strbuf_append(out, g->count > NAMES_SHOWN ? ", ...)\n" : ")\n");
 }
 
-/* Features of a file may have so many uses that their lines end: what is left is counted. */
+/* A features file may use columns in so many ways that not each has a line: the rest is counted. */
 static int print_groups(et_strbuf *out, const et_column_use *uses, const et_schema *schema,
                         const char *prefix, et_error *error)
 {
@@ -371,7 +371,7 @@ static int print_groups(et_strbuf *out, const et_column_use *uses, const et_sche
         et_strbuf_printf(out, "%s%s others, each used in another way\n", prefix,
                          et_format_count(others).text);
     et_free(groups);
-    return ET_OK;
+    return out->failed ? et_alloc_failed(error, out->length, "columns") : ET_OK;
 }
 
 int et_column_uses_print(et_strbuf *out, const et_column_use *uses, const et_schema *schema,

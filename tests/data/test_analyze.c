@@ -193,7 +193,8 @@ static const struct {
     { "odd", { "9007199254740993", "-9007199254740993", "1", "2" }, "discrete", "code" },
     { "phone", { "+4930901820", "+4989636480", "+12125550123", "0" }, "discrete", "code" },
     { "change", { "+4930901820", "-4989636480", "+2125550123", "0" }, "integer", "number" },
-    { "upper", { "3E5", "2E7", "105", "12E3" }, "discrete", "code" },
+    { "upper", { "3E5", "2E7", "105", "12E3" }, "discrete", "exponent" },
+    { "hex", { "3e5", "2e7", "105", "12f3" }, "discrete", "code" },
     { "lower", { "3e5", "2e7", "105", "12e3" }, "real", "number" },
     { "printed", { "3e+05", "1e-3", "105", "2.5E7" }, "real", "" },
     { "zeros", { "007", "7", "8", "9" }, "discrete", "code" },
@@ -221,6 +222,7 @@ static void test_analyze__codes(void **state)
         et_strbuf_cut(&kinds, 0);
         et_strbuf_append(&kinds, *said_of(&analysis, codes[k].name, "code") ? "code" : "");
         et_strbuf_append(&kinds, *said_of(&analysis, codes[k].name, "number") ? "number" : "");
+        et_strbuf_append(&kinds, *said_of(&analysis, codes[k].name, "exponent") ? "exponent" : "");
         if (strcmp(et_strbuf_text(&kinds), codes[k].kinds) != 0)
             fail_msg("%s: \"%s\"", codes[k].name, et_strbuf_text(&kinds));
     }

@@ -281,8 +281,8 @@ static int check_type(const et_tabular_task *task, et_error *error)
  * labels alone. */
 static void tell_suspicious(const et_tabular_task *task, const et_value *report, bool inferred)
 {
-    static const char *const kinds[] = { "labels", "comma", "separator", "unit", "date",
-                                         "mixed",  "large", "number",    "id" };
+    static const char *const kinds[] = { "labels", "comma", "separator", "unit",     "date",
+                                         "mixed",  "large", "number",    "exponent", "id" };
     const size_t count = inferred ? sizeof kinds / sizeof *kinds : 1;
     int told = 0, more = 0;
     for (const et_value *v = et_value_get(report, "suspicious")->first; v; v = v->next) {

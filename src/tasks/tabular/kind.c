@@ -100,7 +100,8 @@ static bool is_id(const et_column_use *use)
     return use->ignored == ET_COLUMN_KEY || use->ignored == ET_COLUMN_RUNNING;
 }
 
-/* What features make of each column; why they leave one out is known where they were inferred. */
+/* What features make of each column; why they ignore one is known where they were inferred. Returns
+ * whether they ignore one that looks like an ID. */
 static bool find_uses(const et_tabular_task *task, et_column_use *uses)
 {
     const char *given = task->options.features_path;
@@ -126,7 +127,9 @@ static void describe_columns(const et_tabular_task *task)
     et_strbuf text = ET_STRBUF_INIT;
     et_column_use *uses = et_alloc((size_t)et_schema_count(task->schema), sizeof *uses);
     const bool ids = uses && find_uses(task, uses);
-    if (uses && !et_column_uses_print(&text, uses, task->schema, task->metadata, "", NULL))
+    if (!uses || et_column_uses_print(&text, uses, task->schema, task->metadata, "", NULL))
+        et_task_tell(&task->context, "%-12s no memory to list them", "columns");
+    else
         for (char *line = text.data, *end; line && (end = strchr(line, '\n')); line = end + 1) {
             *end = 0;
             et_task_tell(&task->context, "%-12s %s", line == text.data ? "columns" : "", line);
