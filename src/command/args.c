@@ -21,16 +21,18 @@
 
 #include <stdint.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/fields_scalar.h"
+#include "base/terminal.h"
 #include "command/pages/described.h"
 #include "train/model_member.h"
 
-#define HELP_COLUMN 31 /* where the text of an option begins */
-#define HELP_WIDTH  100
-#define NAMES_MAX   64 /* options and their other names that the nearest is sought among */
+#define HELP_COLUMN 31  /* where the text of an option begins */
+#define HELP_WIDTH  100 /* at most; a terminal may be narrower */
+#define NAMES_MAX   64  /* options and their other names that the nearest is sought among */
 
 const char *const et_arg_precisions[] = { "float32", "bfloat16", "int8", NULL };
 
@@ -351,27 +353,13 @@ int et_args_parse(const et_arg *table, const et_call *call, bool *help, et_error
     return use_member(table, call, error);
 }
 
-/* Words, up to column HELP_WIDTH; lines behind the first begin at indent, as what is there does. */
-static void print_wrapped(FILE *to, const char *text, int indent)
-{
-    int column = indent;
-    for (const char *word = text; *word;) {
-        int length = (int)strcspn(word, " ");
-        if (column + 1 + length > HELP_WIDTH && column > indent) {
-            fprintf(to, "\n%*s", indent, "");
-            column = indent;
-        }
-        column += fprintf(to, "%s%.*s", column > indent ? " " : "", length, word);
-        word += length;
-        word += strspn(word, " ");
-    }
-}
-
 /* The table is all that is known of options: help cannot name one that is not there. */
 void et_args_help(FILE *to, const et_arg *table, const et_call *call, const char *about,
                   const char *example)
 {
     const char *program = call->program->name;
+    const int columns = isatty(fileno(to)) ? et_terminal_width(fileno(to)) - 1 : HELP_WIDTH;
+    const int lines = columns < HELP_WIDTH ? columns : HELP_WIDTH;
     if (call->description) {
         et_description_add(call->description, call, table, about, example);
         return;
@@ -396,7 +384,7 @@ void et_args_help(FILE *to, const et_arg *table, const et_call *call, const char
         snprintf(text, sizeof text, "%s%s%s%s%s",
                  arg->field.kind == ET_FIELD_KIND_ONLY ? "not taken here: " : "", arg->field.help,
                  arg->alias ? " (or --" : "", arg->alias ? arg->alias : "", arg->alias ? ")" : "");
-        print_wrapped(to, text, HELP_COLUMN);
+        et_terminal_wrap(to, text, HELP_COLUMN, HELP_COLUMN, lines);
         fputc('\n', to);
     }
     fprintf(to, "    %-*s %s\n", HELP_COLUMN - 5, "--help", "this text");

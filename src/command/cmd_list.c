@@ -7,11 +7,14 @@
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/assert.h"
 #include "base/fields_scalar.h"
+#include "base/terminal.h"
+#include "base/unicode.h"
 #include "base/yaml.h"
 #include "command/args.h"
 #include "command/command.h"
@@ -21,19 +24,36 @@
 
 #define SETTING_WIDTH 56 /* columns of a setting with its value */
 
+/* One line for programs; on a terminal what does not fit follows on lines of its own. */
+static void print_commented(const char *setting, int length, const char *text)
+{
+    const int width = et_terminal_width(STDOUT_FILENO) - 1;
+    const int before = length > SETTING_WIDTH ? length : SETTING_WIDTH;
+    if (!isatty(STDOUT_FILENO) || before + 4 + (int)et_utf8_count(text) <= width) {
+        printf("%-*.*s  # %s\n", SETTING_WIDTH, length, setting, text);
+        return;
+    }
+    printf("%.*s\n    # ", length, setting);
+    et_terminal_wrap(stdout, text, 6, 6, width);
+    putchar('\n');
+}
+
 /* "trainer.max_to_keep: 5    # checkpoints kept, newest first (1 to 100000)" A value of several
  * lines shows its first. What follows # is the field's help and range. */
 static void print_setting(const et_field *field, const char *path, const et_value *value)
 {
     /* The value in YAML, as it would stand in a file or behind --set. */
-    et_strbuf line = ET_STRBUF_INIT, range = ET_STRBUF_INIT;
+    et_strbuf line = ET_STRBUF_INIT, range = ET_STRBUF_INIT, text = ET_STRBUF_INIT;
     et_strbuf_printf(&line, "%s: ", path);
     et_yaml_print(&line, value);
     et_assert(field->help);
     et_field_range(field, &range);
-    printf("%-*.*s  # %s", SETTING_WIDTH, (int)strcspn(et_strbuf_text(&line), "\n"),
-           et_strbuf_text(&line), field->help);
-    printf(range.length ? " (%s)\n" : "\n", et_strbuf_text(&range));
+    et_strbuf_append(&text, field->help);
+    if (range.length)
+        et_strbuf_printf(&text, " (%s)", et_strbuf_text(&range));
+    print_commented(et_strbuf_text(&line), (int)strcspn(et_strbuf_text(&line), "\n"),
+                    et_strbuf_text(&text));
+    et_strbuf_release(&text);
     et_strbuf_release(&line);
     et_strbuf_release(&range);
 }

@@ -25,7 +25,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -34,12 +33,12 @@
 #include "base/file.h"
 #include "base/format.h"
 #include "base/inline.h"
+#include "base/terminal.h"
 #include "base/unicode.h"
 
 #define REDRAW_INTERVAL 0.1 /* seconds */
 #define BAR_WIDTH       30  /* columns, as long as they fit */
 #define BAR_WIDTH_MIN   10
-#define DEFAULT_COLUMNS 80
 #define ERASE_REST      "\033[K"
 
 struct et_progress {
@@ -183,9 +182,7 @@ bool et_locale_is_utf8(void)
 /* One column stays free, so that no terminal wraps. Asked at every drawing: windows change. */
 static int line_width(int fd)
 {
-    struct winsize size;
-    const bool known = ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 1;
-    return (known ? size.ws_col : DEFAULT_COLUMNS) - 1;
+    return et_terminal_width(fd) - 1;
 }
 
 /* One call of write for one change of the screen: nothing comes between its parts. A failed

@@ -25,14 +25,14 @@ export LC_ALL=C.UTF-8
 unset NO_COLOR
 
 # What the best is chosen by, or what is named: one place, several, all below a directory.
-plot 0 '^ *validation.good$' runs/a
+plot 0 '^ *good (validation)$' runs/a
 grep -q '┤' out && grep -q '⠤' out && grep -q '200' out && grep -q 'step$' out || fail "axes"
 [ "$(wc -l <out)" -le 24 ] || fail "more lines than a screen has"
-plot 0 'b runs/b  validation.validation_loss$\|d runs/b  validation.validation_loss$' runs/a runs/b/ --metric loss
-plot 0 'a train.training_loss$' runs/a --metric training_loss --metric good
+plot 0 'b runs/b  validation loss$\|d runs/b  validation loss$' runs/a runs/b/ --metric loss
+plot 0 'a training loss$' runs/a --metric training_loss --metric good
 plot 0 '^ *a runs/<&">$' runs --metric validation_loss
 [ "$(grep -c ' runs/' out)" = 3 ] || fail "not each run once"
-plot 0 '^ *train.training_loss$' runs/a --metric train.training_loss --height 5 --width 40
+plot 0 '^ *training loss$' runs/a --metric train.training_loss --height 5 --width 40
 [ "$(wc -L <out)" -le 40 ] || fail "wider than 40"
 
 # No colour but on a terminal, no character but ASCII where the locale has none.
@@ -83,6 +83,17 @@ plot 0 '' many --output many.svg
 [ "$(wc -c <many.svg)" -lt 100000 ] || fail "$(wc -c <many.svg) bytes"
 plot 2 'pictures are SVG' runs/a --output a.png
 ln runs/a/metrics.jsonl linked.svg
+plot 2 'choose a name in .svg or .png' runs/a --output a.gif
+if command -v rsvg-convert >/dev/null; then
+    plot 0 '' runs/a --output a.png
+    [ "$(head -c 8 a.png | od -An -tx1 | tr -d ' \n')" = 89504e470d0a1a0a ] || fail "no PNG"
+fi
+# Where librsvg is not, that is said before any work.
+mkdir nothing
+code=0
+PATH=$PWD/nothing "$etude" plot runs/a --output b.png 2>err || code=$?
+[ "$code" = 3 ] && grep -q 'a PNG needs rsvg-convert: apt install librsvg2-bin' err && [ ! -e b.png ] ||
+    fail "without librsvg: $code, $(cat err)"
 plot 3 'is read' runs/a --output linked.svg
 plot 3 'output' runs/a --output none/a.svg
 

@@ -22,8 +22,8 @@ make r/a 200 2 0.01
 make r/deep/c 50 3 1
 printf '  names: [x, "y,z"]\n' >>r/deep/c/params.yaml
 
-tells 0 '^r/a *200/400 *4.5 *190 *3:10 *- *400 *0.01' runs r
-tells 0 '^run *state *step *good *at *time *parameters *train_steps *rate *names$' runs r/
+tells 0 '^r/a *200/400 *4.5 *190 *2 *3:10 *- *400 *0.01' runs r
+tells 0 '^run *state *step *good *at *loss *time *parameters *train_steps *rate *names$' runs r/
 [ "$(wc -l <out)" = 4 ] && grep -q '^r/deep/c  *50/100  *3 ' out || fail "rows"
 grep -q 'width' out && fail "a setting that is the same"
 order() {
@@ -44,6 +44,7 @@ tells 3 'no metric los. Nearest: loss; there is training_loss, steps_per_second'
 tells 0 '^run,state,step,steps,metric,best,best_step,seconds,parameters,trainer.train_steps,' runs r --csv
 grep -q '^r/deep/c,,50,100,validation.good,3.0,40,40.5,,100,1,"\[""x"",""y,z""\]"$' out || fail "CSV"
 tells 0 '"run": "r/b"' runs r --json
+grep -q '"trainer.rate": 0.1' out && grep -q '"task.names": \["x", *"y,z"\]' out || fail "settings as JSON: $(cat out)"
 tells 2 'not both' runs r --json --csv
 tells 2 'name a directory' runs
 tells 3 'none: ' runs none

@@ -1,5 +1,5 @@
-/* etude plot: curves of what runs have logged, in the terminal or as SVG. Reads only, so a run may
- * be at work.
+/* etude plot: curves of what runs have logged, in the terminal, as SVG or as PNG. Reads only, so a
+ * run may be training.
  *
  * What is drawn: of each run every series that a name means (history.h), or else the metric by
  * which the best checkpoint is chosen, or the loss. */
@@ -22,6 +22,7 @@
 #include "command/runs/history.h"
 #include "command/runs/histories.h"
 #include "command/outputs.h"
+#include "command/runs/png.h"
 #include "io/progress.h"
 #include "train/experiment.h"
 #include "train/run_names.h"
@@ -46,6 +47,7 @@ typedef struct plot {
     et_chart_curve *curves; /* [count] with names and arrays, owned */
     size_t count, capacity;
     const char *only; /* the metric of all curves so far; NULL: several */
+    char *title;      /* owned */
 } plot;
 
 /* ---- curves ---- */
@@ -75,10 +77,13 @@ static double place(const plot *p, const et_history *h, const et_history_point *
 static char *name_curve(const plot *p, const et_history *h, const et_history_series *s)
 {
     et_strbuf name = ET_STRBUF_INIT;
+    char *label = et_history_label(s);
     if (p->histories.count > 1)
         et_strbuf_append(&name, h->model_dir);
-    if (!p->only || p->histories.count < 2)
-        et_strbuf_printf(&name, "%s%s", name.length ? "  " : "", s->name);
+    if (label && (!p->only || p->histories.count < 2))
+        et_strbuf_printf(&name, "%s%s", name.length ? "  " : "", label);
+    name.failed |= !label;
+    et_free(label);
     return et_strbuf_detach(&name);
 }
 
@@ -152,12 +157,12 @@ static int each_series(plot *p, take_fn *take, et_error *error)
 /* First the names alone: what is common to all need not stand in the legend. */
 static int note_metric(plot *p, const et_history *h, const et_history_series *s, et_error *error)
 {
-    (void)h, (void)error;
-    if (!p->count++)
+    (void)h;
+    if (p->count++)
+        p->only = p->only && !strcmp(p->only, s->name) ? p->only : NULL;
+    else if ((p->title = et_history_label(s)) != NULL)
         p->only = s->name;
-    else if (p->only && strcmp(p->only, s->name) != 0)
-        p->only = NULL;
-    return ET_OK;
+    return p->title ? ET_OK : et_alloc_failed(error, strlen(s->name), "a title");
 }
 
 static int make_curves(plot *p, et_error *error)
@@ -196,6 +201,11 @@ static int check_size(const plot *p, et_error *error)
     return ET_OK;
 }
 
+static bool is_png(const plot *p)
+{
+    return et_path_ends(p->output, ".png");
+}
+
 static int check_options(plot *p, et_error *error)
 {
     if (!p->runs.count)
@@ -204,10 +214,10 @@ static int check_options(plot *p, et_error *error)
     if (p->smooth >= 1)
         return et_fail(error, ET_EUSAGE,
                        "--smooth: a weight of what was before, from 0 to below 1, such as 0.9");
-    if (p->output && !et_path_ends(p->output, ".svg"))
-        return et_fail(error, ET_EUSAGE, "--output %s: pictures are SVG; choose a name in .svg",
-                       p->output);
-    return check_size(p, error);
+    if (p->output && !et_path_ends(p->output, ".svg") && !is_png(p))
+        return et_fail(error, ET_EUSAGE, "--output %s: choose a name in .svg or .png", p->output);
+    int status = p->output && is_png(p) ? et_png_check(error) : ET_OK;
+    return status ? status : check_size(p, error);
 }
 
 /* Before anything is read: what is read can't be written to. */
@@ -232,7 +242,7 @@ static et_chart chart_of(const plot *p)
 {
     static const char *const labels[] = { "step", "epoch", "time" };
     bool one = p->count == 1 && p->histories.count < 2;
-    return (et_chart){ .title = p->only ? p->only
+    return (et_chart){ .title = p->only ? p->title
                                 : one   ? p->curves[0].name
                                         : NULL,
                        .x_label = labels[p->by],
@@ -242,14 +252,18 @@ static et_chart chart_of(const plot *p)
                        .time = p->by == BY_TIME };
 }
 
-static int write_svg(const plot *p, const et_chart *chart, et_error *error)
+static int write_picture(const plot *p, const et_chart *chart, et_error *error)
 {
-    et_strbuf out = ET_STRBUF_INIT;
-    int status = et_chart_svg(&out, chart, p->width ? (int)p->width : SVG_WIDTH,
+    et_strbuf svg = ET_STRBUF_INIT, png = ET_STRBUF_INIT;
+    const et_strbuf *picture = is_png(p) ? &png : &svg;
+    int status = et_chart_svg(&svg, chart, p->width ? (int)p->width : SVG_WIDTH,
                               p->height ? (int)p->height : SVG_HEIGHT, error);
+    if (!status && is_png(p))
+        status = et_png_from_svg(&png, &svg, error);
     if (!status)
-        status = et_file_write(p->output, out.data, out.length, error);
-    et_strbuf_release(&out);
+        status = et_file_write(p->output, picture->data, picture->length, error);
+    et_strbuf_release(&svg);
+    et_strbuf_release(&png);
     return status;
 }
 
@@ -304,7 +318,7 @@ static int draw(plot *p, const et_call *call, et_error *error)
         et_free((char *)p->curves[0].name);
         p->curves[0].name = NULL;
     }
-    return p->output ? write_svg(p, &chart, error) : print_text(p, &chart, error);
+    return p->output ? write_picture(p, &chart, error) : print_text(p, &chart, error);
 }
 
 /* ---- attention ---- */
@@ -353,8 +367,8 @@ int et_cmd_plot(const et_call *call, et_error *error)
     const et_arg table[] = {
         ET_ARG_LIST("metric", "NAME", &p.metrics,
                     "what to draw, may be given again; else what the best is chosen by"),
-        ET_ARG_TEXT("output", "FILE.svg", &p.output,
-                    "a picture; else characters to standard output"),
+        ET_ARG_TEXT("output", "FILE", &p.output,
+                    "a picture, FILE.svg or FILE.png; without it, characters on standard output"),
         ET_ARG_CHOICE("x", NULL, &p.x, by_names, "step (the usual), epoch or time"),
         ET_ARG_FLAG("log", &p.log, "logarithmic values"),
         ET_ARG_REAL("smooth", "W", &p.smooth, 0, DBL_MAX,
@@ -380,6 +394,7 @@ int et_cmd_plot(const et_call *call, et_error *error)
     if (!status)
         status = p.attention ? draw_attention(&p, call, error) : draw(&p, call, error);
     forget_curves(&p);
+    et_free(p.title);
     et_histories_close(&p.histories);
     return status;
 }

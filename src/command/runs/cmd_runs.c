@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/arena.h"
@@ -13,6 +14,7 @@
 #include "base/decimal.h"
 #include "base/fields.h"
 #include "base/format.h"
+#include "base/terminal.h"
 #include "command/args.h"
 #include "command/command.h"
 #include "command/runs/grid.h"
@@ -22,14 +24,16 @@
 #include "command/runs/run_size.h"
 #include "io/log_names.h"
 
-#define SETTINGS_SHOWN 6 /* columns of settings that people see; CSV and JSON have all */
+#define SETTINGS_SHOWN                                                                             \
+    6 /* columns of settings that people see at most, as their terminal has room;                  \
+         CSV and JSON have all */
 
 typedef struct row {
     size_t run; /* its place in histories */
     const et_history *history;
     const et_history_series *series; /* what it is measured by; NULL: nothing */
     bool lower;                      /* the lower the better */
-    double value, seconds;           /* NaN: not known */
+    double value, seconds, loss;     /* NaN: not known */
     int64_t at, parameters, done;    /* done: steps, -1: not known */
     et_history_state state;
     const char *text; /* of the setting that is sorted by; NULL: none */
@@ -47,7 +51,7 @@ typedef struct table {
 
 /* ---- rows ---- */
 
-/* By the name that was given, or else as the run itself has it. */
+/* By the name that was given, or else as the run itself chooses its best; else by nothing. */
 static void measure(const table *t, row *r)
 {
     const et_history *h = r->history;
@@ -63,14 +67,22 @@ static void measure(const table *t, row *r)
     }
     if (t->metric)
         et_history_match(h, t->metric, &r->series, 1);
-    else
-        r->series = et_history_loss(h);
     r->lower = r->series && et_history_is_lower_better(h, r->series);
     const et_history_point *point = r->series ? et_history_extreme(r->series, r->lower) : NULL;
     if (point) {
         r->value = point->value;
         r->at = point->step;
     }
+}
+
+/* The last loss of training that is a number; NaN: none. */
+static double last_loss(const et_history *h)
+{
+    const et_history_series *s = et_history_loss(h);
+    for (size_t i = s ? s->count : 0; i > 0; i--)
+        if (!isnan(s->points[i - 1].value))
+            return s->points[i - 1].value;
+    return (double)NAN;
 }
 
 static int make_rows(table *t, et_error *error)
@@ -83,6 +95,7 @@ static int make_rows(table *t, et_error *error)
         r->run = i;
         r->history = t->histories.items[i];
         r->seconds = et_history_seconds_in_all(r->history);
+        r->loss = last_loss(r->history);
         r->parameters = et_run_parameters(r->history);
         r->done = et_history_steps_done(r->history);
         r->state = et_history_state_of(r->history);
@@ -286,22 +299,48 @@ static void add_progress(et_grid *grid, const row *r)
         et_grid_add(grid, et_format_count(r->done).text);
 }
 
+static void add_value(et_grid *grid, double value)
+{
+    et_grid_add(grid, isnan(value) ? "-" : et_format_value(value).text);
+}
+
 static void add_text_row(et_grid *grid, const table *t, const row *r, bool common, size_t settings)
 {
     et_grid_add(grid, r->history->model_dir);
     et_grid_add(grid, et_history_state_name(r->state));
     add_progress(grid, r);
-    if (isnan(r->value))
-        et_grid_add(grid, "-");
-    else if (common)
-        et_grid_add(grid, et_format_value(r->value).text);
-    else
-        et_grid_addf(grid, "%s %s", et_format_value(r->value).text, leaf_of(r->series->name));
+    if (!common)
+        et_grid_add(grid, r->series ? leaf_of(r->series->name) : "-");
+    add_value(grid, r->value);
     et_grid_add(grid, r->at < 0 ? "-" : et_format_count(r->at).text);
+    add_value(grid, r->loss);
     et_grid_add(grid, isnan(r->seconds) ? "-" : et_format_duration(r->seconds).text);
     et_grid_add(grid, r->parameters ? et_format_count(r->parameters).text : "-");
     for (size_t i = 0; i < settings; i++)
         et_grid_add(grid, et_run_settings_value(&t->settings, t->columns[i], r->run));
+}
+
+/* Runs with one metric have it as the head of its column; of several each has its own beside it. */
+static size_t add_heads(et_grid *grid, const table *t, const char *metric, size_t settings)
+{
+    const char *const heads[] = { "run",
+                                  "state",
+                                  "step",
+                                  metric ? NULL : "metric",
+                                  metric ? leaf_of(metric) : "best",
+                                  "at",
+                                  "loss",
+                                  "time",
+                                  "parameters" };
+    size_t count = 0;
+    for (size_t i = 0; i < sizeof heads / sizeof heads[0]; i++)
+        if (heads[i]) {
+            et_grid_add(grid, heads[i]);
+            count++;
+        }
+    for (size_t i = 0; i < settings; i++)
+        et_grid_add(grid, et_run_settings_head(&t->settings, t->columns[i]));
+    return count;
 }
 
 static int print_text(const table *t, et_error *error)
@@ -309,15 +348,16 @@ static int print_text(const table *t, et_error *error)
     et_assert(t->rows && t->columns);
     const char *metric = common_metric(t);
     size_t settings = t->column_count > SETTINGS_SHOWN ? SETTINGS_SHOWN : t->column_count;
-    et_grid grid = { .columns = 7 + settings };
-    const char *const heads[] = { "run", "state", "step",      metric ? leaf_of(metric) : "best",
-                                  "at",  "time",  "parameters" };
-    for (size_t i = 0; i < sizeof heads / sizeof heads[0]; i++)
-        et_grid_add(&grid, heads[i]);
-    for (size_t i = 0; i < settings; i++)
-        et_grid_add(&grid, et_run_settings_head(&t->settings, t->columns[i]));
+    et_grid grid = { .columns = (metric ? 8 : 9) + settings };
+    const size_t heads = add_heads(&grid, t, metric, settings);
+    et_assert(heads + settings == grid.columns);
     for (size_t i = 0; i < t->histories.count; i++)
         add_text_row(&grid, t, &t->rows[i], metric != NULL, settings);
+    if (isatty(STDOUT_FILENO)) {
+        const size_t fitting = et_grid_fitting(&grid, (size_t)et_terminal_width(STDOUT_FILENO));
+        grid.shown = fitting < heads ? heads : fitting;
+    }
+    settings = (grid.shown ? grid.shown : grid.columns) - heads;
     int status = et_grid_print(&grid, stdout, ET_GRID_TEXT, error);
     et_grid_release(&grid);
     if (!status && t->column_count > settings)
@@ -385,9 +425,10 @@ static void add_json_row(const table *t, et_value *list, const row *r)
         et_value_set_int(dict, "parameters", r->parameters);
     et_value *settings = et_value_set_dict(dict, "settings");
     for (size_t i = 0; i < t->column_count; i++) {
-        const char *value = et_run_settings_value(&t->settings, t->columns[i], r->run);
-        if (value)
-            et_value_set_string(settings, t->settings.names[t->columns[i]], value);
+        const char *name = t->settings.names[t->columns[i]];
+        const et_value *value = et_history_setting(r->history, name);
+        if (value && settings)
+            et_value_append_copy(settings, name, value);
     }
 }
 

@@ -115,9 +115,22 @@ static int print_text(const et_grid *grid, FILE *to, et_error *error)
         return et_alloc_failed(error, grid->columns * sizeof *columns, "a table");
     measure(grid, columns);
     for (size_t row = 0; row < grid->count; row += grid->columns)
-        print_row(to, grid->cells + row, columns, grid->columns);
+        print_row(to, grid->cells + row, columns, grid->shown ? grid->shown : grid->columns);
     et_free(columns);
     return ET_OK;
+}
+
+size_t et_grid_fitting(const et_grid *grid, size_t width)
+{
+    size_t fitting = 0, used = 0;
+    column *columns = grid->failed ? NULL : et_alloc(grid->columns, sizeof *columns);
+    if (!columns)
+        return grid->columns; /* print tells */
+    measure(grid, columns);
+    while (fitting < grid->columns && used + columns[fitting].width <= width)
+        used += columns[fitting++].width + 2;
+    et_free(columns);
+    return fitting ? fitting : 1;
 }
 
 /* ---- for programs ---- */

@@ -22,6 +22,7 @@
 
 typedef struct et_grid {
     size_t columns; /* at least 1; set by the caller */
+    size_t shown;   /* of these, in text: the first so many; 0: all */
     char **cells;   /* [count], owned */
     size_t count, capacity;
     bool failed; /* there was no memory: print tells */
@@ -32,6 +33,10 @@ typedef enum et_grid_form { ET_GRID_TEXT, ET_GRID_CSV } et_grid_form;
 /* The next cell; NULL is an empty one. */
 void et_grid_add(et_grid *grid, const char *text);
 void et_grid_addf(et_grid *grid, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* How many of the first columns fit into lines of so many characters; at least one. Rows are whole.
+ */
+size_t et_grid_fitting(const et_grid *grid, size_t width);
 
 /* Rows are whole. */
 int et_grid_print(const et_grid *grid, FILE *to, et_grid_form form, et_error *error);

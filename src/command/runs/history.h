@@ -90,6 +90,11 @@ const et_history_series *et_history_find(const et_history *history, const char *
 size_t et_history_match(const et_history *history, const char *word, const et_history_series **out,
                         size_t most);
 
+/* The name of a series as a person writes it: "validation loss" of "validation.validation_loss",
+ * "steps per second (train)" of "train.time.steps_per_second". Owned by the caller (et_free); NULL:
+ * no memory. */
+char *et_history_label(const et_history_series *series);
+
 /* ---- what it comes to ---- */
 
 /* A setting by its dotted path, NULL: not known. */

@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/strbuf.h"
 #include "command/session.h"
 #include "io/log_names.h"
 #include "io/manifest.h"
@@ -37,6 +38,36 @@ static const char *leaf_of(const char *name)
     while (leaf > name && !is_separator(leaf[-1]))
         leaf--;
     return leaf;
+}
+
+/* What stands before the leaf, without "time"; behind what is the same there it says nothing new.
+ */
+static void append_place(et_strbuf *out, const char *name, const char *leaf)
+{
+    const char *between = " (";
+    for (const char *at = name; at < leaf;) {
+        size_t length = strcspn(at, "./|");
+        bool said = et_logged_prefix(leaf) &&
+                    (!strncmp(at, "validation", length) || !strncmp(at, "train", length));
+        if (!said && strncmp(at, "time", length) != 0) {
+            et_strbuf_append(out, between);
+            et_strbuf_append_bytes(out, at, length);
+            between = ", ";
+        }
+        at += length + 1;
+    }
+    if (*between == ',')
+        et_strbuf_append_char(out, ')');
+}
+
+char *et_history_label(const et_history_series *series)
+{
+    et_strbuf out = ET_STRBUF_INIT;
+    const char *leaf = leaf_of(series->name);
+    for (const char *at = leaf; *at; at++)
+        et_strbuf_append_char(&out, *at == '_' ? ' ' : *at);
+    append_place(&out, series->name, leaf);
+    return et_strbuf_detach(&out);
 }
 
 /* Whether name ends in word, behind a separator. */
