@@ -256,6 +256,8 @@ static int add_pieces(pass *self, int pieces, int64_t *line, et_error *error)
     int status = place_pieces(self, pieces, line, error);
     if (status)
         return status;
+    for (int i = 0; i < pieces; i++)
+        self->stats->missing_found |= self->pieces[i].scanner.missing_found;
     const int fields = self->stats->head.fields;
 #pragma omp parallel for num_threads(threads) schedule(dynamic, 1) if (threads > 1 && fields > 1)
     for (int i = 0; i < fields; i++)

@@ -42,7 +42,8 @@ typedef struct et_table_stats {
     et_table_head head;
     et_column_stats *field; /* [head.fields] */
     int64_t rows;
-    uint64_t bytes; /* of all files */
+    uint64_t bytes;         /* of all files */
+    uint64_t missing_found; /* which markers of missing values were there, as csv_scan.h has it */
 } et_table_stats;
 
 /* Entries that differ only in case or in blanks at an end. */

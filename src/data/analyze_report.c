@@ -1,6 +1,7 @@
 /* From what was added up to types, schema, metadata and the report:
  *
  *   files, bytes, rows, delimiter, header, target
+ *   missing_unmatched: markers of missing values that no value was
  *   columns     name, type, target (true of one), use (a sentence: what training makes of it),
  * count, missing, distinct, exact; of numbers min, max, mean, std, quantiles {"1 %", "25 %", "50
  * %", "75 %", "99 %"}, histogram {low, high, shares}; of discrete ones and of few numbers entries
@@ -14,6 +15,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/fields.h"
 #include "base/format.h"
 #include "data/analyze_private.h"
 #include "data/column_use.h"
@@ -595,8 +597,11 @@ static void suspect_target(et_value *list, const column *c)
     if (!c->target)
         return;
     if (missing)
-        suspect(list, c, "target", "%s rows have no value of the target: training leaves them out",
-                et_format_count(missing).text);
+        suspect(
+            list, c, "target",
+            "%s rows have no value of the target: training leaves them out (" ET_CSV_MISSING_HINT
+            ")",
+            et_format_count(missing).text);
     if (c->type != ET_SCHEMA_DISCRETE || !et_column_stats_exact(c->stats))
         return;
     for (size_t i = 0; i < entries->count; i++)
@@ -610,6 +615,16 @@ static void suspect_target(et_value *list, const column *c)
 
 /* ---- the whole ---- */
 
+/* Markers of missing values that no value was, but for the usual ones. */
+static void report_unmatched(const et_table_stats *table, et_value *list)
+{
+    const char *const *missing = table->options->csv.missing;
+    for (int i = 0; missing && missing[i]; i++)
+        if (!(table->missing_found >> (i < 63 ? i : 63) & 1) &&
+            !et_is_one_of(missing[i], et_csv_usual_missing))
+            et_value_add_string(list, missing[i]);
+}
+
 static et_value *report_table(const et_table_stats *table, et_arena *arena)
 {
     et_value *report = et_value_dict(arena);
@@ -622,6 +637,7 @@ static et_value *report_table(const et_table_stats *table, et_arena *arena)
     et_value_set_string(report, "delimiter", delimiter);
     et_value_set_bool(report, "header", table->head.header);
     et_value_set_string(report, "target", table->options->target);
+    report_unmatched(table, et_value_set_list(report, "missing_unmatched"));
     return report;
 }
 

@@ -216,7 +216,7 @@ static int read_mark(et_csv *csv, et_error *error)
     return ET_OK;
 }
 
-static bool may_delimit(char c)
+bool et_csv_may_delimit(char c)
 {
     return c == '\t' || (c >= ' ' && c <= '~' && c != '"');
 }
@@ -230,7 +230,7 @@ static void read_separator(et_csv *csv)
     if (there < length + 2 || memcmp(at, name, length) != 0)
         return;
     const size_t end = length + 1 + (at[length + 1] == '\r');
-    if (end >= there || at[end] != '\n' || !may_delimit(at[length]) ||
+    if (end >= there || at[end] != '\n' || !et_csv_may_delimit(at[length]) ||
         at[length] == csv->scanner.comment)
         return;
     if (csv->guess)
@@ -284,7 +284,7 @@ static int check_options(const et_csv_options *options, et_error *error)
     const char characters[2] = { o->delimiter, o->comment };
     for (int i = 0; i < 2; i++) {
         char c = characters[i];
-        if (c && !may_delimit(c))
+        if (c && !et_csv_may_delimit(c))
             return fail_form(c, i ? "character before comments" : "delimiter", error);
     }
     if (o->delimiter && o->delimiter == o->comment)

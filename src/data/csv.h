@@ -50,7 +50,8 @@ typedef struct et_csv_options {
     char comment;               /* lines that begin with it are left out; 0: none */
     int columns;                /* what a row has to have; 0: what the first one has */
     const char *const *missing; /* texts that mean "no value" where they are not quoted, but for ""
-                                   which always does; ended by NULL, borrowed. NULL: "", "?", "NA",
+                                   which always does; ended by NULL, borrowed. One that is a number
+                                   is that number however it is written. NULL: "", "?", "NA",
                                    "N/A", "NaN", "nan", "null" */
     const et_csv_known *known;  /* to find the delimiter by; NULL: nothing; borrowed until the first
                                    row was read */
@@ -58,12 +59,21 @@ typedef struct et_csv_options {
 
 /* What missing NULL stands for, ended by NULL. */
 extern const char *const et_csv_usual_missing[];
+/* The same for people whose target has classes of these names. */
+#define ET_CSV_MISSING_HINT                                                                        \
+    "outside quotes ?, NA, N/A, NaN, nan and null mean that there is no value; where one of them " \
+    "is a class, put it between quotes or rename it"
+/* Which of missing (NULL: the usual) a text [length] is, by its place; -1: none. "-999" is also
+ * -999.0 and -9.99e2, but no code with zeros before it. */
+int et_csv_missing_place(const char *const *missing, const char *text, size_t length);
 /* These and more, borrowed, in a new array; NULL: no memory. Free it with et_free. */
 const char **et_csv_missing_with(const char *const *more, size_t count);
 
 /* A delimiter, or what begins a comment, as people write it: a character, "tab", or a backslash and
  * a t; NULL and "" are none, 0. False: text is something else. */
 bool et_csv_character(char *out, const char *text);
+
+bool et_csv_may_delimit(char c); /* tabs and printable ASCII but quotes */
 
 typedef struct et_csv et_csv;
 

@@ -18,12 +18,30 @@
 #include "base/alloc.h"
 #include "base/unicode.h"
 #include "base/vector.h"
+#include "data/number.h"
 
 #define ONES 0x0101010101010101u
 
 #define BLOCK 64
 
 const char *const et_csv_usual_missing[] = { "", "?", "NA", "N/A", "NaN", "nan", "null", NULL };
+
+/* What a cell that is the word begins with; of a number it depends on how that is written. */
+static void note_first(et_csv_scanner *scanner, const char *word)
+{
+    const size_t length = strlen(word);
+    double number;
+    if (!length)
+        scanner->missing_empty = true;
+    scanner->missing_first[(unsigned char)*word] |= length > 0;
+    if (et_number_parse(&number, word, length) == ET_NUMBER_NONE)
+        return;
+    const size_t digit = strcspn(word, "123456789");
+    for (const char *c = number < 0 ? "-" : number > 0 ? "+.0" : "+-.0"; *c; c++)
+        scanner->missing_first[(unsigned char)*c] = true;
+    if (number > 0 && word[digit])
+        scanner->missing_first[(unsigned char)word[digit]] = true;
+}
 
 void et_csv_scanner_init(et_csv_scanner *scanner, const et_csv_options *options)
 {
@@ -34,15 +52,8 @@ void et_csv_scanner_init(et_csv_scanner *scanner, const et_csv_options *options)
                                  .columns = o->columns,
                                  .known = o->known,
                                  .missing = o->missing ? o->missing : et_csv_usual_missing };
-    for (const char *const *word = scanner->missing; *word; word++) {
-        size_t length = strlen(*word);
-        if (length > scanner->missing_longest)
-            scanner->missing_longest = length;
-        if (length)
-            scanner->missing_first[(unsigned char)**word] = true;
-        else
-            scanner->missing_empty = true;
-    }
+    for (const char *const *word = scanner->missing; *word; word++)
+        note_first(scanner, *word);
 }
 
 void et_csv_scanner_release(et_csv_scanner *scanner)
@@ -103,12 +114,37 @@ static inline const char *whole_block(const char *at, const char *limit, char co
 
 /* ---- cells ---- */
 
-static bool is_missing_word(const et_csv_scanner *scanner, const char *text, size_t length)
+/* A number as it may be a marker: codes with zeros before them are texts. */
+static bool read_marker(double *number, const char *text, size_t length)
 {
-    for (const char *const *word = scanner->missing; *word; word++)
-        if (strlen(*word) == length && !memcmp(*word, text, length))
-            return true;
-    return false;
+    const size_t sign = length && (*text == '-' || *text == '+');
+    const bool code =
+        length > sign + 1 && text[sign] == '0' && text[sign + 1] >= '0' && text[sign + 1] <= '9';
+    return !code && et_number_is(et_number_parse(number, text, length));
+}
+
+int et_csv_missing_place(const char *const *missing, const char *text, size_t length)
+{
+    const char *const *words = missing ? missing : et_csv_usual_missing;
+    double number, other;
+    for (int i = 0; words[i]; i++)
+        if (strlen(words[i]) == length && !memcmp(words[i], text, length))
+            return i;
+    if (!read_marker(&number, text, length))
+        return -1;
+    for (int i = 0; words[i]; i++)
+        if (read_marker(&other, words[i], strlen(words[i])) && number == other)
+            return i;
+    return -1;
+}
+
+/* Notes which it is. */
+static bool is_missing_word(et_csv_scanner *scanner, const char *text, size_t length)
+{
+    const int place = et_csv_missing_place(scanner->missing, text, length);
+    if (place >= 0)
+        scanner->missing_found |= (uint64_t)1 << (place < 63 ? place : 63);
+    return place >= 0;
 }
 
 static bool grow(et_csv_scanner *scanner)
@@ -139,7 +175,7 @@ static bool make_room(et_csv_scanner *scanner, size_t count, const char *at)
 }
 
 /* Not quoted: without the blanks around it, and unless it means that nothing is there. */
-static et_cell trimmed_cell(const et_csv_scanner *scanner, const char *begin, const char *end)
+static et_cell trimmed_cell(et_csv_scanner *scanner, const char *begin, const char *end)
 {
     const char tab = scanner->delimiter == '\t' ? ' ' : '\t';
     while (begin < end && (*begin == ' ' || *begin == tab))
@@ -148,14 +184,13 @@ static et_cell trimmed_cell(const et_csv_scanner *scanner, const char *begin, co
         end--;
     size_t length = (size_t)(end - begin);
     bool missing = length ? scanner->missing_first[(unsigned char)*begin] &&
-                                length <= scanner->missing_longest &&
                                 is_missing_word(scanner, begin, length)
                           : scanner->missing_empty;
     return missing ? (et_cell){ NULL, 0 } : (et_cell){ begin, length };
 }
 
 /* The same; most cells need nothing of it. */
-static inline et_cell plain_cell(const et_csv_scanner *scanner, const char *begin, const char *end)
+static inline et_cell plain_cell(et_csv_scanner *scanner, const char *begin, const char *end)
 {
     if (begin == end || (unsigned char)*begin <= ' ' || (unsigned char)end[-1] <= ' ' ||
         scanner->missing_first[(unsigned char)*begin])
@@ -277,7 +312,7 @@ static inline bool mask_quotes(quotes *q, uint64_t *mask, uint64_t here)
 }
 
 /* The cell [begin, end) of such a row. False: its quotes are not around all of it. */
-static inline bool quoted_cell(const et_csv_scanner *scanner, et_cell *cell, const char *begin,
+static inline bool quoted_cell(et_csv_scanner *scanner, et_cell *cell, const char *begin,
                                const char *end)
 {
     if (*begin != '"') {

@@ -47,9 +47,10 @@ typedef struct et_csv_scanner {
     int64_t columns_line;       /* where that was seen; 0: it was said */
     const et_csv_known *known;  /* borrowed, for et_csv_guess; NULL: nothing */
     const char *const *missing; /* borrowed, ended by NULL */
-    size_t missing_longest;     /* bytes */
     bool missing_empty;         /* "" is among them */
     bool missing_first[256];    /* what one of them begins with */
+    uint64_t missing_found;     /* a bit for each of them that a cell was; the last one for all
+                                   behind it */
     /* the row found last */
     et_cell *cell;      /* [count]; owned */
     unsigned char *how; /* [count]: of each cell ET_CELL_*; owned */

@@ -8,6 +8,7 @@
 #include "base/reserved.h"
 #include "base/strbuf.h"
 #include "data/column_use.h"
+#include "data/csv.h"
 #include "data/feature_set.h"
 #include "data/transforms.h"
 
@@ -94,7 +95,13 @@ static int check_target(const choosing *c)
         return no_target(c);
     const et_column_metadata *m = et_metadata_find(c->metadata, name);
     if (is_empty(m))
-        return et_fail(c->error, ET_ECONFIG, "the target %s has no value in any row", name);
+        return et_fail(c->error, ET_ECONFIG,
+                       "the target %s has no value in any row: " ET_CSV_MISSING_HINT, name);
+    if ((f->type == ET_SCHEMA_DISCRETE || c->choice.classes) && m->entry_count == 1 && m->missing)
+        return et_fail(c->error, ET_ECONFIG,
+                       "the target %s has one class only, \"%.40s\", and %lld rows have "
+                       "none: " ET_CSV_MISSING_HINT,
+                       name, m->entries[0], (long long)m->missing);
     if ((f->type == ET_SCHEMA_DISCRETE || c->choice.classes) && m->entry_count == 1)
         return et_fail(c->error, ET_ECONFIG,
                        "the target %s has one class only, \"%.40s\": there is nothing to learn",

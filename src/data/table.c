@@ -300,11 +300,13 @@ static int check_rows(const reading *r)
 {
     const char *path = r->rows->paths.items[0];
     if (!r->count && r->left_out)
-        return et_fail(r->error, ET_EDATA, "%s: no row has a target: fill it in", path);
+        return et_fail(r->error, ET_EDATA,
+                       "%s: no row has a target: fill it in (" ET_CSV_MISSING_HINT ")", path);
     if (!r->count)
         return et_fail(r->error, ET_EDATA, "%s: there is no row in it: give at least one", path);
     if (r->left_out)
-        et_log(ET_LOG_WARNING, "%s: %s rows have no target and are filtered", path,
+        et_log(ET_LOG_WARNING,
+               "%s: %s rows have no target and are filtered (" ET_CSV_MISSING_HINT ")", path,
                et_format_count(r->left_out).text);
     return r->cache ? et_table_cache_check(r->cache, r->error) : ET_OK;
 }

@@ -472,6 +472,10 @@ static void fit_classes(et_fitted *fitted, const et_fitting *with)
         et_fitting_problem(with,
                            "%s has more values than the metadata kept (%d): too many for classes",
                            with->field->name, m->entry_count);
+    else if (m->entry_count == 1 && m->missing)
+        et_fitting_problem(
+            with, "%s has one class only, \"%.40s\", and %lld rows have none: " ET_CSV_MISSING_HINT,
+            with->field->name, m->entries[0], (long long)m->missing);
     else if (m->entry_count == 1)
         et_fitting_problem(with, "%s has one class only, \"%.40s\": there is nothing to learn",
                            with->field->name, m->entries[0]);

@@ -185,6 +185,13 @@ sed '1s/size/colour/' t.csv >bad.csv
 train 3 'bad.csv:1: columns 1 and 2 are both called "colour"' bad --data bad.csv
 sed 's/flat$/round/' t.csv >bad.csv
 train 3 '^etude: the target kind has one class only, "round"' bad --data bad.csv
+sed 's/flat$/NA/' t.csv >bad.csv
+train 3 'has one class only, "round", and 134 rows have none: outside quotes ?, NA, .* put it between quotes' \
+    bad --data bad.csv
+sed 's/flat$/"NA"/' t.csv >quoted.csv
+train 0 'target  *kind: 2 classes: .*NA' quoted --data quoted.csv --steps 1
+sed 's/round$/NA/; 2s/flat$/oval/' t.csv >bad.csv
+train 0 'rows have no target and are filtered (outside quotes ?, NA, ' filtered --data bad.csv --steps 1
 sed '6s/,[0-9.]*,\([a-z]*\)$/,cheap,\1/' t.csv >bad.csv
 train 3 'bad.csv:6: column price: "cheap" is no number, and the schema says real: correct it' bad \
     --data bad.csv

@@ -482,6 +482,24 @@ static void test_analyze__files_in_other_orders(void **state)
     et_schema_free(schema);
 }
 
+/* A marker of missing values that no value is is told; one in any file will do. */
+static void test_analyze__unmatched_markers(void **state)
+{
+    static const char *const markers[] = { "", "NA", "-998", "-999", "none", "x", NULL };
+    et_analysis analysis;
+    const char *paths[] = { write_text(*state, "1.csv", "a,b\n1,x\n-999.0,\"none\"\n"),
+                            write_text(*state, "2.csv", "b,a\ny,4\n") };
+    const et_analyze_options options = { .csv = { .missing = markers } };
+    assert_ok(et_analyze(&analysis, &(et_strings){ paths, 2 }, &options, error));
+    const et_value *list = et_value_get(analysis.report, "missing_unmatched");
+    assert_int_equal(list->count, 2);
+    assert_string_equal(list->first->string, "-998");
+    assert_string_equal(list->last->string, "none");
+    const et_column_metadata *a = et_metadata_find(analysis.metadata, "a");
+    assert_true(a->missing == 1 && a->min == 1 && a->max == 4);
+    et_analysis_release(&analysis);
+}
+
 /* Names that only one of the files has are not guessed. */
 static void test_analyze__header_behind_none(void **state)
 {
@@ -843,6 +861,7 @@ int main(void)
         cmocka_unit_test(test_analyze__files),
         cmocka_unit_test(test_analyze__files_in_other_orders),
         cmocka_unit_test(test_analyze__header_behind_none),
+        cmocka_unit_test(test_analyze__unmatched_markers),
         cmocka_unit_test(test_analyze__schema),
         cmocka_unit_test(test_analyze__large),
         cmocka_unit_test(test_analyze__threads),

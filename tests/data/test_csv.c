@@ -192,6 +192,57 @@ static const struct {
     { "a", 0, ET_ECONFIG, "-1 columns", { .columns = -1 } },
 };
 
+/* A marker that is a number is that number however it is written, but for codes and what is quoted.
+ */
+static void test_csv__missing_numbers(void **state)
+{
+    static const char *const markers[] = { "-999", "0.5", "9e3", "007", NULL },
+                             *zero[] = { "0", NULL };
+    const char *path = write_text(*state, "n.csv",
+                                  "-999,-999.0,-999.,-9.99e2,-9990e-1,\"-999\",-99,-999x,-0999\n"
+                                  ".5,0.50,+.5,5e-1,00.5,\"0.5\",0.51,5,0.5.\n"
+                                  "9000,9000.0,+9000,9E3,0.9e4,\"9000\",09000,90000,9\n"
+                                  "007,7,07,7.0,0007,\"007\",0,00,-0\n");
+    check_rows(path, &(et_csv_options){ .missing = markers },
+               "1<-|-|-|-|-|'-999|'-99|'-999x|'-0999>2<-|-|-|-|'00.5|'0.5|'0.51|'5|'0.5.>"
+               "3<-|-|-|-|-|'9000|'09000|'90000|'9>4<-|'7|'07|'7.0|'0007|'007|'0|'00|'-0>");
+    const char *last = write_text(*state, "0.csv", "0,0.0,-0,+0,0e7,.0,00,0.1,\n");
+    check_rows(last, &(et_csv_options){ .missing = zero }, "1<-|-|-|-|-|-|'00|'0.1|'>");
+}
+
+static bool is_known_name(const void *payload, const char *text, size_t length)
+{
+    (void)payload;
+    return (length == 1 && (*text == 'a' || *text == 'b')) ||
+           (length == 3 && !memcmp(text, "c d", 3));
+}
+
+/* Where it is known what rows look like, a text with other delimiters does not choose one. */
+static void test_csv__known_delimiter(void **state)
+{
+    static const et_csv_known commas = { ',', 2, 3, is_known_name, NULL },
+                              tildes = { '~', 2, 2, NULL, NULL }, alone = { ';', 1, 1, NULL, NULL };
+    static const struct {
+        const et_csv_known *known;
+        const char *text, *rows;
+    } cases[] = {
+        { NULL, "x;y;z,1\n", "1<'x|'y|'z,1>" },
+        { &commas, "x;y;z,1\n", "1<'x;y;z|'1>" },
+        { &commas, "x;y;z,1\nu;v;w,2\n", "1<'x;y;z|'1>2<'u;v;w|'2>" },
+        { &commas, "x;y;z\n", "1<'x|'y|'z>" }, /* one column is not what is known */
+        { &commas, "1,2,3,4;5\n", "1<'1|'2|'3|'4;5>" },
+        { &commas, "a;b;\"c d\"\n1,5;2;x\n", "1<'a|'b|'c d>2<'1,5|'2|'x>" },
+        { &commas, "# a,b\n b ; a\r\n1,5;2,5\r\n", "2<'b|'a>3<'1,5|'2,5>" },
+        { &commas, "a|b,z\n1|2,3\n", "1<'a|'b,z>2<'1|'2,3>" },
+        { &tildes, "x;y;z~1\n", "1<'x;y;z|'1>" },
+        { &tildes, "x;y;z\n", "1<'x|'y|'z>" },
+        { &alone, "x,y\nz\n", "1<'x,y>2<'z>" },
+    };
+    for (size_t i = 0; i < COUNT(cases); i++)
+        check_rows(write_text(*state, "k.csv", cases[i].text),
+                   &(et_csv_options){ .comment = '#', .known = cases[i].known }, cases[i].rows);
+}
+
 static void test_csv__bad(void **state)
 {
     for (size_t i = 0; i < COUNT(bad); i++) {
@@ -681,11 +732,18 @@ static void test_csv__scarce(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_csv__rows),    cmocka_unit_test(test_csv__bad),
-        cmocka_unit_test(test_csv__goes_on), cmocka_unit_test(test_csv__as_reference),
-        cmocka_unit_test(test_csv__mutated), cmocka_unit_test(test_csv__long_rows),
-        cmocka_unit_test(test_csv__endless), cmocka_unit_test(test_csv__many_columns),
-        cmocka_unit_test(test_csv__stream),  cmocka_unit_test(test_csv__changes),
+        cmocka_unit_test(test_csv__rows),
+        cmocka_unit_test(test_csv__bad),
+        cmocka_unit_test(test_csv__missing_numbers),
+        cmocka_unit_test(test_csv__known_delimiter),
+        cmocka_unit_test(test_csv__goes_on),
+        cmocka_unit_test(test_csv__as_reference),
+        cmocka_unit_test(test_csv__mutated),
+        cmocka_unit_test(test_csv__long_rows),
+        cmocka_unit_test(test_csv__endless),
+        cmocka_unit_test(test_csv__many_columns),
+        cmocka_unit_test(test_csv__stream),
+        cmocka_unit_test(test_csv__changes),
         cmocka_unit_test(test_csv__scarce),
     };
     return cmocka_run_group_tests(tests, fixture_open, fixture_close);

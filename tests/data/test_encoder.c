@@ -607,7 +607,7 @@ static void test_encoder__disagreements_of_metadata(void **state)
         { "{name: a, type: discrete}", "{\"a\": {\"missing\": 9}}", "{name: a, type: target}",
           "a has no value in any row" },
         { "{name: a, type: discrete}", "{\"a\": {\"entries\": [\"x\"]}}", "{name: a, type: target}",
-          "a has one class only, \"x\"" },
+          "a has one class only, \"x\": there is nothing to learn" },
         { "{name: a, type: discrete}", "{\"a\": {\"entries\": [\"x\"]}}",
           "{name: a, type: embed, transform: {minimum_count: 2}}",
           "the metadata has no counts of a" },

@@ -11,6 +11,7 @@
 #include "base/alloc.h"
 #include "base/checksum.h"
 #include "base/file.h"
+#include "base/tensor_name.h"
 #include "data/analyze.h"
 #include "tasks/tabular/table_names.h"
 #include "tasks/tabular/target_unit.h"
@@ -301,6 +302,16 @@ static void tell_suspicious(const et_tabular_task *task, const et_value *report,
                more, task->paths.items[0]);
 }
 
+/* A marker that is written in another way than the file has it leaves numbers in the statistics that
+ * are none. */
+static void tell_unmatched(const et_value *report)
+{
+    for (const et_value *v = et_value_get(report, "missing_unmatched")->first; v; v = v->next)
+        et_log(ET_LOG_WARNING,
+               "--missing %s matches no value; check how the file writes values that are missing",
+               et_tensor_name_escaped(v->string).text);
+}
+
 /* What there is not of schema and metadata. */
 static int analyze(et_tabular_task *task, et_error *error)
 {
@@ -323,6 +334,7 @@ static int analyze(et_tabular_task *task, et_error *error)
     int status = et_analyze(&analysis, &task->paths, &options, error);
     if (status)
         return status;
+    tell_unmatched(analysis.report);
     tell_suspicious(task, analysis.report, !task->schema);
     if (!task->schema) {
         task->schema = analysis.schema;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/format.h"
+#include "base/tensor_name.h"
 #include "base/unicode.h"
 
 /* Columns of a name, and of a value among others. */
@@ -199,6 +200,13 @@ static void print_suspicious(et_strbuf *out, const et_value *list, int width)
     }
 }
 
+static void print_unmatched(et_strbuf *out, const et_value *list)
+{
+    for (const et_value *item = list->first; item; item = item->next)
+        et_strbuf_printf(out, "--missing %s matches no value\n",
+                         et_tensor_name_escaped(item->string).text);
+}
+
 void et_data_report_print(et_strbuf *out, const et_value *report, bool ascii)
 {
     const et_value *columns = et_value_get(report, "columns");
@@ -209,6 +217,7 @@ void et_data_report_print(et_strbuf *out, const et_value *report, bool ascii)
         width = name > width ? name : width;
     }
     print_head(out, report);
+    print_unmatched(out, et_value_get(report, "missing_unmatched"));
     print_numbers(out, columns, width, ascii);
     print_texts(out, columns, width);
     print_suspicious(out, et_value_get(report, "suspicious"), width);
