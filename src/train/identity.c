@@ -110,7 +110,8 @@ static int compare(const et_identity *a, const et_identity *b, const et_value *x
 /* Not of the model: two trainings of one may be averaged. */
 static bool is_of_training(const char *key)
 {
-    return !strcmp(key, ET_IDENTITY_TRAINING) || !strcmp(key, ET_IDENTITY_DATA);
+    return !strcmp(key, ET_IDENTITY_TRAINING) || !strcmp(key, ET_IDENTITY_DATA) ||
+           !strcmp(key, ET_IDENTITY_DELIMITER);
 }
 
 /* The model's settings first: they are what a person can read. */

@@ -23,6 +23,8 @@
 #define ET_IDENTITY_MODEL    "model"
 #define ET_IDENTITY_TRAINING "training"
 #define ET_IDENTITY_DATA     "text"
+/* How rows of a table are written, for those that are predicted; checkpoints may differ in it. */
+#define ET_IDENTITY_DELIMITER "delimiter"
 
 /* Attaches the part; values (a dict) are borrowed and outlive the state. What is restored
  * changes nothing: they are what the next save writes. */

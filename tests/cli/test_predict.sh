@@ -189,9 +189,12 @@ grep -q "bad.jsonl:2: .*none of the row's columns; long is one" err || fail "no 
 says 3 'there is no column colour, but Colour' sh -c "printf 'LONG,wide,Colour\n' | '$etude' predict run"
 
 # What means that there is no value, and what is no row, is so for rows to predict too.
-{ echo '%%% measured by hand'; sed 's/,/~/g; 5s/^[^~]*/-999/; 9s/^[^~]*/null/' train.csv; } >marked.csv
+{ echo '%%% measured by hand'; sed 's/,/~/g; 5s/^[^~]*/-999.0/; 9s/^[^~]*/null/' train.csv; } >marked.csv
 "$etude" train --experiment tabular/mlp marked --data marked.csv --target kind --steps 40 --delimiter '~' \
     --comment '%' --missing -999 NULL --missing none >log 2>&1 || { cat log >&2; fail "a marked table"; }
+grep -q '"min":0\(.0\)*,' marked/metadata.json || fail "-999.0 is a value: $(cat marked/metadata.json)"
+[ "$(grep -c 'matches no value' log)" = 2 ] && grep -q 'warning: --missing NULL matches no value; ' log ||
+    fail "markers that match nothing: $(cat log)"
 grep -q '^  missing: \["-999", "NULL", none\]$' marked/params.yaml || fail "$(grep missing: marked/params.yaml)"
 printf '%%%% by hand\n~1~red\n%%\n~1~red\n' | "$etude" predict marked --full >got
 for row in '-999~1~red' 'NULL~1~red'; do
@@ -199,7 +202,8 @@ for row in '-999~1~red' 'NULL~1~red'; do
 done >>got
 printf '{"long": -999, "wide": 1, "colour": "red"}\n{"wide": 1, "colour": "red"}\n' |
     "$etude" predict marked --input-format jsonl --full >>got
-[ "$(uniq -c got | awk '{ print $1 }')" = 6 ] || fail "markers: $(cat got)"
+echo '{"long": -9.990e2, "wide": 1, "colour": "red"}' | "$etude" predict marked --input-format jsonl --full >>got
+[ "$(uniq -c got | awk '{ print $1 }')" = 7 ] || fail "markers: $(cat got)"
 
 # A model of its own.
 says 0 'exported run/best/.*: models/flowers$' "$etude" export --model-dir run --output models/flowers
@@ -312,6 +316,27 @@ for threads in 1 4; do
         grep -q 'version: 1 of 500 values missing, and none was missing in training, first in line 20$' err &&
         [ "$(wc -l <err)" = 3 ] || fail "unknown values: $(cat err)"
 done
+
+# The delimiter of training is that of a row without a header, whatever its texts have; a header or
+# another number of columns says otherwise.
+awk 'BEGIN { print "text,x,y"
+    for (i = 0; i < 200; i++) print (i % 2 ? "a;b;c;d" : "e|f|g|h") "," i * 37 % 100 "," (i % 2 ? "odd" : "even") }' >texts.csv
+sed 's/,/\t/g' texts.csv | tr ';\t' ',;' >semicolons.csv
+"$etude" train texts --experiment tabular/mlp_small --data texts.csv --target y --steps 40 -q 2>log
+"$etude" train semicolons --experiment tabular/mlp_small --data semicolons.csv --target y --steps 40 -q 2>log
+for row in 'a;b;c;d,5' 'e|f|g|h,6' 'a;b;c;d,5,odd'; do
+    echo "$row" | "$etude" predict texts >>got.texts 2>err || fail "$row: $(cat err)"
+    echo "$row" | tr ',;' ';,' | "$etude" predict semicolons >>got.semicolons 2>err || fail "$row: $(cat err)"
+    [ ! -s err ] || fail "$row: $(cat err)"
+done
+"$etude" export semicolons --output semicolons.safetensors >log 2>&1
+echo 'a,b,c,d;5' | "$etude" predict semicolons.safetensors >>got.semicolons
+[ "$(cut -d '"' -f 4 got.texts | tr '\n' ' ')" = 'odd even odd ' ] || fail "texts: $(cat got.texts)"
+[ "$(cut -d '"' -f 4 got.semicolons | tr '\n' ' ')" = 'odd even odd odd ' ] || fail "semicolons: $(cat got.semicolons)"
+printf 'x;text\n5;"a;b;c;d"\n' | "$etude" predict texts | grep -q '"odd"' || fail 'a header with another delimiter'
+echo 'a,b,c,d;5;odd' >one.csv
+"$etude" evaluate semicolons --set task.validation_data.input_path=one.csv >out 2>log || fail "$(cat log)"
+grep -q 'validation_accuracy  *1$' out || fail "a row that is scored: $(cat out)"
 
 # What cannot be.
 says 2 '\-\-model-dir is missing' "$etude" predict

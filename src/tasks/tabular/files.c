@@ -99,6 +99,8 @@ int et_tabular_identify(const et_task *task, et_value *identity, et_error *error
     for (int i = 0; i < ET_TABULAR_FILES; i++)
         et_value_set_string(identity, files[i].key,
                             et_checksum_print(self->file[i].checksum).digits);
+    if (self->delimiter)
+        et_value_set_string(identity, ET_IDENTITY_DELIMITER, (const char[]){ self->delimiter, 0 });
     if (!et_value_set_string(identity, ET_IDENTITY_DATA,
                              et_checksum_print(self->training->fingerprint).digits))
         return et_alloc_failed(error, 0, "settings");

@@ -13,6 +13,7 @@
 #include "tasks/tabular/graph.h"
 #include "tasks/tabular/model_builder.h"
 #include "tasks/tabular/options.h"
+#include "data/columns.h"
 #include "tasks/tabular/predictor_private.h"
 #include "tasks/tabular/table_names.h"
 #include "tasks/tabular/target_unit.h"
@@ -231,6 +232,8 @@ int et_table_model_load(et_table_model *model, const et_model_place *place,
     model->checkpoint = load.checkpoint;
     model->step = load.facts.step;
     model->identity = load.facts.identity;
+    model->known = et_columns_known(model->encoder, et_tabular_delimiter_of(model->identity));
+    model->csv.known = &model->known;
     if (!status)
         status = read_units(model, error);
     return status ? status : init_locally(model, error);

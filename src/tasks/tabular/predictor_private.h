@@ -52,6 +52,7 @@ typedef struct et_table_model {
     const char **missing; /* ended by NULL; owned. NULL: the usual */
     et_csv_options csv;   /* rows as those of training: missing, comment, and a delimiter that
                              would not be found */
+    et_csv_known known;   /* of csv: the delimiter that training found */
     /* of a job */
     const et_model_builder_class *kind;
     et_arguments *arguments;

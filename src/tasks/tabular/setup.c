@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/checksum.h"
+#include "data/columns.h"
 #include "data/paths.h"
 #include "data/source.h"
 #include "data/table.h"
@@ -86,6 +87,8 @@ static int open_table(et_tabular_task *task, et_samples **out, const et_strings 
     et_table_options options = et_tabular_table_options(&task->options, task->missing);
     et_samples *all;
     options.paths = *paths;
+    if (paths != &task->paths)
+        options.csv.known = &task->known;
     int status = et_table_open(&all, task->encoder, &options, error);
     if (!status && paths == &task->paths)
         et_tabular_find_ranges(task, all);
@@ -97,6 +100,22 @@ static int open_table(et_tabular_task *task, et_samples **out, const et_strings 
     if (status)
         et_samples_close(all);
     return status;
+}
+
+/* That of the first training file; what is wrong with its rows is said by whoever reads them all.
+ */
+static int read_delimiter(et_tabular_task *task, et_error *error)
+{
+    const et_csv_options options = et_tabular_table_options(&task->options, task->missing).csv;
+    et_csv_row row;
+    et_csv *csv;
+    int status = et_csv_open(&csv, task->paths.items[0], &options, error);
+    if (status)
+        return status;
+    (void)et_csv_next(csv, &row, NULL);
+    task->delimiter = et_csv_delimiter(csv);
+    et_csv_close(csv);
+    return ET_OK;
 }
 
 /* Who evaluates on rows of their own need not have those that were learnt from. */
@@ -221,10 +240,28 @@ static int check_same_rows(const et_tabular_task *task, et_error *error)
                    task->paths.items[0], et_checksum_print(is).digits, digits);
 }
 
+char et_tabular_delimiter_of(const et_value *identity)
+{
+    const et_value *text = et_value_get(identity, ET_IDENTITY_DELIMITER);
+    const bool one = text && text->kind == ET_VALUE_STRING && text->string[0] && !text->string[1];
+    return one && et_csv_may_delimit(text->string[0]) ? text->string[0] : 0;
+}
+
+/* Without the training files it is the one that the newest checkpoint tells. */
+static int find_delimiter(et_tabular_task *task, et_error *error)
+{
+    const et_identity *identity = task->context.identity;
+    int status = is_trained(task) ? read_delimiter(task, error) : ET_OK;
+    if (!is_trained(task) && identity)
+        task->delimiter = et_tabular_delimiter_of(identity->values);
+    task->known = et_columns_known(task->encoder, task->delimiter);
+    return status;
+}
+
 int et_tabular_open_rows(et_tabular_task *task, et_error *error)
 {
-    int status = ET_OK;
-    if (is_trained(task))
+    int status = find_delimiter(task, error);
+    if (!status && is_trained(task))
         status =
             open_table(task, &task->table, &task->paths, task->options.train_data.limit, error);
     for (int i = 0; i < ET_TABULAR_SETS_MAX && !status && task->other_paths[i].count; i++) {

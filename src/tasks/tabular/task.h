@@ -46,6 +46,10 @@ void et_tabular_build_loss(et_scope *scope, const et_tabular_options *options,
 et_table_options et_tabular_table_options(const et_tabular_options *options,
                                           const char *const *missing);
 
+/* The delimiter of a model's training files, by the identity of its checkpoint, which may be NULL;
+ * 0: it is not known. */
+char et_tabular_delimiter_of(const et_value *identity);
+
 /* Options and context are copied; what they point to must outlive the task. */
 int et_tabular_task_open(et_task **out, const et_tabular_options *options,
                          const et_task_context *context, et_error *error);

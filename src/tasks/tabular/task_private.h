@@ -54,6 +54,8 @@ typedef struct et_tabular_task {
     const char **missing; /* of rows, ended by NULL; owned. NULL: the usual */
     et_strings paths, other_paths[ET_TABULAR_SETS_MAX]; /* files of training and validation; in
                                                            arena */
+    char delimiter;                                     /* of the training files; 0: not known */
+    et_csv_known known;                                 /* by it, of the rows of other files */
     et_tabular_ranges mix;
     et_tabular_file file[ET_TABULAR_FILES];
     et_schema *schema; /* owned, as all below */
