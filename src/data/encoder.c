@@ -368,15 +368,18 @@ static int join_columns(building *b, et_encoded_field *f, size_t first)
     }
     const char **names = et_arena_array(&self->arena, (size_t)f->width, sizeof *names);
     int32_t *cardinality = et_arena_array(&self->arena, (size_t)f->width, sizeof *cardinality);
-    if (!names || !cardinality)
+    int32_t *unknown = et_arena_array(&self->arena, (size_t)f->width, sizeof *unknown);
+    if (!names || !cardinality || !unknown)
         return no_memory(b);
     for (size_t i = first, at = 0; i < self->step_count; i++)
         for (int64_t k = 0; k < self->steps[i].fitted.width; k++, at++) {
             names[at] = self->steps[i].fitted.column ? self->steps[i].fitted.column[k] : "";
             cardinality[at] = (int32_t)self->steps[i].fitted.cardinality;
+            unknown[at] = (int32_t)self->steps[i].fitted.unknown;
         }
     f->column = names;
     f->cardinality = f->kind == ET_ENCODED_IDS ? cardinality : NULL;
+    f->unknown = f->kind == ET_ENCODED_IDS ? unknown : NULL;
     return ET_OK;
 }
 
@@ -720,6 +723,23 @@ int et_encoder_values(const et_encoder *encoder, const et_reading *values, void 
                       const char *where, et_error *error)
 {
     return encode(encoder, NULL, values, to, where, error);
+}
+
+int et_encoder_missing(const et_encoder *encoder, int field, void *item, et_error *error)
+{
+    for (size_t i = 0; i < encoder->step_count; i++) {
+        const step *s = &encoder->steps[i];
+        const et_fitted *f = &s->fitted;
+        et_reading read[CROSS_MAX];
+        if (s->field != field)
+            continue;
+        for (int k = 0; k < f->inputs; k++)
+            read[k] = encoder->inputs[f->input[k]].missing;
+        int status = f->row->apply(f, read, (char *)item + s->offset, error);
+        if (status)
+            return blame(&encoder->inputs[f->input[0]], NULL, status, error);
+    }
+    return ET_OK;
 }
 
 /* ---- what it is ---- */

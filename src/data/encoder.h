@@ -31,6 +31,8 @@ typedef struct et_encoded_field {
     et_encoded_kind kind;
     int64_t width;              /* columns */
     const int32_t *cardinality; /* IDS: [width], how many ids each column has */
+    const int32_t *unknown;     /* IDS: [width], the id of a value that is none of the entries; of
+                                   hash and cross, which know all, that of a missing one */
     const char *const *column;  /* [width], what each one is, for messages and tables */
     int classes;                /* CLASS */
     const char *const *label;   /* CLASS: [classes] */
@@ -113,5 +115,8 @@ int et_encoder_row(const et_encoder *encoder, const et_cell *cells, void *const 
  * fractions. */
 int et_encoder_values(const et_encoder *encoder, const et_reading *values, void *const *to,
                       const char *where, et_error *error);
+/* Writes the item of a field in a row without values: what takes the place of missing values, even
+ * where the schema requires them. ET_EDATA: the schema's value for it cannot be encoded. */
+int et_encoder_missing(const et_encoder *encoder, int field, void *item, et_error *error);
 
 #endif

@@ -397,19 +397,21 @@ static void fit_embed(et_fitted *fitted, const et_fitting *with)
     one_column(fitted, with);
     fitted->labels = entries(with);
     fitted->cardinality = (fitted->labels ? (int64_t)et_dictionary_count(fitted->labels) : 0) + 2;
+    fitted->unknown = fitted->cardinality - 2;
 }
 
 static int apply_embed(const et_fitted *f, const et_reading *value, void *to, et_error *error)
 {
     (void)error;
     int place = value->missing ? -1 : label_of(f, value);
-    return put_id(to, value->missing ? f->cardinality - 1 : place < 0 ? f->cardinality - 2 : place);
+    return put_id(to, value->missing ? f->cardinality - 1 : place < 0 ? f->unknown : place);
 }
 
 static void fit_hash(et_fitted *fitted, const et_fitting *with)
 {
     one_column(fitted, with);
     fitted->cardinality = with->spec->buckets + 1;
+    fitted->unknown = with->spec->buckets; /* that of a missing value: no value is unknown */
 }
 
 static int apply_hash(const et_fitted *f, const et_reading *value, void *to, et_error *error)
@@ -425,6 +427,7 @@ static void fit_cross(et_fitted *fitted, const et_fitting *with)
     if (names)
         names[0] = with->spec->name;
     fitted->cardinality = with->spec->buckets + 1;
+    fitted->unknown = with->spec->buckets; /* that of a missing value: no value is unknown */
 }
 
 /* The hash of the values' hashes: nothing has to be joined, and no text of one field can look like

@@ -45,6 +45,7 @@ typedef struct et_fitted {
     int64_t width;                      /* columns that it gives */
     const char *const *column;          /* [width]: what they are */
     int64_t cardinality;                /* of ids and classes */
+    int64_t unknown;                    /* the id of a value that is not among the others */
     double offset, divisor, span, base; /* base + (x - offset) / divisor * span */
     double missing;                     /* what a missing value gives */
     const double *point;                /* [points]: boundaries, quantiles */

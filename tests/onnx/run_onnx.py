@@ -1,5 +1,6 @@
-"""ONNX Runtime on what test_onnx.c wrote: run_onnx.py MODEL. Inputs and results are raw arrays,
-MODEL.NAME.raw, floats and int32; results are compared to 1e-4 of the largest."""
+"""ONNX Runtime on what test_onnx.c and test_onnx_tables.c wrote: run_onnx.py MODEL [INTEGERS]. Inputs
+and results are raw arrays, MODEL.NAME.raw: floats, doubles, and integers (int32 or int64). Floats are
+compared to 1e-4 of the largest, doubles to 1e-4 of their range."""
 import sys
 
 import numpy as np
@@ -7,7 +8,8 @@ import onnxruntime
 
 name = sys.argv[1]
 session = onnxruntime.InferenceSession(f"{name}.onnx", providers=["CPUExecutionProvider"])
-kinds = {"tensor(float)": np.float32, "tensor(int64)": np.int32}
+integers = np.int64 if sys.argv[2:] == ["int64"] else np.int32
+kinds = {"tensor(float)": np.float32, "tensor(double)": np.float64, "tensor(int64)": integers}
 
 
 def read(value):
@@ -25,7 +27,8 @@ wrong = []
 for value, found in zip(session.get_outputs(), session.run(None, inputs)):
     wanted = read(value)
     error = np.abs(found - wanted).max() if found.shape == wanted.shape else np.inf
-    if not error <= 1e-4 * max(1, np.abs(wanted).max()):
+    scale = np.ptp(wanted) if wanted.dtype == np.float64 else np.abs(wanted).max()
+    if not error <= 1e-4 * max(1, scale):
         wrong.append(f"{name}: {value.name}: {found.shape}, {wanted.shape}, off by {error}")
 # Half of the rows, alone: the same numbers as among all.
 rows = {key: array[:2] for key, array in inputs.items()}

@@ -1,0 +1,23 @@
+/* A model in ONNX's format, computed operator by operator as the format defines them, in double:
+ * those that models of tables have. What a model may not do (an index beyond its table, shapes that
+ * do not fit) fails the test, as does an operator that is not here. Include after cmocka.h. */
+#ifndef ETUDE_TESTS_ONNX_EVALUATE_H
+#define ETUDE_TESTS_ONNX_EVALUATE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { EVALUATED_RANK = 4 };
+
+/* Of any element type; integers up to 2^53 are exact. */
+typedef struct evaluated {
+    const char *name; /* borrowed */
+    int rank;
+    int64_t size[EVALUATED_RANK];
+    double *data;
+} evaluated;
+
+/* The model's only output, whose data is to be freed. The inputs' data stay the caller's. */
+evaluated evaluate(const char *path, const evaluated *inputs, size_t count);
+
+#endif
