@@ -73,6 +73,7 @@
 #include <etude/summary.h>
 #include <etude/tabular.h>
 #include <etude/task.h>
+#include <etude/task_step.h>
 #include <etude/task_trainer.h>
 #include <etude/tensor.h>
 #include <etude/trainer.h>

@@ -18,10 +18,8 @@
 #ifndef ETUDE_TASK_H
 #define ETUDE_TASK_H
 
-#include <etude/metrics.h>
-#include <etude/optimizer.h>
-#include <etude/pass.h>
 #include <etude/share.h>
+#include <etude/task_step.h>
 #include <etude/trainer.h>
 
 typedef struct et_task et_task;
@@ -54,17 +52,6 @@ typedef struct et_optimizer_request {
     double loss_scale; /* as in et_task_trainer_options */
 } et_optimizer_request;
 
-/* What a step works on: Model Garden's inputs, model, optimizer and metrics. All is borrowed. */
-typedef struct et_task_step {
-    et_batch *inputs;              /* features and labels, by the names of the layout's fields */
-    et_pass *model;                /* of build, with or without derivatives */
-    et_optimizer *optimizer;       /* NULL: validation */
-    et_metrics *metrics;           /* those of build_metrics */
-    uint64_t seed, number;         /* of random numbers in this batch: et_pass_run */
-    int64_t step;                  /* updates done before */
-    struct et_task_inside *inside; /* the library's own */
-} et_task_step;
-
 typedef struct et_task_class {
     const char *name;
     /* Adds the model, its losses and measures (pass.h). Also for validation, with training false:
@@ -72,7 +59,7 @@ typedef struct et_task_class {
      * build_losses. */
     void (*build)(et_task *self, et_scope *scope, bool training);
     /* Opens batches, which the trainer closes. Of training they never end; of validation one pass.
-     * *out NULL: there is no such data. Model Garden's build_inputs. */
+     * *out NULL: there is no such data. What build_inputs opens where no settings are given. */
     int (*data)(et_task *self, bool training, et_source **out, et_error *error);
     /* Hangs what more resumes on the tree. Optional. */
     int (*attach)(et_task *self, et_state *state, et_error *error);
@@ -88,11 +75,11 @@ typedef struct et_task_class {
      * weights' penalties. It may call et_measure and et_output. */
     void (*build_model)(et_task *self, et_scope *scope, bool training, et_nodes *outputs,
                         et_nodes *aux_losses);
-    /* Calls et_loss; labels are et_batch_input(scope, "..."). Default: the aux losses with
-     * weight 1, a scalar by et_penalty, another by et_loss. An override that wants them adds them
-     * itself. */
-    void (*build_losses)(et_task *self, et_scope *scope, const et_nodes *outputs,
-                         const et_nodes *aux_losses);
+    /* Calls et_loss; labels NULL: et_batch_input(scope, "..."), fields of the batch. Default: the
+     * aux losses with weight 1, a scalar by et_penalty, another by et_loss. An override that wants
+     * them adds them itself. */
+    void (*build_losses)(et_task *self, et_scope *scope, const et_nodes *labels,
+                         const et_nodes *outputs, const et_nodes *aux_losses);
     /* Defines metrics beside the model's own measures, logged by their names. Called once for each
      * set of them: validation's, then training's and those of the step under way, so it keeps
      * nothing of `metrics`. Default: none. */
@@ -102,22 +89,26 @@ typedef struct et_task_class {
     /* After initial values were drawn, where there is no checkpoint to resume from. Default:
      * weights of self->init_checkpoint, if that is set (et_checkpoint_initialize). */
     int (*initialize)(et_task *self, et_params *params, et_error *error);
-    /* Adds a batch to now->metrics. Default: to each a sample for every row, of the model's output
-     * "outputs" (of several columns the place of the largest) and the field "labels"; labels below
-     * 0 do not count. */
+    /* Adds a batch to now->metrics. Default: to each a sample for every row of now->outputs (of
+     * several columns the place of the largest) and now->labels; labels below 0 do not count. */
     int (*process_metrics)(et_task *self, const et_task_step *now, et_error *error);
-    /* The same with the measures that come with the model: et_loss, et_measure. */
+    /* The same to now->compiled_metrics. Default: with labels and outputs as process_metrics; else
+     * to each that has the name of a measure of the model's last run (et_loss, et_measure) that
+     * measure, a total and its weight: et_metric_ratio. */
     int (*process_compiled_metrics)(et_task *self, const et_task_step *now, et_error *error);
     /* One update; logs has the loss, under its key. logs NULL: nobody looks. Default: all batches
-     * of the update, forward, backward and the optimizer, then both metrics. An override has one
+     * of the update (of a program's own step one, now->inputs), forward, backward and the
+     * optimizer, then both metrics. An override has one
      * batch an update and calls what it needs of these itself; training_loss is then the mean over
      * steps of what it logs. Of several ranks each has the whole batch: shards.h shares it out. */
     int (*train_step)(et_task *self, const et_task_step *now, et_value *logs, et_error *error);
-    /* Default: inference_step, the loss to logs, both metrics. An override that logs no loss gives
-     * no validation_loss. */
+    /* Default: inference_step, the loss to logs, both metrics, validation_outputs where logs are
+     * looked at. An override that logs no loss gives no validation_loss. */
     int (*validation_step)(et_task *self, const et_task_step *now, et_value *logs, et_error *error);
-    /* Default: runs the model on the inputs; what it gave is et_pass_output(now->model, "..."). */
-    int (*inference_step)(et_task *self, const et_task_step *now, et_error *error);
+    /* Default: runs the model on the inputs; what it gave is et_pass_output(now->model, "...").
+     * What is found otherwise, as by a search, goes to outputs, a dict (NULL: nobody looks). */
+    int (*inference_step)(et_task *self, const et_task_step *now, et_value *outputs,
+                          et_error *error);
     /* Adds what a validation step logged to state, a dict that is empty at first. Default: nothing,
      * and no step's logs are made for it. */
     int (*aggregate_logs)(et_task *self, et_value *state, const et_value *step_outputs,
@@ -143,7 +134,13 @@ typedef struct et_task_class {
      * task trainer. NULL. */
     int (*open_learner)(et_task *self, const struct et_learner_request *request,
                         struct et_learner **out, et_error *error);
-    ET_RESERVED(4);
+    /* Opens data by settings, and one pipeline's part of them. NULL: those of data alone, whole. */
+    int (*build_inputs)(et_task *self, const et_data_config *params,
+                        const et_input_context *input_context, et_source **out, et_error *error);
+    /* Adds to a validation step's logs what aggregate_logs takes, beside the loss. Optional. */
+    int (*validation_outputs)(et_task *self, const et_task_step *now, et_value *logs,
+                              et_error *error);
+    ET_RESERVED(2);
 } et_task_class;
 
 /* Sets of validation data that a task may have. */
@@ -166,10 +163,14 @@ ET_DATA const et_task_class et_task_defaults;
 ET_API void et_task_build(et_task *task, et_scope *scope, bool training);
 ET_API void et_task_build_model(et_task *task, et_scope *scope, bool training, et_nodes *outputs,
                                 et_nodes *aux_losses);
-ET_API void et_task_build_losses(et_task *task, et_scope *scope, const et_nodes *outputs,
-                                 const et_nodes *aux_losses);
-/* ET_ECONFIG: the task has no method data. */
-ET_API int et_task_build_inputs(et_task *task, bool training, et_source **out, et_error *error);
+ET_API void et_task_build_losses(et_task *task, et_scope *scope, const et_nodes *labels,
+                                 const et_nodes *outputs, const et_nodes *aux_losses);
+/* The caller closes *out, before the task; NULL: there is no such data. params NULL: validation's.
+ * input_context NULL: one pipeline. ET_ECONFIG: settings, or a part, that the task has not; it has
+ * no data. */
+ET_API int et_task_build_inputs(et_task *task, const et_data_config *params,
+                                const et_input_context *input_context, et_source **out,
+                                et_error *error);
 ET_API int et_task_build_metrics(et_task *task, bool training, et_metrics *metrics,
                                  et_error *error);
 ET_API int et_task_create_optimizer(et_task *task, const et_optimizer_request *request,
@@ -182,7 +183,8 @@ ET_API int et_task_train_step(et_task *task, const et_task_step *now, et_value *
                               et_error *error);
 ET_API int et_task_validation_step(et_task *task, const et_task_step *now, et_value *logs,
                                    et_error *error);
-ET_API int et_task_inference_step(et_task *task, const et_task_step *now, et_error *error);
+ET_API int et_task_inference_step(et_task *task, const et_task_step *now, et_value *outputs,
+                                  et_error *error);
 ET_API int et_task_aggregate_logs(et_task *task, et_value *state, const et_value *step_outputs,
                                   et_error *error);
 ET_API int et_task_reduce_aggregated_logs(et_task *task, const et_value *aggregated_logs,

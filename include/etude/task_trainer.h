@@ -135,11 +135,6 @@ typedef int et_loop_fn(et_task_trainer *trainer, et_source *iterator, int64_t nu
 ET_API et_loop_fn *et_task_trainer_create_train_loop_fn(et_task_trainer *trainer);
 ET_API et_loop_fn *et_task_trainer_create_eval_loop_fn(et_task_trainer *trainer, bool has_state);
 
-/* Which part of the data a process reads. */
-typedef struct et_input_context {
-    int64_t input_pipelines, input_pipeline; /* how many there are, and which: 1 and 0 */
-} et_input_context;
-
 /* A source as this process reads it: what open opens, called with payload and the context of one
  * pipeline. Ranks and workers all call it: they read one order of the data, of which each computes
  * its own batches, so nothing is cut twice. ET_EUSAGE: no function. */

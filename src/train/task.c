@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/inline.h"
+#include "base/reserved.h"
 #include "base/strbuf.h"
 #include "exec/device.h"
 #include "exec/pass.h"
@@ -70,7 +71,7 @@ static void build(et_task *self, et_scope *scope, bool training)
 {
     et_nodes outputs = { 0 }, aux_losses = { 0 };
     et_task_build_model(self, scope, training, &outputs, &aux_losses);
-    et_task_build_losses(self, scope, &outputs, &aux_losses);
+    et_task_build_losses(self, scope, NULL, &outputs, &aux_losses);
 }
 
 static void build_model(et_task *self, et_scope *scope, bool training, et_nodes *outputs,
@@ -80,11 +81,11 @@ static void build_model(et_task *self, et_scope *scope, bool training, et_nodes 
     et_graph_poison(et_scope_graph(scope), "task %s has no model", et_task_name(self));
 }
 
-static void build_losses(et_task *self, et_scope *scope, const et_nodes *outputs,
-                         const et_nodes *aux_losses)
+static void build_losses(et_task *self, et_scope *scope, const et_nodes *labels,
+                         const et_nodes *outputs, const et_nodes *aux_losses)
 {
-    (void)self, (void)outputs;
-    for (int i = 0; i < aux_losses->count; i++)
+    (void)self, (void)labels, (void)outputs;
+    for (int i = 0; aux_losses && i < aux_losses->count; i++)
         (et_node_shape(aux_losses->node[i]).rank ? et_loss : et_penalty)(scope, aux_losses->name[i],
                                                                          aux_losses->node[i], 1);
 }
@@ -124,16 +125,74 @@ static double predicted(const float *row, int64_t columns)
     return columns > 1 ? (double)best : (double)row[0];
 }
 
-static int add_rows(et_metrics *metrics, et_tensor outputs, const void *labels, et_dtype dtype,
-                    int64_t rows, et_error *error)
+/* Rows of both, [rows, ...]; those past rows are empty. */
+typedef struct compared {
+    et_tensor outputs, labels;
+    int64_t rows;
+} compared;
+
+static bool is_compared(const compared *c)
 {
-    int64_t columns = et_shape_count(outputs.shape) / outputs.shape.size[0];
-    for (int64_t i = 0; i < rows; i++) {
-        double label = dtype == ET_I32 ? (double)((const int32_t *)labels)[i]
-                                       : (double)((const float *)labels)[i];
-        et_sample sample = { predicted((const float *)outputs.data + i * columns, columns), label,
-                             1 };
-        if (dtype == ET_I32 && label < 0)
+    const et_tensor *o = &c->outputs, *l = &c->labels;
+    if (!o->data || !l->data || o->shape.rank < 1 || l->shape.rank < 1 ||
+        !et_shape_valid(o->shape) || !et_shape_valid(l->shape))
+        return false;
+    const int64_t rows = l->shape.size[0];
+    return (o->dtype == ET_F32 || (o->dtype == ET_I32 && et_shape_count(o->shape) == rows)) &&
+           (l->dtype == ET_I32 || l->dtype == ET_F32) && et_shape_count(l->shape) == rows &&
+           o->shape.size[0] == rows && (!rows || et_shape_count(o->shape));
+}
+
+static void take_labels(compared *c, const et_batch *inputs)
+{
+    const int field = inputs ? et_layout_find(inputs->layout, "labels") : -1;
+    if (field < 0)
+        return;
+    const et_layout_field *labels = &inputs->layout->field[field];
+    const int64_t capacity = inputs->layout->capacity[labels->kind];
+    if (et_shape_count(labels->item) == 1)
+        c->labels = (et_tensor){ inputs->data[field], labels->dtype, et_shape_1(capacity) };
+    c->rows = inputs->filled[labels->kind];
+}
+
+/* Those that are given, else those of the step's batch and model. */
+static int find_compared(const et_task *self, const et_task_step *now, compared *c, et_error *error)
+{
+    *c = (compared){ .rows = 0 };
+    if (now->outputs)
+        c->outputs = *now->outputs;
+    else if (now->model)
+        c->outputs = et_pass_output(now->model, "outputs");
+    if (!now->labels)
+        take_labels(c, now->inputs);
+    else
+        c->labels = *now->labels;
+    if (is_compared(c)) {
+        c->rows = now->labels ? c->labels.shape.size[0] : c->rows;
+        return ET_OK;
+    }
+    return et_fail(error, ET_ECONFIG,
+                   "task %s: metrics of build_metrics compare the float32 output \"outputs\" "
+                   "with the field \"labels\", row by row; give both, or process_metrics",
+                   et_task_name(self));
+}
+
+static double number_at(et_tensor tensor, int64_t i)
+{
+    return tensor.dtype == ET_I32 ? (double)((const int32_t *)tensor.data)[i]
+                                  : (double)((const float *)tensor.data)[i];
+}
+
+static int add_rows(et_metrics *metrics, const compared *c, et_error *error)
+{
+    const et_tensor outputs = c->outputs;
+    for (int64_t i = 0; i < c->rows; i++) {
+        const int64_t columns = et_shape_count(outputs.shape) / outputs.shape.size[0];
+        et_sample sample = { 0, number_at(c->labels, i), 1 };
+        sample.value = outputs.dtype == ET_I32
+                           ? number_at(outputs, i)
+                           : predicted((const float *)outputs.data + i * columns, columns);
+        if (c->labels.dtype == ET_I32 && sample.target < 0)
             continue;
         const char *refusing = et_metrics_refusing(metrics, &sample);
         if (refusing)
@@ -147,28 +206,19 @@ static int add_rows(et_metrics *metrics, et_tensor outputs, const void *labels, 
     return ET_OK;
 }
 
+static int compare(const et_task *self, const et_task_step *now, et_metrics *metrics,
+                   et_error *error)
+{
+    compared c;
+    if (!metrics || !et_metrics_count(metrics))
+        return ET_OK;
+    int status = find_compared(self, now, &c, error);
+    return status ? status : add_rows(metrics, &c, error);
+}
+
 static int process_metrics(et_task *self, const et_task_step *now, et_error *error)
 {
-    if (!et_metrics_count(now->metrics))
-        return ET_OK;
-    const et_layout *layout = now->inputs->layout;
-    et_tensor outputs = et_pass_output(now->model, "outputs");
-    int field = et_layout_find(layout, "labels");
-    bool fits = outputs.data && outputs.dtype == ET_F32 && outputs.shape.rank > 0 && field >= 0;
-    if (fits) {
-        const et_layout_field *labels = &layout->field[field];
-        fits = (labels->dtype == ET_I32 || labels->dtype == ET_F32) &&
-               et_shape_count(labels->item) == 1 &&
-               outputs.shape.size[0] == layout->capacity[labels->kind];
-    }
-    if (!fits)
-        return et_fail(error, ET_ECONFIG,
-                       "task %s: metrics of build_metrics compare the float32 output \"outputs\" "
-                       "with the field \"labels\", row by row; give both, or process_metrics",
-                       et_task_name(self));
-    const et_layout_field *labels = &layout->field[field];
-    return add_rows(now->metrics, outputs, now->inputs->data[field], labels->dtype,
-                    now->inputs->filled[labels->kind], error);
+    return compare(self, now, now->metrics, error);
 }
 
 int et_task_check_metrics(const et_task *task, const et_metrics *own, const et_metrics *measured,
@@ -194,12 +244,23 @@ ET_APART void add_last_run(const et_task_step *now)
                       et_pass_divisor(now->model));
 }
 
+static void add_measures(et_metrics *metrics, const et_pass *model)
+{
+    for (int i = 0; metrics && i < et_pass_measures(model); i++) {
+        et_measured one = et_pass_measured(model, i);
+        et_metrics_add(metrics, one.name, one.total, one.weight);
+    }
+}
+
 /* Of an update of the default step all its batches, added up exactly; else of the last run. */
 static int process_compiled_metrics(et_task *self, const et_task_step *now, et_error *error)
 {
     const et_task_inside *inside = now->inside;
-    (void)self, (void)error;
-    if (inside->step && inside->step->updated)
+    if (!inside && now->labels && now->outputs)
+        return compare(self, now, now->compiled_metrics, error);
+    if (!inside)
+        add_measures(now->compiled_metrics, now->model);
+    else if (inside->step && inside->step->updated)
         et_step_add_measures(inside->step);
     else
         add_last_run(now);
@@ -215,10 +276,38 @@ static int set_loss(const et_task *self, et_value *logs, double loss, et_error *
                : et_alloc_failed(error, 0, "a step's logs");
 }
 
+static int set_loss_of_run(et_task *self, const et_pass *model, et_value *logs, et_error *error)
+{
+    return set_loss(self, logs, et_mean_of(et_pass_loss(model), et_pass_divisor(model)), error);
+}
+
+static int process_both(et_task *self, const et_task_step *now, et_error *error)
+{
+    int status = et_task_process_metrics(self, now, error);
+    return status ? status : et_task_process_compiled_metrics(self, now, error);
+}
+
+/* An update of a program's own: its one batch. */
+static int train_alone(et_task *self, const et_task_step *now, et_value *logs, et_error *error)
+{
+    et_update update;
+    if (!now->optimizer)
+        return et_fail(error, ET_EUSAGE, "task %s: a training step needs an optimizer",
+                       et_task_name(self));
+    int status = et_pass_run(now->model, now->inputs, now->seed, now->number, error);
+    if (!status)
+        status = et_optimizer_update(now->optimizer, now->model, &update, error);
+    if (!status)
+        status = process_both(self, now, error);
+    return status ? status : set_loss_of_run(self, now->model, logs, error);
+}
+
 /* Metrics of build_metrics are added batch by batch, by the step's hook. */
 static int train_step(et_task *self, const et_task_step *now, et_value *logs, et_error *error)
 {
-    et_step *step = now->inside->step;
+    et_step *step = now->inside ? now->inside->step : NULL;
+    if (!step)
+        return train_alone(self, now, logs, error);
     int status = et_step_update(step, error);
     if (!status && step->updated)
         status = et_task_process_compiled_metrics(self, now, error);
@@ -227,21 +316,23 @@ static int train_step(et_task *self, const et_task_step *now, et_value *logs, et
                : set_loss(self, logs, et_mean_of(step->sum.loss, step->sum.divisor), error);
 }
 
-static int inference_step(et_task *self, const et_task_step *now, et_error *error)
+static int inference_step(et_task *self, const et_task_step *now, et_value *outputs,
+                          et_error *error)
 {
-    (void)self;
+    (void)self, (void)outputs;
     return et_pass_run(now->model, now->inputs, now->seed, now->number, error);
 }
 
 static int validation_step(et_task *self, const et_task_step *now, et_value *logs, et_error *error)
 {
-    int status = et_task_inference_step(self, now, error);
+    int status = et_task_inference_step(self, now, NULL, error);
     if (!status)
-        status = set_loss(self, logs,
-                          et_mean_of(et_pass_loss(now->model), et_pass_divisor(now->model)), error);
+        status = set_loss_of_run(self, now->model, logs, error);
     if (!status)
-        status = et_task_process_metrics(self, now, error);
-    return status ? status : et_task_process_compiled_metrics(self, now, error);
+        status = process_both(self, now, error);
+    return status || !logs || !self->class->validation_outputs
+               ? status
+               : self->class->validation_outputs(self, now, logs, error);
 }
 
 static int aggregate_logs(et_task *self, et_value *state, const et_value *step_outputs,
@@ -292,18 +383,49 @@ void et_task_build_model(et_task *task, et_scope *scope, bool training, et_nodes
     METHOD(task, build_model)(task, scope, training, outputs, aux_losses);
 }
 
-void et_task_build_losses(et_task *task, et_scope *scope, const et_nodes *outputs,
-                          const et_nodes *aux_losses)
+void et_task_build_losses(et_task *task, et_scope *scope, const et_nodes *labels,
+                          const et_nodes *outputs, const et_nodes *aux_losses)
 {
-    METHOD(task, build_losses)(task, scope, outputs, aux_losses);
+    METHOD(task, build_losses)(task, scope, labels, outputs, aux_losses);
 }
 
-int et_task_build_inputs(et_task *task, bool training, et_source **out, et_error *error)
+static int check_inputs(const et_data_config *params, const et_input_context *c, et_error *error)
 {
+    int status = et_options_check(params, "et_data_config", error);
+    if (status || !c)
+        return status;
+    if (c->input_pipelines < 1 || c->input_pipeline < 0 || c->input_pipeline >= c->input_pipelines)
+        return et_fail(error, ET_EUSAGE, "input pipeline %lld of %lld: they are numbered from 0",
+                       (long long)c->input_pipeline, (long long)c->input_pipelines);
+    if (c->replicas_in_sync < 0)
+        return et_fail(error, ET_EUSAGE, "%lld replicas in sync: 1 or more",
+                       (long long)c->replicas_in_sync);
+    return ET_OK;
+}
+
+/* Data of which a task knows nothing but how they are opened. */
+static int open_data(et_task *task, const et_data_config *params, const et_input_context *c,
+                     et_source **out, et_error *error)
+{
+    if (!task->class->data)
+        return et_fail(error, ET_ECONFIG, "task %s has no method data", et_task_name(task));
+    if (params->settings || (c && (c->input_pipelines > 1 || c->replicas_in_sync > 1)))
+        return et_fail(error, ET_ECONFIG,
+                       "task %s has no method build_inputs: its data are opened as they are, whole",
+                       et_task_name(task));
+    return task->class->data(task, params->training, out, error);
+}
+
+int et_task_build_inputs(et_task *task, const et_data_config *params,
+                         const et_input_context *input_context, et_source **out, et_error *error)
+{
+    static const et_data_config validation = { .training = false };
     *out = NULL;
-    return task->class->data
-               ? task->class->data(task, training, out, error)
-               : et_fail(error, ET_ECONFIG, "task %s has no method data", et_task_name(task));
+    int status = check_inputs(params, input_context, error);
+    if (status)
+        return status;
+    return (task->class->build_inputs ? task->class->build_inputs : open_data)(
+        task, params ? params : &validation, input_context, out, error);
 }
 
 int et_task_build_metrics(et_task *task, bool training, et_metrics *metrics, et_error *error)
@@ -343,9 +465,10 @@ int et_task_validation_step(et_task *task, const et_task_step *now, et_value *lo
     return METHOD(task, validation_step)(task, now, logs, error);
 }
 
-int et_task_inference_step(et_task *task, const et_task_step *now, et_error *error)
+int et_task_inference_step(et_task *task, const et_task_step *now, et_value *outputs,
+                           et_error *error)
 {
-    return METHOD(task, inference_step)(task, now, error);
+    return METHOD(task, inference_step)(task, now, outputs, error);
 }
 
 int et_task_aggregate_logs(et_task *task, et_value *state, const et_value *step_outputs,

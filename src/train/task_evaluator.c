@@ -77,7 +77,7 @@ int et_validation_open(et_task_trainer *t, et_error *error)
     if (!v->source)
         status = open_sets(t, error);
     if (!status && !v->source && t->task->class->data)
-        status = et_task_build_inputs(t->task, false, &v->source, error);
+        status = et_task_build_inputs(t->task, NULL, NULL, &v->source, error);
     if (!status && !v->source && t->options.use == ET_EVALUATE_ONLY)
         status = et_fail(error, ET_ECONFIG, "%s has no validation data; name some in its settings",
                          et_task_name(t->task));
@@ -152,7 +152,7 @@ static int prepare(et_task_trainer *t, et_error *error)
     v->place = et_alloc(measures + 1, sizeof *v->place);
     status = v->place ? define_metrics(t, error)
                       : et_alloc_failed(error, measures * sizeof *v->place, "validation");
-    v->inside = (et_task_inside){ NULL, v->metrics, v->place };
+    v->inside = (et_task_inside){ NULL, v->metrics, v->place, false };
     v->now = (et_task_step){ .model = v->pass, .metrics = v->own, .inside = &v->inside };
     return status ? status : et_batch_new(&v->batch, &v->source->layout, error);
 }
@@ -325,7 +325,9 @@ static int validate_and_reduce(et_task_trainer *t, et_error *error)
     et_value *outputs = kept ? et_value_dict(&v->step_arena) : NULL;
     if (kept && !outputs)
         return et_alloc_failed(error, sizeof *outputs, "a step's logs");
+    v->inside.reduces = kept;
     int status = validate(t, outputs, error);
+    v->inside.reduces = false;
     if (status || !kept)
         return status;
     return et_share_keep(&v->share, outputs, error);

@@ -11,6 +11,8 @@ typedef struct et_task_inside {
     et_step *step; /* of training; NULL: validation */
     et_metrics *measured;
     const int *place; /* [measures of the pass + 1], et_define_measures; -1: not added */
+    bool reduces;     /* the trainer aggregates and reduces these logs: what reduce can find out for
+                         all of them together may be left to it */
 } et_task_inside;
 
 /* ET_ECONFIG: metrics of build_metrics have a name of those that the model measures. */

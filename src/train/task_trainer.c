@@ -286,7 +286,8 @@ static int open_training(et_task_trainer *t, et_error *error)
     int status = ET_OK;
     t->source = t->given.train_dataset;
     if (!t->source)
-        status = et_task_build_inputs(t->task, true, &t->source, error);
+        status = et_task_build_inputs(t->task, &(et_data_config){ .training = true }, NULL,
+                                      &t->source, error);
     if (!status && !t->source)
         status = et_fail(error, ET_ECONFIG, "%s has no training data", et_task_name(t->task));
     if (!status && t->private && t->privacy.per_example && t->source->layout.capacity[0] != 1)
@@ -406,7 +407,7 @@ static int open_step(et_task_trainer *t, et_error *error)
                    .seen = t->has_own ? see_batch : NULL },
     };
     int status = et_step_open(&t->step, &parts, error);
-    t->inside = (et_task_inside){ &t->step, t->metrics, t->step.metric };
+    t->inside = (et_task_inside){ &t->step, t->metrics, t->step.metric, false };
     t->now = (et_task_step){ .inputs = t->step.batch,
                              .model = t->pass,
                              .optimizer = t->optimizer,

@@ -107,10 +107,10 @@ static void own_model(et_task *self, et_scope *s, bool training, et_nodes *outpu
     et_nodes_put(aux_losses, "penalty", et_mul(weight, weight));
 }
 
-static void own_losses(et_task *self, et_scope *s, const et_nodes *outputs,
+static void own_losses(et_task *self, et_scope *s, const et_nodes *own, const et_nodes *outputs,
                        const et_nodes *aux_losses)
 {
-    (void)self;
+    (void)self, (void)own;
     et_loss(s, "loss",
             et_softmax_loss(et_nodes_get(outputs, "logits"), et_batch_input(s, "labels"), 0), 1);
     et_loss(s, "penalty", et_nodes_get(aux_losses, "penalty"), 1);
@@ -145,11 +145,12 @@ static int own_train_step(et_task *self, const et_task_step *now, et_value *logs
     return et_task_train_step(&task, now, logs, error_);
 }
 
-static int own_inference(et_task *self, const et_task_step *now, et_error *error_)
+static int own_inference(et_task *self, const et_task_step *now, et_value *outputs,
+                         et_error *error_)
 {
     et_task task = plain(self);
     batches_looked_at++;
-    return et_task_inference_step(&task, now, error_);
+    return et_task_inference_step(&task, now, outputs, error_);
 }
 
 static int own_process(et_task *self, const et_task_step *now, et_error *error_)

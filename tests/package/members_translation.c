@@ -70,7 +70,7 @@ static void build_by_parts(et_scope *scope, void *payload)
     parts *p = payload;
     p->outputs = p->aux_losses = (et_nodes){ 0 };
     et_task_build_model(p->task, scope, true, &p->outputs, &p->aux_losses);
-    et_task_build_losses(p->task, scope, &p->outputs, &p->aux_losses);
+    et_task_build_losses(p->task, scope, NULL, &p->outputs, &p->aux_losses);
     et_node *again =
         et_vocabulary_loss(et_nodes_get(&p->outputs, "decoded"), et_nodes_get(&p->outputs, "table"),
                            et_batch_input(scope, "target_labels"), 0);
@@ -132,7 +132,7 @@ void test_members__translation(void **state)
     assert_string_equal(et_task_name(task), "translation");
     assert_string_equal(task->logging_dir, "task");
     assert_non_null(task->task_config);
-    ok(et_task_build_inputs(task, true, &source, error));
+    ok(et_task_build_inputs(task, &(et_data_config){ .training = true }, NULL, &source, error));
     update_by_hand(task, context.device, context.params, source);
     et_source_close(source);
 

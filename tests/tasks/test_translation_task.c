@@ -31,7 +31,9 @@ typedef struct fixture {
     et_device *device;
     et_task *task;
     et_source *source;
+    et_pass *pass;
     et_batch *batch;
+    et_value *state; /* of the validation that is under way */
     char told[4000];
 } fixture;
 
@@ -48,11 +50,15 @@ static void check(int status, const et_error *error)
         fail_msg("%s", error->text);
 }
 
+static void build(et_scope *scope, void *payload)
+{
+    et_task_build(payload, scope, false);
+}
+
 /* words: settings on top of those of the small model. */
 static void open_task(fixture *f, const char *directory, const char *words)
 {
     et_error error = ET_ERROR_INIT;
-    et_graph *graph;
     *f = (fixture){ .arena = ET_ARENA_INIT };
     et_experiment *e = &f->experiment;
     check(et_experiment_begin(e, &et_translation_program, "translation/tiny", &f->arena, &error),
@@ -73,22 +79,21 @@ static void open_task(fixture *f, const char *directory, const char *words)
                                 .tell = tell };
     check(et_directory_make(directory, &error), &error);
     check(et_translation_task_open(&f->task, e->task, &context, &error), &error);
-    const int32_t size =
-        et_vocabulary_size(et_translation_task_facts(f->task).vocabularies->models[0]);
-    et_transformer model = et_translation_transformer(e->task, size, size, 64);
-    check(et_graph_new(&graph, f->params, NULL, &error), &error);
-    et_transformer_train(et_graph_scope(graph), &model, 64, 64, 4);
-    check(et_graph_finish(graph, &error), &error);
-    et_graph_free(graph);
+    check(et_task_build_inputs(f->task, NULL, NULL, &f->source, &error), &error);
+    const et_pass_options options = { .training = false };
+    check(et_pass_open(&f->pass, f->device, f->params, &f->source->layout, build, f->task, &options,
+                       &error),
+          &error);
     check(et_params_materialize(f->params, false, &error), &error);
     et_init_draw(f->params, 3);
-    check(f->task->class->data(f->task, false, &f->source, &error), &error);
     check(et_batch_new(&f->batch, &f->source->layout, &error), &error);
+    f->state = et_value_dict(&f->arena);
     *f->told = 0;
 }
 
 static void close_task(fixture *f)
 {
+    et_pass_close(f->pass);
     et_batch_free(f->batch);
     et_source_close(f->source);
     et_translation_task_close(f->task);
@@ -107,6 +112,10 @@ static int evaluate(fixture *f, int batches)
         if (!f->batch->filled[0])
             break;
         pairs += (int)f->batch->filled[0];
+        et_task_step now = { .inputs = f->batch, .model = f->pass };
+        et_value *logs = et_value_dict(&f->arena);
+        check(et_task_validation_step(f->task, &now, logs, &error), &error);
+        check(et_task_aggregate_logs(f->task, f->state, logs, &error), &error);
     }
     return pairs;
 }
@@ -120,7 +129,7 @@ static int validate(fixture *f, int64_t step, const char *directory)
     et_value *logs = et_value_dict(&f->arena);
     double score;
     et_value_set_float(logs, "validation_nll", 1);
-    check(f->task->class->validate(f->task, step, logs, &error), &error);
+    check(et_task_reduce_aggregated_logs(f->task, f->state, step, logs, &error), &error);
     check(et_value_read_float(logs, "sacrebleu_score", &score, &error), &error);
     check(et_value_read_float(logs, "bleu_score", &score, &error), &error);
     check(et_value_read_float(logs, "validation_perplexity", &score, &error), &error);
@@ -168,8 +177,11 @@ static void test_translation_task__validates_a_part(void **state)
     assert_int_equal(validate(&f, 1, "t"), 32);
     assert_non_null(strstr(f.told, "validation   32 of 60 pairs"));
     check(et_source_seek(f.source, &begin, &error), &error);
+    f.state = et_value_dict(&f.arena);
     assert_int_equal(evaluate(&f, 1), 16);
     assert_int_equal(validate(&f, 2, "t"), 16);
+    check(et_source_seek(f.source, &begin, &error), &error);
+    assert_int_equal(evaluate(&f, 1), 16);
     assert_int_equal(validate(&f, 2, "t"), 16);
     close_task(&f);
 }

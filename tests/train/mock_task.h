@@ -51,13 +51,13 @@ static inline void mock_model(et_task *self, et_scope *s, bool training, et_node
     et_nodes_put(aux_losses, "penalty", et_mul(weight, weight));
 }
 
-static inline void mock_losses(et_task *self, et_scope *s, const et_nodes *outputs,
-                               const et_nodes *aux_losses)
+static inline void mock_losses(et_task *self, et_scope *s, const et_nodes *own,
+                               const et_nodes *outputs, const et_nodes *aux_losses)
 {
     assert_null(et_nodes_get(outputs, "no such"));
     et_loss(s, "loss",
             et_softmax_loss(et_nodes_get(outputs, "logits"), et_batch_input(s, "labels"), 0), 1);
-    et_task_defaults.build_losses(self, s, outputs, aux_losses);
+    et_task_defaults.build_losses(self, s, own, outputs, aux_losses);
 }
 
 /* ---- a bench for them ---- */
@@ -136,11 +136,11 @@ static inline void own_model(et_task *self, et_scope *s, bool training, et_nodes
     mock_model(self, s, training, outputs, aux_losses);
 }
 
-static inline void own_losses(et_task *self, et_scope *s, const et_nodes *outputs,
-                              const et_nodes *aux_losses)
+static inline void own_losses(et_task *self, et_scope *s, const et_nodes *own,
+                              const et_nodes *outputs, const et_nodes *aux_losses)
 {
     say("build_losses");
-    mock_losses(self, s, outputs, aux_losses);
+    mock_losses(self, s, own, outputs, aux_losses);
 }
 
 static inline int own_data(et_task *self, bool training, et_source **out, et_error *error)
@@ -210,7 +210,7 @@ static inline int own_validation_step(et_task *self, const et_task_step *now, et
 {
     say("validation_step");
     assert_null(now->optimizer);
-    int status = et_task_inference_step(self, now, error);
+    int status = et_task_inference_step(self, now, NULL, error);
     if (!status)
         status = et_task_process_metrics(self, now, error);
     et_value_set_float(logs, "counter", 1);
@@ -218,10 +218,11 @@ static inline int own_validation_step(et_task *self, const et_task_step *now, et
     return status;
 }
 
-static inline int own_inference(et_task *self, const et_task_step *now, et_error *error)
+static inline int own_inference(et_task *self, const et_task_step *now, et_value *outputs,
+                                et_error *error)
 {
     say("inference_step");
-    return et_task_defaults.inference_step(self, now, error);
+    return et_task_defaults.inference_step(self, now, outputs, error);
 }
 
 static inline int own_aggregate(et_task *self, et_value *state, const et_value *step_outputs,

@@ -104,10 +104,10 @@ static void test_task__loss_is_all(void **state)
     assert_float_equal(losses[0][1], losses[1][1], 1e-6);
 }
 
-static void misnamed_losses(et_task *self, et_scope *s, const et_nodes *outputs,
-                            const et_nodes *aux_losses)
+static void misnamed_losses(et_task *self, et_scope *s, const et_nodes *own,
+                            const et_nodes *outputs, const et_nodes *aux_losses)
 {
-    (void)self, (void)aux_losses;
+    (void)self, (void)own, (void)aux_losses;
     et_node *logits = et_nodes_need(s, outputs, "logit");
     et_loss(s, "loss", et_softmax_loss(logits, et_batch_input(s, "labels"), 0), 1);
 }
@@ -239,13 +239,13 @@ static void test_task__every_method_overridden(void **state)
 static int silent_step(et_task *self, const et_task_step *now, et_value *logs, et_error *error)
 {
     (void)logs;
-    return et_task_inference_step(self, now, error);
+    return et_task_inference_step(self, now, NULL, error);
 }
 
 static int nan_step(et_task *self, const et_task_step *now, et_value *logs, et_error *error)
 {
     et_value_set_float(logs, "loss", NAN);
-    return et_task_inference_step(self, now, error);
+    return et_task_inference_step(self, now, NULL, error);
 }
 
 /* A validation that logs no loss has none, one that logs NaN has that; a train step has to log one,
@@ -455,7 +455,7 @@ static void test_task__refused(void **state)
     et_task none = { .class = &plain_class };
     et_task_class without = { .name = "w" };
     none.class = &without;
-    assert_fails(et_task_build_inputs(&none, true, &source, error), ET_ECONFIG,
+    assert_fails(et_task_build_inputs(&none, NULL, NULL, &source, error), ET_ECONFIG,
                  "task w has no method data");
     /* Metrics without what they compare. */
     et_task_class mute = plain_class;

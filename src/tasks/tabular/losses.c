@@ -97,23 +97,21 @@ static et_node *value_loss(et_node *z, et_node *t, const et_tabular_options *opt
 }
 
 static void values_loss(et_scope *scope, const et_tabular_options *options,
-                        const et_tabular_target *target, et_node *z)
+                        const et_tabular_target *target, et_node *t, et_node *z)
 {
     et_node *mean = vector(scope, ET_TABULAR_MEAN, target->values);
     et_node *deviation = vector(scope, ET_TABULAR_DEVIATION, target->values);
-    et_node *t = et_batch_input(scope, target->field);
     t = et_div(et_sub(t, mean), deviation);
     et_loss(scope, "loss", value_loss(z, t, options), 1);
 }
 
 void et_tabular_build_loss(et_scope *scope, const et_tabular_options *options,
-                           const et_tabular_target *target, et_node *outputs)
+                           const et_tabular_target *target, et_node *labels, et_node *outputs)
 {
     if (target->values) {
-        values_loss(scope, options, target, outputs);
+        values_loss(scope, options, target, labels, outputs);
         return;
     }
-    et_node *labels = et_batch_input(scope, target->field);
     et_node *weights = label_weights(scope, options, target, labels);
     if (binary(options))
         binary_loss(scope, options, outputs, labels, weights);

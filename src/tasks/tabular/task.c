@@ -26,12 +26,21 @@ static void build_model(et_task *self, et_scope *scope, bool training, et_nodes 
                  et_tabular_build_outputs(scope, &task->options, task->encoder, &task->target));
 }
 
-static void build_losses(et_task *self, et_scope *scope, const et_nodes *outputs,
-                         const et_nodes *aux_losses)
+/* A program's own labels: of the target's name, or the only ones. */
+static et_node *labels_of(const et_tabular_task *task, et_scope *scope, const et_nodes *labels)
+{
+    if (!labels)
+        return et_batch_input(scope, task->target.field);
+    return labels->count == 1 ? labels->node[0] : et_nodes_need(scope, labels, task->target.field);
+}
+
+static void build_losses(et_task *self, et_scope *scope, const et_nodes *labels,
+                         const et_nodes *outputs, const et_nodes *aux_losses)
 {
     const et_tabular_task *task = downcast(self);
     (void)aux_losses;
-    et_tabular_build_loss(scope, &task->options, &task->target, et_nodes_get(outputs, "outputs"));
+    et_tabular_build_loss(scope, &task->options, &task->target, labels_of(task, scope, labels),
+                          et_nodes_need(scope, outputs, "outputs"));
 }
 
 static int data(et_task *self, bool training, et_source **out, et_error *error)

@@ -40,7 +40,7 @@ int et_tabular_target_of(et_tabular_target *target, const et_tabular_options *op
 et_node *et_tabular_build_outputs(et_scope *scope, const et_tabular_options *options,
                                   const et_encoder *encoder, const et_tabular_target *target);
 void et_tabular_build_loss(et_scope *scope, const et_tabular_options *options,
-                           const et_tabular_target *target, et_node *outputs);
+                           const et_tabular_target *target, et_node *labels, et_node *outputs);
 
 /* How files are read, by the settings; without paths. */
 et_table_options et_tabular_table_options(const et_tabular_options *options,

@@ -40,15 +40,29 @@ int64_t et_translation_sampled(const et_translation_task *task)
     return sampled && sampled < words ? sampled : words;
 }
 
+/* A program's own: of that name, or the only ones. */
+static et_node *labels_of(et_scope *scope, const et_nodes *labels)
+{
+    const char *name = et_pair_fields[ET_PAIR_TARGET_LABELS].name;
+    if (!labels)
+        return et_batch_input(scope, name);
+    return labels->count == 1 ? labels->node[0] : et_nodes_need(scope, labels, name);
+}
+
 /* Labels of -1 (the rest of a batch) count in no sum. */
 void et_translation_build_losses(const et_translation_task *task, et_scope *scope,
-                                 const et_nodes *outputs)
+                                 const et_nodes *own, const et_nodes *outputs)
 {
     const et_translation_model *model = &task->options.model;
     const float smoothing = (float)model->label_smoothing;
-    et_node *labels = et_batch_input(scope, et_pair_fields[ET_PAIR_TARGET_LABELS].name);
-    et_node *h = et_nodes_get(outputs, "decoded"), *again = et_nodes_get(outputs, "decoded_again");
-    et_node *table = et_nodes_get(outputs, "table");
+    et_node *labels = labels_of(scope, own), *logits = et_nodes_get(outputs, "logits");
+    if (logits) {
+        et_loss(scope, "loss", et_softmax_loss(logits, labels, smoothing), 1);
+        return;
+    }
+    et_node *h = et_nodes_need(scope, outputs, "decoded");
+    et_node *again = et_nodes_get(outputs, "decoded_again");
+    et_node *table = et_nodes_need(scope, outputs, "table");
     et_loss(scope, "loss",
             again
                 ? et_r_drop_loss(h, again, table, labels, smoothing, (float)model->r_drop)

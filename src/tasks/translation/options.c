@@ -214,7 +214,7 @@ static const et_field data_fields[] = {
     ET_FIELD_ONLY("has_unique_id", "false", "sentences are numbered where they are read"),
     ET_DATA_ONLY_FIELDS, ET_FIELD_END
 };
-static const et_fields data_table = { "data", data_fields };
+const et_fields et_translation_data_fields = { "data", data_fields };
 
 /* ORDER et_vocabulary_kind. */
 static const char *const model_types[] = { "unigram", "bpe", NULL };
@@ -268,9 +268,9 @@ static const char *const tokenizers[] = { "13a", "none", NULL };
 /* The root of `task`. */
 static const et_field translation_fields[] = {
     ET_FIELD_STRUCT(et_translation_options, model, &model_table, "the Transformer"),
-    ET_FIELD_STRUCT(et_translation_options, train_data, &data_table, "what is learnt from",
-                    .change = ET_CHANGE_FIXED),
-    ET_FIELD_STRUCT(et_translation_options, validation_data, &data_table,
+    ET_FIELD_STRUCT(et_translation_options, train_data, &et_translation_data_fields,
+                    "what is learnt from", .change = ET_CHANGE_FIXED),
+    ET_FIELD_STRUCT(et_translation_options, validation_data, &et_translation_data_fields,
                     "what is scored between loops; a list is that of sets", .list = "sets",
                     .nullable = true),
     ET_FIELD_STRING(et_translation_options, sentencepiece_model_path, NULL,

@@ -122,6 +122,7 @@ typedef struct et_translation_options {
 
 /* The table of all of it: what a settings file has below `task`. */
 extern const et_fields et_translation_fields;
+extern const et_fields et_translation_data_fields; /* of et_translation_data */
 
 /* Methods of the kind (settings: an et_translation_options).
  *

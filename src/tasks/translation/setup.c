@@ -18,6 +18,7 @@
 #include "base/strbuf.h"
 #include "data/source.h"
 #include "tasks/translation/batching.h"
+#include "data/numbered.h"
 #include "tasks/translation/task_private.h"
 #include "train/identity.h"
 
@@ -103,17 +104,22 @@ static int check_texts(const et_translation_task *task, et_error *error)
         et_checksum_print(key).digits, et_checksum_print(expected).digits);
 }
 
+/* Part of the cache's key: other limits make another cache. */
+et_encoded_options et_translation_filter(const et_translation_data *data, bool training)
+{
+    return training ? (et_encoded_options){ .max_seq_length = data->max_seq_length,
+                                            .max_ratio = data->max_length_ratio,
+                                            .deduplicate = data->deduplicate,
+                                            .limit = data->limit }
+                    : (et_encoded_options){ .keep_all = true, .limit = data->limit };
+}
+
 int et_translation_open_training(et_translation_task *task, et_error *error)
 {
     const et_translation_data *data = &task->options.train_data;
     et_translation_input *input = &task->training;
-    et_encoded_options filter = ET_ENCODED_OPTIONS_INIT;
+    et_encoded_options filter = et_translation_filter(data, true);
     int status = ET_OK;
-    /* The filter is part of the cache's key: other limits make another cache. */
-    filter.max_seq_length = data->max_seq_length;
-    filter.max_ratio = data->max_length_ratio;
-    filter.deduplicate = data->deduplicate;
-    filter.limit = data->limit;
     filter.expected = input->count == 1 ? expected_text(task) : 0;
     for (size_t i = 0; !status && i < input->count; i++) {
         char name[32] = "train.pairs";
@@ -129,10 +135,36 @@ int et_translation_open_training(et_translation_task *task, et_error *error)
     return status ? status : et_translation_input_subwords(input, data, task->sides, error);
 }
 
+/* One replica's part of the batch that is set, and of one pipeline's samples. */
+static int part_of(const et_input_context *part, const char *name, bool training,
+                   et_translation_data *share, et_error *error)
+{
+    const int64_t replicas = part && part->replicas_in_sync ? part->replicas_in_sync : 1;
+    if (replicas == 1)
+        return ET_OK;
+    if (share->global_batch_size % replicas)
+        return et_fail(error, ET_ECONFIG,
+                       "task.%s.global_batch_size: %lld is not %lld equal parts, one for each "
+                       "replica",
+                       name, (long long)share->global_batch_size, (long long)replicas);
+    share->global_batch_size /= replicas;
+    return et_translation_check_batching(name, share, training, error);
+}
+
+static int take_part(et_samples **samples, const et_input_context *part, et_error *error)
+{
+    if (!part || part->input_pipelines <= 1)
+        return ET_OK;
+    int status =
+        et_shard_open(samples, *samples, part->input_pipeline, part->input_pipelines, error);
+    if (status)
+        et_samples_close(*samples);
+    return status;
+}
+
 /* What one shard is of the batch that is set: as one of that size, checked again. */
 static int share_of(const et_translation_task *task, et_translation_data *share, et_error *error)
 {
-    *share = task->options.train_data;
     if (task->context.data_shards <= 1)
         return ET_OK;
     int status = et_task_context_batch(&task->context, share->global_batch_size,
@@ -161,11 +193,15 @@ static int check_sampled(const et_translation_task *task, const et_translation_d
                    (long long)share->global_batch_size);
 }
 
-static int training_batches(const et_translation_task *task, et_source **out, et_error *error)
+static int training_batches(const et_translation_task *task, const et_translation_input *input,
+                            const et_translation_data *whole, const et_input_context *part,
+                            et_source **out, et_error *error)
 {
-    et_translation_data share;
+    et_translation_data share = *whole;
     const et_translation_data *data = &share;
     int status = share_of(task, &share, error);
+    if (!status)
+        status = part_of(part, "train_data", true, &share, error);
     if (!status)
         status = check_sampled(task, data, error);
     if (status)
@@ -175,22 +211,23 @@ static int training_batches(const et_translation_task *task, et_source **out, et
     options.seed = data->seed < 0 ? task->context.seed : (uint64_t)data->seed;
     options.shuffle = options.repeat = true;
     options.pool = data->shuffle_pool;
-    status = et_translation_input_samples(&samples, &task->training, options.seed,
-                                          data->max_seq_length, error);
-    if (status)
-        return status;
-    return et_translation_batches(out, samples, data, &options, true, error);
+    status =
+        et_translation_input_samples(&samples, input, options.seed, data->max_seq_length, error);
+    if (!status)
+        status = take_part(&samples, part, error);
+    return status ? status : et_translation_batches(out, samples, data, &options, true, error);
 }
 
 /* Each decorator adopts the source within. The watch is inside the prefetch, on that
  * thread's own track, so that a trace shows when batches are made and not when they are taken. */
-int et_translation_training(et_translation_task *task, et_source **out, et_error *error)
+int et_translation_training(const et_translation_task *task, const et_translation_input *input,
+                            const et_translation_data *data, const et_input_context *part,
+                            et_source **out, et_error *error)
 {
-    const et_translation_data *data = &task->options.train_data;
     et_track *track = et_device_track(task->context.device);
     const int64_t ahead = data->prefetch_buffer_size;
     const int depth = ahead < 0 ? task->context.prefetch : (int)ahead;
-    int status = training_batches(task, out, error);
+    int status = training_batches(task, input, data, part, out, error);
     if (status || !depth)
         return status;
     if (task->context.device->watch->trace)
@@ -212,8 +249,7 @@ static int read_references(et_scored *scored, const et_corpus_paths *paths, et_e
     et_assert(!scored->references);
     size_t count = (size_t)scored->encoded->pairs;
     scored->references = et_alloc_zero(count, sizeof(char *));
-    scored->seen = (et_seen){ et_alloc_zero(count, sizeof(bool)), (int64_t)count };
-    if (!scored->references || !scored->seen.is)
+    if (!scored->references)
         return et_alloc_failed(error, count * sizeof(char *), "references");
     et_corpus *corpus;
     et_corpus_pair pair;
@@ -237,12 +273,23 @@ static int read_references(et_scored *scored, const et_corpus_paths *paths, et_e
     return status;
 }
 
-/* Twice the beam's size is looked at in each step. Known now, not after hours of training. */
-static int check_beam(const et_translation_task *task, et_error *error)
+/* As many pairs as a batch has numbers for, in all data of the task. */
+int et_translation_open_scored(et_translation_task *task, et_scored *scored,
+                               const et_corpus_paths *paths, et_error *error)
+{
+    et_validation *validation = &task->validation;
+    if (scored->encoded->pairs > UINT32_MAX - validation->numbered)
+        return et_fail(error, ET_EDATA, "more than 4,294,967,295 pairs to score: use less");
+    scored->first = (uint32_t)validation->numbered;
+    validation->numbered += scored->encoded->pairs;
+    return read_references(scored, paths, error);
+}
+
+int et_translation_check_beam(const et_translation_task *task, et_error *error)
 {
     const int64_t beam = task->options.model.beam_size;
     const int32_t tokens = et_vocabulary_size(task->sides.target);
-    if (!task->validation.input.count || 2 * beam <= tokens)
+    if (2 * beam <= tokens)
         return ET_OK;
     return et_fail(error, ET_ECONFIG,
                    "task.model.beam_size: %lld is more than half of the vocabulary's %d tokens; "
@@ -299,8 +346,9 @@ int et_translation_open_validation(et_translation_task *task, et_error *error)
 {
     const et_translation_data *data = &task->options.validation_data;
     et_validation *validation = &task->validation;
-    const et_encoded_options all = { .keep_all = true, .limit = data->limit };
-    int status = check_beam(task, error);
+    const et_encoded_options all = et_translation_filter(data, false);
+    /* Known now, not after hours of training. */
+    int status = validation->input.count ? et_translation_check_beam(task, error) : ET_OK;
     for (size_t i = 0; i < validation->input.count && !status; i++) {
         et_translation_text *text = &validation->input.texts[i];
         et_scored *scored = &validation->scored[i];
@@ -313,9 +361,8 @@ int et_translation_open_validation(et_translation_task *task, et_error *error)
         scored->name = text->name;
         scored->encoded = text->encoded;
         validation->count++;
-        status = read_references(scored, &text->paths, error);
+        status = et_translation_open_scored(task, scored, &text->paths, error);
     }
-    validation->now = validation->scored;
     if (!status && task->context.evaluates)
         et_translation_describe_validation(task, true);
     return status;
@@ -323,26 +370,32 @@ int et_translation_open_validation(et_translation_task *task, et_error *error)
 
 /* All pairs in order of length; a batch is as full as it gets. What is longer than max_seq_length
  * is cut as Model Garden cuts it: EOS stands at the cut. */
-int et_translation_validation(et_translation_task *task, int number, et_source **out,
-                              et_error *error)
+int et_translation_validation(const et_translation_task *task, const et_scored *scored,
+                              const et_translation_data *data, const et_input_context *part,
+                              et_source **out, et_error *error)
 {
-    const et_translation_data *data = &task->options.validation_data;
-    et_batches_options options = batches_of(data, "task.validation_data.global_batch_size");
-    et_validation *validation = &task->validation;
-    *out = NULL;
-    if (number >= validation->count)
-        return ET_OK;
+    et_translation_data share = *data;
+    const bool parted = part && part->input_pipelines > 1;
     et_samples *samples;
-    int status = et_cut_pairs_open(&samples, validation->scored[number].encoded,
-                                   data->max_seq_length, error);
+    et_source *numbered;
+    (void)task;
+    *out = NULL;
+    int status = part_of(part, "validation_data", false, &share, error);
     if (!status)
-        status = et_translation_batches(out, samples, data, &options, false, error);
+        status = et_cut_pairs_open(&samples, scored->encoded, data->max_seq_length, error);
+    if (!status)
+        status = take_part(&samples, part, error);
     if (status)
         return status;
-    status = et_seen_open(out, *out, &validation->scored[number].seen, error);
-    if (status) {
+    et_batches_options options = batches_of(&share, "task.validation_data.global_batch_size");
+    status = et_translation_batches(out, samples, &share, &options, false, error);
+    if (status)
+        return status;
+    status = et_numbered_open(&numbered, *out,
+                              scored->first + (parted ? (uint32_t)part->input_pipeline : 0),
+                              parted ? (uint32_t)part->input_pipelines : 1, error);
+    if (status)
         et_source_close(*out);
-        *out = NULL;
-    }
+    *out = status ? NULL : numbered;
     return status;
 }

@@ -3,7 +3,7 @@
  *   data     training: shuffled, in buckets, without end, read ahead; validation: one pass
  *   model    transformer over source and target: "decoded", and the "table" of tokens
  *   losses   vocabulary loss over the labels
- *   validate beam search and its scores (validate.c) */
+ *   outputs  of a validation step: beam search (outputs.c); reduce: its scores (validate.c) */
 #include "tasks/translation/task.h"
 
 #include "base/alloc.h"
@@ -22,46 +22,50 @@ static const et_translation_task *downcast_const(const et_task *self)
     return (const et_translation_task *)(const void *)self;
 }
 
+/* Of all data that are open: a table of positions costs little. */
+static int64_t longest(const et_translation_task *task, bool training)
+{
+    const et_translation_options *o = &task->options;
+    int64_t most = training ? o->train_data.max_seq_length : o->validation_data.max_seq_length;
+    for (const et_other_inputs *other = task->others; other; other = other->next)
+        most = other->data.max_seq_length > most ? other->data.max_seq_length : most;
+    return most;
+}
+
 static void build_model(et_task *self, et_scope *scope, bool training, et_nodes *outputs,
                         et_nodes *aux_losses)
 {
-    const et_translation_options *options = &downcast(self)->options;
-    const et_translation_data *data = training ? &options->train_data : &options->validation_data;
     (void)aux_losses; /* there are none */
-    et_translation_build_model(downcast(self), scope, data->max_seq_length, outputs);
+    et_translation_build_model(downcast(self), scope, longest(downcast(self), training), outputs);
 }
 
-static void build_losses(et_task *self, et_scope *scope, const et_nodes *outputs,
-                         const et_nodes *aux_losses)
+static void build_losses(et_task *self, et_scope *scope, const et_nodes *labels,
+                         const et_nodes *outputs, const et_nodes *aux_losses)
 {
     (void)aux_losses;
-    et_translation_build_losses(downcast(self), scope, outputs);
+    et_translation_build_losses(downcast(self), scope, labels, outputs);
 }
 
 static int data(et_task *self, bool training, et_source **out, et_error *error)
 {
-    return training ? et_translation_training(downcast(self), out, error)
-                    : et_translation_validation(downcast(self), 0, out, error);
+    return et_translation_build_inputs(self, &(et_data_config){ .training = training }, NULL, out,
+                                       error);
 }
 
 static int validation_set(et_task *self, int number, const char **name, et_source **out,
                           et_error *error)
 {
     et_translation_task *task = downcast(self);
+    const et_scored *scored = &task->validation.scored[number];
     *out = NULL;
-    if (number >= task->validation.count || !task->validation.scored[number].name)
+    if (number >= task->validation.count || !scored->name)
         return ET_OK;
-    *name = task->validation.scored[number].name;
-    return et_translation_validation(task, number, out, error);
+    *name = scored->name;
+    return et_translation_validation(task, scored, &task->options.validation_data, NULL, out,
+                                     error);
 }
 
-static void use_validation_set(et_task *self, int number)
-{
-    et_validation *validation = &downcast(self)->validation;
-    validation->now = &validation->scored[number];
-}
-
-/* Which pairs were seen is known where their batches go by, on each rank. */
+/* What is known of pairs is in logs, which ranks share. */
 static bool kept(et_task *self, int number, et_kept_rows *rows)
 {
     (void)self, (void)number, (void)rows;
@@ -71,12 +75,15 @@ static bool kept(et_task *self, int number, et_kept_rows *rows)
 static const et_task_class translation_class = {
     .name = "translation",
     .data = data,
+    .build_inputs = et_translation_build_inputs,
     .build_model = build_model,
     .build_losses = build_losses,
-    .validate = et_translation_validate,
+    .inference_step = et_translation_inference_step,
+    .validation_outputs = et_translation_validation_outputs,
+    .aggregate_logs = et_translation_aggregate,
+    .reduce_aggregated_logs = et_translation_reduce,
     .best_metric = ET_TRANSLATION_BLEU,
     .validation_set = validation_set,
-    .use_validation_set = use_validation_set,
     .kept = kept,
 };
 
@@ -135,6 +142,7 @@ void et_translation_task_close(et_task *task)
         return;
     et_translation_task *self = downcast(task);
     et_translation_close_validation(self);
+    et_translation_close_inputs(self);
     et_translation_input_close(&self->training);
     et_vocabularies_close(&self->vocabularies);
     for (int i = 0; i < ET_SIDES; i++)

@@ -1,35 +1,29 @@
-/* Validation beside the loss: beam search on all sources, and its scores. The translations are
- * kept in MODEL_DIR/translations/<step>.txt.
+/* Validation beside the loss: scores of translations, by the state that validation steps were
+ * aggregated to (outputs.c). The translations are kept in MODEL_DIR/translations/<step>.txt.
  *
- *   sources -> decoder -> tokens -> lines -> sacrebleu_score, bleu_score, chrf_score
- *                                        \-> MODEL_DIR/translations/<step>.txt
+ *   state -> pairs by number -> [search of those without] -> lines -> sacrebleu_score, bleu_score,
+ *                                                                 \   chrf_score
+ *                                                                  ->
+ * MODEL_DIR/translations/<step>.txt
  *
- * The sources are those whose loss was computed: all of them, or what a validation of some batches
- * has seen, each once and in the order of the text (seen.h).
+ * The state says which pairs are scored: all of them, or those of a validation of some batches,
+ * each once and in the order of the text.
  *
- * Ranks share the sentences; each of them has all translations then, and the same scores.
- *
- * The decoder is made at the first validation and kept: the store's weights change under it, and it
- * reads them anew. Asked to stop, it gives ET_EINTERRUPTED and has written nothing; the run does
- * the whole of it again when it goes on. */
+ * Ranks share the search; each of them has all translations then, and the same scores. Asked to
+ * stop, it gives ET_EINTERRUPTED and has written nothing; the run does the whole of it again when
+ * it goes on. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <etude/score.h>
 
 #include "base/alloc.h"
 #include "base/arena.h"
-#include "base/assert.h"
 #include "base/file.h"
-#include "base/flag.h"
 #include "base/format.h"
 #include "io/log_names.h"
-#include "tasks/translation/decode_share.h"
 #include "tasks/translation/task_private.h"
-
-/* Sentences that are decoded together. Results do not depend on it; memory of the decoder and
- * speed do. */
-#define GROUP 32
 
 /* Translations in a log, which TensorBoard shows under "Text". */
 #define LOGGED_MAX 20
@@ -38,112 +32,179 @@
 void et_translation_close_validation(et_translation_task *task)
 {
     et_validation *v = &task->validation;
-    for (int n = 0; n < v->count; n++) {
-        et_scored *scored = &v->scored[n];
-        for (int64_t i = 0; scored->references && i < scored->encoded->pairs; i++)
-            et_free(scored->references[i]);
-        et_free(scored->references);
-        et_free(scored->seen.is);
-    }
+    for (int n = 0; n < v->count; n++)
+        et_translation_close_scored(&v->scored[n]);
     et_decoder_free(v->decoder);
     et_translation_input_close(&v->input);
 }
 
-/* Asked between batches and by the decoder as it goes. */
-static bool should_stop(const et_translation_task *task)
-{
-    return et_flag_is_set(task->context.stop);
-}
-
-/* exp of the plain negative log-likelihood: label smoothing is no part of it. */
+/* exp of the plain negative log-likelihood, where the results have it: label smoothing is no part
+ * of it. */
 static int log_perplexity(et_value *logs, et_error *error)
 {
     double nll;
+    if (!et_value_get(logs, ET_LOGGED_OF_VALIDATION "nll"))
+        return ET_OK;
     int status = et_value_read_float(logs, ET_LOGGED_OF_VALIDATION "nll", &nll, error);
     if (!status && !et_value_set_float(logs, ET_LOGGED_OF_VALIDATION "perplexity", exp(nll)))
         status = et_alloc_failed(error, 0, "a log");
     return status;
 }
 
-/* ---- translations ---- */
+/* ---- pairs of a state ---- */
 
-/* All results of a validation are in memory at once, in an arena that ends with it. */
+/* A pair and its translation. */
+typedef struct translated {
+    int64_t number, at; /* in the task's data; in the state */
+    const et_scored *scored;
+    int64_t pair;            /* in scored */
+    const et_value *outputs; /* of the state; NULL: it was not searched */
+    et_decoder_sentence sentence;
+} translated;
 
-/* Two positions: the transformer's table is not used, the decoder has its own. */
-static int make_decoder(et_translation_task *task, et_error *error)
-{
-    /* The same search as a translator's with the run's settings, so validation scores what it
-     * would give. */
-    const et_translation_model *model = &task->options.model;
-    et_transformer transformer =
-        et_translation_transformer(&task->options, et_vocabulary_size(task->sides.source),
-                                   et_vocabulary_size(task->sides.target), 2);
-    et_decoder_options options = {
-        .beam = { .size = (int)model->beam_size,
-                  .alpha = model->alpha,
-                  .eos = et_vocabulary_eos(task->sides.target) },
-        .start = et_vocabulary_start(task->sides.target),
-        .max_length = model->decode_max_length,
-        .extra_length = model->extra_decode_length,
-        .sentences = GROUP,
-        .act = task->context.bfloat16 ? ET_BF16 : ET_F32,
-    };
-    return et_decoder_new(&task->validation.decoder, task->context.params, task->context.device,
-                          &transformer, &options, error);
-}
-
-/* The form in which the decoder asks. */
-static bool stops(void *task, int64_t done)
-{
-    (void)done;
-    return should_stop(task);
-}
-
-/* A validation's sentences, each with the number of its pair. */
-typedef struct decoded {
-    et_decoder_sentence *sentences; /* [count] in the arena */
+/* All of a state, in the order of their numbers; in an arena that ends with the validation. */
+typedef struct all_translated {
+    translated *pairs; /* [count] */
     int64_t count;
-} decoded;
+} all_translated;
 
-/* Those that were seen, in the order of the text. Ids are widened from the corpus; EOS is the last
- * of each source, which is whole but where a translator would cut it too. */
-static int choose_sentences(const et_translation_task *task, decoded *all, et_arena *arena,
-                            et_error *error)
+static int by_number(const void *left, const void *right)
 {
-    const et_encoded *encoded = task->validation.now->encoded;
-    size_t count = (size_t)encoded->pairs;
-    all->sentences = et_arena_array(arena, count, sizeof *all->sentences);
-    if (!all->sentences)
-        return et_alloc_failed(error, count * sizeof *all->sentences, "validation");
-    for (size_t i = 0; i < count; i++) {
-        if (!task->validation.now->seen.is[i])
-            continue;
-        int64_t length =
-            et_encoded_cut_length(encoded, (int64_t)i, false, ET_TRANSLATION_SOURCE_MAX);
-        int32_t *ids = et_arena_array(arena, (size_t)length, sizeof *ids);
-        if (!ids)
-            return et_alloc_failed(error, (size_t)length * sizeof *ids, "validation");
-        et_encoded_cut_ids(encoded, (int64_t)i, false, ET_TRANSLATION_SOURCE_MAX, ids);
-        all->sentences[all->count++] =
-            (et_decoder_sentence){ .source = ids, .length = length, .number = i };
-    }
+    const translated *l = left, *r = right;
+    if (l->number != r->number)
+        return l->number < r->number ? -1 : 1;
+    return l->at < r->at ? -1 : l->at > r->at;
+}
+
+static const et_value *list_of(const et_value *state, const char *name, const et_value *ids)
+{
+    const et_value *list = et_value_get(state, name);
+    return list && list->kind == ET_VALUE_LIST && (!ids || list->count == ids->count) ? list : NULL;
+}
+
+static int read_state(const et_value *state, all_translated *all, et_arena *arena, et_error *error)
+{
+    const et_value *ids = list_of(state, ET_STEP_IDS, NULL);
+    const et_value *outputs = ids ? list_of(state, ET_STEP_OUTPUTS, ids) : NULL;
+    if (!outputs)
+        return et_fail(error, ET_EFORMAT,
+                       "the state of a validation has no lists " ET_STEP_IDS " and " ET_STEP_OUTPUTS
+                       " of one length; aggregate_logs makes it");
+    all->pairs = et_arena_array(arena, ids->count + 1, sizeof *all->pairs);
+    if (!all->pairs)
+        return et_alloc_failed(error, ids->count * sizeof *all->pairs, "validation");
+    const et_value *id = ids->first, *output = outputs->first;
+    for (; id; id = id->next, output = output->next, all->count++)
+        all->pairs[all->count] =
+            (translated){ .number = id->kind == ET_VALUE_INT ? id->integer : -1,
+                          .at = all->count,
+                          .outputs = output->kind == ET_VALUE_LIST ? output : NULL };
     return ET_OK;
 }
 
-/* The decoder sorts by length itself. */
-static int decode(et_translation_task *task, decoded *all, et_arena *arena, et_error *error)
+/* Of a pair that the state has several times the last counts. */
+static void sort_pairs(all_translated *all)
 {
-    int status = choose_sentences(task, all, arena, error);
-    if (!status && all->count < task->validation.now->encoded->pairs)
+    int64_t count = 0;
+    qsort(all->pairs, (size_t)all->count, sizeof *all->pairs, by_number);
+    for (int64_t i = 0; i < all->count; i++)
+        if (i + 1 == all->count || all->pairs[i + 1].number != all->pairs[i].number)
+            all->pairs[count++] = all->pairs[i];
+    all->count = count;
+}
+
+/* Ids up to the first end, if they have one. */
+static int read_output(const et_translation_task *task, translated *one, et_arena *arena,
+                       et_error *error)
+{
+    const int32_t eos = et_vocabulary_eos(task->sides.target);
+    int32_t *ids = et_arena_array(arena, one->outputs->count + 1, sizeof *ids);
+    et_decoder_result *result = et_arena_array(arena, 1, sizeof *result);
+    int count = 0;
+    if (!ids || !result)
+        return et_alloc_failed(error, one->outputs->count * sizeof *ids, "a translation");
+    for (const et_value *id = one->outputs->first; id; id = id->next, count++) {
+        if (id->kind != ET_VALUE_INT || id->integer < 0 ||
+            id->integer >= et_vocabulary_size(task->sides.target))
+            return et_fail(error, ET_EDATA,
+                           "the translation of pair %lld: token %d is none of the vocabulary's %d",
+                           (long long)one->number, count + 1,
+                           (int)et_vocabulary_size(task->sides.target));
+        ids[count] = (int32_t)id->integer;
+        if (ids[count] == eos)
+            break;
+    }
+    *result = (et_decoder_result){ .ids = ids, .count = count };
+    one->sentence.results = result;
+    one->sentence.count = 1;
+    return ET_OK;
+}
+
+static int find_pairs(const et_translation_task *task, all_translated *all, et_arena *arena,
+                      et_error *error)
+{
+    int status = ET_OK;
+    for (int64_t i = 0; !status && i < all->count; i++) {
+        translated *one = &all->pairs[i];
+        one->scored = et_translation_scored(task, one->number, &one->pair);
+        if (!one->scored)
+            return et_fail(error, ET_EDATA,
+                           "pair %lld of a validation's state is in none of the task's validation "
+                           "data, of which " ET_STEP_IDS " are numbers",
+                           (long long)one->number);
+        status =
+            et_translation_source(one->scored->encoded, one->pair, &one->sentence, arena, error);
+        one->sentence.number = (uint64_t)one->pair;
+        if (!status && one->outputs)
+            status = read_output(task, one, arena, error);
+    }
+    return status;
+}
+
+/* Those that no step has searched, together. The decoder sorts by length itself. */
+static int search(et_translation_task *task, all_translated *all, et_arena *arena, et_error *error)
+{
+    et_decoder_sentence *sentences =
+        et_arena_array(arena, (size_t)all->count + 1, sizeof *sentences);
+    int64_t count = 0;
+    if (!sentences)
+        return et_alloc_failed(error, (size_t)all->count * sizeof *sentences, "validation");
+    for (int64_t i = 0; i < all->count; i++)
+        if (!all->pairs[i].outputs)
+            sentences[count++] = all->pairs[i].sentence;
+    int status = count ? et_translation_search(task, sentences, count, true, arena, error) : ET_OK;
+    for (int64_t i = all->count; !status && i-- > 0;)
+        if (!all->pairs[i].outputs)
+            all->pairs[i].sentence = sentences[--count];
+    return status;
+}
+
+/* The text that all pairs are of; NULL: of several. */
+static const et_scored *text_of(const all_translated *all)
+{
+    for (int64_t i = 1; i < all->count; i++)
+        if (all->pairs[i].scored != all->pairs[0].scored)
+            return NULL;
+    return all->count ? all->pairs[0].scored : NULL;
+}
+
+static int translate(et_translation_task *task, const et_value *state, all_translated *all,
+                     et_arena *arena, et_error *error)
+{
+    int status = read_state(state, all, arena, error);
+    if (status)
+        return status;
+    sort_pairs(all);
+    status = find_pairs(task, all, arena, error);
+    const et_scored *scored = status ? NULL : text_of(all);
+    if (scored && all->count < scored->encoded->pairs)
         et_task_tell(&task->context, "validation   %s of %s pairs",
                      et_format_count(all->count).text,
-                     et_format_count(task->validation.now->encoded->pairs).text);
-    if (!status && !task->validation.decoder)
-        status = make_decoder(task, error);
-    return status ? status
-                  : et_decoder_run_on_ranks(task->validation.decoder, task->context.comm,
-                                            all->sentences, all->count, arena, stops, task, error);
+                     et_format_count(scored->encoded->pairs).text);
+    return status ? status : search(task, all, arena, error);
 }
+
+/* ---- scores ---- */
 
 /* The scores of one validation. */
 typedef struct scores {
@@ -235,15 +296,15 @@ static void append_row(et_strbuf *table, const char *source, const char *hypothe
 
 /* The first print_translations pairs, above the progress bar: the same at each validation, so that
  * progress can be seen in them. The first LOGGED_MAX go to table, for the log. */
-static int show(const et_translation_task *task, int64_t shown, const et_decoder_sentence *sentence,
+static int show(const et_translation_task *task, int64_t shown, const translated *one,
                 const char *hypothesis, et_strbuf *table, et_error *error)
 {
     if (shown >= task->options.print_translations)
         return ET_OK;
     et_strbuf text = ET_STRBUF_INIT, source = ET_STRBUF_INIT;
-    const char *name = task->validation.now->name;
-    const char *reference = task->validation.now->references[sentence->number];
-    int status = write_source(task, sentence, &source, error);
+    const char *name = one->scored->name;
+    const char *reference = one->scored->references[one->pair];
+    int status = write_source(task, &one->sentence, &source, error);
     et_strbuf_printf(&text, "%s%s  Input      %s\n  Output     %s\n  Reference  %s",
                      name ? name : "", name ? "\n" : "", et_strbuf_text(&source), hypothesis,
                      reference);
@@ -259,23 +320,22 @@ static int show(const et_translation_task *task, int64_t shown, const et_decoder
 /* Detokenises, scores and collects all lines into text. In the order of the corpus, one line for
  * each pair that was seen, so that the file can be scored by other programs against the references.
  */
-static int score_all(et_translation_task *task, const decoded *all, scores *s, et_strbuf *text,
-                     et_strbuf *table, et_error *error)
+static int score_all(et_translation_task *task, const all_translated *all, scores *s,
+                     et_strbuf *text, et_strbuf *table, et_error *error)
 {
     /* One line's memory for all of them. */
     et_strbuf line = ET_STRBUF_INIT;
     int status = ET_OK;
     for (int64_t i = 0; i < all->count && !status; i++) {
-        const et_decoder_sentence *sentence = &all->sentences[i];
+        const translated *one = &all->pairs[i];
         et_strbuf_reset(&line);
-        if (sentence->length > 1) /* as et_translator_translate, EOS alone is an empty line */
-            status = et_vocabulary_decode(task->sides.target, sentence->results[0].ids,
-                                          (size_t)sentence->results[0].count, &line, error);
+        if (one->sentence.count) /* as et_translator_translate, no word is an empty line */
+            status = et_vocabulary_decode(task->sides.target, one->sentence.results[0].ids,
+                                          (size_t)one->sentence.results[0].count, &line, error);
         if (!status)
-            status = add_pair(s, et_strbuf_text(&line),
-                              task->validation.now->references[sentence->number], error);
+            status = add_pair(s, et_strbuf_text(&line), one->scored->references[one->pair], error);
         if (!status)
-            status = show(task, i, sentence, et_strbuf_text(&line), table, error);
+            status = show(task, i, one, et_strbuf_text(&line), table, error);
         et_strbuf_append(text, et_strbuf_text(&line));
         et_strbuf_append_char(text, '\n');
     }
@@ -284,16 +344,15 @@ static int score_all(et_translation_task *task, const decoded *all, scores *s, e
 }
 
 /* <step>.txt, of a set <step>.<name>.txt, atomically; one of the same step is replaced. */
-static int keep_translations(const et_translation_task *task, int64_t step, const et_strbuf *text,
-                             et_arena *arena, et_error *error)
+static int keep_translations(const et_translation_task *task, const et_scored *scored, int64_t step,
+                             const et_strbuf *text, et_arena *arena, et_error *error)
 {
-    et_assert(step >= 0);
-    if (task->context.reader)
+    if (task->context.reader || !task->context.model_dir)
         return ET_OK;
     /* Made at the first validation, so that a run without one has no empty folder. */
     const char *directory =
         et_arena_printf(arena, "%s/%s", task->context.model_dir, ET_TRANSLATION_OUTPUT);
-    const char *name = task->validation.now->name;
+    const char *name = scored ? scored->name : NULL;
     const char *path = directory
                            ? et_arena_printf(arena, "%s/%lld%s%s.txt", directory, (long long)step,
                                              name ? "." : "", name ? name : "")
@@ -304,36 +363,32 @@ static int keep_translations(const et_translation_task *task, int64_t step, cons
     return status ? status : et_file_write(path, et_strbuf_text(text), text->length, error);
 }
 
-/* Logs are set before the file is written, which is the last thing that may fail. */
-static int measure_translations(et_translation_task *task, int64_t step, et_value *logs,
-                                et_error *error)
+/* Results are set before the file is written, which is the last thing that may fail. */
+int et_translation_reduce(et_task *self, const et_value *aggregated_logs, int64_t step,
+                          et_value *results, et_error *error)
 {
+    et_translation_task *task = (et_translation_task *)(void *)self;
     et_arena arena = ET_ARENA_INIT;
     et_strbuf text = ET_STRBUF_INIT, table = ET_STRBUF_INIT;
-    decoded all = { NULL, 0 };
+    all_translated all = { NULL, 0 };
     scores s = { NULL, NULL, NULL };
-    int status = decode(task, &all, &arena, error);
+    /* An interruption leaves results half filled; the run throws them away. */
+    int status = log_perplexity(results, error);
+    if (!status)
+        status = translate(task, aggregated_logs, &all, &arena, error);
     if (!status)
         status = open_scores(&s, &task->options, error);
     if (!status)
         status = score_all(task, &all, &s, &text, &table, error);
     if (!status)
-        status = log_scores(&s, logs, error);
+        status = log_scores(&s, results, error);
     if (!status && table.length)
-        et_value_set_string(logs, ET_TRANSLATION_OUTPUT, et_strbuf_text(&table));
+        et_value_set_string(results, ET_TRANSLATION_OUTPUT, et_strbuf_text(&table));
     if (!status)
-        status = keep_translations(task, step, &text, &arena, error);
+        status = keep_translations(task, text_of(&all), step, &text, &arena, error);
     close_scores(&s);
     et_strbuf_release(&table);
     et_strbuf_release(&text);
     et_arena_release(&arena);
     return status;
-}
-
-int et_translation_validate(et_task *self, int64_t step, et_value *logs, et_error *error)
-{
-    et_translation_task *task = (et_translation_task *)(void *)self;
-    /* An interruption leaves logs half filled; the run throws them away. */
-    int status = log_perplexity(logs, error);
-    return status ? status : measure_translations(task, step, logs, error);
 }
