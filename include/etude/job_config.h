@@ -88,11 +88,13 @@ ET_API const char *et_device_setter_variable(et_device_setter *setter, const cha
 ET_API const char *et_device_setter_op(const et_device_setter *setter);
 ET_API void et_device_setter_free(et_device_setter *setter); /* NULL allowed */
 
-/* What this task of a cluster needs to talk to the others: the keys of its role, from the folder
- * that the job names ("job": {"keys": "DIR"}, made by `etude keys DIR`), and, of the master and of
- * parameter servers, a socket that listens at its address from now on. Every connection is
- * authenticated and encrypted. *out NULL: a single node needs none. ET_EUSAGE: no folder is named,
- * or built without ZeroMQ; ET_EDENIED: others may read a key. The config outlives it. */
+/* What this task of a cluster needs to talk to the others: the keys of its role, and, of the master
+ * and of parameter servers, a socket that listens at its address from now on. Every connection is
+ * authenticated and encrypted. Where all addresses are of the loopback the keys are this user's,
+ * made by the first task in TMPDIR (or /tmp)/etude-keys-UID. A cluster of several hosts names a
+ * folder of keys ("job": {"keys": "DIR"}, made by `etude keys DIR`); one host may. *out NULL: a
+ * single node needs none. ET_EUSAGE: several hosts and no folder, or built without ZeroMQ;
+ * ET_EDENIED: others may read a key. The config outlives it. */
 typedef struct et_job_server et_job_server;
 ET_API int et_job_config_create_server(et_job_server **out, const et_job_config *config,
                                        et_error *error);

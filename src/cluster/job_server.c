@@ -6,14 +6,31 @@
 
 #include "base/alloc.h"
 #include "cluster/address.h"
+#include "cluster/user_keys.h"
 #include "cluster/wire.h"
 
 #define BACKLOG 1024
 
-const char *et_job_keys(const et_job_config *config)
+static const char *named_folder(const et_job_config *config)
 {
     const et_value *keys = et_value_get(et_job_config_job(config), "keys");
     return keys && keys->kind == ET_VALUE_STRING && *keys->string ? keys->string : NULL;
+}
+
+int et_job_keys_read(et_keys *keys, const et_job_config *config, const char *folder,
+                     const char *how, et_error *error)
+{
+    const et_job_role role = et_job_config_task(config)->role;
+    if (!folder)
+        folder = named_folder(config);
+    if (folder)
+        return et_keys_read(keys, folder, role, error);
+    if (et_cluster_is_local(et_job_config_cluster(config)))
+        return et_user_keys_read(keys, role, error);
+    return et_fail(error, ET_EUSAGE,
+                   "%s: the cluster's keys are missing, which it needs beyond this host: %s names "
+                   "their folder, which `etude keys DIR` makes",
+                   et_job_config_device(config), how);
 }
 
 /* A port that was left a moment ago is free again; one that somebody listens at is not. */
@@ -45,15 +62,10 @@ static int listen_at(int *out, const char *address, et_error *error)
 static int fill(et_job_server *server, et_error *error)
 {
     const et_job_task *task = et_job_config_task(server->config);
-    const char *keys = et_job_keys(server->config);
     int status = et_wire_check(error);
-    if (!status && !keys)
-        status = et_fail(error, ET_EUSAGE,
-                         "%s: the cluster's keys are missing: \"job\": {\"keys\": \"DIR\"} names "
-                         "their folder, which `etude keys DIR` makes",
-                         et_job_config_device(server->config));
     if (!status)
-        status = et_keys_read(&server->keys, keys, task->role, error);
+        status = et_job_keys_read(&server->keys, server->config, NULL,
+                                  "\"job\": {\"keys\": \"DIR\"}", error);
     const et_strings *addresses = &et_job_config_cluster(server->config)->addresses[task->role];
     return status || task->role == ET_JOB_WORKER
                ? status

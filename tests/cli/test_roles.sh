@@ -160,7 +160,7 @@ cluster="\"cluster\": {\"master\": [\"localhost:$port\"], \"ps\": [\"localhost:$
 task() {
     TF_CONFIG="{\"task\": {\"type\": \"$1\", \"index\": $2}, $cluster}" "$etude" train \
         --experiment tabular/mlp --data learn.csv --target kind --model-dir "$work/roles" \
-        --steps 60 --threads 1 -q --keys "$3" >"log.$1.$2" 2>&1
+        --steps 60 --threads 1 -q ${3:+--keys "$3"} >"log.$1.$2" 2>&1
 }
 "$etude" keys others || fail "keys"
 task ps 0 keys & server=$!
@@ -177,6 +177,18 @@ wait "$worker" || { cat log.worker.0 >&2; fail "TF_CONFIG: the worker"; }
 [ "$(last roles step)" = 60 ] || fail "TF_CONFIG: step $(last roles step)"
 none_left TF_CONFIG
 
+# All on this host: without a folder of keys.
+rm -r roles
+TMPDIR=$work
+export TMPDIR
+task ps 0 '' & server=$!
+task worker 0 '' & worker=$!
+task master 0 '' || { cat log.master.0 >&2; fail "keys of this host: the master"; }
+wait "$server" && wait "$worker" || fail "keys of this host: a server or a worker"
+[ "$(last roles step)" = 60 ] || fail "keys of this host: step $(last roles step)"
+[ "$(stat -c %a "etude-keys-$(id -u)")" = 700 ] || fail "keys of this host: mode of their folder"
+unset TMPDIR
+
 # What is wrong is said, at once.
 says() {
     expected=$1 words=$2
@@ -186,7 +198,8 @@ says() {
     [ "$code" = "$expected" ] && grep -q -- "$words" log || fail "$words: exit code $code"
 }
 says 2 'goes with --distributed' "$etude" train --workers 2 --model-dir x
-says 2 'keys is missing' env "TF_CONFIG={\"task\": {\"type\": \"ps\", \"index\": 0}, $cluster}" \
+hosts='"cluster": {"master": ["192.0.2.1:1"], "ps": ["localhost:2"]}'
+says 2 'keys are missing.*--keys' env "TF_CONFIG={\"task\": {\"type\": \"ps\", \"index\": 0}, $hosts}" \
     "$etude" train --experiment tabular/mlp --data learn.csv --target kind x
 says 2 'is there already' "$etude" keys keys
 says 2 '--distributed: starts a cluster of its own, and TF_CONFIG names one' \

@@ -67,8 +67,8 @@ static const et_task_class task_class = { .name = "toy", .build = build, .data =
 /* ---- a cluster ---- */
 
 typedef struct cluster {
-    char keys[64];
-    int port[2]; /* master, ps */
+    char keys[64]; /* "": none are named */
+    int port[2];   /* master, ps */
     int workers;
     et_async_options options; /* the master's */
     pid_t others[TASKS];
@@ -103,12 +103,13 @@ static et_job_config *config_of(const cluster *c, const char *type, int index)
 {
     char text[1000];
     et_job_config *config;
-    int length = snprintf(text, sizeof text,
-                          "{\"task\": {\"type\": \"%s\", \"index\": %d}, \"cluster\": {"
-                          "\"master\": [\"127.0.0.1:%d\"], \"ps\": [\"127.0.0.1:%d\"], "
-                          "\"worker\": [\"127.0.0.1:1\"%s]}, \"job\": {\"keys\": \"%s\"}}",
-                          type, index, c->port[0], c->port[1],
-                          c->workers > 1 ? ", \"127.0.0.1:2\"" : "", c->keys);
+    int length =
+        snprintf(text, sizeof text,
+                 "{\"task\": {\"type\": \"%s\", \"index\": %d}, \"cluster\": {"
+                 "\"master\": [\"127.0.0.1:%d\"], \"ps\": [\"127.0.0.1:%d\"], "
+                 "\"worker\": [\"127.0.0.1:1\"%s]}%s%s%s}",
+                 type, index, c->port[0], c->port[1], c->workers > 1 ? ", \"127.0.0.1:2\"" : "",
+                 *c->keys ? ", \"job\": {\"keys\": \"" : "", c->keys, *c->keys ? "\"}" : "");
     assert_ok(et_job_config_parse(&config, text, (size_t)length, "a test", error));
     return config;
 }
@@ -259,6 +260,34 @@ static void test_coordinator__as_alone(void **state)
     close_cluster(&c);
 }
 
+/* A TF_CONFIG as TensorFX has it, of the loopback, is all that the tasks of one host need. */
+static void test_coordinator__keys_of_the_user(void **state)
+{
+    (void)state;
+    static float alone[KEPT], together[KEPT];
+    char folder[] = "tmpdir.XXXXXX";
+    cluster c;
+    bench b;
+    open_cluster(&c, 1);
+    c.keys[0] = 0;
+    assert_non_null(mkdtemp(folder));
+    setenv("TMPDIR", folder, 1);
+    start(&c, "ps", 0);
+    start(&c, "worker", 0);
+    train_alone(alone);
+    bench_open(&b, &c, "master", 0);
+    assert_ok(et_task_trainer_init_async(b.r.trainer, error));
+    assert_ok(et_task_trainer_initialize(b.r.trainer, error));
+    for (int i = 0; i < STEPS; i++)
+        assert_ok(et_task_trainer_train_step(b.r.trainer, NULL, error));
+    assert_ok(et_task_trainer_join(b.r.trainer, error));
+    weights_of(&b.r, together);
+    assert_memory_equal(together, alone, sizeof alone);
+    bench_close(&b);
+    close_cluster(&c);
+    unsetenv("TMPDIR");
+}
+
 /* Two workers, by train: both take part, it learns, evaluation sees the last weights. */
 static void test_coordinator__learns(void **state)
 {
@@ -385,8 +414,11 @@ static void test_coordinator__refused(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_coordinator__as_alone),  cmocka_unit_test(test_coordinator__learns),
-        cmocka_unit_test(test_coordinator__staleness), cmocka_unit_test(test_coordinator__alone),
+        cmocka_unit_test(test_coordinator__as_alone),
+        cmocka_unit_test(test_coordinator__keys_of_the_user),
+        cmocka_unit_test(test_coordinator__learns),
+        cmocka_unit_test(test_coordinator__staleness),
+        cmocka_unit_test(test_coordinator__alone),
         cmocka_unit_test(test_coordinator__refused),
     };
     fill();

@@ -129,14 +129,7 @@ static int train_locally(const et_call *call, const et_train_args *args, et_erro
 static int train_by_environment(const et_call *call, const et_train_args *args, et_roles *roles,
                                 et_error *error)
 {
-    const char *keys = args->keys ? args->keys : et_job_keys(roles->config);
-    if (!keys)
-        return et_fail(error, ET_EUSAGE,
-                       ET_JOB_CONFIG_VARIABLE
-                       " names a cluster, and --keys is missing: the folder with its keys, which "
-                       "`%s keys DIR` makes",
-                       call->program->name);
-    int status = et_keys_read(&roles->keys, keys, et_job_config_task(roles->config)->role, error);
+    int status = et_job_keys_read(&roles->keys, roles->config, args->keys, "--keys", error);
     return status ? status : be_task(call, args, roles, error);
 }
 

@@ -43,7 +43,7 @@ static const char *const modes[ET_MODE_COUNT + 1] = {
                      "with --distributed: so many parameter servers (1)"),                         \
         ET_ARG_TEXT(                                                                               \
             "keys", "DIR", &(args)->keys,                                                          \
-            "where TF_CONFIG names a cluster: its keys; this process is the task that it names")
+            "folder with the keys of the cluster that TF_CONFIG names; needed beyond one host")
 
 /* A new run is what some options are about. */
 static int check_mode(const et_train_args *args, et_error *error)

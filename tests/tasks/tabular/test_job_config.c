@@ -7,10 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/scarce.h"
-#include "cluster/keys.h"
+#include "cluster/job_server.h"
+#include "cluster/user_keys.h"
 
 #define CLUSTER                                                                                    \
     "\"cluster\": {\"ps\": [\"a:14000\", \"b:14000\"], \"master\": [\"c:14001\"], "                \
@@ -285,6 +288,124 @@ static void test_job_config__server(void **state)
     et_job_config_free(config);
 }
 
+/* ---- one host ---- */
+
+static int serve(const char *text, et_keys *keys, et_error *error)
+{
+    et_job_config *config = parsed(text);
+    et_job_server *server;
+    int status = et_job_config_create_server(&server, config, error);
+    if (server)
+        *keys = server->keys;
+    et_job_server_free(server);
+    et_job_config_free(config);
+    return status;
+}
+
+/* A name of a temporary folder of this test alone, as TMPDIR, and that of the keys in it. */
+static void own_tmpdir(char *folder, size_t space)
+{
+    static char parent[] = "tmpdir.XXXXXX";
+    static bool made;
+    if (!made)
+        assert_non_null(mkdtemp(parent));
+    made = true;
+    setenv("TMPDIR", parent, 1);
+    snprintf(folder, space, "%s/etude-keys-%lu", parent, (unsigned long)geteuid());
+}
+
+#define ON_LOOPBACK                                                                                \
+    "\"cluster\": {\"master\": [\"localhost:1\"], \"ps\": [\"127.3.2.1:2\"], "                     \
+    "\"worker\": [\"[::1]:3\", \"127.0.0.1:4\"]}"
+#define TASK_OF(type) "{\"task\": {\"type\": \"" type "\", \"index\": 0}, "
+
+/* TensorFX's TF_CONFIG, which names no keys: all tasks find the same ones, which the first makes.
+ */
+static void test_job_config__server_of_one_host(void **state)
+{
+    (void)state;
+    char folder[200], path[300];
+    struct stat facts;
+    et_keys first, keys[ET_JOB_ROLES], worker;
+    et_error error = ET_ERROR_INIT;
+    if (et_keys_make(keys, &error))
+        skip(); /* built without ZeroMQ */
+    own_tmpdir(folder, sizeof folder);
+    assert_int_equal(serve(TASK_OF("worker") ON_LOOPBACK "}", &first, &error), ET_OK);
+    assert_int_equal(serve(TASK_OF("worker") ON_LOOPBACK "}", &worker, &error), ET_OK);
+    assert_memory_equal(&first, &worker, sizeof first);
+    assert_int_equal(stat(folder, &facts), 0);
+    assert_int_equal(facts.st_mode & 0777, 0700);
+    /* Servers' ports are below 1024 or taken by others: the keys alone. */
+    for (int role = 0; role < ET_JOB_ROLES; role++) {
+        assert_int_equal(et_user_keys_read(&keys[role], (et_job_role)role, &error), ET_OK);
+        assert_memory_equal(keys[role].public, first.public, sizeof first.public);
+    }
+    assert_string_not_equal(keys[ET_JOB_MASTER].secret, first.secret);
+    assert_string_equal(keys[ET_JOB_WORKER].secret, first.secret);
+    /* Beyond the loopback, or in a folder that others may enter, nothing is made or read. */
+    static const char *const cases[][2] = {
+        { TASK_OF("worker") "\"cluster\": {\"master\": [\"localhost:1\"], \"worker\": "
+                            "[\"localhost:2\", \"192.0.2.1:3\"]}}",
+          "/job:worker/task:0: the cluster's keys are missing" },
+        { TASK_OF("worker") "\"cluster\": {\"master\": [\"nowhere.invalid:1\"], \"worker\": "
+                            "[\"localhost:2\"]}}",
+          "the cluster's keys are missing" },
+    };
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(serve(cases[i][0], &worker, &error), ET_EUSAGE);
+        assert_contains(error.text, cases[i][1]);
+    }
+    assert_int_equal(chmod(folder, 0750), 0);
+    assert_int_equal(serve(TASK_OF("worker") ON_LOOPBACK "}", &worker, &error), ET_EDENIED);
+    assert_contains(error.text, "no folder of this user alone");
+    assert_int_equal(chmod(folder, 0700), 0);
+    snprintf(path, sizeof path, "%s/worker.key", folder);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(serve(TASK_OF("worker") ON_LOOPBACK "}", &worker, &error), ET_ENOTFOUND);
+    assert_contains(error.text, "remove it where a file is damaged");
+    /* A link of somebody else is not followed. */
+    snprintf(path, sizeof path, "%s.aside", folder);
+    assert_int_equal(rename(folder, path), 0);
+    assert_int_equal(symlink(strrchr(path, '/') + 1, folder), 0);
+    assert_int_equal(serve(TASK_OF("worker") ON_LOOPBACK "}", &worker, &error), ET_EDENIED);
+    unlink(folder);
+    unsetenv("TMPDIR");
+}
+
+/* Tasks that start at once have the keys of one of them. */
+static void test_job_config__keys_are_made_once(void **state)
+{
+    enum { TASKS = 12 };
+    (void)state;
+    char folder[200];
+    int ends[2];
+    et_keys keys[ET_JOB_ROLES], got;
+    if (et_keys_make(keys, NULL))
+        skip();
+    own_tmpdir(folder, sizeof folder);
+    assert_int_equal(pipe(ends), 0);
+    for (int i = 0; i < TASKS; i++) {
+        pid_t pid = fork();
+        assert_true(pid >= 0);
+        if (!pid) {
+            et_error error = ET_ERROR_INIT;
+            int status = et_user_keys_read(&got, ET_JOB_PARAM_SERVER, &error);
+            _exit(status || write(ends[1], &got, sizeof got) != (ssize_t)sizeof got);
+        }
+    }
+    close(ends[1]);
+    for (int i = 0, how; i < TASKS; i++) {
+        assert_true(wait(&how) > 0);
+        assert_true(WIFEXITED(how) && !WEXITSTATUS(how));
+        assert_int_equal(read(ends[0], i ? &got : &keys[0], sizeof got), sizeof got);
+        if (i)
+            assert_memory_equal(&got, &keys[0], sizeof got);
+    }
+    close(ends[0]);
+    unsetenv("TMPDIR");
+}
+
 /* Its own address, once; a worker listens to nobody. */
 static void test_job_config__server_listens(void **state)
 {
@@ -359,6 +480,8 @@ int main(void)
         cmocka_unit_test(test_job_config__too_large),
         cmocka_unit_test(test_job_config__device_setter),
         cmocka_unit_test(test_job_config__server),
+        cmocka_unit_test(test_job_config__server_of_one_host),
+        cmocka_unit_test(test_job_config__keys_are_made_once),
         cmocka_unit_test(test_job_config__server_listens),
         cmocka_unit_test(test_job_config__out_of_memory),
     };
