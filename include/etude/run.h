@@ -120,7 +120,8 @@ ET_API int et_run_save(et_run *run, int64_t step, bool transient, et_error *erro
 /* Between two steps, without waiting: what became of the save in progress. One that failed is told
  * and tried again. */
 ET_API int et_run_look_after_saves(et_run *run, int64_t step, et_error *error);
-/* Waits for the last save, and tries once more if it failed. */
+/* Waits for the last save, and tries once more if it failed. An error as well: the best step could
+ * not be saved, and no later one is as good. */
 ET_API int et_run_finish_saves(et_run *run, int64_t step, et_error *error);
 
 #endif

@@ -17,6 +17,9 @@
  *   (4) a file is named by the manifest (or info.json) only when it is complete and durable, and
  *       deleted only when no durable manifest (or info.json) names it.
  *
+ * The best one's arrays stay as they are until it is durable: where it fails it is tried once more,
+ * while they are still the best's.
+ *
  * No copy of the state is made, but for arrays of the program's own: it is three to four times the
  * weights, and a step reads it only until its update.
  *
@@ -448,7 +451,8 @@ static int write_file(et_checkpoints *self, et_error *error)
 {
     job *work = &self->job;
     int status = work->drafted ? ET_OK : draft(self, error);
-    stop_reading(self);
+    if (work->kind != BEST)
+        stop_reading(self);
     if (status)
         return status;
     work->drafted = false;
@@ -543,6 +547,19 @@ static bool is_best_own(const et_checkpoints *self)
     return self->best_own || (!is_best_earlier(self) && (self->resumed || of_line));
 }
 
+#define SAVING_BEST "saving the best checkpoint, step %" PRId64
+
+/* Whether a best that failed is tried once more; then that is told. */
+static bool tries_again(int64_t step, int status, et_error *reason)
+{
+    if (!status || status == ET_EBUSY)
+        return false;
+    et_log(ET_LOG_WARNING, "saving the best checkpoint, step %" PRId64 ": %s; trying once more",
+           step, reason->text);
+    *reason = (et_error)ET_ERROR_INIT;
+    return true;
+}
+
 /* Weights first, then info.json, which names them: so it never names what is not there. */
 static int write_best(et_checkpoints *self, et_error *error)
 {
@@ -551,6 +568,15 @@ static int write_best(et_checkpoints *self, et_error *error)
     if (!status)
         status = write_file(self, error);
     return status ? status : write_info(self, self->job.path, error);
+}
+
+/* In parts the caller has what a second try takes. */
+static int write_best_twice(et_checkpoints *self, et_error *error)
+{
+    int status = write_best(self, error);
+    return !et_state_ranks(self->state) && tries_again(self->job.step, status, error)
+               ? write_best(self, error)
+               : status;
 }
 
 static const et_activity write_activity = { .name = "write checkpoint",
@@ -562,9 +588,9 @@ static void *run_job(void *payload)
     et_checkpoints *self = payload;
     job *work = &self->job;
     et_track_begin(self->writer_track, &write_activity, work->step);
-    work->status =
-        work->kind == BEST ? write_best(self, &work->error) : write_newest(self, &work->error);
-    stop_reading(self); /* if it never came to the arrays */
+    work->status = work->kind == BEST ? write_best_twice(self, &work->error)
+                                      : write_newest(self, &work->error);
+    stop_reading(self); /* of a best, or if it never came to the arrays */
     et_track_end(self->writer_track);
     pthread_mutex_lock(&self->mutex);
     self->ended = true;
@@ -649,6 +675,7 @@ static int start(et_checkpoints *self, int64_t step, int kind, et_error *error)
     self->job.kind = kind;
     self->job.step = step;
     self->job.status = ET_OK;
+    self->job.error = (et_error)ET_ERROR_INIT;
     copy_foreign(self);
     status = et_state_ranks(self->state) ? draft(self, error) : ET_OK;
     if (status)
@@ -711,7 +738,9 @@ int et_checkpoints_wait(et_checkpoints *checkpoints, et_error *error)
         et_thread_join(checkpoints->thread);
     checkpoints->running = checkpoints->joined = false;
     if (checkpoints->job.status)
-        return et_fail(error, checkpoints->job.status, "saving step %" PRId64 ": %s",
+        return et_fail(error, checkpoints->job.status,
+                       checkpoints->job.kind == BEST ? SAVING_BEST ": %s"
+                                                     : "saving step %" PRId64 ": %s",
                        checkpoints->job.step, checkpoints->job.error.text);
     if (checkpoints->job.kind != BEST)
         checkpoints->newest_step = checkpoints->job.step;
@@ -745,6 +774,20 @@ int et_checkpoints_save_transient(et_checkpoints *checkpoints, int64_t step, et_
     return save(checkpoints, step, TRANSIENT, error);
 }
 
+/* In parts its end is waited for, so that the other ranks give theirs once more if it fails. */
+static int start_best(et_checkpoints *self, int64_t step, et_error *error)
+{
+    et_error reason = ET_ERROR_INIT;
+    int status = start(self, step, BEST, &reason);
+    if (!status && et_state_ranks(self->state)) {
+        status = et_checkpoints_wait(self, NULL);
+        reason = self->job.error;
+    }
+    if (tries_again(step, status, &reason))
+        status = start(self, step, BEST, &reason);
+    return status ? et_fail(error, status, SAVING_BEST ": %s", step, reason.text) : ET_OK;
+}
+
 int et_checkpoints_save_best(et_checkpoints *checkpoints, int64_t step, const et_value *metrics,
                              et_error *error)
 {
@@ -756,7 +799,16 @@ int et_checkpoints_save_best(et_checkpoints *checkpoints, int64_t step, const et
         status = et_checkpoints_wait(checkpoints, error);
     if (!status)
         status = print_info(checkpoints, step, metrics, error);
-    return status ? status : start(checkpoints, step, BEST, error);
+    return status ? status : start_best(checkpoints, step, error);
+}
+
+bool et_checkpoints_has_best(const et_checkpoints *checkpoints, int64_t step)
+{
+    char *path =
+        et_checkpoint_file_path(checkpoints->best_directory, ET_CHECKPOINT_BEST_PREFIX, step);
+    const bool has = !path || (best_step(checkpoints) == step && et_file_exists(path));
+    et_free(path);
+    return has;
 }
 
 void et_checkpoints_replace_best(et_checkpoints *checkpoints, int64_t step)

@@ -74,6 +74,9 @@ int et_checkpoints_drop_newer(et_checkpoints *checkpoints, int64_t step, et_erro
 bool et_checkpoints_saving(const et_checkpoints *checkpoints);
 bool et_checkpoints_ended(et_checkpoints *checkpoints);
 
+/* Whether best/ has the step as the best one, as far as memory lets it be seen. */
+bool et_checkpoints_has_best(const et_checkpoints *checkpoints, int64_t step);
+
 /* Whether the disk, and the limit on the size of a file, have room for one more checkpoint now, so
  * that a run which could never save does not begin: ET_ENOSPACE. A save checks the disk again. */
 int et_checkpoints_check_room(const et_checkpoints *checkpoints, et_error *error);

@@ -558,7 +558,7 @@ static int save_and_stop(et_controller *c, et_error *error)
     et_comm_resume(c->options.run.comm);
     int status = et_run_save_unsaved(c->run, step, true, error);
     if (!status)
-        status = et_run_finish_saves(c->run, step, error);
+        status = et_run_await_saves(c->run, step, error);
     status = et_run_agree(c->run, status, error);
     if (status)
         return status;
@@ -652,5 +652,7 @@ int et_controller_train(et_controller *c, et_error *error)
                                 o->evaluator && o->validation_interval, true };
     if (c->by_call)
         return et_fail(error, ET_EUSAGE, "with outer_loop, et_controller_train_to trains");
-    return c->finished ? ET_OK : et_controller_run(c, &goal, error);
+    if (!c->finished)
+        return et_controller_run(c, &goal, error);
+    return et_run_agree(c->run, et_run_finish_saves(c->run, c->trainer->step, error), error);
 }

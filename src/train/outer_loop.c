@@ -101,7 +101,7 @@ int et_controller_save(et_controller *c, et_error *error)
     if (!status)
         status = et_run_save(c->run, step, false, error);
     if (!status)
-        status = et_run_finish_saves(c->run, step, error);
+        status = et_run_await_saves(c->run, step, error);
     status = et_run_agree(c->run, status, error);
     if (!status)
         et_controller_tell(c, "saved checkpoint to %s/" ET_CHECKPOINT_FOLDER "/ckpt-%lld.",
@@ -134,7 +134,7 @@ static int load_weights(et_controller *c, const char *path, int64_t *step, et_er
 /* The state of a run that trains: a save that reads the arrays has ended before they change. */
 static int restore_state(et_controller *c, const char *path, int64_t *step, et_error *error)
 {
-    int status = et_run_finish_saves(c->run, c->trainer->step, error);
+    int status = et_run_await_saves(c->run, c->trainer->step, error);
     if (!status)
         status = path ? et_run_take_file(c->run, path, step, error)
                       : et_controller_start(c, step, error);

@@ -75,6 +75,11 @@ static int save_best(const void *self, et_value *dict, et_error *error)
         et_value_set_string(dict, "data", et_checksum_print(best->data).digits);
     if (!isnan(best->tie))
         et_part_set_real(dict, "tie", best->tie);
+    if (best->lost) {
+        et_value_set_int(dict, "lost_step", best->lost_step);
+        et_part_set_real(dict, "lost_value", best->lost_value);
+        et_part_set_real(dict, "lost_tie", best->lost_tie);
+    }
     return et_part_set_real(dict, "value", best->value) ? ET_OK
                                                         : et_alloc_failed(error, 0, "the state");
 }
@@ -108,6 +113,17 @@ static int restore_data(et_run_best *best, const et_value *dict, et_error *error
     return status;
 }
 
+static int restore_lost(et_run_best *best, const et_value *dict, et_error *error)
+{
+    best->lost = et_value_get(dict, "lost_step") != NULL;
+    if (!best->lost)
+        return ET_OK;
+    int status = et_value_read_int(dict, "lost_step", &best->lost_step, error);
+    if (!status)
+        status = et_part_read_real(dict, "lost_value", &best->lost_value, error);
+    return status ? status : et_part_read_real(dict, "lost_tie", &best->lost_tie, error);
+}
+
 static int restore_best(void *self, const et_value *dict, et_error *error)
 {
     et_run_best *best = &((et_run *)self)->best;
@@ -120,6 +136,8 @@ static int restore_best(void *self, const et_value *dict, et_error *error)
         status = et_value_read_int(dict, "since", &best->since, error);
     if (!status)
         status = restore_data(best, dict, error);
+    if (!status)
+        status = restore_lost(best, dict, error);
     best->tie = NAN;
     if (!status && et_value_get(dict, "tie"))
         status = et_part_read_real(dict, "tie", &best->tie, error);
@@ -204,6 +222,7 @@ int et_run_open(et_run **out, const et_run_options *options, et_error *error)
                                           .keep_every_n_hours = options->keep_every_n_hours };
     status = copy_options(run, options, error);
     run->best = no_best(run);
+    run->saves.best_saved = -1;
     run->alone = et_comm_size(options->comm) == 1;
     run->in_parts = options->model_dir && et_state_ranks(options->state);
     if (!status)
@@ -524,18 +543,30 @@ static bool is_lower(double value, double than)
     return !isnan(value) && (isnan(than) || value < than);
 }
 
+static bool is_better_than(const et_run *run, double value, double than)
+{
+    return run->options.best_comparison == ET_COMPARE_HIGHER ? value > than : value < than;
+}
+
 static bool is_better(const et_run *run, double value)
 {
-    if (!run->best.known || isnan(run->best.value))
-        return true;
-    return run->options.best_comparison == ET_COMPARE_HIGHER ? value > run->best.value
-                                                             : value < run->best.value;
+    return !run->best.known || isnan(run->best.value) ||
+           is_better_than(run, value, run->best.value);
 }
 
 /* Of equal values: by the tie, and where that is equal too, or no step has one, the later. */
 static bool is_chosen(const et_run *run, double value, double tie)
 {
     return run->options.best_tie && value == run->best.value && !is_lower(run->best.tie, tie);
+}
+
+/* Whether the best that could not be saved is better than one that comes after it. */
+static bool is_lost_better(const et_run *run, double value, double tie)
+{
+    const et_run_best *best = &run->best;
+    if (best->lost_value == value)
+        return run->options.best_tie && is_lower(best->lost_tie, tie);
+    return is_better_than(run, best->lost_value, value);
 }
 
 int64_t et_run_best_step(const et_run *run, double *value)
@@ -597,7 +628,29 @@ static int keep_best(et_run *run, int64_t step, const et_value *values, et_error
     best.since = better ? 0 : best.since;
     best.data = run->options.best_data;
     best.tie = tie;
+    best.lost = best.lost && is_lost_better(run, value, tie);
     return et_run_save_best(run, &best, values, error);
+}
+
+int et_run_check_best(const et_run *run, et_error *error)
+{
+    const et_run_best *best = &run->best;
+    const et_error *failure = &run->saves.best_failure;
+    if (!run->checkpoints || run->options.best_unsaved || !is_own_best(run))
+        return ET_OK;
+    if (best->lost)
+        return et_fail(error, failure->status ? failure->status : ET_EIO,
+                       "the best checkpoint, step %s (%s %s), could not be saved%s%s; %s/%s is not "
+                       "the best: use the newest checkpoint, or train anew from an earlier one",
+                       et_format_count(best->lost_step).text, best->metric,
+                       et_format_value(best->lost_value).text, failure->status ? ": " : "",
+                       failure->text, run->options.model_dir, ET_CHECKPOINT_BEST);
+    if (run->saves.best_saved != best->step ||
+        et_checkpoints_has_best(run->checkpoints, best->step))
+        return ET_OK;
+    return et_fail(error, ET_ENOTFOUND,
+                   "%s/%s: the best checkpoint, step %s, was saved there and is gone",
+                   run->options.model_dir, ET_CHECKPOINT_BEST, et_format_count(best->step).text);
 }
 
 typedef struct validated {

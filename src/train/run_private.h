@@ -19,6 +19,10 @@ typedef struct et_run_best {
     int64_t since;      /* validations since one was better than all before it; NaN is none */
     uint64_t data;      /* fingerprint of what was validated; 0: not known */
     double tie;         /* of options.best_tie; NaN: not known */
+    /* One that was better, but could not be saved: then this one is not the run's best. */
+    bool lost;
+    double lost_value, lost_tie;
+    int64_t lost_step;
 } et_run_best;
 
 /* Saves of the run so far. */
@@ -27,6 +31,8 @@ typedef struct et_run_saves {
     bool again;              /* the first of them is to be tried again at the next step boundary */
     bool is_best;            /* the one in progress is the best one's */
     et_run_best best_before; /* what is the best if that fails */
+    int64_t best_saved;      /* the step of the last that was saved; -1: none by this process */
+    et_error best_failure;   /* of the last that was not */
     int64_t due;             /* the last step that was saved not only as a transient checkpoint */
     et_error failure;        /* of the last that failed */
 } et_run_saves;
@@ -57,6 +63,9 @@ int et_run_save_best(et_run *run, const et_run_best *best, const et_value *logs,
  * else they do nothing. */
 typedef int et_run_saving_fn(void *self, et_error *error);
 int et_run_with_parts(et_run *run, et_run_saving_fn *save, void *self, et_error *error);
+
+/* At the end of a run: whether its best was saved, and is still there. */
+int et_run_check_best(const et_run *run, et_error *error);
 
 /* Waits for a save in progress; one that failed is not tried again. */
 int et_run_settle(et_run *run, et_error *error);

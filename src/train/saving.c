@@ -10,6 +10,10 @@
  * At the end of a run, and when it is asked to stop, a state that could not be saved is an error
  * whatever the setting.
  *
+ * Of the best the manager itself tries once more, since a later step is another's. One that failed
+ * twice is told, and ends the run or does not, as above. The state keeps that a better one was
+ * lost: unless a later one is as good, the run's end is an error.
+ *
  * Where ranks have the state in parts all of them come here at the same places, and rank 0 alone
  * decides whether there is something to save: the others stand by. */
 #include <stdarg.h>
@@ -34,13 +38,29 @@ void et_run_tell(const et_run *run, const char *format, ...)
     run->options.observer.tell(run->options.observer.self, text);
 }
 
-/* The best one's arrays have changed when its failure is known: then it is not the best any more,
- * so that the next that is better than the one before it is kept. */
-static void forget_best(et_run *run)
+static int end_or_warn(et_run *run, const et_error *failure, const char *what, et_error *error)
 {
-    if (run->saves.is_best)
-        run->best = run->saves.best_before;
+    if (failure->status == ET_EBUSY || run->options.on_failed_save == ET_FAILED_SAVE_STOP)
+        return et_fail(error, failure->status, "%s", failure->text);
+    et_log(ET_LOG_WARNING, "%s; training continues, and %s", failure->text, what);
+    return ET_OK;
+}
+
+/* The best one's arrays have changed when its second failure is known: then it is not the best any
+ * more, so that the next that is better than the one before it is kept. */
+static int settle_best(et_run *run, const et_error *failure, et_error *error)
+{
+    const et_run_best failed = run->best;
+    et_run_best *best = &run->best;
+    *best = run->saves.best_before;
+    best->lost = true;
+    best->lost_value = failed.lost ? failed.lost_value : failed.value;
+    best->lost_tie = failed.lost ? failed.lost_tie : failed.tie;
+    best->lost_step = failed.lost ? failed.lost_step : failed.step;
     run->saves.is_best = false;
+    run->saves.best_failure = *failure;
+    run->unsaved = true;
+    return end_or_warn(run, failure, "the best checkpoint is not saved", error);
 }
 
 /* A failure of a save; ET_OK: the run goes on. */
@@ -48,7 +68,8 @@ static int settle(et_run *run, const et_error *failure, et_error *error)
 {
     et_assert(failure->status);
     et_run_saves *saves = &run->saves;
-    forget_best(run);
+    if (saves->is_best)
+        return settle_best(run, failure, error);
     run->unsaved = true;
     saves->failure = *failure;
     saves->failed++;
@@ -57,13 +78,16 @@ static int settle(et_run *run, const et_error *failure, et_error *error)
         et_log(ET_LOG_WARNING, "%s; trying once more", failure->text);
         return ET_OK;
     }
-    if (failure->status == ET_EBUSY || run->options.on_failed_save == ET_FAILED_SAVE_STOP)
-        return et_fail(error, failure->status, "%s", failure->text);
-    et_log(ET_LOG_WARNING,
-           "%s; training continues, and what is done since the last checkpoint is "
-           "not saved",
-           failure->text);
-    return ET_OK;
+    return end_or_warn(run, failure, "what is done since the last checkpoint is not saved", error);
+}
+
+static void note_saved(et_run *run)
+{
+    if (run->saves.is_best)
+        run->saves.best_saved = run->best.step;
+    else
+        run->saves.failed = 0;
+    run->saves.is_best = false;
 }
 
 /* Waits for a save in progress. */
@@ -74,8 +98,7 @@ static int settle_last(et_run *run, et_error *error)
     et_error failure = ET_ERROR_INIT;
     if (et_checkpoints_wait(run->checkpoints, &failure))
         return settle(run, &failure, error);
-    run->saves.failed = 0;
-    run->saves.is_best = false;
+    note_saved(run);
     return ET_OK;
 }
 
@@ -173,6 +196,8 @@ int et_run_save_best(et_run *run, const et_run_best *best, const et_value *logs,
         et_checkpoints_replace_best(run->checkpoints, run->saves.best_before.step);
     if (et_checkpoints_save_best(run->checkpoints, best->step, logs, &failure))
         return settle(run, &failure, error);
+    if (!et_checkpoints_saving(run->checkpoints))
+        note_saved(run);
     return ET_OK;
 }
 
@@ -195,7 +220,7 @@ int et_run_look_after_saves(et_run *run, int64_t step, et_error *error)
     return et_run_with_parts(run, save_again, &r, error);
 }
 
-static int finish_saves(void *self, et_error *error)
+static int await_saves(void *self, et_error *error)
 {
     const request *r = self;
     et_run *run = r->run;
@@ -210,8 +235,14 @@ static int finish_saves(void *self, et_error *error)
     return status;
 }
 
-int et_run_finish_saves(et_run *run, int64_t step, et_error *error)
+int et_run_await_saves(et_run *run, int64_t step, et_error *error)
 {
     request r = { .run = run, .step = step };
-    return et_run_with_parts(run, finish_saves, &r, error);
+    return et_run_with_parts(run, await_saves, &r, error);
+}
+
+int et_run_finish_saves(et_run *run, int64_t step, et_error *error)
+{
+    int status = et_run_await_saves(run, step, error);
+    return status ? status : et_run_check_best(run, error);
 }
