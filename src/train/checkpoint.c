@@ -554,8 +554,7 @@ static bool tries_again(int64_t step, int status, et_error *reason)
 {
     if (!status || status == ET_EBUSY)
         return false;
-    et_log(ET_LOG_WARNING, "saving the best checkpoint, step %" PRId64 ": %s; trying once more",
-           step, reason->text);
+    et_log(ET_LOG_WARNING, SAVING_BEST ": %s; trying once more", step, reason->text);
     *reason = (et_error)ET_ERROR_INIT;
     return true;
 }
