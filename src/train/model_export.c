@@ -1,9 +1,7 @@
 /* Items of the file: weights, narrowed where that is asked for, their scales, texts. */
 #include "train/model_export.h"
 
-#include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/arena.h"
@@ -162,62 +160,6 @@ static int write_file(draft *d, const char *path, bool whole, et_error *error)
 }
 
 /* ---- the directory ---- */
-
-static int check_absent(const char *directory, const char *name, et_error *error)
-{
-    char *path = et_path_join(directory, name);
-    int status = path ? ET_OK : et_alloc_failed(error, strlen(directory), "a path");
-    if (!status && et_file_exists(path))
-        status = et_fail(error, ET_ECONFIG,
-                         "%s is there already: choose another directory, or remove it", path);
-    et_free(path);
-    return status;
-}
-
-static int write_each(const char *directory, const char *const *names, int count,
-                      et_model_export_fn *write, void *self, et_error *error)
-{
-    int status = ET_OK;
-    for (int i = 0; i < count && !status; i++) {
-        char *path = et_path_join(directory, names[i]);
-        status = path ? write(self, i, path, error)
-                      : et_alloc_failed(error, strlen(directory), "a path");
-        et_free(path);
-    }
-    return status;
-}
-
-/* None of them was there before. */
-static void take_back(const char *directory, const char *const *names, int count, bool made)
-{
-    for (int i = 0; i < count; i++) {
-        char *path = et_path_join(directory, names[i]);
-        if (path)
-            remove(path);
-        et_free(path);
-    }
-    if (made)
-        rmdir(directory);
-}
-
-int et_model_export_directory(const char *directory, const char *const *names, int count,
-                              et_model_export_fn *write, void *self, et_error *error)
-{
-    if (!directory || !*directory)
-        return et_fail(error, ET_ECONFIG, "the output of an export has no name");
-    const bool made = !et_file_exists(directory);
-    int status = ET_OK;
-    for (int i = 0; i < count && !status; i++)
-        status = check_absent(directory, names[i], error);
-    if (!status)
-        status = et_directory_make(directory, error);
-    if (status)
-        return status;
-    status = write_each(directory, names, count, write, self, error);
-    if (status)
-        take_back(directory, names, count, made);
-    return status;
-}
 
 static int write_member(void *self, int which, const char *path, et_error *error)
 {

@@ -1,0 +1,210 @@
+/* Exports of several files, killed at each of their calls that change a directory: all of them are
+ * there or none, the same export works afterwards, and what is somebody else's stays. */
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <cmocka.h>
+
+#include "io/files.h"
+#include "train/model_export.h"
+#include "train/saved.h"
+
+static long left; /* calls until this process is killed; 0: it is not */
+static bool links = true;
+
+static void count(void)
+{
+    if (left && !--left)
+        kill(getpid(), SIGKILL);
+}
+
+int mkdir(const char *path, mode_t mode)
+{
+    count();
+    return (int)syscall(SYS_mkdirat, AT_FDCWD, path, mode);
+}
+
+int fsync(int fd)
+{
+    count();
+    return (int)syscall(SYS_fsync, fd);
+}
+
+int rename(const char *from, const char *to)
+{
+    count();
+    return (int)syscall(SYS_renameat, AT_FDCWD, from, AT_FDCWD, to);
+}
+
+int link(const char *from, const char *to)
+{
+    count();
+    if (links)
+        return (int)syscall(SYS_linkat, AT_FDCWD, from, AT_FDCWD, to, 0);
+    errno = EPERM;
+    return -1;
+}
+
+int unlinkat(int folder, const char *name, int flags)
+{
+    count();
+    return (int)syscall(SYS_unlinkat, folder, name, flags);
+}
+
+int rmdir(const char *path)
+{
+    count();
+    return (int)syscall(SYS_unlinkat, AT_FDCWD, path, AT_REMOVEDIR);
+}
+
+static const char *const names[] = { "config.json", "vocabulary.model", "model.safetensors" };
+enum { FILES = 3 };
+
+static int write_one(void *self, int which, const char *path, et_error *error)
+{
+    if (self && *(const int *)self == which)
+        return et_fail(error, ET_ENOSPACE, "%s: no room", path);
+    return et_file_write(path, names[which], strlen(names[which]), error);
+}
+
+static int export_to(const char *directory, int *fails_at, et_error *error)
+{
+    return et_model_export_directory(directory, names, FILES, write_one, fails_at, error);
+}
+
+#define WHOLE "config.json model.safetensors vocabulary.model "
+
+/* Everything below a directory, also what is hidden. */
+static const char *all_in(const char *directory)
+{
+    static char text[2048];
+    struct dirent **items;
+    int number = scandir(directory, &items, NULL, alphasort);
+    text[0] = '\0';
+    for (int i = 0; i < number; i++) {
+        if (strcmp(items[i]->d_name, ".") != 0 && strcmp(items[i]->d_name, "..") != 0)
+            snprintf(text + strlen(text), sizeof text - strlen(text), "%s ", items[i]->d_name);
+        free(items[i]);
+    }
+    free(items);
+    return text;
+}
+
+/* Whether the export, killed at its n-th call, came to its end before that. */
+static bool survives(const char *directory, long n)
+{
+    int status;
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (!child) {
+        left = n;
+        _exit(export_to(directory, NULL, NULL) ? 1 : 0);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status) || (WIFEXITED(status) && !WEXITSTATUS(status)));
+    return WIFEXITED(status);
+}
+
+static void test_export_directory__killed(void **state)
+{
+    bool ended = false;
+    for (long n = 1; !ended; n++) {
+        char above[600], directory[640];
+        snprintf(above, sizeof above, "%s-%ld", in(state, "killed"), n);
+        snprintf(directory, sizeof directory, "%s/a/model", above);
+        ended = survives(directory, n);
+        if (file_is_there(directory))
+            assert_string_equal(all_in(directory), WHOLE);
+        else
+            assert_ok(export_to(directory, NULL, error));
+        assert_string_equal(all_in(directory), WHOLE);
+        /* A whole one is not written over, and leaves nothing beside it at the next export. */
+        assert_fails(export_to(directory, NULL, error), ET_ECONFIG, "is there already");
+        assert_string_equal(all_in(below(above, "a")), "model ");
+        assert_true(!ended || n > 8);
+    }
+}
+
+/* Into a directory with something in it, of other processes as well. */
+static void killed_inside(void **state, const char *name)
+{
+    bool ended = false;
+    int refused = 0;
+    for (long n = 1; !ended; n++) {
+        char directory[600];
+        snprintf(directory, sizeof directory, "%s-%ld", in(state, name), n);
+        assert_int_equal(mkdir(directory, 0777), 0);
+        put_file(below(directory, "notes"), "mine", 4);
+        put_file(below(directory, "config.json.old"), "mine", 4);
+        ended = survives(directory, n);
+        /* Killed while its draft goes it is whole, and the next export finds it so. */
+        et_error reason = ET_ERROR_INIT;
+        int again = export_to(directory, NULL, &reason);
+        if (again && (again != ET_ECONFIG || !strstr(reason.text, "is there already")))
+            fail_msg("killed at call %ld: %s", n, reason.text);
+        assert_true(again || !ended);
+        refused += again != 0 && !ended;
+        assert_string_equal(all_in(directory), "config.json config.json.old model.safetensors "
+                                               "notes vocabulary.model ");
+        assert_fails(export_to(directory, NULL, error), ET_ECONFIG, "is there already");
+        assert_true(!ended || n > 8);
+    }
+    assert_true(refused <= FILES + 1);
+}
+
+static void test_export_directory__killed_inside(void **state)
+{
+    killed_inside(state, "inside");
+}
+
+/* A file of somebody that has got the name since is no left-over. */
+static void test_export_directory__foreign(void **state)
+{
+    const char *directory = in(state, "foreign");
+    assert_int_equal(mkdir(directory, 0777), 0);
+    long n = 1;
+    while (!file_is_there(below(directory, "config.json")))
+        assert_false(survives(directory, n++));
+    assert_int_equal(unlink(below(directory, "config.json")), 0);
+    put_file(below(directory, "config.json"), "mine", 4);
+    assert_fails(export_to(directory, NULL, error), ET_ECONFIG, "config.json is there already");
+    assert_int_equal(unlink(below(directory, "config.json")), 0);
+    assert_ok(export_to(directory, NULL, error));
+    assert_string_equal(all_in(directory), WHOLE);
+}
+
+/* A failure leaves nothing, in either place; nor do file systems without second names. */
+static void test_export_directory__fails(void **state)
+{
+    char directory[600];
+    for (int last = 0; last < FILES; last++) {
+        snprintf(directory, sizeof directory, "%s-%d/", in(state, "fails"), last);
+        assert_fails(export_to(directory, &last, error), ET_ENOSPACE, "no room");
+        assert_false(file_is_there(directory));
+        assert_int_equal(mkdir(directory, 0777), 0);
+        assert_fails(export_to(directory, &last, error), ET_ENOSPACE, "no room");
+        assert_string_equal(all_in(directory), "");
+        links = last != 0;
+        assert_ok(export_to(directory, NULL, error));
+        assert_string_equal(all_in(directory), WHOLE);
+        links = true;
+    }
+    put_file(in(state, "file"), "x", 1);
+    assert_fails(export_to(in(state, "file"), NULL, error), ET_EDENIED, "file");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_export_directory__killed),
+        cmocka_unit_test(test_export_directory__killed_inside),
+        cmocka_unit_test(test_export_directory__foreign),
+        cmocka_unit_test(test_export_directory__fails),
+    };
+    return cmocka_run_group_tests(tests, make_directory, remove_directory);
+}
