@@ -26,7 +26,7 @@
  * codes. */
 #define CODE_SHARE 0.01
 /* Values of a column that looks like an ID from which on its entries are not kept. */
-#define KEY_VALUES 20
+#define KEY_VALUES 50
 /* Of the integers, distinct ones that may be an ID; and how many values say so. */
 #define ID_SHARE  0.99
 #define ID_VALUES 50
@@ -555,15 +555,24 @@ static void suspect_sizes(et_value *list, const column *c)
         suspect(list, c, "wide", "its values are too far apart for a mean and a deviation");
 }
 
+/* Bytes of a text that a sentence shows: 40, whole characters. */
+static int shown(const char *text, size_t length)
+{
+    size_t count = length < 40 ? length : 40;
+    while (count < length && count && ((unsigned char)text[count] & 0xc0) == 0x80)
+        count--;
+    return (int)count;
+}
+
 static void suspect_pair(et_value *list, const column *c, size_t first, size_t second, size_t more,
                          const char *what)
 {
     const et_entries *entries = &c->stats->entries;
     const et_entry *a = &entries->entry[first], *b = &entries->entry[second];
+    const char *one = et_entries_text(entries, a), *other = et_entries_text(entries, b);
     suspect(list, c, c->target ? "labels" : "spelling", "\"%.*s\" (%s) and \"%.*s\" (%s) %s%s",
-            (int)(a->length < 40 ? a->length : 40), et_entries_text(entries, a),
-            et_format_many(a->count, "row").text, (int)(b->length < 40 ? b->length : 40),
-            et_entries_text(entries, b), et_format_many(b->count, "row").text, what,
+            shown(one, a->length), one, et_format_many(a->count, "row").text,
+            shown(other, b->length), other, et_format_many(b->count, "row").text, what,
             more ? "; other values of the column are alike, too" : "");
 }
 

@@ -80,6 +80,13 @@ static const et_dictionary *entries(const et_fitting *with)
 {
     const et_column_metadata *m = with->metadata;
     const int64_t least = with->spec->minimum_count;
+    if (m->entry_count < 1 && m->cut) {
+        et_fitting_problem(with,
+                           "%lld of %lld values of %s differ, and of such a column the metadata "
+                           "keeps no entries: choose hash",
+                           (long long)m->distinct, (long long)m->count, with->field->name);
+        return NULL;
+    }
     if (m->entry_count < 1 || (least && !m->counts)) {
         lacks(with, m->entry_count < 1 ? "entries" : "counts");
         return NULL;
