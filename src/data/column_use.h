@@ -3,7 +3,8 @@
  *
  *     et_column_use use = et_column_use_infer(field, metadata, &choice);
  *     et_column_use_print(&text, &use, metadata);
- *                                "400 of 400 values differ: looks like an ID, ignored"
+ *
+ * gives "400 of 400 values differ: looks like an ID, ignored".
  *
  * Values; pure functions of schema, metadata and features. */
 #ifndef ETUDE_DATA_COLUMN_USE_H
