@@ -513,6 +513,16 @@ static void suspect_codes(et_value *list, const column *c)
     }
 }
 
+static void suspect_versions(et_value *list, const column *c)
+{
+    if (c->type != ET_SCHEMA_DISCRETE && !c->target && *c->stats->twin)
+        suspect(list, c, "number",
+                "\"%s\" is there with and without the last 0, which are one number: if they are "
+                "codes, as versions are, make the column discrete in a schema file "
+                "(task.schema_path)",
+                c->stats->twin);
+}
+
 /* What a model sees of a number, as most transforms have it. */
 static float seen(const column *c, double number)
 {
@@ -675,6 +685,7 @@ static int report_columns(const et_table_stats *table, et_analysis *out, et_sche
         suspect_values(suspicious, &c);
         suspect_texts(suspicious, &c);
         suspect_codes(suspicious, &c);
+        suspect_versions(suspicious, &c);
         suspect_digits(suspicious, &c);
         suspect_sizes(suspicious, &c);
         suspect_target(suspicious, &c);

@@ -236,9 +236,24 @@ static bool has_groups(const char *text, size_t length, const char *separator, c
                          digits_at(at + 1, (size_t)(end - at) - 1) == (size_t)(end - at) - 1);
 }
 
+/* 12,34,567: groups of two digits, and one of three. */
+static bool has_lakhs(const char *text, size_t length)
+{
+    const char *at = text + (length && *text == '-'), *end = text + length;
+    size_t digits = digits_at(at, (size_t)(end - at));
+    int groups = 0;
+    at += digits;
+    if (!digits || digits > 2)
+        return false;
+    for (; begins(at, end, ",", 1) && digits_at(at + 1, (size_t)(end - at) - 1) == 2; at += 3)
+        groups++;
+    return groups && begins(at, end, ",", 1) && digits_at(at + 1, (size_t)(end - at) - 1) == 3 &&
+           (at + 4 == end || at[4] == '.');
+}
+
 static bool has_thousands(const char *text, size_t length)
 {
-    return has_groups(text, length, ",", ".");
+    return has_groups(text, length, ",", ".") || has_lakhs(text, length);
 }
 
 /* The name of what separates thousands; NULL: nothing does. */
@@ -262,6 +277,14 @@ static bool reads_as_number(const char *text, size_t length)
            separator_of(text, length) || has_decimal_comma(text, length);
 }
 
+static size_t characters(const char *text, size_t length)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < length; i++)
+        count += ((unsigned char)text[i] & 0xc0) != 0x80;
+    return count;
+}
+
 /* A number with a sign before it or a short word behind: 12%, $1,500, 30 kg; C85 is a name. */
 static bool has_unit(const char *text, size_t length)
 {
@@ -271,7 +294,8 @@ static bool has_unit(const char *text, size_t length)
         begin++;
     while (end > begin && !is_digit(text[end - 1]))
         end--;
-    return (begin > 0) != (end < length) && begin + length - end <= 4 &&
+    return (begin > 0) != (end < length) &&
+           characters(text, begin) + characters(text + end, length - end) <= 4 &&
            reads_as_number(text + begin, end - begin);
 }
 
@@ -615,6 +639,31 @@ static void add_view(et_column_stats *stats, const et_sketch_view *view)
     stats->max = view->value[view->count - 1];
 }
 
+/* The length of 1.1 in 1.10; 0: no zero can be left out, or it is that of 1.0. */
+static size_t without_zeros(const char *text, size_t length)
+{
+    const char *point = memchr(text, '.', length);
+    size_t end = length, behind = point ? (size_t)(text + length - point) - 1 : 0;
+    if (!behind || digits_at(point + 1, behind) != behind)
+        return 0;
+    while (end > 1 && text[end - 1] == '0')
+        end--;
+    return end < length && text[end - 1] != '.' ? end : 0;
+}
+
+/* Versions: 1.1 and 1.10 beside each other are one number, and hardly the same. */
+static void find_twin(et_column_stats *stats)
+{
+    for (size_t i = 0; i < stats->entries.count && !*stats->twin; i++) {
+        const et_entry *entry = &stats->entries.entry[i];
+        const char *text = et_entries_text(&stats->entries, entry);
+        size_t length = entry->class == ET_CELL_REAL ? without_zeros(text, entry->length) : 0;
+        if (length && entry->length < sizeof stats->twin &&
+            et_entries_find(&stats->entries, text, length))
+            memcpy(stats->twin, text, entry->length);
+    }
+}
+
 void et_column_stats_finish(et_column_stats *stats)
 {
     if (stats->failed)
@@ -622,6 +671,7 @@ void et_column_stats_finish(et_column_stats *stats)
     if (stats->stage == ET_STATS_EXACT) {
         et_sketch_view view;
         count_classes(stats);
+        find_twin(stats);
         stats->failed = !view_entries(&stats->entries, &view);
         if (!stats->failed && view.count)
             add_view(stats, &view);

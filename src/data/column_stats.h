@@ -66,6 +66,7 @@ typedef struct et_column_stats {
     int64_t count[ET_CELL_CLASSES]; /* rows by class; once EXACT is over, or after finish */
     int64_t blanks;                 /* values with blanks at an end */
     et_seen_at first[ET_CELL_CLASSES - ET_CELL_TEXT]; /* from TEXT on (et_column_stats_first) */
+    char twin[24];            /* after finish, of EXACT: 1.10 where there is 1.1 too; empty: none */
     et_seen_at first_undated; /* a text that is no date as the transform reads it */
     int64_t dated;            /* values that are dates as the transform reads them */
     int64_t sampled, dates, thousands, separated, commas, units; /* of the first texts: so many look

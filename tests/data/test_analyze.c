@@ -90,6 +90,7 @@ static const struct {
     { "a\n2024-05-31\n2023-01-01T10:00\n", "a:discrete", "", NULL, 0 },
     { "a\n31.05.2024\n1/2/99\n", "a:discrete", "a:date", NULL, 0 },
     { "a;b\n1,5;2\n-3,25;3\n1.000,5;4\n", "a:discrete b:integer", "a:key a:comma", NULL, 0 },
+    { "a;b\n12,34,567;2\n-3,25,000.5;3\n", "a:discrete b:integer", "a:comma", NULL, 0 },
     { "a,b\n12%,$5\n13%,$-6.5\n", "a:discrete b:discrete", "a:unit b:unit", NULL, 0 },
     { "a,b\n\" x\",\"y \"\nx,z\n", "a:discrete b:discrete", "a:blanks a:spelling b:blanks", NULL,
       0 },
@@ -199,6 +200,9 @@ static const struct {
     { "printed", { "3e+05", "1e-3", "105", "2.5E7" }, "real", "" },
     { "zeros", { "007", "7", "8", "9" }, "discrete", "code" },
     { "near", { "1234567890123456", "1234567890123457", "5", "6" }, "integer", "number" },
+    { "version", { "1.1", "1.2", "1.10", "2.0" }, "real", "number" },
+    { "price", { "1.10", "1.20", "1", "2.0" }, "real", "" },
+    { "tens", { "1.25e10", "1.25e1", "2", "2.0" }, "real", "" },
     { "far", { "12345678", "22345678", "5", "6" }, "integer", "" },
 };
 
@@ -279,6 +283,7 @@ static void test_analyze__thousands(void **state)
         { "\u00a0", "", "separator", "numbers with no-break spaces (U+00A0) between" },
         { "\u202f", ",25", "separator", "numbers with narrow no-break spaces (U+202F) between" },
         { "\u2019", "", "separator", "numbers with apostrophes (U+2019) between" },
+        { "\u00a0", "\u00a0\u20ac", "unit", "its texts are numbers with a unit, such as \"1" },
         { " ", " \u20ac", "unit", "its texts are numbers with a unit, such as \"1 000" },
     };
     for (size_t k = 0; k < COUNT(cases); k++) {
