@@ -403,19 +403,19 @@ static look look_of(const column *c)
     look l = { 0 };
     if (!s->sampled)
         return l;
-    if ((double)s->dates >= most)
+    if ((double)s->looks[ET_LOOK_DATE] >= most)
         l = (look){ "date", "dates",
                     s->dated ? "the transform date needs one in every row"
                              : "write the year first, as 2024-05-31, to have dates" };
-    else if ((double)s->thousands >= most)
+    else if ((double)s->looks[ET_LOOK_COMMAS] >= most)
         l = (look){ "comma", "numbers with commas between thousands",
                     "remove these to have numbers" };
-    else if ((double)s->separated >= most) {
+    else if ((double)s->looks[ET_LOOK_SEPARATED] >= most) {
         l = (look){ "separator", "", "remove these to have numbers" };
         snprintf(l.what, sizeof l.what, "numbers with %s between thousands", s->separator);
-    } else if ((double)(s->commas + s->thousands) >= most)
+    } else if ((double)(s->looks[ET_LOOK_DECIMAL] + s->looks[ET_LOOK_COMMAS]) >= most)
         l = (look){ "comma", "numbers with a decimal comma", "write a point to have numbers" };
-    else if ((double)s->units >= most)
+    else if ((double)s->looks[ET_LOOK_UNIT] >= most)
         l = (look){ "unit", "numbers with a unit", "remove it to have numbers" };
     return l;
 }

@@ -6,6 +6,7 @@
 
 #include "data/distinct.h"
 #include "data/entries.h"
+#include "data/look.h"
 #include "data/sketch.h"
 
 /* What a cell holds. CODE, LONG and EXPONENT are numbers that may be meant as texts: they count as
@@ -69,10 +70,10 @@ typedef struct et_column_stats {
     char twin[24];            /* after finish, of EXACT: 1.10 where there is 1.1 too; empty: none */
     et_seen_at first_undated; /* a text that is no date as the transform reads it */
     int64_t dated;            /* values that are dates as the transform reads them */
-    int64_t sampled, dates, thousands, separated, commas, units; /* of the first texts: so many look
-                                                                    like that */
-    const char *separator; /* of `separated` ones, what stands between thousands: "blanks" */
-    double *pending;       /* [block]: numbers that no block was full of yet; NULL at first */
+    int64_t sampled, looks[ET_LOOK_COUNT]; /* of the first texts: so many look like that */
+    const char
+        *separator;  /* of those that are SEPARATED, what stands between thousands: "blanks" */
+    double *pending; /* [block]: numbers that no block was full of yet; NULL at first */
     int block, filled;
     int64_t numbers;                /* in the moments */
     double min, max, mean, squares; /* squares: of deviations from the mean, summed */

@@ -21,6 +21,15 @@ typedef enum et_number {
 /* Reads all of text [length], and no byte beyond it. */
 et_number et_number_parse(double *out, const char *text, size_t length);
 
+/* How many digits a text [length] begins with. */
+static inline size_t et_number_digits_at(const char *text, size_t length)
+{
+    size_t count = 0;
+    while (count < length && (unsigned char)(text[count] - '0') < 10)
+        count++;
+    return count;
+}
+
 /* For what a caller needs in most places: it is a number, and finite. */
 static inline bool et_number_is(et_number kind)
 {
