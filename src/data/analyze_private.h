@@ -1,10 +1,12 @@
 /* What the parts of analyze share: what the columns are (analyze_head.c), what was added up of them
- * (analyze.c), what is made of it (analyze_report.c, analyze_spelling.c). */
+ * (analyze.c), what is made of it (analyze_report.c,
+ * analyze_suspect.c, analyze_spelling.c). */
 #ifndef ETUDE_DATA_ANALYZE_PRIVATE_H
 #define ETUDE_DATA_ANALYZE_PRIVATE_H
 
 #include "data/analyze.h"
 #include "data/column_stats.h"
+#include "data/column_use.h"
 #include "data/same_header.h"
 
 /* The columns of a table's files. */
@@ -54,6 +56,30 @@ typedef struct et_alike {
 
 /* Of the first count entries. ET_ENOMEM. */
 int et_entries_alike(et_alike *out, const et_entries *entries, size_t count, et_error *error);
+
+/* One column while it is reported. */
+typedef struct et_table_column {
+    const et_table_stats *table;
+    const et_column_stats *stats;
+    const char *name;
+    et_schema_type type;
+    bool target;
+    bool key; /* nearly every text is another */
+    et_column_use use;
+    int64_t values, numbers, distinct;
+    et_sketch_view view; /* of numbers */
+} et_table_column;
+
+/* Whether mean and deviation are finite. */
+bool et_table_column_has_moments(const et_table_column *column);
+double et_table_column_deviation(const et_table_column *column);
+/* Whether values are whole numbers, so few that they may be classes. */
+bool et_table_column_few_whole(const et_table_column *column);
+/* Whether a number is written in two ways, as 1 and 1.0: entries [first] and [second]. */
+bool et_table_column_twice(const et_entries *entries, size_t *first, size_t *second);
+
+/* Adds what is suspicious of a column: {column, kind, text}. ET_ENOMEM. */
+int et_table_column_suspect(et_value *list, const et_table_column *column, et_error *error);
 
 /* Schema, metadata and report. */
 int et_table_stats_report(const et_table_stats *table, et_analysis *out, et_error *error);
