@@ -137,7 +137,8 @@ typedef struct et_task_class {
     /* Opens data by settings, and one pipeline's part of them. NULL: those of data alone, whole. */
     int (*build_inputs)(et_task *self, const et_data_config *params,
                         const et_input_context *input_context, et_source **out, et_error *error);
-    /* Adds to a validation step's logs what aggregate_logs takes, beside the loss. Optional. */
+    /* Adds to a validation step's logs what aggregate_logs takes, beside the loss. Optional. With
+     * validate and rows that are kept the trainer's own evaluation is of those. */
     int (*validation_outputs)(et_task *self, const et_task_step *now, et_value *logs,
                               et_error *error);
     ET_RESERVED(2);

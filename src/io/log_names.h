@@ -24,6 +24,9 @@
 #define ET_LOGGED_VALIDATION_LOSS ET_LOGGED_OF_VALIDATION ET_LOGGED_LOSS
 #define ET_LOGGED_TOTAL_LOSS      "total_loss" /* of several tasks that are trained at once */
 
+/* Which samples a validation step was of: their numbers in the data. */
+#define ET_LOGGED_IDS "unique_ids"
+
 #define ET_LOGGED_LEARNING_RATE "learning_rate"
 #define ET_LOGGED_GRADIENT_NORM "gradient_norm"
 

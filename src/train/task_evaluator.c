@@ -183,6 +183,21 @@ static bool kept(void *self, int number, et_kept_rows *rows)
     return task->class->kept(task, number, rows);
 }
 
+/* Rows that a task keeps are what its outputs would be, in less memory: an evaluation of the
+ * trainer's own needs no logs then. */
+static bool keeps_rows(et_task_trainer *t)
+{
+    const et_task_class *class = t->task->class;
+    et_kept_rows rows;
+    return class->validation_outputs && class->validate && class->kept &&
+           class->kept(t->task, 0, &rows);
+}
+
+static bool aggregates(et_task_trainer *t)
+{
+    return t->task->class->aggregate_logs && !keeps_rows(t);
+}
+
 /* Which batches of a set are this rank's, and what of them is joined. */
 static void share_set(et_task_trainer *t, et_comm *comm)
 {
@@ -195,7 +210,7 @@ static void share_set(et_task_trainer *t, et_comm *comm)
                                            .metrics = v->joined,
                                            .sets = 3,
                                            .kept = class->kept ? kept : NULL,
-                                           .output = class->aggregate_logs ? aggregate : NULL,
+                                           .output = aggregates(t) ? aggregate : NULL,
                                            .self = t };
     et_share_begin(&v->share);
 }
@@ -321,7 +336,7 @@ static int validate(et_task_trainer *t, et_value *outputs, et_error *error)
 static int validate_and_reduce(et_task_trainer *t, et_error *error)
 {
     et_validation *v = &t->validation;
-    bool kept = t->task->class->aggregate_logs != NULL;
+    bool kept = aggregates(t);
     et_value *outputs = kept ? et_value_dict(&v->step_arena) : NULL;
     if (kept && !outputs)
         return et_alloc_failed(error, sizeof *outputs, "a step's logs");
@@ -381,7 +396,7 @@ static int fill(et_task_trainer *t, const et_value *state, et_value *logs, et_er
         tell_no_loss(t);
     if (!status && state && state->count)
         status = et_task_reduce_aggregated_logs(t->task, state, v->step, logs, error);
-    if (!status && class->validate)
+    if (!status && class->validate && !(state && state->count && keeps_rows(t)))
         status = class->validate(t->task, v->step, logs, error);
     return status;
 }

@@ -110,6 +110,43 @@ static void update_by_hand(et_task *task, et_device *device, et_params *params, 
     et_pass_close(pass);
 }
 
+static void build_whole(et_scope *scope, void *payload)
+{
+    et_task_build(payload, scope, false);
+}
+
+/* A validation, step by step: its state has what is scored. */
+static void validate_by_hand(et_task *task, et_device *device, et_params *params)
+{
+    const et_pass_options options = { .training = false };
+    et_arena *arena = et_arena_new();
+    et_value *gathered = et_value_dict(arena), *results = et_value_dict(arena);
+    et_metrics *compiled;
+    et_source *source;
+    et_batch *batch;
+    et_pass *pass;
+    ok(et_task_build_inputs(task, NULL, NULL, &source, error));
+    ok(et_pass_open(&pass, device, params, &source->layout, build_whole, task, &options, error));
+    ok(et_batch_new(&batch, &source->layout, error));
+    ok(et_metrics_new(&compiled, error));
+    ok(et_metrics_define(compiled, "nll", &et_metric_ratio, error));
+    et_task_step now = { .inputs = batch, .model = pass, .compiled_metrics = compiled };
+    while (!et_source_next(source, batch, error) && batch->filled[0]) {
+        et_value *logs = et_value_dict(arena);
+        ok(et_task_validation_step(task, &now, logs, error));
+        ok(et_task_aggregate_logs(task, gathered, logs, error));
+    }
+    ok(et_task_reduce_aggregated_logs(task, gathered, 1, results, error));
+    assert_int_equal(et_value_get(gathered, "unique_ids")->count, 40);
+    assert_true(number(results, "sacrebleu_score") >= 0);
+    assert_true(et_metrics_value(compiled, "nll") > 0);
+    et_metrics_free(compiled);
+    et_batch_free(batch);
+    et_source_close(source);
+    et_pass_close(pass);
+    et_arena_free(arena);
+}
+
 void test_members__translation(void **state)
 {
     (void)state;
@@ -143,6 +180,7 @@ void test_members__translation(void **state)
     assert_true(et_params_values(context.params)[0] != first);
     ok(et_task_initialize(task, context.params, error));
     assert_true(et_params_values(context.params)[0] == first);
+    validate_by_hand(task, context.device, context.params);
     kind->close(task);
     et_params_free(context.params);
     et_device_close(context.device);

@@ -142,7 +142,7 @@ static const et_field data_fields[] = {
     ET_DATA_ONLY_FIELDS,
     ET_FIELD_END
 };
-static const et_fields data_table = { "data", data_fields };
+const et_fields et_tabular_data_fields = { "data", data_fields };
 
 static const char *const numeric[] = { "standardize", "quantile", "scale", "identity", NULL };
 static const et_transform numeric_transforms[] = { ET_TRANSFORM_STANDARDIZE, ET_TRANSFORM_QUANTILE,
@@ -166,9 +166,9 @@ static const char *const headers[] = { "auto", "true", "false", "yes", "no", NUL
 static const et_field task_fields[] = {
     ET_FIELD_STRUCT(et_tabular_options, model, &model_table, "what is trained",
                     .change = ET_CHANGE_MODEL),
-    ET_FIELD_STRUCT(et_tabular_options, train_data, &data_table, "what is learnt from",
+    ET_FIELD_STRUCT(et_tabular_options, train_data, &et_tabular_data_fields, "what is learnt from",
                     .change = ET_CHANGE_FIXED),
-    ET_FIELD_STRUCT(et_tabular_options, validation_data, &data_table,
+    ET_FIELD_STRUCT(et_tabular_options, validation_data, &et_tabular_data_fields,
                     "what is scored between loops; a list is that of sets", .list = "sets",
                     .nullable = true),
     ET_FIELD_FLOAT(

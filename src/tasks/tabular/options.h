@@ -144,6 +144,7 @@ typedef struct et_tabular_options {
 } et_tabular_options;
 
 extern const et_fields et_tabular_fields;
+extern const et_fields et_tabular_data_fields; /* of et_tabular_data */
 
 /* Methods of the kind, as for translation: what fields alone cannot check; whether validation gives
  * a value of this name. */

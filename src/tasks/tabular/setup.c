@@ -3,9 +3,12 @@
 #include <math.h>
 #include <string.h>
 
+#include <etude/settings.h>
+
 #include "base/alloc.h"
 #include "base/checksum.h"
 #include "data/columns.h"
+#include "data/numbered.h"
 #include "data/paths.h"
 #include "data/source.h"
 #include "data/table.h"
@@ -305,10 +308,9 @@ static bool has_batch_norm(const et_tabular_model *model)
 #define BATCH_VALIDATION 1024
 #define STEPS_OF_A_PASS  50
 
-static int64_t batch_size(const et_tabular_task *task, bool training, int64_t rows)
+static int64_t batch_size(const et_tabular_task *task, const et_tabular_data *data, bool training,
+                          int64_t rows)
 {
-    const et_tabular_data *data =
-        training ? &task->options.train_data : &task->options.validation_data;
     int64_t size = data->batch_size, shards = training ? task->context.data_shards : 1;
     if (!size && !training)
         size = BATCH_VALIDATION;
@@ -329,20 +331,21 @@ static int64_t most_scored(const et_tabular_task *task)
     return most;
 }
 
-static int open_batches(const et_tabular_task *task, bool training, int number, et_source **out,
-                        et_error *error)
+/* rows are borrowed. count: that a batch's size is by. */
+static int open_batches(const et_tabular_task *task, const et_tabular_data *data, bool training,
+                        et_samples *rows, int64_t count, const et_input_context *part,
+                        et_source **out, et_error *error)
 {
-    const et_tabular_data *data =
-        training ? &task->options.train_data : &task->options.validation_data;
-    et_samples *rows = training ? task->training : task->validation[number], *own;
-    const int64_t count = training ? rows->count : most_scored(task);
+    const int64_t replicas = part && part->replicas_in_sync ? part->replicas_in_sync : 1;
+    const int64_t pipelines = part ? part->input_pipelines : 1;
+    et_samples *own;
     et_batches_options options = {
         .seed = data->seed < 0 ? task->context.seed : (uint64_t)data->seed,
         .shuffle = training,
         .repeat = training,
         /* The statistics of a last batch of a few rows would be anything. */
         .drop_remainder = training && has_batch_norm(&task->options.model),
-        .capacity = { batch_size(task, training, count) },
+        .capacity = { batch_size(task, data, training, count) },
         .setting = training ? "task.train_data.batch_size" : "task.validation_data.batch_size",
     };
     int64_t share;
@@ -350,27 +353,42 @@ static int open_batches(const et_tabular_task *task, bool training, int number, 
                      ? et_task_context_batch(&task->context, data->batch_size, options.setting,
                                              &share, error)
                      : ET_OK;
+    if (!status && options.capacity[0] % replicas)
+        status = et_fail(error, ET_ECONFIG,
+                         "%s: %lld rows are not %lld equal parts, one for each replica",
+                         options.setting, (long long)options.capacity[0], (long long)replicas);
+    options.capacity[0] /= replicas;
     if (!status)
         status = et_tabular_borrow(&own, rows, error);
     if (status)
         return status;
-    status = et_batches_open(out, own, &options, error);
+    if (pipelines > 1)
+        status = et_shard_open(&own, own, part->input_pipeline, pipelines, error);
+    if (!status)
+        status = et_batches_open(out, own, &options, error);
     if (status)
         et_samples_close(own);
     return status;
 }
 
-/* As translation's: the watch is inside the prefetch, on that thread's own track. */
-int et_tabular_batches(et_tabular_task *task, bool training, int number, et_source **out,
-                       et_error *error)
+/* The numbers of rows in the data, where a part of them is read. */
+static int number_rows(const et_input_context *part, et_source **out, et_error *error)
+{
+    if (!part || part->input_pipelines <= 1)
+        return ET_OK;
+    int status = et_numbered_open(out, *out, (uint32_t)part->input_pipeline,
+                                  (uint32_t)part->input_pipelines, error);
+    if (status) {
+        et_source_close(*out);
+        *out = NULL;
+    }
+    return status;
+}
+
+static int read_ahead(const et_tabular_task *task, et_source **out, et_error *error)
 {
     et_track *track = et_device_track(task->context.device);
-    *out = NULL;
-    if (!training && number >= task->validations)
-        return ET_OK;
-    int status = open_batches(task, training, number, out, error);
-    if (status || !training || !task->context.prefetch)
-        return status;
+    int status = ET_OK;
     if (task->context.device->watch->trace)
         status = et_watch_open(out, *out, et_track_beside(track, "prefetch"), error);
     if (!status)
@@ -380,4 +398,94 @@ int et_tabular_batches(et_tabular_task *task, bool training, int number, et_sour
         *out = NULL;
     }
     return status;
+}
+
+int et_tabular_batches(et_tabular_task *task, bool training, int number, et_source **out,
+                       et_error *error)
+{
+    const et_tabular_options *o = &task->options;
+    *out = NULL;
+    if (!training && number >= task->validations)
+        return ET_OK;
+    et_samples *rows = training ? task->training : task->validation[number];
+    int status = open_batches(task, training ? &o->train_data : &o->validation_data, training, rows,
+                              training ? rows->count : most_scored(task), NULL, out, error);
+    return status || !training || !task->context.prefetch ? status : read_ahead(task, out, error);
+}
+
+/* ---- data by a program's settings ---- */
+
+/* Settings that name files name all of them: none of the task's is left beside. */
+static int read_settings(et_tabular_other *other, const et_tabular_data *own, const char *text,
+                         et_error *error)
+{
+    et_settings settings = { .table = &et_tabular_data_fields,
+                             .options = &other->data,
+                             .arena = &other->arena };
+    other->data = *own;
+    other->data.input_path = (et_strings){ NULL, 0 };
+    other->data.mix = other->data.sets = (et_structs){ NULL, 0 };
+    int status = et_settings_override(&settings, text, error);
+    if (!status && (other->data.mix.count || other->data.sets.count))
+        status = et_fail(error, ET_ECONFIG,
+                         "inputs are of one table: name the files of one, not "
+                         "mix or sets");
+    return status;
+}
+
+static int open_other(et_tabular_task *task, const et_data_config *params, et_tabular_other *other,
+                      et_error *error)
+{
+    const char *name =
+        params->training ? "task.train_data.input_path" : "task.validation_data.input_path";
+    const et_tabular_options *o = &task->options;
+    const et_tabular_data *own = params->training ? &o->train_data : &o->validation_data;
+    et_strings paths;
+    int status = read_settings(other, own, params->settings, error);
+    if (!status && !other->data.input_path.count && other->data.limit != own->limit)
+        status = et_fail(error, ET_ECONFIG, "limit: of the task's own rows it is set with the task; "
+                                            "name a table too (input_path)");
+    if (status || !other->data.input_path.count)
+        return status;
+    status = et_paths_match(&paths, &other->data.input_path, name, &other->arena, error);
+    return status ? status : open_table(task, &other->rows, &paths, other->data.limit, error);
+}
+
+void et_tabular_close_others(et_tabular_task *task)
+{
+    while (task->others) {
+        et_tabular_other *other = task->others;
+        task->others = other->next;
+        et_samples_close(other->rows);
+        et_arena_release(&other->arena);
+        et_free(other);
+    }
+}
+
+int et_tabular_build_inputs(et_task *self, const et_data_config *params,
+                            const et_input_context *part, et_source **out, et_error *error)
+{
+    et_tabular_task *task = (et_tabular_task *)(void *)self;
+    const bool training = params->training;
+    const et_tabular_data *data =
+        training ? &task->options.train_data : &task->options.validation_data;
+    et_samples *rows = training ? task->training : task->validation[0];
+    int status = ET_OK;
+    *out = NULL;
+    if (params->settings) {
+        et_tabular_other *other = et_alloc_zero(1, sizeof *other);
+        if (!other)
+            return et_alloc_failed(error, sizeof *other, "inputs");
+        other->next = task->others;
+        task->others = other;
+        status = open_other(task, params, other, error);
+        data = &other->data;
+        rows = other->rows ? other->rows : rows;
+    }
+    if (status || !rows)
+        return status;
+    status = open_batches(task, data, training, rows, rows->count, part, out, error);
+    if (!status)
+        status = number_rows(part, out, error);
+    return status || !training || !task->context.prefetch ? status : read_ahead(task, out, error);
 }

@@ -76,9 +76,11 @@ static int initialize(et_task *self, et_params *params, et_error *error)
 /* Higher is better of both. r2 is in order of the squared error; the likelihood says more of a few
  * rows than how many are right. */
 #define METHODS                                                                                    \
-    .name = "tabular", .data = data, .build_model = build_model, .build_losses = build_losses,     \
-    .initialize = initialize, .process_metrics = et_tabular_process_metrics,                       \
-    .validate = et_tabular_validate, .validation_set = validation_set,                             \
+    .name = "tabular", .data = data, .build_inputs = et_tabular_build_inputs,                      \
+    .build_model = build_model, .build_losses = build_losses, .initialize = initialize,            \
+    .process_metrics = et_tabular_process_metrics, .validate = et_tabular_validate,                \
+    .validation_outputs = et_tabular_validation_outputs, .aggregate_logs = et_tabular_aggregate,   \
+    .reduce_aggregated_logs = et_tabular_reduce, .validation_set = validation_set,                 \
     .use_validation_set = use_validation_set, .kept = et_tabular_kept
 static const et_task_class class_of_classes = { METHODS, .best_metric = ET_TABULAR_LIKELIHOOD };
 static const et_task_class class_of_values = { METHODS,
@@ -136,6 +138,7 @@ void et_tabular_task_close(et_task *task)
         return;
     et_tabular_task *self = downcast(task);
     et_tabular_close_seen(&self->seen);
+    et_tabular_close_others(self);
     et_tabular_close_rows(self);
     et_tabular_close_files(self);
     et_free(self->missing);

@@ -69,7 +69,17 @@ typedef struct et_tabular_task {
     et_samples *validation[ET_TABULAR_SETS_MAX];    /* [validations] that are scored */
     int validations;                                /* 0: none; above 1: those of sets */
     et_tabular_seen seen;
+    struct et_tabular_other *others; /* a list */
 } et_tabular_task;
+
+/* Data that were opened by other settings than the task's; closed with it, as sources borrow them.
+ */
+typedef struct et_tabular_other {
+    struct et_tabular_other *next;
+    et_arena arena; /* of the settings */
+    et_tabular_data data;
+    et_samples *rows; /* NULL: the task's own */
+} et_tabular_other;
 
 /* In order: setup.c, files.c, setup.c; and closing each, in any state. */
 int et_tabular_find_files(et_tabular_task *task, et_error *error);
@@ -88,6 +98,11 @@ int et_tabular_mix(et_tabular_task *task, const bool *held, et_error *error);
 int et_tabular_batches(et_tabular_task *task, bool training, int number, et_source **out,
                        et_error *error);
 
+/* setup.c: method build_inputs. */
+int et_tabular_build_inputs(et_task *self, const et_data_config *params,
+                            const et_input_context *part, et_source **out, et_error *error);
+void et_tabular_close_others(et_tabular_task *task);
+
 /* fit.c: before the first step of a new run. */
 int et_tabular_fit(et_tabular_task *task, et_params *params, et_error *error);
 
@@ -102,5 +117,11 @@ void et_tabular_close_seen(et_tabular_seen *seen);
 bool et_tabular_kept(et_task *self, int number, et_kept_rows *rows);
 int et_tabular_process_metrics(et_task *self, const et_task_step *now, et_error *error);
 int et_tabular_validate(et_task *self, int64_t step, et_value *logs, et_error *error);
+int et_tabular_validation_outputs(et_task *self, const et_task_step *now, et_value *logs,
+                                  et_error *error);
+int et_tabular_aggregate(et_task *self, et_value *state, const et_value *step_outputs,
+                         et_error *error);
+int et_tabular_reduce(et_task *self, const et_value *aggregated_logs, int64_t step,
+                      et_value *results, et_error *error);
 
 #endif

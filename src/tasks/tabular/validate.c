@@ -1,5 +1,13 @@
-/* Validation beside the loss: what the model gave for each row is kept, batch by batch, and scored
- * as a whole when all rows are there. A validation of some batches scores those. */
+/* Validation beside the loss: what the model gave for each row, scored as a whole when all rows are
+ * there. A validation of some batches scores those. In the trainer's own evaluation the rows are
+ * kept, batch by batch, and validate scores them; a program's own has them in logs, which become a
+ * state that reduce scores: the same scores, of rows in the same order.
+ *
+ *   logs, state   unique_ids  rows' numbers in the data
+ *                 labels      a class; a value, or a list of those of several targets
+ *                 outputs     lists: probabilities of classes, or values */
+#include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -8,11 +16,12 @@
 #include "io/log_names.h"
 #include "tasks/tabular/task_private.h"
 
-int et_tabular_open_seen(et_tabular_task *task, et_error *error)
+#define LABELS  "labels"
+#define OUTPUTS "outputs"
+
+/* Room for s->rows. */
+static int open_rows(et_tabular_seen *s, const et_tabular_task *task, et_error *error)
 {
-    et_tabular_seen *s = &task->seen;
-    for (int i = 0; i < task->validations; i++)
-        s->rows = task->validation[i]->count > s->rows ? task->validation[i]->count : s->rows;
     if (!s->rows)
         return ET_OK;
     s->width = task->target.values ? task->target.values : task->target.classes;
@@ -28,6 +37,14 @@ int et_tabular_open_seen(et_tabular_task *task, et_error *error)
     bool whole =
         s->weight && (task->target.classes ? s->output && s->class : s->value && s->written);
     return whole ? ET_OK : et_alloc_failed(error, cells * sizeof *s->value, "validation");
+}
+
+int et_tabular_open_seen(et_tabular_task *task, et_error *error)
+{
+    et_tabular_seen *s = &task->seen;
+    for (int i = 0; i < task->validations; i++)
+        s->rows = task->validation[i]->count > s->rows ? task->validation[i]->count : s->rows;
+    return open_rows(s, task, error);
 }
 
 void et_tabular_close_seen(et_tabular_seen *seen)
@@ -102,17 +119,123 @@ static void keep(et_tabular_task *task, const et_batch *batch, const float *outp
         keep_values(task, batch, output);
 }
 
+static et_tensor outputs_of(const et_tabular_task *task, const et_pass *model)
+{
+    return et_pass_output(model, task->target.values ? ET_TABULAR_VALUES : ET_TABULAR_SCORES);
+}
+
+/* Those that the program gives, or the rows that the batch has. */
+static int compare(et_task *self, const et_task_step *now, et_error *error)
+{
+    const et_tabular_task *task = (const et_tabular_task *)(const void *)self;
+    et_task_step own = *now;
+    et_tensor labels, outputs;
+    if (!now->labels && now->inputs) {
+        const int field = et_layout_find(now->inputs->layout, task->target.field);
+        labels = (et_tensor){ now->inputs->data[field], now->inputs->layout->field[field].dtype,
+                              et_shape_1(now->inputs->filled[0]) };
+        own.labels = &labels;
+    }
+    if (!now->outputs && now->model) {
+        outputs = outputs_of(task, now->model);
+        if (!now->labels && now->inputs && outputs.shape.rank)
+            outputs.shape.size[0] = now->inputs->filled[0];
+        own.outputs = &outputs;
+    }
+    return et_task_defaults.process_metrics(self, &own, error);
+}
+
 int et_tabular_process_metrics(et_task *self, const et_task_step *now, et_error *error)
 {
     et_tabular_task *task = (et_tabular_task *)(void *)self;
-    const char *name = task->target.values ? ET_TABULAR_VALUES : ET_TABULAR_SCORES;
-    (void)error;
+    if (!now->inside)
+        return compare(self, now, error);
     if (now->optimizer)
         return ET_OK;
-    et_tensor output = et_pass_output(now->model, name);
+    et_tensor output = outputs_of(task, now->model);
     et_assert(output.data && output.dtype == ET_F32 && output.shape.size[1] == task->seen.width);
     keep(task, now->inputs, output.data);
     return ET_OK;
+}
+
+/* ---- logs ---- */
+
+static void log_values(et_value *list, const float *values, int64_t count)
+{
+    et_value *to = et_value_add_list(list);
+    for (int64_t i = 0; i < count; i++)
+        et_value_add_float(to, (double)values[i]);
+}
+
+int et_tabular_validation_outputs(et_task *self, const et_task_step *now, et_value *logs,
+                                  et_error *error)
+{
+    const et_tabular_task *task = (const et_tabular_task *)(const void *)self;
+    const et_batch *batch = now->inputs;
+    const void *target = batch->data[et_layout_find(batch->layout, task->target.field)];
+    const et_tensor output = outputs_of(task, now->model);
+    const int64_t width = task->target.values ? task->target.values : task->target.classes;
+    et_assert(output.data && output.shape.size[1] == width);
+    et_value *ids = et_value_set_list(logs, ET_LOGGED_IDS),
+             *labels = et_value_set_list(logs, LABELS);
+    et_value *outputs = et_value_set_list(logs, OUTPUTS);
+    for (int64_t i = 0; i < batch->filled[0]; i++) {
+        et_value_add_int(ids, batch->sample[i]);
+        if (task->target.values == 1)
+            et_value_add_float(labels, (double)((const float *)target)[i]);
+        else if (task->target.values)
+            log_values(labels, (const float *)target + i * width, width);
+        else
+            et_value_add_int(labels, ((const int32_t *)target)[i]);
+        log_values(outputs, (const float *)output.data + i * width, width);
+    }
+    return et_value_failed(logs) ? et_alloc_failed(error, 0, "a step's logs") : ET_OK;
+}
+
+static int find_lists(const et_value *from, const char *what, const et_value *lists[3],
+                      et_error *error)
+{
+    static const char *const names[3] = { ET_LOGGED_IDS, LABELS, OUTPUTS };
+    for (int i = 0; i < 3; i++) {
+        lists[i] = et_value_get(from, names[i]);
+        if (!lists[i] || lists[i]->kind != ET_VALUE_LIST || lists[i]->count != lists[0]->count)
+            return et_fail(error, ET_EFORMAT,
+                           "%s: %s is no list of as many items as %s; give what %s", what, names[i],
+                           ET_LOGGED_IDS, "validation_step logs");
+    }
+    return ET_OK;
+}
+
+/* A number, or a list of them. */
+static void add_copy(et_value *list, const et_value *one)
+{
+    if (one->kind == ET_VALUE_INT)
+        et_value_add_int(list, one->integer);
+    else if (one->kind != ET_VALUE_LIST)
+        et_value_add_float(list, one->kind == ET_VALUE_FLOAT ? one->real : NAN);
+    else
+        for (et_value *to = (list = et_value_add_list(list), one->first); to; to = to->next)
+            et_value_add_float(list, to->kind == ET_VALUE_FLOAT ? to->real
+                                     : to->kind == ET_VALUE_INT ? (double)to->integer
+                                                                : NAN);
+}
+
+int et_tabular_aggregate(et_task *self, et_value *state, const et_value *step_outputs,
+                         et_error *error)
+{
+    static const char *const names[3] = { ET_LOGGED_IDS, LABELS, OUTPUTS };
+    const et_value *lists[3];
+    (void)self;
+    int status = find_lists(step_outputs, "logs of a validation step", lists, error);
+    for (int i = 0; !status && i < 3; i++) {
+        et_value *to = et_value_get(state, names[i]);
+        to = to ? to : et_value_set_list(state, names[i]);
+        for (const et_value *one = lists[i]->first; one; one = one->next)
+            add_copy(to, one);
+    }
+    return status || !et_value_failed(state)
+               ? status
+               : et_alloc_failed(error, 0, "the state of a validation");
 }
 
 /* Whether a label is a word, in letters of either case. */
@@ -144,9 +267,9 @@ int et_tabular_asked_for(const et_tabular_task *task)
     return field->classes != 2 || !is_asked_for(field->label[0], field->label[1]);
 }
 
-static int score_classes(const et_tabular_task *task, et_value *logs, et_error *error)
+static int score_classes(const et_tabular_task *task, const et_tabular_seen *s, et_value *logs,
+                         et_error *error)
 {
-    const et_tabular_seen *s = &task->seen;
     et_class_predictions predictions = { .count = s->rows,
                                          .classes = s->width,
                                          .probability = s->output,
@@ -163,9 +286,8 @@ static int score_classes(const et_tabular_task *task, et_value *logs, et_error *
     return status;
 }
 
-static int score_values(const et_tabular_task *task, et_value *logs, et_error *error)
+static int score_values(const et_tabular_seen *s, et_value *logs, et_error *error)
 {
-    const et_tabular_seen *s = &task->seen;
     et_value_predictions predictions = { .count = s->rows,
                                          .targets = s->width,
                                          .wide_value = s->value,
@@ -176,9 +298,108 @@ static int score_values(const et_tabular_task *task, et_value *logs, et_error *e
     return status ? status : et_value_scores_log(&scores, ET_LOGGED_OF_VALIDATION, logs, error);
 }
 
+static int score(const et_tabular_task *task, const et_tabular_seen *s, et_value *logs,
+                 et_error *error)
+{
+    return task->target.values ? score_values(s, logs, error) : score_classes(task, s, logs, error);
+}
+
 int et_tabular_validate(et_task *self, int64_t step, et_value *logs, et_error *error)
 {
     const et_tabular_task *task = (const et_tabular_task *)(const void *)self;
     (void)step;
-    return task->target.values ? score_values(task, logs, error) : score_classes(task, logs, error);
+    return score(task, &task->seen, logs, error);
+}
+
+/* ---- a state ---- */
+
+/* A row of a state. */
+typedef struct state_row {
+    int64_t number, at;
+    const et_value *label, *output;
+} state_row;
+
+static int by_number(const void *left, const void *right)
+{
+    const state_row *l = left, *r = right;
+    if (l->number != r->number)
+        return l->number < r->number ? -1 : 1;
+    return l->at < r->at ? -1 : l->at > r->at;
+}
+
+/* Sorted; of a row that the state has several times the last counts. */
+static int64_t sort_rows(state_row *rows, const et_value *const lists[3])
+{
+    const et_value *id = lists[0]->first, *label = lists[1]->first, *output = lists[2]->first;
+    int64_t all = 0, count = 0;
+    for (; id; id = id->next, label = label->next, output = output->next, all++)
+        rows[all] = (state_row){ id->kind == ET_VALUE_INT ? id->integer : -1, all, label, output };
+    qsort(rows, (size_t)all, sizeof *rows, by_number);
+    for (int64_t i = 0; i < all; i++)
+        if (i + 1 == all || rows[i + 1].number != rows[i].number)
+            rows[count++] = rows[i];
+    return count;
+}
+
+/* Numbers of a list, or one number; false: others, or not so many. */
+static bool read_numbers(float *to, const et_value *from, int64_t count)
+{
+    const et_value *one = from->kind == ET_VALUE_LIST ? from->first : from;
+    if (from->kind == ET_VALUE_LIST ? (int64_t)from->count != count : count != 1)
+        return false;
+    for (int64_t i = 0; i < count; i++, one = one->next) {
+        if (one->kind != ET_VALUE_FLOAT && one->kind != ET_VALUE_INT)
+            return false;
+        to[i] = (float)(one->kind == ET_VALUE_INT ? (double)one->integer : one->real);
+    }
+    return true;
+}
+
+/* A label that is no class, as of a row without one, counts in no score. */
+static bool read_row(et_tabular_seen *s, int64_t i, const state_row *row)
+{
+    const int64_t classes = s->width;
+    s->weight[i] = 1;
+    if (row->number < 0 || !read_numbers(s->output + i * s->width, row->output, s->width))
+        return false;
+    if (s->value)
+        return read_numbers(s->value + i * s->width, row->label, s->width);
+    s->class[i] = row->label->kind == ET_VALUE_INT && row->label->integer < classes
+                      ? (int32_t)row->label->integer
+                      : INT32_MIN;
+    return s->class[i] >= -1;
+}
+
+static int score_rows(const et_tabular_task *task, et_tabular_seen *s, const state_row *rows,
+                      et_value *results, et_error *error)
+{
+    for (int64_t i = 0; i < s->rows; i++)
+        if (!read_row(s, i, &rows[i]))
+            return et_fail(error, ET_EDATA,
+                           "row %lld of a validation's state: a label of the target and %lld "
+                           "outputs are expected",
+                           (long long)rows[i].number, (long long)s->width);
+    return score(task, s, results, error);
+}
+
+int et_tabular_reduce(et_task *self, const et_value *aggregated_logs, int64_t step,
+                      et_value *results, et_error *error)
+{
+    const et_tabular_task *task = (const et_tabular_task *)(const void *)self;
+    const et_value *lists[3];
+    et_tabular_seen seen = { .rows = 0 };
+    (void)step;
+    int status = find_lists(aggregated_logs, "the state of a validation", lists, error);
+    if (status)
+        return status;
+    state_row *rows = et_alloc(lists[0]->count + 1, sizeof *rows);
+    if (!rows)
+        return et_alloc_failed(error, lists[0]->count * sizeof *rows, "validation");
+    seen.rows = sort_rows(rows, lists);
+    status = open_rows(&seen, task, error);
+    if (!status)
+        status = score_rows(task, &seen, rows, results, error);
+    et_tabular_close_seen(&seen);
+    et_free(rows);
+    return status;
 }

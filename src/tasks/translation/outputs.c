@@ -11,6 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/flag.h"
+#include "io/log_names.h"
 #include "tasks/translation/decode_share.h"
 #include "tasks/translation/task_private.h"
 #include "train/task_private.h"
@@ -210,7 +211,7 @@ static int whole_source(const et_translation_task *task, int64_t number,
 
 static void log_numbers(et_value *logs, const et_batch *batch)
 {
-    et_value *ids = et_value_set_list(logs, ET_STEP_IDS);
+    et_value *ids = et_value_set_list(logs, ET_LOGGED_IDS);
     for (int64_t i = 0; i < batch->filled[0]; i++)
         et_value_add_int(ids, batch->sample[i]);
 }
@@ -253,7 +254,7 @@ int et_translation_validation_outputs(et_task *self, const et_task_step *now, et
 /* Lists of as many sentences as there are numbers; those of a search may be left out. */
 static int check_lists(const et_value *logs, const et_value *lists[3], et_error *error)
 {
-    static const char *const names[3] = { ET_STEP_IDS, ET_STEP_INPUTS, ET_STEP_OUTPUTS };
+    static const char *const names[3] = { ET_LOGGED_IDS, ET_STEP_INPUTS, ET_STEP_OUTPUTS };
     for (int i = 0; i < 3; i++) {
         lists[i] = et_value_get(logs, names[i]);
         if (i && !lists[i])
@@ -262,7 +263,7 @@ static int check_lists(const et_value *logs, const et_value *lists[3], et_error 
             return et_fail(error, ET_EFORMAT,
                            "logs of a validation step: %s is no list%s; give what validation_step "
                            "logs",
-                           names[i], i ? " of as many items as " ET_STEP_IDS : "");
+                           names[i], i ? " of as many items as " ET_LOGGED_IDS : "");
     }
     return ET_OK;
 }
@@ -292,7 +293,7 @@ int et_translation_aggregate(et_task *self, et_value *state, const et_value *ste
     int status = check_lists(step_outputs, lists, error);
     if (status)
         return status;
-    et_value *ids = list_in(state, ET_STEP_IDS);
+    et_value *ids = list_in(state, ET_LOGGED_IDS);
     et_value *inputs = list_in(state, ET_STEP_INPUTS);
     et_value *outputs = list_in(state, ET_STEP_OUTPUTS);
     for (int i = 0; i < 3; i++)

@@ -97,11 +97,11 @@ void et_translation_build_losses(const et_translation_task *task, et_scope *scop
 /* Tokens that an update's softmax is over: the target's vocabulary where none are drawn. */
 int64_t et_translation_sampled(const et_translation_task *task);
 
-/* Values of a step's logs and of the state that they become: lists of equal length. */
-#define ET_STEP_IDS     "unique_ids" /* integers */
-#define ET_STEP_INPUTS  "inputs"     /* source tokens, lists of integers, the end last */
-#define ET_STEP_OUTPUTS "outputs"    /* target tokens, without the end; null: not searched */
-#define ET_STEP_SCORES  "scores"     /* of the best hypothesis; of logs alone */
+/* Values of a step's logs and of the state that they become, beside ET_LOGGED_IDS, integers: lists
+ * of equal length. */
+#define ET_STEP_INPUTS  "inputs"  /* source tokens, lists of integers, the end last */
+#define ET_STEP_OUTPUTS "outputs" /* target tokens, without the end; null: not searched */
+#define ET_STEP_SCORES  "scores"  /* of the best hypothesis; of logs alone */
 
 /* outputs.c: methods, and a search for all sentences, by ranks together where shared says so. */
 int et_translation_inference_step(et_task *self, const et_task_step *now, et_value *outputs,

@@ -84,12 +84,12 @@ static const et_value *list_of(const et_value *state, const char *name, const et
 
 static int read_state(const et_value *state, all_translated *all, et_arena *arena, et_error *error)
 {
-    const et_value *ids = list_of(state, ET_STEP_IDS, NULL);
+    const et_value *ids = list_of(state, ET_LOGGED_IDS, NULL);
     const et_value *outputs = ids ? list_of(state, ET_STEP_OUTPUTS, ids) : NULL;
     if (!outputs)
         return et_fail(error, ET_EFORMAT,
-                       "the state of a validation has no lists " ET_STEP_IDS " and " ET_STEP_OUTPUTS
-                       " of one length; aggregate_logs makes it");
+                       "the state of a validation has no lists " ET_LOGGED_IDS
+                       " and " ET_STEP_OUTPUTS " of one length; aggregate_logs makes it");
     all->pairs = et_arena_array(arena, ids->count + 1, sizeof *all->pairs);
     if (!all->pairs)
         return et_alloc_failed(error, ids->count * sizeof *all->pairs, "validation");
@@ -150,7 +150,7 @@ static int find_pairs(const et_translation_task *task, all_translated *all, et_a
         if (!one->scored)
             return et_fail(error, ET_EDATA,
                            "pair %lld of a validation's state is in none of the task's validation "
-                           "data, of which " ET_STEP_IDS " are numbers",
+                           "data, of which " ET_LOGGED_IDS " are numbers",
                            (long long)one->number);
         status =
             et_translation_source(one->scored->encoded, one->pair, &one->sentence, arena, error);
