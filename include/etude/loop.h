@@ -33,10 +33,9 @@
  * them was left by et_loop_leave_steps, it takes more steps of that one first.
  *
  * Other than TrainLoop: ENTER_LOOP and EXIT_LOOP are fired; checkpoints hold the place in the data
- * and the metrics, are made where a step or an epoch has ended, and may lack an object; a named one
- * needs no directory and goes with early stopping; NaN is never the best. As there, early stopping
- * ends nothing, and an interruption takes nothing back. Store and sources are borrowed. One
- * thread. */
+ * and the metrics, and may lack an object; a named one needs no directory and goes with early
+ * stopping; NaN is never the best. As there, early stopping ends nothing, and an interruption takes
+ * nothing back. Store and sources are borrowed. One thread. */
 #ifndef ETUDE_LOOP_H
 #define ETUDE_LOOP_H
 
@@ -166,9 +165,10 @@ ET_API int et_loop_leave(et_loop *loop);
 /* Keeps a failure of the program's own, of which error tells; status 0 there: nothing. */
 ET_API int et_loop_fail(et_loop *loop, const et_error *error);
 
-/* Saves at the end of the open step, or else epoch, when its AFTER event was fired: so that what is
- * restored has done all of it; outside of epochs at once. Where the step is left it is the epoch's
- * end. What is open at et_loop_end is saved as open. ET_ECONFIG: there is no checkpoint_dir. */
+/* Saves, and returns when the checkpoint is on the disk, or with the error. An open step, or else
+ * epoch, is saved once more at its end, when its AFTER event was fired. A loop that was killed
+ * before that resumes in the step: its AFTER event is fired first, without step data. ET_ECONFIG:
+ * there is no checkpoint_dir. */
 ET_API int et_loop_make_checkpoint(et_loop *loop);
 
 /* Once. Finishes saves; if nothing failed early stopping takes the best parameters back: after an

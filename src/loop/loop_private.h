@@ -59,6 +59,7 @@ struct et_loop {
     bool within_epoch, within_step;
     int64_t epochs_done, steps_done;        /* at the end of the last epoch that ended */
     bool resumes;                           /* restored within an epoch, which is not open yet */
+    bool ends_step;                         /* restored within a step, which is to end */
     bool save_after_step, save_after_epoch; /* asked for while these were open */
     double epoch_begun, step_begun;         /* by the clock; NaN: not open, or collected already */
     double eta_time, eta_step, eta_epoch;   /* where the ETA counts from */

@@ -27,13 +27,15 @@ static bool save_commits(const et_loop *loop, et_value *dict)
 static int save_loop(const void *self, et_value *dict, et_error *error)
 {
     const et_loop *loop = self;
-    bool whole = et_value_set_int(dict, "epoch", loop->epoch) &&
-                 et_value_set_int(dict, "step", loop->step) &&
-                 et_value_set_bool(dict, "within_epoch", loop->within_epoch || loop->resumes) &&
-                 et_value_set_int(dict, "epochs_done", loop->epochs_done) &&
-                 et_value_set_int(dict, "steps_done", loop->steps_done) &&
-                 et_value_set_bool(dict, "is_best", loop->is_best) &&
-                 save_commits(loop, et_value_set_dict(dict, "waited"));
+    bool whole =
+        et_value_set_int(dict, "epoch", loop->epoch) &&
+        et_value_set_int(dict, "step", loop->step) &&
+        et_value_set_bool(dict, "within_epoch", loop->within_epoch || loop->resumes) &&
+        et_value_set_int(dict, "epochs_done", loop->epochs_done) &&
+        et_value_set_int(dict, "steps_done", loop->steps_done) &&
+        et_value_set_bool(dict, "is_best", loop->is_best) &&
+        save_commits(loop, et_value_set_dict(dict, "waited")) &&
+        (!(loop->within_step || loop->ends_step) || et_value_set_bool(dict, "within_step", true));
     return whole ? ET_OK : et_alloc_failed(error, 0, "a state tree");
 }
 
@@ -69,6 +71,9 @@ static int restore_loop(void *self, const et_value *dict, et_error *error)
         status = et_value_read_bool(dict, "within_epoch", &loop->resumes, error);
     if (!status)
         status = et_value_read_bool(dict, "is_best", &loop->is_best, error);
+    loop->ends_step = false;
+    if (!status && et_value_get(dict, "within_step"))
+        status = et_value_read_bool(dict, "within_step", &loop->ends_step, error);
     if (!status)
         restore_commits(loop, et_value_get(dict, "waited"));
     return status;

@@ -5,7 +5,7 @@
  *   epoch  AFTER_EPOCH in reverse, epoch_time, closed, checkpoint if due or asked for
  *
  * Closed before the checkpoint, so that what is restored has done all of it. What is restored
- * within an epoch opens it again without an event. */
+ * within an epoch opens it again without an event; within a step ends that step first. */
 #include <math.h>
 
 #include "base/clock.h"
@@ -13,7 +13,7 @@
 
 static void close_step(et_loop *loop)
 {
-    loop->within_step = false;
+    loop->within_step = loop->ends_step = false;
     loop->step_data = NULL;
     loop->step_begun = (double)NAN;
     et_loop_drop_pairs(loop, false);
@@ -96,6 +96,21 @@ int et_loop_leave_steps(et_loop *loop)
     return ET_OK;
 }
 
+static int save_now(et_loop *loop, et_error *error)
+{
+    int status = et_run_save(loop->run, loop->step, false, error);
+    return status ? status : et_run_finish_saves(loop->run, loop->step, error);
+}
+
+/* One status for all ranks, of which rank 0 alone writes. */
+static int save_durably(et_loop *loop)
+{
+    et_error failure = ET_ERROR_INIT;
+    int status = et_run_agree(loop->run, save_now(loop, &failure), &failure);
+    return status ? et_loop_fail(loop, &failure) : ET_OK;
+}
+
+/* What is open is saved once more at its end, when its AFTER event was fired. */
 int et_loop_make_checkpoint(et_loop *loop)
 {
     int status = et_loop_ready(loop);
@@ -108,11 +123,12 @@ int et_loop_make_checkpoint(et_loop *loop)
                          "Checkpoint directory is not configured: give the loop checkpoint_dir");
     if (status)
         return status;
+    status = save_durably(loop);
     if (loop->within_step)
         loop->save_after_step = true;
     else if (loop->within_epoch)
         loop->save_after_epoch = true;
-    return loop->within_epoch ? ET_OK : save(loop, false);
+    return status;
 }
 
 /* Asked to stop, with nothing half done: what there is is saved for the next start. */
@@ -186,6 +202,8 @@ bool et_loop_next_step(et_loop *loop, et_source *source)
     if (!status && !loop->within_epoch)
         status =
             et_fail(&loop->error, ET_EUSAGE, "Step loop must be opened within active epoch loop");
+    loop->save_after_step |= loop->ends_step; /* as where it was not broken */
+    loop->within_step |= loop->ends_step;
     if (!status && loop->within_step)
         status = end_step(loop);
     if (!status)

@@ -6,6 +6,9 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 #include <cmocka.h>
 
 #include "loop/looped.h"
@@ -33,9 +36,9 @@ static void test_loop_saves__by_epochs_and_when_asked(void **state)
         int asked_in_step, asked_in_epoch; /* step; epoch, behind its steps; before: -epoch */
         int saved[6];                      /* steps, 4 rows an epoch; ends with 0 */
     } cases[] = {
-        { 2, 0, 0, 0, { 8, 16 } },    { 1, 2, 0, 0, { 12, 16 } },   { 0, 0, 3, 0, { 3 } },
-        { 0, 0, 0, 3, { 12 } },       { 2, 0, 4, 4, { 4, 8, 16 } }, { 0, 0, 0, -3, { 12 } },
-        { 0, 0, 10, -3, { 10, 12 } },
+        { 2, 0, 0, 0, { 8, 16 } },       { 1, 2, 0, 0, { 12, 16 } },   { 0, 0, 3, 0, { 3 } },
+        { 0, 0, 0, 3, { 12 } },          { 2, 0, 4, 4, { 4, 8, 16 } }, { 0, 0, 0, -3, { 8, 12 } },
+        { 0, 0, 10, -3, { 8, 10, 12 } },
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
         char name[16];
@@ -686,9 +689,93 @@ static void test_loop_saves__stopped_is_saved(void **state)
     looped_free(&l);
 }
 
+/* A program of its own, which exits behind the call: in a step, in an epoch, or outside. */
+static void save_and_exit(const char *directory, int where)
+{
+    looped l;
+    looped_init(&l);
+    l.options.max_step = 4;
+    l.options.checkpoint_dir = directory;
+    looped_begin(&l);
+    if (where < 2) {
+        assert_true(et_loop_next_epoch(l.loop));
+        assert_true(et_loop_next_step(l.loop, NULL));
+    }
+    if (where == 1)
+        et_loop_leave_steps(l.loop);
+    set_weights(l.params, 7);
+    _exit(et_loop_make_checkpoint(l.loop));
+}
+
+static void resume_and_look(const char *directory, int where)
+{
+    counter c = { 0 };
+    looped l;
+    looped_init(&l);
+    l.options.max_step = 4;
+    l.options.checkpoint_dir = directory;
+    looped_open(&l);
+    assert_ok(et_event_source_on(et_loop_events(l.loop), ET_EVENT_AFTER_STEP, count, &c, error));
+    assert_ok(et_loop_begin(l.loop, error));
+    assert_true(weight_of(l.params, "a") == 7);
+    assert_true(et_loop_next_epoch(l.loop));
+    assert_false(et_loop_within_step(l.loop));
+    assert_true(et_loop_next_step(l.loop, NULL));
+    assert_int_equal(et_loop_step(l.loop), where < 2 ? 2 : 1);
+    assert_int_equal(et_loop_epoch(l.loop), 1);
+    assert_int_equal(c.events, where == 0);
+    looped_end(&l);
+    looped_free(&l);
+}
+
+/* Whoever kills the program right behind the call finds a checkpoint; a step that was open ends
+ * when the loop resumes. Children first: a process that has threads is not forked. */
+static void test_loop_saves__saved_when_it_returns(void **state)
+{
+    char directories[3][512];
+    for (int where = 0; where < 3; where++) {
+        int left;
+        char name[16];
+        snprintf(name, sizeof name, "now%d", where);
+        snprintf(directories[where], sizeof directories[where], "%s", in(state, name));
+        pid_t child = fork();
+        if (!child)
+            save_and_exit(directories[where], where);
+        assert_int_equal(waitpid(child, &left, 0), child);
+        assert_int_equal(left, 0);
+        assert_true(is_saved(directories[where], where < 2));
+    }
+    for (int where = 0; where < 3; where++)
+        resume_and_look(directories[where], where);
+}
+
+/* A save that fails is told by the call. */
+static void test_loop_saves__cannot_be_saved(void **state)
+{
+    char directory[512];
+    snprintf(directory, sizeof directory, "%s", in(state, "cannot"));
+    looped l;
+    looped_init(&l);
+    l.options.max_step = 4;
+    l.options.checkpoint_dir = directory;
+    looped_begin(&l);
+    assert_true(et_loop_next_epoch(l.loop));
+    assert_true(et_loop_next_step(l.loop, NULL));
+    assert_int_equal(unlink(below(directory, "checkpoints/checkpoint.json")), 0);
+    assert_int_equal(mkdir(below(directory, "checkpoints/checkpoint.json"), 0777), 0);
+    assert_int_not_equal(et_loop_make_checkpoint(l.loop), 0);
+    assert_false(et_loop_next_step(l.loop, NULL));
+    et_error failure = ET_ERROR_INIT;
+    assert_int_not_equal(et_loop_end(l.loop, &failure), 0);
+    assert_non_null(strstr(failure.text, "checkpoint.json"));
+    looped_free(&l);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_loop_saves__saved_when_it_returns),
+        cmocka_unit_test(test_loop_saves__cannot_be_saved),
         cmocka_unit_test(test_loop_saves__by_epochs_and_when_asked),
         cmocka_unit_test(test_loop_saves__outside_and_left),
         cmocka_unit_test(test_loop_saves__left_and_stopped),
