@@ -18,6 +18,7 @@
 #include <etude/log.h>
 
 #include "base/alloc.h"
+#include "data/layout.h"
 #include "data/source.h"
 #include "io/log_names.h"
 #include "train/task_trainer_private.h"
@@ -33,6 +34,27 @@ static et_task_trainer *trainer_of(et_evaluator *evaluator)
 static void build(et_scope *scope, void *payload)
 {
     et_task_build(((et_task_trainer *)payload)->task, scope, false);
+}
+
+/* All sets fill one batch. */
+static int check_layout(const et_validation_set *first, const et_validation_set *set,
+                        const et_task_trainer *t, et_error *error)
+{
+    const et_layout *own = &set->source->layout, *wanted = &first->source->layout;
+    if (et_layout_fits(own, wanted))
+        return ET_OK;
+    for (int k = 0; k < own->kinds && own->kinds == wanted->kinds; k++)
+        if (own->capacity[k] != wanted->capacity[k])
+            return et_fail(
+                error, ET_ECONFIG,
+                "validation set %s of %s: its batches have room for %lld of %s, those of "
+                "set %s for %lld: open all sets with the same capacity",
+                set->name, et_task_name(t->task), (long long)own->capacity[k],
+                own->kind[k] ? own->kind[k] : "a kind", first->name,
+                (long long)wanted->capacity[k]);
+    return et_fail(error, ET_ECONFIG,
+                   "validation set %s of %s: its batches have other arrays than those of set %s",
+                   set->name, et_task_name(t->task), first->name);
 }
 
 /* Until there are no more. A name is a key of logs and part of a metric's. */
@@ -51,6 +73,10 @@ static int open_sets(et_task_trainer *t, et_error *error)
             return et_fail(error, ET_ECONFIG,
                            "validation set %d of %s: at most %d, each with a name without / or |",
                            v->sets + 1, et_task_name(t->task), ET_VALIDATION_SETS_MAX);
+        }
+        if (v->sets && (status = check_layout(&v->set[0], &one, t, error))) {
+            et_source_close(one.source);
+            break;
         }
         et_source_position(one.source, &one.begin);
         v->set[v->sets++] = one;

@@ -461,6 +461,7 @@ enum { SETS = 2, PART = 20 }; /* samples of the first; the second has all */
 
 static const char *set_names[SETS + 1];
 static int set_in_use;
+static int64_t rows_of_second = ROWS; /* of its batches */
 
 static int two_set(et_task *self, int number, const char **name, et_source **out, et_error *error)
 {
@@ -474,7 +475,8 @@ static int two_set(et_task *self, int number, const char **name, et_source **out
     if (!*name)
         return ET_OK;
     fill();
-    int status = toy_source(&source, arrays, 3, count, ROWS, false, error);
+    int status =
+        toy_source(&source, arrays, 3, count, number ? rows_of_second : ROWS, false, error);
     return status ? status : et_map_open(out, source, see_validation, self, error);
 }
 
@@ -553,6 +555,23 @@ static void test_task_trainer__sets(void **state)
     et_log_set(NULL, NULL);
     assert_non_null(strstr(told, "validation of part: the data ended after "));
     et_arena_release(&arena);
+}
+
+/* Said when the trainer is opened, not at the first evaluation. */
+static void test_task_trainer__sets_of_other_capacity(void **state)
+{
+    two_run t;
+    (void)state;
+    set_names[0] = "part";
+    set_names[1] = "all";
+    rows_of_second = ROWS + 1;
+    two_init(&t);
+    t.r.task.class = &sets_class;
+    t.task.task = t.r.task;
+    assert_fails(toy_run_start_trainer_of(&t.r, &t.task.task, error), ET_ECONFIG,
+                 "validation set all of sets: its batches have room for");
+    rows_of_second = ROWS;
+    toy_run_close(&t.r);
 }
 
 /* Part by part the first set alone would be measured, which no number says; a source of the
@@ -791,6 +810,7 @@ int main(void)
         cmocka_unit_test(test_task_trainer__resumes),
         cmocka_unit_test(test_task_trainer__validates_averages),
         cmocka_unit_test(test_task_trainer__sets),
+        cmocka_unit_test(test_task_trainer__sets_of_other_capacity),
         cmocka_unit_test(test_task_trainer__sets_by_parts),
         cmocka_unit_test(test_task_trainer__best_of_set),
         cmocka_unit_test(test_task_trainer__broken_validation),
