@@ -346,6 +346,19 @@ static const et_activity action_activities[ET_OWN_ACTIONS + 1] = {
 
 static const et_activity step_activity = { .name = ET_CONTROLLER_STEP_SPAN, .kind = "step" };
 
+int et_controller_check_count(const et_controller *c, et_error *error)
+{
+    const et_error *failure = &c->miscounted;
+    return failure->status ? et_fail(error, failure->status, "%s", failure->text) : ET_OK;
+}
+
+/* A count that went wrong is no step that could be saved. */
+static int check_count(et_controller *c, int64_t before, int64_t steps, et_error *error)
+{
+    int status = et_trainer_advanced(c->trainer, before, steps, &c->miscounted);
+    return status ? et_controller_check_count(c, error) : ET_OK;
+}
+
 /* One step as a span of the trace; steps count from 1 there, as in logs. */
 static int run_step(et_controller *c, et_error *error)
 {
@@ -355,7 +368,7 @@ static int run_step(et_controller *c, et_error *error)
     int status = trainer->class->step(trainer, error);
     et_track_end(c->track);
     trainer->step += !status;
-    return status ? status : et_trainer_advanced(trainer, before, 1, error);
+    return status ? status : check_count(c, before, 1, error);
 }
 
 /* All steps up to `until`, by the trainer's own inner loop. */
@@ -363,10 +376,13 @@ static int run_train(et_controller *c, int64_t until, et_error *error)
 {
     et_arena_release(&c->loop_arena);
     et_value *values = et_value_dict(&c->loop_arena);
-    et_track_begin(c->track, &step_activity, c->trainer->step + 1);
-    int status = values ? et_trainer_train(c->trainer, until - c->trainer->step, values, error)
+    const int64_t before = c->trainer->step;
+    et_track_begin(c->track, &step_activity, before + 1);
+    int status = values ? et_trainer_run(c->trainer, until - before, values, error)
                         : et_alloc_failed(error, sizeof *values, "a log");
     et_track_end(c->track);
+    if (!status)
+        status = check_count(c, before, until - before, error);
     c->loop_values = status ? NULL : values;
     return status;
 }
@@ -377,6 +393,9 @@ static int inner_loop(et_controller *c, int64_t until, et_error *error)
 {
     et_trainer *trainer = c->trainer;
     et_assert(until > trainer->step);
+    int counted = et_controller_check_count(c, error);
+    if (counted)
+        return counted;
     c->at_boundary = false;
     c->meter.step_start = et_clock_monotonic();
     while (trainer->step < until) {

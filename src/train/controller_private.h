@@ -75,10 +75,14 @@ struct et_controller {
     et_arena loop_arena;         /* of what inner loops give, until the next log */
     const et_value *loop_values; /* of the inner loop that ended here; NULL: none */
     et_recovery recovery;
+    et_error miscounted; /* a trainer did not advance as told: what the count is of is not known,
+                            and nothing is trained or saved until a restore. Status 0: none did */
 };
 
 /* controller.c: lets the loop run. */
 int et_controller_run(et_controller *controller, const et_controller_goal *goal, et_error *error);
+/* What a trainer's wrong count failed with, until a restore. */
+int et_controller_check_count(const et_controller *controller, et_error *error);
 /* by_call: a loop that begins after step. ET_ECONFIG: the function says less than 1. */
 int et_controller_loop_steps(const et_controller *controller, int64_t step, int64_t *steps,
                              et_error *error);

@@ -99,6 +99,8 @@ int et_controller_save(et_controller *c, et_error *error)
     int status = need(c, trains(c) && c->model_dir, trains(c) ? "run.model_dir" : "trainer",
                       "et_controller_save", error);
     if (!status)
+        status = et_controller_check_count(c, error);
+    if (!status)
         status = et_run_save(c->run, step, false, error);
     if (!status)
         status = et_run_await_saves(c->run, step, error);
@@ -139,6 +141,8 @@ static int restore_state(et_controller *c, const char *path, int64_t *step, et_e
         status = path ? et_run_take_file(c->run, path, step, error)
                       : et_controller_start(c, step, error);
     et_run_touch(c->run);
+    if (!status && *step >= 0)
+        c->miscounted = (et_error)ET_ERROR_INIT;
     return status;
 }
 

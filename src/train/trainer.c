@@ -12,10 +12,19 @@ static int run_loop(et_trainer *trainer, int64_t num_steps, et_value *logs, et_e
     const et_trainer_class *class = trainer->class;
     int status = class->loop_begin ? class->loop_begin(trainer, error) : ET_OK;
     for (int64_t i = 0; !status && i < num_steps; i++) {
+        const int64_t before = trainer->step;
         status = class->step(trainer, error);
         trainer->step += !status;
+        if (!status)
+            status = et_trainer_advanced(trainer, before, 1, error);
     }
     return !status && class->loop_end ? class->loop_end(trainer, logs, error) : status;
+}
+
+int et_trainer_run(et_trainer *trainer, int64_t num_steps, et_value *logs, et_error *error)
+{
+    return trainer->class->train ? trainer->class->train(trainer, num_steps, logs, error)
+                                 : run_loop(trainer, num_steps, logs, error);
 }
 
 int et_trainer_train(et_trainer *trainer, int64_t num_steps, et_value *logs, et_error *error)
@@ -26,20 +35,20 @@ int et_trainer_train(et_trainer *trainer, int64_t num_steps, et_value *logs, et_
         return et_fail(error, ET_ECONFIG, "%lld steps; at least 0", (long long)num_steps);
     if (!logs && !(logs = et_value_dict(&arena)))
         return et_alloc_failed(error, sizeof *logs, "logs");
-    int status = trainer->class->train ? trainer->class->train(trainer, num_steps, logs, error)
-                                       : run_loop(trainer, num_steps, logs, error);
+    int status = et_trainer_run(trainer, num_steps, logs, error);
     et_arena_release(&arena);
     return status ? status : et_trainer_advanced(trainer, before, num_steps, error);
 }
 
-int et_trainer_lags(const et_trainer *trainer, int64_t before, int64_t steps, et_error *error)
+int et_trainer_lags(et_trainer *trainer, int64_t before, int64_t steps, et_error *error)
 {
+    const int64_t found = trainer->step;
+    trainer->step = before;
     return et_fail(
         error, ET_EFAIL,
         "%s was told to advance from step %lld to %lld and is at %lld: a trainer advances "
         "by what it is told",
-        trainer->class->name, (long long)before, (long long)(before + steps),
-        (long long)trainer->step);
+        trainer->class->name, (long long)before, (long long)(before + steps), (long long)found);
 }
 
 bool et_trainer_records(const et_trainer *trainer)

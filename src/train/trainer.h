@@ -4,15 +4,18 @@
 
 #include <etude/trainer.h>
 
-/* ET_EFAIL: where it is, and where it should be. */
-int et_trainer_lags(const et_trainer *trainer, int64_t before, int64_t steps, et_error *error);
+/* ET_EFAIL: where it is, and where it should be. Its count is what it was before. */
+int et_trainer_lags(et_trainer *trainer, int64_t before, int64_t steps, et_error *error);
 
 /* Whether a trainer that was at `before` has advanced by so many steps: ET_EFAIL. */
-static inline int et_trainer_advanced(const et_trainer *trainer, int64_t before, int64_t steps,
+static inline int et_trainer_advanced(et_trainer *trainer, int64_t before, int64_t steps,
                                       et_error *error)
 {
     return trainer->step == before + steps ? ET_OK : et_trainer_lags(trainer, before, steps, error);
 }
+
+/* et_trainer_train, but that whoever calls looks at how far it has come. logs: a dict. */
+int et_trainer_run(et_trainer *trainer, int64_t num_steps, et_value *logs, et_error *error);
 
 /* Begins as et_evaluate does. limit: of steps; 0: none. */
 int et_evaluator_begin(et_evaluator *evaluator, int64_t step, int64_t limit, et_error *error);

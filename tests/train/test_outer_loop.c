@@ -259,7 +259,50 @@ static void test_outer_loop__trainers(void **state)
     assert_string_equal(words, "n2 n2 n1 n1 ");
     assert_fails(et_controller_train_to(c, 9, false, error), ET_EFAIL,
                  "whole was told to advance from step 6 to 8 and is at 9");
+    assert_int_equal(t.step, 6);
     assert_ok(et_controller_close(c, error));
+}
+
+static int count_alone(et_trainer *self, et_error *error)
+{
+    (void)error;
+    self->step += self->step == 6;
+    return ET_OK;
+}
+
+/* A count that went wrong is taken back; nothing is trained or saved with it until a restore. */
+static void test_outer_loop__wrong_count(void **state)
+{
+    static const et_trainer_class whole = { .name = "whole", .train = train_by_itself },
+                                  steps = { .name = "whole", .step = count_alone };
+    char name[16], directory[600];
+    int64_t step;
+    for (int own = 0; own < 2; own++) {
+        et_trainer t = { .class = own ? &whole : &steps };
+        et_outer_loop_options outer = { 0 };
+        et_controller *c;
+        snprintf(name, sizeof name, "wrong%d", own);
+        snprintf(directory, sizeof directory, "%s", in(state, name));
+        et_controller_options options = {
+            .trainer = &t, .outer_loop = &outer, .steps_per_loop = 2, .run.model_dir = directory
+        };
+        assert_ok(et_controller_open(&c, &options, error));
+        assert_ok(et_controller_train_to(c, 4, false, error));
+        for (int again = 0; again < 2; again++) {
+            assert_fails(et_controller_train_to(c, 20, false, error), ET_EFAIL,
+                         own ? "from step 6 to 8 and is at 9" : "from step 6 to 7 and is at 8");
+            assert_int_equal(t.step, 6);
+        }
+        assert_fails(et_controller_save(c, error), ET_EFAIL, "told to advance");
+        assert_ok(et_controller_restore(c, NULL, &step, error));
+        assert_int_equal(step, 4);
+        assert_int_equal(t.step, 4);
+        assert_ok(et_controller_train_to(c, 6, false, error));
+        assert_ok(et_controller_close(c, error));
+    }
+    et_trainer t = { .class = &steps, .step = 6 };
+    assert_fails(et_trainer_train(&t, 3, NULL, error), ET_EFAIL, "from step 6 to 7 and is at 8");
+    assert_int_equal(t.step, 6);
 }
 
 /* All steps of a loop of its own count: the rate is no less than by the time of everything. */
@@ -419,6 +462,7 @@ int main(void)
         cmocka_unit_test(test_outer_loop__values),
         cmocka_unit_test(test_outer_loop__summaries),
         cmocka_unit_test(test_outer_loop__trainers),
+        cmocka_unit_test(test_outer_loop__wrong_count),
         cmocka_unit_test(test_outer_loop__rate_of_own_loops),
         cmocka_unit_test(test_outer_loop__refused_options),
         cmocka_unit_test(test_outer_loop__refused_calls),

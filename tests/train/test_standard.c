@@ -305,7 +305,7 @@ static void test_standard__step_mismatch(void **state)
     et_trainer t = { .class = &far, .step = 3 };
     assert_fails(et_trainer_train(&t, 5, NULL, error), ET_EFAIL, "from step 3 to 8 and is at 9");
     t = (et_trainer){ .class = &counts };
-    assert_fails(et_trainer_train(&t, 2, NULL, error), ET_EFAIL, "from step 0 to 2 and is at 4");
+    assert_fails(et_trainer_train(&t, 2, NULL, error), ET_EFAIL, "from step 0 to 1 and is at 2");
 }
 
 /* ---- evaluation ---- */
