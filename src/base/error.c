@@ -9,6 +9,19 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/plain.h"
+
+/* Names of files and values of them are in messages, and may hold anything; whoever prints a
+ * message need not care. Returns the length, or -1: the format could not be printed. */
+static int format_plain(et_error *error, const char *format, va_list arguments)
+{
+    char text[ET_ERROR_TEXT_MAX];
+    if (vsnprintf(text, sizeof text, format, arguments) < 0)
+        return -1;
+    et_plain_copy(error->text, sizeof error->text, text);
+    return (int)strlen(error->text);
+}
+
 /* A caller that wants the status only passes NULL and pays for no formatting. */
 int et_fail(et_error *error, int status, const char *format, ...)
 {
@@ -17,7 +30,7 @@ int et_fail(et_error *error, int status, const char *format, ...)
     va_list arguments;
     va_start(arguments, format);
     error->status = status;
-    vsnprintf(error->text, sizeof error->text, format, arguments);
+    format_plain(error, format, arguments);
     va_end(arguments);
     return status;
 }
@@ -46,7 +59,7 @@ int et_fail_while(et_error *error, int status, const char *format, ...)
     memcpy(cause, error->text, sizeof cause);
     va_list arguments;
     va_start(arguments, format);
-    int length = vsnprintf(error->text, sizeof error->text, format, arguments);
+    int length = format_plain(error, format, arguments);
     va_end(arguments);
     append(error, length, cause);
     error->status = status;
@@ -114,7 +127,7 @@ int et_fail_errno(et_error *error, const char *format, ...)
         return status;
     va_list arguments;
     va_start(arguments, format);
-    int length = vsnprintf(error->text, sizeof error->text, format, arguments);
+    int length = format_plain(error, format, arguments);
     va_end(arguments);
     error->status = status;
     char buffer[128], reason[256];

@@ -6,6 +6,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "base/plain.h"
+
 static et_log_fn *log_fn; /* NULL: messages are dropped */
 static void *log_payload;
 
@@ -20,11 +22,12 @@ void et_log(et_log_level level, const char *format, ...)
     /* Nobody listens: not even formatting is paid for. */
     if (!log_fn)
         return;
-    char text[2048];
+    char text[2048], plain[2048];
     va_list arguments;
     va_start(arguments, format);
     /* Without a line end: whether there are lines is the callback's to know. */
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    log_fn(log_payload, level, text);
+    et_plain_copy(plain, sizeof plain, text);
+    log_fn(log_payload, level, plain);
 }

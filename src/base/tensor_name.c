@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/plain.h"
 #include "base/unicode.h"
 
 /* 0xc2 0x80 to 0xc2 0x9f are the control characters U+0080 to U+009F, which terminals obey too.
@@ -44,18 +45,7 @@ const char *et_tensor_name_fault(const char *name)
 
 et_tensor_name et_tensor_name_escaped(const char *name)
 {
-    et_tensor_name escaped = { "" };
-    const unsigned char *next = (const unsigned char *)name;
-    const bool utf8 = is_utf8(name);
-    size_t length = 0, left = 0;
-    for (; *next && length + sizeof "\\x1b" <= sizeof escaped.text; next++) {
-        if (!left)
-            left = control(next);
-        if (left || (*next >= 0x80 && !utf8))
-            length += (size_t)snprintf(escaped.text + length, sizeof "\\x1b", "\\x%02x", *next);
-        else
-            escaped.text[length++] = (char)*next;
-        left -= left > 0;
-    }
+    et_tensor_name escaped;
+    et_plain_copy(escaped.text, sizeof escaped.text, name);
     return escaped;
 }

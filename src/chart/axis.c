@@ -7,7 +7,6 @@
 
 #include "base/assert.h"
 #include "base/decimal.h"
-#include "base/unicode.h"
 
 #define LARGEST 1e306
 
@@ -191,39 +190,4 @@ int et_chart_axes(et_axis *x, et_axis *y, const et_chart *chart, int x_ticks, in
     *x = et_axis_make(left, right, false, chart->time, fit_ticks(left, right, whole, x_ticks));
     *y = et_axis_make(low, high, chart->log, false, y_ticks);
     return ET_OK;
-}
-
-/* Bytes of what is no text at the beginning of valid UTF-8, 0: it is. Controls are of one byte, or
- * of two: C2 80 to C2 9F; and XML has no U+FFFE and U+FFFF. */
-static size_t control_length(const unsigned char *text, size_t left)
-{
-    if (text[0] < 0x20 || text[0] == 0x7f)
-        return 1;
-    if (left > 1 && text[0] == 0xc2 && text[1] < 0xa0)
-        return 2;
-    return left > 2 && text[0] == 0xef && text[1] == 0xbf && text[2] >= 0xbe ? 3 : 0;
-}
-
-static void append_valid(et_strbuf *out, const char *text, size_t length)
-{
-    for (size_t i = 0; i < length;) {
-        const size_t control = control_length((const unsigned char *)text + i, length - i);
-        if (!control)
-            et_strbuf_append_char(out, text[i]);
-        i += control ? control : 1;
-    }
-}
-
-void et_chart_append_plain(et_strbuf *out, const char *text)
-{
-    size_t length = strlen(text), valid;
-    while (length) {
-        bool whole = et_utf8_valid(text, length, &valid);
-        size_t end = whole ? length : valid;
-        append_valid(out, text, end);
-        if (!whole)
-            et_strbuf_append_char(out, '?');
-        text += end + !whole;
-        length -= end + !whole;
-    }
 }

@@ -77,7 +77,4 @@ void et_chart_append_style(et_strbuf *out, const char *more);
 /* Escaped, for text and attributes of SVG. */
 void et_chart_append_escaped(et_strbuf *out, const char *text);
 
-/* Text for people from anyone: control characters left out, a byte that is no UTF-8 as "?". */
-void et_chart_append_plain(et_strbuf *out, const char *text);
-
 #endif

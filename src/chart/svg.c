@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/plain.h"
 #include "chart/axis.h"
 
 #define LETTER 6.6 /* pixels of a letter of 12 pixels, about */
@@ -46,7 +47,7 @@ void et_chart_append_style(et_strbuf *out, const char *more)
 void et_chart_append_escaped(et_strbuf *out, const char *text)
 {
     et_strbuf plain = ET_STRBUF_INIT;
-    et_chart_append_plain(&plain, text);
+    et_plain_append(&plain, text);
     for (const char *c = et_strbuf_text(&plain); *c; c++) {
         const char *name = *c == '&'   ? "&amp;"
                            : *c == '<' ? "&lt;"

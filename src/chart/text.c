@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/plain.h"
 #include "chart/axis.h"
 
 typedef struct cell {
@@ -227,7 +228,7 @@ static void append_legend(canvas *c)
                              c->style->ascii ? "**" : "\u2812\u2812");
         else if (has_letters(c))
             et_strbuf_printf(c->out, "%c ", letter_of(i));
-        et_chart_append_plain(c->out, chart->curves[i].name);
+        et_plain_append(c->out, chart->curves[i].name);
         et_strbuf_append_char(c->out, '\n');
     }
     if (chart->count > shown)
@@ -275,7 +276,7 @@ int et_chart_text(et_strbuf *out, const et_chart *chart, const et_chart_text_sty
     if (!status) {
         if (chart->title) {
             et_strbuf_printf(out, "%*s ", c.margin, "");
-            et_chart_append_plain(out, chart->title);
+            et_plain_append(out, chart->title);
             et_strbuf_append_char(out, '\n');
         }
         draw_curves(&c);

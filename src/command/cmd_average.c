@@ -12,6 +12,7 @@
 #include "command/args.h"
 #include "command/command.h"
 #include "command/outputs.h"
+#include "command/print.h"
 #include "command/results.h"
 #include "train/checkpoint.h"
 
@@ -97,8 +98,8 @@ static int average(const average_args *args, const et_call *call, et_error *erro
     if (!status && args->json)
         return print_json(args, averages, error);
     if (!status && !args->quiet)
-        fprintf(stderr, "averaged %s%s: %s\n", et_format_many(paths->count, "checkpoint").text,
-                averages ? ", their averaged weights" : "", args->output);
+        et_print(stderr, "averaged %s%s: %s\n", et_format_many(paths->count, "checkpoint").text,
+                 averages ? ", their averaged weights" : "", args->output);
     return status;
 }
 

@@ -21,6 +21,7 @@
 #include "command/args.h"
 #include "command/command.h"
 #include "command/outputs.h"
+#include "command/print.h"
 #include "train/experiment.h"
 
 #define FILE_USUAL    "etude.yaml"
@@ -147,7 +148,7 @@ static int write_file(const init_args *args, const char *file, const et_strbuf *
 {
     et_outputs outputs = { .program = call->program };
     if (!strcmp(file, "-")) {
-        fputs(et_strbuf_text(text), stdout);
+        et_print_results(stdout, et_strbuf_text(text), text->length);
         return ET_OK;
     }
     struct stat info;
@@ -161,9 +162,9 @@ static int write_file(const init_args *args, const char *file, const et_strbuf *
     if (!status)
         status = et_file_write(file, et_strbuf_text(text), text->length, error);
     if (!status && !args->quiet)
-        fprintf(stderr, "written: %s%s; change it, then `%s train RUN --config %s`\n", file,
-                link ? ", in place of the symbolic link; what that led to is as it was" : "",
-                call->program->name, file);
+        et_print(stderr, "written: %s%s; change it, then `%s train RUN --config %s`\n", file,
+                 link ? ", in place of the symbolic link; what that led to is as it was" : "",
+                 call->program->name, file);
     return status;
 }
 

@@ -13,6 +13,7 @@
 #include "base/arena.h"
 #include "base/assert.h"
 #include "base/fields_scalar.h"
+#include "base/plain.h"
 #include "base/terminal.h"
 #include "base/unicode.h"
 #include "base/yaml.h"
@@ -20,20 +21,21 @@
 #include "command/command.h"
 #include "command/results.h"
 #include "command/pages/settings_page.h"
+#include "command/print.h"
 #include "train/experiment.h"
 
 #define SETTING_WIDTH 56 /* columns of a setting with its value */
 
 /* One line for programs; on a terminal what does not fit follows on lines of its own. */
-static void print_commented(const char *setting, int length, const char *text)
+static void print_commented(const char *setting, const char *text)
 {
-    const int width = et_terminal_width(STDOUT_FILENO) - 1;
+    const int width = et_terminal_width(STDOUT_FILENO) - 1, length = (int)strlen(setting);
     const int before = length > SETTING_WIDTH ? length : SETTING_WIDTH;
     if (!isatty(STDOUT_FILENO) || before + 4 + (int)et_utf8_count(text) <= width) {
-        printf("%-*.*s  # %s\n", SETTING_WIDTH, length, setting, text);
+        printf("%-*s  # %s\n", SETTING_WIDTH, setting, text);
         return;
     }
-    printf("%.*s\n    # ", length, setting);
+    printf("%s\n    # ", setting);
     et_terminal_wrap(stdout, text, 6, 6, width);
     putchar('\n');
 }
@@ -43,16 +45,19 @@ static void print_commented(const char *setting, int length, const char *text)
 static void print_setting(const et_field *field, const char *path, const et_value *value)
 {
     /* The value in YAML, as it would stand in a file or behind --set. */
-    et_strbuf line = ET_STRBUF_INIT, range = ET_STRBUF_INIT, text = ET_STRBUF_INIT;
+    et_strbuf line = ET_STRBUF_INIT, range = ET_STRBUF_INIT;
+    et_strbuf text = ET_STRBUF_INIT, plain = ET_STRBUF_INIT;
     et_strbuf_printf(&line, "%s: ", path);
     et_yaml_print(&line, value);
     et_assert(field->help);
     et_field_range(field, &range);
+    et_strbuf_cut(&line, strcspn(et_strbuf_text(&line), "\n"));
+    et_plain_append(&plain, et_strbuf_text(&line));
     et_strbuf_append(&text, field->help);
     if (range.length)
         et_strbuf_printf(&text, " (%s)", et_strbuf_text(&range));
-    print_commented(et_strbuf_text(&line), (int)strcspn(et_strbuf_text(&line), "\n"),
-                    et_strbuf_text(&text));
+    print_commented(et_strbuf_text(&plain), et_strbuf_text(&text));
+    et_strbuf_release(&plain);
     et_strbuf_release(&text);
     et_strbuf_release(&line);
     et_strbuf_release(&range);
@@ -167,8 +172,9 @@ static int print_found(listing *l, const et_experiment *experiment, const et_val
 static void print_yaml(const et_experiment *experiment, const et_value *values)
 {
     et_strbuf text = ET_STRBUF_INIT;
+    et_strbuf_printf(&text, "experiment: %s\n", experiment->name);
     et_yaml_print(&text, values);
-    printf("experiment: %s\n%s", experiment->name, et_strbuf_text(&text));
+    et_print_results(stdout, et_strbuf_text(&text), text.length);
     et_strbuf_release(&text);
 }
 
@@ -219,7 +225,7 @@ static int list_experiments(const et_program *program, bool json, et_error *erro
             et_value_set_string(one, "name", row->name);
             et_value_set_string(one, "help", row->help);
             if (!json)
-                printf("%-22s %s\n", row->name, row->help ? row->help : "");
+                et_print(stdout, "%-22s %s\n", row->name, row->help ? row->help : "");
         }
     int status = json ? et_results_print(results, error) : ET_OK;
     et_arena_release(&arena);

@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "command/outputs.h"
+#include "command/print.h"
 #include "io/safetensors.h"
 #include "train/model_export.h"
 
@@ -59,8 +60,8 @@ int et_exporting_run(const et_exporting *kind, const et_call *call, et_error *er
     if (!status)
         status = kind->write(&args, &exported, error);
     if (!status)
-        fprintf(stderr, "exported %s, step %lld: %s\n", exported.checkpoint,
-                (long long)exported.step, args.output);
+        et_print(stderr, "exported %s, step %lld: %s\n", exported.checkpoint,
+                 (long long)exported.step, args.output);
     et_free(exported.checkpoint);
     return status;
 }

@@ -4,26 +4,18 @@
 #include <etude/log.h>
 
 #include "command/command.h"
+#include "base/plain.h"
 #include "io/progress.h"
 
-/* Names of files are in messages, and may hold anything: a message is one line, and no escape
- * sequence reaches the terminal. */
-static void make_printable(char *text)
-{
-    for (; *text; text++)
-        if ((unsigned char)*text < 0x20 || *text == 0x7f)
-            *text = '?';
-}
-
-/* 2,100 bytes: an error's text twice and the word before it. */
+/* One line, whatever names of files are in it. 2,048 bytes: an error's text twice. */
 static void print_message(const char *program, et_progress *progress, et_log_level level,
                           const char *text)
 {
     if (level < ET_LOG_WARNING)
         return;
-    char line[2100];
-    snprintf(line, sizeof line, "%s: %s", level == ET_LOG_ERROR ? "error" : "warning", text);
-    make_printable(line);
+    char plain[2048], line[2100];
+    et_plain_copy(plain, sizeof plain, text);
+    snprintf(line, sizeof line, "%s: %s", level == ET_LOG_ERROR ? "error" : "warning", plain);
     if (progress)
         et_progress_message(progress, line);
     else
@@ -63,10 +55,11 @@ void et_show_log_on(const et_program *program, struct et_progress *progress)
 /* An interruption is no failure and has no name before it. */
 void et_tell_failure(const et_program *program, int status, et_error *error)
 {
-    make_printable(error->text);
-    if (error->text[0] && status == ET_EINTERRUPTED)
-        fprintf(stderr, "%s\n", error->text);
-    else if (error->text[0])
-        fprintf(stderr, "%s: %s\n", program->name, error->text);
+    char plain[ET_ERROR_TEXT_MAX];
+    et_plain_copy(plain, sizeof plain, error->text);
+    if (plain[0] && status == ET_EINTERRUPTED)
+        fprintf(stderr, "%s\n", plain);
+    else if (plain[0])
+        fprintf(stderr, "%s: %s\n", program->name, plain);
     error->text[0] = 0;
 }

@@ -21,6 +21,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "base/plain.h"
 #include "base/thread.h"
 #include "base/vector.h"
 #include "io/event.h"
@@ -308,8 +309,10 @@ static void append_session(et_strbuf *out, const et_call *call, time_t opened)
     gethostname(host, sizeof host - 1);
     et_strbuf_printf(&line, "session      etude %s on %s, process %ld: %s %s", et_version(), host,
                      (long)getpid(), call->program->name, call->command);
-    for (int i = 0; i < call->argc; i++)
-        et_strbuf_printf(&line, " %s", call->argv[i]);
+    for (int i = 0; i < call->argc; i++) {
+        et_strbuf_append_char(&line, ' ');
+        et_plain_append(&line, call->argv[i]);
+    }
     append_lines_of(out, et_strbuf_text(&line), opened);
     et_strbuf_release(&line);
 }

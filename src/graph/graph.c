@@ -149,11 +149,12 @@ int et_graph_finish(const et_graph *graph, et_error *error)
 et_node *et_graph_poison(et_graph *graph, const char *format, ...)
 {
     if (!graph->error.status) {
+        char text[ET_ERROR_TEXT_MAX];
         va_list arguments;
         va_start(arguments, format);
-        graph->error.status = ET_EGRAPH;
-        vsnprintf(graph->error.text, sizeof graph->error.text, format, arguments);
+        vsnprintf(text, sizeof text, format, arguments);
         va_end(arguments);
+        et_fail(&graph->error, ET_EGRAPH, "%s", text);
     }
     return &graph->poison;
 }

@@ -33,6 +33,7 @@
 #include "base/file.h"
 #include "base/format.h"
 #include "base/inline.h"
+#include "base/plain.h"
 #include "base/terminal.h"
 #include "base/unicode.h"
 
@@ -55,6 +56,7 @@ struct et_progress {
     double first_time;              /* monotonic, as drawn_time */
     _Atomic double drawn_time;
     et_strbuf line;                             /* what is about to be written */
+    et_strbuf plain;                            /* a message in it */
     void (*copy)(void *self, const char *text); /* gets messages; NULL: none */
     void *copy_self;
 };
@@ -98,6 +100,8 @@ static void append_steps(et_strbuf *out, const et_progress_state *state)
 /* Fields, rate, epoch, time left. */
 enum { PARTS_MAX = ET_PROGRESS_FIELDS_MAX + 3 };
 
+#define PART_NAME_MAX 21
+
 /* What stands right of the bar, each part with two spaces before it. Returns how many. 64 bytes
  * are enough: names are cut at 20, numbers have fewer than 40. */
 static int make_parts(char parts[PARTS_MAX][64], const et_progress_state *state)
@@ -105,7 +109,9 @@ static int make_parts(char parts[PARTS_MAX][64], const et_progress_state *state)
     int count = 0;
     for (size_t i = 0; i < state->field_count; i++) {
         const et_progress_field *field = &state->fields[i];
-        snprintf(parts[count++], 64, "  %.20s %s", field->name,
+        char name[PART_NAME_MAX];
+        et_plain_copy(name, sizeof name, field->name);
+        snprintf(parts[count++], 64, "  %s %s", name,
                  (field->fixed ? et_format_decimals : et_format_value)(field->value).text);
     }
     if (!isnan(state->rate))
@@ -326,31 +332,43 @@ void et_progress_update(et_progress *progress, const et_progress_state *state)
         take_state(progress, state);
 }
 
-static void copy(et_progress *progress, const char *text)
+/* No text moves the cursor, or reaches the copy as an escape sequence. */
+static void make_plain(et_progress *progress, const char *text)
 {
-    if (progress->copy)
-        progress->copy(progress->copy_self, text);
+    if (progress->plain.failed)
+        et_strbuf_release(&progress->plain);
+    et_strbuf_reset(&progress->plain);
+    et_plain_append_lines(&progress->plain, text, strlen(text));
+}
+
+static void copy(et_progress *progress)
+{
+    if (progress->copy && !progress->plain.failed)
+        progress->copy(progress->copy_self, et_strbuf_text(&progress->plain));
 }
 
 /* Erases the bar, writes the text in its place and the bar below it, in one write. */
 void et_progress_message(et_progress *progress, const char *text)
 {
     pthread_mutex_lock(&progress->lock);
+    make_plain(progress, text);
     const bool bar = progress->drawn;
     et_strbuf_append(&progress->line, bar ? "\r" ERASE_REST : "");
-    et_strbuf_append(&progress->line, text);
+    et_strbuf_append(&progress->line, et_strbuf_text(&progress->plain));
+    progress->line.failed |= progress->plain.failed;
     et_strbuf_append_char(&progress->line, '\n');
     if (bar)
         append_bar_line(progress);
     put(progress);
-    copy(progress, text);
+    copy(progress);
     pthread_mutex_unlock(&progress->lock);
 }
 
 void et_progress_record(et_progress *progress, const char *text)
 {
     pthread_mutex_lock(&progress->lock);
-    copy(progress, text);
+    make_plain(progress, text);
+    copy(progress);
     pthread_mutex_unlock(&progress->lock);
 }
 
@@ -394,5 +412,6 @@ void et_progress_close(et_progress *progress)
     et_progress_finish(progress, true);
     pthread_mutex_destroy(&progress->lock);
     et_strbuf_release(&progress->line);
+    et_strbuf_release(&progress->plain);
     et_free(progress);
 }

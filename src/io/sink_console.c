@@ -15,6 +15,7 @@
 #include "base/assert.h"
 #include "base/strbuf.h"
 #include "base/format.h"
+#include "base/plain.h"
 #include "io/progress.h"
 #include "io/sink.h"
 
@@ -25,21 +26,29 @@ typedef struct console {
     et_strbuf line;        /* memory that is used again */
 } console;
 
+static void append_part(et_strbuf *line, const char *text)
+{
+    et_strbuf_append(line, "  ");
+    et_plain_append(line, text);
+}
+
 /* "  name value" for a number, "  text" for a remark; other texts would flood the screen. */
 static bool append_value(et_strbuf *line, const et_value *value)
 {
     /* Dicts and lists have no place in a line; a bool is no number. */
     switch (value->kind) {
     case ET_VALUE_INT:
-        et_strbuf_printf(line, "  %s %s", value->key, et_format_count(value->integer).text);
+        append_part(line, value->key);
+        et_strbuf_printf(line, " %s", et_format_count(value->integer).text);
         return true;
     case ET_VALUE_FLOAT:
-        et_strbuf_printf(line, "  %s %s", value->key, et_format_value(value->real).text);
+        append_part(line, value->key);
+        et_strbuf_printf(line, " %s", et_format_value(value->real).text);
         return true;
     case ET_VALUE_STRING:
         if (strcmp(value->key, ET_SINK_NOTE) != 0)
             return false;
-        et_strbuf_printf(line, "  %s", value->string);
+        append_part(line, value->string);
         return true;
     default:
         return false;
@@ -59,7 +68,7 @@ static void write_line(console *sink, int64_t step, const char *name, const et_v
     et_strbuf_reset(line);
     et_strbuf_printf(line, "step  %s", et_format_count(step).text);
     if (name != NULL)
-        et_strbuf_printf(line, "  %s", name);
+        append_part(line, name);
     for (const et_value *v = dict->first; v != NULL; v = v->next)
         any |= append_value(line, v);
     const et_value *clock = is_excepted(sink, name) ? et_value_get(dict, ET_SINK_TIME) : NULL;

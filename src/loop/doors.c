@@ -1,6 +1,8 @@
 /* What stands at each door of a loop: whether a call may go on, events, lines for people. */
 #include <stdio.h>
+#include <string.h>
 
+#include "base/plain.h"
 #include "loop/loop_private.h"
 
 /* Events within handlers of events: more have no end. */
@@ -84,8 +86,10 @@ void et_loop_print(et_loop *loop, const char *text)
 {
     if (loop->quiet)
         return;
+    et_strbuf_reset(&loop->plain);
+    et_plain_append_lines(&loop->plain, text, strlen(text));
     if (loop->options.print)
-        loop->options.print(loop->options.print_payload, text);
+        loop->options.print(loop->options.print_payload, et_strbuf_text(&loop->plain));
     else
-        printf("%s\n", text), fflush(stdout);
+        printf("%s\n", et_strbuf_text(&loop->plain)), fflush(stdout);
 }

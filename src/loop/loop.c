@@ -245,6 +245,7 @@ void et_loop_close(et_loop *loop)
     et_logger_release(&loop->epoch_metrics);
     et_logger_release(&loop->step_metrics);
     et_strbuf_release(&loop->line);
+    et_strbuf_release(&loop->plain);
     et_state_free(loop->state);
     et_event_source_free(loop->events);
     et_group_free(loop->group);

@@ -75,7 +75,7 @@ struct et_loop {
     et_loop_pair *pairs; /* [pair_count], owned */
     size_t pair_count, pair_capacity;
     et_loop_commit *commits; /* [options.summary_commit_freq_count], in the arena */
-    et_strbuf line;          /* memory for what is printed */
+    et_strbuf line, plain;   /* memory for what is printed */
 
     bool smaller_is_better;
     bool is_best; /* the valid metric's last value, until it is printed */

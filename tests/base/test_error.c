@@ -1,6 +1,7 @@
 #include <etude/error.h>
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <etude/log.h>
@@ -25,6 +26,33 @@ static void test_error__while(void **state)
     assert_int_equal(et_fail_while(&error, error.status, "reading %s", "x"), ET_EFORMAT);
     assert_string_equal(error.text, "reading x: length 3, expected 4");
     assert_int_equal(et_fail_while(NULL, ET_EIO, "reading"), ET_EIO);
+}
+
+static void hear(void *text, et_log_level level, const char *said)
+{
+    (void)level;
+    snprintf(text, 64, "%s", said);
+}
+
+/* Names and values of others, in messages that anybody may print. */
+static void test_error__plain(void **state)
+{
+    (void)state;
+    static const char name[] = "a\033[31m\n\xc2\x9b\xff", plain[] = "a\\u001b[31m\\n\\u009b\\xff";
+    char expected[256], heard[64];
+    et_error error = ET_ERROR_INIT;
+    et_fail(&error, ET_EDATA, "%s", name);
+    assert_string_equal(error.text, plain);
+    et_fail_while(&error, ET_EDATA, "%s", name);
+    snprintf(expected, sizeof expected, "%s: %s", plain, plain);
+    assert_string_equal(error.text, expected);
+    errno = ENOENT;
+    et_fail_errno(&error, "%s", name);
+    assert_memory_equal(error.text, plain, strlen(plain));
+    et_log_set(hear, heard);
+    et_log(ET_LOG_WARNING, "%s", name);
+    et_log_set(NULL, NULL);
+    assert_string_equal(heard, plain);
 }
 
 /* Too long a text is cut, and stays terminated. */
@@ -120,10 +148,10 @@ static void test_error__log(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_error__fail),  cmocka_unit_test(test_error__while),
-        cmocka_unit_test(test_error__cut),   cmocka_unit_test(test_error__errno),
-        cmocka_unit_test(test_error__cures), cmocka_unit_test(test_error__names),
-        cmocka_unit_test(test_error__log),
+        cmocka_unit_test(test_error__plain), cmocka_unit_test(test_error__fail),
+        cmocka_unit_test(test_error__while), cmocka_unit_test(test_error__cut),
+        cmocka_unit_test(test_error__errno), cmocka_unit_test(test_error__cures),
+        cmocka_unit_test(test_error__names), cmocka_unit_test(test_error__log),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

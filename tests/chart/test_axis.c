@@ -98,37 +98,12 @@ static void test_axis__place(void **state)
     assert_true(isnan(et_axis_place(&log, 0)) && isnan(et_axis_place(&log, -1)));
 }
 
-static void test_axis__plain(void **state)
-{
-    (void)state;
-    static const struct {
-        const char *text, *plain;
-    } rows[] = { { "runs/a", "runs/a" },
-                 { "\033[2Jx\n\ty\x7f", "[2Jxy" },
-                 { "gr\xc3\xbc\xc3\x9f", "gr\xc3\xbc\xc3\x9f" },
-                 { "a\xc2\x9b"
-                   "31m",
-                   "a31m" },
-                 { "a\xff\xfe"
-                   "b",
-                   "a??b" },
-                 { "\xc3", "?" },
-                 { "", "" } };
-    for (size_t i = 0; i < COUNT(rows); i++) {
-        et_strbuf out = ET_STRBUF_INIT;
-        et_chart_append_plain(&out, rows[i].text);
-        assert_string_equal(et_strbuf_text(&out), rows[i].plain);
-        et_strbuf_release(&out);
-    }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_axis__ticks),
         cmocka_unit_test(test_axis__any),
         cmocka_unit_test(test_axis__place),
-        cmocka_unit_test(test_axis__plain),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

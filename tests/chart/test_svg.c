@@ -56,7 +56,7 @@ static void test_svg__places(void **state)
     assert_true(fabs(points[1][0] - (left + right) / 2) < 0.11 && fabs(points[1][1] - top) < 0.11);
     assert_true(fabs(points[2][0] - right) < 0.11 &&
                 fabs(points[2][1] - (top + bottom) / 2) < 0.11);
-    assert_int_equal(count(out.data, "a&lt;b&gt;&amp;&quot;c&quot;<"), 2);
+    assert_int_equal(count(out.data, "a&lt;b&gt;&amp;&quot;c&quot;\\u001b<"), 2);
     assert_null(strchr(out.data, '\033'));
     et_strbuf_release(&out);
 }

@@ -65,7 +65,7 @@ static void test_text__several(void **state)
     assert_non_null(strstr(ascii.data, "aaaa"));
     assert_non_null(strstr(ascii.data, "bbbb"));
     assert_non_null(strstr(ascii.data, "a up\n"));
-    assert_non_null(strstr(ascii.data, "b down\n"));
+    assert_non_null(strstr(ascii.data, "b do\\u001bwn\n"));
     for (const char *c = ascii.data; *c; c++)
         assert_true(*c == '\n' || (*c >= ' ' && *c < 0x7f));
     et_strbuf_release(&ascii);

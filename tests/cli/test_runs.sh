@@ -109,7 +109,7 @@ cp r/a/* x/*escape*
 "$etude" runs x >out 2>/dev/null || :
 grep -q "$(printf '\033')" out && fail "an escape sequence reaches the terminal"
 "$etude" runs x --csv >out 2>/dev/null || :
-grep -q '"x/\[2Jescape,"""' out || fail "CSV of a name"
+grep -q '"x/\\u001b\[2Jescape,"""' out || fail "CSV of a name"
 got=0
 "$etude" runs r >/dev/full 2>said || got=$?
 [ "$got" = 4 ] || fail "a full disk: $got"

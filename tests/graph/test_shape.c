@@ -692,7 +692,7 @@ static void test_shape__refuses(void **state)
         { wrong_cache, { "cached_attention: either slot or begin" } },
         { wrong_begin, { "(cached_attention): not one int32 slot row or begin", "m/begin [7]" } },
         { wrong_smoothing, { "softmax_loss: smoothing 1: must be from 0 to below 1" } },
-        { wrong_control, { "parameter m/a\\x0ab/w: its name has control characters" } },
+        { wrong_control, { "parameter m/a\\nb/w: its name has control characters" } },
         { wrong_vocabulary_smoothing, { "vocabulary_loss: smoothing nan" } },
         { wrong_draw, { "(vocabulary_loss): two draws of other rows", "m/h [8, 6]" } },
         { wrong_sample,

@@ -175,6 +175,9 @@ static void test_progress__terminal(void **state)
     assert_non_null(strstr(screen, "step  6,000/6,000 ━"));
     assert_null(strstr(screen, "\033[36m"));
 
+    et_progress_message(progress, "a\033[2Jb\xc2\x9b\n\u202e");
+    drain(master, screen, sizeof screen);
+    assert_non_null(strstr(screen, "a\\u001b[2Jb\\u009b\r\n\\u202e\r\n"));
     et_progress_message(progress, "validation  loss 2.71");
     drain(master, screen, sizeof screen);
     static const char message[] = "\r\033[Kvalidation  loss 2.71\r\n\rstep  6,000/6,000";

@@ -21,6 +21,7 @@
 #include "command/command.h"
 #include "command/runs/inspection.h"
 #include "command/outputs.h"
+#include "command/print.h"
 #include "command/results.h"
 #include "command/runs/run_overview.h"
 #include "io/manifest.h"
@@ -57,19 +58,19 @@ static void print_compared(const et_task_kind *kind, const char *model_dir, cons
 {
     char name[ET_RUN_FILE_NAME];
     et_run_file file;
-    printf("%s" ET_RUN_SETTINGS, before);
+    et_print(stdout, "%s" ET_RUN_SETTINGS, before);
     for (int i = 0; kind && (file = et_kind_file(kind, i, name)).name; i++)
         if (file.what & ET_RUN_COMPARED && et_file_exists_in(model_dir, file.name))
-            printf("%s%s%s", between, before, file.name);
+            et_print(stdout, "%s%s%s", between, before, file.name);
 }
 
 static void print_belonging(const et_task_kind *kind, const char *model_dir, bool known)
 {
     char before[4200];
     snprintf(before, sizeof before, "%s/", model_dir);
-    printf(known ? "its own: " : "not compared: ");
+    et_print(stdout, known ? "its own: " : "not compared: ");
     print_compared(kind, model_dir, known ? before : "", known ? ", " : " and ");
-    printf(known ? "\n" : ", of which this checkpoint holds no checksums\n");
+    et_print(stdout, known ? "\n" : ", of which this checkpoint holds no checksums\n");
 }
 
 /* What lies beside a run's checkpoint: its own or not, or not known. */
@@ -102,11 +103,11 @@ static void show(const et_inspection *it, const inquiry *ask, et_value *dict)
         et_inspection_describe(it, dict, ask->tensors);
         return;
     }
-    printf("checkpoint   %s\n", it->path);
+    et_print(stdout, "checkpoint   %s\n", it->path);
     et_inspection_print_sizes(it);
-    printf("\n");
+    et_print(stdout, "\n");
     et_inspection_print_blocks(it);
-    printf("\n");
+    et_print(stdout, "\n");
     et_inspection_print_tensors(it, ask->tensors);
 }
 
@@ -121,8 +122,9 @@ static int judge(const et_inspection *it, const inquiry *ask, et_value *dict, co
     else if (model_dir)
         status = inspect_identity(it, ask, model_dir, &reason);
     if (!status && !ask->json)
-        printf("%s: %s\n",
-               et_safetensors_sealed(it->file) ? "intact" : "no checksums, not verified", it->path);
+        et_print(stdout, "%s: %s\n",
+                 et_safetensors_sealed(it->file) ? "intact" : "no checksums, not verified",
+                 it->path);
     et_value_set_bool(dict, "sound", !status);
     if (status)
         et_value_set_string(dict, "fault", reason.text);

@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/plain.h"
 #include "base/strbuf.h"
 #include "base/unicode.h"
 #include "base/vector.h"
@@ -26,7 +27,7 @@ static void take(et_grid *grid, et_strbuf *plain)
 void et_grid_add(et_grid *grid, const char *text)
 {
     et_strbuf plain = ET_STRBUF_INIT;
-    et_chart_append_plain(&plain, text ? text : "");
+    et_plain_append(&plain, text ? text : "");
     take(grid, &plain);
 }
 

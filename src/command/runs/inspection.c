@@ -10,8 +10,9 @@
 #include "base/alloc.h"
 #include "base/format.h"
 #include "base/json.h"
+#include "base/plain.h"
 #include "base/vector.h"
-#include "chart/chart.h"
+#include "command/print.h"
 #include "command/runs/grid.h"
 #include "train/checkpoint.h"
 #include "train/model_place.h"
@@ -207,15 +208,15 @@ const char *et_inspection_part_name(et_inspection_part part)
 
 void et_inspection_print_sizes(const et_inspection *it)
 {
-    printf("file         %s:", et_format_bytes(it->file_bytes).text);
+    et_print(stdout, "file         %s:", et_format_bytes(it->file_bytes).text);
     for (int part = 0; part < ET_INSPECTION_PARTS; part++)
         if (it->bytes[part])
-            printf(" %s %s,", et_inspection_part_name((et_inspection_part)part),
-                   et_format_bytes(it->bytes[part]).text);
-    printf(" %s tensors, %s elements%s\n",
-           et_format_count((int64_t)et_safetensors_count(it->file)).text,
-           et_format_count(it->elements).text,
-           et_safetensors_sealed(it->file) ? "" : "; no checksums: written by another program");
+            et_print(stdout, " %s %s,", et_inspection_part_name((et_inspection_part)part),
+                     et_format_bytes(it->bytes[part]).text);
+    et_print(stdout, " %s tensors, %s elements%s\n",
+             et_format_count((int64_t)et_safetensors_count(it->file)).text,
+             et_format_count(it->elements).text,
+             et_safetensors_sealed(it->file) ? "" : "; no checksums: written by another program");
 }
 
 void et_inspection_print_blocks(const et_inspection *it)
@@ -251,9 +252,9 @@ static void print_tensor(const et_inspection *it, size_t i)
     char shape[ET_SHAPE_TEXT_MAX];
     et_strbuf name = ET_STRBUF_INIT;
     const et_safetensors_tensor *tensor = et_safetensors_at(it->file, i);
-    et_chart_append_plain(&name, tensor->name);
-    printf("%-60s %-9s %-16s %s\n", et_strbuf_text(&name), et_dtype_name(tensor->dtype),
-           et_shape_print(tensor->shape, shape), it->wrong[i] ? "damaged" : "ok");
+    et_plain_append(&name, tensor->name);
+    et_print(stdout, "%-60s %-9s %-16s %s\n", et_strbuf_text(&name), et_dtype_name(tensor->dtype),
+             et_shape_print(tensor->shape, shape), it->wrong[i] ? "damaged" : "ok");
     et_strbuf_release(&name);
 }
 
@@ -266,7 +267,9 @@ void et_inspection_print_tensors(const et_inspection *it, bool all)
         return;
     et_strbuf out = ET_STRBUF_INIT;
     et_json_print(&out, it->state, 2);
-    printf("state %s\n", et_strbuf_text(&out));
+    et_strbuf_append_char(&out, '\n');
+    et_print(stdout, "state ");
+    et_print_text(stdout, et_strbuf_text(&out));
     et_strbuf_release(&out);
 }
 

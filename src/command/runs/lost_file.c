@@ -12,6 +12,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/plain.h"
+
 #define EXIT_CODE 3 /* of data that are wrong */
 
 #define SAYS                                                                                       \
@@ -128,7 +130,7 @@ static void write_report(const et_lost_report *report, const char *path)
 
 static void on_lost_file(int number, siginfo_t *info, void *context)
 {
-    char line[4352]; /* a path and what stands before it */
+    char line[4352], plain[4352]; /* a path and what stands before it */
     const char *path = NULL;
     reader r = { .file = -1 };
     (void)context;
@@ -143,7 +145,8 @@ static void on_lost_file(int number, siginfo_t *info, void *context)
     say("\n");
     say(program_name);
     say(": ");
-    say(path);
+    et_plain_copy(plain, sizeof plain, path);
+    say(plain);
     say(SAYS "\n");
     if (lost_report)
         write_report(lost_report, path);

@@ -7,7 +7,8 @@
 
 #include "base/arena.h"
 #include "base/format.h"
-#include "chart/chart.h"
+#include "base/plain.h"
+#include "command/print.h"
 #include "command/session.h"
 #include "io/log_names.h"
 #include "train/checkpoint.h"
@@ -20,7 +21,7 @@
 static void say(const char *about, const et_strbuf *text)
 {
     if (text->length)
-        printf("%-12s %s\n", about, text->data);
+        et_print(stdout, "%-12s %s\n", about, text->data);
 }
 
 static void append_day(et_strbuf *out, double wall)
@@ -54,7 +55,7 @@ static void append_experiment(et_strbuf *out, const et_run_overview *o)
 {
     const char *name = text_of(o->history->settings, "experiment");
     if (name)
-        et_chart_append_plain(out, name);
+        et_plain_append(out, name);
 }
 
 static void append_progress(et_strbuf *out, const et_run_overview *o)
@@ -80,7 +81,7 @@ static void append_best(et_strbuf *out, const et_run_overview *o)
     et_history_best best = et_history_best_of(o->history);
     if (!best.series)
         return;
-    et_chart_append_plain(out, best.metric);
+    et_plain_append(out, best.metric);
     et_strbuf_printf(out, " %s at step %s%s", et_format_value(best.value).text,
                      et_format_count(best.step).text, best.lower ? " (the lower the better)" : "");
 }
@@ -115,9 +116,9 @@ static void append_time(et_strbuf *out, const et_run_overview *o)
     const char *host = text_of(last, "host"), *version = text_of(last, "version");
     if (host && version) {
         et_strbuf_append(out, " on ");
-        et_chart_append_plain(out, host);
+        et_plain_append(out, host);
         et_strbuf_append(out, ", etude ");
-        et_chart_append_plain(out, version);
+        et_plain_append(out, version);
     }
 }
 
@@ -137,7 +138,7 @@ static void take_file(void *payload, const char *path)
         et_value_add_string(f->list, path);
     if (f->out && f->count < SHOWN) {
         et_strbuf_append(f->out, f->count ? ", " : "");
-        et_chart_append_plain(f->out, path);
+        et_plain_append(f->out, path);
     }
     f->count++;
 }
@@ -172,7 +173,7 @@ static void append_size(et_strbuf *out, const et_run_overview *o)
         et_strbuf_printf(out, "%s parameters", et_format_count(o->parameters).text);
     if (precision) {
         et_strbuf_append(out, out->length ? ", " : "");
-        et_chart_append_plain(out, precision);
+        et_plain_append(out, precision);
     }
     if (last && !et_value_read_int(last, ET_SESSION_MEMORY, &memory, NULL) && memory > 0)
         et_strbuf_printf(out, ", %s planned", et_format_bytes((uint64_t)memory).text);
@@ -222,7 +223,7 @@ void et_run_overview_print(const et_run_overview *o)
         { "checkpoints", append_checkpoints },
     };
     et_strbuf text = ET_STRBUF_INIT;
-    et_chart_append_plain(&text, o->history->model_dir);
+    et_plain_append(&text, o->history->model_dir);
     say("run", &text);
     for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
         et_strbuf_reset(&text);

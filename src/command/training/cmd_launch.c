@@ -23,6 +23,7 @@
 #include "comm/launch.h"
 #include "command/args.h"
 #include "command/command.h"
+#include "command/print.h"
 #include "command/training/ranks.h"
 
 #define GRACE  10 /* seconds */
@@ -116,20 +117,20 @@ static void tell(const attempt *a, int64_t trial)
     else
         snprintf(what, sizeof what, "ended with code %d", a->code);
     if (trial)
-        fprintf(stderr, "%s: rank %d of %d %s; starting again, %lld of %lld\n", name, a->rank,
-                (int)a->l->ranks, what, (long long)trial, (long long)a->l->restart);
+        et_print(stderr, "%s: rank %d of %d %s; starting again, %lld of %lld\n", name, a->rank,
+                 (int)a->l->ranks, what, (long long)trial, (long long)a->l->restart);
     else
-        fprintf(stderr, "%s: rank %d of %d %s\n", name, a->rank, (int)a->l->ranks, what);
+        et_print(stderr, "%s: rank %d of %d %s\n", name, a->rank, (int)a->l->ranks, what);
 }
 
 /* As a shell ends, which says it in the ranks' place. */
 static void tell_not_started(const attempt *a, const char *program)
 {
     if (a->code == ET_RANK_NOT_STARTED || a->code == ET_RANK_NOT_ALLOWED)
-        fprintf(stderr, "%s: launch: %s: cannot be started: %s\n", a->l->call->program->name,
-                program,
-                a->code == ET_RANK_NOT_STARTED ? "no such program, and no command of this one"
-                                               : "it may not be run, or is no program");
+        et_print(stderr, "%s: launch: %s: cannot be started: %s\n", a->l->call->program->name,
+                 program,
+                 a->code == ET_RANK_NOT_STARTED ? "no such program, and no command of this one"
+                                                : "it may not be run, or is no program");
 }
 
 /* Whether a word is a command of this program; what else is first is a program. */

@@ -15,6 +15,7 @@
 #include "base/file.h"
 #include "base/flag.h"
 #include "base/format.h"
+#include "command/print.h"
 #include "command/results.h"
 #include "command/training/scratch.h"
 #include "train/checkpoint.h"
@@ -219,22 +220,22 @@ static int print_json(const found *f, et_error *error)
 static void print_ranks(const found *f)
 {
     for (int i = 0; f->ranks > 1 && i < f->ranks; i++)
-        printf("rank %-8d%s, a step in %s s\n", i, et_format_bytes(f->each[i].memory).text,
-               et_format_value(f->each[i].seconds).text);
+        et_print(stdout, "rank %-8d%s, a step in %s s\n", i,
+                 et_format_bytes(f->each[i].memory).text, et_format_value(f->each[i].seconds).text);
 }
 
 static int print(const found *f, et_error *error)
 {
     const measured *m = &f->m;
     if (!m->left) {
-        printf("nothing to do: the run is at step %s\n", et_format_count(m->done).text);
+        et_print(stdout, "nothing to do: the run is at step %s\n", et_format_count(m->done).text);
     } else {
-        printf("would take %s, %s%s: %s of %s s",
-               et_format_duration(m->seconds * (double)m->left).text,
-               et_format_bytes(m->memory).text, f->ranks > 1 ? " a rank" : "",
-               et_format_many(m->left, "step").text, et_format_value(m->seconds).text);
+        et_print(stdout, "would take %s, %s%s: %s of %s s",
+                 et_format_duration(m->seconds * (double)m->left).text,
+                 et_format_bytes(m->memory).text, f->ranks > 1 ? " a rank" : "",
+                 et_format_many(m->left, "step").text, et_format_value(m->seconds).text);
         if (m->unit && isfinite(m->units))
-            printf(" (%s %ss/s)", et_format_rate(m->units).text, m->unit);
+            et_print(stdout, " (%s %ss/s)", et_format_rate(m->units).text, m->unit);
         puts("; validation and saves come on top");
         print_ranks(f);
     }

@@ -10,6 +10,7 @@
 #include "base/arena.h"
 #include "base/file.h"
 #include "base/flag.h"
+#include "command/print.h"
 #include "command/results.h"
 #include "command/training/ranks.h"
 #include "command/training/scratch.h"
@@ -244,9 +245,9 @@ static void print_values(const et_value *logs, const char *path, int width)
         char name[200];
         snprintf(name, sizeof name, "%s%s%s", path, *path ? "/" : "", value->key);
         if (value->kind == ET_VALUE_FLOAT)
-            printf("%-*s %.6g\n", width, name, value->real);
+            et_print(stdout, "%-*s %.6g\n", width, name, value->real);
         else if (value->kind == ET_VALUE_INT)
-            printf("%-*s %lld\n", width, name, (long long)value->integer);
+            et_print(stdout, "%-*s %lld\n", width, name, (long long)value->integer);
         else if (value->kind == ET_VALUE_DICT)
             print_values(value, name, width);
     }
@@ -256,7 +257,7 @@ void et_evaluation_print(const et_evaluation *e, const et_value *logs)
 {
     if (et_comm_rank(e->comm))
         return;
-    printf("checkpoint %s, step %lld\n", e->path, (long long)e->step);
+    et_print(stdout, "checkpoint %s, step %lld\n", e->path, (long long)e->step);
     const int width = width_of(logs);
     print_values(logs, "", width > WIDTH_LEAST ? width : WIDTH_LEAST);
     fflush(stdout);

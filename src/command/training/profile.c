@@ -15,6 +15,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "command/command.h"
+#include "command/print.h"
 #include "exec/profile.h"
 #include "base/format.h"
 #include "io/trace_file.h"
@@ -65,7 +66,7 @@ static void show(const et_profiling *p, const char *text)
     if (p->progress)
         et_progress_message(p->progress, text);
     else
-        fprintf(stderr, "%s\n", text);
+        et_print(stderr, "%s\n", text);
 }
 
 /* "profile      FILE: 11 steps, 812.4 ms; open it at ..." */

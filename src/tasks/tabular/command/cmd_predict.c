@@ -20,6 +20,7 @@
 #include "command/args.h"
 #include "command/command.h"
 #include "command/outputs.h"
+#include "command/print.h"
 #include "command/training/ranks.h"
 #include "data/unseen.h"
 #include "tasks/tabular/command/commands.h"
@@ -299,9 +300,8 @@ static int write_bytes(pool *all, const et_strbuf *lines, et_error *error)
 {
     if (!lines->length)
         return ET_OK;
-    return all->args->output
-               ? et_file_writer_write(&all->file, lines->data, lines->length, error)
-               : et_fd_write(STDOUT_FILENO, lines->data, lines->length, "standard output", error);
+    return all->args->output ? et_file_writer_write(&all->file, lines->data, lines->length, error)
+                             : et_write_results(lines->data, lines->length, error);
 }
 
 /* The oldest block, once it is done: rows that were left out are told in the order of the rest. */

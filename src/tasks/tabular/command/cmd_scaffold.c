@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "base/strbuf.h"
 #include "command/args.h"
+#include "command/print.h"
 #include "tasks/tabular/command/commands.h"
 #include "tasks/tabular/command/scaffold_files.h"
 
@@ -111,9 +112,10 @@ static int scaffold(const scaffold_args *args, et_error *error)
         if (!file->model || !strcmp(file->model, args->model))
             status = write_file(file, directory, args->name, error);
     if (!status)
-        printf("%s: CMakeLists.txt, README.md, main.c\n"
-               "    cmake -S %s -B %s/build && cmake --build %s/build\n",
-               directory, directory, directory, directory);
+        et_print(stdout,
+                 "%s: CMakeLists.txt, README.md, main.c\n"
+                 "    cmake -S %s -B %s/build && cmake --build %s/build\n",
+                 directory, directory, directory, directory);
     et_free(directory);
     return status;
 }

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/format.h"
-#include "base/tensor_name.h"
+#include "base/plain.h"
 #include "base/unicode.h"
 
 /* Columns of a name, and of a value among others. */
@@ -15,32 +15,37 @@
 
 /* ---- texts ---- */
 
-/* Characters, each taken for one column. */
-static int columns_of(const char *text)
+/* Up to `most` characters of a text that was made plain, each taken for one column; how many. */
+static int append_text(et_strbuf *out, const char *text, int most)
 {
-    return (int)et_utf8_count(text);
-}
-
-/* Up to `most` characters; control characters become points, since a value may hold line ends. */
-static void append_text(et_strbuf *out, const char *text, int most)
-{
-    bool cut = columns_of(text) > most;
-    for (int count = 0; *text; text++) {
-        bool begins = ((unsigned char)*text & 0xc0) != 0x80;
-        if (begins && ++count > most - (cut ? 2 : 0))
+    et_strbuf plain = ET_STRBUF_INIT;
+    et_plain_append(&plain, text);
+    const int columns = (int)et_utf8_count(et_strbuf_text(&plain));
+    const int shown = columns > most ? most - 2 : columns;
+    size_t length = 0;
+    for (int count = 0; length < plain.length; length++)
+        if (((unsigned char)plain.data[length] & 0xc0) != 0x80 && ++count > shown)
             break;
-        et_strbuf_append_char(out, (unsigned char)*text < 0x20 || *text == 0x7f ? '.' : *text);
-    }
-    et_strbuf_append(out, cut ? ".." : "");
+    et_strbuf_append_bytes(out, et_strbuf_text(&plain), length);
+    et_strbuf_append(out, columns > most ? ".." : "");
+    out->failed |= plain.failed;
+    et_strbuf_release(&plain);
+    return columns > most ? most : columns;
 }
 
 /* The same, and blanks up to width. */
 static void append_name(et_strbuf *out, const char *text, int width)
 {
-    int columns = columns_of(text);
-    append_text(out, text, NAME_MAX);
-    for (int i = columns < NAME_MAX ? columns : NAME_MAX; i < width; i++)
-        et_strbuf_append_char(out, ' ');
+    et_strbuf_append_blanks(out, width - append_text(out, text, NAME_MAX));
+}
+
+/* Columns that a name takes. */
+static int columns_of(const char *text)
+{
+    et_strbuf name = ET_STRBUF_INIT;
+    const int columns = append_text(&name, text, NAME_MAX);
+    et_strbuf_release(&name);
+    return columns;
 }
 
 static const char *text_at(const et_value *dict, const char *key)
@@ -78,7 +83,7 @@ static void print_head(et_strbuf *out, const et_value *report)
     const char *delimiter = text_at(report, "delimiter");
     const bool tab = !strcmp(delimiter, "\t");
     if (files->count == 1)
-        et_strbuf_append(out, files->first->string);
+        et_plain_append(out, files->first->string);
     else
         et_strbuf_printf(out, "%zu files", files->count);
     et_strbuf_printf(out, ": %s of %s, %s, delimiter %s%s%s, %s header\n",
@@ -196,15 +201,19 @@ static void print_suspicious(et_strbuf *out, const et_value *list, int width)
     et_strbuf_append(out, "\nsuspicious\n");
     for (const et_value *item = list->first; item; item = item->next) {
         append_name(out, text_at(item, "column"), width);
-        et_strbuf_printf(out, "  %s\n", text_at(item, "text"));
+        et_strbuf_append(out, "  ");
+        et_plain_append(out, text_at(item, "text"));
+        et_strbuf_append_char(out, '\n');
     }
 }
 
 static void print_unmatched(et_strbuf *out, const et_value *list)
 {
-    for (const et_value *item = list->first; item; item = item->next)
-        et_strbuf_printf(out, "--missing %s matches no value\n",
-                         et_tensor_name_escaped(item->string).text);
+    for (const et_value *item = list->first; item; item = item->next) {
+        et_strbuf_append(out, "--missing ");
+        et_plain_append(out, item->string);
+        et_strbuf_append(out, " matches no value\n");
+    }
 }
 
 void et_data_report_print(et_strbuf *out, const et_value *report, bool ascii)
@@ -212,8 +221,7 @@ void et_data_report_print(et_strbuf *out, const et_value *report, bool ascii)
     const et_value *columns = et_value_get(report, "columns");
     int width = columns_of("texts and classes");
     for (const et_value *c = columns->first; c; c = c->next) {
-        int name = columns_of(text_at(c, "name"));
-        name = name < NAME_MAX ? name : NAME_MAX;
+        const int name = columns_of(text_at(c, "name"));
         width = name > width ? name : width;
     }
     print_head(out, report);

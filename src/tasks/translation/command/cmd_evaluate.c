@@ -30,6 +30,7 @@
 #include "tasks/translation/command/lines.h"
 #include "command/training/evaluation.h"
 #include "command/outputs.h"
+#include "command/print.h"
 #include "command/results.h"
 #include "command/training/ranks.h"
 #include "tasks/translation/command/scores.h"
@@ -164,8 +165,8 @@ static int translate(evaluate_args *args, const et_lines *sources, char **result
         et_value_set_string(args->results, "checkpoint", et_translator_checkpoint(translator));
         et_value_set_int(args->results, "step", et_translator_step(translator));
     } else if (!status && !work->helps) {
-        printf("checkpoint %s, step %lld\n", et_translator_checkpoint(translator),
-               (long long)et_translator_step(translator));
+        et_print(stdout, "checkpoint %s, step %lld\n", et_translator_checkpoint(translator),
+                 (long long)et_translator_step(translator));
     }
     return et_translating_close(work, status, error);
 }

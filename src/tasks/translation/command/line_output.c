@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "base/alloc.h"
+#include "command/print.h"
 
 int et_line_output_open(et_line_output *output, const char *path, const et_comm *comm,
                         et_error *error)
@@ -20,7 +21,7 @@ int et_line_output_write(et_line_output *output, et_strbuf *text, et_error *erro
     if (!status && output->file) {
         status = et_file_writer_write(&output->writer, et_strbuf_text(text), text->length, error);
     } else if (!status && !output->silent) {
-        fwrite(et_strbuf_text(text), 1, text->length, stdout);
+        et_print_results(stdout, et_strbuf_text(text), text->length);
         if (fflush(stdout))
             status = et_fail_errno(error, "standard output");
     }

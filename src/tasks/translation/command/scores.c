@@ -14,6 +14,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "command/print.h"
 #include "tasks/translation/options.h"
 
 /* Where a score goes: a line, or its value and signature. */
@@ -48,7 +49,7 @@ static int print_bleu(const char *const *hypotheses, const char *const *referenc
     if (!status && to->values)
         put(to, garden ? ET_TRANSLATION_GARDEN_BLEU : ET_TRANSLATION_BLEU, result.score, signature);
     else if (!status) /* sacrebleu's form: the signature stands between BLEU and the number */
-        printf("%s\n", et_bleu_print(&result, to->width, signature, text));
+        et_print(stdout, "%s\n", et_bleu_print(&result, to->width, signature, text));
     et_bleu_free(bleu);
     return status;
 }
@@ -73,7 +74,7 @@ static int print_chrf(const char *const *hypotheses, const char *const *referenc
     if (!status && to->values)
         put(to, ET_TRANSLATION_CHRF, score, signature);
     else if (!status)
-        printf("%s\n", et_chrf_print(score, to->width, signature, text));
+        et_print(stdout, "%s\n", et_chrf_print(score, to->width, signature, text));
     et_chrf_free(chrf);
     return status;
 }

@@ -1,0 +1,22 @@
+/* What commands print. Text for people, which may hold names and values of others, is plain
+ * (base/plain.h) wherever it goes. Results for programs are printed as they are, but plain on a
+ * terminal: there they are for people too. Failures stay with the stream, for ferror and fflush. */
+#ifndef ETUDE_COMMAND_PRINT_H
+#define ETUDE_COMMAND_PRINT_H
+
+#include <stdio.h>
+
+#include <etude/error.h>
+
+/* For people; \n and \t stay. */
+void et_print(FILE *to, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* The same of a text of any length; needs no memory. */
+void et_print_text(FILE *to, const char *text);
+
+/* Results: [length] bytes. */
+void et_print_results(FILE *to, const char *bytes, size_t length);
+/* The same straight to standard output, past its buffer. */
+int et_write_results(const char *bytes, size_t length, et_error *error);
+
+#endif
