@@ -21,9 +21,15 @@ says() {
 awk 'BEGIN { print "size;colour;label"; for (i = 0; i < 300; i++)
     printf "%d.5;%s;%d\n", i % 40, i % 3 ? "red" : "dark blue", i % 2 }' >table.csv
 
+# No file is written that nobody asked for.
+says 0 '^table.csv: 300 rows of 3 columns, ' analyze table.csv --target label
+grep -q written out && exit 1
+[ "$(ls)" = "$(printf 'out\ntable.csv')" ]
+says 2 'force: no file is written without --output DIR' analyze table.csv --force
+
 # Both files are written where one is, and the report has both kinds of columns.
 says 0 '^table.csv: 300 rows of 3 columns, .* delimiter ";", with a header$' analyze table.csv \
-    --target label
+    --target label --output .
 grep -q '^size  *0  *40  *0.5  *18.5  *39.5  ' out
 grep -q '^colour  *0  *2  red 66.7 %, dark blue 33.3 %$' out
 grep -q '^label  *0  *2  0 50 %, 1 50 %  the target$' out
@@ -35,10 +41,10 @@ printf 'fields:\n  - name: size\n    type: real\n  - name: colour\n    type: dis
 
 # The same again changes nothing; another table is refused, and then nothing is changed.
 touch -d 2001-01-01 schema.yaml metadata.json
-says 0 written analyze table.csv --target label
+says 0 written analyze table.csv --target label --output .
 [ -z "$(find . -newermt 2002-01-01 -name '*.yaml' -o -newermt 2002-01-01 -name '*.json')" ]
 sed 1d table.csv >bare.csv
-says 3 'schema.yaml is there and says something else: give --force' analyze bare.csv
+says 3 'schema.yaml is there and says something else: give --force' analyze bare.csv --output .
 [ -z "$(find . -newermt 2002-01-01 -name '*.yaml' -o -newermt 2002-01-01 -name '*.json')" ]
 says 0 '^column_3' analyze bare.csv --dry-run
 says 0 written analyze bare.csv --output made/here

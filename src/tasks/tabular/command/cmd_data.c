@@ -1,5 +1,5 @@
-/* etude data analyze: what is in a table. Reads CSV files once, prints a report and writes the two
- * texts that features are fitted from:
+/* etude data analyze: what is in a table. Reads CSV files once and prints a report. With --output
+ * DIR it writes the two texts that features are fitted from:
  *
  *   files -> et_analyze -> report (standard output), DIR/schema.yaml, DIR/metadata.json
  *
@@ -20,6 +20,7 @@
 #include "command/args.h"
 #include "command/command.h"
 #include "command/outputs.h"
+#include "command/print.h"
 #include "data/analyze.h"
 #include "data/column_use.h"
 #include "data/paths.h"
@@ -59,7 +60,8 @@ static int parse(data_args *args, const et_call *call, et_error *error)
         ET_ARG_COUNT("quantiles", "N", &args->quantiles, 0, 100001,
                      "kept of a numeric column (257)"),
         ET_ARG_TEXT("output", "DIR", &args->output,
-                    "where " ET_TABLE_SCHEMA " and " ET_TABLE_METADATA " go (here)"),
+                    "write " ET_TABLE_SCHEMA " and " ET_TABLE_METADATA
+                    " there (default: write no file)"),
         ET_ARG_FLAG("force", &args->force, "replace those that are there"),
         ET_ARG_FLAG("dry-run", &args->dry_run, "write no file"),
         ET_ARG_FLAG("json", &args->json, "the report as JSON"),
@@ -70,11 +72,12 @@ static int parse(data_args *args, const et_call *call, et_error *error)
     };
     int status = et_args_parse(table, call, &args->help, error);
     if (!status && args->help)
-        et_args_help(
-            stdout, table, call,
-            "Says what is in a table (CSV, plain or gzip; - is standard input): types, "
-            "ranges,\ndistributions, what is suspicious; writes schema and metadata for training.",
-            "analyze train.csv --target income");
+        et_args_help(stdout, table, call,
+                     "Says what is in a table (CSV, plain or gzip; - is standard input): types, "
+                     "ranges,\ndistributions, what is suspicious. With --output DIR, writes schema "
+                     "and metadata "
+                     "for training.",
+                     "analyze train.csv --target income --output .");
     return status;
 }
 
@@ -107,6 +110,10 @@ static int check(data_args *args, et_error *error)
                        args->words.count ? args->words.items[0] : "");
     if (args->words.count < 2)
         return et_fail(error, ET_EUSAGE, "data analyze: name a file");
+    if (args->force && !args->output)
+        return et_fail(error, ET_EUSAGE,
+                       "--force: no file is written without --output DIR; add it, for example "
+                       "--output .");
     int status =
         take_character(&args->options.csv.delimiter, "--delimiter", args->delimiter, error);
     if (!status)
@@ -132,18 +139,18 @@ static int open_result(result *r, const data_args *args, const et_call *call,
                        const et_strings *paths, et_error *error)
 {
     static const char *const names[] = { ET_TABLE_SCHEMA, ET_TABLE_METADATA };
-    const char *directory = args->output ? args->output : ".";
+    const char *directory = args->dry_run ? NULL : args->output;
     et_outputs outputs = { .program = call->program };
     int status = ET_OK;
     for (size_t i = 0; i < paths->count; i++)
         et_outputs_read(&outputs, paths->items[i]);
     et_outputs_read(&outputs, args->schema);
     status = et_outputs_check_standard(&outputs, error);
-    if (!status && !args->dry_run && !et_file_exists(directory)) {
+    if (!status && directory && !et_file_exists(directory)) {
         status = et_directory_make(directory, error);
         r->made = status ? NULL : et_strdup(directory);
     }
-    for (int i = 0; i < 2 && !status && !args->dry_run; i++) {
+    for (int i = 0; i < 2 && !status && directory; i++) {
         r->path[i] = et_path_join(directory, names[i]);
         status = r->path[i] ? et_outputs_check(&outputs, "--output", r->path[i], error)
                             : et_alloc_failed(error, strlen(directory), "a path");
@@ -179,7 +186,7 @@ static int look_at(bool *same, const char *path, const char *text, bool force, e
                ? ET_OK
                : et_fail(error, ET_EDENIED,
                          "%s is there and says something else: give --force to replace it, "
-                         "--output for another place, or --dry-run to write nothing",
+                         "another --output, or none to write nothing",
                          path);
 }
 
@@ -188,7 +195,7 @@ static int write_result(result *r, const et_analysis *analysis, const data_args 
                         et_error *error)
 {
     bool same[2];
-    if (args->dry_run)
+    if (!r->path[0])
         return ET_OK;
     int status = et_schema_format(analysis->schema, &r->text[0], error);
     if (!status)
@@ -199,7 +206,7 @@ static int write_result(result *r, const et_analysis *analysis, const data_args 
         if (!same[i])
             status = et_file_write(r->path[i], r->text[i], strlen(r->text[i]), error);
     if (!status && !args->json)
-        printf("\nwritten: %s, %s\n", r->path[0], r->path[1]);
+        et_print(stdout, "\nwritten: %s, %s\n", r->path[0], r->path[1]);
     return status;
 }
 
@@ -252,11 +259,12 @@ static int print(const et_analysis *analysis, bool json, const char *target, et_
     if (json) {
         et_json_print(&out, analysis->report, 2);
         et_strbuf_append_char(&out, '\n');
+        et_print_results(stdout, et_strbuf_text(&out), out.length);
     } else {
         et_data_report_print(&out, analysis->report, !et_locale_is_utf8());
         status = append_uses(&out, analysis, target, error);
+        et_print_text(stdout, et_strbuf_text(&out));
     }
-    fputs(et_strbuf_text(&out), stdout);
     et_strbuf_release(&out);
     return status;
 }
