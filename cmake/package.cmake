@@ -52,3 +52,9 @@ if(TARGET pages)
     install(DIRECTORY ${pages}/zsh/site-functions/
         DESTINATION ${CMAKE_INSTALL_DATADIR}/${ETUDE_ZSH_DIR} OPTIONAL)
 endif()
+
+# Last, when the library is in its place.
+if(NOT CMAKE_CROSSCOMPILING)
+    install(CODE "set(ETUDE_LIBDIR \"${CMAKE_INSTALL_LIBDIR}\")")
+    install(SCRIPT cmake/loader.cmake)
+endif()

@@ -5,7 +5,7 @@
  *             --set task.noise=0.2,trainer.train_steps=500
  *     build/examples/own_task evaluate --model-dir runs/rings
  * Killed, the same command resumes. To compile it where Etude is installed:
- * cc own_task.c $(pkg-config --cflags --libs etude) -lm */
+ * cc own_task.c $(pkg-config --cflags --libs etude) */
 #include <etude/etude.h>
 #include <math.h>
 #include <stdlib.h>

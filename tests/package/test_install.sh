@@ -17,6 +17,36 @@ fail() {
     cat "$work/log" >&2
     fail "cmake --install failed"
 }
+grep -q "the loader does not search $work/first/lib" "$work/log" ||
+    fail "nothing is said of the loader: $(tail -3 "$work/log")"
+
+# The loader's cache, by an ldconfig of ours: where it searches, is called once, and fails for others.
+# loader CODE: what an installation says then; DESTDIR is of the caller.
+mkdir "$work/bin"
+loader() {
+    lib=$(find "$work/first" -name libetude.so -exec dirname {} \;)
+    cat >"$work/bin/ldconfig" <<END
+#!/bin/sh
+case "\$*" in
+"-v -N -X") echo "$lib: (from a file)" ;;
+*) echo called >>"$work/called"; exit $1 ;;
+esac
+END
+    chmod +x "$work/bin/ldconfig"
+    rm -f "$work/called"
+    PATH=$work/bin:$PATH "$cmake" --install "$build" --prefix "$work/first" >"$work/log" 2>&1 ||
+        fail "cmake --install failed: $(tail -5 "$work/log")"
+}
+loader 0
+[ "$(cat "$work/called")" = called ] || fail "ldconfig was not run"
+grep -q 'Ran ldconfig' "$work/log" || fail "that it ran ldconfig is not said"
+loader 1
+grep -q 'ldconfig needs root' "$work/log" || fail "that ldconfig failed is not said"
+DESTDIR=$work/destdir
+export DESTDIR
+loader 0
+unset DESTDIR
+[ ! -e "$work/called" ] || fail "ldconfig was run for a DESTDIR"
 mv "$work/first" "$work/moved" # an installed tree finds itself
 prefix=$work/moved
 pc=$(find "$prefix" -name etude.pc)
@@ -46,6 +76,10 @@ strict="-Wall -Wextra -Werror -pedantic"
         -Wl,-Bstatic -L"$lib" -letude -Wl,-Bdynamic \
         $(pkg-config --static --libs etude | sed 's/-letude //')
 }
+# What the documents give is enough for <math.h>, in the order that they give it.
+printf '#include <etude/etude.h>\n#include <math.h>\n#include <stdlib.h>\nint main(int argc, char **argv)\n{ (void)argv; return et_version() && pow(argc, 0.3) > 2; }\n' >math.c
+# shellcheck disable=SC2046 # flags are words
+$cc -std=c11 math.c -o math $(pkg-config --cflags --libs etude) || fail "<math.h> is not linked"
 version=$(pkg-config --modversion etude)
 for program in c_shared cc_shared c_static; do
     said=$(LD_LIBRARY_PATH=$lib ./$program) || fail "$program failed"
