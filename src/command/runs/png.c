@@ -43,7 +43,7 @@ static int run(char *const *argv, int from, int to, et_error *error)
 
 int et_png_check(et_error *error)
 {
-    char *const argv[] = { PROGRAM, "--version", NULL };
+    char *const argv[] = { (char *)PROGRAM, (char *)"--version", NULL };
     int nothing = memfd_create("version", MFD_CLOEXEC);
     if (nothing < 0)
         return et_fail_errno(error, "memory for a picture");
@@ -79,7 +79,8 @@ static int read_all(et_strbuf *out, int from, et_error *error)
 
 int et_png_from_svg(et_strbuf *out, const et_strbuf *svg, et_error *error)
 {
-    char *const argv[] = { PROGRAM, "--format=png", "--background-color=white", NULL };
+    char *const argv[] = { (char *)PROGRAM, (char *)"--format=png",
+                           (char *)"--background-color=white", NULL };
     int from = memfd_create("svg", MFD_CLOEXEC), to = memfd_create("png", MFD_CLOEXEC);
     int status = from < 0 || to < 0 ? et_fail_errno(error, "memory for a picture")
                                     : write_all(from, svg, error);
