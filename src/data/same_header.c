@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/assert.h"
 #include "base/strbuf.h"
 #include "data/columns.h"
 #include "data/number.h"

@@ -20,6 +20,7 @@
 #include "base/vector.h"
 #include "data/layout.h"
 #include "data/table_cache.h"
+#include "data/unseen.h"
 
 /* Rows that the first memory is for. */
 #define ROWS_FIRST 1024
@@ -193,6 +194,7 @@ typedef struct reading {
     void **to;                  /* [fields] */
     size_t capacity;            /* bytes */
     int64_t left_out;
+    et_unseen unseen; /* by options->metadata */
     et_error *error;
 } reading;
 
@@ -263,6 +265,9 @@ static int add_row(reading *r, const et_row *from)
     int status = et_row_encode(r->rows, from, r->to, r->error);
     if (status)
         return status;
+    if (r->options->metadata)
+        et_unseen_add(&r->unseen, from->cells, from->values,
+                      r->rows->paths.count > 1 ? r->unseen.rows + 1 : from->number);
     if (!r->options->keep_unlabelled && is_unlabelled(self, row)) {
         r->left_out++;
         return ET_OK;
@@ -295,6 +300,16 @@ static int read_rows(reading *r)
     return status;
 }
 
+static void tell_unseen(const reading *r)
+{
+    const et_strings *paths = &r->rows->paths;
+    et_unseen_text text;
+    int at = 0;
+    while (et_unseen_describe(&r->unseen, &at, paths->count > 1 ? "row" : "line", &text))
+        et_log(ET_LOG_WARNING, "%s%s: %s", paths->items[0], paths->count > 1 ? " and others" : "",
+               text.text);
+}
+
 /* Says how many rows had no target; where no row is left that is why. */
 static int check_rows(const reading *r)
 {
@@ -308,6 +323,7 @@ static int check_rows(const reading *r)
         et_log(ET_LOG_WARNING,
                "%s: %s rows have no target and are filtered (" ET_CSV_MISSING_HINT ")", path,
                et_format_count(r->left_out).text);
+    tell_unseen(r);
     return r->cache ? et_table_cache_check(r->cache, r->error) : ET_OK;
 }
 
@@ -370,6 +386,8 @@ static int read_all(table *self, et_rows *rows, const et_table_options *options,
     r.to = et_alloc_zero((size_t)self->fields, sizeof *r.to);
     int status = r.to ? et_checksum_stream_open(&r.stream, error)
                       : et_alloc_failed(error, sizeof *r.to, "a table");
+    if (!status && options->metadata)
+        status = et_unseen_open(&r.unseen, rows->encoder, options->metadata, error);
     if (!status)
         status = read_rows(&r);
     if (!status)
@@ -377,6 +395,7 @@ static int read_all(table *self, et_rows *rows, const et_table_options *options,
     if (r.writing)
         et_table_writer_abandon(&r.writer);
     et_checksum_stream_close(r.stream);
+    et_unseen_release(&r.unseen);
     et_free(r.to);
     return status;
 }

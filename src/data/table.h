@@ -16,6 +16,8 @@ typedef struct et_table_options {
     bool examples;    /* tf.Examples in record files; else CSV */
     et_csv_options csv;
     et_header header;
+    const et_metadata *metadata; /* of training, by which values that a model has never seen are
+                                    counted (unseen.h), with a warning; NULL: they are not */
     bool keep_unlabelled; /* rows without a target, as -1 and NaN; else they are left out, with a
                              warning */
     const char *cache;    /* a folder, made if needed, for rows that do not fit into memory: what

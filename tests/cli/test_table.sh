@@ -306,4 +306,14 @@ train 3 'third.csv:1: its header is not that of first.csv, it lacks price, it ad
 train 3 'third.csv:1: its header is not that of second.csv, it lacks price, it adds prize' odd \
     --data first.csv --valid second.csv --valid third.csv --steps 5
 
+# Rows that are scored may have what training has never seen: it is counted.
+sed '4s/,red,/,green,/; 9s/,red,/,green,/; 12s/,blue,/,,/' t.csv >unseen.csv
+train 0 'warning: unseen.csv: colour: 2 of 400 values unknown to the model, first "green" in line 4$' scored \
+    --data t.csv --valid unseen.csv --steps 5
+grep -q 'warning: unseen.csv: colour: 1 of 400 values missing, and none was missing in training, first in line 12$' out ||
+    fail 'a value that is missing is not counted'
+says 0 'unseen.csv: colour: 2 of 400 values unknown' evaluate scored
+train 0 'warning: t.csv and others: colour: 2 of 800 values unknown to the model, first "green" in row 403$' \
+    scored.more --data t.csv --valid t.csv --valid unseen.csv --steps 1
+
 echo "tables: $kills kills, equal bytes"

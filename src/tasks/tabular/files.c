@@ -304,8 +304,8 @@ static void tell_suspicious(const et_tabular_task *task, const et_value *report,
                more, task->paths.items[0]);
 }
 
-/* A marker that is written in another way than the file has it leaves numbers in the statistics that
- * are none. */
+/* A marker that is written in another way than the file has it leaves numbers in the statistics
+ * that are none. */
 static void tell_unmatched(const et_value *report)
 {
     for (const et_value *v = et_value_get(report, "missing_unmatched")->first; v; v = v->next)

@@ -90,8 +90,10 @@ static int open_table(et_tabular_task *task, et_samples **out, const et_strings 
     et_table_options options = et_tabular_table_options(&task->options, task->missing);
     et_samples *all;
     options.paths = *paths;
-    if (paths != &task->paths)
+    if (paths != &task->paths) {
         options.csv.known = &task->known;
+        options.metadata = task->metadata;
+    }
     int status = et_table_open(&all, task->encoder, &options, error);
     if (!status && paths == &task->paths)
         et_tabular_find_ranges(task, all);
