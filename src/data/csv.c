@@ -482,9 +482,15 @@ static int take_row(et_csv *csv, et_csv_found found, et_csv_row *row, et_error *
         scanner->columns = scanner->count;
         scanner->columns_line = csv->row_line;
     }
+    scanner->names = false;
     row->count = scanner->count;
     row->cell = scanner->cell;
     return ET_OK;
+}
+
+void et_csv_take_missing(et_csv *csv)
+{
+    et_csv_scanner_take_missing(&csv->scanner);
 }
 
 int et_csv_next(et_csv *csv, et_csv_row *row, et_error *error)

@@ -53,6 +53,8 @@ typedef struct et_csv_options {
                                    which always does; ended by NULL, borrowed. One that is a number
                                    is that number however it is written. NULL: "", "?", "NA",
                                    "N/A", "NaN", "nan", "null" */
+    bool names;                 /* the first row may be a header: only its empty cells are missing.
+                                   Of one that is none et_csv_take_missing takes the others out */
     const et_csv_known *known;  /* to find the delimiter by; NULL: nothing; borrowed until the first
                                    row was read */
 } et_csv_options;
@@ -96,6 +98,9 @@ int et_csv_again(et_csv *csv, const et_csv_options *options, et_error *error);
 /* The next row. After a failure that is ET_EDATA reading may go on behind the row (*row has its
  * line), after others only close is allowed. */
 int et_csv_next(et_csv *csv, et_csv_row *row, et_error *error);
+
+/* With names: the first row, which was read last, is a row of values. */
+void et_csv_take_missing(et_csv *csv);
 
 /* "train.csv:17" of the row that was read last, for messages. */
 void et_csv_describe(const et_csv *csv, char *text, size_t size);

@@ -51,6 +51,7 @@ void et_csv_scanner_init(et_csv_scanner *scanner, const et_csv_options *options)
                                  .comment = o->comment,
                                  .columns = o->columns,
                                  .known = o->known,
+                                 .names = o->names,
                                  .missing = o->missing ? o->missing : et_csv_usual_missing };
     for (const char *const *word = scanner->missing; *word; word++)
         note_first(scanner, *word);
@@ -147,6 +148,18 @@ static bool is_missing_word(et_csv_scanner *scanner, const char *text, size_t le
     return place >= 0;
 }
 
+/* A cell that is quoted lies behind its quote. */
+void et_csv_scanner_take_missing(et_csv_scanner *scanner)
+{
+    for (int i = 0; i < scanner->count && (size_t)i < scanner->capacity; i++) {
+        et_cell *cell = &scanner->cell[i];
+        const bool quoted = cell->text > scanner->begin && cell->text[-1] == '"';
+        if (cell->text && cell->length && !quoted &&
+            is_missing_word(scanner, cell->text, cell->length))
+            *cell = (et_cell){ NULL, 0 };
+    }
+}
+
 static bool grow(et_csv_scanner *scanner)
 {
     size_t capacity = scanner->capacity, same = capacity;
@@ -183,7 +196,7 @@ static et_cell trimmed_cell(et_csv_scanner *scanner, const char *begin, const ch
     while (begin < end && (end[-1] == ' ' || end[-1] == tab))
         end--;
     size_t length = (size_t)(end - begin);
-    bool missing = length ? scanner->missing_first[(unsigned char)*begin] &&
+    bool missing = length ? !scanner->names && scanner->missing_first[(unsigned char)*begin] &&
                                 is_missing_word(scanner, begin, length)
                           : scanner->missing_empty;
     return missing ? (et_cell){ NULL, 0 } : (et_cell){ begin, length };

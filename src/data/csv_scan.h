@@ -47,6 +47,8 @@ typedef struct et_csv_scanner {
     int64_t columns_line;       /* where that was seen; 0: it was said */
     const et_csv_known *known;  /* borrowed, for et_csv_guess; NULL: nothing */
     const char *const *missing; /* borrowed, ended by NULL */
+    bool names;                 /* of rows only empty cells are missing; who scans ends it behind
+                                   the first row */
     bool missing_empty;         /* "" is among them */
     bool missing_first[256];    /* what one of them begins with */
     uint64_t missing_found;     /* a bit for each of them that a cell was; the last one for all
@@ -76,6 +78,10 @@ void et_csv_scanner_release(et_csv_scanner *scanner);
 /* The row that begins at begin, of bytes up to limit. contents: what the bytes hold (or more).
  * Cells lie where the bytes do; doubled quotes are made single in place once the row is whole. */
 et_csv_found et_csv_scan(et_csv_scanner *scanner, char *begin, char *limit, unsigned contents);
+
+/* The row that was found last, with names, is one of values: its cells that are missing become so.
+ */
+void et_csv_scanner_take_missing(et_csv_scanner *scanner);
 
 /* LFs. */
 int64_t et_csv_count_lines(const char *begin, const char *end);

@@ -117,7 +117,11 @@ static int read_first(csv_rows *self, et_csv_row *row, et_error *error)
     int status = find_columns(self, row, error);
     if (!status && self->columns.header && self->begun == 1 && self->rows.paths.count > 1)
         status = keep_header(self, row, error);
-    return !status && self->columns.header ? et_csv_next(self->csv, row, error) : status;
+    if (!status && self->columns.header)
+        return et_csv_next(self->csv, row, error);
+    if (!status)
+        et_csv_take_missing(self->csv);
+    return status;
 }
 
 static int csv_next(et_rows *rows, et_row *out, et_error *error)
@@ -159,6 +163,7 @@ int et_rows_open_csv(et_rows **out, const et_encoder *encoder, const et_strings 
     self->rows = (et_rows){ &csv_rows_class, encoder, *paths };
     if (options)
         self->options = *options;
+    self->options.csv.names = self->options.header != ET_HEADER_ABSENT;
     *out = &self->rows;
     return ET_OK;
 }

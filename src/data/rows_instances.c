@@ -103,6 +103,9 @@ static int next_csv(instance_rows *self, et_row *out, bool *header, et_error *er
     if (status)
         return status;
     *header = first && self->columns.header;
+    if (first && !*header)
+        et_csv_scanner_take_missing(&self->scanner);
+    self->scanner.names = false;
     *out = (et_row){ .cells = et_columns_take(&self->columns, &row), .number = row.line };
     return ET_OK;
 }
@@ -153,6 +156,7 @@ int et_rows_open_instances(et_rows **out, const et_encoder *encoder, const et_by
     self->examples = examples;
     if (options)
         self->options = *options;
+    self->options.csv.names = self->options.header != ET_HEADER_ABSENT;
     et_csv_scanner_init(&self->scanner, &self->options.csv);
     self->values = et_alloc_zero(cells, sizeof *self->values);
     if (!self->values) {

@@ -306,6 +306,18 @@ train 3 'third.csv:1: its header is not that of first.csv, it lacks price, it ad
 train 3 'third.csv:1: its header is not that of second.csv, it lacks price, it adds prize' odd \
     --data first.csv --valid second.csv --valid third.csv --steps 5
 
+# A column may be called as what means that there is no value.
+sed '1s/.*/NA,null,?,kind/' t.csv >names.csv
+{ head -1 t.csv; tail -n +201 t.csv; } | awk -F, 'NR == 1 { print "?,kind,NA,null"; next }
+    { print $3 "," $4 "," $1 "," $2 }' >names2.csv
+train 0 '^done' names --data names.csv --data names2.csv --steps 5
+says 0 '"label"' predict names --input names.csv
+printf 'null,NA,?\nred,3,4\n' | "$etude" predict names >got
+printf '3,red,4\n' | "$etude" predict names | cmp - got || fail 'names that mean no value: other predictions'
+printf 'NA,red,4\n' | "$etude" predict names >got
+printf '{"NA": null, "null": "red", "?": 4}\n' | "$etude" predict names --input-format jsonl | cmp - got ||
+    fail 'a first row of values that lacks one: other predictions'
+
 # Rows that are scored may have what training has never seen: it is counted.
 sed '4s/,red,/,green,/; 9s/,red,/,green,/; 12s/,blue,/,,/' t.csv >unseen.csv
 train 0 'warning: unseen.csv: colour: 2 of 400 values unknown to the model, first "green" in line 4$' scored \

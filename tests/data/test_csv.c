@@ -13,6 +13,7 @@
 #include "base/scarce.h"
 #include "data/csv.h"
 #include "data/csv_scan.h"
+#include "calls.h"
 #include "data/fixture.h"
 #include "skip.h"
 
@@ -208,6 +209,31 @@ static void test_csv__missing_numbers(void **state)
                "3<-|-|-|-|-|'9000|'09000|'90000|'9>4<-|'7|'07|'7.0|'0007|'007|'0|'00|'-0>");
     const char *last = write_text(*state, "0.csv", "0,0.0,-0,+0,0e7,.0,00,0.1,\n");
     check_rows(last, &(et_csv_options){ .missing = zero }, "1<-|-|-|-|-|-|'00|'0.1|'>");
+}
+
+/* A first row that may be names has what means that there is no value as text, until it is none. */
+static void test_csv__names(void **state)
+{
+    static const char text[] =
+        "NA, \"NA\" ,,?,\"a \"\"?\"\"\", null,x\nNA,\"NA\",,?,\"?\",null,x\n";
+    et_strbuf out = ET_STRBUF_INIT;
+    for (int values = 0; values < 2; values++) {
+        et_csv *csv;
+        et_csv_row row;
+        assert_ok(et_csv_open(&csv, write_text(*state, "n.csv", text),
+                              &(et_csv_options){ .names = true }, error));
+        assert_ok(et_csv_next(csv, &row, error));
+        if (values)
+            et_csv_take_missing(csv);
+        append_row(&out, &row);
+        assert_ok(et_csv_next(csv, &row, error));
+        append_row(&out, &row);
+        et_csv_close(csv);
+    }
+    assert_string_equal(et_strbuf_text(&out),
+                        "1<'NA|'NA|-|'?|'a \"?\"|'null|'x>2<-|'NA|-|-|'?|-|'x>"
+                        "1<-|'NA|-|-|'a \"?\"|-|'x>2<-|'NA|-|-|'?|-|'x>");
+    et_strbuf_release(&out);
 }
 
 static bool is_known_name(const void *payload, const char *text, size_t length)
@@ -735,6 +761,7 @@ int main(void)
         cmocka_unit_test(test_csv__rows),
         cmocka_unit_test(test_csv__bad),
         cmocka_unit_test(test_csv__missing_numbers),
+        cmocka_unit_test(test_csv__names),
         cmocka_unit_test(test_csv__known_delimiter),
         cmocka_unit_test(test_csv__goes_on),
         cmocka_unit_test(test_csv__as_reference),

@@ -141,6 +141,8 @@ static int find_columns(et_row_reader *r, const et_csv_row *first, bool *skip, e
                                  false, r->name, error);
     r->found = !status;
     *skip = !status && r->columns.header;
+    if (!*skip)
+        et_csv_take_missing(r->csv);
     return status;
 }
 
@@ -478,6 +480,7 @@ static int format_of(const et_row_reader_options *o)
 static int open_csv(et_row_reader *r, et_error *error)
 {
     et_csv_options options = r->options.csv;
+    options.names = r->options.header != ET_HEADER_ABSENT;
     if (r->options.delimiter)
         options.delimiter = r->options.delimiter;
     else if (r->options.format == ET_ROWS_TSV)

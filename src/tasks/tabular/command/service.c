@@ -329,6 +329,9 @@ static int find_columns(const predictions *all, scan *s, const et_csv_row *row, 
                                  "the body", error);
     s->found = !status;
     *skip = s->found && s->columns.header;
+    if (!*skip)
+        et_csv_scanner_take_missing(&s->scanner);
+    s->scanner.names = false;
     return status;
 }
 
@@ -359,7 +362,8 @@ static int read_scanned(const predictions *all, et_service_request *request, ask
 static int read_csv(const predictions *all, et_service_request *request, asked *what,
                     et_error *error)
 {
-    const et_csv_options options = all->predictor->model->csv;
+    et_csv_options options = all->predictor->model->csv;
+    options.names = true;
     scan s = { .at = request->text, .end = request->text + request->length, .line = 1 };
     s.at += et_utf8_mark(s.at, request->length);
     if (s.at < s.end && s.end[-1] != '\n')
