@@ -97,6 +97,12 @@ int et_checkpoint_take_newest(char **path, et_params *params, const char *model_
 int et_checkpoint_take_best(char **path, et_params *params, const char *model_dir,
                             et_weights_choice choice, et_checkpoint_facts *facts, et_error *error);
 
+/* Those of the checkpoint that people call so (et_checkpoint_named), also while the run saves and
+ * removes the file that had that name a moment ago. */
+int et_checkpoint_take_named(char **path, et_params *params, const char *model_dir,
+                             const char *name, et_weights_choice choice, et_checkpoint_facts *facts,
+                             et_error *error);
+
 /* The path of the newest sound checkpoint of a run; free with et_free. ET_ENOTFOUND: there is
  * none. A damaged one is named in a warning and passed over. */
 int et_checkpoint_newest(char **path, const char *model_dir, et_error *error);
@@ -115,6 +121,8 @@ char *et_checkpoint_path(const char *model_dir, int64_t step);
 
 /* The path of the best checkpoint, by info.json; free with et_free. */
 int et_checkpoint_best(char **path, const char *model_dir, et_error *error);
+
+#define ET_CHECKPOINT_NEWEST "newest"
 
 /* What people call a checkpoint: "best", "newest", a step, else a path or the name of a file of the
  * run; its path, free with et_free. What lies here under one of the first three names is ./best. A

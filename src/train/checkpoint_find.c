@@ -271,7 +271,7 @@ int et_checkpoint_named(char **path, const char *model_dir, const char *name, et
     *path = NULL;
     if (!strcmp(name, ET_CHECKPOINT_BEST))
         return et_checkpoint_best(path, model_dir, error);
-    if (!strcmp(name, "newest"))
+    if (!strcmp(name, ET_CHECKPOINT_NEWEST))
         return et_checkpoint_newest(path, model_dir, error);
     long long step = strtoll(name, &end, 10);
     bool is_step = *name >= '0' && *name <= '9' && !*end;

@@ -194,6 +194,18 @@ int et_checkpoint_take_best(char **path, et_params *params, const char *model_di
     return status ? et_fail(error, status, "%s", reason.text) : ET_OK;
 }
 
+int et_checkpoint_take_named(char **path, et_params *params, const char *model_dir,
+                             const char *name, et_weights_choice choice, et_checkpoint_facts *facts,
+                             et_error *error)
+{
+    if (!strcmp(name, ET_CHECKPOINT_NEWEST))
+        return et_checkpoint_take_newest(path, params, model_dir, choice, facts, error);
+    if (!strcmp(name, ET_CHECKPOINT_BEST))
+        return et_checkpoint_take_best(path, params, model_dir, choice, facts, error);
+    int status = et_checkpoint_named(path, model_dir, name, error);
+    return status ? status : et_checkpoint_take_weights(params, *path, choice, facts, error);
+}
+
 int et_checkpoint_load_best(char **path, et_params *params, const char *model_dir,
                             bool prefer_average, et_checkpoint_facts *facts, et_error *error)
 {

@@ -44,11 +44,9 @@ static int load_file(et_model_load *load, et_error *error)
 
 static int load_named(et_model_load *load, et_error *error)
 {
-    const char *run = et_model_place_run(load->place);
-    int status = et_checkpoint_named(&load->checkpoint, run, load->named, error);
-    return status ? status
-                  : et_checkpoint_take_weights(load->params, load->checkpoint, choice_of(load),
-                                               &load->facts, error);
+    return et_checkpoint_take_named(&load->checkpoint, load->params,
+                                    et_model_place_run(load->place), load->named, choice_of(load),
+                                    &load->facts, error);
 }
 
 /* *there: the directory is an export. */

@@ -131,13 +131,15 @@ static void prepare_two(const char *directory)
 static void test_checkpoint_weights__read_beside_a_save(void **state)
 {
     et_params *params = toy_params(TOY_ROWS);
-    int read[2][3] = { { 0 } };
+    static const char *const names[] = { NULL, NULL, "newest", "best" };
+    enum { WAYS = 4 };
+    int read[WAYS][3] = { { 0 } };
     bool saved = true;
     for (long k = 0; saved; k++) {
         saved = false;
-        for (int best = 0; best < 2; best++) {
+        for (int way = 0; way < WAYS; way++) {
             char name[64], directory[700];
-            snprintf(name, sizeof name, "beside-%ld-%d", k, best);
+            snprintf(name, sizeof name, "beside-%ld-%d", k, way);
             snprintf(directory, sizeof directory, "%s", in(state, name));
             prepare_two(directory);
             et_checkpoint_facts facts = { 0 };
@@ -149,20 +151,24 @@ static void test_checkpoint_weights__read_beside_a_save(void **state)
             et_allocator_set(&counting);
             et_error error = ET_ERROR_INIT;
             int status =
-                best ? et_checkpoint_load_best(&path, params, directory, false, &facts, &error)
-                     : et_checkpoint_load_newest(&path, params, directory, false, &facts, &error);
+                way == 0
+                    ? et_checkpoint_load_newest(&path, params, directory, false, &facts, &error)
+                : way == 1
+                    ? et_checkpoint_load_best(&path, params, directory, false, &facts, &error)
+                    : et_checkpoint_take_named(&path, params, directory, names[way],
+                                               (et_weights_choice){ false, NULL }, &facts, &error);
             et_free(path);
             et_allocator_set(NULL);
             if (status || warnings[0])
                 fail_msg("allocation %ld: %s%s", k, error.text, warnings);
             assert_true(facts.step == 1 || facts.step == 2);
             assert_true(et_params_values(params)[0] == (float)facts.step);
-            read[best][facts.step]++;
+            read[way][facts.step]++;
             saved |= moment.saved;
         }
     }
-    for (int best = 0; best < 2; best++)
-        assert_true(read[best][1] > 2 && read[best][2] > 2);
+    for (int way = 0; way < WAYS; way++)
+        assert_true(read[way][1] > 2 && read[way][2] > 2);
     et_params_free(params);
 }
 
