@@ -404,6 +404,20 @@ static void remove_parts(char *path, size_t length, int made)
     }
 }
 
+/* The name of a directory that was made is durable before anything in it is said to be saved.
+ * path[parent] is where its parent ends. One that may be written and not read cannot be
+ * synchronized.
+ */
+static int sync_name(char *path, size_t parent, et_error *error)
+{
+    const char cut = path[parent];
+    path[parent] = 0;
+    const char *name = parent ? path : cut == '/' ? "/" : ".";
+    int status = access(name, R_OK) && errno == EACCES ? ET_OK : et_directory_sync(name, error);
+    path[parent] = cut;
+    return status;
+}
+
 /* "a/b/c" makes a, a/b and a/b/c. A path that no system takes is refused before its parts are
  * made. */
 int et_directory_make(const char *path, et_error *error)
@@ -424,7 +438,10 @@ int et_directory_make(const char *path, et_error *error)
         status = make_one(part, &anew, error);
         made += anew;
         memcpy(part, path, strlen(path) + 1);
+        const size_t parent = before;
         before = status ? before : length;
+        if (anew)
+            status = sync_name(part, parent, error);
     }
     if (status)
         remove_parts(part, before, made);

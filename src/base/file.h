@@ -57,8 +57,8 @@ void et_file_writer_abandon(et_file_writer *writer);
 /* Writes all of bytes to an open file; loops over short writes and EINTR. */
 int et_fd_write(int fd, const void *bytes, size_t length, const char *path, et_error *error);
 
-/* Makes a directory and its parents. An existing one is fine. On failure none is left that was
- * not there before. */
+/* Makes a directory and its parents; the names of new ones are durable. An existing one is fine. On
+ * failure none is left that was not there before. */
 int et_directory_make(const char *path, et_error *error);
 
 /* fsync of a directory. */

@@ -20,6 +20,7 @@
 
 /* The system calls that the writer stands on, with faults on demand. */
 static int fail_fsync, fail_rename; /* errno, or 0 */
+static char synced[256];            /* of directories that fsync was for, the bases of names */
 static bool short_writes;           /* one byte at a time, every other call interrupted */
 
 int fsync(int fd)
@@ -28,6 +29,11 @@ int fsync(int fd)
         errno = fail_fsync;
         return -1;
     }
+    char link[64], name[512];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    ssize_t length = readlink(link, name, sizeof name - 1);
+    name[length > 0 ? length : 0] = 0;
+    snprintf(synced + strlen(synced), sizeof synced - strlen(synced), "%s ", et_path_base(name));
     return (int)syscall(SYS_fsync, fd);
 }
 
@@ -291,6 +297,29 @@ static void test_file__disk_check(void **state)
     assert_contains(error.text, ". needs 18446744073709551615 bytes and its disk has ");
 }
 
+/* The names of new directories are durable; where they cannot be, none is left. */
+static void test_file__new_directories_are_synced(void **state)
+{
+    (void)state;
+    char expected[128];
+    assert_int_equal(et_directory_make("one", &error), ET_OK);
+    synced[0] = 0;
+    assert_int_equal(et_directory_make("one/two//three/", &error), ET_OK);
+    assert_string_equal(synced, "one two ");
+    synced[0] = 0;
+    assert_int_equal(et_directory_make("one/two", &error), ET_OK);
+    assert_string_equal(synced, "");
+    assert_int_equal(et_directory_make("four", &error), ET_OK);
+    snprintf(expected, sizeof expected, "%s ", folder);
+    assert_string_equal(synced, expected);
+    fail_fsync = EIO;
+    assert_int_equal(et_directory_make("five/six", &error), ET_EIO);
+    assert_false(et_file_exists("five"));
+    assert_int_equal(et_directory_make("one/six/seven", &error), ET_EIO);
+    assert_false(et_file_exists("one/six"));
+    assert_true(et_file_exists("one/two/three"));
+}
+
 static void test_file__directories(void **state)
 {
     (void)state;
@@ -454,16 +483,27 @@ static void test_file__no_path(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(test_file__write_read),      CASE(test_file__read_with_nul),
-        CASE(test_file__read_limit),      CASE(test_file__read_proc),
-        CASE(test_file__absent),          CASE(test_file__special),
-        CASE(test_file__pieces),          CASE(test_file__short_writes),
-        CASE(test_file__failed_commit),   CASE(test_file__leftover_temporary),
-        CASE(test_file__device_full),     CASE(test_file__disk_full),
-        CASE(test_file__disk_check),      CASE(test_file__directories),
-        CASE(test_file__out_of_memory),   CASE(test_lock__conflict),
-        CASE(test_lock__hostile_content), CASE(test_mapping__reads),
-        CASE(test_path__parts),           CASE(test_path__length),
+        CASE(test_file__new_directories_are_synced),
+        CASE(test_file__write_read),
+        CASE(test_file__read_with_nul),
+        CASE(test_file__read_limit),
+        CASE(test_file__read_proc),
+        CASE(test_file__absent),
+        CASE(test_file__special),
+        CASE(test_file__pieces),
+        CASE(test_file__short_writes),
+        CASE(test_file__failed_commit),
+        CASE(test_file__leftover_temporary),
+        CASE(test_file__device_full),
+        CASE(test_file__disk_full),
+        CASE(test_file__disk_check),
+        CASE(test_file__directories),
+        CASE(test_file__out_of_memory),
+        CASE(test_lock__conflict),
+        CASE(test_lock__hostile_content),
+        CASE(test_mapping__reads),
+        CASE(test_path__parts),
+        CASE(test_path__length),
         CASE(test_file__no_path),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

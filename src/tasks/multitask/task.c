@@ -1,10 +1,9 @@
 #include "tasks/multitask/task.h"
 
-#include <errno.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/alloc.h"
+#include "base/file.h"
 #include "base/format.h"
 #include "base/pattern.h"
 #include "tasks/multitask/member.h"
@@ -187,11 +186,6 @@ int et_multitask_identify(const et_task *task, et_value *identity, et_error *err
 
 static const et_task_class class = { .name = "multitask", .open_learner = open_learner };
 
-static int make_folder(const char *path, et_error *error)
-{
-    return mkdir(path, 0777) && errno != EEXIST ? et_fail_errno(error, "%s", path) : ET_OK;
-}
-
 /* The folder is made with the first file of the run, by who may write there. */
 static int open_part(several *s, int i, et_error *error)
 {
@@ -204,7 +198,7 @@ static int open_part(several *s, int i, et_error *error)
         et_arena_printf(&s->arena, "%s/" ET_MULTITASK_FOLDER, s->context.model_dir, i + 1);
     if (!naming.prefix || !context.model_dir)
         return et_alloc_failed(error, 0, "a task");
-    int status = s->context.reader ? ET_OK : make_folder(context.model_dir, error);
+    int status = s->context.reader ? ET_OK : et_directory_make(context.model_dir, error);
     if (!status && !s->context.reader)
         status = et_multitask_write_member(s->settings, i, context.model_dir, error);
     if (!status)
