@@ -107,7 +107,7 @@ bench-serve: build ## lines a second of `etude serve` beside `etude translate`: 
 	@cmake --build build -j $(J) --target bench_serve
 	@build/bench/bench_serve build/etude $(RUN) $(TEXT)
 
-bench-scale: build ## ranks, messages, threads, many machines: tables for doc/scale.md; ARGUMENTS="latency=5e-6"
+bench-scale: build ## ranks, messages, threads, many machines: tables for doc/reference/scale.md; ARGUMENTS="latency=5e-6"
 	@cmake --build build -j $(J)
 	@rm -f build/scale.jsonl
 	@BENCH_JSON=$(CURDIR)/build/scale.jsonl bench/scale build $(ARGUMENTS)

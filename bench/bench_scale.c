@@ -2,7 +2,7 @@
  *
  *     bench_scale [tiny|base] [STEPS] [NAME=VALUE ...]
  *
- * Starts itself as ranks, joined by sockets, and prints two tables for doc/scale.md:
+ * Starts itself as ranks, joined by sockets, and prints two tables for doc/reference/scale.md:
  *
  *   1 x 2 and 2 x 1    tokens a second of one process with two threads and of two ranks with one
  *                      thread each, in turn, two shards an update

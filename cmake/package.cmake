@@ -39,7 +39,7 @@ install(FILES ${CMAKE_CURRENT_BINARY_DIR}/etude.pc
 
 # What people read. A package of Debian has zsh's functions in vendor-completions.
 set(ETUDE_ZSH_DIR zsh/site-functions CACHE STRING "Where zsh's completion goes, below share")
-install(FILES LICENSE README.md ARCHITECTURE.md CHANGES.md CITATION.cff CONTRIBUTING.md
+install(FILES LICENSE README.md ARCHITECTURE.md CHANGES.md CITATION.cff CONTRIBUTING.md SECURITY.md
     DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY doc configs DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY examples DESTINATION ${CMAKE_INSTALL_DOCDIR}

@@ -1,7 +1,7 @@
 /* The kind of task that is made of tasks of other kinds, for a program's table (command.h): what
  * multitask.h does, as settings of the command. `task.task_routines` lists the tasks, each with a
  * name, a weight and the settings of a kind of its own; `task.shared` says which parameters they
- * share. doc/command.md has all of it.
+ * share. doc/reference/command.md has all of it.
  *
  *     const et_task_kind *const singles[] = { &et_tabular_kind, &et_translation_kind };
  *     if (et_multitask_kind_new(&several, singles, 2, &error)) ...

@@ -41,7 +41,7 @@ static const char *const recomputed[] = { "none", "cheap", "feed_forward", "auto
 /* Why settings of other machines take no value. */
 #define NO_TPU     "there is no TPU; training runs on the CPU"
 #define NO_GPU     "there is no GPU; training runs on the CPU"
-#define ONE_WORKER "ranks are started by etude launch, mpirun or srun (doc/scale.md)"
+#define ONE_WORKER "ranks are started by etude launch, mpirun or srun (doc/reference/scale.md)"
 
 /* Model Garden's defaults, with which nothing is clipped and no noise added. */
 static const et_field privacy_fields[] = {

@@ -1,5 +1,5 @@
 #!/bin/sh
-# test_api_page.sh SOURCE: doc/api.md is what the headers say now, and tools/api-page refuses a header
+# test_api_page.sh SOURCE: doc/reference/api.md is what the headers say now, and tools/api-page refuses a header
 # without a group or an example.
 set -eu
 source=$1
@@ -11,9 +11,9 @@ fail() {
     exit 1
 }
 "$source/tools/api-page" >made
-diff "$source/doc/api.md" made >differs || {
+diff "$source/doc/reference/api.md" made >differs || {
     head -n 20 differs >&2
-    fail "doc/api.md is not what the headers say; make it anew: tools/api-page >doc/api.md"
+    fail "doc/reference/api.md is not what the headers say; make it anew: tools/api-page >doc/reference/api.md"
 }
 headers=$(ls "$source"/include/etude/*.h | wc -l)
 [ "$(grep -c '^### ' made)" = $((headers - 1)) ] || fail "not every header is on the page"

@@ -6,7 +6,7 @@ source=$1 etude=${2-}
 work=$(mktemp -d "$PWD/documents.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 cd "$source"
-pages="README.md ARCHITECTURE.md CONTRIBUTING.md doc/*.md configs/README.md examples/README.md"
+pages="README.md ARCHITECTURE.md CONTRIBUTING.md SECURITY.md doc/*.md doc/reference/*.md configs/README.md examples/README.md"
 : >"$work/wrong"
 wrong() {
     echo "$*" >>"$work/wrong"

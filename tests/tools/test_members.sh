@@ -1,5 +1,5 @@
 #!/bin/sh
-# test_members.sh SOURCE: doc/members.md against the documents' members (members.txt), the public
+# test_members.sh SOURCE: doc/reference/members.md against the documents' members (members.txt), the public
 # headers and the tests. Each member has one row; each C name of a row is declared in a public
 # header (`et_call`, `ET_NAME`, or `et_struct.field`); each test (`tests/dir/file.c:case`) is there.
 # A member without a C name says so: its fourth column begins with "absent: ". And a page with a
@@ -86,18 +86,18 @@ check() {
     }
     END {
         for (key in wanted)
-            if (!(key in seen)) { print "doc/members.md: no row for " key; bad++ }
+            if (!(key in seen)) { print "doc/reference/members.md: no row for " key; bad++ }
         printf "%d members shown, %d absent\n", rows, absent
         exit bad > 0 || rows == 0
     }' include/etude/*.h tests/tools/members.txt "$1"
 }
 
-check doc/members.md
+check doc/reference/members.md
 
 # A fault of each kind is found: SED makes it, TEXT is what is said of it.
 finds() {
-    sed "$1" doc/members.md >"$work/page"
-    if cmp -s doc/members.md "$work/page"; then
+    sed "$1" doc/reference/members.md >"$work/page"
+    if cmp -s doc/reference/members.md "$work/page"; then
         echo "test_members: $1 changes nothing" >&2
         exit 1
     fi
