@@ -1,9 +1,8 @@
 /* Values that a model has never seen, counted by column. They are encoded all the same, as ids and
- * columns that no row of training had, so a prediction of them means little:
- *
- *   unknown   a level that the metadata does not have, of a field that is embedded, one-hot, or
- *             hashed or crossed with all of its levels in the metadata
- *   missing   no value, where no row of training lacked one
+ * columns that no row of training had, so a prediction of them means little.
+ * - unknown: a level that the metadata does not have, of a field that is embedded, one-hot, or
+ *   hashed or crossed with all of its levels in the metadata;
+ * - missing: no value, where no row of training lacked one.
  *
  *     et_unseen_open(&unseen, encoder, metadata, &error);
  *     et_unseen_add(&unseen, cells, line);
