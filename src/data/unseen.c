@@ -6,7 +6,6 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/format.h"
-#include "base/tensor_name.h"
 #include "base/unicode.h"
 #include "data/number.h"
 #include "data/transforms.h"
@@ -157,13 +156,13 @@ bool et_unseen_describe(const et_unseen *self, int *at, const char *where, et_un
         if (!count)
             continue;
         const int64_t all = self->rows * et_encoder_cell_count(self->encoder, *at / 2);
-        int used = snprintf(text->text, sizeof text->text, "%.60s: %s of %s values ",
-                            et_tensor_name_escaped(c->name).text, et_format_count(count).text,
-                            et_format_count(all > count ? all : count).text);
+        int used =
+            snprintf(text->text, sizeof text->text, "%.60s: %s of %s values ", c->name,
+                     et_format_count(count).text, et_format_count(all > count ? all : count).text);
         if (unknown)
             snprintf(text->text + used, sizeof text->text - (size_t)used,
-                     "unknown to the model, first \"%s\" in %s %lld",
-                     et_tensor_name_escaped(c->value).text, where, (long long)c->first);
+                     "unknown to the model, first \"%s\" in %s %lld", c->value, where,
+                     (long long)c->first);
         else
             snprintf(text->text + used, sizeof text->text - (size_t)used,
                      "missing, and none was missing in training, first in %s %lld", where,

@@ -5,7 +5,7 @@
  * - missing: no value, where no row of training lacked one.
  *
  *     et_unseen_open(&unseen, encoder, metadata, &error);
- *     et_unseen_add(&unseen, cells, line);
+ *     et_unseen_add(&unseen, cells, NULL, line);
  *     while (et_unseen_describe(&unseen, &at, "line", &text)) puts(text.text);
  *
  * One thread at a time. */

@@ -90,7 +90,7 @@ static void test_unseen__counts_by_column(void **state)
         "version: 2 of 4 values unknown to the model, first \"1.10\" in line 2",
         "version: 1 of 4 values missing, and none was missing in training, first in line 4",
         "rooms: 2 of 4 values unknown to the model, first \"9\" in line 2",
-        "town: 1 of 4 values unknown to the model, first \"ulm\\x1b\" in line 3",
+        "town: 1 of 4 values unknown to the model, first \"ulm\x1b\" in line 3",
         "size: 1 of 4 values missing, and none was missing in training, first in line 4",
         "pair: 3 of 8 values unknown to the model, first \"c\" in line 2",
         NULL,

@@ -5,7 +5,7 @@
 #include <etude/version.h>
 #include <inttypes.h>
 
-#include "base/tensor_name.h"
+#include "base/plain.h"
 
 /* Upper limits in seconds; above the last there is +Inf. */
 static const double limits[ET_SERVING_BUCKETS] = { 0.005, 0.01, 0.025, 0.05, 0.1, 0.25,
@@ -84,11 +84,12 @@ void et_serving_metrics_print(const et_serving_metrics *m, et_strbuf *out,
     print_int(out, "connections", "gauge", "Connections that are open.", connections);
 }
 
-/* A label's value: control characters as "\x1b", and what the format gives a meaning escaped. */
+/* A label's value: control characters as "\u001b", and what the format gives a meaning escaped. */
 static void print_label(et_strbuf *out, const char *value)
 {
-    const et_tensor_name name = et_tensor_name_escaped(value);
-    for (const char *c = name.text; *c; c++) {
+    char plain[256];
+    et_plain_copy(plain, sizeof plain, value);
+    for (const char *c = plain; *c; c++) {
         if (*c == '\\' || *c == '"')
             et_strbuf_append_char(out, '\\');
         et_strbuf_append_char(out, *c);

@@ -11,7 +11,6 @@
 #include "base/alloc.h"
 #include "base/checksum.h"
 #include "base/file.h"
-#include "base/tensor_name.h"
 #include "data/analyze.h"
 #include "tasks/tabular/table_names.h"
 #include "tasks/tabular/target_unit.h"
@@ -311,7 +310,7 @@ static void tell_unmatched(const et_value *report)
     for (const et_value *v = et_value_get(report, "missing_unmatched")->first; v; v = v->next)
         et_log(ET_LOG_WARNING,
                "--missing %s matches no value; check how the file writes values that are missing",
-               et_tensor_name_escaped(v->string).text);
+               v->string);
 }
 
 /* What there is not of schema and metadata. */
