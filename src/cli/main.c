@@ -7,6 +7,7 @@
 
 #include "cli/stack.h"
 #include "cli/uncaught.h"
+#include "command/model_dir.h"
 #include "cli/waiting.h"
 #include "tasks/kinds.h"
 
@@ -29,6 +30,6 @@ int main(int argc, char **argv)
 {
     /* First, since it may begin the program anew. */
     et_shorten_waiting(argv);
-    et_say_uncaught(EXIT_NO_MEMORY);
+    et_say_uncaught(EXIT_NO_MEMORY, et_model_dir_abandon);
     return et_with_stack(begin, argc, argv);
 }

@@ -3,6 +3,7 @@
 // done: files appear by rename only, and the lock of a directory ends with the process.
 #include "cli/uncaught.h"
 
+#include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <new>
@@ -13,6 +14,7 @@
 namespace
 {
 int exit_code;
+void (*at_end)();
 std::terminate_handler before;
 
 // Whether what was thrown says that memory is out. Without an exception it was thrown where there
@@ -41,12 +43,17 @@ void on_terminate()
         before();
     ssize_t ignored = write(STDERR_FILENO, text, std::strlen(text));
     (void)ignored;
+    if (at_end)
+        at_end();
     _exit(exit_code);
 }
 } // namespace
 
-void et_say_uncaught(int code)
+void et_say_uncaught(int code, void (*end)(void))
 {
     exit_code = code;
+    at_end = end;
+    if (end)
+        std::atexit(end); // GNU's OpenMP calls exit
     before = std::set_terminate(on_terminate);
 }

@@ -9,8 +9,9 @@
 extern "C" {
 #endif
 
-/* code: of the process, if it ends so. */
-void et_say_uncaught(int code);
+/* code: of the process, if it ends so. end: called then, and by exit; takes no memory. NULL:
+ * nothing is. */
+void et_say_uncaught(int code, void (*end)(void));
 
 #ifdef __cplusplus
 }

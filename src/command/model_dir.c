@@ -15,6 +15,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/file.h"
+#include "base/strbuf.h"
 #include "io/event.h"
 #include "io/manifest.h"
 #include "command/session.h"
@@ -23,14 +24,15 @@
 #include "train/model_export.h"
 #include "train/run_names.h"
 
+#define MANIFEST  (ET_CHECKPOINT_FOLDER "/" ET_MANIFEST_NAME)
 #define LOCK_FILE (ET_CHECKPOINT_FOLDER "/" ET_RUN_LOCK)
 
 /* What a start writes before the first step, contents before their folder; the kind's come first.
  * Named one by one: a command must not remove what it did not make. A start that learns to write
  * another file gets a row here. */
 static const char *const made_at_start[] = {
-    ET_RUN_SETTINGS,    ET_RUN_LOG, ET_RUN_MESSAGES,      ET_RUN_SESSIONS,
-    ET_EVENTS_SETTINGS, LOCK_FILE,  ET_CHECKPOINT_FOLDER,
+    ET_RUN_SETTINGS,    ET_RUN_LOG, ET_RUN_MESSAGES, ET_RUN_SESSIONS,
+    ET_EVENTS_SETTINGS, MANIFEST,   LOCK_FILE,       ET_CHECKPOINT_FOLDER,
 };
 
 /* Bytes for the longest name of a file in a run, a temporary one's ending included. */
@@ -68,39 +70,71 @@ static size_t length_there(char *path)
     return length;
 }
 
-/* Removes a file or an empty directory; what can't be removed stays. */
-static void remove_below(const char *directory, const char *name)
+/* ---- taking back ---- */
+
+/* Paths of files and then of folders, each ended by a 0, in the order of their going; an empty one
+ * is the last. Made at the opening, so that a start that fails for lack of memory needs none, nor
+ * does one that ends in a library's thread. */
+
+static void list_path(et_strbuf *list, const char *directory, const char *name)
 {
-    char *path = et_path_join(directory, name);
-    if (path)
-        remove(path);
-    et_free(path);
+    et_strbuf_printf(list, "%s/%s", directory, name);
+    et_strbuf_append_char(list, 0);
 }
 
-/* Files first, then folders from the innermost out to what was there before. A folder that is
- * not empty ends it. */
-static void take_back_made(const et_model_dir *dir)
+/* Folders from the innermost out to what was there before. */
+static void list_folders(et_strbuf *list, const char *path, size_t there)
+{
+    for (size_t length = strlen(path); length > there;) {
+        et_strbuf_append_bytes(list, path, length);
+        et_strbuf_append_char(list, 0);
+        while (length && path[length - 1] == '/')
+            length--;
+        while (length && path[length - 1] != '/')
+            length--;
+    }
+}
+
+static int list_made(et_model_dir *dir, et_error *error)
 {
     char name[ET_RUN_FILE_NAME];
     et_run_file file;
+    et_strbuf list = ET_STRBUF_INIT;
     for (int i = 0; (file = et_kind_file(dir->kind, i, name)).name; i++)
         if (file.what & ET_RUN_MADE_AT_START)
-            remove_below(dir->path, file.name);
+            list_path(&list, dir->path, file.name);
     for (size_t i = 0; i < sizeof made_at_start / sizeof made_at_start[0]; i++)
-        remove_below(dir->path, made_at_start[i]);
-    char *part = et_strdup(dir->path);
-    /* Each turn removes one folder and cuts its name off the path. */
-    for (size_t length = part ? strlen(part) : 0; length > dir->there;) {
-        /* One that was never made, as its name is too long, hides those around it. */
-        if (rmdir(part) && errno != ENOENT && errno != ENAMETOOLONG)
-            break;
-        while (length && part[length - 1] == '/')
-            length--;
-        while (length && part[length - 1] != '/')
-            length--;
-        part[length] = 0;
-    }
-    et_free(part);
+        list_path(&list, dir->path, made_at_start[i]);
+    list_folders(&list, dir->path, dir->there);
+    et_strbuf_append_char(&list, 0);
+    if (!list.failed)
+        dir->made = et_alloc(list.length, 1);
+    if (dir->made)
+        memcpy(dir->made, list.data, list.length);
+    et_strbuf_release(&list);
+    return dir->made ? ET_OK : et_alloc_failed(error, strlen(dir->path), "a path");
+}
+
+/* What is not there, or can't be removed, is passed over: a folder with something else in it stays,
+ * and so do those around it. */
+static void remove_listed(const char *list)
+{
+    for (const char *path = list; *path; path += strlen(path) + 1)
+        if (unlink(path) && (errno == EISDIR || errno == EPERM))
+            rmdir(path);
+}
+
+/* Of the start that is under way in a fresh directory; NULL: of none. A child that forks off and
+ * exits has not made them. */
+static const char *volatile made_so_far;
+static volatile pid_t made_by;
+
+void et_model_dir_abandon(void)
+{
+    const char *list = made_so_far;
+    made_so_far = NULL;
+    if (list && made_by == getpid())
+        remove_listed(list);
 }
 
 static void sweep_folder(const char *directory, const char *name)
@@ -199,9 +233,14 @@ int et_model_dir_open(et_model_dir *dir, const et_task_kind *kind, const char *p
     if (!part)
         return status ? status : et_alloc_failed(error, strlen(path), "a path");
     /* Looked at before the lock makes anything. */
-    *dir = (et_model_dir){ kind, path, -1, is_empty(path), length_there(part) };
+    *dir = (et_model_dir){ kind, path, -1, is_empty(path), length_there(part), NULL };
     et_free(part);
-    status = et_checkpoints_lock(&dir->lock, path, error);
+    status = list_made(dir, error);
+    if (!status)
+        status = et_checkpoints_lock(&dir->lock, path, error);
+    made_by = getpid();
+    if (!status && dir->fresh)
+        made_so_far = dir->made;
     if (!status)
         sweep(kind, path);
     else
@@ -209,14 +248,21 @@ int et_model_dir_open(et_model_dir *dir, const et_task_kind *kind, const char *p
     return status;
 }
 
+void et_model_dir_keep(void)
+{
+    made_so_far = NULL;
+}
+
 /* The lock file itself is among what is taken back, so the lock is dropped last. */
 void et_model_dir_close(et_model_dir *dir, bool take_back)
 {
     if (!dir->path)
         return;
+    made_so_far = NULL;
     /* What was there before is somebody's: a directory that was not empty is left as it is. */
-    if (take_back && dir->fresh)
-        take_back_made(dir);
+    if (take_back && dir->fresh && dir->made)
+        remove_listed(dir->made);
+    et_free(dir->made);
     if (dir->lock >= 0)
         et_lock_drop(dir->lock);
     *dir = (et_model_dir)ET_MODEL_DIR_INIT;

@@ -20,16 +20,24 @@ typedef struct et_model_dir {
     int lock;                 /* -1: not held */
     bool fresh;               /* nothing was in it */
     size_t there;             /* so much of path was there before */
+    char *made;               /* owned; paths that a start makes, to be removed without memory */
 } et_model_dir;
 
 #define ET_MODEL_DIR_INIT                                                                          \
     {                                                                                              \
-        NULL, NULL, -1, false, 0                                                                   \
+        NULL, NULL, -1, false, 0, NULL                                                             \
     }
 
 /* path must outlive it. On failure nothing is left of it. */
 int et_model_dir_open(et_model_dir *dir, const et_task_kind *kind, const char *path,
                       et_error *error);
+
+/* From here on there is a run in the directory. */
+void et_model_dir_keep(void);
+
+/* For an end of the process that nobody can stop: what a start that is under way has made goes.
+ * Takes no memory, and may be called by any thread. */
+void et_model_dir_abandon(void);
 
 /* Gives the lock back; take_back: what a start made in a fresh directory goes. One that was not
  * opened is fine. */

@@ -10,7 +10,7 @@
 int main(int argc, char **argv)
 {
     const char *kind = argc > 1 ? argv[1] : "";
-    et_say_uncaught(4);
+    et_say_uncaught(4, nullptr);
     std::thread thread([kind] {
         if (!std::strcmp(kind, "memory"))
             throw std::bad_alloc();

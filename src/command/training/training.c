@@ -121,6 +121,8 @@ static int set_up(et_training *t, const et_train_args *args, et_error *error)
     status = et_comm_agree(t->comm, status, NULL, error);
     /* From here on there is a run in the directory, which stays whatever comes. */
     t->set_up = !status;
+    if (!status)
+        et_model_dir_keep();
     if (!status && first)
         begin_session(t, directory);
     et_watch_signals(et_progress_eraser(t->progress), !first);
