@@ -85,25 +85,51 @@ static void keep_class(et_tabular_task *task, const et_batch *batch, const float
     }
 }
 
-/* In doubles, as the file has them; of an encoder that is not exact they are those of a float32. */
+/* Values of a batch in doubles, as the file has them; of an encoder that is not exact they are
+ * those of a float32. */
+typedef struct batch_values {
+    const et_tabular_task *task;
+    const float *output, *value; /* [rows, width] */
+    const void *written;         /* NULL: the encoder is not exact */
+    int64_t width;
+} batch_values;
+
+static batch_values values_of(const et_tabular_task *task, const et_batch *batch,
+                              const float *output)
+{
+    const int exact = et_encoder_written(task->encoder);
+    return (batch_values){
+        .task = task,
+        .output = output,
+        .value = batch->data[et_layout_find(batch->layout, task->target.field)],
+        .written = exact < 0 ? NULL
+                             : batch->data[et_layout_find(
+                                   batch->layout, et_encoder_field(task->encoder, exact)->name)],
+        .width = task->target.values,
+    };
+}
+
+static double predicted_at(const batch_values *v, int64_t at)
+{
+    const et_target_unit unit = et_encoder_unit(v->task->encoder, at % v->width);
+    return unit.offset + unit.scale * (double)v->output[at];
+}
+
+static double written_at(const batch_values *v, int64_t at)
+{
+    return v->written ? et_encoded_written(v->written, at) : (double)v->value[at];
+}
+
 static void keep_values(et_tabular_task *task, const et_batch *batch, const float *output)
 {
     et_tabular_seen *s = &task->seen;
-    const int exact = et_encoder_written(task->encoder);
-    const float *value = batch->data[et_layout_find(batch->layout, task->target.field)];
-    const void *written =
-        exact < 0 ? NULL
-                  : batch->data[et_layout_find(batch->layout,
-                                               et_encoder_field(task->encoder, exact)->name)];
-    for (int64_t k = 0; k < s->width; k++) {
-        const et_target_unit unit = et_encoder_unit(task->encoder, k);
-        for (int64_t i = 0; i < batch->filled[0]; i++) {
+    const batch_values v = values_of(task, batch, output);
+    for (int64_t i = 0; i < batch->filled[0]; i++)
+        for (int64_t k = 0; k < s->width; k++) {
             const size_t at = batch->sample[i] * (size_t)s->width + (size_t)k;
-            const int64_t from = i * s->width + k;
-            s->value[at] = unit.offset + unit.scale * (double)output[from];
-            s->written[at] = written ? et_encoded_written(written, from) : (double)value[from];
+            s->value[at] = predicted_at(&v, i * s->width + k);
+            s->written[at] = written_at(&v, i * s->width + k);
         }
-    }
 }
 
 static void keep(et_tabular_task *task, const et_batch *batch, const float *output)
@@ -124,7 +150,7 @@ static et_tensor outputs_of(const et_tabular_task *task, const et_pass *model)
     return et_pass_output(model, task->target.values ? ET_TABULAR_VALUES : ET_TABULAR_SCORES);
 }
 
-/* Those that the program gives, or the rows that the batch has. */
+/* Those that the program gives, or the rows that the batch has: values in the encoder's unit. */
 static int compare(et_task *self, const et_task_step *now, et_error *error)
 {
     const et_tabular_task *task = (const et_tabular_task *)(const void *)self;
@@ -160,11 +186,27 @@ int et_tabular_process_metrics(et_task *self, const et_task_step *now, et_error 
 
 /* ---- logs ---- */
 
-static void log_values(et_value *list, const float *values, int64_t count)
+static void log_class(const et_tabular_task *task, const et_batch *batch, const float *output,
+                      int64_t row, et_value *labels, et_value *outputs)
 {
-    et_value *to = et_value_add_list(list);
-    for (int64_t i = 0; i < count; i++)
-        et_value_add_float(to, (double)values[i]);
+    const int32_t *class = batch->data[et_layout_find(batch->layout, task->target.field)];
+    const int64_t classes = task->target.classes;
+    et_value *to = et_value_add_list(outputs);
+    et_value_add_int(labels, class[row]);
+    for (int64_t k = 0; k < classes; k++)
+        et_value_add_float(to, (double)output[row * classes + k]);
+}
+
+static void log_value(const et_tabular_task *task, const et_batch *batch, const float *output,
+                      int64_t row, et_value *labels, et_value *outputs)
+{
+    const batch_values v = values_of(task, batch, output);
+    et_value *own = v.width > 1 ? et_value_add_list(labels) : labels;
+    et_value *to = et_value_add_list(outputs);
+    for (int64_t k = 0; k < v.width; k++) {
+        et_value_add_float(own, written_at(&v, row * v.width + k));
+        et_value_add_float(to, predicted_at(&v, row * v.width + k));
+    }
 }
 
 int et_tabular_validation_outputs(et_task *self, const et_task_step *now, et_value *logs,
@@ -172,22 +214,13 @@ int et_tabular_validation_outputs(et_task *self, const et_task_step *now, et_val
 {
     const et_tabular_task *task = (const et_tabular_task *)(const void *)self;
     const et_batch *batch = now->inputs;
-    const void *target = batch->data[et_layout_find(batch->layout, task->target.field)];
     const et_tensor output = outputs_of(task, now->model);
-    const int64_t width = task->target.values ? task->target.values : task->target.classes;
-    et_assert(output.data && output.shape.size[1] == width);
-    et_value *ids = et_value_set_list(logs, ET_LOGGED_IDS),
-             *labels = et_value_set_list(logs, LABELS);
-    et_value *outputs = et_value_set_list(logs, OUTPUTS);
+    et_assert(output.data && output.dtype == ET_F32);
+    et_value *ids = et_value_set_list(logs, ET_LOGGED_IDS);
+    et_value *labels = et_value_set_list(logs, LABELS), *outputs = et_value_set_list(logs, OUTPUTS);
     for (int64_t i = 0; i < batch->filled[0]; i++) {
         et_value_add_int(ids, batch->sample[i]);
-        if (task->target.values == 1)
-            et_value_add_float(labels, (double)((const float *)target)[i]);
-        else if (task->target.values)
-            log_values(labels, (const float *)target + i * width, width);
-        else
-            et_value_add_int(labels, ((const int32_t *)target)[i]);
-        log_values(outputs, (const float *)output.data + i * width, width);
+        (task->target.values ? log_value : log_class)(task, batch, output.data, i, labels, outputs);
     }
     return et_value_failed(logs) ? et_alloc_failed(error, 0, "a step's logs") : ET_OK;
 }
@@ -341,33 +374,51 @@ static int64_t sort_rows(state_row *rows, const et_value *const lists[3])
     return count;
 }
 
-/* Numbers of a list, or one number; false: others, or not so many. */
-static bool read_numbers(float *to, const et_value *from, int64_t count)
+static bool is_number(const et_value *one)
 {
-    const et_value *one = from->kind == ET_VALUE_LIST ? from->first : from;
-    if (from->kind == ET_VALUE_LIST ? (int64_t)from->count != count : count != 1)
-        return false;
-    for (int64_t i = 0; i < count; i++, one = one->next) {
-        if (one->kind != ET_VALUE_FLOAT && one->kind != ET_VALUE_INT)
+    return one->kind == ET_VALUE_FLOAT || one->kind == ET_VALUE_INT;
+}
+
+static double number_of(const et_value *one)
+{
+    return one->kind == ET_VALUE_INT ? (double)one->integer : one->real;
+}
+
+/* Whether it is a list of so many numbers, or the one. */
+static bool has_numbers(const et_value *from, int64_t count)
+{
+    if (from->kind != ET_VALUE_LIST)
+        return count == 1 && is_number(from);
+    for (const et_value *one = from->first; one; one = one->next)
+        if (!is_number(one))
             return false;
-        to[i] = (float)(one->kind == ET_VALUE_INT ? (double)one->integer : one->real);
-    }
-    return true;
+    return (int64_t)from->count == count;
 }
 
 /* A label that is no class, as of a row without one, counts in no score. */
 static bool read_row(et_tabular_seen *s, int64_t i, const state_row *row)
 {
-    const int64_t classes = s->width;
+    const et_value *label = row->label, *output = row->output;
     s->weight[i] = 1;
-    if (row->number < 0 || !read_numbers(s->output + i * s->width, row->output, s->width))
+    if (row->number < 0 || output->kind != ET_VALUE_LIST || !has_numbers(output, s->width))
         return false;
-    if (s->value)
-        return read_numbers(s->value + i * s->width, row->label, s->width);
-    s->class[i] = row->label->kind == ET_VALUE_INT && row->label->integer < classes
-                      ? (int32_t)row->label->integer
-                      : INT32_MIN;
-    return s->class[i] >= -1;
+    output = output->first;
+    if (s->class) {
+        const bool class =
+            label->kind == ET_VALUE_INT && label->integer >= -1 && label->integer < s->width;
+        s->class[i] = class ? (int32_t)label->integer : -1;
+        for (int64_t k = 0; k < s->width; k++, output = output->next)
+            s->output[i * s->width + k] = (float)number_of(output);
+        return class;
+    }
+    if (!has_numbers(label, s->width))
+        return false;
+    label = label->kind == ET_VALUE_LIST ? label->first : label;
+    for (int64_t k = 0; k < s->width; k++, output = output->next, label = label->next) {
+        s->value[i * s->width + k] = number_of(output);
+        s->written[i * s->width + k] = number_of(label);
+    }
+    return true;
 }
 
 static int score_rows(const et_tabular_task *task, et_tabular_seen *s, const state_row *rows,
