@@ -105,7 +105,8 @@ int et_csv_fault_fail(const et_csv_scanner *scanner, const char *name, int64_t l
                        "within a value (\"\")",
                        error);
     case ET_CSV_FAULT_MANY:
-        return et_fail(error, ET_EDATA, "%s:%lld: more than %d columns: tables have fewer", name,
+        return et_fail(error, ET_EDATA,
+                       "%s:%lld: more than %d columns: leave out those that nothing needs", name,
                        (long long)line, ET_CSV_COLUMNS_MAX);
     case ET_CSV_FAULT_LONG:
         return et_fail(error, ET_EDATA,

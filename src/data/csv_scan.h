@@ -6,8 +6,8 @@
 
 #include "data/csv.h"
 
-/* Columns of a row at most. */
-#define ET_CSV_COLUMNS_MAX 1000000
+/* Columns of a row at most: what is known of one takes about 7 KB in an analysis. */
+#define ET_CSV_COLUMNS_MAX 100000
 
 /* What is known of some bytes, so that rows of them need not be searched for what is not there. */
 enum {

@@ -632,7 +632,7 @@ static void test_csv__endless(void **state)
 static void test_csv__many_columns(void **state)
 {
     et_strbuf text = ET_STRBUF_INIT;
-    for (int i = 1; i < 1000000; i++)
+    for (int i = 1; i < 100000; i++)
         et_strbuf_append(&text, "1,");
     et_strbuf_append(&text, "1\n");
     et_csv *csv;
@@ -641,12 +641,12 @@ static void test_csv__many_columns(void **state)
         et_csv_open(&csv, write_text(*state, "wide.csv", et_strbuf_text(&text)), NULL, NULL),
         ET_OK);
     assert_int_equal(et_csv_next(csv, &row, NULL), ET_OK);
-    assert_int_equal(row.count, 1000000);
+    assert_int_equal(row.count, 100000);
     et_csv_close(csv);
     et_strbuf_cut(&text, text.length - 1);
     et_strbuf_append(&text, ",1\n");
     check_error(write_text(*state, "wider.csv", et_strbuf_text(&text)), NULL, ET_EDATA,
-                "wider.csv:1: more than 1000000 columns");
+                "wider.csv:1: more than 100000 columns");
     et_strbuf_release(&text);
 }
 
