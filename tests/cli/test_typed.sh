@@ -212,7 +212,7 @@ cmp attention.svg wanted.svg
 says 2 'attention is a picture: name its file' plot v --attention aa
 says 2 'attention is of one run, found v and t1' plot v t1 --attention aa --output a.svg
 says 2 'attention goes with --output alone' plot v --attention aa --output a.svg --metric loss
-says 2 'pictures are SVG' plot v --attention aa --output a.png
+says 2 'a picture of attention is SVG' plot v --attention aa --output a.png
 says 3 'none: no such directory' plot none --attention aa --output a.svg
 [ ! -e a.svg ]
 

@@ -216,6 +216,10 @@ static int check_options(plot *p, et_error *error)
                        "--smooth: a weight of what was before, from 0 to below 1, such as 0.9");
     if (p->output && !et_path_ends(p->output, ".svg") && !is_png(p))
         return et_fail(error, ET_EUSAGE, "--output %s: choose a name in .svg or .png", p->output);
+    if (p->output && is_png(p) && p->attention)
+        return et_fail(error, ET_EUSAGE,
+                       "--output %s: a picture of attention is SVG; choose a name in .svg",
+                       p->output);
     int status = p->output && is_png(p) ? et_png_check(error) : ET_OK;
     return status ? status : check_size(p, error);
 }
