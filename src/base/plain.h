@@ -2,10 +2,10 @@
  * characters, and shows what follows some of Unicode's in another order. They become escapes that
  * can be read:
  *
- *     \n \r \t                    line ends and tabs
- *     \u001b \u007f \u009b        other control characters, of C0 and C1
- *     \u202e \u2028               what changes the direction of writing, or ends a line or
- * paragraph \xff                        a byte that is no UTF-8
+ *   `\n` `\r` `\t`              line ends and tabs
+ *   `\u001b` `\u007f` `\u009b`  other control characters, of C0 and C1
+ *   `\u202e` `\u2028`           what changes the direction of writing, or ends a line or paragraph
+ *   `\xff`                      a byte that is no UTF-8
  *
  * All other text stays as it is, so what was made plain stays so. JSON stays JSON of the same
  * values: a control character within its quotes becomes the escape that JSON has for it. */

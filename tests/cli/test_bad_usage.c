@@ -257,7 +257,7 @@ static void test_bad_usage__isa(void **state)
     assert_int_equal(end.code, 0);
     assert_int_equal(bad_count_lines(end.err), 1);
     bad_assert_says("score", end.err,
-                    "warning: ETUDE_ISA=sse?17 names no kernels of this CPU, so ");
+                    "warning: ETUDE_ISA=sse\\u001b17 names no kernels of this CPU, so ");
     bad_assert_says("score", end.err, " are used; it has: ");
     bad_assert_says("score", end.err, "plain, reference\n");
     bad_release(&end);

@@ -107,7 +107,7 @@ int et_evaluation_open_ranks(et_evaluation *e, et_error *error)
 static void show(void *listener, const char *line)
 {
     (void)listener;
-    fprintf(stderr, "%s\n", line);
+    et_print(stderr, "%s\n", line);
 }
 
 void et_evaluation_listen(et_evaluation *e)
