@@ -40,7 +40,28 @@ typedef struct et_task_trainer_given {
     /* At the end of each evaluation, with the averaged weights in the store; adds to logs, as
      * best_<metric>. A controller's run keeps a best checkpoint without it. */
     int (*checkpoint_exporter)(void *self, int64_t step, et_value *logs, et_error *error);
-    void *self; /* of these three */
+    void *self; /* of all functions here */
+    /* In place of the trainer's own, in every way of training and evaluating. In one of these the
+     * trainer's function of its name does what the trainer does without it, as super() would:
+     *
+     *   train_loop_begin  nothing: a place to reset what the program has added up
+     *   train_loop_end    metrics to logs, and resets them; else they go on
+     *   eval_begin        resets metrics and shows averaged weights; else neither happens
+     *   eval_reduce       et_task_aggregate_logs; state is a dict, empty at first
+     *   eval_end          fills logs; aggregated_logs NULL: there is no state
+     *
+     * A loop begins with its first step, or where it ends without one; a controller's ends with a
+     * log. Behind eval_end the weights come back in any case. Of an evaluation that fails, or is
+     * cut short, there is no eval_end. Where one of the last three is given rank 0 evaluates for
+     * all. */
+    int (*train_loop_begin)(void *self, et_task_trainer *trainer, et_error *error);
+    int (*train_loop_end)(void *self, et_task_trainer *trainer, et_value *logs, et_error *error);
+    int (*eval_begin)(void *self, et_task_trainer *trainer, et_error *error);
+    int (*eval_reduce)(void *self, et_task_trainer *trainer, et_value *state,
+                       const et_value *step_outputs, et_error *error);
+    int (*eval_end)(void *self, et_task_trainer *trainer, const et_value *aggregated_logs,
+                    et_value *logs, et_error *error);
+    ET_RESERVED(8);
 } et_task_trainer_given;
 
 typedef struct et_task_trainer_options {
@@ -90,7 +111,8 @@ ET_API int et_task_trainer_initialize(et_task_trainer *trainer, et_error *error)
  * train_loop_end: nobody looks). ET_EUSAGE: num_steps is negative. */
 ET_API int et_task_trainer_train(et_task_trainer *trainer, int64_t num_steps, et_value *logs,
                                  et_error *error);
-/* Before data are looked for. Does nothing: metrics are reset where the loop before ended. */
+/* Before data are looked for. Does nothing but call train_loop_begin of `given`: metrics are reset
+ * where the loop before ended. */
 ET_API int et_task_trainer_train_loop_begin(et_task_trainer *trainer, et_error *error);
 /* The batch of the next step, which train_step takes itself where this was not called. */
 ET_API int et_task_trainer_next_train_inputs(et_task_trainer *trainer, et_source *iterator,
@@ -128,8 +150,10 @@ ET_API int et_task_trainer_eval_reduce(et_task_trainer *trainer, et_value *state
 ET_API int et_task_trainer_eval_end(et_task_trainer *trainer, const et_value *aggregated_logs,
                                     et_value *logs, et_error *error);
 
-/* The loops without begin and end. Both are the same functions every time, and evaluation has a
- * state whether or not has_state says so. */
+/* The loops without begin and end; the same functions every time. Of an evaluation with has_state
+ * each step's outputs go through eval_reduce to the state that eval_end is given, as in
+ * et_task_trainer_evaluate; without, outputs are dropped and there is no state: metrics alone
+ * measure. */
 typedef int et_loop_fn(et_task_trainer *trainer, et_source *iterator, int64_t num_steps,
                        et_error *error);
 ET_API et_loop_fn *et_task_trainer_create_train_loop_fn(et_task_trainer *trainer);
@@ -137,11 +161,17 @@ ET_API et_loop_fn *et_task_trainer_create_eval_loop_fn(et_task_trainer *trainer,
 
 /* A source as this process reads it: what open opens, called with payload and the context of one
  * pipeline. Ranks and workers all call it: they read one order of the data, of which each computes
- * its own batches, so nothing is cut twice. ET_EUSAGE: no function. */
+ * its own batches, so nothing is cut twice. ET_EUSAGE: no function. *out is the caller's, to close.
+ */
 typedef int et_dataset_fn(void *payload, const et_input_context *context, et_source **out,
                           et_error *error);
 ET_API int et_task_trainer_distribute_dataset(et_task_trainer *trainer, et_dataset_fn *open,
                                               void *payload, et_source **out, et_error *error);
+
+/* The same of a data set that is open already, whose batches the trainer must be able to take:
+ * ET_ECONFIG names a field that they lack or that is another. *out is dataset. ET_EUSAGE: none. */
+ET_API int et_task_trainer_distribute_source(et_task_trainer *trainer, et_source *dataset,
+                                             et_source **out, et_error *error);
 
 /* init_async, coordinator_for_async, join: <etude/coordinator.h>. */
 typedef struct et_coordinator et_coordinator;

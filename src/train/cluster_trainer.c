@@ -317,6 +317,8 @@ static int step(et_trainer *trainer, et_error *error)
 {
     cluster_trainer *c = self_of(trainer);
     int status = c->started ? ET_OK : begin(c, error);
+    if (!status)
+        status = et_task_trainer_begin_loop(c->inner, error);
     if (status)
         return status;
     c->inner->trainer.step = c->inner->step.count = trainer->step;

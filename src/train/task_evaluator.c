@@ -1,6 +1,8 @@
 /* Evaluation of a task, as Model Garden's Trainer does it.
  *
- *   begin    metrics and state are reset; the store shows the averaged weights
+ *   begin    metrics and state are reset; the store shows the averaged weights. What a program has
+ *            given in place of begin, aggregate_logs and end is called from there as from here, and
+ *            calls what it takes the place of by the member's name (et_task_trainer.in_given)
  *   step     next_eval_inputs -> validation_step -> aggregate_logs
  *   end      metrics -> validation_loss -> reduce_aggregated_logs -> validate -> exporter;
  *            the store shows its own weights again, in any case
@@ -137,7 +139,9 @@ bool et_validation_is_shared(const et_task_trainer *t)
     const et_task_class *class = t->task->class;
     bool own = class->process_metrics || class->process_compiled_metrics ||
                class->validation_step || class->inference_step || class->validate;
-    return (class->kept || !own) && !t->given.checkpoint_exporter;
+    const et_task_trainer_given *given = &t->given;
+    own = own || given->eval_begin || given->eval_reduce || given->eval_end;
+    return (class->kept || !own) && !given->checkpoint_exporter;
 }
 
 void et_validation_close_source(et_validation *v)
@@ -185,6 +189,18 @@ static int prepare(et_task_trainer *t, et_error *error)
 
 /* ---- begin, step, end ---- */
 
+static int aggregate_logs(et_task_trainer *t, et_value *state, const et_value *outputs,
+                          et_error *error)
+{
+    bool *inside = &t->in_given[ET_GIVEN_EVAL_REDUCE];
+    if (*inside || !t->given.eval_reduce)
+        return et_task_aggregate_logs(t->task, state, outputs, error);
+    *inside = true;
+    int status = t->given.eval_reduce(t->given.self, t, state, outputs, error);
+    *inside = false;
+    return status;
+}
+
 /* Adds a step's outputs to the state: the trainer's own, or the caller's. */
 static int reduce(et_task_trainer *t, et_value *state, const et_value *outputs, et_error *error)
 {
@@ -192,7 +208,7 @@ static int reduce(et_task_trainer *t, et_value *state, const et_value *outputs, 
     if (!state && !v->state)
         v->state = et_value_dict(&v->arena);
     et_value *to = state ? state : v->state;
-    int status = to ? et_task_aggregate_logs(t->task, to, outputs, error) : ET_OK;
+    int status = to ? aggregate_logs(t, to, outputs, error) : ET_OK;
     return status || (to && !et_value_failed(to))
                ? status
                : et_alloc_failed(error, 0, "the state of an evaluation");
@@ -219,9 +235,10 @@ static bool keeps_rows(et_task_trainer *t)
            class->kept(t->task, 0, &rows);
 }
 
+/* Whether what a step logs goes to a state. */
 static bool aggregates(et_task_trainer *t)
 {
-    return t->task->class->aggregate_logs && !keeps_rows(t);
+    return t->given.eval_reduce || (t->task->class->aggregate_logs && !keeps_rows(t));
 }
 
 /* Which batches of a set are this rank's, and what of them is joined. */
@@ -241,7 +258,15 @@ static void share_set(et_task_trainer *t, et_comm *comm)
     et_share_begin(&v->share);
 }
 
-/* A set from its beginning, or the only data there are. */
+static void reset(et_validation *v)
+{
+    et_metrics_reset(v->metrics);
+    et_metrics_reset(v->own);
+    et_metrics_reset(v->loss);
+}
+
+/* A set from its beginning, or the only data there are; the first one's metrics are begun by who
+ * begins the evaluation. */
 static int begin_set(et_task_trainer *t, et_comm *comm, int at, et_error *error)
 {
     et_validation *v = &t->validation;
@@ -250,14 +275,29 @@ static int begin_set(et_task_trainer *t, et_comm *comm, int at, et_error *error)
     if (v->sets && t->task->class->use_validation_set)
         t->task->class->use_validation_set(t->task, at);
     share_set(t, comm);
-    et_metrics_reset(v->metrics);
-    et_metrics_reset(v->own);
-    et_metrics_reset(v->loss);
+    if (at)
+        reset(v);
     v->state = NULL;
     v->taken = v->reported = false;
     v->steps = 0;
     return et_source_seek(v->source, v->sets ? &v->set[at].begin : &v->begin, error);
 }
+
+static int begin_metrics(et_task_trainer *t, et_error *error)
+{
+    bool *inside = &t->in_given[ET_GIVEN_EVAL_BEGIN];
+    if (*inside || !t->given.eval_begin) {
+        reset(&t->validation);
+        et_optimizer_show_average(t->optimizer);
+        return ET_OK;
+    }
+    *inside = true;
+    int status = t->given.eval_begin(t->given.self, t, error);
+    *inside = false;
+    return status;
+}
+
+static int end(et_task_trainer *t, const et_value *state, et_value *logs, et_error *error);
 
 /* comm: the ranks that all do the same from here to the end; NULL: all batches are this one's. */
 static int begin(et_task_trainer *t, et_comm *comm, int64_t step, et_error *error)
@@ -266,6 +306,7 @@ static int begin(et_task_trainer *t, et_comm *comm, int64_t step, et_error *erro
     int status = v->batch ? ET_OK : prepare(t, error);
     et_arena_release(&v->arena);
     v->results = NULL;
+    v->stateless = false;
     if (!status && v->sets && !(v->results = et_value_dict(&v->arena)))
         status = et_alloc_failed(error, sizeof *v->results, "an evaluation");
     if (!status)
@@ -274,8 +315,10 @@ static int begin(et_task_trainer *t, et_comm *comm, int64_t step, et_error *erro
         return status;
     v->step = step;
     v->begun = true;
-    et_optimizer_show_average(t->optimizer);
-    return ET_OK;
+    status = begin_metrics(t, error);
+    if (status)
+        end(t, NULL, NULL, NULL);
+    return status;
 }
 
 static int check_begun(const et_task_trainer *t, et_error *error)
@@ -362,16 +405,14 @@ static int validate(et_task_trainer *t, et_value *outputs, et_error *error)
 static int validate_and_reduce(et_task_trainer *t, et_error *error)
 {
     et_validation *v = &t->validation;
-    bool kept = aggregates(t);
-    et_value *outputs = kept ? et_value_dict(&v->step_arena) : NULL;
-    if (kept && !outputs)
+    const bool looks = aggregates(t) && !v->stateless;
+    et_value *outputs = looks ? et_value_dict(&v->step_arena) : NULL;
+    if (looks && !outputs)
         return et_alloc_failed(error, sizeof *outputs, "a step's logs");
-    v->inside.reduces = kept;
+    v->inside.reduces = looks && !t->given.eval_reduce && !t->given.eval_end;
     int status = validate(t, outputs, error);
     v->inside.reduces = false;
-    if (status || !kept)
-        return status;
-    return et_share_keep(&v->share, outputs, error);
+    return status || !looks ? status : et_share_keep(&v->share, outputs, error);
 }
 
 /* A batch as the evaluator's class has it; what is another rank's is passed over. */
@@ -466,11 +507,25 @@ static int finish(et_task_trainer *t, const et_value *state, et_value *logs, et_
     return status;
 }
 
+/* By what was given in its place, if anything. */
+static int finish_or_given(et_task_trainer *t, const et_value *state, et_value *logs,
+                           et_error *error)
+{
+    bool *inside = &t->in_given[ET_GIVEN_EVAL_END];
+    if (!t->given.eval_end)
+        return finish(t, state, logs, error);
+    *inside = true;
+    int status =
+        t->given.eval_end(t->given.self, t, state ? state : t->validation.state, logs, error);
+    *inside = false;
+    return status;
+}
+
 /* logs NULL: it was cut short. The weights come back in any case. */
 static int end(et_task_trainer *t, const et_value *state, et_value *logs, et_error *error)
 {
     et_validation *v = &t->validation;
-    int status = logs ? finish(t, state, logs, error) : ET_OK;
+    int status = logs ? finish_or_given(t, state, logs, error) : ET_OK;
     et_optimizer_hide_average(t->optimizer);
     et_arena_release(&v->arena);
     et_arena_release(&v->step_arena);
@@ -532,7 +587,10 @@ static int check_data(const et_task_trainer *t, et_error *error)
 int et_task_trainer_eval_begin(et_task_trainer *t, et_error *error)
 {
     int status = check_data(t, error);
-    return status ? status : begin(t, NULL, t->trainer.step, error);
+    if (status)
+        return status;
+    return t->in_given[ET_GIVEN_EVAL_BEGIN] ? begin_metrics(t, error)
+                                            : begin(t, NULL, t->trainer.step, error);
 }
 
 int et_task_trainer_next_eval_inputs(et_task_trainer *t, et_source *iterator, et_batch **inputs,
@@ -574,6 +632,11 @@ int et_task_trainer_eval_end(et_task_trainer *t, const et_value *aggregated_logs
     int status = check_begun(t, error);
     if (status)
         return status;
+    if (t->in_given[ET_GIVEN_EVAL_END]) {
+        status = logs ? finish(t, aggregated_logs, logs, error) : ET_OK;
+        et_optimizer_hide_average(t->optimizer);
+        return status;
+    }
     bool partly = logs && v->took_own && has_next_set(v);
     status = end(t, aggregated_logs, partly ? NULL : logs, error);
     return status || !partly
@@ -612,10 +675,19 @@ static int eval_loop(et_task_trainer *t, et_source *iterator, int64_t num_steps,
     return status;
 }
 
+static int eval_loop_without_state(et_task_trainer *t, et_source *iterator, int64_t num_steps,
+                                   et_error *error)
+{
+    t->validation.stateless = true;
+    int status = eval_loop(t, iterator, num_steps, error);
+    t->validation.stateless = false;
+    return status;
+}
+
 et_loop_fn *et_task_trainer_create_eval_loop_fn(et_task_trainer *trainer, bool has_state)
 {
-    (void)trainer, (void)has_state;
-    return eval_loop;
+    (void)trainer;
+    return has_state ? eval_loop : eval_loop_without_state;
 }
 
 int et_task_trainer_evaluate(et_task_trainer *t, int64_t num_steps, et_value *logs, et_error *error)

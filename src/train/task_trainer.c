@@ -79,13 +79,25 @@ static int start(et_trainer *trainer, et_error *error)
     return status;
 }
 
+void et_task_trainer_reset(et_task_trainer *t)
+{
+    et_metrics_reset(t->metrics);
+    et_metrics_reset(t->own);
+}
+
+/* A train_loop_end that was given resets metrics, or lets them go on. */
 static int loop_begin(et_trainer *trainer, et_error *error)
 {
     et_task_trainer *t = trainer_of(trainer);
     (void)error;
-    et_metrics_reset(t->metrics);
-    et_metrics_reset(t->own);
+    if (!t->given.train_loop_end)
+        et_task_trainer_reset(t);
     return ET_OK;
+}
+
+int et_task_trainer_begin_loop(et_task_trainer *t, et_error *error)
+{
+    return t->in_loop ? ET_OK : et_task_trainer_train_loop_begin(t, error);
 }
 
 /* What a train_step of the task's own says of its loss; one that was left out says nothing. */
@@ -174,11 +186,16 @@ static int run_step(et_trainer *trainer, et_error *error)
     if (!t->source)
         return et_fail(error, ET_EUSAGE, "%s was opened to evaluate only", et_task_name(t->task));
     int status = et_task_trainer_check_idle(t, error);
+    if (!status)
+        status = et_task_trainer_begin_loop(t, error);
     if (status)
         return status;
     t->step.count = trainer->step;
     status = et_step_take(&t->step, error);
-    return status ? status : train_step(t, error);
+    if (!status)
+        status = train_step(t, error);
+    t->in_loop = !status || status == ET_EINTERRUPTED;
+    return status;
 }
 
 int et_task_trainer_gather(et_task_trainer *t, et_reduced *sum, et_error *error)
@@ -212,14 +229,27 @@ static double learning_rate(const et_task_trainer *t)
     return known ? t->step.update.learning_rate : et_optimizer_learning_rate(t->optimizer);
 }
 
-static int loop_end(et_trainer *trainer, et_value *logs, et_error *error)
+int et_task_trainer_fill_logs(et_task_trainer *t, et_value *logs, et_error *error)
 {
-    et_task_trainer *t = trainer_of(trainer);
     int status = et_metrics_results(t->metrics, logs, error);
     if (!status)
         status = et_metrics_results(t->own, logs, error);
     if (!status && !et_value_set_float(logs, ET_LOGGED_LEARNING_RATE, learning_rate(t)))
         status = et_alloc_failed(error, 0, "a log");
+    return status;
+}
+
+static int loop_end(et_trainer *trainer, et_value *logs, et_error *error)
+{
+    et_task_trainer *t = trainer_of(trainer);
+    bool *inside = &t->in_given[ET_GIVEN_TRAIN_LOOP_END];
+    int status = et_task_trainer_begin_loop(t, error); /* of no steps */
+    t->in_loop = false;
+    if (status || !t->given.train_loop_end)
+        return status ? status : et_task_trainer_fill_logs(t, logs, error);
+    *inside = true;
+    status = t->given.train_loop_end(t->given.self, t, logs, error);
+    *inside = false;
     return status;
 }
 
@@ -520,6 +550,8 @@ int et_task_trainer_begin(et_task_trainer **out, et_task *task, et_device *devic
         status = et_options_check(task, "et_task", error);
     if (!status)
         status = et_options_check(task->class, "et_task_class", error);
+    if (!status)
+        status = et_options_check(o->given, "et_task_trainer_given", error);
     if (!status)
         status = check_options(o, task, error);
     et_task_trainer *t = status ? NULL : et_alloc_zero(1, sizeof *t);

@@ -11,13 +11,22 @@ int et_task_trainer_initialize(et_task_trainer *t, et_error *error)
     int status = et_task_trainer_check_idle(t, error);
     if (!status)
         status = class->start(&t->trainer, error);
-    return status ? status : class->loop_begin(&t->trainer, error);
+    if (!status)
+        et_task_trainer_reset(t);
+    return status;
 }
 
 int et_task_trainer_train_loop_begin(et_task_trainer *t, et_error *error)
 {
-    (void)t, (void)error;
-    return ET_OK;
+    bool *inside = &t->in_given[ET_GIVEN_TRAIN_LOOP_BEGIN];
+    if (*inside)
+        return ET_OK;
+    *inside = true;
+    int status =
+        t->given.train_loop_begin ? t->given.train_loop_begin(t->given.self, t, error) : ET_OK;
+    *inside = false;
+    t->in_loop = !status;
+    return status;
 }
 
 /* A source other than the trainer's stands in its place while one batch or update is made. */
@@ -72,9 +81,14 @@ int et_task_trainer_train_loop_end(et_task_trainer *t, et_value *logs, et_error 
     et_arena arena = ET_ARENA_INIT;
     if (!logs && !(logs = et_value_dict(&arena)))
         return et_alloc_failed(error, sizeof *logs, "logs");
-    int status = t->driver->class->loop_end(t->driver, logs, error);
+    const bool inside = t->in_given[ET_GIVEN_TRAIN_LOOP_END];
+    const et_trainer_class *class = t->driver->class;
+    int status = inside ? et_task_trainer_fill_logs(t, logs, error)
+                        : class->loop_end(t->driver, logs, error);
     et_arena_release(&arena);
-    return status ? status : t->driver->class->loop_begin(t->driver, error);
+    if (inside && !status)
+        et_task_trainer_reset(t);
+    return status || inside ? status : class->loop_begin(t->driver, error);
 }
 
 static int train_loop(et_task_trainer *t, et_source *iterator, int64_t num_steps, et_error *error)
@@ -101,6 +115,23 @@ int et_task_trainer_train(et_task_trainer *t, int64_t num_steps, et_value *logs,
     return status ? status : et_task_trainer_train_loop_end(t, logs, error);
 }
 
+/* Of batches that are to take the place of others. */
+static int check_fields(const et_layout *own, const et_layout *other, et_error *error)
+{
+    for (int i = 0; i < own->fields; i++) {
+        const et_layout_field *field = &own->field[i];
+        int at = et_layout_find(other, field->name);
+        if (at < 0)
+            return et_fail(error, ET_ECONFIG, "the data set has no field %s, which the model reads",
+                           field->name);
+        if (other->field[at].dtype != field->dtype)
+            return et_fail(error, ET_ECONFIG, "field %s of the data set is of type %s, not %s",
+                           field->name, et_dtype_name(other->field[at].dtype),
+                           et_dtype_name(field->dtype));
+    }
+    return ET_OK;
+}
+
 int et_task_trainer_distribute_dataset(et_task_trainer *t, et_dataset_fn *open, void *payload,
                                        et_source **out, et_error *error)
 {
@@ -109,4 +140,17 @@ int et_task_trainer_distribute_dataset(et_task_trainer *t, et_dataset_fn *open, 
     *out = NULL;
     return open ? open(payload, &context, out, error)
                 : et_fail(error, ET_EUSAGE, "distribute_dataset needs a function that opens one");
+}
+
+int et_task_trainer_distribute_source(et_task_trainer *t, et_source *dataset, et_source **out,
+                                      et_error *error)
+{
+    *out = NULL;
+    if (!dataset)
+        return et_fail(error, ET_EUSAGE, "distribute_source needs a data set");
+    const et_source *own = t->source ? t->source : t->validation.source;
+    int status = check_fields(&own->layout, &dataset->layout, error);
+    if (!status)
+        *out = dataset;
+    return status;
 }

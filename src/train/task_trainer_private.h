@@ -33,6 +33,7 @@ typedef struct et_validation {
     et_metrics *loss;      /* what a validation step of the task's own logs */
     int *place;            /* [measures] */
     bool reported;         /* it has logged one */
+    bool stateless;        /* outputs of steps are dropped */
     int64_t step;          /* that is validated */
     bool taken;            /* the batch of the next eval_step is there */
     et_arena step_arena;   /* until the next batch */
@@ -44,6 +45,16 @@ typedef struct et_validation {
     et_task_inside inside;
     et_task_step now;
 } et_validation;
+
+/* What `given` may override, and in itself call. */
+typedef enum et_given_hook {
+    ET_GIVEN_TRAIN_LOOP_BEGIN,
+    ET_GIVEN_TRAIN_LOOP_END,
+    ET_GIVEN_EVAL_BEGIN,
+    ET_GIVEN_EVAL_REDUCE,
+    ET_GIVEN_EVAL_END,
+    ET_GIVEN_HOOKS,
+} et_given_hook;
 
 struct et_task_trainer {
     et_trainer trainer;
@@ -70,9 +81,11 @@ struct et_task_trainer {
     et_arena arena;
     et_value *logs; /* of a train_step of the task's own; NULL: it has none */
     et_step step;
-    bool stepped; /* since it was opened */
-    bool has_own; /* build_metrics has defined some */
-    bool shares;  /* the optimizer is another trainer's */
+    bool stepped;                  /* since it was opened */
+    bool in_loop;                  /* of steps, which has begun and not ended */
+    bool in_given[ET_GIVEN_HOOKS]; /* of given, which is running: the trainer's own is meant */
+    bool has_own;                  /* build_metrics has defined some */
+    bool shares;                   /* the optimizer is another trainer's */
     et_task_inside inside;
     et_task_step now;
     et_validation validation;
@@ -98,6 +111,15 @@ int et_task_trainer_attach(et_task_trainer *trainer, et_state *state, const char
  * moving means and metrics. */
 int et_task_trainer_gather(et_task_trainer *trainer, et_reduced *sum, et_error *error);
 int et_task_trainer_finish_step(et_task_trainer *trainer, const et_update *update, et_error *error);
+
+/* The first step of a loop is to be made, unless the loop has begun. */
+int et_task_trainer_begin_loop(et_task_trainer *trainer, et_error *error);
+
+/* What loops measure begins anew. */
+void et_task_trainer_reset(et_task_trainer *trainer);
+
+/* The trainer's own train_loop_end, but that metrics stay. */
+int et_task_trainer_fill_logs(et_task_trainer *trainer, et_value *logs, et_error *error);
 
 /* ET_EUSAGE: an evaluation is under way, and the weights are its own. */
 int et_task_trainer_check_idle(const et_task_trainer *trainer, et_error *error);

@@ -21,7 +21,11 @@ static void declare(et_scope *scope, void *payload)
     const et_init ones = { ET_INIT_ONES, 0 };
     et_node *w = et_param(scope, "w", et_shape_1(2), ones);
     et_variable(et_module_name_scope(c->module, scope), "mean", et_shape_1(2), ones); /* the same */
-    et_loss(scope, "loss", et_sum(et_mul(w, w)), 1);
+    et_node *squares = et_mul(w, w);
+    assert_non_null(strstr(et_node_name(squares), et_module_scope_name(c->module)));
+    et_scope *entered = et_scope_enter(scope);
+    assert_ptr_equal(et_scope_enter(entered), scope);
+    et_loss(scope, "loss", et_sum(squares), 1);
 }
 
 static void build_in_module(et_scope *scope, void *payload)
@@ -252,7 +256,10 @@ static void train_by_hand(et_task_trainer *t, et_value *logs)
     ok(et_task_trainer_next_train_inputs(t, NULL, &inputs, error));
     assert_int_equal(inputs->filled[0], BATCH);
     ok(et_task_trainer_train_step(t, NULL, error));
-    ok(et_task_trainer_distribute_dataset(t, open_shard, NULL, &other, error));
+    et_source *opened;
+    ok(et_task_trainer_distribute_dataset(t, open_shard, NULL, &opened, error));
+    ok(et_task_trainer_distribute_source(t, opened, &other, error));
+    assert_ptr_equal(other, opened);
     ok(et_task_trainer_create_train_loop_fn(t)(t, other, 3, error));
     ok(et_task_trainer_train_loop_end(t, logs, error));
     assert_int_equal(trainer->step, 4);

@@ -69,8 +69,8 @@ static void test_task_members__evaluate_by_parts(void **state)
     assert_true(logged(&parts, "counter") == 2 && logged(&whole, "counter") == 2);
     assert_true(logged(&parts, "labels") == logged(&whole, "labels"));
     assert_ok(et_task_trainer_eval_begin(t, error));
-    for (int has_state = 0; has_state < 2; has_state++) /* no state is dropped */
-        assert_ok(et_task_trainer_create_eval_loop_fn(t, has_state)(t, NULL, 1, error));
+    for (int i = 0; i < 2; i++)
+        assert_ok(et_task_trainer_create_eval_loop_fn(t, true)(t, NULL, 1, error));
     assert_ok(et_task_trainer_eval_end(t, NULL, parts.logs, error));
     assert_float_equal(logged(&parts, "counter"), 2, 0);
 
@@ -345,7 +345,232 @@ static void test_task_members__iterators(void **state)
     et_source_close(other);
     assert_fails(et_task_trainer_distribute_dataset(b.r.trainer, NULL, NULL, &other, error),
                  ET_EUSAGE, "needs a function");
+    assert_fails(et_task_trainer_distribute_source(b.r.trainer, NULL, &other, error), ET_EUSAGE,
+                 "needs a data set");
+    /* A data set that is open already; two that the model cannot read. */
+    et_source *dataset;
+    assert_ok(mock_data(NULL, true, &dataset, error));
+    assert_ok(et_task_trainer_distribute_source(b.r.trainer, dataset, &other, error));
+    assert_ptr_equal(other, dataset);
+    assert_ok(et_task_trainer_train_step(b.r.trainer, other, error));
+    et_source_close(dataset);
+    static int32_t whole[SAMPLES * 2];
+    const et_array wrong[] = { { "x", ET_I32, whole, et_shape_1(2) },
+                               { "labels", ET_I32, whole, et_shape_scalar() } };
+    assert_ok(toy_source(&dataset, wrong, 1, SAMPLES, ROWS, true, error));
+    assert_fails(et_task_trainer_distribute_source(b.r.trainer, dataset, &other, error), ET_ECONFIG,
+                 "field x of the data set");
+    et_source_close(dataset);
+    assert_ok(toy_source(&dataset, wrong + 1, 1, SAMPLES, ROWS, true, error));
+    assert_fails(et_task_trainer_distribute_source(b.r.trainer, dataset, &other, error), ET_ECONFIG,
+                 "no field x");
+    et_source_close(dataset);
     bench_close(&b);
+}
+
+/* ---- members that a program overrides ---- */
+
+typedef struct overrides {
+    bool alone;     /* the trainer's own are not called */
+    int64_t added;  /* since train_loop_begin, which resets it */
+    bool fails;     /* eval_begin does */
+    bool stateless; /* eval_end was given no state */
+} overrides;
+
+static int given_train_loop_begin(void *self, et_task_trainer *t, et_error *error)
+{
+    overrides *o = self;
+    say("begin");
+    o->added = 0;
+    return o->alone ? ET_OK : et_task_trainer_train_loop_begin(t, error);
+}
+
+static int given_next(void *self, et_source *iterator, et_batch *batch, et_error *error)
+{
+    ((overrides *)self)->added++;
+    return et_source_next(iterator, batch, error);
+}
+
+static int given_train_loop_end(void *self, et_task_trainer *t, et_value *logs, et_error *error)
+{
+    overrides *o = self;
+    say("end");
+    et_value_set_int(logs, "added", o->added);
+    return o->alone ? ET_OK : et_task_trainer_train_loop_end(t, logs, error);
+}
+
+static int given_eval_begin(void *self, et_task_trainer *t, et_error *error)
+{
+    overrides *o = self;
+    say("eval_begin");
+    if (o->fails)
+        return et_fail(error, ET_EIO, "gone");
+    return o->alone ? ET_OK : et_task_trainer_eval_begin(t, error);
+}
+
+static int given_eval_reduce(void *self, et_task_trainer *t, et_value *state,
+                             const et_value *step_outputs, et_error *error)
+{
+    overrides *o = self;
+    int64_t steps = 0;
+    say("reduce");
+    if (et_value_get(state, "steps") && et_value_read_int(state, "steps", &steps, error))
+        return ET_EFAIL;
+    et_value_set_int(state, "steps", steps + 1);
+    return o->alone ? ET_OK : et_task_trainer_eval_reduce(t, state, step_outputs, error);
+}
+
+static int given_eval_end(void *self, et_task_trainer *t, const et_value *aggregated_logs,
+                          et_value *logs, et_error *error)
+{
+    overrides *o = self;
+    say("eval_end");
+    o->stateless = !aggregated_logs;
+    if (aggregated_logs && et_value_merge(logs, aggregated_logs, error))
+        return ET_EFAIL;
+    return o->alone ? ET_OK : et_task_trainer_eval_end(t, aggregated_logs, logs, error);
+}
+
+static et_task_trainer_given all_given(overrides *o)
+{
+    return (et_task_trainer_given){ .next_train_inputs = given_next,
+                                    .train_loop_begin = given_train_loop_begin,
+                                    .train_loop_end = given_train_loop_end,
+                                    .eval_begin = given_eval_begin,
+                                    .eval_reduce = given_eval_reduce,
+                                    .eval_end = given_eval_end,
+                                    .self = o };
+}
+
+static void open_overridden(bench *b, const et_task_class *class, et_task_trainer_given *own)
+{
+    bench_init(b, class);
+    b->optimizer.settings = "ema: {enabled: true, average_decay: 0.5}";
+    b->r.trainer_options.given = own;
+    assert_ok(bench_open(b, error));
+    words[0] = 0;
+}
+
+/* That begin word comes once, and before the other. */
+static void assert_once_in_order(const char *begin, const char *end)
+{
+    const char *first = strstr(words, begin), *last = strstr(words, end);
+    if (!first || !last || last < first || strstr(first + 1, begin) || strstr(last + 1, end))
+        fail_msg("%s", words);
+}
+
+/* What calls the trainer's own adds to it: by the members and by a driver. */
+static void test_task_members__overridden(void **state)
+{
+    (void)state;
+    for (int driven = 0; driven < 2; driven++) {
+        overrides o = { .alone = false };
+        et_task_trainer_given own = all_given(&o);
+        bench plain, b;
+        open_overridden(&plain, &own_class, NULL);
+        open_overridden(&b, &own_class, &own);
+        et_task_trainer *t = b.r.trainer;
+        for (int loop = 0; loop < 2; loop++) {
+            assert_ok(et_task_trainer_train(plain.r.trainer, 2, plain.logs, error));
+            words[0] = 0;
+            assert_ok(driven ? et_trainer_train(b.trainer, 2, b.logs, error)
+                             : et_task_trainer_train(t, 2, b.logs, error));
+            assert_once_in_order("begin", "end");
+            assert_true(logged(&b, "added") == 2);
+            assert_true(logged(&b, "training_loss") == logged(&plain, "training_loss"));
+            assert_ok(et_task_trainer_evaluate(plain.r.trainer, 2, plain.logs, error));
+            words[0] = 0;
+            assert_ok(driven
+                          ? et_evaluate(b.evaluator, b.trainer->step, 2, NULL, NULL, b.logs, error)
+                          : et_task_trainer_evaluate(t, 2, b.logs, error));
+            assert_once_in_order("eval_begin", "eval_end");
+            assert_non_null(strstr(words, "reduce"));
+            assert_true(logged(&b, "steps") == 2);
+            assert_true(logged(&b, "counter") == logged(&plain, "counter"));
+            assert_true(logged(&b, "validation_loss") == logged(&plain, "validation_loss"));
+        }
+        words[0] = 0;
+        assert_ok(et_task_trainer_train(t, 0, b.logs, error));
+        assert_ok(et_trainer_train(b.trainer, 0, b.logs, error));
+        assert_string_equal(words, "begin end begin end");
+        bench_close(&plain);
+        bench_close(&b);
+    }
+}
+
+/* In place of the trainer's own, which do nothing then. */
+static void test_task_members__overridden_alone(void **state)
+{
+    (void)state;
+    overrides o = { .alone = true };
+    et_task_trainer_given own = all_given(&o);
+    bench plain, b;
+    open_overridden(&plain, &plain_class, NULL);
+    open_overridden(&b, &plain_class, &own);
+    et_task_trainer *t = b.r.trainer;
+    for (int i = 0; i < 2; i++)
+        assert_ok(et_task_trainer_train(t, 2, b.logs, error));
+    assert_string_equal(words, "begin end begin end");
+    assert_null(et_value_get(b.logs, "training_loss"));
+    assert_true(logged(&b, "added") == 2);
+    /* Nothing reset metrics: those of the trainer's own end are of all four steps. */
+    assert_ok(et_task_trainer_train(plain.r.trainer, 4, plain.logs, error));
+    o.alone = false;
+    assert_ok(et_task_trainer_train_loop_end(t, b.logs, error));
+    assert_true(logged(&b, "training_loss") == logged(&plain, "training_loss"));
+    o.alone = true;
+    words[0] = 0;
+    assert_ok(et_task_trainer_evaluate(t, 2, b.logs, error));
+    assert_string_equal(words, "eval_begin reduce reduce eval_end");
+    assert_true(logged(&b, "steps") == 2);
+    assert_null(et_value_get(b.logs, "validation_loss"));
+    bench_close(&b);
+    /* Nothing shows averaged weights, and nothing resets metrics: the loss is that of the weights
+     * before and after the second training. */
+    own.eval_end = NULL;
+    open_overridden(&b, &plain_class, &own);
+    assert_ok(et_task_trainer_evaluate(plain.r.trainer, 2, plain.logs, error));
+    assert_ok(et_task_trainer_train(b.r.trainer, 4, b.logs, error));
+    assert_ok(et_task_trainer_evaluate(b.r.trainer, 2, b.logs, error));
+    const double before = logged(&b, "validation_loss");
+    assert_true(before != logged(&plain, "validation_loss"));
+    assert_ok(et_task_trainer_train(b.r.trainer, 9, b.logs, error));
+    assert_ok(et_task_trainer_evaluate(b.r.trainer, 2, b.logs, error));
+    const double both = logged(&b, "validation_loss");
+    assert_ok(et_task_trainer_evaluate(b.r.trainer, 2, b.logs, error));
+    assert_true(both < before && logged(&b, "validation_loss") < both);
+    /* One that fails to begin leaves none begun. */
+    o.fails = true;
+    assert_fails(et_task_trainer_evaluate(b.r.trainer, 2, b.logs, error), ET_EIO, "gone");
+    assert_fails(et_task_trainer_eval_begin(b.r.trainer, error), ET_EIO, "gone");
+    assert_ok(et_task_trainer_train(b.r.trainer, 1, b.logs, error));
+    bench_close(&plain);
+    bench_close(&b);
+}
+
+/* Without a state the task's aggregation is no part of an evaluation. */
+static void test_task_members__has_state(void **state)
+{
+    (void)state;
+    for (int has_state = 0; has_state < 2; has_state++) {
+        overrides o = { .alone = false };
+        et_task_trainer_given own = { .eval_end = given_eval_end, .self = &o };
+        bench b;
+        open_overridden(&b, &own_class, &own);
+        et_task_trainer *t = b.r.trainer;
+        et_loop_fn *loop = et_task_trainer_create_eval_loop_fn(t, has_state);
+        assert_true(et_task_trainer_create_eval_loop_fn(t, has_state) == loop);
+        assert_ok(et_task_trainer_eval_begin(t, error));
+        assert_ok(loop(t, NULL, 2, error));
+        assert_ok(et_task_trainer_eval_end(t, NULL, b.logs, error));
+        assert_int_equal(o.stateless, !has_state);
+        assert_int_equal(et_value_get(b.logs, "counter") != NULL, has_state);
+        assert_true(logged(&b, "validation_loss") > 0);
+        /* The next evaluation has one. */
+        assert_ok(et_task_trainer_evaluate(t, 2, b.logs, error));
+        assert_true(logged(&b, "counter") == 2);
+        bench_close(&b);
+    }
 }
 
 /* Members of an evaluation that nobody has begun. */
@@ -397,6 +622,9 @@ int main(void)
         cmocka_unit_test(test_task_members__train_by_parts),
         cmocka_unit_test(test_task_members__evaluate_by_parts),
         cmocka_unit_test(test_task_members__evaluation_steps),
+        cmocka_unit_test(test_task_members__overridden),
+        cmocka_unit_test(test_task_members__overridden_alone),
+        cmocka_unit_test(test_task_members__has_state),
         cmocka_unit_test(test_task_members__given),
         cmocka_unit_test(test_task_members__given_but_unread),
         cmocka_unit_test(test_task_members__weights_come_back),
