@@ -9,6 +9,8 @@
 #include "base/clock.h"
 #include "train/outer_play.h"
 
+#include "io/event_lines.h"
+
 /* ---- what happens ---- */
 
 static int64_t odd_loops(void *payload, int64_t at)
@@ -163,6 +165,36 @@ static void test_outer_loop__values(void **state)
     assert_true(file_is_there(path));
     finish(&p);
     et_arena_release(&arena);
+}
+
+/* What a trainer logs, groups of it each in a directory of its own; what an evaluator logs is in
+ * another. */
+static void test_outer_loop__directories(void **state)
+{
+    const char *directory = in(state, "directories");
+    char path[800];
+    play p = { .nested = true, .options = { .steps_per_loop = 2 } };
+    begin(&p, directory);
+    char sums[2][50], weights[100] = "";
+    for (int loop = 0; loop < 2; loop++) {
+        const int to = 2 * (loop + 1);
+        assert_ok(et_controller_train_to(p.controller, to, false, error));
+        snprintf(sums[loop], sizeof sums[loop], "%d sum %lld\n%d time/steps_per_second ", to,
+                 (long long)p.loop_sum, to);
+        snprintf(weights + strlen(weights), 50, "%d first %g\n", to,
+                 (double)et_params_values(p.params)[0]);
+    }
+    assert_ok(et_controller_evaluate(p.controller, -1, NULL, error));
+    snprintf(path, sizeof path, "%s/train", directory);
+    const char *first = strstr(event_lines(path), sums[0]);
+    assert_ptr_equal(first, event_lines(path));
+    assert_non_null(strstr(first, sums[1]));
+    snprintf(path, sizeof path, "%s/train/weight", directory);
+    assert_string_equal(event_lines(path), weights);
+    snprintf(path, sizeof path, "%s/validation/sets/one", directory);
+    assert_non_null(strstr(event_lines(path), "4 steps 5\n"));
+    assert_null(strstr(event_lines(path), "sum"));
+    finish(&p);
 }
 
 /* ---- summaries that are handed in ---- */
@@ -460,6 +492,7 @@ int main(void)
         cmocka_unit_test(test_outer_loop__past_its_target),
         cmocka_unit_test(test_outer_loop__lines),
         cmocka_unit_test(test_outer_loop__values),
+        cmocka_unit_test(test_outer_loop__directories),
         cmocka_unit_test(test_outer_loop__summaries),
         cmocka_unit_test(test_outer_loop__trainers),
         cmocka_unit_test(test_outer_loop__wrong_count),

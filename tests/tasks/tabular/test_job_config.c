@@ -1,6 +1,7 @@
 #include "base/main.h"
 
 #include <etude/job_config.h>
+#include <etude/log.h>
 
 #include <arpa/inet.h>
 #include <stdio.h>
@@ -264,6 +265,41 @@ static void test_job_config__device_setter(void **state)
     et_job_config_free(config);
 }
 
+static char told[1000];
+
+static void hear(void *payload, et_log_level level, const char *text)
+{
+    (void)payload;
+    assert_int_equal(level, ET_LOG_INFO);
+    snprintf(told + strlen(told), sizeof told - strlen(told), "%s\n", text);
+}
+
+/* log_device_placement: where each variable goes, once, in the order in which it is asked for. */
+static void test_job_config__device_placement(void **state)
+{
+    (void)state;
+    static const char *const names[] = { "a", "b", "a", "c" };
+    et_job_config *config = parsed("{\"task\": {\"type\": \"master\", \"index\": 0}, " CLUSTER "}");
+    et_log_set(hear, NULL);
+    for (int tells = 0; tells < 3; tells++) {
+        et_device_setter *setter;
+        const et_arguments args = { .log_device_placement = tells == 2 };
+        assert_int_equal(
+            et_job_config_create_device_setter(&setter, config, tells ? &args : NULL, NULL), ET_OK);
+        told[0] = 0;
+        for (size_t i = 0; i < COUNT(names); i++)
+            assert_non_null(et_device_setter_variable(setter, names[i]));
+        assert_string_equal(et_device_setter_op(setter), "/job:master/task:0");
+        assert_null(et_device_setter_variable(setter, NULL));
+        assert_string_equal(told, tells < 2 ? ""
+                                            : "a: /job:ps/task:0\nb: /job:ps/task:1\n"
+                                              "c: /job:ps/task:0\n");
+        et_device_setter_free(setter);
+    }
+    et_log_set(NULL, NULL);
+    et_job_config_free(config);
+}
+
 static void test_job_config__server(void **state)
 {
     (void)state;
@@ -479,6 +515,7 @@ int main(void)
         cmocka_unit_test(test_job_config__refused),
         cmocka_unit_test(test_job_config__too_large),
         cmocka_unit_test(test_job_config__device_setter),
+        cmocka_unit_test(test_job_config__device_placement),
         cmocka_unit_test(test_job_config__server),
         cmocka_unit_test(test_job_config__server_of_one_host),
         cmocka_unit_test(test_job_config__keys_are_made_once),
