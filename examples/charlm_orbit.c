@@ -130,6 +130,7 @@ int main(int argc, char **argv)
     et_error error = ET_ERROR_INIT;
     et_controller *controller = NULL;
     et_controller_options options = { .trainer = &m.trainer.trainer, .steps_per_loop = 100 };
+    et_log_to_stderr();
     if (argc < 3)
         return fprintf(stderr, "usage: %s RUN TEXT [STEPS]\n", argv[0]), 2;
     options.evaluator = &m.evaluator.evaluator, options.outer_loop = &(et_outer_loop_options){ 0 };

@@ -1,5 +1,4 @@
 /* A classifier from two arrays: trained, evaluated, saved. Started again, it resumes.
- *
  *     build/examples/classifier RUN STEPS        loss and accuracy: RUN/metrics.jsonl */
 #include <etude/etude.h>
 #include <stdio.h>
@@ -38,6 +37,7 @@ int main(int argc, char **argv)
     et_task_trainer *trainer = NULL;
     et_controller *controller = NULL;
     et_controller_options options = { .summary_interval = 500, .validation_interval = 500 };
+    et_log_to_stderr();
     options.run.model_dir = argc == 3 ? argv[1] : NULL;
     options.run.best_metric = "validation_accuracy";
     options.train_steps = argc == 3 ? atoi(argv[2]) : 0;

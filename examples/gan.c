@@ -89,6 +89,7 @@ int main(int argc, char **argv)
     et_error error = ET_ERROR_INIT;
     et_controller *controller = NULL;
     et_controller_options options = { .trainer = &g.trainer, .summary_interval = 100 };
+    et_log_to_stderr();
     options.run.model_dir = argc == 3 ? argv[1] : NULL;
     options.train_steps = argc == 3 ? atoi(argv[2]) : 0;
     int status = et_device_open(&g.device, &error) || et_params_new(&g.params, &error) ||

@@ -135,6 +135,7 @@ int main(int argc, char **argv)
                                       .evaluator = &g.evaluator.evaluator,
                                       .outer_loop = &outer,
                                       .steps_per_loop = 100 };
+    et_log_to_stderr();
     options.run.model_dir = argc == 3 ? argv[1] : NULL;
     int status = open_all(&error) || et_controller_open(&controller, &options, &error) ||
                  et_controller_train_and_evaluate(controller, argc == 3 ? atoi(argv[2]) : 0, -1,

@@ -131,6 +131,7 @@ int main(int argc, char **argv)
     et_error error = ET_ERROR_INIT;
     double accuracy;
     et_loop_options options = { .checkpoint_epoch_freq = 1, .checkpoint_max_to_keep = 2 };
+    et_log_to_stderr();
     if (argc < 3)
         return fprintf(stderr, "usage: %s RUN DATA [EPOCHS]\n", argv[0]), 2;
     options.valid_metric_name = "valid_acc";

@@ -15,6 +15,7 @@ int main(int argc, char **argv)
         return 2;
     }
     et_error error = ET_ERROR_INIT;
+    et_log_to_stderr();
     et_translator *translator;
     size_t count = (size_t)argc - 2;
     char **results = calloc(count, sizeof *results);

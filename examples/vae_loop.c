@@ -133,6 +133,7 @@ int main(int argc, char **argv)
     et_loop_options options = { .checkpoint_epoch_freq = 1, .checkpoint_max_to_keep = 2 };
     double nll = 0;
     int samples = argc > 4 ? atoi(argv[4]) : 500;
+    et_log_to_stderr();
     if (argc < 3 || samples < 1)
         return fprintf(stderr, "usage: %s RUN DATA [EPOCHS [SAMPLES]]\n", argv[0]), 2;
     options.checkpoint_dir = options.summary_dir = argv[1];

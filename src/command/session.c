@@ -27,6 +27,7 @@
 #include "io/event.h"
 #include "io/progress.h"
 #include "train/checkpoint.h"
+#include "train/run_messages.h"
 #include "train/run_names.h"
 
 #define INFO_MAX  ((size_t)8 << 20)
@@ -34,42 +35,16 @@
 
 /* ---- train.log ---- */
 
-/* Local time, since people look for when they were away. */
-static void append_lines_of(et_strbuf *out, const char *text, time_t when)
-{
-    char day[32];
-    struct tm now;
-    localtime_r(&when, &now);
-    strftime(day, sizeof day, "%Y-%m-%d %H:%M:%S", &now);
-    for (const char *end; *text; text = *end ? end + 1 : end) {
-        end = strchrnul(text, '\n');
-        et_strbuf_printf(out, "%s  %.*s\n", day, (int)(end - text), text);
-    }
-}
-
 static void append_lines(et_strbuf *out, const char *text)
 {
-    append_lines_of(out, text, time(NULL));
+    et_run_messages_print(out, text, time(NULL));
 }
 
-/* Also ends what a crash of the machine has cut short. Not blocking, lest a pipe of that name hold
- * us up. */
 static void write_lines(et_session *s, const et_strbuf *lines, bool first)
 {
-    struct stat info;
-    char last = '\n';
-    int fd = open(s->log, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0666);
-    bool fine = fd >= 0 && !fstat(fd, &info) && S_ISREG(info.st_mode) && !lines->failed;
-    if (fine && first && info.st_size > 0)
-        fine = pread(fd, &last, 1, info.st_size - 1) == 1;
-    if (fine && last != '\n')
-        fine = !et_fd_write(fd, "\n", 1, s->log, NULL);
-    if (fine)
-        fine = !et_fd_write(fd, lines->data, lines->length, s->log, NULL);
-    if (!fine && !s->lost)
-        s->lost = errno ? errno : EIO;
-    if (fd >= 0)
-        close(fd);
+    int failed = et_run_messages_write(s->log, lines, first);
+    if (failed && !s->lost)
+        s->lost = failed;
 }
 
 /* Called under the progress's lock: it may say nothing itself. */
@@ -313,7 +288,7 @@ static void append_session(et_strbuf *out, const et_call *call, time_t opened)
         et_strbuf_append_char(&line, ' ');
         et_plain_append(&line, call->argv[i]);
     }
-    append_lines_of(out, et_strbuf_text(&line), opened);
+    et_run_messages_print(out, et_strbuf_text(&line), opened);
     et_strbuf_release(&line);
 }
 

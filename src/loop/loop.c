@@ -308,6 +308,11 @@ int et_loop_add_source(et_loop *loop, const char *name, et_source *source, et_er
 
 /* ---- begin ---- */
 
+static void tell(void *self, const char *text)
+{
+    et_loop_print(self, text);
+}
+
 /* Without a limit all are kept. */
 static int open_run(et_loop *loop, et_error *error)
 {
@@ -321,6 +326,7 @@ static int open_run(et_loop *loop, et_error *error)
         .best_unsaved = !o->early_stopping,
         .summary_dir = o->summary_dir,
         .no_logs = true,
+        .observer = { .self = loop, .tell = tell },
         .stop = o->stop,
         .comm = o->comm,
     };

@@ -12,6 +12,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include <etude/log.h>
 
@@ -220,6 +221,7 @@ int et_run_open(et_run **out, const et_run_options *options, et_error *error)
                                           .other_optimizer = options->other_optimizer,
                                           .inside = &inside,
                                           .keep_every_n_hours = options->keep_every_n_hours };
+    et_run_warnings_open(&run->warnings);
     status = copy_options(run, options, error);
     run->best = no_best(run);
     run->saves.best_saved = -1;
@@ -249,6 +251,8 @@ int et_run_close(et_run *run, et_error *error)
     int status = et_checkpoints_close(run->checkpoints, error);
     int closed = et_sink_close(run->sink, status ? NULL : error);
     et_sink_close(run->options.console, NULL);
+    et_run_tell_warnings(run);
+    et_run_warnings_close(&run->warnings);
     et_arena_release(&run->arena);
     et_free((char *)run->options.model_dir);
     et_free((char *)run->options.summary_dir);
@@ -481,11 +485,13 @@ static bool is_undisturbed(const et_run *run)
 {
     bool saving = run->checkpoints && et_checkpoints_saving(run->checkpoints);
     bool again = run->saves.again || run->saves_again;
-    return run->alone && !saving && !again && !et_run_signalled(run) && !is_asked_to_save(run);
+    return run->alone && !saving && !again && !et_run_signalled(run) && !is_asked_to_save(run) &&
+           !et_run_warnings_wait(&run->warnings);
 }
 
 ET_APART int serve(et_run *run, int64_t step, et_error *error)
 {
+    et_run_tell_warnings(run);
     int status = et_run_meet(run, error);
     if (!status && et_run_asked_to_stop(run))
         return ET_EINTERRUPTED;
@@ -524,6 +530,7 @@ static int write_log(const et_run *run, et_sink *sink, int64_t step, const et_va
  * same. */
 int et_run_log(et_run *run, int64_t step, const et_value *logs, et_error *error)
 {
+    et_run_tell_warnings(run);
     et_error failure = ET_ERROR_INIT;
     et_sink *console = run->options.console;
     int status = run->sink ? write_log(run, run->sink, step, logs, &failure) : ET_OK;
@@ -708,6 +715,48 @@ int et_run_note_best(et_run *run, int64_t step, et_value *values, et_error *erro
 }
 
 /* ---- people ---- */
+
+/* The observer is told one, and the file gets its line. */
+static void tell_warning(const et_run *run, const char *text, et_strbuf *lines)
+{
+    const et_observer *observer = &run->options.observer;
+    et_strbuf line = ET_STRBUF_INIT;
+    et_strbuf_printf(&line, "warning: %s", text);
+    if (!line.failed) {
+        et_run_messages_print(lines, line.data, time(NULL));
+        if (observer->tell)
+            observer->tell(observer->self, line.data);
+    }
+    et_strbuf_release(&line);
+}
+
+static void write_lines(const et_run *run, const et_strbuf *lines)
+{
+    const char *directory =
+        run->options.model_dir ? run->options.model_dir : run->options.summary_dir;
+    char *path = directory && et_directory_exists(directory) && lines->length
+                     ? et_path_join(directory, ET_RUN_MESSAGES)
+                     : NULL;
+    if (path)
+        et_run_messages_write(path, lines, true);
+    et_free(path);
+}
+
+void et_run_tell_warnings(et_run *run)
+{
+    et_strbuf texts, lines = ET_STRBUF_INIT;
+    size_t dropped;
+    if (!et_run_warnings_wait(&run->warnings))
+        return;
+    et_run_warnings_take(&run->warnings, &texts, &dropped);
+    for (size_t at = 0; !texts.failed && at < texts.length; at += strlen(texts.data + at) + 1)
+        tell_warning(run, texts.data + at, &lines);
+    if (dropped || texts.failed)
+        tell_warning(run, "there were more warnings than are kept", &lines);
+    write_lines(run, &lines);
+    et_strbuf_release(&texts);
+    et_strbuf_release(&lines);
+}
 
 void et_run_show(const et_run *run, const et_showing *showing)
 {

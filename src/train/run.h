@@ -9,6 +9,9 @@
 
 /* Tells people a line. */
 void et_run_tell(const et_run *run, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Tells the library's warnings that have come since, where the program has no log function: to the
+ * observer, and in train.log. */
+void et_run_tell_warnings(et_run *run);
 void et_run_show(const et_run *run, const et_showing *showing);
 
 /* Between two steps, by all ranks: a request that one of them has is one of all. Of a process alone

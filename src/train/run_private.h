@@ -6,6 +6,7 @@
 #include "base/arena.h"
 #include "train/parts.h"
 #include "train/run.h"
+#include "train/run_messages.h"
 
 /* The best validation so far, and what it was judged by. Part of the state, so that a resumed run
  * knows what to beat. Where that is not what options say the run has no best, but keeps this one in
@@ -52,6 +53,7 @@ struct et_run {
     bool told_not_a_number; /* that a validation gave NaN */
     bool unsaved;           /* something happened since the last save or restore */
     et_arena arena;         /* lives as long as the run */
+    et_run_warnings warnings;
     et_value *positions;    /* of the sinks, as restored; NULL: a new run */
 };
 

@@ -749,6 +749,27 @@ static void test_loop_saves__saved_when_it_returns(void **state)
         resume_and_look(directories[where], where);
 }
 
+/* Without a log function a loop prints the library's warnings among its lines. */
+static void test_loop_saves__early_stopping_that_never_could(void **state)
+{
+    looped l;
+    char directory[512];
+    snprintf(directory, sizeof directory, "%s", in(state, "never_could"));
+    looped_init(&l);
+    l.options.max_step = 2;
+    l.options.checkpoint_dir = directory;
+    l.options.early_stopping = true;
+    et_log_set(NULL, NULL);
+    looped_begin(&l);
+    while (et_loop_next_epoch(l.loop))
+        while (et_loop_next_step(l.loop, NULL))
+            et_loop_collect(l.loop, "x", 1);
+    looped_end(&l);
+    assert_non_null(strstr(l.printed, "warning: early stopping has never been triggered"));
+    assert_true(file_is_there(below(directory, "train.log")));
+    looped_free(&l);
+}
+
 /* A save that fails is told by the call. */
 static void test_loop_saves__cannot_be_saved(void **state)
 {
@@ -776,6 +797,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_loop_saves__saved_when_it_returns),
         cmocka_unit_test(test_loop_saves__cannot_be_saved),
+        cmocka_unit_test(test_loop_saves__early_stopping_that_never_could),
         cmocka_unit_test(test_loop_saves__by_epochs_and_when_asked),
         cmocka_unit_test(test_loop_saves__outside_and_left),
         cmocka_unit_test(test_loop_saves__left_and_stopped),

@@ -170,6 +170,33 @@ static void test_run__requests(void **state)
 }
 
 /* Who looks gets what is shown; the directory is one process's. */
+/* Without a log function the run tells the library's warnings itself. */
+static void test_run__warnings_without_a_log_function(void **state)
+{
+    driver d;
+    size_t length;
+    const char *directory = in(state, "warned");
+    et_log_set(NULL, NULL);
+    begin_with(&d, directory, NULL);
+    et_log(ET_LOG_INFO, "no warning");
+    et_log(ET_LOG_WARNING, "the rate is %d\033[2J", 7);
+    assert_string_equal(d.told, "");
+    assert_ok(et_run_between_steps(d.run, 1, error));
+    assert_string_equal(d.told, "warning: the rate is 7\\u001b[2J");
+    et_log(ET_LOG_WARNING, "the last one");
+    assert_ok(et_run_close(d.run, error));
+    assert_string_equal(d.told, "warning: the last one");
+    char *text = get_file(below(directory, "train.log"), &length);
+    text = realloc(text, length + 1);
+    text[length] = 0;
+    const char *first = strstr(text, "  warning: the rate is 7\\u001b[2J\n");
+    assert_non_null(first);
+    assert_non_null(strstr(first, "  warning: the last one\n"));
+    assert_null(strstr(text, "no warning"));
+    free(text);
+    toy_free(&d.state);
+}
+
 static void test_run__observer_and_lock(void **state)
 {
     driver d;
@@ -592,6 +619,7 @@ int main(void)
         cmocka_unit_test(test_run__logs_end_where_the_checkpoint_was),
         cmocka_unit_test(test_run__requests),
         cmocka_unit_test(test_run__observer_and_lock),
+        cmocka_unit_test(test_run__warnings_without_a_log_function),
         cmocka_unit_test(test_run__best),
         cmocka_unit_test(test_run__best_of_another_metric),
         cmocka_unit_test(test_run__best_of_other_data),

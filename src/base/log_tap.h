@@ -1,0 +1,20 @@
+/* Who hears of messages where the program has no log function (<etude/log.h>): runs, while they are
+ * open. */
+#ifndef ETUDE_BASE_LOG_TAP_H
+#define ETUDE_BASE_LOG_TAP_H
+
+#include <etude/log.h>
+
+/* A member of who listens. take may be called from any thread, one call at a time; it logs nothing
+ * itself. Texts are plain (base/plain.h). */
+typedef struct et_log_tap {
+    et_log_fn *take;
+    void *payload;
+    struct et_log_tap *next;
+} et_log_tap;
+
+void et_log_tap_add(et_log_tap *tap);
+/* No call is under way any more. One that was not added may be given. */
+void et_log_tap_remove(et_log_tap *tap);
+
+#endif
