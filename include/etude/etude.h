@@ -71,6 +71,7 @@
 #include <etude/state.h>
 #include <etude/statistics.h>
 #include <etude/summary.h>
+#include <etude/summary_message.h>
 #include <etude/tabular.h>
 #include <etude/task.h>
 #include <etude/task_step.h>

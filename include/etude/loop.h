@@ -55,7 +55,6 @@ typedef struct et_metric_formatter et_metric_formatter; /* loop_log.h */
 /* Which value of the valid metric is better. BY_NAME: the larger one if the name ends in "acc" or
  * "accuracy", else the smaller. */
 enum { ET_LOOP_BETTER_BY_NAME, ET_LOOP_BETTER_SMALLER, ET_LOOP_BETTER_LARGER };
-
 #define ET_LOOP_RESTORE_NONE "" /* in place of a path */
 
 /* One line or several, without the last line's end. */
@@ -103,7 +102,8 @@ typedef struct et_loop_options {
     const volatile sig_atomic_t *stop; /* not 0: ends as interrupted, saved; NULL: never */
     et_comm *comm; /* ranks that run the same loop together, with shards.h; borrowed. Rank 0 alone
                       writes and prints, and all take what it restores. NULL: this process alone */
-    ET_RESERVED(7);
+    const struct et_pass *summary_pass; /* its graph, when summary_graph is written; borrowed */
+    ET_RESERVED(6);
 } et_loop_options;
 
 /* What an event of a loop tells; lives as long as the call. */
@@ -112,7 +112,9 @@ typedef struct et_loop_event {
     const struct et_loop_metric *metrics; /* [count] collected */
     const struct et_loop_stats *stats;    /* [count] printed */
     int count;
-    const et_value *summary; /* added */
+    const et_value *summary; /* added; NULL: bytes, [length] of a serialised one */
+    const void *bytes;
+    size_t length;
 } et_loop_event;
 
 /* params has its memory. All is copied but what is said to be borrowed. ET_ECONFIG: options that do
@@ -156,8 +158,7 @@ ET_API bool et_loop_next_epoch(et_loop *loop);
  * outside of an epoch, in a handler, a trainer's hook too, or without source and max_step, which
  * would never end. */
 ET_API bool et_loop_next_step(et_loop *loop, et_source *source);
-/* Leaves what is open: the step, and the epoch goes on; or both. ET_EUSAGE in a handler of an
- * event.
+/* Leaves what is open: the step, and the epoch goes on; or both. ET_EUSAGE in an event's handler.
  */
 ET_API int et_loop_leave_steps(et_loop *loop);
 ET_API int et_loop_leave(et_loop *loop);
@@ -180,10 +181,9 @@ ET_API int et_loop_end(et_loop *loop, et_error *error);
 
 /* ---- getters ---- */
 
-ET_API int64_t et_loop_epoch(const et_loop *loop); /* 0 before the first, then from 1 */
-ET_API int64_t et_loop_step(const et_loop *loop);  /* over all epochs; the same */
-/* Whether one is open: from its BEFORE event to behind its AFTER event. */
-ET_API bool et_loop_within_epoch(const et_loop *loop);
+ET_API int64_t et_loop_epoch(const et_loop *loop);     /* 0 before the first, then from 1 */
+ET_API int64_t et_loop_step(const et_loop *loop);      /* over all epochs; the same */
+ET_API bool et_loop_within_epoch(const et_loop *loop); /* from BEFORE event to behind AFTER event */
 ET_API bool et_loop_within_step(const et_loop *loop);
 ET_API const et_batch *et_loop_step_data(const et_loop *loop); /* of this step; NULL: none */
 /* 0: no limit. Set, they count from the next next_epoch or next_step on; ET_ECONFIG: negative. */

@@ -83,6 +83,11 @@ ET_API int et_loop_print_training_summary(et_loop *loop);
 /* Values by tag, as they are: written at this step; fires SUMMARY_ADDED. ET_EUSAGE: no writer. */
 ET_API int et_loop_add_summary(et_loop *loop, const et_value *summary);
 
+/* The same of a serialised tensorflow.Summary: scalars, histograms, images
+ * (<etude/summary_message.h>), into event files. ET_EUSAGE: the writer has none. ET_EDATA: the
+ * bytes are no such message. */
+ET_API int et_loop_add_summary_bytes(et_loop *loop, const void *bytes, size_t length);
+
 /* ---- getters ---- */
 
 /* Seconds to go, by the pace since begin, to the limits as they are now; NaN: unknown. */

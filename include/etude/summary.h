@@ -63,6 +63,11 @@ ET_API int et_sink_multi_open(et_sink **out, et_sink *const *sinks, size_t count
 
 /* Using, whatever the kind. ET_EUSAGE: a negative step, values that are no dict. */
 ET_API int et_sink_write(et_sink *sink, int64_t step, const et_value *values, et_error *error);
+/* A serialised tensorflow.Summary (<etude/summary_message.h> makes one), as it is, into the event
+ * file of the sink's own directory. ET_EUSAGE: the sink writes no event files. ET_EDATA: the bytes
+ * are no such message, or it has no value. */
+ET_API int et_sink_write_summary(et_sink *sink, int64_t step, const void *bytes, size_t length,
+                                 et_error *error);
 /* Makes durable what was written. */
 ET_API int et_sink_flush(et_sink *sink, et_error *error);
 /* Puts where each file ends into out (a dict), under the class's name: the same for the same logs,

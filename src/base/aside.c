@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +14,6 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
-#include "base/strbuf.h"
 
 /* Names that the warning has in full. */
 #define SAID 3
@@ -63,21 +63,30 @@ static char *folder_name(const char *directory, long number)
     return et_path_join(directory, name);
 }
 
+/* Of an entry of a directory; an errno, 0 for success. Takes no memory. */
+static int look_at(struct stat *info, const char *directory, const char *name)
+{
+    int fd = open(directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return errno;
+    int failed = fstatat(fd, name, info, AT_SYMLINK_NOFOLLOW) ? errno : 0;
+    close(fd);
+    return failed;
+}
+
 enum { ABSENT, SAME, OTHER };
 
 /* What has the name of directory/name in the folder. */
 static int compare(const aside *a, const char *name)
 {
     struct stat here, there;
-    int found = OTHER;
-    char *from = et_path_join(a->directory, name), *to = et_path_join(a->folder, name);
-    if (from && to && lstat(to, &there))
-        found = errno == ENOENT ? ABSENT : OTHER;
-    else if (from && to && !lstat(from, &here))
-        found = here.st_ino == there.st_ino && here.st_dev == there.st_dev ? SAME : OTHER;
-    et_free(from);
-    et_free(to);
-    return found;
+    int failed = look_at(&there, a->folder, name);
+    if (failed)
+        return failed == ENOENT ? ABSENT : OTHER;
+    return !look_at(&here, a->directory, name) && here.st_ino == there.st_ino &&
+                   here.st_dev == there.st_dev
+               ? SAME
+               : OTHER;
 }
 
 static bool has_room(const aside *a)
@@ -139,25 +148,23 @@ static int place(aside *a, const char *name, et_error *error)
 
 static void say(const aside *a)
 {
-    et_strbuf text = ET_STRBUF_INIT;
+    char text[SAID * 256] = "";
+    int length = 0;
     for (size_t i = 0; i < a->count && i < SAID; i++)
-        et_strbuf_printf(&text, "%s%s", i ? ", " : "", a->names[i]);
+        length += snprintf(text + length, sizeof text - (size_t)length, "%s%.200s", i ? ", " : "",
+                           a->names[i]);
     if (a->count > SAID)
-        et_strbuf_printf(&text, " and %zu more", a->count - SAID);
+        snprintf(text + length, sizeof text - (size_t)length, " and %zu more", a->count - SAID);
     et_log(ET_LOG_WARNING, "%s: %s: from earlier work that this run does not resume; kept in %s",
-           a->directory, text.failed ? "files" : et_strbuf_text(&text), a->folder);
-    et_strbuf_release(&text);
+           a->directory, text, a->folder);
 }
 
 static bool any_there(const aside *a)
 {
     struct stat info;
     bool any = false;
-    for (size_t i = 0; i < a->count && !any; i++) {
-        char *path = et_path_join(a->directory, a->names[i]);
-        any = !path || !lstat(path, &info) || errno != ENOENT;
-        et_free(path);
-    }
+    for (size_t i = 0; i < a->count && !any; i++)
+        any = look_at(&info, a->directory, a->names[i]) != ENOENT;
     return any;
 }
 

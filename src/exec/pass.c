@@ -613,6 +613,11 @@ et_plan *et_pass_plan(const et_pass *pass)
     return used(pass)->plan;
 }
 
+const et_graph *et_pass_graph(const et_pass *pass)
+{
+    return pass->count ? pass->variants[pass->used].graph : NULL;
+}
+
 et_recompute et_pass_recompute(const et_pass *pass)
 {
     return pass->variants[pass->used].recompute;

@@ -8,6 +8,7 @@
 
 /* Of the layout that was prepared or run last. */
 et_plan *et_pass_plan(const et_pass *pass);
+const et_graph *et_pass_graph(const et_pass *pass); /* its graph; NULL: planning has failed */
 et_plan_memory et_pass_plan_memory(const et_pass *pass);
 et_recompute et_pass_recompute(const et_pass *pass); /* never ET_RECOMPUTE_AUTO */
 

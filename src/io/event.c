@@ -220,6 +220,137 @@ int et_events_write(et_events *events, int64_t step, const et_events_value *valu
     return status;
 }
 
+/* ---- serialised summaries ---- */
+
+/* What the library takes: a failure of memory is told from bytes that are no message. */
+static void *take(void *payload, size_t size)
+{
+    void *memory = et_alloc(size, 1);
+    *(bool *)payload |= memory == NULL;
+    return memory;
+}
+
+static void leave(void *payload, void *memory)
+{
+    (void)payload;
+    et_free(memory);
+}
+
+/* Unpacked and packed again within the event: what event.proto does not name is kept as it is. */
+int et_events_summary(et_events *events, int64_t step, const void *bytes, size_t length,
+                      et_error *error)
+{
+    bool failed = false;
+    ProtobufCAllocator allocator = { take, leave, &failed };
+    event_message event = ETUDE__EVENT__EVENT__INIT;
+    Etude__Event__Summary *summary =
+        etude__event__summary__unpack(&allocator, length, (const uint8_t *)bytes);
+    int status = ET_OK;
+    if (failed)
+        status = et_alloc_failed(error, length, "a summary");
+    else if (!summary || !summary->n_value)
+        status = et_fail(error, ET_EDATA, "%zu bytes are no serialised tensorflow.Summary%s",
+                         length, summary ? " with a value" : "");
+    if (!status)
+        status = follow(events, error);
+    event.has_step = true;
+    event.step = step;
+    event.summary = summary;
+    if (!status)
+        status = write_message(events, &event, error);
+    if (summary)
+        etude__event__summary__free_unpacked(summary, &allocator);
+    return status;
+}
+
+/* ---- graphs ---- */
+
+typedef Etude__Event__Node node_message;
+
+/* The shape stands in the attribute by which TensorFlow tells it. */
+typedef struct node_parts {
+    Etude__Event__AttributeEntry entry, *entries[1];
+    Etude__Event__Attribute attribute;
+    Etude__Event__ShapeList list;
+    Etude__Event__TensorShape shape, *shapes[1];
+} node_parts;
+
+static bool set_shape(node_message *message, const et_events_node *node, et_arena *arena)
+{
+    node_parts *parts = et_arena_alloc(arena, sizeof *parts);
+    size_t rank = (size_t)node->rank;
+    Etude__Event__TensorShape__Dim *dims = et_arena_array(arena, rank + 1, sizeof *dims);
+    Etude__Event__TensorShape__Dim **pointers = et_arena_array(arena, rank + 1, sizeof *pointers);
+    if (!parts || !dims || !pointers)
+        return false;
+    *parts = (node_parts){ .entry = ETUDE__EVENT__ATTRIBUTE_ENTRY__INIT,
+                           .entries = { &parts->entry },
+                           .attribute = ETUDE__EVENT__ATTRIBUTE__INIT,
+                           .list = ETUDE__EVENT__SHAPE_LIST__INIT,
+                           .shape = ETUDE__EVENT__TENSOR_SHAPE__INIT,
+                           .shapes = { &parts->shape } };
+    for (size_t i = 0; i < rank; i++) {
+        dims[i] = (Etude__Event__TensorShape__Dim)ETUDE__EVENT__TENSOR_SHAPE__DIM__INIT;
+        dims[i].has_size = true;
+        dims[i].size = node->size[i];
+        pointers[i] = &dims[i];
+    }
+    parts->shape.n_dim = rank;
+    parts->shape.dim = pointers;
+    parts->list.n_shape = 1;
+    parts->list.shape = parts->shapes;
+    parts->attribute.list = &parts->list;
+    parts->entry.key = et_arena_strdup(arena, "_output_shapes");
+    parts->entry.value = &parts->attribute;
+    message->n_attr = 1;
+    message->attr = parts->entries;
+    return parts->entry.key != NULL;
+}
+
+static bool set_node(node_message *message, const et_events_node *node, et_arena *arena)
+{
+    *message = (node_message)ETUDE__EVENT__NODE__INIT;
+    message->name = et_arena_strdup(arena, node->name);
+    message->op = et_arena_strdup(arena, node->op);
+    message->input = et_arena_array(arena, (size_t)node->input_count + 1, sizeof(char *));
+    for (int i = 0; message->input && i < node->input_count; i++) {
+        message->input[i] = et_arena_strdup(arena, node->inputs[i]);
+        message->n_input++;
+    }
+    return set_shape(message, node, arena) && !arena->failed;
+}
+
+static bool pack_graph(ProtobufCBinaryData *out, const et_events_node *nodes, size_t count,
+                       et_arena *arena)
+{
+    Etude__Event__Graph graph = ETUDE__EVENT__GRAPH__INIT;
+    node_message *messages = et_arena_array(arena, count + 1, sizeof *messages);
+    graph.node = et_arena_array(arena, count + 1, sizeof *graph.node);
+    if (!messages || !graph.node)
+        return false;
+    for (size_t i = 0; i < count; i++) {
+        if (!set_node(&messages[i], &nodes[i], arena))
+            return false;
+        graph.node[graph.n_node++] = &messages[i];
+    }
+    out->data = et_arena_alloc(arena, etude__event__graph__get_packed_size(&graph) + 1);
+    out->len = out->data ? etude__event__graph__pack(&graph, out->data) : 0;
+    return out->data != NULL;
+}
+
+int et_events_graph(et_events *events, const et_events_node *nodes, size_t count, et_error *error)
+{
+    event_message event = ETUDE__EVENT__EVENT__INIT;
+    int status = follow(events, error);
+    if (status)
+        return status;
+    event.has_graph_def = pack_graph(&event.graph_def, nodes, count, &events->arena);
+    status = event.has_graph_def ? write_message(events, &event, error)
+                                 : et_alloc_failed(error, 0, "a graph");
+    et_arena_release(&events->arena);
+    return status;
+}
+
 /* ---- settings ---- */
 
 /* A value without numbers whose metadata says it all: a message packed into another. */

@@ -47,6 +47,20 @@ int et_events_open(et_events **out, const char *directory, int64_t offset, et_er
 int et_events_write(et_events *events, int64_t step, const et_events_value *values, size_t count,
                     et_error *error);
 
+/* A serialised tensorflow.Summary as one event; fields that are not ours stay. ET_EDATA: it is
+ * none, or has no value. */
+int et_events_summary(et_events *events, int64_t step, const void *bytes, size_t length,
+                      et_error *error);
+
+/* A node of a graph, as TensorBoard's page of graphs shows it. */
+typedef struct et_events_node {
+    const char *name, *op;     /* names differ; '/' makes groups */
+    const char *const *inputs; /* [input_count]: names of nodes */
+    int input_count, rank;
+    const int64_t *size; /* [rank]: the shape of its value */
+} et_events_node;
+int et_events_graph(et_events *events, const et_events_node *nodes, size_t count, et_error *error);
+
 /* Settings of the run whose directory this is, or lies above its files', as TensorBoard's HParams
  * shows them: one at least for each run, in a file that starts anew. */
 typedef struct et_events_setting {

@@ -325,3 +325,65 @@ void et_packed_writer_abandon(et_packed_writer *writer)
     et_file_writer_abandon(&writer->file);
     free_writer(writer);
 }
+
+/* ---- PNG ---- */
+
+static void put_number(unsigned char out[4], uint32_t number)
+{
+    for (int i = 0; i < 4; i++)
+        out[i] = (unsigned char)(number >> (24 - 8 * i));
+}
+
+/* Length, type, bytes, and the checksum of the last two. */
+static void put_chunk(et_strbuf *out, const char type[4], const void *bytes, size_t length)
+{
+    unsigned char number[4];
+    uLong sum = crc32_z(crc32_z(0, (const Bytef *)type, 4), (const Bytef *)bytes, length);
+    put_number(number, (uint32_t)length);
+    et_strbuf_append_bytes(out, number, 4);
+    et_strbuf_append_bytes(out, type, 4);
+    et_strbuf_append_bytes(out, bytes, length);
+    put_number(number, (uint32_t)sum);
+    et_strbuf_append_bytes(out, number, 4);
+}
+
+/* Each row begins with its filter, 0: none. */
+static int pack_rows(unsigned char **out, uLongf *length, const uint8_t *pixels, size_t rows,
+                     size_t row, et_error *error)
+{
+    const size_t bytes = rows * (row + 1);
+    unsigned char *plain = et_alloc(bytes, 1);
+    *length = compressBound(bytes);
+    *out = plain ? et_alloc(*length, 1) : NULL;
+    for (size_t i = 0; *out && i < rows; i++) {
+        plain[i * (row + 1)] = 0;
+        memcpy(plain + i * (row + 1) + 1, pixels + i * row, row);
+    }
+    int status = *out && compress(*out, length, plain, bytes) == Z_OK
+                     ? ET_OK
+                     : et_alloc_failed(error, bytes, "an image");
+    et_free(plain);
+    return status;
+}
+
+int et_packed_png(et_strbuf *out, const uint8_t *pixels, uint32_t height, uint32_t width,
+                  int channels, et_error *error)
+{
+    static const unsigned char magic[8] = { 0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n' };
+    static const unsigned char kinds[4] = { 0, 4, 2, 6 };
+    unsigned char *packed, head[13] = { [8] = 8, [9] = kinds[channels - 1] };
+    uLongf length;
+    et_assert(channels >= 1 && channels <= 4);
+    int status =
+        pack_rows(&packed, &length, pixels, height, (size_t)width * (size_t)channels, error);
+    put_number(head, width);
+    put_number(head + 4, height);
+    if (!status) {
+        et_strbuf_append_bytes(out, magic, sizeof magic);
+        put_chunk(out, "IHDR", head, sizeof head);
+        put_chunk(out, "IDAT", packed, length);
+        put_chunk(out, "IEND", "", 0);
+    }
+    et_free(packed);
+    return !status && out->failed ? et_alloc_failed(error, length, "an image") : status;
+}

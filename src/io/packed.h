@@ -15,8 +15,11 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include <etude/error.h>
+
+#include "base/strbuf.h"
 
 typedef struct et_packed_reader et_packed_reader;
 
@@ -42,5 +45,10 @@ int et_packed_write(et_packed_writer *writer, const void *bytes, size_t length, 
 /* Each frees the writer. As et_file_writer's. */
 int et_packed_writer_commit(et_packed_writer *writer, et_error *error);
 void et_packed_writer_abandon(et_packed_writer *writer); /* NULL allowed */
+
+/* PNG, which is zlib's too: pixels [height, width, channels] of a byte each, channels 1 to 4 as
+ * <etude/summary_message.h> has them. */
+int et_packed_png(et_strbuf *out, const uint8_t *pixels, uint32_t height, uint32_t width,
+                  int channels, et_error *error);
 
 #endif

@@ -152,6 +152,39 @@ static const et_sink_class multi_class = {
     .close = multi_close,
 };
 
+int et_sink_write_message(et_sink *sink, const et_sink_message *message, bool *any, et_error *error)
+{
+    if (et_sink_is_events(sink)) {
+        *any = true;
+        return et_sink_events_write_message(sink, message, error);
+    }
+    int status = ET_OK;
+    multi *many = sink->class == &multi_class ? (multi *)sink : NULL;
+    for (size_t i = 0; many && i < many->count; i++) {
+        et_error own = ET_ERROR_INIT;
+        status = keep_first(status, et_sink_write_message(many->sinks[i], message, any, &own), &own,
+                            error);
+    }
+    return status;
+}
+
+int et_sink_write_summary(et_sink *sink, int64_t step, const void *bytes, size_t length,
+                          et_error *error)
+{
+    bool any = false;
+    if (step < 0 || !bytes)
+        return et_fail(error, ET_EUSAGE,
+                       "a summary of step %lld: steps count from 0, and there are "
+                       "bytes",
+                       (long long)step);
+    int status = et_sink_write_message(
+        sink, &(et_sink_message){ .step = step, .bytes = bytes, .length = length }, &any, error);
+    return status || any
+               ? status
+               : et_fail(error, ET_EUSAGE, "%s: a serialised summary goes to event files alone",
+                         sink->class->name);
+}
+
 /* The sinks are adopted in any case: where there is no list they are closed here. */
 int et_sink_multi_open(et_sink **out, et_sink *const *sinks, size_t count, et_error *error)
 {

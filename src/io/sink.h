@@ -7,6 +7,22 @@
 
 #include <etude/summary.h>
 
+/* What event files alone take, in the directory of the sink itself: a serialised summary, or nodes
+ * of a graph (event.h). */
+typedef struct et_sink_message {
+    int64_t step;
+    const void *bytes; /* [length] of a tensorflow.Summary; NULL: a graph */
+    size_t length;
+    const struct et_events_node *nodes; /* [count] */
+    size_t count;
+} et_sink_message;
+
+/* Of a sink of event files, or of several sinks, to those. *any: there is such a one. */
+int et_sink_write_message(et_sink *sink, const et_sink_message *message, bool *any,
+                          et_error *error);
+bool et_sink_is_events(const et_sink *sink);
+int et_sink_events_write_message(et_sink *sink, const et_sink_message *message, et_error *error);
+
 /* Among positions, of what earlier logs are not the run's own and are set aside (base/aside.h)
  * before a file is cut off or begun anew: true, all that lies behind a position; a time, files that
  * were written last before it. Without positions of a kind and without a time: all that there are.

@@ -251,6 +251,19 @@ static int write_tree(struct log *log, const char *name, const et_value *dict, e
     return status;
 }
 
+/* ---- messages ---- */
+
+int et_sink_events_write_message(et_sink *sink, const et_sink_message *message, et_error *error)
+{
+    et_events *events;
+    int status = find_branch(&events, (events_sink *)sink, "", error);
+    if (status)
+        return status;
+    return message->bytes
+               ? et_events_summary(events, message->step, message->bytes, message->length, error)
+               : et_events_graph(events, message->nodes, message->count, error);
+}
+
 /* ---- the class ---- */
 
 /* positions and reopen_branches are each other's inverse. */
@@ -304,6 +317,11 @@ static const et_sink_class events_class = {
     .positions = events_positions,
     .close = events_close,
 };
+
+bool et_sink_is_events(const et_sink *sink)
+{
+    return sink->class == &events_class;
+}
 
 /* Goes on in every directory that had an event file. */
 static int reopen_branches(events_sink *sink, const et_value *dict, et_error *error)

@@ -84,26 +84,6 @@ static int write_metrics(et_loop *loop, const et_loop_metric *metrics, int count
     return status;
 }
 
-int et_loop_add_summary(et_loop *loop, const et_value *summary)
-{
-    int status = et_loop_ready(loop);
-    if (status)
-        return status;
-    const bool elsewhere = et_comm_rank(loop->options.comm) && loop->options.summary_dir;
-    if (!loop->writer && !elsewhere)
-        return et_fail(&loop->error, ET_EUSAGE,
-                       "there is no writer for a summary: give the loop summary_dir or "
-                       "summary_writer");
-    if (!summary || summary->kind != ET_VALUE_DICT)
-        return et_fail(&loop->error, ET_EDATA, "a summary is a dict of values by tag");
-    if (loop->writer)
-        status = et_sink_write(loop->writer, loop->step, summary, &loop->error);
-    if (!status)
-        status = et_loop_fire(loop, ET_EVENT_SUMMARY_ADDED, &(et_loop_event){ .summary = summary },
-                              false);
-    return et_loop_explain(loop, status, &loop->error);
-}
-
 /* ---- metrics ---- */
 
 static int add_up(et_loop *loop, const et_loop_metric *metric)

@@ -387,22 +387,30 @@ static bool begins_anew(const et_sink *own)
     return !any;
 }
 
-/* Only where the writer's files begin anew is the text written: it is there already in others. */
+static int write_text(et_sink *own, const char *text, et_error *error)
+{
+    et_arena arena = ET_ARENA_INIT;
+    et_value *values = et_value_dict(&arena);
+    et_value_set_string(values, "graph", text);
+    int status = et_value_failed(values) ? et_alloc_failed(error, 0, "a summary")
+                                         : et_sink_write(own, 0, values, error);
+    et_arena_release(&arena);
+    return status;
+}
+
+/* Only where the writer's files begin anew are text and graph written: they are there already in
+ * others. */
 static int open_writer(et_loop *loop, et_error *error)
 {
     const et_loop_options *o = &loop->options;
     et_sink *own = et_run_sink(loop->run);
     loop->writer = o->summary_writer ? o->summary_writer : own;
     int status = own && o->summary_dir ? et_directory_make(o->summary_dir, error) : ET_OK;
-    if (status || !own || !o->summary_graph || !begins_anew(own))
+    if (status || !own || !begins_anew(own))
         return status;
-    et_arena arena = ET_ARENA_INIT;
-    et_value *values = et_value_dict(&arena);
-    et_value_set_string(values, "graph", o->summary_graph);
-    status = et_value_failed(values) ? et_alloc_failed(error, 0, "a summary")
-                                     : et_sink_write(own, 0, values, error);
-    et_arena_release(&arena);
-    return status;
+    if (o->summary_graph)
+        status = write_text(own, o->summary_graph, error);
+    return status || !o->summary_pass ? status : et_loop_write_graph(own, o->summary_pass, error);
 }
 
 static int enter(et_loop *loop)

@@ -6,6 +6,7 @@
 
 #include <etude/loop_log.h>
 #include <etude/optimizer.h>
+#include <etude/pass.h>
 
 #include "base/arena.h"
 #include "base/pattern.h"
@@ -130,6 +131,11 @@ int et_loop_collect_time(et_loop *loop, const char *name, double *begun);
 void et_loop_drop_pairs(et_loop *loop, bool all);
 /* A timer that may not have ended. */
 void et_loop_drop_timer(et_loop *loop, const char *name);
+
+/* ---- summaries.c ---- */
+
+/* The graph of a pass into the event files of a writer. ET_EUSAGE: it has none. */
+int et_loop_write_graph(et_sink *writer, const et_pass *pass, et_error *error);
 
 /* ---- stopping.c ---- */
 

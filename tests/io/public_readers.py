@@ -4,6 +4,7 @@ import logging
 import struct
 import sys
 import warnings
+import zlib
 
 directory = sys.argv[1]
 
@@ -71,6 +72,35 @@ texts = [tensor_util.make_ndarray(e.tensor_proto)[0].decode() for e in new.Tenso
 equal(texts, ["", "Grüß e", "Grüß e", "Grüß e"], "sample")
 equal(new.PluginTagToContent("text").keys() == {"sample"}, True, "text plugin")
 equal(new.PluginTagToContent("scalars").keys() == {"BLEU"}, True, "scalars plugin")
+
+# Serialised summaries, and a graph as the page of graphs reads it.
+from tensorboard.compat.proto import graph_pb2
+
+messages = plugin_event_accumulator.EventAccumulator(directory + "/messages", tensor_size_guidance={"images": 0})
+messages.Reload()
+equal(sorted(messages.Tags()["tensors"]), ["__run_graph__", "one", "picture", "values"], "tags of messages")
+for plugin, tag in (("scalars", "one"), ("histograms", "values"), ("images", "picture")):
+    equal(messages.PluginTagToContent(plugin).keys() == {tag}, True, plugin + " plugin")
+equal([e.step for e in messages.Tensors("values")], [7], "step of messages")
+buckets = tensor_util.make_ndarray(messages.Tensors("values")[0].tensor_proto)
+equal(buckets[:, 2].sum(), 100, "values of the histogram")
+image = tensor_util.make_ndarray(messages.Tensors("picture")[0].tensor_proto)
+equal([image[0], image[1]], [b"3", b"2"], "size of the image")
+png = image[2]
+equal(png[:8], b"\x89PNG\r\n\x1a\n", "PNG")
+at, rows = 8, b""
+while at < len(png):
+    length = struct.unpack(">I", png[at:at + 4])[0]
+    kind, data = png[at + 4:at + 8], png[at + 8:at + 8 + length]
+    equal(struct.unpack(">I", png[at + 8 + length:at + 12 + length])[0], zlib.crc32(kind + data), "CRC")
+    rows += zlib.decompress(data) if kind == b"IDAT" else b""
+    at += 12 + length
+equal(rows, bytes([0, 255, 0, 0, 0, 255, 0, 0, 0, 255, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9]), "pixels")
+graph = messages.Graph()
+equal(isinstance(graph, graph_pb2.GraphDef), True, "graph")
+equal([n.name + ":" + n.op + ":" + ",".join(n.input) for n in graph.node],
+      ["layer/weight:param:", "layer/out:relu:layer/weight"], "nodes")
+equal([d.size for d in graph.node[1].attr["_output_shapes"].list.shape[0].dim], [2, 3], "shape")
 
 # A file of the public writer, for ours.
 safetensors.numpy.save_file({"w": np.arange(4, dtype=np.float32).reshape(2, 2),

@@ -6,6 +6,9 @@
 
 #include "base/arena.h"
 #include "base/dtype.h"
+#include <etude/summary_message.h>
+
+#include "io/event.h"
 #include "io/event.h"
 #include "io/safetensors.h"
 #include "io/sink.h"
@@ -80,6 +83,46 @@ static int write_events(const char *directory, et_error *error)
     return status;
 }
 
+/* A scalar, a histogram of 0 .. 99, an image of 2 x 3 pixels and a graph of two nodes, at step 7.
+ */
+static int write_messages(const char *directory, et_error *error)
+{
+    static const uint8_t pixels[2][3][3] = { { { 255, 0, 0 }, { 0, 255, 0 }, { 0, 0, 255 } },
+                                             { { 1, 2, 3 }, { 4, 5, 6 }, { 7, 8, 9 } } };
+    static const char *const inputs[] = { "layer/weight" };
+    static const int64_t size[] = { 2, 3 };
+    const et_events_node nodes[] = { { "layer/weight", "param", NULL, 0, 2, size },
+                                     { "layer/out", "relu", inputs, 1, 2, size } };
+    char path[600];
+    double values[100];
+    et_summary *summary;
+    et_sink *sink;
+    bool any;
+    for (int i = 0; i < 100; i++)
+        values[i] = i;
+    snprintf(path, sizeof path, "%s/messages", directory);
+    int status = et_summary_new(&summary, error);
+    if (status)
+        return status;
+    status = et_summary_add_scalar(summary, "one", 1.5, error);
+    if (!status)
+        status = et_summary_add_histogram(summary, "values", values, 100, error);
+    if (!status)
+        status = et_summary_add_image(summary, "picture", &pixels[0][0][0], 2, 3, 3, error);
+    if (!status)
+        status = et_sink_events_open(&sink, path, NULL, error);
+    if (!status) {
+        size_t length;
+        const void *bytes = et_summary_bytes(summary, &length);
+        status = et_sink_write_message(sink, &(et_sink_message){ .nodes = nodes, .count = 2 }, &any,
+                                       error);
+        status = status ? status : et_sink_write_summary(sink, 7, bytes, length, error);
+        status = status ? status : et_sink_close(sink, error);
+    }
+    et_summary_free(summary);
+    return status;
+}
+
 /* "b": bfloat16 [3], "w": float32 [2, 2] = 0..3, "i": int32 [2] = 5, -6. */
 static int check_foreign(const char *path, et_error *error)
 {
@@ -106,6 +149,7 @@ int main(int count, char **arguments)
     if (count == 3 && strcmp(arguments[1], "write") == 0) {
         status = write_weights(arguments[2], &error);
         status = status ? status : write_events(arguments[2], &error);
+        status = status ? status : write_messages(arguments[2], &error);
     } else if (count == 3 && strcmp(arguments[1], "read") == 0) {
         status = check_foreign(arguments[2], &error);
     } else {

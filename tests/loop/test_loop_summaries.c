@@ -1,4 +1,5 @@
 /* What a loop says of a training and writes: the table of parameters, summaries, its graph. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,6 +8,10 @@
 #include <cmocka.h>
 
 #include "loop/looped.h"
+
+#include <etude/nn.h>
+#include <etude/pass.h>
+#include <etude/summary_message.h>
 
 #include "base/arena.h"
 
@@ -279,9 +284,141 @@ static void test_loop_summaries__graph_of_a_later_writer(void **state)
     looped_free(&l);
 }
 
+static bool file_has(const char *path, const char *bytes, size_t length)
+{
+    size_t all;
+    bool found = false;
+    char *text = get_file(path, &all);
+    for (size_t i = 0; i + length <= all && !found; i++)
+        found = !memcmp(text + i, bytes, length);
+    free(text);
+    return found;
+}
+
+static int note_bytes(void *payload, const char *event, const void *what, et_error *error)
+{
+    const et_loop_event *e = what;
+    (void)event, (void)error;
+    assert_null(e->summary);
+    assert_non_null(e->bytes);
+    *(size_t *)payload += e->length;
+    return ET_OK;
+}
+
+/* A value of a kind that is not ours ("odd", field 6) goes into the file as it is. */
+static void test_loop_summaries__serialised(void **state)
+{
+    static const char foreign[] = "\x0a\x0a\x0a\x03odd\x32\x03xyz";
+    static const double values[] = { -1, 0, 0.5, 0.5, 2e30 };
+    static const uint8_t pixels[2 * 3 * 3] = { 255 };
+    looped l;
+    et_summary *summary;
+    size_t length, told = 0;
+    char path[600];
+    snprintf(path, sizeof path, "%s/events.out.tfevents.0000000000.etude", in(state, "serialised"));
+    assert_ok(et_summary_new(&summary, error));
+    assert_ok(et_summary_add_scalar(summary, "one", 1.5, error));
+    assert_ok(et_summary_add_histogram(summary, "weights", values, 5, error));
+    assert_ok(et_summary_add_image(summary, "picture", pixels, 2, 3, 3, error));
+    const void *bytes = et_summary_bytes(summary, &length);
+    looped_init(&l);
+    l.options.summary_dir = in(state, "serialised");
+    l.options.max_step = 2;
+    looped_begin(&l);
+    assert_ok(et_event_source_on(et_loop_events(l.loop), ET_EVENT_SUMMARY_ADDED, note_bytes, &told,
+                                 error));
+    assert_int_equal(et_loop_add_summary_bytes(l.loop, bytes, length), 0);
+    assert_int_equal(et_loop_add_summary_bytes(l.loop, foreign, sizeof foreign - 1), 0);
+    assert_int_equal(told, length + sizeof foreign - 1);
+    looped_end(&l);
+    assert_true(file_has(path, "weights", 7));
+    assert_true(file_has(path, "\x89PNG\r\n\x1a\n", 8));
+    assert_true(file_has(path, "\x03odd\x32\x03xyz", 9));
+    et_summary_free(summary);
+    looped_free(&l);
+}
+
+static void assert_refused(looped *l, const void *bytes, size_t length, int status,
+                           const char *text)
+{
+    et_error failure = ET_ERROR_INIT;
+    l->options.max_step = 2;
+    looped_begin(l);
+    assert_int_equal(et_loop_add_summary_bytes(l->loop, bytes, length), status);
+    assert_int_equal(et_loop_end(l->loop, &failure), status);
+    assert_non_null(strstr(failure.text, text));
+    looped_free(l);
+}
+
+static void test_loop_summaries__serialised_refused(void **state)
+{
+    paper p = { .sink = { &paper_class } };
+    looped l;
+    looped_init(&l);
+    l.options.summary_dir = in(state, "refused");
+    assert_refused(&l, "\x0a\x7f", 2, ET_EDATA, "2 bytes are no serialised tensorflow.Summary");
+    looped_init(&l);
+    l.options.summary_dir = in(state, "refused");
+    assert_refused(&l, "", 0, ET_EDATA, "no serialised tensorflow.Summary with a value");
+    looped_init(&l);
+    l.options.summary_writer = &p.sink;
+    assert_refused(&l, "\x0a\x02\x0a\x00", 4, ET_EUSAGE, "goes to event files alone");
+    looped_init(&l);
+    assert_refused(&l, "\x0a\x02\x0a\x00", 4, ET_EUSAGE, "there is no writer");
+
+    static const double odd[] = { 1, NAN };
+    static const uint8_t pixel[1] = { 0 };
+    et_summary *summary;
+    assert_ok(et_summary_new(&summary, error));
+    assert_fails(et_summary_add_histogram(summary, "x", odd, 2, error), ET_EDATA, "value 1 is nan");
+    assert_fails(et_summary_add_histogram(summary, "x", odd, 0, error), ET_EDATA, "at least 1");
+    assert_fails(et_summary_add_image(summary, "x", pixel, 1, 1, 5, error), ET_EDATA, "5 channels");
+    assert_fails(et_summary_add_image(summary, "x", pixel, 1 << 20, 1 << 20, 1, error), ET_EDATA,
+                 "1 GiB");
+    assert_fails(et_summary_add_scalar(summary, "", 1, error), ET_EUSAGE, "needs a tag");
+    et_summary_free(summary);
+}
+
+static void build_dense(et_scope *s, void *payload)
+{
+    (void)payload;
+    et_output(s, "y", et_dense(et_in(s, "layer"), et_batch_input(s, "x"), 2));
+}
+
+/* The graph of a pass, when the loop's own writer begins anew. */
+static void test_loop_summaries__graph_of_a_pass(void **state)
+{
+    et_device *device;
+    et_pass *pass;
+    et_source *source = rows_source(4, false, false);
+    looped l = { .params = NULL };
+    char path[600];
+    snprintf(path, sizeof path, "%s/events.out.tfevents.0000000000.etude", in(state, "pass"));
+    assert_ok(et_device_open(&device, error));
+    assert_ok(et_params_new(&l.params, error));
+    assert_ok(
+        et_pass_open(&pass, device, l.params, &source->layout, build_dense, NULL, NULL, error));
+    assert_ok(et_params_materialize(l.params, false, error));
+    l.options.print = looped_print;
+    l.options.print_payload = l.printed;
+    l.options.summary_dir = in(state, "pass");
+    l.options.summary_pass = pass;
+    looped_begin(&l);
+    looped_end(&l);
+    assert_true(file_has(path, "layer/weight", 12));
+    assert_true(file_has(path, "_output_shapes", 14));
+    et_pass_close(pass);
+    looped_free(&l);
+    et_source_close(source);
+    et_device_close(device);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_loop_summaries__serialised),
+        cmocka_unit_test(test_loop_summaries__serialised_refused),
+        cmocka_unit_test(test_loop_summaries__graph_of_a_pass),
         cmocka_unit_test(test_loop_summaries__handlers_of_the_exit),
         cmocka_unit_test(test_loop_summaries__training_summary),
         cmocka_unit_test(test_loop_summaries__graph_of_a_later_writer),

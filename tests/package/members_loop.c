@@ -44,6 +44,20 @@ static int restore_laps(void *self, const et_value *dict, et_error *error_)
 
 static const et_part_class laps_part = { "laps", save_laps, restore_laps };
 
+static void add_serialised(et_loop *loop)
+{
+    static const double values[] = { 0, 1, 1 };
+    static const uint8_t pixels[2 * 2] = { 0, 85, 170, 255 };
+    et_summary *summary;
+    size_t length;
+    ok(et_summary_new(&summary, error));
+    ok(et_summary_add_histogram(summary, "values", values, 3, error));
+    ok(et_summary_add_image(summary, "picture", pixels, 2, 2, 1, error));
+    const void *bytes = et_summary_bytes(summary, &length);
+    assert_int_equal(et_loop_add_summary_bytes(loop, bytes, length), 0);
+    et_summary_free(summary);
+}
+
 /* Two epochs of three steps; the second stops at max_step. */
 static void run_loop(et_loop *loop, et_source *source, const et_value *summary)
 {
@@ -67,6 +81,7 @@ static void run_loop(et_loop *loop, et_source *source, const et_value *summary)
         et_loop_collect(loop, "valid_acc", 1. / (double)et_loop_epoch(loop));
         assert_true(et_loop_eta(loop) >= 0);
         et_loop_add_summary(loop, summary);
+        add_serialised(loop);
         et_loop_println(loop, "hello", true);
         et_loop_print_logs(loop);
         et_loop_make_checkpoint(loop);
@@ -110,7 +125,7 @@ static void open_loop(et_loop **loop, et_params *params, notes *n, int64_t *laps
 void test_members__loop(void **state)
 {
     (void)state;
-    static const int fired[] = { 1, 1, 2, 2, 5, 5, 11, 2, 2, 2 };
+    static const int fired[] = { 1, 1, 2, 2, 5, 5, 11, 4, 2, 2 };
     const et_init ones = { ET_INIT_ONES, 0 };
     et_arena *arena = et_arena_new();
     et_value *summary = et_value_dict(arena);
