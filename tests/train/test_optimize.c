@@ -273,7 +273,7 @@ static void test_optimize__not_finite(void **state)
     ((float *)s.batch->data[0])[1] = NAN;
     assert_ok(et_pass_run(s.pass, s.batch, 1, 0, error));
     assert_fails(et_optimizer_update(optimizer, s.pass, &update, error), ET_EDIVERGED,
-                 "first in matmul");
+                 "first in hidden/matmul");
     assert_false(update.finite);
     assert_memory_equal(before, et_params_values(s.params),
                         (size_t)et_params_flat_size(s.params) * sizeof(float));
