@@ -105,8 +105,8 @@ static void test_params__refuses(void **state)
     } cases[] = {
         { NULL, { 1, { 3 } }, uniform, "a parameter without a name" },
         { "", { 1, { 3 } }, uniform, "a parameter without a name" },
-        { "layer\n1/w", { 1, { 3 } }, uniform, "parameter layer\\x0a1/w: its name has control" },
-        { "\xc2\x9b", { 1, { 3 } }, uniform, "parameter \\xc2\\x9b: its name has control" },
+        { "layer\n1/w", { 1, { 3 } }, uniform, "parameter layer\\n1/w: its name has control" },
+        { "\xc2\x9b", { 1, { 3 } }, uniform, "parameter \\u009b: its name has control" },
         { "w\xff", { 1, { 3 } }, uniform, "parameter w\\xff: its name is no UTF-8" },
         { "__metadata__", { 1, { 3 } }, uniform, "__metadata__: its name is a file's own" },
         { "w", { 2, { 4, -3 } }, uniform, "parameter w: [4, -3] is not a shape" },
