@@ -54,7 +54,7 @@ static void append_best(et_strbuf *out, const et_history *h)
     et_strbuf_append_char(out, '}');
 }
 
-/* "translation" of "translation/tiny": runs of one kind have values of the same meaning. */
+/* "kind" of "kind/size": runs of one kind have values of the same meaning. */
 static void append_kind(et_strbuf *out, const et_history *h)
 {
     const et_value *experiment = et_history_setting(h, "experiment");
