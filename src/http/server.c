@@ -277,12 +277,18 @@ const char *et_http_query(const et_http_request *request, const char *name)
 }
 
 /* The row of path and method; NULL: refused. */
+static bool is_accepted(const et_http_request *r, const et_http_route *route)
+{
+    const char *accept = route->accept ? et_http_header(r, "Accept") : NULL;
+    return !route->accept || (accept && strstr(accept, route->accept));
+}
+
 static const et_http_route *find_route(et_http_request *r, const char *method)
 {
     const char *wanted = strcmp(method, "HEAD") ? method : "GET";
     const et_http_route *other = NULL;
     for (const et_http_route *route = r->http->options.routes; route->method; route++) {
-        if (strcmp(route->path, r->path) != 0)
+        if (strcmp(route->path, r->path) != 0 || !is_accepted(r, route))
             continue;
         if (!strcmp(route->method, wanted))
             return route;

@@ -2,7 +2,7 @@
  * whole, by a table of routes, and answered then or later.
  *
  *     static const et_http_route routes[] = {
- *         { "GET", "/health", true, health },
+ *         { "GET", "/health", true, health, NULL },
  *         { NULL, NULL, false, NULL },
  *     };
  *     et_http_options options = { .routes = routes, .payload = self, .guard = { .token = NULL } };
@@ -46,6 +46,8 @@ typedef struct et_http_route {
     bool open;          /* no token is asked for */
     /* Answers, or keeps the request and has it answered later by the thread of et_http_run. */
     void (*handle)(void *payload, et_http_request *request);
+    const char *accept; /* only requests whose header Accept has this word; NULL: all. Before a row
+                           of the same path for all */
 } et_http_route;
 
 typedef struct et_http_options {

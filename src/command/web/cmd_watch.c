@@ -18,7 +18,7 @@
 #include "command/web/board.h"
 #include "command/command.h"
 #include "command/outputs.h"
-#include "command/web/watch_page.h"
+#include "command/web/pages.h"
 #include "command/web/web.h"
 #include "http/server.h"
 
@@ -28,11 +28,6 @@
 #define TRANSFER    30
 #define IDLE        0.5
 #define LEAVING     5
-
-/* The page has its own style and script in it, and asks this server alone. */
-#define POLICY                                                                                     \
-    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; "                  \
-    "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'"
 
 typedef struct watch_args {
     const char *directory;
@@ -85,7 +80,7 @@ static void handle_page(void *payload, et_http_request *from)
                                     .bytes = et_watch_page,
                                     .length = et_watch_page_length,
                                     .lasting = true,
-                                    .policy = POLICY };
+                                    .policy = ET_PAGE_POLICY };
     (void)payload;
     et_http_reply(from, &answer);
 }
@@ -147,12 +142,12 @@ static void handle_sample(void *payload, et_http_request *from)
 }
 
 static const et_http_route routes[] = {
-    { "GET", "/", true, handle_page },
-    { "GET", "/api/runs", false, handle_runs },
-    { "POST", "/api/points", false, handle_points },
-    { "GET", "/api/run", false, handle_run },
-    { "GET", "/api/sample", false, handle_sample },
-    { NULL, NULL, false, NULL },
+    { "GET", "/", true, handle_page, NULL },
+    { "GET", "/api/runs", false, handle_runs, NULL },
+    { "POST", "/api/points", false, handle_points, NULL },
+    { "GET", "/api/run", false, handle_run, NULL },
+    { "GET", "/api/sample", false, handle_sample, NULL },
+    { NULL, NULL, false, NULL, NULL },
 };
 
 /* ---- the command ---- */

@@ -17,6 +17,7 @@
 #include "base/fields.h"
 #include "base/flag.h"
 #include "base/json.h"
+#include "command/web/pages.h"
 #include "command/web/web.h"
 
 /* Seconds that a request may take to arrive, and an answer to leave. */
@@ -249,6 +250,19 @@ static void handle_metrics(void *payload, et_http_request *from)
     et_strbuf_release(&out);
 }
 
+/* Where a person types and sees what the model answers; it asks the other paths. */
+static void handle_page(void *payload, et_http_request *from)
+{
+    const et_http_answer answer = { .status = 200,
+                                    .type = "text/html; charset=utf-8",
+                                    .bytes = et_serve_page,
+                                    .length = et_serve_page_length,
+                                    .lasting = true,
+                                    .policy = ET_PAGE_POLICY };
+    (void)payload;
+    et_http_reply(from, &answer);
+}
+
 static void handle_root(void *payload, et_http_request *from)
 {
     et_serving *s = payload;
@@ -262,7 +276,9 @@ static void handle_root(void *payload, et_http_request *from)
     et_value_set_string(all, "example", s->class->example);
     paths = et_value_set_list(all, "paths");
     for (const et_http_route *route = s->routes; route->method; route++)
-        et_value_add_string(paths, et_arena_printf(&arena, "%s %s", route->method, route->path));
+        if (!route->accept)
+            et_value_add_string(paths,
+                                et_arena_printf(&arena, "%s %s", route->method, route->path));
     reply_value(from, 200, all);
     et_arena_release(&arena);
 }
@@ -361,10 +377,11 @@ static void set_routes(et_serving *s)
 {
     snprintf(s->path, sizeof s->path, "/%s", s->class->name);
     const et_http_route rows[] = {
-        { "GET", "/", false, handle_root },
-        { "POST", s->path, false, handle_items },
-        { "GET", "/health", true, handle_health },
-        { "GET", "/metrics", false, handle_metrics },
+        { "GET", "/", true, handle_page, "text/html" },
+        { "GET", "/", false, handle_root, NULL },
+        { "POST", s->path, false, handle_items, NULL },
+        { "GET", "/health", true, handle_health, NULL },
+        { "GET", "/metrics", false, handle_metrics, NULL },
     };
     _Static_assert(sizeof rows < sizeof s->routes, "the last row ends them");
     memcpy(s->routes, rows, sizeof rows);

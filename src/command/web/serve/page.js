@@ -1,0 +1,141 @@
+/* A form for what the model takes: its columns, lines of text, or JSON. Everything that comes from the
+ * server is put in as text, never as HTML. */
+
+const $ = id => document.getElementById(id);
+let about = null, path = "", mode = "json";
+
+function element(tag, attributes, ...children) {
+    const e = document.createElement(tag);
+    for (const [name, value] of Object.entries(attributes || {}))
+        e.setAttribute(name, value);
+    e.append(...children);
+    return e;
+}
+
+/* A token stands behind #, which is sent to nobody; it is kept for this tab. */
+function readToken() {
+    const given = new URLSearchParams(location.hash.slice(1));
+    if (given.has("token")) {
+        sessionStorage.setItem("token", given.get("token"));
+        history.replaceState(null, "", location.pathname);
+    }
+}
+
+async function ask(to, body) {
+    const headers = { Accept: "application/json" }, token = sessionStorage.getItem("token");
+    if (token)
+        headers.Authorization = "Bearer " + token;
+    if (body !== undefined)
+        headers["Content-Type"] = "application/json";
+    const answer = await fetch(to, { headers, method: body === undefined ? "GET" : "POST", body });
+    const value = await answer.json().catch(() => ({}));
+    if (!answer.ok)
+        throw new Error(answer.status === 401 ? "A token is needed: open the address with #token=TOKEN."
+                                              : value.error || answer.statusText);
+    return value;
+}
+
+function say(text, bad) {
+    $("state").textContent = text;
+    $("state").className = bad ? "bad" : "";
+}
+
+/* ---- the form ---- */
+
+function field(name, wide, control) {
+    return element("label", { class: wide ? "wide" : "" }, name, control);
+}
+
+function makeForm() {
+    const example = JSON.parse(about.example);
+    mode = about.columns ? "rows" : Array.isArray(example.lines) ? "lines" : "json";
+    if (mode === "rows")
+        $("fields").replaceChildren(...about.columns.map(name => field(name, false,
+            element("input", { name, autocomplete: "off", placeholder: "empty: missing" }))));
+    else if (mode === "lines")
+        $("fields").replaceChildren(field("one sentence a line", true,
+            element("textarea", { id: "text", rows: 4, autofocus: "" })));
+    else
+        $("fields").replaceChildren(field("a request as JSON", true,
+            element("textarea", { id: "text", rows: 4 }, about.example)));
+    $("send").textContent = { rows: "Predict", lines: "Translate", json: "Send" }[mode];
+}
+
+/* Cells of a table are texts, as in CSV; an empty one is left out. */
+function readForm() {
+    if (mode === "json")
+        return $("text").value;
+    if (mode === "lines")
+        return JSON.stringify({ lines: $("text").value.split("\n").filter(l => l.trim()) });
+    const row = {};
+    for (const input of $("fields").querySelectorAll("input"))
+        if (input.value.trim())
+            row[input.name] = input.value.trim();
+    return JSON.stringify({ rows: [row] });
+}
+
+/* ---- the answer ---- */
+
+function showScores(prediction) {
+    const labels = about.labels || [], scores = prediction.scores;
+    const named = Array.isArray(scores) ? scores.map((s, i) => [labels[i] ?? String(i), s]) : Object.entries(scores);
+    return named.sort((a, b) => b[1] - a[1]).slice(0, 20).map(([label, score]) => element("div", { class: "score" },
+        element("span", {}, label),
+        element("i", { style: `width: ${Math.max(0, Math.min(1, score)) * 100}%` }),
+        element("span", { class: "number" }, (100 * score).toFixed(1) + " %")));
+}
+
+function show(value) {
+    const first = (value.predictions || [])[0], box = $("answer");
+    if (value.translations)
+        box.replaceChildren(...value.translations.map(line => element("p", {}, line)));
+    else if (first && first.scores)
+        box.replaceChildren(element("p", { class: "label" }, first.label), ...showScores(first));
+    else if (first && first.values)
+        box.replaceChildren(element("p", { class: "label" }, first.values.join(", ")));
+    else
+        box.replaceChildren(element("pre", {}, JSON.stringify(value, null, 2)));
+}
+
+function showCurl(body) {
+    const quoted = "'" + body.replace(/'/g, "'\\''") + "'";
+    const token = sessionStorage.getItem("token") ? "-H 'Authorization: Bearer TOKEN' " : "";
+    $("curl").textContent = `curl ${token}-H 'Content-Type: application/json' -d ${quoted} ${location.origin}${path}`;
+}
+
+async function send(event) {
+    event.preventDefault();
+    const body = readForm(), began = performance.now();
+    $("send").disabled = true;
+    say("…");
+    showCurl(body);
+    try {
+        show(await ask(path, body));
+        say(Math.round(performance.now() - began) + " ms");
+    } catch (error) {
+        say(error.message, true);
+    }
+    $("send").disabled = false;
+}
+
+async function begin() {
+    readToken();
+    try {
+        about = await ask("/");
+    } catch (error) {
+        say(error.message, true);
+        $("send").disabled = true;
+        return;
+    }
+    $("run").textContent = about.run;
+    $("step").textContent = about.step === undefined ? "" : "step " + about.step.toLocaleString("en");
+    path = about.paths.find(p => p.startsWith("POST ")).slice(5);
+    makeForm();
+    showCurl(about.example);
+    document.body.dataset.mode = mode;
+}
+
+$("ask").addEventListener("submit", send);
+/* Ctrl-Enter sends from a text of several lines. */
+$("ask").addEventListener("keydown", e => e.key === "Enter" && e.ctrlKey && $("ask").requestSubmit());
+begin();
