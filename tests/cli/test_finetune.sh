@@ -107,7 +107,7 @@ for try in 1 2 3 4 5 6 7 8 9 10; do
         --set trainer.train_steps=12 --set trainer.checkpoint_interval=3 \
         --set trainer.validation_interval=6 --pretrain-steps 40 >out 2>log) &
     tuner=$!
-    while kill -0 "$tuner" 2>>log && [ ! -e short/finetune-20/checkpoints/checkpoint.json ]; do
+    while kill -0 "$tuner" 2>>log && ! ls short/finetune-20/checkpoints/ckpt-*.safetensors >>log 2>&1; do
         sleep 0.01
     done
     kill -INT "$tuner" 2>>log

@@ -81,7 +81,6 @@ awk 'BEGIN { for (i = 1; i <= 50000; i++)
     printf "{\"step\":%d,\"loss\":%.4f}\n", i, 2 + sin(i * 1.7) }' >many/metrics.jsonl
 plot 0 '' many --output many.svg
 [ "$(wc -c <many.svg)" -lt 100000 ] || fail "$(wc -c <many.svg) bytes"
-plot 2 'pictures are SVG' runs/a --output a.png
 ln runs/a/metrics.jsonl linked.svg
 plot 2 'choose a name in .svg or .png' runs/a --output a.gif
 if command -v rsvg-convert >/dev/null; then
@@ -89,9 +88,9 @@ if command -v rsvg-convert >/dev/null; then
     [ "$(head -c 8 a.png | od -An -tx1 | tr -d ' \n')" = 89504e470d0a1a0a ] || fail "no PNG"
 fi
 # Where librsvg is not, that is said before any work.
-mkdir nothing
+mkdir no_programs
 code=0
-PATH=$PWD/nothing "$etude" plot runs/a --output b.png 2>err || code=$?
+PATH=$PWD/no_programs "$etude" plot runs/a --output b.png 2>err || code=$?
 [ "$code" = 3 ] && grep -q 'a PNG needs rsvg-convert: apt install librsvg2-bin' err && [ ! -e b.png ] ||
     fail "without librsvg: $code, $(cat err)"
 plot 3 'is read' runs/a --output linked.svg
@@ -105,7 +104,7 @@ mkdir cut bad nothing
 head -c 1000 runs/a/metrics.jsonl >cut/metrics.jsonl
 { head -n 9 runs/a/metrics.jsonl; head -c 500 "$etude"; cat runs/a/metrics.jsonl; } >bad/metrics.jsonl
 : >nothing/metrics.jsonl
-plot 0 'train.training_loss' cut --metric training_loss
+plot 0 'training loss' cut --metric training_loss
 [ ! -s said ] || fail "a last line that is cut is no fault"
 plot 0 'warning: bad/metrics.jsonl:10' bad --metric training_loss
 plot 3 'nothing: nothing was logged yet' nothing

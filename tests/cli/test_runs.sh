@@ -44,7 +44,7 @@ tells 3 'no metric los. Nearest: loss; there is training_loss, steps_per_second'
 tells 0 '^run,state,step,steps,metric,best,best_step,seconds,parameters,trainer.train_steps,' runs r --csv
 grep -q '^r/deep/c,,50,100,validation.good,3.0,40,40.5,,100,1,"\[""x"",""y,z""\]"$' out || fail "CSV"
 tells 0 '"run": "r/b"' runs r --json
-grep -q '"trainer.rate": 0.1' out && grep -q '"task.names": \["x", *"y,z"\]' out || fail "settings as JSON: $(cat out)"
+tr -d ' \n' <out | grep -q '"trainer.rate":0.1}.*"trainer.names":\["x","y,z"\]' || fail "settings as JSON"
 tells 2 'not both' runs r --json --csv
 tells 2 'name a directory' runs
 tells 3 'none: ' runs none

@@ -52,6 +52,20 @@ ask() {
     curl -s -m 30 -o got -w '%{http_code}' "$@"
 }
 
+# A browser gets a page, which loads nothing from elsewhere; a program the facts.
+[ "$(ask -H 'Accept: text/html,*/*;q=0.8' "${url%/predict}/")" = 200 ] || fail "page: $(cat got)"
+grep -q '<title>etude serve</title>' got || fail "no page"
+! grep -E '(src|href)="(https?:)?//' got || fail "something from elsewhere"
+[ "$(ask "${url%/predict}/")" = 200 ] && grep -q '"columns": \[' got || fail "facts: $(cat got)"
+[ "$(grep -c '"GET /"' got)" = 1 ] || fail "a path twice"
+for name in chromium chromium-browser google-chrome; do
+    command -v $name >/dev/null || continue
+    HOME=$work timeout 120 $name --headless --no-sandbox --disable-gpu --disable-dev-shm-usage \
+        --virtual-time-budget=3000 --dump-dom "${url%/predict}/" >page 2>err
+    grep -q 'data-mode="rows"' page && grep -q 'name="colour"' page || fail "the form: $(cat err)"
+    break
+done
+
 # CSV to JSON lines, CSV and a list.
 [ "$(ask -H 'Content-Type: text/csv' -H 'Accept: application/x-ndjson' --data-binary @rows.csv \
     "$url")" = 200 ] || fail "CSV: $(cat got)"
