@@ -135,7 +135,7 @@ static int no_column(const choosing *c)
     const char *target = c->choice.target;
     int status = et_fail(c->error, ET_ECONFIG,
                          "no column says anything%s%s: %s%s; write a features file that says what "
-                         "to use",
+                         "to use (doc/features.md)",
                          target ? " about " : "", target ? target : "",
                          said ? et_strbuf_text(&why) : "there is no other column",
                          said > NAMES_SAID ? ", ..." : "");

@@ -195,8 +195,9 @@ static int read_type(const reading *r, const et_value *value, et_transform *type
     et_strbuf words = ET_STRBUF_INIT;
     for (int i = 0; i < ET_TRANSFORM_COUNT; i++)
         et_strbuf_printf(&words, "%s%s", i ? ", " : "", et_transform_rows[i].name);
-    status = et_fail(r->error, ET_ECONFIG, "%s:%d: the type \"%.60s\" is none%s. Types: %s",
-                     r->name, value->line, word, et_nearest_hint(word, et_transform_words, "").text,
+    status = et_fail(r->error, ET_ECONFIG,
+                     "%s:%d: the type \"%.60s\" is none%s. Types: %s (doc/features.md)", r->name,
+                     value->line, word, et_nearest_hint(word, et_transform_words, "").text,
                      et_strbuf_text(&words));
     et_strbuf_release(&words);
     return status;

@@ -137,7 +137,8 @@ static void describe_columns(const et_tabular_task *task)
     if (ids)
         et_task_tell(&task->context,
                      "%-12s to use what looks like an ID, add a feature for it to a copy of %s "
-                     "(type: hash) and train another run with --set task.features_path=COPY",
+                     "(type: hash) and train another run with --set task.features_path=COPY "
+                     "(doc/features.md)",
                      "", file->path);
     et_strbuf_release(&text);
     et_free(uses);

@@ -245,8 +245,7 @@ static int append_uses(et_strbuf *out, const et_analysis *analysis, const char *
         uses[i] =
             et_column_use_infer(field, et_metadata_find(analysis->metadata, field->name), &choice);
     }
-    et_strbuf_append(out,
-                     "\nwhat train makes of the columns (a features file may say otherwise)\n");
+    et_strbuf_append(out, "\nwhat train makes of the columns (to change it: doc/features.md)\n");
     int status = et_column_uses_print(out, uses, analysis->schema, analysis->metadata, "", error);
     et_free(uses);
     return status;
