@@ -20,11 +20,20 @@ for page in $pages; do
             case $link in '' | http*) continue ;; esac
             [ -e "$(dirname "$page")/$link" ] || wrong "$page: links to $link, which is not there"
         done
+    # Headings as GitHub's anchors: lower case, hyphens for blanks, without other signs.
+    grep -o '](\([^):]*\.md\)\{0,1\}#[^)]*)' "$page" | sed 's/^](//; s/)$//' | sort -u |
+        while IFS='#' read -r file anchor; do
+        file=${file:+$(dirname "$page")/$file}
+        sed -n 's/^##* //p' "${file:-$page}" | tr 'A-Z ' 'a-z-' | tr -cd 'a-z0-9_\n-' |
+            grep -qx -e "$anchor" || wrong "$page: links to #$anchor, which is no heading of ${file:-$page}"
+    done
     grep -o '<etude/[a-z_0-9]*\.h>' "$page" | sort -u | tr -d '<>' | while read -r header; do
         [ -f "include/$header" ] || wrong "$page: no header $header"
     done
     [ "$page" != doc/STYLE.md ] || continue # names by a rule, not names
-    grep -o '`et_[a-z_0-9]*`' "$page" | sort -u | tr -d '`' | while read -r name; do
+    # Names in backticks, and in blocks of code.
+    { grep -o '`et_[a-z_0-9]*`' "$page" | tr -d '`'; grep '^    ' "$page" | grep -ow 'et_[a-z_0-9]*'; } |
+        sort -u | while read -r name; do
         grep -rqw "$name" include src || wrong "$page: no $name"
     done
 done
