@@ -383,7 +383,7 @@ static int said_twice(const struct place *place, const char *path, const et_valu
     const char *whole = join(place->arena, path, value->key);
     const char *where = whole ? locate(place, whole, value->line) : NULL;
     return where ? et_fail(place->error, ET_ECONFIG,
-                           "%s: is said in another way as well; leave one out", where)
+                           "%s: is set twice, as a group and by a dotted name; remove one", where)
                  : no_memory(place);
 }
 
