@@ -466,7 +466,7 @@ static void test_fields__file_messages(void **state)
         { "model.encoder.num_heads: 4", "task",
           "f.yaml:1: task.model.encoder.num_heads: no such setting. Nearest: num_attention_heads" },
         { "model: {alpha: 1}\nmodel.alpha: 2", "task",
-          "f.yaml:2: task.model.alpha: is set twice; leave one out" },
+          "f.yaml:2: task.model.alpha: is set twice, as a group and by a dotted name; remove one" },
         { "model.alpha: 1\nmodel: 2", "", "f.yaml:2: model: is set twice" },
         { "model.alpha.x: 1", "", "f.yaml:1: model.alpha: needs a number, not a group" },
         { "seed.: 1", "", "f.yaml:1: seed: " },
