@@ -37,3 +37,46 @@ void et_terminal_wrap(FILE *to, const char *text, int column, int indent, int wi
         word += strspn(word, " ");
     }
 }
+
+/* Where the text behind a line's first wide gap begins: "data         3,000 rows" has 13. */
+static int hanging(const char *line, size_t bytes, int width)
+{
+    for (size_t i = 0; i + 1 < bytes; i++) {
+        if (line[i] != ' ' || line[i + 1] != ' ')
+            continue;
+        const int column = characters(line, i + strspn(line + i, " "));
+        return column <= width / 2 ? column : 4;
+    }
+    return 4;
+}
+
+static void fold_line(et_strbuf *out, const char *line, size_t bytes, int width)
+{
+    const int indent = hanging(line, bytes, width);
+    int column = 0;
+    for (size_t at = 0; at < bytes;) {
+        const size_t gap = strspn(line + at, " "), end = at + gap + strcspn(line + at + gap, " \n");
+        const int length = characters(line + at + gap, end - at - gap);
+        /* A line of the label alone would gain nothing. */
+        if (column + (int)gap > indent && column + (int)gap + length > width) {
+            et_strbuf_printf(out, "\n%*s%.*s", indent, "", (int)(end - at - gap), line + at + gap);
+            column = indent + length;
+        } else {
+            et_strbuf_append_bytes(out, line + at, end - at);
+            column += (int)gap + length;
+        }
+        at = end;
+    }
+}
+
+void et_terminal_fold(et_strbuf *out, const char *text, int width)
+{
+    for (const char *line = text;;) {
+        const size_t bytes = strcspn(line, "\n");
+        fold_line(out, line, bytes, width);
+        if (!line[bytes])
+            return;
+        et_strbuf_append_char(out, '\n');
+        line += bytes + 1;
+    }
+}

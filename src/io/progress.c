@@ -2,9 +2,9 @@
  * et_progress_line, which tests call; what is around it decides when, on what, and in which
  * characters.
  *
- * A line gives way from the right: parts (time left first, then epoch, rate, fields) are dropped
- * until the rest fits; then what is free is the bar's, BAR_WIDTH at most; below BAR_WIDTH_MIN
- * there is none.
+ * A bar of BAR_WIDTH_MIN columns stays as long as the step leaves room for it. Parts give way to
+ * it: the epoch first, then the fields from the right but the first, the rate, the time left, the
+ * first field. What is free then makes the bar longer, up to BAR_WIDTH.
  *
  *   step  1,840/6,000 ━━━━━━━━━╸           31%  loss 3.127  34.1k tok/s  2:04 left
  *
@@ -18,6 +18,7 @@
  * A signal handler may not call any of this: the lock may be held by the thread it interrupts. */
 #include "io/progress.h"
 
+#include <limits.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -47,6 +48,8 @@ struct et_progress {
     int fd;                  /* borrowed; -1: nothing is written */
     et_progress_mode mode;   /* never AUTO */
     bool color, ascii;       /* as in et_progress_style */
+    bool terminal;           /* messages are wrapped at its width */
+    bool rows;               /* as in et_progress_options */
     double plain_interval;   /* seconds between lines where there is no bar */
     et_progress_state state; /* the last one told */
     et_progress_field fields[ET_PROGRESS_FIELDS_MAX]; /* copies, which state points to */
@@ -102,47 +105,79 @@ enum { PARTS_MAX = ET_PROGRESS_FIELDS_MAX + 3 };
 
 #define PART_NAME_MAX 21
 
-/* What stands right of the bar, each part with two spaces before it. Returns how many. 64 bytes
- * are enough: names are cut at 20, numbers have fewer than 40. */
-static int make_parts(char parts[PARTS_MAX][64], const et_progress_state *state)
+/* A part of the line right of the bar, two spaces before it. 64 bytes are enough: names are cut at
+ * 20, numbers have fewer than 40. */
+typedef struct part {
+    char text[64];
+    int rank; /* the part with the highest is dropped first */
+} part;
+
+enum { RANK_FIRST_FIELD, RANK_LEFT, RANK_RATE, RANK_FIELDS, RANK_EPOCH = PARTS_MAX };
+
+/* Returns how many. */
+static int make_parts(part parts[PARTS_MAX], const et_progress_state *state)
 {
     int count = 0;
     for (size_t i = 0; i < state->field_count; i++) {
         const et_progress_field *field = &state->fields[i];
         char name[PART_NAME_MAX];
         et_plain_copy(name, sizeof name, field->name);
-        snprintf(parts[count++], 64, "  %s %s", name,
+        parts[count].rank = i ? RANK_FIELDS + (int)i : RANK_FIRST_FIELD;
+        snprintf(parts[count++].text, 64, "  %s %s", name,
                  (field->fixed ? et_format_decimals : et_format_value)(field->value).text);
     }
-    if (!isnan(state->rate))
-        snprintf(parts[count++], 64, "  %s %.20s", et_format_rate(state->rate).text,
+    if (!isnan(state->rate)) {
+        parts[count].rank = RANK_RATE;
+        snprintf(parts[count++].text, 64, "  %s %.20s", et_format_rate(state->rate).text,
                  state->unit ? state->unit : "");
-    if (state->epoch > 0)
-        snprintf(parts[count++], 64, "  epoch %s", et_format_count(state->epoch).text);
-    if (!isnan(state->seconds_left))
-        snprintf(parts[count++], 64, "  %s left", et_format_duration(state->seconds_left).text);
+    }
+    if (state->epoch > 0) {
+        parts[count].rank = RANK_EPOCH;
+        snprintf(parts[count++].text, 64, "  epoch %s", et_format_count(state->epoch).text);
+    }
+    if (!isnan(state->seconds_left)) {
+        parts[count].rank = RANK_LEFT;
+        snprintf(parts[count++].text, 64, "  %s left",
+                 et_format_duration(state->seconds_left).text);
+    }
     return count;
+}
+
+/* Takes parts away until no more than room columns are left, if there are any. Returns how many
+ * columns those have. */
+static int drop_parts(part *parts, int *count, int room)
+{
+    int used = 0;
+    for (int i = 0; i < *count; i++)
+        used += columns(parts[i].text);
+    while (used > room && *count > 0) {
+        int first = 0;
+        for (int i = 1; i < *count; i++)
+            first = parts[i].rank > parts[first].rank ? i : first;
+        used -= columns(parts[first].text);
+        memmove(&parts[first], &parts[first + 1], (size_t)(--*count - first) * sizeof *parts);
+    }
+    return used;
 }
 
 /* width 0 leaves everything in and draws no bar, as in a log file. */
 void et_progress_line(et_strbuf *out, const et_progress_state *state, et_progress_style style)
 {
     et_assert(state->field_count <= ET_PROGRESS_FIELDS_MAX);
-    char parts[PARTS_MAX][64];
+    part parts[PARTS_MAX];
     int count = make_parts(parts, state);
     const size_t start = out->length;
     append_steps(out, state);
-    const int percent = state->steps > 0 ? 5 : 0; /* " 31%" and a space before it */
-    int used = (int)(out->length - start) + percent;
-    for (int i = 0; i < count; i++)
-        used += columns(parts[i]);
-    /* The last part goes first, until the rest fits or nothing but the step is left. */
-    while (style.width > 0 && used > style.width && count > 0)
-        used -= columns(parts[--count]);
-    if (state->steps > 0) {
+    /* " 31%" and a space before it, and one before the bar. */
+    const int percent = state->steps > 0 ? 5 : 0, least = percent ? BAR_WIDTH_MIN + 1 : 0;
+    const int room = style.width - percent - (int)(out->length - start);
+    const int used = drop_parts(parts, &count,
+                                !style.width    ? INT_MAX
+                                : room >= least ? room - least
+                                                : room);
+    if (percent) {
         const double fraction = fmin(1.0, (double)state->step / (double)state->steps);
-        /* One column is the space before it. */
-        int bar = style.width - used - 1;
+        int bar = room - used - 1;
         bar = bar > BAR_WIDTH ? BAR_WIDTH : bar;
         if (bar >= BAR_WIDTH_MIN) {
             et_strbuf_append_char(out, ' ');
@@ -151,7 +186,7 @@ void et_progress_line(et_strbuf *out, const et_progress_state *state, et_progres
         et_strbuf_printf(out, " %3d%%", (int)(100 * fraction));
     }
     for (int i = 0; i < count; i++)
-        et_strbuf_append(out, parts[i]);
+        et_strbuf_append(out, parts[i].text);
 }
 
 /* ---- the terminal ---- */
@@ -269,9 +304,10 @@ int et_progress_open(et_progress **out, const et_progress_options *options, et_e
     progress->fd = options->fd;
     /* The mode is settled here: what the descriptor is does not change later. */
     progress->mode = options->mode;
+    progress->terminal = options->fd >= 0 && isatty(options->fd);
     if (progress->mode == ET_PROGRESS_AUTO)
-        progress->mode = options->fd >= 0 && isatty(options->fd) && !is_dumb() ? ET_PROGRESS_BAR
-                                                                               : ET_PROGRESS_PLAIN;
+        progress->mode = progress->terminal && !is_dumb() ? ET_PROGRESS_BAR : ET_PROGRESS_PLAIN;
+    progress->rows = options->rows;
     progress->color = !has_value("NO_COLOR");
     progress->ascii = !et_locale_is_utf8();
     progress->plain_interval = options->plain_interval;
@@ -318,9 +354,11 @@ ET_APART void take_state(et_progress *progress, const et_progress_state *state)
     keep_state(progress, state);
     const double interval =
         progress->mode == ET_PROGRESS_BAR ? REDRAW_INTERVAL : progress->plain_interval;
+    const bool end = state->step == state->steps;
+    const bool told = end && progress->rows && progress->mode == ET_PROGRESS_PLAIN;
     /* 100 % is shown although the line before it was a moment ago. */
-    const bool last = state->step == state->steps && progress->drawn_step != state->step;
-    if (last || is_due(progress, progress->state.time, interval))
+    const bool last = end && progress->drawn_step != state->step;
+    if (!told && (last || is_due(progress, progress->state.time, interval)))
         draw(progress);
     pthread_mutex_unlock(&progress->lock);
 }
@@ -341,6 +379,17 @@ static void make_plain(et_progress *progress, const char *text)
     et_plain_append_lines(&progress->plain, text, strlen(text));
 }
 
+/* What is plain, as it is shown: on a terminal no line is cut within a word. */
+static void append_message(et_progress *progress)
+{
+    const char *text = et_strbuf_text(&progress->plain);
+    if (progress->terminal)
+        et_terminal_fold(&progress->line, text, line_width(progress->fd));
+    else
+        et_strbuf_append(&progress->line, text);
+    progress->line.failed |= progress->plain.failed;
+}
+
 static void copy(et_progress *progress)
 {
     if (progress->copy && !progress->plain.failed)
@@ -354,8 +403,7 @@ void et_progress_message(et_progress *progress, const char *text)
     make_plain(progress, text);
     const bool bar = progress->drawn;
     et_strbuf_append(&progress->line, bar ? "\r" ERASE_REST : "");
-    et_strbuf_append(&progress->line, et_strbuf_text(&progress->plain));
-    progress->line.failed |= progress->plain.failed;
+    append_message(progress);
     et_strbuf_append_char(&progress->line, '\n');
     if (bar)
         append_bar_line(progress);
@@ -379,6 +427,11 @@ void et_progress_copy_to(et_progress *progress, void (*to)(void *self, const cha
     progress->copy = to;
     progress->copy_self = self;
     pthread_mutex_unlock(&progress->lock);
+}
+
+int et_progress_width(const et_progress *progress)
+{
+    return line_width(progress->fd);
 }
 
 /* The mode does not change after the opening, so no lock is needed. */

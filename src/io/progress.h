@@ -4,7 +4,8 @@
  *
  * redrawn at most ten times a second and as wide as the window allows; elsewhere, and with
  * TERM=dumb, the same as plain lines at an interval. NO_COLOR is obeyed; outside UTF-8 locales
- * the bar is ASCII. Messages appear above the bar, each written in one piece.
+ * the bar is ASCII. Messages appear above the bar, each written in one piece; on a terminal they
+ * are wrapped between words (base/terminal.h).
  *
  * What cannot be written (a closed terminal) is dropped: progress never stops a run. All
  * functions may be called from any thread. */
@@ -30,11 +31,12 @@ typedef struct et_progress_options {
     int fd; /* borrowed; -1: nothing is written at all */
     et_progress_mode mode;
     double plain_interval; /* seconds between plain lines */
+    bool rows; /* a message of the caller's tells the last step: no plain line is written of it */
 } et_progress_options;
 
 #define ET_PROGRESS_OPTIONS_INIT                                                                   \
     {                                                                                              \
-        -1, ET_PROGRESS_AUTO, 10.0                                                                 \
+        -1, ET_PROGRESS_AUTO, 10.0, false                                                          \
     }
 
 #define ET_PROGRESS_FIELDS_MAX 8
@@ -83,6 +85,9 @@ void et_progress_record(et_progress *progress, const char *text);
  * also in quiet mode. It may call nothing of progress. NULL: nobody does. */
 void et_progress_copy_to(et_progress *progress, void (*to)(void *self, const char *text),
                          void *self);
+
+/* Columns that a line has here; 79: not a terminal. Windows change. */
+int et_progress_width(const et_progress *progress);
 
 /* What takes the bar away where one may stand, "" elsewhere, for what writes to the descriptor
  * without the lock, as a signal handler has to: the next redraw draws it below. Static. */

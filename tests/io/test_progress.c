@@ -55,11 +55,20 @@ static void test_progress__line(void **state)
           "step  1,840/6,000 =========                       30%" TAIL },
         { 3000, { 95, true, true }, "step  3,000/6,000 \033[36m========        \033[0m  50%" TAIL },
         { 1840, { 0, false, true }, "step  1,840/6,000  30%" TAIL },
-        { 3000, { 80, false, true }, "step  3,000/6,000  50%" TAIL },
+        { 3000, { 89, false, true }, "step  3,000/6,000 =====       50%" TAIL },
         { 3000,
-          { 70, false, true },
-          "step  3,000/6,000  50%  loss 3.127  lr 0.0041  34.1k tok/s  epoch 9" },
-        { 3000, { 40, false, true }, "step  3,000/6,000  50%  loss 3.127" },
+          { 80, false, true },
+          "step  3,000/6,000 =====       50%  loss 3.127  lr 0.0041  34.1k tok/s  2:04 left" },
+        { 3000,
+          { 79, false, true },
+          "step  3,000/6,000 ==========            50%  loss 3.127  34.1k tok/s  2:04 left" },
+        { 3000,
+          { 60, false, true },
+          "step  3,000/6,000 =======         50%  loss 3.127  2:04 left" },
+        { 3000, { 55, false, true }, "step  3,000/6,000 ==========            50%  loss 3.127" },
+        { 3000, { 40, false, true }, "step  3,000/6,000 ========>          50%" },
+        { 3000, { 33, false, true }, "step  3,000/6,000 =====       50%" },
+        { 3000, { 32, false, true }, "step  3,000/6,000  50%" },
         { 3000, { 5, false, true }, "step  3,000/6,000  50%" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -205,8 +214,16 @@ static void test_progress__colour_and_width(void **state)
     const et_progress_state now = make_state(3000);
     et_progress_update(progress, &now);
     drain(master, screen, sizeof screen);
-    assert_string_equal(screen, "\rstep  3,000/6,000  50%  loss 3.127  lr 0.0041  "
-                                "34.1k tok/s\033[K");
+    assert_string_equal(screen,
+                        "\rstep  3,000/6,000 \033[36m======>      \033[0m  50%  loss 3.127  "
+                        "2:04 left\033[K");
+    et_progress_message(progress, "memory       so many bytes: parameters 1 MB, activations of a "
+                                  "step 2 MB\nand words that have no label, 1 2 3 4 5 6 7 8 9 10");
+    drain(master, screen, sizeof screen);
+    assert_non_null(strstr(screen,
+                           "\r\033[Kmemory       so many bytes: parameters 1 MB, activations of\r\n"
+                           "             a step 2 MB\r\n"
+                           "and words that have no label, 1 2 3 4 5 6 7 8 9 10\r\n"));
     const struct winsize wide = { .ws_row = 24, .ws_col = 120 };
     assert_int_equal(ioctl(slave, TIOCSWINSZ, &wide), 0);
     et_progress_message(progress, "x");
@@ -253,6 +270,33 @@ static void test_progress__plain(void **state)
     close(options.fd);
     close(slave);
     close(master);
+}
+
+/* Where a message tells the last step there is no line of it, however long ago the one before. */
+static void test_progress__rows(void **state)
+{
+    char screen[400];
+    et_progress *progress;
+    et_progress_options options = ET_PROGRESS_OPTIONS_INIT;
+    options.fd = open(in(state, "rows"), O_CREAT | O_RDWR | O_TRUNC, 0666);
+    options.rows = true;
+    assert_ok(et_progress_open(&progress, &options, error));
+    for (int i = 1; i <= 3; i++) {
+        const et_progress_state now = {
+            .step = i, .steps = 3, .rate = NAN, .seconds_left = NAN, .time = 1000 * i
+        };
+        et_progress_update(progress, &now);
+    }
+    et_progress_message(progress,
+                        "   3  0.25  of a message that is not on a terminal, and so has as "
+                        "many columns as it likes");
+    et_progress_close(progress);
+    lseek(options.fd, 0, SEEK_SET);
+    drain(options.fd, screen, sizeof screen);
+    assert_string_equal(screen, "step  1/3  33%\nstep  2/3  66%  16:40 left\n"
+                                "   3  0.25  of a message that is not on a terminal, and so has as "
+                                "many columns as it likes\n");
+    close(options.fd);
 }
 
 /* Whoever knows when a state was says so: what is left, and when a line is due, go by that. */
@@ -342,6 +386,7 @@ int main(void)
         cmocka_unit_test(test_progress__terminal),
         cmocka_unit_test(test_progress__colour_and_width),
         cmocka_unit_test(test_progress__plain),
+        cmocka_unit_test(test_progress__rows),
         cmocka_unit_test(test_progress__time),
         cmocka_unit_test(test_progress__nowhere),
         cmocka_unit_test(test_progress__threads),
