@@ -141,7 +141,11 @@ typedef struct et_task_class {
      * validate and rows that are kept the trainer's own evaluation is of those. */
     int (*validation_outputs)(et_task *self, const et_task_step *now, et_value *logs,
                               et_error *error);
-    ET_RESERVED(2);
+    /* Values of validation that people see while it trains, the most telling first, ended by NULL.
+     * The command's table shows two of them: what the best is chosen by comes first. NULL:
+     * best_metric and "validation_loss". */
+    const char *const *main_metrics;
+    ET_RESERVED(1);
 } et_task_class;
 
 /* Sets of validation data that a task may have. */

@@ -43,8 +43,10 @@ int et_sink_set_aside(et_sink_care care, const char *path, uint64_t offset, et_e
 typedef struct et_progress et_progress;
 
 /* A line for people above the progress bar for each nested dict, and one for what is not
- * nested. except: a nested dict that the bar shows already, or NULL. progress is borrowed. */
-int et_sink_console_open(et_sink **out, et_progress *progress, const char *except, et_error *error);
+ * nested. except: names of nested dicts that people see otherwise, ended by NULL; NULL: none. Both
+ * are borrowed. */
+int et_sink_console_open(et_sink **out, et_progress *progress, const char *const *except,
+                         et_error *error);
 
 /* Event files under a name of their own (event.h), static: they may lie where another process has
  * its. They start anew. */

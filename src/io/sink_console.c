@@ -6,24 +6,25 @@
  * A dict inside of one, a set of validation data, has a line of its own: validation/news.
  *
  * Numbers are shown as base/format.c prints them; what depends on the clock is left out, and of
- * texts only the one under ET_SINK_NOTE is shown. What the bar shows in place of a line goes to the
- * progress's copy alone, clock and all. Nothing is kept for a resume: the screen is gone. */
+ * texts only the one under ET_SINK_NOTE is shown. Nothing is kept for a resume: the screen is gone.
+ */
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/assert.h"
-#include "base/strbuf.h"
+#include "base/fields.h"
 #include "base/format.h"
 #include "base/plain.h"
+#include "base/strbuf.h"
 #include "io/progress.h"
 #include "io/sink.h"
 
 typedef struct console {
     et_sink sink;
-    et_progress *progress; /* borrowed */
-    char *except;          /* owned; NULL: none */
-    et_strbuf line;        /* memory that is used again */
+    et_progress *progress;     /* borrowed */
+    const char *const *except; /* borrowed; NULL: none */
+    et_strbuf line;            /* memory that is used again */
 } console;
 
 static void append_part(et_strbuf *line, const char *text)
@@ -55,11 +56,6 @@ static bool append_value(et_strbuf *line, const et_value *value)
     }
 }
 
-static bool is_excepted(const console *sink, const char *name)
-{
-    return name != NULL && sink->except != NULL && strcmp(name, sink->except) == 0;
-}
-
 /* name NULL: what stands in no directory. A dict without anything to show gives no line. */
 static void write_line(console *sink, int64_t step, const char *name, const et_value *dict)
 {
@@ -71,13 +67,8 @@ static void write_line(console *sink, int64_t step, const char *name, const et_v
         append_part(line, name);
     for (const et_value *v = dict->first; v != NULL; v = v->next)
         any |= append_value(line, v);
-    const et_value *clock = is_excepted(sink, name) ? et_value_get(dict, ET_SINK_TIME) : NULL;
-    for (const et_value *v = clock ? clock->first : NULL; v != NULL; v = v->next)
-        append_value(line, v);
     /* Without memory for the line it is not shown; the files have it. */
-    if (any && !line->failed && is_excepted(sink, name))
-        et_progress_record(sink->progress, line->data);
-    else if (any && !line->failed)
+    if (any && !line->failed)
         et_progress_message(sink->progress, line->data);
 }
 
@@ -101,10 +92,10 @@ static int console_write(et_sink *self, int64_t step, const et_value *values, et
     write_line(sink, step, NULL, values);
     for (const et_value *v = values->first; v != NULL; v = v->next) {
         /* Rates and seconds are in the bar. */
-        if (v->kind != ET_VALUE_DICT || strcmp(v->key, ET_SINK_TIME) == 0)
+        if (v->kind != ET_VALUE_DICT || strcmp(v->key, ET_SINK_TIME) == 0 ||
+            (sink->except && et_is_one_of(v->key, sink->except)))
             continue;
-        if (!is_excepted(sink, v->key))
-            write_nested(sink, step, v->key, v);
+        write_nested(sink, step, v->key, v);
         write_line(sink, step, v->key, v);
     }
     return ET_OK;
@@ -122,7 +113,6 @@ static int console_close(et_sink *self, et_error *error)
     console *sink = (console *)self;
     (void)error;
     et_strbuf_release(&sink->line);
-    et_free(sink->except);
     et_free(sink);
     return ET_OK;
 }
@@ -134,18 +124,17 @@ static const et_sink_class console_class = {
     .close = console_close,
 };
 
-/* except is copied. */
-int et_sink_console_open(et_sink **out, et_progress *progress, const char *except, et_error *error)
+int et_sink_console_open(et_sink **out, et_progress *progress, const char *const *except,
+                         et_error *error)
 {
     *out = NULL;
     et_assert(progress);
     console *sink = et_alloc_zero(1, sizeof *sink);
-    if (sink == NULL || (except != NULL && (sink->except = et_strdup(except)) == NULL)) {
-        et_free(sink);
+    if (sink == NULL)
         return et_alloc_failed(error, sizeof *sink, "the console");
-    }
     sink->sink.class = &console_class;
     sink->progress = progress;
+    sink->except = except;
     *out = &sink->sink;
     return ET_OK;
 }

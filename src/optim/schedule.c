@@ -402,6 +402,13 @@ static double rate_at(const et_schedule *schedule, int64_t step)
     return usable || step >= offset ? rate : class->rate(schedule, 0);
 }
 
+int64_t et_schedule_warmup(const et_schedule *schedule)
+{
+    return schedule->options.type == ET_RATE_INVERSE_SQRT
+               ? schedule->options.inverse_sqrt.warmup_steps
+               : warmup_steps(&schedule->warmup);
+}
+
 /* With W steps of warm-up and p = rate(W): linear w0 + step / W (p - w0), which is w0 at step
  * 0; polynomial p (max(step, 1) / W)^power. The warm-up ends where the schedule is then, not where
  * it started: p is where the line meets the schedule. */

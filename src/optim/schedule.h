@@ -42,6 +42,9 @@ bool et_schedule_read(const char *text, double *number, bool *epochs);
 int et_schedule_init(et_schedule *schedule, const et_rate_options *options,
                      const et_warmup_options *warmup, et_error *error);
 
+/* Steps of the warm-up, linear, polynomial or inverse_sqrt's own; 0: there is none. */
+int64_t et_schedule_warmup(const et_schedule *schedule);
+
 /* The learning rate of update number step, from 0. */
 double et_schedule_rate(const et_schedule *schedule, int64_t step);
 

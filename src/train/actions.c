@@ -191,6 +191,16 @@ static void tell_evaluation(const et_controller *c, const et_value *values, doub
     tell_values(c, line, values);
 }
 
+static int note_best(et_controller *c, int64_t step, et_value *values, et_error *error)
+{
+    double best;
+    const bool first = et_run_best_step(c->run, &best) < 0;
+    const int status = et_run_note_best(c->run, step, values, error);
+    c->improving = !status && !first && et_run_best_step(c->run, &best) == step &&
+                   et_run_since_best(c->run) == 0;
+    return status;
+}
+
 int et_controller_evaluate_now(et_controller *c, int64_t limit, et_error *error)
 {
     int64_t step = c->trainer->step;
@@ -212,7 +222,7 @@ int et_controller_evaluate_now(et_controller *c, int64_t limit, et_error *error)
     double seconds = et_clock_monotonic() - start;
     c->evaluation_rate = limit ? (double)evaluator->done / seconds : (double)NAN;
     if (!status)
-        status = et_run_note_best(c->run, step, values, error);
+        status = note_best(c, step, values, error);
     if (!status)
         status = log_values(c, values, et_clock_monotonic() - start, error);
     if (!status)

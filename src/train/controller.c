@@ -87,6 +87,11 @@ int64_t et_controller_best(const et_controller *c, double *value)
     return et_run_best_step(c->run, value);
 }
 
+bool et_controller_improving(const et_controller *c)
+{
+    return c->improving;
+}
+
 bool et_controller_stopped_early(const et_controller *c)
 {
     return c->stopper < c->count &&

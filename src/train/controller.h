@@ -12,6 +12,10 @@
 /* The best evaluation so far: its step, -1 if there is none, and its value. */
 int64_t et_controller_best(const et_controller *controller, double *value);
 
+/* Whether the last evaluation of this process was better than all before it, of which there was at
+ * least one. */
+bool et_controller_improving(const et_controller *controller);
+
 /* What people read when a run is interrupted. */
 #define ET_CONTROLLER_RESUMES "The same command resumes from there."
 #define ET_CONTROLLER_NOT_BEGUN                                                                    \

@@ -71,6 +71,7 @@ struct et_controller {
     et_arena arena;              /* of logs, until the next evaluation */
     const et_value *values;      /* of the evaluation at this step; NULL: none */
     const et_value *last;        /* of the last one of this call; NULL: none */
+    bool improving;              /* the last one was better than all before it */
     double evaluation_rate;      /* steps a second of the last one; NaN: all were asked for */
     et_arena loop_arena;         /* of what inner loops give, until the next log */
     const et_value *loop_values; /* of the inner loop that ended here; NULL: none */

@@ -44,6 +44,12 @@ static int best_metric(const et_learner *self, const char **name, et_arena *aren
     return *name ? ET_OK : et_alloc_failed(error, 0, "a name");
 }
 
+static int main_metrics(const et_learner *self, et_main_metrics *metrics, et_arena *arena,
+                        et_error *error)
+{
+    return et_main_metrics_of_task(metrics, of(self), "", false, arena, error);
+}
+
 static const et_pass *pass(const et_learner *self, int number)
 {
     return number ? NULL : et_task_trainer_pass(of(self));
@@ -73,6 +79,7 @@ static const et_learner_class class = {
     .layout = layout,
     .batches = batches,
     .best_metric = best_metric,
+    .main_metrics = main_metrics,
     .pass = pass,
     .parameter_bytes = parameter_bytes,
     .single = single,

@@ -10,6 +10,7 @@
 #define ETUDE_TRAIN_LEARNER_H
 
 #include "base/arena.h"
+#include "train/main_metrics.h"
 #include "train/task_trainer.h"
 
 typedef struct et_learner et_learner;
@@ -25,6 +26,9 @@ typedef struct et_learner_class {
     int (*batches)(et_learner *self, int64_t *count, et_error *error);
     /* Which value of validation is best by its tasks; lives in arena. *name NULL: none is. */
     int (*best_metric)(const et_learner *self, const char **name, et_arena *arena, et_error *error);
+    /* Adds its main metrics; of several tasks or sets of data one of each. Names live in arena. */
+    int (*main_metrics)(const et_learner *self, et_main_metrics *metrics, et_arena *arena,
+                        et_error *error);
     const et_pass *(*pass)(const et_learner *self, int number); /* of training; NULL: no more */
     size_t (*parameter_bytes)(const et_learner *self);          /* values, gradients, slots, ... */
     /* As a task trainer, for what trains one task alone; ET_ECONFIG: it is of several. */

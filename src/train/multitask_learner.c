@@ -47,6 +47,20 @@ static int best_metric(const et_learner *self, const char **name, et_arena *aren
     return ET_OK;
 }
 
+static int main_metrics(const et_learner *self, et_main_metrics *metrics, et_arena *arena,
+                        et_error *error)
+{
+    const et_multitask *m = of(self);
+    int status = ET_OK;
+    for (int i = 0; !status && i < m->count; i++) {
+        const char *prefix = et_arena_printf(arena, "%s/", et_multitask_name(m, i));
+        status = prefix ? et_main_metrics_of_task(metrics, m->parts[i].trainer, prefix, true, arena,
+                                                  error)
+                        : et_alloc_failed(error, 0, "a name");
+    }
+    return status;
+}
+
 static const et_pass *pass(const et_learner *self, int number)
 {
     const et_multitask *m = of(self);
@@ -82,6 +96,7 @@ static const et_learner_class class = {
     .layout = layout,
     .batches = batches,
     .best_metric = best_metric,
+    .main_metrics = main_metrics,
     .pass = pass,
     .parameter_bytes = parameter_bytes,
     .single = single,

@@ -135,7 +135,8 @@ static int show_progress(void **state, et_error *error)
     options.fd = open(in(state, "screen"), O_CREAT | O_WRONLY, 0666);
     int status = et_progress_open(&progress, &options, error);
     if (!status)
-        status = et_sink_console_open(&sink, progress, "train", error);
+        status =
+            et_sink_console_open(&sink, progress, (const char *const[]){ "train", NULL }, error);
     if (!status)
         status = write_log(sink, error);
     et_sink_close(sink, NULL);

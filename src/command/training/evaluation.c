@@ -14,6 +14,7 @@
 #include "command/results.h"
 #include "command/training/ranks.h"
 #include "command/training/scratch.h"
+#include "io/log_names.h"
 #include "train/checkpoint.h"
 #include "train/identity.h"
 #include "train/model_export.h"
@@ -225,7 +226,18 @@ int et_evaluation_run(et_evaluation *e, et_value *logs, et_error *error)
                                 stops, e, logs, error);
 }
 
-#define WIDTH_LEAST 24 /* of names that are printed */
+#define WIDTH_LEAST 20 /* of names that are printed */
+
+/* What was measured is of validation data, or of those that were named: names do not say it again,
+ * but where two would be the same. */
+static const char *name_of(const et_value *logs, const et_value *value)
+{
+    const char *key = value->key;
+    static const char prefix[] = ET_LOGGED_OF_VALIDATION;
+    const bool begins = value->kind != ET_VALUE_DICT && !strncmp(key, prefix, sizeof prefix - 1);
+    const char *name = key + (begins ? sizeof prefix - 1 : 0);
+    return *name && !et_value_get(logs, name) ? name : key;
+}
 
 /* Of the longest name, with what stands before it. */
 static int width_of(const et_value *logs)
@@ -233,7 +245,7 @@ static int width_of(const et_value *logs)
     int width = 0;
     for (const et_value *value = logs->first; value; value = value->next) {
         const int below = value->kind == ET_VALUE_DICT ? 1 + width_of(value) : 0;
-        const int own = (int)strlen(value->key) + below;
+        const int own = (int)strlen(name_of(logs, value)) + below;
         width = own > width ? own : width;
     }
     return width;
@@ -243,7 +255,7 @@ static void print_values(const et_value *logs, const char *path, int width)
 {
     for (const et_value *value = logs->first; value; value = value->next) {
         char name[200];
-        snprintf(name, sizeof name, "%s%s%s", path, *path ? "/" : "", value->key);
+        snprintf(name, sizeof name, "%s%s%s", path, *path ? "/" : "", name_of(logs, value));
         if (value->kind == ET_VALUE_FLOAT)
             et_print(stdout, "%-*s %.6g\n", width, name, value->real);
         else if (value->kind == ET_VALUE_INT)

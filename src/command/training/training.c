@@ -169,6 +169,7 @@ static int open_telling(et_training *t, const et_train_args *args, et_error *err
     const bool first = et_comm_rank(t->comm) == 0;
     et_progress_options options = ET_PROGRESS_OPTIONS_INIT;
     options.fd = args->quiet || !first ? -1 : STDERR_FILENO;
+    options.rows = !args->dry_run;
     int status = et_progress_open(&t->progress, &options, error);
     if (status)
         return status;

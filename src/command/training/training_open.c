@@ -8,10 +8,12 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/clock.h"
 #include "base/flag.h"
 #include "base/format.h"
 #include "base/stages.h"
 #include "command/training/batch_fit.h"
+#include "command/training/training_table.h"
 #include "data/source.h"
 #include "io/log_names.h"
 #include "io/sink.h"
@@ -29,10 +31,47 @@ int et_training_write_settings(et_training *t, const char *directory, et_error *
                 : et_alloc_failed(error, strlen(directory), "a path");
 }
 
+/* Where its length is set. */
+static const char *warmup_setting(const et_optimization_options *o)
+{
+    return o->learning_rate.type == ET_RATE_INVERSE_SQRT ? "learning_rate.inverse_sqrt"
+           : o->warmup.type == ET_WARMUP_LINEAR          ? "warmup.linear"
+                                                         : "warmup.polynomial";
+}
+
+#define SPEED_STEPS 5 /* by which the speed of a run is told, at least */
+
+/* Whether the time limit comes before the end of the warm-up: once, when the first steps have told
+ * the speed. */
+static void look_at_time(et_training *t, const et_showing *showing)
+{
+    const double limit = t->args->ends - t->began, now = et_clock_monotonic();
+    if (!t->first_time) {
+        t->first_step = showing->step;
+        t->first_time = now;
+    }
+    const double seconds = now - t->first_time, steps = (double)(showing->step - t->first_step);
+    if (showing->step < t->warmup && (steps < SPEED_STEPS || seconds < fmin(limit / 20, 10)))
+        return;
+    const double end = (double)showing->step + fmax(t->args->ends - now, 0) * steps / seconds;
+    if (showing->step < t->warmup && end < (double)t->warmup)
+        et_log(
+            ET_LOG_WARNING,
+            "the time limit comes at about step %s, within the warm-up of %s steps: the learning "
+            "rate does not reach its peak; give it more time or lower "
+            "trainer.optimizer_config.%s.warmup_steps",
+            et_format_count((int64_t)end).text, et_format_count(t->warmup).text,
+            warmup_setting(&t->plan.optimizer_config));
+    t->warmup = 0;
+}
+
 /* What the bar shows of a step. */
 static void show(void *self, const et_showing *showing)
 {
     et_training *t = self;
+    t->showing = *showing;
+    if (t->warmup)
+        look_at_time(t, showing);
     et_progress_field fields[] = { { ET_LOGGED_LOSS, showing->loss, true },
                                    { "lr", showing->learning_rate, false } };
     et_progress_state state = { .step = showing->step,
@@ -64,6 +103,21 @@ static int choose_best(et_training *t, et_error *error)
         return status;
     t->best_tie = et_metric_beside(t->best_metric, ET_LOGGED_VALIDATION_LOSS, &t->arena);
     return t->best_tie ? ET_OK : et_alloc_failed(error, strlen(t->best_metric), "a name");
+}
+
+/* What chooses the best is first of what people see of a validation. One task has two values there,
+ * several or a task of several sets of data one of each. */
+static int choose_shown(et_training *t, et_error *error)
+{
+    if (t->best_metric)
+        et_main_metrics_add(&t->shown, t->best_metric);
+    et_main_metrics own = { .count = 0 };
+    int status = t->learner->class->main_metrics(t->learner, &own, &t->arena, error);
+    for (int i = 0; i < own.count; i++)
+        et_main_metrics_add(&t->shown, own.name[i]);
+    const bool several = own.count && strchr(own.name[0], '/');
+    t->shown_most = several ? ET_MAIN_METRICS_MAX : 2;
+    return status;
 }
 
 /* Of the modes that train one does not validate, and one does so at its end alone. */
@@ -129,12 +183,45 @@ static et_controller_options controller_options(et_training *t, const char *dire
     };
 }
 
-/* Its sinks show people what the bar does not. */
+static int open_table(et_training *t, const char *directory, et_sink **out, et_error *error)
+{
+    const int64_t interval = evaluator_of(t) ? validation_interval(t) : 0;
+    const et_training_table_options options = {
+        .progress = t->progress,
+        .log = et_arena_printf(&t->arena, "%s/" ET_RUN_LOG, directory),
+        .best = interval ? t->best_metric : NULL,
+        .metrics = t->shown,
+        .most = interval ? t->shown_most : 0,
+        .epochs = !interval || interval >= t->plan.train_steps,
+        .validated = interval,
+        .steps = t->plan.train_steps,
+        .began = t->began,
+        .now = &t->showing,
+    };
+    return options.log ? et_training_table_open(out, &options, error)
+                       : et_alloc_failed(error, strlen(directory), "a path");
+}
+
+/* What people see of logs: the table and, where they want all, each log. What else is logged they
+ * see as it comes. */
+static int open_console(et_training *t, const char *directory, et_sink **out, et_error *error)
+{
+    static const char *const in_table[] = { ET_LOGGED_TRAIN, ET_LOGGED_VALIDATION, NULL };
+    et_sink *sinks[2] = { NULL, NULL };
+    int status =
+        et_sink_console_open(&sinks[0], t->progress, t->args->verbose ? NULL : in_table, error);
+    if (!status)
+        status = open_table(t, directory, &sinks[1], error);
+    if (!status)
+        return et_sink_multi_open(out, sinks, 2, error);
+    et_sink_close(sinks[0], NULL);
+    return status;
+}
+
 static int open_controller(et_training *t, const char *directory, et_error *error)
 {
     et_controller_options options = controller_options(t, directory);
-    int status = et_sink_console_open(&options.run.console, t->progress,
-                                      t->args->verbose ? NULL : ET_LOGGED_TRAIN, error);
+    int status = open_console(t, directory, &options.run.console, error);
     return status ? status : et_controller_open(&t->controller, &options, error);
 }
 
@@ -256,7 +343,22 @@ static void warn_of_rest(const et_training *t, const et_schedule *schedule)
                (long long)none, (long long)t->plan.train_steps);
 }
 
-static void warn_of_rates(const et_training *t)
+/* What is left of a run's time is known by its speed; see look_at_time. */
+static void warn_of_warmup(et_training *t, const et_schedule *schedule)
+{
+    const int64_t warmup = et_schedule_warmup(schedule), steps = t->plan.train_steps;
+    if (warmup >= steps)
+        et_log(ET_LOG_WARNING,
+               "the run ends at step %s, within the warm-up of %s steps: the learning rate never "
+               "reaches its peak; train longer or lower "
+               "trainer.optimizer_config.%s.warmup_steps",
+               et_format_count(steps).text, et_format_count(warmup).text,
+               warmup_setting(&t->plan.optimizer_config));
+    else if (t->args->ends > 0)
+        t->warmup = warmup;
+}
+
+static void warn_of_rates(et_training *t)
 {
     const et_optimization_options *o = &t->plan.optimizer_config;
     et_schedule schedule;
@@ -265,6 +367,8 @@ static void warn_of_rates(const et_training *t)
         return;
     warn_of_first(t, &schedule);
     warn_of_rest(t, &schedule);
+    if (t->plan.train_steps > 0 && et_schedule_warmup(&schedule))
+        warn_of_warmup(t, &schedule);
 }
 
 int64_t et_training_step(const et_training *t)
@@ -312,8 +416,8 @@ static int compare_ranks(et_training *t, et_error *error)
 
 /* What is open when one fails is closed by close_model. */
 static int (*const stages[])(et_training *, et_error *) = {
-    open_params, open_task,    make_identity, compare_ranks,
-    plan_rate,   open_trainer, choose_best,   plan_steps,
+    open_params,  open_task,   make_identity, compare_ranks, plan_rate,
+    open_trainer, choose_best, choose_shown,  plan_steps,
 };
 
 static int open_model(et_training *t, const char *directory, et_error *error)

@@ -39,8 +39,14 @@ typedef struct et_training {
     char rate[64];           /* its unit */
     const char *best_metric; /* NULL: there is none */
     const char *best_tie;    /* the loss beside it, by which equal values are told apart */
-    double target;           /* value of it with which training ends; if it is */
-    bool targeted;           /* given */
+    et_main_metrics shown;   /* of validation, in the table */
+    int shown_most;          /* how many of them, where there is room */
+    et_showing showing;      /* the last one; all 0: none yet */
+    int64_t warmup;          /* steps of it that the time limit may cut off; 0: none, or known */
+    int64_t first_step;      /* of this process, where that is looked at, and when it was done */
+    double first_time;
+    double target; /* value of it with which training ends; if it is */
+    bool targeted; /* given */
     et_device *device;
     et_params *params;       /* of task and run, which borrow it */
     et_task_context context; /* of the task */
@@ -71,6 +77,7 @@ typedef struct et_training_end {
     int64_t steps, best_step; /* -1: no best */
     double best, seconds;     /* seconds of this command */
     bool early;
+    bool improving; /* the last validation was the best, and not the first */
 } et_training_end;
 
 /* training_told.c: lines above the bar; longer ones are cut. Thirteen columns for what one is

@@ -202,6 +202,7 @@ et_training_end et_training_end_of(const et_training *t)
 {
     et_training_end e = { .steps = et_training_step(t),
                           .early = et_controller_stopped_early(t->controller),
+                          .improving = et_controller_improving(t->controller),
                           .seconds = et_clock_monotonic() - t->began };
     e.best_step = et_controller_best(t->controller, &e.best);
     return e;
@@ -222,6 +223,11 @@ void et_training_say_end(et_training *t, const et_training_end *e, const char *d
                     et_format_duration(e->seconds).text, best, t->call->program->name,
                     kind->next ? kind->next : "evaluate", directory,
                     kind->next_help ? kind->next_help : "measures it");
+    if (e->improving && !e->early)
+        et_training_say(t->progress,
+                        "             the validation was still improving: train longer, for "
+                        "example --steps %lld",
+                        (long long)(2 * e->steps));
     if (e->steps < t->plan.train_steps)
         et_training_say_privacy(t, e->steps);
 }

@@ -82,9 +82,14 @@ static int initialize(et_task *self, et_params *params, et_error *error)
     .validation_outputs = et_tabular_validation_outputs, .aggregate_logs = et_tabular_aggregate,   \
     .reduce_aggregated_logs = et_tabular_reduce, .validation_set = validation_set,                 \
     .use_validation_set = use_validation_set, .kept = et_tabular_kept
-static const et_task_class class_of_classes = { METHODS, .best_metric = ET_TABULAR_LIKELIHOOD };
-static const et_task_class class_of_values = { METHODS,
-                                               .best_metric = ET_LOGGED_OF_VALIDATION "r2" };
+static const char *const main_of_classes[] = { ET_LOGGED_OF_VALIDATION "accuracy",
+                                               ET_TABULAR_LIKELIHOOD, NULL };
+static const char *const main_of_values[] = { ET_LOGGED_OF_VALIDATION "r2",
+                                              ET_LOGGED_OF_VALIDATION "rmse", NULL };
+static const et_task_class class_of_classes = { METHODS, .best_metric = ET_TABULAR_LIKELIHOOD,
+                                                .main_metrics = main_of_classes };
+static const et_task_class class_of_values = { METHODS, .best_metric = ET_LOGGED_OF_VALIDATION "r2",
+                                               .main_metrics = main_of_values };
 
 /* ---- opening and closing ---- */
 

@@ -7,6 +7,7 @@
 #include "tasks/translation/task.h"
 
 #include "base/alloc.h"
+#include "io/log_names.h"
 #include "base/assert.h"
 #include "base/stages.h"
 #include "tasks/translation/task_private.h"
@@ -72,6 +73,8 @@ static bool kept(et_task *self, int number, et_kept_rows *rows)
     return false;
 }
 
+static const char *const main_metrics[] = { ET_TRANSLATION_BLEU, ET_LOGGED_VALIDATION_LOSS, NULL };
+
 static const et_task_class translation_class = {
     .name = "translation",
     .data = data,
@@ -83,6 +86,7 @@ static const et_task_class translation_class = {
     .aggregate_logs = et_translation_aggregate,
     .reduce_aggregated_logs = et_translation_reduce,
     .best_metric = ET_TRANSLATION_BLEU,
+    .main_metrics = main_metrics,
     .validation_set = validation_set,
     .kept = kept,
 };

@@ -188,6 +188,20 @@ static const et_scored *text_of(const all_translated *all)
     return all->count ? all->pairs[0].scored : NULL;
 }
 
+/* That a validation has only so many pairs of a text: once, not at each. */
+static void tell_share(et_translation_task *task, const et_scored *scored, int64_t count)
+{
+    for (int n = 0; n < task->validation.count; n++) {
+        et_scored *own = &task->validation.scored[n];
+        if (own == scored && own->told == count)
+            return;
+        if (own == scored)
+            own->told = count;
+    }
+    et_task_tell(&task->context, "validation   %s of %s pairs", et_format_count(count).text,
+                 et_format_count(scored->encoded->pairs).text);
+}
+
 static int translate(et_translation_task *task, const et_value *state, all_translated *all,
                      et_arena *arena, et_error *error)
 {
@@ -198,9 +212,7 @@ static int translate(et_translation_task *task, const et_value *state, all_trans
     status = find_pairs(task, all, arena, error);
     const et_scored *scored = status ? NULL : text_of(all);
     if (scored && all->count < scored->encoded->pairs)
-        et_task_tell(&task->context, "validation   %s of %s pairs",
-                     et_format_count(all->count).text,
-                     et_format_count(scored->encoded->pairs).text);
+        tell_share(task, scored, all->count);
     return status ? status : search(task, all, arena, error);
 }
 

@@ -1,0 +1,246 @@
+/* Numbers of a column stand point below point: 12.34 and 9.876 have the same four places, some of
+ * them blank. */
+#include "command/training/training_table.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/format.h"
+#include "base/plain.h"
+#include "base/unicode.h"
+#include "io/log_names.h"
+#include "io/progress.h"
+#include "io/sink.h"
+#include "train/metric_name.h"
+
+enum {
+    NUMBER_WIDTH = 9, /* "9999.1   " */
+    EPOCH_WIDTH = 5,
+    TIME_WIDTH = 8, /* "3d 04:10" */
+    MARK_WIDTH = 3,
+    LABEL_MAX = 48,
+};
+
+typedef struct column {
+    const char *metric; /* borrowed */
+    char label[LABEL_MAX];
+    int width;
+} column;
+
+typedef struct table {
+    et_sink sink;
+    et_training_table_options options;
+    bool headed; /* columns are chosen */
+    bool epoch;  /* there is a column of epochs */
+    int step_width, count;
+    column columns[ET_MAIN_METRICS_MAX];
+    double loss; /* of the last log of training, which was at loss_step */
+    int64_t loss_step, row_epoch;
+    et_strbuf line; /* memory that is used again */
+} table;
+
+/* "new/accuracy" of "new/validation_accuracy"; a loss keeps its "validation_", since the training
+ * has one too. Where that is longer than room, it is the metric's name alone. */
+static void make_label(char out[LABEL_MAX], const char *metric, int room)
+{
+    const char *last = metric + strlen(metric);
+    while (last > metric && last[-1] != '/' && last[-1] != '|')
+        last--;
+    const char *name =
+        strcmp(last, ET_LOGGED_VALIDATION_LOSS) ? last + et_logged_prefix(last) : last;
+    char label[256];
+    snprintf(label, sizeof label, "%.*s%s", (int)(last - metric), metric, name);
+    et_plain_copy(out, LABEL_MAX, (int)strlen(label) > room ? name : label);
+}
+
+/* Right in its column, two spaces behind the one before. */
+static void append_cell(et_strbuf *line, int width, const char *text)
+{
+    et_strbuf_append_blanks(line, 2 + width - (int)et_utf8_count(text));
+    et_strbuf_append(line, text);
+}
+
+/* ---- the head ---- */
+
+static int width_of(const table *t)
+{
+    int width = t->step_width + 2 + NUMBER_WIDTH + 2 + TIME_WIDTH + MARK_WIDTH;
+    width += t->epoch ? 2 + EPOCH_WIDTH : 0;
+    for (int i = 0; i < t->count; i++)
+        width += 2 + t->columns[i].width;
+    return width;
+}
+
+static void set_column(column *c, const char *metric, int room)
+{
+    c->metric = metric;
+    make_label(c->label, metric, room);
+    const int length = (int)et_utf8_count(c->label);
+    c->width = length > NUMBER_WIDTH ? length : NUMBER_WIDTH;
+}
+
+/* Before there is a validation it is not known which metrics it will have. */
+static void choose_columns(table *t, const et_value *validation)
+{
+    const et_main_metrics *m = &t->options.metrics;
+    const int room = et_progress_width(t->options.progress);
+    double value;
+    t->step_width = (int)strlen(et_format_count(t->options.steps).text);
+    t->step_width = t->step_width < 4 ? 4 : t->step_width;
+    t->epoch = t->options.now->epoch > 0;
+    for (int i = 0; i < m->count && t->count < t->options.most; i++)
+        if (!validation || et_metric_named(validation, m->name[i], &value))
+            set_column(&t->columns[t->count++], m->name[i], LABEL_MAX - 1);
+    while (t->count > 1 && width_of(t) > room)
+        t->count--;
+    t->epoch = t->epoch && width_of(t) <= room;
+    if (t->count && width_of(t) > room)
+        set_column(&t->columns[0], t->columns[0].metric, 0);
+}
+
+/* Thirteen columns for what the line is about, as all lines of a start have them. */
+static void append_explanation(et_strbuf *line, const et_training_table_options *o)
+{
+    char best[LABEL_MAX];
+    et_strbuf_append(line, "table        ");
+    if (o->best) {
+        make_label(best, o->best, LABEL_MAX - 1);
+        et_strbuf_printf(line, "* = new best %s; ", best);
+    }
+    et_strbuf_printf(line, "all values: %s\n", o->log);
+}
+
+static void write_head(table *t, const et_value *validation)
+{
+    et_strbuf *line = &t->line;
+    choose_columns(t, validation);
+    et_strbuf_reset(line);
+    append_explanation(line, &t->options);
+    et_strbuf_printf(line, "%*s", t->step_width, "step");
+    if (t->epoch)
+        append_cell(line, EPOCH_WIDTH, "epoch");
+    append_cell(line, NUMBER_WIDTH, ET_LOGGED_LOSS);
+    for (int i = 0; i < t->count; i++)
+        append_cell(line, t->columns[i].width, t->columns[i].label);
+    append_cell(line, TIME_WIDTH, "time");
+    if (!line->failed)
+        et_progress_message(t->options.progress, line->data);
+    t->headed = true;
+}
+
+/* ---- rows ---- */
+
+/* Four digits, and blanks in place of the decimals that it has not. What has no room for a point is
+ * written as it is. */
+static void append_number(et_strbuf *line, int width, double value)
+{
+    const double size = fabs(value);
+    const int places = size < 0.9999 ? 4 : size < 9.999 ? 3 : size < 99.99 ? 2 : 1;
+    const bool fits = size < 9999 && (size >= 0.001 || size == 0);
+    if (fits)
+        append_cell(line, width - (4 - places), et_format_fixed(value, places).text);
+    if (fits)
+        et_strbuf_append_blanks(line, 4 - places);
+    else
+        append_cell(line, width, et_format_value(value).text);
+}
+
+static void append_metric(et_strbuf *line, const column *c, const et_value *validation)
+{
+    double value;
+    if (validation && et_metric_named(validation, c->metric, &value))
+        append_number(line, c->width, value);
+    else
+        append_cell(line, c->width, "-");
+}
+
+static bool is_best(const et_value *validation, int64_t step)
+{
+    double best;
+    return validation && et_metric_named(validation, ET_LOGGED_BEST_STEP, &best) &&
+           best == (double)step;
+}
+
+/* validation NULL: there is none at this step. Without memory for a line it is not shown. */
+static void write_row(table *t, int64_t step, const et_value *validation)
+{
+    const et_training_table_options *o = &t->options;
+    et_strbuf *line = &t->line;
+    if (!t->headed)
+        write_head(t, validation);
+    t->row_epoch = o->now->epoch;
+    et_strbuf_reset(line);
+    et_strbuf_printf(line, "%*s", t->step_width, et_format_count(step).text);
+    if (t->epoch)
+        append_cell(line, EPOCH_WIDTH, et_format_count(o->now->epoch).text);
+    append_number(line, NUMBER_WIDTH, t->loss_step == step ? t->loss : o->now->loss);
+    for (int i = 0; i < t->count; i++)
+        append_metric(line, &t->columns[i], validation);
+    append_cell(line, TIME_WIDTH, et_format_duration(et_clock_monotonic() - o->began).text);
+    et_strbuf_append(line, is_best(validation, step) ? "  *" : "");
+    if (!line->failed)
+        et_progress_message(o->progress, line->data);
+}
+
+/* Of several tasks the log has their sum. */
+static void note_loss(table *t, int64_t step, const et_value *train)
+{
+    if (et_metric_named(train, ET_LOGGED_TRAINING_LOSS, &t->loss) ||
+        et_metric_named(train, ET_LOGGED_TOTAL_LOSS, &t->loss))
+        t->loss_step = step;
+}
+
+static int table_write(et_sink *self, int64_t step, const et_value *values, et_error *error)
+{
+    table *t = (table *)self;
+    const et_training_table_options *o = &t->options;
+    const et_value *train = et_value_get(values, ET_LOGGED_TRAIN),
+                   *validation = et_value_get(values, ET_LOGGED_VALIDATION);
+    (void)error; /* a row that cannot be shown stops nothing */
+    if (train)
+        note_loss(t, step, train);
+    const bool last = step >= o->steps, other = o->now->epoch > t->row_epoch || !o->now->epoch;
+    if (validation)
+        write_row(t, step, validation);
+    else if (train && o->epochs && (last ? !o->validated : other))
+        write_row(t, step, NULL);
+    return ET_OK;
+}
+
+static int table_flush(et_sink *self, et_error *error)
+{
+    (void)self, (void)error; /* every row is written at once */
+    return ET_OK;
+}
+
+static int table_close(et_sink *self, et_error *error)
+{
+    table *t = (table *)self;
+    (void)error;
+    et_strbuf_release(&t->line);
+    et_free(t);
+    return ET_OK;
+}
+
+static const et_sink_class table_class = {
+    .name = "table",
+    .write = table_write,
+    .flush = table_flush,
+    .close = table_close,
+};
+
+int et_training_table_open(et_sink **out, const et_training_table_options *options, et_error *error)
+{
+    *out = NULL;
+    table *t = et_alloc_zero(1, sizeof *t);
+    if (!t)
+        return et_alloc_failed(error, sizeof *t, "a table");
+    t->sink.class = &table_class;
+    t->options = *options;
+    t->loss_step = -1;
+    *out = &t->sink;
+    return ET_OK;
+}

@@ -1,0 +1,38 @@
+/* The table of a training: a row for people at each validation, or each epoch where the run is not
+ * validated on its way. A sink (io/sink.h) above the progress bar, and so in train.log.
+ *
+ *   table        * = new best log_likelihood; all values: runs/a/metrics.jsonl
+ *     step  epoch      loss  log_likelihood   accuracy      time
+ *      460     10    0.2445         -0.1953     0.9089      0:04  *
+ *    1,840     40    0.2237         -0.1942     0.9067      0:16
+ *
+ * The loss is the training's: of the log at that step, else the one that the bar shows. Columns are
+ * chosen when the first row is written: metrics which that validation has, as many as fit; on a
+ * narrow terminal the epoch goes too. Nothing is kept for a resume, which writes a new head. */
+#ifndef ETUDE_COMMAND_TRAINING_TRAINING_TABLE_H
+#define ETUDE_COMMAND_TRAINING_TRAINING_TABLE_H
+
+#include <etude/run.h>
+
+#include "train/learner.h"
+
+struct et_progress;
+
+typedef struct et_training_table_options {
+    struct et_progress *progress; /* borrowed, as all texts */
+    const char *log;              /* the file that has all that the table has not */
+    const char *best;        /* the metric that chooses the best, which is marked; NULL: none */
+    et_main_metrics metrics; /* by name as in a validation, the most telling first */
+    int most;                /* columns of metrics at most */
+    bool epochs;             /* a row also at the first log of each epoch and at the end */
+    bool validated;          /* a validation ends the run: its row is the last */
+    int64_t steps;           /* in all */
+    double began;            /* monotonic time that the column of times counts from */
+    const et_showing *now;   /* what the bar shows, kept up to date by the caller */
+} et_training_table_options;
+
+/* Options are copied. */
+int et_training_table_open(et_sink **out, const et_training_table_options *options,
+                           et_error *error);
+
+#endif
