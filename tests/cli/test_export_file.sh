@@ -12,7 +12,7 @@ says 0 'exported run' export run --output small.safetensors --precision int8
 
 tells 0 '' evaluate run
 sed 1d out >wanted
-grep -q '^validation_accuracy ' wanted || fail 'no accuracy of the run'
+grep -q '^accuracy ' wanted || fail 'no accuracy of the run'
 for model in m.safetensors m; do
     tells 0 '' evaluate $model
     [ "$(head -1 out)" = "checkpoint $model$([ -f $model ] || echo /model.safetensors), step 30" ] ||
@@ -23,7 +23,7 @@ for model in m.safetensors m; do
     mv out "predicted.$([ -f $model ] && echo file || echo directory)"
 done
 cmp predicted.file predicted.directory
-says 0 'validation_accuracy' evaluate small.safetensors
+says 0 '^accuracy' evaluate small.safetensors
 says 0 'intact: m.safetensors' inspect m.safetensors
 
 # What a directory for a while was made for is gone with it.
@@ -38,7 +38,7 @@ cp m.safetensors elsewhere
 (
     cd elsewhere
     says 3 'm.safetensors, with the data of its settings (--set names others)' evaluate m.safetensors
-    says 0 'validation_accuracy' evaluate m.safetensors \
+    says 0 '^accuracy' evaluate m.safetensors \
         --set task.validation_data.input_path=../t.csv
 )
 [ -z "$(ls tmp)" ] || fail 'something is left in TMPDIR after a failure'

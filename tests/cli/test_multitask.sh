@@ -56,11 +56,11 @@ cmp decay_epoch.tail decay_run.tail >out 2>&1 || fail 'a decay of the run is non
 train 0 '^done  *60 steps.*; best kinds/validation_log_likelihood' whole
 grep -q '^task         kinds: tabular, weight 2$' out || fail 'no line for a task'
 grep -q '^all  .* parameters, of which 544 are shared$' out || fail 'shared parameters'
-grep -q 'validation/prices  validation_loss' out || fail 'values of a task by its name'
+grep -q '^step  epoch  *loss  kinds/log_likelihood  *prices/r2  *time$' out || fail 'values of tasks by their names'
 for file in task_1/schema.yaml task_2/features.yaml validation/kinds best/info.json; do
     [ -e whole/$file ] || fail "no $file in the run"
 done
-says 0 '^prices/validation_rmse ' evaluate whole
+says 0 '^prices/rmse ' evaluate whole
 says 0 'whole/task_2/features.yaml' inspect whole
 says 3 'whole/task_2/loss.svg is, or would be, a file of a run' \
     plot whole --metric training_loss --output whole/task_2/loss.svg
@@ -364,7 +364,7 @@ set_to 'joint training takes neither loss_scale nor dp_config' \
 # The best is of one task's values, by its name.
 train 0 'best prices/validation_rmse' lower --set trainer.best_checkpoint_eval_metric=prices/validation_rmse \
     --set trainer.best_checkpoint_metric_comp=lower
-says 0 '^validation_loss' evaluate lower --task kinds
+says 0 '^loss' evaluate lower --task kinds
 train 0 'best prices|validation_loss' lower2 \
     --set "trainer.best_checkpoint_eval_metric='prices|validation_loss'" \
     --set trainer.best_checkpoint_metric_comp=lower

@@ -36,13 +36,15 @@ train a --steps 100 2>said || fail "$(cat said)"
 whole_log a
 grep -q 'session  *etude .*: .* train --experiment tabular/mlp a --steps 100 --data table.csv' a/train.log ||
     fail "no command line"
-# All that was said, and the losses that the bar shows.
+# All that was said.
 grep -v '^step .*%' said >lines
 sed 's/^[^ ]* [^ ]*  //' a/train.log >logged
 while IFS= read -r line; do
     grep -q -x -F -e "$line" logged || fail "not in the log: $line"
 done <lines
-[ "$(grep -c '  train  training_loss .*steps_per_second' a/train.log)" = 5 ] || fail "no losses"
+# A row of each validation: step, epoch, loss, two metrics, time.
+[ "$(grep -c '^ *[0-9]*  *[0-9]  *[0-9.]*  *-[0-9.]*  *[0-9.]*  *0:0[0-9]\(  \*\)*$' logged)" = \
+    "$(grep -c '"validation":' a/metrics.jsonl)" ] || fail "no losses: $(cat logged)"
 for key in '"version": "' '"command": \[' '"host": "' '"cpu": "' '"threads": ' '"ended": ' \
     '"reason": "done"' '"last_step": 100' '"train_steps": 100' '"parameters": [1-9]'; do
     grep -q "$key" a/info.json || fail "info.json has no $key: $(cat a/info.json)"

@@ -92,7 +92,7 @@ sed 's/standardize/scale/' whole/features.yaml >changed.yaml
 cp changed.yaml whole/features.yaml
 says 3 'features.yaml' train whole --steps 80
 
-says 0 '^validation_accuracy' evaluate parts
+says 0 '^accuracy' evaluate parts
 printf 'kind,price,size,colour\nround,3,4,red\n,,,\nflat,99,12,green\n' >rows.csv
 "$etude" predict parts <rows.csv >out 2>&1 || fail "predict: exit $?"
 [ "$(grep -c '^{"label": "' out)" = 3 ] || fail "predict: three rows"

@@ -55,7 +55,7 @@ refused 3 'this kind of task has no task\.init_checkpoint' \
 [ ! -e a ] || fail "what was refused has left a directory"
 
 train whole 2>log || fail "train"
-grep -q '^step .* validation .* validation_margin ' log || fail "its metric is not measured"
+grep -q '^ *step  epoch  *loss  *margin  *accuracy  *time$' log || fail "its metric is not measured"
 grep -q '`own_task evaluate --model-dir whole`' log || fail "what comes next is not said"
 
 # Killed while it works, at places that differ from turn to turn, until it comes to its end.
@@ -86,10 +86,10 @@ grep -q '^hidden_0/weight  *float32 ' out || fail "inspect: no tensors"
 "$own" evaluate --model-dir whole >out 2>log || fail "evaluate"
 grep -q '^checkpoint whole/best/.*, step [1-4]000$' out || fail "evaluate: not the best checkpoint"
 # As it was measured when it was trained: two rings are told apart by a network this large.
-awk '$1 == "validation_accuracy" { if ($2 > 0.95) good = 1 } END { exit !good }' out ||
+awk '$1 == "accuracy" { if ($2 > 0.95) good = 1 } END { exit !good }' out ||
     fail "evaluate: $(cat out)"
 step=$(sed -n 's/^checkpoint .*, step //p' out)
-margin=$(sed -n 's/^validation_margin *//p' out)
+margin=$(sed -n 's/^margin *//p' out)
 grep "\"step\": *${step}[,}]" whole/metrics.jsonl | grep -q "validation_margin\": *${margin%?}" ||
     fail "evaluate: margin $margin, in training: $(grep margin whole/metrics.jsonl)"
 "$own" average --output mean.safetensors whole/checkpoints/ckpt-*.safetensors 2>log ||

@@ -36,7 +36,7 @@ program mnist_loop 'test accuracy: 98.40 %'
 program mnist_cnn 'test accuracy: 99.31 %'
 program charlm_orbit 'validation loss: 1.8800'
 program vae_loop 'test negative log-likelihood: 87.99 nats'
-program own_task 'validation_accuracy      0.995'
+program own_task 'accuracy             0.995'
 # radius R: what the points of gan_orbit have.
 radius() {
     printf '#!/bin/sh\nmkdir -p "$1"\necho "{\\"radius\\":%s}" >"$1/metrics.jsonl"\n' "$1" >build/examples/gan_orbit
