@@ -67,7 +67,7 @@ says 3 'whole/task_2/loss.svg is, or would be, a file of a run' \
 says 0 '^kinds/logits ' inspect whole
 grep -q '^layer_1 ' out || fail 'a shared parameter is called as in one task'
 # A limit of the command is of each task that has none of its own: 6 rows a batch, 10 of 30.
-says 0 'kinds/validation_loss' train whole --mode eval --set trainer.validation_steps=1
+says 0 '^kinds/loss ' train whole --mode eval --set trainer.validation_steps=1
 says 0 '^task.task_sampler.proportional.alpha: 1.0 ' list multitask/joint
 says 0 'would take' train --config tasks.yaml --dry-run
 # Of a run that is there: each task's files lie in its folder.

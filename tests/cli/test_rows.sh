@@ -124,7 +124,7 @@ EOF
     sed 's/\x1b\[K//g' screen | tr '\r' '\n' | grep . >out
     [ -z "$(awk 'length($0) > 80' out)" ] || fail "longer than 80: $(awk 'length($0) > 80' out)"
     grep -q '^step  .*/100 [=>]* * [ 0-9]*%  loss' out || fail 'no bar'
-    grep '%  loss' out | grep -v '/100 [=> ]\{10,\} [ 0-9]*%  loss' && fail 'a line without its bar'
+    grep '%  loss' out | grep -v '/100 [=> ]\{10,\} [ 0-9]*%  loss [0-9]\.[0-9]\{3\}  ' && fail 'a line without its bar'
     grep -q '^done  *100 steps' out && grep -q '^             ' out || fail 'no line is continued'
     tr '\n' ' ' <out | tr -s ' ' | grep -q "all values: $folder/metrics.jsonl" || fail 'a path is cut'
     sed -n '/^step  *epoch/p; /^ *[0-9].* [0-9]:[0-9][0-9]\(  \*\)*$/p' out | sed 's/  \*$//' |

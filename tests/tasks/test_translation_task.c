@@ -273,7 +273,9 @@ static void test_translation_task__scores_whole_pairs(void **state)
     bad_end end = succeed("train --config tiny.yaml --model-dir w " LONG
                           "--set trainer.train_steps=600 --set trainer.validation_interval=600 "
                           "--set task.validation_data.max_seq_length=32");
-    const double trained = number_behind(end.err, "sacrebleu_score ");
+    char *metrics = bad_read("w/metrics.jsonl", NULL);
+    const double trained = number_behind(metrics, "\"sacrebleu_score");
+    free(metrics);
     bad_assert_says("train", end.err,
                     "validation   23 pairs; 2 shortened to 32 tokens for the loss");
     bad_release(&end);
@@ -302,7 +304,7 @@ static void test_translation_task__scores_whole_pairs(void **state)
         end = succeed(line);
         assert_true(fabs(number_behind(end.out, "sacrebleu_score ") - files) < 0.001);
         if (i != 1)
-            loss[cases[i].whole] = number_behind(end.out, "validation_loss ");
+            loss[cases[i].whole] = number_behind(end.out, "\nloss ");
         if (cases[i].said)
             bad_assert_says(line, end.err, cases[i].said);
         else
