@@ -80,6 +80,11 @@ typedef struct et_field {
     size_t item_size;                /* STRUCTS: bytes of one */
     bool indirect;                   /* STRUCT: the member is a pointer to it */
     const char *list;       /* STRUCT: the row of its table that a list in its place is for */
+    const char *number;     /* STRUCT: the same for a number */
+    bool pairs;             /* STRINGS: {a: 1, b: 2} is taken for ["a: 1", "b: 2"] */
+    const char *with;       /* "row=value": counts only where that CHOICE or BOOL of the same table
+                               has that value; set beside another one it is refused */
+    bool passing;           /* is used up when the settings are whole, and never saved */
     bool nullable;          /* null is taken as well, for the default; with `zero` for 0. STRUCT:
                                for all defaults of its table, which say that there is none of it;
                                without, null changes nothing in a group */

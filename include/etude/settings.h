@@ -25,6 +25,7 @@ typedef struct et_settings {
     et_value *extra; /* NULL: a name that the table has not is an error. A dict: it goes there, as
                         it was written, with a warning */
     bool locked;     /* et_settings_lock */
+    struct et_fields_said *said; /* the library's own; NULL */
 } et_settings;
 
 /* Puts what a text says on top. It is, tried in this order:

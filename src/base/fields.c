@@ -22,6 +22,7 @@
 #include "base/arena.h"
 #include "base/assert.h"
 #include "base/fields_dotted.h"
+#include "base/fields_said.h"
 #include "base/fields_scalar.h"
 #include "base/settings.h"
 #include "base/yaml.h"
@@ -36,7 +37,8 @@ struct place {
     const et_fields *root; /* the whole table, where names are looked for that stand elsewhere */
     const char *name;      /* of the file, or --set */
     et_arena *arena;
-    et_value *extra; /* of the origin */
+    et_value *extra; /* of the origin, as what follows */
+    et_fields_said *said;
     et_error *error;
 };
 
@@ -313,6 +315,17 @@ static int read_null(const struct place *place, const et_field *field, void *mem
     return ET_OK;
 }
 
+/* A number in place of a group: the row of its table that stands for all of it. */
+static int read_number(const struct place *place, const et_field *group, void *options,
+                       const et_value *value, const char *path)
+{
+    const et_field *row = et_fields_find(group->nested, group->number, strlen(group->number));
+    const char *where = locate(place, path, value->line);
+    et_assert(row);
+    return where ? et_field_read(row, options, value, place->arena, where, place->error)
+                 : no_memory(place);
+}
+
 /* path: of the member itself, from the top. */
 static int read_member(const struct place *place, const et_field *field, void *options,
                        const et_value *value, const char *path)
@@ -323,6 +336,9 @@ static int read_member(const struct place *place, const et_field *field, void *o
         return read_list(place, row, et_field_member(row, et_field_member(field, options)), value,
                          path);
     }
+    if (field->kind == ET_FIELD_KIND_STRUCT && field->number &&
+        (value->kind == ET_VALUE_INT || value->kind == ET_VALUE_FLOAT))
+        return read_number(place, field, et_field_member(field, options), value, path);
     if (field->kind == ET_FIELD_KIND_STRUCT && value->kind == ET_VALUE_NULL &&
         !presence(field->nested))
         return read_null(place, field, et_field_member(field, options), value, path);
@@ -335,6 +351,8 @@ static int read_member(const struct place *place, const et_field *field, void *o
         return no_memory(place);
     if (field->kind == ET_FIELD_KIND_ONLY)
         return et_field_check_only(field, value, where, place->error);
+    if (place->said && !et_fields_say(place->said, where, path))
+        return no_memory(place);
     return et_field_read(field, options, value, place->arena, where, place->error);
 }
 
@@ -414,7 +432,7 @@ int et_fields_read_from(const et_fields_origin *from, const et_fields *table, vo
                         const et_value *dict, const char *path, et_error *error)
 {
     et_assert(table && options && dict && from->arena && from->name);
-    struct place place = { table, from->name, from->arena, from->extra, error };
+    struct place place = { table, from->name, from->arena, from->extra, from->said, error };
     return read_dict(&place, table, options, dict, path ? path : "");
 }
 
@@ -512,7 +530,7 @@ int et_fields_set_from(const et_fields_origin *from, const et_fields *table, voi
                        const char *path, const et_value *value, const char *text, et_error *error)
 {
     et_assert(table && options && path && from->arena && (value != NULL) != (text != NULL));
-    struct place place = { table, from->name, from->arena, from->extra, error };
+    struct place place = { table, from->name, from->arena, from->extra, from->said, error };
     et_value *parsed = NULL;
     int status = text ? parse_text(&place, &parsed, path, text) : ET_OK;
     return status ? status : set(&place, table, options, path, text ? parsed : value);
@@ -532,7 +550,7 @@ int et_fields_set(const et_fields *table, void *options, const char *path, const
 /* The row that selects stands before the groups, and so does its value in the echo. */
 bool et_fields_counts(const et_fields *table, const et_field *field, const et_value *echo)
 {
-    if (field->kind == ET_FIELD_KIND_ONLY || field->kind == ET_FIELD_KIND_EPOCHS)
+    if (field->kind == ET_FIELD_KIND_ONLY || field->kind == ET_FIELD_KIND_EPOCHS || field->passing)
         return false;
     if (field->kind != ET_FIELD_KIND_STRUCT)
         return true;

@@ -14,6 +14,7 @@ typedef struct et_fields_origin {
     const char *name; /* as of et_fields_read */
     et_arena *arena;
     et_value *extra; /* a dict: unknown ones go there, with a warning; NULL: they are errors */
+    struct et_fields_said *said; /* what is set is added there (fields_said.h); NULL: nowhere */
 } et_fields_origin;
 
 /* et_fields_read and et_fields_set with an origin. The latter takes a value, or (value NULL) its

@@ -339,6 +339,26 @@ static int read_strings(const et_field *field, et_strings *member, const et_valu
     return ET_OK;
 }
 
+/* {yes: 3} as "yes: 3". */
+static int read_pairs(et_strings *member, const et_value *dict, et_arena *arena, const char *where,
+                      et_error *error)
+{
+    const char **items = et_arena_array(arena, dict->count ? dict->count : 1, sizeof *items);
+    size_t count = 0;
+    for (const et_value *v = dict->first; items && v; v = v->next) {
+        if (v->kind == ET_VALUE_NULL || is_container(v) || !v->text)
+            return et_fail(error, ET_ECONFIG, "%s: %s is %s, not a number or text", where, v->key,
+                           et_value_kind_name(v->kind));
+        items[count] = et_arena_printf(arena, "%s: %s", v->key, v->text);
+        if (!items[count++])
+            items = NULL;
+    }
+    if (!items)
+        return et_alloc_failed(error, dict->count, where);
+    *member = (et_strings){ items, count };
+    return ET_OK;
+}
+
 /* What a row without a member has, as a value. */
 static et_value only_value(const et_field *field)
 {
@@ -422,6 +442,8 @@ int et_field_read(const et_field *field, void *options, const et_value *value, e
     case ET_FIELD_KIND_CHOICE:
         return read_choice(field, member, value, where, error);
     case ET_FIELD_KIND_STRINGS:
+        if (field->pairs && value->kind == ET_VALUE_DICT)
+            return read_pairs(member, value, arena, where, error);
         return read_strings(field, member, value, arena, where, error);
     case ET_FIELD_KIND_STRUCTS:
     case ET_FIELD_KIND_STRUCT:

@@ -16,7 +16,7 @@
 
 int et_settings_read(et_settings *settings, const et_value *dict, const char *name, et_error *error)
 {
-    const et_fields_origin from = { name, settings->arena, settings->extra };
+    const et_fields_origin from = { name, settings->arena, settings->extra, settings->said };
     int status = et_settings_check_open(settings, name, error);
     return status ? status
                   : et_fields_read_from(&from, settings->table, settings->options, dict, "", error);

@@ -219,7 +219,7 @@ static int make_list(et_value *list, const et_fields *table, const char *text,
 static int set_one(et_settings *settings, const char *text, const assignment *a, et_error *error)
 {
     et_arena *arena = settings->arena;
-    const et_fields_origin from = { ET_SETTINGS_SET, arena, settings->extra };
+    const et_fields_origin from = { ET_SETTINGS_SET, arena, settings->extra, settings->said };
     const size_t length = a->below ? strcspn(a->path, "=" BLANKS) : a->length;
     const bool whole = a->index >= 0 && !a->below; /* a list, item by item */
     const char *path = et_arena_printf(arena, "%.*s", (int)length, a->path);

@@ -192,6 +192,9 @@ static const char *const rate_types[] = {
 static const et_field rate_fields[] = {
     ET_FIELD_CHOICE(et_rate_options, type, ET_RATE_NONE, rate_types, "schedule; must be chosen",
                     .nullable = true, .selects = true),
+    ET_FIELD_FLOAT(et_rate_options, peak, -1, 0, RATE_MAX,
+                   "peak of whatever schedule is chosen; a number in place of learning_rate is it",
+                   .passing = true),
     ET_FIELD_STRUCT(et_rate_options, constant, &constant_table, "the same all along"),
     ET_FIELD_STRUCT(et_rate_options, stepwise, &stepwise_table, "steps of given values"),
     ET_FIELD_STRUCT(et_rate_options, exponential, &exponential_table,
@@ -275,7 +278,8 @@ static const et_fields ema_table = { "ema", ema_fields };
 static const et_field optimization_fields[] = {
     ET_FIELD_STRUCT(et_optimization_options, optimizer, &et_optimizer_fields, "the update rule"),
     ET_FIELD_STRUCT(et_optimization_options, ema, &ema_table, "the average of the weights"),
-    ET_FIELD_STRUCT(et_optimization_options, learning_rate, &rate_table, "the schedule"),
+    ET_FIELD_STRUCT(et_optimization_options, learning_rate, &rate_table, "the schedule",
+                    .number = "peak"),
     ET_FIELD_STRUCT(et_optimization_options, warmup, &warmup_table, "the warm-up",
                     .nullable = true),
     ET_FIELD_END

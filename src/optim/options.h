@@ -118,6 +118,7 @@ typedef struct et_rate_run {
 
 typedef struct et_rate_options {
     int type;
+    double peak; /* of whatever schedule is chosen, until it is used; below 0: as that says */
     et_rate_run run;
     et_rate_constant constant;
     et_rate_stepwise stepwise;
@@ -174,6 +175,13 @@ typedef struct et_optimization_options {
 
 /* For nesting into the trainer's own table. */
 extern const et_fields et_optimization_fields;
+
+/* A number in place of learning_rate, which is peak, becomes the setting of the chosen schedule
+ * that is its peak: the first rate of one that falls, values scaled; without a schedule a constant
+ * one. ET_ECONFIG: a schedule that grows. */
+int et_optimization_use_peak(et_optimization_options *options, et_arena *arena, et_error *error);
+/* That setting, below learning_rate: "cosine.initial_learning_rate". */
+const char *et_optimization_peak_name(const et_optimization_options *options);
 
 /* What tables alone cannot check: a type is chosen, its required settings are set, lists hold
  * ascending numbers, patterns compile. ET_ECONFIG names the setting and the cure. */

@@ -155,9 +155,12 @@ static const et_field lars_fields[] = {
 };
 static const et_fields lars_table = { "lars", lars_fields };
 
+/* A setting that Keras has and the schedule replaces. */
+#define ONLY_BY_SCHEDULE(setting, value)                                                           \
+    ET_FIELD_ONLY(#setting, value, "the schedule says the rate: trainer.optimizer_config." #setting)
+
 static const et_field adafactor_keras_fields[] = {
-    ET_FIELD_FLOAT(et_adafactor_keras_options, learning_rate, 1e-3, 0, DECAY_MAX,
-                   "no effect: the schedule's counts"),
+    ONLY_BY_SCHEDULE(learning_rate, "0.001"),
     ET_FIELD_FLOAT(et_adafactor_keras_options, beta_2_decay, -0.8, -100, 0,
                    "mean squares keep 1 - step^this"),
     ET_FIELD_FLOAT(et_adafactor_keras_options, epsilon_1, 1e-30, 1e-36, 1,

@@ -92,9 +92,9 @@ typedef struct et_lars_options {
     et_strings exclude_from_weight_decay, exclude_from_layer_adaptation;
 } et_lars_options;
 
-/* learning_rate is read and has no effect: the schedule's counts, as in Model Garden. */
+/* Its rate is the schedule's. */
 typedef struct et_adafactor_keras_options {
-    double learning_rate, beta_2_decay, epsilon_1, epsilon_2, clip_threshold;
+    double beta_2_decay, epsilon_1, epsilon_2, clip_threshold;
     double clipvalue, clipnorm, global_clipnorm;
     bool relative_step;
 } et_adafactor_keras_options;

@@ -20,6 +20,7 @@
 #include "base/reserved.h"
 #include "base/settings.h"
 #include "base/yaml.h"
+#include "io/log_names.h"
 #include "train/run_names.h"
 
 #define NAMES_MAX 256 /* experiments that the nearest is sought among */
@@ -53,12 +54,18 @@ static int begin(et_experiment *experiment, const et_program *program, int numbe
     *table = (et_fields){ "experiment", rows };
     memset(task, 0, kind->size);
     *experiment = (et_experiment){
-        .program = program, .kind = kind, .name = row->name, .task = task, .table = table
+        .program = program,
+        .kind = kind,
+        .name = row->name,
+        .task = task,
+        .table = table,
+        .said = { .arena = arena },
     };
     et_fields_defaults(table, experiment);
     if (kind->begin)
         kind->begin(kind, task);
     int status = row->settings ? et_experiment_set(experiment, row->settings, arena, error) : ET_OK;
+    experiment->said.first = NULL;
     return status ? et_fail_while(error, status, "experiment %s", row->name) : ET_OK;
 }
 
@@ -174,7 +181,8 @@ static et_settings settings_of(et_experiment *experiment, et_arena *arena)
     return (et_settings){ .table = experiment->table,
                           .options = experiment,
                           .arena = arena,
-                          .locked = experiment->locked };
+                          .locked = experiment->locked,
+                          .said = &experiment->said };
 }
 
 #define NAME_KEY "experiment" /* beside the fields: which experiment a file's settings are for */
@@ -238,7 +246,9 @@ static int read_settings(et_experiment *experiment, const et_value *dict, const 
     if (!rest)
         return et_alloc_failed(error, sizeof *rest, "settings");
     et_settings settings = settings_of(experiment, arena);
-    return et_settings_read(&settings, rest, path, error);
+    status = et_settings_read(&settings, rest, path, error);
+    et_fields_said_settle(&experiment->said, experiment->table, experiment);
+    return status;
 }
 
 /* What the file does not mention stays as it is. */
@@ -266,7 +276,7 @@ int et_experiment_set(et_experiment *experiment, const char *text, et_arena *are
 int et_experiment_assign(et_experiment *experiment, const char *name, const char *path,
                          const et_value *value, et_arena *arena, et_error *error)
 {
-    const et_fields_origin from = { .name = name, .arena = arena };
+    const et_fields_origin from = { .name = name, .arena = arena, .said = &experiment->said };
     return et_fields_set_from(&from, experiment->table, experiment, path, value, NULL, error);
 }
 
@@ -329,13 +339,52 @@ static int check_restrictions(const et_experiment *experiment, et_error *error)
     return status;
 }
 
+/* "auc" for "validation_auc", "new/auc" for "new/validation_auc", where the former is none. */
+static int complete_metric(et_experiment *experiment, et_error *error)
+{
+    const et_task_kind *kind = experiment->kind;
+    const char *metric = et_trainer_own_metric(&experiment->trainer);
+    if (!metric || !kind->check_metric || !kind->check_metric(experiment->task, metric, NULL))
+        return ET_OK;
+    et_arena *arena = experiment->said.arena;
+    size_t last = strlen(metric);
+    while (last && !strchr("|/.", metric[last - 1]))
+        last--;
+    const char *whole =
+        et_arena_printf(arena, "%.*s" ET_LOGGED_VALIDATION "_%s", (int)last, metric, metric + last);
+    if (!whole)
+        return et_alloc_failed(error, 0, "settings");
+    if (!kind->check_metric(experiment->task, whole, NULL))
+        experiment->trainer.best_checkpoint_eval_metric = whole;
+    return ET_OK;
+}
+
+int et_experiment_complete(et_experiment *experiment, et_error *error)
+{
+    et_optimization_options *o = &experiment->trainer.optimizer_config;
+    et_arena *arena = experiment->said.arena;
+    const char *path = et_arena_printf(arena, "trainer.optimizer_config.learning_rate.%s",
+                                       et_optimization_peak_name(o));
+    if (!path)
+        return et_alloc_failed(error, 0, "settings");
+    if (o->learning_rate.peak >= 0 && et_fields_was_said(&experiment->said, path))
+        return et_fail(error, ET_ECONFIG,
+                       "trainer.optimizer_config.learning_rate: %g: the same as %s, which is set "
+                       "as well; leave one out",
+                       o->learning_rate.peak, path);
+    int status = et_optimization_use_peak(o, arena, error);
+    return status ? status : complete_metric(experiment, error);
+}
+
 /* What takes two groups at once is here; what takes one is that group's. */
 int et_experiment_check(const et_experiment *experiment, et_error *error)
 {
     const et_trainer_options *trainer = &experiment->trainer;
     const char *metric = et_trainer_own_metric(trainer); /* the task's own is where validation is */
     const et_task_kind *kind = experiment->kind;
-    int status = check_restrictions(experiment, error);
+    int status = et_fields_said_check(&experiment->said, experiment->table, experiment, error);
+    if (!status)
+        status = check_restrictions(experiment, error);
     if (!status && kind->check)
         status = kind->check(experiment->task, error);
     if (!status)
@@ -448,8 +497,11 @@ int et_experiment_open_place(et_experiment *experiment, const et_program *progra
     if (status)
         return status;
     status = et_experiment_begin(experiment, program, name, arena, error);
-    return status ? et_fail_while(error, status, "%s:%d", path, line)
-                  : read_settings(experiment, dict, path, arena, error);
+    if (status)
+        return et_fail_while(error, status, "%s:%d", path, line);
+    status = read_settings(experiment, dict, path, arena, error);
+    experiment->said.first = NULL; /* nobody says it now */
+    return status;
 }
 
 int et_experiment_open_run(et_experiment *experiment, const et_program *program,

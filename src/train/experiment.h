@@ -15,6 +15,7 @@
 
 #include <etude/command.h>
 
+#include "base/fields_said.h"
 #include "base/strbuf.h"
 #include "train/identity.h"
 #include "train/model_place.h"
@@ -30,6 +31,7 @@ typedef struct et_experiment {
     et_runtime_options runtime; /* on what */
     const et_fields *table;     /* of all of it: task, trainer, runtime */
     bool locked;                /* nothing can be put on top any more */
+    et_fields_said said;        /* what people have put on top */
 } et_experiment;
 
 /* Whether the kinds of a program are whole, and their names and those of their experiments mean one
@@ -67,7 +69,12 @@ int et_experiment_assign(et_experiment *experiment, const char *name, const char
 int et_experiment_set_batch(et_experiment *experiment, const et_experiment *like, int64_t batch,
                             et_arena *arena, et_error *error);
 
-/* What tables cannot check, for all parts; the kind's restrictions come first. */
+/* When all is put on top: settings that stand for others, such as the peak of a schedule, become
+ * those. */
+int et_experiment_complete(et_experiment *experiment, et_error *error);
+
+/* What tables cannot check, for all parts: settings without effect first, then the kind's
+ * restrictions. */
 int et_experiment_check(const et_experiment *experiment, et_error *error);
 
 /* What reads or sets more is ET_ECONFIG from here on. */

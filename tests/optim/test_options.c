@@ -4,6 +4,8 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <cmocka.h>
 
 #include "base/arena.h"
@@ -45,7 +47,7 @@ static void test_options__defaults_of_rules(void **state)
     assert_true(o.lars.momentum == 0.9 && o.lars.eeta == 0.001 && o.lars.weight_decay_rate == 0);
     assert_true(!o.lars.nesterov && o.lars.classic_momentum);
     const et_adafactor_keras_options *a = &o.adafactor_keras;
-    assert_true(a->learning_rate == 0.001 && a->beta_2_decay == -0.8 && a->epsilon_1 == 1e-30);
+    assert_true(a->beta_2_decay == -0.8 && a->epsilon_1 == 1e-30);
     assert_true(a->epsilon_2 == 1e-3 && a->clip_threshold == 1 && a->relative_step);
     assert_true(o.muon.momentum == 0.95 && o.muon.nesterov && o.muon.iterations == 5);
     assert_int_equal(o.muon.orthogonalization_dtype, ET_F32);
@@ -262,6 +264,59 @@ static void test_options__clips_and_lists(void **state)
     }
 }
 
+/* The setting that a schedule's peak is takes it; what grows has none. */
+static void test_options__peak(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *value; /* of the setting, as YAML; or what the message has */
+        int status;
+    } cases[] = {
+        { "learning_rate: 0.5", "constant.learning_rate: 0.5", ET_OK },
+        { "learning_rate: {type: cosine, peak: 0.5}", "cosine.initial_learning_rate: 0.5", ET_OK },
+        { "learning_rate: {type: inverse_sqrt, peak: 0.5}", "inverse_sqrt.peak_learning_rate: 0.5",
+          ET_OK },
+        { "{learning_rate: {type: power, peak: 0.5}, warmup: {type: linear, linear: {"
+          "warmup_steps: 100}}}",
+          "power.initial_learning_rate: 5.0", ET_OK },
+        { "learning_rate: {type: power, peak: 0.5}", "power.initial_learning_rate: 0.5", ET_OK },
+        { "learning_rate: {type: power_with_offset, peak: 0.5}",
+          "power_with_offset.pre_offset_learning_rate: 0.5", ET_OK },
+        { "learning_rate: {type: stepwise, peak: 0.5, stepwise: {boundaries: [2], values: [0.1, "
+          "0.02]}}",
+          "stepwise.values: ['0.5', '0.1']", ET_OK },
+        { "learning_rate: {type: stepwise, peak: 0.5}", "no values to scale", ET_ECONFIG },
+        { "learning_rate: {type: power, peak: 1, power: {power: 1}}", "power.power is 1",
+          ET_ECONFIG },
+        { "learning_rate: {type: exponential, peak: 1, exponential: {decay_rate: 2}}",
+          "decay_rate is 2, so the rate grows", ET_ECONFIG },
+        { "learning_rate: {type: polynomial, peak: 0.00001}",
+          "polynomial.end_learning_rate is 0.0001, which is more", ET_ECONFIG },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        et_arena arena = ET_ARENA_INIT;
+        et_optimization_options o = default_options();
+        et_error refused = ET_ERROR_INIT;
+        assert_ok(read_options(&o, cases[i].text, &arena, error));
+        int status = et_optimization_use_peak(&o, &arena, &refused);
+        assert_int_equal(status, cases[i].status);
+        assert_true(o.learning_rate.peak < 0);
+        et_value *kept = et_fields_effective(&et_optimization_fields, &o, &arena);
+        const char *colon = strchr(cases[i].value, ':');
+        char path[96], *rest = NULL;
+        snprintf(path, sizeof path, "learning_rate.%.*s", (int)(colon ? colon - cases[i].value : 0),
+                 cases[i].value);
+        const et_value *value = status ? NULL : et_value_path(kept, path);
+        if (status)
+            assert_non_null(strstr(refused.text, cases[i].value));
+        else if (value->kind == ET_VALUE_LIST)
+            assert_string_equal(value->first->string, "0.5");
+        else
+            assert_float_equal(value->real, strtod(colon + 1, &rest), 1e-12);
+        et_arena_release(&arena);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -273,6 +328,7 @@ int main(void)
         cmocka_unit_test(test_options__wrong),
         cmocka_unit_test(test_options__model_garden),
         cmocka_unit_test(test_options__ema),
+        cmocka_unit_test(test_options__peak),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -125,7 +125,8 @@ const et_fields *et_multitask_make_fields(et_multitask_kind *kind)
                         trainer_names, "a step is one of one task, or of all of them together",
                         .change = ET_CHANGE_FIXED),
         ET_FIELD_STRUCT(et_multitask_settings, task_sampler, &sampler_table,
-                        "of interleaving: which task a step is of", .change = ET_CHANGE_FIXED),
+                        "of interleaving: which task a step is of", .change = ET_CHANGE_FIXED,
+                        .with = "trainer_type=interleaving"),
         ET_FIELD_STRING(et_multitask_settings, init_checkpoint, NULL,
                         "weights that a new run begins with: a file, a run's directory (its "
                         "newest) or its best; null: drawn"),

@@ -28,7 +28,8 @@ static const et_field columns_fields[] = {
                     "how numbers are seen: plain, or also piecewise-linearly encoded between "
                     "quantiles"),
     ET_FIELD_INT(et_tabular_columns, bins, 0, 0, 1024,
-                 "intervals of each column of numbers; 0: 48, less where there are many columns"),
+                 "intervals of each column of numbers; 0: 48, less where there are many columns",
+                 .with = "numbers=piecewise_linear"),
     ET_FIELD_INT(et_tabular_columns, embedding_width, 0, 0, 1024,
                  "width of a column's embeddings; 0: by the number of its values"),
     ET_FIELD_END
@@ -209,14 +210,14 @@ static const et_field task_fields[] = {
                     "auto: softmax of classes, squared of numbers", .change = ET_CHANGE_MODEL),
     ET_FIELD_FLOAT(et_tabular_options, huber_delta, 1, 1e-6, 1e6,
                    "where huber becomes a line, in deviations of the target",
-                   .change = ET_CHANGE_ASK),
+                   .change = ET_CHANGE_ASK, .with = "loss=huber"),
     ET_FIELD_FLOAT(et_tabular_options, label_smoothing, 0, 0, 0.99,
                    "probability spread over the classes that are not the label",
                    .change = ET_CHANGE_ASK),
     ET_FIELD_STRINGS(et_tabular_options, class_weights,
-                     "of classes in training: balanced, or a list of 'label: weight', each in "
-                     "quotes; others are 1",
-                     .change = ET_CHANGE_ASK),
+                     "of classes in training: balanced, or weights such as {yes: 3, no: 0.5}; of "
+                     "other classes 1",
+                     .change = ET_CHANGE_ASK, .pairs = true),
     ET_FIELD_INT(et_tabular_options, calibration_bins, 15, 1, 1000000,
                  "bins of the calibration error"),
     ET_FIELD_STRING(et_tabular_options, init_checkpoint, NULL,
