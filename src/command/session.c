@@ -94,6 +94,36 @@ static void name_cpu(char *name, size_t size)
     et_free(text);
 }
 
+/* "directory" of the last session; NULL: it is not known. */
+static const char *place_of(const char *model_dir, et_arena *arena)
+{
+    et_value *tree = NULL;
+    const char *path = et_arena_printf(arena, "%s/" ET_RUN_SESSIONS, model_dir), *place = NULL;
+    if (!path || et_json_read(&tree, arena, path, INFO_MAX, NULL))
+        return NULL;
+    const et_value *all = et_value_get(tree, "sessions");
+    const et_value *last = all && all->kind == ET_VALUE_LIST ? all->last : NULL;
+    bool known = last && last->kind == ET_VALUE_DICT &&
+                 !et_value_read_string(last, ET_SESSION_DIRECTORY, &place, NULL);
+    return known ? place : NULL;
+}
+
+int et_session_tell_place(const char *model_dir, int status, et_error *error)
+{
+    char here[4096];
+    et_arena arena = ET_ARENA_INIT;
+    const char *place =
+        status == ET_ENOTFOUND && error && model_dir ? place_of(model_dir, &arena) : NULL;
+    if (place && *place && getcwd(here, sizeof here) && strcmp(here, place) != 0) {
+        const et_error reason = *error;
+        status = et_fail(error, status,
+                         "%s; %s was started in %s: run the command there, or name the data again",
+                         reason.text, model_dir, place);
+    }
+    et_arena_release(&arena);
+    return status;
+}
+
 static void describe_call(et_value *own, const et_call *call)
 {
     char here[4096] = "", host[256] = "", cpu[256];
@@ -105,7 +135,7 @@ static void describe_call(et_value *own, const et_call *call)
     et_value_add_string(words, call->command);
     for (int i = 0; i < call->argc; i++)
         et_value_add_string(words, call->argv[i]);
-    et_value_set_string(own, "directory", getcwd(here, sizeof here) ? here : "");
+    et_value_set_string(own, ET_SESSION_DIRECTORY, getcwd(here, sizeof here) ? here : "");
     et_value_set_string(own, "host", host);
     et_value_set_string(own, "cpu", cpu);
 }

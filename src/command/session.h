@@ -31,12 +31,13 @@
  * ET_SESSIONS_MAX the first stays and the last ones. A session has these keys and "version",
  * "command" (its words), "directory" (where it was typed), "host", "cpu", "process"; with
  * "ended" also "error", unless it is done. */
-#define ET_SESSION_FORMAT "etude-run-1"
-#define ET_SESSIONS_MAX   1000
-#define ET_SESSION_BEGAN  "began"
-#define ET_SESSION_ENDED  "ended"      /* missing: it works, or was killed */
-#define ET_SESSION_REASON "reason"     /* done, interrupted, diverged, failed; with "ended" */
-#define ET_SESSION_FIRST  "first_step" /* where it resumed */
+#define ET_SESSION_FORMAT    "etude-run-1"
+#define ET_SESSIONS_MAX      1000
+#define ET_SESSION_DIRECTORY "directory"
+#define ET_SESSION_BEGAN     "began"
+#define ET_SESSION_ENDED     "ended"      /* missing: it works, or was killed */
+#define ET_SESSION_REASON    "reason"     /* done, interrupted, diverged, failed; with "ended" */
+#define ET_SESSION_FIRST     "first_step" /* where it resumed */
 #define ET_SESSION_LAST                                                                            \
     "last_step"                             /* where it ended; with "ended", unless a mapped       \
                                                  file was cut off (runs/lost_file.h) */
@@ -88,6 +89,10 @@ void et_session_begin(et_session *session, const et_call *call, const char *mode
 /* status, error: of the work, and left alone. One that was not begun leaves nothing; one that was
  * not opened is fine. */
 void et_session_end(et_session *session, int64_t last_step, int status, const et_error *error);
+
+/* What failed because a file was not found may be found where the run was started: adds that
+ * directory to the message, if it is another than this one. Returns status. */
+int et_session_tell_place(const char *model_dir, int status, et_error *error);
 
 /* Whether a process of this machine trains in a run's directory: asked of the system, as trying the
  * lock would take it. */

@@ -213,8 +213,9 @@ static int check_expected(const whole *self, const et_encoded_options *options, 
     if (!options->expected || options->expected == key)
         return ET_OK;
     return et_fail(error, ET_EDATA,
-                   "%s: not the text that the run was trained on: the checksum of all its files is "
-                   "%s, that of the run's %s; name the files it began with, or another --model-dir",
+                   "%s: the run was trained on other text (checksum of all files %s, was %s). Name "
+                   "the files that it began with, or train another run that begins with its "
+                   "weights: --init RUN",
                    et_corpus_files(&self->paths, false)->items[0], et_checksum_print(key).digits,
                    et_checksum_print(options->expected).digits);
 }

@@ -194,14 +194,14 @@ static int report_difference(const walk *w, const char *owner, const char *kept,
     const char *path = et_strbuf_text(&w->path);
     if (w->change != ET_CHANGE_ASK)
         return et_fail(w->error, ET_ECONFIG,
-                       "%s belongs to a run with %s: %s, now it is %s; choose another "
-                       "--model-dir, or that value to resume (--set, or in %s/" ET_RUN_SETTINGS ")",
+                       "%s belongs to a run with %s: %s, now it is %s. Set the old value to resume "
+                       "(--set, or in %s/" ET_RUN_SETTINGS "), or train another run (--model-dir)",
                        owner, path, kept, now, w->model_dir);
     if (!w->accept)
         return et_fail(w->error, ET_ECONFIG,
-                       "%s belongs to a run with %s: %s, now it is %s; choose another "
-                       "--model-dir, or that value to resume (--set, or in %s/" ET_RUN_SETTINGS
-                       "), or --accept-changes to resume with the new one",
+                       "%s belongs to a run with %s: %s, now it is %s. Add --accept-changes to "
+                       "resume with the new value, set the old value (--set, or in "
+                       "%s/" ET_RUN_SETTINGS "), or train another run (--model-dir)",
                        owner, path, kept, now, w->model_dir);
     et_log(ET_LOG_WARNING, "%s is %s from here on, it was %s", path, now, kept);
     return ET_OK;

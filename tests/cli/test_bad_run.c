@@ -38,7 +38,7 @@ static void test_bad_run__other_settings(void **state)
     static const bad_case cases[] = {
         { AGAIN "--set trainer.train_steps=20 --set task.model.embedding_width=32", .code = 3,
           .words = { NEWEST " belongs to a run with task.model.embedding_width: 16, now it is 32",
-                     "another --model-dir" } },
+                     "train another run (--model-dir)" } },
         { AGAIN "--set task.vocabulary.size=29", .code = 3, .words = { "size: 30, now it is 29" } },
         { AGAIN "--set runtime.seed=2", .code = 3, .words = { "runtime.seed: 1, now it is 2" } },
         { AGAIN "--set trainer.optimizer_config.optimizer.adam.beta_1=0.5", .code = 3,

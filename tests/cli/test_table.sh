@@ -72,7 +72,7 @@ cmp -s epochs.tail longer.tail && fail 'a decay of 4ep is that of 2ep'
 cmp epochs.tail whole_run.tail >out 2>&1 || fail 'a decay to the end of 2 passes is none of 2ep'
 cmp epochs.tail resumed.tail >out 2>&1 || fail 'a run that was resumed ends elsewhere'
 # A run of another length has another rate, which is asked for; a decay of its own stays, and ends.
-says 3 'cosine.decay_steps: 2ep, now it is 4ep; .*--accept-changes to resume' train whole_run --epochs 4
+says 3 'cosine.decay_steps: 2ep, now it is 4ep. Add --accept-changes to resume' train whole_run --epochs 4
 says 0 '^finished  *at step 43 of 43' train whole_run
 says 0 'decay_steps is 4ep from here on, it was 2ep' train whole_run --epochs 4 --accept-changes
 [ "$(value whole_run step)" = 86000 ] || fail "a longer run ends at step $(value whole_run step)"
@@ -128,7 +128,7 @@ cmp for.tail halves.tail >out 2>&1 || fail "a mix that was started again ends el
 # The best of rows that are not validated with any more is none, however good it was.
 says 0 'the best so far, step .*, is of other validation data' train halves --steps 110 --valid theirs-1.csv
 grep -q '"best_ckpt_global_step": *110\b' halves/best/info.json || fail 'the best is of other rows'
-says 3 'not the rows that the run was trained on' train halves --steps 120 --set \
+says 3 'halves was trained on other rows' train halves --steps 120 --set \
     "task.train_data.mix=[{input_path: ours.csv, weight: 2}, {input_path: 'theirs-*.csv'}]"
 says 3 'train_data.mix\[1\]: theirs-1.csv: no row is left to learn from' train --experiment tabular/mlp \
     --target kind short --set task.train_data.limit=300 --set \

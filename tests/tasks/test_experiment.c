@@ -428,8 +428,8 @@ static void test_experiment__decay_of_the_run(void **state)
     assert_ok(et_experiment_check_same(&kept, &now, NULL, "run", false, error));
     assert_ok(et_experiment_set(&now, "trainer.train_steps=9000", &arena, error));
     assert_fails(et_experiment_check_same(&kept, &now, NULL, "run", false, error), ET_ECONFIG,
-                 "cosine.decay_steps: 6000, now it is 9000; choose another --model-dir, or that "
-                 "value to resume");
+                 "cosine.decay_steps: 6000, now it is 9000. Add --accept-changes to resume "
+                 "with the new value, ");
     assert_ok(et_experiment_check_same(&kept, &now, NULL, "run", true, error));
     assert_ok(et_experiment_set(&now, "trainer.train_epochs=3", &arena, error));
     assert_fails(et_experiment_check_same(&kept, &now, NULL, "run", false, error), ET_ECONFIG,

@@ -23,6 +23,7 @@
 #include "command/args.h"
 #include "command/training/dry_run.h"
 #include "command/outputs.h"
+#include "command/session.h"
 #include "train/run_names.h"
 
 /* A run that goes on has the batches that it began with. */
@@ -203,7 +204,8 @@ static int train(et_training *t, const et_train_args *args, et_error *error)
         return status;
     if (args->dry_run)
         return try_out(t, args, error);
-    status = et_comm_agree(t->comm, set_up(t, args, error), NULL, error);
+    status = et_session_tell_place(args->model_dir, set_up(t, args, error), error);
+    status = et_comm_agree(t->comm, status, NULL, error);
     if (!status) {
         et_training_say(t->progress, "experiment   %s  (all settings: %s/%s)", t->experiment.name,
                         args->model_dir, ET_RUN_SETTINGS);

@@ -238,11 +238,13 @@ static int check_same_rows(const et_tabular_task *task, et_error *error)
         et_value_read_string(identity->values, ET_IDENTITY_DATA, &digits, NULL) ||
         !et_checksum_parse(&was, digits) || was == is)
         return ET_OK;
-    return et_fail(error, ET_EDATA,
-                   "%s: not the rows that the run was trained on: their checksum is %s, that of "
-                   "the run's %s; restore them, and what holds some out of training "
-                   "(task.validation_data, task.held_out), or choose another --model-dir",
-                   task->paths.items[0], et_checksum_print(is).digits, digits);
+    const char *run = task->context.model_dir, *file = task->paths.items[0];
+    return et_fail(
+        error, ET_EDATA,
+        "%s was trained on other rows than %s, or other rows were held out (checksum "
+        "%s, was %s). Train another run that begins with its weights, for example: etude "
+        "train %s-2 --init %s --data %s",
+        run, file, et_checksum_print(is).digits, digits, run, run, file);
 }
 
 char et_tabular_delimiter_of(const et_value *identity)
@@ -445,8 +447,9 @@ static int open_other(et_tabular_task *task, const et_data_config *params, et_ta
     et_strings paths;
     int status = read_settings(other, own, params->settings, error);
     if (!status && !other->data.input_path.count && other->data.limit != own->limit)
-        status = et_fail(error, ET_ECONFIG, "limit: of the task's own rows it is set with the task; "
-                                            "name a table too (input_path)");
+        status = et_fail(error, ET_ECONFIG,
+                         "limit: of the task's own rows it is set with the task; "
+                         "name a table too (input_path)");
     if (status || !other->data.input_path.count)
         return status;
     status = et_paths_match(&paths, &other->data.input_path, name, &other->arena, error);

@@ -96,12 +96,13 @@ static int check_texts(const et_translation_task *task, et_error *error)
     uint64_t expected = expected_text(task), key = et_translation_input_key(&task->training);
     if (!expected || expected == key)
         return ET_OK;
+    const char *run = task->context.model_dir;
     return et_fail(
         error, ET_EDATA,
-        "task.train_data.mix: not the texts that the run was trained on: their checksum, "
-        "weights included, is %s, that of the run's %s; restore them, or choose another "
-        "--model-dir",
-        et_checksum_print(key).digits, et_checksum_print(expected).digits);
+        "task.train_data.mix: %s was trained on other texts or weights (checksum %s, was "
+        "%s). Restore them, or train another run that begins with its weights: etude "
+        "train %s-2 --init %s",
+        run, et_checksum_print(key).digits, et_checksum_print(expected).digits, run, run);
 }
 
 /* Part of the cache's key: other limits make another cache. */
