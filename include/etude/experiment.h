@@ -103,7 +103,9 @@ typedef et_run_file et_run_file_fn(const struct et_task_kind *self, int i,
 /* A short form of settings on the command line: `--data a b` for two settings of a word each, or
  * for one of as many words as there are. An option that is given again counts as it stands last,
  * and all of a list. One that stands there with a value, "task.shared=false",
- * takes none. Kinds of one program may have the same name; the
+ * takes none. Where value is one word, "RATE", several settings take the same word: all that count
+ * by then, not those of a model that is not chosen. One without settings is refused, and help says
+ * why. Kinds of one program may have the same name; the
  * experiment says whose counts. */
 typedef struct et_short {
     const char *name; /* without -- */
@@ -112,6 +114,12 @@ typedef struct et_short {
                    of one whose words are given one by one; NULL: it takes none */
     const char *settings[3];
     const char *help;
+    const char *alone; /* the setting that takes the word where one file of pairs, *.tsv, stands in
+                          place of two files; NULL: none does */
+    /* Of the option that names data, where no experiment is named: */
+    const char *experiment; /* what is trained on such data; NULL: it has to be named */
+    const char *endings;    /* what names of such files end in, ".csv .csv.gz"; NULL: anything that
+                               is no other kind's */
 } et_short;
 
 struct et_command;

@@ -21,18 +21,20 @@
 
 #include <stdint.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/fields_scalar.h"
+#include "base/strbuf.h"
 #include "base/terminal.h"
 #include "command/pages/described.h"
 #include "train/model_member.h"
 
 #define HELP_COLUMN 31  /* where the text of an option begins */
 #define HELP_WIDTH  100 /* at most; a terminal may be narrower */
-#define NAMES_MAX   64  /* options and their other names that the nearest is sought among */
+#define NAMES_MAX   128 /* options and their other names that the nearest is sought among */
 
 const char *const et_arg_precisions[] = { "float32", "bfloat16", "int8", NULL };
 
@@ -66,7 +68,7 @@ static int unknown(const et_arg *table, const et_call *call, const char *word, e
     char plain[64];
     /* Two places are kept: one row may add two names, and "help" comes last. */
     for (const et_arg *arg = table; arg->field.name && count < NAMES_MAX - 2; arg++) {
-        if (!et_arg_is_plain(arg))
+        if (et_arg_is_option(arg))
             names[count++] = arg->field.name;
         if (arg->alias)
             names[count++] = arg->alias;
@@ -126,6 +128,33 @@ static bool ends_words(const char *word)
     return !strncmp(word, "--", 2) || !strcmp(word, "-q") || !strcmp(word, "-h");
 }
 
+bool et_arg_ends_in(const char *word, const char *endings)
+{
+    const size_t whole = strlen(word);
+    for (const char *at = endings; at && *at;) {
+        const size_t length = strcspn(at, " ");
+        if (whole > length && !strncmp(word + whole - length, at, length))
+            return true;
+        at += length;
+        at += strspn(at, " ");
+    }
+    return false;
+}
+
+/* Whether a word behind the first of several files is one more, and no RUN: a file that is there, a
+ * pattern of some, a name that ends alike, or the other half of a pair. */
+static bool is_one_more_file(const et_arg_words *words, int count, const char *first,
+                             const char *word)
+{
+    if (count < words->least && !et_arg_ends_in(first, words->alone))
+        return true;
+    const char *end = strrchr(first, '.');
+    const size_t length = end ? strlen(end) : 0;
+    struct stat about;
+    return strpbrk(word, "*?[") || (!stat(word, &about) && S_ISREG(about.st_mode)) ||
+           (length && strlen(word) > length && !strcmp(word + strlen(word) - length, end));
+}
+
 /* Those in argv from at on, or the one behind "=". */
 static int store_words(const et_arg *arg, const et_call *call, int *at, char *value,
                        et_error *error)
@@ -144,6 +173,8 @@ static int store_words(const et_arg *arg, const et_call *call, int *at, char *va
             break;
         if (!*call->argv[*at + 1])
             return empty(arg, error);
+        if (words->files && count && !is_one_more_file(words, count, items[0], call->argv[*at + 1]))
+            break;
     }
     if (!value && !count)
         return missing(arg, call->command, error);
@@ -199,6 +230,9 @@ static int parse_option(const et_arg *table, const et_call *call, int *at, et_er
         return store(off, "false", error);
     if (!arg)
         return unknown(table, call, word, error);
+    if (arg->way == ET_ARG_WAY_TOLD)
+        return et_fail(error, ET_EUSAGE, "%s: no option --%s: %s", command, arg->field.name,
+                       arg->field.help);
     if (arg->way == ET_ARG_WAY_FLAG && equals)
         return et_fail(error, ET_EUSAGE, "%s: --%s takes no value, found %s", command,
                        arg->field.name, equals + 1);
@@ -219,6 +253,28 @@ static int parse_option(const et_arg *table, const et_call *call, int *at, et_er
                            value);
     }
     return is_left_out(arg, word, length, value) ? ET_OK : store(arg, value, error);
+}
+
+/* "-e": the options that begin so, of which the first few are named. */
+static int one_dash(const et_arg *table, const char *command, const char *word, et_error *error)
+{
+    et_strbuf names = ET_STRBUF_INIT;
+    int count = 0;
+    for (const et_arg *arg = table; arg->field.name && count < 4; arg++) {
+        const char *name = arg->alias && arg->alias[0] == word[1] ? arg->alias : arg->field.name;
+        if (et_arg_is_option(arg) && name[0] == word[1])
+            et_strbuf_printf(&names, "%s--%s", count++ ? ", " : ", such as ", name);
+    }
+    int status = et_fail(error, ET_EUSAGE, "%s: no option %s; options are whole words%s", command,
+                         word, count ? et_strbuf_text(&names) : "");
+    et_strbuf_release(&names);
+    return status;
+}
+
+static bool has_one_dash(const char *word)
+{
+    return word[0] == '-' &&
+           ((word[1] >= 'a' && word[1] <= 'z') || (word[1] >= 'A' && word[1] <= 'Z'));
 }
 
 /* "trainer.train_steps=100", for which `set` would be the option; NULL: there is none. */
@@ -245,6 +301,20 @@ static int two_words(const et_arg *table, const et_arg *arg, const char *command
                    first, second, cure);
 }
 
+static const et_arg *of_way(const et_arg *table, et_arg_way way)
+{
+    while (table->field.name && table->way != way)
+        table++;
+    return table->field.name ? table : NULL;
+}
+
+/* A directory is no file but a second RUN. */
+static bool is_directory(const char *word)
+{
+    struct stat about;
+    return !stat(word, &about) && S_ISDIR(about.st_mode);
+}
+
 static int store_word(const et_arg *table, const et_arg *arg, const char *command, const char *word,
                       const et_arg *behind, et_error *error)
 {
@@ -256,19 +326,34 @@ static int store_word(const et_arg *table, const et_arg *arg, const char *comman
     return ET_OK;
 }
 
-/* A word that is no option belongs to the table's WORD or REST row, if it has one. */
+/* The row that takes the next word: the first WORD that has none, else the last row. NULL: words
+ * are not taken. */
+static const et_arg *row_of_word(const et_arg *table)
+{
+    const et_arg *row = NULL;
+    for (; table->field.name; table++) {
+        if (!et_arg_is_plain(table))
+            continue;
+        row = table;
+        if (table->way == ET_ARG_WAY_REST || !*(const char **)table->target)
+            return row;
+    }
+    return row;
+}
+
+/* A word that is no option belongs to one of the table's WORD or REST rows, if it has one. */
 static int parse_rest(const et_arg *table, const char *command, const char *word,
                       const et_arg *behind, et_error *error)
 {
-    const et_arg *rest = table;
-    while (rest->field.name && !et_arg_is_plain(rest))
-        rest++;
-    if (rest->field.name && !*word)
+    const et_arg *rest = row_of_word(table), *run = of_way(table, ET_ARG_WAY_WORD);
+    if (run && rest != run && *(const char **)run->target && is_directory(word))
+        return two_words(table, run, command, *(const char **)run->target, word, behind, error);
+    if (rest && !*word)
         return et_fail(error, ET_EUSAGE, "%s: an argument is empty; it wants %s", command,
                        rest->field.name);
-    if (rest->field.name && rest->way == ET_ARG_WAY_WORD)
+    if (rest && rest->way == ET_ARG_WAY_WORD)
         return store_word(table, rest, command, word, behind, error);
-    if (rest->field.name)
+    if (rest)
         return add_word(rest, command, word, error);
     return et_fail(error, ET_EUSAGE, "%s takes no argument, found %s; options begin with --",
                    command, word);
@@ -279,13 +364,6 @@ static const et_arg *find_list(const et_arg *table, const char *name)
 {
     const et_arg *arg = find(table, name, strlen(name));
     return arg && arg->way == ET_ARG_WAY_WORDS && strstr(arg->value, ",...") ? arg : NULL;
-}
-
-static const et_arg *of_way(const et_arg *table, et_arg_way way)
-{
-    while (table->field.name && table->way != way)
-        table++;
-    return table->field.name ? table : NULL;
 }
 
 /* Where nothing is named the command says so. */
@@ -309,7 +387,7 @@ static int use_member(const et_arg *table, const et_call *call, et_error *error)
     return status;
 }
 
-/* A single - is a word; -x is one too, and then refused unless the command takes words. */
+/* A single - is a word; so is -1. */
 int et_args_parse(const et_arg *table, const et_call *call, bool *help, et_error *error)
 {
     et_assert(call->argc == 0 || call->argv);
@@ -320,9 +398,9 @@ int et_args_parse(const et_arg *table, const et_call *call, bool *help, et_error
     /* Whose words end before this one, and before the one that is given. */
     const et_arg *behind = NULL, *given_behind = NULL;
     *help = false;
+    int status = ET_OK;
     for (int at = 0; at < call->argc; at++) {
         const char *word = call->argv[at];
-        int status;
         /* What comes before it was right, or parsing had ended; what comes after does not
          * matter. */
         if (options && (!strcmp(word, "--help") || !strcmp(word, "-h"))) {
@@ -338,6 +416,8 @@ int et_args_parse(const et_arg *table, const et_call *call, bool *help, et_error
             status = store(quiet, "", error);
         else if (options && !strncmp(word, "--", 2))
             status = parse_option(table, call, &at, error);
+        else if (options && has_one_dash(word))
+            status = one_dash(table, call->command, word, error);
         else
             status = parse_rest(table, call->command, word, behind, error);
         if (status)
@@ -348,9 +428,20 @@ int et_args_parse(const et_arg *table, const et_call *call, bool *help, et_error
         }
         behind = options && !strncmp(word, "--", 2) ? find_list(table, word + 2) : NULL;
     }
-    if (given && *word_at != given)
-        return two_words(table, plain, call->command, *word_at, given, given_behind, error);
-    return use_member(table, call, error);
+    /* An option has taken the place of the first word, which is the second one then. */
+    if (given && *word_at != given) {
+        const et_arg *next = row_of_word(table);
+        if (next == plain || (next->way == ET_ARG_WAY_WORD && *(const char **)next->target))
+            return two_words(table, plain, call->command, *word_at, given, given_behind, error);
+        status = parse_rest(table, call->command, given, given_behind, error);
+    }
+    return status ? status : use_member(table, call, error);
+}
+
+/* Whether no value is taken. */
+static bool is_refused(const et_arg *arg)
+{
+    return arg->field.kind == ET_FIELD_KIND_ONLY && !strcmp(arg->field.default_string, "null");
 }
 
 /* The table is all that is known of options: help cannot name one that is not there. */
@@ -373,7 +464,7 @@ void et_args_help(FILE *to, const et_arg *table, const et_call *call, const char
     for (const et_arg *arg = table; arg->field.name; arg++) {
         char text[1024];
         const et_arg_called value = et_arg_value(arg);
-        if (et_arg_is_plain(arg))
+        if (!et_arg_is_option(arg))
             continue;
         /* "    --model-dir DIR            where the run is kept" */
         int width =
@@ -381,9 +472,9 @@ void et_args_help(FILE *to, const et_arg *table, const et_call *call, const char
         /* Behind a long name the text has a line of its own. */
         fprintf(to, width > HELP_COLUMN - 1 ? "\n%*s" : "%*s",
                 width > HELP_COLUMN - 1 ? HELP_COLUMN : HELP_COLUMN - width, "");
-        snprintf(text, sizeof text, "%s%s%s%s%s",
-                 arg->field.kind == ET_FIELD_KIND_ONLY ? "not taken here: " : "", arg->field.help,
-                 arg->alias ? " (or --" : "", arg->alias ? arg->alias : "", arg->alias ? ")" : "");
+        snprintf(text, sizeof text, "%s%s%s%s%s", is_refused(arg) ? "not taken here: " : "",
+                 arg->field.help, arg->alias ? " (or --" : "", arg->alias ? arg->alias : "",
+                 arg->alias ? ")" : "");
         et_terminal_wrap(to, text, HELP_COLUMN, HELP_COLUMN, lines);
         fputc('\n', to);
     }

@@ -11,8 +11,9 @@
  *         ET_ARG_END
  *     };
  *
- * Long options only, `--name value` or `--name=value`, but for -h and -q (--quiet); `-` and `_` are
- * alike, so Model Garden's spellings work. What begins with -- is a value only after `=`; none is
+ * Long options only, `--name value` or `--name=value`, but for -h and -q (--quiet); another letter
+ * behind one dash is refused with the options that begin with it. `-` and `_` are alike, so Model
+ * Garden's spellings work. What begins with -- is a value only after `=`; none is
  * empty. Options and other arguments may come in any order; after `--` there are no options.
  *
  * What a value is called says what it may be, to people and to shells that complete it
@@ -37,13 +38,15 @@ typedef enum et_arg_way {
     ET_ARG_WAY_SWITCH, /* --name or --name=true, --noname or --name=false */
     ET_ARG_WAY_LIST,   /* et_arg_list: --name value, may be given again */
     ET_ARG_WAY_WORDS,  /* et_arg_words: up to most of them and to the next option, at least one */
-    ET_ARG_WAY_WORD,   /* the one word that is no option, in place of the option with the same
-                          target */
+    ET_ARG_WAY_WORD,   /* a word that is no option, in place of the option with the same target; of
+                          several such rows the first whose target is not set takes it */
     ET_ARG_WAY_REST,   /* et_arg_list: what is not an option; last in the table */
     ET_ARG_WAY_MEMBER, /* et_arg_member: takes the place of what --model-dir of the same table
                           names */
     ET_ARG_WAY_PROCESSORS, /* no target: a number of threads, which this process computes with from
                               the moment it is read */
+    ET_ARG_WAY_TOLD, /* no target and not in help: always refused; the row's help says what other
+                        programs' option of that name is here */
 } et_arg_way;
 
 #define ET_ARG_LIST_MAX  256
@@ -65,8 +68,11 @@ typedef struct et_arg_words {
         char *one;
         int count;
     } given[ET_ARG_TIMES_MAX];
-    int times; /* 0: not given */
-    int most;  /* words at a time; set by the caller */
+    int times;  /* 0: not given */
+    int most;   /* words at a time; set by the caller, as files */
+    int least;  /* so many belong together, unless the first ends as one that stands alone */
+    bool files; /* behind those only words that are names of files, or end as the first does */
+    const char *alone; /* such endings, ".csv .tsv"; NULL: none */
 } et_arg_words;
 
 /* One of the models that a run trains together: where it lies is in folder, to which the target of
@@ -110,6 +116,7 @@ typedef struct et_arg {
 /* An option of other systems that takes no value but "" here, with why. */
 #define ET_ARG_NONE(name_, value_, why)                                                            \
     ET_ARG_ROW(name_, ONLY, value_, VALUE, void, NULL, why, .field.default_string = "null")
+#define ET_ARG_TOLD(name_, what) ET_ARG_ROW(name_, ONLY, "VALUE", TOLD, void, NULL, what)
 #define ET_ARG_END                                                                                 \
     {                                                                                              \
         .target = NULL                                                                             \
@@ -131,6 +138,9 @@ typedef struct et_arg {
 
 /* A run as a word, for a table with the option --model-dir before it. */
 #define ET_ARG_RUN(directory) ET_ARG_WORD("[RUN]", "run", &(directory))
+
+/* A file as the next word, for a table with an option of the same target. */
+#define ET_ARG_FILE(path) ET_ARG_WORD("[FILE]", "file", &(path))
 
 /* Of commands that use a trained model. */
 #define ET_ARG_TASK(member)                                                                        \
@@ -156,10 +166,19 @@ extern const char *const et_arg_precisions[];
 /* Of commands that say how far they are: nothing but errors and warnings. -q is the same. */
 #define ET_ARG_QUIET(flag) ET_ARG_FLAG("quiet", &(flag), "say nothing but errors and warnings (-q)")
 
+/* Whether a word ends in one of several endings with blanks between, which are not all of it. */
+bool et_arg_ends_in(const char *word, const char *endings);
+
 /* Whether it is no option but what stands between them. */
 static inline bool et_arg_is_plain(const et_arg *arg)
 {
     return arg->way == ET_ARG_WAY_WORD || arg->way == ET_ARG_WAY_REST;
+}
+
+/* Whether help shows it among the options. */
+static inline bool et_arg_is_option(const et_arg *arg)
+{
+    return !et_arg_is_plain(arg) && arg->way != ET_ARG_WAY_TOLD;
 }
 
 /* What a row's value is called: "N", "float32|int8"; "": it has none. By value, so that it can

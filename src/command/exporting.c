@@ -1,8 +1,11 @@
 #include "command/exporting.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "base/alloc.h"
+#include "base/fields.h"
+#include "base/file.h"
 #include "command/outputs.h"
 #include "command/print.h"
 #include "io/safetensors.h"
@@ -34,6 +37,21 @@ int et_exporting_check(const et_exporting_args *args, bool is_file, const et_cal
     return status;
 }
 
+/* NAME.onnx is of that format, where that is a file. */
+static int choose_format(et_exporting_args *args, const et_exporting *kind, et_error *error)
+{
+    const bool is_onnx = args->output && et_path_ends(args->output, ".onnx");
+    if (!is_onnx || args->options.format || !et_is_one_of("onnx", kind->formats))
+        return ET_OK;
+    if (!kind->format_is_file)
+        return et_fail(error, ET_EUSAGE,
+                       "--output %s: ONNX of this model is several files; name a directory, such "
+                       "as --format onnx --output %.*s",
+                       args->output, (int)(strlen(args->output) - strlen(".onnx")), args->output);
+    args->options.format = "onnx";
+    return ET_OK;
+}
+
 int et_exporting_run(const et_exporting *kind, const et_call *call, et_error *error)
 {
     et_exporting_args args = { .model_dir = NULL };
@@ -55,6 +73,9 @@ int et_exporting_run(const et_exporting *kind, const et_call *call, et_error *er
     if (!status && help)
         print_help(table, kind, call);
     if (status || help)
+        return status;
+    status = choose_format(&args, kind, error);
+    if (status)
         return status;
     status = et_exporting_check(&args, args.options.format && kind->format_is_file, call, error);
     if (!status)

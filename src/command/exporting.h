@@ -30,7 +30,9 @@ typedef struct et_exporting_args {
 /* Rows of a table of options. */
 #define ET_EXPORTING_OUTPUT(args)                                                                  \
     ET_ARG_TEXT("output", "PATH", &(args).output,                                                  \
-                "the file, NAME" ET_SAFETENSORS_SUFFIX ", or a directory to make")
+                "the file, NAME" ET_SAFETENSORS_SUFFIX                                             \
+                " or, of a table, NAME.onnx, or a directory "                                      \
+                "to make")
 
 #define ET_EXPORTING_PRECISION(args)                                                               \
     ET_ARG_TEXT("precision", NULL, &(args).options.precision,                                      \

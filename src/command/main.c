@@ -156,6 +156,27 @@ static int tell_once(const et_program *program, const et_command *row, int statu
                                               : status;
 }
 
+/* Help that names no run: commands of the same name for models of other kinds, whose options are
+ * others. */
+static int help_on_others(const et_call *call, const et_command *row, et_error *error)
+{
+    const et_program *program = call->program;
+    int status = ET_OK;
+    if (!asks_for_help(call) || !differs_by_kind(program, row) || et_run_named(call).kind)
+        return ET_OK;
+    for (int k = 0; k < program->count && !status; k++) {
+        const et_command *own = et_command_of(program, program->kinds[k], call->command);
+        bool told = !own || own == row;
+        for (int i = 0; i < k && !told; i++)
+            told = et_command_of(program, program->kinds[i], call->command) == own;
+        if (told)
+            continue;
+        printf("\n%s of a %s model:\n\n", call->command, program->kinds[k]->name);
+        status = own->run(call, error);
+    }
+    return status;
+}
+
 /* argv: what stands behind the command's name. */
 static int run_command(const et_program *program, const char *name, int argc, char **argv,
                        et_error *error)
@@ -168,6 +189,8 @@ static int run_command(const et_program *program, const char *name, int argc, ch
     int status = choose(&row, &call, &all, error);
     if (!status)
         status = row ? row->run(&call, error) : unknown_command(&call, &all, error);
+    if (!status && row)
+        status = help_on_others(&call, row, error);
     return tell_once(program, row, status, error);
 }
 

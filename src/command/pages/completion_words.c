@@ -79,11 +79,13 @@ et_completes et_completion_plain(const et_description *described)
             snprintf(word.words, sizeof word.words, "%s", second + 1);
             merge(&found, &word);
         }
-        for (const et_arg *row = one->rows; row && row->field.name; row++)
-            if (et_arg_is_plain(row)) {
-                const et_completes value = et_completes_of(row);
-                merge(&found, &value);
-            }
+        const et_arg *row = one->rows;
+        while (row && row->field.name && !et_arg_is_plain(row))
+            row++;
+        if (row && row->field.name) { /* of several the first, a RUN */
+            const et_completes value = et_completes_of(row);
+            merge(&found, &value);
+        }
     }
     return found;
 }

@@ -44,18 +44,21 @@ void et_description_add(et_description *to, const et_call *call, const et_arg *t
     et_arg *rows = et_arena_array(&to->arena, count + 1, sizeof *rows);
     if (!one || !rows)
         return; /* the arena knows */
-    for (size_t i = 0; i < count; i++) {
-        const et_arg *row = &table[i];
+    size_t kept = 0;
+    for (const et_arg *row = table; row->field.name; row++) {
+        if (row->way == ET_ARG_WAY_TOLD)
+            continue;
         const et_arg_called value = et_arg_value(row);
-        rows[i] = *row;
-        rows[i].field.name = copy(&to->arena, row->field.name);
-        rows[i].field.help = copy(&to->arena, row->field.help);
-        rows[i].field.choices = NULL;
-        rows[i].value = *value.text ? copy(&to->arena, value.text) : NULL;
-        rows[i].alias = copy(&to->arena, row->alias);
-        rows[i].target = NULL;
+        et_arg *to_row = &rows[kept++];
+        *to_row = *row;
+        to_row->field.name = copy(&to->arena, row->field.name);
+        to_row->field.help = copy(&to->arena, row->field.help);
+        to_row->field.choices = NULL;
+        to_row->value = *value.text ? copy(&to->arena, value.text) : NULL;
+        to_row->alias = copy(&to->arena, row->alias);
+        to_row->target = NULL;
     }
-    rows[count] = (et_arg)ET_ARG_END;
+    rows[kept] = (et_arg)ET_ARG_END;
     one->rows = rows;
     one->about = copy(&to->arena, about);
     one->example = copy(&to->arena, example);

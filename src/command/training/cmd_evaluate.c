@@ -5,6 +5,7 @@
  *
  * Values go to standard output, a line each. Nothing of the run is changed. */
 #include <stdio.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "base/arena.h"
@@ -13,12 +14,16 @@
 #include "command/training/evaluation.h"
 #include "command/training/ranks.h"
 #include "command/outputs.h"
+#include "command/session.h"
 #include "command/results.h"
 
 static int parse(et_evaluate_args *args, const et_call *call, et_error *error)
 {
     const et_arg table[] = { ET_ARG_MODEL_DIR(args->model_dir),
                              ET_ARG_TASK(args->task),
+                             ET_ARG_LIST("data", "FILE", &args->data,
+                                         "measure on these files, not on the run's validation "
+                                         "data; may be given again"),
                              ET_ARG_CHECKPOINT(args->checkpoint),
                              ET_ARG_LIST("set", "KEY=VALUE", &args->set,
                                          "settings on top of the run's; may be given again",
@@ -28,11 +33,13 @@ static int parse(et_evaluate_args *args, const et_call *call, et_error *error)
                              ET_ARG_QUIET(args->quiet),
                              ET_ARG_THREADS,
                              ET_ARG_RUN(args->model_dir),
+                             ET_ARG_REST("[FILE]...", &args->data),
                              ET_ARG_END };
     int status = et_args_parse(table, call, &args->help, error);
     if (!status && args->help)
-        et_args_help(stdout, table, call, "Measures a trained model on its validation data.",
-                     "--model-dir runs/a");
+        et_args_help(stdout, table, call,
+                     "Measures a trained model on files, or on its validation data.",
+                     "runs/a new.csv");
     if (!status && !args->help && !args->model_dir)
         status = et_fail(error, ET_EUSAGE, "%s: --model-dir is missing: which run", call->command);
     return status;
@@ -50,10 +57,43 @@ static int check_outputs(const et_experiment *experiment, const et_evaluate_args
     return status;
 }
 
+/* The setting that `train --valid` sets. */
+static const char *validation_setting(const et_task_kind *kind)
+{
+    for (const et_short *as = kind->shorts; as && as->name; as++)
+        if (!strcmp(as->name, "valid") && !as->settings[1])
+            return as->settings[0];
+    return NULL;
+}
+
+/* Files in place of all that the run says of its validation data. */
+static int use_files(et_experiment *experiment, const et_arg_list *files, et_arena *arena,
+                     et_error *error)
+{
+    const char *path = validation_setting(experiment->kind);
+    if (!files->count)
+        return ET_OK;
+    if (!path)
+        return et_fail(error, ET_EUSAGE,
+                       "evaluate: %s: a model of %s is measured on its own data%s", files->items[0],
+                       experiment->kind->name,
+                       experiment->kind->file ? "; name one of its tasks with --task" : "");
+    const char *group = et_arena_printf(arena, "%.*s", (int)(strrchr(path, '.') - path), path);
+    et_value *nothing = et_value_new(arena, ET_VALUE_NULL), *list = et_value_list(arena);
+    for (int i = 0; list && i < files->count; i++)
+        et_value_add_string(list, files->items[i]);
+    if (!group || !nothing || !list || et_value_failed(list))
+        return et_alloc_failed(error, 0, "settings");
+    int status = et_experiment_assign(experiment, "--data", group, nothing, arena, error);
+    return status ? status : et_experiment_assign(experiment, "--data", path, list, arena, error);
+}
+
 static int configure(et_experiment *experiment, const et_evaluate_args *args, const et_call *call,
                      et_arena *arena, et_error *error)
 {
     int status = et_experiment_open_run(experiment, call->program, args->model_dir, arena, error);
+    if (!status)
+        status = use_files(experiment, &args->data, arena, error);
     for (int i = 0; i < args->set.count && !status; i++)
         status = et_experiment_set(experiment, args->set.items[i], arena, error);
     if (!status)
@@ -89,7 +129,8 @@ int et_evaluate_own_data(const et_call *call, const et_evaluate_args *args, et_e
     if (!args->quiet)
         et_evaluation_listen(&evaluation);
     if (!status)
-        status = et_evaluation_open(&evaluation, error);
+        status =
+            et_session_tell_place(args->model_dir, et_evaluation_open(&evaluation, error), error);
     if (!status)
         status = args->checkpoint ? et_evaluation_load(&evaluation, args->checkpoint, error)
                                   : et_evaluation_load_best(&evaluation, error);

@@ -70,7 +70,8 @@ void et_evaluation_close(et_evaluation *evaluation);
 typedef struct et_evaluate_args {
     const char *model_dir, *checkpoint; /* checkpoint NULL: the best, or else the newest */
     et_arg_member task;
-    et_arg_list set; /* settings on top of the run's */
+    et_arg_list set;  /* settings on top of the run's */
+    et_arg_list data; /* files in place of its validation data */
     bool live_weights, json, help;
     bool quiet; /* of what a task says of its data on standard error */
 } et_evaluate_args;

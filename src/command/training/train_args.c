@@ -2,7 +2,10 @@
 #include "command/training/train_args.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+#include <etude/job_config.h>
 
 #include "base/alloc.h"
 #include "base/arena.h"
@@ -12,6 +15,8 @@
 #include "base/file.h"
 #include "base/strbuf.h"
 #include "command/amounts.h"
+#include "command/print.h"
+#include "comm/comm.h"
 #include "command/training/local_cluster.h"
 #include "kernel/gemm/gemm.h"
 #include "train/checkpoint.h"
@@ -126,7 +131,45 @@ static int missing_run(const et_train_args *args, const et_call *call, et_error 
                    fits ? kind->example : "", call->program->name);
 }
 
-/* Options of Model Garden that take nothing here. */
+/* The experiment that a run will have, as far as it can be known; NULL: it can not. */
+static const char *experiment_of(const et_train_args *args, const et_call *call, et_arena *arena)
+{
+    const char *name = args->experiment;
+    for (int i = 0; !name && i < args->config.count; i++)
+        (void)et_experiment_named_in(&name, call->program, args->config.items[i], arena, NULL);
+    if (name)
+        return name;
+    et_experiment from;
+    if (args->init && !et_experiment_open_run(&from, call->program, args->init, arena, NULL))
+        return from.name;
+    return et_shorts_experiment(&args->shorts, call->program);
+}
+
+/* runs/NAME-1, or the next number that is free. Several processes would not agree on it. */
+static int name_run(et_train_args *args, const et_call *call, et_error *error)
+{
+    et_arena arena = ET_ARENA_INIT;
+    et_experiment experiment;
+    const bool data = args->config.count || args->set.count || args->init ||
+                      et_shorts_experiment(&args->shorts, call->program);
+    const bool alone = !et_comm_by_launch() && !et_comm_by_mpi() && !args->distributed &&
+                       !args->keys && !getenv(ET_JOB_CONFIG_VARIABLE);
+    const char *name = data && alone && !args->mode_name ? experiment_of(args, call, &arena) : NULL;
+    int status = ET_OK;
+    if (name)
+        status = et_experiment_begin(&experiment, call->program, name, &arena, error);
+    for (int i = 1; !status && name && !args->model_dir; i++) {
+        snprintf(args->new_run, sizeof args->new_run, "runs/%s-%d", et_path_base(name), i);
+        if (!et_file_exists(args->new_run))
+            args->model_dir = args->new_run;
+    }
+    et_arena_release(&arena);
+    if (!status && args->model_dir && !args->quiet)
+        et_print(stderr, "run          %s\n", args->model_dir);
+    return status || args->model_dir ? status : missing_run(args, call, error);
+}
+
+/* Options of Model Garden that take nothing here, and what those of other programs are here. */
 static const et_arg refused[] = {
     ET_ARG_NONE("gin-file", "FILE", NO_GIN),
     ET_ARG_NONE("gin-params", "BINDING", NO_GIN),
@@ -135,6 +178,16 @@ static const et_arg refused[] = {
     ET_ARG_NONE("tf-data-service", "ADDRESS", "a run reads its data itself"),
     ET_ARG_NONE("tfhub-handle", "NAME", "models do not come from a hub"),
     ET_ARG_NONE("tflex-output-uri", "URI", "a run is kept in --model-dir alone"),
+    ET_ARG_ROW("device", ONLY, "cpu", VALUE, void, NULL,
+               "what computes: Etude runs on the CPU alone", .field.default_string = "cpu"),
+    ET_ARG_TOLD("resume", "a run that is there is resumed: name its RUN"),
+    ET_ARG_TOLD("overwrite", "a run is never overwritten: name another RUN, or remove the old one"),
+    ET_ARG_TOLD("learning-rate", "it is --lr RATE"),
+    ET_ARG_TOLD("optimizer",
+                "it is --set trainer.optimizer_config.optimizer.type=NAME, such as adamw or sgd"),
+    ET_ARG_TOLD("num-layers", "it is --layers N"),
+    ET_ARG_TOLD("num-workers", "data is read by one thread; --threads N says with how many threads "
+                               "the model is computed"),
 };
 
 #define REFUSED (int)(sizeof refused / sizeof refused[0])
@@ -192,14 +245,17 @@ static int check_together(const et_train_args *args, et_error *error)
 int et_train_args_parse(et_train_args *args, const et_call *call, et_error *error)
 {
     char which[160];
-    snprintf(which, sizeof which, "which set of settings to begin with; `%s list` shows all",
+    snprintf(which, sizeof which,
+             "which set of settings to begin with (default: by the data); `%s list` shows all",
              call->program->name);
     const char *time_limit = NULL, *memory = NULL;
     /* Other names are Model Garden's. */
     const et_arg table[] = {
         ET_ARG_TEXT("experiment", "EXPERIMENT", &args->experiment, which),
         ET_ARG_TEXT("model-dir", "DIR", &args->model_dir,
-                    "where the run is kept; one that is there is resumed"),
+                    "where the run is kept (default: runs/NAME-1, or the next number); one that is "
+                    "there is resumed",
+                    .alias = "output-dir"),
         ET_ARG_TEXT(
             "mode",
             "train|eval|train_and_eval|train_and_post_eval|continuous_eval|"
@@ -250,11 +306,11 @@ int et_train_args_parse(et_train_args *args, const et_call *call, et_error *erro
     int status = parse(args, table, (int)(sizeof table / sizeof table[0]), call, error);
     if (status || args->help)
         return status;
-    if (!args->model_dir && !args->dry_run)
-        return missing_run(args, call, error);
     status = read_amounts(args, time_limit, memory, error);
     if (!status)
         status = check_together(args, error);
+    if (!status && !args->model_dir && !args->dry_run)
+        status = name_run(args, call, error);
     return status ? status : read_mode(args, error);
 }
 
@@ -294,6 +350,9 @@ static int begin(et_experiment *experiment, et_initial *initial, const et_train_
         return et_experiment_open_run(experiment, program, args->model_dir, arena, error);
     if (initial->from)
         return et_initial_begin(initial, experiment, program, arena, error);
+    name = et_shorts_experiment(&args->shorts, program);
+    if (name)
+        return et_experiment_begin(experiment, program, name, arena, error);
     return et_fail(error, ET_EUSAGE, "train: --experiment is missing; `%s list` shows all",
                    program->name);
 }
@@ -320,7 +379,9 @@ int et_train_assemble(et_experiment *experiment, et_initial *initial, const et_t
 
 int et_train_settle(et_experiment *experiment, et_error *error)
 {
-    int status = et_experiment_check(experiment, error);
+    int status = et_experiment_complete(experiment, error);
+    if (!status)
+        status = et_experiment_check(experiment, error);
     if (!status)
         et_experiment_lock(experiment);
     return status;

@@ -25,6 +25,7 @@ typedef enum et_train_mode {
 
 typedef struct et_train_args {
     const char *experiment, *model_dir; /* NULL: not given */
+    char new_run[256];                  /* where model_dir is, if it is not given */
     const char *mode_name;              /* NULL: not given */
     const char *init;                   /* whose weights it begins with; NULL: drawn */
     et_train_mode mode;

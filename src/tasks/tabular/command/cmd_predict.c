@@ -73,6 +73,7 @@ static int parse(predict_args *args, const et_call *call, et_error *error)
         ET_ARG_QUIET(args->quiet),
         ET_ARG_THREADS,
         ET_ARG_RUN(args->model_dir),
+        ET_ARG_FILE(args->rows.path),
         ET_ARG_END,
     };
     int status = et_args_parse(table, call, &args->help, error);

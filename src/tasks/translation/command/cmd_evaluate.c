@@ -39,12 +39,37 @@
 typedef struct evaluate_args {
     et_translating work;
     const char *source, *reference; /* as given; NULL: not given */
+    et_arg_words data;              /* both, or one file of pairs, which becomes source */
+    bool pairs;                     /* the latter */
     et_score_options score;
     et_arg_list set;
     bool json;
     et_value *results; /* of json: a dict */
     bool help;         /* it was printed: nothing else is to be done */
 } evaluate_args;
+
+/* "PAIRS.tsv", "PAIRS.tsv.gz" */
+static bool is_of_pairs(const char *path)
+{
+    return path && (et_path_ends(path, ".tsv") || et_path_ends(path, ".tsv.gz"));
+}
+
+/* Both files of --data, or one of pairs, as if they stood behind RUN. */
+static int take_data(evaluate_args *args, et_error *error)
+{
+    const et_arg_words *data = &args->data;
+    if (data->times && (args->source || args->reference))
+        return et_fail(error, ET_EUSAGE, "evaluate: --data and %s: give the files once",
+                       args->source ? args->source : args->reference);
+    if (data->times) {
+        const int last = data->times - 1;
+        char *const *items = data->given[last].items;
+        args->source = items ? items[0] : data->given[last].one;
+        args->reference = data->given[last].count > 1 ? items[1] : NULL;
+    }
+    args->pairs = !args->reference && is_of_pairs(args->source);
+    return ET_OK;
+}
 
 /* Help is printed here, where the table is. */
 static int parse(evaluate_args *args, const et_call *call, et_error *error)
@@ -53,8 +78,10 @@ static int parse(evaluate_args *args, const et_call *call, et_error *error)
     const et_arg table[] = {
         ET_ARG_MODEL_DIR(work->model_dir),
         ET_ARG_TASK(work->task),
-        ET_ARG_TEXT("source", "FILE", &args->source,
-                    "lines to translate, plain or .gz (without it the run's own validation data)"),
+        ET_ARG_WORDS("data", "SOURCE TARGET", &args->data,
+                     "text to score on, one file per side, or one file of pairs, PAIRS.tsv "
+                     "(default: the run's validation data)"),
+        ET_ARG_TEXT("source", "FILE", &args->source, "lines to translate, plain or .gz"),
         ET_ARG_TEXT("reference", "FILE", &args->reference, "their translations"),
         ET_ARG_TEXT("output", "FILE", &work->output,
                     "where the translations go, if they are wanted"),
@@ -73,14 +100,20 @@ static int parse(evaluate_args *args, const et_call *call, et_error *error)
         ET_ARG_QUIET(work->quiet),
         ET_ARG_THREADS,
         ET_ARG_RUN(work->model_dir),
+        ET_ARG_WORD("[SOURCE]", "source file", &args->source),
+        ET_ARG_WORD("[TARGET]", "file of translations", &args->reference),
         ET_ARG_END
     };
+    args->data.most = 2;
+    args->data.files = true;
     int status = et_args_parse(table, call, &args->help, error);
+    if (!status && !args->help)
+        status = take_data(args, error);
     if (!status && args->help)
         et_args_help(stdout, table, call,
                      "Translates a file and scores the result: BLEU, chrF2 and Model Garden's "
                      "BLEU.",
-                     "runs/a --source test.en --reference test.de");
+                     "runs/a test.en test.de");
     et_translating_take_args(work);
     return status;
 }
@@ -113,8 +146,11 @@ static int check(const evaluate_args *args, et_error *error)
     /* Three things have no default: whose model, which lines, and what they should become. */
     if (!args->work.model_dir)
         return missing("--model-dir", "which run", error);
-    if (args->source && !args->reference)
-        return missing("--reference", "their translations", error);
+    if (args->source && !args->reference && !args->pairs)
+        return missing("--reference",
+                       "their translations, as a second file, or both in one file of pairs, "
+                       "PAIRS.tsv",
+                       error);
     if (args->source && args->set.count)
         return et_fail(error, ET_EUSAGE,
                        "evaluate: --set: goes without --source, with the run's own data");
@@ -218,7 +254,9 @@ static int evaluate_files(evaluate_args *args, et_error *error)
     int status = args->json && !args->results ? et_alloc_failed(error, 0, "scores") : ET_OK;
     if (!status)
         status = et_lines_read_file(&sources, args->source, args->work.options.comm, error);
-    if (!status)
+    if (!status && args->pairs)
+        status = et_lines_cut_pairs(&sources, &references, args->source, error);
+    if (!status && !args->pairs)
         status = et_lines_read_file(&references, args->reference, args->work.options.comm, error);
     if (!status)
         status = et_lines_check_pairs(&sources, args->source, &references, args->reference, error);

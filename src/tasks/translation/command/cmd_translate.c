@@ -124,6 +124,7 @@ static int parse(translate_args *args, const et_call *call, et_error *error)
         ET_ARG_QUIET(work->quiet),
         ET_ARG_THREADS,
         ET_ARG_RUN(work->model_dir),
+        ET_ARG_FILE(args->input),
         ET_ARG_END
     };
     int status = et_args_parse(table, call, &args->help, error);

@@ -359,6 +359,24 @@ void et_lines_clear(et_lines *lines)
     lines->count = 0;
 }
 
+int et_lines_cut_pairs(et_lines *lines, et_lines *targets, const char *name, et_error *error)
+{
+    et_assert(!targets->count && !targets->items);
+    targets->items = et_alloc_zero(lines->count ? lines->count : 1, sizeof *targets->items);
+    if (!targets->items)
+        return et_alloc_failed(error, lines->count * sizeof *targets->items, "pairs");
+    targets->capacity = lines->count;
+    for (size_t i = 0; i < lines->count; i++) {
+        char *tab = strchr(lines->items[i], '\t');
+        if (!tab || strchr(tab + 1, '\t'))
+            return et_fail(error, ET_EDATA, "%s:%zu: a line is source, one TAB, target", name,
+                           i + 1);
+        *tab = 0;
+        targets->items[targets->count++] = tab + 1;
+    }
+    return ET_OK;
+}
+
 /* Leaves an empty list that may be used again. */
 void et_lines_release(et_lines *lines)
 {
