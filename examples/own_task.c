@@ -101,12 +101,9 @@ static int data(et_task *self, bool training, et_source **out, et_error *error)
                                 training ? r->options.points - held_out : held_out, error);
     return status ? status : et_batches_open(out, samples, &options, error);
 }
-static const char *const main_metrics[] = { "validation_margin", "validation_accuracy", NULL };
-static const et_task_class rings_class = { .name = "rings",
-                                           .build = build,
-                                           .data = data,
-                                           .best_metric = "validation_margin",
-                                           .main_metrics = main_metrics };
+static const et_task_class rings_class = {
+    .name = "rings", .build = build, .data = data, .best_metric = "validation_margin"
+};
 static int open_rings(et_task **out, const void *settings, const et_task_context *context,
                       et_error *error)
 {

@@ -55,7 +55,7 @@ refused 3 'this kind of task has no task\.init_checkpoint' \
 [ ! -e a ] || fail "what was refused has left a directory"
 
 train whole 2>log || fail "train"
-grep -q '^ *step  epoch  *loss  *margin  *accuracy  *time$' log || fail "its metric is not measured"
+grep -q '^ *step  epoch  *loss  *margin  *validation_loss  *time$' log || fail "its metric is not measured"
 grep -q '`own_task evaluate --model-dir whole`' log || fail "what comes next is not said"
 
 # Killed while it works, at places that differ from turn to turn, until it comes to its end.

@@ -257,6 +257,32 @@ static void test_schedule__inverse_sqrt(void **state)
                  "warms up by itself");
 }
 
+/* Its length, whichever part of the settings it stands in. */
+static void test_schedule__length_of_the_warmup(void **state)
+{
+    (void)state;
+    et_optimization_options o = default_options();
+    et_schedule schedule;
+    o.warmup.linear.warmup_steps = 7;
+    o.warmup.polynomial.warmup_steps = 8;
+    const int64_t steps[] = {
+        [ET_WARMUP_NONE] = 0, [ET_WARMUP_LINEAR] = 7, [ET_WARMUP_POLYNOMIAL] = 8
+    };
+    o.learning_rate.type = ET_RATE_CONSTANT;
+    o.learning_rate.constant.learning_rate = 0.1;
+    for (int type = 0; type < (int)(sizeof steps / sizeof *steps); type++) {
+        o.warmup.type = type;
+        assert_ok(et_schedule_init(&schedule, &o.learning_rate, &o.warmup, error));
+        assert_int_equal(et_schedule_warmup(&schedule), steps[type]);
+    }
+    o.warmup.type = ET_WARMUP_NONE;
+    o.learning_rate.type = ET_RATE_INVERSE_SQRT;
+    o.learning_rate.inverse_sqrt =
+        (et_rate_inverse_sqrt){ .peak_learning_rate = 5e-4, .warmup_steps = 4000 };
+    assert_ok(et_schedule_init(&schedule, &o.learning_rate, &o.warmup, error));
+    assert_int_equal(et_schedule_warmup(&schedule), 4000);
+}
+
 /* Model Garden's example, with boundaries where values begin; and what it leaves undefined: from
  * the last boundary on the last value, before the first one the first. */
 static void test_schedule__step_cosine_with_offset(void **state)
@@ -498,6 +524,7 @@ int main(void)
         cmocka_unit_test(test_schedule__cycles_before_the_offset),
         cmocka_unit_test(test_schedule__power_under_warmup),
         cmocka_unit_test(test_schedule__inverse_sqrt),
+        cmocka_unit_test(test_schedule__length_of_the_warmup),
         cmocka_unit_test(test_schedule__step_cosine_with_offset),
         cmocka_unit_test(test_schedule__epochs),
         cmocka_unit_test(test_schedule__boundaries_in_epochs),

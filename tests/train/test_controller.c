@@ -36,6 +36,7 @@ typedef struct toy {
     bool gathers;       /* its class does */
     double pause;       /* seconds that a batch of an evaluation takes */
     double evaluating;  /* seconds, in all */
+    bool improving;     /* at its end */
 } toy;
 
 static toy *toy_of(void *member, size_t offset)
@@ -261,6 +262,7 @@ static int process(toy *t, const script *s, const char *directory, et_error *err
     int status = et_controller_open(&controller, &options, error);
     if (!status)
         status = et_controller_train(controller, error);
+    t->improving = controller && et_controller_improving(controller);
     int closed = et_controller_close(controller, status ? NULL : error);
     return status ? status : closed;
 }
@@ -479,6 +481,32 @@ static void test_controller__patience(void **state)
     script s = { .options = usual };
     s.options.patience = 1;
     assert_fails(process(&t, &s, in(state, "refused"), error), ET_ECONFIG, "run.best_metric");
+}
+
+/* The sum of steps grows: an improvement where higher is better, from the second evaluation on,
+ * which may be that of another process. Nothing improves where nothing is compared. */
+static void test_controller__improving(void **state)
+{
+    static const struct {
+        const char *metric;
+        int comparison;
+        int64_t interval, steps;
+        bool improving;
+    } cases[] = {
+        { "total", ET_COMPARE_HIGHER, 10, 10, false }, { "total", ET_COMPARE_HIGHER, 10, 12, true },
+        { "total", ET_COMPARE_HIGHER, 2, 14, true },   { "total", ET_COMPARE_LOWER, 2, 16, false },
+        { NULL, ET_COMPARE_HIGHER, 2, 18, false },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        toy t = { 0 };
+        script s = { .options = usual };
+        s.options.train_steps = cases[i].steps;
+        s.options.validation_interval = cases[i].interval;
+        s.options.run.best_metric = cases[i].metric;
+        s.options.run.best_comparison = cases[i].comparison;
+        assert_ok(process(&t, &s, in(state, "improving"), error));
+        assert_int_equal(t.improving, cases[i].improving);
+    }
 }
 
 /* The first evaluation that is as good as the target ends it, however often it is interrupted
@@ -720,6 +748,7 @@ int main(void)
         cmocka_unit_test(test_controller__failed),
         cmocka_unit_test(test_controller__ended),
         cmocka_unit_test(test_controller__patience),
+        cmocka_unit_test(test_controller__improving),
         cmocka_unit_test(test_controller__target),
         cmocka_unit_test(test_controller__unknown_next),
         cmocka_unit_test(test_controller__finished),
