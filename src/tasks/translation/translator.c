@@ -159,8 +159,8 @@ static int make_decoder(et_translator *t, et_error *error)
     return et_translator_make_decoder(&t->decoder, t, &options, error);
 }
 
-/* Settings, vocabulary and weights of another translator, which are only read by then; device and
- * decoder are this one's, for a thread of its own. */
+/* Settings, vocabulary and weights of another translator, which are only read by then; the decoder
+ * is this one's, and the device for a thread of its own. */
 static int open_shared(et_translator *t, const et_translator *from, et_error *error)
 {
     t->experiment = from->experiment;
@@ -183,7 +183,7 @@ static int open_shared(et_translator *t, const et_translator *from, et_error *er
     if (!status && t->int8 != from->int8)
         status = et_fail(error, ET_ECONFIG,
                          "precision int8 is of all translators that share weights, or of none");
-    if (!status)
+    if (!status && !t->device)
         status = et_device_open(&t->device, error);
     return status ? status : make_decoder(t, error);
 }
@@ -220,8 +220,9 @@ static int check_options(bool model, const et_translator_options *o, et_error *e
     return status || !o->decoding ? status : et_translator_check_decoding(o->decoding, error);
 }
 
-/* close takes a translator in any state of opening. place: NULL of one that shares. */
-static int open_translator(et_translator **out, const et_model_place *place,
+/* close takes a translator in any state of opening. place: NULL of one that shares. device: NULL
+ * for one of its own. */
+static int open_translator(et_translator **out, const et_model_place *place, et_device *device,
                            const et_translator_options *options, et_error *error)
 {
     static const et_translator_options defaults = { 0 };
@@ -234,6 +235,8 @@ static int open_translator(et_translator **out, const et_model_place *place,
     if (!t)
         return et_alloc_failed(error, sizeof *t, "a translator");
     t->options = options ? *options : defaults;
+    t->device = device;
+    t->borrows_device = device != NULL;
     t->live_weights = t->options.live_weights;
     if (t->options.decoding)
         t->decoding = *t->options.decoding;
@@ -256,7 +259,7 @@ int et_translator_open(et_translator **out, const char *model_dir,
     *out = NULL;
     int status = model_dir ? et_model_place_open(&place, model_dir, error) : ET_OK;
     if (!status)
-        status = open_translator(out, model_dir ? &place : NULL, options, error);
+        status = open_translator(out, model_dir ? &place : NULL, NULL, options, error);
     et_model_place_close(&place);
     return status;
 }
@@ -268,7 +271,7 @@ int et_translator_open_memory(et_translator **out, const void *bytes, size_t len
     *out = NULL;
     int status = et_model_place_open_memory(&place, bytes, length, error);
     if (!status)
-        status = open_translator(out, &place, options, error);
+        status = open_translator(out, &place, NULL, options, error);
     et_model_place_close(&place);
     return status;
 }
@@ -280,7 +283,8 @@ void et_translator_close(et_translator *t)
         return;
     et_aligner_free(t->aligner);
     et_decoder_free(t->decoder);
-    et_device_close(t->device);
+    if (!t->borrows_device)
+        et_device_close(t->device);
     if (!t->options.shares)
         et_params_free(t->params);
     et_vocabularies_close(&t->own);
@@ -425,10 +429,18 @@ static int detokenize(const et_translator *t, const et_decoder_sentence *sentenc
     return ET_OK;
 }
 
-/* See translator_device.h: for commands that record what the device does. */
+/* See translator_device.h: for commands. */
 et_device *et_translator_device(et_translator *t)
 {
     return t->device;
+}
+
+int et_translator_open_beside(et_translator **out, const et_translator_options *options,
+                              et_error *error)
+{
+    *out = NULL;
+    et_assert(options->shares);
+    return open_translator(out, NULL, options->shares->device, options, error);
 }
 
 /* Spans of a profile: what the translator does beside decoding. */

@@ -28,6 +28,7 @@ struct et_translator {
     et_vocabularies own;                 /* owned, as the next three; none if it shares */
     et_params *params;                   /* borrowed if it shares */
     et_device *device;
+    bool borrows_device; /* it is that of the translator that it shares with */
     et_decoder *decoder;
     et_aligner *aligner;                 /* NULL: alignments are not asked for */
     char *checkpoint;                    /* path of the file in use; owned */

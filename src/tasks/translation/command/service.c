@@ -6,6 +6,7 @@
 #include "base/arena.h"
 #include "base/json.h"
 #include "tasks/translation/command/result_lines.h"
+#include "tasks/translation/translator_device.h"
 #include "tasks/translation/translator_private.h"
 
 /* Decoders beside the usual one. */
@@ -176,7 +177,7 @@ static int open_variant(translations *all, variant *v, const asked *what, et_err
                                             .precision = all->usual->options.precision,
                                             .shares = all->usual,
                                             .decoding = &v->decoding };
-    return et_translator_open(&v->translator, NULL, &options, error);
+    return et_translator_open_beside(&v->translator, &options, error);
 }
 
 static int find_translator(translations *all, const asked *what, et_translator **out,
