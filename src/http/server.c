@@ -127,48 +127,65 @@ struct et_http_request {
 
 /* ---- answers ---- */
 
-static void add_header(struct MHD_Response *response, const char *name, const char *value)
+static bool add_header(struct MHD_Response *response, const char *name, const char *value)
 {
-    /* Fails without memory alone; the answer is the same without it. */
-    (void)mhd.add_response_header(response, name, value);
+    return mhd.add_response_header(response, name, value) == MHD_YES; /* fails without memory */
 }
 
-static void add_headers(const et_http_request *r, struct MHD_Response *response,
+static bool add_headers(const et_http_request *r, struct MHD_Response *response,
                         const et_http_answer *answer)
 {
     char seconds[16];
-    add_header(response, "Content-Type", answer->type);
-    add_header(response, "Cache-Control", "no-store");
-    add_header(response, "X-Content-Type-Options", "nosniff");
-    add_header(response, "X-Frame-Options", "DENY");
-    add_header(response, "Referrer-Policy", "no-referrer");
-    add_header(response, "Content-Security-Policy",
-               answer->policy ? answer->policy : "default-src 'none'");
-    if (answer->retry_after) {
-        snprintf(seconds, sizeof seconds, "%d", answer->retry_after);
-        add_header(response, "Retry-After", seconds);
-    }
-    if (answer->status == 401)
-        add_header(response, "WWW-Authenticate", "Bearer");
-    if (answer->status == 405)
-        add_header(response, "Allow", r->allow);
-    if (r->http->draining || r->closes)
-        add_header(response, "Connection", "close");
+    snprintf(seconds, sizeof seconds, "%d", answer->retry_after);
+    return add_header(response, "Content-Type", answer->type) &&
+           add_header(response, "Cache-Control", "no-store") &&
+           add_header(response, "X-Content-Type-Options", "nosniff") &&
+           add_header(response, "X-Frame-Options", "DENY") &&
+           add_header(response, "Referrer-Policy", "no-referrer") &&
+           add_header(response, "Content-Security-Policy",
+                      answer->policy ? answer->policy : "default-src 'none'") &&
+           (!answer->retry_after || add_header(response, "Retry-After", seconds)) &&
+           (answer->status != 401 || add_header(response, "WWW-Authenticate", "Bearer")) &&
+           (answer->status != 405 || add_header(response, "Allow", r->allow)) &&
+           (!(r->http->draining || r->closes) || add_header(response, "Connection", "close"));
 }
 
-/* Without memory the connection is closed: there is nothing else to be said. Time for the answer to
- * leave counts from here. */
+/* NULL: no memory; an answer without one of its headers would be another answer. */
+static struct MHD_Response *response_of(const et_http_request *r, const et_http_answer *answer)
+{
+    struct MHD_Response *response = mhd.create_response_from_buffer(
+        answer->length, (void *)answer->bytes,
+        answer->lasting ? MHD_RESPMEM_PERSISTENT : MHD_RESPMEM_MUST_COPY);
+    if (response && !add_headers(r, response, answer)) {
+        mhd.destroy_response(response);
+        return NULL;
+    }
+    return response;
+}
+
+#define SHORT_OF_MEMORY "{\"error\": \"out of memory\"}\n"
+
+/* Needs the least memory. */
+static const et_http_answer short_of_memory = { .status = 503,
+                                                .type = "application/json",
+                                                .bytes = SHORT_OF_MEMORY,
+                                                .length = sizeof SHORT_OF_MEMORY - 1,
+                                                .lasting = true,
+                                                .retry_after = 1 };
+
+/* Without memory for either answer the connection is closed: there is nothing else to be said. Time
+ * for the answer to leave counts from here. */
 static void make_response(et_http_request *r, const et_http_answer *answer)
 {
     et_assert(!r->answered);
     r->answered = true;
     r->connection->since = et_clock_monotonic();
-    r->response = mhd.create_response_from_buffer(answer->length, (void *)answer->bytes,
-                                                  answer->lasting ? MHD_RESPMEM_PERSISTENT
-                                                                  : MHD_RESPMEM_MUST_COPY);
+    r->response = response_of(r, answer);
     r->status = answer->status;
     if (r->response)
-        add_headers(r, r->response, answer);
+        return;
+    r->response = response_of(r, &short_of_memory);
+    r->status = short_of_memory.status;
 }
 
 static void make_refusal(et_http_request *r, int status, const char *text)
@@ -182,7 +199,7 @@ static void make_refusal(et_http_request *r, int status, const char *text)
                                     .bytes = et_strbuf_text(&out),
                                     .length = out.length,
                                     .retry_after = status == 503 ? 1 : 0 };
-    make_response(r, &answer);
+    make_response(r, out.failed ? &short_of_memory : &answer);
     et_strbuf_release(&out);
 }
 

@@ -13,6 +13,7 @@
 
 static _Thread_local long left; /* calls until one fails; 0: none does */
 static _Thread_local bool failed;
+static atomic_long *shared; /* of all threads; NULL: they are not counted */
 
 bool malloc_fails_works(void)
 {
@@ -23,6 +24,11 @@ void malloc_fails_begin(long n)
 {
     failed = false;
     left = n;
+}
+
+void malloc_fails_share(atomic_long *calls)
+{
+    shared = calls;
 }
 
 bool malloc_fails_end(void)
@@ -41,11 +47,21 @@ extern void *__libc_memalign(size_t alignment, size_t size);
 /* Hidden symbols, our default, would be seen by this program alone and not by libraries. */
 #define EXPORTED __attribute__((visibility("default")))
 
+static bool all_refuse(void)
+{
+    long now = shared ? atomic_load(shared) : 0;
+    while (now && now != -1 &&
+           !atomic_compare_exchange_weak(shared, &now, now + (now < 0 ? 1 : -1)))
+        ;
+    return now == 1 || now == -1;
+}
+
 static bool refuses(void)
 {
-    if (!left || --left)
+    const bool own = left && !--left;
+    failed |= own;
+    if (!own && !all_refuse())
         return false;
-    failed = true;
     errno = ENOMEM;
     return true;
 }

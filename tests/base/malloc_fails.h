@@ -13,9 +13,15 @@
 #ifndef ETUDE_TESTS_BASE_MALLOC_FAILS_H
 #define ETUDE_TESTS_BASE_MALLOC_FAILS_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 
 bool malloc_fails_works(void);
+
+/* From here on calls of all threads are counted as well, in left, towards 0: from n > 0 on the n-th
+ * fails, from -n on the n-th and all that follow while left is -1, and while it is 0 none does. left
+ * may be shared with another process. */
+void malloc_fails_share(atomic_long *left);
 
 /* From here on the n-th call of this thread fails, counted from 1, and only that one. */
 void malloc_fails_begin(long n);
