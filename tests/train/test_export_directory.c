@@ -162,11 +162,84 @@ static void test_export_directory__killed_inside(void **state)
     killed_inside(state, "inside");
 }
 
+/* An empty directory is replaced whole, and is as open as it was. */
+static void test_export_directory__killed_empty(void **state)
+{
+    bool ended = false;
+    for (long n = 1; !ended; n++) {
+        char above[600], directory[640];
+        struct stat info;
+        snprintf(above, sizeof above, "%s-%ld", in(state, "empty"), n);
+        snprintf(directory, sizeof directory, "%s/model", above);
+        assert_int_equal(mkdir(above, 0777), 0);
+        assert_int_equal(mkdir(directory, 0777), 0);
+        assert_int_equal(chmod(directory, 02751), 0);
+        ended = survives(directory, n);
+        if (*all_in(directory))
+            assert_string_equal(all_in(directory), WHOLE);
+        else
+            assert_ok(export_to(directory, NULL, error));
+        assert_string_equal(all_in(directory), WHOLE);
+        assert_fails(export_to(directory, NULL, error), ET_ECONFIG, "is there already");
+        assert_string_equal(all_in(above), "model ");
+        assert_int_equal(stat(directory, &info), 0);
+        assert_int_equal(info.st_mode & 07777, 02751);
+        assert_true(!ended || n > 7);
+    }
+}
+
+/* Where a process works, and what a link leads to, stays the directory that it is. */
+static void test_export_directory__stays(void **state)
+{
+    char here[600], link[600];
+    struct stat before, after;
+    int home = open(".", O_RDONLY | O_DIRECTORY);
+    char *absolute = realpath(in(state, ""), NULL);
+    assert_non_null(absolute);
+    snprintf(here, sizeof here, "%s/here", absolute);
+    snprintf(link, sizeof link, "%s/link", absolute);
+    free(absolute);
+    for (int which = 0; which < 3; which++) {
+        assert_int_equal(mkdir(here, 0777), 0);
+        assert_int_equal(stat(here, &before), 0);
+        assert_int_equal(symlink(here, link), 0);
+        assert_int_equal(which < 2 ? chdir(here) : 0, 0);
+        assert_ok(export_to(which == 0 ? "." : which == 1 ? here : link, NULL, error));
+        assert_int_equal(fchdir(home), 0);
+        assert_int_equal(stat(here, &after), 0);
+        assert_int_equal(before.st_ino, after.st_ino);
+        assert_string_equal(all_in(here), WHOLE);
+        for (int i = 0; i < FILES; i++)
+            assert_int_equal(unlink(below(here, names[i])), 0);
+        assert_int_equal(rmdir(here), 0);
+        assert_int_equal(unlink(link), 0);
+    }
+    close(home);
+}
+
+/* A file that comes into an empty directory while the export is written stays there. */
+static int write_beside(void *self, int which, const char *path, et_error *error)
+{
+    if (!which)
+        put_file(below(self, "notes"), "mine", 4);
+    return write_one(NULL, which, path, error);
+}
+
+static void test_export_directory__meanwhile(void **state)
+{
+    char directory[600];
+    snprintf(directory, sizeof directory, "%s", in(state, "meanwhile"));
+    assert_int_equal(mkdir(directory, 0777), 0);
+    assert_ok(et_model_export_directory(directory, names, FILES, write_beside, directory, error));
+    assert_string_equal(all_in(directory), "config.json model.safetensors notes vocabulary.model ");
+}
+
 /* A file of somebody that has got the name since is no left-over. */
 static void test_export_directory__foreign(void **state)
 {
     const char *directory = in(state, "foreign");
     assert_int_equal(mkdir(directory, 0777), 0);
+    put_file(below(directory, "notes"), "mine", 4);
     long n = 1;
     while (!file_is_there(below(directory, "config.json")))
         assert_false(survives(directory, n++));
@@ -175,7 +248,7 @@ static void test_export_directory__foreign(void **state)
     assert_fails(export_to(directory, NULL, error), ET_ECONFIG, "config.json is there already");
     assert_int_equal(unlink(below(directory, "config.json")), 0);
     assert_ok(export_to(directory, NULL, error));
-    assert_string_equal(all_in(directory), WHOLE);
+    assert_string_equal(all_in(directory), "config.json model.safetensors notes vocabulary.model ");
 }
 
 /* A failure leaves nothing, in either place; nor do file systems without second names. */
@@ -189,9 +262,13 @@ static void test_export_directory__fails(void **state)
         assert_int_equal(mkdir(directory, 0777), 0);
         assert_fails(export_to(directory, &last, error), ET_ENOSPACE, "no room");
         assert_string_equal(all_in(directory), "");
+        put_file(below(directory, "notes"), "mine", 4);
+        assert_fails(export_to(directory, &last, error), ET_ENOSPACE, "no room");
+        assert_string_equal(all_in(directory), "notes ");
         links = last != 0;
         assert_ok(export_to(directory, NULL, error));
-        assert_string_equal(all_in(directory), WHOLE);
+        assert_string_equal(all_in(directory),
+                            "config.json model.safetensors notes vocabulary.model ");
         links = true;
     }
     put_file(in(state, "file"), "x", 1);
@@ -203,6 +280,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_export_directory__killed),
         cmocka_unit_test(test_export_directory__killed_inside),
+        cmocka_unit_test(test_export_directory__killed_empty),
+        cmocka_unit_test(test_export_directory__stays),
+        cmocka_unit_test(test_export_directory__meanwhile),
         cmocka_unit_test(test_export_directory__foreign),
         cmocka_unit_test(test_export_directory__fails),
     };
