@@ -6,10 +6,12 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -17,6 +19,7 @@
 #include "base/file.h"
 #include "base/strbuf.h"
 #include "io/event.h"
+#include "io/log_names.h"
 #include "io/manifest.h"
 #include "command/session.h"
 #include "train/experiment.h"
@@ -31,8 +34,19 @@
  * Named one by one: a command must not remove what it did not make. A start that learns to write
  * another file gets a row here. */
 static const char *const made_at_start[] = {
-    ET_RUN_SETTINGS,    ET_RUN_LOG, ET_RUN_MESSAGES, ET_RUN_SESSIONS,
-    ET_EVENTS_SETTINGS, MANIFEST,   LOCK_FILE,       ET_CHECKPOINT_FOLDER,
+    ET_RUN_SETTINGS,
+    ET_RUN_LOG,
+    ET_RUN_MESSAGES,
+    ET_RUN_SESSIONS,
+    ET_EVENTS_SETTINGS,
+    ET_LOGGED_TRAIN "/" ET_EVENTS_NAME,
+    ET_LOGGED_TRAIN,
+    ET_LOGGED_VALIDATION "/" ET_EVENTS_NAME,
+    ET_LOGGED_VALIDATION,
+    ET_CHECKPOINT_BEST,
+    MANIFEST,
+    LOCK_FILE,
+    ET_CHECKPOINT_FOLDER,
 };
 
 /* Bytes for the longest name of a file in a run, a temporary one's ending included. */
@@ -76,8 +90,11 @@ static size_t length_there(char *path)
  * is the last. Made at the opening, so that a start that fails for lack of memory needs none, nor
  * does one that ends in a library's thread. */
 
+/* A file, and the same half written. */
 static void list_path(et_strbuf *list, const char *directory, const char *name)
 {
+    et_strbuf_printf(list, "%s/%s.tmp.%ld", directory, name, (long)getpid());
+    et_strbuf_append_char(list, 0);
     et_strbuf_printf(list, "%s/%s", directory, name);
     et_strbuf_append_char(list, 0);
 }
@@ -116,25 +133,68 @@ static int list_made(et_model_dir *dir, et_error *error)
 }
 
 /* What is not there, or can't be removed, is passed over: a folder with something else in it stays,
- * and so do those around it. */
-static void remove_listed(const char *list)
+ * and so do those around it. Whether one stays. */
+static bool remove_listed(const char *list)
 {
+    bool stays = false;
     for (const char *path = list; *path; path += strlen(path) + 1)
         if (unlink(path) && (errno == EISDIR || errno == EPERM))
-            rmdir(path);
+            stays |= rmdir(path) != 0;
+    return stays;
 }
 
-/* Of the start that is under way in a fresh directory; NULL: of none. A child that forks off and
- * exits has not made them. */
-static const char *volatile made_so_far;
-static volatile pid_t made_by;
+/* Whether a checkpoint is in a folder of directory. Its entries are read without opendir, which
+ * takes memory. */
+static bool has_checkpoint(int directory, const char *name, const char *prefix)
+{
+    _Alignas(struct dirent64) char entries[4096];
+    bool found = false;
+    int folder = openat(directory, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    ssize_t bytes = 1;
+    while (folder >= 0 && !found && (bytes = getdents64(folder, entries, sizeof entries)) > 0)
+        for (ssize_t at = 0; at < bytes;) {
+            const struct dirent64 *entry = (const struct dirent64 *)(const void *)(entries + at);
+            found |=
+                !strncmp(entry->d_name, prefix, strlen(prefix)) && !strstr(entry->d_name, ".tmp.");
+            at += entry->d_reclen;
+        }
+    if (folder >= 0)
+        close(folder);
+    return found || bytes < 0;
+}
 
+/* What cannot be looked at may have some, but a directory that is not there has none. */
+static bool has_saved(const char *path)
+{
+    int directory = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (directory < 0)
+        return errno != ENOENT;
+    const bool saved = has_checkpoint(directory, ET_CHECKPOINT_FOLDER, ET_CHECKPOINT_PREFIX) ||
+                       has_checkpoint(directory, ET_CHECKPOINT_BEST, ET_CHECKPOINT_BEST_PREFIX);
+    close(directory);
+    return saved;
+}
+
+bool et_model_dir_begins(const et_model_dir *dir, int64_t step)
+{
+    return dir->fresh && step <= dir->first && !has_saved(dir->path);
+}
+
+/* Whose start is under way in a fresh directory; NULL: nobody's. A child that forks off and exits
+ * has not made what is in it. */
+static const et_model_dir *volatile starting;
+static volatile pid_t started_by;
+
+/* Other threads may be writing a file at this moment: they are given some tenths of a second. */
 void et_model_dir_abandon(void)
 {
-    const char *list = made_so_far;
-    made_so_far = NULL;
-    if (list && made_by == getpid())
-        remove_listed(list);
+    static const struct timespec pause = { .tv_nsec = 50 * 1000 * 1000 };
+    const et_model_dir *dir = starting;
+    starting = NULL;
+    if (!dir || started_by != getpid() || !et_model_dir_begins(dir, dir->step ? *dir->step : 0))
+        return;
+    for (int tries = 5; remove_listed(dir->made) && tries; tries--)
+        nanosleep(&pause, NULL);
 }
 
 static void sweep_folder(const char *directory, const char *name)
@@ -233,14 +293,16 @@ int et_model_dir_open(et_model_dir *dir, const et_task_kind *kind, const char *p
     if (!part)
         return status ? status : et_alloc_failed(error, strlen(path), "a path");
     /* Looked at before the lock makes anything. */
-    *dir = (et_model_dir){ kind, path, -1, is_empty(path), length_there(part), NULL };
+    *dir = (et_model_dir){
+        .kind = kind, .path = path, .lock = -1, .fresh = is_empty(path), .there = length_there(part)
+    };
     et_free(part);
     status = list_made(dir, error);
     if (!status)
         status = et_checkpoints_lock(&dir->lock, path, error);
-    made_by = getpid();
+    started_by = getpid();
     if (!status && dir->fresh)
-        made_so_far = dir->made;
+        starting = dir;
     if (!status)
         sweep(kind, path);
     else
@@ -248,9 +310,10 @@ int et_model_dir_open(et_model_dir *dir, const et_task_kind *kind, const char *p
     return status;
 }
 
-void et_model_dir_keep(void)
+void et_model_dir_set_up(et_model_dir *dir, const int64_t *step, int64_t first)
 {
-    made_so_far = NULL;
+    dir->first = first;
+    dir->step = step;
 }
 
 /* The lock file itself is among what is taken back, so the lock is dropped last. */
@@ -258,7 +321,7 @@ void et_model_dir_close(et_model_dir *dir, bool take_back)
 {
     if (!dir->path)
         return;
-    made_so_far = NULL;
+    starting = NULL;
     /* What was there before is somebody's: a directory that was not empty is left as it is. */
     if (take_back && dir->fresh && dir->made)
         remove_listed(dir->made);

@@ -11,6 +11,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include <etude/experiment.h>
 
@@ -21,19 +22,26 @@ typedef struct et_model_dir {
     bool fresh;               /* nothing was in it */
     size_t there;             /* so much of path was there before */
     char *made;               /* owned; paths that a start makes, to be removed without memory */
+    const int64_t *step;      /* of the run, borrowed; NULL: set-up is not done */
+    int64_t first;            /* see et_model_dir_set_up */
 } et_model_dir;
 
 #define ET_MODEL_DIR_INIT                                                                          \
     {                                                                                              \
-        NULL, NULL, -1, false, 0, NULL                                                             \
+        .lock = -1                                                                                 \
     }
 
 /* path must outlive it. On failure nothing is left of it. */
 int et_model_dir_open(et_model_dir *dir, const et_task_kind *kind, const char *path,
                       et_error *error);
 
-/* From here on there is a run in the directory. */
-void et_model_dir_keep(void);
+/* Set-up is done, and the first steps begin: *step counts them, until the directory is closed.
+ * first: after so many something is logged, validated or saved. */
+void et_model_dir_set_up(et_model_dir *dir, const int64_t *step, int64_t first);
+
+/* Whether a run that fails at a step has nothing to resume from and hardly begun: a directory that
+ * was empty or not there has no checkpoint, and no more steps than until the first log. */
+bool et_model_dir_begins(const et_model_dir *dir, int64_t step);
 
 /* For an end of the process that nobody can stop: what a start that is under way has made goes.
  * Takes no memory, and may be called by any thread. */

@@ -48,31 +48,69 @@ each() {
     [ "$refused" -gt 10 ] || exit 1
 }
 
-# A start that fails leaves nothing in a new directory, also where it ends in a library's thread; one
-# that has begun a session is a run. What ends by SIGSEGV is oneDNN's.
+# begin N STEPS STEP: a run of some steps, something due after each STEP, without malloc N. False where
+# it has fewer.
+begin() {
+    rm -rf new report
+    ended=0
+    MALLOC_FAILS=$1 MALLOC_REPORT=report LD_PRELOAD=$preloaded "$etude" train new/run \
+        --experiment tabular/mlp_small --data t.csv --target y --set trainer.train_steps="$2" \
+        --set trainer.checkpoint_interval="$3",trainer.validation_interval="$3" \
+        --set trainer.summary_interval="$3" >out 2>err || ended=$?
+    [ "$ended" != 0 ] || [ -f report ]
+}
+
+# The checkpoints of new/.
+found() {
+    find . -path './new/*' \( -name 'ckpt-?.safetensors' -o -name 'best-?.safetensors' \)
+}
+
+# What fails by the first log leaves nothing in a new directory, also where it ends in a library's
+# thread. What ends by SIGSEGV is oneDNN's.
 starts() {
-    n=200 refused=0
-    while [ $n -lt 1500 ]; do
-        rm -rf new
-        ended=0
-        MALLOC_FAILS=$n LD_PRELOAD=$preloaded "$etude" train new/run --experiment tabular/mlp_small \
-            --data t.csv --target y --set trainer.train_steps=1 >out 2>err || ended=$?
+    n=200 refused=0 begun=0
+    while begin $n 1 1; do
         if [ "$ended" = 4 ] || [ "$ended" = 1 ]; then
             refused=$((refused + 1))
-            [ ! -d new ] || [ -f new/run/train.log ] || {
+            saved=$(found)
+            [ ! -d new ] || [ -n "$saved" ] || {
                 echo "test_mallocs_fail: a start without malloc $n left:"
                 find new
                 cat err
                 exit 1
             }
+            ! grep -q 'nothing was saved yet, so new/run goes again' err || begun=$((begun + 1))
         fi
         n=$((n + 17))
     done
-    echo "train: $refused starts refused"
-    [ $refused -gt 10 ] || exit 1
+    echo "train: $refused starts refused of the mallocs up to $n, $begun with a step"
+    [ $refused -gt 10 ]
+    [ $begun -gt 0 ]
+}
+
+# A run that has saved something, or logged and gone on, stays whole.
+runs() {
+    n=1400 kept=0
+    while begin $n 8 2; do
+        lines=0
+        [ ! -f new/run/metrics.jsonl ] || lines=$(wc -l <new/run/metrics.jsonl)
+        saved=$(found)
+        if [ "$ended" = 4 ] && { [ -n "$saved" ] || [ "$lines" -gt 2 ]; }; then
+            [ -f new/run/params.yaml ] && [ -f new/run/train.log ] && [ -f new/run/schema.yaml ] || {
+                echo "test_mallocs_fail: a run without malloc $n is not whole:"
+                find new
+                exit 1
+            }
+            kept=$((kept + 1))
+        fi
+        n=$((n + 3))
+    done
+    echo "train: $kept runs kept"
+    [ $kept -gt 5 ]
 }
 
 starts
+runs
 each 13 data analyze t.csv
 each 397 inspect run
 each 113 runs run

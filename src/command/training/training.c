@@ -100,6 +100,18 @@ static void begin_session(et_training *t, const char *directory)
     et_session_begin(&t->session, t->call, directory, &facts);
 }
 
+/* Steps until something is logged, validated or saved for the first time. */
+static int64_t first_steps(const et_trainer_options *plan)
+{
+    const int64_t intervals[] = { plan->summary_interval, plan->validation_interval,
+                                  plan->checkpoint_interval, plan->steps_per_loop };
+    int64_t first = plan->train_steps;
+    for (size_t i = 0; i < sizeof intervals / sizeof intervals[0]; i++)
+        if (intervals[i] > 0 && intervals[i] < first)
+            first = intervals[i];
+    return first;
+}
+
 /* Signals: until the run is open there is nothing to save, so they say that and end the process;
  * afterwards they ask the run to save and stop. */
 static int set_up(et_training *t, const et_train_args *args, et_error *error)
@@ -120,10 +132,10 @@ static int set_up(et_training *t, const et_train_args *args, et_error *error)
     if (!status && first && !et_controller_finished(t->controller))
         status = et_training_write_settings(t, directory, error);
     status = et_comm_agree(t->comm, status, NULL, error);
-    /* From here on there is a run in the directory, which stays whatever comes. */
+    /* From here on there is a run in the directory; see keep_nothing. */
     t->set_up = !status;
-    if (!status)
-        et_model_dir_keep();
+    if (!status && first)
+        et_model_dir_set_up(&t->directory, et_training_counter(t), first_steps(&t->plan));
     if (!status && first)
         begin_session(t, directory);
     et_watch_signals(et_progress_eraser(t->progress), !first);
@@ -247,6 +259,18 @@ void et_training_limit_time(const et_train_args *args)
         setitimer(ITIMER_REAL, &limit, NULL);
 }
 
+/* A run that memory was too short for from the beginning is none: what is tried next, with smaller
+ * batches, finds nothing in its way. */
+static void keep_nothing(et_training *t, et_error *error)
+{
+    char what[ET_ERROR_TEXT_MAX];
+    snprintf(what, sizeof what, "%s", error ? error->text : "");
+    if (et_training_step(t))
+        et_fail(error, ET_ENOMEM, "%.700s; nothing was saved yet, so %.200s goes again", what,
+                t->args->model_dir);
+    t->set_up = false;
+}
+
 /* Everything that training opened is closed here, whatever the status, but for ranks: the lock goes
  * last. */
 static int run(et_training *t, et_error *error)
@@ -258,6 +282,8 @@ static int run(et_training *t, et_error *error)
         status = advise(t->args, error);
     et_session_end(&t->session, et_training_step(t), status, error);
     setitimer(ITIMER_REAL, &(struct itimerval){ { 0, 0 }, { 0, 0 } }, NULL);
+    if (status == ET_ENOMEM && t->set_up && et_model_dir_begins(&t->directory, et_training_step(t)))
+        keep_nothing(t, error);
     et_training_close(t);
     return status;
 }

@@ -376,6 +376,11 @@ int64_t et_training_step(const et_training *t)
     return t->learner ? trainer_of(t)->step : 0;
 }
 
+const int64_t *et_training_counter(const et_training *t)
+{
+    return &trainer_of(t)->step;
+}
+
 /* What checkpoints will belong to: the kind's own first. */
 static int make_identity(et_training *t, et_error *error)
 {

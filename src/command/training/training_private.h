@@ -24,7 +24,7 @@ typedef struct et_training {
     et_arena arena; /* texts of settings and paths, until the end */
     et_model_dir directory;
     et_inside inside; /* what its run gets of directory and device */
-    bool set_up;      /* everything is open: there is a run to keep */
+    bool set_up;      /* everything is open, and there is a run to keep */
     const et_train_args *args;
     et_comm *comm;              /* the ranks that train together; this process alone, mostly */
     et_experiment experiment;   /* all settings; refers to texts in arena */
@@ -68,8 +68,9 @@ int et_training_open(et_training *t, const char *directory, et_error *error);
 void et_training_close(et_training *t);
 
 int et_training_write_settings(et_training *t, const char *directory, et_error *error);
-int64_t et_training_step(const et_training *t);     /* 0 before there is a trainer */
-uint64_t et_training_planned(const et_training *t); /* bytes */
+int64_t et_training_step(const et_training *t);           /* 0 before there is a trainer */
+const int64_t *et_training_counter(const et_training *t); /* of a trainer that is there */
+uint64_t et_training_planned(const et_training *t);       /* bytes */
 const et_layout *et_training_layout(const et_training *t);
 
 /* How a training ended. */
