@@ -167,6 +167,14 @@ printf '1,1,red\n1,1\n"1,1,red\n' >bad.csv
 says 3 'bad.csv:2: ' "$etude" predict --model-dir run --input bad.csv
 says 0 'bad.csv:3.*quote' "$etude" predict --model-dir run --input bad.csv --invalid skip
 [ "$(wc -l <out)" = 1 ] || fail "an open quote"
+
+# A row of numbers that overflow in the model has no label: it is a bad row.
+printf '1,1,red\n6e38,-6e38,red\n0,1,red\n' >bad.csv
+says 3 "bad.csv:2: the model's scores for the row are no numbers" "$etude" predict --model-dir run --input bad.csv
+[ "$(wc -l <out)" = 1 ] || fail "rows before one that overflows: $(wc -l <out) lines"
+says 0 'bad.csv:2: .* no numbers.*; left out' "$etude" predict --model-dir run --input bad.csv --invalid skip
+[ "$(wc -l <out)" = 2 ] && ! grep -q null out || fail "a row that overflows: $(cat out)"
+
 printf '{"long": 1, "wide": 1, "colour": "red"}\n[]\n{"long": {}}\nno\n{"long": "x"}\n{}\n' >bad.jsonl
 says 0 'bad.jsonl:2: a list is no row' "$etude" predict --model-dir run --input bad.jsonl --invalid skip
 grep -q 'bad.jsonl:3: column long is an object' err && grep -q 'bad.jsonl:4: no JSON' err &&

@@ -111,6 +111,10 @@ refused 400 'the body:3' text/csv 'long,wide,colour
 1,1'
 refused 400 'the body:2' text/csv 'long,wide,colour
 1,1,"red'
+refused 400 "row 2: the model's scores for the row are no numbers" application/json \
+    '{"rows": [{"long": 1, "wide": 1, "colour": "red"}, {"long": 1.5e38, "wide": -1.5e38, "colour": "red"}]}'
+refused 400 "the body:2: the model's scores" text/csv '1,1,red
+1.5e38,-1.5e38,red'
 refused 415 'application/json or text/csv' text/plain '1,1,red'
 refused 413 'at most 1024' text/csv "$(yes 1,1,red | head -2000)"
 [ "$(ask -H 'Content-Type: application/json' --data-binary '{"rows": []}' "$url")" = 200 ] ||

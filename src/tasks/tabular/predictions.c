@@ -130,6 +130,14 @@ static int copy_key(call *c, size_t row, const et_cell *cells, et_error *error)
 }
 
 /* A row that cannot be is a failure of the call, or its own. */
+static int fail_row(call *c, size_t row, int status, const et_error *reason, et_error *error)
+{
+    if (status != ET_EDATA || !c->p->lenient)
+        return et_fail(error, status, "%s", reason->text);
+    c->found->failure[row] = et_arena_strdup(&c->found->arena, reason->text);
+    return c->found->failure[row] ? ET_OK : et_alloc_failed(error, 64, "predictions");
+}
+
 static int put_row(call *c, size_t row, int64_t at, et_error *error)
 {
     const et_cell *cells;
@@ -141,17 +149,18 @@ static int put_row(call *c, size_t row, int64_t at, et_error *error)
         status = et_predictor_put(c->p, at, cells, where, &reason);
     else if (status == ET_EDATA)
         et_fail_while(&reason, status, "%s", where);
-    if (!status)
-        return copy_key(c, row, cells, error);
-    if (status != ET_EDATA || !c->p->lenient)
-        return et_fail(error, status, "%s", reason.text);
-    c->found->failure[row] = et_arena_strdup(&c->found->arena, reason.text);
-    return c->found->failure[row] ? ET_OK : et_alloc_failed(error, 64, "predictions");
+    return status ? fail_row(c, row, status, &reason, error) : copy_key(c, row, cells, error);
 }
 
-static void take_row(call *c, size_t row, int64_t at)
+static int take_row(call *c, size_t row, int64_t at, et_error *error)
 {
     const et_predictor *p = c->p;
+    et_error reason = ET_ERROR_INIT;
+    char where[48];
+    snprintf(where, sizeof where, "row %zu", row + 1);
+    int status = et_predictor_check(p, at, where, &reason);
+    if (status)
+        return fail_row(c, row, status, &reason, error);
     et_predictions *found = c->found;
     float *to = found->rounded + row * (size_t)found->width;
     for (int i = 0; i < p->outputs; i++) {
@@ -168,6 +177,7 @@ static void take_row(call *c, size_t row, int64_t at)
         }
         to += width;
     }
+    return ET_OK;
 }
 
 static int predict(call *c, size_t count, et_predictions **out, et_error *error)
@@ -185,7 +195,7 @@ static int predict(call *c, size_t count, et_predictions **out, et_error *error)
             status = et_predictor_run(p, (int64_t)rows, error);
         for (size_t i = 0; i < rows && !status; i++)
             if (!c->found->failure[row + i])
-                take_row(c, row + i, (int64_t)i);
+                status = take_row(c, row + i, (int64_t)i, error);
     }
     if (status)
         et_predictions_free(c->found);

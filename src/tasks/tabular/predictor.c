@@ -245,12 +245,23 @@ double et_predictor_value(const et_predictor *p, int output, int64_t at, int64_t
     return unit ? unit->offset + unit->scale * value : value;
 }
 
-/* A NaN is no score; where all are, it is the first label. */
+int et_predictor_check(const et_predictor *p, int64_t at, const char *where, et_error *error)
+{
+    const int output = p->scores >= 0 ? p->scores : p->values;
+    for (int64_t i = 0; output >= 0 && i < p->output[output].width; i++)
+        if (!isfinite(et_predictor_value(p, output, at, i)))
+            return et_fail(error, ET_EDATA,
+                           "%s%sthe model's %s for the row are no numbers: one of its numbers is "
+                           "too far from those of training; correct it",
+                           where ? where : "", where ? ": " : "", p->output[output].name);
+    return ET_OK;
+}
+
 int et_predictor_choose(const et_predictor *p, const float *scores)
 {
     int best = 0;
     for (int i = 1; i < p->classes; i++)
-        if (scores[i] > scores[best] || isnan(scores[best]))
+        if (scores[i] > scores[best])
             best = i;
     return best;
 }

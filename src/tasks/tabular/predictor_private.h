@@ -101,6 +101,10 @@ int et_predictor_run(et_predictor *predictor, int64_t count, et_error *error);
 const float *et_predictor_values(const et_predictor *predictor, int output, int64_t at);
 /* The same, number i of them, in the unit of the target as the file has it. */
 double et_predictor_value(const et_predictor *predictor, int output, int64_t at, int64_t i);
+/* ET_EDATA: scores, or values of a target, of the row at that place of the last run are no numbers:
+ * what is far beyond the numbers of training overflows on its way. where: NULL, or before it. */
+int et_predictor_check(const et_predictor *predictor, int64_t at, const char *where,
+                       et_error *error);
 /* The place of the largest score, the first of equals. */
 int et_predictor_choose(const et_predictor *predictor, const float *scores);
 

@@ -129,6 +129,7 @@ static void test_predictor__bad_rows(void **state)
         { "0.1,0.2\n0.3,0.4", "more than one row" },
         { "0.1,0.\xff", "UTF-8" },
         { "1e999,0.2", "row 2" },
+        { "3e38,3e38", "row 2: the model's scores for the row are no numbers: one of its numbers" },
         { NULL, "NULL is no row" },
     };
     et_predictor *p = open_model(NULL);

@@ -166,13 +166,24 @@ static const et_cell *key_of(const et_predictor *p, const et_cell *cells)
     return field < 0 ? NULL : &cells[et_encoder_cell(p->model->encoder, field)];
 }
 
-/* Puts a row at a place of the batch; one that cannot be ends the block, or is kept with what is
- * wrong. *put: it is there. */
+/* A row that cannot be ends the block, or is kept with what is wrong. */
+static int fail_row(const pool *all, work *w, et_block_row *row, int status, et_error *reason)
+{
+    const char *name = all->args->rows.path ? all->args->rows.path : "standard input";
+    et_fail_while(reason, status, "%s:%lld", name, (long long)row->line);
+    if (status != ET_EDATA || !all->args->rows.lenient) {
+        w->error = *reason;
+        return status;
+    }
+    row->failure = et_arena_strdup(&w->rows.arena, reason->text);
+    return row->failure ? ET_OK : et_alloc_failed(&w->error, sizeof reason->text, "a message");
+}
+
+/* Puts a row at a place of the batch. *put: it is there. */
 static int put_row(const pool *all, et_predictor *p, work *w, int64_t i, int64_t at, bool *put)
 {
     et_block_row *row = &w->rows.row[i];
     et_error reason = ET_ERROR_INIT;
-    char where[48];
     *put = false;
     if (row->failure)
         return ET_OK;
@@ -180,19 +191,29 @@ static int put_row(const pool *all, et_predictor *p, work *w, int64_t i, int64_t
     if (!status)
         status = et_predictor_put(p, at, row->cells, NULL, &reason);
     *put = !status;
-    if (!status) {
-        et_unseen_add(&w->unseen, row->cells, NULL, row->line);
-        return ET_OK;
+    if (status)
+        return fail_row(all, w, row, status, &reason);
+    et_unseen_add(&w->unseen, row->cells, NULL, row->line);
+    return ET_OK;
+}
+
+/* Lines of the rows that were put. */
+static void take_rows(const pool *all, et_predictor *p, work *w)
+{
+    for (int64_t i = 0, at = 0; i < w->rows.count; i++) {
+        et_block_row *row = &w->rows.row[i];
+        et_error reason = ET_ERROR_INIT;
+        if (row->failure)
+            continue;
+        int status = et_predictor_check(p, at++, NULL, &reason);
+        if (!status)
+            et_prediction_lines_add(&all->lines, p, at - 1, row->line, key_of(p, row->cells),
+                                    &w->lines);
+        else if ((status = fail_row(all, w, row, status, &reason))) {
+            w->status = status;
+            w->rows.count = i;
+        }
     }
-    snprintf(where, sizeof where, ":%lld", (long long)row->line);
-    const char *name = all->args->rows.path ? all->args->rows.path : "standard input";
-    et_fail_while(&reason, status, "%s%s", name, where);
-    if (status != ET_EDATA || !all->args->rows.lenient) {
-        w->error = reason;
-        return status;
-    }
-    row->failure = et_arena_strdup(&w->rows.arena, reason.text);
-    return row->failure ? ET_OK : et_alloc_failed(&w->error, sizeof reason.text, "a message");
 }
 
 /* Rows of a block, from the first; those behind one that ends it are not looked at. */
@@ -210,10 +231,8 @@ static void work_on(const pool *all, et_predictor *p, work *w)
     }
     et_error reason = ET_ERROR_INIT;
     int status = put ? et_predictor_run(p, put, &reason) : ET_OK;
-    for (int64_t i = 0, at = 0; i < w->rows.count && !status; i++)
-        if (!w->rows.row[i].failure)
-            et_prediction_lines_add(&all->lines, p, at++, w->rows.row[i].line,
-                                    key_of(p, w->rows.row[i].cells), &w->lines);
+    if (!status)
+        take_rows(all, p, w);
     if (!status && w->lines.failed)
         status = et_alloc_failed(&reason, w->lines.length, "predictions");
     if (status) {

@@ -453,6 +453,14 @@ static int read_request(et_service *self, et_service_request *request, et_error 
 
 /* ---- answers ---- */
 
+#define WHERE 48
+
+static void name_row(const asked *what, int64_t row, char *where)
+{
+    snprintf(where, WHERE, what->line ? "the body:%lld" : "row %lld",
+             (long long)(what->line ? what->line[row] : row + 1));
+}
+
 /* A line of JSON ends with a line end, which in a list is a comma's place. */
 static void answer_row(predictions *all, struct place *place, int64_t at)
 {
@@ -462,6 +470,11 @@ static void answer_row(predictions *all, struct place *place, int64_t at)
     const et_prediction_lines *lines = what->form == CSV ? &all->csv : &all->json;
     int field = et_encoder_key(encoder_of(all), 0, &name);
     const et_cell *cells = cells_of(all, what, place->row);
+    char where[WHERE];
+    name_row(what, place->row, where);
+    request->status = et_predictor_check(all->predictor, at, where, &request->error);
+    if (request->status)
+        return;
     et_strbuf_reset(&all->line);
     et_prediction_lines_add(lines, all->predictor, at, 0,
                             field < 0 ? NULL : &cells[et_encoder_cell(encoder_of(all), field)],
@@ -501,9 +514,8 @@ static void put_rows(predictions *all, et_service_request *request)
     const asked *what = request->payload;
     for (int64_t row = 0; row < request->items && !request->status && !et_service_ended(request);
          row++) {
-        char where[48];
-        snprintf(where, sizeof where, what->line ? "the body:%lld" : "row %lld",
-                 (long long)(what->line ? what->line[row] : row + 1));
+        char where[WHERE];
+        name_row(what, row, where);
         request->status = et_predictor_put(all->predictor, all->count, cells_of(all, what, row),
                                            where, &request->error);
         if (request->status) {
