@@ -300,6 +300,37 @@ int et_tabular_asked_for(const et_tabular_task *task)
     return field->classes != 2 || !is_asked_for(field->label[0], field->label[1]);
 }
 
+/* Of rows of one class of two there are no pairs to rank, no row that precision could be wrong by
+ * and, where it is not the one that is asked for, none to find: no numbers, as what decides which
+ * checkpoint is best takes them. */
+static void leave_unmeasured(et_class_scores *scores, const et_class_predictions *of)
+{
+    if (of->classes != 2 || !isnan(scores->auc))
+        return;
+    int64_t row = 0;
+    while (of->target[row] < 0 || of->weight[row] <= 0)
+        row++;
+    scores->precision = NAN;
+    if (of->target[row] == of->first)
+        scores->recall = scores->f1 = NAN;
+}
+
+/* Of targets that are all alike there is no variance to explain. */
+static bool all_alike(const et_tabular_seen *s)
+{
+    const double *first = NULL;
+    for (int64_t row = 0; row < s->rows; row++) {
+        const double *written = s->written + row * s->width;
+        if (s->weight[row] <= 0)
+            continue;
+        first = first ? first : written;
+        for (int64_t i = 0; i < s->width; i++)
+            if (written[i] != first[i])
+                return false;
+    }
+    return true;
+}
+
 static int score_classes(const et_tabular_task *task, const et_tabular_seen *s, et_value *logs,
                          et_error *error)
 {
@@ -312,8 +343,10 @@ static int score_classes(const et_tabular_task *task, const et_tabular_seen *s, 
                                          .first = !et_tabular_asked_for(task) };
     et_class_scores scores;
     int status = et_class_scores_compute(&scores, NULL, &predictions, error);
-    if (!status)
+    if (!status) {
+        leave_unmeasured(&scores, &predictions);
         status = et_class_scores_log(&scores, ET_LOGGED_OF_VALIDATION, logs, error);
+    }
     if (!status && !et_value_set_float(logs, ET_TABULAR_LIKELIHOOD, -scores.log_loss))
         status = et_alloc_failed(error, 0, "scores");
     return status;
@@ -328,6 +361,8 @@ static int score_values(const et_tabular_seen *s, et_value *logs, et_error *erro
                                          .weight = s->weight };
     et_value_scores scores;
     int status = et_value_scores_compute(&scores, &predictions, error);
+    if (!status && all_alike(s))
+        scores.r2 = NAN;
     return status ? status : et_value_scores_log(&scores, ET_LOGGED_OF_VALIDATION, logs, error);
 }
 

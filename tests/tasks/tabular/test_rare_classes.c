@@ -70,37 +70,49 @@ static void test_rare_classes__one_row_is_learned(void **state)
     }
 }
 
-#define AUC                                                                                        \
+#define BEST_BY(metric)                                                                            \
     "--set trainer.validation_interval=10,trainer.early_stopping.patience=3,"                      \
-    "trainer.best_checkpoint_eval_metric=validation_auc,trainer.train_steps=100"
+    "trainer.best_checkpoint_eval_metric=" metric ",trainer.train_steps=100 "
+
+/* The run went on to its end, and nothing was best. */
+static void assert_not_measured(bad_end *end, const char *run, const char *metric)
+{
+    char says[128];
+    snprintf(says, sizeof says,
+             "validation_%s, by which the best is chosen, is not a number at step 10", metric);
+    bad_assert_says("train", end->err, says);
+    bad_assert_says("train", end->err, "done         100 steps in");
+    assert_true(lacks(end->err, "stopped early"));
+    assert_true(lacks(end->err, "best validation_"));
+    bad_release(end);
+    char *files = bad_list(run);
+    assert_true(lacks(files, "best-"));
+    free(files);
+}
 
 /* A validation that gives NaN neither is the best nor counts for early stopping. */
 static void test_rare_classes__not_measured(void **state)
 {
     (void)state;
     static const struct {
-        const char *usual, *asked_for, *said;
+        const char *usual, *asked_for, *metric, *said;
     } cases[] = {
-        { "ok", "fraud", "no row of fraud is held out: precision, recall, f1 and AUC say nothing" },
-        { "no", "yes", "no row of yes is held out: precision, recall, f1 and AUC say nothing" },
-        { "yes", "no", "no row of no is held out: precision and AUC say nothing" },
+        { "ok", "fraud", "auc",
+          "no row of fraud is held out: precision, recall, f1 and AUC say nothing" },
+        { "no", "yes", "auc",
+          "no row of yes is held out: precision, recall, f1 and AUC say nothing" },
+        { "no", "yes", "f1", "no row of yes is held out" },
+        { "no", "yes", "recall", "no row of yes is held out" },
+        { "yes", "no", "auc", "no row of no is held out: precision and AUC say nothing" },
+        { "yes", "no", "precision", "no row of no is held out" },
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
         char run[16];
         snprintf(run, sizeof run, "fraud%zu", i);
         write_fraud("fraud.csv", cases[i].usual, cases[i].asked_for, 1, 300);
-        bad_end end = succeed(TRAIN_ON("fraud.csv") AUC, run);
+        bad_end end = succeed(TRAIN_ON("fraud.csv") BEST_BY("validation_%s"), run, cases[i].metric);
         bad_assert_says("train", end.err, cases[i].said);
-        bad_assert_says("train", end.err,
-                        "validation_auc, by which the best is chosen, is not a "
-                        "number at step 10");
-        bad_assert_says("train", end.err, "done         100 steps in");
-        assert_true(lacks(end.err, "stopped early"));
-        assert_true(lacks(end.err, "best validation_auc"));
-        bad_release(&end);
-        char *files = bad_list(run);
-        assert_true(lacks(files, "best-"));
-        free(files);
+        assert_not_measured(&end, run, cases[i].metric);
     }
 }
 
@@ -165,6 +177,13 @@ static void test_rare_classes__numbers_alike(void **state)
     bad_assert_says("train", end.err,
                     "target y: all rows that are in the validation data have the "
                     "same value: r2 says nothing");
+    bad_release(&end);
+    end = succeed(TRAIN_ON("n.csv") "--valid alike.csv " BEST_BY("auto"), "best");
+    assert_not_measured(&end, "best", "r2");
+    end = succeed("evaluate best");
+    bad_assert_says("evaluate", end.out, "validation_r2");
+    assert_true(isnan(value_of(end.out, "validation_r2")));
+    assert_true(value_of(end.out, "validation_rmse") > 0);
     bad_release(&end);
     end = succeed(TRAIN_ON("n.csv") "--set task.held_out=0.5,trainer.train_steps=5", "n2");
     assert_true(lacks(end.err, "says nothing"));
