@@ -89,6 +89,9 @@ static look look_of(const et_table_column *c)
         snprintf(l.what, sizeof l.what, "numbers with %s between thousands", s->separator);
     } else if ((double)(s->looks[ET_LOOK_DECIMAL] + s->looks[ET_LOOK_COMMAS]) >= most)
         l = (look){ "comma", "numbers with a decimal comma", "write a point to have numbers" };
+    else if ((double)s->looks[ET_LOOK_MINUS] >= most)
+        l = (look){ "minus", "numbers with another sign than - for minus",
+                    "write - to have numbers" };
     else if ((double)s->looks[ET_LOOK_UNIT] >= most)
         l = (look){ "unit", "numbers with a unit", "remove it to have numbers" };
     return l;

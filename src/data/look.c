@@ -72,16 +72,16 @@ static bool begins(const char *at, const char *end, const char *with, size_t len
 }
 
 /* 94,671 or 1,234,567.8: groups of three digits behind the first, and a decimal part that begins
- * with one of decimals. 94,671 may have a decimal comma as well, which other values of the column
- * say; so a point has to be there twice. */
+ * with one of decimals. 0,671 has a decimal comma. 94,671 may have a decimal comma as well, which
+ * other values of the column say; so a point has to be there twice. */
 static bool has_groups(const char *text, size_t length, const char *separator, const char *decimals)
 {
     const char *at = text + (length && (*text == '-' || *text == '+')), *end = text + length;
     size_t digits = et_number_digits_at(at, (size_t)(end - at)), wide = strlen(separator);
     int groups = 0;
-    at += digits;
-    if (!digits || digits > 3)
+    if (!digits || digits > 3 || *at == '0')
         return false;
+    at += digits;
     for (; begins(at, end, separator, wide); at += wide + 3, groups++)
         if (et_number_digits_at(at + wide, (size_t)(end - at) - wide) < 3)
             return false;
@@ -146,10 +146,12 @@ static size_t characters(const char *text, size_t length)
 /* A number with a sign before it or a short word behind: 12%, $1,500, 30 kg; C85 is a name. */
 static bool has_unit(const char *text, size_t length)
 {
-    size_t begin = 0, end = length;
+    const size_t sign = length && (*text == '-' || *text == '+');
+    size_t begin = sign, end = length;
     while (begin < end && !is_digit(text[begin]) && text[begin] != '-' && text[begin] != '.' &&
            !is_letter(text[begin]))
         begin++;
+    begin = begin > sign ? begin : 0;
     while (end > begin && !is_digit(text[end - 1]))
         end--;
     return (begin > 0) != (end < length) &&
@@ -157,9 +159,26 @@ static bool has_unit(const char *text, size_t length)
            reads_as_number(text + begin, end - begin);
 }
 
+/* The length of what people and programs write in place of a minus, which is none: 0: there is
+ * none. */
+static size_t other_minus(const char *text, size_t length)
+{
+    static const char *const signs[] = { "\u2212", "\u2012", "\u2013" };
+    for (size_t i = 0; i < sizeof signs / sizeof *signs; i++)
+        if (begins(text, text + length, signs[i], strlen(signs[i])))
+            return strlen(signs[i]);
+    return 0;
+}
+
 et_look et_look_at(const char *text, size_t length, const char **separator)
 {
+    const size_t minus = other_minus(text, length);
+    double number;
     *separator = NULL;
+    if (minus && et_number_is(et_number_parse(&number, text + minus, length - minus)))
+        return ET_LOOK_MINUS;
+    text += minus;
+    length -= minus;
     if (is_date(text, length))
         return ET_LOOK_DATE;
     if (has_thousands(text, length))

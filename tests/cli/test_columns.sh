@@ -48,6 +48,10 @@ sed 's/^  - name: "Y"/  - name: h\n    type: hash\n    fields: [user]\n    trans
 train 0 'user  *discrete  *embedding by hash$' hashed --data shops.csv --steps 3 --set task.features_path=own.yaml
 grep -q 'flat  *integer  *ignored: no feature reads it' out || fail 'a features file: what it ignores is not said'
 
+sed '1!s/,7,/,−7.5,/' shops.csv >minus.csv
+train 0 'warning: column flat: its texts are numbers with another sign than - for minus, such as "−7.5"' \
+    minus --data minus.csv --steps 3
+
 # More than half of the shops differ: rare ones are one value, also when they are predicted.
 awk 'BEGIN { print "shop,noise,y"
     for (i = 0; i < 600; i++) {

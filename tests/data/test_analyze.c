@@ -313,6 +313,34 @@ static void test_analyze__thousands(void **state)
     }
 }
 
+/* What is to be written in place of a sign or a comma keeps the number. */
+static void test_analyze__signs(void **state)
+{
+    static const struct {
+        const char *plus, *minus, *kind, *text;
+    } cases[] = {
+        { "0,", "-0,", "comma", "numbers with a decimal comma" },
+        { "$0.", "-$0.", "unit", "numbers with a unit" },
+        { "0.", "\u22120.", "minus",
+          "numbers with another sign than - for minus, such as \"\u2212" },
+        { "3.", "\u20133.", "minus", "write - to have numbers" },
+        { "5 ", "\u22125 ", "separator", "numbers with blanks between thousands" },
+    };
+    for (size_t k = 0; k < COUNT(cases); k++) {
+        et_strbuf text = ET_STRBUF_INIT;
+        et_strbuf_append(&text, "change;y\n");
+        for (int i = 0; i < 100; i++)
+            et_strbuf_printf(&text, "%s%03d;%d\n", i % 3 ? cases[k].plus : cases[k].minus,
+                             i * 37 % 1000, i);
+        et_analysis analysis;
+        must_analyze(&analysis, write_text(*state, "signs.csv", text.data), NULL);
+        if (!strstr(said_of(&analysis, "change", cases[k].kind), cases[k].text))
+            fail_msg("%s: %s", cases[k].minus, said_of(&analysis, "change", cases[k].kind));
+        et_analysis_release(&analysis);
+        et_strbuf_release(&text);
+    }
+}
+
 static void test_analyze__dates(void **state)
 {
     et_strbuf text = ET_STRBUF_INIT;
@@ -878,6 +906,7 @@ int main(void)
         cmocka_unit_test(test_analyze__codes),
         cmocka_unit_test(test_analyze__many_codes),
         cmocka_unit_test(test_analyze__thousands),
+        cmocka_unit_test(test_analyze__signs),
         cmocka_unit_test(test_analyze__dates),
     };
     return cmocka_run_group_tests(tests, fixture_open, fixture_close);

@@ -283,7 +283,7 @@ static int check_type(const et_tabular_task *task, et_error *error)
  * labels alone. */
 static void tell_suspicious(const et_tabular_task *task, const et_value *report, bool inferred)
 {
-    static const char *const kinds[] = { "labels", "comma", "separator", "unit",     "date",
+    static const char *const kinds[] = { "labels", "comma", "separator", "minus",    "unit", "date",
                                          "mixed",  "large", "number",    "exponent", "id" };
     const size_t count = inferred ? sizeof kinds / sizeof *kinds : 1;
     int told = 0, more = 0;
