@@ -10,6 +10,7 @@
  *   suspicious  column, kind (a word), text (a sentence); analyze_suspect.c
  *
  * Shares of a histogram are of all values; those outside of [low, high] are in none. */
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -132,7 +133,9 @@ static int open_column(et_table_column *c, const et_table_stats *table, int fiel
 
 bool et_table_column_has_moments(const et_table_column *c)
 {
-    return c->numbers && isfinite(c->stats->mean) && isfinite(c->stats->squares);
+    const et_column_stats *s = c->stats;
+    const bool underflows = s->min < s->max && s->squares < DBL_MIN;
+    return c->numbers && isfinite(s->mean) && isfinite(s->squares) && !underflows;
 }
 
 double et_table_column_deviation(const et_table_column *c)

@@ -239,7 +239,8 @@ static void suspect_sizes(et_value *list, const et_table_column *c)
             et_format_count(c->distinct).text, et_format_count((int64_t)entries->limit).text,
             et_format_count(entries->error).text);
     if (c->type != ET_SCHEMA_DISCRETE && c->numbers && !et_table_column_has_moments(c))
-        suspect(list, c, "wide", "its values are too far apart for a mean and a deviation");
+        suspect(list, c, "wide", "its values are too %s for a mean and a deviation",
+                isfinite(c->stats->squares) ? "close to each other" : "far apart");
 }
 
 /* Bytes of a text that a sentence shows: 40, whole characters. */

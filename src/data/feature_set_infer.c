@@ -1,5 +1,6 @@
 /* Features from metadata alone: what column_use.h says of each column, numbers beside numbers and
  * ids beside ids. */
+#include <float.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -87,6 +88,13 @@ static bool are_no_classes(const et_column_metadata *m)
     return different > 2 && different >= m->count && m->count;
 }
 
+/* Of numbers that are not all alike: their squares, by which they are scored, are 0. */
+static bool underflow(const et_column_metadata *m)
+{
+    const double range = m->has_range ? m->max - m->min : 0;
+    return range > 0 && !m->has_moments && range * range < DBL_MIN;
+}
+
 static int check_target(const choosing *c)
 {
     const char *name = c->choice.target;
@@ -112,6 +120,11 @@ static int check_target(const choosing *c)
             "the target %s has %lld different values in %lld rows: these are no classes; "
             "name another column, or make it real in the schema",
             name, (long long)et_column_distinct(m), (long long)m->count);
+    if (f->type != ET_SCHEMA_DISCRETE && !c->choice.classes && underflow(m))
+        return et_fail(c->error, ET_EDATA,
+                       "the target %s has values from %g to %g, whose squared errors are below the "
+                       "numbers of a double: write it in a unit that makes its numbers larger",
+                       name, m->min, m->max);
     return ET_OK;
 }
 

@@ -83,6 +83,9 @@ static const struct {
     { "a,b\nnan,NaN\n?,1\n,2\n", "a:discrete b:integer", "a:missing", NULL, 0 },
     { "a,b\ninf,1\n-inf,0x1p3\n", "a:discrete b:discrete", "b:mixed", NULL, 0 },
     { "a,b\n1,1e308\n2,-1e308\n", "a:integer b:real", "b:wide", NULL, 0 },
+    { "a,b\n1,1e-200\n2,-1e-200\n", "a:integer b:real", "b:wide", NULL, 0 },
+    { "a,b\n1,1e-150\n2,-1e-150\n", "a:integer b:real", "", NULL, 0 },
+    { "a,b\n1,1e-200\n2,1e-200\n", "a:integer b:real", "b:constant", NULL, 0 },
     { "a,b\n\"1\",\"2\"\n\"3\",\"4\"\n", "a:integer b:integer", "", NULL, 0 },
     /* what is suspicious */
     { "a,b\n1,x\n1,x\n", "a:integer b:discrete", "a:constant b:constant", NULL, 0 },

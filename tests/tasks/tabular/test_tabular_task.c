@@ -389,6 +389,7 @@ static void test_tabular_task__refuses(void **state)
     bad_write_text("label.csv", "x,y,shape,level,price,flag\n1,2,round,mid,3,0\n"
                                 "1,2,round,middle,3,0\n");
     bad_write_text("one.csv", "a,b\n1,x\n");
+    bad_write_text("tiny.csv", "a,b\n1,1e-200\n2,2e-200\n3,4e-200\n");
     static const struct {
         const char *line;
         int code;
@@ -399,6 +400,8 @@ static void test_tabular_task__refuses(void **state)
         { BEGIN "--data t.csv --target levle", 3, "levle" },
         { BEGIN "--data none.csv --target level", 3, "none.csv" },
         { BEGIN "--data same.csv --target b", 3, "b has one class only" },
+        { BEGIN "--data tiny.csv --target b", 3,
+          "the target b has values from 1e-200 to 4e-200, whose squared errors are below" },
         { BEGIN "--data t.csv --target level --valid label.csv", 3,
           "label.csv:3: column level: the label \"middle\" is none" },
         { BEGIN "--data t.csv --target price --set task.loss=softmax", 3, "price" },
