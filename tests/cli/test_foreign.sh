@@ -44,6 +44,10 @@ plain 0 data analyze "$table" --target y --output .
 plain 0 train "$run" --experiment tabular/mlp_small --data "$table" --target y --steps 20
 raw "$run/train.log" && fail "the log of a run"
 grep -q 'no\\u009b1m\\u202e' "$run/train.log" || fail "classes are not in the log"
+# A class of several lines stays on the line that names it.
+printf 'a,y\n1,"in\ndone  1"\n2,out\n3,"in\ndone  1"\n4,out\n' >lines.csv
+"$etude" train lines --experiment tabular/mlp_small --data lines.csv --target y --steps 2 >out 2>&1
+grep -q '^target       y: 2 classes: .*in\\ndone  1' out || fail "a class of several lines: $(cat out)"
 plain 0 inspect "$run" --tensors
 plain 0 runs "runs$rtl"
 plain 0 runs "runs$rtl" --csv

@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/format.h"
+#include "base/plain.h"
 #include "base/strbuf.h"
 #include "data/column_use.h"
 #include "data/paths.h"
@@ -169,8 +170,10 @@ static void describe_target(const et_tabular_task *task)
         et_strbuf_printf(&text, "%s", task->target.values > 1 ? "numbers" : "a number");
     else
         et_strbuf_printf(&text, "%s classes", et_format_count(field->classes).text);
-    for (int i = 0; i < field->classes && i < 8; i++)
-        et_strbuf_printf(&text, "%s %s", i ? "," : ":", field->label[i]);
+    for (int i = 0; i < field->classes && i < 8; i++) {
+        et_strbuf_append(&text, i ? ", " : ": ");
+        et_plain_append(&text, field->label[i]);
+    }
     et_strbuf_append(&text, field->classes > 8 ? ", ..." : "");
     if (is_taken_for_classes(task, field))
         et_strbuf_append(&text, "  (as a number: --set task.target_type=number)");
