@@ -154,9 +154,9 @@ static void check_learned(const char *run, double base, double spread)
     for (int i = 0; i < ROWS; i++)
         assert_true(fabs(few[i] - full[i]) <= fmax(1.01e-5 * fmin(spread, 1), 1e-15 * fabs(base)));
     end = succeed("evaluate %s --set task.validation_data.input_path=t.csv", run);
-    assert_near(value_of(end.out, "validation_rmse"), truth.rmse);
-    assert_near(value_of(end.out, "validation_mae"), truth.mae);
-    assert_near(value_of(end.out, "validation_r2"), truth.r2);
+    assert_near(value_of(end.out, "rmse"), truth.rmse);
+    assert_near(value_of(end.out, "mae"), truth.mae);
+    assert_near(value_of(end.out, "r2"), truth.r2);
     bad_release(&end);
 }
 

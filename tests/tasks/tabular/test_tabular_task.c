@@ -105,12 +105,10 @@ static void test_tabular_task__one_line(void **state)
     bad_assert_says("train", files, "schema.yaml");
     free(files);
     end = succeed("evaluate --model-dir one");
-    assert_true(value_of(end.out, "validation_accuracy") > 0.5);
-    assert_true(value_of(end.out, "validation_auc") > 0.7);
-    assert_true(value_of(end.out, "validation_log_loss") ==
-                -value_of(end.out, "validation_log_likelihood"));
-    assert_true(fabs(value_of(end.out, "validation_log_loss") -
-                     value_of(end.out, "validation_loss")) < 1e-5);
+    assert_true(value_of(end.out, "accuracy") > 0.5);
+    assert_true(value_of(end.out, "auc") > 0.7);
+    assert_true(value_of(end.out, "log_loss") == -value_of(end.out, "log_likelihood"));
+    assert_true(fabs(value_of(end.out, "log_loss") - value_of(end.out, "loss")) < 1e-5);
     bad_release(&end);
 }
 
@@ -126,9 +124,9 @@ static void test_tabular_task__numbers(void **state)
         bad_release(&end);
         end = succeed("evaluate --model-dir numbers%zu", i);
         /* In the target's unit, whose deviation is 70 or so, around 1,000. */
-        assert_true(value_of(end.out, "validation_rmse") < 60);
-        assert_true(value_of(end.out, "validation_rmse") > 5);
-        assert_true(value_of(end.out, "validation_r2") > 0.2);
+        assert_true(value_of(end.out, "rmse") < 60);
+        assert_true(value_of(end.out, "rmse") > 5);
+        assert_true(value_of(end.out, "r2") > 0.2);
         bad_release(&end);
     }
 }
@@ -146,8 +144,8 @@ static void test_tabular_task__binary(void **state)
         bad_assert_says("train", end.err, "target       flag: 2 classes: ");
         bad_release(&end);
         end = succeed("evaluate --model-dir binary%zu", i);
-        assert_true(value_of(end.out, "validation_accuracy") > 0.7);
-        assert_true(value_of(end.out, "validation_auc") > 0.8);
+        assert_true(value_of(end.out, "accuracy") > 0.7);
+        assert_true(value_of(end.out, "auc") > 0.8);
         bad_release(&end);
     }
 }
@@ -173,7 +171,7 @@ static void test_tabular_task__experiments(void **state)
                     cases[i].name, cases[i].name, cases[i].set);
         bad_release(&end);
         end = succeed("evaluate --model-dir %s", cases[i].name);
-        if (!(value_of(end.out, "validation_accuracy") > 0.4))
+        if (!(value_of(end.out, "accuracy") > 0.4))
             fail_msg("%s: %s", cases[i].name, end.out);
         bad_release(&end);
     }
@@ -349,10 +347,10 @@ static void test_tabular_task__evaluates_other_rows(void **state)
     bad_release(&end);
     bad_remove("gone.csv");
     end = succeed("evaluate --model-dir other");
-    double all = value_of(end.out, "validation_log_loss");
+    double all = value_of(end.out, "log_loss");
     bad_release(&end);
     end = succeed("evaluate --model-dir other --set task.validation_data.batch_size=7");
-    assert_true(fabs(value_of(end.out, "validation_log_loss") - all) < 1e-6);
+    assert_true(fabs(value_of(end.out, "log_loss") - all) < 1e-6);
     bad_release(&end);
 }
 
@@ -369,7 +367,7 @@ static void test_tabular_task__class_weights(void **state)
                               i, weights[i]);
         bad_release(&end);
         end = succeed("evaluate --model-dir weights%zu --checkpoint newest", i);
-        recall[i] = value_of(end.out, "validation_recall");
+        recall[i] = value_of(end.out, "recall");
         bad_release(&end);
     }
     if (!(recall[2] >= recall[0] && recall[2] > recall[3] + 0.2))
