@@ -1,7 +1,8 @@
 #!/bin/sh
-# test_first_day.sh ETUDE: types what stands in commands.txt and compares exit code and output.
+# test_first_day.sh ETUDE [LIST]: types what LIST has, commands with their exit codes and an expression
+# of their output.
 set -eu
-list=$(cd "$(dirname "$0")" && pwd)/commands.txt
+list=${2:-$(cd "$(dirname "$0")" && pwd)/commands.txt}
 work=$(mktemp -d "$PWD/first_day.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 cd "$work"
@@ -19,6 +20,12 @@ words 0 >text
 words 1000 >valid
 awk 'BEGIN { print "size,colour,kind"; for (i = 0; i < 300; i++)
     print i % 17 + i % 3 * 10 "," (i % 5 ? "red" : "blue") "," (i % 3 ? "round" : "flat") }' >table.csv
+head -n 41 table.csv >new.csv
+for side in en de; do
+    cp text text.$side
+    cp valid valid.$side
+done
+paste text.en text.de >pairs.tsv
 cat >small.yaml <<'END'
 task:
   model: {embedding_width: 32, encoder.num_layers: 1, decoder.num_layers: 1}
