@@ -266,6 +266,10 @@ static int apply_one(const et_short *as, const et_arg_words *words, et_experimen
         return et_alloc_failed(error, 0, "settings");
     int status = ET_OK, used = 0;
     for (int i = 0; i < most && as->settings[i] && !status; i++) {
+        if (is_given(as->settings[i])) {
+            status = assign_given(experiment, name, as->settings[i], arena, error);
+            continue;
+        }
         if (!et_fields_is_open(experiment->table, experiment, as->settings[i]))
             continue;
         status = et_experiment_assign(experiment, name, as->settings[i], value, arena, error);
