@@ -191,13 +191,15 @@ static void tell_evaluation(const et_controller *c, const et_value *values, doub
     tell_values(c, line, values);
 }
 
+/* A value as good as the best is an improvement where its tie is lower. */
 static int note_best(et_controller *c, int64_t step, et_value *values, et_error *error)
 {
     double best;
     const bool first = et_run_best_step(c->run, &best) < 0;
+    const double tie = et_run_best_tie(c->run);
     const int status = et_run_note_best(c->run, step, values, error);
-    c->improving = !status && !first && et_run_best_step(c->run, &best) == step &&
-                   et_run_since_best(c->run) == 0;
+    const bool better = et_run_since_best(c->run) == 0 || et_run_best_tie(c->run) < tie;
+    c->improving = !status && !first && et_run_best_step(c->run, &best) == step && better;
     return status;
 }
 

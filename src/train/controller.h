@@ -13,7 +13,7 @@
 int64_t et_controller_best(const et_controller *controller, double *value);
 
 /* Whether the last evaluation of this process was better than all before it, of which there was at
- * least one. */
+ * least one: by its metric, or as good and with a lower loss (run.best_tie). */
 bool et_controller_improving(const et_controller *controller);
 
 /* What people read when a run is interrupted. */

@@ -51,5 +51,7 @@ int et_run_spread_best(et_run *run, int status, et_error *error);
 int64_t et_run_best_step(const et_run *run, double *value);
 /* Validations in a row that were not the best. */
 int64_t et_run_since_best(const et_run *run);
+/* Of the best, the value of best_tie; NaN: it has none. */
+double et_run_best_tie(const et_run *run);
 
 #endif

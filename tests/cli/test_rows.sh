@@ -83,6 +83,14 @@ grep -q 'improving' out && fail 'one validation is better than none'
 improves slow --steps 60 --set trainer.validation_interval=20,$slow
 grep -q '^             the validation was still improving: train longer, for example --steps 120$' out ||
     fail 'it was still improving'
+# As accurate as before, but with a lower loss; and with the same loss.
+flat=trainer.validation_interval=20,trainer.best_checkpoint_eval_metric=validation_accuracy
+rate=trainer.optimizer_config.learning_rate.constant.learning_rate
+improves flat --steps 60 --set $flat,$rate=0.0000001
+[ "$(rows out | awk '{ print $4 }' | sort -u | wc -l)" = 1 ] || fail 'the accuracy changes'
+grep -q 'still improving' out || fail 'the loss was still falling'
+improves still --steps 60 --set $flat,$rate=1e-30
+grep -q 'improving' out && fail 'nothing was learned'
 # What it names is what goes on from there; one that only gets worse is not said to improve.
 says 0 '^done  *120 steps' train slow --steps 120
 improves worse --steps 60 --set trainer.validation_interval=20,$slow --set \
