@@ -159,8 +159,7 @@ static bool has_unit(const char *text, size_t length)
            reads_as_number(text + begin, end - begin);
 }
 
-/* The length of what people and programs write in place of a minus, which is none: 0: there is
- * none. */
+/* The length of another sign in place of a minus; 0: there is none. */
 static size_t other_minus(const char *text, size_t length)
 {
     static const char *const signs[] = { "\u2212", "\u2012", "\u2013" };
