@@ -81,7 +81,7 @@ slow=trainer.optimizer_config.learning_rate.constant.learning_rate=0.0001
 improves once --steps 20 --set trainer.validation_interval=20,$slow
 grep -q 'improving' out && fail 'one validation is better than none'
 improves slow --steps 60 --set trainer.validation_interval=20,$slow
-grep -q '^             the validation was still improving: train longer, for example --steps 120$' out ||
+grep -q '^done .*; the validation was still improving: train longer, for example --steps 120; ' out ||
     fail 'it was still improving'
 # As accurate as before, but with a lower loss; and with the same loss.
 flat=trainer.validation_interval=20,trainer.best_checkpoint_eval_metric=validation_accuracy

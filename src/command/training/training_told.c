@@ -211,23 +211,22 @@ et_training_end et_training_end_of(const et_training *t)
 /* How long, how good, and what to type next. */
 void et_training_say_end(et_training *t, const et_training_end *e, const char *directory)
 {
-    char best[200] = "";
+    char best[200] = "", longer[120] = "";
     /* The last bar stays on the screen, above the line. */
     et_progress_finish(t->progress, true);
     const et_task_kind *kind = t->experiment.kind;
     if (e->best_step >= 0 && t->best_metric)
         snprintf(best, sizeof best, "; best %.150s %.4g at step %s", t->best_metric, e->best,
                  et_format_count(e->best_step).text);
-    et_training_say(t->progress, "done         %s%s in %s%s; `%s %s --model-dir %s` %s",
+    if (e->improving && !e->early)
+        snprintf(longer, sizeof longer,
+                 "; the validation was still improving: train longer, for example --steps %lld",
+                 (long long)(2 * e->steps));
+    et_training_say(t->progress, "done         %s%s in %s%s%s; `%s %s --model-dir %s` %s",
                     et_format_many(e->steps, "step").text, e->early ? ", stopped early," : "",
-                    et_format_duration(e->seconds).text, best, t->call->program->name,
+                    et_format_duration(e->seconds).text, best, longer, t->call->program->name,
                     kind->next ? kind->next : "evaluate", directory,
                     kind->next_help ? kind->next_help : "measures it");
-    if (e->improving && !e->early)
-        et_training_say(t->progress,
-                        "             the validation was still improving: train longer, for "
-                        "example --steps %lld",
-                        (long long)(2 * e->steps));
     if (e->steps < t->plan.train_steps)
         et_training_say_privacy(t, e->steps);
 }
