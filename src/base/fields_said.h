@@ -1,9 +1,9 @@
 /* Settings that people put on top, one by one, so that one without effect is refused: a setting of
  * an optimizer, a schedule or a model that is not chosen.
  *
- *     et_fields_said said = { .arena = &arena };         named by an et_fields_origin
- *     et_fields_said_settle(&said, table, options);      after each file
- *     et_fields_said_check(&said, table, options, &error); when all is read
+ *     et_fields_said said = { .arena = &arena };              named by an et_fields_origin
+ *     et_fields_said_settle(&said, table, options);           after each file
+ *     et_fields_said_check(&said, table, options, &error);    when all is read
  *
  * A later source may choose another branch than an earlier file: settle forgets what had an effect
  * until then, and what the same file says is off. */

@@ -11,17 +11,17 @@ says 0 '^done' train p --experiment translation/tiny --data a.en a.de --steps 2
 
 # ---- files behind a run: the same as with options.
 head -50 t.csv >part.csv
-says 0 validation_accuracy evaluate m part.csv -q
+says 0 accuracy evaluate m part.csv -q
 cp out by-word
-says 0 validation_accuracy evaluate m --data part.csv -q
+says 0 accuracy evaluate m --data part.csv -q
 cmp out by-word
-says 0 validation_accuracy evaluate --model-dir m part.csv -q
+says 0 accuracy evaluate --model-dir m part.csv -q
 cmp out by-word
-says 0 validation_accuracy evaluate part.csv --model-dir m -q
+says 0 accuracy evaluate part.csv --model-dir m -q
 cmp out by-word
-says 0 validation_accuracy evaluate m -q
+says 0 accuracy evaluate m -q
 if cmp -s out by-word; then fail "files of evaluate are not looked at"; fi
-says 0 validation_accuracy evaluate m part.csv part.csv -q
+says 0 accuracy evaluate m part.csv part.csv -q
 says 3 'none.csv: No such file' evaluate m none.csv
 says 0 label predict m part.csv
 cp out by-word
@@ -93,7 +93,7 @@ cd elsewhere
 says 3 "cannot open t.csv: .*; ../m was started in $here: run the command there" train ../m --steps 20
 says 3 "../m was started in $here" evaluate ../m
 says 3 "../p was started in $here" train ../p --steps 20
-says 0 validation evaluate ../m ../t.csv
+says 0 accuracy evaluate ../m ../t.csv
 cd ..
 says 3 'cannot open gone.csv: .* check the path$' train new --data gone.csv --target kind
 

@@ -62,8 +62,8 @@ set_to 'gradient_accumulation: 0 is out of range' trainer.gradient_accumulation=
 set_to 'recovery_max_trials: -2 is out of range; allowed: -1 to' trainer.recovery_max_trials=-2
 set_to 'metric_comp: no such choice as best (allowed: higher, lower)' \
     trainer.best_checkpoint_metric_comp=best
-set_to 'validation gives no accuracy (it gives: validation_loss' \
-    trainer.best_checkpoint_eval_metric=accuracy
+set_to 'validation gives no acuracy (it gives: validation_loss' \
+    trainer.best_checkpoint_eval_metric=acuracy
 set_to 'validation gives no many|accuracy' "trainer.best_checkpoint_eval_metric='many|accuracy'"
 set_to 'validation gives no validation_rmse (it gives: .*validation_accuracy' \
     trainer.best_checkpoint_eval_metric=validation_rmse
