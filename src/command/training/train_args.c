@@ -179,7 +179,7 @@ static const et_arg refused[] = {
     ET_ARG_NONE("tfhub-handle", "NAME", "models do not come from a hub"),
     ET_ARG_NONE("tflex-output-uri", "URI", "a run is kept in --model-dir alone"),
     ET_ARG_ROW("device", ONLY, "cpu", VALUE, void, NULL,
-               "what computes: Etude runs on the CPU alone", .field.default_string = "cpu"),
+               "Etude computes on the CPU alone", .field.default_string = "cpu"),
     ET_ARG_TOLD("resume", "a run that is there is resumed: name its RUN"),
     ET_ARG_TOLD("overwrite", "a run is never overwritten: name another RUN, or remove the old one"),
     ET_ARG_TOLD("learning-rate", "it is --lr RATE"),
