@@ -64,8 +64,7 @@ typedef struct et_batch {
     int64_t epoch;                   /* pass over the data, from 0 */
 } et_batch;
 
-/* One empty block of memory; its layout outlives it. ET_ECONFIG: a layout of which there are none.
- */
+/* One empty block of memory; its layout outlives it. ET_ECONFIG: a layout without a batch. */
 ET_API int et_batch_new(et_batch **out, const et_layout *layout, et_error *error);
 ET_API void et_batch_free(et_batch *batch); /* NULL allowed */
 ET_API void et_batch_clear(et_batch *batch);
@@ -119,9 +118,8 @@ ET_API int et_shard_open(et_samples **out, et_samples *inner, int64_t first, int
                          et_error *error);
 ET_API int et_subset_open(et_samples **out, et_samples *inner, const uint32_t *which, int64_t count,
                           et_error *error);
-/* A pass has as many samples as all parts together, of each part its share by weight (positive),
- * evenly spread; a part goes on in the next pass where it was, in another order when it begins
- * again. Layouts are equal. */
+/* A pass has as many samples as all parts together: of each part its share by weight (> 0), evenly
+ * spread. A part continues in the next pass, reshuffled when it starts over. Layouts are equal. */
 ET_API int et_mix_open(et_samples **out, et_samples *const *parts, const double *weights, int count,
                        uint64_t seed, et_error *error);
 ET_API void et_samples_close(et_samples *samples); /* NULL allowed */

@@ -1,6 +1,6 @@
 /* What the parts of analyze share: what the columns are (analyze_head.c), what was added up of them
- * (analyze.c), what is made of it (analyze_report.c,
- * analyze_suspect.c, analyze_spelling.c). */
+ * (analyze.c), what is made of it (analyze_report.c, analyze_suspect.c, analyze_column.c,
+ * analyze_spelling.c). */
 #ifndef ETUDE_DATA_ANALYZE_PRIVATE_H
 #define ETUDE_DATA_ANALYZE_PRIVATE_H
 

@@ -74,31 +74,6 @@ static et_schema_type infer_type(const et_table_column *c)
                                                                 : numeric_type(s);
 }
 
-static double number_at(const et_entries *entries, size_t i)
-{
-    double number = 0;
-    et_cell_classify(et_entries_text(entries, &entries->entry[i]), entries->entry[i].length,
-                     &number);
-    return number;
-}
-
-bool et_table_column_few_whole(const et_table_column *c)
-{
-    const et_column_stats *s = c->stats;
-    return et_column_stats_exact(s) && c->numbers == c->values && c->numbers && s->whole &&
-           c->table->options->classes >= 0 &&
-           s->entries.count <= (size_t)c->table->options->classes;
-}
-
-bool et_table_column_twice(const et_entries *entries, size_t *first, size_t *second)
-{
-    for (*second = 0; *second < entries->count; ++*second)
-        for (*first = 0; *first < *second; ++*first)
-            if (number_at(entries, *first) == number_at(entries, *second))
-                return true;
-    return false;
-}
-
 /* Whole numbers, two or few that count from 0 or 1, and each written in one way: 1 and 1.0 would be
  * two classes. Marks from 3 to 8 are amounts. */
 static bool is_classes(const et_table_column *c)
@@ -130,18 +105,6 @@ static int open_column(et_table_column *c, const et_table_stats *table, int fiel
 }
 
 /* ---- metadata ---- */
-
-bool et_table_column_has_moments(const et_table_column *c)
-{
-    const et_column_stats *s = c->stats;
-    const bool underflows = s->min < s->max && s->squares < DBL_MIN;
-    return c->numbers && isfinite(s->mean) && isfinite(s->squares) && !underflows;
-}
-
-double et_table_column_deviation(const et_table_column *c)
-{
-    return sqrt(c->stats->squares / (double)c->numbers);
-}
 
 /* The ends are the smallest and the largest value, which a sketch may not have. */
 static double quantile(const et_table_column *c, double fraction)

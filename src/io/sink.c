@@ -11,9 +11,7 @@
 #include "io/sink.h"
 
 #include "base/alloc.h"
-#include "base/aside.h"
 #include "base/assert.h"
-#include "base/file.h"
 
 int et_sink_write(et_sink *sink, int64_t step, const et_value *values, et_error *error)
 {
@@ -37,24 +35,6 @@ void et_sink_positions(const et_sink *sink, et_value *out)
     et_assert(out != NULL && out->kind == ET_VALUE_DICT);
     if (sink->class->positions != NULL)
         sink->class->positions(sink, out);
-}
-
-et_sink_care et_sink_care_of(const et_value *positions, const char *kind)
-{
-    const et_value *keeps = et_value_get(positions, ET_SINK_KEEPS);
-    const et_value *since = et_value_get(positions, ET_SINK_SINCE);
-    et_sink_care care = { .keeps = keeps && keeps->kind == ET_VALUE_BOOL && keeps->boolean };
-    if (since && since->kind == ET_VALUE_FLOAT)
-        care.since = since->real;
-    else if (!et_value_get(positions, kind))
-        care.keeps = true;
-    return care;
-}
-
-int et_sink_set_aside(et_sink_care care, const char *path, uint64_t offset, et_error *error)
-{
-    return care.keeps || et_file_written(path) < care.since ? et_aside_cut(path, offset, error)
-                                                            : ET_OK;
 }
 
 /* NULL: a run that failed before its sinks were open. */

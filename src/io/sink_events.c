@@ -352,7 +352,7 @@ static int open_sink(et_sink **out, const char *directory, const char *name,
     sink->care = et_sink_care_of(positions, events_class.name);
     const int status = reopen_branches(sink, offsets, error);
     if (status)
-        et_sink_close(&sink->sink, NULL);
+        events_close(&sink->sink, NULL);
     else
         *out = &sink->sink;
     return status;

@@ -42,25 +42,6 @@ static et_run_best no_best(const et_run *run)
                           .tie = NAN };
 }
 
-static bool is_of_own_criterion(const et_run *run)
-{
-    const char *own = run->options.best_metric, *metric = run->best.metric;
-    return own && metric && !strcmp(own, metric) &&
-           run->best.lower == (run->options.best_comparison == ET_COMPARE_LOWER);
-}
-
-static bool is_of_own_data(const et_run *run)
-{
-    uint64_t own = run->options.best_data, data = run->best.data;
-    return !own || !data || own == data;
-}
-
-/* Whether the best was judged as this run judges. */
-static bool is_own_best(const et_run *run)
-{
-    return is_of_own_criterion(run) && is_of_own_data(run);
-}
-
 /* Bit for bit, since the value may be NaN or infinite. */
 static int save_best(const void *self, et_value *dict, et_error *error)
 {
@@ -288,9 +269,9 @@ static void tell_other_best(const et_run *run)
 {
     const et_run_best *best = &run->best;
     const char *own = run->options.best_metric;
-    if (!best->known || !own || is_own_best(run))
+    if (!best->known || !own || et_run_has_own_best(run))
         return;
-    if (is_of_own_criterion(run))
+    if (et_run_has_own_criterion(run))
         et_log(
             ET_LOG_WARNING,
             "the best so far, step %s, is of other validation data: the next validation begins a "
@@ -578,14 +559,14 @@ static bool is_lost_better(const et_run *run, double value, double tie)
 
 int64_t et_run_best_step(const et_run *run, double *value)
 {
-    bool known = is_own_best(run) && run->best.known;
+    bool known = et_run_has_own_best(run) && run->best.known;
     *value = known ? run->best.value : (double)NAN;
     return known ? run->best.step : -1;
 }
 
 int64_t et_run_since_best(const et_run *run)
 {
-    return is_own_best(run) ? run->best.since : 0;
+    return et_run_has_own_best(run) ? run->best.since : 0;
 }
 
 double et_run_best_tie(const et_run *run)
@@ -622,7 +603,7 @@ static int keep_best(et_run *run, int64_t step, const et_value *values, et_error
                        name);
     if (run->options.best_tie)
         et_metric_named(values, run->options.best_tie, &tie);
-    if (!is_own_best(run))
+    if (!et_run_has_own_best(run))
         run->best = no_best(run);
     if (!run->best.data)
         run->best.data = run->options.best_data;
@@ -643,27 +624,6 @@ static int keep_best(et_run *run, int64_t step, const et_value *values, et_error
     best.tie = tie;
     best.lost = best.lost && is_lost_better(run, value, tie);
     return et_run_save_best(run, &best, values, error);
-}
-
-int et_run_check_best(const et_run *run, et_error *error)
-{
-    const et_run_best *best = &run->best;
-    const et_error *failure = &run->saves.best_failure;
-    if (!run->checkpoints || run->options.best_unsaved || !is_own_best(run))
-        return ET_OK;
-    if (best->lost)
-        return et_fail(error, failure->status ? failure->status : ET_EIO,
-                       "the best checkpoint, step %s (%s %s), could not be saved%s%s; %s/%s is not "
-                       "the best: use the newest checkpoint, or train anew from an earlier one",
-                       et_format_count(best->lost_step).text, best->metric,
-                       et_format_value(best->lost_value).text, failure->status ? ": " : "",
-                       failure->text, run->options.model_dir, ET_CHECKPOINT_BEST);
-    if (run->saves.best_saved != best->step ||
-        et_checkpoints_has_best(run->checkpoints, best->step))
-        return ET_OK;
-    return et_fail(error, ET_ENOTFOUND,
-                   "%s/%s: the best checkpoint, step %s, was saved there and is gone",
-                   run->options.model_dir, ET_CHECKPOINT_BEST, et_format_count(best->step).text);
 }
 
 typedef struct validated {
@@ -691,7 +651,7 @@ static int note_best(et_run *run, int64_t step, const et_value *values, et_error
 int et_run_spread_best(et_run *run, int status, et_error *error)
 {
     et_comm *comm = run->options.comm;
-    et_run_best best = is_own_best(run) ? run->best : no_best(run);
+    et_run_best best = et_run_has_own_best(run) ? run->best : no_best(run);
     status = et_comm_agree(comm, status, NULL, error);
     if (status || et_comm_size(comm) == 1)
         return status;

@@ -54,7 +54,7 @@ struct et_run {
     bool unsaved;           /* something happened since the last save or restore */
     et_arena arena;         /* lives as long as the run */
     et_run_warnings warnings;
-    et_value *positions;    /* of the sinks, as restored; NULL: a new run */
+    et_value *positions; /* of the sinks, as restored; NULL: a new run */
 };
 
 /* saving.c: notes the best validation and saves its step as the best one; if that fails, the one
@@ -66,7 +66,13 @@ int et_run_save_best(et_run *run, const et_run_best *best, const et_value *logs,
 typedef int et_run_saving_fn(void *self, et_error *error);
 int et_run_with_parts(et_run *run, et_run_saving_fn *save, void *self, et_error *error);
 
-/* At the end of a run: whether its best was saved, and is still there. */
+/* run_best.c: whether the best was judged by the value that this run judges by; and on the same
+ * data.
+ */
+bool et_run_has_own_criterion(const et_run *run);
+bool et_run_has_own_best(const et_run *run);
+
+/* run_best.c: at the end of a run: whether its best was saved, and is still there. */
 int et_run_check_best(const et_run *run, et_error *error);
 
 /* Waits for a save in progress; one that failed is not tried again. */

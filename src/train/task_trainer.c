@@ -79,12 +79,6 @@ static int start(et_trainer *trainer, et_error *error)
     return status;
 }
 
-void et_task_trainer_reset(et_task_trainer *t)
-{
-    et_metrics_reset(t->metrics);
-    et_metrics_reset(t->own);
-}
-
 /* A train_loop_end that was given resets metrics, or lets them go on. */
 static int loop_begin(et_trainer *trainer, et_error *error)
 {
@@ -93,11 +87,6 @@ static int loop_begin(et_trainer *trainer, et_error *error)
     if (!t->given.train_loop_end)
         et_task_trainer_reset(t);
     return ET_OK;
-}
-
-int et_task_trainer_begin_loop(et_task_trainer *t, et_error *error)
-{
-    return t->in_loop ? ET_OK : et_task_trainer_train_loop_begin(t, error);
 }
 
 /* What a train_step of the task's own says of its loss; one that was left out says nothing. */
@@ -172,14 +161,6 @@ static int train_step(et_task_trainer *t, et_error *error)
     return status || !said ? status : et_task_trainer_judge(t, error);
 }
 
-int et_task_trainer_check_idle(const et_task_trainer *t, et_error *error)
-{
-    return t->validation.begun
-               ? et_fail(error, ET_EUSAGE, "an evaluation of %s is under way: call eval_end first",
-                         et_task_name(t->task))
-               : ET_OK;
-}
-
 static int run_step(et_trainer *trainer, et_error *error)
 {
     et_task_trainer *t = trainer_of(trainer);
@@ -223,22 +204,6 @@ int et_task_trainer_finish_step(et_task_trainer *t, const et_update *update, et_
     return status ? status : et_task_process_compiled_metrics(t->task, &t->now, error);
 }
 
-static double learning_rate(const et_task_trainer *t)
-{
-    bool known = t->stepped && (t->step.updated || !t->logs);
-    return known ? t->step.update.learning_rate : et_optimizer_learning_rate(t->optimizer);
-}
-
-int et_task_trainer_fill_logs(et_task_trainer *t, et_value *logs, et_error *error)
-{
-    int status = et_metrics_results(t->metrics, logs, error);
-    if (!status)
-        status = et_metrics_results(t->own, logs, error);
-    if (!status && !et_value_set_float(logs, ET_LOGGED_LEARNING_RATE, learning_rate(t)))
-        status = et_alloc_failed(error, 0, "a log");
-    return status;
-}
-
 static int loop_end(et_trainer *trainer, et_value *logs, et_error *error)
 {
     et_task_trainer *t = trainer_of(trainer);
@@ -256,7 +221,7 @@ static int loop_end(et_trainer *trainer, et_value *logs, et_error *error)
 static void view(const et_trainer *trainer, et_trainer_view *out)
 {
     const et_task_trainer *t = (const et_task_trainer *)(const void *)trainer;
-    *out = (et_trainer_view){ .loss = NAN, .learning_rate = learning_rate(t) };
+    *out = (et_trainer_view){ .loss = NAN, .learning_rate = et_task_trainer_learning_rate(t) };
     if (!t->source)
         return;
     out->loss = t->step.loss;

@@ -16,19 +16,6 @@ int et_task_trainer_initialize(et_task_trainer *t, et_error *error)
     return status;
 }
 
-int et_task_trainer_train_loop_begin(et_task_trainer *t, et_error *error)
-{
-    bool *inside = &t->in_given[ET_GIVEN_TRAIN_LOOP_BEGIN];
-    if (*inside)
-        return ET_OK;
-    *inside = true;
-    int status =
-        t->given.train_loop_begin ? t->given.train_loop_begin(t->given.self, t, error) : ET_OK;
-    *inside = false;
-    t->in_loop = !status;
-    return status;
-}
-
 /* A source other than the trainer's stands in its place while one batch or update is made. */
 static et_source *put_source(et_task_trainer *t, et_source *iterator)
 {

@@ -112,11 +112,14 @@ int et_task_trainer_attach(et_task_trainer *trainer, et_state *state, const char
 int et_task_trainer_gather(et_task_trainer *trainer, et_reduced *sum, et_error *error);
 int et_task_trainer_finish_step(et_task_trainer *trainer, const et_update *update, et_error *error);
 
-/* The first step of a loop is to be made, unless the loop has begun. */
+/* task_trainer_loop.c: the first step of a loop is to be made, unless the loop has begun. */
 int et_task_trainer_begin_loop(et_task_trainer *trainer, et_error *error);
 
 /* What loops measure begins anew. */
 void et_task_trainer_reset(et_task_trainer *trainer);
+
+/* Of the next step, or of the last where there was one. */
+double et_task_trainer_learning_rate(const et_task_trainer *trainer);
 
 /* The trainer's own train_loop_end, but that metrics stay. */
 int et_task_trainer_fill_logs(et_task_trainer *trainer, et_value *logs, et_error *error);
