@@ -10,7 +10,6 @@
  *   suspicious  column, kind (a word), text (a sentence); analyze_suspect.c
  *
  * Shares of a histogram are of all values; those outside of [low, high] are in none. */
-#include <float.h>
 #include <math.h>
 #include <string.h>
 

@@ -571,8 +571,8 @@ int64_t et_run_since_best(const et_run *run)
 
 double et_run_best_tie(const et_run *run)
 {
-    return is_own_best(run) && run->best.known && run->options.best_tie ? run->best.tie
-                                                                        : (double)NAN;
+    return et_run_has_own_best(run) && run->best.known && run->options.best_tie ? run->best.tie
+                                                                                : (double)NAN;
 }
 
 et_sink *et_run_sink(et_run *run)
