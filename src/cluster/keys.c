@@ -81,7 +81,8 @@ int et_keys_write(const et_keys *keys, const char *directory, et_error *error)
     for (int role = 0; role < ET_JOB_ROLES; role++)
         length += snprintf(text + length, sizeof text - (size_t)length, "%s %s\n",
                            et_job_role_names[role], keys[0].public[role]);
-    if (mkdir(directory, 0700) && errno != EEXIST)
+    const bool anew = !mkdir(directory, 0700);
+    if (!anew && errno != EEXIST)
         return et_fail_errno(error, "%s: cannot be made", directory);
     int status = path_of(path, directory, "cluster.pub", error);
     if (!status && et_file_exists(path))
@@ -98,6 +99,8 @@ int et_keys_write(const et_keys *keys, const char *directory, et_error *error)
         status = write_new(path, 0644, text, error);
     if (status)
         take_back(directory, made);
+    if (status && anew)
+        rmdir(directory);
     return status;
 }
 

@@ -5,12 +5,14 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/file.h"
 #include "base/strbuf.h"
 #include "command/args.h"
 #include "command/print.h"
 #include "tasks/tabular/command/commands.h"
 #include "tasks/tabular/command/scaffold_files.h"
+#include "train/model_export.h"
 
 #define NAME_MAX_LENGTH 64
 
@@ -88,29 +90,46 @@ static void fill_in(et_strbuf *out, const char *text, const char *name)
     et_strbuf_append(out, text);
 }
 
-static int write_file(const et_scaffold_file *file, const char *directory, const char *name,
-                      et_error *error)
+/* What a project has. */
+typedef struct project {
+    const char *name;                         /* of the project */
+    const char *names[ET_SCAFFOLD_FILES_MAX]; /* of its files */
+    const et_scaffold_file *file[ET_SCAFFOLD_FILES_MAX];
+    int count;
+} project;
+
+static int write_file(void *self, int which, const char *path, et_error *error)
 {
+    const project *p = self;
     et_strbuf text = ET_STRBUF_INIT;
-    char *path = et_path_join(directory, file->name);
-    fill_in(&text, file->text, name);
-    int status = text.failed || !path ? et_alloc_failed(error, text.length, file->name)
-                                      : et_file_write(path, text.data, text.length, error);
+    fill_in(&text, p->file[which]->text, p->name);
+    int status = text.failed ? et_alloc_failed(error, text.length, p->names[which])
+                             : et_file_write(path, text.data, text.length, error);
     et_strbuf_release(&text);
-    et_free(path);
     return status;
+}
+
+static project project_of(const scaffold_args *args)
+{
+    project p = { .name = args->name };
+    for (const et_scaffold_file *file = et_scaffold_files; file->name; file++) {
+        if (file->model && strcmp(file->model, args->model) != 0)
+            continue;
+        et_assert(p.count < ET_SCAFFOLD_FILES_MAX);
+        p.names[p.count] = file->name;
+        p.file[p.count++] = file;
+    }
+    return p;
 }
 
 static int scaffold(const scaffold_args *args, et_error *error)
 {
+    project p = project_of(args);
     char *directory = et_path_join(args->directory, args->name);
     int status = directory ? check_empty(directory, error)
                            : et_alloc_failed(error, strlen(args->directory), "a path");
     if (!status)
-        status = et_directory_make(directory, error);
-    for (const et_scaffold_file *file = et_scaffold_files; file->name && !status; file++)
-        if (!file->model || !strcmp(file->model, args->model))
-            status = write_file(file, directory, args->name, error);
+        status = et_model_export_directory(directory, p.names, p.count, write_file, &p, error);
     if (!status)
         et_print(stdout,
                  "%s: CMakeLists.txt, README.md, main.c\n"

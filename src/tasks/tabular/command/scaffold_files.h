@@ -9,6 +9,9 @@ typedef struct et_scaffold_file {
     const char *text;  /* terminated */
 } et_scaffold_file;
 
+/* Of a project, at most. */
+#define ET_SCAFFOLD_FILES_MAX 8
+
 extern const et_scaffold_file et_scaffold_files[]; /* ended by a row without a name */
 
 #endif
