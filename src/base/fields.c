@@ -53,15 +53,6 @@ void et_fields_defaults(const et_fields *table, void *options)
     }
 }
 
-const et_field *et_fields_find(const et_fields *table, const char *name, size_t length)
-{
-    for (const et_field *field = table->fields; field->kind != ET_FIELD_KIND_END; field++)
-        if (field->name[0] == name[0] && strncmp(field->name, name, length) == 0 &&
-            field->name[length] == 0)
-            return field;
-    return NULL;
-}
-
 /* "a.b" in the arena, or "b" at the top; NULL: no memory. */
 static const char *join(et_arena *arena, const char *path, const char *key)
 {

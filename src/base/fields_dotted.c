@@ -3,6 +3,16 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/fields.h"
+
+const et_field *et_fields_find(const et_fields *table, const char *name, size_t length)
+{
+    for (const et_field *field = table->fields; field->kind != ET_FIELD_KIND_END; field++)
+        if (field->name[0] == name[0] && strncmp(field->name, name, length) == 0 &&
+            field->name[length] == 0)
+            return field;
+    return NULL;
+}
 
 /* No table has so many rows; what has more keys has one that is unknown, which is said. */
 #define KEYS_MAX 4096
