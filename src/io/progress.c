@@ -43,6 +43,9 @@
 #define BAR_WIDTH_MIN   10
 #define ERASE_REST      "\033[K"
 
+/* Bytes of a drawn line: a wide terminal's, with colors and characters of three bytes. */
+#define LINE_ROOM 1024
+
 struct et_progress {
     pthread_mutex_t lock;    /* of everything below */
     int fd;                  /* borrowed; -1: nothing is written */
@@ -312,6 +315,9 @@ int et_progress_open(et_progress **out, const et_progress_options *options, et_e
     progress->ascii = !et_locale_is_utf8();
     progress->plain_interval = options->plain_interval;
     progress->drawn_time = -INFINITY;
+    /* So that no step asks for more; without it a later line tries again. */
+    et_strbuf_printf(&progress->line, "%*s", LINE_ROOM, "");
+    et_strbuf_reset(&progress->line);
     *out = progress;
     return ET_OK;
 }

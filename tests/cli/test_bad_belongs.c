@@ -63,13 +63,21 @@ static void check_refused(const char *word, const char *other)
     bad_run(cases, COUNT(cases));
 }
 
+/* But that so few steps end within the warm-up. */
+static void check_no_warning(const char *err)
+{
+    for (const char *at = err; (at = strstr(at, "warning")) != NULL; at += strcspn(at, "\n"))
+        if (!memmem(at, strcspn(at, "\n"), "warm-up", strlen("warm-up")))
+            fail_msg("a warning: %s", at);
+}
+
 static void check_goes_on(const char *line)
 {
     bad_end end = bad_start(line, NULL, NULL);
     if (end.code)
         fail_msg("%s: exit code %d: %s", line, end.code, end.err);
     bad_assert_says(line, end.err, "resuming     at step 5 of 8");
-    assert_null(strstr(end.err, "warning"));
+    check_no_warning(end.err);
     bad_release(&end);
 }
 
@@ -288,7 +296,7 @@ static void check_accepted(const char *set, const char *says)
     if (end.code)
         fail_msg("%s, then %s: exit code %d: %s", line, next, end.code, end.err);
     bad_assert_says(next, end.err, "resuming     at step 8 of 11");
-    assert_null(strstr(end.err, "warning"));
+    check_no_warning(end.err);
     bad_release(&end);
     bad_remove("run");
     bad_train("run", 5);
