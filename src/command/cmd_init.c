@@ -67,6 +67,7 @@ static void print_limits(et_strbuf *out, const et_field *field, const char *is, 
         et_strbuf_printf(out, " (%s%s%s%s)", et_strbuf_text(&range),
                          range.length && other ? "; " : "", other ? "default " : "",
                          other ? usual : "");
+    out->failed |= range.failed;
     et_strbuf_release(&range);
 }
 

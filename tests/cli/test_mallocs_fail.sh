@@ -22,17 +22,21 @@ awk 'BEGIN { print "a,b,c,y"; for (i = 0; i < 120; i++)
 }
 cp -r run other
 
-# each STEP WORD...: the command, with the first 30 mallocs and then every STEP-th failing
+# each STEP WORD...: the command, which may make the file `made`, with the first 30 mallocs and then
+# every STEP-th failing
 each() {
     step=$1
     shift
+    rm -f made
     "$etude" "$@" >whole 2>/dev/null
+    [ ! -f made ] || mv made whole_made
     n=1 refused=0
     while :; do
-        rm -f report
+        rm -f report made
         ended=0
         MALLOC_FAILS=$n MALLOC_REPORT=report LD_PRELOAD=$preloaded "$etude" "$@" >out 2>err ||
             ended=$?
+        [ ! -f made ] || cmp made whole_made || exit 1
         if [ "$ended" = 4 ]; then
             refused=$((refused + 1))
         elif [ "$ended" != 0 ] || ! cmp -s whole out; then
@@ -114,6 +118,8 @@ runs
 each 13 data analyze t.csv
 each 397 inspect run
 each 113 runs run
+each 113 runs . --json
+each 5 init made
 each 293 compare run other
 each 127 plot run
 each 47 list --experiment tabular/mlp_small

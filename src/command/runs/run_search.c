@@ -1,6 +1,7 @@
 #include "command/runs/run_search.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,7 +63,7 @@ static int search(et_run_list *list, const char *directory, bool within, int dep
     if (status || depth == ET_RUN_LIST_DEPTH)
         return status;
     int count = scandir(directory, &items, select_all, alphasort);
-    if (count < 0 && !depth)
+    if (count < 0 && (!depth || errno == ENOMEM))
         return et_fail_errno(error, "%s", directory);
     if (count < 0 && !list->quiet)
         et_log(ET_LOG_WARNING, "%s cannot be read and is passed over", directory);
