@@ -577,6 +577,10 @@ static void echo(const et_fields *table, const void *options, et_value *dict, bo
             echo_list(field, et_field_member(field, (void *)options), dict, effective);
             continue;
         }
+        if (field->passing) {
+            et_value_set_null(dict, field->name); /* what reads it back leaves it as it is */
+            continue;
+        }
         if (field->kind != ET_FIELD_KIND_STRUCT) {
             et_field_echo(field, options, dict);
             continue;

@@ -194,7 +194,7 @@ static const et_field rate_fields[] = {
                     .nullable = true, .selects = true),
     ET_FIELD_FLOAT(et_rate_options, peak, -1, 0, RATE_MAX,
                    "peak of whatever schedule is chosen; a number in place of learning_rate is it",
-                   .passing = true),
+                   .passing = true, .nullable = true),
     ET_FIELD_STRUCT(et_rate_options, constant, &constant_table, "the same all along"),
     ET_FIELD_STRUCT(et_rate_options, stepwise, &stepwise_table, "steps of given values"),
     ET_FIELD_STRUCT(et_rate_options, exponential, &exponential_table,
