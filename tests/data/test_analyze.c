@@ -240,7 +240,8 @@ static void test_analyze__codes(void **state)
         strstr(said_of(&analysis, "few", "number"), "3 of 400 values begin with 0 or +"));
     const et_column_metadata *each = et_metadata_find(analysis.metadata, "each");
     assert_int_equal(et_schema_find(analysis.schema, "each")->type, ET_SCHEMA_INTEGER);
-    assert_true(each->min == 1699999999999900000 && each->max == 1699999999999914763);
+    assert_true(each->min == (double)1699999999999900000 &&
+                each->max == (double)1699999999999914763);
     assert_non_null(strstr(said_of(&analysis, "each", "number"), "last digits"));
     et_analysis_release(&analysis);
     et_strbuf_release(&text);

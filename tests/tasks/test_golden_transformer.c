@@ -114,7 +114,7 @@ static void run_logits(const fixture *f, int s, float *logits)
     const et_matmul_options by_rows = { .transpose_b = true, .f32 = true };
     const et_plan_options options = ET_PLAN_OPTIONS_INIT;
     et_graph *graph;
-    et_plan *plan;
+    et_plan *plan = NULL;
     et_error error = ET_ERROR_INIT;
     for (int i = 0; i < MOST; i++)
         positions[i] = i;
