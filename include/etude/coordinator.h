@@ -40,7 +40,8 @@ typedef struct et_async_options {
 } et_async_options;
 
 /* Before init_async. server: borrowed until the trainer is closed; NULL: a single node. options:
- * copied; NULL: as of zero. ET_ECONFIG: what the trainer has is not for roles (doc/reference/scale.md). */
+ * copied; NULL: as of zero. ET_ECONFIG: what the trainer has is not for roles
+ * (doc/reference/scale.md). */
 ET_API int et_task_trainer_use_server(et_task_trainer *trainer, const et_job_server *server,
                                       const et_async_options *options, et_error *error);
 

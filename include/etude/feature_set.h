@@ -51,8 +51,8 @@ typedef enum et_transform {
 } et_transform;
 
 /* In a file the members behind fields stand in a group `transform` (min, max, boundaries, buckets,
- * parts, classes, minimum_count), but features. A text in a concat's features names another feature of the file,
- * which is then a part of the concat alone. */
+ * parts, classes, minimum_count), but features. A text in a concat's features names another feature
+ * of the file, which is then a part of the concat alone. */
 typedef struct et_feature_spec {
     const char *name; /* in a concat it may be left out */
     et_transform type;
@@ -68,7 +68,7 @@ typedef struct et_feature_spec {
     bool classes;                           /* target: an integer field's numbers are classes */
     const struct et_feature_spec *features; /* [feature_count]; concat */
     int feature_count;
-    int line; /* of the file that it was read from; else 0 */
+    int line;              /* of the file that it was read from; else 0 */
     int64_t minimum_count; /* embed, one-hot: entries with fewer rows are as unknown ones; 0: none
                               are */
     ET_RESERVED(3);
@@ -91,10 +91,11 @@ ET_API void et_feature_set_free_text(char *text); /* NULL allowed */
 ET_API int et_feature_set_save(const et_feature_set *set, const char *path, et_error *error);
 
 /* What a person would choose who looks at the metadata: numbers ("X") by the transform `numeric`,
- * with missing where some are; texts by `discrete` (embed: "ids"; one-hot: in X), with minimum_count
- * 2 where more than half of the values differ; texts that are dates by date; the target ("Y").
- * Ignored are columns that are constant or have no value, and what looks like an ID (texts of which
- * nine of ten differ, integers that count the rows), but for whether it is missing. */
+ * with missing where some are; texts by `discrete` (embed: "ids"; one-hot: in X), with
+ * minimum_count 2 where more than half of the values differ; texts that are dates by date; the
+ * target ("Y"). Ignored are columns that are constant or have no value, and what looks like an ID
+ * (texts of which nine of ten differ, integers that count the rows), but for whether it is missing.
+ */
 typedef struct et_feature_choice {
     et_transform numeric;  /* 0, standardize; quantile; scale: as far as the metadata goes */
     et_transform discrete; /* 0, embed; one-hot */

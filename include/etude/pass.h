@@ -46,14 +46,15 @@ ET_API et_node *et_batch_input(et_scope *scope, const char *field);
  * inputs or random numbers, is multiplied by the mask, and so has to be finite there, where inputs
  * are 0. Rows without a label count nothing either, in a loss that is made of labels: by
  * et_cross_entropy, et_labelled, or et_one_hot where its result meets a prediction (a node that
- * trained parameters made of the batch). With labels of several kinds a row of a product needs all of
- * them, another row any of them. A scalar is taken as it is: rows in it that do not count are the
- * caller's to leave out. The first loss's count is the divisor of the pass: rows with a label; of a
- * loss without labels rows with mask 1, if there is a mask, else all rows. */
+ * trained parameters made of the batch). With labels of several kinds a row of a product needs all
+ * of them, another row any of them. A scalar is taken as it is: rows in it that do not count are
+ * the caller's to leave out. The first loss's count is the divisor of the pass: rows with a label;
+ * of a loss without labels rows with mask 1, if there is a mask, else all rows. */
 ET_API void et_loss(et_scope *scope, const char *name, et_node *node, float weight);
 
-/* The same with a divisor of the caller: a float32 scalar, at least 0, added up over all batches of an
- * update; et_sum of weights gives a weighted mean. Only the mask leaves out rows of node then. */
+/* The same with a divisor of the caller: a float32 scalar, at least 0, added up over all batches of
+ * an update; et_sum of weights gives a weighted mean. Only the mask leaves out rows of node then.
+ */
 ET_API void et_loss_over(et_scope *scope, const char *name, et_node *node, float weight,
                          et_node *divisor);
 

@@ -10,8 +10,9 @@
  *         et_model_place_load(&place, params, &facts, &error);
  *     et_model_place_close(&place);
  *
- * One file is a checkpoint file (checkpoint_file.h) with more in it; doc/reference/formats.md has the layout,
- * model_export.h writes it. Nothing in it is believed before its checksum was compared. */
+ * One file is a checkpoint file (checkpoint_file.h) with more in it; doc/reference/formats.md has
+ * the layout, model_export.h writes it. Nothing in it is believed before its checksum was compared.
+ */
 #ifndef ETUDE_TRAIN_MODEL_PLACE_H
 #define ETUDE_TRAIN_MODEL_PLACE_H
 

@@ -19,8 +19,8 @@
 bool malloc_fails_works(void);
 
 /* From here on calls of all threads are counted as well, in left, towards 0: from n > 0 on the n-th
- * fails, from -n on the n-th and all that follow while left is -1, and while it is 0 none does. left
- * may be shared with another process. */
+ * fails, from -n on the n-th and all that follow while left is -1, and while it is 0 none does.
+ * left may be shared with another process. */
 void malloc_fails_share(atomic_long *left);
 
 /* From here on the n-th call of this thread fails, counted from 1, and only that one. */

@@ -11,9 +11,9 @@ __attribute__((constructor)) static void begin(void)
 {
     const char *path = getenv("MALLOC_TOLD");
     int fd = path ? open(path, O_RDWR | O_CLOEXEC) : -1;
-    void *left =
-        fd < 0 ? MAP_FAILED
-               : mmap(NULL, sizeof(atomic_long), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    void *left = fd < 0
+                     ? MAP_FAILED
+                     : mmap(NULL, sizeof(atomic_long), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (fd >= 0)
         close(fd);
     if (left != MAP_FAILED)

@@ -265,7 +265,7 @@ static void test_analyze__many_codes(void **state)
                 0.05);
     const et_column_metadata *late = et_metadata_find(analysis.metadata, "late");
     assert_int_equal(et_schema_find(analysis.schema, "late")->type, ET_SCHEMA_INTEGER);
-    assert_true(late->min == 0 && late->max == 1234567890123464788);
+    assert_true(late->min == 0 && late->max == (double)1234567890123464788);
     assert_true(late->distinct > 7600 && late->count == 8000);
     et_analysis_release(&analysis);
     et_strbuf_release(&text);

@@ -1,6 +1,6 @@
-/* Models of tables as ONNX: what a file wants for missing and unknown values is what doc/reference/formats.md
- * says, for every kind of feature, and gives what predicting gives. The files are computed by
- * evaluate.c and, where it is there, by ONNX Runtime. */
+/* Models of tables as ONNX: what a file wants for missing and unknown values is what
+ * doc/reference/formats.md says, for every kind of feature, and gives what predicting gives. The
+ * files are computed by evaluate.c and, where it is there, by ONNX Runtime. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

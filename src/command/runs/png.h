@@ -6,7 +6,8 @@
 
 #include "base/strbuf.h"
 
-/* ET_ENOTFOUND: rsvg-convert is not there; the text names the cure. To be called before any work. */
+/* ET_ENOTFOUND: rsvg-convert is not there; the text names the cure. To be called before any work.
+ */
 int et_png_check(et_error *error);
 
 /* Appends the PNG of a whole SVG document. ET_EFAIL: the program failed. By a process without
