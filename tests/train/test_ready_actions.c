@@ -522,6 +522,7 @@ static void test_ready_actions__export_of_earlier_work(void **state)
         et_export_action_init(&action, "export", e, params, NULL);
         /* The second makes the same once more, as after a kill. */
         for (int again = 0; again < 2; again++) {
+            et_params_begin_change(params);
             et_params_values(params)[0] = process == 2;
             et_params_values(params)[1] = process || again;
             et_params_changed(params, true);
