@@ -335,10 +335,9 @@ static group *find_group(group *groups, int *count, const et_column_use *uses,
 static void print_group(et_strbuf *out, const group *g, const et_column_use *uses,
                         const et_schema *schema)
 {
-    char what[32];
-    snprintf(what, sizeof what, "%s column",
-             et_schema_type_name(et_schema_at(schema, g->first)->type));
-    et_strbuf_printf(out, "%s: ", et_format_many(g->count, what).text);
+    et_strbuf_printf(out, "%s %s column%s: ", et_format_count(g->count).text,
+                     et_schema_type_name(et_schema_at(schema, g->first)->type),
+                     g->count == 1 ? "" : "s");
     print_use(out, &uses[g->first], NULL);
     et_strbuf_append(out, " (");
     for (int i = 0; i < g->count && i < NAMES_SHOWN; i++) {
