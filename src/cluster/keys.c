@@ -104,6 +104,15 @@ int et_keys_write(const et_keys *keys, const char *directory, et_error *error)
     return status;
 }
 
+void et_keys_remove(const char *directory)
+{
+    char path[PATH_SPACE];
+    take_back(directory, ET_JOB_ROLES);
+    if (!path_of(path, directory, "cluster.pub", NULL))
+        unlink(path);
+    rmdir(directory);
+}
+
 /* The key behind "role " at the beginning of a line. */
 static int find_key(char *key, const char *text, int role, const char *path, et_error *error)
 {

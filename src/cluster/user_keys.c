@@ -60,18 +60,6 @@ static int path_of(char *path, const char *ending, et_error *error)
                : et_fail(error, ET_EUSAGE, "TMPDIR: %.60s...: the name is too long", parent);
 }
 
-static void remove_folder(const char *folder)
-{
-    char path[PATH_SPACE + 32];
-    for (int role = 0; role < ET_JOB_ROLES; role++) {
-        snprintf(path, sizeof path, "%s/%s.key", folder, et_job_role_names[role]);
-        unlink(path);
-    }
-    snprintf(path, sizeof path, "%s/cluster.pub", folder);
-    unlink(path);
-    rmdir(folder);
-}
-
 static int make(const char *folder, et_error *error)
 {
     char made[PATH_SPACE];
@@ -88,7 +76,7 @@ static int make(const char *folder, et_error *error)
     const bool lost = !status && (errno == EEXIST || errno == ENOTEMPTY);
     if (!status && !lost)
         status = et_fail_errno(error, "%s: cannot be made", folder);
-    remove_folder(made);
+    et_keys_remove(made);
     return status;
 }
 

@@ -62,18 +62,6 @@ static int make_keys(const char *folder, et_error *error)
     return status ? status : et_keys_write(keys, folder, error);
 }
 
-static void remove_keys(const char *folder)
-{
-    char path[600];
-    for (int role = 0; role < ET_JOB_ROLES; role++) {
-        snprintf(path, sizeof path, "%s/%s.key", folder, et_job_role_names[role]);
-        unlink(path);
-    }
-    snprintf(path, sizeof path, "%s/cluster.pub", folder);
-    unlink(path);
-    rmdir(folder);
-}
-
 int et_tfx_distributed(const char **argv, et_error *error)
 {
     const char *tmp = getenv("TMPDIR");
@@ -91,6 +79,6 @@ int et_tfx_distributed(const char **argv, et_error *error)
     if (!status)
         status = et_local_cluster_run(&setup, error);
     if (getpid() == self)
-        remove_keys(folder);
+        et_keys_remove(folder);
     return status;
 }
