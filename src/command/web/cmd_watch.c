@@ -75,14 +75,8 @@ static void finish(et_http_request *to, int status, const et_error *error, const
 
 static void handle_page(void *payload, et_http_request *from)
 {
-    const et_http_answer answer = { .status = 200,
-                                    .type = "text/html; charset=utf-8",
-                                    .bytes = et_watch_page,
-                                    .length = et_watch_page_length,
-                                    .lasting = true,
-                                    .policy = ET_PAGE_POLICY };
     (void)payload;
-    et_http_reply(from, &answer);
+    et_web_reply_page(from, et_watch_page, et_watch_page_length);
 }
 
 static void handle_runs(void *payload, et_http_request *from)

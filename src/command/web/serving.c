@@ -253,14 +253,8 @@ static void handle_metrics(void *payload, et_http_request *from)
 /* Where a person types and sees what the model answers; it asks the other paths. */
 static void handle_page(void *payload, et_http_request *from)
 {
-    const et_http_answer answer = { .status = 200,
-                                    .type = "text/html; charset=utf-8",
-                                    .bytes = et_serve_page,
-                                    .length = et_serve_page_length,
-                                    .lasting = true,
-                                    .policy = ET_PAGE_POLICY };
     (void)payload;
-    et_http_reply(from, &answer);
+    et_web_reply_page(from, et_serve_page, et_serve_page_length);
 }
 
 static void handle_root(void *payload, et_http_request *from)

@@ -5,6 +5,7 @@
 
 #include "base/assert.h"
 #include "base/strbuf.h"
+#include "command/web/pages.h"
 #include "http/type.h"
 
 #define LOOPBACK "127.0.0.1"
@@ -80,4 +81,15 @@ int et_web_check_type(const et_http_request *from, const char *const *others, co
             header ? header : "is missing", et_strbuf_text(&all));
     et_strbuf_release(&all);
     return 415;
+}
+
+void et_web_reply_page(et_http_request *to, const unsigned char *page, size_t length)
+{
+    const et_http_answer answer = { .status = 200,
+                                    .type = "text/html; charset=utf-8",
+                                    .bytes = page,
+                                    .length = length,
+                                    .lasting = true,
+                                    .policy = ET_PAGE_POLICY };
+    et_http_reply(to, &answer);
 }

@@ -55,4 +55,7 @@ void et_web_close(et_web *web);
 int et_web_check_type(const et_http_request *from, const char *const *others, const char **type,
                       et_error *error);
 
+/* Answers with a page (pages.h). */
+void et_web_reply_page(et_http_request *to, const unsigned char *page, size_t length);
+
 #endif
