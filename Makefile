@@ -144,7 +144,7 @@ deb:              ## Debian packages in build/deb, checked by lintian
 	@tools/setup package
 	@J=$(J) tools/make-deb build/deb
 
-# TESTS names programs, such as kernel.test_norm; without it the script's own choice.
+# TESTS names programs, such as engine.kernel.test_norm; without it the script's own choice.
 aarch64: build    ## cross-compiled and tried under qemu-user; says SKIPPED without the tools
 	@J=$(J) tools/aarch64 $(TESTS)
 

@@ -16,7 +16,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/cpu.h"
-#include "kernel/gemm/gemm.h"
+#include "engine/kernel/gemm/gemm.h"
 
 void bench_check(int status, const et_error *error)
 {

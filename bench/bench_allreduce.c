@@ -1,4 +1,4 @@
-/* Gradients of ranks added up as training does (src/train/exchange.h) beside MPI's own all-reduce
+/* Gradients of ranks added up as training does (src/train/step/exchange.h) beside MPI's own all-reduce
  * of as many floats, in turn in one run; built once for each MPI.
  *
  *     ETUDE_MPI=build/etude_mpi_openmpi.so mpirun -n 2 build/bench/bench_allreduce_openmpi [MB ...]
@@ -14,8 +14,8 @@
 
 #include "base/alloc.h"
 #include "bench.h"
-#include "exec/device.h"
-#include "train/exchange.h"
+#include "engine/exec/device.h"
+#include "train/step/exchange.h"
 
 #define ROUNDS 15
 #define RANKS  64

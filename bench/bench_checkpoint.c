@@ -15,11 +15,11 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/file.h"
+#include "base/files/file.h"
 #include "bench.h"
-#include "kernel/gemm/gemm.h"
+#include "engine/kernel/gemm/gemm.h"
 #include "model.h"
-#include "train/checkpoint.h"
+#include "train/checkpoint/checkpoint.h"
 
 #define ROUNDS_MAX 100
 #define OTHER_FILE "plain" /* in the folder */

@@ -21,10 +21,10 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "base/format.h"
+#include "base/text/format.h"
 #include "bench.h"
-#include "data/analyze.h"
-#include "data/number.h"
+#include "data/table/analysis/analyze.h"
+#include "data/table/rows/number.h"
 
 #define COLUMNS 10
 #define MB      ((int64_t)1000000)

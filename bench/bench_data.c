@@ -12,8 +12,8 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "bench.h"
-#include "data/encoded.h"
-#include "data/pairs.h"
+#include "data/text/encoded.h"
+#include "data/text/pairs.h"
 #include "words.h"
 
 #define EPOCHS 11

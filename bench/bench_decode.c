@@ -17,13 +17,13 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
-#include "base/philox.h"
+#include "base/numbers/philox.h"
 #include "bench.h"
-#include "graph/graph.h"
-#include "tasks/translation/kind.h"
-#include "tasks/translation/decoder.h"
-#include "tasks/translation/options.h"
-#include "train/experiment.h"
+#include "engine/graph/graph.h"
+#include "tasks/translation/translation_kind.h"
+#include "tasks/translation/decoding/decoder.h"
+#include "tasks/translation/translation_options.h"
+#include "systems/modelgarden/experiment.h"
 
 #define VOCABULARY    10000
 #define SOURCE        14

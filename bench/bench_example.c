@@ -28,8 +28,8 @@
 
 #include "base/clock.h"
 #include "bench.h"
-#include "exec/pass.h"
-#include "graph/graph.h"
+#include "engine/exec/pass.h"
+#include "engine/graph/graph.h"
 #include "kinds.h"
 
 #define WARM_UP    20

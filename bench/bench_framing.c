@@ -1,4 +1,4 @@
-/* Messages of a cluster (src/cluster/wire.h) beside plain ZeroMQ: PUSH to PULL over TCP on this
+/* Messages of a cluster (src/roles/wire/wire.h) beside plain ZeroMQ: PUSH to PULL over TCP on this
  * machine, of as many bytes, encrypted by CURVE as ours are and not; in turn in one run.
  *
  *     bench_framing [MB] [MESSAGES]
@@ -17,9 +17,9 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/thread.h"
+#include "base/threads/thread.h"
 #include "bench.h"
-#include "cluster/wire.h"
+#include "roles/wire/wire.h"
 
 #define ROUNDS 7
 #define WAIT   60.0 /* seconds for a message */

@@ -41,9 +41,9 @@
 #include "base/alloc.h"
 #include "base/dtype.h"
 #include "bench.h"
-#include "kernel/gemm/gemm.h"
-#include "kernel/kernels.h"
-#include "kernel/row_product.h"
+#include "engine/kernel/gemm/gemm.h"
+#include "engine/kernel/kernels.h"
+#include "engine/kernel/row_product.h"
 #include "onednn.h"
 
 #define ROUNDS_MAX 99
@@ -240,7 +240,7 @@ static void run_theirs(way *w)
     bench_primitive_run(&w->primitive);
 }
 
-/* As the plan of a step has it (exec/cpu/ops.c, op_vocabulary_loss.c). */
+/* As the plan of a step has it (engine/exec/cpu/ops.c, op_vocabulary_loss.c). */
 static bool reads_stored(const way *w, const et_gemm_shape *s)
 {
     if (!s->pack_b || w->one->uses == KEPT)

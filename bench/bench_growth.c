@@ -6,7 +6,7 @@
  * length: a training step of the tiny model with one sentence of N tokens on each side. Memory
  * for a token stays what it is; N x N scores, which attention never writes, would not.
  * vocabulary: the loss over 4,096 rows of width 128. What it needs beside the table and its
- * gradient is bounded (exec/cpu/op_vocabulary_loss.c); logits of all rows would not be.
+ * gradient is bounded (engine/exec/cpu/op_vocabulary_loss.c); logits of all rows would not be.
  * depth: N layers in each stack, tiny otherwise. Graph, derivatives and plan, the median of
  * RUNS with a new device each, so that products are looked for anew as when a program starts. */
 #include <math.h>
@@ -17,11 +17,11 @@
 
 #include "base/arena.h"
 #include "bench.h"
-#include "exec/plan.h"
+#include "engine/exec/plan.h"
 #include "model.h"
-#include "nn/transformer.h"
-#include "tasks/translation/kind.h"
-#include "tasks/translation/options.h"
+#include "engine/nn/transformer.h"
+#include "tasks/translation/translation_kind.h"
+#include "tasks/translation/translation_options.h"
 
 #define RUNS  7
 #define ROWS  4096 /* of the loss */

@@ -34,8 +34,8 @@
 #include <unistd.h>
 
 #include "bench.h"
-#include "data/encoded.h"
-#include "data/pairs.h"
+#include "data/text/encoded.h"
+#include "data/text/pairs.h"
 #include "words.h"
 
 #define BASE   10000 /* pairs that are repeated */

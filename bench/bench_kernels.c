@@ -22,8 +22,8 @@
 #include "base/clock.h"
 #include "base/dtype.h"
 #include "bench.h"
-#include "exec/peak.h"
-#include "kernel/kernels.h"
+#include "engine/exec/peak.h"
+#include "engine/kernel/kernels.h"
 
 /* DECODED: 32 sentences with a beam of 4. TILE: columns of X in a tile of X^T Y, rows in a chunk.
  * PART: columns of the vocabulary at a time. */

@@ -16,10 +16,10 @@
 #include <omp.h>
 
 #include "bench.h"
-#include "io/progress.h"
-#include "train/controller.h"
-#include "train/options.h"
-#include "train/task_trainer.h"
+#include "formats/events/progress.h"
+#include "train/run/controller.h"
+#include "train/run/options.h"
+#include "systems/modelgarden/task_trainer.h"
 
 #define ROUND      1000 /* steps */
 #define ROUNDS_MAX 20000

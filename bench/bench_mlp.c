@@ -18,11 +18,11 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "base/philox.h"
+#include "base/numbers/philox.h"
 #include "bench.h"
-#include "exec/plan_private.h"
+#include "engine/exec/plan_private.h"
 #include "kinds.h"
-#include "train/step.h"
+#include "train/step/step.h"
 
 #define BATCH    128
 #define EXAMPLES 32768

@@ -30,10 +30,10 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "bench.h"
-#include "comm/launch.h"
+#include "engine/comm/launch.h"
 #include "model.h"
 #include "scale_model.h"
-#include "train/exchange.h"
+#include "train/step/exchange.h"
 
 #define STEPS_MAX    200
 #define SETTINGS_MAX 16

@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/json.h"
+#include "base/values/json.h"
 #include "bench.h"
 
 enum { ROUNDS_MAX = 64, CONNECTIONS_MAX = 256, LINES_MAX = 1 << 20 };

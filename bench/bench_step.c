@@ -25,7 +25,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/strbuf.h"
+#include "base/text/strbuf.h"
 #include "bench.h"
 #include "kinds.h"
 #include "model.h"

@@ -1,10 +1,10 @@
 /* Where a plan's time goes, by kind of op; matrix products by what they compute, each kind
- * beside its roof. Looks into the plan (exec/plan_private.h) and runs its calls one by one. */
+ * beside its roof. Looks into the plan (engine/exec/plan_private.h) and runs its calls one by one. */
 #ifndef ETUDE_BENCH_KINDS_H
 #define ETUDE_BENCH_KINDS_H
 
-#include "exec/plan_private.h"
-#include "train/step.h"
+#include "engine/exec/plan_private.h"
+#include "train/step/step.h"
 
 #define BENCH_KINDS_MAX 48
 #define BENCH_RUNS_MAX  64

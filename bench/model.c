@@ -6,11 +6,11 @@
 
 #include "base/arena.h"
 #include "bench.h"
-#include "graph/graph.h"
+#include "engine/graph/graph.h"
 #include "pairs.h"
-#include "tasks/translation/kind.h"
-#include "tasks/translation/options.h"
-#include "train/run.h"
+#include "tasks/translation/translation_kind.h"
+#include "tasks/translation/translation_options.h"
+#include "train/run/run.h"
 
 #define PAIRS 29000 /* as Multi30k */
 #define SEED  1

@@ -4,11 +4,11 @@
 #define ETUDE_BENCH_MODEL_H
 
 #include "base/arena.h"
-#include "data/encoded.h"
-#include "data/pairs.h"
-#include "train/experiment.h"
-#include "train/options.h"
-#include "train/step.h"
+#include "data/text/encoded.h"
+#include "data/text/pairs.h"
+#include "systems/modelgarden/experiment.h"
+#include "train/run/options.h"
+#include "train/step/step.h"
 
 #define BENCH_VOCABULARY 10000
 #define BENCH_BUDGET     4096 /* tokens of a batch, on each side */

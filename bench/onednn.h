@@ -6,7 +6,7 @@
 #include <oneapi/dnnl/dnnl.h>
 #include <stdbool.h>
 
-#include "kernel/gemm/gemm.h"
+#include "engine/kernel/gemm/gemm.h"
 
 /* A, B and C in this order, matrices or runs of them. */
 typedef struct bench_problem {

@@ -3,7 +3,7 @@
 #include <math.h>
 
 #include "base/alloc.h"
-#include "base/philox.h"
+#include "base/numbers/philox.h"
 #include "bench.h"
 
 #define SEED 20260101

@@ -4,7 +4,7 @@
 #ifndef ETUDE_BENCH_PAIRS_H
 #define ETUDE_BENCH_PAIRS_H
 
-#include "data/encoded.h"
+#include "data/text/encoded.h"
 
 /* As if encoded from files; no file is touched. length: tokens of every sentence, EOS counted;
  * 0: drawn as above. Free with bench_pairs_free only. */

@@ -13,7 +13,7 @@
 #ifndef ETUDE_BENCH_ROOF_H
 #define ETUDE_BENCH_ROOF_H
 
-#include "kernel/gemm/gemm.h"
+#include "engine/kernel/gemm/gemm.h"
 
 /* Seconds of one product of that shape; bias and activation are left out. */
 double bench_roof(const et_gemm_shape *shape);

@@ -2,8 +2,8 @@
 
 #include <math.h>
 
-#include "data/transforms.h"
-#include "train/reducer_private.h"
+#include "data/table/features/transforms.h"
+#include "train/step/reducer_private.h"
 
 double scale_slowest(int ranks)
 {

@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "base/philox.h"
+#include "base/numbers/philox.h"
 
 /* Writes word number 1 to BENCH_WORDS of two to four syllables; numbers follow Zipf's law if draw
  * is uniform in [0, 1). vowels: five of them; other ones give another language. */

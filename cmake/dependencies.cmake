@@ -39,7 +39,7 @@ if(ETUDE_SENTENCEPIECE)
 else()
     set(SENTENCEPIECE_FOUND FALSE)
 endif()
-# Optional: a module for each MPI that is there (src/comm). Debian has both beside each other.
+# Optional: a module for each MPI that is there (src/engine/comm). Debian has both beside each other.
 set(ETUDE_MPI AUTO CACHE STRING "Ranks by MPI: AUTO (each of Open MPI and MPICH that is there) or OFF")
 set_property(CACHE ETUDE_MPI PROPERTY STRINGS AUTO OFF)
 set(ETUDE_MPIS)
@@ -70,7 +70,7 @@ function(etude_soname variable file)
     set(${variable} ${CMAKE_MATCH_1} PARENT_SCOPE)
 endfunction()
 # etude_optional(OPTION LIBRARY HEADER TITLE WITHOUT PACKAGE): a library that ETUDE_OPTION says AUTO (where
-# it is found), ON or OFF of. It is loaded by who needs it (base/library.h), not linked: option_file is how
+# it is found), ON or OFF of. It is loaded by who needs it (base/files/library.h), not linked: option_file is how
 # the dynamic loader finds it. Sets OPTION_FOUND; needs_option stands before the command of a test that
 # can't pass without it, and skips it.
 function(etude_optional option library header title without package)

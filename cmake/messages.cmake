@@ -1,15 +1,18 @@
-# etude_messages(MESSAGE...): MESSAGE.proto of this folder of src/ to C when configuring: a
-# target may not list a file that another folder makes. Kept as it was if nothing changed, or each
+# etude_messages(MESSAGE...): MESSAGE.proto, which may lie in a folder below this one, to C when configuring:
+# a target may not list a file that another folder makes. Kept as it was if nothing changed, or each
 # configuring would build half of everything anew. Sources see it as FOLDER/MESSAGE.pb-c.h.
 find_program(PROTOC_C protoc-c REQUIRED)
 function(etude_messages)
-    file(MAKE_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/new)
     foreach(message ${ARGN})
         set(proto ${CMAKE_CURRENT_SOURCE_DIR}/${message}.proto)
+        get_filename_component(folder ${proto} DIRECTORY)
+        get_filename_component(beside ${CMAKE_CURRENT_BINARY_DIR}/${message} DIRECTORY)
+        get_filename_component(made ${CMAKE_CURRENT_BINARY_DIR}/new/${message} DIRECTORY)
+        file(MAKE_DIRECTORY ${beside} ${made})
         set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${proto})
         execute_process(
-            COMMAND ${PROTOC_C} --proto_path=${CMAKE_CURRENT_SOURCE_DIR}
-                    --c_out=${CMAKE_CURRENT_BINARY_DIR}/new ${proto}
+            COMMAND ${PROTOC_C} --proto_path=${folder}
+                    --c_out=${made} ${proto}
             COMMAND_ERROR_IS_FATAL ANY)
         foreach(generated ${message}.pb-c.c ${message}.pb-c.h)
             file(COPY_FILE ${CMAKE_CURRENT_BINARY_DIR}/new/${generated}

@@ -1,7 +1,7 @@
 /* Seen by clang-tidy alone: tells its path analysis that a failure is never status 0, so that it
  * does not follow the road on which a function failed and its caller went on. */
 #include "base/alloc.h"
-#include "comm/comm.h"
+#include "engine/comm/comm.h"
 #include <etude/error.h>
 
 #define et_fail(error, status, ...)       (et_fail(error, status, __VA_ARGS__), status)

@@ -178,7 +178,7 @@ class Predicting(Side):
 class Program(Side):
     """A program of bench/: the figure that it hands out whose name ends as asked for."""
 
-    # The command cuts OpenMP's spinning short by itself (cli/waiting.h).
+    # The command cuts OpenMP's spinning short by itself (command/etude/waiting.h).
     environment = {"GOMP_SPINCOUNT": "2000"}
     measuring = ()  # arguments of a round
 

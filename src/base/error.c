@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/plain.h"
+#include "base/text/plain.h"
 
 /* Names of files and values of them are in messages, and may hold anything; whoever prints a
  * message need not care. Returns the length, or -1: the format could not be printed. */

@@ -8,7 +8,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "base/plain.h"
+#include "base/text/plain.h"
 
 static et_log_fn *log_fn; /* NULL: runs alone are told */
 static void *log_payload;

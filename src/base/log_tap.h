@@ -6,7 +6,7 @@
 #include <etude/log.h>
 
 /* A member of who listens. take may be called from any thread, one call at a time; it logs nothing
- * itself. Texts are plain (base/plain.h). */
+ * itself. Texts are plain (base/text/plain.h). */
 typedef struct et_log_tap {
     et_log_fn *take;
     void *payload;

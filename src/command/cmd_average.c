@@ -1,4 +1,4 @@
-/* etude average: the mean of checkpoints' weights (train/checkpoint_weights.c) as a file that
+/* etude average: the mean of checkpoints' weights (train/checkpoint/checkpoint_weights.c) as a file that
  * commands that use a model take with --checkpoint.
  *
  * The result has the step of the latest of them and no state to train on from: it cannot be
@@ -7,14 +7,14 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
-#include "base/file.h"
-#include "base/format.h"
-#include "command/args.h"
+#include "base/files/file.h"
+#include "base/text/format.h"
+#include "command/options/args.h"
 #include "command/command.h"
 #include "command/outputs.h"
 #include "command/print.h"
 #include "command/results.h"
-#include "train/checkpoint.h"
+#include "train/checkpoint/checkpoint.h"
 
 typedef struct average_args {
     const char *output;

@@ -1,5 +1,5 @@
 /* etude list: experiments, or all settings of one. The settings are not written down here: the
- * field tables (base/fields.h) are walked side by side with their values, which et_fields_echo
+ * field tables (base/fields/fields.h) are walked side by side with their values, which et_fields_echo
  * gives in the tables' order, so a new setting is listed as soon as it has a row.
  *
  *   etude list NAME  ->  a line for each setting: path, value, what it does, its range
@@ -12,17 +12,17 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/assert.h"
-#include "base/fields_scalar.h"
-#include "base/plain.h"
-#include "base/terminal.h"
-#include "base/unicode.h"
-#include "base/yaml.h"
-#include "command/args.h"
+#include "base/fields/fields_scalar.h"
+#include "base/text/plain.h"
+#include "base/text/terminal.h"
+#include "base/text/unicode.h"
+#include "base/values/yaml.h"
+#include "command/options/args.h"
 #include "command/command.h"
 #include "command/results.h"
 #include "command/pages/settings_page.h"
 #include "command/print.h"
-#include "train/experiment.h"
+#include "systems/modelgarden/experiment.h"
 
 #define SETTING_WIDTH 56 /* columns of a setting with its value */
 

@@ -4,12 +4,12 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/fields.h"
-#include "base/file.h"
+#include "base/fields/fields.h"
+#include "base/files/file.h"
 #include "command/outputs.h"
 #include "command/print.h"
-#include "io/safetensors.h"
-#include "train/model_export.h"
+#include "formats/safetensors/safetensors.h"
+#include "train/checkpoint/artifact/model_export.h"
 
 static void print_help(const et_arg *table, const et_exporting *kind, const et_call *call)
 {

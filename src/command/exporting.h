@@ -15,9 +15,9 @@
 #include <etude/command.h>
 #include <etude/model_export.h>
 
-#include "command/args.h"
-#include "io/safetensors.h"
-#include "train/model_export.h"
+#include "command/options/args.h"
+#include "formats/safetensors/safetensors.h"
+#include "train/checkpoint/artifact/model_export.h"
 
 /* What was asked for; all borrowed. */
 typedef struct et_exporting_args {

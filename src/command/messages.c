@@ -4,8 +4,8 @@
 #include <etude/log.h>
 
 #include "command/command.h"
-#include "base/plain.h"
-#include "io/progress.h"
+#include "base/text/plain.h"
+#include "formats/events/progress.h"
 
 /* One line, whatever names of files are in it. 2,048 bytes: an error's text twice. */
 static void print_message(const char *program, et_progress *progress, et_log_level level,

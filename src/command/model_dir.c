@@ -16,16 +16,16 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
-#include "base/file.h"
-#include "base/strbuf.h"
-#include "io/event.h"
-#include "io/log_names.h"
-#include "io/manifest.h"
+#include "base/files/file.h"
+#include "base/text/strbuf.h"
+#include "formats/events/event.h"
+#include "formats/events/log_names.h"
+#include "formats/safetensors/manifest.h"
 #include "command/session.h"
-#include "train/experiment.h"
-#include "train/checkpoint.h"
-#include "train/model_export.h"
-#include "train/run_names.h"
+#include "systems/modelgarden/experiment.h"
+#include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/artifact/model_export.h"
+#include "train/run/run_names.h"
 
 #define MANIFEST  (ET_CHECKPOINT_FOLDER "/" ET_MANIFEST_NAME)
 #define LOCK_FILE (ET_CHECKPOINT_FOLDER "/" ET_RUN_LOCK)

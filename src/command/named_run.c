@@ -5,8 +5,8 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/assert.h"
-#include "train/experiment.h"
-#include "train/model_member.h"
+#include "systems/modelgarden/experiment.h"
+#include "train/checkpoint/artifact/model_member.h"
 
 /* Of the run in a directory, or of the task of it that is named. */
 static bool look(et_named_run *named, const et_call *call, const char *model_dir)

@@ -14,14 +14,14 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
-#include "base/fields.h"
-#include "base/file.h"
+#include "base/fields/fields.h"
+#include "base/files/file.h"
 #include "base/vector.h"
 #include "command/runs/history.h"
 #include "command/session.h"
-#include "train/checkpoint.h"
-#include "train/experiment.h"
-#include "train/run_names.h"
+#include "train/checkpoint/checkpoint.h"
+#include "systems/modelgarden/experiment.h"
+#include "train/run/run_names.h"
 
 static void note(et_outputs *outputs, const char *name, const struct stat *file)
 {

@@ -6,8 +6,8 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/file.h"
-#include "base/plain.h"
+#include "base/files/file.h"
+#include "base/text/plain.h"
 
 /* Bytes that need no memory: two paths, and what is said of them. */
 #define ROOM 10000

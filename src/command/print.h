@@ -1,5 +1,5 @@
 /* What commands print. Text for people, which may hold names and values of others, is plain
- * (base/plain.h) wherever it goes. Results for programs are printed as they are, but plain on a
+ * (base/text/plain.h) wherever it goes. Results for programs are printed as they are, but plain on a
  * terminal: there they are for people too. Failures stay with the stream, for ferror and fflush. */
 #ifndef ETUDE_COMMAND_PRINT_H
 #define ETUDE_COMMAND_PRINT_H

@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "base/alloc.h"
-#include "base/json.h"
+#include "base/values/json.h"
 #include "command/print.h"
 
 int et_results_print(const et_value *results, et_error *error)

@@ -24,8 +24,8 @@
 
 #include <etude/command.h>
 
-#include "base/strbuf.h"
-#include "command/runs/lost_file.h"
+#include "base/text/strbuf.h"
+#include "command/lost_file.h"
 
 /* info.json is {"format": ET_SESSION_FORMAT, "sessions": [{...}, ...]}, oldest first; of more than
  * ET_SESSIONS_MAX the first stays and the last ones. A session has these keys and "version",

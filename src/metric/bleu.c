@@ -8,7 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
-#include "base/format.h"
+#include "base/text/format.h"
 #include "base/reserved.h"
 #include "metric/ngram.h"
 #include "metric/score.h"

@@ -17,7 +17,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/reserved.h"
-#include "base/strbuf.h"
+#include "base/text/strbuf.h"
 #include "metric/class_scores.h"
 
 #define BINS      15

@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/unicode.h"
+#include "base/text/unicode.h"
 
 typedef struct et_ngram_slot et_ngram_slot;
 

@@ -1,6 +1,6 @@
 /* From a line to words, as the BLEU scripts do it: text goes in, the same text with the words
  * set apart by white space comes out. Which characters are white space, digits, punctuation
- * and symbols: base/unicode.h. To add a tokenizer: a row in tokenize.c and its name in
+ * and symbols: base/text/unicode.h. To add a tokenizer: a row in tokenize.c and its name in
  * <etude/score.h>. */
 #ifndef ETUDE_METRIC_TOKENIZE_H
 #define ETUDE_METRIC_TOKENIZE_H
@@ -9,7 +9,7 @@
 
 #include <etude/score.h>
 
-#include "base/unicode.h"
+#include "base/text/unicode.h"
 
 /* Two buffers that take turns, one pass over the line to the next. */
 typedef struct et_tokenizer {

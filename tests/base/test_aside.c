@@ -1,4 +1,4 @@
-#include "base/aside.h"
+#include "base/files/aside.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -7,9 +7,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "io/files.h"
+#include "formats/files.h"
 
-#include "base/file.h"
+#include "base/files/file.h"
 
 static void put_text(const char *path, const char *text)
 {

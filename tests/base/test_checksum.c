@@ -5,7 +5,7 @@
 
 #include <cmocka.h>
 
-#include "base/checksum.h"
+#include "base/files/checksum.h"
 
 /* The value of the empty string, from xxHash's specification of XXH3 (seed 0); "abc" from its
  * command line tool, `xxhsum -H3`. */

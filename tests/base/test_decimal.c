@@ -1,5 +1,5 @@
 /* Numbers in text are the same in every locale. */
-#include "base/decimal.h"
+#include "base/numbers/decimal.h"
 
 #include <locale.h>
 #include <setjmp.h>
@@ -9,9 +9,9 @@
 #include <cmocka.h>
 
 #include "base/arena.h"
-#include "base/json.h"
-#include "base/yaml.h"
-#include "io/files.h"
+#include "base/values/json.h"
+#include "base/values/yaml.h"
+#include "formats/files.h"
 #include "skip.h"
 
 static void check(void)

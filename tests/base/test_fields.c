@@ -1,4 +1,4 @@
-#include "base/fields_scalar.h"
+#include "base/fields/fields_scalar.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 #include "base/arena.h"
 #include "base/main.h"
 #include "base/scarce.h"
-#include "base/yaml.h"
+#include "base/values/yaml.h"
 
 /* Options as a translation task has them: groups in groups, every kind of member. */
 typedef struct encoder {

@@ -1,11 +1,11 @@
-#include "base/fields_said.h"
+#include "base/fields/fields_said.h"
 
 #include <string.h>
 
 #include "base/arena.h"
-#include "base/fields.h"
+#include "base/fields/fields.h"
 #include "base/main.h"
-#include "base/yaml.h"
+#include "base/values/yaml.h"
 
 typedef struct cosine {
     double rate;

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "base/format.h"
+#include "base/text/format.h"
 
 static void test_format__count(void **state)
 {

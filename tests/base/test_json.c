@@ -1,4 +1,4 @@
-#include "base/json.h"
+#include "base/values/json.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 #include "base/main.h"
 #include "base/hostile.h"
 #include "base/malloc_fails.h"
-#include "base/philox.h"
+#include "base/numbers/philox.h"
 #include "base/scarce.h"
 #include "skip.h"
 

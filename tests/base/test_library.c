@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "base/library.h"
+#include "base/files/library.h"
 
 /* Of the mathematical library, which is linked, but could be any. */
 typedef struct calls {

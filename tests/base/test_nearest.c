@@ -1,6 +1,6 @@
 #include <string.h>
 
-#include "base/fields.h"
+#include "base/fields/fields.h"
 #include "base/main.h"
 
 static const char *const names[] = {

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/json.h"
+#include "base/values/json.h"
 #include "base/arena.h"
 #include "base/main.h"
 

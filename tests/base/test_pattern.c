@@ -1,4 +1,4 @@
-#include "base/pattern.h"
+#include "base/text/pattern.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -6,7 +6,7 @@
 #include <cmocka.h>
 
 #include "base/malloc_fails.h"
-#include "optim/optim.h"
+#include "engine/optim/optim.h"
 #include "skip.h"
 
 static void test_pattern__searches_anywhere(void **state)

@@ -1,4 +1,4 @@
-#include "base/plain.h"
+#include "base/text/plain.h"
 
 #include <string.h>
 

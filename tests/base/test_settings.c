@@ -1,5 +1,5 @@
 /* Settings from texts, files and trees; restrictions; lock; what is written. */
-#include "base/settings.h"
+#include "base/fields/settings.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #include "base/arena.h"
 #include "base/main.h"
 #include "base/scarce.h"
-#include "base/yaml.h"
+#include "base/values/yaml.h"
 
 /* A one-of block, lists, null, numbers: each kind of member that an override may meet. */
 typedef struct block {

@@ -1,4 +1,4 @@
-#include "base/strbuf.h"
+#include "base/text/strbuf.h"
 
 #include <float.h>
 #include <math.h>
@@ -9,7 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/main.h"
-#include "base/philox.h"
+#include "base/numbers/philox.h"
 #include "base/scarce.h"
 
 static void test_strbuf__appends(void **state)

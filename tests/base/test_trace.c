@@ -1,10 +1,10 @@
-#include "base/trace.h"
+#include "base/threads/trace.h"
 
 #include <string.h>
 
 #include "base/main.h"
 #include "base/scarce.h"
-#include "base/thread.h"
+#include "base/threads/thread.h"
 
 static const et_activity unit_activity = { .name = "unit", .kind = "a unit" };
 static const et_activity op_activity = { .name = "op", .kind = "an op" };

@@ -1,4 +1,4 @@
-#include "base/unicode.h"
+#include "base/text/unicode.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "base/json.h"
+#include "base/values/json.h"
 #include "base/arena.h"
 #include "base/main.h"
 #include "base/scarce.h"

@@ -1,4 +1,4 @@
-#include "base/yaml.h"
+#include "base/values/yaml.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -6,11 +6,11 @@
 #include <string.h>
 
 #include "base/arena.h"
-#include "base/json.h"
+#include "base/values/json.h"
 #include "base/main.h"
 #include "base/hostile.h"
 #include "base/malloc_fails.h"
-#include "base/philox.h"
+#include "base/numbers/philox.h"
 #include "base/scarce.h"
 #include "skip.h"
 

@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "base/philox.h"
+#include "base/numbers/philox.h"
 
 static const scale_network network = {
     .latency = 1e-3, .bandwidth = 1e6, .adds = 1e7, .overlaps = true, .crowd = 1

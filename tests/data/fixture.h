@@ -13,8 +13,8 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
-#include "base/file.h"
-#include "data/encoded.h"
+#include "base/files/file.h"
+#include "data/text/encoded.h"
 
 /* Paths of files made in one directory of this process. */
 typedef struct fixture {

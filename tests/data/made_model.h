@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "base/strbuf.h"
+#include "base/text/strbuf.h"
 
 enum { NORMAL = 1, UNKNOWN = 2, CONTROL = 3, USER_DEFINED = 4 };
 

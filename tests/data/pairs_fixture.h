@@ -3,8 +3,8 @@
 #define ETUDE_TESTS_DATA_PAIRS_FIXTURE_H
 
 #include "data/fixture.h"
-#include "data/pairs.h"
-#include "data/source.h"
+#include "data/text/pairs.h"
+#include "data/batches/source.h"
 
 /* pairs pairs whose lengths are spread like those of captions: 5 to 40 tokens, 14 in the
  * mean, sides alike. Token k of side s of pair i is a function of the three. */

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "data/encoder.h"
+#include "data/table/features/encoder.h"
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 

@@ -9,7 +9,7 @@
 
 #include "calls.h"
 #include "data/fixture.h"
-#include "data/table.h"
+#include "data/table/table.h"
 #include "data/table_fixture.h"
 
 static const char *const schema = "fields:\n"

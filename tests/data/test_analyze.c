@@ -8,9 +8,9 @@
 #include <math.h>
 
 #include "calls.h"
-#include "base/json.h"
+#include "base/values/json.h"
 #include "base/scarce.h"
-#include "data/analyze.h"
+#include "data/table/analysis/analyze.h"
 #include "data/fixture.h"
 #include "data/golden_tables.h"
 #include "skip.h"

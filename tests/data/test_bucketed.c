@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "data/pairs_fixture.h"
-#include "data/bucketed.h"
+#include "data/batches/bucketed.h"
 
 /* ---- bounds ---- */
 

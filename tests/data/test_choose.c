@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "data/source.h"
+#include "data/batches/source.h"
 
 static int32_t numbers[3000];
 

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "calls.h"
-#include "data/column_use.h"
+#include "data/table/analysis/column_use.h"
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 

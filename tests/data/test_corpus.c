@@ -7,7 +7,7 @@
 
 #include <etude/records.h>
 
-#include "data/corpus.h"
+#include "data/text/corpus.h"
 #include "data/fixture.h"
 
 /* Reads all pairs; writes each as "[source|target]". */

@@ -11,8 +11,8 @@
 #include <sys/stat.h>
 
 #include "base/scarce.h"
-#include "data/csv.h"
-#include "data/csv_scan.h"
+#include "data/table/rows/csv.h"
+#include "data/table/rows/csv_scan.h"
 #include "calls.h"
 #include "data/fixture.h"
 #include "skip.h"

@@ -11,7 +11,7 @@
 
 #include "base/scarce.h"
 #include "calls.h"
-#include "data/dataset.h"
+#include "data/table/dataset.h"
 #include "data/fixture.h"
 #include "data/table_fixture.h"
 

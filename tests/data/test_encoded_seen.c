@@ -1,6 +1,6 @@
 /* The note of what was checked: it holds while nothing was written, and no longer. Files settle in
  * two seconds, so the cases share some that are made and waited for once. */
-#include "data/encoded_seen.h"
+#include "data/text/encoded_seen.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

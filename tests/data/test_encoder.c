@@ -14,7 +14,7 @@
 #include "calls.h"
 #include "data/fixture.h"
 #include "data/table_fixture.h"
-#include "data/transforms.h"
+#include "data/table/features/transforms.h"
 
 /* One table for most cases: x is real, n integer, t discrete, y and z targets, v a vector. */
 static const char *const schema = "fields:\n"

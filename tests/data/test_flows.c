@@ -1,7 +1,7 @@
 #include "data/flows_fixture.h"
 
 #include "base/alloc.h"
-#include "base/philox.h"
+#include "base/numbers/philox.h"
 #include "base/scarce.h"
 
 /* ---- sources ---- */

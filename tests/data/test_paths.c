@@ -9,7 +9,7 @@
 
 #include "base/scarce.h"
 #include "data/fixture.h"
-#include "data/paths.h"
+#include "data/text/paths.h"
 
 /* Files of the fixture's directory, which cases run in. */
 static int enter(void **state)

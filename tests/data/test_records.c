@@ -12,7 +12,7 @@
 #include "base/scarce.h"
 #include "calls.h"
 #include "data/fixture.h"
-#include "data/source.h"
+#include "data/batches/source.h"
 
 #define GOLDEN       ET_TEST_SOURCE "/tests/data/records/"
 #define COUNT(array) (sizeof(array) / sizeof *(array))

@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "base/scarce.h"
-#include "data/distinct.h"
-#include "data/entries.h"
-#include "data/sketch.h"
+#include "data/table/analysis/distinct.h"
+#include "data/table/analysis/entries.h"
+#include "data/table/analysis/sketch.h"
 
 /* Values between 0 and 1 that look random. */
 static double uniform(uint64_t *seed)

@@ -11,8 +11,8 @@
 
 #include "data/pairs_fixture.h"
 #include "data/made_model.h"
-#include "data/subwords.h"
-#include "data/vocabulary_check.h"
+#include "data/text/vocabulary/subwords.h"
+#include "data/text/vocabulary/vocabulary_check.h"
 
 #define ROOM  512
 #define DRAWS 40000

@@ -8,8 +8,8 @@
 
 #include <unistd.h>
 
-#include "base/checksum.h"
-#include "data/table_cache.h"
+#include "base/files/checksum.h"
+#include "data/table/table_cache.h"
 #include "data/table_rows.h"
 
 /* In memory and from a file: the same samples, bit for bit, with the same fingerprint. */

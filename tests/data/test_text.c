@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 
 #include "data/fixture.h"
-#include "data/text.h"
+#include "data/text/text.h"
 #include "skip.h"
 
 /* Reads all lines; writes each as "[line]" into out. Returns the status. */

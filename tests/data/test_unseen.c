@@ -1,4 +1,4 @@
-#include "data/unseen.h"
+#include "data/table/features/unseen.h"
 
 #include <stdio.h>
 

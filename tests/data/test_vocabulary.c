@@ -6,7 +6,7 @@
 #include <cmocka.h>
 
 #include "data/fixture.h"
-#include "data/vocabulary.h"
+#include "data/text/vocabulary/vocabulary.h"
 #include "skip.h"
 
 /* A list of lines that ends in NULL, as et_vocabulary_train reads it. */

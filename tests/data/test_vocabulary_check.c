@@ -1,4 +1,4 @@
-#include "data/vocabulary_check.h"
+#include "data/text/vocabulary/vocabulary_check.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "data/made_model.h"
-#include "data/vocabulary.h"
+#include "data/text/vocabulary/vocabulary.h"
 #include "skip.h"
 
 #define WORDS                                                                                      \

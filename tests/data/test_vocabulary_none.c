@@ -1,6 +1,6 @@
 /* The stand-in for SentencePiece is linked in front of the library's own: what a vocabulary can
  * still say, and what every other call answers. */
-#include "data/vocabulary_sentencepiece.h"
+#include "data/text/vocabulary/vocabulary_sentencepiece.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -2,9 +2,9 @@
  * calls of NAME reach __wrap_NAME, which finds the function itself as __real_NAME (--wrap in
  * CMakeLists.txt). */
 #include "base/alloc.h"
-#include "exec/plan.h"
+#include "engine/exec/plan.h"
 #include "guard/guard.h"
-#include "kernel/gemm/onednn.h"
+#include "engine/kernel/gemm/onednn_block.h"
 
 /* NOLINTBEGIN(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp): the linker's names */
 static guard_counts counts;

@@ -8,8 +8,8 @@
 
 #include "base/alloc.h"
 #include "base/dtype.h"
-#include "base/philox.h"
-#include "kernel/kernels.h"
+#include "base/numbers/philox.h"
+#include "engine/kernel/kernels.h"
 
 /* Without valgrind's header there is nothing to mark for. */
 #if __has_include(<valgrind/callgrind.h>)

@@ -5,15 +5,15 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
-#include "base/file.h"
-#include "base/json.h"
-#include "base/yaml.h"
-#include "data/encoded.h"
-#include "data/pairs.h"
+#include "base/files/file.h"
+#include "base/values/json.h"
+#include "base/values/yaml.h"
+#include "data/text/encoded.h"
+#include "data/text/pairs.h"
 #include "guard/guard.h"
-#include "tasks/translation/kind.h"
-#include "train/experiment.h"
-#include "train/checkpoint.h"
+#include "tasks/translation/translation_kind.h"
+#include "systems/modelgarden/experiment.h"
+#include "train/checkpoint/checkpoint.h"
 
 /* ---- a corpus ---- */
 

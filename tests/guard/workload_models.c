@@ -7,14 +7,14 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
-#include "data/pairs.h"
+#include "data/text/pairs.h"
 #include "guard/guard.h"
-#include "io/progress.h"
-#include "optim/options.h"
-#include "tasks/translation/decoder.h"
-#include "train/controller.h"
-#include "train/step.h"
-#include "train/task_trainer.h"
+#include "formats/events/progress.h"
+#include "engine/optim/options.h"
+#include "tasks/translation/decoding/decoder.h"
+#include "train/run/controller.h"
+#include "train/step/step.h"
+#include "systems/modelgarden/task_trainer.h"
 
 /* ---- what is trained ---- */
 

@@ -10,9 +10,9 @@
 #include <cmocka.h>
 
 #include "base/arena.h"
-#include "base/json.h"
-#include "base/philox.h"
-#include "io/files.h"
+#include "base/values/json.h"
+#include "base/numbers/philox.h"
+#include "formats/files.h"
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 

@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "base/arena.h"
-#include "base/json.h"
-#include "io/files.h"
+#include "base/values/json.h"
+#include "formats/files.h"
 #include "metric/metric.h"
 
 static et_metrics *make_metrics(void)

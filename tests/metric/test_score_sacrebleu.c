@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "base/unicode.h"
+#include "base/text/unicode.h"
 #include "skip.h"
 #include "metric/score_lines.h"
 

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "base/arena.h"
-#include "io/files.h"
+#include "formats/files.h"
 #include "metric/metric.h"
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))

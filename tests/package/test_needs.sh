@@ -41,5 +41,5 @@ grep -q '^build etude:' "$work/without/build.ninja" || fail "the command is not 
 if configure insisting -DETUDE_TESTS=ON; then fail "ETUDE_TESTS=ON passes"; fi
 grep -q 'libcmocka-dev' "$work/log" || fail "the package is not named"
 configure silent -DETUDE_HTTP=OFF || fail "does not configure without libmicrohttpd"
-grep -q 'http/server_none.c' "$work/silent/build.ninja" || fail "there is a server all the same"
+grep -q 'command/web/server_none.c' "$work/silent/build.ninja" || fail "there is a server all the same"
 echo "configures without cmocka, libxml2 and libmicrohttpd"

@@ -4,8 +4,8 @@
 # was killed, OTHER gives the same classes and words with ETUDE's models. OTHER resumes its own run
 # byte for byte. Without OTHER it is ETUDE with the kernels of a lesser processor.
 set -eu
-. "$(dirname "$0")/../cli/counting.sh"
-. "$(dirname "$0")/../cli/command.sh"
+. "$(dirname "$0")/../command/counting.sh"
+. "$(dirname "$0")/../command/command.sh"
 etude=$1 other=${2:-$work/plain}
 [ $# -gt 1 ] || {
     printf '#!/bin/sh\nONEDNN_MAX_CPU_ISA=SSE41 ETUDE_ISA=plain exec "%s" "$@"\n' "$etude" >plain

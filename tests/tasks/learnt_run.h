@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "cli/bad_case.h"
+#include "command/bad_case.h"
 
 /* In `run`, with a checkpoint at each multiple of interval. As a set-up returns. */
 static inline int learnt_run(void **state, int steps, int interval)

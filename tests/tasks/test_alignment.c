@@ -14,10 +14,10 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
-#include "comm/ranks.h"
-#include "data/vocabulary.h"
-#include "exec/plan.h"
-#include "tasks/translation/align_share.h"
+#include "engine/comm/ranks.h"
+#include "data/text/vocabulary/vocabulary.h"
+#include "engine/exec/plan.h"
+#include "tasks/translation/decoding/align_share.h"
 
 enum { WIDTH = 64, HEADS = 2, COLUMNS = WIDTH / HEADS, TOKENS = 30, MOST = 24 };
 

@@ -7,7 +7,7 @@
 
 #include <math.h>
 
-#include "tasks/translation/beam.h"
+#include "tasks/translation/decoding/beam.h"
 
 #define EOS 1
 

@@ -10,7 +10,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "tasks/translation/choice.h"
+#include "tasks/translation/decoding/choice.h"
 
 enum { TOKENS = 6 };
 

@@ -12,9 +12,9 @@
 
 #include <etude/nn.h>
 
-#include "exec/plan.h"
+#include "engine/exec/plan.h"
 #include "base/arena.h"
-#include "tasks/translation/decoder.h"
+#include "tasks/translation/decoding/decoder.h"
 
 #define TOKENS    12
 #define SENTENCES 23

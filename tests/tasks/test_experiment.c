@@ -1,6 +1,6 @@
 /* Experiments and their settings: what the table says, what --set may look like, and that what is
  * written into a run is all of it. */
-#include "train/experiment.h"
+#include "systems/modelgarden/experiment.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,11 +10,11 @@
 #include <math.h>
 
 #include "base/arena.h"
-#include "io/files.h"
-#include "optim/schedule.h"
-#include "tasks/translation/kind.h"
-#include "tasks/translation/options.h"
-#include "train/run_names.h"
+#include "formats/files.h"
+#include "engine/optim/schedule.h"
+#include "tasks/translation/translation_kind.h"
+#include "tasks/translation/translation_options.h"
+#include "train/run/run_names.h"
 
 static et_arena arena;
 

@@ -15,8 +15,8 @@
 #include <etude/ops.h>
 
 #include "base/arena.h"
-#include "exec/plan.h"
-#include "tasks/translation/decoder.h"
+#include "engine/exec/plan.h"
+#include "tasks/translation/decoding/decoder.h"
 
 #define GOLDEN    ET_TEST_SOURCE "/tests/tasks/golden/transformer.txt"
 #define TOKENS    24

@@ -15,12 +15,12 @@
 #include <etude/task.h>
 
 #include "base/arena.h"
-#include "base/file.h"
-#include "base/yaml.h"
-#include "cli/bad_case.h"
-#include "data/pairs.h"
-#include "tasks/translation/kind.h"
-#include "train/experiment.h"
+#include "base/files/file.h"
+#include "base/values/yaml.h"
+#include "command/bad_case.h"
+#include "data/text/pairs.h"
+#include "tasks/translation/translation_kind.h"
+#include "systems/modelgarden/experiment.h"
 
 enum { PAIRS = 60 };
 

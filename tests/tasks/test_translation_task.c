@@ -14,13 +14,13 @@
 #include <etude/ops.h>
 
 #include "base/arena.h"
-#include "base/file.h"
-#include "cli/bad_case.h"
-#include "exec/plan.h"
-#include "nn/transformer.h"
-#include "tasks/translation/kind.h"
-#include "tasks/translation/task.h"
-#include "train/experiment.h"
+#include "base/files/file.h"
+#include "command/bad_case.h"
+#include "engine/exec/plan.h"
+#include "engine/nn/transformer.h"
+#include "tasks/translation/translation_kind.h"
+#include "tasks/translation/translation_task.h"
+#include "systems/modelgarden/experiment.h"
 
 enum { PAIRS = 60 };
 

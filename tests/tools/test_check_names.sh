@@ -8,7 +8,7 @@ trap 'rm -rf "$work"' EXIT
 # tree: names of files, of values, plain words; comments and includes say what they like.
 tree() {
     rm -rf "$work/t"
-    mkdir -p "$work/t/include/etude" "$work/t/src/train"
+    mkdir -p "$work/t/include/etude" "$work/t/src/train/run"
     cd "$work/t"
     echo '/* "metrics.jsonl" */' >include/etude/run.h
     {
@@ -24,7 +24,7 @@ tree() {
         echo ' * "training_loss" */ const char *best = "best"; // "training_"'
         echo 'const char *said = "lines of metrics.jsonl", *other = "other.json", *more = "training_more";'
         echo "char q = '\\\\';"
-    } >src/train/run.c
+    } >src/train/run/run.c
 }
 
 # refused LINE RULE: the clean tree with LINE in another file is refused with RULE's words.
@@ -35,7 +35,7 @@ refused() {
         echo "accepted: $1" >&2
         exit 1
     fi
-    grep -q "src/train/[a-z]*.c:[0-9]*: .*$2" "$work/said" || {
+    grep -q "src/train/[a-z/]*.c:[0-9]*: .*$2" "$work/said" || {
         echo "$1: wanted \"$2\", got:" >&2
         cat "$work/said" >&2
         exit 1

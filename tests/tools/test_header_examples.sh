@@ -51,7 +51,7 @@ needs() {
 
 count=0 failed=0
 cd "$source"
-for header in include/etude/*.h src/*/*.h src/*/*/*.h; do
+for header in include/etude/*.h $(find src -name "*.h" | sort); do
     example "$header" >"$work/example"
     [ -s "$work/example" ] || continue
     if ! grep -q "^$header\( none\)\{0,1\}\$" "$list"; then

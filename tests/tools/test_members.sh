@@ -118,5 +118,5 @@ finds 's/`et_loop_epoch`/-/' 'not said to be absent'
 finds 's/| `[^`]*test_loop__progress`[^|]*|$/| none |/' 'get_eta: no test'
 finds 's/:test_loop__progress`/:test_loop__regress`/' 'no such case'
 finds 's/:test_loop__progress`/`/' 'names no case'
-finds 's/test_loop.c:test_loop__progress`/test_lop.c:test_loop__progress`/' 'there is no tests/loop/test_lop.c'
+finds 's/test_loop.c:test_loop__progress`/test_lop.c:test_loop__progress`/' 'there is no tests/systems/tfsnippet/test_lop.c'
 

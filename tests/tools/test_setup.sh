@@ -114,7 +114,7 @@ cd "$(dirname "$setup")/.."
 make -n build 2>/dev/null | grep -qx 'tools/setup build' || fail "make build asks for more"
 make -n test 2>/dev/null | grep -qx 'tools/setup build test' || fail "make test does not ask for its"
 # The Debian package is built with the libraries that building needs, and its -dev depends on those that
-# a program that links the archive needs: all but those that are loaded (base/library.h).
+# a program that links the archive needs: all but those that are loaded (base/files/library.h).
 control=$(dirname "$setup")/../packaging/debian/control
 for package in $(sed -n "/^build=/,/'$/p" "$setup" | tr " '=" '\n\n\n' | grep -- '-dev$'); do
     case $package in libmicrohttpd-dev | libzmq3-dev) places=1 ;; *) places=2 ;; esac

@@ -2,7 +2,7 @@
 #ifndef ETUDE_TESTS_TRAIN_LOGGED_H
 #define ETUDE_TESTS_TRAIN_LOGGED_H
 
-#include "io/files.h"
+#include "formats/files.h"
 
 /* metrics.jsonl without what the clock says; valid until the next call but one. */
 static inline const char *logged(const char *directory)

@@ -9,7 +9,7 @@
 #include <etude/nn.h>
 
 #include "base/arena.h"
-#include "io/files.h"
+#include "formats/files.h"
 #include "train/toy_run.h"
 
 enum { SAMPLES = 12, CLASSES = 3, ROWS = 4 };

@@ -15,8 +15,8 @@
 
 #include <inttypes.h>
 
-#include "comm/ranks.h"
-#include "optim/optimizer.h"
+#include "engine/comm/ranks.h"
+#include "engine/optim/optimizer.h"
 #include "train/small_pass.h"
 
 enum { ROWS = 6, SHARDS = 4, STEPS = 19, HALF = 10 }; /* ROWS: a pass's last batch has 4 samples */

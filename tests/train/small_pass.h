@@ -4,9 +4,9 @@
 
 #include <etude/nn.h>
 
-#include "exec/device.h"
-#include "exec/pass.h"
-#include "io/files.h"
+#include "engine/exec/device.h"
+#include "engine/exec/pass.h"
+#include "formats/files.h"
 #include "train/toy_run.h"
 
 enum { SAMPLES = 64, FEATURES = 5 };

@@ -1,5 +1,5 @@
 /* A bucket of all ranks' sums: bit for bit the tree of one process, whichever way it goes. */
-#include "train/bucket_sum.h"
+#include "train/step/bucket_sum.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -7,8 +7,8 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
-#include "comm/ranks.h"
-#include "exec/device.h"
+#include "engine/comm/ranks.h"
+#include "engine/exec/device.h"
 
 enum { MOST_SHARDS = 16, MOST_RANKS = 8, LONGEST = 70003 };
 

@@ -1,5 +1,5 @@
 /* A state that is saved and restored, whole, and by one writer at a time. */
-#include "train/checkpoint.h"
+#include "train/checkpoint/checkpoint.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -8,8 +8,8 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
-#include "base/file.h"
-#include "comm/launch.h"
+#include "base/files/file.h"
+#include "engine/comm/launch.h"
 #include "train/saved.h"
 
 static void test_checkpoint__nothing_there(void **state)

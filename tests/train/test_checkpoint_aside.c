@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 
 #include "base/arena.h"
-#include "train/run.h"
+#include "train/run/run.h"
 #include "train/saved.h"
 
 #define CKPT(n) "ckpt-" #n ".safetensors "

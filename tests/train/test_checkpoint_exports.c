@@ -17,7 +17,7 @@
 
 #include "base/arena.h"
 #include "base/clock.h"
-#include "io/files.h"
+#include "formats/files.h"
 #include "train/toy_run.h"
 
 static float x[8], y[8];

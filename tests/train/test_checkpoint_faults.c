@@ -9,7 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/malloc_fails.h"
-#include "io/manifest.h"
+#include "formats/safetensors/manifest.h"
 #include "skip.h"
 #include "train/saved.h"
 

@@ -1,5 +1,5 @@
 /* Which checkpoints of a directory are kept, and which are swept. */
-#include "train/checkpoint_keep.h"
+#include "train/checkpoint/checkpoint_keep.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <cmocka.h>
 
-#include "io/manifest.h"
+#include "formats/safetensors/manifest.h"
 #include "train/saved.h"
 
 static void test_checkpoint_keep__keeps_the_newest(void **state)

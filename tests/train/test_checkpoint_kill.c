@@ -1,6 +1,6 @@
 /* A process that saves all the time is killed at random instants; what is left must always
  * load, whole, and not older than the last save that was reported done. */
-#include "train/checkpoint.h"
+#include "train/checkpoint/checkpoint.h"
 
 #include <errno.h>
 #include <setjmp.h>

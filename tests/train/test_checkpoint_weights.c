@@ -9,7 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
-#include "io/safetensors.h"
+#include "formats/safetensors/safetensors.h"
 #include "train/saved.h"
 
 static et_params *toy_params(int64_t rows)

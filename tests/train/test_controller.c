@@ -3,7 +3,7 @@
  *
  *     L4     a log after step 4       V5   an evaluation         a3   action a
  *     a3!    at the end of the run    b5v  with an evaluation's values at hand */
-#include "train/controller.h"
+#include "train/run/controller.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -13,7 +13,7 @@
 
 #include "base/arena.h"
 #include "base/clock.h"
-#include "io/files.h"
+#include "formats/files.h"
 #include "train/logged.h"
 #include "train/said.h"
 

@@ -21,7 +21,7 @@
 #include <etude/run.h>
 
 #include "calls.h"
-#include "train/checkpoint.h"
+#include "train/checkpoint/checkpoint.h"
 
 static float numbers[32];
 static const et_array row = { "x", ET_F32, numbers, { .rank = 1, .size = { 4 } } };

@@ -10,8 +10,8 @@
 #include <sys/wait.h>
 #include <cmocka.h>
 
-#include "io/files.h"
-#include "train/model_export.h"
+#include "formats/files.h"
+#include "train/checkpoint/artifact/model_export.h"
 #include "train/saved.h"
 
 static long left; /* calls until this process is killed; 0: it is not */

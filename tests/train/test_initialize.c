@@ -11,7 +11,7 @@
 
 #include <etude/nn.h>
 
-#include "io/files.h"
+#include "formats/files.h"
 #include "train/toy_run.h"
 
 static float x[16], y[8];

@@ -13,8 +13,8 @@
 
 #include "base/alloc.h"
 #include "base/dtype.h"
-#include "base/file.h"
-#include "train/model_export.h"
+#include "base/files/file.h"
+#include "train/checkpoint/artifact/model_export.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define FILE_NAME    "a.safetensors"

@@ -1,6 +1,6 @@
 /* The n-th allocation fails, for every n until nothing fails: an error each time, no crash, and
  * afterwards all works. Leaks are AddressSanitizer's to find. */
-#include "train/checkpoint.h"
+#include "train/checkpoint/checkpoint.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* What becomes of a step whose loss or gradient is not finite: one class says where it began, the
  * other leaves the update out and halves the factor of gradients. */
-#include "train/overflow.h"
+#include "train/step/overflow.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -9,10 +9,10 @@
 #include <cmocka.h>
 
 #include "base/arena.h"
-#include "data/source.h"
+#include "data/batches/source.h"
 #include "train/small_pass.h"
-#include "train/state.h"
-#include "train/step.h"
+#include "train/checkpoint/state.h"
+#include "train/step/step.h"
 
 enum { ROWS = 4, STEPS = 16 };
 

@@ -13,7 +13,7 @@
 #include <etude/nn.h>
 
 #include "base/arena.h"
-#include "io/files.h"
+#include "formats/files.h"
 #include "train/toy_run.h"
 
 /* Samples, batch, noise, epochs, delta: the values of TensorFlow Privacy's own tests

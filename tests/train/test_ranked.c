@@ -1,6 +1,6 @@
 /* The tree over ranks: bit for bit that of one process, whatever the numbers of shards and ranks;
  * and one failure for all. */
-#include "train/ranked.h"
+#include "train/step/ranked.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -11,10 +11,10 @@
 
 #include "base/alloc.h"
 #include "base/dtype.h"
-#include "comm/ranks.h"
-#include "train/exchange.h"
+#include "engine/comm/ranks.h"
+#include "train/step/exchange.h"
 #include "train/small_pass.h"
-#include "train/step.h"
+#include "train/step/step.h"
 
 /* Some buckets of gradients, and one of means. */
 enum { ROWS = 3, HIDDEN = 20000, BUCKETS = 3, MOST_SHARDS = 9, MOST_RANKS = 5 };

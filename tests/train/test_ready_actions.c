@@ -13,8 +13,8 @@
 #include <etude/epochs.h>
 
 #include "base/arena.h"
-#include "io/files.h"
-#include "train/state.h"
+#include "formats/files.h"
+#include "train/checkpoint/state.h"
 
 /* ---- conditions ---- */
 

@@ -1,5 +1,5 @@
 /* The mean that the progress bar shows. */
-#include "train/recent.h"
+#include "train/run/recent.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* A run whose loss blows up goes back to its newest checkpoint and on with other data; what was
  * tried is known after a kill; what a run is after it went back does not depend on one. */
-#include "train/recovery.h"
+#include "train/run/recovery.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -12,9 +12,9 @@
 #include <etude/nn.h>
 #include <etude/outer_loop.h>
 
-#include "base/json.h"
-#include "io/files.h"
-#include "train/run_names.h"
+#include "base/values/json.h"
+#include "formats/files.h"
+#include "train/run/run_names.h"
 #include "train/toy_run.h"
 
 enum { SAMPLES = 32, ROWS = 4, STEPS = 20, EVERY = 5 };

@@ -1,5 +1,5 @@
 /* The tree of shards: against one that adds as the definition says, and against one large batch. */
-#include "train/reducer.h"
+#include "train/step/reducer.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -1,5 +1,5 @@
 /* A run without a loop around it, as a program's own driver has it: directory, logs, requests. */
-#include "train/run.h"
+#include "train/run/run.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -12,7 +12,7 @@
 #include <etude/log.h>
 
 #include "base/arena.h"
-#include "train/metric_name.h"
+#include "train/task/metric_name.h"
 #include "train/train.h"
 
 static atomic_int flushes; /* of metrics.jsonl */

@@ -13,9 +13,9 @@
 #include <etude/nn.h>
 
 #include "base/arena.h"
-#include "base/file.h"
-#include "io/files.h"
-#include "train/checkpoint.h"
+#include "base/files/file.h"
+#include "formats/files.h"
+#include "train/checkpoint/checkpoint.h"
 
 static const et_init no_values = { 0 };
 

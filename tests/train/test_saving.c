@@ -14,9 +14,9 @@
 #include <etude/log.h>
 #include <etude/nn.h>
 
-#include "io/files.h"
-#include "train/controller_private.h"
-#include "train/run_private.h"
+#include "formats/files.h"
+#include "train/run/controller_private.h"
+#include "train/run/run_private.h"
 #include "train/toy_run.h"
 
 enum { ROWS = 4, WIDTH = 4, STEPS = 8, INTERVAL = 4, BATCHES = 2 };

@@ -12,8 +12,8 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
-#include "io/safetensors.h"
-#include "train/run_private.h"
+#include "formats/safetensors/safetensors.h"
+#include "train/run/run_private.h"
 #include "train/saved.h"
 
 typedef struct fault {

@@ -1,6 +1,6 @@
 /* Optimizers that ranks share out (ZeRO stage 1): bit for bit those of one process, whatever the
  * rule; slots in less memory; saves that all take part in, also where they fail. */
-#include "optim/optimizer.h"
+#include "engine/optim/optimizer.h"
 
 #include <math.h>
 #include <omp.h>
@@ -16,12 +16,12 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
-#include "comm/ranks.h"
-#include "optim/all_shapes.h"
-#include "optim/optim.h"
-#include "train/checkpoint.h"
+#include "engine/comm/ranks.h"
+#include "engine/optim/all_shapes.h"
+#include "engine/optim/optim.h"
+#include "train/checkpoint/checkpoint.h"
 #include "train/small_pass.h"
-#include "train/state.h"
+#include "train/checkpoint/state.h"
 
 /* ---- updates ---- */
 

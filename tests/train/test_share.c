@@ -1,6 +1,6 @@
 /* An evaluation shared among ranks: every sample evaluated by one of them, and on all the values of
  * one process, to the bit, whatever the numbers of batches and ranks. */
-#include "train/share.h"
+#include "train/step/share.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -10,10 +10,10 @@
 
 #include <etude/nn.h>
 
-#include "base/json.h"
-#include "comm/ranks.h"
+#include "base/values/json.h"
+#include "engine/comm/ranks.h"
 #include "train/toy_run.h"
-#include "train/value_bytes.h"
+#include "train/checkpoint/value_bytes.h"
 
 enum { SAMPLES = 44, PART = 18, FEATURES = 6, ROWS = 4 }; /* sets of 5 and of 11 batches */
 

@@ -1,4 +1,4 @@
-#include "train/state.h"
+#include "train/checkpoint/state.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -6,7 +6,7 @@
 #include <cmocka.h>
 
 #include "base/arena.h"
-#include "base/json.h"
+#include "base/values/json.h"
 #include "train/train.h"
 
 static et_params *make_params(void)

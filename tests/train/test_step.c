@@ -1,7 +1,7 @@
 /* Several batches of a step are one batch; a loss that is no number changes nothing; and steps
  * beside a save: what is written is the state of the step that was saved, whole, although the
  * next steps follow at once and writing it takes longer than they do. */
-#include "train/step.h"
+#include "train/step/step.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -12,8 +12,8 @@
 #include <etude/nn.h>
 
 #include "base/alloc.h"
-#include "exec/device.h"
-#include "io/safetensors.h"
+#include "engine/exec/device.h"
+#include "formats/safetensors/safetensors.h"
 #include "train/train.h"
 
 enum { ROWS = 2, WIDTH = 64, WORDS = 20000, STEPS = 6 };

@@ -3,8 +3,8 @@
 #ifndef ETUDE_TESTS_TRAIN_TRAIN_H
 #define ETUDE_TESTS_TRAIN_TRAIN_H
 
-#include "io/files.h"
-#include "train/checkpoint.h"
+#include "formats/files.h"
+#include "train/checkpoint/checkpoint.h"
 
 typedef struct toy {
     et_state *state;

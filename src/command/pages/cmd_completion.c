@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/fields.h"
+#include "base/fields/fields.h"
 
 static const struct {
     const char *name;

@@ -6,7 +6,7 @@
 #ifndef ETUDE_COMMAND_PAGES_COMPLETION_H
 #define ETUDE_COMMAND_PAGES_COMPLETION_H
 
-#include "base/strbuf.h"
+#include "base/text/strbuf.h"
 #include "command/pages/described.h"
 
 /* A command with all ways to call it, and what is asked of it. */

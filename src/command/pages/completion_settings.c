@@ -3,7 +3,7 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "command/pages/completion.h"
-#include "train/experiment.h"
+#include "systems/modelgarden/experiment.h"
 
 static void append_words(et_strbuf *to, const et_field *field)
 {

@@ -11,7 +11,7 @@
 #define ETUDE_COMMAND_PAGES_DESCRIBED_H
 
 #include "base/arena.h"
-#include "command/args.h"
+#include "command/options/args.h"
 #include "command/command.h"
 
 /* A way to call a command. One name has several where kinds of task have commands of their own, or

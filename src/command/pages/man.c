@@ -13,9 +13,9 @@
 
 #include <etude/version.h>
 
-#include "base/unicode.h"
-#include "io/log_names.h"
-#include "train/run_names.h"
+#include "base/text/unicode.h"
+#include "formats/events/log_names.h"
+#include "train/run/run_names.h"
 
 typedef struct meaning {
     const char *name, *help;

@@ -8,10 +8,10 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/assert.h"
-#include "base/fields_scalar.h"
-#include "base/strbuf.h"
-#include "base/yaml.h"
-#include "train/experiment.h"
+#include "base/fields/fields_scalar.h"
+#include "base/text/strbuf.h"
+#include "base/values/yaml.h"
+#include "systems/modelgarden/experiment.h"
 
 #define EXPERIMENTS_MAX 32 /* of a kind, on the page */
 

@@ -6,17 +6,17 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
-#include "base/format.h"
+#include "base/text/format.h"
 #include "base/map.h"
 #include "base/vector.h"
-#include "command/args.h"
+#include "command/options/args.h"
 #include "command/command.h"
 #include "command/runs/grid.h"
 #include "command/runs/histories.h"
 #include "command/results.h"
 #include "command/runs/run_settings.h"
 #include "command/runs/run_size.h"
-#include "io/log_names.h"
+#include "formats/events/log_names.h"
 
 #define RUNS_MAX 16
 

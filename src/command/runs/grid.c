@@ -5,11 +5,11 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
-#include "base/plain.h"
-#include "base/strbuf.h"
-#include "base/unicode.h"
+#include "base/text/plain.h"
+#include "base/text/strbuf.h"
+#include "base/text/unicode.h"
 #include "base/vector.h"
-#include "chart/chart.h"
+#include "command/runs/chart.h"
 
 static void take(et_grid *grid, et_strbuf *plain)
 {

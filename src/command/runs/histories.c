@@ -7,10 +7,10 @@
 #include <etude/log.h>
 
 #include "base/alloc.h"
-#include "base/fields.h"
+#include "base/fields/fields.h"
 #include "base/vector.h"
 #include "command/runs/run_search.h"
-#include "io/log_names.h"
+#include "formats/events/log_names.h"
 
 #define LISTED_MAX 40 /* names in a message */
 

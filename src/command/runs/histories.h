@@ -7,7 +7,7 @@
 #ifndef ETUDE_COMMAND_RUNS_HISTORIES_H
 #define ETUDE_COMMAND_RUNS_HISTORIES_H
 
-#include "command/args.h"
+#include "command/options/args.h"
 #include "command/runs/history.h"
 
 typedef struct et_histories {

@@ -19,16 +19,16 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/assert.h"
-#include "base/checksum.h"
-#include "base/file.h"
-#include "base/json.h"
+#include "base/files/checksum.h"
+#include "base/files/file.h"
+#include "base/values/json.h"
 #include "base/map.h"
 #include "base/vector.h"
-#include "base/yaml.h"
+#include "base/values/yaml.h"
 #include "command/session.h"
-#include "io/log_names.h"
-#include "train/experiment.h"
-#include "train/run_names.h"
+#include "formats/events/log_names.h"
+#include "systems/modelgarden/experiment.h"
+#include "train/run/run_names.h"
 
 #define CHUNK         ((size_t)256 << 10)
 #define DOCUMENT_MAX  ((size_t)8 << 20) /* bytes of settings or sessions */

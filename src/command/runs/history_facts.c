@@ -8,14 +8,14 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "base/file.h"
-#include "base/strbuf.h"
+#include "base/files/file.h"
+#include "base/text/strbuf.h"
 #include "command/session.h"
-#include "io/log_names.h"
-#include "io/manifest.h"
-#include "train/checkpoint.h"
-#include "train/checkpoint_file.h"
-#include "train/run_names.h"
+#include "formats/events/log_names.h"
+#include "formats/safetensors/manifest.h"
+#include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/checkpoint_file.h"
+#include "train/run/run_names.h"
 
 /* ---- names ---- */
 

@@ -8,15 +8,15 @@
 #include <sys/stat.h>
 
 #include "base/alloc.h"
-#include "base/format.h"
-#include "base/json.h"
-#include "base/plain.h"
+#include "base/text/format.h"
+#include "base/values/json.h"
+#include "base/text/plain.h"
 #include "base/vector.h"
 #include "command/print.h"
 #include "command/runs/grid.h"
-#include "train/checkpoint.h"
-#include "train/model_place.h"
-#include "train/state.h"
+#include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/artifact/model_place.h"
+#include "train/checkpoint/state.h"
 
 /* ---- blocks ---- */
 

@@ -14,9 +14,9 @@
 
 #include <etude/value.h>
 
-#include "io/safetensors.h"
+#include "formats/safetensors/safetensors.h"
 
-/* What tensors of a checkpoint are for (train/state.h). */
+/* What tensors of a checkpoint are for (train/checkpoint/state.h). */
 typedef enum et_inspection_part {
     ET_INSPECTION_WEIGHTS,
     ET_INSPECTION_AVERAGE,

@@ -4,7 +4,7 @@
 
 #include <etude/error.h>
 
-#include "base/strbuf.h"
+#include "base/text/strbuf.h"
 
 /* ET_ENOTFOUND: rsvg-convert is not there; the text names the cure. To be called before any work.
  */

@@ -6,14 +6,14 @@
 #include <time.h>
 
 #include "base/arena.h"
-#include "base/format.h"
-#include "base/plain.h"
+#include "base/text/format.h"
+#include "base/text/plain.h"
 #include "command/print.h"
 #include "command/session.h"
-#include "io/log_names.h"
-#include "train/checkpoint.h"
-#include "train/experiment.h"
-#include "train/run_names.h"
+#include "formats/events/log_names.h"
+#include "train/checkpoint/checkpoint.h"
+#include "systems/modelgarden/experiment.h"
+#include "train/run/run_names.h"
 
 #define SHOWN 12 /* files of data, checkpoints in a line */
 

@@ -6,7 +6,7 @@
 #include <etude/command.h>
 
 #include "command/runs/history.h"
-#include "io/manifest.h"
+#include "formats/safetensors/manifest.h"
 
 typedef struct et_run_overview {
     const et_program *program;

@@ -10,11 +10,11 @@
 #include <etude/log.h>
 
 #include "base/alloc.h"
-#include "base/file.h"
+#include "base/files/file.h"
 #include "base/vector.h"
 #include "command/runs/history.h"
-#include "train/experiment.h"
-#include "train/run_names.h"
+#include "systems/modelgarden/experiment.h"
+#include "train/run/run_names.h"
 
 static int add(et_run_list *list, const char *path, et_error *error)
 {

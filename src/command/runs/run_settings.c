@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/json.h"
+#include "base/values/json.h"
 #include "base/vector.h"
 
 /* ---- from trees ---- */

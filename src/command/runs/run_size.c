@@ -4,13 +4,13 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
-#include "base/file.h"
-#include "base/json.h"
+#include "base/files/file.h"
+#include "base/values/json.h"
 #include "command/session.h"
-#include "io/manifest.h"
-#include "io/safetensors.h"
-#include "train/checkpoint.h"
-#include "train/run_names.h"
+#include "formats/safetensors/manifest.h"
+#include "formats/safetensors/safetensors.h"
+#include "train/checkpoint/checkpoint.h"
+#include "train/run/run_names.h"
 
 /* {"params": {"elements": N}, ...} is in the state of every checkpoint. */
 static int64_t read_elements(const char *path)

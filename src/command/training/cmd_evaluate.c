@@ -9,10 +9,10 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
-#include "command/args.h"
+#include "command/options/args.h"
 #include "command/command.h"
 #include "command/training/evaluation.h"
-#include "command/training/ranks.h"
+#include "command/training/processes/ranks.h"
 #include "command/outputs.h"
 #include "command/session.h"
 #include "command/results.h"

@@ -2,7 +2,7 @@
  * watching.c's, the one that does both finetuning.c's. */
 #include "command/command.h"
 #include "command/training/finetuning.h"
-#include "command/training/roles.h"
+#include "command/training/processes/roles.h"
 #include "command/training/watching.h"
 
 int et_cmd_train(const et_call *call, et_error *error)

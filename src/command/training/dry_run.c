@@ -12,15 +12,15 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/clock.h"
-#include "base/file.h"
+#include "base/files/file.h"
 #include "base/flag.h"
-#include "base/format.h"
+#include "base/text/format.h"
 #include "command/print.h"
 #include "command/results.h"
 #include "command/training/scratch.h"
-#include "train/checkpoint.h"
-#include "train/experiment.h"
-#include "train/spread.h"
+#include "train/checkpoint/checkpoint.h"
+#include "systems/modelgarden/experiment.h"
+#include "train/step/spread.h"
 
 #define MEASURED   3.0 /* seconds */
 #define STEPS_MOST 100

@@ -15,7 +15,7 @@
 #ifndef ETUDE_COMMAND_TRAINING_DRY_RUN_H
 #define ETUDE_COMMAND_TRAINING_DRY_RUN_H
 
-#include "train/learner.h"
+#include "systems/modelgarden/learner.h"
 
 #include <etude/experiment.h>
 

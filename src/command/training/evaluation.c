@@ -8,18 +8,18 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
-#include "base/file.h"
+#include "base/files/file.h"
 #include "base/flag.h"
 #include "command/print.h"
 #include "command/results.h"
-#include "command/training/ranks.h"
+#include "command/training/processes/ranks.h"
 #include "command/training/scratch.h"
-#include "io/log_names.h"
-#include "train/checkpoint.h"
-#include "train/identity.h"
-#include "train/model_export.h"
-#include "train/model_load.h"
-#include "train/share.h"
+#include "formats/events/log_names.h"
+#include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/identity.h"
+#include "train/checkpoint/artifact/model_export.h"
+#include "train/checkpoint/artifact/model_load.h"
+#include "train/step/share.h"
 
 /* The optimizer is the default one: it does nothing here, and keeps no average. */
 static int open_trainer(et_evaluation *e, const char *directory, et_error *error)

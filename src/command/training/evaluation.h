@@ -9,10 +9,10 @@
 #ifndef ETUDE_COMMAND_TRAINING_EVALUATION_H
 #define ETUDE_COMMAND_TRAINING_EVALUATION_H
 
-#include "command/args.h"
-#include "train/experiment.h"
-#include "train/learner.h"
-#include "train/model_place.h"
+#include "command/options/args.h"
+#include "systems/modelgarden/experiment.h"
+#include "systems/modelgarden/learner.h"
+#include "train/checkpoint/artifact/model_place.h"
 
 typedef struct et_evaluation {
     const char *model_dir;     /* a run, or an export; borrowed */

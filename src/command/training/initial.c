@@ -4,12 +4,12 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
-#include "base/fields.h"
-#include "base/file.h"
-#include "train/checkpoint.h"
-#include "train/model_export.h"
-#include "train/model_place.h"
-#include "train/run_names.h"
+#include "base/fields/fields.h"
+#include "base/files/file.h"
+#include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/artifact/model_export.h"
+#include "train/checkpoint/artifact/model_place.h"
+#include "train/run/run_names.h"
 
 static bool has_settings(const char *directory, et_arena *arena)
 {

@@ -16,7 +16,7 @@
 
 #include <etude/task.h>
 
-#include "train/experiment.h"
+#include "systems/modelgarden/experiment.h"
 
 typedef struct et_initial {
     const char *from; /* as typed; NULL: there is none, and nothing is done */

@@ -1,5 +1,5 @@
-/* --profile: a trace (base/trace.h) of a window of steps, then a file (io/trace_file.c) and a
- * table of where the time went (exec/profile.h). It is written as soon as the window has passed,
+/* --profile: a trace (base/threads/trace.h) of a window of steps, then a file (formats/events/trace_file.c) and a
+ * table of where the time went (engine/exec/profile.h). It is written as soon as the window has passed,
  * by the thread that trains, between two steps; or at the end, if the work ended within the
  * window.
  *
@@ -16,9 +16,9 @@
 #include "base/assert.h"
 #include "command/command.h"
 #include "command/print.h"
-#include "exec/profile.h"
-#include "base/format.h"
-#include "io/trace_file.h"
+#include "engine/exec/profile.h"
+#include "base/text/format.h"
+#include "formats/events/trace_file.h"
 
 /* Steps of training that are recorded without --profile-steps: caches and clocks are warm. */
 enum { FIRST = 10, LAST = 20 };

@@ -13,10 +13,10 @@
 #ifndef ETUDE_COMMAND_TRAINING_PROFILE_H
 #define ETUDE_COMMAND_TRAINING_PROFILE_H
 
-#include "command/args.h"
+#include "command/options/args.h"
 #include "command/outputs.h"
-#include "exec/device.h"
-#include "io/progress.h"
+#include "engine/exec/device.h"
+#include "formats/events/progress.h"
 
 /* Filled by the command line, then by the functions below in their order. */
 typedef struct et_profiling {

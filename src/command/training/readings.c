@@ -8,12 +8,12 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/assert.h"
-#include "base/fields.h"
-#include "base/file.h"
-#include "base/json.h"
-#include "io/event.h"
-#include "io/sink.h"
-#include "train/run_names.h"
+#include "base/fields/fields.h"
+#include "base/files/file.h"
+#include "base/values/json.h"
+#include "formats/events/event.h"
+#include "formats/events/sink.h"
+#include "train/run/run_names.h"
 
 /* ---- lines ---- */
 

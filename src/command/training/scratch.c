@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
-#include "base/strbuf.h"
+#include "base/text/strbuf.h"
 
 int et_scratch_open(char **directory, const char *name, et_error *error)
 {

@@ -6,11 +6,11 @@
 #ifndef ETUDE_COMMAND_TRAINING_TRAIN_ARGS_H
 #define ETUDE_COMMAND_TRAINING_TRAIN_ARGS_H
 
-#include "command/args.h"
+#include "command/options/args.h"
 #include "command/training/initial.h"
 #include "command/training/profile.h"
-#include "command/shorts.h"
-#include "train/experiment.h"
+#include "command/options/shorts.h"
+#include "systems/modelgarden/experiment.h"
 
 /* Model Garden's, by its names. */
 typedef enum et_train_mode {

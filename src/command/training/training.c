@@ -20,11 +20,11 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/clock.h"
-#include "command/args.h"
+#include "command/options/args.h"
 #include "command/training/dry_run.h"
 #include "command/outputs.h"
 #include "command/session.h"
-#include "train/run_names.h"
+#include "train/run/run_names.h"
 
 /* A run that goes on has the batches that it began with. */
 static int check_memory(et_training *t, const et_experiment *kept, et_error *error)

@@ -10,13 +10,13 @@
 #include "command/training/initial.h"
 #include "command/model_dir.h"
 #include "command/training/profile.h"
-#include "command/training/ranks.h"
-#include "command/training/roles.h"
+#include "command/training/processes/ranks.h"
+#include "command/training/processes/roles.h"
 #include "command/session.h"
 #include "command/training/training.h"
-#include "train/controller.h"
-#include "train/experiment.h"
-#include "train/learner.h"
+#include "train/run/controller.h"
+#include "systems/modelgarden/experiment.h"
+#include "systems/modelgarden/learner.h"
 
 /* Everything that a training command opens, in order; closed in reverse. */
 typedef struct et_training {

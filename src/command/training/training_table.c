@@ -8,13 +8,13 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "base/format.h"
-#include "base/plain.h"
-#include "base/unicode.h"
-#include "io/log_names.h"
-#include "io/progress.h"
-#include "io/sink.h"
-#include "train/metric_name.h"
+#include "base/text/format.h"
+#include "base/text/plain.h"
+#include "base/text/unicode.h"
+#include "formats/events/log_names.h"
+#include "formats/events/progress.h"
+#include "formats/events/sink.h"
+#include "train/task/metric_name.h"
 
 enum {
     NUMBER_WIDTH = 9, /* "9999.1   " */

@@ -1,5 +1,5 @@
 /* The table of a training: a row for people at each validation, or each epoch where the run is not
- * validated on its way. A sink (io/sink.h) above the progress bar, and so in train.log.
+ * validated on its way. A sink (formats/events/sink.h) above the progress bar, and so in train.log.
  *
  *   table        * = new best log_likelihood; all values: runs/a/metrics.jsonl
  *     step  epoch      loss  log_likelihood   accuracy      time
@@ -14,7 +14,7 @@
 
 #include <etude/run.h>
 
-#include "train/learner.h"
+#include "systems/modelgarden/learner.h"
 
 struct et_progress;
 

@@ -8,12 +8,12 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "base/format.h"
-#include "data/source.h"
-#include "io/log_names.h"
-#include "train/checkpoint.h"
-#include "train/identity.h"
-#include "train/run_names.h"
+#include "base/text/format.h"
+#include "engine/tensor/layout.h"
+#include "formats/events/log_names.h"
+#include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/identity.h"
+#include "train/run/run_names.h"
 
 void et_training_say(et_progress *progress, const char *format, ...)
 {

@@ -9,15 +9,15 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/clock.h"
-#include "base/file.h"
-#include "base/format.h"
+#include "base/files/file.h"
+#include "base/text/format.h"
 #include "command/training/evaluation.h"
-#include "command/training/ranks.h"
+#include "command/training/processes/ranks.h"
 #include "command/training/readings.h"
 #include "command/outputs.h"
-#include "io/log_names.h"
-#include "train/lookout.h"
-#include "train/run_names.h"
+#include "formats/events/log_names.h"
+#include "train/run/lookout.h"
+#include "train/run/run_names.h"
 
 typedef struct watching {
     const et_train_args *args;

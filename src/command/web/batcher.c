@@ -11,7 +11,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/clock.h"
-#include "base/thread.h"
+#include "base/threads/thread.h"
 #include "base/vector.h"
 
 /* A batch may take this part of the time that one may wait. */

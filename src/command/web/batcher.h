@@ -15,7 +15,7 @@
 #include <stdatomic.h>
 
 #include "base/arena.h"
-#include "base/strbuf.h"
+#include "base/text/strbuf.h"
 
 /* A request on its way. Its owner makes it, and gets it back by take. */
 typedef struct et_job {

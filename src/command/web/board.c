@@ -4,7 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "base/file.h"
+#include "base/files/file.h"
 #include "base/vector.h"
 #include "command/web/board_private.h"
 #include "command/runs/run_search.h"

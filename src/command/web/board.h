@@ -15,7 +15,7 @@
 
 #include <etude/command.h>
 
-#include "base/strbuf.h"
+#include "base/text/strbuf.h"
 
 typedef struct et_board et_board;
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/json.h"
+#include "base/values/json.h"
 #include "command/web/board_private.h"
 
 /* Of one answer: some megabytes of text. */

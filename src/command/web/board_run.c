@@ -11,15 +11,15 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
-#include "base/file.h"
-#include "base/json.h"
-#include "base/unicode.h"
+#include "base/files/file.h"
+#include "base/values/json.h"
+#include "base/text/unicode.h"
 #include "base/vector.h"
 #include "command/web/board_private.h"
 #include "command/runs/run_size.h"
 #include "command/session.h"
-#include "train/experiment.h"
-#include "train/run_names.h"
+#include "systems/modelgarden/experiment.h"
+#include "train/run/run_names.h"
 
 /* Bytes of a log that are looked at, from its end; lines of it that are told. */
 #define LOG_BYTES   ((size_t)256 << 10)

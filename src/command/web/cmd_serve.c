@@ -7,15 +7,15 @@
 #include <unistd.h>
 
 #include "base/arena.h"
-#include "base/format.h"
-#include "command/amounts.h"
-#include "command/args.h"
+#include "base/text/format.h"
+#include "command/options/amounts.h"
+#include "command/options/args.h"
 #include "command/command.h"
 #include "command/outputs.h"
 #include "command/web/serving.h"
 #include "command/web/web.h"
-#include "train/experiment.h"
-#include "train/model_member.h"
+#include "systems/modelgarden/experiment.h"
+#include "train/checkpoint/artifact/model_member.h"
 
 #define PORT        8080
 #define BATCH       1024

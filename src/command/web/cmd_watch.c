@@ -12,15 +12,15 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/flag.h"
-#include "base/format.h"
-#include "base/json.h"
-#include "command/args.h"
+#include "base/text/format.h"
+#include "base/values/json.h"
+#include "command/options/args.h"
 #include "command/web/board.h"
 #include "command/command.h"
 #include "command/outputs.h"
 #include "command/web/pages.h"
 #include "command/web/web.h"
-#include "http/server.h"
+#include "command/web/server.h"
 
 #define PORT        8090
 #define CONNECTIONS 64

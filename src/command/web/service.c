@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/fields.h"
+#include "base/fields/fields.h"
 
 int et_service_number(const et_service_request *request, const char *key, int64_t least,
                       int64_t most, int64_t otherwise, int64_t *out, et_error *error)

@@ -14,9 +14,9 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/clock.h"
-#include "base/fields.h"
+#include "base/fields/fields.h"
 #include "base/flag.h"
-#include "base/json.h"
+#include "base/values/json.h"
 #include "command/web/pages.h"
 #include "command/web/web.h"
 

@@ -12,7 +12,7 @@
 
 #include "command/web/batcher.h"
 #include "command/web/serving_metrics.h"
-#include "http/server.h"
+#include "command/web/server.h"
 
 typedef struct et_serving_options {
     et_batcher_options batcher; /* all but done and payload */

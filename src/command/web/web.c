@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "base/strbuf.h"
+#include "base/text/strbuf.h"
 #include "command/web/pages.h"
-#include "http/type.h"
+#include "command/web/type.h"
 
 #define LOOPBACK "127.0.0.1"
 #define JSON     "application/json"

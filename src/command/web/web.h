@@ -11,10 +11,10 @@
 #ifndef ETUDE_COMMAND_WEB_WEB_H
 #define ETUDE_COMMAND_WEB_WEB_H
 
-#include "command/args.h"
-#include "http/guard.h"
-#include "http/listen.h"
-#include "http/server.h"
+#include "command/options/args.h"
+#include "command/web/guard.h"
+#include "command/web/listen.h"
+#include "command/web/server.h"
 
 typedef struct et_web_args {
     int64_t port;

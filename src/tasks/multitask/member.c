@@ -4,10 +4,10 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/strbuf.h"
-#include "base/yaml.h"
-#include "train/experiment.h"
-#include "train/model_member.h"
+#include "base/text/strbuf.h"
+#include "base/values/yaml.h"
+#include "systems/modelgarden/experiment.h"
+#include "train/checkpoint/artifact/model_member.h"
 
 /* Lines of one text that are none of another. */
 static int count_others(const char *text, const char *other)

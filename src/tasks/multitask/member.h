@@ -1,8 +1,8 @@
-/* What makes the folder of one task in a run a model of the task's kind (train/model_member.h). */
+/* What makes the folder of one task in a run a model of the task's kind (train/checkpoint/artifact/model_member.h). */
 #ifndef ETUDE_TASKS_MULTITASK_MEMBER_H
 #define ETUDE_TASKS_MULTITASK_MEMBER_H
 
-#include "tasks/multitask/options.h"
+#include "tasks/multitask/multitask_options.h"
 
 /* Writes member.yaml of task i. */
 int et_multitask_write_member(const et_multitask_settings *settings, int i, const char *folder,

@@ -9,13 +9,13 @@
 #include <etude/log.h>
 
 #include "base/alloc.h"
-#include "base/checksum.h"
-#include "base/file.h"
-#include "data/analyze.h"
+#include "base/files/checksum.h"
+#include "base/files/file.h"
+#include "data/table/analysis/analyze.h"
 #include "tasks/tabular/table_names.h"
 #include "tasks/tabular/target_unit.h"
-#include "tasks/tabular/task_private.h"
-#include "train/identity.h"
+#include "tasks/tabular/tabular_task_private.h"
+#include "train/checkpoint/identity.h"
 
 #define BYTES_MAX ((size_t)1 << 30)
 

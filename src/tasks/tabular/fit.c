@@ -6,13 +6,13 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/decimal.h"
+#include "base/numbers/decimal.h"
 #include "tasks/tabular/models.h"
 #include "tasks/tabular/samples.h"
 #include "tasks/tabular/target_unit.h"
-#include "tasks/tabular/task_private.h"
-#include "train/checkpoint.h"
-#include "train/identity.h"
+#include "tasks/tabular/tabular_task_private.h"
+#include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/identity.h"
 
 /* ---- classes ---- */
 

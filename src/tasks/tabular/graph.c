@@ -3,9 +3,9 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/fields.h"
-#include "tasks/tabular/kind.h"
-#include "tasks/tabular/task.h"
+#include "base/fields/fields.h"
+#include "tasks/tabular/tabular_kind.h"
+#include "tasks/tabular/tabular_task.h"
 
 struct et_tabular_graph {
     const et_tabular_options *options;

@@ -4,8 +4,8 @@
 #define ETUDE_TASKS_TABULAR_GRAPH_H
 
 #include "base/arena.h"
-#include "data/encoder.h"
-#include "train/experiment.h"
+#include "data/table/features/encoder.h"
+#include "systems/modelgarden/experiment.h"
 
 typedef struct et_tabular_graph et_tabular_graph;
 

@@ -11,7 +11,7 @@
 #include <etude/pass.h>
 
 #include "tasks/tabular/models.h"
-#include "tasks/tabular/task_private.h"
+#include "tasks/tabular/tabular_task_private.h"
 
 static et_node *vector(et_scope *scope, const char *name, int64_t size)
 {

@@ -2,9 +2,9 @@
  * held out are those of all; a part is a range of its rows, and what is learnt from is drawn from
  * the parts by weight. */
 #include "base/alloc.h"
-#include "data/paths.h"
+#include "data/text/paths.h"
 #include "tasks/tabular/samples.h"
-#include "tasks/tabular/task_private.h"
+#include "tasks/tabular/tabular_task_private.h"
 
 static const et_tabular_part *part_at(const et_tabular_task *task, size_t i)
 {

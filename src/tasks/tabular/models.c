@@ -5,7 +5,7 @@
 #include <math.h>
 
 #include "base/assert.h"
-#include "graph/graph.h"
+#include "engine/graph/graph.h"
 
 /* Of batch norm, as PyTorch's; of layer norm. */
 #define MOMENTUM      0.9f

@@ -2,7 +2,7 @@
 #ifndef ETUDE_TASKS_TABULAR_MODELS_H
 #define ETUDE_TASKS_TABULAR_MODELS_H
 
-#include "tasks/tabular/inputs.h"
+#include "tasks/tabular/tabular_inputs.h"
 
 /* Adds the model of the settings for the graph's batches, which have the encoder's fields: [rows,
  * outputs] float32, logits or standardised values. A poison node where it cannot be. */

@@ -7,9 +7,9 @@
 #include <etude/log.h>
 
 #include "base/alloc.h"
-#include "base/strbuf.h"
+#include "base/text/strbuf.h"
 #include "tasks/tabular/samples.h"
-#include "tasks/tabular/task_private.h"
+#include "tasks/tabular/tabular_task_private.h"
 
 /* Of the rows of a part of the data. */
 typedef struct target_seen {

@@ -6,7 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
-#include "base/philox.h"
+#include "base/numbers/philox.h"
 
 #define CHUNK 256
 

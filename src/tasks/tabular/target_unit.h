@@ -6,7 +6,7 @@
 
 #include <etude/value.h>
 
-#include "data/encoder.h"
+#include "data/table/features/encoder.h"
 
 /* The identity's key; a list of an offset and a scale for each target. */
 #define ET_TARGET_UNIT "target_unit"

@@ -1,7 +1,7 @@
 #include "tasks/translation/batching.h"
 
 #include "base/assert.h"
-#include "data/bucketed.h"
+#include "data/batches/bucketed.h"
 
 /* A sentence is never cut for a batch, so the budget has to hold the longest that may come. The
  * bound of the last bucket is one more than the longest. */

@@ -6,7 +6,7 @@
 
 #include <etude/data.h>
 
-#include "tasks/translation/options.h"
+#include "tasks/translation/translation_options.h"
 
 /* ET_ECONFIG: a budget that holds no pair, or two ways at once. name: of the setting, below task;
  * training: else validation, whose static batches are counted in pairs. */

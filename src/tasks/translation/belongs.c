@@ -2,10 +2,10 @@
  * by their checksums. */
 
 #include "base/alloc.h"
-#include "base/checksum.h"
+#include "base/files/checksum.h"
 #include "tasks/translation/input.h"
-#include "tasks/translation/task.h"
-#include "train/identity.h"
+#include "tasks/translation/translation_task.h"
+#include "train/checkpoint/identity.h"
 
 int et_translation_identify(const et_task *task, et_value *identity, et_error *error)
 {

@@ -1,6 +1,6 @@
 /* What may be asked of decoding. */
 #include "base/reserved.h"
-#include "tasks/translation/translator_private.h"
+#include "tasks/translation/decoding/translator_private.h"
 
 /* Comparisons are such that a NaN fails them. */
 int et_translator_check_decoding(const et_decoding_options *o, et_error *error)

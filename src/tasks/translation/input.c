@@ -7,10 +7,10 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
-#include "base/checksum.h"
-#include "data/pairs.h"
-#include "data/paths.h"
-#include "io/log_names.h"
+#include "base/files/checksum.h"
+#include "data/text/pairs.h"
+#include "data/text/paths.h"
+#include "formats/events/log_names.h"
 #include "tasks/translation/batching.h"
 
 #define SETTING_MAX  48 /* "train_data.mix[7]" */

@@ -1,5 +1,5 @@
 /* What the task learns from and is scored on: from settings to corpora. Settings name files by
- * path, pattern or list (data/paths.h); several texts by weight (mix). Its settings have Model
+ * path, pattern or list (data/text/paths.h); several texts by weight (mix). Its settings have Model
  * Garden's names, so that its files can be used; where samples are numbered, most of them decide
  * nothing:
  *
@@ -13,8 +13,8 @@
 #define ETUDE_TASKS_TRANSLATION_INPUT_H
 
 #include "base/arena.h"
-#include "data/encoded.h"
-#include "tasks/translation/options.h"
+#include "data/text/encoded.h"
+#include "tasks/translation/translation_options.h"
 
 /* Texts of a mix: each has a cache of its own, which the kind's list of files names. */
 #define ET_TRANSLATION_MIX_MAX 8

@@ -8,7 +8,7 @@
  * With r_drop training computes h twice, by two draws of dropout, and the loss is et_r_drop_loss;
  * with sampled_vocabulary it is et_sampled_loss. */
 #include "base/assert.h"
-#include "tasks/translation/task_private.h"
+#include "tasks/translation/translation_task_private.h"
 
 /* h for the graph's batches, by the scope's draw of dropout. */
 static et_node *decoded(et_scope *scope, const et_transformer *model)

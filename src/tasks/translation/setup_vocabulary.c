@@ -10,12 +10,12 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
-#include "base/checksum.h"
+#include "base/files/checksum.h"
 #include "base/clock.h"
-#include "base/file.h"
-#include "base/format.h"
-#include "tasks/translation/task_private.h"
-#include "train/model_place.h"
+#include "base/files/file.h"
+#include "base/text/format.h"
+#include "tasks/translation/translation_task_private.h"
+#include "train/checkpoint/artifact/model_place.h"
 
 /* One of them, on its way. */
 typedef struct opening {

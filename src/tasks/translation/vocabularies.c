@@ -4,8 +4,8 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
-#include "base/checksum.h"
-#include "base/file.h"
+#include "base/files/checksum.h"
+#include "base/files/file.h"
 
 static const et_vocabulary_role shared[] = {
     { "shared",

@@ -15,8 +15,8 @@
 #include <etude/experiment.h>
 
 #include "base/arena.h"
-#include "tasks/translation/options.h"
-#include "train/model_place.h"
+#include "tasks/translation/translation_options.h"
+#include "train/checkpoint/artifact/model_place.h"
 
 /* Files of a run: of one for both sides, or of one each. */
 #define ET_TRANSLATION_VOCABULARY        "vocabulary.model"

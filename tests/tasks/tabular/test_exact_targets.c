@@ -9,9 +9,9 @@
 
 #include <etude/predictor.h>
 
-#include "base/philox.h"
-#include "cli/bad_case.h"
-#include "data/encoder.h"
+#include "base/numbers/philox.h"
+#include "command/bad_case.h"
+#include "data/table/features/encoder.h"
 #include "tasks/tabular/succeed.h"
 #include "tasks/tabular/target_unit.h"
 

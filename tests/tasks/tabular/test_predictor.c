@@ -8,7 +8,7 @@
 #include <etude/model_export.h>
 
 #include "base/alloc.h"
-#include "base/file.h"
+#include "base/files/file.h"
 #include "base/scarce.h"
 
 static char job[64];

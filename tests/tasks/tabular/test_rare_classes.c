@@ -5,8 +5,8 @@
 #include <stddef.h>
 #include <cmocka.h>
 
-#include "base/philox.h"
-#include "cli/bad_case.h"
+#include "base/numbers/philox.h"
+#include "command/bad_case.h"
 #include "tasks/tabular/succeed.h"
 
 enum { ROWS = 600 };

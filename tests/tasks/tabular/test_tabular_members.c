@@ -12,11 +12,11 @@
 #include <etude/checkpoint.h>
 
 #include "base/arena.h"
-#include "base/file.h"
-#include "base/yaml.h"
-#include "cli/bad_case.h"
-#include "tasks/tabular/kind.h"
-#include "train/experiment.h"
+#include "base/files/file.h"
+#include "base/values/yaml.h"
+#include "command/bad_case.h"
+#include "tasks/tabular/tabular_kind.h"
+#include "systems/modelgarden/experiment.h"
 
 enum { ROWS = 200, VALID = 50 };
 

@@ -12,12 +12,12 @@
 
 #include <etude/pass.h>
 
-#include "base/philox.h"
+#include "base/numbers/philox.h"
 #include "calls.h"
 #include "data/table_fixture.h"
 #include "tasks/tabular/models.h"
 #include "tasks/tabular/samples.h"
-#include "tasks/tabular/task.h"
+#include "tasks/tabular/tabular_task.h"
 
 enum { ROWS = 7, NUMBERS = 3, IDS = 2, OUTPUTS = 4, WIDTH = 8, TOKENS = 1 + NUMBERS + IDS };
 enum { WIDTH_MAX = 256 };

@@ -14,8 +14,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/philox.h"
-#include "cli/bad_case.h"
+#include "base/numbers/philox.h"
+#include "command/bad_case.h"
 #include "tasks/tabular/succeed.h"
 #include "sanitized.h"
 

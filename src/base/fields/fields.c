@@ -1,0 +1,613 @@
+/* Walking tables: a dict of values against the table of its struct, name by name. Members of
+ * all kinds but nested structs are left to fields_scalar.c. Depth is that of the tables,
+ * which are const, and never that of what is read.
+ *
+ * Messages are made of three parts: where (file and line, or --set), the dotted path, and
+ * what is wrong with it. Paths are built in the caller's arena, for each member read; they
+ * are short.
+ *   config.yaml:3: trainer.train_step: no such setting. Nearest: train_steps (trainer has: ...)
+ *   --set trainer.train_steps: "many" is not an integer
+ *
+ * The walk takes four forms: defaults (every row), read (the keys that a dict has, others
+ * stay), set (one path), echo (every row, in order, or those that count). Looking a name up walks
+ * its table: it has tens of rows. */
+#include "base/fields/fields.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <etude/log.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/assert.h"
+#include "base/fields/fields_dotted.h"
+#include "base/fields/fields_said.h"
+#include "base/fields/fields_scalar.h"
+#include "base/fields/settings.h"
+#include "base/values/yaml.h"
+
+#define NAMES_MAX   256  /* members of one struct that the nearest is sought among */
+#define NAMES_ALL   1024 /* and rows of a whole table */
+#define NAMES_WIDTH 64   /* characters of the list of members in a message */
+#define DEPTH_MAX   8    /* groups that names are looked for in */
+
+/* Where reading is: what a message starts with. */
+struct place {
+    const et_fields *root; /* the whole table, where names are looked for that stand elsewhere */
+    const char *name;      /* of the file, or --set */
+    et_arena *arena;
+    et_value *extra; /* of the origin, as what follows */
+    et_fields_said *said;
+    et_error *error;
+};
+
+/* Every member is set, so a struct need not be cleared before; padding stays as it is. */
+void et_fields_defaults(const et_fields *table, void *options)
+{
+    for (const et_field *field = table->fields; field->kind != ET_FIELD_KIND_END; field++) {
+        if (field->kind == ET_FIELD_KIND_STRUCT)
+            et_fields_defaults(field->nested, et_field_member(field, options));
+        else if (field->kind != ET_FIELD_KIND_ONLY)
+            et_field_reset(field, options);
+    }
+}
+
+/* "a.b" in the arena, or "b" at the top; NULL: no memory. */
+static const char *join(et_arena *arena, const char *path, const char *key)
+{
+    const size_t above = strlen(path), length = strlen(key);
+    char *whole = et_arena_alloc(arena, above + length + 2);
+    if (!whole)
+        return NULL;
+    memcpy(whole, path, above);
+    whole[above] = '.';
+    memcpy(whole + above + (above > 0), key, length + 1);
+    return whole;
+}
+
+/* "file:3: a.b", or "--set a.b" as it was typed; NULL: no memory. */
+static const char *locate(const struct place *place, const char *path, int line)
+{
+    if (strcmp(place->name, ET_SETTINGS_SET) == 0)
+        return et_arena_printf(place->arena, ET_SETTINGS_SET " %s", path);
+    if (line == 0)
+        return et_arena_printf(place->arena, "%s: %s", place->name, path);
+    return et_arena_printf(place->arena, "%s:%d: %s", place->name, line, path);
+}
+
+/* Paths are all that is allocated here, and no size of one would tell anything. */
+static int no_memory(const struct place *place)
+{
+    return et_alloc_failed(place->error, 1, "settings");
+}
+
+/* The first names that fit, then dots: a message is read at once or not at all. */
+static void append_names(et_strbuf *out, const char *const *names)
+{
+    /* The width is that of the names alone, whatever stands before them. */
+    size_t start = out->length;
+    for (size_t i = 0; names[i]; i++) {
+        size_t width = out->length - start + 2 + strlen(names[i]);
+        if (i > 0)
+            et_strbuf_append(out, ", ");
+        if (i > 0 && width > NAMES_WIDTH) {
+            et_strbuf_append(out, "...");
+            return;
+        }
+        et_strbuf_append(out, names[i]);
+    }
+}
+
+#define PLACES_MAX 3 /* of a name that stands elsewhere, in a message */
+
+/* Adds the paths of rows named name that are depth groups down, "a.b.name, c.name"; found counts
+ * them. Groups are rows as well. only: those that mean nothing here, else the others. */
+static void append_places(et_strbuf *out, int *found, const et_fields *table, const char *name,
+                          const char *path, int depth, bool only)
+{
+    for (const et_field *field = table->fields; field->kind != ET_FIELD_KIND_END; field++) {
+        et_strbuf whole = ET_STRBUF_INIT;
+        et_strbuf_printf(&whole, "%s%s%s", path, *path ? "." : "", field->name);
+        if (depth && field->kind == ET_FIELD_KIND_STRUCT)
+            append_places(out, found, field->nested, name, et_strbuf_text(&whole), depth - 1, only);
+        bool counts = !depth && (field->kind == ET_FIELD_KIND_ONLY) == only;
+        if (counts && !strcmp(field->name, name) && ++*found <= PLACES_MAX + 1)
+            et_strbuf_printf(out, "%s%s", *found > 1 ? ", " : "",
+                             *found > PLACES_MAX ? "..." : et_strbuf_text(&whole));
+        out->failed |= whole.failed;
+        et_strbuf_release(&whole);
+    }
+}
+
+/* lead, "a.b.name, c.name", the least deep first; nothing, if there is none. What means nothing is
+ * proposed where there is nothing else. */
+static void append_elsewhere(et_strbuf *out, const char *lead, const et_fields *root,
+                             const char *name)
+{
+    et_strbuf places = ET_STRBUF_INIT;
+    int found = 0;
+    for (int only = 0; only < 2 && !found; only++)
+        for (int depth = 0; depth < DEPTH_MAX && found <= PLACES_MAX; depth++)
+            append_places(&places, &found, root, name, "", depth, only);
+    if (found)
+        et_strbuf_printf(out, "%s%s", lead, et_strbuf_text(&places));
+    out->failed |= places.failed;
+    et_strbuf_release(&places);
+}
+
+/* Names of all rows at most depth groups down; those beyond NAMES_ALL are not proposed. */
+static void gather_names(const char **names, size_t *count, const et_fields *table, int depth)
+{
+    for (const et_field *field = table->fields; field->kind != ET_FIELD_KIND_END; field++) {
+        if (*count < NAMES_ALL)
+            names[(*count)++] = field->name;
+        if (depth && field->kind == ET_FIELD_KIND_STRUCT)
+            gather_names(names, count, field->nested, depth - 1);
+    }
+}
+
+/* Where the name stands, as it was written or nearly so. */
+static void append_hint(et_strbuf *out, const et_fields *root, const char *const *here,
+                        const char *name)
+{
+    const char *all[NAMES_ALL + 1];
+    size_t count = 0;
+    append_elsewhere(out, ". There is ", root, name);
+    if (out->length)
+        return;
+    const et_hint hint = et_nearest_hint(name, here, "");
+    et_strbuf_append(out, hint.text);
+    if (out->length)
+        return;
+    gather_names(all, &count, root, DEPTH_MAX - 1);
+    all[count] = NULL;
+    const char *nearest = et_nearest(name, all);
+    if (nearest)
+        append_elsewhere(out, ". Nearest: ", root, nearest);
+}
+
+/* Plain names, as et_nearest wants them, not rows; ended by NULL. More than NAMES_MAX members are
+ * found by name as well, but not all of them proposed. */
+static void own_names(const char *names[NAMES_MAX + 1], const et_fields *table)
+{
+    size_t count = 0;
+    for (const et_field *field = table->fields; field->kind != ET_FIELD_KIND_END; field++)
+        if (count < NAMES_MAX)
+            names[count++] = field->name;
+    names[count] = NULL;
+}
+
+/* path: of the dict that key was looked for in, "" at the top. The message lists what there
+ * is as far as it fits, and the nearest name in any case: the misspelt one may be the
+ * fortieth. */
+static int unknown(const struct place *place, const et_fields *table, const char *path,
+                   const char *key, int line)
+{
+    const char *names[NAMES_MAX + 1];
+    own_names(names, table);
+    const char *whole = join(place->arena, path, key);
+    const char *where = whole ? locate(place, whole, line) : NULL;
+    et_strbuf list = ET_STRBUF_INIT, hint = ET_STRBUF_INIT;
+    append_names(&list, names);
+    append_hint(&hint, place->root, names, key);
+    int status =
+        !where || list.failed || hint.failed
+            ? no_memory(place)
+            : et_fail(place->error, ET_ECONFIG, "%s: no such setting%s (%s has: %s)", where,
+                      et_strbuf_text(&hint), *path ? path : table->name, et_strbuf_text(&list));
+    et_strbuf_release(&list);
+    et_strbuf_release(&hint);
+    return status;
+}
+
+/* The dict below extra that path names, up to its last part, which becomes *key; made where it is
+ * not there. NULL: no memory. */
+static et_value *extra_group(const struct place *place, const char *path, const char **key)
+{
+    et_value *dict = place->extra;
+    for (const char *dot; dict && (dot = strchr(path, '.')) != NULL; path = dot + 1) {
+        const char *part = et_arena_printf(place->arena, "%.*s", (int)(dot - path), path);
+        et_value *below = part ? et_value_get(dict, part) : NULL;
+        if (!below || below->kind != ET_VALUE_DICT)
+            below = part ? et_value_set_dict(dict, part) : NULL;
+        dict = below;
+    }
+    *key = et_arena_strdup(place->arena, path);
+    return *key ? dict : NULL;
+}
+
+/* Keeps a setting that the table does not know, group by group. */
+static int keep_extra(const struct place *place, const char *path, const et_value *value)
+{
+    const char *key;
+    et_value *group = extra_group(place, path, &key);
+    et_value *over = group ? et_value_dict(group->arena) : NULL;
+    const char *where = locate(place, path, value->line);
+    if (!over || !where || !et_value_append_copy(over, key, value))
+        return no_memory(place);
+    et_log(ET_LOG_WARNING, "%s: no such setting; it is kept, and nothing here reads it", where);
+    return et_value_merge(group, over, place->error);
+}
+
+/* A number or list where a group of settings should stand, such as "trainer: 5". */
+static int not_a_group(const struct place *place, const et_fields *table, const char *path,
+                       const et_value *value)
+{
+    const char *where = locate(place, *path ? path : table->name, value->line);
+    const char *names[NAMES_MAX + 1];
+    et_strbuf list = ET_STRBUF_INIT;
+    own_names(names, table);
+    append_names(&list, names);
+    int status = !where || list.failed
+                     ? no_memory(place)
+                     : et_fail(place->error, ET_ECONFIG,
+                               "%s: is a group of settings, not %s; name one of them (%s)", where,
+                               et_value_kind_name(value->kind), et_strbuf_text(&list));
+    et_strbuf_release(&list);
+    return status;
+}
+
+static int read_dict(const struct place *place, const et_fields *table, void *options,
+                     const et_value *dict, const char *path);
+static int set(const struct place *place, const et_fields *table, void *options, const char *path,
+               const et_value *value);
+
+/* Groups one by one, each from its defaults. The member is set last, when all are good. */
+static int read_list(const struct place *place, const et_field *field, et_structs *member,
+                     const et_value *value, const char *path)
+{
+    bool list = value->kind == ET_VALUE_LIST;
+    size_t count = list ? value->count : value->kind != ET_VALUE_NULL;
+    const et_value *item = list ? value->first : value;
+    char *items = count ? et_arena_array(place->arena, count, field->item_size) : NULL;
+    if (count && !items)
+        return no_memory(place);
+    for (size_t i = 0; i < count; i++, item = item->next) {
+        const char *whole = et_arena_printf(place->arena, "%s[%zu]", path, i);
+        void *options = items + i * field->item_size;
+        if (!whole)
+            return no_memory(place);
+        if (item->kind != ET_VALUE_DICT)
+            return not_a_group(place, field->nested, whole, item);
+        et_fields_defaults(field->nested, options);
+        int status = read_dict(place, field->nested, options, item, whole);
+        if (status)
+            return status;
+    }
+    *member = (et_structs){ items, count };
+    return ET_OK;
+}
+
+/* The row that says whether a group is there; NULL: it always is. */
+static const et_field *presence(const et_fields *table)
+{
+    const et_field *row = table->fields;
+    while (row->kind != ET_FIELD_KIND_END && (row->kind != ET_FIELD_KIND_BOOL || !row->selects))
+        row++;
+    return row->kind == ET_FIELD_KIND_END ? NULL : row;
+}
+
+/* What is not written, "trainer:", is a group of which nothing is said; a null that is written may
+ * have been meant to take it away. */
+static int read_null(const struct place *place, const et_field *field, void *member,
+                     const et_value *value, const char *path)
+{
+    if (field->nullable) {
+        et_fields_defaults(field->nested, member);
+        return ET_OK;
+    }
+    const char *where = locate(place, path, value->line);
+    if (!where)
+        return no_memory(place);
+    if (value->text && *value->text)
+        et_log(ET_LOG_WARNING, "%s: %s changes nothing in a group of settings; name some of them",
+               where, value->text);
+    return ET_OK;
+}
+
+/* A number in place of a group: the row of its table that stands for all of it. */
+static int read_number(const struct place *place, const et_field *group, void *options,
+                       const et_value *value, const char *path)
+{
+    const et_field *row = et_fields_find(group->nested, group->number, strlen(group->number));
+    const char *where = locate(place, path, value->line);
+    et_assert(row);
+    return where ? et_field_read(row, options, value, place->arena, where, place->error)
+                 : no_memory(place);
+}
+
+/* path: of the member itself, from the top. */
+static int read_member(const struct place *place, const et_field *field, void *options,
+                       const et_value *value, const char *path)
+{
+    if (field->kind == ET_FIELD_KIND_STRUCT && field->list && value->kind == ET_VALUE_LIST) {
+        const et_field *row = et_fields_find(field->nested, field->list, strlen(field->list));
+        et_assert(row && row->kind == ET_FIELD_KIND_STRUCTS);
+        return read_list(place, row, et_field_member(row, et_field_member(field, options)), value,
+                         path);
+    }
+    if (field->kind == ET_FIELD_KIND_STRUCT && field->number &&
+        (value->kind == ET_VALUE_INT || value->kind == ET_VALUE_FLOAT))
+        return read_number(place, field, et_field_member(field, options), value, path);
+    if (field->kind == ET_FIELD_KIND_STRUCT && value->kind == ET_VALUE_NULL &&
+        !presence(field->nested))
+        return read_null(place, field, et_field_member(field, options), value, path);
+    if (field->kind == ET_FIELD_KIND_STRUCT)
+        return read_dict(place, field->nested, et_field_member(field, options), value, path);
+    if (field->kind == ET_FIELD_KIND_STRUCTS)
+        return read_list(place, field, et_field_member(field, options), value, path);
+    const char *where = locate(place, path, value->line);
+    if (!where)
+        return no_memory(place);
+    if (field->kind == ET_FIELD_KIND_ONLY)
+        return et_field_check_only(field, value, where, place->error);
+    if (place->said && !et_fields_say(place->said, where, path))
+        return no_memory(place);
+    return et_field_read(field, options, value, place->arena, where, place->error);
+}
+
+/* Of a member with two names one dict may use one; a null sets nothing. */
+static int not_both_names(const struct place *place, const et_fields *table, const et_field *field,
+                          const et_value *dict, const et_value *value, const char *path)
+{
+    if (field->kind != ET_FIELD_KIND_EPOCHS || value->kind == ET_VALUE_NULL)
+        return ET_OK;
+    for (const et_field *row = table->fields; row->kind != ET_FIELD_KIND_END; row++) {
+        const et_value *other = NULL;
+        if (row != field && row->offset == field->offset)
+            other = et_value_get(dict, row->name);
+        if (!other || other->kind == ET_VALUE_NULL)
+            continue;
+        const char *where = locate(place, path, value->line);
+        return where ? et_fail(place->error, ET_ECONFIG, "%s: %s is said as well; leave one out",
+                               where, row->name)
+                     : no_memory(place);
+    }
+    return ET_OK;
+}
+
+/* A value of the dict, whose keys are unique: the readers see to that, so no member is set twice by
+ * one file. */
+static int read_named(const struct place *place, const et_fields *table, void *options,
+                      const et_value *dict, const et_value *value, const char *path)
+{
+    const et_field *field = et_fields_find(table, value->key, strlen(value->key));
+    if (!field && strchr(value->key, '[')) /* a[0].b: 1 */
+        return set(place, table, options, value->key, value);
+    if (!field && !place->extra)
+        return unknown(place, table, path, value->key, value->line);
+    /* Kept by the arena: text of a message, should this member be refused. */
+    const char *whole = join(place->arena, path, value->key);
+    if (!whole)
+        return no_memory(place);
+    if (!field)
+        return keep_extra(place, whole, value);
+    int status = not_both_names(place, table, field, dict, value, whole);
+    return status ? status : read_member(place, field, options, value, whole);
+}
+
+static int said_twice(const struct place *place, const char *path, const et_value *value)
+{
+    const char *whole = join(place->arena, path, value->key);
+    const char *where = whole ? locate(place, whole, value->line) : NULL;
+    return where ? et_fail(place->error, ET_ECONFIG,
+                           "%s: is set twice, as a group and by a dotted name; remove one", where)
+                 : no_memory(place);
+}
+
+/* As deep as the tables, not as the text. */
+static int read_dict(const struct place *place, const et_fields *table, void *options,
+                     const et_value *dict, const char *path)
+{
+    const et_field *there = presence(table);
+    bool nothing = dict->kind == ET_VALUE_NULL; /* a name with nothing below it */
+    if (!nothing && dict->kind != ET_VALUE_DICT)
+        return not_a_group(place, table, path, dict);
+    const et_value *twice = NULL;
+    if (!nothing && !(dict = et_fields_undotted(dict, place->arena, &twice)))
+        return no_memory(place);
+    if (twice)
+        return said_twice(place, path, twice);
+    if (there && (nothing || !et_value_get(dict, there->name)))
+        *(bool *)et_field_member(there, options) = !nothing;
+    int status = ET_OK;
+    for (const et_value *value = nothing ? NULL : dict->first; value && !status;
+         value = value->next)
+        status = read_named(place, table, options, dict, value, path);
+    return status;
+}
+
+/* path NULL counts as "". */
+int et_fields_read_from(const et_fields_origin *from, const et_fields *table, void *options,
+                        const et_value *dict, const char *path, et_error *error)
+{
+    et_assert(table && options && dict && from->arena && from->name);
+    struct place place = { table, from->name, from->arena, from->extra, from->said, error };
+    return read_dict(&place, table, options, dict, path ? path : "");
+}
+
+int et_fields_read(const et_fields *table, void *options, const et_value *dict, et_arena *arena,
+                   const char *name, const char *path, et_error *error)
+{
+    const et_fields_origin from = { .name = name, .arena = arena };
+    return et_fields_read_from(&from, table, options, dict, path, error);
+}
+
+/* The text may be a whole group in flow style ({a: 1, b: 2}), so this ends in the same reader
+ * as a file. */
+static int parse_text(const struct place *place, et_value **value, const char *path,
+                      const char *text)
+{
+    const char *where = locate(place, path, 0);
+    if (!where)
+        return no_memory(place);
+    return et_yaml_parse_value(value, place->arena, text, where, place->error);
+}
+
+static int below_one(const struct place *place, const char *path, int line, const char *key)
+{
+    const char *where = locate(place, path, line);
+    return where ? et_fail(place->error, ET_ECONFIG, "%s: %s is one setting, nothing is below it",
+                           where, key)
+                 : no_memory(place);
+}
+
+/* *options: from the struct that has the list to an item of it, "[2]". Items are copied before one
+ * changes: other structs may share them. */
+static int enter_item(const struct place *place, const et_field *field, const char *index,
+                      const char *path, int line, void **options)
+{
+    et_structs *member = et_field_member(field, *options);
+    char *end;
+    const unsigned long item = strtoul(index + 1, &end, 10);
+    const char *where = locate(place, path, line);
+    if (!where)
+        return no_memory(place);
+    if (index[1] < '0' || index[1] > '9' || *end != ']' || (end[1] && end[1] != '.') ||
+        item >= member->count)
+        return et_fail(place->error, ET_ECONFIG,
+                       "%s: %s has %zu items, of which the first is [0]; name one of them", where,
+                       field->name, member->count);
+    char *items = et_arena_array(place->arena, member->count, field->item_size);
+    if (!items)
+        return no_memory(place);
+    memcpy(items, member->items, member->count * field->item_size);
+    member->items = items;
+    *options = items + item * field->item_size;
+    return ET_OK;
+}
+
+/* Walks down one part of the path at a time: table, options and rest move together, so that
+ * rest is always to be found in table, whose struct is at options. above: the path so far,
+ * for messages. */
+static int set(const struct place *place, const et_fields *table, void *options, const char *path,
+               const et_value *value)
+{
+    const char *rest = path; /* the part not walked yet, a tail of path */
+    for (;;) {
+        size_t length = strcspn(rest, "."), name = strcspn(rest, ".[");
+        const char *key = et_arena_printf(place->arena, "%.*s", (int)name, rest);
+        /* Without the point between them. */
+        size_t above_length = rest == path ? 0 : (size_t)(rest - path) - 1;
+        const char *above = et_arena_printf(place->arena, "%.*s", (int)above_length, path);
+        if (!key || !above)
+            return no_memory(place);
+        const et_field *field = et_fields_find(table, rest, name);
+        if (!field)
+            return place->extra ? keep_extra(place, path, value)
+                                : unknown(place, table, above, key, value->line);
+        /* The last part of the path: the value is for this member, or for the whole group
+         * that it is. */
+        if (!rest[name])
+            return read_member(place, field, options, value, path);
+        const bool item = rest[name] == '[';
+        /* The path goes on below something that is one value. */
+        if (field->kind != (item ? ET_FIELD_KIND_STRUCTS : ET_FIELD_KIND_STRUCT))
+            return below_one(place, path, value->line, key);
+        int status =
+            item ? enter_item(place, field, rest + name, path, value->line, &options) : ET_OK;
+        if (status)
+            return status;
+        options = item ? options : et_field_member(field, options);
+        table = field->nested;
+        if (!rest[length])
+            return read_dict(place, table, options, value, path);
+        rest += length + 1;
+    }
+}
+
+int et_fields_set_from(const et_fields_origin *from, const et_fields *table, void *options,
+                       const char *path, const et_value *value, const char *text, et_error *error)
+{
+    et_assert(table && options && path && from->arena && (value != NULL) != (text != NULL));
+    struct place place = { table, from->name, from->arena, from->extra, from->said, error };
+    et_value *parsed = NULL;
+    int status = text ? parse_text(&place, &parsed, path, text) : ET_OK;
+    return status ? status : set(&place, table, options, path, text ? parsed : value);
+}
+
+/* "--set" for a file's name is how locate knows that there is no line to tell. */
+int et_fields_set(const et_fields *table, void *options, const char *path, const char *text,
+                  et_arena *arena, et_error *error)
+{
+    const et_fields_origin from = { .name = ET_SETTINGS_SET, .arena = arena };
+    if (!path || !text)
+        return et_fail(error, ET_ECONFIG, "%s: NULL is no %s of a setting",
+                       path ? path : ET_SETTINGS_SET, path ? "value" : "name");
+    return et_fields_set_from(&from, table, options, path, NULL, text, error);
+}
+
+/* The row that selects stands before the groups, and so does its value in the echo. */
+bool et_fields_counts(const et_fields *table, const et_field *field, const et_value *echo)
+{
+    if (field->kind == ET_FIELD_KIND_ONLY || field->kind == ET_FIELD_KIND_EPOCHS || field->passing)
+        return false;
+    if (field->kind != ET_FIELD_KIND_STRUCT)
+        return true;
+    for (const et_field *row = table->fields; row != field; row++)
+        if (row->kind == ET_FIELD_KIND_CHOICE && row->selects) {
+            const et_value *name = et_value_get(echo, row->name);
+            return name && !strcmp(name->string, field->name);
+        }
+    return true;
+}
+
+static void echo(const et_fields *table, const void *options, et_value *dict, bool effective);
+
+static void echo_list(const et_field *field, const et_structs *member, et_value *dict,
+                      bool effective)
+{
+    et_value *list = et_value_set_list(dict, field->name);
+    for (size_t i = 0; list && i < member->count; i++) {
+        et_value *item = et_value_add_dict(list);
+        if (item)
+            echo(field->nested, (const char *)member->items + i * field->item_size, item,
+                 effective);
+    }
+}
+
+/* Fails only by memory, which dict's arena remembers. effective: only what counts. */
+static void echo(const et_fields *table, const void *options, et_value *dict, bool effective)
+{
+    for (const et_field *field = table->fields; field->kind != ET_FIELD_KIND_END; field++) {
+        if (effective && !et_fields_counts(table, field, dict))
+            continue;
+        if (field->kind == ET_FIELD_KIND_STRUCTS) {
+            echo_list(field, et_field_member(field, (void *)options), dict, effective);
+            continue;
+        }
+        if (field->passing) {
+            et_value_set_null(dict, field->name); /* what reads it back leaves it as it is */
+            continue;
+        }
+        if (field->kind != ET_FIELD_KIND_STRUCT) {
+            et_field_echo(field, options, dict);
+            continue;
+        }
+        et_value *nested = et_value_set_dict(dict, field->name);
+        if (nested)
+            echo(field->nested, et_field_member(field, (void *)options), nested, effective);
+    }
+}
+
+static et_value *echo_all(const et_fields *table, const void *options, et_arena *arena,
+                          bool effective)
+{
+    et_value *dict = et_value_dict(arena);
+    if (!dict)
+        return NULL;
+    echo(table, options, dict, effective);
+    return et_value_failed(dict) ? NULL : dict;
+}
+
+et_value *et_fields_echo(const et_fields *table, const void *options, et_arena *arena)
+{
+    return echo_all(table, options, arena, false);
+}
+
+/* What params.yaml is written from: reading it back gives the same options. */
+et_value *et_fields_effective(const et_fields *table, const void *options, et_arena *arena)
+{
+    return echo_all(table, options, arena, true);
+}

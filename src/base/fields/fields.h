@@ -1,0 +1,52 @@
+/* What <etude/fields.h> leaves to the library's own parts: help, and the nearest name. */
+#ifndef ETUDE_BASE_FIELDS_FIELDS_H
+#define ETUDE_BASE_FIELDS_FIELDS_H
+
+#include <etude/fields.h>
+
+#include "base/text/strbuf.h"
+
+/* One line per member: "path  type  default (range)  help". */
+void et_fields_help(const et_fields *table, et_strbuf *out, const char *path);
+
+/* Where values come from, and where those go that the table does not know. */
+typedef struct et_fields_origin {
+    const char *name; /* as of et_fields_read */
+    et_arena *arena;
+    et_value *extra; /* a dict: unknown ones go there, with a warning; NULL: they are errors */
+    struct et_fields_said *said; /* what is set is added there (fields_said.h); NULL: nowhere */
+} et_fields_origin;
+
+/* et_fields_read and et_fields_set with an origin. The latter takes a value, or (value NULL) its
+ * YAML text. */
+int et_fields_read_from(const et_fields_origin *from, const et_fields *table, void *options,
+                        const et_value *dict, const char *path, et_error *error);
+int et_fields_set_from(const et_fields_origin *from, const et_fields *table, void *options,
+                       const char *path, const et_value *value, const char *text, et_error *error);
+
+/* The row named by the first length bytes of name, which need not end there; NULL: none. */
+const et_field *et_fields_find(const et_fields *table, const char *name, size_t length);
+
+/* Whether a row counts beside the others of its table: it means something, and is no group that is
+ * not selected. echo: of the table's struct. */
+bool et_fields_counts(const et_fields *table, const et_field *field, const et_value *echo);
+
+/* Whether the first length bytes of word are name, - and _ alike. name NULL: no. */
+bool et_same_name(const char *word, size_t length, const char *name);
+
+/* Whether word is an entry of names (ended by NULL). */
+bool et_is_one_of(const char *word, const char *const *names);
+
+/* The entry of names (ended by NULL) nearest to word: by letters (up to a third of the word's may
+ * differ, case and - _ aside), by word parts (num_heads: num_attention_heads) or by initials (lr:
+ * learning_rate). NULL if none is near. */
+const char *et_nearest(const char *word, const char *const *names);
+
+/* What a message about an unknown word ends its first sentence with: ". Nearest: --lr", where mark
+ * is "--", or "" if none is near. By value, so that it can stand in a call of et_fail. */
+typedef struct et_hint {
+    char text[96];
+} et_hint;
+et_hint et_nearest_hint(const char *word, const char *const *names, const char *mark);
+
+#endif

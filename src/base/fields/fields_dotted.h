@@ -1,0 +1,13 @@
+/* Dotted keys of a file as the groups that they name: {a.b: 1, a: {c: 2}} is {a: {b: 1, c: 2}}, so
+ * that both ways of writing mean the same, whatever stands beside them. */
+#ifndef ETUDE_BASE_FIELDS_FIELDS_DOTTED_H
+#define ETUDE_BASE_FIELDS_FIELDS_DOTTED_H
+
+#include <etude/value.h>
+
+/* One level of it: keys of the groups may have points again. *out: dict itself where no key has
+ * one; else a dict in arena, whose values are the old ones'. NULL: no memory. *twice: a value that
+ * is said in two ways, else NULL. Keys of items, "a[0].b", stay as they are. */
+const et_value *et_fields_undotted(const et_value *dict, et_arena *arena, const et_value **twice);
+
+#endif

@@ -1,0 +1,171 @@
+/* A path is walked down its tables; the first row on the way that shuts it out is its gate:
+ *
+ *   type: cosine    the groups beside a CHOICE that selects: only the one of its name counts
+ *   enabled: false  a BOOL that selects: its whole group
+ *   loss: softmax   the row that .with of a row names */
+#include "base/fields/fields_said.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/assert.h"
+#include "base/fields/fields.h"
+#include "base/fields/fields_scalar.h"
+
+typedef struct et_said_item {
+    const struct et_said_item *next;
+    const char *where, *path;
+} et_said_item;
+
+/* What shuts a setting out. */
+typedef struct gate {
+    const et_field *row;  /* NULL: nothing does */
+    const char *is;       /* its value */
+    const char *needs;    /* [length] the value under which the setting counts */
+    size_t length, above; /* above: bytes of the path before the gate's name */
+} gate;
+
+bool et_fields_say(et_fields_said *said, const char *where, const char *path)
+{
+    et_assert(where && path);
+    et_said_item *item = et_arena_alloc(said->arena, sizeof *item);
+    if (!item)
+        return false;
+    *item = (et_said_item){ said->first, where, path };
+    said->first = item;
+    return true;
+}
+
+static const char *value_of(const et_field *row, const void *options)
+{
+    const void *member = et_field_member(row, (void *)options);
+    if (row->kind == ET_FIELD_KIND_BOOL)
+        return *(const bool *)member ? "true" : "false";
+    et_assert(row->kind == ET_FIELD_KIND_CHOICE);
+    const int chosen = *(const int *)member;
+    return chosen >= 0 ? row->choices[chosen] : "null";
+}
+
+/* *found: the gate, unless the row has the value that is needed. */
+static void look(gate *found, const et_field *row, const void *options, const char *needs,
+                 size_t length, size_t above)
+{
+    const char *is = value_of(row, options);
+    if (strlen(is) != length || strncmp(is, needs, length) != 0)
+        *found = (gate){ row, is, needs, length, above };
+}
+
+/* Of a row and those beside it. */
+static gate gate_of(const et_fields *table, const et_field *field, const void *options,
+                    size_t above)
+{
+    gate found = { .row = NULL };
+    for (const et_field *row = table->fields; row->kind != ET_FIELD_KIND_END && !found.row; row++) {
+        if (row == field)
+            continue;
+        if (row->kind == ET_FIELD_KIND_BOOL && row->selects)
+            look(&found, row, options, "true", 4, above);
+        if (row->kind == ET_FIELD_KIND_CHOICE && row->selects && row < field &&
+            field->kind == ET_FIELD_KIND_STRUCT)
+            look(&found, row, options, field->name, strlen(field->name), above);
+    }
+    if (found.row || !field->with)
+        return found;
+    const size_t name = strcspn(field->with, "=");
+    const et_field *row = et_fields_find(table, field->with, name);
+    et_assert(row && field->with[name]);
+    const char *needs = field->with + name + 1;
+    look(&found, row, options, needs, strlen(needs), above);
+    return found;
+}
+
+/* Into a group, or into item "[n]" of a list of groups; NULL: there is no such item any more. */
+static const void *enter(const et_field **field, const void *options, const char *index)
+{
+    const void *member = et_field_member(*field, (void *)options);
+    if (*index != '[')
+        return member;
+    if ((*field)->kind == ET_FIELD_KIND_STRUCT && (*field)->list) {
+        *field = et_fields_find((*field)->nested, (*field)->list, strlen((*field)->list));
+        member = et_field_member(*field, (void *)member);
+    }
+    if ((*field)->kind != ET_FIELD_KIND_STRUCTS)
+        return NULL;
+    const et_structs *list = member;
+    const unsigned long item = strtoul(index + 1, NULL, 10);
+    return item < list->count ? (const char *)list->items + item * (*field)->item_size : NULL;
+}
+
+/* A path that leads nowhere, such as to an item of a list that has been replaced, has no gate. */
+static gate find_gate(const et_fields *table, const void *options, const char *path)
+{
+    gate found = { .row = NULL };
+    for (const char *rest = path; options && !found.row;) {
+        const size_t name = strcspn(rest, ".["), part = strcspn(rest, ".");
+        const et_field *field = et_fields_find(table, rest, name);
+        if (!field)
+            return found;
+        found = gate_of(table, field, options, (size_t)(rest - path));
+        if (!rest[part] || !field->nested)
+            return found;
+        options = enter(&field, options, rest + name);
+        table = field->nested;
+        rest += part + 1;
+    }
+    return found;
+}
+
+bool et_fields_is_open(const et_fields *table, const void *options, const char *path)
+{
+    return !find_gate(table, options, path).row;
+}
+
+/* A file with a whole group, as of a run, says of what is off that it is off. */
+static bool is_told_off(const et_said_item *all, const et_said_item *item, const gate *found)
+{
+    const size_t above = found->above;
+    if (found->row->kind == ET_FIELD_KIND_CHOICE && found->row->selects)
+        return false;
+    for (; all; all = all->next)
+        if (!strncmp(all->path, item->path, above) && !strcmp(all->path + above, found->row->name))
+            return true;
+    return false;
+}
+
+void et_fields_said_settle(et_fields_said *said, const et_fields *table, const void *options)
+{
+    const et_said_item *all = said->first;
+    said->first = NULL;
+    for (const et_said_item *item = all; item; item = item->next) {
+        const gate found = find_gate(table, options, item->path);
+        if (found.row && !is_told_off(all, item, &found))
+            (void)et_fields_say(said, item->where, item->path);
+    }
+}
+
+int et_fields_said_check(const et_fields_said *said, const et_fields *table, const void *options,
+                         et_error *error)
+{
+    gate first = { .row = NULL };
+    const et_said_item *of = NULL;
+    for (const et_said_item *item = said->first; item; item = item->next) {
+        const gate found = find_gate(table, options, item->path);
+        of = found.row ? item : of;
+        first = found.row ? found : first;
+    }
+    if (!of)
+        return ET_OK;
+    return et_fail(error, ET_ECONFIG,
+                   "%s: has no effect while %.*s%s is %s; set %.*s%s=%.*s as well, or leave it out",
+                   of->where, (int)first.above, of->path, first.row->name, first.is,
+                   (int)first.above, of->path, first.row->name, (int)first.length, first.needs);
+}
+
+bool et_fields_was_said(const et_fields_said *said, const char *path)
+{
+    for (const et_said_item *item = said->first; item; item = item->next)
+        if (!strcmp(item->path, path))
+            return true;
+    return false;
+}

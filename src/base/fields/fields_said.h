@@ -1,0 +1,38 @@
+/* Settings that people put on top, one by one, so that one without effect is refused: a setting of
+ * an optimizer, a schedule or a model that is not chosen.
+ *
+ *     et_fields_said said = { .arena = &arena };              named by an et_fields_origin
+ *     et_fields_said_settle(&said, table, options);           after each file
+ *     et_fields_said_check(&said, table, options, &error);    when all is read
+ *
+ * A later source may choose another branch than an earlier file: settle forgets what had an effect
+ * until then, and what the same file says is off. */
+#ifndef ETUDE_BASE_FIELDS_FIELDS_SAID_H
+#define ETUDE_BASE_FIELDS_FIELDS_SAID_H
+
+#include <etude/fields.h>
+
+typedef struct et_fields_said {
+    et_arena *arena;                  /* of the entries */
+    const struct et_said_item *first; /* the last that was said; a copy of the struct shares it */
+} et_fields_said;
+
+/* Adds a setting. where: what a message about it begins with; both texts outlive said. False: no
+ * memory. */
+bool et_fields_say(et_fields_said *said, const char *where, const char *path);
+
+/* Forgets what counts by now. */
+void et_fields_said_settle(et_fields_said *said, const et_fields *table, const void *options);
+
+/* Whether all settings that are left count. ET_ECONFIG names the first that does not, what keeps it
+ * from counting and the cure. */
+int et_fields_said_check(const et_fields_said *said, const et_fields *table, const void *options,
+                         et_error *error);
+
+/* Whether the setting at path counts: nothing shuts it out. */
+bool et_fields_is_open(const et_fields *table, const void *options, const char *path);
+
+/* Whether the setting at path was said, and not forgotten. */
+bool et_fields_was_said(const et_fields_said *said, const char *path);
+
+#endif

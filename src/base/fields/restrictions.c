@@ -1,0 +1,221 @@
+/* Restrictions: what settings have to be to each other, as Model Garden writes it.
+ *
+ *   restriction = operand operator operand
+ *   operator    = "==" | "!=" | "<=" | "<" | ">=" | ">"
+ *   operand     = constant | path of a setting
+ *   constant    = what begins with a digit or with - and a digit; None, null, true, false
+ *
+ * They are looked at when everything has been put on top, on the settings as a tree. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/assert.h"
+#include "base/fields/fields.h"
+#include "base/fields/settings.h"
+#include "base/values/yaml.h"
+#include "base/values/yaml_scalar.h"
+
+typedef enum relation { EQUAL, UNEQUAL, NOT_ABOVE, BELOW, NOT_BELOW, ABOVE, RELATIONS } relation;
+
+/* Those of two characters are sought first: each begins with one of the others. */
+static const char *const signs[RELATIONS] = {
+    [EQUAL] = "==",     [UNEQUAL] = "!=", [NOT_ABOVE] = "<=",
+    [NOT_BELOW] = ">=", [BELOW] = "<",    [ABOVE] = ">",
+};
+static const relation search[RELATIONS] = { EQUAL, UNEQUAL, NOT_ABOVE, NOT_BELOW, BELOW, ABOVE };
+
+typedef struct restriction {
+    const char *text; /* as it was written */
+    relation relation;
+    const char *name[2];      /* operands as written */
+    const et_value *value[2]; /* what they are */
+} restriction;
+
+static const char *trimmed(et_arena *arena, const char *text, size_t length)
+{
+    size_t blanks = strspn(text, " \t");
+    text += blanks < length ? blanks : length;
+    length -= blanks < length ? blanks : length;
+    while (length && strchr(" \t", text[length - 1]))
+        length--;
+    return et_arena_printf(arena, "%.*s", (int)length, text);
+}
+
+static int malformed(const char *text, et_error *error)
+{
+    return et_fail(
+        error, ET_EUSAGE,
+        "the restriction \"%s\" has not two operands with one of == != <= < >= > between "
+        "them",
+        text);
+}
+
+static int split(restriction *r, et_arena *arena, et_error *error)
+{
+    const char *at = NULL;
+    for (int i = 0; i < RELATIONS && !at; i++) {
+        at = strstr(r->text, signs[search[i]]);
+        r->relation = search[i];
+    }
+    if (!at)
+        return malformed(r->text, error);
+    const char *behind = at + strlen(signs[r->relation]);
+    r->name[0] = trimmed(arena, r->text, (size_t)(at - r->text));
+    r->name[1] = trimmed(arena, behind, strlen(behind));
+    if (!r->name[0] || !r->name[1])
+        return et_alloc_failed(error, strlen(r->text), "a restriction");
+    for (int i = 0; i < 2; i++)
+        if (!*r->name[i] || strpbrk(r->name[i], "=<>! \t"))
+            return malformed(r->text, error);
+    return ET_OK;
+}
+
+static bool is_constant(const char *text)
+{
+    const char *digit = text + (*text == '-');
+    return (*digit >= '0' && *digit <= '9') || !strcmp(text, "None") || !strcmp(text, "null") ||
+           !strcmp(text, "true") || !strcmp(text, "false");
+}
+
+static int read_constant(et_value *value, const char *text, const restriction *r, et_error *error)
+{
+    value->text = value->string = text;
+    if (!strcmp(text, "None"))
+        value->kind = ET_VALUE_NULL;
+    else if (!et_yaml_resolve(value, text) || value->kind == ET_VALUE_STRING)
+        return et_fail(error, ET_EUSAGE, "the restriction \"%s\": %s is no number", r->text, text);
+    return ET_OK;
+}
+
+static int resolve(restriction *r, const et_value *tree, et_error *error)
+{
+    for (int i = 0; i < 2; i++) {
+        if (is_constant(r->name[i])) {
+            et_value *value = et_value_new(tree->arena, ET_VALUE_STRING);
+            int status = value ? read_constant(value, r->name[i], r, error)
+                               : et_alloc_failed(error, sizeof *value, "a restriction");
+            if (status)
+                return status;
+            r->value[i] = value;
+            continue;
+        }
+        r->value[i] = et_value_path(tree, r->name[i]);
+        if (!r->value[i])
+            return et_fail(error, ET_EUSAGE, "the restriction \"%s\": there is no setting %s",
+                           r->text, r->name[i]);
+    }
+    return ET_OK;
+}
+
+/* null, a choice that is not made, by either of its words, and a list with nothing in it. */
+static bool is_none(const et_value *value)
+{
+    return value->kind == ET_VALUE_NULL || (value->kind == ET_VALUE_LIST && !value->count) ||
+           (value->kind == ET_VALUE_STRING &&
+            (!strcmp(value->string, "none") || !strcmp(value->string, "null")));
+}
+
+static bool is_number(const et_value *value)
+{
+    return value->kind == ET_VALUE_INT || value->kind == ET_VALUE_FLOAT ||
+           value->kind == ET_VALUE_BOOL;
+}
+
+static double number(const et_value *value)
+{
+    return value->kind == ET_VALUE_BOOL  ? value->boolean
+           : value->kind == ET_VALUE_INT ? (double)value->integer
+                                         : value->real;
+}
+
+/* Of other kinds nothing is equal to anything. */
+static bool is_equal(const et_value *a, const et_value *b)
+{
+    if (is_none(a) || is_none(b))
+        return is_none(a) && is_none(b);
+    if (is_number(a) && is_number(b))
+        return number(a) == number(b);
+    return a->kind == ET_VALUE_STRING && b->kind == ET_VALUE_STRING &&
+           !strcmp(a->string, b->string);
+}
+
+static bool holds(const restriction *r)
+{
+    const et_value *a = r->value[0], *b = r->value[1];
+    switch (r->relation) {
+    case EQUAL:
+        return is_equal(a, b);
+    case UNEQUAL:
+        return !is_equal(a, b);
+    case NOT_ABOVE:
+        return number(a) <= number(b);
+    case BELOW:
+        return number(a) < number(b);
+    case NOT_BELOW:
+        return number(a) >= number(b);
+    case ABOVE:
+        return number(a) > number(b);
+    case RELATIONS:
+        break;
+    }
+    et_assert(!"an operator");
+    return false;
+}
+
+/* ---- messages ---- */
+
+/* "a.b is 5", of a constant nothing. */
+static void describe(et_strbuf *out, const restriction *r, int side)
+{
+    et_strbuf whole = ET_STRBUF_INIT;
+    if (is_constant(r->name[side]))
+        return;
+    et_yaml_print(&whole, r->value[side]);
+    const char *text = et_strbuf_text(&whole);
+    et_strbuf_printf(out, "%s%s is %.*s", out->length ? ", " : "", r->name[side],
+                     (int)strcspn(text, "\n"), text);
+    out->failed |= whole.failed;
+    et_strbuf_release(&whole);
+}
+
+static int report(const restriction *r, const char *what, et_error *error)
+{
+    et_strbuf values = ET_STRBUF_INIT;
+    describe(&values, r, 0);
+    describe(&values, r, 1);
+    int status = values.failed ? et_alloc_failed(error, values.length, "a message")
+                               : et_fail(error, ET_ECONFIG,
+                                         "these settings do not go together: %s has to "
+                                         "hold%s%s; change one of them",
+                                         r->text, what, et_strbuf_text(&values));
+    et_strbuf_release(&values);
+    return status;
+}
+
+static int check_one(const char *text, const et_value *tree, et_error *error)
+{
+    restriction r = { .text = text };
+    int status = split(&r, tree->arena, error);
+    if (!status)
+        status = resolve(&r, tree, error);
+    if (status)
+        return status;
+    bool ordered = r.relation != EQUAL && r.relation != UNEQUAL;
+    if (ordered && (!is_number(r.value[0]) || !is_number(r.value[1])))
+        return report(&r, " of numbers, and ", error);
+    return holds(&r) ? ET_OK : report(&r, ", and ", error);
+}
+
+int et_settings_check(const et_settings *settings, const char *const *restrictions, et_error *error)
+{
+    if (!restrictions || !*restrictions)
+        return ET_OK;
+    et_arena arena = ET_ARENA_INIT;
+    const et_value *tree = et_fields_echo(settings->table, settings->options, &arena);
+    int status = tree ? ET_OK : et_alloc_failed(error, 0, "settings");
+    for (; !status && *restrictions; restrictions++)
+        status = check_one(*restrictions, tree, error);
+    et_arena_release(&arena);
+    return status;
+}

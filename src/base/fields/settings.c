@@ -1,0 +1,164 @@
+/* Text, file or tree -> members, and back to a file. What an assignment is stands in
+ * settings_assign.c, what a restriction is in restrictions.c. */
+#include "base/fields/settings.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/fields/fields.h"
+#include "base/files/file.h"
+#include "base/values/json.h"
+#include "base/values/yaml.h"
+
+/* Largest settings file accepted, in bytes. */
+#define FILE_MAX ((size_t)1 << 20)
+
+int et_settings_read(et_settings *settings, const et_value *dict, const char *name, et_error *error)
+{
+    const et_fields_origin from = { name, settings->arena, settings->extra, settings->said };
+    int status = et_settings_check_open(settings, name, error);
+    return status ? status
+                  : et_fields_read_from(&from, settings->table, settings->options, dict, "", error);
+}
+
+/* ---- texts and files ---- */
+
+/* The tree keeps copies in arena, so the text can go. */
+int et_settings_parse_file(et_value **out, const char *path, et_arena *arena, et_error *error)
+{
+    char *text;
+    size_t length;
+    int status = et_file_read(&text, &length, path, FILE_MAX, error);
+    if (status)
+        return status;
+    status = et_path_ends(path, ".json") ? et_json_parse(out, arena, text, length, path, error)
+                                         : et_yaml_parse(out, arena, text, length, path, error);
+    et_free(text);
+    return status;
+}
+
+/* Most of JSON is YAML; what is not (escapes, tabs) is read as JSON. On the command line it is a
+ * setting that is wrong, and what is said of it is said of YAML. */
+static int parse_tree(et_value **out, const char *text, et_arena *arena, et_error *error)
+{
+    bool flow = text[strspn(text, " \t\r\n")] == '{';
+    et_error reason = ET_ERROR_INIT;
+    int status = flow ? et_yaml_parse_value(out, arena, text, ET_SETTINGS_SET, &reason)
+                      : et_yaml_parse(out, arena, text, strlen(text), ET_SETTINGS_SET, &reason);
+    if (status == ET_ECONFIG && flow &&
+        !et_json_parse(out, arena, text, strlen(text), ET_SETTINGS_SET, NULL))
+        return ET_OK;
+    if (!status)
+        return ET_OK;
+    return et_fail(error, status == ET_EFORMAT ? ET_ECONFIG : status, "%s", reason.text);
+}
+
+/* Whether a text that is no assignment is YAML and not the name of a file. */
+static bool looks_like_tree(const char *text)
+{
+    size_t length = strlen(text);
+    return text[strspn(text, " \t\r\n")] == '{' || strchr(text, '\n') || strstr(text, ": ") ||
+           (length && text[length - 1] == ':');
+}
+
+int et_settings_parse(et_value **out, const char **name, const et_fields *table, const char *text,
+                      et_arena *arena, et_error *error)
+{
+    *out = NULL;
+    *name = ET_SETTINGS_SET;
+    if (et_settings_begins_assignment(table, text)) {
+        const char *equals = strpbrk(text, ".[=");
+        /* A file whose name has = in it, where no setting's name begins so. */
+        bool setting = et_fields_find(table, text, (size_t)(equals - text)) != NULL;
+        if (setting || !et_file_exists(text))
+            return ET_OK;
+    } else if (looks_like_tree(text)) {
+        return parse_tree(out, text, arena, error);
+    }
+    if (!et_file_exists(text))
+        return et_fail(error, ET_EUSAGE,
+                       ET_SETTINGS_SET " %s: not of the form key=value, such as %s.name=value, "
+                                       "and no file",
+                       text, table->fields->name);
+    *name = text;
+    return et_settings_parse_file(out, text, arena, error);
+}
+
+int et_settings_override(et_settings *settings, const char *text, et_error *error)
+{
+    et_value *tree;
+    const char *name;
+    if (!text)
+        return et_fail(error, ET_EUSAGE, "NULL is no setting; write key=value");
+    if (!*text)
+        return ET_OK;
+    int status = et_settings_parse(&tree, &name, settings->table, text, settings->arena, error);
+    if (status)
+        return status;
+    return tree ? et_settings_read(settings, tree, name, error)
+                : et_settings_assign(settings, text, error);
+}
+
+int et_settings_read_file(et_settings *settings, const char *path, et_error *error)
+{
+    et_value *dict;
+    int status = et_settings_parse_file(&dict, path, settings->arena, error);
+    return status ? status : et_settings_read(settings, dict, path, error);
+}
+
+void et_settings_lock(et_settings *settings)
+{
+    settings->locked = true;
+}
+
+/* ---- writing ---- */
+
+/* Whether these bytes are all that path has. */
+static bool is_written(const char *path, const et_strbuf *text)
+{
+    char *bytes;
+    size_t length;
+    /* A file that is longer than the text is not it, and is refused by the limit. */
+    if (et_file_read(&bytes, &length, path, text->length, NULL))
+        return false;
+    bool same = length == text->length && memcmp(bytes, et_strbuf_text(text), length) == 0;
+    et_free(bytes);
+    return same;
+}
+
+int et_settings_print(const et_settings *settings, const char *head, et_strbuf *text,
+                      et_error *error)
+{
+    et_arena arena = ET_ARENA_INIT;
+    /* Tables to tree to text: the reader of it goes the same way back. */
+    et_value *tree = et_fields_effective(settings->table, settings->options, &arena);
+    int status = tree ? ET_OK : et_alloc_failed(error, 0, "settings");
+    if (!status && settings->extra)
+        status = et_value_merge(tree, settings->extra, error);
+    et_strbuf_append(text, head);
+    if (!status)
+        et_yaml_print(text, tree);
+    if (!status && text->failed)
+        status = et_alloc_failed(error, text->length, "settings");
+    et_arena_release(&arena);
+    return status;
+}
+
+int et_settings_write_with(const et_settings *settings, const char *head, const char *path,
+                           et_error *error)
+{
+    et_strbuf text = ET_STRBUF_INIT;
+    int status = et_path_check(path, error);
+    if (!status)
+        status = et_settings_print(settings, head, &text, error);
+    if (!status && !is_written(path, &text))
+        status = et_file_write(path, et_strbuf_text(&text), text.length, error);
+    et_strbuf_release(&text);
+    return status;
+}
+
+int et_settings_write(const et_settings *settings, const char *path, et_error *error)
+{
+    return et_settings_write_with(settings, "", path, error);
+}

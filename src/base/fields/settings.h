@@ -1,0 +1,38 @@
+/* What <etude/settings.h> leaves to the library's own parts: a text that is a tree, before it is
+ * read, and lines in front of what is written. */
+#ifndef ETUDE_BASE_FIELDS_SETTINGS_H
+#define ETUDE_BASE_FIELDS_SETTINGS_H
+
+#include <etude/settings.h>
+
+#include "base/text/strbuf.h"
+
+/* Messages about words of a command line begin with it. */
+#define ET_SETTINGS_SET "--set"
+
+/* ET_ECONFIG: they are locked. what: what the message begins with. */
+int et_settings_check_open(const et_settings *settings, const char *what, et_error *error);
+
+/* A file as a tree in arena; a dict, or what it is. */
+int et_settings_parse_file(et_value **out, const char *path, et_arena *arena, et_error *error);
+
+/* The tree that a text of et_settings_override is or names; *name is then what messages begin with.
+ * *out NULL: it is assignments. */
+int et_settings_parse(et_value **out, const char **name, const et_fields *table, const char *text,
+                      et_arena *arena, et_error *error);
+
+/* Whether a text is assignments. */
+bool et_settings_begins_assignment(const et_fields *table, const char *text);
+
+/* Puts assignments on top. */
+int et_settings_assign(et_settings *settings, const char *text, et_error *error);
+
+/* Appends what is written, with head in front, whole lines. */
+int et_settings_print(const et_settings *settings, const char *head, et_strbuf *text,
+                      et_error *error);
+
+/* Writes that. */
+int et_settings_write_with(const et_settings *settings, const char *head, const char *path,
+                           et_error *error);
+
+#endif

@@ -1,0 +1,260 @@
+#include "base/files/aside.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <etude/log.h>
+
+#include "base/alloc.h"
+#include "base/files/file.h"
+
+/* Names that the warning has in full. */
+#define SAID 3
+
+typedef struct aside {
+    const char *directory;
+    const char *const *names; /* [count] */
+    size_t count;
+    bool links;    /* second names */
+    bool alone;    /* in a folder that is of these files alone */
+    char *folder;  /* owned */
+    size_t placed; /* that were there */
+} aside;
+
+/* ---- which folder ---- */
+
+/* The N of "earlier-N"; 0: another name. */
+static long number_of(const char *name)
+{
+    const size_t length = strlen(ET_ASIDE_PREFIX);
+    if (strncmp(name, ET_ASIDE_PREFIX, length) != 0 || name[length] < '1' || name[length] > '9')
+        return 0;
+    char *end;
+    errno = 0;
+    long number = strtol(name + length, &end, 10);
+    return errno || *end || number >= INT32_MAX ? 0 : number;
+}
+
+static int highest_number(long *highest, const char *directory, et_error *error)
+{
+    DIR *stream = opendir(directory);
+    *highest = 0;
+    if (!stream)
+        return et_fail_errno(error, "cannot read the directory %s", directory);
+    for (const struct dirent *item; (item = readdir(stream)) != NULL;) {
+        long number = number_of(item->d_name);
+        *highest = number > *highest ? number : *highest;
+    }
+    closedir(stream);
+    return ET_OK;
+}
+
+static char *folder_name(const char *directory, long number)
+{
+    char name[40];
+    snprintf(name, sizeof name, ET_ASIDE_PREFIX "%ld", number);
+    return et_path_join(directory, name);
+}
+
+/* Of an entry of a directory; an errno, 0 for success. Takes no memory. */
+static int look_at(struct stat *info, const char *directory, const char *name)
+{
+    int fd = open(directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return errno;
+    int failed = fstatat(fd, name, info, AT_SYMLINK_NOFOLLOW) ? errno : 0;
+    close(fd);
+    return failed;
+}
+
+enum { ABSENT, SAME, OTHER };
+
+/* What has the name of directory/name in the folder. */
+static int compare(const aside *a, const char *name)
+{
+    struct stat here, there;
+    int failed = look_at(&there, a->folder, name);
+    if (failed)
+        return failed == ENOENT ? ABSENT : OTHER;
+    return !look_at(&here, a->directory, name) && here.st_ino == there.st_ino &&
+                   here.st_dev == there.st_dev
+               ? SAME
+               : OTHER;
+}
+
+static bool has_room(const aside *a)
+{
+    bool begun = !a->alone;
+    for (size_t i = 0; i < a->count; i++) {
+        int found = compare(a, a->names[i]);
+        if (found == OTHER)
+            return false;
+        begun |= found == SAME;
+    }
+    return begun;
+}
+
+static int choose_folder(aside *a, et_error *error)
+{
+    long highest;
+    int status = highest_number(&highest, a->directory, error);
+    if (status)
+        return status;
+    a->folder = folder_name(a->directory, highest ? highest : 1);
+    if (a->folder && highest && !has_room(a)) {
+        et_free(a->folder);
+        a->folder = folder_name(a->directory, highest + 1);
+    }
+    return a->folder ? et_directory_make(a->folder, error)
+                     : et_alloc_failed(error, strlen(a->directory), "a path");
+}
+
+/* ---- placing ---- */
+
+static bool has_no_links(int reason)
+{
+    return reason == EPERM || reason == EOPNOTSUPP || reason == ENOSYS || reason == EMLINK;
+}
+
+static int place_at(aside *a, const char *from, const char *to, et_error *error)
+{
+    int failed = a->links ? link(from, to) : rename(from, to);
+    if (failed && a->links && has_no_links(errno))
+        failed = rename(from, to);
+    if (failed && errno == ENOENT)
+        return ET_OK;
+    if (failed && errno != EEXIST) /* a second name that it has already */
+        return et_fail_errno(error, "%s: cannot be kept as %s", from, to);
+    a->placed++;
+    return ET_OK;
+}
+
+static int place(aside *a, const char *name, et_error *error)
+{
+    char *from = et_path_join(a->directory, name), *to = et_path_join(a->folder, name);
+    int status = from && to ? place_at(a, from, to, error)
+                            : et_alloc_failed(error, strlen(a->directory), "a path");
+    et_free(from);
+    et_free(to);
+    return status;
+}
+
+static void say(const aside *a)
+{
+    char text[SAID * 256] = "";
+    int length = 0;
+    for (size_t i = 0; i < a->count && i < SAID; i++)
+        length += snprintf(text + length, sizeof text - (size_t)length, "%s%.200s", i ? ", " : "",
+                           a->names[i]);
+    if (a->count > SAID)
+        snprintf(text + length, sizeof text - (size_t)length, " and %zu more", a->count - SAID);
+    et_log(ET_LOG_WARNING, "%s: %s: from earlier work that this run does not resume; kept in %s",
+           a->directory, text, a->folder);
+}
+
+static bool any_there(const aside *a)
+{
+    struct stat info;
+    bool any = false;
+    for (size_t i = 0; i < a->count && !any; i++)
+        any = look_at(&info, a->directory, a->names[i]) != ENOENT;
+    return any;
+}
+
+static int set_aside(aside *a, et_error *error)
+{
+    if (!any_there(a))
+        return ET_OK;
+    int status = choose_folder(a, error);
+    for (size_t i = 0; i < a->count && !status; i++)
+        status = place(a, a->names[i], error);
+    if (!status)
+        status = et_directory_sync(a->folder, error);
+    if (!status)
+        status = et_directory_sync(a->directory, error);
+    if (!status && a->placed)
+        say(a);
+    et_free(a->folder);
+    return status;
+}
+
+int et_aside_link(const char *directory, const char *const *names, size_t count, et_error *error)
+{
+    aside a = {
+        .directory = directory, .names = names, .count = count, .links = true, .alone = true
+    };
+    return set_aside(&a, error);
+}
+
+int et_aside_move(const char *directory, const char *const *names, size_t count, et_error *error)
+{
+    aside a = { .directory = directory, .names = names, .count = count };
+    return set_aside(&a, error);
+}
+
+/* The directory of path, for messages too: without a slash at its end. */
+static int with_parent(aside *a, const char *path, const char **name, et_error *error)
+{
+    char *directory = et_path_parent(path);
+    if (!directory)
+        return et_alloc_failed(error, strlen(path), "a path");
+    directory[et_path_length(directory)] = '\0';
+    *name = et_path_base(path);
+    a->directory = directory;
+    a->names = name;
+    a->count = 1;
+    int status = set_aside(a, error);
+    et_free(directory);
+    return status;
+}
+
+int et_aside_move_path(const char *path, et_error *error)
+{
+    const char *name;
+    return with_parent(&(aside){ 0 }, path, &name, error);
+}
+
+/* ---- cutting ---- */
+
+static int write_part(const char *path, const et_mapping *all, uint64_t length, et_error *error)
+{
+    et_file_writer part;
+    int status = et_file_writer_open(&part, path, error);
+    if (status)
+        return status;
+    status = et_file_writer_write(&part, all->data, length, error);
+    if (!status)
+        return et_file_writer_commit(&part, error);
+    et_file_writer_abandon(&part);
+    return status;
+}
+
+/* The new file is whole under another name before the old one gives its name up. */
+static int replace_by_part(const char *path, uint64_t length, et_error *error)
+{
+    const char *name;
+    et_mapping all;
+    int status = et_mapping_open(&all, path, error);
+    if (status)
+        return status;
+    status = with_parent(&(aside){ .links = true }, path, &name, error);
+    if (!status)
+        status = write_part(path, &all, length, error);
+    et_mapping_close(&all);
+    return status;
+}
+
+int et_aside_cut(const char *path, uint64_t length, et_error *error)
+{
+    struct stat info;
+    if (stat(path, &info) || !S_ISREG(info.st_mode) || (uint64_t)info.st_size <= length)
+        return ET_OK;
+    return length ? replace_by_part(path, length, error) : et_aside_move_path(path, error);
+}

@@ -1,0 +1,29 @@
+/* What earlier work has left where new work is to be written. Nothing of it is deleted: it is kept
+ * in a folder "earlier-N" beside it, and a warning in the log says where. Files that are not there
+ * are passed over. */
+#ifndef ETUDE_BASE_FILES_ASIDE_H
+#define ETUDE_BASE_FILES_ASIDE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <etude/error.h>
+
+#define ET_ASIDE_PREFIX "earlier-"
+
+/* Gives files of a directory, by name, a second name in a new folder there; the caller removes the
+ * first ones when what replaces them is durable. Called once more after a kill it takes the same
+ * folder. On a file system without hard links the files are moved. */
+int et_aside_link(const char *directory, const char *const *names, size_t count, et_error *error);
+
+/* Moves entries of a directory, files or folders, by name. */
+int et_aside_move(const char *directory, const char *const *names, size_t count, et_error *error);
+
+/* The same of one path. */
+int et_aside_move_path(const char *path, et_error *error);
+
+/* Cuts a regular file off at length bytes, when all of it has a second name; a shorter one stays as
+ * it is. Nothing, or no regular file, there: nothing is done. */
+int et_aside_cut(const char *path, uint64_t length, et_error *error);
+
+#endif

@@ -1,0 +1,782 @@
+/* The order of a durable write is open, write, fsync, close, rename, fsync of the directory
+ * (see Pillai et al., "All file systems are not created equal", OSDI 2014): at any moment of
+ * a crash path holds all of the old bytes or all of the new ones. What each step is for:
+ *   write to path.tmp.PID     a crash in between leaves a leftover, path is untouched
+ *   fsync of the file         else the rename may reach the disk before the bytes do
+ *   close                     the last chance of a network file system to say no
+ *   rename                    the exchange; atomic for everybody who looks
+ *   fsync of the directory    else a crash may take the rename back
+ *
+ * Only regular files are read, replaced and locked. Everything is opened close-on-exec, and
+ * not blocking where a pipe could stand in the file's place.
+ *
+ * Invariants:
+ *   (1) between calls, a writer has a temporary file if and only if its fd is not -1;
+ *   (2) every path out of a function closes what it opened and removes what it made, but for
+ *       the lock file, which stays;
+ *   (3) errno is read before any other call. */
+#include "base/files/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <etude/log.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+
+/* One read or write at most this long: Linux cuts at 2 GiB - 4 KiB anyway. */
+#define CHUNK ((size_t)1 << 30)
+
+/* A device or pipe has no end to read to, a directory no bytes, and none of them may be
+ * replaced. */
+static int refuse_special(const struct stat *info, const char *path, et_error *error)
+{
+    if (S_ISREG(info->st_mode))
+        return ET_OK;
+    const char *what = S_ISDIR(info->st_mode) ? "a directory" : "a device, pipe or socket";
+    return et_fail(error, ET_EDENIED, "%s is %s, not a file; name a regular file", path, what);
+}
+
+/* Opens a regular file for reading. Not blocking: opening a pipe must not wait for its writer. */
+static int open_regular(int *out, struct stat *info, const char *path, et_error *error)
+{
+    int status = et_path_check(path, error);
+    if (status)
+        return status;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0)
+        return et_fail_errno(error, "cannot open %s", path);
+    /* fstat of what was opened, not stat of the name: what the name stands for may have
+     * changed. */
+    status = fstat(fd, info) ? et_fail_errno(error, "cannot read %s", path)
+                             : refuse_special(info, path, error);
+    if (status) {
+        close(fd);
+        return status;
+    }
+    /* O_NONBLOCK has no effect on a regular file's reads. */
+    *out = fd;
+    return ET_OK;
+}
+
+int et_file_open(int *out, const char *path, et_error *error)
+{
+    struct stat info;
+    return open_regular(out, &info, path, error);
+}
+
+/* ---- below a directory ---- */
+
+/* The system tells where an open file is: a link that is changed meanwhile makes no difference. */
+bool et_file_is_below(int fd, const char *root)
+{
+    char name[32], path[PATH_MAX];
+    snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
+    const ssize_t length = readlink(name, path, sizeof path - 1);
+    size_t count = strlen(root);
+    if (length < 0)
+        return false;
+    path[length] = 0;
+    while (count && root[count - 1] == '/')
+        count--;
+    return !strncmp(path, root, count) && (path[count] == '/' || !path[count]);
+}
+
+bool et_path_is_below(const char *path, const char *root)
+{
+    int fd = open(path, O_PATH | O_CLOEXEC);
+    if (fd < 0)
+        return errno == ENOENT;
+    const bool below = et_file_is_below(fd, root);
+    close(fd);
+    return below;
+}
+
+static int open_below(int *out, struct stat *info, const char *path, const char *root,
+                      et_error *error)
+{
+    int status = open_regular(out, info, path, error);
+    if (status || !root || et_file_is_below(*out, root))
+        return status;
+    close(*out);
+    return et_fail(error, ET_EDENIED, "%s: a link leads out of %s, and is not followed", path,
+                   root);
+}
+
+int et_file_open_below(int *out, const char *path, const char *root, et_error *error)
+{
+    struct stat info;
+    return open_below(out, &info, path, root, error);
+}
+
+/* ---- as a whole ---- */
+
+/* The caller's limit says what the largest honest file of a kind is. */
+static int too_long(const char *path, size_t limit, et_error *error)
+{
+    return et_fail(error, ET_EFORMAT, "%s is longer than the %zu bytes allowed here", path, limit);
+}
+
+/* Reads to the end whatever fstat said: files of /proc say 0, others may grow. *bytes has
+ * place for room + 1 bytes, *length are filled. The limit is checked after each read, so at
+ * most one read's worth goes beyond it. */
+static int read_all(char **bytes, size_t *length, size_t room, int fd, const char *path,
+                    size_t limit, et_error *error)
+{
+    for (;;) {
+        if (*length == room) { /* one byte stays for the final 0 */
+            size_t more = room < 4096 ? 4096 : room / 2;
+            char *larger =
+                more > SIZE_MAX - room - 1 ? NULL : et_realloc(*bytes, room + more + 1, 1);
+            if (!larger)
+                return et_alloc_failed(error, room, path);
+            *bytes = larger;
+            room += more;
+        }
+        size_t want = room - *length < CHUNK ? room - *length : CHUNK;
+        ssize_t got = read(fd, *bytes + *length, want);
+        /* A signal came before any byte did: nothing was lost. */
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return et_fail_errno(error, "cannot read %s", path);
+        if (got == 0)
+            return ET_OK;
+        *length += (size_t)got;
+        if (*length > limit)
+            return too_long(path, limit, error);
+    }
+}
+
+/* The size that fstat tells is a first guess at the memory, and a quick refusal. */
+static int read_opened(char **out, size_t *length, int fd, const struct stat *info,
+                       const char *path, size_t limit, et_error *error)
+{
+    /* Before any memory is asked for: a name given by mistake may be a disk image. */
+    if ((uint64_t)info->st_size > limit)
+        return too_long(path, limit, error);
+    size_t room = (size_t)info->st_size + 1; /* the extra byte finds the end in one more read */
+    char *bytes = et_alloc(room + 1, 1);
+    size_t used = 0;
+    int status = bytes ? read_all(&bytes, &used, room, fd, path, limit, error)
+                       : et_alloc_failed(error, room, path);
+    if (status) {
+        et_free(bytes);
+        return status;
+    }
+    /* There is room for it: room + 1 were asked for, and read_all keeps that. */
+    bytes[used] = 0;
+    *out = bytes;
+    *length = used;
+    return ET_OK;
+}
+
+int et_file_read(char **out, size_t *length, const char *path, size_t limit, et_error *error)
+{
+    return et_file_read_below(out, length, path, NULL, limit, error);
+}
+
+int et_file_read_below(char **out, size_t *length, const char *path, const char *root, size_t limit,
+                       et_error *error)
+{
+    int fd = -1;
+    struct stat info;
+    int status = open_below(&fd, &info, path, root, error);
+    if (status)
+        return status;
+    status = read_opened(out, length, fd, &info, path, limit, error);
+    close(fd);
+    return status;
+}
+
+int et_file_read_secret(char **out, size_t *length, const char *path, size_t limit, et_error *error)
+{
+    int fd = -1;
+    struct stat info;
+    int status = open_regular(&fd, &info, path, error);
+    if (status)
+        return status;
+    if (info.st_mode & 077)
+        status = et_fail(error, ET_EDENIED,
+                         "%s: others may read it (mode %03o); make a new one, or: chmod 600 %s",
+                         path, (unsigned)(info.st_mode & 0777), path);
+    else
+        status = read_opened(out, length, fd, &info, path, limit, error);
+    close(fd);
+    return status;
+}
+
+/* A disk that is full takes a part first and refuses the rest, hence the loop ends in the
+ * error and not in a short file. */
+int et_fd_write(int fd, const void *bytes, size_t length, const char *path, et_error *error)
+{
+    /* What is left: bytes from next on, length of them. */
+    const char *next = bytes;
+    while (length > 0) {
+        ssize_t written = write(fd, next, length < CHUNK ? length : CHUNK);
+        if (written < 0 && errno == EINTR)
+            continue;
+        if (written < 0)
+            return et_fail_errno(error, "cannot write %s", path);
+        if (written == 0) /* not from a regular file; anything else would loop for ever */
+            return et_fail(error, ET_EIO, "cannot write %s: nothing was taken", path);
+        next += written;
+        length -= (size_t)written;
+    }
+    return ET_OK;
+}
+
+/* Closed and abandoned writers look alike: abandoning twice is harmless. */
+static void writer_clear(et_file_writer *writer)
+{
+    et_free(writer->path);
+    et_free(writer->temporary);
+    *writer = (et_file_writer){ .fd = -1 };
+}
+
+/* In the directory of path, since a rename cannot leave a file system; with the process'
+ * number, so that two processes do not write into one file. A long has at most 3 digits a
+ * byte. */
+static char *temporary_name(const char *path)
+{
+    size_t size = strlen(path) + sizeof ".tmp." + 3 * sizeof(long);
+    char *name = et_alloc(size, 1);
+    if (name)
+        snprintf(name, size, "%s.tmp.%ld", path, (long)getpid());
+    return name;
+}
+
+int et_file_writer_open(et_file_writer *writer, const char *path, et_error *error)
+{
+    *writer = (et_file_writer){ .fd = -1 };
+    struct stat info;
+    int status = et_path_check(path, error);
+    if (status)
+        return status;
+    /* A rename would put a file in the place of /dev/null. */
+    if (stat(path, &info) == 0 && refuse_special(&info, path, error))
+        return ET_EDENIED;
+    writer->path = et_strdup(path);
+    writer->temporary = temporary_name(path);
+    if (!writer->path || !writer->temporary) {
+        writer_clear(writer);
+        return et_alloc_failed(error, strlen(path), path);
+    }
+    /* One with this name is a leftover of a dead process that had our number. */
+    writer->fd = open(writer->temporary,
+                      O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
+    if (writer->fd >= 0)
+        return ET_OK;
+    status = et_fail_errno(error, "cannot write %s", path);
+    writer_clear(writer);
+    return status;
+}
+
+/* After a failure the writer is to be abandoned; length counts what was taken whole. */
+int et_file_writer_write(et_file_writer *writer, const void *bytes, size_t length, et_error *error)
+{
+    et_assert(writer->fd >= 0);
+    int status = et_fd_write(writer->fd, bytes, length, writer->path, error);
+    if (!status)
+        writer->length += length;
+    return status;
+}
+
+/* unlink after close: some network file systems keep an open file's name alive. */
+void et_file_writer_abandon(et_file_writer *writer)
+{
+    if (writer->fd >= 0) {
+        close(writer->fd);
+        unlink(writer->temporary);
+    }
+    writer_clear(writer);
+}
+
+int et_file_writer_sync(et_file_writer *writer, et_error *error)
+{
+    et_assert(writer->fd >= 0);
+    return fsync(writer->fd) ? et_fail_errno(error, "cannot write %s to the disk", writer->path)
+                             : ET_OK;
+}
+
+int et_file_writer_commit(et_file_writer *writer, et_error *error)
+{
+    /* After a failed fsync the kernel may have dropped the pages and a second one would
+     * succeed over lost data, so there is no second one. */
+    int status = et_file_writer_sync(writer, error);
+    if (status) {
+        et_file_writer_abandon(writer);
+        return status;
+    }
+    /* Network file systems report some failures at close only. Linux has closed it even after
+     * EINTR, so it is never closed twice. */
+    int fd = writer->fd;
+    /* From here on abandoning would not close a descriptor that may be somebody else's
+     * already. */
+    writer->fd = -1;
+    if (close(fd) && errno != EINTR)
+        status = et_fail_errno(error, "cannot write %s to the disk", writer->path);
+    else if (rename(writer->temporary, writer->path))
+        status = et_fail_errno(error, "cannot rename %s to %s", writer->temporary, writer->path);
+    if (status)
+        unlink(writer->temporary);
+    else
+        status = et_parent_sync(writer->path, error);
+    writer_clear(writer);
+    return status;
+}
+
+/* For bytes that are in memory already: open, write, commit, or abandon. */
+int et_file_write(const char *path, const void *bytes, size_t length, et_error *error)
+{
+    et_file_writer writer;
+    int status = et_file_writer_open(&writer, path, error);
+    if (status)
+        return status;
+    status = et_file_writer_write(&writer, bytes, length, error);
+    if (status) {
+        et_file_writer_abandon(&writer);
+        return status;
+    }
+    return et_file_writer_commit(&writer, error);
+}
+
+/* mkdir first and a look after it: another process may make the same one in between. *made: it was
+ * not there. */
+static int make_one(const char *path, bool *made, et_error *error)
+{
+    struct stat info;
+    *made = mkdir(path, 0777) == 0;
+    if (*made)
+        return ET_OK;
+    /* mkdir's, which says more than stat's: no right, no parent, a full disk. */
+    int reason = errno;
+    if (stat(path, &info) == 0) {
+        /* A link to a directory counts as one: stat follows it. */
+        if (S_ISDIR(info.st_mode))
+            return ET_OK;
+        return et_fail(error, ET_EDENIED, "cannot make the directory %s: a file has that name",
+                       path);
+    }
+    errno = reason;
+    return et_fail_errno(error, "cannot make the directory %s", path);
+}
+
+/* The lengths of the parts of "/a/b/c": 2, 4, 6; the root is none, and two slashes are one. 0:
+ * there is none longer than `length`. */
+static size_t next_part(const char *path, size_t length)
+{
+    while (path[length] == '/')
+        length++;
+    if (!path[length])
+        return 0;
+    return length + strcspn(path + length, "/");
+}
+
+/* From the innermost out: the `made` last parts of those up to length. What got an entry since
+ * stays. */
+static void remove_parts(char *path, size_t length, int made)
+{
+    for (; made > 0; made--) {
+        path[length] = 0;
+        if (rmdir(path))
+            return;
+        while (length && path[length - 1] != '/')
+            length--;
+        while (length && path[length - 1] == '/')
+            length--;
+    }
+}
+
+/* The name of a directory that was made is durable before anything in it is said to be saved.
+ * path[parent] is where its parent ends. One that may be written and not read cannot be
+ * synchronized.
+ */
+static int sync_name(char *path, size_t parent, et_error *error)
+{
+    const char cut = path[parent];
+    path[parent] = 0;
+    const char *name = parent ? path : cut == '/' ? "/" : ".";
+    int status = access(name, R_OK) && errno == EACCES ? ET_OK : et_directory_sync(name, error);
+    path[parent] = cut;
+    return status;
+}
+
+/* "a/b/c" makes a, a/b and a/b/c. A path that no system takes is refused before its parts are
+ * made. */
+int et_directory_make(const char *path, et_error *error)
+{
+    if (!path || !*path || strlen(path) >= PATH_MAX) {
+        errno = path && *path ? ENAMETOOLONG : ENOENT;
+        return et_fail_errno(error, "cannot make the directory %s", path ? path : "NULL");
+    }
+    /* A copy to cut behind each part: the path is the caller's. */
+    char *part = et_strdup(path);
+    if (!part)
+        return et_alloc_failed(error, strlen(path), path);
+    int status = ET_OK, made = 0;
+    size_t before = 0;
+    for (size_t length; !status && (length = next_part(path, before)) != 0;) {
+        bool anew;
+        part[length] = 0;
+        status = make_one(part, &anew, error);
+        made += anew;
+        memcpy(part, path, strlen(path) + 1);
+        const size_t parent = before;
+        before = status ? before : length;
+        if (anew)
+            status = sync_name(part, parent, error);
+    }
+    if (status)
+        remove_parts(part, before, made);
+    et_free(part);
+    return status;
+}
+
+/* A directory cannot be written but it can be synchronized, through a descriptor for reading. */
+int et_directory_sync(const char *path, et_error *error)
+{
+    /* O_DIRECTORY: a file of that name is refused here, not synchronized by mistake. */
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return et_fail_errno(error, "cannot open the directory %s", path);
+    int status = ET_OK;
+    /* EINVAL: a file system that has no such call, and needs none. */
+    if (fsync(fd) && errno != EINVAL)
+        status = et_fail_errno(error, "cannot write the directory %s to the disk", path);
+    close(fd);
+    return status;
+}
+
+static int with_parent(const char *path, int (*what)(const char *, et_error *), et_error *error)
+{
+    char *parent = et_path_parent(path);
+    int status = parent ? what(parent, error) : et_alloc_failed(error, strlen(path), path);
+    et_free(parent);
+    return status;
+}
+
+int et_parent_make(const char *path, et_error *error)
+{
+    return with_parent(path, et_directory_make, error);
+}
+
+int et_parent_sync(const char *path, et_error *error)
+{
+    return with_parent(path, et_directory_sync, error);
+}
+
+/* statvfs of path or, where that is not made yet, of the nearest directory above it. */
+static int space_of(struct statvfs *space, const char *path)
+{
+    char above[PATH_MAX];
+    size_t length = strlen(path);
+    if (length >= sizeof above) {
+        errno = ENAMETOOLONG;
+        return -1;
+    }
+    memcpy(above, path, length + 1);
+    /* "a/b/c", "a/b/", "a/", ".": one name is cut off at a time until something exists. */
+    while (statvfs(length ? above : ".", space)) {
+        if (errno != ENOENT || length == 0)
+            return -1;
+        while (length > 0 && above[length - 1] == '/')
+            length--;
+        while (length > 0 && above[length - 1] != '/')
+            length--;
+        above[length] = 0;
+    }
+    return 0;
+}
+
+int et_file_limit_check(const char *path, uint64_t need, et_error *error)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_FSIZE, &limit) || limit.rlim_cur == RLIM_INFINITY ||
+        need <= limit.rlim_cur)
+        return ET_OK;
+    return et_fail(error, ET_ENOSPACE,
+                   "%s needs a file of %" PRIu64 " bytes and %" PRIu64
+                   " are the limit on the size of a file; raise it (ulimit -f)",
+                   path, need, (uint64_t)limit.rlim_cur);
+}
+
+int et_disk_check(const char *path, uint64_t need, et_error *error)
+{
+    /* f_bavail and not f_bfree: what root keeps for itself is not ours. */
+    struct statvfs space;
+    if (space_of(&space, path))
+        return et_fail_errno(error, "cannot find the free space at %s", path);
+    /* Blocks times their size may be more than 64 bits on a network file system that does not
+     * know. */
+    uint64_t available;
+    if (__builtin_mul_overflow((uint64_t)space.f_bavail, (uint64_t)space.f_frsize, &available))
+        available = UINT64_MAX;
+    if (need <= available)
+        return ET_OK;
+    return et_fail(error, ET_ENOSPACE,
+                   "%s needs %" PRIu64 " bytes and its disk has %" PRIu64
+                   " free; make room or choose another directory",
+                   path, need, available);
+}
+
+/* Who holds the lock; 0 if the file does not say (yet): between the lock and its note there
+ * is a moment. */
+static long lock_holder(int fd)
+{
+    /* A number and a line end, or whatever a file by that name holds. */
+    char text[32];
+    ssize_t length = pread(fd, text, sizeof text - 1, 0);
+    if (length <= 0)
+        return 0;
+    text[length] = 0;
+    long holder = strtol(text, NULL, 10);
+    return holder > 0 ? holder : 0;
+}
+
+/* The number is for the other side's message only; the lock itself is the kernel's. */
+static int note_holder(int fd, const char *path, et_error *error)
+{
+    char text[32];
+    int length = snprintf(text, sizeof text, "%ld\n", (long)getpid());
+    /* A number left by a holder before may have more digits. */
+    if (ftruncate(fd, 0))
+        return et_fail_errno(error, "cannot write the lock file %s", path);
+    return et_fd_write(fd, text, (size_t)length, path, error);
+}
+
+/* flock and not the existence of a file: the kernel drops it with the process, whatever kills
+ * it, so no lock is left behind. It belongs to the open file, so a child that inherits it
+ * would keep it; hence close-on-exec. */
+int et_lock_take(int *out, const char *path, et_error *error)
+{
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0666);
+    if (fd < 0)
+        return et_fail_errno(error, "cannot open the lock file %s", path);
+    int status = ET_OK;
+    struct stat info;
+    if (fstat(fd, &info))
+        status = et_fail_errno(error, "cannot read the lock file %s", path);
+    /* The open may have made it; if it was there, it may be a device. */
+    else if (refuse_special(&info, path, error))
+        status = ET_EDENIED;
+    /* Ours: only the holder may write its number. */
+    else if (flock(fd, LOCK_EX | LOCK_NB) == 0)
+        status = note_holder(fd, path, error);
+    else if (errno == EWOULDBLOCK)
+        status = et_fail(error, ET_EBUSY,
+                         "%s is locked by process %ld; wait for it or use another directory", path,
+                         lock_holder(fd));
+    else
+        status = et_fail_errno(error, "cannot lock %s", path);
+    if (status) {
+        close(fd);
+        return status;
+    }
+    *out = fd;
+    return ET_OK;
+}
+
+/* A name that was made anew since is another process's, also where that one has ended: what is
+ * below it is not as it was. */
+int et_lock_check(int *lock, const char *path, et_error *error)
+{
+    et_assert(*lock >= 0);
+    struct stat ours, there;
+    int anew = -1;
+    if (fstat(*lock, &ours))
+        return et_fail_errno(error, "cannot read the lock file %s", path);
+    if (stat(path, &there) == 0)
+        return ours.st_dev == there.st_dev && ours.st_ino == there.st_ino
+                   ? ET_OK
+                   : et_fail(error, ET_EBUSY,
+                             "%s was removed, and another process has made it anew and works there",
+                             path);
+    int status = errno == ENOENT ? et_lock_take(&anew, path, error)
+                                 : et_fail_errno(error, "cannot read the lock file %s", path);
+    if (status)
+        return status;
+    et_log(ET_LOG_WARNING, "%s was removed; made and locked anew", path);
+    et_lock_drop(*lock);
+    *lock = anew;
+    return ET_OK;
+}
+
+void et_lock_drop(int fd)
+{
+    /* The file stays: removing it would let two processes lock two files of one name. */
+    if (fd >= 0)
+        close(fd);
+}
+
+/* The mapping outlives the descriptor. Nothing of length 0 can be mapped, so an empty file
+ * has no data. Pages are read when touched: a file that is cut meanwhile gives SIGBUS, so
+ * only files that are replaced as a whole, as above, should be mapped. */
+int et_mapping_open(et_mapping *mapping, const char *path, et_error *error)
+{
+    *mapping = (et_mapping){ NULL, 0 };
+    int fd = -1;
+    struct stat info;
+    int status = open_regular(&fd, &info, path, error);
+    if (status)
+        return status;
+    if (info.st_size > 0) {
+        /* Private: nothing is written, and nothing of the mapping could reach the file. */
+        void *data = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+        if (data == MAP_FAILED)
+            status = et_fail_errno(error, "cannot map %s", path);
+        else
+            *mapping = (et_mapping){ data, (size_t)info.st_size };
+    }
+    close(fd);
+    return status;
+}
+
+/* Closing twice is harmless. */
+void et_mapping_close(et_mapping *mapping)
+{
+    if (mapping->data)
+        munmap((void *)mapping->data, mapping->length);
+    *mapping = (et_mapping){ NULL, 0 };
+}
+
+/* Most often a variable of a script that is not set. */
+int et_path_check(const char *path, et_error *error)
+{
+    return path && *path ? ET_OK
+                         : et_fail(error, ET_ENOTFOUND, "the path of a file is empty: name one");
+}
+
+/* "" and "b" give "b", "a" and "a/" with "b" give "a/b". */
+char *et_path_join(const char *directory, const char *name)
+{
+    size_t first = strlen(directory), second = strlen(name);
+    bool slash = first > 0 && directory[first - 1] != '/';
+    char *path = et_alloc(first + slash + second + 1, 1);
+    if (!path)
+        return NULL;
+    memcpy(path, directory, first);
+    if (slash)
+        path[first] = '/';
+    /* With the final 0. */
+    memcpy(path + first + slash, name, second + 1);
+    return path;
+}
+
+char *et_path_parent(const char *path)
+{
+    size_t length = (size_t)(et_path_base(path) - path);
+    return length ? et_strndup(path, length) : et_strdup(".");
+}
+
+size_t et_path_length(const char *path)
+{
+    size_t length = strlen(path);
+    while (length > 1 && path[length - 1] == '/')
+        length--;
+    return length;
+}
+
+/* "b" for "a/b" and "b", "" for "a/". */
+const char *et_path_base(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+bool et_path_ends(const char *path, const char *ending)
+{
+    const size_t length = strlen(path), wanted = strlen(ending);
+    return length > wanted && !strcasecmp(path + length - wanted, ending);
+}
+
+bool et_path_leads_out(const char *path)
+{
+    bool up = *path == '/';
+    for (const char *part = path; *part && !up; part += strspn(part, "/")) {
+        const size_t length = strcspn(part, "/");
+        up = length == 2 && part[0] == '.' && part[1] == '.';
+        part += length;
+    }
+    return up;
+}
+
+/* Anything of that name, a directory too; false also where nobody may look. */
+static double seconds_of(struct timespec time)
+{
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+/* The coarse clock is what Linux dates files by: another one may be ahead of them. */
+double et_file_clock(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME_COARSE, &now);
+    return seconds_of(now);
+}
+
+double et_file_written(const char *path)
+{
+    struct stat info;
+    return stat(path, &info) ? (double)NAN : seconds_of(info.st_mtim);
+}
+
+bool et_file_exists(const char *path)
+{
+    struct stat info;
+    return path && stat(path, &info) == 0;
+}
+
+/* A path that is longer than the system takes is no file's. */
+bool et_file_exists_in(const char *directory, const char *name)
+{
+    char path[PATH_MAX];
+    const int length =
+        snprintf(path, sizeof path, "%s%s%s", directory,
+                 *directory && directory[strlen(directory) - 1] != '/' ? "/" : "", name);
+    return length > 0 && (size_t)length < sizeof path && et_file_exists(path);
+}
+
+bool et_directory_exists(const char *path)
+{
+    struct stat info;
+    return path && stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+/* The process number at the end of "*.tmp.PID"; 0: not such a name. "ckpt-5.safetensors.tmp.123"
+ * -> 123. */
+static pid_t temporary_owner(const char *name)
+{
+    static const char mark[] = ".tmp.";
+    const char *at = strstr(name, mark);
+    if (at == NULL || at == name)
+        return 0;
+    char *end;
+    errno = 0;
+    const long number = strtol(at + sizeof mark - 1, &end, 10);
+    return errno || *end != '\0' || number <= 0 || number > INT32_MAX ? 0 : (pid_t)number;
+}
+
+/* kill(pid, 0) sends nothing and says whether there is such a process; without permission there
+ * is one. */
+bool et_file_is_left_over(const char *name)
+{
+    const pid_t owner = temporary_owner(name);
+    return owner > 0 && (owner == getpid() || (kill(owner, 0) && errno == ESRCH));
+}

@@ -1,0 +1,135 @@
+/* Files: whole reads with a limit, atomic writes, locks, directories. Every message names the
+ * path. Writing follows: temporary name in the same directory, write with short-write and
+ * EINTR loops, fsync, rename, fsync of the directory. A failed fsync loses that file: it is
+ * never retried; the temporary file is removed and the old file stays. */
+#ifndef ETUDE_BASE_FILES_FILE_H
+#define ETUDE_BASE_FILES_FILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <etude/error.h>
+
+/* The whole file in memory, terminated by an extra 0 (free with et_free). More than limit
+ * bytes is ET_EFORMAT. Directories and devices are refused. */
+int et_file_read(char **out, size_t *length, const char *path, size_t limit, et_error *error);
+/* The same of a file that a stranger may have put there: ET_EDENIED, and nothing is read, where
+ * links in path lead out of root. root: a directory, as realpath(3) gives it; NULL: wherever it is.
+ */
+int et_file_read_below(char **out, size_t *length, const char *path, const char *root, size_t limit,
+                       et_error *error);
+/* The same of a key or a token. ET_EDENIED: others than the owner may read or write the file. */
+int et_file_read_secret(char **out, size_t *length, const char *path, size_t limit,
+                        et_error *error);
+
+/* Opens a regular file for reading; *out is to be closed. */
+int et_file_open(int *out, const char *path, et_error *error);
+/* As et_file_read_below. */
+int et_file_open_below(int *fd, const char *path, const char *root, et_error *error);
+/* Whether an open file or directory lies below root, where it is and whatever it was opened as. */
+bool et_file_is_below(int fd, const char *root);
+/* The same by name; true where there is nothing. */
+bool et_path_is_below(const char *path, const char *root);
+
+/* Writes bytes as the whole of path, atomically and durably. */
+int et_file_write(const char *path, const void *bytes, size_t length, et_error *error);
+
+/* The same in pieces. After open, exactly one of commit and abandon. */
+typedef struct et_file_writer {
+    int fd;          /* -1: closed */
+    char *path;      /* owned */
+    char *temporary; /* owned: path.tmp.PID */
+    uint64_t length; /* bytes written so far */
+} et_file_writer;
+
+int et_file_writer_open(et_file_writer *writer, const char *path, et_error *error);
+int et_file_writer_write(et_file_writer *writer, const void *bytes, size_t length, et_error *error);
+/* Makes durable what was written, which is what takes long in a commit; after a failure the writer
+ * is to be abandoned. */
+int et_file_writer_sync(et_file_writer *writer, et_error *error);
+/* Makes it durable and visible; on failure the temporary file is gone and path as before, unless it
+ * was its directory's entry that could not be made durable: then the file is there, and may not
+ * survive a loss of power. */
+int et_file_writer_commit(et_file_writer *writer, et_error *error);
+void et_file_writer_abandon(et_file_writer *writer);
+
+/* Writes all of bytes to an open file; loops over short writes and EINTR. */
+int et_fd_write(int fd, const void *bytes, size_t length, const char *path, et_error *error);
+
+/* Makes a directory and its parents; the names of new ones are durable. An existing one is fine. On
+ * failure none is left that was not there before. */
+int et_directory_make(const char *path, et_error *error);
+
+/* fsync of a directory. */
+int et_directory_sync(const char *path, et_error *error);
+
+/* The same two of the directory that a file is in. */
+int et_parent_make(const char *path, et_error *error);
+int et_parent_sync(const char *path, et_error *error);
+
+/* Bytes free to this user on the file system of path; checks that need fit: ET_ENOSPACE
+ * naming both if not. */
+int et_disk_check(const char *path, uint64_t need, et_error *error);
+
+/* The same of what the process may write into one file (ulimit -f), wherever it is. */
+int et_file_limit_check(const char *path, uint64_t need, et_error *error);
+
+/* Takes a lock file that ends with the process (flock); *out is for et_lock_drop. ET_EBUSY:
+ * another process has it, the message names its process number. */
+int et_lock_take(int *out, const char *path, et_error *error);
+void et_lock_drop(int fd);
+
+/* Whether path still is the file that *lock holds: who removes it lets another process take a new
+ * one. Where no file has the name it is made and taken anew, with a warning in the log. ET_EBUSY:
+ * another process has made one. */
+int et_lock_check(int *lock, const char *path, et_error *error);
+
+/* A file mapped read-only. */
+typedef struct et_mapping {
+    const void *data; /* NULL when empty */
+    size_t length;
+} et_mapping;
+
+int et_mapping_open(et_mapping *mapping, const char *path, et_error *error);
+void et_mapping_close(et_mapping *mapping);
+
+/* ET_ENOTFOUND for an empty path, which the system's message would show as nothing. */
+int et_path_check(const char *path, et_error *error);
+
+/* "directory/name" newly allocated (free with et_free); NULL if none left. */
+char *et_path_join(const char *directory, const char *name);
+
+/* The directory that has path as an entry: "a/" for "a/b", "." for "b". Newly allocated (free with
+ * et_free); NULL if none left. */
+char *et_path_parent(const char *path);
+
+/* Bytes of it without the slashes at its end, but for a root's one. */
+size_t et_path_length(const char *path);
+
+/* The part after the last '/'. Borrowed. */
+const char *et_path_base(const char *path);
+
+/* Whether path has something before ending, and then that, in small or in capital letters: ".gz".
+ */
+bool et_path_ends(const char *path, const char *ending);
+
+/* Whether path begins at the root or has a part "..": below a directory it may lead out of that. */
+bool et_path_leads_out(const char *path);
+
+bool et_file_exists(const char *path);
+/* The same of a name below a directory. Takes no memory, so that it is not false for lack of it. */
+bool et_file_exists_in(const char *directory, const char *name);
+bool et_directory_exists(const char *path); /* a link to one is one */
+
+/* Now, by the clock that files are dated by, and when path was written last by it (NaN: it is not
+ * there): seconds since 1970. */
+double et_file_clock(void);
+double et_file_written(const char *path);
+
+/* Of a name without its directory, "NAME.tmp.PID", as et_file_writer has them until the commit:
+ * whether nobody is at work on it. Our own number is nobody's: a killed process had it too, as
+ * those in containers do. */
+bool et_file_is_left_over(const char *name);
+
+#endif

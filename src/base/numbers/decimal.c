@@ -1,0 +1,31 @@
+#include "base/numbers/decimal.h"
+
+#include <locale.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* glibc has the C locale as an object of its own: nothing is allocated, and freeing it does
+ * nothing. */
+double et_decimal_read(const char *text, char **end)
+{
+    locale_t c = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+    double value = c ? strtod_l(text, end, c) : strtod(text, end);
+    if (c)
+        freelocale(c);
+    return value;
+}
+
+/* A locale's point may be longer than one byte. */
+int et_decimal_print(char *text, size_t size, int digits, int fixed, double value)
+{
+    int length = snprintf(text, size, fixed ? "%.*f" : "%.*g", digits, value);
+    const char *point = localeconv()->decimal_point;
+    size_t wide = strlen(point);
+    char *at = strcmp(point, ".") != 0 ? strstr(text, point) : NULL;
+    if (!at)
+        return length;
+    *at = '.';
+    memmove(at + 1, at + wide, strlen(at + wide) + 1);
+    return length - (int)wide + 1;
+}

@@ -1,0 +1,206 @@
+/* Grows by half, so that n appended bytes are copied O(n) times in all: a writer of a
+ * megabyte asks for memory 27 times.
+ *
+ * Invariants:
+ *   (1) data is NULL or has a 0 at length; length < capacity then;
+ *   (2) after a failure nothing changes any more, until reset or release: what is in data is
+ *       a whole prefix of what was appended, and `failed` says that it is not all. */
+#include "base/text/strbuf.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/numbers/decimal.h"
+
+/* Room for `more` bytes and the 0 behind them; false: none, or there has been a failure
+ * before. 32 bytes at least, so that growing by half grows. */
+static bool reserve(et_strbuf *buffer, size_t more)
+{
+    if (buffer->failed)
+        return false;
+    size_t need;
+    if (__builtin_add_overflow(buffer->length, more, &need) ||
+        __builtin_add_overflow(need, 1, &need)) {
+        buffer->failed = true;
+        return false;
+    }
+    if (need <= buffer->capacity)
+        return true;
+    /* Grown once to what is needed, in steps of a half. */
+    size_t capacity = buffer->capacity < 32 ? 32 : buffer->capacity;
+    while (capacity < need)
+        capacity += capacity / 2;
+    char *data = et_realloc(buffer->data, capacity, 1);
+    if (!data) {
+        buffer->failed = true;
+        return false;
+    }
+    buffer->data = data;
+    buffer->capacity = capacity;
+    return true;
+}
+
+/* memcpy with no bytes may not be given NULL, hence the test. */
+void et_strbuf_append_bytes(et_strbuf *buffer, const void *bytes, size_t length)
+{
+    if (!reserve(buffer, length))
+        return;
+    et_assert(bytes || length == 0);
+    if (length)
+        memcpy(buffer->data + buffer->length, bytes, length);
+    buffer->length += length;
+    et_assert(buffer->length < buffer->capacity);
+    buffer->data[buffer->length] = 0;
+}
+
+void et_strbuf_append(et_strbuf *buffer, const char *text)
+{
+    et_strbuf_append_bytes(buffer, text, strlen(text));
+}
+
+void et_strbuf_append_char(et_strbuf *buffer, char c)
+{
+    et_strbuf_append_bytes(buffer, &c, 1);
+}
+
+void et_strbuf_append_blanks(et_strbuf *buffer, int count)
+{
+    static const char blanks[] = "                ";
+    for (int width; count > 0; count -= width) {
+        width = count < (int)sizeof blanks ? count : (int)sizeof blanks - 1;
+        et_strbuf_append_bytes(buffer, blanks, (size_t)width);
+    }
+}
+
+/* Formatted aside and copied, as most pieces are short; again into place where it does not fit. The
+ * arguments are used up by the first, so the second has a copy. */
+void et_strbuf_vprintf(et_strbuf *buffer, const char *format, va_list arguments)
+{
+    char aside[256];
+    va_list again;
+    va_copy(again, arguments);
+    int length = vsnprintf(aside, sizeof aside, format, arguments);
+    /* A broken multibyte text under %ls and the like. */
+    if (length < 0)
+        buffer->failed = true;
+    else if ((size_t)length < sizeof aside)
+        et_strbuf_append_bytes(buffer, aside, (size_t)length);
+    else if (reserve(buffer, (size_t)length)) {
+        vsnprintf(buffer->data + buffer->length, (size_t)length + 1, format, again);
+        buffer->length += (size_t)length;
+    }
+    va_end(again);
+}
+
+void et_strbuf_printf(et_strbuf *buffer, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    et_strbuf_vprintf(buffer, format, arguments);
+    va_end(arguments);
+}
+
+static bool reads_back(char *text, size_t size, int digits, double value)
+{
+    et_decimal_print(text, size, digits, 0, value);
+    return et_decimal_read(text, NULL) == value;
+}
+
+/* Whole numbers below 10^15 in full, others with the least number of digits that strtod gives
+ * back; Steele and White 1990 find it directly, trying is simple. A double keeps every decimal of
+ * DBL_DIG = 15 digits: where 15 do not give the value back, no fewer do, so three attempts are
+ * enough for most numbers that were computed, and 17 digits for any.
+ * "%g" drops the point of 1e+20, which YAML 1.1 would then read as text, so it is put back in
+ * front of the exponent: 1.0e+20. No locale is asked.
+ *   0.1 -> 0.1    4 -> 4.0    1e-8 -> 1.0e-08    2/3 -> 0.6666666666666666 */
+void et_strbuf_append_double(et_strbuf *buffer, double value)
+{
+    et_assert(isfinite(value));
+    char text[40];
+    if (fabs(value) < 1e15 && value == trunc(value)) {
+        et_decimal_print(text, sizeof text, 1, 1, value);
+        et_strbuf_append(buffer, text);
+        return;
+    }
+    int digits = reads_back(text, sizeof text, DBL_DIG, value) ? 1 : DBL_DIG + 1;
+    while (!reads_back(text, sizeof text, digits, value) && digits < DBL_DECIMAL_DIG)
+        digits++;
+    /* "1e-08": the digits before the exponent, or all. */
+    size_t mantissa = strcspn(text, "e");
+    et_strbuf_append_bytes(buffer, text, mantissa);
+    if (!memchr(text, '.', mantissa))
+        et_strbuf_append(buffer, ".0");
+    et_strbuf_append(buffer, text + mantissa);
+}
+
+bool et_text_ends(const char *text, const char *end)
+{
+    const size_t length = strlen(text), wanted = strlen(end);
+    return length >= wanted && !strcmp(text + length - wanted, end);
+}
+
+/* A comma before every third digit from the right. */
+void et_count_text(char text[ET_COUNT_TEXT_MAX], int64_t count)
+{
+    /* The magnitude in unsigned arithmetic: -INT64_MIN does not fit. */
+    char plain[24];
+    const uint64_t magnitude = count < 0 ? 0 - (uint64_t)count : (uint64_t)count;
+    const int digits = snprintf(plain, sizeof plain, "%llu", (unsigned long long)magnitude);
+    int at = 0;
+    if (count < 0)
+        text[at++] = '-';
+    for (int i = 0; i < digits; i++) {
+        if (i > 0 && (digits - i) % 3 == 0)
+            text[at++] = ',';
+        text[at++] = plain[i];
+    }
+    text[at] = '\0';
+}
+
+/* Never NULL: an empty text may be printed. */
+const char *et_strbuf_text(const et_strbuf *buffer)
+{
+    return buffer->data ? buffer->data : "";
+}
+
+/* A new text may be begun after a failure, in the memory that there is. */
+void et_strbuf_reset(et_strbuf *buffer)
+{
+    buffer->length = 0;
+    /* Data is a whole prefix and is dropped; the memory is good. */
+    buffer->failed = false;
+    if (buffer->data)
+        buffer->data[0] = 0;
+}
+
+void et_strbuf_cut(et_strbuf *buffer, size_t length)
+{
+    et_assert(buffer->failed || length <= buffer->length);
+    if (buffer->failed || !buffer->data)
+        return;
+    buffer->length = length;
+    buffer->data[length] = 0;
+}
+
+/* An empty buffer has no memory to hand over, so one byte is made: NULL means failure only. */
+char *et_strbuf_detach(et_strbuf *buffer)
+{
+    char *text = buffer->failed ? NULL : buffer->data;
+    if (!buffer->failed && !text)
+        text = et_strdup("");
+    if (buffer->failed)
+        et_free(buffer->data);
+    *buffer = (et_strbuf)ET_STRBUF_INIT;
+    return text;
+}
+
+void et_strbuf_release(et_strbuf *buffer)
+{
+    et_free(buffer->data);
+    *buffer = (et_strbuf)ET_STRBUF_INIT;
+}

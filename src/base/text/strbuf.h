@@ -1,0 +1,60 @@
+/* A string that grows. Appending never fails at once: an allocation failure is kept
+ * (`failed`) and everything after it is ignored, so that a writer checks once at the end. */
+#ifndef ETUDE_BASE_TEXT_STRBUF_H
+#define ETUDE_BASE_TEXT_STRBUF_H
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct et_strbuf {
+    char *data;      /* terminated by 0 once anything was appended; else NULL */
+    size_t length;   /* without the 0 */
+    size_t capacity; /* with it */
+    bool failed;     /* an allocation failed: data is not whole */
+} et_strbuf;
+
+/* Room for the longest of et_count_text, -9,223,372,036,854,775,808, and its 0. */
+#define ET_COUNT_TEXT_MAX 27
+
+#define ET_STRBUF_INIT                                                                             \
+    {                                                                                              \
+        NULL, 0, 0, false                                                                          \
+    }
+
+/* Each appends, text terminated by 0, bytes of any value, printf's format. Texts may not lie
+ * in the buffer itself, which may move. */
+void et_strbuf_append(et_strbuf *buffer, const char *text);
+void et_strbuf_append_bytes(et_strbuf *buffer, const void *bytes, size_t length);
+void et_strbuf_append_char(et_strbuf *buffer, char c);
+void et_strbuf_append_blanks(et_strbuf *buffer, int count); /* none for less than 1 */
+void et_strbuf_printf(et_strbuf *buffer, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+void et_strbuf_vprintf(et_strbuf *buffer, const char *format, va_list arguments);
+
+/* A finite number with the fewest digits that strtod reads back equal, always with a point:
+ * 0.1, 4.0, 1.0e-08. Reads as a float in JSON, in YAML 1.1 and in YAML 1.2. */
+void et_strbuf_append_double(et_strbuf *buffer, double value);
+
+/* A whole number for people, digits in threes: "1,234,567", "-12". */
+void et_count_text(char text[ET_COUNT_TEXT_MAX], int64_t count);
+
+/* Whether text's last characters are those of end. */
+bool et_text_ends(const char *text, const char *end);
+
+/* The text, "" when empty. Valid until the next append. */
+const char *et_strbuf_text(const et_strbuf *buffer);
+
+/* Empties but keeps the memory. */
+void et_strbuf_reset(et_strbuf *buffer);
+
+/* Cuts to length bytes, no more than there are; one that failed stays empty. */
+void et_strbuf_cut(et_strbuf *buffer, size_t length);
+
+/* Hands the text to the caller (free with et_free), NULL on failure; empties the buffer. */
+char *et_strbuf_detach(et_strbuf *buffer);
+
+void et_strbuf_release(et_strbuf *buffer);
+
+#endif

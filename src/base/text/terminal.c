@@ -1,0 +1,82 @@
+#include "base/text/terminal.h"
+
+#include <stdbool.h>
+#include <string.h>
+#include <sys/ioctl.h>
+
+int et_terminal_width(int fd)
+{
+    struct winsize size;
+    return ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 1 ? size.ws_col : 80;
+}
+
+/* Of valid UTF-8. */
+static int characters(const char *text, size_t bytes)
+{
+    int count = 0;
+    for (size_t i = 0; i < bytes; i++)
+        count += ((unsigned char)text[i] & 0xc0) != 0x80;
+    return count;
+}
+
+void et_terminal_wrap(FILE *to, const char *text, int column, int indent, int width)
+{
+    bool begun = false;
+    for (const char *word = text; *word;) {
+        const size_t bytes = strcspn(word, " ");
+        const int length = characters(word, bytes);
+        if (begun && column + 1 + length > width) {
+            fprintf(to, "\n%*s", indent, "");
+            column = indent;
+            begun = false;
+        }
+        fprintf(to, "%s%.*s", begun ? " " : "", (int)bytes, word);
+        column += begun + length;
+        begun = true;
+        word += bytes;
+        word += strspn(word, " ");
+    }
+}
+
+/* Where the text behind a line's first wide gap begins: "data         3,000 rows" has 13. */
+static int hanging(const char *line, size_t bytes, int width)
+{
+    for (size_t i = 0; i + 1 < bytes; i++) {
+        if (line[i] != ' ' || line[i + 1] != ' ')
+            continue;
+        const int column = characters(line, i + strspn(line + i, " "));
+        return column <= width / 2 ? column : 4;
+    }
+    return 4;
+}
+
+static void fold_line(et_strbuf *out, const char *line, size_t bytes, int width)
+{
+    const int indent = hanging(line, bytes, width);
+    int column = 0;
+    for (size_t at = 0; at < bytes;) {
+        const size_t gap = strspn(line + at, " "), end = at + gap + strcspn(line + at + gap, " \n");
+        const int length = characters(line + at + gap, end - at - gap);
+        /* A line of the label alone would gain nothing. */
+        if (column + (int)gap > indent && column + (int)gap + length > width) {
+            et_strbuf_printf(out, "\n%*s%.*s", indent, "", (int)(end - at - gap), line + at + gap);
+            column = indent + length;
+        } else {
+            et_strbuf_append_bytes(out, line + at, end - at);
+            column += (int)gap + length;
+        }
+        at = end;
+    }
+}
+
+void et_terminal_fold(et_strbuf *out, const char *text, int width)
+{
+    for (const char *line = text;;) {
+        const size_t bytes = strcspn(line, "\n");
+        fold_line(out, line, bytes, width);
+        if (!line[bytes])
+            return;
+        et_strbuf_append_char(out, '\n');
+        line += bytes + 1;
+    }
+}

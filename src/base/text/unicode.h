@@ -1,0 +1,58 @@
+/* Unicode: text as code points, and what Python's str says of them, so that scores and
+ * vocabularies agree with tools written there: lower() with its two special cases (U+0130,
+ * final sigma), isspace(), and the general categories. The only user of utf8proc.
+ * Buffers belong to the caller and keep their memory between uses. Pure functions otherwise;
+ * no normalisation. */
+#ifndef ETUDE_BASE_TEXT_UNICODE_H
+#define ETUDE_BASE_TEXT_UNICODE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <etude/error.h>
+
+/* Code points of a line. */
+typedef struct et_codes {
+    uint32_t *items;
+    size_t count;
+    size_t capacity;
+} et_codes;
+
+#define ET_CODES_INIT                                                                              \
+    {                                                                                              \
+        NULL, 0, 0                                                                                 \
+    }
+
+/* Whether text is UTF-8: no overlong forms, no surrogates, nothing above U+10FFFF. NUL bytes
+ * are. If not, *offset (may be NULL) is where the first bad sequence starts. */
+bool et_utf8_valid(const char *text, size_t length, size_t *offset);
+
+/* Bytes of a byte order mark at text, which editors and spreadsheets write; 0: there is none. */
+size_t et_utf8_mark(const char *text, size_t length);
+
+/* Characters of UTF-8: all bytes but those that continue one. */
+size_t et_utf8_count(const char *text);
+
+/* Writes code (a valid one) as 1 to 4 bytes; returns how many. */
+size_t et_utf8_encode(char bytes[4], uint32_t code);
+
+/* Makes room for capacity codes; count and the first count of them stay. */
+int et_codes_reserve(et_codes *codes, size_t capacity, et_error *error);
+
+/* Replaces codes by those of text. ET_EDATA: "byte 7 (0xFF) is not UTF-8: ..." (from 1). */
+int et_codes_decode(et_codes *codes, const char *text, size_t length, et_error *error);
+
+/* out = in.lower() of Python; may be longer than in. They are two buffers. */
+int et_codes_lower(et_codes *out, const et_codes *in, et_error *error);
+
+void et_codes_release(et_codes *codes);
+
+/* As str.isspace(): what str.split() splits at. */
+bool et_unicode_is_space(uint32_t code);
+
+bool et_unicode_is_punctuation(uint32_t code); /* categories P* */
+bool et_unicode_is_symbol(uint32_t code);      /* categories S* */
+bool et_unicode_is_digit(uint32_t code);       /* category Nd: \d of Python */
+
+#endif

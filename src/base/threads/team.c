@@ -1,0 +1,119 @@
+#include "base/threads/team.h"
+
+#include <ctype.h>
+#include <omp.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <etude/log.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/threads/thread.h"
+
+#define THREADS_ROOM ((size_t)1 << 20) /* for what OpenMP keeps of its threads */
+
+/* So many threads are no fewer than anybody's processors, and few enough that they can be made. */
+enum { MANY_THREADS = 64 };
+
+/* ---- fork ---- */
+
+static pthread_once_t forks_watched = PTHREAD_ONCE_INIT;
+static _Thread_local bool forked; /* the thread that went through fork(), in the child */
+
+/* GNU's OpenMP still counts the parent's threads here, and would wait for them for ever. */
+static void stay_alone(void)
+{
+    forked = true;
+    omp_set_num_threads(1);
+}
+
+static void watch_forks(void)
+{
+    /* Fails without memory alone: a child is then as OpenMP leaves it. */
+    (void)!pthread_atfork(NULL, NULL, stay_alone);
+}
+
+/* A program may have told OpenMP of more since, as it does not know where it runs. */
+int et_team_most(int threads)
+{
+    if (forked)
+        omp_set_num_threads(1);
+    return forked ? 1 : threads;
+}
+
+int et_team_now(void)
+{
+    return et_team_most(omp_get_max_threads());
+}
+
+/* ---- threads ---- */
+
+/* A mistyped OMP_NUM_THREADS would have OpenMP make threads until the process falls over. */
+int et_team_threads(void)
+{
+    const int wanted = et_team_now(), processors = omp_get_num_procs();
+    const int most = 4 * processors > MANY_THREADS ? 4 * processors : MANY_THREADS;
+    if (wanted <= most)
+        return wanted;
+    et_log(ET_LOG_WARNING,
+           "%d threads are asked for (OMP_NUM_THREADS, --threads), of %d processors: %d are used",
+           wanted, processors, most);
+    omp_set_num_threads(most);
+    return most;
+}
+
+/* What OpenMP gives its threads; 0: what threads have by default. "512k", " 4 M ": kilobytes where
+ * there is no letter. */
+static size_t openmp_stack(void)
+{
+    static const char letters[] = "bkmg";
+    const char *text = getenv("OMP_STACKSIZE");
+    char *end = NULL;
+    if (!text)
+        return 0;
+    unsigned long long size = strtoull(text, &end, 10);
+    while (*end == ' ')
+        end++;
+    const char *letter = *end ? strchr(letters, tolower((unsigned char)*end)) : letters + 1;
+    int bits = letter ? 10 * (int)(letter - letters) : 10;
+    return size <= SIZE_MAX >> bits ? (size_t)size << bits : 0;
+}
+
+/* OpenMP ends the process where it can't start its threads. So it is known before that it can,
+ * and they are started now, where nothing can come in between; they stay. */
+static int check_threads(int threads, et_error *error)
+{
+    int status = threads > 1 ? et_threads_check(threads - 1, openmp_stack(), error) : ET_OK;
+    return status ? status : et_memory_check(THREADS_ROOM, "OpenMP's threads", error);
+}
+
+/* Of the caller and of OpenMP's threads, which are made by it; the first that is too small is
+ * told. */
+int et_team_start(int threads, et_error *error)
+{
+    et_assert(threads >= 1);
+    threads = et_team_most(threads);
+    int status = et_thread_check_stack(error), told = 0;
+    if (!status)
+        status = check_threads(threads, error);
+    if (status || threads == 1)
+        return status;
+    pthread_once(&forks_watched, watch_forks);
+    et_error first = ET_ERROR_INIT;
+#pragma omp parallel num_threads(threads)
+    {
+        et_error own = ET_ERROR_INIT;
+        if (et_thread_check_stack(&own)) {
+            int before;
+#pragma omp atomic capture
+            before = told++;
+            if (before == 0)
+                first = own;
+        }
+    }
+    return first.status ? et_fail(error, first.status, "%s", first.text) : ET_OK;
+}

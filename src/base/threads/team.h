@@ -1,0 +1,29 @@
+/* OpenMP's threads: how many there are to be, and whether they can be. OpenMP itself ends the
+ * process where it cannot start one, and a thread whose stack is too small ends it later without a
+ * word; so both are asked before the first loop that has several.
+ *
+ *     int threads = et_team_threads();
+ *     if (et_team_start(threads, &error)) ...
+ *
+ * OpenMP's threads do not survive fork(). Once several were started, the thread that calls fork()
+ * computes alone in the child. A thread that the child starts may have a team as usual. */
+#ifndef ETUDE_BASE_THREADS_TEAM_H
+#define ETUDE_BASE_THREADS_TEAM_H
+
+#include <etude/error.h>
+
+/* What OpenMP would take (OMP_NUM_THREADS, omp_set_num_threads), but no more than any machine has:
+ * beyond that it is told the smaller number, for the calling thread, with a warning in the log. */
+int et_team_threads(void);
+
+/* As many, or 1 in a thread that came through fork(), where OpenMP is told so again: a bound for
+ * teams whose size was chosen before the fork. */
+int et_team_most(int threads);
+/* The size of a team that begins now and uses no scratch by thread. */
+int et_team_now(void);
+
+/* Starts so many, the caller among them; they stay. ET_EUSAGE: the caller's stack or that of one of
+ * them is too small (et_thread_check_stack); ET_ENOMEM: they can't be started. */
+int et_team_start(int threads, et_error *error);
+
+#endif

@@ -1,0 +1,151 @@
+/* A trace: what each thread did when. A track belongs to one thread and keeps its spans, which
+ * nest; a trace owns the tracks. Whoever has something to tell has a track and never asks
+ * whether anyone listens: without a trace it is et_track_off, whose functions do nothing.
+ *
+ *     static const et_activity update = { .name = "update", .kind = "update" };
+ *     et_track_begin(track, &update, -1);
+ *     ...
+ *     et_track_end(track);
+ *
+ * Recording goes to memory reserved at the start; nothing is allocated between begin and end. A
+ * trace is open for a window of units (steps of training, steps of decoding): from the begin of
+ * the first to the begin of the one after the last. It also ends where the leading track, the
+ * main thread's, is full. Spans are kept in order of their begin, so that what was recorded up to
+ * the end is whole: only a span that began later is missing.
+ *
+ * Threads: each track is used by one thread at a time; recorded spans may be read once the trace
+ * is over. */
+#ifndef ETUDE_BASE_THREADS_TRACE_H
+#define ETUDE_BASE_THREADS_TRACE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <etude/error.h>
+
+/* Work of a span; 0: not counted. */
+typedef struct et_cost {
+    double flops; /* a multiplication with its addition is two */
+    double bytes; /* operands and results, each once */
+} et_cost;
+
+/* What spans of one sort have in common. Texts are borrowed and outlive the trace. */
+typedef struct et_activity {
+    const char *name;   /* what people read on the span; its number is added */
+    const char *kind;   /* spans of one kind share a row of a table; NULL: a part of the span
+                           around it, counted with that */
+    const char *kernel; /* what ran; NULL: not said, as the next two */
+    const char *dtype;
+    const char *shape;
+    bool product; /* its work is a matrix product, of operands of dtype */
+} et_activity;
+
+typedef struct et_track et_track;
+
+typedef struct et_track_class {
+    const char *name;
+    void (*begin)(et_track *self, const et_activity *activity, int64_t number);
+    void (*end)(et_track *self, et_cost cost);
+    et_track *(*beside)(et_track *self, const char *thread);
+} et_track_class;
+
+struct et_track {
+    const et_track_class *class;
+};
+
+/* The track of whom nobody watches. */
+et_track *et_track_off(void);
+
+/* A span begins; every begin has its end, on the same thread. number is shown behind the name,
+ * negative: none. */
+static inline void et_track_begin(et_track *track, const et_activity *activity, int64_t number)
+{
+    track->class->begin(track, activity, number);
+}
+
+static inline void et_track_end(et_track *track)
+{
+    track->class->end(track, (et_cost){ 0, 0 });
+}
+
+/* The same with what the span's work came to. */
+static inline void et_track_end_with(et_track *track, et_cost cost)
+{
+    track->class->end(track, cost);
+}
+
+/* A track for another thread, owned by the same trace; et_track_off without a trace, and if
+ * there is no room (a warning says so). name is copied. For the leading thread alone to ask. */
+static inline et_track *et_track_beside(et_track *track, const char *name)
+{
+    return track->class->beside(track, name);
+}
+
+/* ---- keeping spans ---- */
+
+typedef struct et_trace et_trace;
+
+/* The most that a trace keeps, and how deep spans nest. */
+#define ET_TRACE_TRACKS_MAX 512
+#define ET_TRACE_DEPTH_MAX  16
+
+typedef struct et_trace_options {
+    const char *unit; /* name of the activity whose spans the window counts, from 1 */
+    size_t spans;     /* room of a track */
+    /* Called once on the leading thread when recording is over, before a unit begins; NULL:
+     * nobody. Not after et_trace_stop. */
+    void (*over)(void *payload);
+    void *payload;
+} et_trace_options;
+
+#define ET_TRACE_OPTIONS_INIT                                                                      \
+    {                                                                                              \
+        "step", 500000, NULL, NULL                                                                 \
+    }
+
+/* Makes a trace with its leading track, "main". Options are copied. */
+int et_trace_new(et_trace **out, const et_trace_options *options, et_error *error);
+void et_trace_free(et_trace *trace); /* NULL allowed; all tracks go with it */
+
+/* The leading track. */
+et_track *et_trace_main(et_trace *trace);
+
+/* Memory for activities made at run time, zeroed; NULL if none is left. The trace owns it. For the
+ * leading thread, when plans are made. */
+void *et_trace_alloc(et_trace *trace, size_t bytes);
+
+/* What is to be recorded: units first to last; with first 0 everything from now on. Nothing is
+ * before. For the leading thread, once, before the first unit begins. */
+void et_trace_window(et_trace *trace, int64_t first, int64_t last);
+
+/* Ends the recording for good. */
+void et_trace_stop(et_trace *trace);
+
+/* ---- reading, once it is over ---- */
+
+/* A span as recorded; times in nanoseconds since the trace's first. */
+typedef struct et_span {
+    const et_activity *activity;
+    int64_t number;     /* negative: none */
+    int64_t begin, end; /* one that had not ended when the trace did ends there */
+    int depth;          /* 0: in no other recorded span of its track */
+    et_cost cost;
+} et_span;
+
+typedef struct et_trace_facts {
+    int tracks;
+    int64_t begin, end; /* of the recording; equal: nothing was recorded */
+    int64_t units;      /* that began within it */
+    int64_t dropped;    /* spans that found no room, on all tracks */
+} et_trace_facts;
+
+et_trace_facts et_trace_facts_of(const et_trace *trace);
+
+/* Name of track i and how many spans it has; 0 is the leading one. */
+const char *et_trace_track(const et_trace *trace, int i, size_t *spans);
+
+/* Span k of track i, in order of begin. */
+et_span et_trace_span(const et_trace *trace, int i, size_t k);
+
+#endif

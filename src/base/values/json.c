@@ -1,0 +1,382 @@
+/* Reading goes text -> depth check -> jansson -> values. jansson refuses duplicate keys, bad
+ * UTF-8, NUL, trailing text and numbers out of range by itself; how deep a text nests is checked
+ * before, because it allows 2048 levels and its tree no longer knows lines.
+ *
+ * Its tree has no numbers as they were written either. Values come in the order of the text, so the
+ * n-th number of the tree is the n-th of the text. */
+#include "base/values/json.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <jansson.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/assert.h"
+#include "base/numbers/decimal.h"
+#include "base/files/file.h"
+
+/* Far beyond any file written here; convert's recursion needs little stack for it. */
+#define DEPTH_MAX  64
+#define LENGTH_MAX ((size_t)128 << 20)
+
+/* ET_EFORMAT where text nests too deep. A scan of the bytes outside strings, which trusts
+ * nothing: brackets that do not match are jansson's to refuse, and a text that is no JSON may
+ * be refused for its depth. jansson makes a tree a few times the text, which is why
+ * LENGTH_MAX is checked as well. */
+static int check_depth(const char *text, size_t length, const char *name, et_error *error)
+{
+    int depth = 0, line = 1;
+    size_t line_start = 0;
+    bool quoted = false;
+    for (size_t i = 0; i < length; i++) {
+        char c = text[i];
+        /* Also inside quotes, where it makes the text no JSON: the column is then for nobody. */
+        if (c == '\n') {
+            line++;
+            line_start = i + 1;
+        } else if (quoted) {
+            i += c == '\\'; /* the byte after it cannot end the string */
+            quoted = c != '"';
+        } else if (c == '"') {
+            quoted = true;
+        } else if (c == ']' || c == '}') {
+            depth--;
+        } else if ((c == '[' || c == '{') && ++depth > DEPTH_MAX) {
+            return et_fail(error, ET_EFORMAT, "%s:%d:%zu: nested deeper than %d levels", name, line,
+                           i - line_start + 1, DEPTH_MAX);
+        }
+    }
+    return ET_OK;
+}
+
+/* ---- numbers as they are written ---- */
+
+/* What of a text has not been searched for numbers, which begins outside strings. NULL: none is
+ * searched for. */
+typedef struct rest {
+    const char *at, *end;
+} rest;
+
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+/* The next number outside strings, of a text that may be no JSON; NULL: there is none. */
+static const char *next_number(rest *r, size_t *length)
+{
+    bool quoted = false;
+    for (const char *c = r->at; c < r->end; c++) {
+        if (quoted) {
+            quoted = *c != '"';
+            c += *c == '\\'; /* the byte after it cannot end the string */
+        } else if (*c == '"') {
+            quoted = true;
+        } else if (*c == '-' || is_digit(*c)) {
+            const char *end = c + 1;
+            while (end < r->end && (is_digit(*end) || memchr("+-.eE", *end, 5)))
+                end++;
+            *length = (size_t)(end - c);
+            r->at = end;
+            return c;
+        }
+    }
+    r->at = r->end;
+    return NULL;
+}
+
+/* False: there was no digit. */
+static bool skip_digits(const char **at, const char *end)
+{
+    const char *begin = *at;
+    while (*at < end && is_digit(**at))
+        ++*at;
+    return *at > begin;
+}
+
+/* As RFC 8259 has it. */
+static bool is_number(const char *at, const char *end)
+{
+    at += *at == '-';
+    if (at + 1 < end && *at == '0' && is_digit(at[1]))
+        return false;
+    bool sound = skip_digits(&at, end);
+    if (sound && at < end && *at == '.')
+        sound = ++at < end && skip_digits(&at, end);
+    if (sound && at < end && (*at == 'e' || *at == 'E')) {
+        at++;
+        at += at < end && (*at == '+' || *at == '-');
+        sound = skip_digits(&at, end);
+    }
+    return sound && at == end;
+}
+
+/* A copy with each number as 0 and blanks, which jansson reads whatever its size: what is no number
+ * is left for it to refuse. NULL: no memory. */
+static char *without_numbers(const char *text, size_t length, et_arena *arena)
+{
+    char *copy = et_arena_alloc(arena, length + 1);
+    if (!copy)
+        return NULL;
+    memcpy(copy, text, length);
+    rest r = { text, text + length };
+    size_t size;
+    for (const char *number; (number = next_number(&r, &size)) != NULL;)
+        if (is_number(number, number + size)) {
+            char *to = copy + (number - text);
+            memset(to, ' ', size);
+            *to = '0';
+        }
+    return copy;
+}
+
+/* The next of r, jansson having found one there. */
+static bool convert_number(et_value *to, rest *r)
+{
+    size_t length;
+    const char *number = next_number(r, &length);
+    et_assert(number != NULL);
+    to->text = et_arena_printf(to->arena, "%.*s", (int)length, number);
+    if (!to->text)
+        return false;
+    errno = 0;
+    const bool whole = strcspn(to->text, ".eE") == length;
+    const long long integer = whole ? strtoll(to->text, NULL, 10) : 0;
+    to->kind = whole && !errno ? ET_VALUE_INT : ET_VALUE_FLOAT;
+    if (to->kind == ET_VALUE_INT)
+        to->integer = integer;
+    else
+        to->real = et_decimal_read(to->text, NULL);
+    return true;
+}
+
+/* ---- values ---- */
+
+/* Recursion is bounded by check_depth. */
+static et_value *convert(const json_t *json, et_arena *arena, rest *numbers);
+
+/* Members come in the order of the text: jansson keeps it. */
+static bool convert_object(et_value *to, const json_t *json, rest *numbers)
+{
+    const char *key;
+    json_t *member;
+    json_object_foreach((json_t *)json, key, member)
+    {
+        char *name = et_arena_strdup(to->arena, key);
+        et_value *child = name ? convert(member, to->arena, numbers) : NULL;
+        if (!child)
+            return false;
+        et_value_append(to, name, child);
+    }
+    return true;
+}
+
+/* An item that did not fit into memory fails the whole tree. */
+static bool convert_array(et_value *to, const json_t *json, rest *numbers)
+{
+    for (size_t i = 0; i < json_array_size(json); i++) {
+        et_value *child = convert(json_array_get(json, i), to->arena, numbers);
+        if (!child)
+            return false;
+        et_value_append(to, NULL, child);
+    }
+    return true;
+}
+
+/* ORDER json_type, by designator. Lines of values stay 0: jansson does not tell them. */
+static const et_value_kind kinds[] = {
+    [JSON_OBJECT] = ET_VALUE_DICT, [JSON_ARRAY] = ET_VALUE_LIST, [JSON_STRING] = ET_VALUE_STRING,
+    [JSON_INTEGER] = ET_VALUE_INT, [JSON_REAL] = ET_VALUE_FLOAT, [JSON_TRUE] = ET_VALUE_BOOL,
+    [JSON_FALSE] = ET_VALUE_BOOL,  [JSON_NULL] = ET_VALUE_NULL,
+};
+
+/* No deeper than DEPTH_MAX. NULL: no memory. */
+static et_value *convert(const json_t *json, et_arena *arena, rest *numbers)
+{
+    et_value *value = et_value_new(arena, kinds[json_typeof(json)]);
+    if (!value)
+        return NULL;
+    if (numbers->at && json_is_number(json))
+        return convert_number(value, numbers) ? value : NULL;
+    bool whole = true;
+    switch (json_typeof(json)) {
+    case JSON_OBJECT:
+        whole = convert_object(value, json, numbers);
+        break;
+    case JSON_ARRAY:
+        whole = convert_array(value, json, numbers);
+        break;
+    case JSON_STRING:
+        value->string = et_arena_strdup(arena, json_string_value(json));
+        whole = value->string != NULL;
+        break;
+    case JSON_INTEGER:
+        value->integer = json_integer_value(json);
+        break;
+    case JSON_REAL:
+        value->real = json_real_value(json);
+        break;
+    /* Truth values; null has none, and false is what it holds. */
+    default:
+        value->boolean = json_is_true(json);
+        break;
+    }
+    return whole ? value : NULL;
+}
+
+/* ---- memory ---- */
+
+/* jansson does not survive an allocation that fails: it calls most texts bad then, leaves out a
+ * byte of some, and aborts at others. So its memory while it reads for us is an arena's, and one
+ * that fails leaves jansson at once: nothing of it is in use afterwards. What a program has chosen
+ * for jansson serves the program as before. */
+typedef struct reading {
+    et_arena memory;
+    jmp_buf refused;
+} reading;
+
+/* initial-exec: there without asking for memory, also where a program loads the library late. */
+static _Thread_local reading *current __attribute__((tls_model("initial-exec")));
+static json_malloc_t allocate_for_program;
+static json_free_t release_for_program;
+static pthread_once_t installed = PTHREAD_ONCE_INIT;
+
+static void *allocate(size_t size)
+{
+    if (!current)
+        return allocate_for_program(size);
+    void *memory = et_arena_alloc(&current->memory, size ? size : 1);
+    if (!memory)
+        longjmp(current->refused, 1);
+    return memory;
+}
+
+static void release(void *memory)
+{
+    if (!current)
+        release_for_program(memory);
+}
+
+static void install(void)
+{
+    json_get_alloc_funcs(&allocate_for_program, &release_for_program);
+    json_set_alloc_funcs(allocate, release);
+}
+
+/* ---- reading ---- */
+
+/* JSON_DECODE_ANY: a text may be one number or word. NULL: reason has why. */
+static json_t *load(const char *text, size_t length, json_error_t *reason)
+{
+    return json_loadb(text, length, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, reason);
+}
+
+/* written: numbers are as they are written. */
+static int read_text(et_value **out, et_arena *arena, const char *text, size_t length,
+                     const char *name, bool written, et_error *error)
+{
+    json_error_t reason;
+    json_t *json = load(text, length, &reason);
+    /* Numbers: integers beyond 64 bits and reals beyond a double are errors to jansson, as
+     * they are to yaml_scalar.c. */
+    if (!json && written && json_error_code(&reason) == json_error_numeric_overflow) {
+        const char *copy = without_numbers(text, length, &current->memory);
+        if (!copy)
+            return et_alloc_failed(error, length, name);
+        json = load(copy, length, &reason);
+    }
+    /* Only where a program has chosen other functions since. */
+    if (!json && json_error_code(&reason) == json_error_out_of_memory)
+        return et_alloc_failed(error, length, name);
+    /* jansson's own words, with line and column; its column counts characters of that line. */
+    if (!json)
+        return et_fail(error, ET_EFORMAT, "%s:%d:%d: not JSON: %s", name, reason.line,
+                       reason.column, reason.text);
+    rest numbers = { written ? text : NULL, text + length };
+    et_value *value = convert(json, arena, &numbers);
+    json_decref(json);
+    if (!value)
+        return et_alloc_failed(error, length, name);
+    *out = value;
+    return ET_OK;
+}
+
+/* In this order: length, depth, jansson's own checks; only what has passed them all is
+ * converted. */
+static int parse(et_value **out, et_arena *arena, const char *text, size_t length, const char *name,
+                 bool written, et_error *error)
+{
+    et_assert(out && arena && name);
+    if (!text)
+        return et_fail(error, ET_EDATA, "%s: NULL is no text", name);
+    if (length > LENGTH_MAX)
+        return et_fail(error, ET_EFORMAT, "%s has %zu bytes of JSON; at most %zu are read", name,
+                       length, LENGTH_MAX);
+    int status = check_depth(text, length, name, error);
+    if (status)
+        return status;
+    reading own = { .memory = ET_ARENA_INIT };
+    pthread_once(&installed, install);
+    current = &own;
+    status = setjmp(own.refused) ? et_alloc_failed(error, length, name)
+                                 : read_text(out, arena, text, length, name, written, error);
+    current = NULL;
+    et_arena_release(&own.memory);
+    return status;
+}
+
+int et_json_parse(et_value **out, et_arena *arena, const char *text, size_t length,
+                  const char *name, et_error *error)
+{
+    return parse(out, arena, text, length, name, false, error);
+}
+
+int et_json_parse_written(et_value **out, et_arena *arena, const char *text, size_t length,
+                          const char *name, et_error *error)
+{
+    return parse(out, arena, text, length, name, true, error);
+}
+
+int et_json_read(et_value **out, et_arena *arena, const char *path, size_t most, et_error *error)
+{
+    char *text;
+    size_t length;
+    int status = et_file_read(&text, &length, path, most, error);
+    if (status)
+        return status;
+    status = et_json_parse(out, arena, text, length, path, error);
+    et_free(text);
+    return status;
+}
+
+int et_json_write(const char *path, const et_value *value, int indent, const char *end,
+                  et_error *error)
+{
+    et_strbuf text = ET_STRBUF_INIT;
+    if (!et_value_failed(value))
+        et_json_print(&text, value, indent);
+    et_strbuf_append(&text, end);
+    int status = et_value_failed(value) || text.failed
+                     ? et_alloc_failed(error, text.length, path)
+                     : et_file_write(path, et_strbuf_text(&text), text.length, error);
+    et_strbuf_release(&text);
+    return status;
+}
+
+const char *et_json_kind_name(et_value_kind kind)
+{
+    /* ORDER et_value_kind, by designator. */
+    static const char *const names[] = {
+        [ET_VALUE_NULL] = "null",      [ET_VALUE_BOOL] = "a truth value",
+        [ET_VALUE_INT] = "an integer", [ET_VALUE_FLOAT] = "a number",
+        [ET_VALUE_STRING] = "text",    [ET_VALUE_LIST] = "a list",
+        [ET_VALUE_DICT] = "an object",
+    };
+    et_assert((size_t)kind < sizeof names / sizeof names[0]);
+    return names[kind];
+}

@@ -1,0 +1,41 @@
+/* JSON to values and back, through jansson; the only file that knows it. The reader is for
+ * hostile input: depth, size, duplicate keys, invalid UTF-8 and NUL in strings are errors
+ * that name line and column. */
+#ifndef ETUDE_BASE_VALUES_JSON_H
+#define ETUDE_BASE_VALUES_JSON_H
+
+#include "base/text/strbuf.h"
+#include <etude/value.h>
+
+/* Parses length bytes. name is for messages (a file's path). ET_EFORMAT also for an integer beyond
+ * 64 bits and a number beyond a double. */
+int et_json_parse(et_value **out, et_arena *arena, const char *text, size_t length,
+                  const char *name, et_error *error);
+
+/* The same for data, where a number may be a text of digits: each number keeps its text as it is
+ * written (et_value.text). No number is too large: an integer beyond 64 bits is a float, and a
+ * number beyond a double an infinite one. */
+int et_json_parse_written(et_value **out, et_arena *arena, const char *text, size_t length,
+                          const char *name, et_error *error);
+
+/* Appends value as JSON: compact on one line if indent is 0. Floats are printed with the
+ * fewest digits that read back equal, in the C locale; NaN and infinity as null. */
+void et_json_print(et_strbuf *out, const et_value *value, int indent);
+
+/* A file as one value, up to most bytes. */
+int et_json_read(et_value **out, et_arena *arena, const char *path, size_t most, et_error *error);
+
+/* "an object", "null": what a value is to people who write JSON (et_value_kind_name has the words
+ * of settings). */
+const char *et_json_kind_name(et_value_kind kind);
+
+/* Replaces a file as a whole (et_file_write); end stands behind the value: "\n", "". ET_ENOMEM also
+ * where value is not whole. */
+int et_json_write(const char *path, const et_value *value, int indent, const char *end,
+                  et_error *error);
+
+/* Appends text in quotes. A byte that is not UTF-8 (a path from the system may hold one) becomes
+ * U+FFFD, so that what is written can be read. */
+void et_json_print_string(et_strbuf *out, const char *text);
+
+#endif

@@ -1,0 +1,411 @@
+/* A tree in an arena: children are a singly linked list with its end, so that appending is
+ * O(1) and order is kept. Looking a key up walks the list: options have tens of keys, and who
+ * has thousands walks the list itself.
+ *   {a: 1, b: [2, 3]}      dict -first-> a=1 -next-> b=list -first-> 2 -next-> 3
+ *                               -last-------------> b          -last-------> 3
+ *
+ * Invariants:
+ *   (1) children of a dict have a key, those of a list have none;
+ *   (2) a child's arena is its parent's, and a node has one parent: nothing is ever shared or
+ *       moved between trees, merging copies;
+ *   (3) count is the length of the list;
+ *   (4) a node that is replaced keeps its place and address, and what it held is lost to the
+ *       arena.
+ *
+ * NULL goes in where a node could not be made, and NULL comes out, so that a writer of many
+ * values checks once: et_value_failed asks the arena, which forgets no failure. */
+#include <etude/value.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/assert.h"
+
+/* Zeroed memory is false, 0 and no children; a string must still be a string. */
+et_value *et_value_new(et_arena *arena, et_value_kind kind)
+{
+    et_value *value = et_arena_alloc(arena, sizeof *value);
+    if (!value)
+        return NULL;
+    value->kind = kind;
+    value->arena = arena;
+    /* Never NULL, so that a string can be printed before it is set. */
+    if (kind == ET_VALUE_STRING)
+        value->string = "";
+    return value;
+}
+
+et_value *et_value_dict(et_arena *arena)
+{
+    return et_value_new(arena, ET_VALUE_DICT);
+}
+
+et_value *et_value_list(et_arena *arena)
+{
+    return et_value_new(arena, ET_VALUE_LIST);
+}
+
+/* A child that hangs somewhere already has a sibling or is the last of its parent: the first
+ * is asserted, the second cannot be seen. */
+void et_value_append(et_value *parent, const char *key, et_value *child)
+{
+    et_assert(parent->kind == (key ? ET_VALUE_DICT : ET_VALUE_LIST));
+    et_assert(!child->next && child->arena == parent->arena);
+    child->key = key;
+    if (parent->last)
+        parent->last->next = child;
+    else
+        parent->first = child;
+    parent->last = child;
+    parent->count++;
+}
+
+et_value *et_value_append_copy(et_value *parent, const char *key, const et_value *child)
+{
+    et_value *copy = parent ? et_arena_alloc(parent->arena, sizeof *copy) : NULL;
+    if (!copy)
+        return NULL;
+    *copy = *child;
+    copy->next = NULL;
+    copy->arena = parent->arena;
+    et_value_append(parent, key, copy);
+    return copy;
+}
+
+/* Anything that the arena did not give may have been a part of this tree. */
+bool et_value_failed(const et_value *root)
+{
+    return !root || root->arena->failed;
+}
+
+const char *et_value_kind_name(et_value_kind kind)
+{
+    /* ORDER et_value_kind, by designator. Words of people who write settings. */
+    static const char *const names[] = {
+        [ET_VALUE_NULL] = "nothing",
+        [ET_VALUE_BOOL] = "a truth value",
+        [ET_VALUE_INT] = "an integer",
+        [ET_VALUE_FLOAT] = "a number",
+        [ET_VALUE_STRING] = "text",
+        [ET_VALUE_LIST] = "a list",
+        [ET_VALUE_DICT] = "a group of settings",
+    };
+    return (size_t)kind < sizeof names / sizeof names[0] ? names[kind] : "no kind of value";
+}
+
+/* The child whose key is the first length bytes of key. */
+static et_value *child_of(const et_value *dict, const char *key, size_t length)
+{
+    const char first = length ? key[0] : 0; /* tells most names apart without a call */
+    if (!dict || dict->kind != ET_VALUE_DICT)
+        return NULL;
+    for (et_value *child = dict->first; child; child = child->next)
+        /* The first of that name; a dict made here has one. */
+        if (child->key[0] == first && strncmp(child->key, key, length) == 0 &&
+            child->key[length] == 0)
+            return child;
+    return NULL;
+}
+
+et_value *et_value_get(const et_value *dict, const char *key)
+{
+    return key ? child_of(dict, key, strlen(key)) : NULL;
+}
+
+/* "a.b.c": a child of a child of a child. A key with a point in it cannot be named so. */
+et_value *et_value_path(const et_value *dict, const char *path)
+{
+    while (path) {
+        /* One part of the path, up to its point or end. */
+        size_t length = strcspn(path, ".");
+        et_value *child = child_of(dict, path, length);
+        if (!child || !path[length])
+            return child;
+        dict = child;
+        path += length + 1;
+    }
+    return NULL;
+}
+
+static const et_value *item_of(const et_value *list, const char *index)
+{
+    const bool sound = list && list->kind == ET_VALUE_LIST && *index >= '0' && *index <= '9';
+    const et_value *item = sound ? list->first : NULL;
+    for (long left = strtol(index, NULL, 10); item && left > 0; left--)
+        item = item->next;
+    return item;
+}
+
+const et_value *et_value_leaf(const et_value *tree, const char *path)
+{
+    while (tree && path && *path) {
+        const size_t length = strcspn(path, ".[");
+        tree = child_of(tree, path, length);
+        for (path += length; *path == '['; path += *path == ']') {
+            tree = item_of(tree, path + 1);
+            path += strcspn(path, "]");
+        }
+        path += *path == '.';
+    }
+    return path ? tree : NULL;
+}
+
+/* The child of that name, made if there is none, emptied to a kind. A new one is complete
+ * (node and key) before it is hung up, so that a failure leaves the dict as it was; one that
+ * is there keeps its key and its place among its siblings. */
+static et_value *set(et_value *dict, const char *key, et_value_kind kind)
+{
+    if (!dict || !key)
+        return NULL;
+    et_assert(dict->kind == ET_VALUE_DICT);
+    et_value *child = et_value_get(dict, key);
+    if (child) {
+        /* All that ties it to the dict; its line is that of no text any more. */
+        et_value *next = child->next;
+        const char *name = child->key;
+        *child = (et_value){ .kind = kind, .arena = dict->arena, .key = name, .next = next };
+        return child;
+    }
+    child = et_value_new(dict->arena, kind);
+    /* Keys are copied: the caller's may be a temporary. */
+    char *name = child ? et_arena_strdup(dict->arena, key) : NULL;
+    if (!name)
+        return NULL;
+    et_value_append(dict, name, child);
+    return child;
+}
+
+/* A new last child of a list. */
+static et_value *add(et_value *list, et_value_kind kind)
+{
+    if (!list)
+        return NULL;
+    et_assert(list->kind == ET_VALUE_LIST);
+    et_value *child = et_value_new(list->arena, kind);
+    if (child)
+        et_value_append(list, NULL, child);
+    return child;
+}
+
+/* Scalars of a dict: an existing child of another kind is overwritten. */
+et_value *et_value_set_null(et_value *dict, const char *key)
+{
+    return set(dict, key, ET_VALUE_NULL);
+}
+
+et_value *et_value_set_bool(et_value *dict, const char *key, bool boolean)
+{
+    et_value *child = set(dict, key, ET_VALUE_BOOL);
+    if (child)
+        child->boolean = boolean;
+    return child;
+}
+
+et_value *et_value_set_int(et_value *dict, const char *key, int64_t integer)
+{
+    et_value *child = set(dict, key, ET_VALUE_INT);
+    if (child)
+        child->integer = integer;
+    return child;
+}
+
+et_value *et_value_set_float(et_value *dict, const char *key, double real)
+{
+    et_value *child = set(dict, key, ET_VALUE_FLOAT);
+    if (child)
+        child->real = real;
+    return child;
+}
+
+/* The copy is made first: a failure leaves the tree as it was, and string may be a part of it. */
+et_value *et_value_set_string(et_value *dict, const char *key, const char *string)
+{
+    /* No string is null, which needs no copy; no dict is NULL in, NULL out. */
+    if (!string || !dict)
+        return set(dict, key, ET_VALUE_NULL);
+    const char *copy = et_arena_strdup(dict->arena, string);
+    et_value *child = copy ? set(dict, key, ET_VALUE_STRING) : NULL;
+    if (child)
+        child->string = copy;
+    return child;
+}
+
+/* An empty container of that name, even if one with children was there. */
+et_value *et_value_set_dict(et_value *dict, const char *key)
+{
+    return set(dict, key, ET_VALUE_DICT);
+}
+
+et_value *et_value_set_list(et_value *dict, const char *key)
+{
+    return set(dict, key, ET_VALUE_LIST);
+}
+
+/* The same at the end of a list. */
+et_value *et_value_add_bool(et_value *list, bool boolean)
+{
+    et_value *child = add(list, ET_VALUE_BOOL);
+    if (child)
+        child->boolean = boolean;
+    return child;
+}
+
+et_value *et_value_add_int(et_value *list, int64_t integer)
+{
+    et_value *child = add(list, ET_VALUE_INT);
+    if (child)
+        child->integer = integer;
+    return child;
+}
+
+et_value *et_value_add_float(et_value *list, double real)
+{
+    et_value *child = add(list, ET_VALUE_FLOAT);
+    if (child)
+        child->real = real;
+    return child;
+}
+
+/* NULL is null here as well; a failed copy adds nothing. */
+et_value *et_value_add_string(et_value *list, const char *string)
+{
+    if (!string || !list)
+        return add(list, ET_VALUE_NULL);
+    const char *copy = et_arena_strdup(list->arena, string);
+    et_value *child = copy ? add(list, ET_VALUE_STRING) : NULL;
+    if (child)
+        child->string = copy;
+    return child;
+}
+
+et_value *et_value_add_dict(et_value *list)
+{
+    return add(list, ET_VALUE_DICT);
+}
+
+et_value *et_value_add_list(et_value *list)
+{
+    return add(list, ET_VALUE_LIST);
+}
+
+/* value NULL: the key is not there. No file is named: the caller knows which it is. */
+static int wrong_kind(const et_value *value, const char *key, et_value_kind expected,
+                      et_error *error)
+{
+    if (!value)
+        return et_fail(error, ET_EFORMAT, "%s is missing; %s is needed", key ? key : "NULL",
+                       et_value_kind_name(expected));
+    return et_fail(error, ET_EFORMAT, "%s is %s, not %s", key, et_value_kind_name(value->kind),
+                   et_value_kind_name(expected));
+}
+
+/* Reads for files that programs wrote (states, manifests): the kind must be right, and 4.0 is
+ * no integer here. Settings that people write go through base/fields/fields.h, which is lenient. */
+int et_value_read_int(const et_value *dict, const char *key, int64_t *out, et_error *error)
+{
+    const et_value *value = et_value_get(dict, key);
+    if (!value || value->kind != ET_VALUE_INT)
+        return wrong_kind(value, key, ET_VALUE_INT, error);
+    *out = value->integer;
+    return ET_OK;
+}
+
+/* 4 is a number: JSON writers may leave the point away. */
+int et_value_read_float(const et_value *dict, const char *key, double *out, et_error *error)
+{
+    const et_value *value = et_value_get(dict, key);
+    /* Above 2^53 to the nearest double. */
+    if (value && value->kind == ET_VALUE_INT)
+        *out = (double)value->integer;
+    else if (value && value->kind == ET_VALUE_FLOAT)
+        *out = value->real;
+    else
+        return wrong_kind(value, key, ET_VALUE_FLOAT, error);
+    return ET_OK;
+}
+
+/* yes and 1 are no truth values here. */
+int et_value_read_bool(const et_value *dict, const char *key, bool *out, et_error *error)
+{
+    const et_value *value = et_value_get(dict, key);
+    if (!value || value->kind != ET_VALUE_BOOL)
+        return wrong_kind(value, key, ET_VALUE_BOOL, error);
+    *out = value->boolean;
+    return ET_OK;
+}
+
+/* Borrowed from the tree's arena. */
+int et_value_read_string(const et_value *dict, const char *key, const char **out, et_error *error)
+{
+    const et_value *value = et_value_get(dict, key);
+    if (!value || value->kind != ET_VALUE_STRING)
+        return wrong_kind(value, key, ET_VALUE_STRING, error);
+    *out = value->string;
+    return ET_OK;
+}
+
+/* Gives to what from holds, children and all; line and text too, so that a message about a
+ * merged setting still names where it was written. Both may lie in different arenas, so texts
+ * are copied. Recursion is as deep as from. False: no memory. */
+static bool copy_into(et_value *to, const et_value *from)
+{
+    to->kind = from->kind;
+    to->line = from->line;
+    to->text = from->text ? et_arena_strdup(to->arena, from->text) : NULL;
+    /* The text failed: the value would be without the words it was written in. */
+    if (from->text && !to->text)
+        return false;
+    switch (from->kind) {
+    case ET_VALUE_STRING:
+        to->string = et_arena_strdup(to->arena, from->string);
+        return to->string != NULL;
+    case ET_VALUE_LIST:
+    case ET_VALUE_DICT:
+        for (const et_value *child = from->first; child; child = child->next) {
+            /* Into a node that is in place already, so that a failure leaves a tree that can
+             * be walked. */
+            et_value *copy =
+                child->key ? set(to, child->key, ET_VALUE_NULL) : add(to, ET_VALUE_NULL);
+            if (!copy || !copy_into(copy, child))
+                return false;
+        }
+        return true;
+    case ET_VALUE_INT:
+        to->integer = from->integer;
+        return true;
+    case ET_VALUE_FLOAT:
+        to->real = from->real;
+        return true;
+    case ET_VALUE_BOOL:
+        to->boolean = from->boolean;
+        return true;
+    case ET_VALUE_NULL:
+        return true;
+    }
+    return true;
+}
+
+/* Example: {a: {b: 1, c: 2}} with {a: {c: 3}, d: [4]} over it gives {a: {b: 1, c: 3}, d:
+ * [4]}. Lists replace: what one should add to another list depends on its meaning. A failure
+ * leaves base with a part of over in it. */
+int et_value_merge(et_value *base, const et_value *over, et_error *error)
+{
+    et_assert(base->kind == ET_VALUE_DICT && over->kind == ET_VALUE_DICT);
+    for (const et_value *child = over->first; child; child = child->next) {
+        /* Two dicts are merged, everything else is replaced, also by or with a dict. */
+        et_value *old = et_value_get(base, child->key);
+        if (old && old->kind == ET_VALUE_DICT && child->kind == ET_VALUE_DICT) {
+            int status = et_value_merge(old, child, error);
+            if (status)
+                return status;
+            continue;
+        }
+        /* Emptied first, or the new children would join the old ones. */
+        et_value *place = set(base, child->key, ET_VALUE_NULL);
+        if (!place || !copy_into(place, child))
+            return et_alloc_failed(error, sizeof *place, "settings");
+    }
+    return ET_OK;
+}

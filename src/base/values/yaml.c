@@ -1,0 +1,417 @@
+/* libyaml's events become values one by one; a stack of open containers stands for recursion,
+ * so depth costs nothing and is checked where it happens.
+ *
+ * What is read is a part of YAML 1.2 (https://yaml.org/spec/1.2.2/), the part that JSON has
+ * too:
+ *   stream   := [ document ]                 a second document is refused
+ *   document := value
+ *   value    := scalar | list | dict         no anchors, aliases or tags before it
+ *   list     := "-" items, or [a, b]
+ *   dict     := scalar ":" value ..., or {a: 1}; keys are unique
+ * Plain scalars get their kind from yaml_scalar.c; quoted ones and blocks (| and >) are
+ * strings.
+ *
+ * Events of {a: [1]} and what they do: mapping start (open a dict), scalar a (becomes key),
+ * sequence start (a list, hung up under key and opened), scalar 1 (hung up in the list),
+ * sequence end, mapping end (closed).
+ *
+ * Invariants while reading:
+ *   (1) open[0..depth) are containers, each inside the one before;
+ *   (2) key is not NULL exactly while the innermost one is a dict whose next event is that
+ *       key's value;
+ *   (3) maps of keys exist for open levels only, and parse() closes what an error left open.
+ *
+ * Limits: a text that passes them costs at most NODES_MAX values and DEPTH_MAX maps, whoever
+ * wrote it. */
+#include "base/values/yaml.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <yaml.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/assert.h"
+#include "base/map.h"
+#include "base/text/unicode.h"
+#include "base/values/yaml_scalar.h"
+
+/* Far beyond any file that people write. Text, values and keys are in memory at once. */
+#define DEPTH_MAX  64
+#define NODES_MAX  2000000
+#define LENGTH_MAX ((size_t)16 << 20)
+
+struct level {
+    et_value *container; /* a list or dict */
+    et_map keys;         /* of a dict: those already there, to the line of each */
+};
+
+struct reader {
+    yaml_parser_t parser; /* libyaml's; has the place of a syntax error */
+    const char *text;     /* borrowed; for messages about bytes and tabs */
+    size_t length;        /* of text, bytes */
+    const char *name;     /* what messages start with: a path, or --set key */
+    et_arena *arena;      /* where values and texts go */
+    et_error *error;
+    et_value *root;               /* of the document; NULL until its first event */
+    struct level open[DEPTH_MAX]; /* [depth] in use, outermost first */
+    int depth;
+    const char *key; /* read and waiting for its value; in the arena */
+    int nodes;       /* scalars and containers so far, keys too */
+    int documents;   /* begun so far */
+    bool ended;      /* the stream */
+    bool word;       /* of a command line: messages name no line */
+};
+
+/* "name:line: ...", or "name:line:column: ..." where the column is known (not 0); a word of a
+ * command line has neither. */
+__attribute__((format(printf, 4, 5))) static int fail_at(const struct reader *reader, size_t line,
+                                                         size_t column, const char *format, ...)
+{
+    /* The caller's text first: et_fail takes one format, and this message has two. */
+    char place[48] = "", text[ET_ERROR_TEXT_MAX];
+    if (!reader->word && column)
+        snprintf(place, sizeof place, ":%zu:%zu", line, column);
+    else if (!reader->word)
+        snprintf(place, sizeof place, ":%zu", line);
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    return et_fail(reader->error, ET_EFORMAT, "%s%s: %s", reader->name, place, text);
+}
+
+/* libyaml counts from 0, people from 1. */
+static size_t line_of(const yaml_event_t *event)
+{
+    return event->start_mark.line + 1;
+}
+
+/* Where bad bytes stand: libyaml gives their offset only. */
+static int fail_encoding(const struct reader *reader)
+{
+    size_t line = 1;
+    size_t end = reader->parser.problem_offset;
+    for (size_t i = 0; i < end && i < reader->length; i++)
+        line += reader->text[i] == '\n';
+    return fail_at(reader, line, 0, "%s at byte %zu; save the file as UTF-8 text",
+                   reader->parser.problem, end);
+}
+
+/* Whether the indentation of a line (from 0) has a tab in it: the commonest cause of a syntax
+ * error, and libyaml's message ("found character that cannot start any token") does not say
+ * so. */
+static bool is_indented_by_tab(const struct reader *reader, size_t line)
+{
+    const char *text = reader->text, *end = text + reader->length;
+    for (; text < end && line > 0; text++)
+        line -= *text == '\n';
+    while (text < end && *text == ' ')
+        text++;
+    return text < end && *text == '\t';
+}
+
+/* Three kinds of failure inside libyaml: memory, bytes, syntax. */
+static int fail_parser(const struct reader *reader)
+{
+    const yaml_parser_t *parser = &reader->parser;
+    if (parser->error == YAML_MEMORY_ERROR)
+        return et_alloc_failed(reader->error, reader->length, reader->name);
+    /* Bytes that are no UTF-8, or characters that YAML does not allow. */
+    if (parser->error == YAML_READER_ERROR)
+        return fail_encoding(reader);
+    /* The line where libyaml stopped, which is the line of the tab. */
+    bool tab = is_indented_by_tab(reader, parser->problem_mark.line);
+    return fail_at(reader, parser->problem_mark.line + 1, parser->problem_mark.column + 1,
+                   "not YAML: %s%s%s%s", parser->problem ? parser->problem : "unreadable",
+                   parser->context ? " " : "", parser->context ? parser->context : "",
+                   tab ? "; indent with spaces, not tabs" : "");
+}
+
+static int no_memory(const struct reader *reader)
+{
+    return et_alloc_failed(reader->error, sizeof(et_value), reader->name);
+}
+
+/* A copy of a scalar's text in the arena; no NUL may be in it. */
+static int copy_text(struct reader *reader, const char **out, const yaml_event_t *event)
+{
+    const char *text = (const char *)event->data.scalar.value;
+    /* "\0" in double quotes is such a NUL; strings here end at the first. */
+    if (strlen(text) != event->data.scalar.length)
+        return fail_at(reader, line_of(event), 0, "a NUL character is not allowed in text");
+    *out = et_arena_strdup(reader->arena, text);
+    return *out ? ET_OK : no_memory(reader);
+}
+
+/* Hangs a finished scalar or a new container where it belongs: under the innermost open
+ * container, with the key that waits for it if that is a dict; or at the root. */
+static void place(struct reader *reader, et_value *value)
+{
+    /* The first event of the document; there is no second without a second document. */
+    if (reader->depth == 0) {
+        reader->root = value;
+        return;
+    }
+    et_value_append(reader->open[reader->depth - 1].container, reader->key, value);
+    reader->key = NULL;
+}
+
+/* Inside a dict, with no key waiting. */
+static bool key_expected(const struct reader *reader)
+{
+    return reader->depth > 0 && !reader->key &&
+           reader->open[reader->depth - 1].container->kind == ET_VALUE_DICT;
+}
+
+/* A duplicate would silently win or lose, so it is refused, with both lines. The map makes
+ * that O(1) for each key: a dict of n keys costs O(n). */
+static int read_key(struct reader *reader, const yaml_event_t *event)
+{
+    const char *key = NULL;
+    int status = copy_text(reader, &key, event);
+    if (status)
+        return status;
+    struct level *level = &reader->open[reader->depth - 1];
+    /* The line of the first one. */
+    int64_t before;
+    if (et_map_get(&level->keys, key, &before))
+        return fail_at(reader, line_of(event), 0, "%s stands here and at line %d; keep one of them",
+                       key, (int)before);
+    if (!et_map_put(&level->keys, key, line_of(event)))
+        return no_memory(reader);
+    reader->key = key;
+    return ET_OK;
+}
+
+/* value->text stays beside what was resolved, so that a setting can be read as it was written
+ * (a name "010", a rate "1e-3"). */
+static int read_scalar(struct reader *reader, const yaml_event_t *event)
+{
+    const char *text = NULL;
+    int status = copy_text(reader, &text, event);
+    if (status)
+        return status;
+    et_value *value = et_value_new(reader->arena, ET_VALUE_STRING);
+    if (!value)
+        return no_memory(reader);
+    value->line = (int)line_of(event);
+    value->text = text;
+    value->string = text;
+    if (event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE && !et_yaml_resolve(value, text))
+        return fail_at(reader, line_of(event), 0,
+                       "%s does not fit in 64 bits; quote it if it is text", text);
+    place(reader, value);
+    return ET_OK;
+}
+
+/* Hung up before its children come, so that the tree is whole at any time. */
+static int open_container(struct reader *reader, const yaml_event_t *event, et_value_kind kind)
+{
+    if (reader->depth == DEPTH_MAX)
+        return fail_at(reader, line_of(event), 0, "nested deeper than %d levels", DEPTH_MAX);
+    et_value *value = et_value_new(reader->arena, kind);
+    if (!value)
+        return no_memory(reader);
+    value->line = (int)line_of(event);
+    place(reader, value);
+    et_assert(reader->depth >= 0 && reader->depth < DEPTH_MAX);
+    reader->open[reader->depth++] = (struct level){ value, ET_MAP_INIT };
+    return ET_OK;
+}
+
+/* libyaml sees to it that starts and ends match; key is NULL again by then. */
+static void close_container(struct reader *reader)
+{
+    et_assert(reader->depth > 0);
+    reader->depth--;
+    et_map_release(&reader->open[reader->depth].keys);
+}
+
+/* What a node may not carry: anchors, aliases (together an exponential bomb) and tags. */
+static int check_node(struct reader *reader, const yaml_event_t *event)
+{
+    /* Three events begin a node and have these in three places. */
+    const yaml_char_t *anchor = NULL, *tag = NULL;
+    switch (event->type) {
+    case YAML_ALIAS_EVENT:
+        return fail_at(reader, line_of(event), 0,
+                       "the alias *%s is not allowed here; write its value out",
+                       (const char *)event->data.alias.anchor);
+    case YAML_SCALAR_EVENT:
+        anchor = event->data.scalar.anchor;
+        tag = event->data.scalar.tag;
+        break;
+    case YAML_SEQUENCE_START_EVENT:
+        anchor = event->data.sequence_start.anchor;
+        tag = event->data.sequence_start.tag;
+        break;
+    default:
+        anchor = event->data.mapping_start.anchor;
+        tag = event->data.mapping_start.tag;
+        break;
+    }
+    if (anchor)
+        return fail_at(reader, line_of(event), 0,
+                       "the anchor &%s is not allowed here; leave it out", (const char *)anchor);
+    if (tag)
+        return fail_at(reader, line_of(event), 0, "the tag %s is not allowed here; leave it out",
+                       (const char *)tag);
+    if (++reader->nodes > NODES_MAX)
+        return fail_at(reader, line_of(event), 0, "more than %d values in one file", NODES_MAX);
+    return ET_OK;
+}
+
+/* An event that begins a value or a key. A container where a key should stand is YAML ("?
+ * [a]"), but no name of anything here. */
+static int read_node(struct reader *reader, const yaml_event_t *event)
+{
+    int status = check_node(reader, event);
+    if (status)
+        return status;
+    if (key_expected(reader)) {
+        if (event->type == YAML_SCALAR_EVENT)
+            return read_key(reader, event);
+        return fail_at(reader, line_of(event), 0,
+                       "a list or group cannot be a name; write name: value");
+    }
+    if (event->type == YAML_SCALAR_EVENT)
+        return read_scalar(reader, event);
+    return open_container(reader, event,
+                          event->type == YAML_SEQUENCE_START_EVENT ? ET_VALUE_LIST : ET_VALUE_DICT);
+}
+
+/* Document ends, stream starts and events without content change nothing. */
+static int read_event(struct reader *reader, const yaml_event_t *event)
+{
+    switch (event->type) {
+    case YAML_DOCUMENT_START_EVENT:
+        if (++reader->documents > 1)
+            return fail_at(reader, line_of(event), 0,
+                           "a second document starts here; one is read from a file");
+        return ET_OK;
+    case YAML_STREAM_END_EVENT:
+        reader->ended = true;
+        return ET_OK;
+    case YAML_ALIAS_EVENT:
+    case YAML_SCALAR_EVENT:
+    case YAML_SEQUENCE_START_EVENT:
+    case YAML_MAPPING_START_EVENT:
+        return read_node(reader, event);
+    case YAML_SEQUENCE_END_EVENT:
+    case YAML_MAPPING_END_EVENT:
+        close_container(reader);
+        return ET_OK;
+    default:
+        return ET_OK;
+    }
+}
+
+/* Every event is libyaml's memory until deleted, on failure too. */
+static int read_all(struct reader *reader)
+{
+    int status = ET_OK;
+    while (!status && !reader->ended) {
+        yaml_event_t event;
+        if (!yaml_parser_parse(&reader->parser, &event))
+            return fail_parser(reader);
+        status = read_event(reader, &event);
+        yaml_event_delete(&event);
+    }
+    return status;
+}
+
+/* The one document, NULL for an empty text. word: text is a value of a command line. Whatever
+ * the outcome, levels are closed and the parser is given back; values of a failed read stay
+ * in the arena, unreachable. */
+static int parse(et_value **out, et_arena *arena, const char *text, size_t length, bool word,
+                 const char *name, et_error *error)
+{
+    et_assert(out && arena && name);
+    if (length > LENGTH_MAX)
+        return et_fail(error, ET_EFORMAT, "%s has %zu bytes of YAML; at most %zu are read", name,
+                       length, LENGTH_MAX);
+    struct reader reader = {
+        .text = text, .length = length, .name = name, .arena = arena, .error = error, .word = word
+    };
+    if (!yaml_parser_initialize(&reader.parser))
+        return et_alloc_failed(error, sizeof reader.parser, name);
+    /* Else libyaml would guess from the first bytes. */
+    yaml_parser_set_encoding(&reader.parser, YAML_UTF8_ENCODING);
+    yaml_parser_set_input_string(&reader.parser, (const unsigned char *)text, length);
+    int status = read_all(&reader);
+    /* What an error left open; each level has a map to release. */
+    while (reader.depth > 0)
+        close_container(&reader);
+    yaml_parser_delete(&reader.parser);
+    if (!status)
+        *out = reader.root;
+    return status;
+}
+
+/* Nothing, comments only and "null" are all an empty file: no settings. */
+int et_yaml_parse(et_value **out, et_arena *arena, const char *text, size_t length,
+                  const char *name, et_error *error)
+{
+    et_value *root = NULL;
+    if (!text)
+        return et_fail(error, ET_EDATA, "%s: NULL is no text", name);
+    int status = parse(&root, arena, text, length, false, name, error);
+    if (status)
+        return status;
+    /* A file without settings is one with an empty dict: callers ask it for keys. */
+    if (!root || root->kind == ET_VALUE_NULL) {
+        root = et_value_dict(arena);
+        if (!root)
+            return et_alloc_failed(error, sizeof *root, name);
+    }
+    *out = root;
+    return ET_OK;
+}
+
+/* "[1, 2]", "{a: 1}" and quoted text are YAML; blanks around are no part of it. */
+static int parse_value(et_value **out, et_arena *arena, const char *text, const char *name,
+                       et_error *error)
+{
+    size_t length = strlen(text);
+    if (!et_utf8_valid(text, length, NULL))
+        return et_fail(error, ET_EFORMAT, "%s: the value is not UTF-8 text", name);
+    /* A value in flow style or quotes, which only YAML's own parser can read. */
+    const char *start = text + strspn(text, " \t\r\n");
+    if (*start && strchr("[{\"'", *start)) {
+        et_value *value = NULL;
+        int status = parse(&value, arena, start, strlen(start), true, name, error);
+        if (!status)
+            *out = value;
+        return status;
+    }
+    /* Anything else is one plain scalar to its end: a shell's word may hold ": ", # or *. */
+    while (length > (size_t)(start - text) && strchr(" \t\r\n", text[length - 1]))
+        length--;
+    /* Without the blanks around it. */
+    char *copy = et_arena_printf(arena, "%.*s", (int)(text + length - start), start);
+    et_value *value = copy ? et_value_new(arena, ET_VALUE_STRING) : NULL;
+    if (!value)
+        return et_alloc_failed(error, length, name);
+    value->line = 1;
+    value->text = copy;
+    value->string = copy;
+    if (!et_yaml_resolve(value, copy))
+        return et_fail(error, ET_EFORMAT, "%s: %s does not fit in 64 bits; quote it if it is text",
+                       name, copy);
+    *out = value;
+    return ET_OK;
+}
+
+int et_yaml_parse_value(et_value **out, et_arena *arena, const char *text, const char *name,
+                        et_error *error)
+{
+    int status = parse_value(out, arena, text, name, error);
+    if (status != ET_EFORMAT)
+        return status;
+    if (error)
+        error->status = ET_ECONFIG;
+    return ET_ECONFIG;
+}

@@ -1,0 +1,23 @@
+/* YAML to values and back, through libyaml; the only file that knows it. Core schema, with
+ * 1e3 read as a number. Aliases and anchors are refused (alias bombs), duplicate keys, tags,
+ * and nesting deeper than 64 are errors that name file, line and cure. */
+#ifndef ETUDE_BASE_VALUES_YAML_H
+#define ETUDE_BASE_VALUES_YAML_H
+
+#include "base/text/strbuf.h"
+#include <etude/value.h>
+
+/* Parses length bytes (one document; empty: an empty dict). name is for messages. */
+int et_yaml_parse(et_value **out, et_arena *arena, const char *text, size_t length,
+                  const char *name, et_error *error);
+
+/* Parses one scalar or flow value as it stands after `key=` on a command line, where what is wrong
+ * is a setting: ET_ECONFIG. */
+int et_yaml_parse_value(et_value **out, et_arena *arena, const char *text, const char *name,
+                        et_error *error);
+
+/* Appends value in block style, lists of scalars in flow style; strings quoted where needed
+ * so that parsing gives the same tree back. */
+void et_yaml_print(et_strbuf *out, const et_value *value);
+
+#endif

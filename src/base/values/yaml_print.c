@@ -1,0 +1,236 @@
+/* YAML that every reader takes alike, by ourselves: libyaml's printer would copy the tree
+ * into its events first, and quotes by the rules of YAML 1.1 or not at all. Strings are plain
+ * where nobody can mistake them, else in double quotes, the one style that can hold anything.
+ *
+ *   dict of scalars, list of scalars, list of dicts:
+ *     name: demo
+ *     sizes: [1, 2]
+ *     hooks:
+ *       - kind: log
+ *         every: 10
+ * Invariants: what is printed reads back, by yaml.c, as the same tree (of texts that are UTF-8); a
+ * string is quoted whenever yaml_scalar.c, or a reader of YAML 1.1, would take it for anything
+ * else. */
+#include "base/values/yaml.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/text/unicode.h"
+#include "base/values/yaml_scalar.h"
+
+/* Columns of a level, and the width of "- ", so that a dict in a list is level with its first
+ * key. */
+#define INDENT 2
+
+/* Truth values in YAML 1.1 and so for most readers written in Python. */
+static const char *const old_truths[] = { "y", "n", "yes", "no", "on", "off", NULL };
+
+/* Of ASCII: isalnum would follow the locale. */
+static bool is_alphanumeric(unsigned char c)
+{
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+}
+
+/* Readers of YAML 1.1 have more numbers, and dates: 1_000, 0b101, 2024-06-01T12:00:00Z. */
+static bool may_be_number(const char *text)
+{
+    return *text >= '0' && *text <= '9' &&
+           strspn(text, "0123456789abcdefABCDEFxoTZtz_:.+- ") == strlen(text);
+}
+
+/* Whether a string may stand without quotes: characters without a meaning in YAML, and not
+ * something that would be read as another kind. Stricter than YAML is; quotes never harm. */
+static bool is_plain(const char *text)
+{
+    size_t length = strlen(text);
+    /* Paths are common in settings and mean nothing in YAML, but a lone "." or ".5" could. */
+    bool relative = strncmp(text, "./", 2) == 0 || strncmp(text, "../", 3) == 0;
+    if (length == 0 || (!is_alphanumeric((unsigned char)text[0]) && text[0] != '/' && !relative))
+        return false;
+    for (size_t i = 0; i < length; i++)
+        if (!is_alphanumeric((unsigned char)text[i]) && !strchr("./-+=@% ", text[i]))
+            return false;
+    if (may_be_number(text))
+        return false;
+    for (const char *const *word = old_truths; *word; word++)
+        if (strcasecmp(text, *word) == 0)
+            return false;
+    /* The reader's own rule, asked whether it would take text for a number, a truth value or
+     * null. */
+    et_value value = { .kind = ET_VALUE_STRING };
+    return text[length - 1] != ' ' && et_yaml_resolve(&value, text) &&
+           value.kind == ET_VALUE_STRING;
+}
+
+/* The code point of valid UTF-8 at text, and its bytes. The first byte tells how many:
+ * 0xxxxxxx 1, 110xxxxx 2, 1110xxxx 3, 11110xxx 4; the x of all of them, put together, are the
+ * code. */
+static uint32_t decode(const unsigned char *text, size_t *size)
+{
+    *size = text[0] < 0x80 ? 1 : text[0] < 0xe0 ? 2 : text[0] < 0xf0 ? 3 : 4;
+    if (*size == 1)
+        return text[0];
+    uint32_t code = text[0] & (0xffu >> (*size + 1));
+    for (size_t i = 1; i < *size; i++)
+        code = code << 6 | (text[i] & 0x3fu);
+    return code;
+}
+
+/* YAML's printable characters (1.2.2, section 5.1) that are no line break for any reader. */
+static bool is_printable(uint32_t code)
+{
+    return (code >= 0x20 && code < 0x7f) || (code >= 0xa0 && code < 0x2028) ||
+           (code > 0x2029 && code < 0xfeff) || (code > 0xfeff && code < 0xfffe) || code >= 0x10000;
+}
+
+/* Escapes of YAML 1.2.2, section 5.7: \" \\ \n \t, \xNN below 0x100, \uNNNN above. No code
+ * above 0xffff comes here unprintable, so \U is not needed. */
+static void print_code(et_strbuf *out, const char *bytes, size_t size, uint32_t code)
+{
+    if (code == '"' || code == '\\')
+        et_strbuf_printf(out, "\\%c", (char)code);
+    else if (is_printable(code))
+        et_strbuf_append_bytes(out, bytes, size);
+    else if (code == '\n')
+        et_strbuf_append(out, "\\n");
+    else if (code == '\t')
+        et_strbuf_append(out, "\\t");
+    else if (code < 0x100)
+        et_strbuf_printf(out, "\\x%02" PRIx32, code);
+    else
+        et_strbuf_printf(out, "\\u%04" PRIx32, code);
+}
+
+/* length bytes of valid UTF-8, between the quotes. */
+static void print_valid(et_strbuf *out, const char *text, size_t length)
+{
+    size_t size;
+    for (size_t i = 0; i < length; i += size) {
+        uint32_t code = decode((const unsigned char *)text + i, &size);
+        print_code(out, text + i, size, code);
+    }
+}
+
+/* Plain or in double quotes. Bytes that are not UTF-8 cannot stand in YAML: each becomes
+ * U+FFFD. */
+static void print_string(et_strbuf *out, const char *text)
+{
+    if (is_plain(text)) {
+        et_strbuf_append(out, text);
+        return;
+    }
+    size_t length = strlen(text), bad;
+    et_strbuf_append_char(out, '"');
+    /* What is valid before the bad byte, a replacement for it, then on behind it. */
+    while (!et_utf8_valid(text, length, &bad)) {
+        print_valid(out, text, bad);
+        et_strbuf_append(out, "\xef\xbf\xbd");
+        text += bad + 1;
+        length -= bad + 1;
+    }
+    print_valid(out, text, length);
+    et_strbuf_append_char(out, '"');
+}
+
+/* YAML has words for what is not finite; JSON has not. */
+static void print_float(et_strbuf *out, double real)
+{
+    if (isfinite(real))
+        et_strbuf_append_double(out, real);
+    else
+        et_strbuf_append(out, isnan(real) ? ".nan" : real < 0 ? "-.inf" : ".inf");
+}
+
+static bool is_container(const et_value *value)
+{
+    return value->kind == ET_VALUE_LIST || value->kind == ET_VALUE_DICT;
+}
+
+/* What fits behind a key or dash: scalars, empty containers, lists without containers. */
+static bool is_inline(const et_value *value)
+{
+    if (!is_container(value) || !value->first)
+        return true;
+    if (value->kind == ET_VALUE_DICT)
+        return false;
+    for (const et_value *child = value->first; child; child = child->next)
+        if (is_container(child))
+            return false;
+    return true;
+}
+
+/* What is_inline let through, on the line where it is: [a, b], [], {} and scalars. */
+static void print_inline(et_strbuf *out, const et_value *value)
+{
+    switch (value->kind) {
+    case ET_VALUE_NULL:
+        et_strbuf_append(out, "null");
+        break;
+    case ET_VALUE_BOOL:
+        et_strbuf_append(out, value->boolean ? "true" : "false");
+        break;
+    case ET_VALUE_INT:
+        et_strbuf_printf(out, "%" PRId64, value->integer);
+        break;
+    case ET_VALUE_FLOAT:
+        print_float(out, value->real);
+        break;
+    case ET_VALUE_STRING:
+        print_string(out, value->string);
+        break;
+    case ET_VALUE_DICT:
+        et_strbuf_append(out, "{}");
+        break;
+    case ET_VALUE_LIST:
+        et_strbuf_append_char(out, '[');
+        for (const et_value *child = value->first; child; child = child->next) {
+            print_inline(out, child);
+            et_strbuf_append(out, child->next ? ", " : "");
+        }
+        et_strbuf_append_char(out, ']');
+        break;
+    }
+}
+
+/* The children of a container, one a line. The first stands where the caller left off, the
+ * others start lines of their own at column: so a dict in a list begins behind its dash.
+ * Recursion is as deep as the tree. */
+static void print_block(et_strbuf *out, const et_value *value, int column)
+{
+    for (const et_value *child = value->first; child; child = child->next) {
+        if (child != value->first)
+            et_strbuf_append_blanks(out, column);
+        if (value->kind == ET_VALUE_LIST)
+            et_strbuf_append_char(out, '-');
+        else
+            print_string(out, child->key);
+        et_strbuf_append(out, value->kind == ET_VALUE_LIST ? "" : ":");
+        if (is_inline(child)) {
+            et_strbuf_append_char(out, ' ');
+            print_inline(out, child);
+            et_strbuf_append_char(out, '\n');
+            continue;
+        }
+        if (value->kind == ET_VALUE_LIST) {
+            et_strbuf_append_char(out, ' ');
+        } else {
+            et_strbuf_append_char(out, '\n');
+            et_strbuf_append_blanks(out, column + INDENT);
+        }
+        print_block(out, child, column + INDENT);
+    }
+}
+
+/* Ends in a line break, always. */
+void et_yaml_print(et_strbuf *out, const et_value *value)
+{
+    if (is_inline(value)) {
+        print_inline(out, value);
+        et_strbuf_append_char(out, '\n');
+        return;
+    }
+    print_block(out, value, 0);
+}

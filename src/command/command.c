@@ -1,0 +1,356 @@
+/* The command, of any program. Results go to standard output, everything else to standard error.
+ *
+ * What is here is the process: its streams, its exit code, which command is meant; messages are in
+ * messages.c, what signals mean in signals.c. A command is a function that gets its arguments and
+ * returns a status; what it prints is results. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <etude/log.h>
+#include <etude/version.h>
+
+#include "base/alloc.h"
+#include "base/fields/fields.h"
+#include "base/files/file.h"
+#include "command/command.h"
+#include "command/named_run.h"
+#include "command/lost_file.h"
+#include "command/pages/described.h"
+#include "command/pages/man.h"
+#include "command/training/processes/ranks.h"
+#include "engine/kernel/kernels.h"
+#include "systems/modelgarden/experiment.h"
+#include "train/checkpoint/artifact/model_member.h"
+
+/* What every program has, in the order help shows them; those of its kinds of task stand between
+ * the first and the others. To add one, see README.md. */
+static const et_command commands[] = {
+    { "train", et_cmd_train, "train a model, or resume where it was interrupted" },
+    { "evaluate", et_cmd_evaluate, "measure a trained model on its validation data" },
+    { "average", et_cmd_average, "average the weights of checkpoints" },
+    { "inspect", et_cmd_inspect, "show a checkpoint and say whether it is intact" },
+    { "init", et_cmd_init, "write a file of settings to change" },
+    { "list", et_cmd_list, "list experiments, or all settings of one" },
+    { "launch", et_cmd_launch, "train with several processes on this machine" },
+    { "plot", et_cmd_plot, "draw curves of what runs have logged" },
+    { "runs", et_cmd_runs, "list runs: how far, how good, what differs" },
+    { "compare", et_cmd_compare, "show runs side by side" },
+    { "keys", et_cmd_keys, "make the keys by which tasks of a cluster know each other" },
+    { "watch", et_cmd_watch, "a page that follows runs, in a browser" },
+    { "serve", et_cmd_serve, "answer requests over HTTP with a trained model" },
+    { "completion", et_cmd_completion, "print the completion of bash, zsh or fish" },
+    { NULL, NULL, NULL },
+};
+
+/* Help that was asked for is a result; help in place of a missing command is a message. */
+static void print_help(const et_program *program, FILE *to)
+{
+    et_commands all = et_commands_of(program);
+    fprintf(to, "usage: %s COMMAND [OPTION]...\n\n", program->name);
+    for (size_t i = 0; i < all.count; i++)
+        fprintf(to, "    %-10s %s\n", all.row[i]->name, all.row[i]->help);
+    fprintf(to,
+            "\n`%s COMMAND --help` says more and gives an example; `%s version` says which this "
+            "is.\n",
+            program->name, program->name);
+}
+
+static int unknown_command(const et_call *call, const et_commands *all, et_error *error)
+{
+    /* The list ends in NULL, as et_nearest_hint wants it. */
+    const char *names[ET_COMMANDS_MAX + 1] = { NULL };
+    for (size_t i = 0; i < all->count; i++)
+        names[i] = all->row[i]->name;
+    return et_fail(error, ET_EUSAGE, "no command %s%s; `%s --help` shows all", call->command,
+                   et_nearest_hint(call->command, names, "").text, call->program->name);
+}
+
+static bool asks_for_help(const et_call *call)
+{
+    for (int i = 0; i < call->argc && strcmp(call->argv[i], "--"); i++)
+        if (!strcmp(call->argv[i], "--help") || !strcmp(call->argv[i], "-h"))
+            return true;
+    return false;
+}
+
+/* Whether it is what trained models of some kind are for: a directory in it is one of those. */
+static bool is_for_models(const et_program *program, const char *command)
+{
+    for (int k = 0; k < program->count; k++)
+        if (program->kinds[k]->next && !strcmp(program->kinds[k]->next, command))
+            return true;
+    return false;
+}
+
+/* Whether a command takes one task of a run of several. */
+static bool takes_task(const et_call *call, const et_command *row)
+{
+    et_description all = ET_DESCRIPTION_INIT;
+    bool takes = false;
+    if (!et_describe(&all, call->program, row, NULL))
+        for (const et_described *one = all.first; one; one = one->next)
+            for (const et_arg *arg = one->rows; arg && arg->field.name; arg++)
+                takes |= arg->way == ET_ARG_WAY_MEMBER;
+    et_description_release(&all);
+    return takes;
+}
+
+/* What a run of a kind without such a command is told. */
+static int not_for(const et_call *call, const et_command *row, const et_named_run *named,
+                   et_error *error)
+{
+    char *folder = NULL;
+    int status = !named->of_task && takes_task(call, row)
+                     ? et_model_member_wanted(named->run, error)
+                     : ET_OK;
+    if (status && named->task)
+        status = et_model_member_find(&folder, named->run, named->task, error);
+    et_free(folder);
+    if (status)
+        return et_fail_while(error, status, "%s", call->command);
+    if (!is_for_models(call->program, call->command))
+        return ET_OK;
+    return et_fail(error, ET_ECONFIG, "%s: not for a model of %s, which `%s %s` is the command for",
+                   call->command, named->kind->name, call->program->name,
+                   named->kind->next ? named->kind->next : "evaluate");
+}
+
+/* Whether it matters whose run is named: not where all kinds have the same command of a name, and
+ * then the run's settings need not be read for it. */
+static bool differs_by_kind(const et_program *program, const et_command *row)
+{
+    for (int k = 0; k < program->count; k++)
+        if (et_command_of(program, program->kinds[k], row->name) != row)
+            return true;
+    return false;
+}
+
+/* Of several kinds with commands of one name the run says whose is meant; else the first's. The run
+ * of a kind that has no such command has one that is right. */
+static int choose(const et_command **row, const et_call *call, const et_commands *all,
+                  et_error *error)
+{
+    *row = et_commands_find(all, call->command);
+    const bool asks = *row && call->program->count > 1 && differs_by_kind(call->program, *row);
+    const et_named_run named = asks ? et_run_named(call) : (et_named_run){ .kind = NULL };
+    const et_command *own =
+        named.kind ? et_command_of(call->program, named.kind, call->command) : NULL;
+    int status =
+        named.kind && !own && !asks_for_help(call) ? not_for(call, *row, &named, error) : ET_OK;
+    *row = own ? own : *row;
+    return status;
+}
+
+/* What is wrong with words that all ranks were given is said before there is a comm, by each; so
+ * one of them is let say it, or who alone has found something wrong tells the others. Once said it
+ * has no text. */
+static int tell_once(const et_program *program, const et_command *row, int status, et_error *error)
+{
+    bool shared = !row || et_ranks_share(program, row->name);
+    return status && shared && error->text[0] ? et_ranks_leave(NULL, program, status, error)
+                                              : status;
+}
+
+/* Help that names no run: commands of the same name for models of other kinds, whose options are
+ * others. */
+static int help_on_others(const et_call *call, const et_command *row, et_error *error)
+{
+    const et_program *program = call->program;
+    int status = ET_OK;
+    if (!asks_for_help(call) || !differs_by_kind(program, row) || et_run_named(call).kind)
+        return ET_OK;
+    for (int k = 0; k < program->count && !status; k++) {
+        const et_command *own = et_command_of(program, program->kinds[k], call->command);
+        bool told = !own || own == row;
+        for (int i = 0; i < k && !told; i++)
+            told = et_command_of(program, program->kinds[i], call->command) == own;
+        if (told)
+            continue;
+        printf("\n%s of a %s model:\n\n", call->command, program->kinds[k]->name);
+        status = own->run(call, error);
+    }
+    return status;
+}
+
+/* argv: what stands behind the command's name. */
+static int run_command(const et_program *program, const char *name, int argc, char **argv,
+                       et_error *error)
+{
+    const et_call call = { program, name, argc, argv, NULL };
+    const et_commands all = et_commands_of(program);
+    const et_command *row;
+    if (asks_for_help(&call))
+        et_ranks_let_first_speak();
+    int status = choose(&row, &call, &all, error);
+    if (!status)
+        status = row ? row->run(&call, error) : unknown_command(&call, &all, error);
+    if (!status && row)
+        status = help_on_others(&call, row, error);
+    return tell_once(program, row, status, error);
+}
+
+/* name NULL: the program's own page. */
+static int print_man(const et_program *program, const char *name, et_error *error)
+{
+    const et_commands all = et_commands_of(program);
+    const et_call call = { program, name, 0, NULL, NULL };
+    const et_command *row = name ? et_commands_find(&all, name) : NULL;
+    et_description description = ET_DESCRIPTION_INIT;
+    if (!name) {
+        et_man_print_program(stdout, program, &all);
+        return ET_OK;
+    }
+    if (!row)
+        return unknown_command(&call, &all, error);
+    int status = et_describe(&description, program, row, error);
+    if (!status)
+        et_man_print(stdout, program, row, &description);
+    et_description_release(&description);
+    return status;
+}
+
+/* `etude help train` is `etude train --help`, `etude help --man train` its page for man. What else
+ * stands behind `help tfx` is passed over. */
+static int help(const et_program *program, int argc, char **argv, et_error *error)
+{
+    for (int i = 0; i < 2 && i < argc; i++)
+        if (!strcmp(argv[i], "--man") && argc > 2)
+            return et_fail(error, ET_EUSAGE, "help --man: %s: a page is of one command", argv[2]);
+    char option[] = "--help", *options[] = { option, NULL };
+    et_ranks_let_first_speak();
+    if (argc && !strcmp(argv[0], "--man"))
+        return print_man(program, argc > 1 ? argv[1] : NULL, error);
+    if (argc > 1 && !strcmp(argv[1], "--man"))
+        return print_man(program, argv[0], error);
+    if (argc)
+        return run_command(program, argv[0], 1, options, error);
+    print_help(program, stdout);
+    return ET_OK;
+}
+
+/* `etude`, `etude --help`, `etude help COMMAND`, `etude version`, or a command. */
+static int run(const et_program *program, int argc, char **argv, et_error *error)
+{
+    /* Help on standard error: nobody asked for it, so it is no result. */
+    if (argc < 2) {
+        if (et_ranks_are_first())
+            print_help(program, stderr);
+        return tell_once(program, NULL, et_fail(error, ET_EUSAGE, "no command given"), error);
+    }
+    const char *name = argv[1];
+    if (!strcmp(name, "--help") || !strcmp(name, "-h") || !strcmp(name, "help"))
+        return help(program, argc - 2, argv + 2, error);
+    if (!strcmp(name, "--version") || !strcmp(name, "-V") || !strcmp(name, "version")) {
+        et_ranks_let_first_speak();
+        printf("etude %s\n", et_version());
+        return ET_OK;
+    }
+    return run_command(program, name, argc - 2, argv + 2, error);
+}
+
+/* Exit codes, as the manual has them: 2 the command line; 3 settings, data, files of the user's;
+ * 4 memory or disk; 5 the loss; 75 interrupted, start again; 1 all else. Scripts rely on them. */
+static int exit_code(int status)
+{
+    switch (status) {
+    case ET_OK:
+        return 0;
+    case ET_EUSAGE:
+        return 2;
+    case ET_ECONFIG:
+    case ET_EDATA:
+    case ET_EFORMAT:
+    case ET_ENOTFOUND:
+    case ET_EGRAPH:
+    case ET_EDENIED:
+        return 3;
+    case ET_ENOMEM:
+    case ET_ENOSPACE:
+        return 4;
+    case ET_EDIVERGED:
+        return 5;
+    case ET_EINTERRUPTED:
+        return ET_EXIT_INTERRUPTED;
+    default:
+        return 1;
+    }
+}
+
+/* A program may be started with these closed; then the first file opened would take their
+ * place, and messages would end in it. Opened the wrong way round, so that use still fails. */
+static void hold_standard_streams(void)
+{
+    /* Standard input can only be written to, the others only read: every use of them fails at
+     * once. */
+    static const int modes[] = { O_WRONLY, O_RDONLY, O_RDONLY };
+    for (int fd = 0; fd < 3; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", modes[fd]) != fd)
+            _exit(1);
+}
+
+/* The variable that chooses kernels is for trying and comparing: a misspelt one would compare
+ * the same kernels with themselves. */
+static void check_isa(void)
+{
+    /* Unset, or a name that this CPU has: nothing to say. */
+    const char *wanted = et_kernels_wanted();
+    char names[256] = "";
+    if (!wanted || et_kernels_named(wanted))
+        return;
+    for (int i = 0; et_kernels_names[i]; i++)
+        if (et_kernels_named(et_kernels_names[i])) {
+            size_t length = strlen(names);
+            snprintf(names + length, sizeof names - length, "%s%s", length ? ", " : "",
+                     et_kernels_names[i]);
+        }
+    et_log(ET_LOG_WARNING, "ETUDE_ISA=%s names no kernels of this CPU, so %s are used; it has: %s",
+           wanted, et_kernels_best()->name, names);
+}
+
+/* Whether a command's result is what it prints. The others work for as long as somebody wants, and
+ * say themselves what memory they lacked. */
+static bool prints(const char *command)
+{
+    static const char *const others[] = { "train", "launch", "serve", "watch" };
+    for (size_t i = 0; command && i < sizeof others / sizeof others[0]; i++)
+        if (!strcmp(command, others[i]))
+            return false;
+    return true;
+}
+
+/* Standard output is flushed and looked at before the exit code is made: a full disk behind a
+ * pipe is a failure of the command, though nothing in it noticed. So is memory that something
+ * lacked: a list may be without a part then. */
+static int check_output(const char *command, et_error *error)
+{
+    if (fflush(stdout) || ferror(stdout))
+        return et_fail_errno(error, "standard output");
+    if (et_alloc_refused() && prints(command))
+        return et_fail(error, ET_ENOMEM, "out of memory: the output may be incomplete");
+    return ET_OK;
+}
+
+int et_command_main(int argc, char **argv, const et_task_kind *const *kinds, int count)
+{
+    et_error error = ET_ERROR_INIT;
+    const et_program program = { argc ? et_path_base(argv[0]) : "etude", kinds, count, commands };
+    hold_standard_streams();
+    et_tell_lost_files(program.name);
+    signal(SIGXFSZ, SIG_IGN); /* a write past ulimit -f fails, and says so */
+    et_show_log_on(&program, NULL);
+    check_isa();
+    int status = et_program_check(&program, &error);
+    if (!status)
+        status = run(&program, argc, argv, &error);
+    if (!status)
+        status = check_output(argc > 1 ? argv[1] : NULL, &error);
+    if (status)
+        et_tell_failure(&program, status, &error);
+    et_log_set(NULL, NULL);
+    return exit_code(status);
+}

@@ -1,0 +1,21 @@
+/* A file that is mapped (data, checkpoints) and cut off meanwhile, or whose disk fails: the system
+ * says it by SIGBUS, at the instruction that reads. The process can't go on, but it can say which
+ * file it was. */
+#ifndef ETUDE_COMMAND_LOST_FILE_H
+#define ETUDE_COMMAND_LOST_FILE_H
+
+/* From here on such a SIGBUS is a line on standard error behind the program's name (kept), with
+ * exit code 3; any other ends the process as the system has it. */
+void et_tell_lost_files(const char *program);
+
+/* A file that is replaced then, since nothing else can be done any more: before, the time in
+ * seconds since 1970, between, the message as JSON has it in quotes, behind. */
+typedef struct et_lost_report {
+    const char *path, *temporary; /* temporary: a name beside it */
+    const char *before, *between, *behind;
+} et_lost_report;
+
+/* Borrowed until the next call; NULL: none. */
+void et_report_lost_files(const et_lost_report *report);
+
+#endif

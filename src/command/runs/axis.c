@@ -1,0 +1,193 @@
+#include "command/runs/axis.h"
+
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/assert.h"
+#include "base/numbers/decimal.h"
+
+#define LARGEST 1e306
+
+/* Fewer ticks say little; an axis that has room for so many has them. */
+enum { TICKS_WANTED = 4 };
+
+/* ---- steps ---- */
+
+/* The smallest of 1, 2, 5 times a power of ten that is at least that. */
+static double nice_step(double least)
+{
+    double power = pow(10, floor(log10(least)));
+    double part = least / power;
+    double times = part <= 1.0000001 ? 1 : part <= 2.0000001 ? 2 : part <= 5.0000001 ? 5 : 10;
+    return times * power;
+}
+
+static double nice_time(double least)
+{
+    static const double steps[] = { 1,   2,   5,    10,   15,   30,    60,    120,  300,
+                                    600, 900, 1800, 3600, 7200, 10800, 21600, 43200 };
+    for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++)
+        if (steps[i] >= least)
+            return steps[i];
+    return 86400 * nice_step(least / 86400);
+}
+
+static void add_tick(et_axis *a, double value)
+{
+    if (a->count < ET_AXIS_TICKS_MAX)
+        a->ticks[a->count++] = value;
+}
+
+/* Counted, not added up, so that errors do not add up either. */
+static void set_steps(et_axis *a, int most)
+{
+    double least = (a->high - a->low) / most;
+    a->count = 0;
+    a->step = a->time && least >= 0.5 ? nice_time(least) : nice_step(least);
+    double first = ceil(a->low / a->step - 1e-9);
+    for (int i = 0; i < ET_AXIS_TICKS_MAX && (first + i) * a->step <= a->high + 1e-9 * a->step; i++)
+        add_tick(a, (first + i) * a->step);
+}
+
+static void add_steps(et_axis *a, int most)
+{
+    set_steps(a, most);
+    for (int more = most + 1; a->count < TICKS_WANTED && more <= 3 * most && most >= TICKS_WANTED;
+         more++)
+        set_steps(a, more);
+}
+
+/* Twice and five times each decade, too, where decades alone are few. */
+static void add_parts_of_decades(et_axis *a, int lowest, int highest)
+{
+    static const double parts[] = { 1, 2, 5 };
+    a->count = 0;
+    for (int power = lowest - 1; power <= highest; power++)
+        for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+            double value = parts[i] * pow(10, power);
+            if (value >= a->low * (1 - 1e-9) && value <= a->high * (1 + 1e-9))
+                add_tick(a, value);
+        }
+}
+
+/* Every decade, or every n-th; where there are fewer than two, as on a straight axis. */
+static void add_decades(et_axis *a, int most)
+{
+    double first = ceil(log10(a->low) - 1e-9), last = floor(log10(a->high) + 1e-9);
+    if (last - first < 1) {
+        add_steps(a, most);
+        return;
+    }
+    int lowest = (int)first, highest = (int)last;
+    int every = (highest - lowest + most) / most;
+    for (int power = lowest; power <= highest; power += every)
+        add_tick(a, pow(10, power));
+    if (a->count < TICKS_WANTED && every == 1 && most >= TICKS_WANTED)
+        add_parts_of_decades(a, lowest, highest);
+}
+
+/* ---- the axis ---- */
+
+et_axis et_axis_make(double low, double high, bool log, bool time, int most_ticks)
+{
+    et_assert(isfinite(low) && isfinite(high) && low <= high && (!log || low > 0));
+    /* What is beyond has no place, lest differences and ticks overflow. */
+    low = fmax(fmin(low, LARGEST), -LARGEST);
+    high = fmax(fmin(high, LARGEST), -LARGEST);
+    et_axis a = { .low = low, .high = high, .log = log, .time = time };
+    most_ticks = most_ticks < 2                    ? 2
+                 : most_ticks >= ET_AXIS_TICKS_MAX ? ET_AXIS_TICKS_MAX - 1
+                                                   : most_ticks;
+    /* Also of values so near to each other that nothing lies between them. */
+    double room = 1e-12 * fmax(fabs(low), fabs(high));
+    if (log && high / low < 1.0000001) {
+        a.low = low / 2;
+        a.high = high * 2;
+    } else if (high - low <= room) {
+        a.low = low - (low ? fabs(low) / 10 : 1);
+        a.high = high + (high ? fabs(high) / 10 : 1);
+    }
+    if (log)
+        add_decades(&a, most_ticks);
+    else
+        add_steps(&a, most_ticks);
+    return a;
+}
+
+double et_axis_place(const et_axis *a, double value)
+{
+    double place = a->log ? (value > 0 ? (log(value) - log(a->low)) / (log(a->high) - log(a->low))
+                                       : (double)NAN)
+                          : (value - a->low) / (a->high - a->low);
+    return place >= -1e-9 && place <= 1 + 1e-9 ? fmin(1, fmax(0, place)) : (double)NAN;
+}
+
+/* As many decimals as the step has. All labels of an axis are alike: most is its largest value. */
+static void print_step(char *text, size_t size, double value, double step, double most)
+{
+    int decimals = (int)-floor(log10(step) + 1e-9);
+    if (fabs(value) < step * 1e-6)
+        snprintf(text, size, "0");
+    else if (decimals > 5 || most >= 1e12)
+        et_decimal_print(text, size, 6, false, value);
+    else if (decimals > 0)
+        et_decimal_print(text, size, decimals, true, value);
+    else if (most >= 1e6 && step >= 1e4)
+        snprintf(text, size, "%s", et_format_rate(value).text);
+    else
+        snprintf(text, size, "%s", et_format_count((int64_t)llround(value)).text);
+}
+
+et_format et_axis_label(const et_axis *a, int tick)
+{
+    et_format label = { "" };
+    et_assert(tick >= 0 && tick < a->count);
+    double value = a->ticks[tick];
+    if (a->time && a->step >= 1)
+        return et_format_duration(value);
+    if (!a->step)
+        et_decimal_print(label.text, sizeof label.text, 6, false, value);
+    else
+        print_step(label.text, sizeof label.text, value, a->step,
+                   fmax(fabs(a->low), fabs(a->high)));
+    return label;
+}
+
+/* ---- a chart's ---- */
+
+/* Between whole numbers, such as steps, there are no others. */
+static int fit_ticks(double left, double right, bool whole, int most)
+{
+    return whole && right - left >= 1 && right - left < most ? (int)(right - left) : most;
+}
+
+static void widen(double *low, double *high, double value)
+{
+    *low = value < *low ? value : *low;
+    *high = value > *high ? value : *high;
+}
+
+int et_chart_axes(et_axis *x, et_axis *y, const et_chart *chart, int x_ticks, int y_ticks,
+                  et_error *error)
+{
+    double left = INFINITY, right = -INFINITY, low = INFINITY, high = -INFINITY;
+    bool whole = !chart->time;
+    for (size_t i = 0; i < chart->count; i++) {
+        const et_chart_curve *c = &chart->curves[i];
+        for (size_t k = 0; k < c->count; k++)
+            if (isfinite(c->x[k]) && isfinite(c->y[k]) && (!chart->log || c->y[k] > 0)) {
+                whole = whole && c->x[k] == nearbyint(c->x[k]);
+                widen(&left, &right, c->x[k]);
+                widen(&low, &high, c->y[k]);
+            }
+    }
+    if (left > right)
+        return et_fail(error, ET_EDATA,
+                       chart->log ? "nothing to draw: no value is a number above 0"
+                                  : "nothing to draw: no value is a number");
+    *x = et_axis_make(left, right, false, chart->time, fit_ticks(left, right, whole, x_ticks));
+    *y = et_axis_make(low, high, chart->log, false, y_ticks);
+    return ET_OK;
+}

@@ -1,0 +1,80 @@
+/* Curves in a pair of axes: as lines of a terminal, or as SVG. Points are joined in their order;
+ * where x or y is no finite number the curve has a gap.
+ *
+ *     const et_chart_curve curve = { "runs/a", steps, losses, count };
+ *     const et_chart chart = { .title = "loss", .x_label = "step", .curves = &curve, .count = 1 };
+ *     const et_chart_text_style style = { .width = 80, .height = 20 };
+ *     et_strbuf out = ET_STRBUF_INIT;
+ *     et_chart_text(&out, &chart, &style, &error);
+ *
+ * Texts may be of anyone: control characters and what is no UTF-8 are not drawn, SVG is escaped.
+ * Everything is borrowed during the call. */
+#ifndef ETUDE_COMMAND_RUNS_CHART_H
+#define ETUDE_COMMAND_RUNS_CHART_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <etude/error.h>
+
+#include "base/text/strbuf.h"
+
+typedef struct et_chart_curve {
+    const char *name;    /* in the legend; NULL: not there */
+    const double *x, *y; /* [count] */
+    size_t count;
+} et_chart_curve;
+
+typedef struct et_chart {
+    const char *title, *x_label;  /* NULL: none */
+    const et_chart_curve *curves; /* [count] */
+    size_t count;
+    bool log;  /* y is logarithmic: what is not above 0 is a gap */
+    bool time; /* x is seconds, and shown as times */
+} et_chart;
+
+typedef struct et_chart_text_style {
+    int width;  /* columns of all of it, ET_CHART_TEXT_WIDTH_MIN or more */
+    int height; /* lines of the plot itself, without title, axis and legend */
+    bool color; /* ANSI colours; without them curves have letters where there are several */
+    bool ascii; /* no characters outside of ASCII */
+} et_chart_text_style;
+
+#define ET_CHART_TEXT_WIDTH_MIN  30
+#define ET_CHART_TEXT_HEIGHT_MIN 3
+#define ET_CHART_TEXT_MAX        2000 /* columns, lines */
+#define ET_CHART_LEGEND_MAX      24   /* names; then how many more there are */
+
+/* Appends title, plot, axes, legend; lines end in a line end. ET_EDATA: no point can be drawn. */
+int et_chart_text(et_strbuf *out, const et_chart *chart, const et_chart_text_style *style,
+                  et_error *error);
+
+#define ET_CHART_SVG_MIN 150
+#define ET_CHART_SVG_MAX 20000
+
+/* Appends a whole SVG document of so many pixels, which needs nothing from outside and can be read
+ * on a light and on a dark page. Of more points than there are pixels those stay that can be seen.
+ * ET_EDATA as above. */
+int et_chart_svg(et_strbuf *out, const et_chart *chart, int width, int height, et_error *error);
+
+/* Values from 0 to 1 in cells, the darker the larger, with words beside the rows and above the
+ * columns. */
+typedef struct et_chart_heat {
+    const char *title;                        /* NULL: none */
+    const char *const *rows, *const *columns; /* [row_count], [column_count]: their names */
+    int row_count, column_count;              /* 1 to ET_CHART_HEAT_MAX */
+    const double *const *values;              /* [row_count][column_count] */
+} et_chart_heat;
+
+#define ET_CHART_HEAT_MAX 300
+
+/* Appends a whole SVG document, as et_chart_svg. ET_EDATA: there are none, or too many cells. */
+int et_chart_heat_svg(et_strbuf *out, const et_chart_heat *heat, et_error *error);
+
+/* The style of a picture: of text, of what has the class title, and more rules. */
+void et_chart_append_style(et_strbuf *out, const char *more);
+
+/* Escaped, for text and attributes of SVG. */
+void et_chart_append_escaped(et_strbuf *out, const char *text);
+
+#endif

@@ -1,0 +1,336 @@
+/* The picture is text of our own: a frame, ticks with labels, a path for each curve, a legend
+ * below. Its colours are between light and dark, so that it can be read on any page, whatever the
+ * reader has set; where that is dark (prefers-color-scheme) text is lighter. */
+#include "command/runs/chart.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/text/plain.h"
+#include "command/runs/axis.h"
+
+#define LETTER 6.6 /* pixels of a letter of 12 pixels, about */
+#define LINE   18  /* pixels of a line of the legend */
+
+typedef struct picture {
+    const et_chart *chart;
+    et_axis x, y;
+    int width, height;
+    double left, right, top, bottom; /* of the frame */
+    int across;                      /* names of the legend in a line */
+    size_t shown;                    /* of them */
+    et_strbuf *out;
+} picture;
+
+static const char *const colors[] = { "#3b82c4", "#e07b39", "#3a9d5d", "#c2578f",
+                                      "#8a6fd1", "#b8912f", "#2fa3a8", "#d2504c" };
+static const char *const dashes[] = { "", "6 3", "2 3", "9 3 2 3" };
+
+enum { COLORS = sizeof colors / sizeof colors[0], DASHES = sizeof dashes / sizeof dashes[0] };
+
+static const char rules[] = ".grid{stroke:#8c959f;stroke-opacity:.28}"
+                            ".frame{stroke:#8c959f;fill:none}.curve{fill:none;stroke-width:1.8;"
+                            "stroke-linejoin:round;stroke-linecap:round}";
+
+void et_chart_append_style(et_strbuf *out, const char *more)
+{
+    et_strbuf_printf(out,
+                     "<style>text{font:12px system-ui,-apple-system,\"Segoe UI\",sans-serif;"
+                     "fill:#6e7781}.title{font-weight:600;font-size:14px}%s"
+                     "@media(prefers-color-scheme:dark){text{fill:#c9d1d9}}</style>\n",
+                     more);
+}
+
+void et_chart_append_escaped(et_strbuf *out, const char *text)
+{
+    et_strbuf plain = ET_STRBUF_INIT;
+    et_plain_append(&plain, text);
+    for (const char *c = et_strbuf_text(&plain); *c; c++) {
+        const char *name = *c == '&'   ? "&amp;"
+                           : *c == '<' ? "&lt;"
+                           : *c == '>' ? "&gt;"
+                           : *c == '"' ? "&quot;"
+                                       : NULL;
+        if (name)
+            et_strbuf_append(out, name);
+        else
+            et_strbuf_append_char(out, *c);
+    }
+    out->failed |= plain.failed;
+    et_strbuf_release(&plain);
+}
+
+/* A place in pixels, with a point whatever the locale: tenths of a pixel as whole numbers. */
+static void append_pixel(et_strbuf *out, double pixel)
+{
+    long tenths = lround(pixel * 10);
+    if (tenths % 10)
+        et_strbuf_printf(out, "%ld.%ld", tenths / 10, tenths % 10);
+    else
+        et_strbuf_printf(out, "%ld", tenths / 10);
+}
+
+static void append_attribute(et_strbuf *out, const char *name, double pixel)
+{
+    et_strbuf_printf(out, " %s=\"", name);
+    append_pixel(out, pixel);
+    et_strbuf_append_char(out, '"');
+}
+
+static void append_text(picture *p, double x, double y, const char *extra, const char *text)
+{
+    et_strbuf_append(p->out, "<text");
+    append_attribute(p->out, "x", x);
+    append_attribute(p->out, "y", y);
+    et_strbuf_printf(p->out, "%s>", extra);
+    et_chart_append_escaped(p->out, text);
+    et_strbuf_append(p->out, "</text>\n");
+}
+
+static void append_line(picture *p, double x, double y, double to_x, double to_y)
+{
+    et_strbuf_append(p->out, "<line class=\"grid\"");
+    append_attribute(p->out, "x1", x);
+    append_attribute(p->out, "y1", y);
+    append_attribute(p->out, "x2", to_x);
+    append_attribute(p->out, "y2", to_y);
+    et_strbuf_append(p->out, "/>\n");
+}
+
+/* ---- axes ---- */
+
+static void append_axes(picture *p)
+{
+    for (int i = 0; i < p->y.count; i++) {
+        double y = p->bottom - et_axis_place(&p->y, p->y.ticks[i]) * (p->bottom - p->top);
+        append_line(p, p->left, y, p->right, y);
+        append_text(p, p->left - 6, y + 4, " text-anchor=\"end\"", et_axis_label(&p->y, i).text);
+    }
+    for (int i = 0; i < p->x.count; i++) {
+        double x = p->left + et_axis_place(&p->x, p->x.ticks[i]) * (p->right - p->left);
+        append_line(p, x, p->top, x, p->bottom);
+        append_text(p, x, p->bottom + 16, " text-anchor=\"middle\"", et_axis_label(&p->x, i).text);
+    }
+    et_strbuf_append(p->out, "<path class=\"frame\" d=\"M");
+    append_pixel(p->out, p->left);
+    et_strbuf_append_char(p->out, ' ');
+    append_pixel(p->out, p->top);
+    et_strbuf_append(p->out, "V");
+    append_pixel(p->out, p->bottom);
+    et_strbuf_append(p->out, "H");
+    append_pixel(p->out, p->right);
+    et_strbuf_append(p->out, "\"/>\n");
+    if (p->chart->x_label)
+        append_text(p, p->right, p->bottom + 32, " text-anchor=\"end\"", p->chart->x_label);
+    if (p->chart->title)
+        append_text(p, p->left, p->top - 10, " class=\"title\"", p->chart->title);
+}
+
+/* ---- curves ---- */
+
+/* Of the points in one column of pixels the first, the lowest, the highest and the last. */
+typedef struct column {
+    long pixel;
+    double x, low, high, last;
+    bool low_first; /* the lowest came before the highest */
+    bool any, more; /* there is a point, there are others */
+} column;
+
+static void append_point(picture *p, bool *open, double x, double y)
+{
+    et_strbuf_append(p->out, *open ? "L" : "M");
+    append_pixel(p->out, x);
+    et_strbuf_append_char(p->out, ' ');
+    append_pixel(p->out, y);
+    *open = true;
+}
+
+static void end_column(picture *p, bool *open, column *c)
+{
+    if (c->any && c->more) {
+        append_point(p, open, c->x, c->low_first ? c->low : c->high);
+        append_point(p, open, c->x, c->low_first ? c->high : c->low);
+        append_point(p, open, c->x, c->last);
+    }
+    c->any = c->more = false;
+}
+
+static void take_point(picture *p, bool *open, column *c, double x, double y)
+{
+    if (c->any && lround(x) == c->pixel) {
+        c->low_first = y > c->high ? true : y < c->low ? false : c->low_first;
+        c->low = fmin(c->low, y);
+        c->high = fmax(c->high, y);
+        c->last = y;
+        c->x = x;
+        c->more = true;
+        return;
+    }
+    end_column(p, open, c);
+    append_point(p, open, x, y);
+    *c = (column){ lround(x), x, y, y, y, false, true, false };
+}
+
+static bool is_drawn(const picture *p, const et_chart_curve *curve, size_t i)
+{
+    return !isnan(et_axis_place(&p->x, curve->x[i])) && !isnan(et_axis_place(&p->y, curve->y[i]));
+}
+
+/* Where points are few all stay where they are. */
+static void append_path(picture *p, const et_chart_curve *curve)
+{
+    bool open = false, thin = curve->count > 2 * (size_t)(p->right - p->left);
+    column c = { .any = false };
+    for (size_t i = 0; i < curve->count; i++) {
+        if (!is_drawn(p, curve, i)) {
+            end_column(p, &open, &c);
+            open = false;
+            continue;
+        }
+        double px = et_axis_place(&p->x, curve->x[i]), py = et_axis_place(&p->y, curve->y[i]);
+        double x = p->left + px * (p->right - p->left), y = p->bottom - py * (p->bottom - p->top);
+        /* A point alone is drawn as a line to where it begins, which round ends make a dot. */
+        bool alone = !open && (i + 1 == curve->count || !is_drawn(p, curve, i + 1));
+        if (thin)
+            take_point(p, &open, &c, x, y);
+        else
+            append_point(p, &open, x, y);
+        if (alone)
+            et_strbuf_append(p->out, "h0");
+    }
+    end_column(p, &open, &c);
+}
+
+static void append_stroke(picture *p, size_t curve)
+{
+    const char *dash = dashes[curve / COLORS % DASHES];
+    et_strbuf_printf(p->out, " stroke=\"%s\"", colors[curve % COLORS]);
+    if (*dash)
+        et_strbuf_printf(p->out, " stroke-dasharray=\"%s\"", dash);
+}
+
+static void append_curves(picture *p)
+{
+    for (size_t i = 0; i < p->chart->count; i++) {
+        const et_chart_curve *curve = &p->chart->curves[i];
+        et_strbuf_append(p->out, "<path class=\"curve\"");
+        append_stroke(p, i);
+        et_strbuf_append(p->out, " d=\"");
+        append_path(p, curve);
+        et_strbuf_append(p->out, "\">");
+        if (curve->name) {
+            et_strbuf_append(p->out, "<title>");
+            et_chart_append_escaped(p->out, curve->name);
+            et_strbuf_append(p->out, "</title>");
+        }
+        et_strbuf_append(p->out, "</path>\n");
+    }
+}
+
+/* ---- legend ---- */
+
+/* Pixels of the widest name, with its mark. */
+static double measure_names(const et_chart *chart)
+{
+    size_t most = 0;
+    for (size_t i = 0; i < chart->count && i < ET_CHART_LEGEND_MAX; i++) {
+        size_t length = chart->curves[i].name ? strlen(chart->curves[i].name) : 0;
+        most = length > most ? length : most;
+    }
+    return 36 + LETTER * (double)most;
+}
+
+static bool has_legend(const et_chart *chart)
+{
+    for (size_t i = 0; i < chart->count; i++)
+        if (chart->curves[i].name)
+            return true;
+    return false;
+}
+
+static void append_legend(picture *p)
+{
+    double wide = (p->right - p->left) / p->across, first = p->bottom + 32 + LINE;
+    size_t lines = (p->shown + (size_t)p->across - 1) / (size_t)p->across;
+    for (size_t i = 0; i < p->shown; i++) {
+        size_t line = i / (size_t)p->across, place = i % (size_t)p->across;
+        double x = p->left + wide * (double)place, y = first + LINE * (double)line;
+        const char *name = p->chart->curves[i].name;
+        if (!name)
+            continue;
+        et_strbuf_append(p->out, "<path class=\"curve\"");
+        append_stroke(p, i);
+        et_strbuf_append(p->out, " d=\"M");
+        append_pixel(p->out, x);
+        et_strbuf_append_char(p->out, ' ');
+        append_pixel(p->out, y - 4);
+        et_strbuf_append(p->out, "h20\"/>\n");
+        append_text(p, x + 26, y, "", name);
+    }
+    char more[64];
+    snprintf(more, sizeof more, "and %zu more", p->chart->count - p->shown);
+    if (p->chart->count > p->shown)
+        append_text(p, p->left, first + LINE * (double)lines, "", more);
+}
+
+/* ---- all together ---- */
+
+/* Pixels right of which the frame begins. */
+static double measure_labels(const et_axis *axis)
+{
+    size_t most = 0;
+    for (int i = 0; i < axis->count; i++) {
+        size_t length = strlen(et_axis_label(axis, i).text);
+        most = length > most ? length : most;
+    }
+    return 14 + LETTER * (double)most;
+}
+
+/* The legend gets half of the height at most; names that do not fit are counted. */
+static void lay_out(picture *p)
+{
+    const et_chart *chart = p->chart;
+    p->left = measure_labels(&p->y);
+    p->right = p->width - 16;
+    p->top = chart->title ? 34 : 14;
+    double wide = measure_names(chart);
+    p->across = wide < p->right - p->left ? (int)((p->right - p->left) / wide) : 1;
+    p->shown = !has_legend(chart) ? 0 : chart->count;
+    p->shown = p->shown > ET_CHART_LEGEND_MAX ? ET_CHART_LEGEND_MAX : p->shown;
+    size_t fit = (size_t)(p->height / 2 / LINE) * (size_t)p->across;
+    p->shown = p->shown > fit ? fit : p->shown;
+    size_t lines = (p->shown + (size_t)p->across - 1) / (size_t)p->across +
+                   (p->shown && chart->count > p->shown);
+    p->bottom = p->height - 42 - LINE * (double)lines;
+    p->bottom = fmax(p->bottom, p->top + 20);
+}
+
+int et_chart_svg(et_strbuf *out, const et_chart *chart, int width, int height, et_error *error)
+{
+    et_assert(width >= ET_CHART_SVG_MIN && width <= ET_CHART_SVG_MAX);
+    et_assert(height >= ET_CHART_SVG_MIN && height <= ET_CHART_SVG_MAX);
+    picture p = { .chart = chart, .width = width, .height = height, .out = out };
+    int status = et_chart_axes(&p.x, &p.y, chart, width / 90, height / 50, error);
+    if (status)
+        return status;
+    lay_out(&p);
+    et_strbuf_printf(out,
+                     "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" "
+                     "viewBox=\"0 0 %d %d\" role=\"img\">\n",
+                     width, height, width, height);
+    if (chart->title) {
+        et_strbuf_append(out, "<title>");
+        et_chart_append_escaped(out, chart->title);
+        et_strbuf_append(out, "</title>\n");
+    }
+    et_chart_append_style(out, rules);
+    append_axes(&p);
+    append_curves(&p);
+    if (p.shown)
+        append_legend(&p);
+    et_strbuf_append(out, "</svg>\n");
+    return out->failed ? et_alloc_failed(error, out->length, "a chart") : ET_OK;
+}

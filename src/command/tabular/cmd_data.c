@@ -1,0 +1,345 @@
+/* etude data analyze: what is in a table. Reads CSV files once and prints a report. With --output
+ * DIR it writes the two texts that features are fitted from:
+ *
+ *   files -> et_analyze -> report (standard output), DIR/schema.yaml, DIR/metadata.json
+ *
+ * A file that is there already and says something else is kept unless --force is given; the report
+ * is printed before that is known. Nothing is written of a table that cannot be read to its end.
+ *
+ *   exit code 2: an option; 3: a row, a column, the files; 4: a disk */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/files/file.h"
+#include "base/values/json.h"
+#include "command/options/args.h"
+#include "command/command.h"
+#include "command/outputs.h"
+#include "command/print.h"
+#include "data/table/analysis/analyze.h"
+#include "data/table/analysis/column_use.h"
+#include "data/text/paths.h"
+#include "formats/events/progress.h"
+#include "command/tabular/data_report.h"
+#include "command/tabular/tabular_commands.h"
+#include "tasks/tabular/table_names.h"
+
+typedef struct data_args {
+    et_arg_list words; /* "analyze", then files */
+    const char *delimiter, *comment, *schema, *output;
+    et_arg_list missing;
+    int64_t entries, quantiles;
+    int header; /* its place among headers */
+    bool force, dry_run, json, quiet, help;
+    et_analyze_options options;
+    const char **markers; /* of missing values, ended by NULL; owned */
+} data_args;
+
+/* ORDER et_analyze_header, the last two once more. */
+static const char *const headers[] = { "auto", "yes", "no", "true", "false", NULL };
+
+static int parse(data_args *args, const et_call *call, et_error *error)
+{
+    const et_arg table[] = {
+        ET_ARG_TEXT("target", "NAME", &args->options.target, "the column that is to be predicted"),
+        ET_ARG_TEXT("delimiter", "C", &args->delimiter,
+                    "between values: , ; | tab (found by itself)"),
+        ET_ARG_CHOICE("header", "auto|yes|no", &args->header, headers,
+                      "whether the first row has names; true and false too"),
+        ET_ARG_TEXT("comment", "C", &args->comment, "lines that begin with it are skipped"),
+        ET_ARG_LIST("missing", "TEXT", &args->missing,
+                    "means that there is no value, beside the usual; may be given again"),
+        ET_ARG_TEXT("schema", "FILE", &args->schema, "take names and types from it"),
+        ET_ARG_COUNT("entries", "N", &args->entries, 0, ET_ARG_COUNT_MAX,
+                     "values kept of a discrete column (100,000)"),
+        ET_ARG_COUNT("quantiles", "N", &args->quantiles, 0, 100001,
+                     "kept of a numeric column (257)"),
+        ET_ARG_TEXT("output", "DIR", &args->output,
+                    "write " ET_TABLE_SCHEMA " and " ET_TABLE_METADATA
+                    " there (default: write no file)"),
+        ET_ARG_FLAG("force", &args->force, "replace those that are there"),
+        ET_ARG_FLAG("dry-run", &args->dry_run, "write no file"),
+        ET_ARG_FLAG("json", &args->json, "the report as JSON"),
+        ET_ARG_QUIET(args->quiet),
+        ET_ARG_THREADS,
+        ET_ARG_REST("analyze FILE...", &args->words),
+        ET_ARG_END
+    };
+    int status = et_args_parse(table, call, &args->help, error);
+    if (!status && args->help)
+        et_args_help(stdout, table, call,
+                     "Says what is in a table (CSV, plain or gzip; - is standard input): types, "
+                     "ranges,\ndistributions, what is suspicious. With --output DIR, writes schema "
+                     "and metadata "
+                     "for training.",
+                     "analyze train.csv --target income --output .");
+    return status;
+}
+
+/* ---- options ---- */
+
+static int take_character(char *out, const char *option, const char *text, et_error *error)
+{
+    return et_csv_character(out, text)
+               ? ET_OK
+               : et_fail(error, ET_EUSAGE, "%s %s: one character, or tab", option, text);
+}
+
+static int take_missing(data_args *args, et_error *error)
+{
+    size_t count = (size_t)args->missing.count;
+    if (!count)
+        return ET_OK;
+    args->markers = et_csv_missing_with(args->missing.items, count);
+    if (!args->markers)
+        return et_alloc_failed(error, count * sizeof *args->markers, "--missing");
+    args->options.csv.missing = args->markers;
+    return ET_OK;
+}
+
+static int check(data_args *args, et_error *error)
+{
+    if (!args->words.count || strcmp(args->words.items[0], "analyze") != 0)
+        return et_fail(error, ET_EUSAGE, "data: say what is to be done: data analyze FILE...%s%s",
+                       args->words.count ? "; there is no " : "",
+                       args->words.count ? args->words.items[0] : "");
+    if (args->words.count < 2)
+        return et_fail(error, ET_EUSAGE, "data analyze: name a file");
+    if (args->force && !args->output)
+        return et_fail(error, ET_EUSAGE,
+                       "--force: no file is written without --output DIR; add it, for example "
+                       "--output .");
+    int status =
+        take_character(&args->options.csv.delimiter, "--delimiter", args->delimiter, error);
+    if (!status)
+        status = take_character(&args->options.csv.comment, "--comment", args->comment, error);
+    if (!status)
+        status = take_missing(args, error);
+    args->options.header = (et_analyze_header)(args->header > 2 ? args->header - 2 : args->header);
+    args->options.entries = args->entries;
+    args->options.quantiles = (int)args->quantiles;
+    return status;
+}
+
+/* ---- where it goes ---- */
+
+/* Both files, and what they are to hold. */
+typedef struct result {
+    char *path[2]; /* owned; NULL: nothing is written */
+    char *text[2]; /* owned */
+    char *made;    /* the directory, if it was made for them; owned */
+} result;
+
+static int open_result(result *r, const data_args *args, const et_call *call,
+                       const et_strings *paths, et_error *error)
+{
+    static const char *const names[] = { ET_TABLE_SCHEMA, ET_TABLE_METADATA };
+    const char *directory = args->dry_run ? NULL : args->output;
+    et_outputs outputs = { .program = call->program };
+    int status = ET_OK;
+    for (size_t i = 0; i < paths->count; i++)
+        et_outputs_read(&outputs, paths->items[i]);
+    et_outputs_read(&outputs, args->schema);
+    status = et_outputs_check_standard(&outputs, error);
+    if (!status && directory && !et_file_exists(directory)) {
+        status = et_directory_make(directory, error);
+        r->made = status ? NULL : et_strdup(directory);
+    }
+    for (int i = 0; i < 2 && !status && directory; i++) {
+        r->path[i] = et_path_join(directory, names[i]);
+        status = r->path[i] ? et_outputs_check(&outputs, "--output", r->path[i], error)
+                            : et_alloc_failed(error, strlen(directory), "a path");
+    }
+    et_outputs_release(&outputs);
+    return status;
+}
+
+static void close_result(result *r, int status)
+{
+    if (status && r->made)
+        rmdir(r->made);
+    et_free(r->made);
+    for (int i = 0; i < 2; i++) {
+        et_free(r->path[i]);
+        et_free(r->text[i]);
+    }
+}
+
+/* *same: there is a file that says what is to be written. */
+static int look_at(bool *same, const char *path, const char *text, bool force, et_error *error)
+{
+    char *there;
+    size_t length;
+    *same = false;
+    if (!et_file_exists(path))
+        return ET_OK;
+    if (!et_file_read(&there, &length, path, strlen(text) + 1, NULL)) {
+        *same = length == strlen(text) && !memcmp(there, text, length);
+        et_free(there);
+    }
+    return *same || force
+               ? ET_OK
+               : et_fail(error, ET_EDENIED,
+                         "%s is there and says something else: give --force to replace it, "
+                         "another --output, or none to write nothing",
+                         path);
+}
+
+/* Either both are written or none. */
+static int write_result(result *r, const et_analysis *analysis, const data_args *args,
+                        et_error *error)
+{
+    bool same[2];
+    if (!r->path[0])
+        return ET_OK;
+    int status = et_schema_format(analysis->schema, &r->text[0], error);
+    if (!status)
+        status = et_metadata_format(analysis->metadata, &r->text[1], error);
+    for (int i = 0; i < 2 && !status; i++)
+        status = look_at(&same[i], r->path[i], r->text[i], args->force, error);
+    for (int i = 0; i < 2 && !status; i++)
+        if (!same[i])
+            status = et_file_write(r->path[i], r->text[i], strlen(r->text[i]), error);
+    if (!status && !args->json)
+        et_print(stdout, "\nwritten: %s, %s\n", r->path[0], r->path[1]);
+    return status;
+}
+
+/* ---- the work ---- */
+
+typedef struct watch {
+    et_progress *progress;
+    double start;
+} watch;
+
+static void show(void *payload, uint64_t done, uint64_t all)
+{
+    const watch *w = payload;
+    double seconds = et_clock_monotonic() - w->start;
+    et_progress_state state = { .what = "MB",
+                                .step = (int64_t)(done / 1000000),
+                                .steps = (int64_t)(all / 1000000),
+                                .rate = seconds > 0 ? (double)done / 1e6 / seconds : NAN,
+                                .unit = "MB/s",
+                                .seconds_left = NAN };
+    if (state.step < state.steps) /* packed files may be longer than they were said to be */
+        et_progress_update(w->progress, &state);
+}
+
+/* What training makes of the columns. */
+static int append_uses(et_strbuf *out, const et_analysis *analysis, const char *target,
+                       et_error *error)
+{
+    const et_feature_choice choice = et_column_choice(target);
+    const int count = et_schema_count(analysis->schema);
+    et_column_use *uses = et_alloc((size_t)count, sizeof *uses);
+    if (!uses)
+        return et_alloc_failed(error, (size_t)count * sizeof *uses, "columns");
+    for (int i = 0; i < count; i++) {
+        const et_schema_field *field = et_schema_at(analysis->schema, i);
+        uses[i] =
+            et_column_use_infer(field, et_metadata_find(analysis->metadata, field->name), &choice);
+    }
+    et_strbuf_append(out, "\nwhat train makes of the columns (to change it: doc/features.md)\n");
+    int status = et_column_uses_print(out, uses, analysis->schema, analysis->metadata, "", error);
+    et_free(uses);
+    return status;
+}
+
+static int print(const et_analysis *analysis, bool json, const char *target, et_error *error)
+{
+    int status = ET_OK;
+    et_strbuf out = ET_STRBUF_INIT;
+    if (json) {
+        et_json_print(&out, analysis->report, 2);
+        et_strbuf_append_char(&out, '\n');
+        et_print_results(stdout, et_strbuf_text(&out), out.length);
+    } else {
+        et_data_report_print(&out, analysis->report, !et_locale_is_utf8());
+        status = append_uses(&out, analysis, target, error);
+        et_print_text(stdout, et_strbuf_text(&out));
+    }
+    et_strbuf_release(&out);
+    return status;
+}
+
+static int analyze(const data_args *args, const et_strings *paths, et_analysis *analysis,
+                   et_error *error)
+{
+    et_schema *schema = NULL;
+    watch w = { NULL, et_clock_monotonic() };
+    et_progress_options options = ET_PROGRESS_OPTIONS_INIT;
+    et_analyze_options how = args->options;
+    options.fd = args->quiet ? -1 : STDERR_FILENO;
+    int status = args->schema ? et_schema_load(&schema, args->schema, error) : ET_OK;
+    if (!status)
+        status = et_progress_open(&w.progress, &options, error);
+    how.schema = schema;
+    how.progress = show;
+    how.payload = &w;
+    if (!status)
+        status = et_analyze(analysis, paths, &how, error);
+    if (w.progress)
+        et_progress_finish(w.progress, false);
+    et_progress_close(w.progress);
+    et_schema_free(schema);
+    return status;
+}
+
+/* "-" is standard input. */
+static int name_input(et_strings *given, et_arena *arena, et_error *error)
+{
+    const char **names = et_arena_array(arena, given->count, sizeof *names);
+    if (!names)
+        return et_alloc_failed(error, given->count * sizeof *names, "paths");
+    int read = 0;
+    for (size_t i = 0; i < given->count; i++) {
+        bool standard = !strcmp(given->items[i], "-");
+        names[i] = standard ? "/dev/stdin" : given->items[i];
+        read += standard;
+    }
+    given->items = names;
+    return read <= 1 ? ET_OK
+                     : et_fail(error, ET_EUSAGE, "data analyze: standard input (-) is there once");
+}
+
+static int run(const data_args *args, const et_call *call, et_error *error)
+{
+    et_arena arena = ET_ARENA_INIT;
+    et_strings given = { args->words.items + 1, (size_t)args->words.count - 1 }, paths;
+    et_analysis analysis = { .arena = ET_ARENA_INIT };
+    result r = { { NULL }, { NULL }, NULL };
+    int status = name_input(&given, &arena, error);
+    if (!status)
+        status = et_paths_match(&paths, &given, NULL, &arena, error);
+    if (!status)
+        status = open_result(&r, args, call, &paths, error);
+    if (!status)
+        status = analyze(args, &paths, &analysis, error);
+    if (!status) {
+        status = print(&analysis, args->json, args->options.target, error);
+        if (!status)
+            status = write_result(&r, &analysis, args, error);
+        et_analysis_release(&analysis);
+    }
+    close_result(&r, status);
+    et_arena_release(&arena);
+    return status;
+}
+
+int et_cmd_data(const et_call *call, et_error *error)
+{
+    data_args args = { .words = { .count = 0 } };
+    int status = parse(&args, call, error);
+    if (!status && !args.help)
+        status = check(&args, error);
+    if (!status && !args.help)
+        status = run(&args, call, error);
+    et_free(args.markers);
+    return status;
+}

@@ -1,0 +1,32 @@
+/* etude export of a table's run: a trained model as what `predict` and et_predictor_open take
+ * alone. */
+#include <etude/predictor.h>
+
+#include "base/alloc.h"
+#include "command/exporting.h"
+#include "command/tabular/tabular_commands.h"
+
+static int write_export(const et_exporting_args *args, et_exported *exported, et_error *error)
+{
+    et_predictor *predictor;
+    const et_predictor_options options = { .checkpoint = args->checkpoint,
+                                           .live_weights = args->live_weights };
+    int status = et_predictor_open(&predictor, args->model_dir, &options, error);
+    if (status)
+        return status;
+    status = et_predictor_export_as(predictor, args->output, &args->options, error);
+    exported->step = et_predictor_step(predictor);
+    exported->checkpoint = et_strdup(et_predictor_checkpoint(predictor));
+    et_predictor_close(predictor);
+    return status || exported->checkpoint ? status : et_alloc_failed(error, 0, "a path");
+}
+
+int et_cmd_export_table(const et_call *call, et_error *error)
+{
+    static const char *const formats[] = { "onnx", NULL };
+    static const et_exporting kind = {
+        "predicting", "predict",   formats, "of other programs: a file that takes encoded rows",
+        true,         write_export
+    };
+    return et_exporting_run(&kind, call, error);
+}

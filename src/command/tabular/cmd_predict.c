@@ -1,0 +1,510 @@
+/* etude predict: a filter, row in, line out, in the order they came.
+ *
+ *   rows -> blocks --a few threads, each with a predictor of its own--> lines -> output
+ *
+ * This thread reads and writes; blocks are worked on beside it and written in their order, so the
+ * output does not depend on who was first. Before it waits for input all that is done is written:
+ * a program that asks row by row is answered row by row. With one thread all is done here. */
+#include <errno.h>
+#include <omp.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <etude/log.h>
+
+#include "base/alloc.h"
+#include "base/files/file.h"
+#include "base/threads/thread.h"
+#include "command/options/args.h"
+#include "command/command.h"
+#include "command/outputs.h"
+#include "command/print.h"
+#include "command/training/processes/ranks.h"
+#include "data/table/features/unseen.h"
+#include "command/tabular/tabular_commands.h"
+#include "command/tabular/prediction_lines.h"
+#include "command/tabular/row_reader.h"
+
+#define THREADS_MAX 64
+
+typedef struct predict_args {
+    const char *model_dir, *output;
+    et_arg_member task;
+    const char *delimiter;
+    int64_t batch_size;
+    bool full, numbers, help;
+    bool quiet; /* warnings are all that is said anyway */
+    et_predictor_options options;
+    et_row_reader_options rows;
+    int csv;  /* out: 1, else JSON */
+    int skip; /* bad rows: 1, else they end it */
+} predict_args;
+
+/* ---- the command line ---- */
+
+static int parse(predict_args *args, const et_call *call, et_error *error)
+{
+    static const char *const formats[] = { "auto", "csv", "tsv", "jsonl", NULL };
+    static const char *const outputs[] = { "jsonl", "csv", NULL };
+    static const char *const headers[] = { "auto", "yes", "no", "true", "false", NULL };
+    static const char *const invalid[] = { "stop", "skip", NULL };
+    const et_arg table[] = {
+        ET_ARG_TEXT("model-dir", "DIR", &args->model_dir,
+                    "the run, job or export that has the model"),
+        ET_ARG_TASK(args->task),
+        ET_ARG_CHECKPOINT(args->options.checkpoint),
+        ET_ARG_TEXT("input", "FILE", &args->rows.path, "rows (default: standard input)"),
+        ET_ARG_TEXT("output", "FILE", &args->output, "predictions (default: standard output)"),
+        ET_ARG_CHOICE("input-format", "csv|tsv|jsonl", &args->rows.format, formats,
+                      "else by the file's name, or csv"),
+        ET_ARG_CHOICE("output-format", NULL, &args->csv, outputs, "default: jsonl"),
+        ET_ARG_TEXT("delimiter", "C", &args->delimiter,
+                    "between values (default: found in the first row)"),
+        ET_ARG_CHOICE("header", "auto|yes|no", &args->rows.header, headers,
+                      "whether the first row has names"),
+        ET_ARG_COUNT("batch-size", "N", &args->batch_size, 1, ET_PREDICTOR_BATCH_MAX,
+                     "rows that are computed together (default: 256)"),
+        ET_ARG_CHOICE("invalid", NULL, &args->skip, invalid, "what a bad row does; default: stop"),
+        ET_ARG_FLAG("full", &args->full, "numbers in full, not five decimals"),
+        ET_ARG_FLAG("line-numbers", &args->numbers, "the line of each row beside its prediction"),
+        ET_ARG_LIVE_WEIGHTS(args->options.live_weights),
+        ET_ARG_QUIET(args->quiet),
+        ET_ARG_THREADS,
+        ET_ARG_RUN(args->model_dir),
+        ET_ARG_FILE(args->rows.path),
+        ET_ARG_END,
+    };
+    int status = et_args_parse(table, call, &args->help, error);
+    if (!status && args->help)
+        et_args_help(stdout, table, call,
+                     "Predicts rows of CSV, TSV or JSON lines; a line of JSON for each.",
+                     "runs/adult < rows.csv > predictions.jsonl");
+    return status;
+}
+
+/* TensorFX's names and defaults: a few rows at a time. */
+static int parse_tfx(predict_args *args, const et_call *call, et_error *error)
+{
+    const et_arg table[] = {
+        ET_ARG_TEXT("model", "DIR", &args->model_dir, "the job or model to predict with"),
+        ET_ARG_TEXT("input", "FILE", &args->rows.path, "rows (default: standard input)"),
+        ET_ARG_TEXT("output", "FILE", &args->output, "predictions (default: standard output)"),
+        ET_ARG_COUNT("batch-size", "N", &args->batch_size, 1, ET_PREDICTOR_BATCH_MAX,
+                     "rows that are computed together (default: 10)"),
+        ET_ARG_END,
+    };
+    args->batch_size = 10;
+    int status = et_args_parse(table, call, &args->help, error);
+    if (!status && args->help)
+        et_args_help(stdout, table, call, "Predicts rows of CSV; a line of JSON for each.",
+                     "--model jobs/iris/model --input rows.csv");
+    return status;
+}
+
+static int check(predict_args *args, const et_call *call, et_error *error)
+{
+    if (!args->model_dir)
+        return et_fail(error, ET_EUSAGE, "%s: --model%s is missing: which model", call->command,
+                       strchr(call->command, ' ') ? "" : "-dir");
+    if (!et_csv_character(&args->rows.delimiter, args->delimiter))
+        return et_fail(error, ET_EUSAGE, "--delimiter %s: one character, or tab", args->delimiter);
+    if (args->rows.header > ET_HEADER_ABSENT)
+        args->rows.header -= ET_HEADER_ABSENT;
+    args->rows.lenient = args->skip;
+    args->rows.rows = args->options.batch_size = args->batch_size;
+    return ET_OK;
+}
+
+static int check_outputs(const predict_args *args, const et_call *call, et_error *error)
+{
+    et_outputs outputs = { .program = call->program };
+    et_outputs_read_input(&outputs, args->rows.path);
+    et_outputs_read_model(&outputs, args->model_dir, args->options.checkpoint);
+    int status = args->output ? et_outputs_check(&outputs, "--output", args->output, error)
+                              : et_outputs_check_standard(&outputs, error);
+    et_outputs_release(&outputs);
+    return status;
+}
+
+/* ---- blocks ---- */
+
+/* A block on its way. Its owner is who has its state: FREE and DONE this thread, READY nobody yet.
+ */
+typedef struct work {
+    enum { FREE, READY, DONE } state;
+    et_row_block rows;
+    et_strbuf lines;  /* what is printed */
+    et_unseen unseen; /* of its rows */
+    int status;       /* of a row that ended it, after the lines before */
+    et_error error;
+} work;
+
+typedef struct pool {
+    const predict_args *args;
+    et_row_reader *reader;
+    et_prediction_lines lines;
+    et_predictor *predictor[THREADS_MAX];
+    pthread_t thread[THREADS_MAX];
+    int predictors, threads; /* threads: beside this one; 0: none */
+    work *work;              /* [works], a ring */
+    int works;
+    et_unseen unseen;             /* of the blocks that are written */
+    int64_t read, written, taken; /* blocks, counted; taken: by threads */
+    bool over;                    /* threads end */
+    pthread_mutex_t lock;
+    pthread_cond_t ready, done;
+    int fd; /* of the output */
+    et_file_writer file;
+} pool;
+
+static const et_cell *key_of(const et_predictor *p, const et_cell *cells)
+{
+    const char *name;
+    int field = et_encoder_key(p->model->encoder, 0, &name);
+    return field < 0 ? NULL : &cells[et_encoder_cell(p->model->encoder, field)];
+}
+
+/* A row that cannot be ends the block, or is kept with what is wrong. */
+static int fail_row(const pool *all, work *w, et_block_row *row, int status, et_error *reason)
+{
+    const char *name = all->args->rows.path ? all->args->rows.path : "standard input";
+    et_fail_while(reason, status, "%s:%lld", name, (long long)row->line);
+    if (status != ET_EDATA || !all->args->rows.lenient) {
+        w->error = *reason;
+        return status;
+    }
+    row->failure = et_arena_strdup(&w->rows.arena, reason->text);
+    return row->failure ? ET_OK : et_alloc_failed(&w->error, sizeof reason->text, "a message");
+}
+
+/* Puts a row at a place of the batch. *put: it is there. */
+static int put_row(const pool *all, et_predictor *p, work *w, int64_t i, int64_t at, bool *put)
+{
+    et_block_row *row = &w->rows.row[i];
+    et_error reason = ET_ERROR_INIT;
+    *put = false;
+    if (row->failure)
+        return ET_OK;
+    int status = row->cells ? ET_OK : et_row_block_parse(&w->rows, p->model, i, &reason);
+    if (!status)
+        status = et_predictor_put(p, at, row->cells, NULL, &reason);
+    *put = !status;
+    if (status)
+        return fail_row(all, w, row, status, &reason);
+    et_unseen_add(&w->unseen, row->cells, NULL, row->line);
+    return ET_OK;
+}
+
+/* Lines of the rows that were put. */
+static void take_rows(const pool *all, et_predictor *p, work *w)
+{
+    for (int64_t i = 0, at = 0; i < w->rows.count; i++) {
+        et_block_row *row = &w->rows.row[i];
+        et_error reason = ET_ERROR_INIT;
+        if (row->failure)
+            continue;
+        int status = et_predictor_check(p, at++, NULL, &reason);
+        if (!status)
+            et_prediction_lines_add(&all->lines, p, at - 1, row->line, key_of(p, row->cells),
+                                    &w->lines);
+        else if ((status = fail_row(all, w, row, status, &reason))) {
+            w->status = status;
+            w->rows.count = i;
+        }
+    }
+}
+
+/* Rows of a block, from the first; those behind one that ends it are not looked at. */
+static void work_on(const pool *all, et_predictor *p, work *w)
+{
+    int64_t put = 0;
+    w->status = ET_OK;
+    et_strbuf_reset(&w->lines);
+    for (int64_t i = 0; i < w->rows.count && !w->status; i++) {
+        bool is_put;
+        w->status = put_row(all, p, w, i, put, &is_put);
+        if (w->status)
+            w->rows.count = i;
+        put += is_put;
+    }
+    et_error reason = ET_ERROR_INIT;
+    int status = put ? et_predictor_run(p, put, &reason) : ET_OK;
+    if (!status)
+        take_rows(all, p, w);
+    if (!status && w->lines.failed)
+        status = et_alloc_failed(&reason, w->lines.length, "predictions");
+    if (status) {
+        w->status = status;
+        w->error = reason;
+    }
+}
+
+/* ---- threads ---- */
+
+typedef struct worker {
+    pool *all;
+    et_predictor *predictor;
+} worker;
+
+static void *work_beside(void *payload)
+{
+    worker *self = payload;
+    pool *all = self->all;
+    omp_set_num_threads(1);
+    pthread_mutex_lock(&all->lock);
+    for (;;) {
+        while (!all->over && all->taken == all->read)
+            pthread_cond_wait(&all->ready, &all->lock);
+        if (all->taken == all->read)
+            break;
+        work *w = &all->work[all->taken++ % all->works];
+        pthread_mutex_unlock(&all->lock);
+        work_on(all, self->predictor, w);
+        pthread_mutex_lock(&all->lock);
+        w->state = DONE;
+        pthread_cond_signal(&all->done);
+    }
+    pthread_mutex_unlock(&all->lock);
+    et_free(self);
+    return NULL;
+}
+
+static int start_threads(pool *all, et_error *error)
+{
+    int status = ET_OK;
+    for (int i = 0; i < all->predictors && all->predictors > 1 && !status; i++) {
+        worker *self = et_alloc_zero(1, sizeof *self);
+        if (!self)
+            return et_alloc_failed(error, sizeof *self, "a thread");
+        *self = (worker){ all, all->predictor[i] };
+        status = et_thread_start(&all->thread[i], work_beside, self, error);
+        if (status)
+            et_free(self);
+        else
+            all->threads++;
+    }
+    return status;
+}
+
+static void stop_threads(pool *all)
+{
+    pthread_mutex_lock(&all->lock);
+    all->over = true;
+    all->taken = all->read; /* what nobody has begun is left */
+    pthread_cond_broadcast(&all->ready);
+    pthread_mutex_unlock(&all->lock);
+    for (int i = 0; i < all->threads; i++)
+        et_thread_join(all->thread[i]);
+}
+
+/* ---- reading and writing ---- */
+
+static void hand_on(pool *all, work *w)
+{
+    if (!all->threads) {
+        work_on(all, all->predictor[0], w);
+        w->state = DONE;
+        all->read++;
+        return;
+    }
+    pthread_mutex_lock(&all->lock);
+    w->state = READY;
+    all->read++;
+    pthread_cond_signal(&all->ready);
+    pthread_mutex_unlock(&all->lock);
+}
+
+static int write_bytes(pool *all, const et_strbuf *lines, et_error *error)
+{
+    if (!lines->length)
+        return ET_OK;
+    return all->args->output ? et_file_writer_write(&all->file, lines->data, lines->length, error)
+                             : et_write_results(lines->data, lines->length, error);
+}
+
+/* The oldest block, once it is done: rows that were left out are told in the order of the rest. */
+static int write_oldest(pool *all, et_error *error)
+{
+    work *w = &all->work[all->written % all->works];
+    pthread_mutex_lock(&all->lock);
+    while (w->state != DONE)
+        pthread_cond_wait(&all->done, &all->lock);
+    pthread_mutex_unlock(&all->lock);
+    all->written++;
+    w->state = FREE;
+    for (int64_t i = 0; i < w->rows.count; i++)
+        if (w->rows.row[i].failure)
+            et_log(ET_LOG_WARNING, "%s; left out", w->rows.row[i].failure);
+    et_unseen_take(&all->unseen, &w->unseen);
+    int status = write_bytes(all, &w->lines, error);
+    if (!status && w->status)
+        status = et_fail(error, w->status, "%s", w->error.text);
+    return status;
+}
+
+/* until: how many blocks may stay on their way. */
+static int write_down_to(pool *all, int64_t until, et_error *error)
+{
+    int status = ET_OK;
+    while (all->read - all->written > until && !status)
+        status = write_oldest(all, error);
+    return status;
+}
+
+static int run(pool *all, et_error *error)
+{
+    et_strbuf head = ET_STRBUF_INIT;
+    et_error reason = ET_ERROR_INIT;
+    bool more = true;
+    et_prediction_lines_begin(&all->lines, all->predictor[0], &head);
+    int status =
+            head.failed ? et_alloc_failed(error, 1, "a header") : write_bytes(all, &head, error),
+        read = ET_OK;
+    et_strbuf_release(&head);
+    while (!status && more) {
+        status = write_down_to(all, et_row_reader_waits(all->reader) ? 0 : all->works - 1, error);
+        if (status)
+            break;
+        work *w = &all->work[all->read % all->works];
+        read = et_row_reader_next(all->reader, &w->rows, &reason);
+        more = !read && w->rows.count;
+        if (w->rows.count)
+            hand_on(all, w);
+    }
+    if (!status)
+        status = write_down_to(all, 0, error);
+    return status || !read ? status : et_fail(error, read, "%s", reason.text);
+}
+
+static void tell_unseen(const et_unseen *unseen)
+{
+    et_unseen_text text;
+    int at = 0;
+    while (et_unseen_describe(unseen, &at, "line", &text))
+        et_log(ET_LOG_WARNING, "%s", text.text);
+}
+
+/* ---- the whole ---- */
+
+/* Each thread has one of its own, for one thread; they share the first one's model. */
+static int open_predictors(pool *all, et_error *error)
+{
+    const predict_args *args = all->args;
+    int wanted = omp_get_max_threads(), status = ET_OK;
+    wanted = wanted < 1 ? 1 : wanted > THREADS_MAX ? THREADS_MAX : wanted;
+    omp_set_num_threads(1);
+    for (int i = 0; i < wanted && !status; i++) {
+        et_predictor_options options = args->options;
+        if (i)
+            options = (et_predictor_options){ .batch_size = args->batch_size,
+                                              .shares = all->predictor[0] };
+        status = et_predictor_open(&all->predictor[i], i ? NULL : args->model_dir, &options, error);
+        all->predictors += !status;
+    }
+    omp_set_num_threads(wanted);
+    return status;
+}
+
+static int open_work(pool *all, et_error *error)
+{
+    const et_table_model *model = all->predictor[0]->model;
+    int works = all->predictors > 1 ? 2 * all->predictors + 1 : 1;
+    all->work = et_alloc_zero((size_t)works, sizeof *all->work);
+    if (!all->work)
+        return et_alloc_failed(error, (size_t)works * sizeof *all->work, "rows");
+    int status = et_unseen_open(&all->unseen, model->encoder, model->metadata, error);
+    for (; all->works < works && !status; all->works++) {
+        work *w = &all->work[all->works];
+        status = et_row_block_open(&w->rows, all->args->batch_size, model->encoder, error);
+        if (!status)
+            status = et_unseen_open(&w->unseen, model->encoder, model->metadata, error);
+    }
+    return status;
+}
+
+static int open_all(pool *all, et_error *error)
+{
+    const predict_args *args = all->args;
+    int status = open_predictors(all, error);
+    if (!status)
+        status = et_prediction_lines_open(&all->lines, all->predictor[0], args->csv, args->full,
+                                          args->numbers, error);
+    if (!status)
+        status = open_work(all, error);
+    et_row_reader_options rows = args->rows;
+    if (!status) {
+        const et_table_model *model = all->predictor[0]->model;
+        rows.csv = model->csv;
+        status = et_row_reader_open(&all->reader, &rows, model->encoder, error);
+    }
+    if (!status && args->output)
+        status = et_file_writer_open(&all->file, args->output, error);
+    return status ? status : start_threads(all, error);
+}
+
+static void close_all(pool *all)
+{
+    stop_threads(all);
+    et_row_reader_close(all->reader);
+    for (int i = 0; i < all->works; i++) {
+        et_row_block_release(&all->work[i].rows);
+        et_strbuf_release(&all->work[i].lines);
+        et_unseen_release(&all->work[i].unseen);
+    }
+    et_free(all->work);
+    et_unseen_release(&all->unseen);
+    et_prediction_lines_release(&all->lines);
+    while (all->predictors)
+        et_predictor_close(all->predictor[--all->predictors]);
+    pthread_cond_destroy(&all->ready);
+    pthread_cond_destroy(&all->done);
+    pthread_mutex_destroy(&all->lock);
+}
+
+static int predict(predict_args *args, const et_call *call, et_error *error)
+{
+    pool all = { .args = args,
+                 .lock = PTHREAD_MUTEX_INITIALIZER,
+                 .ready = PTHREAD_COND_INITIALIZER,
+                 .done = PTHREAD_COND_INITIALIZER,
+                 .file = { .fd = -1 } };
+    int status = check(args, call, error);
+    if (!status)
+        status = et_ranks_refuse(call,
+                                 "it uses all cores of a machine by itself, so give each its "
+                                 "part of the rows",
+                                 error);
+    if (!status)
+        status = check_outputs(args, call, error);
+    if (status)
+        return status;
+    status = open_all(&all, error);
+    if (!status)
+        status = run(&all, error);
+    if (all.file.fd >= 0) {
+        if (status)
+            et_file_writer_abandon(&all.file);
+        else
+            status = et_file_writer_commit(&all.file, error);
+    }
+    if (!status)
+        tell_unseen(&all.unseen);
+    close_all(&all);
+    return status;
+}
+
+int et_cmd_predict(const et_call *call, et_error *error)
+{
+    predict_args args = { .batch_size = ET_PREDICTOR_BATCH };
+    int status = parse(&args, call, error);
+    return status || args.help ? status : predict(&args, call, error);
+}
+
+int et_predict_as_tfx(const et_call *call, et_error *error)
+{
+    predict_args args = { .batch_size = ET_PREDICTOR_BATCH };
+    int status = parse_tfx(&args, call, error);
+    return status || args.help ? status : predict(&args, call, error);
+}

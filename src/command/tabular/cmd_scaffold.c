@@ -1,0 +1,149 @@
+/* etude scaffold: a project of one C file that trains and predicts with the installed library. */
+#include <ctype.h>
+#include <dirent.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/files/file.h"
+#include "base/text/strbuf.h"
+#include "command/options/args.h"
+#include "command/print.h"
+#include "command/tabular/tabular_commands.h"
+#include "command/tabular/scaffold_files.h"
+#include "train/checkpoint/artifact/model_export.h"
+
+#define NAME_MAX_LENGTH 64
+
+typedef struct scaffold_args {
+    const char *name, *directory, *model;
+    bool help;
+} scaffold_args;
+
+static int parse(scaffold_args *args, const et_call *call, et_error *error)
+{
+    static const char *const models[] = { "custom", "feed_forward", NULL };
+    const et_arg table[] = {
+        ET_ARG_TEXT("name", "NAME", &args->name, "of the project: letters, digits and _"),
+        ET_ARG_TEXT("dir", "DIR", &args->directory,
+                    "where the project's directory goes (default: here)"),
+        ET_ARG_TEXT("model", NULL, &args->model, "custom (default): with layers of its own",
+                    .field.choices = models),
+        ET_ARG_END,
+    };
+    int status = et_args_parse(table, call, &args->help, error);
+    if (!status && args->help)
+        et_args_help(stdout, table, call,
+                     "Writes a C project that trains and predicts with the installed library.",
+                     "--name iris");
+    return status;
+}
+
+/* It becomes a name of C, of CMake and of a directory. */
+static bool is_name(const char *name)
+{
+    size_t length = strlen(name);
+    if (!length || length > NAME_MAX_LENGTH || !isalpha((unsigned char)name[0]))
+        return false;
+    for (size_t i = 0; i < length; i++)
+        if (!isalnum((unsigned char)name[i]) && name[i] != '_')
+            return false;
+    return true;
+}
+
+static int check(const scaffold_args *args, const et_call *call, et_error *error)
+{
+    if (!args->name)
+        return et_fail(error, ET_EUSAGE, "%s: --name is missing: what the project is called",
+                       call->command);
+    if (!is_name(args->name))
+        return et_fail(error, ET_EUSAGE,
+                       "--name %s: up to %d letters, digits and _, a letter first", args->name,
+                       NAME_MAX_LENGTH);
+    return ET_OK;
+}
+
+/* A project that somebody has worked on is not written over. */
+static int check_empty(const char *directory, et_error *error)
+{
+    DIR *open = opendir(directory);
+    int entries = 0;
+    if (!open)
+        return ET_OK; /* making it says what is wrong */
+    for (const struct dirent *entry; (entry = readdir(open)) != NULL;)
+        entries += strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0;
+    closedir(open);
+    return entries
+               ? et_fail(error, ET_EDENIED,
+                         "%s is not empty: choose another --name or --dir, or remove it", directory)
+               : ET_OK;
+}
+
+static void fill_in(et_strbuf *out, const char *text, const char *name)
+{
+    static const char mark[] = "@NAME@";
+    for (const char *at; (at = strstr(text, mark)) != NULL; text = at + sizeof mark - 1) {
+        et_strbuf_append_bytes(out, text, (size_t)(at - text));
+        et_strbuf_append(out, name);
+    }
+    et_strbuf_append(out, text);
+}
+
+/* What a project has. */
+typedef struct project {
+    const char *name;                         /* of the project */
+    const char *names[ET_SCAFFOLD_FILES_MAX]; /* of its files */
+    const et_scaffold_file *file[ET_SCAFFOLD_FILES_MAX];
+    int count;
+} project;
+
+static int write_file(void *self, int which, const char *path, et_error *error)
+{
+    const project *p = self;
+    et_strbuf text = ET_STRBUF_INIT;
+    fill_in(&text, p->file[which]->text, p->name);
+    int status = text.failed ? et_alloc_failed(error, text.length, p->names[which])
+                             : et_file_write(path, text.data, text.length, error);
+    et_strbuf_release(&text);
+    return status;
+}
+
+static project project_of(const scaffold_args *args)
+{
+    project p = { .name = args->name };
+    for (const et_scaffold_file *file = et_scaffold_files; file->name; file++) {
+        if (file->model && strcmp(file->model, args->model) != 0)
+            continue;
+        et_assert(p.count < ET_SCAFFOLD_FILES_MAX);
+        p.names[p.count] = file->name;
+        p.file[p.count++] = file;
+    }
+    return p;
+}
+
+static int scaffold(const scaffold_args *args, et_error *error)
+{
+    project p = project_of(args);
+    char *directory = et_path_join(args->directory, args->name);
+    int status = directory ? check_empty(directory, error)
+                           : et_alloc_failed(error, strlen(args->directory), "a path");
+    if (!status)
+        status = et_model_export_directory(directory, p.names, p.count, write_file, &p, error);
+    if (!status)
+        et_print(stdout,
+                 "%s: CMakeLists.txt, README.md, main.c\n"
+                 "    cmake -S %s -B %s/build && cmake --build %s/build\n",
+                 directory, directory, directory, directory);
+    et_free(directory);
+    return status;
+}
+
+int et_cmd_scaffold(const et_call *call, et_error *error)
+{
+    scaffold_args args = { .directory = ".", .model = "custom" };
+    int status = parse(&args, call, error);
+    if (!status && !args.help)
+        status = check(&args, call, error);
+    return status || args.help ? status : scaffold(&args, error);
+}

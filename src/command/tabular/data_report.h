@@ -1,0 +1,16 @@
+/* The report of an analysis (data/table/analysis/analyze_report.c) for people: a table of numeric columns with
+ * small histograms, one of discrete columns with their most frequent values, and what is
+ * suspicious. */
+#ifndef ETUDE_COMMAND_TABULAR_DATA_REPORT_H
+#define ETUDE_COMMAND_TABULAR_DATA_REPORT_H
+
+#include <stdbool.h>
+
+#include <etude/value.h>
+
+#include "base/text/strbuf.h"
+
+/* ascii: nothing outside of it is drawn; names and values are as they are. */
+void et_data_report_print(et_strbuf *out, const et_value *report, bool ascii);
+
+#endif

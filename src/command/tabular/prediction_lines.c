@@ -1,0 +1,330 @@
+#include "command/tabular/prediction_lines.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/values/json.h"
+
+enum { LABEL = -1, KEY = -2, NUMBER = -3 };
+
+#define FIVE 1e5
+/* Below it a number's hundred thousandths are exact in a double. */
+#define EXACT_MAX 4.5e10
+
+/* ---- numbers ---- */
+
+/* value 10^5 = product + rest, both exact; what is left above the whole number below decides: sums
+ * of two doubles have the right sign. */
+void et_prediction_number(et_strbuf *out, double value)
+{
+    char text[32], *at = text + sizeof text;
+    double size = fabs(value);
+    if (!isfinite(value)) {
+        et_strbuf_append(out, "null");
+        return;
+    }
+    if (size >= EXACT_MAX) {
+        et_strbuf_printf(out, "%.5f", value);
+        return;
+    }
+    double product = size * FIVE, rest = fma(size, FIVE, -product), below = floor(product);
+    double over = product - below - 0.5 + rest;
+    uint64_t whole = (uint64_t)below;
+    whole += over > 0 || (over == 0 && whole % 2);
+    for (int digit = 0; digit < 5; digit++, whole /= 10)
+        *--at = (char)('0' + whole % 10);
+    *--at = '.';
+    do
+        *--at = (char)('0' + whole % 10);
+    while (whole /= 10);
+    if (signbit(value))
+        *--at = '-';
+    et_strbuf_append_bytes(out, at, (size_t)(text + sizeof text - at));
+}
+
+/* Always with a point. */
+static void append_pointed(et_strbuf *out, const char *text)
+{
+    et_strbuf_append(out, text);
+    if (!strpbrk(text, ".e"))
+        et_strbuf_append(out, ".0");
+}
+
+/* As few digits as a float32 is read back by. */
+static void append_full(et_strbuf *out, float value)
+{
+    char text[32];
+    if (!isfinite(value)) {
+        et_strbuf_append(out, "null");
+        return;
+    }
+    for (int digits = 6; digits <= 9; digits++) {
+        snprintf(text, sizeof text, "%.*g", digits, (double)value);
+        if (strtof(text, NULL) == value)
+            break;
+    }
+    append_pointed(out, text);
+}
+
+/* Five decimals of a number below it are less than five digits. */
+#define SMALL 0.1
+
+/* score: a share of 1, of which five decimals are enough. */
+static void append_number(const et_prediction_lines *lines, et_strbuf *out, float value, bool score)
+{
+    if (lines->full || (!score && value != 0 && fabsf(value) < (float)SMALL))
+        append_full(out, value);
+    else
+        et_prediction_number(out, (double)value);
+}
+
+/* What a network tells apart, in units of its target: about a step of a float32. */
+#define STEP 1e-7
+
+/* As few digits as it takes to be no further off than that. */
+static void append_near(et_strbuf *out, double value, double scale)
+{
+    char text[40];
+    for (int digits = 6; digits <= 17; digits++) {
+        snprintf(text, sizeof text, "%.*g", digits, value);
+        if (fabs(strtod(text, NULL) - value) <= STEP * scale)
+            break;
+    }
+    append_pointed(out, text);
+}
+
+/* A number of a target with that deviation; full: it is read back as the same double. */
+static void append_double(const et_prediction_lines *lines, et_strbuf *out, double value,
+                          double scale)
+{
+    if (!isfinite(value))
+        et_strbuf_append(out, "null");
+    else if (lines->full)
+        et_strbuf_append_double(out, value);
+    else if (value != 0 && (fabs(value) < SMALL || scale < SMALL))
+        append_near(out, value, scale);
+    else
+        et_prediction_number(out, value);
+}
+
+/* ---- texts ---- */
+
+/* In quotes where RFC 4180 needs them. */
+static void append_csv(et_strbuf *out, const char *text, size_t length)
+{
+    bool plain = true;
+    for (size_t i = 0; i < length && plain; i++)
+        plain = !strchr(",\"\r\n", text[i]);
+    if (plain) {
+        et_strbuf_append_bytes(out, text, length);
+        return;
+    }
+    et_strbuf_append_char(out, '"');
+    for (size_t i = 0; i < length; i++) {
+        if (text[i] == '"')
+            et_strbuf_append_char(out, '"');
+        et_strbuf_append_char(out, text[i]);
+    }
+    et_strbuf_append_char(out, '"');
+}
+
+/* Keys are of rows, so they are copied to be terminated; most are short. */
+static void append_key(const et_prediction_lines *lines, et_strbuf *out, const et_cell *key)
+{
+    char few[128];
+    if (!key || !key->text) {
+        et_strbuf_append(out, lines->csv ? "" : "null");
+        return;
+    }
+    if (lines->csv) {
+        append_csv(out, key->text, key->length);
+        return;
+    }
+    char *copy = key->length < sizeof few ? few : et_alloc(key->length + 1, 1);
+    if (!copy) {
+        out->failed = true;
+        return;
+    }
+    memcpy(copy, key->text, key->length);
+    copy[key->length] = 0;
+    et_json_print_string(out, copy);
+    if (copy != few)
+        et_free(copy);
+}
+
+/* ---- what is in a line ---- */
+
+static void add_column(et_prediction_lines *lines, const char *name, int output)
+{
+    int at = lines->columns++;
+    et_assert(at < ET_PREDICTION_COLUMNS_MAX);
+    for (; at && strcmp(lines->column[at - 1].name, name) > 0; at--)
+        lines->column[at] = lines->column[at - 1];
+    lines->column[at].lead = NULL;
+    lines->column[at].name = name;
+    lines->column[at].output = output;
+}
+
+/* `{"label": `, `, "scores": [`; of CSV the comma. */
+static int print_leads(et_prediction_lines *lines, et_error *error)
+{
+    for (int c = 0; c < lines->columns; c++) {
+        et_strbuf out = ET_STRBUF_INIT;
+        et_strbuf_append(&out, lines->csv ? c ? "," : "" : c ? ", " : "{");
+        if (!lines->csv) {
+            et_json_print_string(&out, lines->column[c].name);
+            et_strbuf_append(&out, lines->column[c].output >= 0 ? ": [" : ": ");
+        }
+        lines->column[c].lead = et_strbuf_detach(&out);
+        if (!lines->column[c].lead)
+            return et_alloc_failed(error, 1, "names");
+    }
+    return ET_OK;
+}
+
+static int print_labels(et_prediction_lines *lines, const et_predictor *p, et_error *error)
+{
+    lines->labels = et_predictor_labels(p);
+    lines->label = et_alloc_zero((size_t)lines->labels + 1, sizeof *lines->label);
+    for (int i = 0; lines->label && i < lines->labels; i++) {
+        const char *text = et_predictor_label(p, i);
+        et_strbuf out = ET_STRBUF_INIT;
+        if (lines->csv)
+            append_csv(&out, text, strlen(text));
+        else
+            et_json_print_string(&out, text);
+        et_strbuf_append(&out, "");
+        lines->label[i] = et_strbuf_detach(&out);
+        if (!lines->label[i])
+            return et_alloc_failed(error, strlen(text), "labels");
+    }
+    return lines->label ? ET_OK : et_alloc_failed(error, sizeof *lines->label, "labels");
+}
+
+/* By the name of its feature, unless something else is called so. */
+static void add_key(et_prediction_lines *lines, const char *name)
+{
+    bool taken = !strcmp(name, "label") || !strcmp(name, "line");
+    for (int i = 0; i < lines->columns; i++)
+        taken |= !strcmp(lines->column[i].name, name);
+    add_column(lines, taken ? "key" : name, KEY);
+}
+
+int et_prediction_lines_open(et_prediction_lines *lines, const et_predictor *p, bool csv, bool full,
+                             bool numbers, et_error *error)
+{
+    const char *key;
+    *lines = (et_prediction_lines){ .csv = csv, .full = full };
+    for (int i = 0; i < et_predictor_outputs(p); i++)
+        add_column(lines, et_predictor_output_name(p, i), i);
+    if (et_predictor_labels(p))
+        add_column(lines, "label", LABEL);
+    if (et_encoder_key(p->model->encoder, 0, &key) >= 0)
+        add_key(lines, key);
+    if (numbers)
+        add_column(lines, "line", NUMBER);
+    int status = print_leads(lines, error);
+    return status ? status : print_labels(lines, p, error);
+}
+
+void et_prediction_lines_release(et_prediction_lines *lines)
+{
+    for (int i = 0; lines->label && i < lines->labels; i++)
+        et_free(lines->label[i]);
+    for (int c = 0; c < lines->columns; c++)
+        et_free(lines->column[c].lead);
+    et_free(lines->label);
+    *lines = (et_prediction_lines){ .csv = false };
+}
+
+/* What a value of an output is: a label's score, a target's value, or one of many. NULL: the only
+ * one. */
+static const char *value_name(const et_predictor *p, int output, int64_t i, char number[24])
+{
+    const et_encoder *encoder = p->model->encoder;
+    int64_t width = et_predictor_output_width(p, output);
+    int target = et_encoder_target(encoder);
+    const et_encoded_field *field = target < 0 ? NULL : et_encoder_field(encoder, target);
+    if (output == p->scores)
+        return et_predictor_label(p, (int)i);
+    if (field && field->kind == ET_ENCODED_VALUES && field->width == width &&
+        !strcmp(et_predictor_output_name(p, output), "values"))
+        return field->column[i];
+    snprintf(number, 24, "%" PRId64, i);
+    return width > 1 ? number : NULL;
+}
+
+/* "scores.setosa,scores.versicolor"; of an output with one value that has no name its own alone. */
+static void name_values(const et_predictor *p, const char *name, int output, et_strbuf *out)
+{
+    char number[24];
+    for (int64_t i = 0; i < et_predictor_output_width(p, output); i++) {
+        const char *value = value_name(p, output, i, number);
+        et_strbuf whole = ET_STRBUF_INIT;
+        et_strbuf_printf(&whole, "%s%s%s", name, value ? "." : "", value ? value : "");
+        if (i)
+            et_strbuf_append_char(out, ',');
+        append_csv(out, et_strbuf_text(&whole), whole.length);
+        out->failed |= whole.failed;
+        et_strbuf_release(&whole);
+    }
+}
+
+void et_prediction_lines_begin(const et_prediction_lines *lines, const et_predictor *p,
+                               et_strbuf *out)
+{
+    if (!lines->csv)
+        return;
+    for (int c = 0; c < lines->columns; c++) {
+        const char *name = lines->column[c].name;
+        if (c)
+            et_strbuf_append_char(out, ',');
+        if (lines->column[c].output >= 0)
+            name_values(p, name, lines->column[c].output, out);
+        else
+            append_csv(out, name, strlen(name));
+    }
+    et_strbuf_append_char(out, '\n');
+}
+
+static void append_values(const et_prediction_lines *lines, const et_predictor *p, int output,
+                          int64_t at, et_strbuf *out)
+{
+    const float *values = et_predictor_values(p, output, at);
+    int64_t width = et_predictor_output_width(p, output);
+    for (int64_t i = 0; i < width; i++) {
+        if (i)
+            et_strbuf_append(out, lines->csv ? "," : ", ");
+        if (output == p->values)
+            append_double(lines, out, et_predictor_value(p, output, at, i),
+                          p->model->units[i].scale);
+        else
+            append_number(lines, out, values[i], output == p->scores);
+    }
+    if (!lines->csv)
+        et_strbuf_append_char(out, ']');
+}
+
+void et_prediction_lines_add(const et_prediction_lines *lines, const et_predictor *p, int64_t at,
+                             int64_t number, const et_cell *key, et_strbuf *out)
+{
+    for (int c = 0; c < lines->columns; c++) {
+        int output = lines->column[c].output;
+        et_strbuf_append(out, lines->column[c].lead);
+        if (output >= 0)
+            append_values(lines, p, output, at, out);
+        else if (output == LABEL)
+            et_strbuf_append(
+                out, lines->label[et_predictor_choose(p, et_predictor_values(p, p->scores, at))]);
+        else if (output == KEY)
+            append_key(lines, out, key);
+        else
+            et_strbuf_printf(out, "%" PRId64, number);
+    }
+    et_strbuf_append(out, lines->csv ? "\n" : "}\n");
+}

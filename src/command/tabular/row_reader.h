@@ -1,0 +1,83 @@
+/* Rows to predict, block by block: of CSV with any delimiter, with a header or not, or of JSON
+ * lines. A block has its own copy of what it holds, so that it can be worked on while the next one
+ * is read; a bad row stands in it with its message.
+ *
+ *     et_row_reader_open(&reader, &options, encoder, &error);
+ *     while (!(status = et_row_reader_next(reader, &block, &error)) && block.count) ...
+ *
+ * One thread at a time; a block is used by any one. */
+#ifndef ETUDE_COMMAND_TABULAR_ROW_READER_H
+#define ETUDE_COMMAND_TABULAR_ROW_READER_H
+
+#include <etude/value.h>
+
+#include "base/arena.h"
+#include "data/table/analysis/columns.h"
+#include "data/table/rows/csv.h"
+#include "tasks/tabular/tensorfx/predictor_private.h"
+
+typedef enum et_row_format {
+    ET_ROWS_AUTO, /* by the file's name: .tsv, .jsonl, .ndjson; else CSV */
+    ET_ROWS_CSV,
+    ET_ROWS_TSV,
+    ET_ROWS_JSONL,
+    ET_ROW_FORMATS,
+} et_row_format;
+
+typedef struct et_row_reader_options {
+    const char *path;   /* NULL: standard input */
+    int format;         /* an et_row_format */
+    char delimiter;     /* 0: by the format, of CSV found in the first row */
+    int header;         /* an et_header */
+    int64_t rows;       /* of a block at most */
+    et_csv_options csv; /* as rows of training: missing, also of JSON; comment; a delimiter
+                                   that stands for 0 above, but of TSV */
+    bool lenient;       /* a bad row stands in its block; else reading ends behind it */
+} et_row_reader_options;
+
+/* A row: its cells, as an encoder has them, or what is wrong with it. */
+typedef struct et_block_row {
+    int64_t line;
+    et_cell *cells;      /* NULL: text, or failure */
+    const char *text;    /* an object of JSON, to be read by et_row_block_parse */
+    const char *failure; /* NULL: none */
+} et_block_row;
+
+typedef struct et_row_block {
+    int64_t count;
+    et_block_row *row; /* [rows], owned */
+    et_cell *cell;     /* [rows, cells], owned */
+    char *bytes;       /* what cells point to; owned */
+    size_t used, room;
+    et_arena arena; /* what is too long for bytes, and messages */
+} et_row_block;
+
+typedef struct et_row_reader et_row_reader;
+
+int et_row_reader_open(et_row_reader **out, const et_row_reader_options *options,
+                       const et_encoder *encoder, et_error *error);
+void et_row_reader_close(et_row_reader *reader); /* NULL allowed */
+
+/* Fills a block; count 0: the end. Of a stream a block ends where nothing more is there yet. After
+ * a failure the rows before it are in the block. */
+int et_row_reader_next(et_row_reader *reader, et_row_block *block, et_error *error);
+/* Whether the next call would have to wait for input. */
+bool et_row_reader_waits(const et_row_reader *reader);
+
+int et_row_block_open(et_row_block *block, int64_t rows, const et_encoder *encoder,
+                      et_error *error);
+void et_row_block_release(et_row_block *block);
+
+/* The cells of a row of JSON. ET_EDATA: it is none, or has a column or a value that cannot be. Of
+ * model: the encoder, the metadata, and the texts that mean that there is no value, as of CSV. */
+int et_row_block_parse(et_row_block *block, const et_table_model *model, int64_t row,
+                       et_error *error);
+
+/* The same of an object that is parsed (et_json_parse_written): cells [et_encoder_cells], their
+ * texts in its memory. A number is the text that it is written as. A truth value is the column's
+ * level "true", else "True", else "TRUE". A column that the row does not have is missing. Names
+ * that the schema does not have are left alone, unless one is near to a column that the row lacks,
+ * or none is the schema's: misspelt, all would be missing. */
+int et_row_cells(et_cell *cells, const et_table_model *model, const et_value *row, et_error *error);
+
+#endif

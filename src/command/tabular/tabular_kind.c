@@ -1,0 +1,298 @@
+/* The row of the table of kinds. */
+#include "tasks/tabular/tabular_kind.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/text/format.h"
+#include "base/text/plain.h"
+#include "base/text/strbuf.h"
+#include "data/table/analysis/column_use.h"
+#include "data/text/paths.h"
+#include "command/tabular/tabular_commands.h"
+#include "command/tabular/tabular_service.h"
+#include "tasks/tabular/table_names.h"
+#include "tasks/tabular/tabular_task_private.h"
+
+static int open_task(et_task **out, const void *options, const et_task_context *context,
+                     et_error *error)
+{
+    return et_tabular_task_open(out, options, context, error);
+}
+
+/* All three or none: features are of one schema. */
+static int inherit(void *settings, const char *model_dir, et_arena *arena, const char **taken,
+                   et_error *error)
+{
+    et_tabular_options *o = settings;
+    const bool given = (o->schema_path && *o->schema_path) ||
+                       (o->metadata_path && *o->metadata_path) ||
+                       (o->features_path && *o->features_path);
+    *taken = NULL;
+    if (given)
+        return ET_OK;
+    et_model_place place;
+    int status = et_model_place_open(&place, model_dir, error);
+    if (status)
+        return status;
+    /* One file has all three. */
+    const bool file = et_model_place_is_file(&place);
+    et_model_place_close(&place);
+    o->schema_path = et_arena_printf(arena, file ? "%s" : "%s/" ET_TABLE_SCHEMA, model_dir);
+    o->metadata_path = et_arena_printf(arena, file ? "%s" : "%s/" ET_TABLE_METADATA, model_dir);
+    o->features_path = et_arena_printf(arena, file ? "%s" : "%s/" ET_TABLE_FEATURES, model_dir);
+    *taken = "schema, metadata, features";
+    return o->schema_path && o->metadata_path && o->features_path
+               ? ET_OK
+               : et_alloc_failed(error, strlen(model_dir), "a path");
+}
+
+static void read_files(const et_strings *paths, void (*file)(void *payload, const char *path),
+                       void *payload)
+{
+    /* What cannot be found cannot be read: it is said when it is opened. */
+    et_arena arena = ET_ARENA_INIT;
+    et_strings found;
+    if (et_paths_match(&found, paths, NULL, &arena, NULL))
+        found = *paths;
+    for (size_t i = 0; i < found.count; i++)
+        file(payload, found.items[i]);
+    et_arena_release(&arena);
+}
+
+static void reads(const void *settings, void (*file)(void *payload, const char *path),
+                  void *payload)
+{
+    const et_tabular_options *o = settings;
+    read_files(&o->train_data.input_path, file, payload);
+    for (size_t i = 0; i < o->train_data.mix.count; i++)
+        read_files(&((const et_tabular_part *)o->train_data.mix.items)[i].input_path, file,
+                   payload);
+    read_files(&o->validation_data.input_path, file, payload);
+    for (size_t i = 0; i < o->validation_data.sets.count; i++)
+        read_files(&((const et_tabular_set *)o->validation_data.sets.items)[i].input_path, file,
+                   payload);
+    file(payload, o->schema_path);
+    file(payload, o->metadata_path);
+    file(payload, o->features_path);
+}
+
+/* ---- what there is to say ---- */
+
+/* "6 columns of numbers, 8 of texts" */
+static void describe_features(const et_tabular_task *task)
+{
+    int64_t numbers = 0, ids = 0;
+    for (int f = 0; f < et_encoder_fields(task->encoder); f++) {
+        const et_encoded_field *field = et_encoder_field(task->encoder, f);
+        numbers += field->kind == ET_ENCODED_NUMBERS ? field->width : 0;
+        ids += field->kind == ET_ENCODED_IDS ? field->width : 0;
+    }
+    const et_tabular_file *file = &task->file[ET_TABULAR_FILE_FEATURES];
+    const char *given = task->options.features_path;
+    et_task_tell(&task->context, "features     %s numbers, %s ids  (%s%s)",
+                 et_format_count(numbers).text, et_format_count(ids).text, file->path,
+                 file->made && !(given && *given) ? ", inferred" : "");
+}
+
+static bool is_id(const et_column_use *use)
+{
+    return use->ignored == ET_COLUMN_KEY || use->ignored == ET_COLUMN_RUNNING;
+}
+
+/* What features make of each column; why they ignore one is known where they were inferred. Returns
+ * whether they ignore one that looks like an ID. */
+static bool find_uses(const et_tabular_task *task, et_column_use *uses)
+{
+    const char *given = task->options.features_path;
+    const et_feature_choice choice = { .numeric = et_tabular_numeric(&task->options),
+                                       .discrete = et_tabular_discrete(&task->options),
+                                       .target = task->options.target };
+    bool ids = false;
+    et_column_uses_of(uses, task->schema, task->features);
+    for (int i = 0; i < et_schema_count(task->schema) && !(given && *given); i++) {
+        const et_schema_field *field = et_schema_at(task->schema, i);
+        et_column_use inferred =
+            et_column_use_infer(field, et_metadata_find(task->metadata, field->name), &choice);
+        if (inferred.ignored && !(uses[i].transforms & ~inferred.transforms))
+            uses[i].ignored = inferred.ignored;
+        ids |= is_id(&uses[i]);
+    }
+    return ids;
+}
+
+static void describe_columns(const et_tabular_task *task)
+{
+    const et_tabular_file *file = &task->file[ET_TABULAR_FILE_FEATURES];
+    et_strbuf text = ET_STRBUF_INIT;
+    et_column_use *uses = et_alloc((size_t)et_schema_count(task->schema), sizeof *uses);
+    const bool ids = uses && find_uses(task, uses);
+    if (!uses || et_column_uses_print(&text, uses, task->schema, task->metadata, "", NULL))
+        et_task_tell(&task->context, "%-12s no memory to list them", "columns");
+    else
+        for (char *line = text.data, *end; line && (end = strchr(line, '\n')); line = end + 1) {
+            *end = 0;
+            et_task_tell(&task->context, "%-12s %s", line == text.data ? "columns" : "", line);
+        }
+    if (ids)
+        et_task_tell(&task->context,
+                     "%-12s to use what looks like an ID, add a feature for it to a copy of %s "
+                     "(type: hash) and train another run with --set task.features_path=COPY "
+                     "(doc/features.md)",
+                     "", file->path);
+    et_strbuf_release(&text);
+    et_free(uses);
+}
+
+/* Whether the integers of a target were taken for classes, as they may not be meant. */
+static bool is_taken_for_classes(const et_tabular_task *task, const et_encoded_field *target)
+{
+    for (int i = 0; i < target->classes; i++)
+        if (strspn(target->label[i], "0123456789") != strlen(target->label[i]))
+            return false;
+    return target->classes > 2 && task->file[ET_TABULAR_FILE_SCHEMA].made &&
+           task->options.target_type == ET_TABULAR_TARGET_AUTO &&
+           task->options.loss == ET_TABULAR_LOSS_AUTO;
+}
+
+/* "2 classes: <=50K, >50K", of many the first ones. */
+static void describe_target(const et_tabular_task *task)
+{
+    const et_encoded_field *field =
+        et_encoder_field(task->encoder, et_encoder_target(task->encoder));
+    et_strbuf text = ET_STRBUF_INIT;
+    et_strbuf_append(&text, "target       ");
+    for (int64_t i = 0; i < (task->target.values ? field->width : 1) && i < 8; i++)
+        et_strbuf_printf(&text, "%s%s", i ? ", " : "", field->column[i]);
+    et_strbuf_append(&text, task->target.values && field->width > 8 ? ", ...: " : ": ");
+    if (task->target.values)
+        et_strbuf_printf(&text, "%s", task->target.values > 1 ? "numbers" : "a number");
+    else
+        et_strbuf_printf(&text, "%s classes", et_format_count(field->classes).text);
+    for (int i = 0; i < field->classes && i < 8; i++) {
+        et_strbuf_append(&text, i ? ", " : ": ");
+        et_plain_append(&text, field->label[i]);
+    }
+    et_strbuf_append(&text, field->classes > 8 ? ", ..." : "");
+    if (is_taken_for_classes(task, field))
+        et_strbuf_append(&text, "  (as a number: --set task.target_type=number)");
+    et_task_tell(&task->context, "%s", et_strbuf_text(&text));
+    et_strbuf_release(&text);
+}
+
+static void describe_rows(const et_tabular_task *task)
+{
+    const int columns = et_schema_count(task->schema);
+    const int64_t parts = (int64_t)task->options.train_data.mix.count;
+    et_task_tell(&task->context, "data         %s, %s%s%s",
+                 et_format_many(task->table->count, "row").text,
+                 et_format_many(columns, "column").text, parts ? "; a mix of " : "",
+                 parts ? et_format_many(parts, "table").text : "");
+    if (!task->validations)
+        et_task_tell(&task->context, "validation   none: task.held_out is 0");
+    for (int i = 0; task->other[0] && i < task->validations; i++) {
+        const et_tabular_set *sets = task->options.validation_data.sets.items;
+        et_task_tell(&task->context, "validation   %s%s%s",
+                     et_format_many(task->validation[i]->count, "row").text, sets ? ": " : "",
+                     sets ? sets[i].name : "");
+    }
+    if (task->validations && !task->other[0])
+        et_task_tell(&task->context, "validation   %s rows of these are held out (%g %%)",
+                     et_format_count(task->validation[0]->count).text,
+                     100 * task->options.held_out);
+}
+
+static const char *model_name(const et_tabular_options *options)
+{
+    const et_field *type = et_tabular_fields.fields[0].nested->fields;
+    return type->choices[options->model.type];
+}
+
+static void describe(et_task *self)
+{
+    const et_tabular_task *task = (const et_tabular_task *)(const void *)self;
+    describe_rows(task);
+    describe_target(task);
+    describe_features(task);
+    describe_columns(task);
+    et_task_tell(&task->context, "model        %s, %s parameters", model_name(&task->options),
+                 et_format_count(et_params_elements(task->context.params)).text);
+}
+
+/* ---- the row ---- */
+
+static const et_run_file files[] = {
+    { ET_TABLE_SCHEMA, ET_RUN_MADE_AT_START | ET_RUN_COMPARED },
+    { ET_TABLE_METADATA, ET_RUN_MADE_AT_START | ET_RUN_COMPARED },
+    { ET_TABLE_FEATURES, ET_RUN_MADE_AT_START | ET_RUN_COMPARED },
+    { NULL, 0 },
+};
+
+static const et_short shorts[] = {
+    { "data",
+      "FILE,...",
+      { "task.train_data.input_path" },
+      .help = "tables to learn from: CSV, plain or .gz",
+      .experiment = "tabular/mlp",
+      .endings = ".csv .csv.gz" },
+    { "valid", "FILE,...", { "task.validation_data.input_path" }, .help = "table to validate on" },
+    { "target", "NAME", { "task.target" }, .help = "column that is to be predicted" },
+    { "batch-size", "N", { "task.train_data.batch_size" }, .help = "rows of a batch" },
+    { "dropout",
+      "RATE",
+      { "task.model.mlp.dropout", "task.model.resnet.hidden_dropout",
+        "task.model.ft_transformer.ffn_dropout" },
+      .help = "fraction of units dropped in training" },
+    { "layers",
+      "N",
+      { "task.model.mlp.num_layers", "task.model.resnet.num_blocks",
+        "task.model.ft_transformer.num_blocks" },
+      .help = "layers or blocks of the model" },
+    { "missing",
+      "TEXT...",
+      { "task.missing" },
+      .help = "texts that mean that there is no value, beside the usual" },
+    { "delimiter",
+      "C",
+      { "task.delimiter" },
+      .help = "between values: , ; | tab (found by itself)" },
+    { "comment", "C", { "task.comment" }, .help = "lines that begin with it are skipped" },
+    { "header", "auto|yes|no", { "task.header" }, .help = "whether the first row has names" },
+    { .name = NULL },
+};
+
+static const et_command commands[] = {
+    { "predict", et_cmd_predict, "predict rows from standard input" },
+    { "data", et_cmd_data, "say what is in a table" },
+    { "export", et_cmd_export_table, "write what predicting needs to a file or directory" },
+    { "scaffold", et_cmd_scaffold, "write a C project that trains and predicts" },
+    { "tfx", et_cmd_tfx, "TensorFX's commands by their names" },
+    { NULL, NULL, NULL },
+};
+
+const et_task_kind et_tabular_kind = {
+    .name = "tabular",
+    .fields = &et_tabular_fields,
+    .size = sizeof(et_tabular_options),
+    .experiments = et_tabular_experiments,
+    .open = open_task,
+    .close = et_tabular_task_close,
+    .check = et_tabular_check,
+    .check_metric = et_tabular_check_metric,
+    .inherit = inherit,
+    .reads = reads,
+    .describe = describe,
+    .identify = et_tabular_identify,
+    .belongs = et_tabular_belongs,
+    .files = files,
+    .commands = commands,
+    .example = "--data train.csv --target price",
+    .rate = "rows/s",
+    .amount = "rows",
+    .shorts = shorts,
+    .batch = "task.train_data.batch_size",
+    .next = "predict",
+    .next_help = "predicts rows",
+    .service = &et_tabular_service,
+};

@@ -1,0 +1,556 @@
+#include "command/tabular/tabular_service.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/fields/fields.h"
+#include "base/values/json.h"
+#include "base/text/unicode.h"
+#include "data/table/analysis/columns.h"
+#include "data/table/rows/csv_scan.h"
+#include "data/table/features/unseen.h"
+#include "command/tabular/prediction_lines.h"
+#include "command/tabular/row_reader.h"
+
+#define GUESS_ROWS 100
+
+typedef enum form { LIST, LINES, CSV } form;
+
+typedef struct predictions {
+    et_service service; /* the first member */
+    et_predictor *predictor;
+    et_prediction_lines json, csv;
+    int64_t items_max; /* of a request */
+    /* of a batch that is computed together */
+    struct place {
+        et_service_request *request;
+        int64_t row;
+    } * place; /* [batch_size of the predictor] */
+    int64_t count;
+    et_strbuf line;
+    et_unseen request; /* of the one whose rows are put */
+    /* of all that were answered; printed by the thread that reads */
+    pthread_mutex_t lock;
+    et_unseen unseen;
+} predictions;
+
+/* What somebody asks. */
+typedef struct asked {
+    form form;      /* of the answer */
+    bool csv;       /* of the rows */
+    et_cell *cells; /* [items, cells of a row] */
+    int64_t *line;  /* [items]: of CSV; NULL of JSON */
+    int64_t written;
+    bool tells;              /* with the answer: what the model has never seen */
+    const et_value *unknown; /* that, a list in the request's arena; NULL: nothing */
+} asked;
+
+static const et_encoder *encoder_of(const predictions *all)
+{
+    return all->predictor->model->encoder;
+}
+
+/* ---- opening ---- */
+
+static void close_service(et_service *self)
+{
+    predictions *all = (predictions *)(void *)self;
+    if (!all)
+        return;
+    et_prediction_lines_release(&all->json);
+    et_prediction_lines_release(&all->csv);
+    et_predictor_close(all->predictor);
+    et_strbuf_release(&all->line);
+    et_unseen_release(&all->request);
+    et_unseen_release(&all->unseen);
+    pthread_mutex_destroy(&all->lock);
+    et_free(all->place);
+    et_free(all);
+}
+
+static int open_service(et_service **out, const char *model_dir, const et_service_options *options,
+                        et_error *error)
+{
+    const et_predictor_options o = { .checkpoint = options->checkpoint,
+                                     .live_weights = options->live_weights };
+    *out = NULL;
+    if (options->precision)
+        return et_fail(error, ET_ECONFIG,
+                       "--precision: models of tables are computed as they were "
+                       "trained; leave it out");
+    predictions *all = et_alloc_zero(1, sizeof *all);
+    if (!all)
+        return et_alloc_failed(error, sizeof *all, "a service");
+    all->service.ET_CLASS = &et_tabular_service;
+    pthread_mutex_init(&all->lock, NULL);
+    all->items_max = options->items_max;
+    int status = et_predictor_open(&all->predictor, model_dir, &o, error);
+    if (!status)
+        status = et_prediction_lines_open(&all->json, all->predictor, false, false, false, error);
+    if (!status)
+        status = et_prediction_lines_open(&all->csv, all->predictor, true, false, false, error);
+    if (!status) {
+        size_t places = (size_t)all->predictor->batch_size;
+        all->place = et_alloc_zero(places, sizeof *all->place);
+        if (!all->place)
+            status = et_alloc_failed(error, places * sizeof *all->place, "a service");
+    }
+    const et_table_model *model = status ? NULL : all->predictor->model;
+    if (!status)
+        status = et_unseen_open(&all->request, model->encoder, model->metadata, error);
+    if (!status)
+        status = et_unseen_open(&all->unseen, model->encoder, model->metadata, error);
+    if (status)
+        close_service(&all->service);
+    else
+        *out = &all->service;
+    return status;
+}
+
+static void describe(const et_service *self, et_value *facts)
+{
+    const predictions *all = (const predictions *)(const void *)self;
+    const et_predictor *p = all->predictor;
+    const et_schema *schema = et_encoder_schema(encoder_of(all));
+    et_value_set_string(facts, "checkpoint", et_predictor_checkpoint(p));
+    et_value_set_int(facts, "step", et_predictor_step(p));
+    et_value *columns = et_value_set_list(facts, "columns");
+    for (int i = 0; i < et_schema_count(schema); i++)
+        if (et_encoder_reads(encoder_of(all), i, false))
+            et_value_add_string(columns, et_schema_at(schema, i)->name);
+    et_value *labels = et_predictor_labels(p) ? et_value_set_list(facts, "labels") : NULL;
+    for (int i = 0; i < et_predictor_labels(p); i++)
+        et_value_add_string(labels, et_predictor_label(p, i));
+}
+
+/* ---- what the model has never seen ---- */
+
+static et_value *add_counter(et_value *counters, const char *name, const char *help)
+{
+    et_value *counter = et_value_add_dict(counters);
+    et_value_set_string(counter, "name", name);
+    et_value_set_string(counter, "help", help);
+    et_value_set_string(counter, "label", "column");
+    return et_value_set_dict(counter, "values");
+}
+
+static void count(const et_service *self, et_value *counters)
+{
+    predictions *all = (predictions *)(void *)self;
+    et_value *unknown = add_counter(counters, "unknown_values_total",
+                                    "Values that the model has never seen, by column.");
+    et_value *missing =
+        add_counter(counters, "unseen_missing_total",
+                    "Missing values of columns that had none in training, by column.");
+    pthread_mutex_lock(&all->lock);
+    for (int i = 0; i < all->unseen.columns; i++) {
+        const et_unseen_column *c = &all->unseen.column[i];
+        if (c->unknown)
+            et_value_set_int(unknown, c->name, c->unknown);
+        if (c->missing)
+            et_value_set_int(missing, c->name, c->missing);
+    }
+    pthread_mutex_unlock(&all->lock);
+}
+
+static void add_unknown(et_value *list, const char *column, int64_t values, int64_t row,
+                        const char *value)
+{
+    et_value *dict = et_value_add_dict(list);
+    et_value_set_string(dict, "column", column);
+    et_value_set_int(dict, "values", values);
+    et_value_set_int(dict, "row", row);
+    et_value_set_string(dict, "value", value);
+}
+
+/* A request's rows are all put: what they have that the model has never seen is kept for its
+ * answer, and added to that of others. */
+static void take_unseen(predictions *all, et_service_request *request)
+{
+    asked *what = request->payload;
+    et_value *list = what->tells ? et_value_list(request->arena) : NULL;
+    for (int i = 0; list && i < all->request.columns; i++) {
+        const et_unseen_column *c = &all->request.column[i];
+        if (c->unknown)
+            add_unknown(list, c->name, c->unknown, c->first, c->value);
+        if (c->missing)
+            add_unknown(list, c->name, c->missing, c->first_absent, NULL);
+    }
+    if (what->tells && et_value_failed(list))
+        request->status = et_alloc_failed(&request->error, 64, "an answer");
+    what->unknown = list;
+    pthread_mutex_lock(&all->lock);
+    et_unseen_take(&all->unseen, &all->request);
+    pthread_mutex_unlock(&all->lock);
+}
+
+/* ---- rows ---- */
+
+static et_cell *cells_of(const predictions *all, const asked *what, int64_t row)
+{
+    return what->cells + row * et_encoder_cells(encoder_of(all));
+}
+
+/* A misspelt name would be a missing value. */
+static int check_names(const predictions *all, const et_value *row, et_error *error)
+{
+    const char *names[257];
+    const et_schema *schema = et_encoder_schema(encoder_of(all));
+    int count = et_schema_count(schema) < 256 ? et_schema_count(schema) : 256;
+    for (const et_value *v = row->first; v; v = v->next) {
+        if (et_schema_position(schema, v->key) >= 0)
+            continue;
+        for (int i = 0; i < count; i++)
+            names[i] = et_schema_at(schema, i)->name;
+        names[count] = NULL;
+        return et_fail(error, ET_EDATA, "the model knows no column %.64s%s", v->key,
+                       et_nearest_hint(v->key, names, "").text);
+    }
+    return ET_OK;
+}
+
+static int read_row(const predictions *all, et_service_request *request, asked *what,
+                    const et_value *row, et_error *error)
+{
+    char where[48];
+    int status = ET_OK;
+    snprintf(where, sizeof where, "row %lld", (long long)request->items + 1);
+    if (row->kind != ET_VALUE_DICT)
+        return et_fail(error, ET_EDATA, "%s is %s; an object, {\"column\": value}, is expected",
+                       where, et_json_kind_name(row->kind));
+    status = check_names(all, row, error);
+    if (!status)
+        status =
+            et_row_cells(cells_of(all, what, request->items), all->predictor->model, row, error);
+    if (status)
+        return et_fail_while(error, status, "%s", where);
+    request->items++;
+    return ET_OK;
+}
+
+static int make_cells(const predictions *all, et_service_request *request, asked *what, size_t rows,
+                      et_error *error)
+{
+    size_t cells = (size_t)et_encoder_cells(encoder_of(all));
+    what->cells = cells > SIZE_MAX / (rows + 1) / sizeof *what->cells
+                      ? NULL
+                      : et_arena_array(request->arena, rows * cells, sizeof *what->cells);
+    return what->cells ? ET_OK : et_alloc_failed(error, rows * cells * sizeof *what->cells, "rows");
+}
+
+/* Whether the answer tells what the model has never seen. */
+static int read_tells(const et_service_request *request, asked *what, et_error *error)
+{
+    const et_value *tells = et_value_get(request->json, "unknown");
+    if (tells && tells->kind != ET_VALUE_BOOL)
+        return et_fail(error, ET_EDATA, "unknown: true or false is expected, found %s",
+                       et_json_kind_name(tells->kind));
+    what->tells = tells && tells->boolean;
+    if (what->tells && what->form == CSV)
+        return et_fail(error, ET_EDATA,
+                       "unknown: an answer in CSV has no place for it; accept application/json or "
+                       "application/x-ndjson");
+    return ET_OK;
+}
+
+static int read_json(const predictions *all, et_service_request *request, asked *what,
+                     et_error *error)
+{
+    static const char *const keys[] = { "rows", "unknown", NULL };
+    const et_value *rows = et_value_get(request->json, "rows");
+    int status = et_service_keys(request, keys, error);
+    if (!status)
+        status = read_tells(request, what, error);
+    if (status)
+        return status;
+    if (!rows || rows->kind != ET_VALUE_LIST)
+        return et_fail(error, ET_EDATA, "rows: a list of objects is expected, found %s",
+                       rows ? et_json_kind_name(rows->kind) : "nothing");
+    if ((int64_t)rows->count > all->items_max) {
+        request->items = (int64_t)rows->count; /* too many: none is read */
+        return ET_OK;
+    }
+    status = make_cells(all, request, what, rows->count, error);
+    for (const et_value *row = rows->first; row && !status; row = row->next)
+        status = read_row(all, request, what, row, error);
+    return status;
+}
+
+/* ---- CSV ---- */
+
+typedef struct scan {
+    et_csv_scanner scanner;
+    et_columns columns;
+    bool found; /* columns are known */
+    char *at, *end;
+    unsigned contents;
+    int64_t line;
+} scan;
+
+/* The next row; *count 0: the end. */
+static int next_row(scan *s, et_csv_row *row, et_error *error)
+{
+    *row = (et_csv_row){ .line = s->line };
+    while (s->at < s->end) {
+        et_csv_found found = et_csv_scan(&s->scanner, s->at, s->end, s->contents);
+        if (found == ET_CSV_MORE) {
+            s->scanner.fault = ET_CSV_FAULT_QUOTE;
+            found = ET_CSV_BAD;
+        }
+        if (found == ET_CSV_BAD)
+            return et_csv_fault_fail(&s->scanner, "the body", s->line, error);
+        *row = (et_csv_row){ .line = s->line };
+        s->line += s->scanner.lines;
+        s->at = s->scanner.next;
+        if (found != ET_CSV_ROW)
+            continue;
+        row->count = s->scanner.count;
+        row->cell = s->scanner.cell;
+        if (!s->scanner.columns) {
+            s->scanner.columns = row->count;
+            s->scanner.columns_line = row->line;
+        }
+        return ET_OK;
+    }
+    return ET_OK;
+}
+
+/* *skip: the row is a header. */
+static int find_columns(const predictions *all, scan *s, const et_csv_row *row, bool *skip,
+                        et_error *error)
+{
+    *skip = false;
+    if (s->found)
+        return ET_OK;
+    int status = et_columns_find(&s->columns, encoder_of(all), row, ET_HEADER_FOUND, false,
+                                 "the body", error);
+    s->found = !status;
+    *skip = s->found && s->columns.header;
+    if (!*skip)
+        et_csv_scanner_take_missing(&s->scanner);
+    s->scanner.names = false;
+    return status;
+}
+
+static int read_scanned(const predictions *all, et_service_request *request, asked *what, scan *s,
+                        et_error *error)
+{
+    const size_t cells = (size_t)et_encoder_cells(encoder_of(all));
+    while (request->items <= all->items_max) {
+        et_csv_row row;
+        bool skip;
+        int status = next_row(s, &row, error);
+        if (status || !row.count)
+            return status;
+        status = find_columns(all, s, &row, &skip, error);
+        if (status)
+            return status;
+        if (skip)
+            continue;
+        memcpy(cells_of(all, what, request->items), et_columns_take(&s->columns, &row),
+               cells * sizeof *what->cells);
+        what->line[request->items++] = row.line;
+    }
+    return ET_OK;
+}
+
+/* Cells lie in the body. The last row may lack its line end: the body's 0 makes room for it. Of a
+ * body with too many rows one more is read than there may be. */
+static int read_csv(const predictions *all, et_service_request *request, asked *what,
+                    et_error *error)
+{
+    et_csv_options options = all->predictor->model->csv;
+    options.names = true;
+    scan s = { .at = request->text, .end = request->text + request->length, .line = 1 };
+    s.at += et_utf8_mark(s.at, request->length);
+    if (s.at < s.end && s.end[-1] != '\n')
+        *s.end++ = '\n';
+    const size_t lines = (size_t)et_csv_count_lines(s.at, s.end);
+    const size_t most = (size_t)all->items_max + 1, rows = lines < most ? lines : most;
+    what->line = et_arena_array(request->arena, rows + 1, sizeof *what->line);
+    if (!what->line)
+        return et_alloc_failed(error, rows * sizeof *what->line, "rows");
+    int status = make_cells(all, request, what, rows + 1, error);
+    if (status)
+        return status;
+    et_csv_scanner_init(&s.scanner, &options);
+    s.contents = et_csv_contents(s.at, (size_t)(s.end - s.at));
+    char delimiter =
+        options.delimiter ? options.delimiter : et_csv_guess(&s.scanner, s.at, s.end, GUESS_ROWS);
+    if (delimiter)
+        s.scanner.delimiter = delimiter;
+    status = read_scanned(all, request, what, &s, error);
+    et_csv_scanner_release(&s.scanner);
+    et_columns_release(&s.columns);
+    return status;
+}
+
+/* ---- requests ---- */
+
+static void begin_answer(const predictions *all, et_service_request *request)
+{
+    asked *what = request->payload;
+    et_strbuf head = ET_STRBUF_INIT;
+    if (what->form == CSV)
+        et_prediction_lines_begin(&all->csv, all->predictor, &head);
+    else if (what->form == LIST)
+        et_strbuf_append(&head, "{\"predictions\": [");
+    if (head.failed)
+        request->status = et_alloc_failed(&request->error, head.length, "an answer");
+    else
+        et_service_answer(request, et_strbuf_text(&head), head.length);
+    et_strbuf_release(&head);
+}
+
+static void end_answer(et_service_request *request)
+{
+    const asked *what = request->payload;
+    et_strbuf end = ET_STRBUF_INIT;
+    if (what->form == LIST)
+        et_strbuf_append_char(&end, ']');
+    if (what->tells) {
+        et_strbuf_append(&end, what->form == LIST ? ", \"unknown\": " : "{\"unknown\": ");
+        if (what->unknown)
+            et_json_print(&end, what->unknown, 0);
+        else
+            et_strbuf_append(&end, "[]");
+    }
+    if (what->form == LIST || what->tells)
+        et_strbuf_append(&end, "}\n");
+    if (end.failed)
+        request->status = et_alloc_failed(&request->error, end.length, "an answer");
+    else
+        et_service_answer(request, et_strbuf_text(&end), end.length);
+    et_strbuf_release(&end);
+}
+
+static int read_request(et_service *self, et_service_request *request, et_error *error)
+{
+    const predictions *all = (const predictions *)(const void *)self;
+    asked *what = et_arena_alloc(request->arena, sizeof *what);
+    request->payload = what;
+    if (!what)
+        return et_alloc_failed(error, sizeof *what, "a request");
+    what->form = LIST;
+    if (strstr(request->accept, "text/csv")) {
+        what->form = CSV;
+        request->answer_type = "text/csv; charset=utf-8";
+    } else if (strstr(request->accept, "application/x-ndjson")) {
+        what->form = LINES;
+        request->answer_type = "application/x-ndjson";
+    }
+    int status =
+        request->json ? read_json(all, request, what, error) : read_csv(all, request, what, error);
+    if (!status && !request->items) {
+        begin_answer(all, request);
+        end_answer(request);
+    }
+    return status;
+}
+
+/* ---- answers ---- */
+
+#define WHERE 48
+
+static void name_row(const asked *what, int64_t row, char *where)
+{
+    snprintf(where, WHERE, what->line ? "the body:%lld" : "row %lld",
+             (long long)(what->line ? what->line[row] : row + 1));
+}
+
+/* A line of JSON ends with a line end, which in a list is a comma's place. */
+static void answer_row(predictions *all, struct place *place, int64_t at)
+{
+    et_service_request *request = place->request;
+    asked *what = request->payload;
+    const char *name;
+    const et_prediction_lines *lines = what->form == CSV ? &all->csv : &all->json;
+    int field = et_encoder_key(encoder_of(all), 0, &name);
+    const et_cell *cells = cells_of(all, what, place->row);
+    char where[WHERE];
+    name_row(what, place->row, where);
+    request->status = et_predictor_check(all->predictor, at, where, &request->error);
+    if (request->status)
+        return;
+    et_strbuf_reset(&all->line);
+    et_prediction_lines_add(lines, all->predictor, at, 0,
+                            field < 0 ? NULL : &cells[et_encoder_cell(encoder_of(all), field)],
+                            &all->line);
+    if (all->line.failed) {
+        request->status = et_alloc_failed(&request->error, all->line.length, "an answer");
+        return;
+    }
+    if (what->form == LIST && what->written++)
+        et_service_answer(request, ",\n", 2);
+    et_service_answer(request, all->line.data, all->line.length - (what->form == LIST));
+}
+
+/* Computes and answers the rows that were put. */
+static void run_batch(predictions *all)
+{
+    et_error error = ET_ERROR_INIT;
+    int status = all->count ? et_predictor_run(all->predictor, all->count, &error) : ET_OK;
+    for (int64_t i = 0; i < all->count; i++) {
+        et_service_request *request = all->place[i].request;
+        if (request->status)
+            continue;
+        if (!status) {
+            answer_row(all, &all->place[i], i);
+            continue;
+        }
+        request->status = status;
+        request->error = error;
+    }
+    all->count = 0;
+}
+
+/* A row that cannot be ends its request; its rows before it are computed, and not answered. The
+ * rest of a request that nobody waits for is left out. */
+static void put_rows(predictions *all, et_service_request *request)
+{
+    const asked *what = request->payload;
+    for (int64_t row = 0; row < request->items && !request->status && !et_service_ended(request);
+         row++) {
+        char where[WHERE];
+        name_row(what, row, where);
+        request->status = et_predictor_put(all->predictor, all->count, cells_of(all, what, row),
+                                           where, &request->error);
+        if (request->status) {
+            et_unseen_clear(&all->request);
+            return;
+        }
+        et_unseen_add(&all->request, cells_of(all, what, row), NULL, row + 1);
+        all->place[all->count++] = (struct place){ request, row };
+        if (all->count == all->predictor->batch_size)
+            run_batch(all);
+    }
+    take_unseen(all, request);
+}
+
+static void answer(et_service *self, et_service_request *const *requests, size_t count)
+{
+    predictions *all = (predictions *)(void *)self;
+    for (size_t i = 0; i < count; i++) {
+        begin_answer(all, requests[i]);
+        put_rows(all, requests[i]);
+    }
+    run_batch(all);
+    for (size_t i = 0; i < count; i++)
+        end_answer(requests[i]);
+}
+
+const et_service_class et_tabular_service = {
+    .name = "predict",
+    .items = "rows",
+    .example = "{\"rows\": [{\"age\": 39, \"job\": \"clerk\"}]}",
+    .types = (const char *const[]){ "text/csv", NULL },
+    .open = open_service,
+    .close = close_service,
+    .describe = describe,
+    .read = read_request,
+    .answer = answer,
+    .count = count,
+};

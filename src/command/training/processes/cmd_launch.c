@@ -1,0 +1,271 @@
+/* etude launch: ranks on this machine, watched until all have ended.
+ *
+ *   a rank fails     the others find out by themselves and end; whoever has not after `grace` is
+ *                    killed, one that was stopped too
+ *   a signal         is handed on to all
+ *   the exit code    the first rank's that failed, not one's that has lost another; 128 and the
+ *                    signal's number where it was killed; 127 where there is no such program, 126
+ *                    where it may not be run
+ *
+ * With --restart what was killed, or lost a rank (1), is started again and resumes from its newest
+ * checkpoint; what is wrong with settings, data, memory or the loss would only fail again. */
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "engine/comm/launch.h"
+#include "command/options/args.h"
+#include "command/command.h"
+#include "command/print.h"
+#include "command/training/processes/ranks.h"
+
+#define GRACE  10 /* seconds */
+#define KILLED 128
+#define LOST   1 /* exit code of a rank that has lost another, among other things */
+
+typedef struct launch {
+    const et_call *call;
+    int64_t ranks, restart;
+    double grace;
+    et_arg_list words;
+    bool help;
+} launch;
+
+/* A start of all ranks. */
+typedef struct attempt {
+    const launch *l;
+    pid_t pid[ET_RANKS_MAX]; /* 0: has ended */
+    int alive;
+    int code, rank; /* of the one that failed by itself, or else the first; 0: none did */
+    bool killing;   /* who is left, by signal */
+    double kill_at; /* monotonic time; 0: nobody has failed */
+    bool asked;     /* to stop, by a signal */
+} attempt;
+
+static const int handed_on[] = { SIGINT, SIGTERM, SIGHUP, SIGUSR1 };
+
+enum { HANDED_ON = sizeof handed_on / sizeof handed_on[0] };
+
+static void signal_all(const attempt *a, int number)
+{
+    for (int i = 0; i < a->l->ranks; i++)
+        if (a->pid[i])
+            kill(a->pid[i], number);
+}
+
+/* A rank that has lost another may be heard of before that one. */
+static void note_end(attempt *a, int rank, int status)
+{
+    int code = WIFSIGNALED(status) ? KILLED + WTERMSIG(status) : WEXITSTATUS(status);
+    const bool first = !a->code, cause = a->code == LOST && code != LOST && !a->killing;
+    a->pid[rank] = 0;
+    a->alive--;
+    if (!code || (!first && !cause))
+        return;
+    a->code = code;
+    a->rank = rank;
+    if (first)
+        a->kill_at = et_clock_monotonic() + a->l->grace;
+}
+
+static void collect(attempt *a)
+{
+    int status;
+    pid_t pid;
+    while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
+        for (int i = 0; i < a->l->ranks; i++)
+            if (a->pid[i] == pid)
+                note_end(a, i, status);
+}
+
+/* Looks up now and then: a signal to end one of our own may be one that others wait for, too. */
+static void watch(attempt *a, const sigset_t *signals)
+{
+    while (a->alive) {
+        const struct timespec rest = { 0, 200000000 };
+        int number = sigtimedwait(signals, NULL, &rest);
+        for (int i = 0; i < HANDED_ON; i++)
+            if (number == handed_on[i]) {
+                a->asked |= number != SIGUSR1;
+                signal_all(a, number);
+            }
+        collect(a);
+        a->killing = a->kill_at > 0 && et_clock_monotonic() > a->kill_at;
+        if (a->killing)
+            signal_all(a, SIGKILL);
+    }
+}
+
+static bool may_help(const attempt *a)
+{
+    return !a->asked && (a->code > KILLED || a->code == LOST);
+}
+
+static void tell(const attempt *a, int64_t trial)
+{
+    const char *name = a->l->call->program->name;
+    char what[64];
+    if (a->code > KILLED)
+        snprintf(what, sizeof what, "was killed by signal %d", a->code - KILLED);
+    else
+        snprintf(what, sizeof what, "ended with code %d", a->code);
+    if (trial)
+        et_print(stderr, "%s: rank %d of %d %s; starting again, %lld of %lld\n", name, a->rank,
+                 (int)a->l->ranks, what, (long long)trial, (long long)a->l->restart);
+    else
+        et_print(stderr, "%s: rank %d of %d %s\n", name, a->rank, (int)a->l->ranks, what);
+}
+
+/* As a shell ends, which says it in the ranks' place. */
+static void tell_not_started(const attempt *a, const char *program)
+{
+    if (a->code == ET_RANK_NOT_STARTED || a->code == ET_RANK_NOT_ALLOWED)
+        et_print(stderr, "%s: launch: %s: cannot be started: %s\n", a->l->call->program->name,
+                 program,
+                 a->code == ET_RANK_NOT_STARTED ? "no such program, and no command of this one"
+                                                : "it may not be run, or is no program");
+}
+
+/* Whether a word is a command of this program; what else is first is a program. */
+static bool is_own(const launch *l, const char *word)
+{
+    const et_commands all = et_commands_of(l->call->program);
+    for (size_t i = 0; i < all.count; i++)
+        if (!strcmp(word, all.row[i]->name))
+            return true;
+    return false;
+}
+
+/* This program's own commands by itself. */
+static void choose_program(const launch *l, char **argv, char *self, size_t size)
+{
+    int count = 0;
+    ssize_t length = readlink("/proc/self/exe", self, size - 1);
+    if (is_own(l, l->words.items[0]) && length > 0) {
+        self[length] = 0;
+        argv[count++] = self;
+    }
+    for (int i = 0; i < l->words.count; i++)
+        argv[count++] = (char *)l->words.items[i];
+    argv[count] = NULL;
+}
+
+/* Each rank computes with its share of the cores, unless somebody has said with how many. */
+static void share_cores(const launch *l)
+{
+    cpu_set_t cores;
+    char share[32];
+    if (sched_getaffinity(0, sizeof cores, &cores))
+        return;
+    int64_t each = CPU_COUNT(&cores) / l->ranks;
+    snprintf(share, sizeof share, "%lld", (long long)(each < 1 ? 1 : each));
+    setenv("OMP_NUM_THREADS", share, 0);
+}
+
+/* *code: of the last attempt. */
+static int run(const launch *l, int *code, et_error *error)
+{
+    char self[4096], *argv[ET_ARG_LIST_MAX + 2];
+    sigset_t signals, before;
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGCHLD);
+    for (int i = 0; i < HANDED_ON; i++)
+        sigaddset(&signals, handed_on[i]);
+    choose_program(l, argv, self, sizeof self);
+    share_cores(l);
+    sigprocmask(SIG_BLOCK, &signals, &before);
+    int status = ET_OK;
+    *code = 0;
+    for (int64_t trial = 0; !status; trial++) {
+        attempt a = { .l = l, .alive = (int)l->ranks };
+        status = et_ranks_start(a.pid, a.alive, argv, error);
+        if (status)
+            break;
+        watch(&a, &signals);
+        *code = a.code;
+        tell_not_started(&a, argv[0]);
+        if (!may_help(&a))
+            break;
+        tell(&a, trial < l->restart ? trial + 1 : 0);
+        if (trial >= l->restart)
+            break;
+    }
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    return status;
+}
+
+static int parse(launch *l, const et_call *call, et_error *error)
+{
+    const et_arg table[] = {
+        ET_ARG_COUNT("ranks", "N", &l->ranks, 1, ET_RANKS_MAX,
+                     "how many processes; -n N is the same"),
+        ET_ARG_COUNT("restart", "K", &l->restart, 0, ET_ARG_COUNT_MAX,
+                     "times that it starts again where a rank was killed or lost"),
+        ET_ARG_REAL("grace", "SECONDS", &l->grace, 0, DBL_MAX,
+                    "for the others to end by themselves, where one has failed (10)"),
+        ET_ARG_REST("-- COMMAND", &l->words), ET_ARG_END
+    };
+    char name[] = "--ranks", *argv[ET_ARG_LIST_MAX + 2];
+    et_call given = *call;
+    if (call->argc > ET_ARG_LIST_MAX)
+        return et_fail(error, ET_EUSAGE, "launch: more than %d words", ET_ARG_LIST_MAX);
+    bool ended = false;
+    for (int i = 0; i < call->argc; i++) {
+        ended |= !strcmp(call->argv[i], "--");
+        argv[i] = !ended && !strcmp(call->argv[i], "-n") ? name : call->argv[i];
+    }
+    argv[call->argc] = NULL;
+    given.argv = argv;
+    int status = et_args_parse(table, &given, &l->help, error);
+    if (!status && l->help)
+        et_args_help(stdout, table, call,
+                     "Trains with several processes on this machine, each with its share of every "
+                     "batch: the\nresult is bit for bit that of one. On several machines start "
+                     "`train` with mpirun or srun.\nruntime.data_shards says into how many parts a "
+                     "batch is cut, the number of processes\nat least.",
+                     "-n 2 --restart 3 -- train --experiment NAME runs/mine --set "
+                     "runtime.data_shards=2");
+    return status;
+}
+
+static int check(const launch *l, et_error *error)
+{
+    if (getenv(ET_RANK_VARIABLE))
+        return et_fail(error, ET_EUSAGE, "launch: this process is a rank itself");
+    if (!l->ranks)
+        return et_fail(error, ET_EUSAGE, "launch: -n is missing: give 1 to %d processes",
+                       ET_RANKS_MAX);
+    if (!l->words.count)
+        return et_fail(
+            error, ET_EUSAGE,
+            "launch: nothing to start; put what it is behind --: launch -n %lld -- train "
+            "...",
+            (long long)l->ranks);
+    if (is_own(l, l->words.items[0]) && !et_ranks_share(l->call->program, l->words.items[0]))
+        return et_fail(error, ET_EUSAGE,
+                       "launch: %s is the work of one process; start it without launch",
+                       l->words.items[0]);
+    return ET_OK;
+}
+
+/* A code of the ranks' own is this command's; they have said why. */
+int et_cmd_launch(const et_call *call, et_error *error)
+{
+    launch l = { .call = call, .grace = GRACE };
+    int code = 0, status = parse(&l, call, error);
+    if (status || l.help)
+        return status;
+    status = check(&l, error);
+    if (!status)
+        status = run(&l, &code, error);
+    if (!status && code)
+        exit(code);
+    return status;
+}

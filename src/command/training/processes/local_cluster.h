@@ -1,0 +1,33 @@
+/* All tasks of a cluster on this machine: a process for each, with keys that nobody else has and
+ * ports of the loopback that the system has chosen. The process that calls waits, hands signals to
+ * the master, starts a worker again that was killed, and gives the master's exit code as a status.
+ * No process is left when it ends.
+ *
+ *     et_local_cluster setup = { .workers = 2, .self = payload, .be = be };
+ *     return et_local_cluster_run(&setup, &error);                  in every process */
+#ifndef ETUDE_COMMAND_TRAINING_PROCESSES_LOCAL_CLUSTER_H
+#define ETUDE_COMMAND_TRAINING_PROCESSES_LOCAL_CLUSTER_H
+
+#include "roles/wire/keys.h"
+
+#define ET_ROLES_MAX 64 /* workers, and servers */
+
+/* What a task of a cluster is given. */
+typedef struct et_roles {
+    et_job_config *config;
+    et_keys keys;
+    int listen;  /* a socket at its address; 0: none */
+    int threads; /* that it is to have; 0: all */
+} et_roles;
+
+typedef struct et_local_cluster {
+    int64_t workers, servers; /* 0: 1 */
+    bool own_ports;           /* tasks listen at their addresses themselves: they get no socket */
+    void *self;
+    /* In a new process: what it is, until it ends. */
+    int (*be)(void *self, et_roles *task, et_error *error);
+} et_local_cluster;
+
+int et_local_cluster_run(const et_local_cluster *setup, et_error *error);
+
+#endif

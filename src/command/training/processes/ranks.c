@@ -1,0 +1,183 @@
+#include "command/training/processes/ranks.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <etude/log.h>
+#include <etude/version.h>
+
+#include "base/alloc.h"
+#include "base/files/checksum.h"
+#include "base/values/json.h"
+#include "command/command.h"
+
+static int check_shards(const et_comm *comm, int64_t shards, et_error *error)
+{
+    int size = et_comm_size(comm);
+    if (size == 1 || shards >= size)
+        return ET_OK;
+    return et_fail(error, ET_ECONFIG,
+                   "runtime.data_shards: %lld, and there are %d ranks, each of which computes one "
+                   "at least; begin a run with --set runtime.data_shards=%d",
+                   (long long)shards, size, size);
+}
+
+int et_ranks_open(et_comm **out, const et_runtime_options *options, et_error *error)
+{
+    et_comm_options ranks = { .peer_timeout = options->peer_timeout,
+                              .bfloat16_gradients = options->bfloat16_gradients,
+                              .sharded_optimizer = options->sharded_optimizer };
+    int status = et_comm_open(out, &ranks, error);
+    if (status)
+        return status;
+    status = check_shards(*out, options->data_shards, error);
+    return et_comm_agree(*out, status, NULL, error);
+}
+
+int et_ranks_join(et_comm **out, double peer_timeout, et_error *error)
+{
+    et_comm_options options = { .peer_timeout = peer_timeout };
+    int status = et_comm_open(out, &options, error);
+    if (et_comm_rank(*out))
+        et_log_set(NULL, NULL);
+    return status;
+}
+
+static bool is_rank(void)
+{
+    return et_comm_by_launch() || et_comm_by_mpi();
+}
+
+bool et_ranks_share(const et_program *program, const char *command)
+{
+    bool is = !strcmp(command, "train") || !strcmp(command, "evaluate");
+    for (int k = 0; !is && k < program->count; k++)
+        is = program->kinds[k]->service && program->kinds[k]->next &&
+             !strcmp(program->kinds[k]->next, command);
+    return is;
+}
+
+bool et_ranks_are_first(void)
+{
+    return !(et_comm_by_launch() ? et_comm_launch_rank() : et_comm_mpi_rank());
+}
+
+void et_ranks_let_first_speak(void)
+{
+    const int nowhere = et_ranks_are_first() ? -1 : open("/dev/null", O_WRONLY | O_CLOEXEC);
+    if (nowhere < 0)
+        return;
+    dup2(nowhere, STDOUT_FILENO);
+    close(nowhere);
+}
+
+int et_ranks_refuse(const et_call *call, const char *advice, et_error *error)
+{
+    et_comm *comm;
+    if (!is_rank())
+        return ET_OK;
+    int status = et_comm_open(&comm, NULL, error);
+    if (!status && et_comm_size(comm) > 1)
+        status = et_fail(error, ET_EUSAGE, "%s: is the work of one process, and there are %d; %s",
+                         call->command, et_comm_size(comm), advice);
+    return et_ranks_leave(comm, call->program, status, error);
+}
+
+int et_ranks_leave(et_comm *comm, const et_program *program, int status, et_error *error)
+{
+    if (!comm && status && is_rank())
+        et_comm_open(&comm, NULL, NULL);
+    status = et_comm_agree(comm, status, NULL, error);
+    if (status && error && et_comm_told_elsewhere(comm))
+        error->text[0] = 0;
+    else if (status && error && et_comm_size(comm) > 1)
+        et_tell_failure(program, status, error);
+    et_comm_close(comm);
+    return status;
+}
+
+/* What bits depend on. */
+typedef struct print {
+    uint64_t settings, kernels;
+} print;
+
+static int compare(const et_comm *comm, const print *all, const et_device *device, et_error *error)
+{
+    for (int i = 1; i < et_comm_size(comm); i++) {
+        if (all[i].kernels != all[0].kernels)
+            return et_fail(error, ET_ECONFIG,
+                           "rank %d computes with other kernels than rank 0 (%s): another CPU or "
+                           "another build; use like machines, or set ETUDE_ISA and "
+                           "ONEDNN_MAX_CPU_ISA for all",
+                           i, device->kernels->name);
+        if (all[i].settings != all[0].settings)
+            return et_fail(error, ET_ECONFIG,
+                           "rank %d has other settings or data than rank 0: give all ranks the "
+                           "same command and the same files",
+                           i);
+    }
+    return ET_OK;
+}
+
+int et_ranks_compare(et_comm *comm, const et_value *identity, const et_device *device,
+                     et_error *error)
+{
+    size_t ranks = (size_t)et_comm_size(comm);
+    if (ranks == 1)
+        return ET_OK;
+    et_strbuf settings = ET_STRBUF_INIT, kernels = ET_STRBUF_INIT;
+    if (identity)
+        et_json_print(&settings, identity, 0);
+    et_strbuf_printf(&kernels, "%s %s %s", et_version(), device->kernels->name, et_gemm_isa());
+    print *all = et_alloc(ranks, sizeof *all);
+    int status = !all || settings.failed || kernels.failed
+                     ? et_alloc_failed(error, ranks * sizeof *all, "ranks")
+                     : ET_OK;
+    print mine = { et_checksum(et_strbuf_text(&settings), settings.length),
+                   et_checksum(et_strbuf_text(&kernels), kernels.length) };
+    status = et_comm_agree(comm, status, NULL, error);
+    if (!status)
+        status = et_comm_gather(comm, &mine, sizeof mine, all, error);
+    if (!status)
+        status = compare(comm, all, device, error);
+    et_strbuf_release(&settings);
+    et_strbuf_release(&kernels);
+    et_free(all);
+    return et_comm_agree(comm, status, NULL, error);
+}
+
+/* Of the checkpoint that a rank has loaded. */
+typedef struct loaded {
+    int64_t step;
+    uint64_t path;
+} loaded;
+
+static int compare_loaded(const et_comm *comm, const loaded *all, const char *model_dir,
+                          et_error *error)
+{
+    for (int i = 1; i < et_comm_size(comm); i++)
+        if (all[i].step != all[0].step || all[i].path != all[0].path)
+            return et_fail(error, ET_EBUSY,
+                           "%s: rank %d has found another checkpoint than rank 0; the run is at "
+                           "work: try again, or name one with --checkpoint",
+                           model_dir, i);
+    return ET_OK;
+}
+
+int et_ranks_compare_loaded(et_comm *comm, int status, const char *model_dir, const char *path,
+                            int64_t step, et_error *error)
+{
+    size_t ranks = (size_t)et_comm_size(comm);
+    loaded mine = { step, path ? et_checksum(path, strlen(path)) : 0 };
+    loaded *all = et_alloc_zero(ranks, sizeof *all);
+    if (!status && !all)
+        status = et_alloc_failed(error, ranks * sizeof *all, "ranks");
+    status = et_comm_agree(comm, status, NULL, error);
+    if (!status)
+        status = et_comm_gather(comm, &mine, sizeof mine, all, error);
+    if (!status)
+        status = compare_loaded(comm, all, model_dir, error);
+    et_free(all);
+    return status;
+}

@@ -1,0 +1,44 @@
+/* What the command has for ranks (<etude/comm.h>): who they are, and whether they are alike. */
+#ifndef ETUDE_COMMAND_TRAINING_PROCESSES_RANKS_H
+#define ETUDE_COMMAND_TRAINING_PROCESSES_RANKS_H
+
+#include <etude/command.h>
+
+#include "engine/comm/comm.h"
+#include "engine/exec/device.h"
+#include "train/run/options.h"
+
+/* By the environment. ET_ECONFIG: more ranks than runtime.data_shards. */
+int et_ranks_open(et_comm **out, const et_runtime_options *options, et_error *error);
+
+/* The same for work that is no training: any number of ranks. What the library logs is said once,
+ * by rank 0. peer_timeout 0: the usual. */
+int et_ranks_join(et_comm **out, double peer_timeout, et_error *error);
+
+/* Whether all ranks have the same settings, data and kernels, without which bits would differ.
+ * ET_ECONFIG names the first that has not. identity NULL: kernels alone. */
+int et_ranks_compare(et_comm *comm, const et_value *identity, const et_device *device,
+                     et_error *error);
+
+/* status (of loading), or ET_EBUSY: a rank has loaded another checkpoint than rank 0, since the run
+ * in model_dir is at work and saved meanwhile. path NULL: none was loaded. */
+int et_ranks_compare_loaded(et_comm *comm, int status, const char *model_dir, const char *path,
+                            int64_t step, et_error *error);
+
+/* Whether ranks share a command, or it says itself that it is the work of one process. */
+bool et_ranks_share(const et_program *program, const char *command);
+
+/* Of what all ranks say alike, to people: whether this is who says it, by the environment; and, in
+ * place of asking, standard output of all others goes nowhere from now on. */
+bool et_ranks_are_first(void);
+void et_ranks_let_first_speak(void);
+
+/* ET_EUSAGE where several ranks were started for what one process does; advice: what to do. */
+int et_ranks_refuse(const et_call *call, const char *advice, et_error *error);
+
+/* Closes comm; NULL: what has failed did so before there was one, and it is opened, so that the
+ * others hear of it; without ranks nothing is to do. One rank says what went wrong, before any of
+ * them has ended; all end with the status that is returned. */
+int et_ranks_leave(et_comm *comm, const et_program *program, int status, et_error *error);
+
+#endif

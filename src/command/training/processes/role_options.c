@@ -1,0 +1,69 @@
+/* What settings say of the tasks of a cluster. */
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/files/checksum.h"
+#include "base/values/json.h"
+#include "base/text/strbuf.h"
+#include "command/command.h"
+#include "command/training/processes/roles.h"
+
+/* What is for ranks alone, or for one process. */
+static int check_settings(const et_experiment *experiment, et_error *error)
+{
+    const et_runtime_options *runtime = &experiment->runtime;
+    if (runtime->sharded_optimizer)
+        return et_fail(
+            error, ET_ECONFIG,
+            "runtime.sharded_optimizer: is for ranks (launch, mpirun); parameter servers "
+            "have parts of the slots as it is: leave it false");
+    if (runtime->data_shards > 1)
+        return et_fail(error, ET_ECONFIG,
+                       "runtime.data_shards: %lld: is for ranks (launch, mpirun); with workers and "
+                       "parameter servers leave it at 1",
+                       (long long)runtime->data_shards);
+    return ET_OK;
+}
+
+/* What they say by themselves. */
+static et_cluster_options options_of(const et_roles *roles, const et_runtime_options *runtime)
+{
+    return (et_cluster_options){ .config = roles->config,
+                                 .keys = &roles->keys,
+                                 .listen = roles->listen,
+                                 .gradients = runtime->gradients_per_update,
+                                 .max_staleness = runtime->max_staleness,
+                                 .synchronous = runtime->synchronous,
+                                 .waits = runtime->staleness_wait,
+                                 .predicts = runtime->weight_prediction,
+                                 .patience = runtime->peer_timeout,
+                                 .stop = &et_stop_requested };
+}
+
+int64_t et_roles_batches(const et_roles *roles, const et_experiment *experiment)
+{
+    if (!roles)
+        return 1;
+    const et_cluster_options options = options_of(roles, &experiment->runtime);
+    return et_cluster_gradients(&options);
+}
+
+int et_roles_options(et_cluster_options *options, const et_roles *roles,
+                     const et_experiment *experiment, et_error *error)
+{
+    et_arena arena = ET_ARENA_INIT;
+    et_strbuf text = ET_STRBUF_INIT;
+    et_value *identity = et_value_dict(&arena);
+    int status = check_settings(experiment, error);
+    if (!status)
+        status = identity ? et_experiment_identify(experiment, identity, error)
+                          : et_alloc_failed(error, 0, "settings");
+    if (!status)
+        et_json_print(&text, identity, 0);
+    *options = options_of(roles, &experiment->runtime);
+    options->fingerprint = et_checksum(et_strbuf_text(&text), text.length);
+    if (!status && text.failed)
+        status = et_alloc_failed(error, 0, "settings");
+    et_strbuf_release(&text);
+    et_arena_release(&arena);
+    return status;
+}

@@ -1,0 +1,175 @@
+#include "command/training/processes/roles.h"
+
+#include <signal.h>
+
+#include "base/arena.h"
+#include "roles/job_server.h"
+#include "engine/comm/comm.h"
+#include "command/command.h"
+#include "command/training/training.h"
+#include "engine/exec/device.h"
+
+#define PATIENCE 60.0
+
+/* What a worker or a server opens; closed in reverse. */
+typedef struct parts {
+    et_arena arena;
+    et_experiment experiment;
+    et_device *device;
+    et_params *params;
+    et_task *task;
+    et_task_trainer *trainer;
+} parts;
+
+/* By the settings that the master has written, whatever this process's command line says. */
+static int open_parts(parts *p, const et_call *call, const et_train_args *args,
+                      const et_roles *roles, et_error *error)
+{
+    et_experiment *e = &p->experiment;
+    et_optimization_options *optimization = &e->trainer.optimizer_config;
+    int status = et_experiment_open_run(e, call->program, args->model_dir, &p->arena, error);
+    if (!status)
+        status =
+            et_optimization_end_with_run(optimization, e->trainer.train_steps, &p->arena, error);
+    if (status)
+        return status;
+    optimization->learning_rate.run.gradients = et_roles_batches(roles, e);
+    bool bfloat16 = et_train_resolve_precision(e);
+    status = et_device_open(&p->device, error);
+    if (!status)
+        status = et_params_new(&p->params, error);
+    et_task_context context = { .model_dir = args->model_dir,
+                                .params = p->params,
+                                .device = p->device,
+                                .seed = (uint64_t)e->runtime.seed,
+                                .bfloat16 = bfloat16,
+                                .prefetch = (int)e->runtime.prefetch,
+                                .stop = &et_stop_requested,
+                                .reader = true };
+    if (!status)
+        status = e->kind->open(&p->task, e->task, &context, error);
+    et_task_trainer_options options = {
+        .optimization = optimization,
+        .seed = (uint64_t)e->runtime.seed,
+        .bfloat16 = bfloat16,
+        .recompute = e->runtime.recompute,
+        .batches = (int)e->trainer.gradient_accumulation,
+        .stop = &et_stop_requested,
+        .use = ET_TRAIN_ONLY,
+    };
+    return status
+               ? status
+               : et_task_trainer_open(&p->trainer, p->task, p->device, p->params, &options, error);
+}
+
+static void close_parts(parts *p)
+{
+    et_task_trainer_close(p->trainer);
+    if (p->task)
+        p->experiment.kind->close(p->task);
+    et_params_free(p->params);
+    et_device_close(p->device);
+    et_arena_release(&p->arena);
+}
+
+/* A worker or a server. It leaves with the master, whom Ctrl-C is for. */
+static int serve_or_work(const et_call *call, const et_train_args *args, const et_roles *roles,
+                         et_error *error)
+{
+    parts p = { .arena = ET_ARENA_INIT };
+    const et_job_task *task = et_job_config_task(roles->config);
+    et_cluster_options options = { .config = roles->config,
+                                   .keys = &roles->keys,
+                                   .patience = PATIENCE,
+                                   .stop = &et_stop_requested };
+    signal(SIGINT, SIG_IGN);
+    int status = et_cluster_wait(&options, error);
+    if (!status)
+        status = open_parts(&p, call, args, roles, error);
+    if (!status)
+        status = et_roles_options(&options, roles, &p.experiment, error);
+    if (!status)
+        status = task->role == ET_JOB_WORKER ? et_cluster_work(p.trainer, &options, error)
+                                             : et_cluster_serve(p.trainer, &options, error);
+    close_parts(&p);
+    return status ? et_fail_while(error, status, "%s %lld", task->type, (long long)task->index)
+                  : ET_OK;
+}
+
+static int be_task(const et_call *call, const et_train_args *args, et_roles *roles, et_error *error)
+{
+    bool master = et_job_config_master(roles->config);
+    return master ? et_training_run_as(call, args, roles, error)
+                  : serve_or_work(call, args, roles, error);
+}
+
+/* --distributed. */
+typedef struct local {
+    const et_call *call;
+    const et_train_args *args;
+} local;
+
+static int be_local(void *self, et_roles *task, et_error *error)
+{
+    const local *l = self;
+    if (task->threads)
+        et_device_use_threads(task->threads);
+    return be_task(l->call, l->args, task, error);
+}
+
+static int train_locally(const et_call *call, const et_train_args *args, et_error *error)
+{
+    local self = { call, args };
+    const et_local_cluster setup = {
+        .workers = args->workers, .servers = args->servers, .self = &self, .be = be_local
+    };
+    return et_local_cluster_run(&setup, error);
+}
+
+static int train_by_environment(const et_call *call, const et_train_args *args, et_roles *roles,
+                                et_error *error)
+{
+    int status = et_job_keys_read(&roles->keys, roles->config, args->keys, "--keys", error);
+    return status ? status : be_task(call, args, roles, error);
+}
+
+static int choose(const et_call *call, const et_train_args *args, et_roles *roles, et_error *error)
+{
+    bool cluster = et_job_config_distributed(roles->config);
+    int status;
+    if (cluster && args->distributed)
+        status = et_fail(error, ET_EUSAGE,
+                         "--distributed: starts a cluster of its own, and " ET_JOB_CONFIG_VARIABLE
+                         " names one; leave one of them out");
+    else if (!cluster && args->keys)
+        status = et_fail(error, ET_EUSAGE,
+                         "--keys: goes with a cluster in " ET_JOB_CONFIG_VARIABLE " alone");
+    else if ((cluster || args->distributed) && args->dry_run)
+        status =
+            et_fail(error, ET_EUSAGE, "--dry-run: is of one process; leave the cluster out to try");
+    else if (args->distributed)
+        status = train_locally(call, args, error);
+    else if (cluster)
+        status = train_by_environment(call, args, roles, error);
+    else
+        status = et_training_run(call, args, error);
+    return status;
+}
+
+int et_roles_train(const et_call *call, const et_train_args *args, et_error *error)
+{
+    et_roles roles = { 0 };
+    int status = et_job_config_environment(&roles.config, error);
+    if (status)
+        return status;
+    bool by_roles = et_job_config_distributed(roles.config) || args->distributed;
+    if (by_roles && (et_comm_by_launch() || et_comm_by_mpi()))
+        status = et_fail(error, ET_EUSAGE,
+                         "this process is a rank (launch, mpirun) and a task of a cluster (%s); "
+                         "train by one of both",
+                         args->distributed ? "--distributed" : ET_JOB_CONFIG_VARIABLE);
+    if (!status)
+        status = choose(call, args, &roles, error);
+    et_job_config_free(roles.config);
+    return status;
+}

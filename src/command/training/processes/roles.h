@@ -1,0 +1,24 @@
+/* Training by the roles of a cluster, from the command line: which process this is, by TF_CONFIG,
+ * or one of those that --distributed starts on this machine.
+ *
+ *     et_train_args_parse(&args, call, &error);
+ *     return et_roles_train(call, &args, &error); */
+#ifndef ETUDE_COMMAND_TRAINING_PROCESSES_ROLES_H
+#define ETUDE_COMMAND_TRAINING_PROCESSES_ROLES_H
+
+#include "command/training/processes/local_cluster.h"
+#include "command/training/train_args.h"
+#include "roles/cluster.h"
+
+int et_roles_train(const et_call *call, const et_train_args *args, et_error *error);
+
+/* ---- role_options.c ---- */
+
+/* Batches of an update for each of one process. NULL: 1. */
+int64_t et_roles_batches(const et_roles *roles, const et_experiment *experiment);
+
+/* Options of the cluster's tasks by the settings of a run. */
+int et_roles_options(et_cluster_options *options, const et_roles *roles,
+                     const et_experiment *experiment, et_error *error);
+
+#endif

@@ -1,0 +1,331 @@
+/* etude evaluate: translates a file with a run's model and scores what comes out. Options are
+ * checked and both files read, all before the model is loaded: a misspelt path should not cost
+ * the minutes of a translation. Without files it is the run's own validation data, measured as
+ * training does (command/training/evaluation.h).
+ *
+ *   sources -> et_translator -> results [lines of the source] -> file (--output), scores
+ *
+ * Scores go to standard output, the bar to standard error. Nothing is kept for a second start:
+ * an interrupted evaluation begins anew. Several ranks share the lines; rank 0 alone reads files,
+ * scores and writes.
+ *
+ *   exit code 2: an option; 3: files, lines or the run; 75: interrupted, with --profile */
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include <etude/translator.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/assert.h"
+#include "base/clock.h"
+#include "base/files/file.h"
+#include "base/flag.h"
+#include "base/text/strbuf.h"
+#include "command/options/args.h"
+#include "command/translation/translation_commands.h"
+#include "command/command.h"
+#include "command/translation/lines.h"
+#include "command/training/evaluation.h"
+#include "command/outputs.h"
+#include "command/print.h"
+#include "command/results.h"
+#include "command/training/processes/ranks.h"
+#include "command/translation/scores.h"
+#include "command/translation/translating.h"
+
+typedef struct evaluate_args {
+    et_translating work;
+    const char *source, *reference; /* as given; NULL: not given */
+    et_arg_words data;              /* both, or one file of pairs, which becomes source */
+    bool pairs;                     /* the latter */
+    et_score_options score;
+    et_arg_list set;
+    bool json;
+    et_value *results; /* of json: a dict */
+    bool help;         /* it was printed: nothing else is to be done */
+} evaluate_args;
+
+/* "PAIRS.tsv", "PAIRS.tsv.gz" */
+static bool is_of_pairs(const char *path)
+{
+    return path && (et_path_ends(path, ".tsv") || et_path_ends(path, ".tsv.gz"));
+}
+
+/* Both files of --data, or one of pairs, as if they stood behind RUN. */
+static int take_data(evaluate_args *args, et_error *error)
+{
+    const et_arg_words *data = &args->data;
+    if (data->times && (args->source || args->reference))
+        return et_fail(error, ET_EUSAGE, "evaluate: --data and %s: give the files once",
+                       args->source ? args->source : args->reference);
+    if (data->times) {
+        const int last = data->times - 1;
+        char *const *items = data->given[last].items;
+        args->source = items ? items[0] : data->given[last].one;
+        args->reference = data->given[last].count > 1 ? items[1] : NULL;
+    }
+    args->pairs = !args->reference && is_of_pairs(args->source);
+    return ET_OK;
+}
+
+/* Help is printed here, where the table is. */
+static int parse(evaluate_args *args, const et_call *call, et_error *error)
+{
+    et_translating *work = &args->work;
+    const et_arg table[] = {
+        ET_ARG_MODEL_DIR(work->model_dir),
+        ET_ARG_TASK(work->task),
+        ET_ARG_WORDS("data", "SOURCE TARGET", &args->data,
+                     "text to score on, one file per side, or one file of pairs, PAIRS.tsv "
+                     "(default: the run's validation data)"),
+        ET_ARG_TEXT("source", "FILE", &args->source, "lines to translate, plain or .gz"),
+        ET_ARG_TEXT("reference", "FILE", &args->reference, "their translations"),
+        ET_ARG_TEXT("output", "FILE", &work->output,
+                    "where the translations go, if they are wanted"),
+        ET_ARG_CHECKPOINT(work->options.checkpoint),
+        ET_TRANSLATING_SEARCH_ARGS(*work),
+        ET_ARG_PRECISION(work->options.precision),
+        ET_ARG_LIVE_WEIGHTS(work->options.live_weights),
+        ET_ARG_CHOICE("tokenize", NULL, &args->score.tokenize, et_score_tokens,
+                      "none: for tokenized text"),
+        ET_ARG_FLAG("lowercase", &args->score.lowercase, "compare without case"),
+        ET_ARG_LIST("set", "KEY=VALUE", &args->set,
+                    "without --source: settings on top of the run's; may be given again",
+                    .alias = "params-override"),
+        ET_PROFILING_ARGS(work->profiling),
+        ET_ARG_JSON(args->json),
+        ET_ARG_QUIET(work->quiet),
+        ET_ARG_THREADS,
+        ET_ARG_RUN(work->model_dir),
+        ET_ARG_WORD("[SOURCE]", "source file", &args->source),
+        ET_ARG_WORD("[TARGET]", "file of translations", &args->reference),
+        ET_ARG_END
+    };
+    args->data.most = 2;
+    args->data.files = true;
+    int status = et_args_parse(table, call, &args->help, error);
+    if (!status && !args->help)
+        status = take_data(args, error);
+    if (!status && args->help)
+        et_args_help(stdout, table, call,
+                     "Translates a file and scores the result: BLEU, chrF2 and Model Garden's "
+                     "BLEU.",
+                     "runs/a test.en test.de");
+    et_translating_take_args(work);
+    return status;
+}
+
+/* Every option that must be there says what it is for. */
+static int missing(const char *option, const char *what, et_error *error)
+{
+    return et_fail(error, ET_EUSAGE, "evaluate: %s is missing: %s", option, what);
+}
+
+/* --output and --profile, before minutes of decoding. */
+static int check_outputs(evaluate_args *args, const et_call *call, et_error *error)
+{
+    et_outputs outputs = { .program = call->program };
+    et_outputs_read_model(&outputs, args->work.model_dir, args->work.options.checkpoint);
+    et_outputs_read(&outputs, args->source);
+    et_outputs_read(&outputs, args->reference);
+    int status = et_outputs_check_standard(&outputs, error);
+    if (!status)
+        status = et_outputs_check(&outputs, "--output", args->work.output, error);
+    if (!status)
+        status = et_profiling_check(&args->work.profiling, &outputs, error);
+    et_outputs_release(&outputs);
+    return status;
+}
+
+/* In the order in which help shows them. */
+static int check(const evaluate_args *args, et_error *error)
+{
+    /* Three things have no default: whose model, which lines, and what they should become. */
+    if (!args->work.model_dir)
+        return missing("--model-dir", "which run", error);
+    if (args->source && !args->reference && !args->pairs)
+        return missing("--reference",
+                       "their translations, as a second file, or both in one file of pairs, "
+                       "PAIRS.tsv",
+                       error);
+    if (args->source && args->set.count)
+        return et_fail(error, ET_EUSAGE,
+                       "evaluate: --set: goes without --source, with the run's own data");
+    if (!args->source && args->reference)
+        return missing("--source", "which lines to translate", error);
+    if (!args->source &&
+        (args->work.output || args->work.options.precision || args->work.profiling.path))
+        return missing("--source",
+                       "--output, --precision and --profile go with a file that is translated",
+                       error);
+    return ET_OK;
+}
+
+/* What the bar shows. */
+typedef struct counter {
+    et_progress *progress;
+    double start;
+} counter;
+
+/* Signals are watched only with a profile to write; else they end the process as they always do. */
+static bool tell_progress(void *payload, size_t done, size_t count)
+{
+    const counter *lines = payload;
+    et_assert(done <= count);
+    et_lines_show(lines->progress, done, count, lines->start);
+    return et_flag_is_set(&et_stop_requested);
+}
+
+/* results: [lines], each owned by the caller when this succeeds. The checkpoint is named on
+ * standard output, above the scores that it got. */
+static int translate(evaluate_args *args, const et_lines *sources, char **results, et_error *error)
+{
+    et_assert(sources->count > 0);
+    et_translating *work = &args->work;
+    /* Plain lines where standard error is no terminal. */
+    int status = et_translating_open(work, work->quiet ? -1 : STDERR_FILENO, error);
+    et_translator *translator = work->translator;
+    if (!status) {
+        counter lines = { work->progress, et_clock_monotonic() };
+        et_translator_set_progress(translator, tell_progress, &lines);
+        status = et_translator_translate(translator, (const char *const *)sources->items,
+                                         sources->count, results, error);
+        et_translator_set_progress(translator, NULL, NULL);
+        et_progress_finish(work->progress, false);
+    }
+    status = et_comm_agree(work->options.comm, status, NULL, error);
+    if (!status && args->results) {
+        et_value_set_string(args->results, "checkpoint", et_translator_checkpoint(translator));
+        et_value_set_int(args->results, "step", et_translator_step(translator));
+    } else if (!status && !work->helps) {
+        et_print(stdout, "checkpoint %s, step %lld\n", et_translator_checkpoint(translator),
+                 (long long)et_translator_step(translator));
+    }
+    return et_translating_close(work, status, error);
+}
+
+/* In one atomic write, so that --output never holds half of a translation. */
+static int write_results(const char *path, char *const *results, size_t count, et_error *error)
+{
+    /* Failures of memory are looked at once, when all lines are in. */
+    et_strbuf text = ET_STRBUF_INIT;
+    for (size_t i = 0; i < count; i++) {
+        et_strbuf_append(&text, results[i]);
+        et_strbuf_append_char(&text, '\n');
+    }
+    int status = text.failed ? et_alloc_failed(error, text.length, "translations")
+                             : et_file_write(path, et_strbuf_text(&text), text.length, error);
+    et_strbuf_release(&text);
+    return status;
+}
+
+/* Translations are written before they are scored: scoring fails on text that is not UTF-8. A disk
+ * that is full by then costs the file and not the scores. */
+static int evaluate_lines(evaluate_args *args, const et_lines *sources, const et_lines *references,
+                          et_error *error)
+{
+    et_assert_equal(sources->count, references->count);
+    /* All in memory: the references are too, and both are what the scores read. */
+    char **results = et_alloc_zero(sources->count, sizeof *results);
+    if (!results)
+        return et_alloc_failed(error, sources->count * sizeof *results, "translations");
+    int status = translate(args, sources, results, error);
+    int written = ET_OK;
+    if (!status && args->work.output)
+        written = write_results(args->work.output, results, sources->count, error);
+    if (!status && !args->work.helps)
+        status =
+            et_scores_print((const char *const *)results, (const char *const *)references->items,
+                            references->count, &args->score, args->results, written ? NULL : error);
+    et_translator_free_results(results, sources->count);
+    et_free(results);
+    return written ? written : status;
+}
+
+static int evaluate_files(evaluate_args *args, et_error *error)
+{
+    et_arena arena = ET_ARENA_INIT;
+    et_lines sources = ET_LINES_INIT, references = ET_LINES_INIT;
+    signal(SIGPIPE, SIG_IGN); /* progress never stops the work */
+    args->results = args->json ? et_value_dict(&arena) : NULL;
+    int status = args->json && !args->results ? et_alloc_failed(error, 0, "scores") : ET_OK;
+    if (!status)
+        status = et_lines_read_file(&sources, args->source, args->work.options.comm, error);
+    if (!status && args->pairs)
+        status = et_lines_cut_pairs(&sources, &references, args->source, error);
+    if (!status && !args->pairs)
+        status = et_lines_read_file(&references, args->reference, args->work.options.comm, error);
+    if (!status)
+        status = et_lines_check_pairs(&sources, args->source, &references, args->reference, error);
+    if (!status)
+        status = evaluate_lines(args, &sources, &references, error);
+    if (!status && args->json && !args->work.helps)
+        status = et_results_print(args->results, error);
+    et_lines_release(&sources);
+    et_lines_release(&references);
+    et_arena_release(&arena);
+    return status;
+}
+
+static int evaluate_together(evaluate_args *args, const et_call *call, et_error *error)
+{
+    int status = et_translating_join(&args->work, error);
+    if (!status)
+        status = check_outputs(args, call, error);
+    if (!status)
+        status = evaluate_files(args, error);
+    return et_ranks_leave(args->work.options.comm, call->program, status, error);
+}
+
+/* What the options say of decoding and scores are settings of validation. */
+static int evaluate_own(const evaluate_args *args, const et_call *call, et_error *error)
+{
+    const et_translating *work = &args->work;
+    et_arena arena = ET_ARENA_INIT;
+    et_evaluate_args own = { .model_dir = work->model_dir,
+                             .set = args->set,
+                             .checkpoint = work->options.checkpoint,
+                             .live_weights = work->options.live_weights,
+                             .json = args->json,
+                             .quiet = work->quiet };
+    const char *texts[] = {
+        work->beam_size
+            ? et_arena_printf(&arena, "task.model.beam_size=%lld", (long long)work->beam_size)
+            : "",
+        work->alpha >= 0 ? et_arena_printf(&arena, "task.model.alpha=%.17g", work->alpha) : "",
+        args->score.tokenize >= 0 ? et_arena_printf(&arena, "task.score_tokenize=%s",
+                                                    et_score_tokens[args->score.tokenize])
+                                  : "",
+        args->score.lowercase ? "task.score_lowercase=true" : "",
+    };
+    int status = ET_OK;
+    for (size_t i = 0; i < sizeof texts / sizeof *texts && !status; i++) {
+        if (!texts[i])
+            status = et_alloc_failed(error, 0, "settings");
+        else if (*texts[i] && own.set.count == ET_ARG_LIST_MAX)
+            status = et_fail(error, ET_EUSAGE, "--set: given more than %d times", ET_ARG_LIST_MAX);
+        else if (*texts[i])
+            own.set.items[own.set.count++] = texts[i];
+    }
+    if (!status)
+        status = et_evaluate_own_data(call, &own, error);
+    et_arena_release(&arena);
+    return status;
+}
+
+/* In this order so that every mistake that can be seen without the model is said first. */
+int et_cmd_evaluate_translation(const et_call *call, et_error *error)
+{
+    evaluate_args args = { .work = { .alpha = -1, .profiling = ET_PROFILING_INIT },
+                           .score = { .tokenize = -1, .model_garden = true, .width = 2 } };
+    int status = parse(&args, call, error);
+    if (status || args.help)
+        return status;
+    status = check(&args, error);
+    if (!status && !args.source)
+        return evaluate_own(&args, call, error);
+    return status ? status : evaluate_together(&args, call, error);
+}

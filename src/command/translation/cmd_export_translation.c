@@ -1,0 +1,30 @@
+/* etude export: a trained model as what `translate` and et_translator_open take alone. */
+#include <etude/translator.h>
+
+#include "base/alloc.h"
+#include "command/exporting.h"
+#include "command/translation/translation_commands.h"
+
+static int write_export(const et_exporting_args *args, et_exported *exported, et_error *error)
+{
+    et_translator *translator;
+    const et_translator_options options = { .checkpoint = args->checkpoint,
+                                            .live_weights = args->live_weights };
+    int status = et_translator_open(&translator, args->model_dir, &options, error);
+    if (status)
+        return status;
+    status = et_translator_export_as(translator, args->output, &args->options, error);
+    exported->step = et_translator_step(translator);
+    exported->checkpoint = et_strdup(et_translator_checkpoint(translator));
+    et_translator_close(translator);
+    return status || exported->checkpoint ? status : et_alloc_failed(error, 0, "a path");
+}
+
+int et_cmd_export(const et_call *call, et_error *error)
+{
+    static const char *const formats[] = { "onnx", "ctranslate2", NULL };
+    static const et_exporting kind = { "translating", "translate",
+                                       formats,       "of another program: a directory, float32",
+                                       false,         write_export };
+    return et_exporting_run(&kind, call, error);
+}

@@ -1,0 +1,402 @@
+/* etude translate: a filter, line in, line out, in the order they came. What is there is taken
+ * together, since many sentences sorted by length are decoded fastest; nothing is waited for but
+ * the first line of a batch, so that a program that asks line by line is answered line by line. A
+ * person at a terminal gets each line answered by itself.
+ *
+ * Options that are not given are those of the run: the defaults of et_translator_options.
+ *
+ *   stdin -> lines that are there [at most BATCH] -> translator -> stdout, flushed -> the next
+ * lines
+ *
+ * A translation depends on its line alone (one that is drawn on its number as well), so the size of
+ * batches changes speed and not a word. So do ranks, which share the lines of a batch: rank 0 reads
+ * them for all, and alone writes.
+ *
+ * Plain translations are printed alone, all else as result_lines.h has it. */
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <etude/hypotheses.h>
+#include <etude/log.h>
+
+#include "base/assert.h"
+#include "base/clock.h"
+#include "base/flag.h"
+#include "base/text/format.h"
+#include "command/options/args.h"
+#include "command/command.h"
+#include "command/outputs.h"
+#include "command/training/processes/ranks.h"
+#include "command/translation/attention.h"
+#include "command/translation/line_output.h"
+#include "command/translation/lines.h"
+#include "command/translation/result_lines.h"
+#include "command/translation/translating.h"
+#include "command/translation/translation_commands.h"
+#include "tasks/translation/decoding/translator_device.h"
+
+/* Most lines read at a time: enough to sort by length, few enough to answer soon. */
+#define BATCH 2048
+
+typedef struct translate_args {
+    et_translating work;
+    int64_t max_length, sentences; /* max_length 0: the run's */
+    int64_t results, seed;
+    double top_p, temperature; /* negative: not given */
+    bool scores, alignments, json;
+    int64_t alignment_layer;   /* negative: not given, the last */
+    int64_t top_k;             /* negative: not given */
+    const char *attention;     /* a file for a picture; NULL: none */
+    const char *input;         /* a file; NULL: standard input */
+    int replace;               /* bytes that are no UTF-8: 1; else they end it */
+    const char *score_targets; /* a file of them, NULL: translate */
+    et_lines targets;          /* what is in it */
+    et_decoding_options decoding;
+    bool help; /* it was printed: nothing else is to be done */
+} translate_args;
+
+/* What only sampling has says that there is sampling. */
+static void set_decoding(translate_args *args)
+{
+    et_decoding_options *decoding = &args->decoding;
+    decoding->results = (int)args->results;
+    if (args->alignments || args->attention)
+        decoding->alignments = args->alignment_layer > 0 ? (int)args->alignment_layer : -1;
+    decoding->seed = (uint64_t)args->seed;
+    decoding->top_k = args->top_k > 0 ? args->top_k : 0;
+    decoding->top_p = args->top_p > 0 ? args->top_p : 0;
+    decoding->temperature = args->temperature > 0 ? args->temperature : 0;
+    if (args->top_k >= 0 || args->top_p >= 0 || args->temperature >= 0)
+        decoding->sampling = true;
+    args->work.options.decoding = decoding;
+}
+
+/* Defaults of options that are not given were put into args before. */
+static int parse(translate_args *args, const et_call *call, et_error *error)
+{
+    /* Numbers go by way of args, since options has other types for them; texts and flags go
+     * straight into options. */
+    et_translating *work = &args->work;
+    et_translator_options *options = &work->options;
+    static const char *const invalid[] = { "stop", "replace", NULL };
+    const et_arg table[] = {
+        ET_ARG_MODEL_DIR(work->model_dir),
+        ET_ARG_TASK(work->task),
+        ET_ARG_CHECKPOINT(options->checkpoint),
+        ET_ARG_TEXT("input", "FILE", &args->input,
+                    "lines to translate, plain or .gz (else standard input)"),
+        ET_ARG_TEXT("output", "FILE", &work->output,
+                    "where translations go, when all are done (else standard output)"),
+        ET_ARG_CHOICE("invalid", NULL, &args->replace, invalid,
+                      "stop (the usual) or replace: what bytes that are no UTF-8 do"),
+        ET_TRANSLATING_SEARCH_ARGS(*work),
+        ET_ARG_COUNT("max-length", "N", &args->max_length, 0, ET_ARG_COUNT_MAX,
+                     "most tokens of a translation"),
+        ET_ARG_COUNT("batch", "N", &args->sentences, 1, ET_ARG_COUNT_MAX,
+                     "sentences a thread decodes together"),
+        ET_ARG_COUNT("n-best", "N", &args->results, 1, 64, "print the N best of each line",
+                     .alias = "nbest"),
+        ET_ARG_FLAG("scores", &args->scores, "print log-probability and score as well"),
+        ET_ARG_FLAG(
+            "alignments", &args->alignments,
+            "print which word each word comes from as well, by the decoder's attention: 0-0 1-2"),
+        ET_ARG_TEXT("attention", "FILE", &args->attention,
+                    "draw it as SVG: of one line and its translation"),
+        ET_ARG_COUNT("alignment-layer", "N", &args->alignment_layer, 0, ET_ARG_COUNT_MAX,
+                     "of --alignments, --attention: which decoder layer (else the last)"),
+        ET_ARG_TEXT("score-targets", "FILE", &args->score_targets,
+                    "score these translations instead of searching for some"),
+        ET_ARG_FLAG("sampling", &args->decoding.sampling, "draw each token by its probability"),
+        ET_ARG_COUNT("top-k", "K", &args->top_k, 0, ET_ARG_COUNT_MAX,
+                     "draw from the K likeliest tokens"),
+        ET_ARG_REAL("top-p", "P", &args->top_p, 0, 1, "draw from as few as reach probability P"),
+        ET_ARG_REAL("temperature", "T", &args->temperature, 0, DBL_MAX,
+                    "draw by log-probabilities over T"),
+        ET_ARG_REAL("noise", "X", &args->decoding.noise, 0, DBL_MAX,
+                    "add X times Gumbel noise to logits"),
+        ET_ARG_COUNT("seed", "N", &args->seed, 0, ET_ARG_COUNT_MAX, "of what is drawn"),
+        ET_ARG_PRECISION(options->precision),
+        ET_ARG_LIVE_WEIGHTS(options->live_weights),
+        ET_PROFILING_ARGS(work->profiling),
+        ET_ARG_FLAG("json", &args->json, "print a JSON object for each line: all results, scores"),
+        ET_ARG_QUIET(work->quiet),
+        ET_ARG_THREADS,
+        ET_ARG_RUN(work->model_dir),
+        ET_ARG_FILE(args->input),
+        ET_ARG_END
+    };
+    int status = et_args_parse(table, call, &args->help, error);
+    if (!status && args->help)
+        et_args_help(stdout, table, call, "Translates standard input, or a file, line by line.",
+                     "runs/a < test.en > test.hyp");
+    /* Counts are int64_t in the table; all fit (ET_ARG_COUNT_MAX). */
+    et_translating_take_args(work);
+    options->max_length = args->max_length;
+    options->sentences = (int)args->sentences;
+    set_decoding(args);
+    return status;
+}
+
+/* Sizes that would make no sense; the rest is the translator's to check. */
+static int check(const translate_args *args, et_error *error)
+{
+    if (!args->work.model_dir)
+        return et_fail(error, ET_EUSAGE, "translate: --model-dir is missing: which run");
+    if (args->alignment_layer == 0)
+        return et_fail(error, ET_EUSAGE,
+                       "--alignment-layer 0: layers are counted from 1; without it the last is "
+                       "taken");
+    if (args->alignment_layer > 0 && !args->alignments && !args->attention)
+        return et_fail(error, ET_EUSAGE,
+                       "--alignment-layer: goes with --alignments or --attention");
+    if (args->temperature == 0)
+        return et_fail(
+            error, ET_EUSAGE,
+            "--temperature 0: nothing can be drawn; for the likeliest leave out sampling "
+            "and say --beam-size 1");
+    if (args->top_k == 0 || args->top_p == 0)
+        return et_fail(error, ET_EUSAGE,
+                       "--top-%c 0: nothing can be drawn; leave it out to draw from all tokens",
+                       args->top_k == 0 ? 'k' : 'p');
+    const char *needless = args->results > 1           ? "--n-best"
+                           : args->decoding.sampling   ? "sampling"
+                           : args->decoding.noise != 0 ? "--noise"
+                           : args->work.beam_size      ? "--beam-size"
+                           : args->max_length          ? "--max-length"
+                                                       : NULL;
+    if (args->score_targets && needless)
+        return et_fail(error, ET_EUSAGE, "--score-targets: targets are given, so leave out %s",
+                       needless);
+    return ET_OK;
+}
+
+/* Standard output that is appended to standard input's file would be read again, without an end. */
+static int check_outputs(translate_args *args, const et_call *call, et_error *error)
+{
+    et_outputs outputs = { .program = call->program };
+    et_outputs_read_input(&outputs, args->input);
+    et_outputs_read_model(&outputs, args->work.model_dir, args->work.options.checkpoint);
+    et_outputs_read(&outputs, args->score_targets);
+    int status = et_outputs_check_standard(&outputs, error);
+    if (!status)
+        status = et_outputs_check(&outputs, "--output", args->work.output, error);
+    if (!status)
+        status = et_outputs_check(&outputs, "--attention",
+                                  args->work.helps ? NULL : args->attention, error);
+    if (!status)
+        status = et_profiling_check(&args->work.profiling, &outputs, error);
+    et_outputs_release(&outputs);
+    return status;
+}
+
+/* What the bar shows: lines of all batches. */
+typedef struct counter {
+    et_progress *progress;
+    size_t before; /* lines of earlier batches */
+    double start;  /* of the first */
+} counter;
+
+/* A single line is answered before a bar could be read. How many lines will come is not known.
+ * Signals are watched only with a profile to write; else they end the process as they always do. */
+static bool tell_progress(void *payload, size_t done, size_t count)
+{
+    const counter *lines = payload;
+    if (count > 1)
+        et_lines_show(lines->progress, lines->before + done, 0, lines->start);
+    return et_flag_is_set(&et_stop_requested);
+}
+
+/* before: lines of earlier batches. */
+static int search_batch(et_translator *translator, const translate_args *args,
+                        const et_lines *lines, size_t before, et_hypotheses **found,
+                        et_error *error)
+{
+    const char *const *items = (const char *const *)lines->items;
+    if (!args->score_targets)
+        return et_translator_search(translator, items, lines->count, found, error);
+    if (before + lines->count > args->targets.count)
+        return et_fail(error, ET_EDATA, "%s has %s, the input more", args->score_targets,
+                       et_format_many((int64_t)args->targets.count, "line").text);
+    return et_translator_score(translator, items, (const char *const *)args->targets.items + before,
+                               lines->count, found, error);
+}
+
+static int translate_plainly(et_translator *translator, const et_lines *lines,
+                             et_progress *progress, et_strbuf *text, et_error *error)
+{
+    et_assert(lines->count <= BATCH);
+    char *results[BATCH];
+    int status = et_translator_translate(translator, (const char *const *)lines->items,
+                                         lines->count, results, error);
+    if (status)
+        return status;
+    et_progress_finish(progress, false);
+    for (size_t i = 0; i < lines->count; i++) {
+        et_strbuf_append(text, results[i]);
+        et_strbuf_append_char(text, '\n');
+    }
+    et_translator_free_results(results, lines->count);
+    return ET_OK;
+}
+
+static int draw(const translate_args *args, const et_lines *lines, size_t before,
+                const et_hypotheses *found, et_error *error)
+{
+    if (before || lines->count > 1)
+        return et_fail(error, ET_EUSAGE, "--attention: of one line, and the input has more");
+    if (args->work.helps)
+        return ET_OK;
+    return et_attention_draw(args->attention, lines->items[0], et_hypotheses_at(found, 0, 0),
+                             error);
+}
+
+/* Results are written and flushed before the next lines are read, so that whoever reads the
+ * other end of a pipe is never a batch behind. The bar may stand on the same terminal. */
+static int translate_batch(const translate_args *args, const et_lines *lines, size_t before,
+                           et_line_output *output, et_error *error)
+{
+    et_translator *translator = args->work.translator;
+    et_progress *progress = args->work.progress;
+    et_hypotheses *found = NULL;
+    et_strbuf text = ET_STRBUF_INIT;
+    int status;
+    const et_result_lines how = { .json = args->json,
+                                  .scores = args->scores || args->score_targets,
+                                  .alignments = args->alignments,
+                                  .several = args->results > 1 };
+    if (!how.json && !how.scores && !how.alignments && !how.several && !args->attention) {
+        status = translate_plainly(translator, lines, progress, &text, error);
+    } else {
+        status = search_batch(translator, args, lines, before, &found, error);
+        if (!status)
+            et_progress_finish(progress, false);
+        if (!status)
+            et_result_lines_print(&text, found, lines->count, before, &how);
+        if (!status && args->attention)
+            status = draw(args, lines, before, found, error);
+        et_hypotheses_free(found);
+    }
+    if (!status)
+        status = et_line_output_write(output, &text, error);
+    et_strbuf_release(&text);
+    return status;
+}
+
+static const et_activity read_activity = { .name = "read lines", .kind = "reading" };
+
+static int translate_lines(const translate_args *args, et_line_reader *input, size_t most,
+                           et_line_output *output, et_error *error)
+{
+    et_translator *translator = args->work.translator;
+    et_track *track = et_device_track(et_translator_device(translator));
+    et_lines lines = ET_LINES_INIT;
+    counter done = { args->work.progress, 0, et_clock_monotonic() };
+    int status;
+    et_translator_set_progress(translator, tell_progress, &done);
+    do {
+        done.before = input->number - 1;
+        et_lines_clear(&lines);
+        et_track_begin(track, &read_activity, (int64_t)input->number);
+        status = et_line_reader_read(input, &lines, most, error);
+        et_track_end(track);
+        if (!status && et_flag_is_set(&et_stop_requested))
+            status = et_fail(error, ET_EINTERRUPTED, "interrupted after line %zu", done.before);
+        et_translator_set_first_line(translator, done.before + 1);
+        if (!status && lines.count)
+            status = translate_batch(args, &lines, done.before, output, error);
+    } while (!status && lines.count);
+    et_translator_set_progress(translator, NULL, NULL);
+    et_lines_release(&lines);
+    if (!status && args->score_targets && input->number - 1 < args->targets.count)
+        status = et_fail(error, ET_EDATA, "%s has %s, %s only %zu", args->score_targets,
+                         et_format_many((int64_t)args->targets.count, "line").text, input->name,
+                         input->number - 1);
+    return status;
+}
+
+static int open_input(const translate_args *args, et_line_reader *input, et_error *error)
+{
+    int status = ET_OK;
+    *input = (et_line_reader){ .name = args->input, .number = 1 };
+    if (!args->work.helps && args->input)
+        status = et_line_reader_open_file(input, args->input, args->replace, error);
+    else if (!args->work.helps)
+        status = et_line_reader_open(input, STDIN_FILENO, "standard input", error);
+    if (!args->input)
+        input->replace = args->replace;
+    input->comm = args->work.options.comm;
+    return status;
+}
+
+/* Ends at the end of input, or at the first line that is no text; what was translated before it
+ * is out by then, unless it goes to a file. */
+static int translate_input(const translate_args *args, et_line_output *output, et_error *error)
+{
+    et_line_reader input;
+    /* A terminal as input is a person; the hint is shown where they can see it. */
+    bool person = !args->input && isatty(STDIN_FILENO);
+    if (person && isatty(STDERR_FILENO) && !args->work.quiet)
+        fputs("Type a line to translate; Ctrl-D ends.\n", stderr);
+    int status = open_input(args, &input, error);
+    if (!status)
+        status = translate_lines(args, &input, person ? 1 : BATCH, output, error);
+    if (!status && input.replaced)
+        et_log(ET_LOG_WARNING, "%s: bytes that are no UTF-8 were replaced in %s", input.name,
+               et_format_many((int64_t)input.replaced, "line").text);
+    et_line_reader_close(&input);
+    return status;
+}
+
+/* The bar is only for people who look on while a file is translated: not where the input is
+ * typed, and not where standard error goes to a file. */
+static int translate(translate_args *args, et_error *error)
+{
+    et_translating *work = &args->work;
+    et_comm *comm = work->options.comm;
+    et_line_output output = { .open = false };
+    bool shown = !work->quiet && isatty(STDERR_FILENO) && (args->input || !isatty(STDIN_FILENO));
+    int status = et_translating_open(work, shown ? STDERR_FILENO : -1, error);
+    if (!status && args->score_targets)
+        status = et_lines_read_file(&args->targets, args->score_targets, comm, error);
+    /* A file is whole or not there: a signal ends the work, and takes back what was begun. */
+    if (!status && work->output)
+        et_watch_signals_and_input();
+    if (!status)
+        status = et_line_output_open(&output, work->output, comm, error);
+    if (!status)
+        status = translate_input(args, &output, error);
+    status = et_comm_agree(comm, status, NULL, error);
+    status = et_line_output_close(&output, status, error);
+    et_lines_release(&args->targets);
+    return et_translating_close(work, status, error);
+}
+
+static int translate_together(translate_args *args, const et_call *call, et_error *error)
+{
+    int status = et_translating_join(&args->work, error);
+    if (!status)
+        status = check_outputs(args, call, error);
+    if (!status)
+        status = translate(args, error);
+    return et_ranks_leave(args->work.options.comm, call->program, status, error);
+}
+
+/* alpha: negative until the command line says another. */
+int et_cmd_translate(const et_call *call, et_error *error)
+{
+    translate_args args = { .work = { .alpha = -1, .profiling = ET_PROFILING_INIT },
+                            .sentences = 32,
+                            .results = 1,
+                            .alignment_layer = -1,
+                            .top_k = -1,
+                            .top_p = -1,
+                            .temperature = -1,
+                            .targets = ET_LINES_INIT };
+    int status = parse(&args, call, error);
+    if (status || args.help)
+        return status;
+    status = check(&args, error);
+    return status ? status : translate_together(&args, call, error);
+}

@@ -1,0 +1,399 @@
+/* Lines into memory. Files go through data/text/text.c; standard input cannot: it may be a terminal
+ * or a pipe, and text.c reads regular files only. So it is read here, under the same rules:
+ * UTF-8, LF or CR LF, a byte order mark at the start, at most ET_TEXT_LINE_MAX bytes, no NUL. */
+#include "command/translation/lines.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <poll.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#include <etude/log.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/assert.h"
+#include "base/clock.h"
+#include "base/files/file.h"
+#include "base/text/format.h"
+#include "base/text/strbuf.h"
+#include "base/text/unicode.h"
+#include "base/vector.h"
+#include "engine/comm/comm.h"
+#include "data/text/text.h"
+#include "formats/events/progress.h"
+
+/* A copy with a 0 behind it, in the arena: all are freed at once. */
+static int add(et_lines *lines, const char *text, size_t length, et_error *error)
+{
+    et_assert(lines->count <= lines->capacity);
+    /* Only the list grows by copying; the lines themselves stay where they are in the arena. */
+    char **items =
+        et_vector_grow(lines->items, &lines->capacity, lines->count + 1, sizeof *items, 256);
+    if (!items)
+        return et_alloc_failed(error, (lines->count + 1) * sizeof *items, "lines");
+    lines->items = items;
+    /* The arena's memory is zeroed, so the final 0 is there. */
+    char *copy = et_arena_alloc(&lines->arena, length + 1);
+    if (!copy)
+        return et_alloc_failed(error, length + 1, "a line");
+    memcpy(copy, text, length);
+    lines->items[lines->count++] = copy;
+    return ET_OK;
+}
+
+/* The words of data/text/text.c, so that the same fault reads the same wherever the text came from. */
+static int check(const char *text, size_t length, const char *name, size_t number, et_error *error)
+{
+    /* NUL is valid UTF-8, but a line that ends there for C would lose its rest. */
+    const char *nul = memchr(text, 0, length);
+    size_t bad;
+    if (nul)
+        return et_fail(error, ET_EDATA,
+                       "%s:%zu: byte %zu of the line is NUL: save the text as UTF-8", name, number,
+                       (size_t)(nul - text) + 1);
+    if (!et_utf8_valid(text, length, &bad))
+        return et_fail(error, ET_EDATA,
+                       "%s:%zu: byte %zu of the line (0x%02X) is not UTF-8: save the text as UTF-8",
+                       name, number, bad + 1, (unsigned)(unsigned char)text[bad]);
+    return ET_OK;
+}
+
+/* The line with U+FFFD for each byte that is wrong. */
+static int add_replaced(et_lines *lines, const char *text, size_t length, et_error *error)
+{
+    et_strbuf out = ET_STRBUF_INIT;
+    while (length) {
+        const char *nul = memchr(text, 0, length);
+        size_t good = nul ? (size_t)(nul - text) : length, bad;
+        if (!et_utf8_valid(text, good, &bad))
+            good = bad;
+        et_strbuf_append_bytes(&out, text, good);
+        if (good < length)
+            et_strbuf_append(&out, "\xef\xbf\xbd");
+        text += good + (good < length);
+        length -= good + (good < length);
+    }
+    int status = out.failed ? et_alloc_failed(error, out.length, "a line")
+                            : add(lines, et_strbuf_text(&out), out.length, error);
+    et_strbuf_release(&out);
+    return status;
+}
+
+/* ---- standard input ---- */
+
+/* Read at a time; a pipe holds as much. */
+#define PIECE ((size_t)64 << 10)
+
+/* Once lines are there, more are waited for a little, so that a program that writes without a pause
+ * gets full batches: for each so many lines a millisecond, which is little beside translating
+ * them, and never longer than WAIT_MAX. */
+#define LINES_PER_MILLISECOND 16
+#define WAIT_MAX              20
+
+/* On the heap: a megabyte is more than a stack should be asked for. Pages that no line reaches cost
+ * nothing. */
+int et_line_reader_open(et_line_reader *reader, int fd, const char *name, et_error *error)
+{
+    *reader = (et_line_reader){ .fd = fd, .name = name, .number = 1 };
+    reader->buffer = et_alloc(ET_TEXT_LINE_MAX + PIECE, 1);
+    return reader->buffer ? ET_OK : et_alloc_failed(error, ET_TEXT_LINE_MAX + PIECE, "lines");
+}
+
+/* What was opened is closed by close. */
+int et_line_reader_open_file(et_line_reader *reader, const char *path, bool replace,
+                             et_error *error)
+{
+    *reader = (et_line_reader){ .fd = -1, .name = path, .number = 1 };
+    if (et_path_ends(path, ".gz")) {
+        if (replace)
+            return et_fail(error, ET_EUSAGE,
+                           "--invalid replace: %s is compressed; unpack it before", path);
+        reader->paths = (et_strings){ &reader->name, 1 };
+        return et_text_open(&reader->text, &reader->paths, error);
+    }
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return et_fail_errno(error, "%s", path);
+    int status = et_line_reader_open(reader, fd, path, error);
+    reader->opened = true;
+    reader->replace = replace;
+    return status;
+}
+
+void et_line_reader_close(et_line_reader *reader)
+{
+    et_text_close(reader->text);
+    if (reader->opened)
+        close(reader->fd);
+    reader->text = NULL;
+    reader->opened = false;
+    et_free(reader->buffer);
+    reader->buffer = NULL;
+}
+
+/* size: without the line end; ended: in LF. */
+static int take(et_line_reader *reader, et_lines *lines, size_t size, bool ended, et_error *error)
+{
+    const char *text = reader->buffer + reader->begin;
+    size_t number = reader->number;
+    int status =
+        number == 1 && !ended ? et_text_check_first(text, size, reader->name, error) : ET_OK;
+    if (status)
+        return status;
+    if (size > ET_TEXT_LINE_MAX)
+        return et_fail(error, ET_EDATA,
+                       "%s:%zu: a line of more than %zu bytes: text must have one sentence a line",
+                       reader->name, number, ET_TEXT_LINE_MAX);
+    reader->begin += size;
+    reader->number++;
+    const size_t mark = number == 1 ? et_utf8_mark(text, size) : 0;
+    text += mark;
+    size -= mark;
+    /* CR LF is a line end as well. */
+    if (size && text[size - 1] == '\r')
+        size--;
+    status = check(text, size, reader->name, number, error);
+    if (!status || !reader->replace)
+        return status ? status : add(lines, text, size, error);
+    if (!reader->replaced++)
+        et_log(ET_LOG_WARNING, "%s; replaced, there and in the lines behind it", error->text);
+    error->status = ET_OK;
+    return add_replaced(lines, text, size, error);
+}
+
+/* The next line, if it is whole or too long, or the last one without its end. */
+static bool next(et_line_reader *reader, et_lines *lines)
+{
+    size_t there = reader->end - reader->begin;
+    const char *from = reader->buffer + reader->begin;
+    const char *end = there ? memchr(from, '\n', there) : NULL;
+    if (!end && there <= ET_TEXT_LINE_MAX && !(reader->over && there))
+        return false;
+    take(reader, lines, end ? (size_t)(end - from) : there, end != NULL, &reader->error);
+    reader->begin += end != NULL;
+    return true;
+}
+
+/* Whether to read on: without a line always, else if something comes soon enough. first: when the
+ * first of the lines was there. A signal ends the waiting. */
+static bool comes(const et_line_reader *reader, size_t lines, double first)
+{
+    struct pollfd input = { .fd = reader->fd, .events = POLLIN };
+    size_t most = lines / LINES_PER_MILLISECOND;
+    double passed = 1e3 * (et_clock_monotonic() - first);
+    int left = (int)(most < WAIT_MAX ? most : WAIT_MAX) - (int)fmin(passed, WAIT_MAX);
+    return !lines || poll(&input, 1, left > 0 ? left : 0) > 0;
+}
+
+/* Reads once; waits for input if there is none. What is left of a line goes to the front. */
+static void fill(et_line_reader *reader)
+{
+    if (reader->begin) {
+        reader->end -= reader->begin;
+        memmove(reader->buffer, reader->buffer + reader->begin, reader->end);
+        reader->begin = 0;
+    }
+    et_assert(reader->end <= ET_TEXT_LINE_MAX);
+    for (;;) {
+        struct pollfd input = { .fd = reader->fd, .events = POLLIN };
+        ssize_t got = read(reader->fd, reader->buffer + reader->end, PIECE);
+        if (got >= 0) {
+            reader->end += (size_t)got;
+            reader->over = !got;
+            return;
+        }
+        /* Another program may have made its end of a terminal not blocking, and so ours. */
+        if (errno == EAGAIN)
+            poll(&input, 1, -1);
+        else if (errno != EINTR) {
+            et_fail_errno(&reader->error, "%s", reader->name);
+            return;
+        }
+    }
+}
+
+static int read_compressed(et_line_reader *reader, et_lines *lines, size_t most, et_error *error)
+{
+    et_text_line line;
+    int status = ET_OK;
+    for (size_t count = 0; !status && (!most || count < most); count++) {
+        status = et_text_next(reader->text, &line, error);
+        if (status || !line.text)
+            return status;
+        reader->number++;
+        status = add(lines, line.text, line.length, error);
+    }
+    return status;
+}
+
+static int read_here(et_line_reader *reader, et_lines *lines, size_t most, et_error *error)
+{
+    if (reader->text)
+        return read_compressed(reader, lines, most, error);
+    size_t before = lines->count;
+    double first = 0;
+    while (!reader->error.status && (!most || lines->count - before < most)) {
+        size_t count = lines->count - before;
+        if (next(reader, lines)) {
+            if (!count)
+                first = et_clock_monotonic();
+            continue;
+        }
+        if (reader->over || !comes(reader, most ? count : 0, first))
+            break;
+        fill(reader);
+    }
+    if (!reader->error.status || (most && lines->count > before))
+        return ET_OK;
+    return et_fail(error, reader->error.status, "%s", reader->error.text);
+}
+
+/* ---- ranks ---- */
+
+/* Lines from `before` on, each with its end: no line has a byte 0 (check, add_replaced). */
+static void write_lines(et_strbuf *to, const et_lines *lines, size_t before)
+{
+    for (size_t i = before; i < lines->count; i++)
+        et_strbuf_append_bytes(to, lines->items[i], strlen(lines->items[i]) + 1);
+}
+
+static int take_lines(et_lines *lines, const char *text, size_t size, et_error *error)
+{
+    int status = ET_OK;
+    while (!status && size) {
+        const size_t length = strnlen(text, size);
+        if (length == size)
+            return et_fail(error, ET_EFAIL, "lines of rank 0 are not whole");
+        status = add(lines, text, length, error);
+        text += length + 1;
+        size -= length + 1;
+    }
+    return status;
+}
+
+/* Those that rank 0 has read, from `before` on; status: of its reading. */
+static int share_lines(et_lines *lines, size_t before, et_comm *comm, int status, et_error *error)
+{
+    const bool first = et_comm_rank(comm) == 0;
+    et_strbuf mine = ET_STRBUF_INIT;
+    if (et_comm_size(comm) == 1)
+        return status;
+    if (first)
+        write_lines(&mine, lines, before);
+    if (!status && mine.failed)
+        status = et_alloc_failed(error, mine.length, "lines");
+    void *text = mine.data;
+    size_t size = mine.length;
+    status = et_comm_hand_out(comm, status, &text, &size, error);
+    if (!status && !first)
+        status = take_lines(lines, text, size, error);
+    if (!first)
+        et_free(text);
+    et_strbuf_release(&mine);
+    return status;
+}
+
+int et_line_reader_read(et_line_reader *reader, et_lines *lines, size_t most, et_error *error)
+{
+    const bool first = et_comm_rank(reader->comm) == 0;
+    const size_t before = lines->count;
+    int status = first ? read_here(reader, lines, most, error) : ET_OK;
+    status = share_lines(lines, before, reader->comm, status, error);
+    reader->number += first ? 0 : lines->count - before;
+    return status;
+}
+
+/* ---- files ---- */
+
+/* Lines of a compressed file are unpacked on the way. */
+static int read_file(et_lines *lines, const char *path, et_error *error)
+{
+    et_strings paths = { &path, 1 };
+    et_text *text;
+    et_text_line line;
+    /* Checked as training text is: what is scored obeys the same rules. */
+    int status = et_text_open(&text, &paths, error);
+    if (status)
+        return status;
+    while (!(status = et_text_next(text, &line, error)) && line.text && !status)
+        if ((status = add(lines, line.text, line.length, error)))
+            break;
+    et_text_close(text);
+    return status;
+}
+
+int et_lines_read_file(et_lines *lines, const char *path, et_comm *comm, et_error *error)
+{
+    const size_t before = lines->count;
+    int status = et_comm_rank(comm) ? ET_OK : read_file(lines, path, error);
+    return share_lines(lines, before, comm, status, error);
+}
+
+/* Before anything is translated or scored. */
+int et_lines_check_pairs(const et_lines *source, const char *source_name, const et_lines *target,
+                         const char *target_name, et_error *error)
+{
+    /* The names are the files', or "standard input". */
+    if (source->count != target->count)
+        return et_fail(error, ET_EDATA,
+                       "%s has %s, %s has %s: line N of one must translate line N of the "
+                       "other",
+                       source_name, et_format_many((int64_t)source->count, "line").text,
+                       target_name, et_format_count((int64_t)target->count).text);
+    if (!source->count)
+        return et_fail(error, ET_EDATA, "%s: there is no line in it: nothing to score",
+                       source_name);
+    return ET_OK;
+}
+
+/* Pointers to lines are invalid from here on. */
+void et_lines_clear(et_lines *lines)
+{
+    et_arena_release(&lines->arena);
+    lines->count = 0;
+}
+
+int et_lines_cut_pairs(et_lines *lines, et_lines *targets, const char *name, et_error *error)
+{
+    et_assert(!targets->count && !targets->items);
+    targets->items = et_alloc_zero(lines->count ? lines->count : 1, sizeof *targets->items);
+    if (!targets->items)
+        return et_alloc_failed(error, lines->count * sizeof *targets->items, "pairs");
+    targets->capacity = lines->count;
+    for (size_t i = 0; i < lines->count; i++) {
+        char *tab = strchr(lines->items[i], '\t');
+        if (!tab || strchr(tab + 1, '\t'))
+            return et_fail(error, ET_EDATA, "%s:%zu: a line is source, one TAB, target", name,
+                           i + 1);
+        *tab = 0;
+        targets->items[targets->count++] = tab + 1;
+    }
+    return ET_OK;
+}
+
+/* Leaves an empty list that may be used again. */
+void et_lines_release(et_lines *lines)
+{
+    et_lines_clear(lines);
+    et_free(lines->items);
+    *lines = (et_lines)ET_LINES_INIT;
+}
+
+/* Before the first line there is no rate. */
+void et_lines_show(et_progress *progress, size_t done, size_t count, double start)
+{
+    double seconds = et_clock_monotonic() - start;
+    et_progress_state state = { .what = "lines",
+                                .step = (int64_t)done,
+                                .steps = (int64_t)count,
+                                .rate = done && seconds > 0 ? (double)done / seconds : NAN,
+                                .unit = "lines/s",
+                                .seconds_left = NAN };
+    et_progress_update(progress, &state);
+}

@@ -1,0 +1,78 @@
+/* Lines of text for commands: all of standard input, or of files as the library reads them. */
+#ifndef ETUDE_COMMAND_TRANSLATION_LINES_H
+#define ETUDE_COMMAND_TRANSLATION_LINES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <etude/fields.h>
+
+#include "base/arena.h"
+
+struct et_comm;
+struct et_progress;
+struct et_text;
+
+/* Owned by whoever read them; valid until the next clear or release. */
+typedef struct et_lines {
+    et_arena arena;         /* holds the lines */
+    char **items;           /* terminated, without line ends */
+    size_t count, capacity; /* of items: lines, and room for them */
+} et_lines;
+
+#define ET_LINES_INIT                                                                              \
+    {                                                                                              \
+        ET_ARENA_INIT, NULL, 0, 0                                                                  \
+    }
+
+/* Stays where it is while it is open. Lines of a file descriptor that may be a pipe or a terminal.
+ * UTF-8 checked, CR LF and a byte order mark accepted; NUL bytes and lines of more than 1 MiB are
+ * ET_EDATA naming the line. Nothing else may read from the descriptor. */
+typedef struct et_line_reader {
+    int fd;               /* borrowed, or of the file that was opened */
+    bool opened;          /* the latter */
+    struct et_text *text; /* a compressed file, in place of fd; owned */
+    et_strings paths;     /* its list: name */
+    bool replace;         /* what is no UTF-8, and NUL, becomes U+FFFD */
+    size_t replaced;      /* lines of that; the first is told in a warning */
+    const char *name;     /* for messages; borrowed */
+    size_t number;        /* of the next line, from 1 */
+    char *buffer;         /* owned; what was read and not yet given out is begin .. end */
+    size_t begin, end;    /* in buffer */
+    bool over;            /* the end of input was seen */
+    et_error error; /* what stands behind the lines that were given out; its status 0: nothing */
+    struct et_comm *comm; /* ranks that all read: rank 0 does, and all get its lines; set after
+                             open, which the others leave out. NULL: this process alone */
+} et_line_reader;
+
+int et_line_reader_open(et_line_reader *reader, int fd, const char *name, et_error *error);
+/* The same for a file, plain or (its name ends in .gz) compressed; that is not replaced. */
+int et_line_reader_open_file(et_line_reader *reader, const char *path, bool replace,
+                             et_error *error);
+void et_line_reader_close(et_line_reader *reader);
+
+/* Adds the lines that are there, up to most: only the first one is waited for, so that whoever
+ * writes it gets its answer before writing the next. most 0: all up to the end. No line afterwards
+ * is the end. With most, what is wrong is told by the call after the one that gave out the lines
+ * before it. */
+int et_line_reader_read(et_line_reader *reader, et_lines *lines, size_t most, et_error *error);
+
+/* Reads a file, plain or gzip. comm: as a reader's. */
+int et_lines_read_file(et_lines *lines, const char *path, struct et_comm *comm, et_error *error);
+
+/* Cuts lines of "source TAB target": targets, empty before, borrows its texts from lines. ET_EDATA
+ * names a line without one TAB. */
+int et_lines_cut_pairs(et_lines *lines, et_lines *targets, const char *name, et_error *error);
+
+/* ET_EDATA unless both have the same number of lines, and at least one; names both counts. */
+int et_lines_check_pairs(const et_lines *source, const char *source_name, const et_lines *target,
+                         const char *target_name, et_error *error);
+
+void et_lines_clear(et_lines *lines); /* keeps the list's memory */
+void et_lines_release(et_lines *lines);
+
+/* "lines  1,840/6,000 ...  52 lines/s": done of count (0: not known) since the time start
+ * (et_clock_monotonic). */
+void et_lines_show(struct et_progress *progress, size_t done, size_t count, double start);
+
+#endif

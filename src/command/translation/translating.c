@@ -1,0 +1,70 @@
+#include "command/translation/translating.h"
+
+#include "command/command.h"
+#include "command/training/processes/ranks.h"
+#include "tasks/translation/decoding/decoder.h"
+#include "tasks/translation/decoding/translator_device.h"
+
+/* Counts fit: ET_ARG_COUNT_MAX. */
+void et_translating_take_args(et_translating *work)
+{
+    work->options.beam_size = (int)work->beam_size;
+    work->options.alpha = work->alpha > 0 ? work->alpha : 0;
+    work->options.no_length_penalty = work->alpha == 0;
+}
+
+int et_translating_join(et_translating *work, et_error *error)
+{
+    int status = et_ranks_join(&work->options.comm, 0, error);
+    if (et_comm_rank(work->options.comm)) {
+        work->helps = work->quiet = true;
+        work->output = work->profiling.path = NULL;
+    }
+    return status;
+}
+
+static int open_translator(et_translating *work, et_error *error)
+{
+    et_comm *comm = work->options.comm;
+    int status = et_translator_open(&work->translator, work->model_dir, &work->options, error);
+    const char *path = status ? NULL : et_translator_checkpoint(work->translator);
+    status = et_ranks_compare_loaded(comm, status, work->model_dir, path,
+                                     status ? 0 : et_translator_step(work->translator), error);
+    return status ? status
+                  : et_ranks_compare(comm, NULL, et_translator_device(work->translator), error);
+}
+
+/* Nothing was translated yet; the steps of a profile are those of decoding. */
+static int open_profile(et_translating *work, bool bar, et_error *error)
+{
+    et_profiling *profiling = &work->profiling;
+    if (!profiling->path)
+        return ET_OK;
+    profiling->progress = bar || work->quiet ? work->progress : NULL;
+    et_watch_signals_and_input();
+    int status = et_profiling_open(profiling, et_translator_device(work->translator),
+                                   ET_DECODER_STEP_SPAN, error);
+    return status ? status : et_profiling_begin(profiling, 0, error);
+}
+
+int et_translating_open(et_translating *work, int fd, et_error *error)
+{
+    et_progress_options options = ET_PROGRESS_OPTIONS_INIT;
+    options.fd = fd;
+    int status = open_translator(work, error);
+    if (!status)
+        status = et_progress_open(&work->progress, &options, error);
+    return status ? status : open_profile(work, fd >= 0, error);
+}
+
+/* The profile is written while the device that it measures is open. */
+int et_translating_close(et_translating *work, int status, et_error *error)
+{
+    if (work->progress)
+        et_progress_finish(work->progress, false);
+    int profiled = et_profiling_close(&work->profiling, status, error);
+    et_progress_close(work->progress);
+    et_translator_close(work->translator);
+    et_profiling_release(&work->profiling);
+    return status ? status : profiled;
+}

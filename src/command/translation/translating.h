@@ -1,0 +1,60 @@
+/* What commands that translate have in common: a translator with its bar and its profile, by as
+ * many ranks as were started. Rank 0 alone shows, and writes what options name.
+ *
+ *     et_translating work = { .model_dir = "runs/a", .alpha = -1, .profiling = ET_PROFILING_INIT };
+ *     ... ET_TRANSLATING_SEARCH_ARGS(work) in the command's table of options ...
+ *     et_translating_take_args(&work);
+ *     int status = et_translating_join(&work, &error);
+ *     ... outputs are checked, files are read ...
+ *     if (!status)
+ *         status = et_translating_open(&work, STDERR_FILENO, &error);
+ *     ... work.translator ...
+ *     status = et_translating_close(&work, status, &error);
+ *     return et_ranks_leave(work.options.comm, call->program, status, &error);
+ */
+#ifndef ETUDE_COMMAND_TRANSLATION_TRANSLATING_H
+#define ETUDE_COMMAND_TRANSLATION_TRANSLATING_H
+
+#include <etude/translator.h>
+
+#include "command/training/profile.h"
+#include "formats/events/progress.h"
+
+typedef struct et_translating {
+    const char *model_dir;         /* NULL: not given */
+    et_arg_member task;            /* of a run of several */
+    const char *output;            /* a file; NULL: none */
+    int64_t beam_size;             /* 0: as in the run's settings */
+    double alpha;                  /* of the length penalty; negative: as in the run's settings */
+    et_translator_options options; /* given to the translator as they are */
+    et_profiling profiling;
+    bool quiet;
+    bool helps; /* a rank, whose results another one writes */
+    et_translator *translator;
+    et_progress *progress;
+} et_translating;
+
+/* Rows of a table of options: of the search. */
+#define ET_TRANSLATING_SEARCH_ARGS(work)                                                           \
+    ET_ARG_COUNT("beam-size", "N", &(work).beam_size, 0, ET_ARG_COUNT_MAX,                         \
+                 "hypotheses in the beam; 1: greedy"),                                             \
+        ET_ARG_REAL("alpha", "A", &(work).alpha, 0, DBL_MAX,                                       \
+                    "length penalty ((5 + length) / 6)^A")
+
+/* Those rows into options. */
+void et_translating_take_args(et_translating *work);
+
+/* Sets options.comm, to be left with et_ranks_leave in any case. A rank but the first shows and
+ * writes nothing from here on. */
+int et_translating_join(et_translating *work, et_error *error);
+
+/* fd: where the bar goes; -1: nowhere. Whether each rank has found the same checkpoint and computes
+ * with the same kernels: ET_EBUSY, ET_ECONFIG if one has not. With --profile SIGINT and SIGTERM are
+ * watched (et_stop_requested) from now on, and end a read that waits for input: there is something
+ * to write. */
+int et_translating_open(et_translating *work, int fd, et_error *error);
+
+/* Also if it was not opened. status: of the work; returned, or else that of the profile. */
+int et_translating_close(et_translating *work, int status, et_error *error);
+
+#endif

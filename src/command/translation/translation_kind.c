@@ -1,0 +1,226 @@
+/* The row of the table of kinds. */
+#include "tasks/translation/translation_kind.h"
+
+#include "command/translation/translation_commands.h"
+
+#include <stdio.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/text/format.h"
+#include "base/text/strbuf.h"
+#include "command/translation/attention.h"
+#include "command/translation/translation_service.h"
+#include "tasks/translation/translation_task_private.h"
+
+static int open_task(et_task **out, const void *options, const et_task_context *context,
+                     et_error *error)
+{
+    return et_translation_task_open(out, options, context, error);
+}
+
+/* A vocabulary's size that was left open is what the run began with. */
+static void adopt(void *options, const void *kept)
+{
+    et_translation_vocabulary *vocabulary = &((et_translation_options *)options)->vocabulary;
+    const et_translation_vocabulary *was = &((const et_translation_options *)kept)->vocabulary;
+    if (!vocabulary->source.size)
+        vocabulary->source.size = was->source.size;
+    if (!vocabulary->target.size)
+        vocabulary->target.size = was->target.size;
+    if (vocabulary->size || !was->size)
+        return;
+    vocabulary->size = was->size;
+    vocabulary->max_size = was->max_size;
+}
+
+static int inherit(void *settings, const char *model_dir, et_arena *arena, const char **taken,
+                   et_error *error)
+{
+    et_translation_options *options = settings;
+    return et_vocabularies_inherit(&options->vocabulary, &options->sentencepiece_model_path,
+                                   model_dir, arena, taken, error);
+}
+
+static void reads(const void *settings, void (*file)(void *payload, const char *path),
+                  void *payload)
+{
+    const et_translation_options *options = settings;
+    et_translation_input_reads(&options->train_data, file, payload);
+    et_translation_input_reads(&options->validation_data, file, payload);
+    const char *models[] = { options->sentencepiece_model_path, options->vocabulary.source.path,
+                             options->vocabulary.target.path };
+    for (int i = 0; i < 3; i++)
+        if (models[i] && *models[i])
+            file(payload, models[i]);
+}
+
+/* "data         28,941 pairs; 59 filtered (0.2 %): 59 too long; 412,087 target tokens (cached)"
+ * and, of several, "data 2 of 3 (weight 0.5) ...". */
+static void describe_data(const et_translation_task *task)
+{
+    const et_translation_input *input = &task->training;
+    for (size_t i = 0; i < input->count; i++) {
+        const et_encoded *encoded = input->texts[i].encoded;
+        et_strbuf counts = ET_STRBUF_INIT;
+        char which[64] = "data         ";
+        if (input->count > 1)
+            snprintf(which, sizeof which, "data %zu of %zu  weight %g: ", i + 1, input->count,
+                     input->texts[i].weight);
+        et_corpus_counts_print(&encoded->counts, &counts);
+        et_task_tell(&task->context, "%s%s; %s target tokens%s", which, et_strbuf_text(&counts),
+                     et_format_count(encoded->sizes.target_tokens).text,
+                     encoded->from_cache ? " (cached)" : "");
+        et_strbuf_release(&counts);
+    }
+}
+
+/* "vocabulary   8,000 unigram tokens, trained in 3.1 s  (runs/a/vocabulary.model)". The time only
+ * where it was trained now, since that took it. */
+static void describe_vocabularies(const et_translation_task *task)
+{
+    for (int i = 0; i < task->vocabularies.count; i++) {
+        const et_vocabulary *vocabulary = task->vocabularies.models[i];
+        const bool one = task->vocabularies.count == 1;
+        char trained[64] = "";
+        if (task->vocabulary_seconds[i] > 0)
+            snprintf(trained, sizeof trained, ", trained in %.1f s", task->vocabulary_seconds[i]);
+        et_task_tell(&task->context, "vocabulary   %s%s%s %s tokens%s  (%s)",
+                     one ? "" : task->vocabularies.roles[i].side, one ? "" : ": ",
+                     et_format_count(et_vocabulary_size(vocabulary)).text,
+                     et_vocabulary_kind(vocabulary), trained, task->vocabulary_paths[i]);
+    }
+}
+
+static void describe(et_task *self)
+{
+    const et_translation_task *task = (const et_translation_task *)(const void *)self;
+    const et_translation_model *model = &task->options.model;
+    describe_data(task);
+    et_translation_describe_validation(task, false);
+    describe_vocabularies(task);
+    int64_t interval = task->context.validation_interval; /* negative: see et_field_steps */
+    if (!task->validation.count && interval)
+        et_task_tell(&task->context,
+                     "validation   none: task.validation_data names no text "
+                     "(trainer.validation_interval: %s%s)",
+                     et_format_count(interval < 0 ? -interval / 1000 : interval).text,
+                     interval < 0 ? "ep" : "");
+    et_task_tell(&task->context,
+                 "model        %s parameters: encoder %lld x %lld, decoder %lld x %lld, "
+                 "%s embeddings%s",
+                 et_format_count(et_params_elements(task->context.params)).text,
+                 (long long)model->encoder.num_layers, (long long)model->embedding_width,
+                 (long long)model->decoder.num_layers, (long long)model->embedding_width,
+                 task->vocabularies.count == 1 ? "shared" : "separate",
+                 model->tied_embeddings ? "" : ", an output of its own");
+}
+
+static const et_run_file files[] = {
+    { ET_TRANSLATION_VOCABULARY, ET_RUN_MADE_AT_START | ET_RUN_COMPARED },
+    { ET_TRANSLATION_VOCABULARY_SOURCE, ET_RUN_MADE_AT_START | ET_RUN_COMPARED },
+    { ET_TRANSLATION_VOCABULARY_TARGET, ET_RUN_MADE_AT_START | ET_RUN_COMPARED },
+    { ET_TRANSLATION_CACHE "/train.pairs", ET_RUN_MADE_AT_START },
+    /* Of a mix: ET_TRANSLATION_MIX_MAX in all. */
+    { ET_TRANSLATION_CACHE "/train.1.pairs", ET_RUN_MADE_AT_START },
+    { ET_TRANSLATION_CACHE "/train.2.pairs", ET_RUN_MADE_AT_START },
+    { ET_TRANSLATION_CACHE "/train.3.pairs", ET_RUN_MADE_AT_START },
+    { ET_TRANSLATION_CACHE "/train.4.pairs", ET_RUN_MADE_AT_START },
+    { ET_TRANSLATION_CACHE "/train.5.pairs", ET_RUN_MADE_AT_START },
+    { ET_TRANSLATION_CACHE "/train.6.pairs", ET_RUN_MADE_AT_START },
+    { ET_TRANSLATION_CACHE "/train.7.pairs", ET_RUN_MADE_AT_START },
+    { ET_TRANSLATION_CACHE "/validation.pairs", ET_RUN_MADE_AT_START },
+    /* Of several sets: ET_TRANSLATION_SETS_MAX in all. */
+    { ET_TRANSLATION_CACHE "/validation.1.pairs", ET_RUN_MADE_AT_START },
+    { ET_TRANSLATION_CACHE "/validation.2.pairs", ET_RUN_MADE_AT_START },
+    { ET_TRANSLATION_CACHE "/validation.3.pairs", ET_RUN_MADE_AT_START },
+    { ET_TRANSLATION_CACHE "/validation.4.pairs", ET_RUN_MADE_AT_START },
+    { ET_TRANSLATION_CACHE "/validation.5.pairs", ET_RUN_MADE_AT_START },
+    { ET_TRANSLATION_CACHE "/validation.6.pairs", ET_RUN_MADE_AT_START },
+    { ET_TRANSLATION_CACHE "/validation.7.pairs", ET_RUN_MADE_AT_START },
+    { ET_TRANSLATION_CACHE, ET_RUN_FOLDER | ET_RUN_MADE_AT_START },
+    { ET_TRANSLATION_OUTPUT, ET_RUN_FOLDER | ET_RUN_SAMPLES },
+    { NULL, 0 },
+};
+
+static const et_command commands[] = {
+    { "evaluate", et_cmd_evaluate_translation, "score a trained model on parallel text" },
+    { "translate", et_cmd_translate, "translate lines from standard input" },
+    { "export", et_cmd_export, "write what translating needs to a file or directory" },
+    { "score", et_cmd_score, "BLEU and chrF of lines from standard input" },
+    { NULL, NULL, NULL },
+};
+
+static const et_short shorts[] = {
+    { "data",
+      "SOURCE TARGET",
+      { "task.train_data.source_path", "task.train_data.target_path" },
+      .help = "text to train on, one file per side, or one file of pairs, PAIRS.tsv",
+      .alone = "task.train_data.tsv_path",
+      .experiment = "translation/tiny" },
+    { "valid",
+      "SOURCE TARGET",
+      { "task.validation_data.source_path", "task.validation_data.target_path" },
+      .help = "text to validate on, as --data",
+      .alone = "task.validation_data.tsv_path" },
+    { "batch-size",
+      "N",
+      { "task.train_data.global_batch_size" },
+      .help = "tokens of a batch, on each side" },
+    { "dropout",
+      "RATE",
+      { "task.model.dropout_rate", "task.model.encoder.dropout_rate",
+        "task.model.decoder.dropout_rate" },
+      .help = "fraction of units dropped in training" },
+    { "layers",
+      "N",
+      { "task.model.encoder.num_layers", "task.model.decoder.num_layers" },
+      .help = "layers of the encoder and of the decoder" },
+    { "vocab-size",
+      "N",
+      { "task.vocabulary.size" },
+      .help = "of a vocabulary that is trained, or auto" },
+    { "separate-vocabularies",
+      NULL,
+      { "task.vocabulary.shared=false" },
+      .help = "a vocabulary and embeddings for each side" },
+    { "vocab-sizes",
+      "SOURCE TARGET",
+      { "task.vocabulary.source.size", "task.vocabulary.target.size",
+        "task.vocabulary.shared=false" },
+      .help = "of separate vocabularies that are trained" },
+    { "vocabs",
+      "SOURCE TARGET",
+      { "task.vocabulary.source.path", "task.vocabulary.target.path",
+        "task.vocabulary.shared=false" },
+      .help = "SentencePiece models of separate vocabularies" },
+    { .name = NULL },
+};
+
+const et_task_kind et_translation_kind = {
+    .name = "translation",
+    .fields = &et_translation_fields,
+    .size = sizeof(et_translation_options),
+    .experiments = et_translation_experiments,
+    .open = open_task,
+    .close = et_translation_task_close,
+    .check = et_translation_check,
+    .check_metric = et_translation_check_metric,
+    .adopt = adopt,
+    .inherit = inherit,
+    .reads = reads,
+    .describe = describe,
+    .identify = et_translation_identify,
+    .belongs = et_translation_belongs,
+    .files = files,
+    .commands = commands,
+    .example = "--data train.en train.de",
+    .rate = "tok/s",
+    .amount = "tokens per side",
+    .next = "translate",
+    .next_help = "translates lines",
+    .service = &et_translation_service,
+    .shorts = shorts,
+    .batch = "task.train_data.global_batch_size",
+    .attention = et_attention_plot,
+};

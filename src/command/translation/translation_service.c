@@ -1,0 +1,334 @@
+#include "command/translation/translation_service.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/values/json.h"
+#include "command/translation/result_lines.h"
+#include "tasks/translation/decoding/translator_device.h"
+#include "tasks/translation/decoding/translator_private.h"
+
+/* Decoders beside the usual one. */
+#define OTHERS_MAX 3
+
+/* 3 bytes (U+FDFA) become 15 letters of 2 and 3 spaces of 3 when they are normalized, each byte of
+ * which may be a token: what is shorter than this has not too many. */
+#define BYTES_SAFE (ET_TRANSLATION_SOURCE_MAX / 16)
+
+/* A translator for a beam size and a number of results. */
+typedef struct variant {
+    et_translator *translator;
+    uint64_t group;
+    uint64_t used; /* when: the batch's number */
+    et_decoding_options decoding;
+} variant;
+
+typedef struct translations {
+    et_service service; /* the first member */
+    et_translator *usual;
+    int beam; /* of the run */
+    int beam_max;
+    variant other[OTHERS_MAX];
+    uint64_t batches;
+} translations;
+
+typedef struct asked {
+    const char **lines; /* [items] */
+    int beam, results;  /* results 0: the best one, as a text alone */
+} asked;
+
+/* Both are at most ET_BEAM_SIZE_MAX. */
+static uint64_t group_of(int beam, int results)
+{
+    return (uint64_t)beam << 32 | (uint64_t)results;
+}
+
+/* ---- opening ---- */
+
+static void close_service(et_service *self)
+{
+    translations *all = (translations *)(void *)self;
+    if (!all)
+        return;
+    for (int i = 0; i < OTHERS_MAX; i++)
+        et_translator_close(all->other[i].translator);
+    et_translator_close(all->usual);
+    et_free(all);
+}
+
+static int open_service(et_service **out, const char *model_dir, const et_service_options *options,
+                        et_error *error)
+{
+    const et_translator_options o = { .checkpoint = options->checkpoint,
+                                      .precision = options->precision,
+                                      .live_weights = options->live_weights };
+    *out = NULL;
+    translations *all = et_alloc_zero(1, sizeof *all);
+    if (!all)
+        return et_alloc_failed(error, sizeof *all, "a service");
+    all->service.ET_CLASS = &et_translation_service;
+    int status = et_translator_open(&all->usual, model_dir, &o, error);
+    if (status) {
+        close_service(&all->service);
+        return status;
+    }
+    const int half = (int)(et_vocabulary_size(all->usual->sides.target) / 2);
+    all->beam = et_translator_decoder_options(all->usual).beam.size;
+    all->beam_max = half < ET_BEAM_SIZE_MAX ? half : ET_BEAM_SIZE_MAX;
+    *out = &all->service;
+    return ET_OK;
+}
+
+static void describe(const et_service *self, et_value *facts)
+{
+    const translations *all = (const translations *)(const void *)self;
+    et_value_set_string(facts, "checkpoint", et_translator_checkpoint(all->usual));
+    et_value_set_int(facts, "step", et_translator_step(all->usual));
+    et_value_set_int(facts, "beam_size", all->beam);
+    et_value_set_int(facts, "beam_size_max", all->beam_max);
+}
+
+/* ---- reading ---- */
+
+/* A line is cut silently nowhere: one that has too many tokens is refused. */
+static int check_line(const translations *all, const et_value *line, int64_t number,
+                      et_tokens *tokens, et_error *error)
+{
+    if (line->kind != ET_VALUE_STRING)
+        return et_fail(error, ET_EDATA, "line %lld is %s; a text is expected", (long long)number,
+                       et_json_kind_name(line->kind));
+    if (strpbrk(line->string, "\r\n"))
+        return et_fail(error, ET_EDATA, "line %lld has a line end in it: send two lines",
+                       (long long)number);
+    size_t length = strlen(line->string);
+    if (length < BYTES_SAFE)
+        return ET_OK;
+    int status =
+        et_vocabulary_encode(all->usual->sides.source, line->string, length, tokens, error);
+    if (!status && tokens->count > ET_TRANSLATION_SOURCE_MAX - 1)
+        return et_fail(error, ET_EDATA,
+                       "line %lld has %zu tokens; at most %d are translated: send "
+                       "it as several",
+                       (long long)number, tokens->count, ET_TRANSLATION_SOURCE_MAX - 1);
+    return status;
+}
+
+static int read_lines(const translations *all, et_service_request *request, asked *to,
+                      et_error *error)
+{
+    const et_value *lines = et_value_get(request->json, "lines");
+    et_tokens tokens = ET_TOKENS_INIT;
+    int status = ET_OK;
+    if (!lines || lines->kind != ET_VALUE_LIST)
+        return et_fail(error, ET_EDATA, "lines: a list of texts is expected, found %s",
+                       lines ? et_json_kind_name(lines->kind) : "nothing");
+    to->lines = et_arena_array(request->arena, lines->count, sizeof *to->lines);
+    if (!to->lines)
+        return et_alloc_failed(error, lines->count * sizeof *to->lines, "lines");
+    for (const et_value *line = lines->first; line && !status; line = line->next) {
+        status = check_line(all, line, ++request->items, &tokens, error);
+        to->lines[request->items - 1] = status ? NULL : line->string;
+    }
+    et_tokens_release(&tokens);
+    return status;
+}
+
+static int read_request(et_service *self, et_service_request *request, et_error *error)
+{
+    static const char *const keys[] = { "lines", "beam_size", "n_best", NULL };
+    const translations *all = (const translations *)(const void *)self;
+    int64_t beam, results;
+    asked *to = et_arena_alloc(request->arena, sizeof *to);
+    request->payload = to;
+    if (!to)
+        return et_alloc_failed(error, sizeof *to, "a request");
+    int status = et_service_keys(request, keys, error);
+    if (!status)
+        status = et_service_number(request, "beam_size", 1, all->beam_max, all->beam, &beam, error);
+    if (!status)
+        status = et_service_number(request, "n_best", 1, ET_BEAM_SIZE_MAX, 0, &results, error);
+    if (!status && results > beam)
+        status =
+            et_fail(error, ET_EDATA, "n_best %lld: more than the beam size, %lld; raise beam_size",
+                    (long long)results, (long long)beam);
+    if (!status) {
+        to->beam = (int)beam;
+        to->results = (int)results;
+        request->group = group_of(to->beam, to->results);
+        status = read_lines(all, request, to, error);
+    }
+    if (!status && !request->items) {
+        const char *none = to->results ? "{\"hypotheses\": []}\n" : "{\"translations\": []}\n";
+        et_service_answer(request, none, strlen(none));
+    }
+    return status;
+}
+
+/* ---- decoders ---- */
+
+/* In place of the one that was used longest ago. */
+static int open_variant(translations *all, variant *v, const asked *what, et_error *error)
+{
+    et_translator_close(v->translator);
+    *v = (variant){ .decoding = { .results = what->results },
+                    .group = group_of(what->beam, what->results ? what->results : 1) };
+    const et_translator_options options = { .beam_size = what->beam,
+                                            .precision = all->usual->options.precision,
+                                            .shares = all->usual,
+                                            .decoding = &v->decoding };
+    return et_translator_open_beside(&v->translator, &options, error);
+}
+
+static int find_translator(translations *all, const asked *what, et_translator **out,
+                           et_error *error)
+{
+    const int results = what->results ? what->results : 1;
+    variant *oldest = &all->other[0];
+    *out = all->usual;
+    all->batches++;
+    if (what->beam == all->beam && results == 1)
+        return ET_OK;
+    for (variant *v = all->other; v < all->other + OTHERS_MAX; v++) {
+        if (v->translator && v->group == group_of(what->beam, results)) {
+            v->used = all->batches;
+            *out = v->translator;
+            return ET_OK;
+        }
+        if (v->used < oldest->used)
+            oldest = v;
+    }
+    int status = open_variant(all, oldest, what, error);
+    oldest->used = status ? 0 : all->batches;
+    *out = oldest->translator;
+    return status;
+}
+
+/* ---- answers ---- */
+
+/* What is being answered, and which of it has ended. */
+typedef struct batch {
+    et_service_request *const *requests; /* [count] */
+    size_t count;
+    atomic_bool *ended;             /* [count], owned */
+    const atomic_bool **line_ended; /* [lines] into ended, owned */
+    const char **lines;             /* [total], owned */
+    char **results;                 /* the same */
+    size_t total;
+} batch;
+
+static void release_batch(batch *b)
+{
+    et_translator_free_results(b->results, b->total);
+    et_free(b->results);
+    et_free(b->lines);
+    et_free(b->line_ended);
+    et_free(b->ended);
+}
+
+static int init_batch(batch *b, et_service_request *const *requests, size_t count, et_error *error)
+{
+    *b = (batch){ .requests = requests, .count = count };
+    for (size_t i = 0; i < count; i++)
+        b->total += (size_t)requests[i]->items;
+    b->ended = et_alloc_zero(count, sizeof *b->ended);
+    b->line_ended = et_alloc(b->total, sizeof *b->line_ended);
+    b->lines = et_alloc(b->total, sizeof *b->lines);
+    b->results = et_alloc_zero(b->total, sizeof *b->results);
+    if (!b->ended || !b->line_ended || !b->lines || !b->results)
+        return et_alloc_failed(error, b->total * sizeof *b->lines, "a batch");
+    for (size_t i = 0, at = 0; i < count; i++) {
+        const asked *what = requests[i]->payload;
+        for (int64_t line = 0; line < requests[i]->items; line++, at++) {
+            b->lines[at] = what->lines[line];
+            b->line_ended[at] = &b->ended[i];
+        }
+    }
+    return ET_OK;
+}
+
+/* After each step of the decoder; true: nobody waits for any of it. */
+static bool look_for_ended(void *payload, size_t done, size_t lines)
+{
+    batch *b = payload;
+    bool all = true;
+    (void)done;
+    (void)lines;
+    for (size_t i = 0; i < b->count; i++) {
+        if (et_service_ended(b->requests[i]))
+            atomic_store_explicit(&b->ended[i], true, memory_order_relaxed);
+        else
+            all = false;
+    }
+    return all;
+}
+
+/* results or found: of all lines of the batch, a request's from the first one on. */
+static void print_answer(et_service_request *request, char **results, const et_hypotheses *found,
+                         size_t first)
+{
+    et_strbuf out = ET_STRBUF_INIT;
+    et_strbuf_append(&out, found ? "{\"hypotheses\": [" : "{\"translations\": [");
+    for (int64_t i = 0; i < request->items; i++) {
+        et_strbuf_append(&out, i ? ", " : "");
+        if (found)
+            et_result_lines_print_json(&out, found, first + (size_t)i, false);
+        else
+            et_json_print_string(&out, results[first + (size_t)i]);
+    }
+    et_strbuf_append(&out, "]}\n");
+    if (out.failed)
+        request->status = et_alloc_failed(&request->error, out.length, "an answer");
+    else
+        et_service_answer(request, out.data, out.length);
+    et_strbuf_release(&out);
+}
+
+static int translate(translations *all, batch *b, et_error *error)
+{
+    const asked *what = b->requests[0]->payload;
+    et_translator *t;
+    et_hypotheses *found = NULL;
+    int status = find_translator(all, what, &t, error);
+    if (status)
+        return status;
+    t->ended = b->line_ended;
+    et_translator_set_progress(t, look_for_ended, b);
+    status = what->results ? et_translator_search(t, b->lines, b->total, &found, error)
+                           : et_translator_translate(t, b->lines, b->total, b->results, error);
+    et_translator_set_progress(t, NULL, NULL);
+    t->ended = NULL;
+    for (size_t i = 0, first = 0; i < b->count && !status; i++) {
+        if (!b->ended[i])
+            print_answer(b->requests[i], b->results, found, first);
+        first += (size_t)b->requests[i]->items;
+    }
+    et_hypotheses_free(found);
+    return status;
+}
+
+static void answer(et_service *self, et_service_request *const *requests, size_t count)
+{
+    translations *all = (translations *)(void *)self;
+    et_error error = ET_ERROR_INIT;
+    batch b;
+    int status = init_batch(&b, requests, count, &error);
+    if (!status)
+        status = translate(all, &b, &error);
+    for (size_t i = 0; i < count && status; i++) {
+        requests[i]->status = status;
+        requests[i]->error = error;
+    }
+    release_batch(&b);
+}
+
+const et_service_class et_translation_service = {
+    .name = "translate",
+    .items = "lines",
+    .example = "{\"lines\": [\"A dog runs.\"], \"beam_size\": 4, \"n_best\": 1}",
+    .open = open_service,
+    .close = close_service,
+    .describe = describe,
+    .read = read_request,
+    .answer = answer,
+};

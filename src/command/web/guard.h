@@ -1,0 +1,43 @@
+/* Who may ask a server. Three checks of a request's headers:
+ *
+ *   Host            an address in numbers, localhost, this machine's name or one of `hosts`. A page
+ *                   from elsewhere that has its own name point here (DNS rebinding) says another.
+ *   Origin          the server's own, where a browser sends one: no page of another site asks, nor
+ *                   one of another port of this machine.
+ *   Authorization   "Bearer TOKEN", where there is a token. Compared in a time that does not depend
+ *                   on where it differs.
+ *
+ * Everything is borrowed; nothing here keeps a state. */
+#ifndef ETUDE_COMMAND_WEB_GUARD_H
+#define ETUDE_COMMAND_WEB_GUARD_H
+
+#include <stdbool.h>
+
+#include <etude/error.h>
+
+#define ET_TOKEN_MIN 16
+#define ET_TOKEN_MAX 256
+
+typedef struct et_http_guard {
+    const char *token;        /* NULL: nobody is asked for one */
+    const char *const *hosts; /* [host_count]: names beside those above */
+    int host_count;
+    int port; /* that the server listens on; 0: of no use */
+} et_http_guard;
+
+/* host: what the header says, "localhost:8080". */
+bool et_http_guard_host(const et_http_guard *guard, const char *host);
+/* origin: "http://localhost:8080"; "null" never is one of ours. host: what the header Host of the
+ * request says. Ours are that host and port; the loopback, localhost and this machine's name with
+ * the guard's port; and the guard's hosts with any port, as a proxy may have another. */
+bool et_http_guard_origin(const et_http_guard *guard, const char *origin, const char *host);
+/* authorization NULL: there was none. True where no token is asked for. */
+bool et_http_guard_token(const et_http_guard *guard, const char *authorization);
+
+/* The first line of a file, of ET_TOKEN_MIN to ET_TOKEN_MAX letters, digits and - . _ ~ + / = .
+ * ET_EDATA: it is none. ET_EDENIED: others than the owner may read the file. */
+int et_http_token_read(char token[ET_TOKEN_MAX + 1], const char *path, et_error *error);
+/* 256 random bits in letters and digits. */
+int et_http_token_make(char token[ET_TOKEN_MAX + 1], et_error *error);
+
+#endif

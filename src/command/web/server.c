@@ -1,0 +1,818 @@
+/* The loop over libmicrohttpd, which parses requests and writes answers; the only file that knows
+ * it. It runs in the caller's thread (MHD_run over an epoll descriptor), so handlers need no locks.
+ *
+ *   headers --judge--> body, kept or dropped --> handle --> answered, or suspended until it is
+ *
+ * A request that is refused is still read to its end, within the bounds: an answer that is sent
+ * before may be lost with the rest of what a client sends. One whose end is not certain is not
+ * read, and its connection is closed: what follows could be taken for a request that nobody made.
+ * What is refused before it is a request (a line that is none, a header that cannot be) is the
+ * library's, with an answer of its own.
+ *
+ * Invariants: (1) a request is freed when its connection is through with it, never while somebody
+ * has it to answer: connections of those are suspended, and the library leaves them alone; (2) time
+ * counts for a connection from when it was accepted, or its last answer was out, to the whole
+ * request, and again from the reply on; (3) beyond the most connections there are no two that have
+ * sent no whole request. */
+#include "command/web/server.h"
+
+#include <microhttpd.h>
+#include <poll.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/clock.h"
+#include "base/values/json.h"
+#include "base/files/library.h"
+#include "base/vector.h"
+
+/* MHD_run is mhd.run, and so on: loaded by the first server. */
+#define CALLS(X)                                                                                   \
+    X(MHD_, add_response_header)                                                                   \
+    X(MHD_, create_response_from_buffer)                                                           \
+    X(MHD_, destroy_response)                                                                      \
+    X(MHD_, get_connection_info)                                                                   \
+    X(MHD_, get_connection_values_n)                                                               \
+    X(MHD_, get_daemon_info)                                                                       \
+    X(MHD_, get_timeout)                                                                           \
+    X(MHD_, lookup_connection_value)                                                               \
+    X(MHD_, lookup_connection_value_n)                                                             \
+    X(MHD_, queue_response)                                                                        \
+    X(MHD_, quiesce_daemon)                                                                        \
+    X(MHD_, resume_connection)                                                                     \
+    X(MHD_, run)                                                                                   \
+    X(MHD_, start_daemon)                                                                          \
+    X(MHD_, stop_daemon)                                                                           \
+    X(MHD_, suspend_connection)
+
+static struct {
+    CALLS(ET_LIBRARY_CALL)
+} mhd;
+
+static const char *const names[] = { CALLS(ET_LIBRARY_NAME) };
+
+static const et_library library = { ET_HTTP_FILE, "libmicrohttpd", names,
+                                    sizeof mhd / sizeof(void *) };
+
+/* Bytes. The library has POOL for a connection, and refuses what does not fit there itself. */
+#define POOL       ((size_t)64 << 10)
+#define HEADER_MAX ((size_t)16 << 10)
+#define TARGET_MAX 4096
+
+/* The library's own limit is above ours by so many, so that there is one to make room for. */
+#define SPARE 16
+
+/* At a stop, what the system has received by then is read for so many seconds at most. */
+#define LAST_READ 1.0
+
+/* A body that is refused is read to its end if it is at most so many times too long. */
+#define PATIENCE 4
+
+/* How often, in seconds, connections are looked at for being too slow. */
+#define LOOK_INTERVAL 0.5
+
+typedef struct connection {
+    struct connection *next, **place; /* in the server's list */
+    int fd;
+    double since;             /* when its time began */
+    et_http_request *request; /* NULL: none has begun */
+    bool used;                /* a request of it was answered */
+    bool cut;                 /* the library is to find it closed */
+    bool probed;              /* its client was asked whether it is there */
+    bool spoiled;             /* the path of the next request has a 0 */
+    const char *target; /* of the next request, in the library's buffer: for its place alone */
+    size_t target_length;
+} connection;
+
+struct et_http {
+    et_http_options options;
+    struct MHD_Daemon *daemon;
+    int poll_fd, wake_fd;
+    connection *connections;
+    int connected, busy;
+    unsigned arrived; /* changes with whatever comes in */
+    double looked;    /* when connections were */
+    bool resumed;     /* there is something to do without any traffic */
+    bool draining;
+};
+
+struct et_http_request {
+    et_http *http;
+    struct MHD_Connection *from;
+    connection *connection;
+    const et_http_route *route; /* NULL: refused */
+    const char *path;
+    bool answered; /* there is a response, or no memory was left for one */
+    double begun;
+    char *body; /* owned, terminated */
+    size_t length, capacity;
+    size_t come; /* bytes, also of what was dropped */
+    int refused; /* status; 0: not */
+    char reason[256];
+    char allow[64];                /* methods, of 405 */
+    struct MHD_Response *response; /* owned, once there is one */
+    int status;                    /* of it */
+    bool handed, suspended;
+    bool knows_interim; /* HTTP/1.1: answers before the answer */
+    bool closes;        /* its connection ends with the answer */
+};
+
+/* ---- answers ---- */
+
+static bool add_header(struct MHD_Response *response, const char *name, const char *value)
+{
+    return mhd.add_response_header(response, name, value) == MHD_YES; /* fails without memory */
+}
+
+static bool add_headers(const et_http_request *r, struct MHD_Response *response,
+                        const et_http_answer *answer)
+{
+    char seconds[16];
+    snprintf(seconds, sizeof seconds, "%d", answer->retry_after);
+    return add_header(response, "Content-Type", answer->type) &&
+           add_header(response, "Cache-Control", "no-store") &&
+           add_header(response, "X-Content-Type-Options", "nosniff") &&
+           add_header(response, "X-Frame-Options", "DENY") &&
+           add_header(response, "Referrer-Policy", "no-referrer") &&
+           add_header(response, "Content-Security-Policy",
+                      answer->policy ? answer->policy : "default-src 'none'") &&
+           (!answer->retry_after || add_header(response, "Retry-After", seconds)) &&
+           (answer->status != 401 || add_header(response, "WWW-Authenticate", "Bearer")) &&
+           (answer->status != 405 || add_header(response, "Allow", r->allow)) &&
+           (!(r->http->draining || r->closes) || add_header(response, "Connection", "close"));
+}
+
+/* NULL: no memory; an answer without one of its headers would be another answer. */
+static struct MHD_Response *response_of(const et_http_request *r, const et_http_answer *answer)
+{
+    struct MHD_Response *response = mhd.create_response_from_buffer(
+        answer->length, (void *)answer->bytes,
+        answer->lasting ? MHD_RESPMEM_PERSISTENT : MHD_RESPMEM_MUST_COPY);
+    if (response && !add_headers(r, response, answer)) {
+        mhd.destroy_response(response);
+        return NULL;
+    }
+    return response;
+}
+
+#define SHORT_OF_MEMORY "{\"error\": \"out of memory\"}\n"
+
+/* Needs the least memory. */
+static const et_http_answer short_of_memory = { .status = 503,
+                                                .type = "application/json",
+                                                .bytes = SHORT_OF_MEMORY,
+                                                .length = sizeof SHORT_OF_MEMORY - 1,
+                                                .lasting = true,
+                                                .retry_after = 1 };
+
+/* Without memory for either answer the connection is closed: there is nothing else to be said. Time
+ * for the answer to leave counts from here. */
+static void make_response(et_http_request *r, const et_http_answer *answer)
+{
+    et_assert(!r->answered);
+    r->answered = true;
+    r->connection->since = et_clock_monotonic();
+    r->response = response_of(r, answer);
+    r->status = answer->status;
+    if (r->response)
+        return;
+    r->response = response_of(r, &short_of_memory);
+    r->status = short_of_memory.status;
+}
+
+static void make_refusal(et_http_request *r, int status, const char *text)
+{
+    et_strbuf out = ET_STRBUF_INIT;
+    et_strbuf_append(&out, "{\"error\": ");
+    et_json_print_string(&out, text);
+    et_strbuf_append(&out, "}\n");
+    const et_http_answer answer = { .status = status,
+                                    .type = "application/json",
+                                    .bytes = et_strbuf_text(&out),
+                                    .length = out.length,
+                                    .retry_after = status == 503 ? 1 : 0 };
+    make_response(r, out.failed ? &short_of_memory : &answer);
+    et_strbuf_release(&out);
+}
+
+static enum MHD_Result send_response(et_http_request *r)
+{
+    if (!r->response)
+        return MHD_NO;
+    return mhd.queue_response(r->from, (unsigned)r->status, r->response);
+}
+
+static void resume(et_http_request *r)
+{
+    if (!r->suspended)
+        return;
+    r->suspended = false;
+    r->http->resumed = true;
+    mhd.resume_connection(r->from);
+}
+
+void et_http_reply(et_http_request *request, const et_http_answer *answer)
+{
+    et_assert(request->handed);
+    make_response(request, answer);
+    resume(request);
+}
+
+void et_http_refuse(et_http_request *request, int status, const char *text)
+{
+    et_assert(request->handed);
+    make_refusal(request, status, text);
+    resume(request);
+}
+
+/* ---- headers ---- */
+
+static void refuse(et_http_request *r, int status, const char *text)
+{
+    if (r->refused)
+        return;
+    r->refused = status;
+    snprintf(r->reason, sizeof r->reason, "%s", text);
+}
+
+/* What the headers are, all together. */
+typedef struct headers {
+    size_t bytes;
+    int hosts, lengths, encodings;
+    const char *host, *length, *encoding;
+    bool spoiled; /* a name that is none, or a 0 */
+} headers;
+
+/* Every value has a 0 behind it, and may have others in it. */
+static enum MHD_Result count_header(void *payload, enum MHD_ValueKind kind, const char *name,
+                                    size_t name_length, const char *value, size_t length)
+{
+    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+                                  "!#$%&'*+-.^_`|~";
+    headers *h = payload;
+    (void)kind;
+    h->bytes += name_length + length + 4;
+    h->spoiled |= !name_length || strspn(name, letters) != name_length;
+    h->spoiled |= value && strlen(value) != length;
+    if (!strcasecmp(name, "Host")) {
+        h->hosts++;
+        h->host = value;
+    }
+    if (!strcasecmp(name, "Content-Length")) {
+        h->lengths++;
+        h->length = value;
+    }
+    if (!strcasecmp(name, "Transfer-Encoding")) {
+        h->encodings++;
+        h->encoding = value;
+    }
+    return MHD_YES;
+}
+
+const char *et_http_header(const et_http_request *request, const char *name)
+{
+    return mhd.lookup_connection_value(request->from, MHD_HEADER_KIND, name);
+}
+
+const char *et_http_query(const et_http_request *request, const char *name)
+{
+    const char *value;
+    size_t length;
+    /* A 0 may stand in it, which ends no text here. */
+    if (mhd.lookup_connection_value_n(request->from, MHD_GET_ARGUMENT_KIND, name, strlen(name),
+                                      &value, &length) != MHD_YES)
+        return NULL;
+    return value && strlen(value) == length ? value : NULL;
+}
+
+/* The row of path and method; NULL: refused. */
+static bool is_accepted(const et_http_request *r, const et_http_route *route)
+{
+    const char *accept = route->accept ? et_http_header(r, "Accept") : NULL;
+    return !route->accept || (accept && strstr(accept, route->accept));
+}
+
+static const et_http_route *find_route(et_http_request *r, const char *method)
+{
+    const char *wanted = strcmp(method, "HEAD") ? method : "GET";
+    const et_http_route *other = NULL;
+    for (const et_http_route *route = r->http->options.routes; route->method; route++) {
+        if (strcmp(route->path, r->path) != 0 || !is_accepted(r, route))
+            continue;
+        if (!strcmp(route->method, wanted))
+            return route;
+        size_t used = strlen(r->allow);
+        snprintf(r->allow + used, sizeof r->allow - used, "%s%s", used ? ", " : "",
+                 !strcmp(route->method, "GET") ? "GET, HEAD" : route->method);
+        other = route;
+    }
+    if (other) {
+        char text[128];
+        snprintf(text, sizeof text, "this path takes %s alone", r->allow);
+        refuse(r, 405, text);
+    } else {
+        refuse(r, 404, "there is no such path; GET / says which there are");
+    }
+    return NULL;
+}
+
+/* Digits alone, RFC 9110 section 8.6. What is past 64 bits is the largest number of them. */
+static bool read_length(const char *text, unsigned long long *length)
+{
+    char *end;
+    *length = 0;
+    if (*text < '0' || *text > '9')
+        return false;
+    *length = strtoull(text, &end, 10);
+    return !*end;
+}
+
+static void judge_length(et_http_request *r, const headers *h, const char *method)
+{
+    const unsigned long long most = r->http->options.body_max;
+    char text[128];
+    unsigned long long length = 0;
+    if (h->length && !read_length(h->length, &length))
+        refuse(r, 400, "Content-Length is no number");
+    if ((length || h->encodings) && strcmp(method, "POST") != 0)
+        refuse(r, 400, "a body comes with POST alone");
+    if (length > most) {
+        snprintf(text, sizeof text, "a body of %llu bytes; at most %llu are taken", length, most);
+        refuse(r, 413, text);
+    }
+}
+
+/* A 0 in the request's line ends the library's text of it, behind which stands the version. */
+static bool is_target_spoiled(const connection *c, const char *version)
+{
+    const uintptr_t from = (uintptr_t)c->target, to = (uintptr_t)version;
+    bool beside = c->target && from < to && to - from < POOL;
+    return c->spoiled || (beside && to - from != c->target_length + 1);
+}
+
+/* What leaves it open which request this is, and where the next one begins (RFC 9112, 6.3). */
+static void judge_framing(et_http_request *r, const headers *h, const char *version)
+{
+    if (h->lengths > 1 || h->encodings > 1 || (h->lengths && h->encodings))
+        refuse(r, 400, "the length of the body is said twice");
+    if (h->encodings &&
+        (!h->encoding || strcasecmp(h->encoding, "chunked") != 0 || !strcmp(version, "HTTP/1.0")))
+        refuse(r, 400, "Transfer-Encoding: chunked alone is read, of HTTP/1.1");
+    if (h->spoiled)
+        refuse(r, 400, "a header has a name that is none, or a byte 0");
+    if (is_target_spoiled(r->connection, version))
+        refuse(r, 400, "the path has a byte 0, or a space");
+    r->closes = r->refused != 0;
+}
+
+/* In this order: what is no proper request, who asks, what for, how much. */
+static void judge(et_http_request *r, const char *method, const char *version)
+{
+    const et_http_guard *guard = &r->http->options.guard;
+    headers h = { .bytes = 0 };
+    mhd.get_connection_values_n(r->from, MHD_HEADER_KIND, count_header, &h);
+    judge_framing(r, &h, version);
+    if (strlen(r->path) > TARGET_MAX)
+        refuse(r, 414, "the path is too long");
+    if (h.bytes > HEADER_MAX)
+        refuse(r, 431, "headers of more than 16 KB");
+    if (h.hosts != 1)
+        refuse(r, 400, "one header Host is needed");
+    else if (!et_http_guard_host(guard, h.host ? h.host : ""))
+        refuse(r, 403,
+               "this host is not served under that name (header Host); --host NAME adds one");
+    const char *origin = et_http_header(r, "Origin");
+    if (origin && !et_http_guard_origin(guard, origin, h.host ? h.host : ""))
+        refuse(r, 403, "pages of other sites may not ask (header Origin)");
+    const et_http_route *route = r->refused ? NULL : find_route(r, method);
+    if (!r->refused || r->refused == 404 || r->refused == 405)
+        if (!(route && route->open) &&
+            !et_http_guard_token(guard, et_http_header(r, "Authorization"))) {
+            r->refused = 0;
+            refuse(r, 401, "a token is needed: Authorization: Bearer TOKEN");
+        }
+    judge_length(r, &h, method);
+    r->route = r->refused ? NULL : route;
+}
+
+/* Whether to answer before the body: its end is not certain, it is much too long, or the client
+ * waits to be asked. */
+static bool answers_early(const et_http_request *r)
+{
+    const char *length = et_http_header(r, "Content-Length");
+    unsigned long long bytes = 0;
+    if (!r->refused)
+        return false;
+    if (r->closes)
+        return true;
+    if (length && read_length(length, &bytes) && bytes / PATIENCE > r->http->options.body_max)
+        return true;
+    return et_http_header(r, "Expect") != NULL;
+}
+
+/* ---- bodies ---- */
+
+static void drop_body(et_http_request *r)
+{
+    et_free(r->body);
+    r->body = NULL;
+    r->length = r->capacity = 0;
+}
+
+/* Grows with what has come, not with what was announced. false: the client sends without an end. */
+static bool add_body(et_http_request *r, const char *bytes, size_t count)
+{
+    const size_t most = r->http->options.body_max;
+    r->come += count;
+    if (r->come > most && !r->refused) {
+        char text[96];
+        snprintf(text, sizeof text, "a body of more than %zu bytes", most);
+        refuse(r, 413, text);
+    }
+    if (r->refused) {
+        drop_body(r);
+        return r->come / PATIENCE <= most;
+    }
+    char *body = et_vector_grow(r->body, &r->capacity, r->length + count + 1, 1, 256);
+    if (!body) {
+        refuse(r, 503, "no memory for the request");
+        return true;
+    }
+    r->body = body;
+    memcpy(r->body + r->length, bytes, count);
+    r->length += count;
+    r->body[r->length] = 0;
+    return true;
+}
+
+const char *et_http_path(const et_http_request *request)
+{
+    return request->path;
+}
+
+char *et_http_take_body(et_http_request *request, size_t *length)
+{
+    char *body = request->body;
+    *length = request->length;
+    request->body = NULL;
+    request->length = request->capacity = 0;
+    return body;
+}
+
+/* ---- the library's calls ---- */
+
+static connection *connection_of(struct MHD_Connection *from)
+{
+    return mhd.get_connection_info(from, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
+}
+
+static enum MHD_Result begin(et_http *http, struct MHD_Connection *from, const char *path,
+                             const char *method, const char *version, void **out)
+{
+    connection *c = connection_of(from);
+    et_http_request *r = c ? et_alloc_zero(1, sizeof *r) : NULL;
+    if (!r)
+        return MHD_NO;
+    r->http = http;
+    r->from = from;
+    r->connection = c;
+    r->path = path;
+    r->begun = et_clock_monotonic();
+    r->knows_interim = !strcmp(version, "HTTP/1.1");
+    c->request = r;
+    c->probed = false;
+    http->busy++;
+    *out = r;
+    judge(r, method, version);
+    if (!answers_early(r))
+        return MHD_YES;
+    r->closes = true;
+    make_refusal(r, r->refused, r->reason);
+    return send_response(r);
+}
+
+/* All of it is there. */
+static enum MHD_Result finish(et_http_request *r)
+{
+    if (r->answered)
+        return send_response(r);
+    et_assert(!r->handed);
+    if (r->refused) {
+        make_refusal(r, r->refused, r->reason);
+        return send_response(r);
+    }
+    r->handed = true;
+    r->route->handle(r->http->options.payload, r);
+    if (r->answered)
+        return send_response(r);
+    r->suspended = true;
+    mhd.suspend_connection(r->from);
+    return MHD_YES;
+}
+
+static enum MHD_Result on_request(void *payload, struct MHD_Connection *from, const char *url,
+                                  const char *method, const char *version, const char *upload,
+                                  size_t *size, void **out)
+{
+    et_http *http = payload;
+    et_http_request *r = *out;
+    http->arrived++;
+    if (!r)
+        return begin(http, from, url, method, version, out);
+    if (!*size)
+        return finish(r);
+    bool more = add_body(r, upload, *size);
+    *size = 0;
+    return more ? MHD_YES : MHD_NO;
+}
+
+/* The library then finds it closed. */
+static void cut(connection *c)
+{
+    shutdown(c->fd, SHUT_RDWR);
+    c->cut = true;
+}
+
+static bool is_whole(const et_http_request *r)
+{
+    return r && (r->handed || r->response);
+}
+
+/* Where there is no room, the oldest that has sent no whole request goes; not the newest, NULL: all
+ * are old. */
+static void make_room(et_http *http, const connection *newest)
+{
+    connection *oldest = NULL;
+    int count = 0;
+    if (http->connected <= http->options.connections_max)
+        return;
+    for (connection *c = http->connections; c; c = c->next) {
+        count += !c->cut;
+        if (!c->cut && c != newest && !is_whole(c->request) &&
+            (!oldest || c->since <= oldest->since))
+            oldest = c;
+    }
+    if (count > http->options.connections_max && oldest)
+        cut(oldest);
+}
+
+static void on_completed(void *payload, struct MHD_Connection *from, void **out,
+                         enum MHD_RequestTerminationCode code)
+{
+    et_http *http = payload;
+    et_http_request *r = *out;
+    (void)from;
+    (void)code;
+    if (!r)
+        return;
+    et_assert(!r->suspended);
+    if (http->options.answered && r->response)
+        http->options.answered(http->options.payload, r, r->status,
+                               et_clock_monotonic() - r->begun);
+    if (r->response)
+        mhd.destroy_response(r->response);
+    r->connection->request = NULL;
+    r->connection->used = true;
+    r->connection->since = et_clock_monotonic();
+    http->busy--;
+    drop_body(r);
+    et_free(r);
+    *out = NULL;
+    make_room(http, NULL);
+}
+
+/* Of each request, before anything is made of its line. */
+static void *on_target(void *payload, const char *target, struct MHD_Connection *from)
+{
+    connection *c = connection_of(from);
+    (void)payload;
+    if (!c)
+        return NULL;
+    const char *zero = strstr(target, "%00");
+    c->target = target;
+    c->target_length = strlen(target);
+    c->spoiled = zero && (size_t)(zero - target) < strcspn(target, "?");
+    return NULL; /* what *out is in on_request */
+}
+
+static void on_connection(void *payload, struct MHD_Connection *from, void **context,
+                          enum MHD_ConnectionNotificationCode code)
+{
+    et_http *http = payload;
+    connection *c = *context;
+    if (code == MHD_CONNECTION_NOTIFY_CLOSED) {
+        if (!c)
+            return;
+        *c->place = c->next;
+        if (c->next)
+            c->next->place = c->place;
+        http->connected--;
+        et_free(c);
+        *context = NULL;
+        return;
+    }
+    c = et_alloc_zero(1, sizeof *c);
+    *context = c;
+    if (!c)
+        return;
+    c->fd = mhd.get_connection_info(from, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
+    c->since = et_clock_monotonic();
+    c->next = http->connections;
+    c->place = &http->connections;
+    if (c->next)
+        c->next->place = &c->next;
+    http->connections = c;
+    http->connected++;
+    http->arrived++;
+    make_room(http, c);
+}
+
+/* ---- the server ---- */
+
+static int start(et_http *http, et_listener *listener, et_error *error)
+{
+    const et_http_options *o = &http->options;
+    const unsigned idle = (unsigned)o->seconds_max;
+    int status = et_library_load(&library, &mhd, error);
+    if (status)
+        return status;
+    http->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (http->wake_fd < 0)
+        return et_fail_errno(error, "a server");
+    http->daemon =
+        mhd.start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL, on_request, http,
+                         MHD_OPTION_LISTEN_SOCKET, listener->fd, MHD_OPTION_CONNECTION_LIMIT,
+                         (unsigned)o->connections_max + SPARE, MHD_OPTION_CONNECTION_TIMEOUT, idle,
+                         MHD_OPTION_CONNECTION_MEMORY_LIMIT, POOL, MHD_OPTION_NOTIFY_COMPLETED,
+                         on_completed, http, MHD_OPTION_NOTIFY_CONNECTION, on_connection, http,
+                         MHD_OPTION_URI_LOG_CALLBACK, on_target, http, MHD_OPTION_END);
+    if (!http->daemon)
+        return et_fail(error, ET_EFAIL, "libmicrohttpd cannot start a server on %s", listener->url);
+    listener->fd = -1; /* the library's now */
+    const union MHD_DaemonInfo *info = mhd.get_daemon_info(http->daemon, MHD_DAEMON_INFO_EPOLL_FD);
+    http->poll_fd = info ? info->epoll_fd : -1;
+    return http->poll_fd >= 0 ? ET_OK
+                              : et_fail(error, ET_EFAIL, "libmicrohttpd was built without epoll");
+}
+
+int et_http_open(et_http **out, et_listener *listener, const et_http_options *options,
+                 et_error *error)
+{
+    *out = NULL;
+    et_assert(options->body_max && options->connections_max > 0 && options->seconds_max >= 1);
+    et_http *http = et_alloc_zero(1, sizeof *http);
+    if (!http) {
+        et_listener_close(listener);
+        return et_alloc_failed(error, sizeof *http, "a server");
+    }
+    http->options = *options;
+    http->wake_fd = -1;
+    int status = start(http, listener, error);
+    if (status) {
+        et_listener_close(listener);
+        et_http_close(http);
+    } else {
+        *out = http;
+    }
+    return status;
+}
+
+void et_http_close(et_http *http)
+{
+    if (!http)
+        return;
+    for (connection *c = http->connections; c; c = c->next)
+        if (c->request && c->request->suspended)
+            et_http_refuse(c->request, 503, "the server ends");
+    if (http->daemon) {
+        mhd.run(http->daemon);
+        mhd.stop_daemon(http->daemon);
+    }
+    et_assert(!http->connections && !http->busy);
+    if (http->wake_fd >= 0)
+        close(http->wake_fd);
+    et_free(http);
+}
+
+void et_http_wake(et_http *http)
+{
+    const uint64_t one = 1;
+    ssize_t ignored = write(http->wake_fd, &one, sizeof one);
+    (void)ignored;
+}
+
+static double seconds_of(const et_http *http, const connection *c)
+{
+    const double most = http->options.seconds_max;
+    return !c->request && !c->used && most > ET_HTTP_HEADER_SECONDS ? ET_HTTP_HEADER_SECONDS : most;
+}
+
+/* A client that has closed its side may still read. One that is not there answers what it is sent
+ * with a reset, and of HTTP/1.1 every client passes over a 100. */
+static void probe(connection *c)
+{
+    static const char still[] = "HTTP/1.1 100 Continue\r\n\r\n";
+    if (!c->probed && c->request->knows_interim)
+        (void)!send(c->fd, still, sizeof still - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+    c->probed = true;
+}
+
+static bool is_gone(connection *c)
+{
+    struct pollfd fd = { .fd = c->fd, .events = POLLRDHUP };
+    if (poll(&fd, 1, 0) <= 0)
+        return false;
+    if (fd.revents & (POLLHUP | POLLERR))
+        return true;
+    probe(c);
+    return false;
+}
+
+/* Nobody else looks: the library leaves a connection alone whose request waits for an answer. */
+static void look_for_gone(et_http *http)
+{
+    for (connection *c = http->connections; c; c = c->next)
+        if (!c->cut && c->request && c->request->suspended && is_gone(c)) {
+            cut(c);
+            http->options.gone(http->options.payload, c->request);
+        }
+}
+
+/* Those that are too slow are cut off. */
+static void look_at_connections(et_http *http)
+{
+    double now = et_clock_monotonic();
+    if (now - http->looked < LOOK_INTERVAL)
+        return;
+    http->looked = now;
+    if (http->options.gone)
+        look_for_gone(http);
+    for (connection *c = http->connections; c; c = c->next)
+        if (!c->cut && !(c->request && c->request->suspended) &&
+            now - c->since > seconds_of(http, c))
+            cut(c);
+}
+
+void et_http_run(et_http *http, double seconds)
+{
+    unsigned long long wanted; /* milliseconds, of the library */
+    uint64_t ignored;
+    double wait = 1e3 * (http->connections && seconds > LOOK_INTERVAL ? LOOK_INTERVAL : seconds);
+    if (mhd.get_timeout(http->daemon, &wanted) == MHD_YES && (double)wanted < wait)
+        wait = (double)wanted;
+    if (http->resumed)
+        wait = 0;
+    http->resumed = false;
+    struct pollfd fds[2] = { { .fd = http->poll_fd, .events = POLLIN },
+                             { .fd = http->wake_fd, .events = POLLIN } };
+    poll(fds, 2, wait > 0 ? (int)(wait + 0.999) : 0);
+    /* Nothing is there to be read where nobody woke it. */
+    ssize_t woken = read(http->wake_fd, &ignored, sizeof ignored);
+    (void)woken;
+    mhd.run(http->daemon);
+    look_at_connections(http);
+}
+
+/* What the system has received by now is read: a request that is whole there is accepted. */
+static void read_the_last(et_http *http)
+{
+    const double until = et_clock_monotonic() + LAST_READ;
+    unsigned before;
+    do {
+        before = http->arrived;
+        mhd.run(http->daemon);
+    } while (http->arrived != before && et_clock_monotonic() < until);
+}
+
+void et_http_drain(et_http *http)
+{
+    if (http->draining)
+        return;
+    http->draining = true;
+    read_the_last(http);
+    int fd = mhd.quiesce_daemon(http->daemon);
+    if (fd != MHD_INVALID_SOCKET)
+        close(fd);
+    for (connection *c = http->connections; c; c = c->next)
+        if (!c->cut && !is_whole(c->request))
+            cut(c);
+    mhd.run(http->daemon);
+}
+
+int et_http_busy(const et_http *http)
+{
+    return http->busy;
+}
+
+int et_http_connections(const et_http *http)
+{
+    return http->connected;
+}

@@ -1,0 +1,112 @@
+/* An HTTP server in the thread that calls it: nothing of it runs beside. Requests are handed on
+ * whole, by a table of routes, and answered then or later.
+ *
+ *     static const et_http_route routes[] = {
+ *         { "GET", "/health", true, health, NULL },
+ *         { NULL, NULL, false, NULL },
+ *     };
+ *     et_http_options options = { .routes = routes, .payload = self, .guard = { .token = NULL } };
+ *     if (et_http_open(&http, &listener, &options, &error)) ...
+ *     while (!stop)
+ *         et_http_run(http, 0.5);
+ *     et_http_drain(http);
+ *     while (et_http_busy(http))
+ *         et_http_run(http, 0.5);
+ *     et_http_close(http);
+ *
+ * What it refuses itself: hosts, origins and tokens (guard.h), unknown paths and methods, headers
+ * and bodies that are too long, bytes 0 in a path. Errors are JSON, {"error": "..."}. Where it is
+ * not certain where a request ends (its length is said twice, another Transfer-Encoding than
+ * chunked), it is refused and the connection is closed.
+ *
+ * Connections, bytes of each and the time that a request may take to arrive and an answer to leave
+ * are bounded. At the most connections a new one takes the place of the oldest that has sent no
+ * whole request (half of one, or none since its last answer); where all have, it waits to be
+ * accepted. */
+#ifndef ETUDE_COMMAND_WEB_SERVER_H
+#define ETUDE_COMMAND_WEB_SERVER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "command/web/guard.h"
+#include "command/web/listen.h"
+
+/* For the headers of a connection's first request, where seconds_max is not less. */
+#define ET_HTTP_HEADER_SECONDS 10
+
+typedef struct et_http et_http;
+/* A request that arrived as a whole; valid until it is answered. */
+typedef struct et_http_request et_http_request;
+
+typedef struct et_http_route {
+    const char *method; /* "GET", which is HEAD as well, or "POST" */
+    const char *path;   /* the whole of it */
+    bool open;          /* no token is asked for */
+    /* Answers, or keeps the request and has it answered later by the thread of et_http_run. */
+    void (*handle)(void *payload, et_http_request *request);
+    const char *accept; /* only requests whose header Accept has this word; NULL: all. Before a row
+                           of the same path for all */
+} et_http_route;
+
+typedef struct et_http_options {
+    et_http_guard guard;
+    const et_http_route *routes; /* ended by a row without a method */
+    void *payload;               /* of handle */
+    size_t body_max;             /* bytes */
+    int connections_max;
+    double seconds_max; /* for a request to arrive, and for an answer to leave */
+    /* NULL, or called for a request that handle has kept when its client has closed the connection:
+     * replies to it, which nobody reads. */
+    void (*gone)(void *payload, et_http_request *request);
+    /* NULL, or called for each answer, refusals as well: seconds since the request began. */
+    void (*answered)(void *payload, const et_http_request *request, int status, double seconds);
+} et_http_options;
+
+/* The listener's socket is the server's from here on, also after a failure; url and port stay.
+ * ET_EFAIL: built without libmicrohttpd. */
+int et_http_open(et_http **out, et_listener *listener, const et_http_options *options,
+                 et_error *error);
+/* Requests that are not answered by then are, with 503. NULL allowed. */
+void et_http_close(et_http *http);
+
+/* Waits up to so many seconds for something to do and does it; a signal or et_http_wake ends the
+ * wait. */
+void et_http_run(et_http *http, double seconds);
+/* From any thread. */
+void et_http_wake(et_http *http);
+
+/* From now on no connection is accepted. What arrived as a whole by now is answered, and its
+ * connection closed with the answer; all others are closed at once. */
+void et_http_drain(et_http *http);
+/* Requests that have begun to arrive and are not answered to the last byte; once drained, those
+ * that arrived as a whole. */
+int et_http_busy(const et_http *http);
+int et_http_connections(const et_http *http);
+
+/* ---- of a request; texts are valid as long as it is ---- */
+
+const char *et_http_path(const et_http_request *request);
+const char *et_http_header(const et_http_request *request, const char *name); /* NULL: none */
+const char *et_http_query(const et_http_request *request, const char *name);  /* NULL: none */
+/* The body, terminated; the caller's from here on, to be freed with et_free. NULL: there is none.
+ */
+char *et_http_take_body(et_http_request *request, size_t *length);
+
+typedef struct et_http_answer {
+    int status;       /* of HTTP */
+    const char *type; /* "application/json" */
+    const void *bytes;
+    size_t length;
+    bool lasting;       /* bytes outlive the server; else they are copied */
+    int retry_after;    /* seconds; 0: not said */
+    const char *policy; /* Content-Security-Policy; NULL: nothing may be loaded */
+} et_http_answer;
+
+/* Once for each request, on the thread of et_http_run; the request is gone. */
+void et_http_reply(et_http_request *request, const et_http_answer *answer);
+/* {"error": text}. */
+void et_http_refuse(et_http_request *request, int status, const char *text);
+
+#endif

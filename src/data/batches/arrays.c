@@ -1,0 +1,204 @@
+/* Samples from arrays in memory: row i of each array is sample i. A row begins a stride behind the
+ * one before it, which is its own size, but for windows, which overlap. */
+#include "data/batches/arrays.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <etude/flows.h>
+
+#include "base/alloc.h"
+#include "base/files/checksum.h"
+#include "engine/tensor/layout.h"
+
+typedef struct arrays {
+    et_samples samples;
+    const unsigned char **data; /* [fields but the mask]; borrowed unless owned */
+    size_t *size;               /* [the same]: bytes of a row */
+    size_t stride;              /* of a window; 0: as size */
+    bool owned;
+    int count;
+    et_layout_field *field; /* [count + 1]; names owned */
+} arrays;
+
+static int arrays_fill(et_samples *samples, et_pick pick, et_batch *batch, et_error *error)
+{
+    (void)error;
+    const arrays *self = (const arrays *)samples;
+    for (int k = 0; k < self->count; k++) {
+        size_t size = self->size[k], stride = self->stride ? self->stride : size;
+        unsigned char *to = (unsigned char *)batch->data[k] + (size_t)batch->filled[0] * size;
+        for (int64_t i = 0; i < pick.count; i++, to += size)
+            memcpy(to, self->data[k] + (size_t)pick.which[i] * stride, size);
+    }
+    batch->filled[0] += pick.count;
+    return ET_OK;
+}
+
+static void arrays_describe(const et_samples *samples, uint32_t which, int kind, char *text,
+                            size_t size)
+{
+    (void)samples, (void)kind;
+    snprintf(text, size, "row %lu", (unsigned long)which);
+}
+
+static void arrays_close(et_samples *samples)
+{
+    arrays *self = (arrays *)samples;
+    for (int k = 0; self->field && k < self->count; k++)
+        et_free((char *)self->field[k].name);
+    for (int k = 0; self->owned && self->data && k < self->count; k++)
+        et_free((void *)self->data[k]);
+    et_free(self->field);
+    et_free((void *)self->data);
+    et_free(self->size);
+    et_free(self);
+}
+
+static const et_samples_class arrays_class = {
+    .name = "arrays",
+    .fill = arrays_fill,
+    .describe = arrays_describe,
+    .close = arrays_close,
+};
+
+static int add_array(arrays *self, const et_array *array, uint64_t *print, et_error *error)
+{
+    int k = self->count;
+    if (!array->name || !*array->name || !array->data || array->item.rank >= ET_RANK_MAX)
+        return et_fail(error, ET_ECONFIG, "array %d: needs a name, data and at most %d dimensions",
+                       k, ET_RANK_MAX);
+    if (et_dtype_size(array->dtype) && array->dtype >= ET_U8)
+        return et_fail(error, ET_ECONFIG, "array %s: no batch has %s: make it %s, %s or %s",
+                       array->name, et_dtype_name(array->dtype), et_dtype_name(ET_F32),
+                       et_dtype_name(ET_BF16), et_dtype_name(ET_I32));
+    int64_t elements = et_shape_count(array->item);
+    size_t element = et_dtype_size(array->dtype);
+    if (!element || elements > (int64_t)(PTRDIFF_MAX / element) / self->samples.count)
+        return et_fail(error, ET_ECONFIG, "array %s: %s", array->name,
+                       element ? "larger than any memory" : "its type is none");
+    if (elements < 1 || !strcmp(array->name, et_layout_mask.name))
+        return et_fail(error, ET_ECONFIG, "array %s: %s", array->name,
+                       elements < 1 ? "its rows are empty" : "the name is the batch's own");
+    for (int i = 0; i < k; i++)
+        if (!strcmp(array->name, self->field[i].name))
+            return et_fail(error, ET_ECONFIG, "array %s: there is another one of that name",
+                           array->name);
+    char *name = et_strdup(array->name);
+    if (!name)
+        return et_alloc_failed(error, strlen(array->name), "arrays");
+    self->data[k] = array->data;
+    self->size[k] = (size_t)elements * element;
+    self->field[k] = (et_layout_field){
+        .name = name,
+        .dtype = array->dtype,
+        .item = array->item,
+        .empty = array->dtype == ET_I32 ? ET_EMPTY_NONE : ET_EMPTY_ZERO,
+    };
+    self->count++;
+    size_t stride = self->stride ? self->stride : self->size[k];
+    size_t bytes = stride * ((size_t)self->samples.count - 1) + self->size[k];
+    uint64_t facts[] = { *print, et_checksum(name, strlen(name)), (uint64_t)array->dtype,
+                         et_checksum(array->data, bytes) };
+    *print = et_checksum(facts, sizeof facts);
+    return ET_OK;
+}
+
+/* stride 0: rows lie one behind another. */
+static int open_arrays(arrays **out, const et_array *array, int fields, int64_t count,
+                       size_t stride, et_error *error)
+{
+    if (fields < 1 || count < 1 || count > UINT32_MAX || !array)
+        return et_fail(error, ET_ECONFIG,
+                       "%d arrays of %lld samples: at least one of each, and samples below 2^32",
+                       array ? fields : 0, (long long)count);
+    arrays *self = et_alloc_zero(1, sizeof *self);
+    size_t n = (size_t)fields;
+    uint64_t print = (uint64_t)count;
+    if (!self)
+        return et_alloc_failed(error, sizeof *self, "arrays");
+    self->samples.class = &arrays_class;
+    self->samples.count = self->samples.total[0] = count;
+    self->samples.largest[0] = 1;
+    self->stride = stride;
+    self->data = et_alloc_zero(n, sizeof *self->data);
+    self->size = et_alloc_zero(n, sizeof *self->size);
+    self->field = et_alloc_zero(n + 1, sizeof *self->field);
+    int status = self->data && self->size && self->field
+                     ? ET_OK
+                     : et_alloc_failed(error, n * sizeof *self->field, "arrays");
+    for (int k = 0; !status && k < fields; k++)
+        status = add_array(self, &array[k], &print, error);
+    if (status) {
+        arrays_close(&self->samples);
+        return status;
+    }
+    self->field[fields] = et_layout_mask;
+    self->samples.layout =
+        (et_layout){ .kinds = 1, .fields = fields + 1, .kind = { "sample" }, .field = self->field };
+    self->samples.fingerprint = print;
+    *out = self;
+    return ET_OK;
+}
+
+int et_arrays_open(et_samples **out, const et_array *array, int fields, int64_t count,
+                   et_error *error)
+{
+    arrays *self = NULL;
+    int status = open_arrays(&self, array, fields, count, 0, error);
+    if (!status)
+        *out = &self->samples;
+    return status;
+}
+
+int et_arrays_adopt(et_samples **out, const et_array *array, const et_empty *empty, int fields,
+                    int64_t count, et_error *error)
+{
+    arrays *self = NULL;
+    int status = open_arrays(&self, array, fields, count, 0, error);
+    if (status)
+        return status;
+    self->owned = true;
+    for (int k = 0; k < fields; k++)
+        self->field[k].empty = empty[k];
+    *out = &self->samples;
+    return ET_OK;
+}
+
+int et_windows_open(et_samples **out, const et_array *array, int64_t count, int64_t size,
+                    et_error *error)
+{
+    if (size < 1 || size > count)
+        return et_fail(error, ET_ECONFIG, "windows of %lld rows over %lld: from 1 to all",
+                       (long long)size, (long long)count);
+    if (!et_shape_valid(array->item) || array->item.rank + 1 >= ET_RANK_MAX)
+        return et_fail(error, ET_ECONFIG, "windows: items of at most %d dimensions",
+                       ET_RANK_MAX - 2);
+    et_array window = *array;
+    window.item.rank++;
+    window.item.size[0] = size;
+    for (int i = 0; i < array->item.rank; i++)
+        window.item.size[i + 1] = array->item.size[i];
+    size_t stride = et_tensor_bytes((et_tensor){ .dtype = array->dtype, .shape = array->item });
+    arrays *self = NULL;
+    int status = open_arrays(&self, &window, 1, count - size + 1, stride, error);
+    if (!status)
+        *out = &self->samples;
+    return status;
+}
+
+et_tensor et_samples_array(const et_samples *samples, const char *field)
+{
+    const arrays *self = (const arrays *)samples;
+    int k = et_layout_find(&samples->layout, field);
+    et_tensor tensor = { .data = NULL };
+    if (samples->class != &arrays_class || k < 0 || k >= self->count || self->stride)
+        return tensor;
+    et_layout whole = samples->layout;
+    whole.capacity[0] = samples->count;
+    tensor = (et_tensor){ .data = (void *)self->data[k],
+                          .dtype = self->field[k].dtype,
+                          .shape = et_layout_shape(&whole, k) };
+    return tensor;
+}

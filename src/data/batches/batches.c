@@ -1,0 +1,545 @@
+/* The order of data, made from counted random numbers, in three levels:
+ *
+ *   epoch   order = permutation(seed, epoch)         all samples
+ *   pool    order[begin .. end), sorted by size      about 256 batches of them
+ *   batch   a run of the sorted pool that fits the capacities; the runs in random order
+ *
+ * Example: sizes of a pool 5 3 9 3 8 with capacity 10 -> sorted 3 3 5 8 9 -> cuts [3 3] [5] [8]
+ * [9] -> say [8] [3 3] [9] [5].
+ *
+ * Sorting brings samples of like size together, so that a step's work is even and a batch holds
+ * as many as fit; sorting within a pool and not all of the data keeps epochs different; shuffling
+ * batches keeps sizes from rising through a pool. Without sorting, pools are whole batches and
+ * batches come in the order of the samples: only an epoch's last one is short.
+ *
+ * Invariants:
+ *   (1) the position names the next batch: epoch, pool, batch, each less than what there is;
+ *   (2) order is that of loaded_epoch; pool, sizes, sorted, starts and batch_order are those of
+ *       loaded_pool in it;
+ *   (3) what comes depends on the fingerprint and the position only, so a position is restored
+ *       by making its epoch and pool again: no batch before it is replayed;
+ *   (4) nothing is allocated after open. */
+#include <string.h>
+
+#include <etude/data.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/reserved.h"
+#include "base/files/checksum.h"
+#include "base/text/format.h"
+#include "base/numbers/philox.h"
+#include "data/batches/source.h"
+
+/* Sizes are told apart up to here when sorting; larger ones share a bucket. The table of a pool's
+ * sort has 16 KiB with it, on the stack. */
+#define SIZES 4096
+
+#define DEFAULT_ROWS 32 /* of a batch of samples that have one kind, as in Keras's fit */
+/* Batches that a pool of automatic size is meant to hold: the short one that each pool ends
+ * with is then half a batch in 256. */
+#define POOL_BATCHES 256
+/* Another one when a position comes to mean other samples. */
+#define ORDER_VERSION 2
+/* Samples: a smaller pool would sort too few of a kind together. */
+#define POOL_MIN 4096
+
+typedef struct batches {
+    et_source source;
+    et_samples *samples; /* owned */
+    et_batches_options options;
+    int64_t epoch, pool, batch; /* the position: of the next batch */
+    int64_t fingerprint;        /* of data, layout and options */
+    int64_t pools;              /* in an epoch */
+    int64_t pool_size;          /* samples of the largest pool */
+    et_random_order order;      /* of all samples, in this epoch */
+    uint32_t *taken;            /* [pool_size]: the pool's samples, as the order has them */
+    /* [pool_size]: from kind 1 their sizes, in that order; of kind 0 what sorting goes by. */
+    int32_t *size[ET_LAYOUT_KINDS];
+    uint32_t *sorted;      /* [pool_size]: places in taken, as batches take them */
+    uint32_t *which;       /* [pool_size]: the samples at those places */
+    uint32_t *starts;      /* [pool_size + 1]: batch b takes which[starts[b]..starts[b+1]) */
+    uint32_t *batch_order; /* [pool_size]: in which order batches are given */
+    int64_t batches;       /* in the loaded pool */
+    int64_t loaded_epoch, loaded_pool; /* what order, and sorted, are for; -1: nothing */
+} batches;
+
+/* A stream of its own for each use and epoch: drawing more for one changes nothing of another. */
+static et_random random_for(const batches *self, const char *use)
+{
+    return (et_random){ .seed = self->options.seed,
+                        .step = (uint64_t)self->epoch,
+                        .site = et_random_site(use) };
+}
+
+static bool has_sizes(const batches *self)
+{
+    return self->source.layout.kinds > 1;
+}
+
+/* ---- an epoch and its pools ---- */
+
+/* order, taken, size, sorted, starts and batch_order are made here, each from the one before it
+ * and from random numbers of (seed, epoch, pool). */
+
+/* Members of the order are computed when their pool is made: an epoch begins at no cost, however
+ * many samples there are. */
+static void load_epoch(batches *self)
+{
+    if (self->loaded_epoch == self->epoch)
+        return;
+    self->order =
+        et_random_order_of(random_for(self, "pairs/order"), (uint32_t)self->samples->count);
+    self->loaded_epoch = self->epoch;
+    self->loaded_pool = -1; /* the pools of another epoch hold other samples */
+}
+
+/* With sizes, pools are of equal size but for one sample: 10 samples in 3 pools begin at 0, 4, 7
+ * and end at 10. Without, a pool is whole batches. */
+static int64_t pool_begin(const batches *self, int64_t pool)
+{
+    et_assert(pool >= 0 && pool <= self->pools);
+    int64_t count = self->samples->count;
+    if (!has_sizes(self))
+        return pool * self->pool_size < count ? pool * self->pool_size : count;
+    return count / self->pools * pool + (pool < count % self->pools ? pool : count % self->pools);
+}
+
+static void take_pool(batches *self, int64_t begin, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++) {
+        uint32_t at = (uint32_t)(begin + i);
+        self->taken[i] = self->options.shuffle ? et_random_order_at(&self->order, at) : at;
+        self->sorted[i] = (uint32_t)i;
+    }
+    if (has_sizes(self))
+        self->samples->class->sizes(self->samples, (et_pick){ self->taken, count, self->epoch },
+                                    self->size);
+}
+
+/* What sorting goes by: the kind that fills its capacity first, where capacities are the same. */
+static void make_keys(batches *self, int64_t count)
+{
+    int32_t *key = self->size[0];
+    memcpy(key, self->size[1], (size_t)count * sizeof *key);
+    for (int k = 2; k < self->source.layout.kinds; k++)
+        for (int64_t i = 0; i < count; i++)
+            key[i] = self->size[k][i] > key[i] ? self->size[k][i] : key[i];
+    for (int64_t i = 0; i < count; i++)
+        key[i] = key[i] < SIZES ? key[i] : SIZES - 1;
+}
+
+/* Counting sort: stable, so that equal sizes stay shuffled. places[s] is first the number of
+ * samples smaller than s, then where the next of size s goes. */
+static void sort_pool(batches *self, int64_t count)
+{
+    const int32_t *key = self->size[0];
+    uint32_t places[SIZES + 1] = { 0 };
+    for (int64_t i = 0; i < count; i++)
+        places[key[i] + 1]++;
+    for (int64_t size = 0; size < SIZES; size++)
+        places[size + 1] += places[size];
+    for (int64_t i = 0; i < count; i++)
+        self->sorted[places[key[i]]++] = (uint32_t)i;
+}
+
+/* Cuts the sorted pool into batches, each as long as it fits (greedy, from the front). A sample
+ * alone always fits: check_sizes saw to that when the source was opened. */
+static void cut_pool(batches *self, int64_t count)
+{
+    const et_layout *layout = &self->source.layout;
+    const int kinds = layout->kinds;
+    int64_t filled[ET_LAYOUT_KINDS] = { 0 };
+    uint32_t begin = 0;
+    self->batches = 0;
+    self->starts[0] = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t at = self->sorted[i];
+        bool fits = i - begin < layout->capacity[0];
+        for (int k = 1; k < kinds; k++) {
+            filled[k] += self->size[k][at];
+            fits &= filled[k] <= layout->capacity[k];
+        }
+        if (!fits) {
+            self->starts[++self->batches] = begin = i;
+            for (int k = 1; k < kinds; k++)
+                filled[k] = self->size[k][at];
+        }
+        self->which[i] = self->taken[at];
+    }
+    if (!self->options.drop_remainder || count - begin == layout->capacity[0])
+        self->starts[++self->batches] = (uint32_t)count;
+}
+
+/* The pool goes into the site, since a random number has no field for it. */
+static void order_batches(batches *self)
+{
+    et_assert(self->batches <= self->pool_size);
+    uint32_t count = (uint32_t)self->batches;
+    if (self->options.shuffle && self->options.bucket) {
+        et_random random = random_for(self, "pairs/batches");
+        random.site ^= (uint32_t)self->pool;
+        et_random_permutation(random, self->batch_order, count);
+    } else
+        for (uint32_t i = 0; i < count; i++)
+            self->batch_order[i] = i;
+}
+
+/* Makes what the position's pool needs, unless it is there. Called before every batch. */
+static void load_pool(batches *self)
+{
+    load_epoch(self);
+    if (self->loaded_pool == self->pool)
+        return;
+    int64_t begin = pool_begin(self, self->pool);
+    int64_t count = pool_begin(self, self->pool + 1) - begin;
+    et_assert(count > 0 && count <= self->pool_size);
+    take_pool(self, begin, count);
+    if (self->options.bucket) {
+        make_keys(self, count);
+        sort_pool(self, count);
+    }
+    cut_pool(self, count);
+    order_batches(self);
+    self->loaded_pool = self->pool;
+}
+
+/* Carries from batch to pool to epoch; the next load_pool makes what that needs. */
+static void advance(batches *self)
+{
+    if (++self->batch < self->batches)
+        return;
+    self->batch = 0;
+    if (++self->pool < self->pools)
+        return;
+    self->pool = 0;
+    self->epoch++;
+}
+
+/* ---- the class ---- */
+
+/* A pool may be without batches: the last one, where the remainder is dropped. */
+static bool find_batch(batches *self)
+{
+    for (;;) {
+        if (!self->options.repeat && self->epoch > 0)
+            return false;
+        load_pool(self);
+        if (self->batch < self->batches)
+            return true;
+        advance(self);
+    }
+}
+
+/* One pass ends when the epoch counter moves on; it stays ended. */
+static int batches_next(et_source *source, et_batch *batch, et_error *error)
+{
+    batches *self = (batches *)source;
+    if (!find_batch(self)) {
+        et_batch_clear(batch);
+        return ET_OK;
+    }
+    uint32_t b = self->batch_order[self->batch], begin = self->starts[b];
+    et_pick pick = { self->which + begin, self->starts[b + 1] - begin, self->epoch };
+    int status = et_samples_fill(self->samples, pick, batch, error);
+    if (status)
+        return status;
+    advance(self);
+    return ET_OK;
+}
+
+static void batches_position(const et_source *source, et_position *position)
+{
+    const batches *self = (const batches *)source;
+    et_position_put(position, "epoch", self->epoch);
+    et_position_put(position, "pool", self->pool);
+    et_position_put(position, "batch", self->batch);
+    et_position_put(position, "fingerprint", self->fingerprint);
+}
+
+/* A position comes from a file: it is taken only if it is one that position could have given. The
+ * number of batches is known only when the pool has been made, so the position is tried and
+ * taken back if it is not in it. */
+static int try_position(batches *self, int64_t epoch, int64_t pool, int64_t batch, et_error *error)
+{
+    const batches before = *self;
+    bool sound = epoch >= 0 && pool >= 0 && pool < self->pools && batch >= 0;
+    if (sound) {
+        self->epoch = epoch;
+        self->pool = pool;
+        self->batch = batch;
+        load_pool(self);
+        sound = batch < self->batches || (batch == 0 && self->batches == 0);
+    }
+    if (sound)
+        return ET_OK;
+    self->epoch = before.epoch;
+    self->pool = before.pool;
+    self->batch = before.batch;
+    return et_fail(error, ET_EDATA,
+                   "the saved position (epoch %lld, pool %lld, batch %lld) is not in the data: "
+                   "the file that held it is damaged",
+                   (long long)epoch, (long long)pool, (long long)batch);
+}
+
+static int batches_seek(et_source *source, const et_position *position, et_error *error)
+{
+    batches *self = (batches *)source;
+    int64_t epoch = 0, pool = 0, batch = 0;
+    int status = et_position_check(position, self->fingerprint, error);
+    if (!status)
+        status = et_position_get(position, "epoch", &epoch, error);
+    if (!status)
+        status = et_position_get(position, "pool", &pool, error);
+    if (!status)
+        status = et_position_get(position, "batch", &batch, error);
+    if (status)
+        return status;
+    return try_position(self, epoch, pool, batch, error);
+}
+
+static void batches_describe(const et_source *source, const et_batch *batch, char *text,
+                             size_t size)
+{
+    et_samples_describe(((const batches *)source)->samples, batch, text, size);
+}
+
+/* Only a pass whose samples have sizes has to be made for it. */
+static int batches_batches(et_source *source, int64_t *count, et_error *error)
+{
+    batches *self = (batches *)source;
+    const int64_t epoch = self->epoch, pool = self->pool;
+    int64_t rows = self->source.layout.capacity[0], samples = self->samples->count;
+    (void)error;
+    if (!has_sizes(self)) {
+        *count = (samples + (self->options.drop_remainder ? 0 : rows - 1)) / rows;
+        return ET_OK;
+    }
+    *count = 0;
+    self->epoch = 0;
+    for (self->pool = 0; self->pool < self->pools; self->pool++) {
+        load_pool(self);
+        *count += self->batches;
+    }
+    self->epoch = epoch;
+    self->pool = pool;
+    return ET_OK;
+}
+
+static void release(batches *self)
+{
+    et_free(self->taken);
+    for (int k = 0; k < ET_LAYOUT_KINDS; k++)
+        et_free(self->size[k]);
+    et_free(self->sorted);
+    et_free(self->which);
+    et_free(self->starts);
+    et_free(self->batch_order);
+    et_free(self);
+}
+
+static void batches_close(et_source *source)
+{
+    batches *self = (batches *)source;
+    et_samples_close(self->samples);
+    release(self);
+}
+
+static uint64_t batches_content(const et_source *source)
+{
+    return ((const batches *)source)->samples->fingerprint;
+}
+
+static const et_source_class batches_class = {
+    .name = "batches",
+    .next = batches_next,
+    .position = batches_position,
+    .seek = batches_seek,
+    .describe = batches_describe,
+    .close = batches_close,
+    .batches = batches_batches,
+    .content = batches_content,
+};
+
+/* ---- opening ---- */
+
+/* All that may fail but filling is here. */
+
+/* Of one sample alone. */
+static int64_t size_of(batches *self, uint32_t sample, int kind)
+{
+    int32_t size[ET_LAYOUT_KINDS] = { 1 };
+    int32_t *sizes[ET_LAYOUT_KINDS];
+    for (int k = 0; k < ET_LAYOUT_KINDS; k++)
+        sizes[k] = &size[k];
+    self->samples->class->sizes(self->samples, (et_pick){ &sample, 1, 0 }, sizes);
+    return size[kind];
+}
+
+/* The largest sample is of another pass than the first, or the samples say so without having it. */
+static int check_largest(const batches *self, et_error *error)
+{
+    const et_layout *layout = &self->source.layout;
+    const char *setting = self->options.setting;
+    for (int k = 1; k < layout->kinds; k++)
+        if (self->samples->largest[k] > layout->capacity[k])
+            return et_fail(error, ET_ECONFIG,
+                           "a sample of a later pass: %s %ss do not fit %s = %s: raise that",
+                           et_format_count(self->samples->largest[k]).text, layout->kind[k],
+                           setting ? setting : "the batch's capacity",
+                           et_format_count(layout->capacity[k]).text);
+    return ET_OK;
+}
+
+/* The largest sizes are known; only when one does not fit is the first such sample looked for. */
+static int check_sizes(batches *self, et_error *error)
+{
+    const et_layout *layout = &self->source.layout;
+    const et_batches_options *o = &self->options;
+    for (int64_t i = 0; i < self->samples->count; i++) {
+        bool fits = true;
+        for (int k = 1; k < layout->kinds; k++) {
+            fits &= self->samples->largest[k] <= layout->capacity[k];
+            if (fits || size_of(self, (uint32_t)i, k) <= layout->capacity[k])
+                continue;
+            char place[512];
+            self->samples->class->describe(self->samples, (uint32_t)i, k, place, sizeof place);
+            return et_fail(error, ET_ECONFIG, "%s: %s %ss do not fit %s = %s: raise that%s%s",
+                           place, et_format_count(size_of(self, (uint32_t)i, k)).text,
+                           layout->kind[k], o->setting ? o->setting : "the batch's capacity",
+                           et_format_count(layout->capacity[k]).text, o->cure ? ", or " : "",
+                           o->cure ? o->cure : "");
+        }
+        if (fits)
+            return ET_OK;
+    }
+    return check_largest(self, error);
+}
+
+/* As many samples as POOL_BATCHES batches hold, going by the fuller kind; no more than there are.
+ * most: batches that a whole epoch would have if all were full, 0 where no sample has an item. */
+static int64_t automatic_pool(const batches *self)
+{
+    double most = 0;
+    for (int k = 1; k < self->source.layout.kinds; k++) {
+        double full = (double)self->samples->total[k] / (double)self->source.layout.capacity[k];
+        most = full > most ? full : most;
+    }
+    double count = (double)self->samples->count;
+    double size = most > 0 ? count * POOL_BATCHES / most : 0;
+    return size > POOL_MIN ? (int64_t)(size < count ? size : count) : POOL_MIN;
+}
+
+/* As few as keep each within what is wanted, then all of equal size: no small one at the end. */
+static void choose_pools(batches *self)
+{
+    int64_t count = self->samples->count, rows = self->source.layout.capacity[0];
+    int64_t pool = self->options.pool < count ? self->options.pool : count;
+    et_assert(count > 0);
+    if (!has_sizes(self)) {
+        int64_t wanted = pool ? (pool + rows - 1) / rows : POOL_BATCHES;
+        self->pool_size = wanted * rows;
+        self->pools = (count + self->pool_size - 1) / self->pool_size;
+        return;
+    }
+    int64_t wanted = pool ? pool : automatic_pool(self);
+    self->pools = (count + wanted - 1) / wanted;
+    self->pool_size = (count + self->pools - 1) / self->pools;
+}
+
+/* Of all that a sequence of batches depends on, the formula of the order included. Also the number
+ * of pools, which the option 0 leaves to be computed. */
+static int64_t fingerprint(const batches *self)
+{
+    const et_layout *layout = &self->source.layout;
+    const et_batches_options *o = &self->options;
+    uint64_t facts[9 + ET_LAYOUT_KINDS];
+    size_t count = 0;
+    facts[count++] = ORDER_VERSION;
+    facts[count++] = self->samples->fingerprint;
+    for (int k = 1; k < layout->kinds; k++)
+        facts[count++] = (uint64_t)layout->capacity[k];
+    facts[count++] = (uint64_t)layout->capacity[0];
+    facts[count++] = o->seed;
+    facts[count++] = (uint64_t)o->shuffle | (uint64_t)o->drop_remainder << 1;
+    facts[count++] = o->bucket;
+    facts[count++] = o->repeat;
+    facts[count++] = (uint64_t)self->pools;
+    return (int64_t)et_checksum(facts, count * sizeof facts[0]);
+}
+
+/* A batch holds one sample at least, so a pool of n samples has at most n batches. */
+static int allocate(batches *self, et_error *error)
+{
+    int64_t most = self->samples->count < self->pool_size ? self->samples->count : self->pool_size;
+    size_t pool = most > 0 ? (size_t)most : 1;
+    self->taken = et_alloc(pool, sizeof *self->taken);
+    self->sorted = et_alloc(pool, sizeof *self->sorted);
+    self->which = et_alloc(pool, sizeof *self->which);
+    self->starts = et_alloc(pool + 1, sizeof *self->starts);
+    self->batch_order = et_alloc(pool, sizeof *self->batch_order);
+    bool all = self->taken && self->sorted && self->which && self->starts && self->batch_order;
+    for (int k = 0; has_sizes(self) && k < self->source.layout.kinds; k++) {
+        self->size[k] = et_alloc(pool, sizeof *self->size[k]);
+        all = all && self->size[k];
+    }
+    return all ? ET_OK : et_alloc_failed(error, 6 * pool * sizeof(uint32_t), "the order of data");
+}
+
+static int check_options(const et_samples *samples, const et_batches_options *o, et_error *error)
+{
+    const et_layout *layout = &samples->layout;
+    int status = et_options_check(o, "et_batches_options", error);
+    if (status)
+        return status;
+    if (samples->count < 1 || samples->count > UINT32_MAX)
+        return et_fail(error, ET_EDATA, "%lld samples; from 1 to 4,294,967,295 can be used",
+                       (long long)samples->count);
+    for (int k = 0; k < layout->kinds; k++)
+        if (o->capacity[k] < (layout->kinds > 1) || o->capacity[k] > INT32_MAX)
+            return et_fail(error, ET_ECONFIG, "a batch of %lld %ss; at least 1, below 2^31",
+                           (long long)o->capacity[k], layout->kind[k]);
+    if (o->pool < 0)
+        return et_fail(error, ET_ECONFIG, "a pool of %lld samples", (long long)o->pool);
+    if (o->drop_remainder && layout->kinds > 1)
+        return et_fail(error, ET_ECONFIG,
+                       "drop_remainder: batches that are filled by %ss are never full",
+                       layout->kind[1]);
+    const int64_t rows = o->capacity[0] ? o->capacity[0] : DEFAULT_ROWS;
+    if (o->drop_remainder && samples->count < rows)
+        return et_fail(error, ET_ECONFIG,
+                       "drop_remainder: %lld samples do not fill one batch of %lld",
+                       (long long)samples->count, (long long)rows);
+    return ET_OK;
+}
+
+int et_batches_open(et_source **out, et_samples *samples, const et_batches_options *options,
+                    et_error *error)
+{
+    static const et_batches_options defaults = { .bucket = 0 };
+    options = options ? options : &defaults;
+    int status = check_options(samples, options, error);
+    batches *self = status ? NULL : et_alloc_zero(1, sizeof *self);
+    if (!self)
+        return status ? status : et_alloc_failed(error, sizeof *self, "batches");
+    self->source = (et_source){ &batches_class, samples->layout };
+    memcpy(self->source.layout.capacity, options->capacity, sizeof options->capacity);
+    if (!options->capacity[0])
+        self->source.layout.capacity[0] = DEFAULT_ROWS;
+    self->samples = samples;
+    self->options = *options;
+    self->options.bucket = options->bucket && has_sizes(self);
+    self->loaded_epoch = self->loaded_pool = -1; /* the first next makes both */
+    status = check_sizes(self, error);
+    if (!status) {
+        choose_pools(self);
+        self->fingerprint = fingerprint(self);
+        status = allocate(self, error);
+    }
+    if (status) {
+        release(self);
+        return status;
+    }
+    *out = &self->source;
+    return ET_OK;
+}

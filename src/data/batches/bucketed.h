@@ -1,0 +1,46 @@
+/* Batches by length bucket, as TensorFlow's group_by_window and Model Garden's data loader make
+ * them: samples go in the pass's order into the bucket of their length, and a bucket that has as
+ * many as it takes is a batch. One bucket is Model Garden's static batching.
+ *
+ *     et_bucket buckets[ET_BUCKETS_MAX];
+ *     int count = et_buckets_scaled(buckets, 64, 24576);
+ *     et_bucketed_options options = { .buckets = buckets, .count = count, .shuffle = true };
+ *     if (et_bucketed_open(&source, samples, &options, &error)) ...
+ *
+ * A sample's length is that of its longest kind. What lies in buckets at the end of a pass are the
+ * pass's last batches, the shortest first: none is left out, and a pass is whole. Batches are
+ * packed all the same: what a padded batch would pad with is not there. Order, position and
+ * ownership as et_batches_open; a pass's batches are laid out when it begins, from lengths alone.
+ */
+#ifndef ETUDE_DATA_BATCHES_BUCKETED_H
+#define ETUDE_DATA_BATCHES_BUCKETED_H
+
+#include <etude/data.h>
+
+#define ET_BUCKETS_MAX 256
+
+typedef struct et_bucket {
+    int64_t longest; /* of a sample, in its largest kind */
+    int64_t rows;    /* samples of a batch */
+} et_bucket;
+
+typedef struct et_bucketed_options {
+    uint64_t seed;
+    bool shuffle, repeat;     /* as in et_batches_options */
+    const et_bucket *buckets; /* [count], longest rising; copied */
+    int count;
+} et_bucketed_options;
+
+/* Model Garden's rule: bounds 8, then x = max(x + 1, int(1.1 x)) below longest, then longest + 1. A
+ * bucket holds lengths below its bound, and budget / bound samples: 0 where the budget is too
+ * small. Returns how many there are; -1: more than ET_BUCKETS_MAX. */
+int et_buckets_scaled(et_bucket *buckets, int64_t longest, int64_t budget);
+/* The same with other numbers: bounds from first on, each scale times the one before. */
+int et_buckets_of(et_bucket *buckets, int64_t longest, int64_t budget, int64_t first, double scale);
+
+/* Owns samples from then on, which have more than one kind. ET_ECONFIG: a bucket without rows, or a
+ * sample that is longer than the last one takes. */
+int et_bucketed_open(et_source **out, et_samples *samples, const et_bucketed_options *options,
+                     et_error *error);
+
+#endif

@@ -1,0 +1,235 @@
+/* A source from a program's iterator. Its position is a pass, how many batches of it were given,
+ * and how many rows they had, which number the samples.
+ *
+ * Invariants:
+ *   (1) made: the iterator of pass `epoch` is there and `batch` batches of it were taken;
+ *   (2) not made: the next batch makes it and leaves out that many. */
+#include <stdio.h>
+#include <string.h>
+
+#include <etude/flows.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "engine/tensor/layout.h"
+
+typedef struct factory {
+    et_source source;
+    et_factory make;
+    et_layout_field *field; /* owned */
+    et_batch *left_out;
+    bool repeat;
+    bool made; /* the iterator is */
+    int64_t epoch, batch, row;
+} factory;
+
+static void leave(factory *self)
+{
+    if (self->made && self->make.end)
+        self->make.end(self->make.payload);
+    self->made = false;
+}
+
+static void number_rows(const factory *self, et_batch *batch)
+{
+    memset(batch->filled, 0, sizeof batch->filled);
+    batch->epoch = self->epoch;
+    for (int64_t i = 0; i < batch->layout->capacity[0]; i++)
+        batch->sample[i] = (uint32_t)(self->row + i);
+}
+
+static int no_such_batch(const factory *self, et_error *error)
+{
+    return et_fail(
+        error, ET_EDATA,
+        "pass %lld has ended before batch %lld, where it is to resume: what makes batches "
+        "is no function of the pass",
+        (long long)self->epoch, (long long)self->batch);
+}
+
+static int leave_out(factory *self, et_error *error)
+{
+    if (self->make.skip)
+        return self->make.skip(self->make.payload, self->batch, error);
+    for (int64_t i = 0; i < self->batch; i++) {
+        number_rows(self, self->left_out);
+        int status = self->make.next(self->make.payload, self->left_out, error);
+        if (status)
+            return status;
+        if (!self->left_out->filled[0])
+            return no_such_batch(self, error);
+    }
+    return ET_OK;
+}
+
+static int load(factory *self, et_error *error)
+{
+    if (self->made)
+        return ET_OK;
+    int status = self->make.begin(self->make.payload, self->epoch, error);
+    if (status)
+        return status;
+    self->made = true;
+    status = self->batch ? leave_out(self, error) : ET_OK;
+    if (status)
+        leave(self);
+    return status;
+}
+
+/* The next pass, at its beginning. */
+static int turn(factory *self, et_error *error)
+{
+    if (self->repeat && !self->batch)
+        return et_fail(error, ET_EDATA, "pass %lld has no batches", (long long)self->epoch);
+    leave(self);
+    self->epoch++;
+    self->batch = self->row = 0;
+    return ET_OK;
+}
+
+static int factory_next(et_source *source, et_batch *batch, et_error *error)
+{
+    factory *self = (factory *)source;
+    while (self->repeat || self->epoch == 0) {
+        int status = load(self, error);
+        if (status)
+            return status;
+        number_rows(self, batch);
+        status = self->make.next(self->make.payload, batch, error);
+        if (status)
+            return status;
+        if (batch->filled[0]) {
+            et_batch_finish(batch);
+            self->batch++;
+            self->row += batch->filled[0];
+            return ET_OK;
+        }
+        status = turn(self, error);
+        if (status)
+            return status;
+    }
+    et_batch_clear(batch);
+    return ET_OK;
+}
+
+static void factory_position(const et_source *source, et_position *position)
+{
+    const factory *self = (const factory *)source;
+    et_position_put(position, "epoch", self->epoch);
+    et_position_put(position, "batch", self->batch);
+    et_position_put(position, "row", self->row);
+    et_position_put(position, "fingerprint", (int64_t)self->make.fingerprint);
+}
+
+/* The pass is begun here, so that a position which is none is refused before training goes on. */
+static int try_position(factory *self, int64_t epoch, int64_t batch, int64_t row, et_error *error)
+{
+    const factory before = *self;
+    if (epoch < 0 || batch < 0 || row < batch || (!self->repeat && epoch + (batch > 0) > 1))
+        return et_fail(error, ET_EDATA,
+                       "the saved position (epoch %lld, batch %lld, row %lld) is not in the data",
+                       (long long)epoch, (long long)batch, (long long)row);
+    leave(self);
+    self->epoch = epoch;
+    self->batch = batch;
+    self->row = row;
+    int status = batch ? load(self, error) : ET_OK;
+    if (status) {
+        self->epoch = before.epoch;
+        self->batch = before.batch;
+        self->row = before.row;
+    }
+    return status;
+}
+
+static int factory_seek(et_source *source, const et_position *position, et_error *error)
+{
+    factory *self = (factory *)source;
+    int64_t epoch = 0, batch = 0, row = 0, fingerprint = 0;
+    int status = et_position_get(position, "fingerprint", &fingerprint, error);
+    if (!status)
+        status = et_position_get(position, "epoch", &epoch, error);
+    if (!status)
+        status = et_position_get(position, "batch", &batch, error);
+    if (!status)
+        status = et_position_get(position, "row", &row, error);
+    if (status)
+        return status;
+    if (fingerprint != (int64_t)self->make.fingerprint)
+        return et_fail(error, ET_EDATA,
+                       "the saved position is for other data: restore what they are made from, or "
+                       "begin in another directory");
+    return try_position(self, epoch, batch, row, error);
+}
+
+static void factory_describe(const et_source *source, const et_batch *batch, char *text,
+                             size_t size)
+{
+    (void)source;
+    snprintf(text, size, "rows %lu to %lu of pass %lld", (unsigned long)batch->sample[0],
+             (unsigned long)(batch->sample[0] + (uint32_t)batch->filled[0] - 1),
+             (long long)batch->epoch);
+}
+
+static void release(factory *self)
+{
+    et_batch_free(self->left_out);
+    et_free(self->field);
+    et_free(self);
+}
+
+static void factory_close(et_source *source)
+{
+    factory *self = (factory *)source;
+    leave(self);
+    release(self);
+}
+
+static uint64_t factory_content(const et_source *source)
+{
+    return ((const factory *)source)->make.fingerprint;
+}
+
+static const et_source_class factory_class = {
+    .name = "factory",
+    .next = factory_next,
+    .position = factory_position,
+    .seek = factory_seek,
+    .describe = factory_describe,
+    .close = factory_close,
+    .content = factory_content,
+};
+
+static int check(const et_layout *layout, const et_factory *make, et_error *error)
+{
+    int status = et_layout_check(layout, error);
+    et_assert(make->begin && make->next);
+    for (int k = 0; !status && k < layout->kinds; k++)
+        if (layout->capacity[k] < 1 || layout->capacity[k] > INT32_MAX)
+            status = et_fail(error, ET_ECONFIG, "a batch of %lld %ss; at least 1, below 2^31",
+                             (long long)layout->capacity[k], layout->kind[k]);
+    return status;
+}
+
+int et_factory_open(et_source **out, const et_layout *layout, const et_factory *make, bool repeat,
+                    et_error *error)
+{
+    int status = check(layout, make, error);
+    factory *self = status ? NULL : et_alloc_zero(1, sizeof *self);
+    if (!self)
+        return status ? status : et_alloc_failed(error, sizeof *self, "a source");
+    self->source = (et_source){ &factory_class, *layout };
+    self->make = *make;
+    self->repeat = repeat;
+    status = et_layout_own(&self->field, layout->field, layout->fields, error);
+    if (!status) {
+        self->source.layout.field = self->field;
+        status = et_batch_new(&self->left_out, &self->source.layout, error);
+    }
+    if (status) {
+        release(self);
+        return status;
+    }
+    *out = &self->source;
+    return ET_OK;
+}

@@ -1,0 +1,241 @@
+/* Two queues of the same slots:
+ *
+ *   empty --take--> thread fills (inner.next, inner.position) --put--> full
+ *     ^                                                             |
+ *     +------------------ put <-- next copies out <-- take ---------+
+ *
+ * A batch carries the position behind it, so position says where the reader is and not how far the
+ * thread has read ahead. next copies rather than lending the slot: the caller's arrays stay
+ * where the plan's inputs are bound.
+ *
+ * Invariants:
+ *   (1) while the thread runs, inner is the thread's alone;
+ *   (2) every slot is in exactly one place: a queue, the thread's hand or next's;
+ *   (3) the thread never waits for `full`, which has room for every slot; it waits for `empty`,
+ *       and ends when that is finished or `full` stopped;
+ *   (4) the first failure is kept: after it every next returns it. */
+#include <string.h>
+
+#include <etude/data.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/threads/thread.h"
+#include "data/batches/source.h"
+
+/* A batch under way, with the position behind it. */
+typedef struct slot {
+    et_batch *batch;
+    et_position after;
+} slot;
+
+/* Slots go round: the thread takes one from `empty`, fills it and puts it in `full`; next
+ * copies it out and puts it back. The source within is the thread's while it runs. */
+typedef struct prefetch {
+    et_source source;
+    et_source *inner;     /* owned */
+    et_position position; /* after what next gave */
+    int depth;
+    slot *slots; /* [depth] */
+    et_queue *empty, *full;
+    pthread_t thread;
+    bool running;     /* a thread is to be joined */
+    bool ended;       /* the source within has no more: next gives empty batches */
+    et_error failure; /* what next says again and again */
+} prefetch;
+
+/* ---- the thread ---- */
+
+/* Its life: from start to stop. Whatever it has to say goes through `full`. */
+
+/* The thread's main. It ends by an end or an error of the source within (which travel behind the
+ * batches before them), or because stop finished `empty`. A slot in its hand then is not put
+ * back: queues are made anew by the next start. */
+static void *fill_slots(void *payload)
+{
+    prefetch *self = payload;
+    et_error error = ET_ERROR_INIT;
+    void *item;
+    int status;
+    while (!(status = et_queue_take(self->empty, &item, &error)) && item) {
+        slot *filled = item;
+        status = et_source_next(self->inner, filled->batch, &error);
+        /* An empty batch is the end; it is not handed on, next makes one of its own. */
+        if (status || filled->batch->filled[0] == 0)
+            break;
+        et_source_position(self->inner, &filled->after);
+        if (!et_queue_put(self->full, filled))
+            break;
+    }
+    et_queue_finish(self->full, status, &error);
+    return NULL;
+}
+
+/* All slots begin empty. The position of inner is where the thread reads on. */
+static int start(prefetch *self, et_error *error)
+{
+    et_assert(!self->running && !self->empty && !self->full);
+    int status = et_queue_open(&self->empty, (size_t)self->depth, error);
+    if (!status)
+        status = et_queue_open(&self->full, (size_t)self->depth, error);
+    for (int i = 0; !status && i < self->depth; i++)
+        et_queue_put(self->empty, &self->slots[i]);
+    if (!status)
+        status = et_thread_start(&self->thread, fill_slots, self, error);
+    self->running = !status;
+    self->ended = false;
+    self->failure = (et_error)ET_ERROR_INIT;
+    return status;
+}
+
+/* Works on any part of start. What was read ahead is lost, and restore reads it again. */
+static void stop(prefetch *self)
+{
+    if (self->running) {
+        /* Both, since the thread may be waiting for a slot or about to put one. */
+        et_queue_finish(self->empty, ET_OK, NULL);
+        et_queue_stop(self->full);
+        et_thread_join(self->thread);
+    }
+    if (self->empty)
+        et_queue_close(self->empty);
+    if (self->full)
+        et_queue_close(self->full);
+    self->empty = self->full = NULL;
+    self->running = false;
+}
+
+/* ---- the class ---- */
+
+/* Called by one thread, as every source; the other one is seen through the queues only. */
+
+/* The error stands where its batch would have been: all batches before it are given first. */
+static int prefetch_next(et_source *source, et_batch *batch, et_error *error)
+{
+    prefetch *self = (prefetch *)source;
+    void *item = NULL;
+    if (!self->failure.status && !self->ended) {
+        self->failure.status = et_queue_take(self->full, &item, &self->failure);
+        self->ended = !item;
+    }
+    if (self->failure.status)
+        return et_fail(error, self->failure.status, "%s", self->failure.text);
+    if (!item) {
+        et_batch_clear(batch);
+        return ET_OK;
+    }
+    slot *filled = item;
+    et_assert(filled >= self->slots && filled < self->slots + self->depth);
+    et_batch_copy(batch, filled->batch);
+    /* Only now: a position before this would still be behind the batch before. */
+    self->position = filled->after;
+    et_queue_put(self->empty, filled);
+    return ET_OK;
+}
+
+static void prefetch_position(const et_source *source, et_position *position)
+{
+    const et_position *at = &((const prefetch *)source)->position;
+    for (int i = 0; i < at->count; i++)
+        et_position_put(position, at->name[i], at->value[i]);
+}
+
+/* The thread is stopped while inner's position changes. If that fails, the source gives nothing
+ * but the failure from then on: half of it would be of another place. */
+static int prefetch_seek(et_source *source, const et_position *position, et_error *error)
+{
+    prefetch *self = (prefetch *)source;
+    stop(self);
+    int status = et_source_seek(self->inner, position, error);
+    if (!status) {
+        et_source_position(self->inner, &self->position);
+        status = start(self, error);
+    }
+    if (status) {
+        stop(self);
+        self->failure.status = status;
+        et_fail(&self->failure, status, "no batch: the position could not be restored");
+    }
+    return status;
+}
+
+/* All but inner, which on a failure of open stays the caller's. */
+static void release(prefetch *self)
+{
+    for (int i = 0; self->slots && i < self->depth; i++)
+        et_batch_free(self->slots[i].batch);
+    et_free(self->slots);
+    et_free(self);
+}
+
+/* The source within is the thread's, so it is stopped meanwhile; what it has read ahead is read
+ * again. */
+static int prefetch_batches(et_source *source, int64_t *count, et_error *error)
+{
+    prefetch *self = (prefetch *)source;
+    et_position position = self->position;
+    stop(self);
+    int status = et_source_batches(self->inner, count, error);
+    int sought = prefetch_seek(source, &position, status ? NULL : error);
+    return status ? status : sought;
+}
+
+static void prefetch_describe(const et_source *source, const et_batch *batch, char *text,
+                              size_t size)
+{
+    et_source_describe(((const prefetch *)source)->inner, batch, text, size);
+}
+
+static void prefetch_close(et_source *source)
+{
+    prefetch *self = (prefetch *)source;
+    stop(self);
+    et_source_close(self->inner);
+    release(self);
+}
+
+static uint64_t prefetch_content(const et_source *source)
+{
+    return et_source_content(((const prefetch *)source)->inner);
+}
+
+static const et_source_class prefetch_class = {
+    .name = "prefetch",
+    .next = prefetch_next,
+    .position = prefetch_position,
+    .seek = prefetch_seek,
+    .describe = prefetch_describe,
+    .close = prefetch_close,
+    .batches = prefetch_batches,
+    .content = prefetch_content,
+};
+
+/* Memory for all batches is taken here; afterwards nothing is allocated until a seek makes
+ * new queues. */
+int et_prefetch_open(et_source **out, et_source *inner, int depth, et_error *error)
+{
+    if (depth < 1)
+        return et_fail(error, ET_ECONFIG, "prefetching %d batches: at least 1", depth);
+    prefetch *self = et_alloc_zero(1, sizeof *self);
+    if (!self)
+        return et_alloc_failed(error, sizeof *self, "prefetching");
+    self->source = (et_source){ &prefetch_class, inner->layout };
+    self->inner = inner;
+    self->depth = depth;
+    et_source_position(inner, &self->position);
+    self->slots = et_alloc_zero((size_t)depth, sizeof *self->slots);
+    int status = self->slots
+                     ? ET_OK
+                     : et_alloc_failed(error, (size_t)depth * sizeof *self->slots, "prefetching");
+    for (int i = 0; !status && i < depth; i++)
+        status = et_batch_new(&self->slots[i].batch, &self->source.layout, error);
+    if (!status)
+        status = start(self, error);
+    if (status) {
+        stop(self);
+        release(self);
+        return status;
+    }
+    *out = &self->source;
+    return ET_OK;
+}

@@ -1,0 +1,179 @@
+/* Calls through the classes, in one place each, and positions: a list of named numbers, the same
+ * whatever decorators stand around a source. */
+#include "data/batches/source.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/files/checksum.h"
+#include "engine/tensor/layout.h"
+
+void et_samples_close(et_samples *samples)
+{
+    if (samples)
+        samples->class->close(samples);
+}
+
+int et_source_next(et_source *source, et_batch *batch, et_error *error)
+{
+    if (!et_layout_fits(&source->layout, batch->layout))
+        return et_fail(error, ET_EUSAGE,
+                       "a batch of another layout than the source's: other fields or capacities; "
+                       "et_batch_new(&batch, &source->layout, ...) makes one that fits");
+    return source->class->next(source, batch, error);
+}
+
+void et_source_position(const et_source *source, et_position *position)
+{
+    position->count = 0;
+    source->class->position(source, position);
+}
+
+int et_source_seek(et_source *source, const et_position *position, et_error *error)
+{
+    return source->class->seek(source, position, error);
+}
+
+void et_source_describe(const et_source *source, const et_batch *batch, char *text, size_t size)
+{
+    et_assert(size > 0);
+    *text = 0;
+    source->class->describe(source, batch, text, size);
+}
+
+int et_source_batches(et_source *source, int64_t *count, et_error *error)
+{
+    *count = 0;
+    return source->class->batches ? source->class->batches(source, count, error) : ET_OK;
+}
+
+uint64_t et_source_content(const et_source *source)
+{
+    return source->class->content ? source->class->content(source) : 0;
+}
+
+uint64_t et_content_joined(uint64_t before, uint64_t content)
+{
+    const uint64_t facts[] = { before, content };
+    return before && content ? et_checksum(facts, sizeof facts) : 0;
+}
+
+void et_source_close(et_source *source)
+{
+    if (source)
+        source->class->close(source);
+}
+
+void et_position_put(et_position *position, const char *name, int64_t value)
+{
+    et_assert(position->count < ET_POSITION_MAX);
+    if (!name || position->count >= ET_POSITION_MAX)
+        return; /* whoever seeks misses it by name */
+    position->name[position->count] = name;
+    position->value[position->count++] = value;
+}
+
+int et_position_get(const et_position *position, const char *name, int64_t *value, et_error *error)
+{
+    for (int i = 0; name && i < position->count; i++)
+        if (!strcmp(position->name[i], name)) {
+            *value = position->value[i];
+            return ET_OK;
+        }
+    return et_fail(error, ET_EDATA, "the saved position has no %s: it is of another kind of data",
+                   name);
+}
+
+/* ---- as a part of the state ---- */
+
+static int save_position(const void *self, et_value *dict, et_error *error)
+{
+    et_position position;
+    et_source_position(self, &position);
+    for (int i = 0; i < position.count; i++)
+        if (!et_value_set_int(dict, position.name[i], position.value[i]))
+            return et_alloc_failed(error, 0, "a position");
+    return ET_OK;
+}
+
+static int restore_position(void *self, const et_value *dict, et_error *error)
+{
+    et_position position = { 0 };
+    for (const et_value *child = dict->first; child; child = child->next) {
+        int64_t value;
+        int status = et_value_read_int(dict, child->key, &value, error);
+        if (!status && position.count == ET_POSITION_MAX)
+            status = et_fail(error, ET_EFORMAT, "more than %d numbers", ET_POSITION_MAX);
+        if (status)
+            return status;
+        et_position_put(&position, child->key, value);
+    }
+    return et_source_seek(self, &position, error);
+}
+
+const et_part_class et_source_part = { "data position", save_position, restore_position };
+
+int et_samples_check_parts(et_samples *const *parts, int count, const char *of_what, int64_t *total,
+                           et_error *error)
+{
+    for (int i = 0; i < count; i++) {
+        if (!et_layout_same(&parts[i]->layout, &parts[0]->layout))
+            return et_fail(error, ET_ECONFIG, "part %d %s has other fields than part 0", i,
+                           of_what);
+        for (int k = 0; k < i; k++)
+            if (parts[k] == parts[i])
+                return et_fail(error, ET_EUSAGE,
+                               "parts %d and %d %s are the same samples, which are owned once: "
+                               "open them twice",
+                               k, i, of_what);
+        *total += parts[i]->count;
+    }
+    if (*total > UINT32_MAX)
+        return et_fail(error, ET_EDATA, "parts %s: %lld samples; below 2^32 can be used", of_what,
+                       (long long)*total);
+    return ET_OK;
+}
+
+int et_samples_fill(et_samples *samples, et_pick pick, et_batch *batch, et_error *error)
+{
+    memset(batch->filled, 0, sizeof batch->filled);
+    batch->epoch = pick.epoch;
+    memcpy(batch->sample, pick.which, (size_t)pick.count * sizeof *pick.which);
+    int status = samples->class->fill(samples, pick, batch, error);
+    if (status)
+        return status;
+    et_assert_equal(batch->filled[0], pick.count);
+    et_batch_finish(batch);
+    return ET_OK;
+}
+
+/* Most places named in a message. */
+#define DESCRIBED 8
+
+/* Samples of a batch are of like size but from anywhere in the data, so each is named. */
+void et_samples_describe(const et_samples *samples, const et_batch *batch, char *text, size_t size)
+{
+    size_t used = 0;
+    int64_t count = batch->filled[0];
+    for (int64_t i = 0; i < count && i < DESCRIBED && used + 4 < size; i++) {
+        if (i)
+            used += (size_t)snprintf(text + used, size - used, ", ");
+        samples->class->describe(samples, batch->sample[i], 0, text + used, size - used);
+        used += strlen(text + used);
+    }
+    if (count > DESCRIBED && used < size)
+        snprintf(text + used, size - used, " and %lld more", (long long)(count - DESCRIBED));
+}
+
+int et_position_check(const et_position *position, int64_t fingerprint, et_error *error)
+{
+    int64_t saved = 0;
+    int status = et_position_get(position, "fingerprint", &saved, error);
+    if (status || saved == fingerprint)
+        return status;
+    return et_fail(error, ET_EDATA,
+                   "the saved position is for other data: the data, what it is made with, the seed "
+                   "or the batch size changed: restore those, or begin in another directory");
+}

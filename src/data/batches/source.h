@@ -1,0 +1,34 @@
+/* What <etude/data.h> leaves to the library: sources as parts of a state, and watched. */
+#ifndef ETUDE_DATA_BATCHES_SOURCE_H
+#define ETUDE_DATA_BATCHES_SOURCE_H
+
+#include <etude/data.h>
+
+#include <etude/state.h>
+
+#include "base/threads/trace.h"
+
+/* Names the samples of a batch, "train.en:17, train.en:4 and 52 more", cut to size. */
+void et_samples_describe(const et_samples *samples, const et_batch *batch, char *text, size_t size);
+
+/* The samples of a pick as a whole batch: what it has, of which pass, and its empty rest. */
+int et_samples_fill(et_samples *samples, et_pick pick, et_batch *batch, et_error *error);
+
+/* Whether samples may become one: of the same fields, each there once, since it is owned once, and
+ * fewer than 2^32, which is added to total. of_what: "of a mix", in messages. */
+int et_samples_check_parts(et_samples *const *parts, int count, const char *of_what, int64_t *total,
+                           et_error *error);
+
+/* Fingerprint of the samples that it reads; 0: not known. */
+uint64_t et_source_content(const et_source *source);
+
+/* That of what was joined before and of one more; 0: it is not known of one of them. */
+uint64_t et_content_joined(uint64_t before, uint64_t content);
+
+/* A position's "fingerprint" is that of what the source is made of; ET_EDATA: it is another's. */
+int et_position_check(const et_position *position, int64_t fingerprint, et_error *error);
+
+/* Each next is a span on track, which is borrowed and of the thread that calls next. Owns inner. */
+int et_watch_open(et_source **out, et_source *inner, et_track *track, et_error *error);
+
+#endif

@@ -1,0 +1,509 @@
+/* A step of the pass: the next rows are read and cut into pieces at rows' ends; each piece is
+ * parsed by one thread, into arrays by column; then each column is added up by one thread, piece
+ * after piece.
+ *
+ *   file --csv--> block --cut--> pieces --parse, in parallel--> classes, numbers, texts by column
+ *                                        --add up, columns in parallel--> statistics
+ *
+ * So a column sees its values in their order, whatever the number of threads and pieces, and bits
+ * do not depend on it. The first wrong row is the first of the first piece that has one. */
+#include "data/table/analysis/analyze.h"
+
+#include <omp.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/threads/team.h"
+#include "data/table/analysis/analyze_private.h"
+#include "data/table/rows/csv_scan.h"
+#include "data/table/rows/number_short.h"
+
+/* Bytes of a piece: what it is parsed to stays in a core's own cache. */
+#define PIECE ((size_t)256 << 10)
+
+/* Of a step for each thread, where there are several: the fewer steps, the less they wait for each
+ * other. */
+#define PIECES 4
+
+/* Fewer bytes are not worth waking threads for. */
+#define THREADS_MIN ((uint64_t)4 * PIECE)
+
+#define CLASSES   20
+#define ENTRIES   100000
+#define QUANTILES 257
+
+/* What all columns together have room for; a column's share is cut down to it. */
+#define SKETCH_WIDTHS ((int64_t)1 << 20)
+#define ENTRIES_ALL   ((int64_t)4 << 20)
+#define ENTRIES_MIN   64
+#define DISTINCT_ALL  ((int64_t)16 << 20)
+
+/* Whole rows, and what they are parsed to: of column c and row r at [c * room + r]. */
+typedef struct piece {
+    et_csv_scanner scanner;
+    char *begin, *end;
+    unsigned contents;
+    int64_t line, lines; /* of begin; that were parsed */
+    int rows;            /* parsed */
+    size_t room;         /* rows that there is room for */
+    size_t cells;        /* of all arrays */
+    unsigned char *class;
+    double *number;
+    et_text_place *text;
+    uint32_t *row_line; /* [room], from line */
+    size_t row_lines;   /* of row_line */
+    bool bad;           /* by the scanner's fault */
+} piece;
+
+typedef struct pass {
+    et_table_stats *stats;
+    const et_analyze_options *options;
+    int threads;
+    piece *pieces; /* [most] of a step */
+    int most;
+    int *place;   /* [columns]: where the first file's columns are in this one's rows */
+    bool *unread; /* [columns] of this file: its texts are not to be read, its field does */
+    int file;
+    et_csv *first;   /* the first file, whose head was read; NULL: it is done */
+    uint64_t before; /* bytes of the files before this one */
+} pass;
+
+/* ---- parsing ---- */
+
+/* Rows of at least as many bytes as columns. */
+static bool make_room(piece *p, int columns)
+{
+    size_t rows = (size_t)(p->end - p->begin) / (size_t)columns + 1;
+    size_t cells = rows * (size_t)columns;
+    p->room = rows;
+    if (cells > p->cells) {
+        et_free(p->class);
+        et_free(p->number);
+        et_free(p->text);
+        p->class = et_alloc(cells, sizeof *p->class);
+        p->number = et_alloc(cells, sizeof *p->number);
+        p->text = et_alloc(cells, sizeof *p->text);
+        p->cells = p->class && p->number && p->text ? cells : 0;
+    }
+    if (rows > p->row_lines) {
+        et_free(p->row_line);
+        p->row_line = et_alloc(rows, sizeof *p->row_line);
+        p->row_lines = p->row_line ? rows : 0;
+    }
+    return p->cells >= cells && p->row_lines >= rows;
+}
+
+/* The usual ways first; et_cell_classify knows all. */
+static inline et_cell_class class_of(const et_cell *cell, double *number)
+{
+    bool integer;
+    if (!cell->length || !et_number_short(number, &integer, cell->text, cell->length))
+        return et_cell_classify(cell->text, cell->length, number);
+    if (!integer)
+        return ET_CELL_REAL;
+    const char digit = *cell->text == '-' ? cell->text[1] : *cell->text;
+    return digit > '0' || cell->length == 1 ? ET_CELL_INTEGER
+                                            : et_cell_classify(cell->text, cell->length, number);
+}
+
+static inline void parse_cell(piece *p, const et_cell *cell, size_t at, bool unread)
+{
+    et_cell_class class = ET_CELL_UNREAD;
+    if (!cell->text) {
+        p->class[at] = ET_CELL_MISSING;
+        return;
+    }
+    if (!unread)
+        class = class_of(cell, &p->number[at]);
+    p->class[at] = (unsigned char)class;
+    if (class != ET_CELL_INTEGER && class != ET_CELL_REAL)
+        p->text[at] = (et_text_place){ (uint32_t)(cell->text - p->begin), (uint32_t)cell->length };
+}
+
+static void parse_piece(piece *p, const bool *unread)
+{
+    et_csv_scanner *scanner = &p->scanner;
+    p->rows = 0;
+    p->lines = 0;
+    p->bad = false;
+    for (char *at = p->begin; at < p->end; at = scanner->next) {
+        et_csv_found found = et_csv_scan(scanner, at, p->end, p->contents);
+        et_assert(found != ET_CSV_MORE); /* a piece ends with a row */
+        if (found == ET_CSV_MORE || scanner->next - at > (ptrdiff_t)ET_CSV_ROW_MAX) {
+            scanner->fault = ET_CSV_FAULT_LONG;
+            found = ET_CSV_BAD;
+        }
+        p->bad = found == ET_CSV_BAD;
+        if (p->bad)
+            return;
+        if (found == ET_CSV_ROW) {
+            size_t row = (size_t)p->rows++;
+            et_assert(row < p->room);
+            p->row_line[row] = (uint32_t)p->lines;
+            const et_cell *cell = scanner->cell;
+            size_t cell_at = row;
+            for (int i = 0; i < scanner->count; i++, cell_at += p->room)
+                parse_cell(p, &cell[i], cell_at, unread[i]);
+        }
+        p->lines += scanner->lines;
+    }
+}
+
+/* ---- adding up ---- */
+
+static et_column_part part_of(const pass *self, const piece *p, int column)
+{
+    size_t at = (size_t)column * p->room;
+    return (et_column_part){ .bytes = p->begin,
+                             .class = p->class + at,
+                             .number = p->number + at,
+                             .text = p->text + at,
+                             .line = p->row_line,
+                             .base_line = p->line,
+                             .file = self->file,
+                             .count = p->rows };
+}
+
+/* Of a field of several columns the values come row by row, as they stand there. */
+static void add_rows(const pass *self, const piece *p, int field)
+{
+    const et_table_head *head = &self->stats->head;
+    for (int row = 0; row < p->rows; row++)
+        for (int i = 0; i < head->column_count[field]; i++) {
+            et_column_part part = part_of(self, p, self->place[head->column[field][i]]);
+            part.class += row;
+            part.number += row;
+            part.text += row;
+            part.line += row;
+            part.count = 1;
+            et_column_stats_add(&self->stats->field[field], &part);
+        }
+}
+
+static void note_unread(const pass *self, int field)
+{
+    const et_table_head *head = &self->stats->head;
+    for (int i = 0; i < head->column_count[field]; i++)
+        self->unread[self->place[head->column[field][i]]] =
+            et_column_stats_reads(&self->stats->field[field]);
+}
+
+static void add_field(const pass *self, int pieces, int field)
+{
+    const et_table_head *head = &self->stats->head;
+    for (int i = 0; i < pieces; i++) {
+        if (head->column_count[field] != 1) {
+            add_rows(self, &self->pieces[i], field);
+            continue;
+        }
+        et_column_part part = part_of(self, &self->pieces[i], self->place[head->column[field][0]]);
+        et_column_stats_add(&self->stats->field[field], &part);
+    }
+    note_unread(self, field);
+}
+
+/* ---- the pass ---- */
+
+static char *cut(const pass *self, char *begin, char *end, unsigned contents)
+{
+    for (size_t size = PIECE;; size *= 2) {
+        if ((size_t)(end - begin) <= size)
+            return end;
+        char *at = et_csv_cut(&self->pieces[0].scanner, begin, begin + size, contents);
+        if (at > begin)
+            return at;
+    }
+}
+
+/* *pieces: how many of the block are made; the rest stays in the block. */
+static int cut_block(pass *self, et_csv_block *block, int *pieces, et_error *error)
+{
+    for (*pieces = 0; *pieces < self->most && block->begin < block->end; ++*pieces) {
+        piece *p = &self->pieces[*pieces];
+        p->begin = block->begin;
+        p->end = cut(self, block->begin, block->end, block->contents);
+        p->contents = block->contents;
+        if (!make_room(p, self->stats->head.columns))
+            return et_alloc_failed(error, PIECE * 17, "rows of a table");
+        block->begin = p->end;
+    }
+    return ET_OK;
+}
+
+/* Lines are known once the pieces before were parsed. */
+static int place_pieces(pass *self, int pieces, int64_t *line, et_error *error)
+{
+    for (int i = 0; i < pieces; i++) {
+        piece *p = &self->pieces[i];
+        p->line = *line;
+        *line += p->lines;
+        if (p->bad)
+            return et_csv_fault_fail(&p->scanner, self->stats->paths->items[self->file], *line,
+                                     error);
+        self->stats->rows += p->rows;
+    }
+    return ET_OK;
+}
+
+static int add_pieces(pass *self, int pieces, int64_t *line, et_error *error)
+{
+    int threads = self->threads;
+#pragma omp parallel for num_threads(threads) schedule(dynamic, 1) if (pieces > 1)
+    for (int i = 0; i < pieces; i++)
+        parse_piece(&self->pieces[i], self->unread);
+    int status = place_pieces(self, pieces, line, error);
+    if (status)
+        return status;
+    for (int i = 0; i < pieces; i++)
+        self->stats->missing_found |= self->pieces[i].scanner.missing_found;
+    const int fields = self->stats->head.fields;
+#pragma omp parallel for num_threads(threads) schedule(dynamic, 1) if (threads > 1 && fields > 1)
+    for (int i = 0; i < fields; i++)
+        add_field(self, pieces, i);
+    for (int i = 0; i < fields; i++)
+        if (self->stats->field[i].failed)
+            return et_alloc_failed(error, 0, "the statistics of a table");
+    return ET_OK;
+}
+
+static int read_rows(pass *self, et_csv *csv, et_error *error)
+{
+    et_csv_block block;
+    int status = ET_OK, pieces;
+    while (!(status = et_csv_next_block(csv, PIECE * (size_t)self->most, &block, error)) &&
+           block.end > block.begin) {
+        int64_t line = block.line;
+        while (!status && block.begin < block.end) {
+            status = cut_block(self, &block, &pieces, error);
+            if (!status)
+                status = add_pieces(self, pieces, &line, error);
+        }
+        if (status)
+            break;
+        if (self->options->progress)
+            self->options->progress(self->options->payload, self->before + et_csv_taken(csv),
+                                    self->stats->bytes);
+    }
+    return status;
+}
+
+/* Of the rows of a file: cells are each thread's own. */
+static void take_form(pass *self, const et_csv *csv)
+{
+    for (int i = 0; i < self->most; i++) {
+        et_csv_scanner *scanner = &self->pieces[i].scanner;
+        et_csv_scanner_release(scanner);
+        et_csv_form(csv, scanner);
+        scanner->columns = self->stats->head.columns;
+    }
+}
+
+/* Of a file behind the first one: its columns. */
+static int open_other(pass *self, et_csv **csv, bool *header, et_error *error)
+{
+    const et_table_head *head = &self->stats->head;
+    const char *path = self->stats->paths->items[self->file];
+    const et_csv_known known = et_table_head_known(head);
+    int status = et_table_head_open(csv, &known, path, self->options, error);
+    if (status)
+        return status;
+    status = et_table_head_place(head, self->place, header, *csv, path, self->options,
+                                 self->stats->paths, error);
+    memset(self->unread, true, (size_t)head->columns * sizeof *self->unread);
+    for (int i = 0; i < head->fields && !status; i++)
+        note_unread(self, i);
+    return status;
+}
+
+static int read_file(pass *self, et_error *error)
+{
+    const et_table_head *head = &self->stats->head;
+    et_csv_options options = self->options->csv;
+    et_csv_row row;
+    et_csv *csv = self->first;
+    bool header = head->header;
+    self->first = NULL;
+    int status = csv ? ET_OK : open_other(self, &csv, &header, error);
+    if (!status) {
+        options.delimiter = et_csv_delimiter(csv);
+        options.columns = head->columns;
+        status = et_csv_again(csv, &options, error);
+    }
+    if (!csv)
+        return status;
+    if (!status && header)
+        status = et_csv_next(csv, &row, error);
+    if (!status) {
+        take_form(self, csv);
+        status = read_rows(self, csv, error);
+    }
+    self->before += et_csv_taken(csv);
+    et_csv_close(csv);
+    return status;
+}
+
+/* ---- before and after ---- */
+
+static et_analyze_options defaults_of(const et_analyze_options *options)
+{
+    static const et_analyze_options none;
+    et_analyze_options o = options ? *options : none;
+    o.classes = o.classes ? o.classes : CLASSES;
+    o.quantiles = o.quantiles ? o.quantiles : QUANTILES;
+    o.threads = o.threads ? et_team_most(o.threads) : et_team_threads();
+    return o;
+}
+
+static int check_options(const et_analyze_options *o, const et_strings *paths, et_error *error)
+{
+    if (!paths->count)
+        return et_fail(error, ET_ECONFIG, "no file to analyze: name one");
+    if (o->entries < 0 || o->entries > 100000000)
+        return et_fail(error, ET_ECONFIG, "%lld entries of a column: 1 to 100,000,000, 0: as usual",
+                       (long long)o->entries);
+    if (o->quantiles < 2 || o->quantiles > 100001)
+        return et_fail(error, ET_ECONFIG, "%d quantiles: 2 to 100,001", o->quantiles);
+    if (o->classes < -1 || o->classes > 1000)
+        return et_fail(error, ET_ECONFIG, "%d classes: 1 to 1,000, -1: none", o->classes);
+    if (o->threads < 1 || o->threads > 4096)
+        return et_fail(error, ET_ECONFIG, "%d threads: 1 to 4,096", o->threads);
+    return ET_OK;
+}
+
+/* Wide tables get less of everything for each column. */
+static et_column_stats_options room_of(const et_analyze_options *o, int fields)
+{
+    int width = ET_SKETCH_WIDTH_MAX, bits = 12;
+    while (width > ET_SKETCH_WIDTH_MIN && (int64_t)width * fields > SKETCH_WIDTHS)
+        width /= 2;
+    while (bits > ET_DISTINCT_BITS_MIN && ((int64_t)fields << bits) > DISTINCT_ALL)
+        bits--;
+    int64_t entries = ENTRIES_ALL / fields;
+    entries = entries < ENTRIES_MIN ? ENTRIES_MIN : entries < ENTRIES ? entries : ENTRIES;
+    return (et_column_stats_options){ .entries = (size_t)(o->entries ? o->entries : entries),
+                                      .sketch_width = width,
+                                      .distinct_bits = bits };
+}
+
+static int open_fields(et_table_stats *stats, et_error *error)
+{
+    const int fields = stats->head.fields;
+    et_column_stats_options room = room_of(stats->options, fields);
+    stats->field = et_alloc((size_t)fields, sizeof *stats->field);
+    if (!stats->field)
+        return et_alloc_failed(error, (size_t)fields * sizeof *stats->field, "columns");
+    for (int i = 0; i < fields; i++) {
+        room.seed = (uint64_t)i;
+        et_column_stats_init(&stats->field[i], &room);
+    }
+    return ET_OK;
+}
+
+static int open_pass(pass *self, et_error *error)
+{
+    size_t columns = (size_t)self->stats->head.columns;
+    if (self->stats->bytes < THREADS_MIN)
+        self->threads = 1;
+    self->most = self->threads == 1 ? 1 : PIECES * self->threads;
+    self->pieces = et_alloc_zero((size_t)self->most, sizeof *self->pieces);
+    self->unread = et_alloc(columns, sizeof *self->unread);
+    self->place = et_alloc(columns, sizeof *self->place);
+    if (!self->pieces || !self->unread || !self->place)
+        return et_alloc_failed(error, columns * sizeof *self->place, "the pieces of a table");
+    memset(self->unread, true, columns * sizeof *self->unread);
+    for (size_t i = 0; i < columns; i++)
+        self->place[i] = (int)i;
+    return self->threads > 1 ? et_team_start(self->threads, error) : ET_OK;
+}
+
+static void close_pass(pass *self)
+{
+    for (int i = 0; self->pieces && i < self->most; i++) {
+        piece *p = &self->pieces[i];
+        et_csv_scanner_release(&p->scanner);
+        et_free(p->class);
+        et_free(p->number);
+        et_free(p->text);
+        et_free(p->row_line);
+    }
+    et_free(self->pieces);
+    et_free(self->unread);
+    et_free(self->place);
+}
+
+static uint64_t size_of(const et_strings *paths)
+{
+    struct stat info;
+    uint64_t sum = 0;
+    for (size_t i = 0; i < paths->count; i++)
+        sum += !stat(paths->items[i], &info) && info.st_size > 0 ? (uint64_t)info.st_size : 0;
+    return sum;
+}
+
+/* Takes first. */
+static int read_files(et_table_stats *stats, et_csv *first, et_error *error)
+{
+    pass self = { .stats = stats,
+                  .options = stats->options,
+                  .threads = stats->options->threads,
+                  .first = first };
+    int status = open_fields(stats, error);
+    if (!status)
+        status = open_pass(&self, error);
+    for (; !status && self.file < (int)stats->paths->count; self.file++)
+        status = read_file(&self, error);
+    close_pass(&self);
+    et_csv_close(self.first);
+    stats->bytes = self.before;
+    for (int i = 0; !status && i < stats->head.fields; i++) {
+        et_column_stats_finish(&stats->field[i]);
+        if (stats->field[i].failed)
+            status = et_alloc_failed(error, 0, "the statistics of a table");
+    }
+    if (!status && !stats->rows)
+        status = et_fail(error, ET_EDATA, "%s: there is a header and no row", *stats->paths->items);
+    return status;
+}
+
+int et_analyze(et_analysis *out, const et_strings *paths, const et_analyze_options *options,
+               et_error *error)
+{
+    const et_analyze_options o = defaults_of(options);
+    et_table_stats stats = { .paths = paths, .options = &o };
+    et_arena arena = ET_ARENA_INIT;
+    int target, status = check_options(&o, paths, error);
+    *out = (et_analysis){ .arena = ET_ARENA_INIT };
+    if (status)
+        return status;
+    stats.bytes = size_of(paths);
+    et_csv *first = NULL;
+    status = et_table_head_open(&first, NULL, *paths->items, &o, error);
+    if (!status)
+        status = et_table_head_find(&stats.head, first, *paths->items, &o, &arena, error);
+    if (!status)
+        status = et_table_head_target(&target, &stats.head, &o, *paths->items, error);
+    if (!status)
+        status = read_files(&stats, first, error);
+    else
+        et_csv_close(first);
+    if (!status)
+        status = et_table_stats_report(&stats, out, error);
+    for (int i = 0; stats.field && i < stats.head.fields; i++)
+        et_column_stats_release(&stats.field[i]);
+    et_free(stats.field);
+    et_table_head_release(&stats.head);
+    et_arena_release(&arena);
+    if (status)
+        et_analysis_release(out);
+    return status;
+}
+
+void et_analysis_release(et_analysis *analysis)
+{
+    et_schema_free(analysis->schema);
+    et_metadata_free(analysis->metadata);
+    et_arena_release(&analysis->arena);
+    *analysis = (et_analysis){ .arena = ET_ARENA_INIT };
+}

@@ -1,0 +1,65 @@
+/* What is in a table: one pass over CSV files in bounded memory makes the schema and the metadata
+ * that features are fitted from, and a report for people.
+ *
+ *     et_analyze_options options = { .target = "income" };
+ *     et_analysis analysis;
+ *     if (et_analyze(&analysis, &paths, &options, &error)) ...
+ *     et_schema_save(analysis.schema, "schema.yaml", &error);
+ *     et_analysis_release(&analysis);
+ *
+ * Types are what the values are: integers, numbers (real), texts (discrete). A column of numbers
+ * with some texts in it, a tenth of its values at most, is numeric, and the report names the first
+ * of them; codes that are written as numbers (007, +4930901820, 3E5, integers beyond 2^53) are
+ * texts. What is inferred to be an integer takes values with a fraction all the same (`fractions`
+ * of the schema). A target of few distinct integers is discrete: classes. Metadata has the
+ * quantiles of numbers by a sketch (sketch.h) and the entries of discrete columns; of those that
+ * look like an ID (column_use.h) there are none. Results do not depend on the number of threads.
+ *
+ * Memory: 100 KiB for each numeric column of a large table, up to 11 MB for a discrete one with
+ * many distinct values, less of each in tables of more than 1,000 or 40 columns; 5 MB a thread. */
+#ifndef ETUDE_DATA_TABLE_ANALYSIS_ANALYZE_H
+#define ETUDE_DATA_TABLE_ANALYSIS_ANALYZE_H
+
+#include <etude/metadata.h>
+#include <etude/schema.h>
+#include <etude/value.h>
+
+#include "base/arena.h"
+#include "base/fields/fields.h"
+#include "data/table/rows/csv.h"
+
+typedef enum et_analyze_header {
+    ET_ANALYZE_HEADER_FOUND,  /* a first row is one where no cell is a number, and it differs from
+                                 what  follows; with a schema where its cells are names of fields */
+    ET_ANALYZE_HEADER_THERE,  /* of every file */
+    ET_ANALYZE_HEADER_ABSENT, /* columns are column_1, column_2, ..., or the schema's */
+} et_analyze_header;
+
+typedef struct et_analyze_options {
+    const char *target; /* NULL: none */
+    et_analyze_header header;
+    int classes;             /* that integers of a target may be, at most; 0: 20, -1: none */
+    const et_schema *schema; /* what columns are; NULL: it is inferred */
+    int64_t entries;         /* kept of a column at most; 0: 100,000 */
+    int quantiles;           /* of a numeric column; 0: 257 */
+    int threads;             /* 0: as many as the program has */
+    et_csv_options csv;      /* columns is found */
+    /* Called now and then with the bytes that were read and those of all files. */
+    void (*progress)(void *payload, uint64_t done, uint64_t all);
+    void *payload;
+} et_analyze_options;
+
+typedef struct et_analysis {
+    et_schema *schema;
+    et_metadata *metadata;
+    et_value *report; /* a dict, in arena; its keys stand in analyze_report.c */
+    et_arena arena;
+} et_analysis;
+
+/* options may be NULL. ET_EDATA: a row is wrong, a column's name is there twice, no rows, no such
+ * target, columns that are not the schema's, files that differ in their columns. */
+int et_analyze(et_analysis *out, const et_strings *paths, const et_analyze_options *options,
+               et_error *error);
+void et_analysis_release(et_analysis *analysis);
+
+#endif

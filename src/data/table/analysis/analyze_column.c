@@ -1,0 +1,42 @@
+/* What the report and its suspicions ask of a column's numbers. */
+#include <float.h>
+#include <math.h>
+
+#include "data/table/analysis/analyze_private.h"
+
+static double number_at(const et_entries *entries, size_t i)
+{
+    double number = 0;
+    et_cell_classify(et_entries_text(entries, &entries->entry[i]), entries->entry[i].length,
+                     &number);
+    return number;
+}
+
+bool et_table_column_few_whole(const et_table_column *c)
+{
+    const et_column_stats *s = c->stats;
+    return et_column_stats_exact(s) && c->numbers == c->values && c->numbers && s->whole &&
+           c->table->options->classes >= 0 &&
+           s->entries.count <= (size_t)c->table->options->classes;
+}
+
+bool et_table_column_twice(const et_entries *entries, size_t *first, size_t *second)
+{
+    for (*second = 0; *second < entries->count; ++*second)
+        for (*first = 0; *first < *second; ++*first)
+            if (number_at(entries, *first) == number_at(entries, *second))
+                return true;
+    return false;
+}
+
+bool et_table_column_has_moments(const et_table_column *c)
+{
+    const et_column_stats *s = c->stats;
+    const bool underflows = s->min < s->max && s->squares < DBL_MIN;
+    return c->numbers && isfinite(s->mean) && isfinite(s->squares) && !underflows;
+}
+
+double et_table_column_deviation(const et_table_column *c)
+{
+    return sqrt(c->stats->squares / (double)c->numbers);
+}

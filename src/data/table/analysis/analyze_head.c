@@ -1,0 +1,501 @@
+/* The first rows of a file say whether it has a header. Without a schema: no cell of the first row
+ * is a number, and there are numbers below one of them, or no cell of it is there again, in its row
+ * or below itself. With a schema: half of the cells, or of the fields, are names of fields, or one
+ * is and no cell is a number; that is how readers of training data have it (columns.h). */
+#include "data/table/analysis/analyze_private.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/files/file.h"
+#include "base/map.h"
+#include "base/text/strbuf.h"
+#include "data/table/analysis/columns.h"
+#include "data/table/rows/csv_scan.h"
+
+/* Rows that are looked at, and bytes in which they begin. */
+#define ROWS_MAX  200
+#define BYTES_MAX ((size_t)32 << 20)
+
+/* Columns that a message lists. */
+#define NAMES_SAID 12
+
+/* Empty is the only name that is none. */
+static const char *const no_name[] = { "", NULL };
+
+/* The first row of a file, and what was seen below it. */
+typedef struct first_rows {
+    const char **text; /* [count]; NULL: empty */
+    bool *numeric;     /* [count]: there is a number below */
+    bool *again;       /* [count]: the text is there again below */
+    int count;         /* 0: the file has no rows */
+    int64_t line;
+    int rows; /* below */
+    char delimiter;
+} first_rows;
+
+static bool is_same(const et_cell *cell, const char *text)
+{
+    return cell->text && text && strlen(text) == cell->length &&
+           !memcmp(text, cell->text, cell->length);
+}
+
+static bool is_number(const char *text, size_t length)
+{
+    double number;
+    et_cell_class class = et_cell_classify(text, length, &number);
+    return class != ET_CELL_TEXT && class != ET_CELL_CODE;
+}
+
+static int copy_first(first_rows *first, const et_csv_row *row, et_arena *arena, et_error *error)
+{
+    size_t count = (size_t)row->count;
+    first->count = row->count;
+    first->line = row->line;
+    first->text = et_arena_array(arena, count, sizeof *first->text);
+    first->numeric = et_arena_array(arena, count, sizeof *first->numeric);
+    first->again = et_arena_array(arena, count, sizeof *first->again);
+    for (size_t i = 0; i < count && !arena->failed; i++)
+        if (row->cell[i].text)
+            first->text[i] =
+                et_arena_printf(arena, "%.*s", (int)row->cell[i].length, row->cell[i].text);
+    return arena->failed ? et_alloc_failed(error, count * sizeof *first->text, "a header") : ET_OK;
+}
+
+static void look_below(first_rows *first, const et_csv_row *row)
+{
+    first->rows++;
+    for (int i = 0; i < row->count && i < first->count; i++) {
+        const et_cell *cell = &row->cell[i];
+        first->again[i] |= is_same(cell, first->text[i]);
+        first->numeric[i] |= cell->text && is_number(cell->text, cell->length);
+    }
+}
+
+int et_table_head_open(et_csv **csv, const et_csv_known *known, const char *path,
+                       const et_analyze_options *options, et_error *error)
+{
+    et_csv_options o = options->csv;
+    o.missing = no_name;
+    o.columns = 0;
+    o.known = known;
+    int status = et_csv_open_once(csv, path, &o, error);
+    if (!status)
+        et_csv_keep(*csv);
+    return status;
+}
+
+et_csv_known et_table_head_known(const et_table_head *head)
+{
+    return head->same.count ? et_same_header_known(&head->same, head->delimiter)
+                            : (et_csv_known){ .delimiter = head->delimiter,
+                                              .least = head->columns,
+                                              .most = head->columns };
+}
+
+static bool is_json(const char *path)
+{
+    return et_path_ends(path, ".jsonl") || et_path_ends(path, ".ndjson") ||
+           et_path_ends(path, ".json");
+}
+
+/* A bad row below is not what is looked for here: whoever reads all rows names it. */
+static int read_first(first_rows *first, et_csv *csv, const char *path, int rows, et_arena *arena,
+                      et_error *error)
+{
+    et_csv_row row;
+    *first = (first_rows){ 0 };
+    int status = et_csv_next(csv, &row, error);
+    if (status == ET_EDATA && is_json(path))
+        return et_fail(error, status,
+                       "%s: JSON, of which rows are predicted, not learned: save the "
+                       "table as CSV",
+                       path);
+    if (!status && row.count)
+        status = copy_first(first, &row, arena, error);
+    first->delimiter = et_csv_delimiter(csv);
+    while (!status && first->count && first->rows < rows && et_csv_kept(csv) < BYTES_MAX) {
+        if (et_csv_next(csv, &row, NULL) || !row.count)
+            break;
+        look_below(first, &row);
+    }
+    return status;
+}
+
+/* ---- without a schema ---- */
+
+static bool is_first_again(const first_rows *first, et_map *seen, int i)
+{
+    int64_t before;
+    return first->again[i] || et_map_get(seen, first->text[i], &before);
+}
+
+static bool looks_like_header(const first_rows *first, bool *failed)
+{
+    bool numeric = false, again = false;
+    int named = 0;
+    et_map seen = ET_MAP_INIT;
+    for (int i = 0; i < first->count; i++) {
+        if (!first->text[i])
+            continue;
+        if (is_number(first->text[i], strlen(first->text[i]))) {
+            et_map_release(&seen);
+            return false;
+        }
+        named++;
+        numeric |= first->numeric[i];
+        again |= is_first_again(first, &seen, i);
+        *failed |= !et_map_put(&seen, first->text[i], i);
+    }
+    et_map_release(&seen);
+    return named && (numeric || !again);
+}
+
+static int check_name(const char *name, int column, const first_rows *first, const char *path,
+                      et_error *error)
+{
+    for (const char *c = name; *c; c++)
+        if ((unsigned char)*c < 0x20 || *c == 0x7f)
+            return et_fail(
+                error, ET_EDATA,
+                "%s:%lld: byte %td of the name of column %d is a control character (0x%02X): "
+                "rename it",
+                path, (long long)first->line, c - name + 1, column + 1,
+                (unsigned)(unsigned char)*c);
+    return ET_OK;
+}
+
+static const char *numbered(int i, et_arena *arena)
+{
+    return et_arena_strdup(arena, et_column_numbered(i).text);
+}
+
+static int name_columns(et_table_head *head, const first_rows *first, const char *path,
+                        et_arena *arena, et_error *error)
+{
+    et_map seen = ET_MAP_INIT;
+    int status = ET_OK;
+    for (int i = 0; i < head->columns && !status; i++) {
+        int64_t before;
+        head->name[i] = head->header && first->text[i] ? first->text[i] : numbered(i, arena);
+        if (!head->name[i])
+            status = et_alloc_failed(error, 32, "a column's name");
+        else if (et_map_get(&seen, head->name[i], &before))
+            status = et_fail(error, ET_EDATA,
+                             "%s:%lld: columns %d and %d are both called \"%.60s\": rename one, or "
+                             "say that the first row is no header",
+                             path, (long long)first->line, (int)before + 1, i + 1, head->name[i]);
+        else if (!et_map_put(&seen, head->name[i], i))
+            status = et_alloc_failed(error, 32, "a column's name");
+        else
+            status = check_name(head->name[i], i, first, path, error);
+    }
+    et_map_release(&seen);
+    return status;
+}
+
+/* Texts of a first row, NULL where a cell is empty, as the row. NULL: no memory. */
+static et_cell *cells_of(const char *const *text, int count, et_arena *arena)
+{
+    et_cell *cells = et_arena_array(arena, (size_t)count, sizeof *cells);
+    for (int i = 0; cells && i < count; i++)
+        cells[i] = (et_cell){ text[i], text[i] ? strlen(text[i]) : 0 };
+    return cells;
+}
+
+/* What other files have to have. */
+static int keep_names(et_table_head *head, const char *const *text, const char *path, int64_t line,
+                      et_arena *arena, et_error *error)
+{
+    const et_csv_row row = { line, head->columns, cells_of(text, head->columns, arena) };
+    return row.cell ? et_same_header_begin(&head->same, path, &row, error)
+                    : et_alloc_failed(error, (size_t)row.count * sizeof *row.cell, "a header");
+}
+
+/* Each column is a field. */
+static int take_columns(et_table_head *head, et_arena *arena, et_error *error)
+{
+    int *all = et_arena_array(arena, (size_t)head->columns, sizeof *all);
+    if (!all)
+        return et_alloc_failed(error, (size_t)head->columns * sizeof *all, "columns");
+    for (int i = 0; i < head->columns; i++) {
+        all[i] = i;
+        head->column[i] = &all[i];
+        head->column_count[i] = 1;
+    }
+    return ET_OK;
+}
+
+/* ---- with one ---- */
+
+static int64_t length_of(const et_schema_field *field)
+{
+    return field->length > 0 ? field->length : 0;
+}
+
+static bool looks_named(const et_schema *schema, const first_rows *first, et_arena *arena)
+{
+    const et_cell *cells = cells_of(first->text, first->count, arena);
+    return cells && et_columns_look_named(schema, cells, first->count);
+}
+
+/* All that is missing is named at once. */
+static int fail_unnamed(const et_strbuf *missing, const char *path, const first_rows *first,
+                        et_error *error)
+{
+    return missing->failed
+               ? et_alloc_failed(error, missing->length, "a header")
+               : et_fail(error, ET_EDATA,
+                         "%s:%lld: the header disagrees with the schema: there is no column %s",
+                         path, (long long)first->line, et_strbuf_text(missing));
+}
+
+static int find_fields(et_table_head *head, const et_schema *schema, const first_rows *first,
+                       const et_map *names, const char *path, et_arena *arena, et_error *error)
+{
+    et_strbuf missing = ET_STRBUF_INIT;
+    int64_t next = 0, place;
+    for (int f = 0; f < head->fields; f++) {
+        const et_schema_field *field = et_schema_at(schema, f);
+        int64_t length = length_of(field);
+        int *columns = et_arena_array(arena, (size_t)length + 1, sizeof *columns);
+        head->column[f] = columns;
+        head->column_count[f] = (int)length;
+        for (int64_t i = 0; columns && i < length; i++) {
+            if (head->header && !et_map_get(names, et_column_name_of(field, i).text, &place)) {
+                et_strbuf_printf(&missing, "%s%.60s", missing.length ? ", " : "",
+                                 et_column_name_of(field, i).text);
+                continue;
+            }
+            columns[i] = (int)(head->header ? place : next++);
+        }
+    }
+    int status = ET_OK;
+    if (arena->failed)
+        status = et_alloc_failed(error, sizeof(int), "a header");
+    else if (missing.length || missing.failed)
+        status = fail_unnamed(&missing, path, first, error);
+    et_strbuf_release(&missing);
+    return status;
+}
+
+/* Columns that a row of the schema's fields has without a header. */
+static int check_columns(const et_table_head *head, const et_schema *schema, const char *path,
+                         const first_rows *first, et_error *error)
+{
+    int64_t wanted = 0;
+    for (int f = 0; f < head->fields; f++)
+        wanted += length_of(et_schema_at(schema, f));
+    if (wanted == head->columns)
+        return ET_OK;
+    return et_fail(
+        error, ET_EDATA,
+        "%s:%lld: %d columns, and the schema has %lld: correct one of them, or add a first "
+        "line with the names of all columns",
+        path, (long long)first->line, head->columns, (long long)wanted);
+}
+
+/* A file says how long fields are, and memory is taken for it. */
+static int check_lengths(const et_schema *schema, et_error *error)
+{
+    int64_t all = 0;
+    for (int f = 0; f < et_schema_count(schema); f++) {
+        all += length_of(et_schema_at(schema, f));
+        if (all > ET_CSV_COLUMNS_MAX)
+            return et_fail(
+                error, ET_ECONFIG,
+                "field %.60s: with it the schema has more than %d values, and a table has "
+                "no more columns",
+                et_schema_at(schema, f)->name, ET_CSV_COLUMNS_MAX);
+    }
+    return ET_OK;
+}
+
+/* The names that the columns of a file without a header have by their place. */
+static int keep_schema(et_table_head *head, const et_schema *schema, et_arena *arena,
+                       et_error *error)
+{
+    const char **name = et_arena_array(arena, (size_t)head->columns, sizeof *name);
+    for (int f = 0, column = 0; name && f < head->fields; f++)
+        for (int i = 0; i < head->column_count[f]; i++)
+            name[column++] =
+                et_arena_strdup(arena, et_column_name_of(et_schema_at(schema, f), i).text);
+    return arena->failed ? et_alloc_failed(error, (size_t)head->columns * sizeof *name, "a header")
+                         : keep_names(head, name, "the schema", 0, arena, error);
+}
+
+static int take_schema(et_table_head *head, const et_analyze_options *o, const first_rows *first,
+                       const char *path, et_arena *arena, et_error *error)
+{
+    et_map names = ET_MAP_INIT;
+    bool failed = false;
+    int status = check_lengths(o->schema, error);
+    if (status)
+        return status;
+    for (int i = 0; i < first->count; i++) {
+        const char *name = first->text[i] ? first->text[i] : numbered(i, arena);
+        failed |= !name || !et_map_put(&names, name, i);
+    }
+    head->fields = et_schema_count(o->schema);
+    head->column = et_arena_array(arena, (size_t)head->fields, sizeof *head->column);
+    head->column_count = et_arena_array(arena, (size_t)head->fields, sizeof *head->column_count);
+    if (failed || arena->failed)
+        status = et_alloc_failed(error, (size_t)first->count, "a header");
+    head->header = o->header == ET_ANALYZE_HEADER_THERE ||
+                   (o->header == ET_ANALYZE_HEADER_FOUND && looks_named(o->schema, first, arena));
+    if (!status)
+        status = name_columns(head, first, path, arena, error);
+    if (!status && !head->header)
+        status = check_columns(head, o->schema, path, first, error);
+    if (!status)
+        status = find_fields(head, o->schema, first, &names, path, arena, error);
+    if (!status)
+        status = head->header ? keep_names(head, first->text, path, first->line, arena, error)
+                              : keep_schema(head, o->schema, arena, error);
+    et_map_release(&names);
+    return status;
+}
+
+/* ---- the head ---- */
+
+int et_table_head_find(et_table_head *head, et_csv *csv, const char *path,
+                       const et_analyze_options *options, et_arena *arena, et_error *error)
+{
+    first_rows first;
+    bool failed = false;
+    *head = (et_table_head){ 0 };
+    int status = read_first(&first, csv, path, ROWS_MAX, arena, error);
+    if (status)
+        return status;
+    if (!first.count)
+        return et_fail(error, ET_EDATA, "%s: there is no row in it", path);
+    size_t count = (size_t)first.count;
+    head->delimiter = first.delimiter;
+    head->columns = head->fields = first.count;
+    head->name = et_arena_array(arena, count, sizeof *head->name);
+    head->column = et_arena_array(arena, count, sizeof *head->column);
+    head->column_count = et_arena_array(arena, count, sizeof *head->column_count);
+    if (arena->failed)
+        return et_alloc_failed(error, count * sizeof *head->name, "a header");
+    if (options->schema)
+        return take_schema(head, options, &first, path, arena, error);
+    head->header =
+        options->header == ET_ANALYZE_HEADER_THERE ||
+        (options->header == ET_ANALYZE_HEADER_FOUND && looks_like_header(&first, &failed));
+    if (failed)
+        return et_alloc_failed(error, count, "a header");
+    status = name_columns(head, &first, path, arena, error);
+    if (!status && head->header)
+        status = keep_names(head, first.text, path, first.line, arena, error);
+    return status ? status : take_columns(head, arena, error);
+}
+
+void et_table_head_release(et_table_head *head)
+{
+    et_same_header_release(&head->same);
+}
+
+/* ---- other files ---- */
+
+/* Whether the first row of another file is no row of values, whatever its names: numbers stand
+ * below its texts. */
+static bool stands_above_numbers(const first_rows *first)
+{
+    bool above = false;
+    for (int i = 0; i < first->count; i++) {
+        if (first->text[i] && is_number(first->text[i], strlen(first->text[i])))
+            return false;
+        above |= first->text[i] && first->numeric[i];
+    }
+    return above;
+}
+
+static int fail_header(const et_strings *paths, const first_rows *first, const char *path,
+                       et_error *error)
+{
+    return et_fail(error, ET_EDATA,
+                   "%s:%lld: its first row looks like a header, and %s has none: give all files a "
+                   "header or none, or say --header no",
+                   path, (long long)first->line, paths->items[0]);
+}
+
+/* Whether the first file has the columns of the schema in its order, where all are the schema's. */
+static bool is_in_order(const et_table_head *head)
+{
+    int next = 0;
+    bool same = true;
+    for (int f = 0; f < head->fields; f++)
+        for (int i = 0; i < head->column_count[f]; i++)
+            same &= head->column[f][i] == next++;
+    return same || next != head->columns;
+}
+
+/* By the names that its first row has, where it is a header. */
+static int place_by_names(const et_table_head *head, int *place, bool *header,
+                          const first_rows *first, const char *path, bool always, et_arena *arena,
+                          et_error *error)
+{
+    const et_csv_row row = { first->line, first->count,
+                             cells_of(first->text, first->count, arena) };
+    if (!row.cell)
+        return et_alloc_failed(error, (size_t)row.count * sizeof *row.cell, "a header");
+    *header = always || stands_above_numbers(first) || et_same_header_is(&head->same, &row);
+    if (*header)
+        return et_same_header_find(&head->same, place, path, &row, error);
+    return is_in_order(head) ? ET_OK : et_same_header_absent(&head->same, path, first->line, error);
+}
+
+int et_table_head_place(const et_table_head *head, int *place, bool *header, et_csv *csv,
+                        const char *path, const et_analyze_options *options,
+                        const et_strings *paths, et_error *error)
+{
+    et_arena arena = ET_ARENA_INIT;
+    first_rows first;
+    *header = false;
+    for (int i = 0; i < head->columns; i++)
+        place[i] = i;
+    int status = read_first(&first, csv, path, ROWS_MAX, &arena, error);
+    const bool looks = !status && options->header != ET_ANALYZE_HEADER_ABSENT && first.count;
+    if (looks && head->same.count)
+        status = place_by_names(head, place, header, &first, path,
+                                options->header == ET_ANALYZE_HEADER_THERE, &arena, error);
+    else if (looks && stands_above_numbers(&first))
+        status = fail_header(paths, &first, path, error);
+    et_arena_release(&arena);
+    return status;
+}
+
+const char *et_table_head_field(const et_table_head *head, const et_analyze_options *options,
+                                int field)
+{
+    return options->schema ? et_schema_at(options->schema, field)->name : head->name[field];
+}
+
+int et_table_head_target(int *out, const et_table_head *head, const et_analyze_options *options,
+                         const char *path, et_error *error)
+{
+    *out = -1;
+    if (!options->target)
+        return ET_OK;
+    for (int i = 0; i < head->fields; i++)
+        if (!strcmp(et_table_head_field(head, options, i), options->target)) {
+            *out = i;
+            return ET_OK;
+        }
+    const char **names = et_alloc_zero((size_t)head->fields + 1, sizeof *names);
+    et_strbuf list = ET_STRBUF_INIT;
+    for (int i = 0; names && i < head->fields; i++) {
+        names[i] = et_table_head_field(head, options, i);
+        if (i < NAMES_SAID)
+            et_strbuf_printf(&list, "%s%.60s", i ? ", " : "", names[i]);
+    }
+    int status =
+        et_fail(error, ET_EDATA, "%s: there is no column \"%.60s\"%s. It has %d%s: %s%s", path,
+                options->target, names ? et_nearest_hint(options->target, names, "").text : "",
+                head->columns, head->header ? "" : " and no header", et_strbuf_text(&list),
+                head->fields > NAMES_SAID ? ", ..." : "");
+    et_strbuf_release(&list);
+    et_free(names);
+    return status;
+}

@@ -1,0 +1,93 @@
+/* What the parts of analyze share: what the columns are (analyze_head.c), what was added up of them
+ * (analyze.c), what is made of it (analyze_report.c, analyze_suspect.c, analyze_column.c,
+ * analyze_spelling.c). */
+#ifndef ETUDE_DATA_TABLE_ANALYSIS_ANALYZE_PRIVATE_H
+#define ETUDE_DATA_TABLE_ANALYSIS_ANALYZE_PRIVATE_H
+
+#include "data/table/analysis/analyze.h"
+#include "data/table/analysis/column_stats.h"
+#include "data/table/analysis/column_use.h"
+#include "data/table/rows/same_header.h"
+
+/* The columns of a table's files. */
+typedef struct et_table_head {
+    char delimiter;
+    bool header;         /* the first row of the first file is one */
+    int columns;         /* of a row */
+    const char **name;   /* [columns], in the arena */
+    int fields;          /* what is analyzed: columns, or the fields of a schema */
+    const int **column;  /* [fields]: which columns are a field's */
+    int *column_count;   /* [fields] */
+    et_same_header same; /* the header, or the names that the schema gives for none; count 0:
+                            columns have no names */
+} et_table_head;
+
+/* A file, to look at its first rows, which are there again (et_csv_again). known: by the head of
+ * the first file, of another one, for as long as its first row is not read; else NULL. */
+int et_table_head_open(et_csv **csv, const et_csv_known *known, const char *path,
+                       const et_analyze_options *options, et_error *error);
+et_csv_known et_table_head_known(const et_table_head *head);
+/* From the first file, in arena but for what release frees. */
+int et_table_head_find(et_table_head *head, et_csv *csv, const char *path,
+                       const et_analyze_options *options, et_arena *arena, et_error *error);
+/* Another file: place [head->columns] is where the first file's columns stand in its rows, *header
+ * whether its first row has their names. paths: all files. ET_EDATA: its columns are others. */
+int et_table_head_place(const et_table_head *head, int *place, bool *header, et_csv *csv,
+                        const char *path, const et_analyze_options *options,
+                        const et_strings *paths, et_error *error);
+void et_table_head_release(et_table_head *head);
+
+/* What was added up. */
+typedef struct et_table_stats {
+    const et_strings *paths;
+    const et_analyze_options *options; /* with defaults in place */
+    et_table_head head;
+    et_column_stats *field; /* [head.fields] */
+    int64_t rows;
+    uint64_t bytes;         /* of all files */
+    uint64_t missing_found; /* which markers of missing values were there, as csv_scan.h has it */
+} et_table_stats;
+
+/* Entries that differ only in case or in blanks at an end. */
+typedef struct et_alike {
+    size_t first, second; /* the first two */
+    size_t count;         /* entries that are spelt as one before them; 0: there are none */
+} et_alike;
+
+/* Of the first count entries. ET_ENOMEM. */
+int et_entries_alike(et_alike *out, const et_entries *entries, size_t count, et_error *error);
+
+/* One column while it is reported. */
+typedef struct et_table_column {
+    const et_table_stats *table;
+    const et_column_stats *stats;
+    const char *name;
+    et_schema_type type;
+    bool target;
+    bool key; /* nearly every text is another */
+    et_column_use use;
+    int64_t values, numbers, distinct;
+    et_sketch_view view; /* of numbers */
+} et_table_column;
+
+/* Whether mean and deviation are finite. */
+bool et_table_column_has_moments(const et_table_column *column);
+double et_table_column_deviation(const et_table_column *column);
+/* Whether values are whole numbers, so few that they may be classes. */
+bool et_table_column_few_whole(const et_table_column *column);
+/* Whether a number is written in two ways, as 1 and 1.0: entries [first] and [second]. */
+bool et_table_column_twice(const et_entries *entries, size_t *first, size_t *second);
+
+/* Adds what is suspicious of a column: {column, kind, text}. ET_ENOMEM. */
+int et_table_column_suspect(et_value *list, const et_table_column *column, et_error *error);
+
+/* Schema, metadata and report. */
+int et_table_stats_report(const et_table_stats *table, et_analysis *out, et_error *error);
+
+/* The target's field; -1: there is none. ET_EDATA: it is named and not there. */
+int et_table_head_target(int *out, const et_table_head *head, const et_analyze_options *options,
+                         const char *path, et_error *error);
+const char *et_table_head_field(const et_table_head *head, const et_analyze_options *options,
+                                int field);
+
+#endif

@@ -1,0 +1,323 @@
+/* What is suspicious of a column: sentences of the report that say what was found, where, and the
+ * cure. */
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/text/format.h"
+#include "data/table/analysis/analyze_private.h"
+
+/* Of the integers, distinct ones that may be an ID; and how many values say so. */
+#define ID_SHARE  0.99
+#define ID_VALUES 50
+/* Of the sampled texts, those that look like a date or a number. */
+#define LOOK_SHARE 0.9
+/* Of rows, missing ones that are worth a word. */
+#define MISSING_SHARE 0.5
+
+/* Integers that may be an ID, though they are used as numbers: they nearly count the rows, or are
+ * drawn from far more than there are rows. Amounts may well be distinct, too. */
+static bool may_be_id(const et_table_column *c)
+{
+    const et_column_stats *s = c->stats;
+    double values = (double)c->values, range = s->max - s->min;
+    return c->type == ET_SCHEMA_INTEGER && !c->use.ignored && !c->target &&
+           !s->count[ET_CELL_LONG] && c->values >= ID_VALUES &&
+           (double)c->distinct >= ID_SHARE * values && (range < 1.5 * values || range > 1e12);
+}
+
+__attribute__((format(printf, 4, 5))) static void suspect(et_value *list, const et_table_column *c,
+                                                          const char *kind, const char *format, ...)
+{
+    char text[512];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    et_value *item = et_value_add_dict(list);
+    et_value_set_string(item, "column", c->name);
+    et_value_set_string(item, "kind", kind);
+    et_value_set_string(item, "text", text);
+}
+
+static void suspect_values(et_value *list, const et_table_column *c)
+{
+    int64_t missing = c->stats->count[ET_CELL_MISSING];
+    et_format differ = et_format_count(c->distinct), values = et_format_count(c->values);
+    if (!c->values)
+        suspect(list, c, "missing", "no row has a value: ignored");
+    else if (c->distinct == 1)
+        suspect(list, c, "constant",
+                c->use.ignored ? "constant: ignored" : "every value is the same");
+    else if (c->use.ignored == ET_COLUMN_KEY || c->use.ignored == ET_COLUMN_RUNNING)
+        suspect(list, c, "key", "%s of %s values differ: looks like an ID, ignored", differ.text,
+                values.text);
+    else if (may_be_id(c))
+        suspect(list, c, "id",
+                "%s of %s values differ: may be an ID, used as a number; a features file without "
+                "the column leaves it out",
+                differ.text, values.text);
+    if (c->values && (double)missing > MISSING_SHARE * (double)(missing + c->values))
+        suspect(list, c, "sparse", "%s of %s rows have no value", et_format_count(missing).text,
+                et_format_count(missing + c->values).text);
+}
+
+/* What nearly all texts of a column look like. */
+typedef struct look {
+    const char *kind; /* NULL: like nothing known */
+    char what[80];    /* "numbers with commas between thousands" */
+    const char *cure;
+} look;
+
+static look look_of(const et_table_column *c)
+{
+    const et_column_stats *s = c->stats;
+    double most = LOOK_SHARE * (double)s->sampled;
+    look l = { 0 };
+    if (!s->sampled)
+        return l;
+    if ((double)s->looks[ET_LOOK_DATE] >= most)
+        l = (look){ "date", "dates",
+                    s->dated ? "the transform date needs one in every row"
+                             : "write the year first, as 2024-05-31, to have dates" };
+    else if ((double)s->looks[ET_LOOK_COMMAS] >= most)
+        l = (look){ "comma", "numbers with commas between thousands",
+                    "remove these to have numbers" };
+    else if ((double)s->looks[ET_LOOK_SEPARATED] >= most) {
+        l = (look){ "separator", "", "remove these to have numbers" };
+        snprintf(l.what, sizeof l.what, "numbers with %s between thousands", s->separator);
+    } else if ((double)(s->looks[ET_LOOK_DECIMAL] + s->looks[ET_LOOK_COMMAS]) >= most)
+        l = (look){ "comma", "numbers with a decimal comma", "write a point to have numbers" };
+    else if ((double)s->looks[ET_LOOK_MINUS] >= most)
+        l = (look){ "minus", "numbers with another sign than - for minus",
+                    "write - to have numbers" };
+    else if ((double)s->looks[ET_LOOK_UNIT] >= most)
+        l = (look){ "unit", "numbers with a unit", "remove it to have numbers" };
+    return l;
+}
+
+static void suspect_looks(et_value *list, const et_table_column *c, const look *l)
+{
+    const et_column_stats *s = c->stats;
+    const et_seen_at *first = et_column_stats_first(s, ET_CELL_TEXT), *other = &s->first_undated;
+    const char *const *paths = c->table->paths->items;
+    int64_t texts = s->count[ET_CELL_TEXT];
+    if (!strcmp(l->kind, "date") && s->dated == c->values)
+        return;
+    if (!strcmp(l->kind, "date") && s->dated && other->line)
+        suspect(list, c, l->kind,
+                "%s of %s values are dates, and \"%s\" in %s:%lld is none: correct it, or give "
+                "--missing \"%s\" if it means that there is no value",
+                et_format_count(s->dated).text, et_format_count(c->values).text, other->text,
+                paths[other->file], (long long)other->line, other->text);
+    else if (texts == c->values)
+        suspect(list, c, l->kind, "its texts are %s, such as \"%s\": %s", l->what, first->text,
+                l->cure);
+    else
+        suspect(list, c, l->kind, "%s of %s values are %s, such as \"%s\" in %s:%lld: %s",
+                et_format_count(texts).text, et_format_count(c->values).text, l->what, first->text,
+                paths[first->file], (long long)first->line, l->cure);
+}
+
+static void suspect_texts(et_value *list, const et_table_column *c)
+{
+    const et_column_stats *s = c->stats;
+    const et_strings *paths = c->table->paths;
+    const et_seen_at *first = et_column_stats_first(s, ET_CELL_TEXT);
+    const et_seen_at *first_large = et_column_stats_first(s, ET_CELL_LARGE);
+    int64_t texts = s->count[ET_CELL_TEXT], large = s->count[ET_CELL_LARGE];
+    const look l = look_of(c);
+    if (texts && l.kind)
+        suspect_looks(list, c, &l);
+    else if (c->type != ET_SCHEMA_DISCRETE && texts)
+        suspect(list, c, "text",
+                "%s of %s values are no numbers, \"%s\" in %s:%lld the first: correct them, or say "
+                "--missing TEXT of such a text that means that there is no value",
+                et_format_count(texts).text, et_format_count(c->values).text, first->text,
+                paths->items[first->file], (long long)first->line);
+    else if (texts && c->numbers)
+        suspect(list, c, "mixed",
+                "%s of %s values are numbers, the others texts (\"%s\" in %s:%lld): the column is "
+                "taken "
+                "for texts; give --missing TEXT if one of them means that there is no value",
+                et_format_count(c->numbers).text, et_format_count(c->values).text, first->text,
+                paths->items[first->file], (long long)first->line);
+    if (large)
+        suspect(list, c, c->type == ET_SCHEMA_DISCRETE ? "code" : "large",
+                "%s of %s values are numbers beyond a double, \"%s\" in %s:%lld the first",
+                et_format_count(large).text, et_format_count(c->values).text, first_large->text,
+                paths->items[first_large->file], (long long)first_large->line);
+    if (s->blanks)
+        suspect(
+            list, c, "blanks",
+            "%s values begin or end with a blank, between quotes: with and without it they are two",
+            et_format_count(s->blanks).text);
+}
+
+/* Numbers that may be meant as texts. Where they are texts nothing is lost; 3E5 beside 2.5 is a
+ * number. */
+static void suspect_codes(et_value *list, const et_table_column *c)
+{
+    static const struct {
+        et_cell_class class;
+        const char *what;
+    } kinds[] = {
+        { ET_CELL_CODE, "begin with 0 or +" },
+        { ET_CELL_LONG, "are integers whose last digits a number loses" },
+        { ET_CELL_EXPONENT, "have an exponent" },
+    };
+    const bool texts = c->type == ET_SCHEMA_DISCRETE;
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        const et_seen_at *first = et_column_stats_first(c->stats, kinds[i].class);
+        if (!c->stats->count[kinds[i].class] ||
+            (kinds[i].class == ET_CELL_EXPONENT && c->stats->count[ET_CELL_REAL]))
+            continue;
+        const bool unclear = kinds[i].class == ET_CELL_EXPONENT && !c->stats->count[ET_CELL_TEXT];
+        suspect(list, c,
+                !texts    ? "number"
+                : unclear ? "exponent"
+                          : "code",
+                "%s of %s values %s, such as \"%s\" in %s:%lld: the column is taken for %s",
+                et_format_count(c->stats->count[kinds[i].class]).text,
+                et_format_count(c->values).text, kinds[i].what, first->text,
+                c->table->paths->items[first->file], (long long)first->line,
+                !texts    ? "numbers; if they are codes, make it discrete in a schema file "
+                            "(task.schema_path)"
+                : unclear ? "texts; if they are numbers, make it real in a schema file "
+                            "(task.schema_path)"
+                          : "texts");
+    }
+}
+
+static void suspect_versions(et_value *list, const et_table_column *c)
+{
+    if (c->type != ET_SCHEMA_DISCRETE && !c->target && *c->stats->twin)
+        suspect(list, c, "number",
+                "\"%s\" is there with and without the last 0, which are one number: if they are "
+                "codes, as versions are, make the column discrete in a schema file "
+                "(task.schema_path)",
+                c->stats->twin);
+}
+
+/* What a model sees of a number, as most transforms have it. */
+static float seen(const et_table_column *c, double number)
+{
+    return (float)((number - c->stats->mean) / et_table_column_deviation(c));
+}
+
+/* Integers that differ in digits that no model sees are codes, or need no such digits. */
+static void suspect_digits(et_value *list, const et_table_column *c)
+{
+    const et_sketch_view *view = &c->view;
+    size_t same = 0, first = 0;
+    if (c->type == ET_SCHEMA_DISCRETE || c->target || !et_table_column_has_moments(c) ||
+        !c->stats->whole || !et_column_stats_exact(c->stats) || !(et_table_column_deviation(c) > 0))
+        return;
+    for (size_t i = 1; i < view->count; i++)
+        if (view->value[i] != view->value[i - 1] &&
+            seen(c, view->value[i]) == seen(c, view->value[i - 1])) {
+            first = same ? first : i;
+            same++;
+        }
+    if (same)
+        suspect(list, c, "number",
+                "%.0f and %.0f differ too little for a model to tell them apart%s: if they are "
+                "codes, make the column discrete in a schema file (task.schema_path)",
+                view->value[first - 1], view->value[first],
+                same > 1 ? ", and so do other values" : "");
+}
+
+static void suspect_sizes(et_value *list, const et_table_column *c)
+{
+    const et_entries *entries = &c->stats->entries;
+    if (c->type == ET_SCHEMA_DISCRETE && !c->key && !et_column_stats_exact(c->stats))
+        suspect(
+            list, c, "cut",
+            "about %s distinct values, more than the %s that are kept: the frequent ones are, and "
+            "their counts may be %s short",
+            et_format_count(c->distinct).text, et_format_count((int64_t)entries->limit).text,
+            et_format_count(entries->error).text);
+    if (c->type != ET_SCHEMA_DISCRETE && c->numbers && !et_table_column_has_moments(c))
+        suspect(list, c, "wide", "its values are too %s for a mean and a deviation",
+                isfinite(c->stats->squares) ? "close to each other" : "far apart");
+}
+
+/* Bytes of a text that a sentence shows: 40, whole characters. */
+static int shown(const char *text, size_t length)
+{
+    size_t count = length < 40 ? length : 40;
+    while (count < length && count && ((unsigned char)text[count] & 0xc0) == 0x80)
+        count--;
+    return (int)count;
+}
+
+static void suspect_pair(et_value *list, const et_table_column *c, size_t first, size_t second,
+                         size_t more, const char *what)
+{
+    const et_entries *entries = &c->stats->entries;
+    const et_entry *a = &entries->entry[first], *b = &entries->entry[second];
+    const char *one = et_entries_text(entries, a), *other = et_entries_text(entries, b);
+    suspect(list, c, c->target ? "labels" : "spelling", "\"%.*s\" (%s) and \"%.*s\" (%s) %s%s",
+            shown(one, a->length), one, et_format_many(a->count, "row").text,
+            shown(other, b->length), other, et_format_many(b->count, "row").text, what,
+            more ? "; other values of the column are alike, too" : "");
+}
+
+/* Texts that are one for a person. */
+static int suspect_spelling(et_value *list, const et_table_column *c, et_error *error)
+{
+    const et_entries *entries = &c->stats->entries;
+    size_t first, second;
+    et_alike alike;
+    if (c->type != ET_SCHEMA_DISCRETE && c->target && et_table_column_few_whole(c) &&
+        et_table_column_twice(entries, &first, &second))
+        suspect_pair(list, c, first, second, 0,
+                     "are one number, so the target is a number: write the numbers alike to have "
+                     "classes");
+    if (c->type != ET_SCHEMA_DISCRETE || c->use.ignored)
+        return ET_OK;
+    int status = et_entries_alike(&alike, entries, entries->count, error);
+    if (!status && alike.count)
+        suspect_pair(list, c, alike.first, alike.second, alike.count - 1,
+                     c->target ? "differ only in case or blanks and are two classes: write them "
+                                 "alike if they are one"
+                               : "differ only in case or blanks and are two values: write them "
+                                 "alike if they are one");
+    return status;
+}
+
+static void suspect_target(et_value *list, const et_table_column *c)
+{
+    const et_entries *entries = &c->stats->entries;
+    int64_t missing = c->stats->count[ET_CELL_MISSING], single = 0;
+    if (!c->target)
+        return;
+    if (missing)
+        suspect(
+            list, c, "target",
+            "%s rows have no value of the target: training leaves them out (" ET_CSV_MISSING_HINT
+            ")",
+            et_format_count(missing).text);
+    if (c->type != ET_SCHEMA_DISCRETE || !et_column_stats_exact(c->stats))
+        return;
+    for (size_t i = 0; i < entries->count; i++)
+        single += entries->entry[i].count == 1;
+    if (entries->count == 1)
+        suspect(list, c, "target", "there is one class only: nothing can be learned");
+    else if (single)
+        suspect(list, c, "target", "%s of %s classes have one row each",
+                et_format_count(single).text, et_format_count((int64_t)entries->count).text);
+}
+
+int et_table_column_suspect(et_value *list, const et_table_column *c, et_error *error)
+{
+    suspect_values(list, c);
+    suspect_texts(list, c);
+    suspect_codes(list, c);
+    suspect_versions(list, c);
+    suspect_digits(list, c);
+    suspect_sizes(list, c);
+    suspect_target(list, c);
+    return suspect_spelling(list, c, error);
+}

@@ -1,0 +1,556 @@
+/* Numbers are taken by blocks of the sketch's width, counted from the column's first, so that sums
+ * do not depend on how values are handed over: a block's mean and squares are added up in eight
+ * lanes, and blocks put together by the formula of Chan, Golub, LeVeque (Updating formulae and a
+ * pairwise algorithm for computing sample variances, 1979).
+ *
+ * A column begins as entries alone: its distinct texts are read once each, and what is known of
+ * numbers follows from texts and counts, exactly. That ends with more distinct numbers than classes
+ * are of, or more texts than there is room for; what was counted is then added up as if it had come
+ * as numbers, text by text. */
+#include "data/table/analysis/column_stats.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "data/table/rows/number.h"
+#include "data/table/features/transforms.h"
+
+/* Distinct numbers up to which they are entries. */
+#define NUMBERS_MAX 1024
+
+#define LANES 8
+
+/* Of values, when entries are given up for the first time: so many are distinct that they are as
+ * good as a key. */
+#define KEY_SHARE 0.9
+
+void et_column_stats_init(et_column_stats *stats, const et_column_stats_options *options)
+{
+    *stats = (et_column_stats){ .min = INFINITY,
+                                .max = -INFINITY,
+                                .whole = true,
+                                .block = options->sketch_width,
+                                .distinct_bits = options->distinct_bits };
+    et_sketch_init(&stats->sketch, options->sketch_width, options->seed);
+    et_entries_init(&stats->entries, options->entries);
+}
+
+void et_column_stats_release(et_column_stats *stats)
+{
+    et_free(stats->pending);
+    stats->pending = NULL;
+    et_sketch_release(&stats->sketch);
+    et_entries_release(&stats->entries);
+    et_distinct_release(&stats->distinct);
+}
+
+/* ---- numbers ---- */
+
+static double sum_of(const double *x, int count)
+{
+    double lane[LANES] = { 0 }, sum = 0;
+    int i = 0;
+    for (; i + LANES <= count; i += LANES)
+        for (int k = 0; k < LANES; k++)
+            lane[k] += x[i + k];
+    for (int k = 0; k < LANES; k++)
+        sum += lane[k];
+    for (; i < count; i++)
+        sum += x[i];
+    return sum;
+}
+
+static double squares_of(const double *x, int count, double mean)
+{
+    double lane[LANES] = { 0 }, sum = 0;
+    int i = 0;
+    for (; i + LANES <= count; i += LANES)
+        for (int k = 0; k < LANES; k++)
+            lane[k] += (x[i + k] - mean) * (x[i + k] - mean);
+    for (int k = 0; k < LANES; k++)
+        sum += lane[k];
+    for (; i < count; i++)
+        sum += (x[i] - mean) * (x[i] - mean);
+    return sum;
+}
+
+static void add_range(et_column_stats *stats, const double *x, int count)
+{
+    double low[LANES], high[LANES];
+    for (int k = 0; k < LANES; k++) {
+        low[k] = stats->min;
+        high[k] = stats->max;
+    }
+    int i = 0;
+    for (; i + LANES <= count; i += LANES)
+        for (int k = 0; k < LANES; k++) {
+            low[k] = x[i + k] < low[k] ? x[i + k] : low[k];
+            high[k] = x[i + k] > high[k] ? x[i + k] : high[k];
+        }
+    for (; i < count; i++) {
+        low[0] = x[i] < low[0] ? x[i] : low[0];
+        high[0] = x[i] > high[0] ? x[i] : high[0];
+    }
+    for (int k = 0; k < LANES; k++) {
+        stats->min = low[k] < stats->min ? low[k] : stats->min;
+        stats->max = high[k] > stats->max ? high[k] : stats->max;
+    }
+}
+
+static void add_block(et_column_stats *stats, const double *x, int count)
+{
+    double mean = sum_of(x, count) / count, squares = squares_of(x, count, mean);
+    double before = (double)stats->numbers, all = before + count, delta = mean - stats->mean;
+    stats->mean += delta * count / all;
+    stats->squares += squares + delta * delta * before * count / all;
+    stats->numbers += count;
+    add_range(stats, x, count);
+    for (int i = 0; i < count && stats->whole; i++)
+        stats->whole = x[i] == rint(x[i]);
+    stats->failed |= !et_sketch_add(&stats->sketch, x, (size_t)count);
+}
+
+static void add_numbers(et_column_stats *stats, const double *x, int count)
+{
+    const int block = stats->block;
+    if (!stats->pending && !(stats->pending = et_alloc((size_t)block, sizeof *x))) {
+        stats->failed = true;
+        return;
+    }
+    while (count && !stats->failed) {
+        if (!stats->filled && count >= block) {
+            add_block(stats, x, block);
+            x += block;
+            count -= block;
+            continue;
+        }
+        int room = block - stats->filled, run = count < room ? count : room;
+        memcpy(stats->pending + stats->filled, x, (size_t)run * sizeof *x);
+        stats->filled += run;
+        x += run;
+        count -= run;
+        if (stats->filled == block) {
+            add_block(stats, stats->pending, block);
+            stats->filled = 0;
+        }
+    }
+}
+
+/* ---- what texts look like ---- */
+
+static void sample(et_column_stats *stats, const char *text, size_t length)
+{
+    const char *separator;
+    if (stats->sampled >= ET_STATS_SAMPLE)
+        return;
+    stats->sampled++;
+    stats->looks[et_look_at(text, length, &separator)]++;
+    stats->separator = stats->separator ? stats->separator : separator;
+}
+
+static void note(et_seen_at *seen, const et_column_part *part, int i, const char *text,
+                 size_t length)
+{
+    if (seen->line)
+        return;
+    size_t count = length < sizeof seen->text ? length : sizeof seen->text - 1;
+    while (count < length && count && ((unsigned char)text[count] & 0xc0) == 0x80)
+        count--;
+    seen->file = part->file;
+    seen->line = part->base_line + part->line[i];
+    memcpy(seen->text, text, count);
+    seen->text[count] = 0;
+}
+
+/* ---- classes ---- */
+
+/* Digits that any integer may have without a double losing one of them. */
+#define DIGITS_SAFE 15
+/* Of a phone number behind its +, at least: shorter ones are amounts. */
+#define DIGITS_PHONE 9
+
+/* Whether a double has all digits of an integer, which are [length] without a sign. */
+static bool is_held(const char *digits, size_t length, double number)
+{
+    char text[DBL_MAX_10_EXP + 3];
+    if (length <= DIGITS_SAFE)
+        return true;
+    return (size_t)snprintf(text, sizeof text, "%.0f", fabs(number)) == length &&
+           !memcmp(text, digits, length);
+}
+
+/* 3E5, but not 3.0E5 nor 3E+5: programs that print numbers write these. */
+static bool has_bare_exponent(const char *text, size_t length)
+{
+    size_t digits = et_number_digits_at(text, length);
+    return digits && digits < length && (text[digits] == 'e' || text[digits] == 'E') &&
+           et_number_digits_at(text + digits + 1, length - digits - 1) == length - digits - 1;
+}
+
+et_cell_class et_cell_classify(const char *text, size_t length, double *number)
+{
+    et_number kind = et_number_parse(number, text, length);
+    if (kind == ET_NUMBER_REAL)
+        return has_bare_exponent(text, length) ? ET_CELL_EXPONENT : ET_CELL_REAL;
+    if (kind != ET_NUMBER_INTEGER)
+        return kind == ET_NUMBER_LARGE ? ET_CELL_LARGE : ET_CELL_TEXT;
+    size_t sign = *text == '-' || *text == '+', digits = length - sign;
+    if ((text[sign] == '0' && digits > 1) || (*text == '+' && digits >= DIGITS_PHONE))
+        return ET_CELL_CODE;
+    if (!is_held(text + sign, digits, *number))
+        return ET_CELL_LONG;
+    /* +5 and -0 are numbers, but not the way in which integers are written. */
+    return *text == '+' || (sign && text[1] == '0') ? ET_CELL_REAL : ET_CELL_INTEGER;
+}
+
+/* Nothing but a number. */
+static bool is_number(unsigned char class)
+{
+    return class == ET_CELL_INTEGER || class == ET_CELL_REAL;
+}
+
+/* A number and a text. */
+static bool is_both(unsigned char class)
+{
+    return class == ET_CELL_CODE || class == ET_CELL_LONG || class == ET_CELL_EXPONENT;
+}
+
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t';
+}
+
+static bool has_blanks(const char *text, size_t length)
+{
+    return length && (is_blank(*text) || is_blank(text[length - 1]));
+}
+
+/* Of what is no number: where it was first, and what it looks like. */
+static void look_at(et_column_stats *stats, const et_column_part *part, int i, const char *text,
+                    size_t length, unsigned char class)
+{
+    note(&stats->first[class - ET_CELL_TEXT], part, i, text, length);
+    if (class != ET_CELL_TEXT)
+        return;
+    sample(stats, text, length);
+    if (!et_date_is(text, length))
+        note(&stats->first_undated, part, i, text, length);
+}
+
+/* ---- from entries to numbers ---- */
+
+/* What entries say, once, where they were all there was: counts by class. */
+static void count_classes(et_column_stats *stats)
+{
+    for (size_t i = 0; i < stats->entries.count; i++) {
+        const et_entry *entry = &stats->entries.entry[i];
+        const char *text = et_entries_text(&stats->entries, entry);
+        stats->count[entry->class] += entry->count;
+        stats->blanks += has_blanks(text, entry->length) ? entry->count : 0;
+        stats->dated += et_date_is(text, entry->length) ? entry->count : 0;
+    }
+}
+
+static double number_of(const et_entries *entries, const et_entry *entry)
+{
+    double number = 0;
+    et_number_parse(&number, et_entries_text(entries, entry), entry->length);
+    return number;
+}
+
+/* The same number, count times. */
+static void add_number(et_column_stats *stats, double number, int64_t count)
+{
+    double same[256];
+    for (int i = 0; i < 256; i++)
+        same[i] = number;
+    for (; count > 0; count -= 256)
+        add_numbers(stats, same, count < 256 ? (int)count : 256);
+}
+
+/* Distinct numbers count by themselves, what may be a text by its text. */
+static void end_exact(et_column_stats *stats, et_stats_stage stage)
+{
+    stats->stage = stage;
+    if (!et_distinct_init(&stats->distinct, stats->distinct_bits)) {
+        stats->failed = true;
+        return;
+    }
+    count_classes(stats);
+    for (size_t i = 0; i < stats->entries.count; i++) {
+        const et_entry *entry = &stats->entries.entry[i];
+        double number = number_of(&stats->entries, entry);
+        if (is_number(entry->class) || is_both(entry->class))
+            add_number(stats, number, entry->count);
+        if (is_number(entry->class))
+            et_distinct_add_numbers(&stats->distinct, &number, 1);
+        else
+            et_distinct_add(
+                &stats->distinct,
+                et_entries_hash(et_entries_text(&stats->entries, entry), entry->length));
+    }
+    if (stage == ET_STATS_CUT &&
+        (double)stats->entries.count >= KEY_SHARE * (double)et_column_stats_values(stats))
+        stats->stage = ET_STATS_KEY;
+    if (stats->stage != ET_STATS_CUT)
+        et_entries_release(&stats->entries);
+}
+
+/* ---- one text ---- */
+
+static void add_entry(et_column_stats *stats, const char *text, size_t length)
+{
+    et_entry *entry = NULL;
+    if (length > ET_ENTRY_MAX) {
+        stats->long_texts++;
+        return;
+    }
+    if ((entry = et_entries_find(&stats->entries, text, length)))
+        entry->count++;
+    else if (!et_entries_add(&stats->entries, text, length))
+        stats->failed = true;
+}
+
+/* After EXACT. *number: of what is both. */
+static void add_read(et_column_stats *stats, const et_column_part *part, int i, const char *text,
+                     size_t length, unsigned char class, const double *number)
+{
+    stats->count[class]++;
+    if (is_both(class))
+        add_numbers(stats, number, 1);
+    stats->blanks += has_blanks(text, length);
+    stats->dated += et_date_is(text, length);
+    look_at(stats, part, i, text, length, class);
+    et_distinct_add(&stats->distinct, et_entries_hash(text, length));
+    if (stats->stage != ET_STATS_KEY)
+        add_entry(stats, text, length);
+}
+
+static void add_unread(et_column_stats *stats, const et_column_part *part, int i, const char *text,
+                       size_t length)
+{
+    double number;
+    et_cell_class class = et_cell_classify(text, length, &number);
+    if (!is_number((unsigned char)class)) {
+        add_read(stats, part, i, text, length, (unsigned char)class, &number);
+        return;
+    }
+    stats->count[class]++;
+    add_numbers(stats, &number, 1);
+    et_distinct_add_numbers(&stats->distinct, &number, 1);
+    if (stats->stage == ET_STATS_CUT)
+        add_entry(stats, text, length);
+}
+
+/* In tables with so many columns that each has room for few entries, they are fewer. */
+static size_t numbers_limit(const et_column_stats *stats)
+{
+    size_t half = stats->entries.limit / 2;
+    return half < NUMBERS_MAX ? half : NUMBERS_MAX;
+}
+
+static void add_exact(et_column_stats *stats, const et_column_part *part, int i, const char *text,
+                      size_t length)
+{
+    et_entry *entry = et_entries_find(&stats->entries, text, length);
+    if (entry) {
+        entry->count++;
+        return;
+    }
+    if (length > ET_ENTRY_MAX || !et_entries_has_room(&stats->entries, length)) {
+        end_exact(stats, ET_STATS_CUT);
+        if (!stats->failed)
+            add_unread(stats, part, i, text, length);
+        return;
+    }
+    entry = et_entries_add(&stats->entries, text, length);
+    if (!entry) {
+        stats->failed = true;
+        return;
+    }
+    double number;
+    entry->class = (unsigned char)et_cell_classify(text, length, &number);
+    if (!is_number(entry->class))
+        look_at(stats, part, i, text, length, entry->class);
+    else if (++stats->number_entries > numbers_limit(stats) &&
+             stats->number_entries == stats->entries.count)
+        end_exact(stats, ET_STATS_NUMBERS);
+}
+
+/* ---- parts ---- */
+
+/* Eight classes at once: whether all are INTEGER (1) or REAL (2). */
+static bool are_numbers(uint64_t classes)
+{
+    const uint64_t ones = 0x0101010101010101u;
+    return !(classes & ~(3 * ones)) && ((classes ^ classes >> 1) & ones) == ones;
+}
+
+/* As many numbers as follow each other from i on; returns where they end. */
+static int add_run(et_column_stats *stats, const et_column_part *part, int i)
+{
+    int end = i, integers = 0;
+    uint64_t classes;
+    _Static_assert(ET_CELL_INTEGER == 1 && ET_CELL_REAL == 2, "are_numbers knows them");
+    for (; end + 8 <= part->count; end += 8) {
+        memcpy(&classes, part->class + end, sizeof classes);
+        if (!are_numbers(classes))
+            break;
+        integers += __builtin_popcountll(classes & 0x0101010101010101u);
+    }
+    for (; end < part->count && is_number(part->class[end]); end++)
+        integers += part->class[end] == ET_CELL_INTEGER;
+    stats->count[ET_CELL_INTEGER] += integers;
+    stats->count[ET_CELL_REAL] += end - i - integers;
+    add_numbers(stats, part->number + i, end - i);
+    et_distinct_add_numbers(&stats->distinct, part->number + i, (size_t)(end - i));
+    return end;
+}
+
+bool et_column_stats_reads(const et_column_stats *stats)
+{
+    return stats->stage == ET_STATS_EXACT || stats->stage == ET_STATS_CUT;
+}
+
+void et_column_stats_add(et_column_stats *stats, const et_column_part *part)
+{
+    for (int i = 0; i < part->count && !stats->failed; i++) {
+        unsigned char class = part->class[i];
+        if (class == ET_CELL_MISSING) {
+            stats->count[ET_CELL_MISSING]++;
+            continue;
+        }
+        if (is_number(class)) {
+            et_assert(!et_column_stats_reads(stats));
+            i = add_run(stats, part, i) - 1;
+            continue;
+        }
+        const char *text = part->bytes + part->text[i].at;
+        size_t length = part->text[i].length;
+        if (class != ET_CELL_UNREAD)
+            add_read(stats, part, i, text, length, class, &part->number[i]);
+        else if (stats->stage == ET_STATS_EXACT)
+            add_exact(stats, part, i, text, length);
+        else
+            add_unread(stats, part, i, text, length);
+    }
+}
+
+/* ---- results ---- */
+
+/* The numbers among the entries, in their order, as a sketch would have them if it kept all. */
+static bool view_entries(const et_entries *entries, et_sketch_view *view)
+{
+    size_t count = 0;
+    if (!et_sketch_view_reserve(view, entries->count))
+        return false;
+    for (size_t i = 0; i < entries->count; i++)
+        if (is_number(entries->entry[i].class) || is_both(entries->entry[i].class)) {
+            view->value[count] = number_of(entries, &entries->entry[i]);
+            view->weight[count++] = entries->entry[i].count;
+        }
+    return et_sketch_view_order(view, count);
+}
+
+/* Moments of weighted values, about their mean. */
+static void add_view(et_column_stats *stats, const et_sketch_view *view)
+{
+    double sum = 0;
+    for (size_t i = 0; i < view->count; i++)
+        sum += view->value[i] * (double)view->weight[i];
+    stats->numbers = view->total;
+    stats->mean = sum / (double)view->total;
+    for (size_t i = 0; i < view->count; i++) {
+        double delta = view->value[i] - stats->mean;
+        stats->squares += delta * delta * (double)view->weight[i];
+        stats->whole &= view->value[i] == rint(view->value[i]);
+    }
+    stats->min = view->value[0];
+    stats->max = view->value[view->count - 1];
+}
+
+/* The length of 1.1 in 1.10; 0: no zero can be left out, or it is that of 1.0. */
+static size_t without_zeros(const char *text, size_t length)
+{
+    const char *point = memchr(text, '.', length);
+    size_t end = length, behind = point ? (size_t)(text + length - point) - 1 : 0;
+    if (!behind || et_number_digits_at(point + 1, behind) != behind)
+        return 0;
+    while (end > 1 && text[end - 1] == '0')
+        end--;
+    return end < length && text[end - 1] != '.' ? end : 0;
+}
+
+/* Versions: 1.1 and 1.10 beside each other are one number, and hardly the same. */
+static void find_twin(et_column_stats *stats)
+{
+    for (size_t i = 0; i < stats->entries.count && !*stats->twin; i++) {
+        const et_entry *entry = &stats->entries.entry[i];
+        const char *text = et_entries_text(&stats->entries, entry);
+        size_t length = entry->class == ET_CELL_REAL ? without_zeros(text, entry->length) : 0;
+        if (length && entry->length < sizeof stats->twin &&
+            et_entries_find(&stats->entries, text, length))
+            memcpy(stats->twin, text, entry->length);
+    }
+}
+
+void et_column_stats_finish(et_column_stats *stats)
+{
+    if (stats->failed)
+        return;
+    if (stats->stage == ET_STATS_EXACT) {
+        et_sketch_view view;
+        count_classes(stats);
+        find_twin(stats);
+        stats->failed = !view_entries(&stats->entries, &view);
+        if (!stats->failed && view.count)
+            add_view(stats, &view);
+        et_sketch_view_release(&view);
+    } else if (stats->filled)
+        add_block(stats, stats->pending, stats->filled);
+    stats->filled = 0;
+}
+
+const et_seen_at *et_column_stats_first(const et_column_stats *stats, et_cell_class class)
+{
+    et_assert(class >= ET_CELL_TEXT && class < ET_CELL_CLASSES);
+    return &stats->first[class - ET_CELL_TEXT];
+}
+
+int64_t et_column_stats_values(const et_column_stats *stats)
+{
+    int64_t sum = 0;
+    for (int i = ET_CELL_MISSING + 1; i < ET_CELL_CLASSES; i++)
+        sum += stats->count[i];
+    return sum;
+}
+
+int64_t et_column_stats_numbers(const et_column_stats *stats)
+{
+    return stats->count[ET_CELL_INTEGER] + stats->count[ET_CELL_REAL] + stats->count[ET_CELL_CODE] +
+           stats->count[ET_CELL_LONG] + stats->count[ET_CELL_EXPONENT];
+}
+
+bool et_column_stats_exact(const et_column_stats *stats)
+{
+    return stats->stage == ET_STATS_EXACT;
+}
+
+int64_t et_column_stats_distinct(const et_column_stats *stats)
+{
+    if (et_column_stats_exact(stats))
+        return (int64_t)stats->entries.count;
+    int64_t values = et_column_stats_values(stats);
+    double estimate = rint(et_distinct_estimate(&stats->distinct));
+    return estimate > (double)values ? values : (int64_t)estimate;
+}
+
+bool et_column_stats_view(const et_column_stats *stats, et_sketch_view *view)
+{
+    return et_column_stats_exact(stats) ? view_entries(&stats->entries, view)
+                                        : et_sketch_view_init(view, &stats->sketch);
+}

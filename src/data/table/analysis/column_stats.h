@@ -1,0 +1,118 @@
+/* What is added up of one column while a table is read: counts by kind of value, range, moments,
+ * quantiles, distinct values, entries, and samples of what looks odd. It depends on the values and
+ * their order alone, however they are handed over. One thread at a time. */
+#ifndef ETUDE_DATA_TABLE_ANALYSIS_COLUMN_STATS_H
+#define ETUDE_DATA_TABLE_ANALYSIS_COLUMN_STATS_H
+
+#include "data/table/analysis/distinct.h"
+#include "data/table/analysis/entries.h"
+#include "data/table/rows/look.h"
+#include "data/table/analysis/sketch.h"
+
+/* What a cell holds. CODE, LONG and EXPONENT are numbers that may be meant as texts: they count as
+ * both. */
+typedef enum et_cell_class {
+    ET_CELL_MISSING,
+    ET_CELL_INTEGER,
+    ET_CELL_REAL,
+    ET_CELL_TEXT,
+    ET_CELL_CODE,     /* an integer with a leading zero, 007, or a phone number, +4930901820 */
+    ET_CELL_LARGE,    /* a number beyond a double */
+    ET_CELL_LONG,     /* an integer whose last digits a double loses: 1234567890123456789 */
+    ET_CELL_EXPONENT, /* digits, e or E, digits: 3E5 */
+    ET_CELL_CLASSES,
+    ET_CELL_UNREAD = ET_CELL_CLASSES, /* a text that was not looked at */
+} et_cell_class;
+
+/* Of a text: MISSING is none of its. number: of all but TEXT and LARGE. */
+et_cell_class et_cell_classify(const char *text, size_t length, double *number);
+
+/* A text, by its place in the bytes that it is in. */
+typedef struct et_text_place {
+    uint32_t at, length;
+} et_text_place;
+
+/* Values of one column, one after another. */
+typedef struct et_column_part {
+    const char *bytes;
+    const unsigned char *class; /* [count] */
+    const double *number;       /* [count]: of all but TEXT and LARGE */
+    const et_text_place *text;  /* [count]: of all but INTEGER and REAL */
+    const uint32_t *line;       /* [count]: of the row, from base_line */
+    int64_t base_line;
+    int file;
+    int count;
+} et_column_part;
+
+/* Where a value was seen first. */
+typedef struct et_seen_at {
+    int file;
+    int64_t line; /* 0: it was not */
+    char text[48];
+} et_seen_at;
+
+/* How many distinct texts are looked at for what they look like. */
+#define ET_STATS_SAMPLE 1000
+
+/* How a column is added up. */
+typedef enum et_stats_stage {
+    ET_STATS_EXACT,   /* all distinct texts with their counts, and nothing else */
+    ET_STATS_NUMBERS, /* numbers, too many distinct ones: as numbers; texts among them as entries */
+    ET_STATS_CUT,     /* as numbers and as entries, of which the frequent ones stay */
+    ET_STATS_KEY,     /* as numbers; nearly every text is another */
+} et_stats_stage;
+
+typedef struct et_column_stats {
+    et_stats_stage stage;
+    int64_t count[ET_CELL_CLASSES]; /* rows by class; once EXACT is over, or after finish */
+    int64_t blanks;                 /* values with blanks at an end */
+    et_seen_at first[ET_CELL_CLASSES - ET_CELL_TEXT]; /* from TEXT on (et_column_stats_first) */
+    char twin[24];            /* after finish, of EXACT: 1.10 where there is 1.1 too; empty: none */
+    et_seen_at first_undated; /* a text that is no date as the transform reads it */
+    int64_t dated;            /* values that are dates as the transform reads them */
+    int64_t sampled, looks[ET_LOOK_COUNT]; /* of the first texts: so many look like that */
+    const char
+        *separator;  /* of those that are SEPARATED, what stands between thousands: "blanks" */
+    double *pending; /* [block]: numbers that no block was full of yet; NULL at first */
+    int block, filled;
+    int64_t numbers;                /* in the moments */
+    double min, max, mean, squares; /* squares: of deviations from the mean, summed */
+    bool whole;                     /* all numbers are whole */
+    et_sketch sketch;
+    et_entries entries;
+    size_t number_entries; /* of them, those that are numbers */
+    int64_t long_texts;    /* that are no entries */
+    et_distinct distinct;  /* once EXACT is over */
+    int distinct_bits;
+    bool failed; /* no memory: nothing else counts */
+} et_column_stats;
+
+typedef struct et_column_stats_options {
+    size_t entries;   /* limit */
+    int sketch_width; /* a power of two */
+    int distinct_bits;
+    uint64_t seed;
+} et_column_stats_options;
+
+void et_column_stats_init(et_column_stats *stats, const et_column_stats_options *options);
+void et_column_stats_release(et_column_stats *stats);
+
+/* Whether texts are to come UNREAD; who does not ask may read them all. */
+bool et_column_stats_reads(const et_column_stats *stats);
+void et_column_stats_add(et_column_stats *stats, const et_column_part *part);
+/* After the last part. */
+void et_column_stats_finish(et_column_stats *stats);
+
+/* Where the first value of a class was; INTEGER and REAL have none. */
+const et_seen_at *et_column_stats_first(const et_column_stats *stats, et_cell_class class);
+/* After finish: rows with a value, and with a number of any class. */
+int64_t et_column_stats_values(const et_column_stats *stats);
+int64_t et_column_stats_numbers(const et_column_stats *stats);
+/* Whether the entries are all there were, with their counts. */
+bool et_column_stats_exact(const et_column_stats *stats);
+/* Distinct values: then exact, else estimated. */
+int64_t et_column_stats_distinct(const et_column_stats *stats);
+/* Of the numbers, exact as well then. False: no memory. */
+bool et_column_stats_view(const et_column_stats *stats, et_sketch_view *view);
+
+#endif

@@ -1,0 +1,388 @@
+/* The rules are such as a person would give as reasons:
+ *
+ *   no value, or one value                      ignored
+ *   texts that are dates                        date
+ *   texts, 9 of 10 of them different            ignored: an ID
+ *   whole numbers that count the rows           ignored: an ID
+ *   other texts, more than half different       embed or one-hot of those that come again
+ *   other texts                                 embed or one-hot; hash where entries are not known
+ *   other numbers                               what was chosen, or what the metadata is enough for
+ *
+ * and of what is missing in some rows, that it is. */
+#include "data/table/analysis/column_use.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/text/format.h"
+#include "base/text/unicode.h"
+#include "data/table/features/feature_set.h"
+#include "data/table/features/transforms.h"
+
+/* Of the values, distinct ones that make texts as good as an ID; and rows below which only all of
+ * them do. */
+#define KEY_SHARE 0.9
+#define KEY_ROWS  20
+/* Of the values, distinct ones that make texts too rare to learn each; and how often those come
+ * that are. */
+#define RARE_SHARE    0.5
+#define MINIMUM_COUNT 2
+
+/* Columns that have a line each. */
+#define LINES_MAX 40
+/* Names of a line for several columns; characters of a name. */
+#define NAMES_SHOWN 6
+#define NAME_MAX    28
+
+static bool has(const et_column_use *use, et_transform type)
+{
+    return use->transforms >> type & 1;
+}
+
+static void add(et_column_use *use, et_transform type)
+{
+    use->transforms |= 1u << type;
+}
+
+/* ---- what a column is ---- */
+
+int64_t et_column_distinct(const et_column_metadata *m)
+{
+    return m->distinct ? m->distinct : m->cut ? (int64_t)m->entry_count + 1 : m->entry_count;
+}
+
+static bool is_constant(const et_schema_field *field, const et_column_metadata *m)
+{
+    if (et_schema_numeric(field))
+        return m->has_range && m->min == m->max;
+    return et_column_distinct(m) == 1 && !m->missing;
+}
+
+/* Metadata that counts no dates may have entries that are some. */
+static bool is_dates(const et_column_metadata *m)
+{
+    if (m->dates)
+        return m->dates == m->count;
+    for (int i = 0; i < m->entry_count; i++)
+        if (!et_date_is(m->entries[i], strlen(m->entries[i])))
+            return false;
+    return m->entry_count > 0;
+}
+
+bool et_column_is_key(const et_column_metadata *m)
+{
+    int64_t different = et_column_distinct(m);
+    if (m->count >= KEY_ROWS)
+        return (double)different >= KEY_SHARE * (double)m->count;
+    return different > 2 && different >= m->count && m->count;
+}
+
+/* Each number of a range once has the range's deviation: (n * n - 1) / 12, its square. */
+static bool is_running(const et_schema_field *field, const et_column_metadata *m)
+{
+    double n = m->max - m->min + 1, square = (n * n - 1) / 12;
+    return field->type == ET_SCHEMA_INTEGER && m->has_range && m->has_moments && !m->missing &&
+           m->count >= KEY_ROWS && n == (double)m->count &&
+           fabs(m->std * m->std - square) <= 1e-6 * square;
+}
+
+/* ---- the verdict ---- */
+
+static et_transform numeric_transform(const et_feature_choice *choice, const et_column_metadata *m)
+{
+    et_transform type = choice->numeric;
+    if (type == ET_TRANSFORM_QUANTILE && m->quantile_count < 2)
+        type = ET_TRANSFORM_STANDARDIZE;
+    if (type == ET_TRANSFORM_STANDARDIZE && !m->has_moments)
+        type = ET_TRANSFORM_SCALE;
+    return type == ET_TRANSFORM_SCALE && !m->has_range ? ET_TRANSFORM_IDENTITY : type;
+}
+
+static void judge_number(et_column_use *use, const et_schema_field *field,
+                         const et_column_metadata *m, const et_feature_choice *choice)
+{
+    if (is_running(field, m))
+        use->ignored = ET_COLUMN_RUNNING;
+    else if (is_constant(field, m))
+        use->ignored = ET_COLUMN_CONSTANT;
+    else
+        add(use, numeric_transform(choice, m));
+    if (m->missing)
+        add(use, ET_TRANSFORM_MISSING);
+}
+
+static void judge_text(et_column_use *use, const et_schema_field *field,
+                       const et_column_metadata *m, const et_feature_choice *choice)
+{
+    const bool dates = is_dates(m);
+    if (is_constant(field, m))
+        use->ignored = ET_COLUMN_CONSTANT;
+    else if (dates)
+        add(use, ET_TRANSFORM_DATE);
+    else if (et_column_is_key(m))
+        use->ignored = ET_COLUMN_KEY;
+    else if (!m->entry_count)
+        add(use, ET_TRANSFORM_HASH);
+    else {
+        add(use, choice->discrete);
+        if (m->counts && (double)et_column_distinct(m) > RARE_SHARE * (double)m->count)
+            use->minimum_count = MINIMUM_COUNT;
+    }
+    if (m->missing && (dates || use->ignored == ET_COLUMN_KEY))
+        add(use, ET_TRANSFORM_MISSING);
+}
+
+et_feature_choice et_column_choice(const char *target)
+{
+    return (et_feature_choice){ .numeric = ET_TRANSFORM_STANDARDIZE,
+                                .discrete = ET_TRANSFORM_EMBED,
+                                .target = target };
+}
+
+et_column_use et_column_use_infer(const et_schema_field *field, const et_column_metadata *m,
+                                  const et_feature_choice *choice)
+{
+    et_column_use use = { ET_COLUMN_USED, 0, 0 };
+    if (choice->target && !strcmp(field->name, choice->target))
+        add(&use, ET_TRANSFORM_TARGET);
+    else if (field->length == ET_SCHEMA_VARIABLE)
+        use.ignored = ET_COLUMN_LIST;
+    else if (!m->count && m->missing > 0)
+        use.ignored = ET_COLUMN_EMPTY;
+    else if (et_schema_numeric(field))
+        judge_number(&use, field, m, choice);
+    else
+        judge_text(&use, field, m, choice);
+    return use;
+}
+
+/* ---- of features ---- */
+
+static void mark(et_column_use *uses, const et_schema *schema, const et_feature_spec *spec)
+{
+    const char *const *fields = NULL;
+    int count = et_feature_fields(spec, &fields);
+    for (int i = 0; i < spec->feature_count; i++)
+        mark(uses, schema, &spec->features[i]);
+    for (int i = 0; i < count; i++) {
+        int position = et_schema_position(schema, fields[i]);
+        if (position < 0)
+            continue;
+        add(&uses[position], spec->type);
+        uses[position].ignored = ET_COLUMN_USED;
+        if (spec->minimum_count)
+            uses[position].minimum_count = spec->minimum_count;
+    }
+}
+
+void et_column_uses_of(et_column_use *uses, const et_schema *schema, const et_feature_set *set)
+{
+    for (int i = 0; i < et_schema_count(schema); i++)
+        uses[i] = (et_column_use){ ET_COLUMN_UNNAMED, 0, 0 };
+    for (int i = 0; i < et_feature_set_count(set); i++)
+        mark(uses, schema, et_feature_set_at(set, i));
+}
+
+/* ---- in words ---- */
+
+static const char *const words[ET_TRANSFORM_COUNT] = {
+    [ET_TRANSFORM_IDENTITY] = "number, as it is",
+    [ET_TRANSFORM_TARGET] = "the target",
+    [ET_TRANSFORM_LOG] = "number, its logarithm",
+    [ET_TRANSFORM_SCALE] = "number, scaled",
+    [ET_TRANSFORM_BUCKETIZE] = "number, by ranges",
+    [ET_TRANSFORM_ONE_HOT] = "one-hot",
+    [ET_TRANSFORM_STANDARDIZE] = "number, standardized",
+    [ET_TRANSFORM_QUANTILE] = "number, by its quantiles",
+    [ET_TRANSFORM_EMBED] = "embedding",
+    [ET_TRANSFORM_HASH] = "embedding by hash",
+    [ET_TRANSFORM_CROSS] = "crossed with others",
+    [ET_TRANSFORM_DATE] = "date, its parts",
+    [ET_TRANSFORM_MISSING] = "whether it is missing",
+    [ET_TRANSFORM_KEY] = "key of predictions",
+};
+
+static const char *const reasons[] = {
+    [ET_COLUMN_EMPTY] = "no row has a value: ignored",
+    [ET_COLUMN_CONSTANT] = "constant: ignored",
+    [ET_COLUMN_KEY] = "looks like an ID, ignored",
+    [ET_COLUMN_RUNNING] = "counts the rows: looks like an ID, ignored",
+    [ET_COLUMN_LIST] = "lists of values: ignored without a features file",
+    [ET_COLUMN_UNNAMED] = "ignored: no feature reads it",
+};
+
+static int64_t entries_used(const et_column_use *use, const et_column_metadata *m)
+{
+    int64_t count = 0;
+    for (int i = 0; i < m->entry_count; i++)
+        count += !m->counts || m->counts[i] >= use->minimum_count;
+    return count;
+}
+
+static void print_shares(et_strbuf *out, const et_column_metadata *m)
+{
+    et_strbuf_printf(out, "%s of %s values differ", et_format_count(et_column_distinct(m)).text,
+                     et_format_count(m->count).text);
+}
+
+/* What one transform sees of a column. */
+static void print_transform(et_strbuf *out, const et_column_use *use, et_transform type,
+                            const et_column_metadata *m)
+{
+    et_strbuf_append(out, words[type]);
+    if (!m || (type != ET_TRANSFORM_EMBED && type != ET_TRANSFORM_ONE_HOT))
+        return;
+    et_strbuf_printf(out, " of %s", et_format_many(entries_used(use, m), "value").text);
+    if (use->minimum_count > 1) {
+        et_strbuf_printf(out, " with %lld rows or more, and one of all others (",
+                         (long long)use->minimum_count);
+        print_shares(out, m);
+        et_strbuf_append(out, ")");
+    }
+}
+
+/* m NULL: without what tells columns of one use apart. */
+static void print_use(et_strbuf *out, const et_column_use *use, const et_column_metadata *m)
+{
+    const char *between = "";
+    if (use->ignored == ET_COLUMN_KEY && m) {
+        print_shares(out, m);
+        et_strbuf_append(out, ": ");
+    }
+    if (use->ignored) {
+        et_strbuf_append(out, reasons[use->ignored]);
+        between = use->transforms ? ", but for " : "";
+    }
+    for (int type = 0; type < ET_TRANSFORM_COUNT; type++)
+        if (has(use, (et_transform)type) && words[type]) {
+            et_strbuf_append(out, between);
+            print_transform(out, use, (et_transform)type, m);
+            between = "; ";
+        }
+}
+
+void et_column_use_print(et_strbuf *out, const et_column_use *use,
+                         const et_column_metadata *metadata)
+{
+    print_use(out, use, metadata);
+}
+
+/* ---- all columns ---- */
+
+/* At most NAME_MAX characters, then blanks up to width. */
+static void append_name(et_strbuf *out, const char *name, int width)
+{
+    int count = 0;
+    for (; *name; name++) {
+        count += ((unsigned char)*name & 0xc0) != 0x80;
+        if (count > NAME_MAX)
+            break;
+        et_strbuf_append_char(out, *name);
+    }
+    for (; count < width; count++)
+        et_strbuf_append_char(out, ' ');
+}
+
+static int width_of(const et_schema *schema)
+{
+    int width = 0;
+    for (int i = 0; i < et_schema_count(schema); i++) {
+        int count = (int)et_utf8_count(et_schema_at(schema, i)->name);
+        count = count < NAME_MAX ? count : NAME_MAX;
+        width = count > width ? count : width;
+    }
+    return width;
+}
+
+static void print_line(et_strbuf *out, const et_column_use *use, const et_schema_field *field,
+                       const et_column_metadata *m, int width)
+{
+    append_name(out, field->name, width);
+    et_strbuf_printf(out, "  %-8s  ", et_schema_type_name(field->type));
+    print_use(out, use, m);
+    et_strbuf_append(out, "\n");
+}
+
+static bool is_same(const et_column_use *a, const et_column_use *b)
+{
+    return a->ignored == b->ignored && a->transforms == b->transforms;
+}
+
+/* Columns of one type and use; the first of each stands for it. */
+typedef struct group {
+    int first; /* a column */
+    int count;
+    int names[NAMES_SHOWN];
+} group;
+
+static group *find_group(group *groups, int *count, const et_column_use *uses,
+                         const et_schema *schema, int column)
+{
+    for (int g = 0; g < *count; g++) {
+        const int first = groups[g].first;
+        if (is_same(&uses[first], &uses[column]) &&
+            et_schema_at(schema, first)->type == et_schema_at(schema, column)->type)
+            return &groups[g];
+    }
+    if (*count == LINES_MAX)
+        return NULL;
+    groups[*count] = (group){ .first = column };
+    return &groups[(*count)++];
+}
+
+static void print_group(et_strbuf *out, const group *g, const et_column_use *uses,
+                        const et_schema *schema)
+{
+    et_strbuf_printf(out, "%s %s column%s: ", et_format_count(g->count).text,
+                     et_schema_type_name(et_schema_at(schema, g->first)->type),
+                     g->count == 1 ? "" : "s");
+    print_use(out, &uses[g->first], NULL);
+    et_strbuf_append(out, " (");
+    for (int i = 0; i < g->count && i < NAMES_SHOWN; i++) {
+        et_strbuf_append(out, i ? ", " : "");
+        append_name(out, et_schema_at(schema, g->names[i])->name, 0);
+    }
+    et_strbuf_append(out, g->count > NAMES_SHOWN ? ", ...)\n" : ")\n");
+}
+
+/* A features file may use columns in so many ways that not each has a line: the rest is counted. */
+static int print_groups(et_strbuf *out, const et_column_use *uses, const et_schema *schema,
+                        const char *prefix, et_error *error)
+{
+    group *groups = et_alloc(LINES_MAX, sizeof *groups);
+    int count = 0, others = 0;
+    if (!groups)
+        return et_alloc_failed(error, LINES_MAX * sizeof *groups, "columns");
+    for (int i = 0; i < et_schema_count(schema); i++) {
+        group *g = find_group(groups, &count, uses, schema, i);
+        if (!g)
+            others++;
+        else if (g->count++ < NAMES_SHOWN)
+            g->names[g->count - 1] = i;
+    }
+    for (int g = 0; g < count; g++) {
+        et_strbuf_append(out, prefix);
+        print_group(out, &groups[g], uses, schema);
+    }
+    if (others)
+        et_strbuf_printf(out, "%s%s others, each used in another way\n", prefix,
+                         et_format_count(others).text);
+    et_free(groups);
+    return out->failed ? et_alloc_failed(error, out->length, "columns") : ET_OK;
+}
+
+int et_column_uses_print(et_strbuf *out, const et_column_use *uses, const et_schema *schema,
+                         const et_metadata *metadata, const char *prefix, et_error *error)
+{
+    const int width = width_of(schema);
+    if (et_schema_count(schema) > LINES_MAX)
+        return print_groups(out, uses, schema, prefix, error);
+    for (int i = 0; i < et_schema_count(schema); i++) {
+        const et_schema_field *field = et_schema_at(schema, i);
+        et_strbuf_append(out, prefix);
+        print_line(out, &uses[i], field, et_metadata_find(metadata, field->name), width);
+    }
+    return out->failed ? et_alloc_failed(error, out->length, "columns") : ET_OK;
+}

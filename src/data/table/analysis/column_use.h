@@ -1,0 +1,56 @@
+/* What is made of the columns of a table: the one verdict that features are inferred by, and the
+ * lines that `train` and `data analyze` print of it.
+ *
+ *     et_column_use use = et_column_use_infer(field, metadata, &choice);
+ *     et_column_use_print(&text, &use, metadata);
+ *
+ * gives "400 of 400 values differ: looks like an ID, ignored".
+ *
+ * Values; pure functions of schema, metadata and features. */
+#ifndef ETUDE_DATA_TABLE_ANALYSIS_COLUMN_USE_H
+#define ETUDE_DATA_TABLE_ANALYSIS_COLUMN_USE_H
+
+#include <etude/feature_set.h>
+
+#include "base/text/strbuf.h"
+
+/* Why a column's values are ignored. */
+typedef enum et_column_ignored {
+    ET_COLUMN_USED,
+    ET_COLUMN_EMPTY,    /* no row has a value */
+    ET_COLUMN_CONSTANT, /* every row has the same */
+    ET_COLUMN_KEY,      /* nearly every row has another text */
+    ET_COLUMN_RUNNING,  /* integers that count the rows */
+    ET_COLUMN_LIST,     /* any number of values */
+    ET_COLUMN_UNNAMED,  /* no feature of a features file is over it */
+} et_column_ignored;
+
+typedef struct et_column_use {
+    et_column_ignored ignored; /* its values; transforms may have MISSING all the same */
+    unsigned transforms;       /* over it: bit i for transform i */
+    int64_t minimum_count;     /* of embed and one-hot */
+} et_column_use;
+
+/* Distinct values, as far as the metadata says it. */
+int64_t et_column_distinct(const et_column_metadata *metadata);
+/* Whether nearly every value of a column of texts is another: at least 9 of 10, or all of fewer
+ * than 20. */
+bool et_column_is_key(const et_column_metadata *metadata);
+
+/* What is usual: numbers standardized, texts embedded. */
+et_feature_choice et_column_choice(const char *target);
+/* Without a features file. choice: numeric and discrete are said. */
+et_column_use et_column_use_infer(const et_schema_field *field, const et_column_metadata *metadata,
+                                  const et_feature_choice *choice);
+/* Of features: [et_schema_count(schema)], all UNNAMED or USED. */
+void et_column_uses_of(et_column_use *uses, const et_schema *schema, const et_feature_set *set);
+
+/* "embedding of 188 values that occur at least 2 times (330 of 600 differ)" */
+void et_column_use_print(et_strbuf *out, const et_column_use *use,
+                         const et_column_metadata *metadata);
+/* A line for each column, with prefix before it: name, type, what is made of it. Of more than 40
+ * columns a line for those of one type of which the same is made. uses: as the schema's fields. */
+int et_column_uses_print(et_strbuf *out, const et_column_use *uses, const et_schema *schema,
+                         const et_metadata *metadata, const char *prefix, et_error *error);
+
+#endif

@@ -1,0 +1,268 @@
+#include "data/table/analysis/columns.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/fields/fields.h"
+#include "data/table/rows/number.h"
+#include "base/text/problems.h"
+
+et_column_name et_column_name_of(const et_schema_field *field, int64_t at)
+{
+    et_column_name name;
+    if (field->length > 1)
+        snprintf(name.text, sizeof name.text, "%s[%lld]", field->name, (long long)at);
+    else
+        snprintf(name.text, sizeof name.text, "%s", field->name);
+    return name;
+}
+
+et_column_name et_column_numbered(int column)
+{
+    et_column_name name;
+    snprintf(name.text, sizeof name.text, "column_%d", column + 1);
+    return name;
+}
+
+static bool is_text(const et_cell *cell, const char *text)
+{
+    size_t length = strlen(text);
+    return cell->text && cell->length == length && !memcmp(cell->text, text, length);
+}
+
+/* The same but for the case of its letters. */
+static bool is_like(const et_cell *cell, const char *text)
+{
+    size_t length = strlen(text);
+    return cell->text && cell->length == length && !strncasecmp(cell->text, text, length);
+}
+
+/* ---- what the first row is ---- */
+
+#define ALIKE_MAX      1000 /* fields that are compared one by one */
+#define NAME_MAX_BYTES 4096 /* of a cell that may be a name */
+
+/* The same in other letters. A header in capitals is a header, which find_by_name refuses by name.
+ */
+static bool is_alike(const et_schema *schema, const char *name, bool indexed)
+{
+    const int count = et_schema_count(schema);
+    for (int i = 0; count <= ALIKE_MAX && i < count; i++)
+        if (!strcasecmp(et_schema_at(schema, i)->name, name))
+            return !indexed || et_schema_at(schema, i)->length > 1;
+    return false;
+}
+
+/* Whether a cell is the name of a field, or of a value of one. */
+static bool is_name(const et_schema *schema, const et_cell *cell)
+{
+    char text[NAME_MAX_BYTES];
+    if (!cell->text || cell->length >= sizeof text)
+        return false;
+    memcpy(text, cell->text, cell->length);
+    text[cell->length] = 0;
+    if (et_schema_position(schema, text) >= 0)
+        return true;
+    char *bracket = strrchr(text, '[');
+    if (bracket)
+        *bracket = 0;
+    const et_schema_field *field = bracket ? et_schema_find(schema, text) : NULL;
+    return field ? field->length > 1 : is_alike(schema, text, bracket != NULL);
+}
+
+bool et_columns_look_named(const et_schema *schema, const et_cell *cells, int count)
+{
+    int names = 0, numbers = 0, fields = et_schema_count(schema);
+    for (int i = 0; i < count; i++) {
+        double number;
+        const et_cell *cell = &cells[i];
+        names += is_name(schema, cell);
+        numbers +=
+            cell->text && et_number_parse(&number, cell->text, cell->length) != ET_NUMBER_NONE;
+    }
+    return names && (2 * names >= (count < fields ? count : fields) || !numbers);
+}
+
+/* ---- by name ---- */
+
+/* Whether the cell of column i has the name. */
+static bool has_name(const et_cell *cell, int i, const char *name)
+{
+    return cell->text && cell->length ? is_text(cell, name)
+                                      : !strcmp(et_column_numbered(i).text, name);
+}
+
+/* Adds what is wrong with one value's column. */
+static void find_named(et_columns *self, const et_csv_row *first, int at, const char *name,
+                       bool needed, et_problems *problems)
+{
+    int found = -1;
+    for (int i = 0; i < first->count; i++) {
+        if (!has_name(&first->cell[i], i, name))
+            continue;
+        if (found >= 0)
+            et_problems_add(problems,
+                            "column %.60s is there twice, as column %d and %d: rename one", name,
+                            found + 1, i + 1);
+        else
+            found = i;
+    }
+    for (int i = 0; found < 0 && i < first->count; i++)
+        if (needed && is_like(&first->cell[i], name)) {
+            et_problems_add(problems, "there is no column %.60s, but %.*s: write it as the schema",
+                            name, (int)(first->cell[i].length < 60 ? first->cell[i].length : 60),
+                            first->cell[i].text);
+            needed = false;
+        }
+    if (found < 0 && needed)
+        et_problems_add(problems, "there is no column %.60s", name);
+    self->column[at] = found;
+}
+
+static int find_by_name(et_columns *self, const et_encoder *encoder, const et_csv_row *first,
+                        bool targets, const char *name, et_error *error)
+{
+    const et_schema *schema = et_encoder_schema(encoder);
+    et_problems problems = ET_PROBLEMS_INIT;
+    char what[160];
+    self->targets = true;
+    for (int f = 0; f < et_schema_count(schema); f++) {
+        const et_schema_field *field = et_schema_at(schema, f);
+        bool target = et_encoder_reads(encoder, f, true);
+        bool needed = et_encoder_reads(encoder, f, false) || (targets && target);
+        int begin = et_encoder_cell(encoder, f);
+        for (int i = 0; i < et_encoder_cell_count(encoder, f); i++) {
+            const et_column_name numbered = et_column_name_of(field, i);
+            find_named(self, first, begin + i, field->length > 1 ? numbered.text : field->name,
+                       needed, &problems);
+            self->targets &= !target || self->column[begin + i] >= 0;
+        }
+    }
+    snprintf(what, sizeof what, "%.80s:%lld: the header disagrees with the schema", name,
+             (long long)first->line);
+    return et_problems_report(&problems, ET_EDATA, what, error);
+}
+
+/* ---- by position ---- */
+
+/* Values of the schema without those that only targets read. */
+static int count_inputs(const et_encoder *encoder)
+{
+    const et_schema *schema = et_encoder_schema(encoder);
+    int count = et_encoder_cells(encoder);
+    for (int f = 0; f < et_schema_count(schema); f++)
+        if (et_encoder_reads(encoder, f, true))
+            count -= et_encoder_cell_count(encoder, f);
+    return count;
+}
+
+static int wrong_count(const et_encoder *encoder, const et_csv_row *first, bool targets,
+                       const char *name, et_error *error)
+{
+    int cells = et_encoder_cells(encoder), inputs = count_inputs(encoder);
+    char without[48] = "";
+    if (!targets && inputs < cells)
+        snprintf(without, sizeof without, ", or %d without the target", inputs);
+    return et_fail(error, ET_EDATA,
+                   "%s:%lld: %d columns, and the schema has %d%s: add those that are missing, or a "
+                   "first line with the names of all columns",
+                   name, (long long)first->line, first->count, cells, without);
+}
+
+static int find_by_position(et_columns *self, const et_encoder *encoder, const et_csv_row *first,
+                            bool targets, const char *name, et_error *error)
+{
+    const et_schema *schema = et_encoder_schema(encoder);
+    int inputs = count_inputs(encoder);
+    bool all = first->count == self->count;
+    bool first_absent = inputs == self->count && first->count == inputs - 1;
+    if (!all && (targets || (first->count != inputs && !first_absent)))
+        return wrong_count(encoder, first, targets, name, error);
+    self->targets = all;
+    if (first_absent) { /* TensorFX: the first column is the target, whatever features say */
+        for (int i = 0; i < self->count; i++)
+            self->column[i] = i - 1;
+        return ET_OK;
+    }
+    for (int f = 0, column = 0; f < et_schema_count(schema); f++) {
+        bool there = all || !et_encoder_reads(encoder, f, true);
+        int begin = et_encoder_cell(encoder, f);
+        for (int i = 0; i < et_encoder_cell_count(encoder, f); i++)
+            self->column[begin + i] = there ? column++ : -1;
+    }
+    return ET_OK;
+}
+
+static bool is_known(const void *schema, const char *text, size_t length)
+{
+    return is_name(schema, &(et_cell){ text, length });
+}
+
+et_csv_known et_columns_known(const et_encoder *encoder, char delimiter)
+{
+    const int cells = et_encoder_cells(encoder), inputs = count_inputs(encoder);
+    const int least = inputs == cells ? cells - 1 : inputs; /* as find_by_position takes them */
+    return (et_csv_known){ delimiter, least > 1 ? least : 1, cells, is_known,
+                           et_encoder_schema(encoder) };
+}
+
+/* ---- the object ---- */
+
+static int make(et_columns *self, int count, et_error *error)
+{
+    *self = (et_columns){ .count = count };
+    self->column = et_alloc_zero((size_t)count, sizeof *self->column);
+    self->cells = et_alloc_zero((size_t)count, sizeof *self->cells);
+    return self->column && self->cells
+               ? ET_OK
+               : et_alloc_failed(error, (size_t)count * sizeof *self->cells, "columns");
+}
+
+int et_columns_copy(et_columns *to, const et_columns *from, et_error *error)
+{
+    int status = make(to, from->count, error);
+    to->header = from->header;
+    to->targets = from->targets;
+    if (status)
+        et_columns_release(to);
+    else
+        memcpy(to->column, from->column, (size_t)from->count * sizeof *to->column);
+    return status;
+}
+
+int et_columns_find(et_columns *columns, const et_encoder *encoder, const et_csv_row *first,
+                    et_header header, bool targets, const char *name, et_error *error)
+{
+    int status = make(columns, et_encoder_cells(encoder), error);
+    columns->header =
+        header == ET_HEADER_THERE ||
+        (header == ET_HEADER_FOUND &&
+         et_columns_look_named(et_encoder_schema(encoder), first->cell, first->count));
+    if (!status && columns->header)
+        status = find_by_name(columns, encoder, first, targets, name, error);
+    else if (!status)
+        status = find_by_position(columns, encoder, first, targets, name, error);
+    if (status)
+        et_columns_release(columns);
+    return status;
+}
+
+void et_columns_release(et_columns *columns)
+{
+    et_free(columns->column);
+    et_free(columns->cells);
+    *columns = (et_columns){ .count = 0 };
+}
+
+const et_cell *et_columns_take(et_columns *columns, const et_csv_row *row)
+{
+    for (int i = 0; i < columns->count; i++) {
+        int column = columns->column[i];
+        et_assert(column < row->count);
+        columns->cells[i] = column < 0 ? (et_cell){ NULL, 0 } : row->cell[column];
+    }
+    return columns->cells;
+}

@@ -1,0 +1,55 @@
+/* Which column of a CSV file each value of a row is: by the names of a header, in any order, or by
+ * position. Columns that no field has the name of are left alone. A field that is longer than one
+ * value has as many columns: "pixels[0]", "pixels[1]", ... in a header.
+ *
+ * A first row is a header where it says so itself: half of its cells, or of the schema's fields,
+ * are names of fields, or one is and no cell is a number. */
+#ifndef ETUDE_DATA_TABLE_ANALYSIS_COLUMNS_H
+#define ETUDE_DATA_TABLE_ANALYSIS_COLUMNS_H
+
+#include "data/table/features/encoder.h"
+
+typedef enum et_header {
+    ET_HEADER_FOUND, /* as it looks */
+    ET_HEADER_THERE,
+    ET_HEADER_ABSENT,
+} et_header;
+
+typedef struct et_columns {
+    int *column;    /* [cells of a row]: of the file; -1: it has none, the value is missing */
+    et_cell *cells; /* [the same]: the row that was taken last */
+    int count;      /* of values */
+    bool header;    /* the first row was one */
+    bool targets;   /* the file has all that targets are made of */
+} et_columns;
+
+/* What a header calls a field's value, counted from 0: its name, or "pixels[1]". */
+typedef struct et_column_name {
+    char text[300];
+} et_column_name;
+
+et_column_name et_column_name_of(const et_schema_field *field, int64_t at);
+
+/* What a column without a name is called: "column_3", counted from 0 here. */
+et_column_name et_column_numbered(int column);
+
+/* Whether a first row is a header where it does not say so itself: as above. */
+bool et_columns_look_named(const et_schema *schema, const et_cell *cells, int count);
+
+/* From the first row of a file, whose name messages begin with. targets: what a target is made of
+ * has to be there; else it may be absent, and without a header a row then has all other columns in
+ * their order (where no feature is a target, all but the first: TensorFX's rule). ET_EDATA: columns
+ * that are needed are not there (all are named), a name twice, another number of columns. */
+int et_columns_find(et_columns *columns, const et_encoder *encoder, const et_csv_row *first,
+                    et_header header, bool targets, const char *name, et_error *error);
+int et_columns_copy(et_columns *to, const et_columns *from, et_error *error);
+void et_columns_release(et_columns *columns);
+
+/* What is known of rows for an encoder whose others have a delimiter, as long as the encoder lives:
+ * how many columns they have without a header, and the names in one. */
+et_csv_known et_columns_known(const et_encoder *encoder, char delimiter);
+
+/* A row of the file as cells for et_encoder_row, valid as long as the row's are. */
+const et_cell *et_columns_take(et_columns *columns, const et_csv_row *row);
+
+#endif

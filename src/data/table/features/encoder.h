@@ -1,0 +1,122 @@
+/* Encoders: from rows of a table to the arrays that a model sees. The same code runs in training
+ * and prediction: an encoder is made from schema, metadata and features, three texts that are kept
+ * with the model, and from nothing else.
+ *
+ *     et_encoder_new(&encoder, schema, metadata, features, &error);
+ *     const et_layout *layout = et_encoder_layout(encoder);
+ *     et_encoder_row(encoder, cells, places, "train.csv:17", &error);
+ *
+ * Each top feature is a field of the layout by its name: numbers side by side (ET_F32 [width]), ids
+ * (ET_I32 [width]), or a target (ET_I32 scalar: a class; ET_F32 [targets]: numbers). A feature of
+ * type key is none. Does not change once made; any number of threads may encode. */
+#ifndef ETUDE_DATA_TABLE_FEATURES_ENCODER_H
+#define ETUDE_DATA_TABLE_FEATURES_ENCODER_H
+
+#include <etude/data.h>
+#include <etude/feature_set.h>
+
+#include "data/table/rows/csv.h"
+
+typedef enum et_encoded_kind {
+    ET_ENCODED_NUMBERS,
+    ET_ENCODED_IDS,
+    ET_ENCODED_CLASS,  /* the target is one of classes */
+    ET_ENCODED_VALUES, /* the target is numbers */
+    ET_ENCODED_WRITTEN /* the same numbers as the file has them, of an exact encoder */
+} et_encoded_kind;
+
+/* One field of the layout. */
+typedef struct et_encoded_field {
+    const char *name;
+    et_encoded_kind kind;
+    int64_t width;              /* columns */
+    const int32_t *cardinality; /* IDS: [width], how many ids each column has */
+    const int32_t *unknown;     /* IDS: [width], the id of a value that is none of the entries; of
+                                   hash and cross, which know all, that of a missing one */
+    const char *const *column;  /* [width], what each one is, for messages and tables */
+    int classes;                /* CLASS */
+    const char *const *label;   /* CLASS: [classes] */
+} et_encoded_field;
+
+/* A value of a row that is not text: of a tf.Example, of an array. Of a discrete field the text, of
+ * others the number. */
+typedef struct et_reading {
+    const char *text; /* [length], not terminated; of a number NULL, or as it was written */
+    size_t length;
+    double number;
+    bool numeric;                  /* of an integer or real field */
+    bool missing;                  /* then nothing else counts */
+    const struct et_reading *list; /* [count]: of a field of variable length its values, of which
+                                      none is missing; NULL: it has this one */
+    size_t count;
+} et_reading;
+
+typedef struct et_encoder et_encoder;
+
+/* Copies what it needs. ET_ECONFIG: what of the three disagrees, all of it in one message. */
+int et_encoder_new(et_encoder **out, const et_schema *schema, const et_metadata *metadata,
+                   const et_feature_set *features, et_error *error);
+/* The same with exact targets. A float32 cannot hold a target such as 1e12 +- 3,000, so a target of
+ * numbers is (number - offset) / scale, computed in double, with the mean and the deviation of the
+ * metadata (et_encoder_unit). The next field of the layout, "<target>/written", has the numbers
+ * themselves: ET_I32 [2 targets], the bytes of doubles (et_encoded_written). */
+int et_encoder_new_exact(et_encoder **out, const et_schema *schema, const et_metadata *metadata,
+                         const et_feature_set *features, et_error *error);
+void et_encoder_free(et_encoder *encoder); /* NULL allowed */
+
+const et_layout *et_encoder_layout(const et_encoder *encoder); /* of samples, targets included */
+int et_encoder_fields(const et_encoder *encoder);
+const et_encoded_field *et_encoder_field(const et_encoder *encoder, int place);
+int et_encoder_target(const et_encoder *encoder); /* place of the first target; -1: none */
+const et_schema *et_encoder_schema(const et_encoder *encoder); /* the encoder's own */
+/* number = offset + scale x value, of a target's column that is numbers: 0 and 1 of an encoder that
+ * is not exact. */
+typedef struct et_target_unit {
+    double offset, scale;
+} et_target_unit;
+et_target_unit et_encoder_unit(const et_encoder *encoder, int64_t column);
+/* Warns of columns whose values float32 cannot tell apart as the features have them (identity of
+ * 1e12 +- 3,000), of the first ones where there are many. */
+void et_encoder_warn_coarse(const et_encoder *encoder);
+/* Place of the field of an exact encoder's numbers; -1: none. Number i of an item; NaN: missing. */
+int et_encoder_written(const et_encoder *encoder);
+double et_encoded_written(const void *item, int64_t i);
+/* The position in the schema of the first field of key number n, and its feature's name; -1: there
+ * is no such. */
+int et_encoder_key(const et_encoder *encoder, int n, const char **name);
+uint64_t et_encoder_fingerprint(const et_encoder *encoder);
+
+/* How many values a row has: of each field of the schema, in its order, as many as it is long; of
+ * one of variable length one, which may be a list. */
+int et_encoder_cells(const et_encoder *encoder);
+/* Where field's values begin among them, and how many it has. */
+int et_encoder_cell(const et_encoder *encoder, int field);
+int et_encoder_cell_count(const et_encoder *encoder, int field);
+/* Whether the values of a field go into anything but targets, or into a target. */
+bool et_encoder_reads(const et_encoder *encoder, int field, bool target);
+
+/* What other features than targets know of a field's values: nothing of numbers; the levels that
+ * the metadata has; a hash of any text, where they know no levels. */
+typedef enum et_encoder_levels {
+    ET_LEVELS_NONE,
+    ET_LEVELS_HASHED,
+    ET_LEVELS_KNOWN,
+} et_encoder_levels;
+
+et_encoder_levels et_encoder_levels_of(const et_encoder *encoder, int field);
+
+/* Writes one row: cells [et_encoder_cells]; to[f]: where field f's item goes. A target that is
+ * missing, or not wanted (to[f] NULL), is -1 or NaN. where: "file:line" for messages; NULL: the
+ * caller puts it before what is recorded. ET_EDATA: a value that is no number, a label that is
+ * unknown, a value that is required. */
+int et_encoder_row(const et_encoder *encoder, const et_cell *cells, void *const *to,
+                   const char *where, et_error *error);
+/* The same of values that are not text. Those of integer fields are whole, unless they take
+ * fractions. */
+int et_encoder_values(const et_encoder *encoder, const et_reading *values, void *const *to,
+                      const char *where, et_error *error);
+/* Writes the item of a field in a row without values: what takes the place of missing values, even
+ * where the schema requires them. ET_EDATA: the schema's value for it cannot be encoded. */
+int et_encoder_missing(const et_encoder *encoder, int field, void *item, et_error *error);
+
+#endif

@@ -1,0 +1,312 @@
+/* A set is a copy of specs in an arena, made once all of it was checked. What only schema and
+ * metadata can tell (fields that are there, of a type that fits) is the encoder's to find out. */
+#include "data/table/features/feature_set.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <etude/pass.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/fields/fields.h"
+#include "base/map.h"
+#include "base/reserved.h"
+#include "base/text/unicode.h"
+#include "data/table/features/transforms.h"
+
+/* Of ids, which are int32, with one for missing values. */
+#define BUCKETS_MAX (INT32_MAX - 1)
+
+struct et_feature_set {
+    et_feature_spec *specs; /* [count], in the arena as all they point to */
+    int count;
+    const char *source; /* NULL: a program */
+    et_map places;      /* of names */
+    et_arena arena;
+};
+
+/* ---- checks ---- */
+
+/* Where a spec stands. */
+typedef struct origin {
+    const char *name;  /* of the text; NULL: a program */
+    const char *outer; /* the feature of the set that it is in */
+    int depth;
+    et_error *error;
+} origin;
+
+/* "features.yaml:7: feature X: WHAT"; the cure is in what. */
+static int refuse(const et_feature_spec *spec, const origin *from, const char *what)
+{
+    const char *name = spec->name ? spec->name : from->outer ? from->outer : "";
+    if (from->name)
+        return et_fail(from->error, ET_ECONFIG, "%s:%d: feature %.60s: %s", from->name, spec->line,
+                       name, what);
+    return et_fail(from->error, ET_ECONFIG, "feature %.60s: %s", name, what);
+}
+
+static int check_text(const et_feature_spec *spec, const origin *from, const char *text,
+                      const char *what)
+{
+    char message[100];
+    bool sound = text && *text && et_utf8_valid(text, strlen(text), NULL);
+    for (const char *c = text; sound && *c; c++)
+        sound = (unsigned char)*c >= 0x20 && *c != 0x7f;
+    if (sound)
+        return ET_OK;
+    snprintf(message, sizeof message, "%s is empty, not UTF-8 or has a control character", what);
+    return refuse(spec, from, message);
+}
+
+static int check_fields(const et_feature_spec *spec, const origin *from)
+{
+    int status = ET_OK;
+    if (spec->field_count < 0 || (spec->field_count && !spec->fields))
+        return refuse(spec, from, "its fields are not there");
+    if (spec->field_count && spec->type == ET_TRANSFORM_CONCAT)
+        return refuse(spec, from, "concat takes features, not fields: give them a transform each");
+    for (int i = 0; !status && i < spec->field_count; i++)
+        status = check_text(spec, from, spec->fields[i], "the name of a field");
+    if (!status && spec->type == ET_TRANSFORM_KEY && spec->field_count > 1)
+        return refuse(spec, from, "a key is one field: name the one that tells rows apart");
+    if (!status && spec->type == ET_TRANSFORM_CROSS && spec->field_count < 2)
+        return refuse(spec, from, "cross takes two or more fields: name them in fields");
+    return status;
+}
+
+/* Members that the type does not take are refused: somebody meant something by them. */
+static int check_taken(const et_feature_spec *spec, const origin *from)
+{
+    const struct {
+        unsigned takes;
+        bool there;
+        const char *name;
+    } members[] = {
+        { ET_TAKES_RANGE, spec->minimum != 0 || spec->maximum != 0, "min and max" },
+        { ET_TAKES_BOUNDARIES, spec->boundary_count != 0, "boundaries" },
+        { ET_TAKES_BUCKETS, spec->buckets != 0, "buckets" },
+        { ET_TAKES_PARTS, spec->part_count != 0, "parts" },
+        { ET_TAKES_CLASSES, spec->classes, "classes" },
+        { ET_TAKES_FEATURES, spec->feature_count != 0, "features" },
+        { ET_TAKES_MINIMUM_COUNT, spec->minimum_count != 0, "minimum_count" },
+    };
+    for (size_t i = 0; i < sizeof members / sizeof *members; i++)
+        if (members[i].there && !(et_transform_rows[spec->type].takes & members[i].takes)) {
+            char text[100];
+            snprintf(text, sizeof text, "%s takes no %s: leave them out",
+                     et_transform_name(spec->type), members[i].name);
+            return refuse(spec, from, text);
+        }
+    return ET_OK;
+}
+
+static int check_boundaries(const et_feature_spec *spec, const origin *from)
+{
+    if (spec->boundary_count < 1 || !spec->boundaries)
+        return refuse(spec, from, "bucketize needs boundaries: one or more numbers");
+    for (int i = 0; i < spec->boundary_count; i++)
+        if (!isfinite(spec->boundaries[i]) ||
+            (i && !(spec->boundaries[i - 1] < spec->boundaries[i])))
+            return refuse(spec, from, "its boundaries do not rise: sort them");
+    return ET_OK;
+}
+
+static int check_parts(const et_feature_spec *spec, const origin *from)
+{
+    if (spec->part_count < 0 || (spec->part_count && !spec->parts))
+        return refuse(spec, from, "its parts are not there");
+    for (int i = 0; i < spec->part_count; i++) {
+        bool known = false;
+        for (int k = 0; spec->parts[i] && et_date_parts[k]; k++)
+            known |= !strcmp(spec->parts[i], et_date_parts[k]);
+        if (!known) {
+            char text[160];
+            snprintf(text, sizeof text, "\"%.60s\" is no part of a date%s",
+                     spec->parts[i] ? spec->parts[i] : "",
+                     et_nearest_hint(spec->parts[i] ? spec->parts[i] : "", et_date_parts, "").text);
+            return refuse(spec, from, text);
+        }
+    }
+    return ET_OK;
+}
+
+static int check_values(const et_feature_spec *spec, const origin *from)
+{
+    unsigned takes = et_transform_rows[spec->type].takes;
+    bool usual = spec->minimum == 0 && spec->maximum == 0;
+    if ((takes & ET_TAKES_RANGE) && !usual && !(spec->minimum < spec->maximum))
+        return refuse(spec, from, "its min is not below its max");
+    if ((takes & ET_TAKES_RANGE) && !isfinite(spec->maximum - spec->minimum))
+        return refuse(spec, from, "its min and max are not finite");
+    if ((takes & ET_TAKES_BUCKETS) && (spec->buckets < 1 || spec->buckets > BUCKETS_MAX))
+        return refuse(spec, from, "it needs buckets, from 1 to 2147483646");
+    if (spec->minimum_count < 0)
+        return refuse(spec, from,
+                      "its minimum_count is below 0: choose 1 or more, or leave it out");
+    int status = takes & ET_TAKES_BOUNDARIES ? check_boundaries(spec, from) : ET_OK;
+    return !status && takes & ET_TAKES_PARTS ? check_parts(spec, from) : status;
+}
+
+static int check(const et_feature_spec *spec, origin from)
+{
+    int status = ET_OK;
+    if (from.depth > ET_FEATURE_DEPTH_MAX)
+        return refuse(spec, &from, "features are in each other more than 16 deep: a cycle?");
+    if (spec->name || !from.depth)
+        status = check_text(spec, &from, spec->name, "its name");
+    if (!status)
+        status = et_options_check(spec, "et_feature_spec", from.error);
+    if (status)
+        return status;
+    if ((unsigned)spec->type >= ET_TRANSFORM_COUNT)
+        return refuse(spec, &from, "its type is none of et_transform's");
+    bool inner = from.depth > 0;
+    if (inner && (spec->type == ET_TRANSFORM_TARGET || spec->type == ET_TRANSFORM_KEY))
+        return refuse(spec, &from, "a target or key stands by itself, not in a concat");
+    if (!spec->name && !spec->field_count && spec->type != ET_TRANSFORM_CONCAT)
+        return refuse(spec, &from, "a feature without name and fields: give it one of them");
+    if (!inner && !strcmp(spec->name, ET_BATCH_MASK))
+        return refuse(spec, &from, "the name is the batch's own: choose another");
+    status = check_taken(spec, &from);
+    if (!status)
+        status = check_fields(spec, &from);
+    if (!status)
+        status = check_values(spec, &from);
+    if (!status && spec->type == ET_TRANSFORM_CONCAT &&
+        (spec->feature_count < 1 || !spec->features))
+        return refuse(spec, &from, "concat needs features: a list of one or more");
+    if (!inner)
+        from.outer = spec->name;
+    from.depth++;
+    for (int i = 0; !status && i < spec->feature_count; i++)
+        status = check(&spec->features[i], from);
+    return status;
+}
+
+/* ---- copies ---- */
+
+/* Memory that is out is the arena's to remember. */
+static const char *const *copy_texts(et_arena *arena, const char *const *texts, int count)
+{
+    const char **copy = count ? et_arena_array(arena, (size_t)count, sizeof *copy) : NULL;
+    for (int i = 0; copy && i < count; i++)
+        copy[i] = et_arena_strdup(arena, texts[i]);
+    return copy;
+}
+
+static void copy_spec(et_arena *arena, et_feature_spec *to, const et_feature_spec *from)
+{
+    size_t boundaries = (size_t)from->boundary_count, features = (size_t)from->feature_count;
+    const char *first = from->field_count ? from->fields[0] : "concat";
+    *to = *from;
+    to->name = et_arena_strdup(arena, from->name ? from->name : first);
+    to->fields = copy_texts(arena, from->fields, from->field_count);
+    to->parts = copy_texts(arena, from->parts, from->part_count);
+    double *points = boundaries ? et_arena_array(arena, boundaries, sizeof *points) : NULL;
+    if (points)
+        memcpy(points, from->boundaries, boundaries * sizeof *points);
+    to->boundaries = points;
+    et_feature_spec *inner = features ? et_arena_array(arena, features, sizeof *inner) : NULL;
+    to->features = inner;
+    for (size_t i = 0; inner && i < features; i++)
+        copy_spec(arena, &inner[i], &from->features[i]);
+}
+
+/* TensorFX has no type for a key: its models hand on the feature of that name, and do not read it.
+ */
+static bool is_named_key(const et_feature_spec *spec)
+{
+    return spec->type == ET_TRANSFORM_IDENTITY && spec->field_count <= 1 &&
+           !strcmp(spec->name, "key");
+}
+
+static int add(et_feature_set *set, const et_feature_spec *spec, et_error *error)
+{
+    const origin from = { set->source, NULL, 0, error };
+    int64_t before;
+    int status = check(spec, from);
+    if (status)
+        return status;
+    if (et_map_get(&set->places, spec->name, &before))
+        return refuse(spec, &from, "there is another one of that name: rename one of them");
+    et_feature_spec *copy = &set->specs[set->count];
+    copy_spec(&set->arena, copy, spec);
+    if (set->arena.failed || !et_map_put(&set->places, copy->name, set->count))
+        return et_alloc_failed(error, set->arena.used, "features");
+    if (is_named_key(copy))
+        copy->type = ET_TRANSFORM_KEY;
+    set->count++;
+    return ET_OK;
+}
+
+int et_feature_set_make(et_feature_set **out, const et_feature_spec *specs, int count,
+                        const char *name, et_error *error)
+{
+    if (count < 1 || !specs)
+        return et_fail(error, ET_ECONFIG, "%s%sa set of %d features: it needs one or more",
+                       name ? name : "", name ? ": " : "", count);
+    et_feature_set *set = et_alloc_zero(1, sizeof *set);
+    if (!set)
+        return et_alloc_failed(error, sizeof *set, "features");
+    int status = ET_OK;
+    set->source = name ? et_arena_strdup(&set->arena, name) : NULL;
+    set->specs = et_arena_array(&set->arena, (size_t)count, sizeof *set->specs);
+    if (set->arena.failed)
+        status = et_alloc_failed(error, (size_t)count * sizeof *set->specs, "features");
+    for (int i = 0; !status && i < count; i++)
+        status = add(set, &specs[i], error);
+    if (status) {
+        et_feature_set_free(set);
+        return status;
+    }
+    *out = set;
+    return ET_OK;
+}
+
+int et_feature_set_create(et_feature_set **out, const et_feature_spec *specs, int count,
+                          et_error *error)
+{
+    return et_feature_set_make(out, specs, count, NULL, error);
+}
+
+void et_feature_set_free(et_feature_set *set)
+{
+    if (!set)
+        return;
+    et_map_release(&set->places);
+    et_arena_release(&set->arena);
+    et_free(set);
+}
+
+/* ---- what is in it ---- */
+
+const char *et_feature_set_source(const et_feature_set *set)
+{
+    return set->source;
+}
+
+int et_feature_set_count(const et_feature_set *set)
+{
+    return set->count;
+}
+
+const et_feature_spec *et_feature_set_at(const et_feature_set *set, int position)
+{
+    return position >= 0 && position < set->count ? &set->specs[position] : NULL;
+}
+
+const et_feature_spec *et_feature_set_find(const et_feature_set *set, const char *name)
+{
+    int64_t place;
+    return name && et_map_get(&set->places, name, &place) ? &set->specs[place] : NULL;
+}
+
+int et_feature_fields(const et_feature_spec *spec, const char *const **fields)
+{
+    if (spec->type == ET_TRANSFORM_CONCAT)
+        return 0;
+    *fields = spec->field_count ? spec->fields : (const char *const *)&spec->name;
+    return spec->field_count ? spec->field_count : 1;
+}

@@ -1,0 +1,226 @@
+/* Features from metadata alone: what column_use.h says of each column, numbers beside numbers and
+ * ids beside ids. */
+#include <float.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/fields/fields.h"
+#include "base/reserved.h"
+#include "base/text/strbuf.h"
+#include "data/table/analysis/column_use.h"
+#include "data/table/rows/csv.h"
+#include "data/table/features/feature_set.h"
+#include "data/table/features/transforms.h"
+
+/* Rows below which different texts are no sign that a target has no classes, unless all are. */
+#define CLASS_ROWS 20
+/* Columns that a message names. */
+#define NAMES_SAID 5
+/* For texts whose entries are not known. */
+#define HASH_BUCKETS 1024
+
+typedef struct choosing {
+    const et_schema *schema;
+    const et_metadata *metadata;
+    et_feature_choice choice;
+    et_feature_spec *numbers, *ids; /* [2 fields, fields]: the arena's */
+    int number_count, id_count;
+    et_arena arena;
+    et_error *error;
+} choosing;
+
+/* ---- what becomes of a column ---- */
+
+/* Memory that is out is the arena's to remember. */
+static void add(choosing *c, const char *field, et_transform type, int64_t minimum_count)
+{
+    const bool ids = et_transform_rows[type].gives == ET_GIVES_IDS;
+    et_feature_spec *to = ids ? &c->ids[c->id_count++] : &c->numbers[c->number_count++];
+    *to = (et_feature_spec){ .name = field, .type = type };
+    if (et_transform_rows[type].takes & ET_TAKES_MINIMUM_COUNT)
+        to->minimum_count = minimum_count;
+    if (type == ET_TRANSFORM_HASH)
+        to->buckets = HASH_BUCKETS;
+}
+
+static void add_column(choosing *c, const et_schema_field *f)
+{
+    et_column_use use = et_column_use_infer(f, et_metadata_find(c->metadata, f->name), &c->choice);
+    for (int type = 0; type < ET_TRANSFORM_COUNT; type++)
+        if (type != ET_TRANSFORM_TARGET && (use.transforms >> type & 1))
+            add(c, f->name, (et_transform)type, use.minimum_count);
+}
+
+/* ---- the target ---- */
+
+static int no_target(const choosing *c)
+{
+    int count = et_schema_count(c->schema);
+    et_strbuf names = ET_STRBUF_INIT;
+    const char **list = et_alloc((size_t)count + 1, sizeof *list);
+    if (!list)
+        return et_alloc_failed(c->error, (size_t)count * sizeof *list, "names");
+    for (int i = 0; i < count; i++) {
+        list[i] = et_schema_at(c->schema, i)->name;
+        et_strbuf_printf(&names, "%s%.60s", i ? ", " : "", list[i]);
+    }
+    list[count] = NULL;
+    int status = et_fail(
+        c->error, ET_ECONFIG, "the target %.60s is no column of the table%s. Columns: %s",
+        c->choice.target, et_nearest_hint(c->choice.target, list, "").text, et_strbuf_text(&names));
+    et_strbuf_release(&names);
+    et_free(list);
+    return status;
+}
+
+static bool is_empty(const et_column_metadata *m)
+{
+    return !m->count && m->missing > 0;
+}
+
+/* Texts of which more than half differ. */
+static bool are_no_classes(const et_column_metadata *m)
+{
+    int64_t different = et_column_distinct(m);
+    if (m->count >= CLASS_ROWS)
+        return 2 * different > m->count;
+    return different > 2 && different >= m->count && m->count;
+}
+
+/* Of numbers that are not all alike: their squares, by which they are scored, are 0. */
+static bool underflow(const et_column_metadata *m)
+{
+    const double range = m->has_range ? m->max - m->min : 0;
+    return range > 0 && !m->has_moments && range * range < DBL_MIN;
+}
+
+static int check_target(const choosing *c)
+{
+    const char *name = c->choice.target;
+    const et_schema_field *f = et_schema_find(c->schema, name);
+    if (!f)
+        return no_target(c);
+    const et_column_metadata *m = et_metadata_find(c->metadata, name);
+    if (is_empty(m))
+        return et_fail(c->error, ET_ECONFIG,
+                       "the target %s has no value in any row: " ET_CSV_MISSING_HINT, name);
+    if ((f->type == ET_SCHEMA_DISCRETE || c->choice.classes) && m->entry_count == 1 && m->missing)
+        return et_fail(c->error, ET_ECONFIG,
+                       "the target %s has one class only, \"%.40s\", and %lld rows have "
+                       "none: " ET_CSV_MISSING_HINT,
+                       name, m->entries[0], (long long)m->missing);
+    if ((f->type == ET_SCHEMA_DISCRETE || c->choice.classes) && m->entry_count == 1)
+        return et_fail(c->error, ET_ECONFIG,
+                       "the target %s has one class only, \"%.40s\": there is nothing to learn",
+                       name, m->entries[0]);
+    if ((f->type == ET_SCHEMA_DISCRETE || c->choice.classes) && are_no_classes(m))
+        return et_fail(
+            c->error, ET_ECONFIG,
+            "the target %s has %lld different values in %lld rows: these are no classes; "
+            "name another column, or make it real in the schema",
+            name, (long long)et_column_distinct(m), (long long)m->count);
+    if (f->type != ET_SCHEMA_DISCRETE && !c->choice.classes && underflow(m))
+        return et_fail(c->error, ET_EDATA,
+                       "the target %s has values from %g to %g, whose squared errors are below the "
+                       "numbers of a double: write it in a unit that makes its numbers larger",
+                       name, m->min, m->max);
+    return ET_OK;
+}
+
+/* ---- the set ---- */
+
+/* The first columns and why they are ignored. */
+static int no_column(const choosing *c)
+{
+    et_strbuf why = ET_STRBUF_INIT;
+    int said = 0, count = et_schema_count(c->schema);
+    for (int i = 0; i < count; i++) {
+        const et_schema_field *f = et_schema_at(c->schema, i);
+        const et_column_metadata *m = et_metadata_find(c->metadata, f->name);
+        et_column_use use = et_column_use_infer(f, m, &c->choice);
+        if (!use.ignored || said++ >= NAMES_SAID)
+            continue;
+        et_strbuf_printf(&why, "%s%.60s (", said > 1 ? ", " : "", f->name);
+        et_column_use_print(&why, &use, m);
+        et_strbuf_append(&why, ")");
+    }
+    const char *target = c->choice.target;
+    int status = et_fail(c->error, ET_ECONFIG,
+                         "no column says anything%s%s: %s%s; write a features file that says what "
+                         "to use (doc/features.md)",
+                         target ? " about " : "", target ? target : "",
+                         said ? et_strbuf_text(&why) : "there is no other column",
+                         said > NAMES_SAID ? ", ..." : "");
+    et_strbuf_release(&why);
+    return status;
+}
+
+static int make(et_feature_set **out, choosing *c)
+{
+    et_feature_spec specs[3];
+    int count = 0;
+    if (c->number_count)
+        specs[count++] = (et_feature_spec){ .name = "X",
+                                            .type = ET_TRANSFORM_CONCAT,
+                                            .features = c->numbers,
+                                            .feature_count = c->number_count };
+    if (c->id_count)
+        specs[count++] = (et_feature_spec){ .name = "ids",
+                                            .type = ET_TRANSFORM_CONCAT,
+                                            .features = c->ids,
+                                            .feature_count = c->id_count };
+    if (!count)
+        return no_column(c);
+    if (c->choice.target)
+        specs[count++] = (et_feature_spec){ .name = "Y",
+                                            .type = ET_TRANSFORM_TARGET,
+                                            .fields = &c->choice.target,
+                                            .field_count = 1,
+                                            .classes = c->choice.classes };
+    return et_feature_set_make(out, specs, count, NULL, c->error);
+}
+
+static int check_choice(choosing *c)
+{
+    et_feature_choice *choice = &c->choice;
+    int status = et_options_check(choice, "et_feature_choice", c->error);
+    if (status)
+        return status;
+    const et_feature_choice usual = et_column_choice(NULL);
+    if (choice->numeric == ET_TRANSFORM_IDENTITY)
+        choice->numeric = usual.numeric;
+    if (choice->discrete == ET_TRANSFORM_IDENTITY)
+        choice->discrete = usual.discrete;
+    if (choice->numeric != ET_TRANSFORM_STANDARDIZE && choice->numeric != ET_TRANSFORM_QUANTILE &&
+        choice->numeric != ET_TRANSFORM_SCALE)
+        return et_fail(c->error, ET_ECONFIG, "numbers by %s: choose standardize, quantile or scale",
+                       et_transform_name(choice->numeric));
+    if (choice->discrete != ET_TRANSFORM_EMBED && choice->discrete != ET_TRANSFORM_ONE_HOT)
+        return et_fail(c->error, ET_ECONFIG, "texts by %s: choose embed or one-hot",
+                       et_transform_name(choice->discrete));
+    return choice->target ? check_target(c) : ET_OK;
+}
+
+int et_feature_set_infer(et_feature_set **out, const et_schema *schema, const et_metadata *metadata,
+                         const et_feature_choice *choice, et_error *error)
+{
+    static const et_feature_choice usual;
+    choosing c = {
+        .schema = schema, .metadata = metadata, .choice = choice ? *choice : usual, .error = error
+    };
+    size_t count = (size_t)et_schema_count(schema);
+    int status = check_choice(&c);
+    if (status)
+        return status;
+    c.numbers = et_arena_array(&c.arena, 2 * count, sizeof *c.numbers);
+    c.ids = et_arena_array(&c.arena, count, sizeof *c.ids);
+    if (c.arena.failed)
+        status = et_alloc_failed(error, count * sizeof *c.ids, "features");
+    for (size_t i = 0; !status && i < count; i++)
+        add_column(&c, et_schema_at(schema, (int)i));
+    if (!status)
+        status = make(out, &c);
+    et_arena_release(&c.arena);
+    return status;
+}

@@ -1,0 +1,444 @@
+/* Features as YAML. A file's list becomes specs in an arena, which et_feature_set_make checks and
+ * copies. Features that a concat names are looked up and put in its place; a feature that is met
+ * again on the way down is a cycle. */
+#include <string.h>
+
+#include <etude/value.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/assert.h"
+#include "base/fields/fields.h"
+#include "base/files/file.h"
+#include "base/text/strbuf.h"
+#include "base/values/yaml.h"
+#include "data/table/features/feature_set.h"
+#include "data/table/rows/number.h"
+#include "data/table/features/transforms.h"
+
+/* Largest file accepted, in bytes: what YAML is read of at most. */
+#define FILE_MAX ((size_t)16 << 20)
+/* Of specs that are made of a file, those that are named included: names of names of names would
+ * grow without end. */
+#define SPECS_MAX 100000
+
+static const char *const feature_keys[] = {
+    "name", "type", "fields", "transform", "features", NULL
+};
+
+/* A feature of the file's list. */
+typedef struct listed {
+    const et_value *value;
+    const char *name;
+    bool named; /* by a concat */
+    bool open;  /* it is being read: a cycle, where it is met */
+} listed;
+
+typedef struct reading {
+    const char *name; /* of the text */
+    et_arena *arena;
+    listed *list; /* [count] */
+    int count, specs;
+    int depth; /* of features in features */
+    et_error *error;
+} reading;
+
+static int read_feature(reading *r, const et_value *value, et_feature_spec *spec);
+
+/* ---- scalars ---- */
+
+static int fail_line(const reading *r, const et_value *at, const char *what)
+{
+    return et_fail(r->error, ET_ECONFIG, "%s:%d: %s%s%s", r->name, at->line, at->key ? at->key : "",
+                   at->key ? ": " : "", what);
+}
+
+static int no_memory(const reading *r)
+{
+    return et_alloc_failed(r->error, r->arena->used, r->name);
+}
+
+static bool is_scalar(const et_value *value)
+{
+    return value->kind != ET_VALUE_LIST && value->kind != ET_VALUE_DICT;
+}
+
+/* As it was written: 007 is a name, and so is 2024. */
+static int read_text(const reading *r, const et_value *value, const char **out)
+{
+    *out = "";
+    if (!is_scalar(value))
+        return fail_line(r, value, "a text belongs here");
+    *out = value->text ? value->text : value->kind == ET_VALUE_STRING ? value->string : "";
+    return ET_OK;
+}
+
+static int read_number(const reading *r, const et_value *value, double *out)
+{
+    const char *text;
+    int status = read_text(r, value, &text);
+    if (status)
+        return status;
+    return et_number_is(et_number_parse(out, text, strlen(text)))
+               ? ET_OK
+               : fail_line(r, value, "a number belongs here");
+}
+
+static int read_count(const reading *r, const et_value *value, int64_t *out)
+{
+    *out = value->kind == ET_VALUE_INT ? value->integer : 0;
+    return *out > 0 ? ET_OK : fail_line(r, value, "a count, from 1, belongs here");
+}
+
+/* A list, or one text with commas between. Blanks around a part are none of it. */
+static int read_texts(const reading *r, const et_value *value, const char *const **out, int *count)
+{
+    const char *text = "";
+    size_t most = value->count;
+    int status = value->kind == ET_VALUE_LIST ? ET_OK : read_text(r, value, &text);
+    if (status)
+        return status;
+    for (const char *c = text; *c; c++)
+        most += *c == ',';
+    const char **items = et_arena_array(r->arena, most + 1, sizeof *items);
+    if (!items)
+        return no_memory(r);
+    *count = 0;
+    *out = items;
+    if (value->kind == ET_VALUE_LIST) {
+        for (const et_value *item = value->first; !status && item; item = item->next)
+            status = read_text(r, item, &items[(*count)++]);
+        return status;
+    }
+    for (;; text++) {
+        text += strspn(text, " \t");
+        size_t length = strcspn(text, ","), kept = length;
+        while (kept && strchr(" \t", text[kept - 1]))
+            kept--;
+        items[*count] = et_arena_printf(r->arena, "%.*s", (int)kept, text);
+        if (!items[(*count)++])
+            return no_memory(r);
+        text += length;
+        if (!*text)
+            return ET_OK;
+    }
+}
+
+static int read_boundaries(const reading *r, const et_value *value, et_feature_spec *spec)
+{
+    const char *const *texts;
+    int count = 0, status = read_texts(r, value, &texts, &count);
+    double *numbers = status ? NULL : et_arena_array(r->arena, (size_t)count, sizeof *numbers);
+    if (!status && !numbers)
+        status = no_memory(r);
+    for (int i = 0; !status && i < count; i++)
+        if (!et_number_is(et_number_parse(&numbers[i], texts[i], strlen(texts[i]))))
+            status = fail_line(r, value, "a list of numbers belongs here, as 18, 25, 65");
+    spec->boundaries = numbers;
+    spec->boundary_count = status ? 0 : count;
+    return status;
+}
+
+/* ---- transform ---- */
+
+static int read_option(const reading *r, const et_value *value, et_feature_spec *spec)
+{
+    static const char *const options[] = { "min",   "max",     "boundaries",    "buckets",
+                                           "parts", "classes", "minimum_count", NULL };
+    const char *key = value->key;
+    if (!strcmp(key, "min") || !strcmp(key, "max"))
+        return read_number(r, value,
+                           *key == 'm' && key[1] == 'i' ? &spec->minimum : &spec->maximum);
+    if (!strcmp(key, "boundaries"))
+        return read_boundaries(r, value, spec);
+    if (!strcmp(key, "parts"))
+        return read_texts(r, value, &spec->parts, &spec->part_count);
+    if (!strcmp(key, "buckets"))
+        return read_count(r, value, &spec->buckets);
+    if (!strcmp(key, "minimum_count"))
+        return read_count(r, value, &spec->minimum_count);
+    if (!strcmp(key, "classes")) {
+        spec->classes = value->kind == ET_VALUE_BOOL && value->boolean;
+        return value->kind == ET_VALUE_BOOL ? ET_OK
+                                            : fail_line(r, value, "true or false belongs here");
+    }
+    return et_fail(r->error, ET_ECONFIG, "%s:%d: a transform has no key \"%.60s\"%s", r->name,
+                   value->line, key, et_nearest_hint(key, options, "").text);
+}
+
+/* scale's usual max is 1, also where only min is said. */
+static int read_options(const reading *r, const et_value *value, et_feature_spec *spec)
+{
+    int status = ET_OK;
+    if (value->kind == ET_VALUE_NULL)
+        return ET_OK;
+    if (value->kind != ET_VALUE_DICT)
+        return fail_line(r, value, "a group belongs here, as {min: -1, max: 1}");
+    for (const et_value *option = value->first; !status && option; option = option->next)
+        status = read_option(r, option, spec);
+    if (et_value_get(value, "min") && !et_value_get(value, "max"))
+        spec->maximum = 1;
+    return status;
+}
+
+static int read_type(const reading *r, const et_value *value, et_transform *type)
+{
+    const char *word;
+    int status = read_text(r, value, &word);
+    if (status)
+        return status;
+    for (int i = 0; i < ET_TRANSFORM_COUNT; i++)
+        if (!strcmp(word, et_transform_rows[i].name)) {
+            *type = (et_transform)i;
+            return ET_OK;
+        }
+    et_strbuf words = ET_STRBUF_INIT;
+    for (int i = 0; i < ET_TRANSFORM_COUNT; i++)
+        et_strbuf_printf(&words, "%s%s", i ? ", " : "", et_transform_rows[i].name);
+    status = et_fail(r->error, ET_ECONFIG,
+                     "%s:%d: the type \"%.60s\" is none%s. Types: %s (doc/features.md)", r->name,
+                     value->line, word, et_nearest_hint(word, et_transform_words, "").text,
+                     et_strbuf_text(&words));
+    et_strbuf_release(&words);
+    return status;
+}
+
+/* ---- features in features ---- */
+
+/* A feature of the list, read in place of its name. */
+static int read_named(reading *r, const et_value *value, et_feature_spec *spec)
+{
+    const char *name;
+    int status = read_text(r, value, &name);
+    for (int i = 0; !status && i < r->count; i++) {
+        listed *l = &r->list[i];
+        if (!l->name || strcmp(l->name, name))
+            continue;
+        if (l->open)
+            return et_fail(r->error, ET_ECONFIG,
+                           "%s:%d: feature %.60s is a part of itself: take it out of one of the "
+                           "lists of features that lead here",
+                           r->name, value->line, name);
+        l->open = l->named = true;
+        status = read_feature(r, l->value, spec);
+        l->open = false;
+        return status;
+    }
+    return status ? status
+                  : et_fail(r->error, ET_ECONFIG,
+                            "%s:%d: there is no feature %.60s in the file: write it in full, as "
+                            "{name: %.60s, type: standardize}",
+                            r->name, value->line, name, name);
+}
+
+static int read_inner(reading *r, const et_value *value, et_feature_spec *spec)
+{
+    if (value->kind != ET_VALUE_LIST)
+        return fail_line(r, value, "a list of features belongs here");
+    et_feature_spec *inner = et_arena_array(r->arena, value->count, sizeof *inner);
+    if (!inner && value->count)
+        return no_memory(r);
+    int status = ET_OK, count = 0;
+    for (const et_value *item = value->first; !status && item; item = item->next, count++)
+        status = item->kind == ET_VALUE_DICT ? read_feature(r, item, &inner[count])
+                                             : read_named(r, item, &inner[count]);
+    spec->features = inner;
+    spec->feature_count = count;
+    return status;
+}
+
+static int read_key(reading *r, const et_value *value, et_feature_spec *spec)
+{
+    const char *key = value->key;
+    if (!strcmp(key, "name"))
+        return read_text(r, value, &spec->name);
+    if (!strcmp(key, "type"))
+        return read_type(r, value, &spec->type);
+    if (!strcmp(key, "fields"))
+        return read_texts(r, value, &spec->fields, &spec->field_count);
+    if (!strcmp(key, "transform"))
+        return read_options(r, value, spec);
+    if (!strcmp(key, "features"))
+        return read_inner(r, value, spec);
+    return et_fail(r->error, ET_ECONFIG, "%s:%d: a feature has no key \"%.60s\"%s", r->name,
+                   value->line, key, et_nearest_hint(key, feature_keys, "").text);
+}
+
+/* Both 0 means in a spec that nothing is said. */
+static int check_range(const reading *r, const et_value *value, const et_feature_spec *spec)
+{
+    const et_value *options = et_value_get(value, "transform");
+    bool said = options && (et_value_get(options, "min") || et_value_get(options, "max"));
+    return !said || spec->minimum != 0 || spec->maximum != 0
+               ? ET_OK
+               : et_fail(r->error, ET_ECONFIG,
+                         "%s:%d: feature %.60s: its min is not below its max: both are 0", r->name,
+                         value->line, spec->name ? spec->name : "without a name");
+}
+
+static int read_feature(reading *r, const et_value *value, et_feature_spec *spec)
+{
+    int status = ET_OK;
+    if (value->kind != ET_VALUE_DICT)
+        return fail_line(r, value, "a feature is a group of keys, as {name: age, type: scale}");
+    if (++r->specs > SPECS_MAX)
+        return fail_line(r, value, "more than 100,000 features: name fewer in others");
+    if (r->depth > ET_FEATURE_DEPTH_MAX)
+        return et_fail(r->error, ET_ECONFIG, "%s:%d: features are in each other more than %d deep",
+                       r->name, value->line, ET_FEATURE_DEPTH_MAX);
+    *spec = (et_feature_spec){ .line = value->line };
+    r->depth++;
+    for (const et_value *key = value->first; !status && key; key = key->next)
+        status = read_key(r, key, spec);
+    r->depth--;
+    return status ? status : check_range(r, value, spec);
+}
+
+/* ---- the file ---- */
+
+static int find_list(reading *r, const et_value *root)
+{
+    const et_value *features = et_value_get(root, "features");
+    if (!features || features->kind != ET_VALUE_LIST || !features->count)
+        return et_fail(r->error, ET_ECONFIG,
+                       "%s:%d: features are a list `features:` of one or more {name, type}",
+                       r->name, features && features->line ? features->line : 1);
+    for (const et_value *key = root->first; key; key = key->next)
+        if (key != features)
+            return et_fail(r->error, ET_ECONFIG, "%s:%d: there is no key \"%.60s\" beside features",
+                           r->name, key->line, key->key);
+    r->list = et_arena_array(r->arena, features->count, sizeof *r->list);
+    if (!r->list)
+        return no_memory(r);
+    for (const et_value *item = features->first; item; item = item->next) {
+        const et_value *name = et_value_get(item, "name");
+        r->list[r->count++] =
+            (listed){ .value = item,
+                      .name = name && is_scalar(name) && name->text ? name->text : NULL };
+    }
+    return ET_OK;
+}
+
+/* All are read, and those that a concat names are left out of the set. */
+static int read_tree(et_feature_set **out, const et_value *root, reading *r)
+{
+    int status = find_list(r, root), count = 0;
+    if (status)
+        return status;
+    et_feature_spec *specs = et_arena_array(r->arena, (size_t)r->count, sizeof *specs);
+    if (!specs)
+        return no_memory(r);
+    for (int i = 0; !status && i < r->count; i++) {
+        r->list[i].open = true;
+        status = read_feature(r, r->list[i].value, &specs[i]);
+        r->list[i].open = false;
+    }
+    for (int i = 0; !status && i < r->count; i++)
+        if (!r->list[i].named)
+            specs[count++] = specs[i];
+    et_assert(status || count > 0); /* what is in nothing begins a way down, or there is a cycle */
+    return status ? status : et_feature_set_make(out, specs, count, r->name, r->error);
+}
+
+int et_feature_set_parse(et_feature_set **out, const char *text, size_t length, const char *name,
+                         et_error *error)
+{
+    et_arena arena = ET_ARENA_INIT;
+    reading r = { .name = name, .arena = &arena, .error = error };
+    et_value *root;
+    int status = et_yaml_parse(&root, &arena, text, length, name, error);
+    if (!status)
+        status = read_tree(out, root, &r);
+    et_arena_release(&arena);
+    return status;
+}
+
+int et_feature_set_load(et_feature_set **out, const char *path, et_error *error)
+{
+    char *text;
+    size_t length;
+    int status = et_file_read(&text, &length, path, FILE_MAX, error);
+    if (status)
+        return status;
+    status = et_feature_set_parse(out, text, length, path, error);
+    et_free(text);
+    return status;
+}
+
+/* ---- printing ---- */
+
+static void add_texts(et_value *dict, const char *key, const char *const *texts, int count)
+{
+    et_value *list = count ? et_value_set_list(dict, key) : NULL;
+    for (int i = 0; i < count; i++)
+        et_value_add_string(list, texts[i]);
+}
+
+/* Only what is not usual. */
+static void add_options(et_value *dict, const et_feature_spec *spec)
+{
+    bool range = spec->minimum != 0 || spec->maximum != 0;
+    if (!range && !spec->boundary_count && !spec->buckets && !spec->part_count && !spec->classes &&
+        !spec->minimum_count)
+        return;
+    et_value *options = et_value_set_dict(dict, "transform");
+    if (range) {
+        et_value_set_float(options, "min", spec->minimum);
+        et_value_set_float(options, "max", spec->maximum);
+    }
+    et_value *list = spec->boundary_count ? et_value_set_list(options, "boundaries") : NULL;
+    for (int i = 0; i < spec->boundary_count; i++)
+        et_value_add_float(list, spec->boundaries[i]);
+    if (spec->buckets)
+        et_value_set_int(options, "buckets", spec->buckets);
+    add_texts(options, "parts", spec->parts, spec->part_count);
+    if (spec->classes)
+        et_value_set_bool(options, "classes", true);
+    if (spec->minimum_count)
+        et_value_set_int(options, "minimum_count", spec->minimum_count);
+}
+
+static void add_spec(et_value *list, const et_feature_spec *spec)
+{
+    et_value *dict = et_value_add_dict(list);
+    et_value_set_string(dict, "name", spec->name);
+    et_value_set_string(dict, "type", et_transform_name(spec->type));
+    add_texts(dict, "fields", spec->fields, spec->field_count);
+    add_options(dict, spec);
+    et_value *inner = spec->feature_count ? et_value_set_list(dict, "features") : NULL;
+    for (int i = 0; i < spec->feature_count; i++)
+        add_spec(inner, &spec->features[i]);
+}
+
+int et_feature_set_format(const et_feature_set *set, char **text, et_error *error)
+{
+    et_arena arena = ET_ARENA_INIT;
+    et_strbuf out = ET_STRBUF_INIT;
+    et_value *root = et_value_dict(&arena);
+    et_value *list = et_value_set_list(root, "features");
+    for (int i = 0; i < et_feature_set_count(set); i++)
+        add_spec(list, et_feature_set_at(set, i));
+    *text = NULL;
+    if (!et_value_failed(root)) {
+        et_yaml_print(&out, root);
+        *text = et_strbuf_detach(&out);
+    }
+    et_arena_release(&arena);
+    return *text ? ET_OK : et_alloc_failed(error, arena.used, "the text of features");
+}
+
+void et_feature_set_free_text(char *text)
+{
+    et_free(text);
+}
+
+int et_feature_set_save(const et_feature_set *set, const char *path, et_error *error)
+{
+    char *text;
+    int status = et_feature_set_format(set, &text, error);
+    if (status)
+        return status;
+    status = et_file_write(path, text, strlen(text), error);
+    et_feature_set_free_text(text);
+    return status;
+}

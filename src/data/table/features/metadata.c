@@ -1,0 +1,615 @@
+/* Columns by number, a map from their names, and for each column with entries a table from texts to
+ * places: open addressing (Knuth, volume 3, 6.4, algorithm L), at most half full, so that a search
+ * always ends. Hashes are not kept: entries are short, and comparing the text says it.
+ *
+ * Whoever makes one, program or file, goes through check. */
+#include <etude/metadata.h>
+
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <etude/value.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/assert.h"
+#include "base/files/checksum.h"
+#include "base/files/file.h"
+#include "base/values/json.h"
+#include "base/map.h"
+#include "base/reserved.h"
+#include "base/text/strbuf.h"
+#include "base/text/unicode.h"
+
+/* Largest file accepted, in bytes: what JSON is read of at most. */
+#define FILE_MAX ((size_t)128 << 20)
+
+/* Integers that a double holds print without a point up to here. */
+#define WHOLE_MAX 1e15
+
+/* Of one column: place + 1 at what the text's hash says; 0: free. */
+typedef struct table {
+    uint32_t *slot; /* [size], in the arena */
+    size_t size;    /* a power of two; 0: no entries */
+} table;
+
+struct et_metadata {
+    et_column_metadata *columns; /* [count], in the arena as all they point to */
+    table *tables;               /* [count] */
+    int count;
+    et_map places; /* of names */
+    et_arena arena;
+};
+
+/* ---- checks ---- */
+
+/* "metadata.json: column age: ", or without a file's name. */
+typedef struct place {
+    char text[256];
+} place;
+
+static place place_of(const char *file, const char *column)
+{
+    place p;
+    snprintf(p.text, sizeof p.text, "%s%scolumn %.60s: ", file ? file : "", file ? ": " : "",
+             column);
+    return p;
+}
+
+static int check_numbers(const et_column_metadata *c, place where, et_error *error)
+{
+    if (c->count < 0 || c->missing < 0 || c->distinct < 0 || c->dates < 0)
+        return et_fail(error, ET_ECONFIG, "%sa count below 0 (%lld rows, %lld missing)", where.text,
+                       (long long)c->count, (long long)c->missing);
+    if (c->has_range && !(isfinite(c->min) && isfinite(c->max) && c->min <= c->max))
+        return et_fail(error, ET_ECONFIG, "%smin %g and max %g are no range", where.text, c->min,
+                       c->max);
+    if (c->has_moments && !(isfinite(c->mean) && isfinite(c->std) && c->std >= 0))
+        return et_fail(error, ET_ECONFIG, "%smean %g and std %g cannot be", where.text, c->mean,
+                       c->std);
+    if (c->quantile_count < 0 || c->quantile_count == 1 || (c->quantile_count && !c->quantiles))
+        return et_fail(error, ET_ECONFIG, "%s%d quantiles: none, or two or more", where.text,
+                       c->quantile_count);
+    for (int i = 0; i < c->quantile_count; i++)
+        if (!isfinite(c->quantiles[i]) || (i && c->quantiles[i] < c->quantiles[i - 1]))
+            return et_fail(error, ET_ECONFIG, "%squantile %d is %g: they are finite and rise",
+                           where.text, i + 1, c->quantiles[i]);
+    return ET_OK;
+}
+
+static int check_entries(const et_column_metadata *c, place where, et_error *error)
+{
+    if (c->entry_count < 0 || (c->entry_count && !c->entries))
+        return et_fail(error, ET_ECONFIG, "%s%d entries", where.text, c->entry_count);
+    for (int i = 0; i < c->entry_count; i++) {
+        if (!c->entries[i] || !et_utf8_valid(c->entries[i], strlen(c->entries[i]), NULL))
+            return et_fail(error, ET_ECONFIG, "%sentry %d is not UTF-8 text", where.text, i + 1);
+        if (c->counts && c->counts[i] < 0)
+            return et_fail(error, ET_ECONFIG, "%sentry %d (\"%.60s\") counts %lld", where.text,
+                           i + 1, c->entries[i], (long long)c->counts[i]);
+    }
+    return ET_OK;
+}
+
+static int check_column(const et_column_metadata *c, const char *file, et_error *error)
+{
+    int status = et_options_check(c, "et_column_metadata", error);
+    if (status)
+        return status;
+    if (!c->name || !*c->name || !et_utf8_valid(c->name, strlen(c->name), NULL))
+        return et_fail(error, ET_ECONFIG, "%s%sa column without a name in UTF-8", file ? file : "",
+                       file ? ": " : "");
+    place where = place_of(file, c->name);
+    status = check_numbers(c, where, error);
+    return status ? status : check_entries(c, where, error);
+}
+
+/* ---- entries ---- */
+
+/* The slot that text has or would have. */
+static uint32_t *find_slot(const table *t, const et_column_metadata *c, const char *text,
+                           size_t length)
+{
+    size_t at = et_checksum(text, length) & (t->size - 1);
+    for (;; at = (at + 1) & (t->size - 1)) {
+        if (!t->slot[at])
+            return &t->slot[at];
+        const char *entry = c->entries[t->slot[at] - 1];
+        if (strlen(entry) == length && !memcmp(entry, text, length))
+            return &t->slot[at];
+    }
+}
+
+static int index_entries(et_metadata *metadata, const et_column_metadata *c, table *t,
+                         const char *file, et_error *error)
+{
+    for (t->size = 4; t->size < 2 * (size_t)c->entry_count; t->size *= 2)
+        ;
+    t->slot = et_arena_array(&metadata->arena, t->size, sizeof *t->slot);
+    if (!t->slot)
+        return et_alloc_failed(error, t->size * sizeof *t->slot, "metadata");
+    for (int i = 0; i < c->entry_count; i++) {
+        uint32_t *slot = find_slot(t, c, c->entries[i], strlen(c->entries[i]));
+        if (*slot)
+            return et_fail(error, ET_ECONFIG, "%sthe entry \"%.60s\" stands there twice: drop one",
+                           place_of(file, c->name).text, c->entries[i]);
+        *slot = (uint32_t)i + 1;
+    }
+    return ET_OK;
+}
+
+/* ---- making ---- */
+
+static const void *copy_array(et_metadata *metadata, const void *from, int count, size_t size)
+{
+    void *to = from && count ? et_arena_array(&metadata->arena, (size_t)count, size) : NULL;
+    if (to)
+        memcpy(to, from, (size_t)count * size);
+    return to;
+}
+
+static const char *const *copy_texts(et_metadata *metadata, const char *const *from, int count)
+{
+    const char **to = count ? et_arena_array(&metadata->arena, (size_t)count, sizeof *to) : NULL;
+    for (int i = 0; to && i < count; i++)
+        to[i] = et_arena_strdup(&metadata->arena, from[i]);
+    return (const char *const *)to;
+}
+
+static int add_column(et_metadata *metadata, const et_column_metadata *column, const char *file,
+                      et_error *error)
+{
+    int64_t before;
+    et_column_metadata *copy = &metadata->columns[metadata->count];
+    int status = check_column(column, file, error);
+    if (status)
+        return status;
+    if (et_map_get(&metadata->places, column->name, &before))
+        return et_fail(error, ET_ECONFIG, "%sit stands there twice: drop one",
+                       place_of(file, column->name).text);
+    *copy = *column;
+    copy->name = et_arena_strdup(&metadata->arena, column->name);
+    copy->quantiles =
+        copy_array(metadata, column->quantiles, column->quantile_count, sizeof *column->quantiles);
+    copy->entries = copy_texts(metadata, column->entries, column->entry_count);
+    copy->counts =
+        copy_array(metadata, column->counts, column->entry_count, sizeof *column->counts);
+    if (metadata->arena.failed || !et_map_put(&metadata->places, copy->name, metadata->count))
+        return et_alloc_failed(error, sizeof *copy, "metadata");
+    return copy->entry_count
+               ? index_entries(metadata, copy, &metadata->tables[metadata->count], file, error)
+               : ET_OK;
+}
+
+static int make(et_metadata **out, const et_column_metadata *columns, int count, const char *file,
+                et_error *error)
+{
+    et_metadata *metadata = et_alloc_zero(1, sizeof *metadata);
+    if (!metadata)
+        return et_alloc_failed(error, sizeof *metadata, "metadata");
+    size_t rows = (size_t)count + 1; /* room for none */
+    metadata->columns = et_arena_array(&metadata->arena, rows, sizeof *metadata->columns);
+    metadata->tables = et_arena_array(&metadata->arena, rows, sizeof *metadata->tables);
+    int status =
+        metadata->arena.failed ? et_alloc_failed(error, rows * sizeof *columns, "metadata") : ET_OK;
+    while (!status && metadata->count < count) {
+        status = add_column(metadata, &columns[metadata->count], file, error);
+        metadata->count += !status;
+    }
+    if (status) {
+        et_metadata_free(metadata);
+        return status;
+    }
+    *out = metadata;
+    return ET_OK;
+}
+
+int et_metadata_create(et_metadata **out, const et_column_metadata *columns, int count,
+                       et_error *error)
+{
+    if (count < 0 || (count && !columns))
+        return et_fail(error, ET_ECONFIG, "metadata of %d columns", count);
+    return make(out, columns, count, NULL, error);
+}
+
+void et_metadata_free(et_metadata *metadata)
+{
+    if (!metadata)
+        return;
+    et_map_release(&metadata->places);
+    et_arena_release(&metadata->arena);
+    et_free(metadata);
+}
+
+/* ---- JSON, read ---- */
+
+typedef struct reading {
+    const char *name; /* of the text */
+    et_arena *arena;
+    et_error *error;
+} reading;
+
+static int fail_kind(const reading *r, const char *column, const char *key, const char *needs,
+                     const et_value *value)
+{
+    return et_fail(r->error, ET_EFORMAT, "%s: column %.60s: %s needs %s, not %s", r->name, column,
+                   key, needs, et_value_kind_name(value->kind));
+}
+
+static bool is_number(const et_value *value)
+{
+    return value->kind == ET_VALUE_INT || value->kind == ET_VALUE_FLOAT;
+}
+
+static double number_of(const et_value *value)
+{
+    return value->kind == ET_VALUE_INT ? (double)value->integer : value->real;
+}
+
+/* null is what JSON has for a number that is none: it is as good as nothing. */
+static const et_value *find_value(const et_value *dict, const char *key)
+{
+    const et_value *value = et_value_get(dict, key);
+    return value && value->kind != ET_VALUE_NULL ? value : NULL;
+}
+
+/* *there: the pair is in the file. One number without the other is none: what needs them says so.
+ */
+static int read_pair(const reading *r, const et_value *dict, const char *first, const char *second,
+                     double *a, double *b, bool *there)
+{
+    const et_value *values[2] = { find_value(dict, first), find_value(dict, second) };
+    double *to[2] = { a, b };
+    *there = values[0] && values[1];
+    for (int i = 0; i < 2; i++) {
+        if (values[i] && !is_number(values[i]))
+            return fail_kind(r, dict->key, i ? second : first, "a number", values[i]);
+        if (*there)
+            *to[i] = number_of(values[i]);
+    }
+    return ET_OK;
+}
+
+static int read_count(const reading *r, const et_value *dict, const char *key, int64_t *out)
+{
+    const et_value *value = find_value(dict, key);
+    if (value && value->kind != ET_VALUE_INT)
+        return fail_kind(r, dict->key, key, "a count", value);
+    *out = value ? value->integer : 0;
+    return ET_OK;
+}
+
+/* The list named key, NULL if there is none; *count its length. */
+static int find_list(const reading *r, const et_value *dict, const char *key, const et_value **out,
+                     int *count)
+{
+    *out = find_value(dict, key);
+    *count = 0;
+    if (!*out)
+        return ET_OK;
+    if ((*out)->kind != ET_VALUE_LIST)
+        return fail_kind(r, dict->key, key, "a list", *out);
+    et_assert((*out)->count < INT_MAX);
+    *count = (int)(*out)->count;
+    return ET_OK;
+}
+
+static int read_quantiles(const reading *r, const et_value *dict, et_column_metadata *column)
+{
+    const et_value *list;
+    int count, status = find_list(r, dict, "quantiles", &list, &count);
+    if (status || !count)
+        return status;
+    double *to = et_arena_array(r->arena, (size_t)count, sizeof *to);
+    if (!to)
+        return et_alloc_failed(r->error, (size_t)count * sizeof *to, r->name);
+    column->quantiles = to;
+    column->quantile_count = count;
+    for (const et_value *item = list->first; item; item = item->next) {
+        if (!is_number(item))
+            return fail_kind(r, dict->key, "a quantile", "a number", item);
+        *to++ = number_of(item);
+    }
+    return ET_OK;
+}
+
+/* Other programs write labels as they have them: 0 and "0" are the same class. */
+static const char *entry_text(const reading *r, const et_value *item)
+{
+    et_strbuf text = ET_STRBUF_INIT;
+    const char *copy = NULL;
+    if (item->kind == ET_VALUE_STRING)
+        return item->string;
+    if (item->kind == ET_VALUE_INT)
+        et_strbuf_printf(&text, "%lld", (long long)item->integer);
+    else if (item->kind == ET_VALUE_FLOAT && isfinite(item->real))
+        et_strbuf_append_double(&text, item->real);
+    else
+        et_strbuf_append(&text, item->boolean ? "true" : "false");
+    if (!text.failed)
+        copy = et_arena_strdup(r->arena, et_strbuf_text(&text));
+    et_strbuf_release(&text);
+    return copy;
+}
+
+static int read_entry_list(const reading *r, const et_value *dict, const et_value *list, int count,
+                           const char *const **out)
+{
+    const char **to = et_arena_array(r->arena, (size_t)count + 1, sizeof *to);
+    if (!to)
+        return et_alloc_failed(r->error, (size_t)count * sizeof *to, r->name);
+    *out = (const char *const *)to;
+    for (const et_value *item = list->first; item; item = item->next) {
+        if (item->kind == ET_VALUE_LIST || item->kind == ET_VALUE_DICT ||
+            item->kind == ET_VALUE_NULL)
+            return fail_kind(r, dict->key, "an entry", "a text", item);
+        if (!(*to++ = entry_text(r, item)))
+            return et_alloc_failed(r->error, sizeof *to, r->name);
+    }
+    return ET_OK;
+}
+
+/* "entries" and "vocab": {"entries"} are the same, and have to be where both are there. */
+static int read_entries(const reading *r, const et_value *dict, et_column_metadata *column)
+{
+    const et_value *list, *other = NULL, *vocabulary = find_value(dict, "vocab");
+    const char *const *entries = NULL;
+    int count, other_count = 0, status = find_list(r, dict, "entries", &list, &count);
+    if (!status && vocabulary && vocabulary->kind != ET_VALUE_DICT)
+        return fail_kind(r, dict->key, "vocab", "a group with entries", vocabulary);
+    if (!status && vocabulary)
+        status = find_list(r, vocabulary, "entries", &other, &other_count);
+    if (!status && list)
+        status = read_entry_list(r, dict, list, count, &column->entries);
+    if (!status && other)
+        status = read_entry_list(r, dict, other, other_count, &entries);
+    if (status)
+        return status;
+    bool same = !list || !other || count == other_count;
+    for (int i = 0; list && other && same && i < count; i++)
+        same = !strcmp(column->entries[i], entries[i]);
+    if (!same)
+        return et_fail(r->error, ET_ECONFIG,
+                       "%s: column %.60s: entries and vocab.entries are not the same: drop one",
+                       r->name, dict->key);
+    if (!list)
+        column->entries = entries;
+    column->entry_count = list ? count : other_count;
+    return ET_OK;
+}
+
+static int read_counts(const reading *r, const et_value *dict, et_column_metadata *column)
+{
+    const et_value *list;
+    int count, status = find_list(r, dict, "counts", &list, &count);
+    if (status || !list)
+        return status;
+    if (count != column->entry_count)
+        return et_fail(r->error, ET_ECONFIG, "%s: column %.60s: %d counts of %d entries", r->name,
+                       dict->key, count, column->entry_count);
+    int64_t *to = et_arena_array(r->arena, (size_t)count + 1, sizeof *to);
+    if (!to)
+        return et_alloc_failed(r->error, (size_t)count * sizeof *to, r->name);
+    column->counts = to;
+    for (const et_value *item = list->first; item; item = item->next) {
+        if (item->kind != ET_VALUE_INT)
+            return fail_kind(r, dict->key, "one of counts", "a count", item);
+        *to++ = item->integer;
+    }
+    return ET_OK;
+}
+
+static int read_column(const reading *r, const et_value *dict, et_column_metadata *c)
+{
+    if (dict->kind != ET_VALUE_DICT)
+        return et_fail(r->error, ET_EFORMAT, "%s: column %.60s is %s, not a group of its values",
+                       r->name, dict->key, et_value_kind_name(dict->kind));
+    const et_value *cut = find_value(dict, "cut");
+    if (cut && cut->kind != ET_VALUE_BOOL)
+        return fail_kind(r, dict->key, "cut", "a truth value", cut);
+    c->name = dict->key;
+    c->cut = cut && cut->boolean;
+    int status = read_count(r, dict, "count", &c->count);
+    if (!status)
+        status = read_count(r, dict, "missing", &c->missing);
+    if (!status)
+        status = read_count(r, dict, "distinct", &c->distinct);
+    if (!status)
+        status = read_count(r, dict, "dates", &c->dates);
+    if (!status)
+        status = read_pair(r, dict, "min", "max", &c->min, &c->max, &c->has_range);
+    if (!status)
+        status = read_pair(r, dict, "mean", "std", &c->mean, &c->std, &c->has_moments);
+    if (!status)
+        status = read_quantiles(r, dict, c);
+    if (!status)
+        status = read_entries(r, dict, c);
+    return status ? status : read_counts(r, dict, c);
+}
+
+static int read_tree(et_metadata **out, const et_value *root, const reading *r)
+{
+    if (root->kind != ET_VALUE_DICT)
+        return et_fail(r->error, ET_EFORMAT,
+                       "%s holds %s: metadata is a group of columns, {\"age\": {...}, ...}",
+                       r->name, et_value_kind_name(root->kind));
+    et_assert(root->count < INT_MAX);
+    et_column_metadata *columns = et_arena_array(r->arena, root->count + 1, sizeof *columns);
+    int count = 0, status = ET_OK;
+    if (!columns)
+        return et_alloc_failed(r->error, root->count * sizeof *columns, r->name);
+    for (const et_value *dict = root->first; dict && !status; dict = dict->next)
+        status = read_column(r, dict, &columns[count++]);
+    return status ? status : make(out, columns, count, r->name, r->error);
+}
+
+int et_metadata_parse(et_metadata **out, const char *text, size_t length, const char *name,
+                      et_error *error)
+{
+    et_arena arena = ET_ARENA_INIT;
+    et_value *root;
+    int status = et_json_parse(&root, &arena, text, length, name, error);
+    if (!status)
+        status = read_tree(out, root, &(reading){ name, &arena, error });
+    et_arena_release(&arena);
+    return status;
+}
+
+int et_metadata_load(et_metadata **out, const char *path, et_error *error)
+{
+    char *text;
+    size_t length;
+    int status = et_file_read(&text, &length, path, FILE_MAX, error);
+    if (status)
+        return status;
+    status = et_metadata_parse(out, text, length, path, error);
+    et_free(text);
+    return status;
+}
+
+/* ---- JSON, written ---- */
+
+/* A line for each column, so that a person finds one and a program that compares lines, too. */
+
+/* Equal values give equal texts: 17 of an integer column has no point. */
+static et_value *add_number(et_value *to, const char *key, double number)
+{
+    bool whole =
+        number == floor(number) && fabs(number) < WHOLE_MAX && !(number == 0 && signbit(number));
+    if (key)
+        return whole ? et_value_set_int(to, key, (int64_t)number)
+                     : et_value_set_float(to, key, number);
+    return whole ? et_value_add_int(to, (int64_t)number) : et_value_add_float(to, number);
+}
+
+static void add_entries(et_value *dict, const et_column_metadata *c)
+{
+    et_value *entries = et_value_set_list(dict, "entries");
+    for (int i = 0; i < c->entry_count; i++)
+        et_value_add_string(entries, c->entries[i]);
+    if (c->counts) {
+        et_value *counts = et_value_set_list(dict, "counts");
+        for (int i = 0; i < c->entry_count; i++)
+            et_value_add_int(counts, c->counts[i]);
+    }
+    et_value *again = et_value_set_list(et_value_set_dict(dict, "vocab"), "entries");
+    for (int i = 0; i < c->entry_count; i++)
+        et_value_add_string(again, c->entries[i]);
+}
+
+static et_value *column_value(et_arena *arena, const et_column_metadata *c)
+{
+    et_value *dict = et_value_dict(arena);
+    if (c->count || c->missing) {
+        et_value_set_int(dict, "count", c->count);
+        et_value_set_int(dict, "missing", c->missing);
+    }
+    if (c->distinct)
+        et_value_set_int(dict, "distinct", c->distinct);
+    if (c->dates)
+        et_value_set_int(dict, "dates", c->dates);
+    if (c->has_range) {
+        add_number(dict, "min", c->min);
+        add_number(dict, "max", c->max);
+    }
+    if (c->has_moments) {
+        add_number(dict, "mean", c->mean);
+        add_number(dict, "std", c->std);
+    }
+    if (c->quantile_count) {
+        et_value *list = et_value_set_list(dict, "quantiles");
+        for (int i = 0; i < c->quantile_count; i++)
+            add_number(list, NULL, c->quantiles[i]);
+    }
+    if (c->entry_count)
+        add_entries(dict, c);
+    if (c->cut)
+        et_value_set_bool(dict, "cut", true);
+    return dict;
+}
+
+static void print_column(et_strbuf *out, const et_column_metadata *c)
+{
+    et_arena arena = ET_ARENA_INIT;
+    et_value *value = column_value(&arena, c);
+    et_json_print_string(out, c->name);
+    et_strbuf_append(out, ": ");
+    if (et_value_failed(value))
+        out->failed = true;
+    else
+        et_json_print(out, value, 0);
+    et_arena_release(&arena);
+}
+
+int et_metadata_format(const et_metadata *metadata, char **text, et_error *error)
+{
+    et_strbuf out = ET_STRBUF_INIT;
+    et_strbuf_append(&out, "{");
+    for (int i = 0; i < metadata->count; i++) {
+        et_strbuf_append(&out, i ? ",\n" : "\n");
+        print_column(&out, &metadata->columns[i]);
+    }
+    et_strbuf_append(&out, "\n}\n");
+    size_t length = out.length;
+    *text = et_strbuf_detach(&out);
+    return *text ? ET_OK : et_alloc_failed(error, length, "the text of metadata");
+}
+
+void et_metadata_free_text(char *text)
+{
+    et_free(text);
+}
+
+int et_metadata_save(const et_metadata *metadata, const char *path, et_error *error)
+{
+    char *text;
+    int status = et_metadata_format(metadata, &text, error);
+    if (status)
+        return status;
+    status = et_file_write(path, text, strlen(text), error);
+    et_metadata_free_text(text);
+    return status;
+}
+
+/* ---- columns ---- */
+
+int et_metadata_count(const et_metadata *metadata)
+{
+    return metadata->count;
+}
+
+const et_column_metadata *et_metadata_at(const et_metadata *metadata, int position)
+{
+    return position >= 0 && position < metadata->count ? &metadata->columns[position] : NULL;
+}
+
+int et_metadata_position(const et_metadata *metadata, const char *name)
+{
+    int64_t position;
+    return name && et_map_get(&metadata->places, name, &position) ? (int)position : -1;
+}
+
+const et_column_metadata *et_metadata_find(const et_metadata *metadata, const char *name)
+{
+    static const et_column_metadata nothing = { .name = "" };
+    const et_column_metadata *found =
+        et_metadata_at(metadata, et_metadata_position(metadata, name));
+    return found ? found : &nothing;
+}
+
+int et_metadata_entry_at(const et_metadata *metadata, int position, const char *text, size_t length)
+{
+    if (!text || position < 0 || position >= metadata->count || !metadata->tables[position].size)
+        return -1;
+    return (int)*find_slot(&metadata->tables[position], &metadata->columns[position], text,
+                           length) -
+           1;
+}
+
+int et_metadata_entry(const et_metadata *metadata, const char *column, const char *text,
+                      size_t length)
+{
+    return et_metadata_entry_at(metadata, et_metadata_position(metadata, column), text, length);
+}

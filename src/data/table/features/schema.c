@@ -1,0 +1,413 @@
+/* A schema is a list of fields and a map from their names. Whoever makes one, program or file, goes
+ * through check: a file's messages have a line in addition.
+ *
+ * A type is what the file says; it has to be said, since a number may well be a class. */
+#include <etude/schema.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#include <etude/value.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/fields/fields.h"
+#include "base/files/file.h"
+#include "base/map.h"
+#include "base/reserved.h"
+#include "base/text/strbuf.h"
+#include "base/text/unicode.h"
+#include "base/values/yaml.h"
+#include "data/table/rows/number.h"
+
+/* Largest file accepted, in bytes: what YAML is read of at most. */
+#define FILE_MAX ((size_t)16 << 20)
+
+#define LENGTH_MAX INT32_MAX
+
+struct et_schema {
+    et_schema_field *fields; /* [count], in the arena as all they point to */
+    int count;
+    et_map places; /* of names */
+    et_arena arena;
+};
+
+static const char *const type_names[] = { "integer", "real", "discrete", NULL };
+static const char *const type_words[] = { "integer", "real", "discrete", "numeric", NULL };
+static const char *const keys[] = { "name",     "type",      "length", "default",
+                                    "nullable", "fractions", NULL };
+
+const char *et_schema_type_name(et_schema_type type)
+{
+    return (unsigned)type <= ET_SCHEMA_DISCRETE ? type_names[type] : NULL;
+}
+
+bool et_schema_numeric(const et_schema_field *field)
+{
+    return field->type != ET_SCHEMA_DISCRETE;
+}
+
+/* ---- checks ---- */
+
+/* Where fields come from: a text by its name, with the line of each; or a program. */
+typedef struct origin {
+    const char *name; /* NULL: a program */
+    const int *line;  /* [count] */
+} origin;
+
+typedef struct place {
+    char text[256];
+} place;
+
+/* "schema.yaml:7: ", or "field 3: ". */
+static place place_of(const origin *from, int field)
+{
+    place p;
+    if (from->name)
+        snprintf(p.text, sizeof p.text, "%s:%d: ", from->name, from->line[field]);
+    else
+        snprintf(p.text, sizeof p.text, "field %d: ", field + 1);
+    return p;
+}
+
+static int check_name(const et_schema_field *field, place where, et_error *error)
+{
+    const char *name = field->name;
+    if (!name || !*name)
+        return et_fail(error, ET_ECONFIG, "%sa field without a name: give it one", where.text);
+    for (const char *c = name; *c; c++)
+        if ((unsigned char)*c < 0x20 || *c == 0x7f)
+            return et_fail(error, ET_ECONFIG,
+                           "%sbyte %td of a field's name is a control character (0x%02X)",
+                           where.text, c - name + 1, (unsigned)(unsigned char)*c);
+    if (!et_utf8_valid(name, strlen(name), NULL))
+        return et_fail(error, ET_ECONFIG, "%sthe name of a field is not UTF-8", where.text);
+    return ET_OK;
+}
+
+static int check_field(const et_schema_field *field, place where, et_error *error)
+{
+    double number;
+    int status = check_name(field, where, error);
+    if (!status)
+        status = et_options_check(field, "et_schema_field", error);
+    if (status)
+        return status;
+    if ((unsigned)field->type > ET_SCHEMA_DISCRETE)
+        return et_fail(error, ET_ECONFIG, "%sthe type of %s is %d, which is none", where.text,
+                       field->name, (int)field->type);
+    if (field->length < ET_SCHEMA_VARIABLE || field->length > LENGTH_MAX)
+        return et_fail(error, ET_ECONFIG, "%sthe length of %s is %lld: 1 or more values, 0: any",
+                       where.text, field->name, (long long)field->length);
+    if (field->fractions && field->type != ET_SCHEMA_INTEGER)
+        return et_fail(
+            error, ET_ECONFIG,
+            "%sfractions of %s, which is %s: only an integer field says whether they are "
+            "taken",
+            where.text, field->name, type_names[field->type]);
+    if (field->missing && !et_utf8_valid(field->missing, strlen(field->missing), NULL))
+        return et_fail(error, ET_ECONFIG, "%sthe default of %s is not UTF-8", where.text,
+                       field->name);
+    if (field->missing && et_schema_numeric(field) &&
+        !et_number_is(et_number_parse(&number, field->missing, strlen(field->missing))))
+        return et_fail(error, ET_ECONFIG,
+                       "%sthe default of %s is \"%.60s\", which is no number: %s is %s", where.text,
+                       field->name, field->missing, field->name, type_names[field->type]);
+    return ET_OK;
+}
+
+/* ---- making ---- */
+
+static const char *copy_text(et_schema *schema, const char *text)
+{
+    return text ? et_arena_strdup(&schema->arena, text) : NULL;
+}
+
+static int add_field(et_schema *schema, const et_schema_field *field, const origin *from,
+                     et_error *error)
+{
+    int64_t before;
+    et_schema_field *copy = &schema->fields[schema->count];
+    int status = check_field(field, place_of(from, schema->count), error);
+    if (status)
+        return status;
+    if (et_map_get(&schema->places, field->name, &before)) {
+        char other[32];
+        snprintf(other, sizeof other, "%s %d", from->name ? "line" : "field",
+                 from->name ? from->line[before] : (int)before + 1);
+        return et_fail(error, ET_ECONFIG, "%sa second field %s, after that of %s: rename one",
+                       place_of(from, schema->count).text, field->name, other);
+    }
+    *copy = *field;
+    copy->name = copy_text(schema, field->name);
+    copy->missing = copy_text(schema, field->missing);
+    copy->length = field->length ? field->length : 1;
+    if (schema->arena.failed || !et_map_put(&schema->places, copy->name, schema->count))
+        return et_alloc_failed(error, sizeof *copy, "a schema");
+    schema->count++;
+    return ET_OK;
+}
+
+static int make(et_schema **out, const et_schema_field *fields, int count, const origin *from,
+                et_error *error)
+{
+    et_schema *schema = et_alloc_zero(1, sizeof *schema);
+    if (!schema)
+        return et_alloc_failed(error, sizeof *schema, "a schema");
+    int status = ET_OK;
+    schema->fields = et_arena_array(&schema->arena, (size_t)count, sizeof *schema->fields);
+    if (!schema->fields)
+        status = et_alloc_failed(error, (size_t)count * sizeof *schema->fields, "a schema");
+    for (int i = 0; i < count && !status; i++)
+        status = add_field(schema, &fields[i], from, error);
+    if (status) {
+        et_schema_free(schema);
+        return status;
+    }
+    *out = schema;
+    return ET_OK;
+}
+
+int et_schema_create(et_schema **out, const et_schema_field *fields, int count, et_error *error)
+{
+    if (count < 1 || !fields)
+        return et_fail(error, ET_ECONFIG, "a schema of %d fields: it needs one or more", count);
+    return make(out, fields, count, &(origin){ NULL, NULL }, error);
+}
+
+void et_schema_free(et_schema *schema)
+{
+    if (!schema)
+        return;
+    et_map_release(&schema->places);
+    et_arena_release(&schema->arena);
+    et_free(schema);
+}
+
+/* ---- YAML ---- */
+
+/* Field by field; what is wrong has the line of its key. */
+typedef struct reading {
+    const char *name; /* of the text */
+    et_error *error;
+} reading;
+
+static int fail_line(const reading *r, const et_value *at, const char *what, const char *cure)
+{
+    return et_fail(r->error, ET_ECONFIG, "%s:%d: %s: %s", r->name, at->line, what, cure);
+}
+
+/* A scalar as it was written: 007 is a name, and so is 2024. */
+static int read_text(const reading *r, const et_value *value, const char **out)
+{
+    if (value->kind == ET_VALUE_LIST || value->kind == ET_VALUE_DICT)
+        return et_fail(r->error, ET_ECONFIG, "%s:%d: %s needs a text, not %s", r->name, value->line,
+                       value->key, et_value_kind_name(value->kind));
+    *out = value->text ? value->text : value->kind == ET_VALUE_STRING ? value->string : "";
+    return ET_OK;
+}
+
+static int read_type(const reading *r, const et_value *value, et_schema_type *out)
+{
+    const char *word = NULL;
+    int status = read_text(r, value, &word);
+    if (status)
+        return status;
+    if (!strcmp(word, "numeric"))
+        word = "real";
+    for (int i = 0; type_names[i]; i++)
+        if (!strcmp(word, type_names[i])) {
+            *out = (et_schema_type)i;
+            return ET_OK;
+        }
+    return et_fail(r->error, ET_ECONFIG,
+                   "%s:%d: the type \"%.60s\" is none%s. Types: integer, real, discrete", r->name,
+                   value->line, word, et_nearest_hint(word, type_words, "").text);
+}
+
+static int read_length(const reading *r, const et_value *value, int64_t *out)
+{
+    if (value->kind != ET_VALUE_INT || value->integer < 0)
+        return fail_line(r, value, "length is no count", "1 or more values, 0: any number");
+    *out = value->integer ? value->integer : ET_SCHEMA_VARIABLE;
+    return ET_OK;
+}
+
+static int read_truth(const reading *r, const et_value *value, bool *out)
+{
+    char what[64];
+    snprintf(what, sizeof what, "%s is no truth value", value->key);
+    if (value->kind != ET_VALUE_BOOL)
+        return fail_line(r, value, what, "write true or false");
+    *out = value->boolean;
+    return ET_OK;
+}
+
+static int read_key(const reading *r, const et_value *value, et_schema_field *field)
+{
+    bool truth = false;
+    int status;
+    if (!strcmp(value->key, "name"))
+        return read_text(r, value, &field->name);
+    if (!strcmp(value->key, "type"))
+        return read_type(r, value, &field->type);
+    if (!strcmp(value->key, "length"))
+        return read_length(r, value, &field->length);
+    if (!strcmp(value->key, "default"))
+        return value->kind == ET_VALUE_NULL ? ET_OK : read_text(r, value, &field->missing);
+    if (!strcmp(value->key, "nullable")) {
+        status = read_truth(r, value, &truth);
+        field->required = !truth;
+        return status;
+    }
+    if (!strcmp(value->key, "fractions")) {
+        status = read_truth(r, value, &truth);
+        field->fractions = truth;
+        return status;
+    }
+    return et_fail(r->error, ET_ECONFIG, "%s:%d: a field has no key \"%.60s\"%s", r->name,
+                   value->line, value->key, et_nearest_hint(value->key, keys, "").text);
+}
+
+static int read_field(const reading *r, const et_value *value, et_schema_field *field)
+{
+    int status = ET_OK;
+    if (value->kind != ET_VALUE_DICT)
+        return fail_line(r, value, "a field is no group of keys",
+                         "write - {name: age, type: integer}");
+    for (const et_value *key = value->first; key && !status; key = key->next)
+        status = read_key(r, key, field);
+    if (!status && !et_value_get(value, "type"))
+        return fail_line(r, value, "a field without a type", "give it integer, real or discrete");
+    return status;
+}
+
+/* The list of fields, and nothing else. */
+static int find_fields(const et_value **out, const et_value *root, const reading *r)
+{
+    const et_value *fields = et_value_get(root, "fields");
+    if (!fields || fields->kind != ET_VALUE_LIST || !fields->count)
+        return et_fail(r->error, ET_ECONFIG,
+                       "%s:%d: a schema is a list `fields:` of one or more {name, type}", r->name,
+                       fields && fields->line ? fields->line : 1);
+    for (const et_value *key = root->first; key; key = key->next)
+        if (key != fields)
+            return et_fail(r->error, ET_ECONFIG,
+                           "%s:%d: a schema has no key \"%.60s\", only fields", r->name, key->line,
+                           key->key);
+    *out = fields;
+    return ET_OK;
+}
+
+static int read_tree(et_schema **out, const et_value *root, et_arena *arena, const reading *r)
+{
+    const et_value *list = NULL;
+    int status = find_fields(&list, root, r);
+    if (status)
+        return status;
+    et_schema_field *fields = et_arena_array(arena, list->count, sizeof *fields);
+    int *lines = et_arena_array(arena, list->count, sizeof *lines), count = 0;
+    if (!fields || !lines)
+        return et_alloc_failed(r->error, list->count * sizeof *fields, r->name);
+    for (const et_value *field = list->first; field && !status; field = field->next) {
+        lines[count] = field->line;
+        status = read_field(r, field, &fields[count++]);
+    }
+    return status ? status : make(out, fields, count, &(origin){ r->name, lines }, r->error);
+}
+
+int et_schema_parse(et_schema **out, const char *text, size_t length, const char *name,
+                    et_error *error)
+{
+    et_arena arena = ET_ARENA_INIT;
+    et_value *root;
+    int status = et_yaml_parse(&root, &arena, text, length, name, error);
+    if (!status)
+        status = read_tree(out, root, &arena, &(reading){ name, error });
+    et_arena_release(&arena);
+    return status;
+}
+
+int et_schema_load(et_schema **out, const char *path, et_error *error)
+{
+    char *text;
+    size_t length;
+    int status = et_file_read(&text, &length, path, FILE_MAX, error);
+    if (status)
+        return status;
+    status = et_schema_parse(out, text, length, path, error);
+    et_free(text);
+    return status;
+}
+
+/* Only what is not usual is written beside name and type. */
+static void add_value(et_value *list, const et_schema_field *field)
+{
+    et_value *dict = et_value_add_dict(list);
+    et_value_set_string(dict, "name", field->name);
+    et_value_set_string(dict, "type", type_names[field->type]);
+    if (field->length != 1)
+        et_value_set_int(dict, "length", field->length == ET_SCHEMA_VARIABLE ? 0 : field->length);
+    if (field->missing)
+        et_value_set_string(dict, "default", field->missing);
+    if (field->required)
+        et_value_set_bool(dict, "nullable", false);
+    if (field->fractions)
+        et_value_set_bool(dict, "fractions", true);
+}
+
+int et_schema_format(const et_schema *schema, char **text, et_error *error)
+{
+    et_arena arena = ET_ARENA_INIT;
+    et_strbuf out = ET_STRBUF_INIT;
+    et_value *root = et_value_dict(&arena);
+    et_value *list = et_value_set_list(root, "fields");
+    for (int i = 0; i < schema->count; i++)
+        add_value(list, &schema->fields[i]);
+    *text = NULL;
+    if (!et_value_failed(root)) {
+        et_yaml_print(&out, root);
+        *text = et_strbuf_detach(&out);
+    }
+    et_arena_release(&arena);
+    return *text ? ET_OK : et_alloc_failed(error, (size_t)schema->count * 64, "a schema's text");
+}
+
+void et_schema_free_text(char *text)
+{
+    et_free(text);
+}
+
+int et_schema_save(const et_schema *schema, const char *path, et_error *error)
+{
+    char *text;
+    int status = et_schema_format(schema, &text, error);
+    if (status)
+        return status;
+    status = et_file_write(path, text, strlen(text), error);
+    et_schema_free_text(text);
+    return status;
+}
+
+/* ---- fields ---- */
+
+int et_schema_count(const et_schema *schema)
+{
+    return schema->count;
+}
+
+const et_schema_field *et_schema_at(const et_schema *schema, int position)
+{
+    return position >= 0 && position < schema->count ? &schema->fields[position] : NULL;
+}
+
+int et_schema_position(const et_schema *schema, const char *name)
+{
+    int64_t position;
+    return name && et_map_get(&schema->places, name, &position) ? (int)position : -1;
+}
+
+const et_schema_field *et_schema_find(const et_schema *schema, const char *name)
+{
+    return et_schema_at(schema, et_schema_position(schema, name));
+}

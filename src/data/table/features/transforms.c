@@ -1,0 +1,601 @@
+/* A transform is two functions: fit reads what it needs from schema, metadata and spec, and apply
+ * writes the columns of a value. Numbers are computed in double and stored as float: what is not
+ * finite then is an error, so nothing that is no number gets into a model.
+ *
+ * standardize, scale and identity are one line, base + (x - offset) / divisor * span, where a
+ * constant column has span 0: nothing is divided by zero. */
+#include "data/table/features/transforms.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/assert.h"
+#include "base/files/checksum.h"
+
+/* Below it, times the mean, a standard deviation is rounding: of a constant column. Times in
+ * nanoseconds since 1970 that differ by a millisecond are above it. */
+#define STD_MIN DBL_EPSILON
+/* Classes that are numbers in a range, without entries. */
+#define RANGE_CLASSES_MAX 65536
+/* As scikit-learn's QuantileTransformer: the normal's quantile at 1e-7. */
+#define NORMAL_END 5.199337582605575
+
+/* ---- what fits share ---- */
+
+void et_fitting_problem(const et_fitting *with, const char *format, ...)
+{
+    char text[400];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    if (with->spec->line)
+        et_problems_add(with->problems, "line %d: feature %s: %s", with->spec->line,
+                        with->spec->name, text);
+    else
+        et_problems_add(with->problems, "feature %s: %s", with->spec->name, text);
+}
+
+/* NULL where memory is out, which the arena keeps. */
+static const char **columns(et_fitted *fitted, const et_fitting *with, int64_t width)
+{
+    const char **names = et_arena_array(with->arena, (size_t)width, sizeof *names);
+    fitted->width = width;
+    fitted->column = names;
+    return names;
+}
+
+static void one_column(et_fitted *fitted, const et_fitting *with)
+{
+    const char **names = columns(fitted, with, 1);
+    if (names)
+        names[0] = with->name;
+}
+
+/* What every line is before it is fitted: x itself. */
+static void fit_line(et_fitted *fitted, const et_fitting *with)
+{
+    one_column(fitted, with);
+    fitted->divisor = fitted->span = 1;
+}
+
+/* The metadata of the field is not enough. */
+static void lacks(const et_fitting *with, const char *what)
+{
+    const et_column_metadata *m = with->metadata;
+    if (!m->count && m->missing)
+        et_fitting_problem(with, "%s has no value in any row: take the feature out",
+                           with->field->name);
+    else
+        et_fitting_problem(with, "the metadata has no %s of %s, which %s needs: make it anew", what,
+                           with->field->name, et_transform_name(with->spec->type));
+}
+
+/* A dictionary of the column's entries; NULL, with a problem: there are none. Of embed and one-hot
+ * those with too few rows are left out. */
+static const et_dictionary *entries(const et_fitting *with)
+{
+    const et_column_metadata *m = with->metadata;
+    const int64_t least = with->spec->minimum_count;
+    if (m->entry_count < 1 && m->cut) {
+        et_fitting_problem(with,
+                           "%lld of %lld values of %s differ, and of such a column the metadata "
+                           "keeps no entries: choose hash",
+                           (long long)m->distinct, (long long)m->count, with->field->name);
+        return NULL;
+    }
+    if (m->entry_count < 1 || (least && !m->counts)) {
+        lacks(with, m->entry_count < 1 ? "entries" : "counts");
+        return NULL;
+    }
+    const char **kept = et_arena_array(with->arena, (size_t)m->entry_count, sizeof *kept);
+    int count = 0;
+    for (int i = 0; kept && i < m->entry_count; i++)
+        if (!least || m->counts[i] >= least)
+            kept[count++] = m->entries[i];
+    return kept ? et_dictionary_new(with->arena, kept, count) : NULL;
+}
+
+/* ---- what applying shares ---- */
+
+static int not_finite(double x, et_error *error)
+{
+    return et_fail(error, ET_EDATA, "%g is too large for the model's numbers: correct it", x);
+}
+
+static int put_number(void *to, double x, double of, et_error *error)
+{
+    float value = (float)x;
+    memcpy(to, &value, sizeof value);
+    return isfinite(value) ? ET_OK : not_finite(of, error);
+}
+
+static void clear_columns(const et_fitted *fitted, void *to)
+{
+    memset(to, 0, (size_t)fitted->width * sizeof(float));
+}
+
+static void put_one(void *to, int64_t column)
+{
+    static const float one = 1;
+    memcpy((float *)to + column, &one, sizeof one);
+}
+
+static int put_id(void *to, int64_t id)
+{
+    int32_t value = (int32_t)id;
+    memcpy(to, &value, sizeof value);
+    return ET_OK;
+}
+
+/* Whether the text of an integer is as it would be printed: no sign +, no 0 before other digits,
+ * no point. */
+static bool is_plain(const char *text, size_t length)
+{
+    bool minus = length && text[0] == '-';
+    text += minus;
+    length -= minus;
+    if (!length || length > 15 || (text[0] == '0' && (length > 1 || minus)))
+        return false;
+    for (size_t i = 0; i < length; i++)
+        if (text[i] < '0' || text[i] > '9')
+            return false;
+    return true;
+}
+
+const char *et_level_text(const et_reading *value, char buffer[32], size_t *length)
+{
+    *length = value->length;
+    if (!value->numeric || (value->text && is_plain(value->text, value->length)))
+        return value->text;
+    const bool whole = value->number == floor(value->number);
+    int size =
+        snprintf(buffer, 32, whole ? "%.0f" : "%.17g", value->number == 0 ? 0.0 : value->number);
+    if (size >= 32)
+        size = snprintf(buffer, 32, "%.17g", value->number);
+    *length = (size_t)size;
+    return buffer;
+}
+
+/* Place of a value that is there among the labels; -1: unknown. */
+static int label_of(const et_fitted *fitted, const et_reading *value)
+{
+    char buffer[32];
+    size_t length;
+    if (value->numeric && value->number != floor(value->number))
+        return -1;
+    const char *text = et_level_text(value, buffer, &length);
+    return et_dictionary_find(fitted->labels, text, length);
+}
+
+static uint64_t hash_of(const et_reading *value)
+{
+    double number = value->number == 0 ? 0.0 : value->number; /* -0 is 0 */
+    return value->numeric ? et_checksum(&number, sizeof number)
+                          : et_checksum(value->text, value->length);
+}
+
+/* ---- lines: identity, scale, standardize ---- */
+
+static void fit_identity(et_fitted *fitted, const et_fitting *with)
+{
+    fit_line(fitted, with);
+}
+
+static int apply_line(const et_fitted *f, const et_reading *value, void *to, et_error *error)
+{
+    double x = value->number;
+    if (value->missing)
+        return put_number(to, f->missing, 0, error);
+    return put_number(to, f->base + (x - f->offset) / f->divisor * f->span, x, error);
+}
+
+static int apply_identity(const et_fitted *f, const et_reading *value, void *to, et_error *error)
+{
+    return apply_line(f, value, to, error);
+}
+
+static void fit_scale(et_fitted *fitted, const et_fitting *with)
+{
+    const et_column_metadata *m = with->metadata;
+    bool usual = with->spec->minimum == 0 && with->spec->maximum == 0;
+    double low = usual ? 0 : with->spec->minimum, high = usual ? 1 : with->spec->maximum;
+    fit_line(fitted, with);
+    if (!m->has_range) {
+        lacks(with, "min and max");
+        return;
+    }
+    bool constant = !(m->min < m->max) || !isfinite(m->max - m->min);
+    fitted->offset = m->min;
+    fitted->divisor = constant ? 1 : m->max - m->min;
+    fitted->span = constant ? 0 : high - low;
+    fitted->base = low;
+    fitted->missing = low + (high - low) / 2;
+}
+
+static int apply_scale(const et_fitted *f, const et_reading *value, void *to, et_error *error)
+{
+    return apply_line(f, value, to, error);
+}
+
+static void fit_standardize(et_fitted *fitted, const et_fitting *with)
+{
+    const et_column_metadata *m = with->metadata;
+    fit_line(fitted, with);
+    if (!m->has_moments) {
+        lacks(with, "mean and std");
+        return;
+    }
+    bool constant =
+        (m->has_range && m->min == m->max) || !(m->std > STD_MIN * fabs(m->mean)) || m->std == 0;
+    fitted->offset = m->mean;
+    fitted->divisor = constant ? 1 : m->std;
+    fitted->span = constant ? 0 : 1;
+}
+
+static int apply_standardize(const et_fitted *f, const et_reading *value, void *to, et_error *error)
+{
+    return apply_line(f, value, to, error);
+}
+
+/* ---- other numbers: log, quantile, missing ---- */
+
+static void fit_log(et_fitted *fitted, const et_fitting *with)
+{
+    one_column(fitted, with);
+}
+
+static int apply_log(const et_fitted *f, const et_reading *value, void *to, et_error *error)
+{
+    (void)f;
+    double x = value->number;
+    if (value->missing)
+        return put_number(to, 0, 0, error);
+    if (x <= -1)
+        return et_fail(error, ET_EDATA,
+                       "ln(x + 1) of %g is no number: correct it, or choose another transform", x);
+    return put_number(to, log1p(x), x, error);
+}
+
+static void fit_quantile(et_fitted *fitted, const et_fitting *with)
+{
+    const et_column_metadata *m = with->metadata;
+    int n = m->quantile_count;
+    one_column(fitted, with);
+    if (n < 2) {
+        lacks(with, "quantiles");
+        return;
+    }
+    double *points = et_arena_array(with->arena, (size_t)n, sizeof *points);
+    for (int i = 0; points && i < n; i++) {
+        points[i] = m->quantiles[i];
+        et_assert(isfinite(points[i]) && (!i || points[i - 1] <= points[i])); /* metadata.h */
+    }
+    fitted->point = points;
+    fitted->points = n;
+}
+
+/* How many points are below x, or not above it. */
+static int points_below(const et_fitted *f, double x, bool or_equal)
+{
+    int low = 0, high = f->points;
+    while (low < high) {
+        int middle = low + (high - low) / 2;
+        double p = f->point[middle];
+        if (or_equal ? p <= x : p < x)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* Where x is among the quantiles, 0..1. Of several that are equal to it, the middle. */
+static double portion(const et_fitted *f, double x)
+{
+    int last = f->points - 1, from = points_below(f, x, false), to = points_below(f, x, true) - 1;
+    if (from <= to)
+        return (from + to) / (2.0 * last);
+    if (from == 0 || to == last)
+        return from == 0 ? 0 : 1;
+    et_assert(to == from - 1);
+    double low = f->point[to], high = f->point[from];
+    return (to + (x - low) / (high - low)) / last;
+}
+
+static int apply_quantile(const et_fitted *f, const et_reading *value, void *to, et_error *error)
+{
+    if (value->missing || f->point[0] == f->point[f->points - 1])
+        return put_number(to, 0, 0, error);
+    double p = portion(f, value->number), z = NORMAL_END;
+    if (p <= 0)
+        z = -NORMAL_END;
+    else if (p < 1)
+        z = fmax(-NORMAL_END, fmin(NORMAL_END, et_normal_quantile(p)));
+    return put_number(to, z, value->number, error);
+}
+
+static void fit_missing(et_fitted *fitted, const et_fitting *with)
+{
+    const char **names = columns(fitted, with, 1);
+    if (names)
+        names[0] = et_arena_printf(with->arena, "%s is missing", with->name);
+}
+
+static int apply_missing(const et_fitted *f, const et_reading *value, void *to, et_error *error)
+{
+    (void)f;
+    return put_number(to, value->missing, 0, error);
+}
+
+/* ---- one of several columns: bucketize, one-hot ---- */
+
+/* Of a list the columns of all its values are 1. */
+
+static size_t count_of(const et_reading *value)
+{
+    return value->missing ? 0 : value->list ? value->count : 1;
+}
+
+static const et_reading *value_at(const et_reading *value, size_t i)
+{
+    return value->list ? &value->list[i] : value;
+}
+
+static void fit_bucketize(et_fitted *fitted, const et_fitting *with)
+{
+    int n = with->spec->boundary_count;
+    const double *b = with->spec->boundaries;
+    const char **names = columns(fitted, with, n + 1);
+    double *points = et_arena_array(with->arena, (size_t)n, sizeof *points);
+    if (!names || !points)
+        return;
+    memcpy(points, b, (size_t)n * sizeof *points);
+    fitted->point = points;
+    fitted->points = n;
+    names[0] = et_arena_printf(with->arena, "%s < %g", with->name, b[0]);
+    for (int i = 1; i < n; i++)
+        names[i] = et_arena_printf(with->arena, "%g <= %s < %g", b[i - 1], with->name, b[i]);
+    names[n] = et_arena_printf(with->arena, "%s >= %g", with->name, b[n - 1]);
+}
+
+static int apply_bucketize(const et_fitted *f, const et_reading *value, void *to, et_error *error)
+{
+    (void)error;
+    clear_columns(f, to);
+    for (size_t i = 0; i < count_of(value); i++)
+        put_one(to, points_below(f, value_at(value, i)->number, true));
+    return ET_OK;
+}
+
+static void fit_one_hot(et_fitted *fitted, const et_fitting *with)
+{
+    fitted->labels = entries(with);
+    int n = fitted->labels ? et_dictionary_count(fitted->labels) : 0;
+    const char **names = columns(fitted, with, (int64_t)n + 1);
+    if (!fitted->labels || !names)
+        return;
+    for (int i = 0; i < n; i++)
+        names[i] = et_arena_printf(with->arena, "%s: %s", with->name,
+                                   et_dictionary_texts(fitted->labels)[i]);
+    names[n] = et_arena_printf(with->arena, "%s: another", with->name);
+}
+
+static int apply_one_hot(const et_fitted *f, const et_reading *value, void *to, et_error *error)
+{
+    (void)error;
+    clear_columns(f, to);
+    for (size_t i = 0; i < count_of(value); i++) {
+        int place = label_of(f, value_at(value, i));
+        put_one(to, place < 0 ? f->width - 1 : place);
+    }
+    if (value->missing)
+        put_one(to, f->width - 1);
+    return ET_OK;
+}
+
+/* ---- ids: embed, hash, cross ---- */
+
+static void fit_embed(et_fitted *fitted, const et_fitting *with)
+{
+    one_column(fitted, with);
+    fitted->labels = entries(with);
+    fitted->cardinality = (fitted->labels ? (int64_t)et_dictionary_count(fitted->labels) : 0) + 2;
+    fitted->unknown = fitted->cardinality - 2;
+}
+
+static int apply_embed(const et_fitted *f, const et_reading *value, void *to, et_error *error)
+{
+    (void)error;
+    int place = value->missing ? -1 : label_of(f, value);
+    return put_id(to, value->missing ? f->cardinality - 1 : place < 0 ? f->unknown : place);
+}
+
+static void fit_hash(et_fitted *fitted, const et_fitting *with)
+{
+    one_column(fitted, with);
+    fitted->cardinality = with->spec->buckets + 1;
+    fitted->unknown = with->spec->buckets; /* that of a missing value: no value is unknown */
+}
+
+static int apply_hash(const et_fitted *f, const et_reading *value, void *to, et_error *error)
+{
+    (void)error;
+    uint64_t buckets = (uint64_t)f->cardinality - 1;
+    return put_id(to, (int64_t)(value->missing ? buckets : hash_of(value) % buckets));
+}
+
+static void fit_cross(et_fitted *fitted, const et_fitting *with)
+{
+    const char **names = columns(fitted, with, 1);
+    if (names)
+        names[0] = with->spec->name;
+    fitted->cardinality = with->spec->buckets + 1;
+    fitted->unknown = with->spec->buckets; /* that of a missing value: no value is unknown */
+}
+
+/* The hash of the values' hashes: nothing has to be joined, and no text of one field can look like
+ * the texts of two. */
+static int apply_cross(const et_fitted *f, const et_reading *values, void *to, et_error *error)
+{
+    (void)error;
+    uint64_t buckets = (uint64_t)f->cardinality - 1, hash = (uint64_t)f->inputs;
+    bool missing = true;
+    for (int i = 0; i < f->inputs; i++) {
+        uint64_t both[] = { hash, values[i].missing ? 0 : hash_of(&values[i]), values[i].missing };
+        hash = et_checksum(both, sizeof both);
+        missing &= values[i].missing;
+    }
+    return put_id(to, (int64_t)(missing ? buckets : hash % buckets));
+}
+
+/* ---- target ---- */
+
+/* Numbers from min to max, each a class. */
+static void fit_range_classes(et_fitted *fitted, const et_fitting *with)
+{
+    const et_column_metadata *m = with->metadata;
+    double count = m->max - m->min + 1;
+    if (m->min != floor(m->min) || !(count >= 2 && count <= RANGE_CLASSES_MAX)) {
+        et_fitting_problem(with, "%s goes from %g to %g: from 2 to %d numbers can be classes",
+                           with->field->name, m->min, m->max, RANGE_CLASSES_MAX);
+        return;
+    }
+    fitted->offset = m->min;
+    fitted->cardinality = (int64_t)count;
+    const char **names = columns(fitted, with, fitted->cardinality);
+    for (int64_t i = 0; names && i < fitted->cardinality; i++)
+        names[i] = et_arena_printf(with->arena, "%.0f", m->min + (double)i);
+}
+
+/* Of classes `column` has the labels, and width is 1. */
+static void fit_classes(et_fitted *fitted, const et_fitting *with)
+{
+    const et_column_metadata *m = with->metadata;
+    if (with->field->type == ET_SCHEMA_REAL)
+        et_fitting_problem(with, "%s is real, and classes are texts or integers",
+                           with->field->name);
+    else if (m->cut)
+        et_fitting_problem(with,
+                           "%s has more values than the metadata kept (%d): too many for classes",
+                           with->field->name, m->entry_count);
+    else if (m->entry_count == 1 && m->missing)
+        et_fitting_problem(
+            with, "%s has one class only, \"%.40s\", and %lld rows have none: " ET_CSV_MISSING_HINT,
+            with->field->name, m->entries[0], (long long)m->missing);
+    else if (m->entry_count == 1)
+        et_fitting_problem(with, "%s has one class only, \"%.40s\": there is nothing to learn",
+                           with->field->name, m->entries[0]);
+    else if (!m->entry_count && m->has_range && with->field->type == ET_SCHEMA_INTEGER)
+        fit_range_classes(fitted, with);
+    else {
+        fitted->labels = entries(with);
+        fitted->cardinality = m->entry_count;
+        fitted->column = fitted->labels ? et_dictionary_texts(fitted->labels) : NULL;
+    }
+    fitted->width = 1;
+}
+
+/* A deviation of rounding alone is as good as any. */
+static void fit_values(et_fitted *fitted, const et_fitting *with)
+{
+    const et_column_metadata *m = with->metadata;
+    fit_line(fitted, with);
+    if (!with->exact || !m->has_moments || !isfinite(m->mean))
+        return;
+    fitted->offset = m->mean;
+    fitted->divisor = m->std > 0 && isfinite(m->std) ? m->std : 1;
+}
+
+static void fit_target(et_fitted *fitted, const et_fitting *with)
+{
+    if (with->field->type == ET_SCHEMA_DISCRETE || with->spec->classes)
+        fit_classes(fitted, with);
+    else
+        fit_values(fitted, with);
+    fitted->missing = NAN;
+}
+
+static int unknown_label(const et_fitted *f, const et_reading *value, et_error *error)
+{
+    char number[32];
+    snprintf(number, sizeof number, "%g", value->number);
+    int length = value->text ? (int)(value->length < 40 ? value->length : 40) : 40;
+    return et_fail(error, ET_EDATA,
+                   "the label \"%.*s\" is none of the %d of the metadata (%.40s, %.40s%s): correct "
+                   "it, or make the metadata anew",
+                   length, value->text ? value->text : number, (int)f->cardinality, f->column[0],
+                   f->column[1], f->cardinality > 2 ? ", ..." : "");
+}
+
+static int apply_target(const et_fitted *f, const et_reading *value, void *to, et_error *error)
+{
+    if (!f->cardinality)
+        return value->missing ? (memcpy(to, &(float){ NAN }, sizeof(float)), ET_OK)
+                              : apply_line(f, value, to, error);
+    if (value->missing)
+        return put_id(to, -1);
+    double place = f->labels ? label_of(f, value) : value->number - f->offset;
+    if (!(place >= 0 && place < (double)f->cardinality && place == floor(place)))
+        return unknown_label(f, value, error);
+    return put_id(to, (int64_t)place);
+}
+
+/* ---- what a target of numbers was ---- */
+
+static void fit_written(et_fitted *fitted, const et_fitting *with)
+{
+    fit_line(fitted, with);
+    fitted->width = sizeof(double) / sizeof(float);
+    fitted->column = NULL;
+}
+
+static int apply_written(const et_fitted *f, const et_reading *value, void *to, et_error *error)
+{
+    const double number = value->missing ? NAN : value->number;
+    (void)f, (void)error;
+    memcpy(to, &number, sizeof number);
+    return ET_OK;
+}
+
+const et_transform_row et_transform_written = { "written", ET_OVER_NUMBERS, ET_GIVES_TARGET,
+                                                0,         fit_written,     apply_written };
+
+/* ---- date: a file of its own ---- */
+
+static void fit_date(et_fitted *fitted, const et_fitting *with)
+{
+    et_date_fit(fitted, with);
+}
+
+static int apply_date(const et_fitted *f, const et_reading *value, void *to, et_error *error)
+{
+    return et_date_apply(f, value, to, error);
+}
+
+/* ---- the table ---- */
+
+#define fit_none   NULL
+#define apply_none NULL
+
+const et_transform_row et_transform_rows[ET_TRANSFORM_COUNT] = {
+#define TRANSFORM(constant, function, word, over, gives, takes)                                    \
+    [ET_TRANSFORM_##constant] = { word, over, gives, takes, fit_##function, apply_##function },
+#include "data/table/features/transforms.def"
+#undef TRANSFORM
+};
+
+const char *const et_transform_words[ET_TRANSFORM_COUNT + 1] = {
+#define TRANSFORM(constant, function, word, over, gives, takes) word,
+#include "data/table/features/transforms.def"
+#undef TRANSFORM
+    NULL,
+};
+
+const char *et_transform_name(et_transform type)
+{
+    return type >= 0 && type < ET_TRANSFORM_COUNT ? et_transform_rows[type].name : "unknown";
+}

@@ -1,0 +1,112 @@
+/* Transforms: a table with a row for each (transforms.def). Fitting is reading metadata: a fitted
+ * transform is a handful of numbers and a dictionary, and applying it to a value is a function of
+ * both alone. Part of encoder.c and feature_set.c. */
+#ifndef ETUDE_DATA_TABLE_FEATURES_TRANSFORMS_H
+#define ETUDE_DATA_TABLE_FEATURES_TRANSFORMS_H
+
+#include <etude/feature_set.h>
+
+#include "base/arena.h"
+#include "data/table/analysis/dictionary.h"
+#include "data/table/features/encoder.h"
+#include "base/text/problems.h"
+
+typedef enum et_transform_over {
+    ET_OVER_NOTHING,
+    ET_OVER_NUMBERS, /* integer and real fields */
+    ET_OVER_LABELS,  /* integer and discrete ones */
+    ET_OVER_ALL,
+} et_transform_over;
+
+typedef enum et_transform_gives {
+    ET_GIVES_NOTHING,
+    ET_GIVES_NUMBERS,
+    ET_GIVES_IDS,
+    ET_GIVES_TARGET,
+} et_transform_gives;
+
+/* Which members of a spec mean something to it. */
+enum et_transform_takes {
+    ET_TAKES_RANGE = 1,
+    ET_TAKES_BOUNDARIES = 2,
+    ET_TAKES_BUCKETS = 4,
+    ET_TAKES_PARTS = 8,
+    ET_TAKES_CLASSES = 16,
+    ET_TAKES_FEATURES = 32,
+    ET_TAKES_LISTS = 64, /* no member: fields of variable length */
+    ET_TAKES_MINIMUM_COUNT = 128,
+};
+
+/* A transform over a value of a row, or, crossed, over several. Everything is the arena's. */
+typedef struct et_fitted {
+    const struct et_transform_row *row;
+    const int *input; /* [inputs]: which values of a row */
+    int inputs;
+    int64_t width;                      /* columns that it gives */
+    const char *const *column;          /* [width]: what they are */
+    int64_t cardinality;                /* of ids and classes */
+    int64_t unknown;                    /* the id of a value that is not among the others */
+    double offset, divisor, span, base; /* base + (x - offset) / divisor * span */
+    double missing;                     /* what a missing value gives */
+    const double *point;                /* [points]: boundaries, quantiles */
+    int points;
+    const et_dictionary *labels; /* NULL: numbers from offset on are classes */
+    unsigned parts;              /* of a date, a bit each */
+} et_fitted;
+
+/* What it is fitted from. */
+typedef struct et_fitting {
+    const et_feature_spec *spec;
+    const et_schema_field *field; /* crossed: the first */
+    const et_column_metadata *metadata;
+    const char *name;      /* of the column: that of the field, or with a place in it */
+    et_problems *problems; /* what disagrees goes here */
+    et_arena *arena;
+    bool exact; /* of a target: numbers are standardized */
+} et_fitting;
+
+typedef void et_transform_fit_fn(et_fitted *fitted, const et_fitting *with);
+/* Writes width floats, or ids: int32. ET_EDATA without the place, which the caller adds. values
+ * are those of the row's inputs, in order. */
+typedef int et_transform_apply_fn(const et_fitted *fitted, const et_reading *values, void *to,
+                                  et_error *error);
+
+typedef struct et_transform_row {
+    const char *name;
+    et_transform_over over;
+    et_transform_gives gives;
+    unsigned takes;
+    et_transform_fit_fn *fit; /* NULL: it has no columns of its own */
+    et_transform_apply_fn *apply;
+} et_transform_row;
+
+extern const et_transform_row et_transform_rows[ET_TRANSFORM_COUNT];
+
+/* Of no feature's own: the number itself, as a double. */
+extern const et_transform_row et_transform_written;
+
+/* All words, ended by NULL: for hints. */
+extern const char *const et_transform_words[ET_TRANSFORM_COUNT + 1];
+
+/* The parts of a date, ended by NULL: a part's place is its bit. */
+extern const char *const et_date_parts[];
+
+/* What a problem of a fit begins with: line and name of the feature. */
+void et_fitting_problem(const et_fitting *with, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* Whether text is a date as ET_TRANSFORM_DATE reads it. */
+bool et_date_is(const char *text, size_t length);
+
+/* What date does, in date.c. */
+void et_date_fit(et_fitted *fitted, const et_fitting *with);
+int et_date_apply(const et_fitted *fitted, const et_reading *values, void *to, et_error *error);
+
+/* What a value that is there is called among a column's entries, [length]: "07" and "7.0" of an
+ * integer field are "7". buffer has the text of a number. */
+const char *et_level_text(const et_reading *value, char buffer[32], size_t *length);
+
+/* The number below which a standard normal has p of its weight. p in (0, 1). */
+double et_normal_quantile(double p);
+
+#endif

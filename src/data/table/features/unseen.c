@@ -1,0 +1,174 @@
+#include "data/table/features/unseen.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/text/format.h"
+#include "base/text/unicode.h"
+#include "data/table/rows/number.h"
+#include "data/table/features/transforms.h"
+
+/* The metadata's position of a field whose levels are all that a model knows; -1: there are none to
+ * compare with. */
+static int find_entries(const et_unseen *self, int field)
+{
+    const et_schema_field *f = et_schema_at(et_encoder_schema(self->encoder), field);
+    const int position = et_metadata_position(self->metadata, f->name);
+    const et_column_metadata *m = et_metadata_find(self->metadata, f->name);
+    const et_encoder_levels levels = et_encoder_levels_of(self->encoder, field);
+    const bool all = m->entry_count > 0 && !m->cut && f->type == ET_SCHEMA_DISCRETE;
+    return levels == ET_LEVELS_KNOWN || (levels == ET_LEVELS_HASHED && all) ? position : -1;
+}
+
+int et_unseen_open(et_unseen *self, const et_encoder *encoder, const et_metadata *metadata,
+                   et_error *error)
+{
+    const et_schema *schema = et_encoder_schema(encoder);
+    const size_t columns = (size_t)et_schema_count(schema);
+    *self = (et_unseen){ .encoder = encoder, .metadata = metadata, .columns = (int)columns };
+    self->column = et_alloc_zero(columns, sizeof *self->column);
+    self->entries = et_alloc(columns, sizeof *self->entries);
+    if (!self->column || !self->entries) {
+        et_unseen_release(self);
+        return et_alloc_failed(error, columns * sizeof *self->column, "columns");
+    }
+    for (int i = 0; i < self->columns; i++) {
+        self->column[i].name = et_schema_at(schema, i)->name;
+        self->entries[i] = find_entries(self, i);
+    }
+    return ET_OK;
+}
+
+void et_unseen_release(et_unseen *self)
+{
+    et_free(self->column);
+    et_free(self->entries);
+    *self = (et_unseen)ET_UNSEEN_INIT;
+}
+
+/* ---- counting ---- */
+
+static void note_unknown(et_unseen_column *column, const char *text, size_t length, int64_t place)
+{
+    if (column->unknown++)
+        return;
+    column->first = place;
+    size_t whole = length < sizeof column->value ? length : sizeof column->value - 1;
+    et_utf8_valid(text, whole, &whole);
+    memcpy(column->value, text, whole);
+    column->value[whole] = 0;
+}
+
+/* Whether training never lacked a value that is taken as it is: one that the schema replaces is
+ * none. */
+static bool is_always_there(const et_unseen *self, int field)
+{
+    const et_schema_field *f = et_schema_at(et_encoder_schema(self->encoder), field);
+    const et_column_metadata *m = et_metadata_find(self->metadata, f->name);
+    return et_encoder_reads(self->encoder, field, false) && !f->missing && m->count > 0 &&
+           !m->missing;
+}
+
+static void add_value(et_unseen *self, int field, const et_reading *value, int64_t place)
+{
+    et_unseen_column *column = &self->column[field];
+    char buffer[32];
+    size_t length;
+    if (value->missing) {
+        if (is_always_there(self, field) && !column->missing++)
+            column->first_absent = place;
+        return;
+    }
+    if (self->entries[field] < 0)
+        return;
+    const char *text = et_level_text(value, buffer, &length);
+    if (et_metadata_entry_at(self->metadata, self->entries[field], text, length) < 0)
+        note_unknown(column, text, length, place);
+}
+
+static et_reading read_cell(const et_schema_field *field, const et_cell *cell)
+{
+    et_reading value = { .text = cell->text,
+                         .length = cell->length,
+                         .numeric = et_schema_numeric(field),
+                         .missing = !cell->text };
+    if (value.numeric && cell->text &&
+        !et_number_is(et_number_parse(&value.number, cell->text, cell->length)))
+        value.numeric = false; /* which no encoder takes */
+    return value;
+}
+
+void et_unseen_add(et_unseen *self, const et_cell *cells, const et_reading *values, int64_t place)
+{
+    const et_schema *schema = et_encoder_schema(self->encoder);
+    et_assert(!cells != !values);
+    self->rows++;
+    for (int i = 0; i < self->columns; i++) {
+        const int begin = et_encoder_cell(self->encoder, i);
+        if (!et_encoder_reads(self->encoder, i, false))
+            continue;
+        for (int k = begin; k < begin + et_encoder_cell_count(self->encoder, i); k++) {
+            const et_reading value =
+                cells ? read_cell(et_schema_at(schema, i), &cells[k]) : values[k];
+            for (size_t at = 0; value.list && at < value.count; at++)
+                add_value(self, i, &value.list[at], place);
+            if (!value.list)
+                add_value(self, i, &value, place);
+        }
+    }
+}
+
+void et_unseen_clear(et_unseen *self)
+{
+    for (int i = 0; i < self->columns; i++)
+        self->column[i] = (et_unseen_column){ .name = self->column[i].name };
+    self->rows = 0;
+}
+
+void et_unseen_take(et_unseen *self, et_unseen *from)
+{
+    et_assert(self->encoder == from->encoder);
+    for (int i = 0; i < self->columns; i++) {
+        et_unseen_column *to = &self->column[i], *other = &from->column[i];
+        if (!to->unknown) {
+            to->first = other->first;
+            memcpy(to->value, other->value, sizeof to->value);
+        }
+        if (!to->missing)
+            to->first_absent = other->first_absent;
+        to->unknown += other->unknown;
+        to->missing += other->missing;
+    }
+    self->rows += from->rows;
+    et_unseen_clear(from);
+}
+
+/* ---- saying ---- */
+
+bool et_unseen_describe(const et_unseen *self, int *at, const char *where, et_unseen_text *text)
+{
+    for (; *at < 2 * self->columns; ++*at) {
+        const et_unseen_column *c = &self->column[*at / 2];
+        const bool unknown = *at % 2 == 0;
+        const int64_t count = unknown ? c->unknown : c->missing;
+        if (!count)
+            continue;
+        const int64_t all = self->rows * et_encoder_cell_count(self->encoder, *at / 2);
+        int used =
+            snprintf(text->text, sizeof text->text, "%.60s: %s of %s values ", c->name,
+                     et_format_count(count).text, et_format_count(all > count ? all : count).text);
+        if (unknown)
+            snprintf(text->text + used, sizeof text->text - (size_t)used,
+                     "unknown to the model, first \"%s\" in %s %lld", c->value, where,
+                     (long long)c->first);
+        else
+            snprintf(text->text + used, sizeof text->text - (size_t)used,
+                     "missing, and none was missing in training, first in %s %lld", where,
+                     (long long)c->first_absent);
+        ++*at;
+        return true;
+    }
+    return false;
+}

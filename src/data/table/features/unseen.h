@@ -1,0 +1,61 @@
+/* Values that a model has never seen, counted by column. They are encoded all the same, as ids and
+ * columns that no row of training had, so a prediction of them means little.
+ * - unknown: a level that the metadata does not have, of a field that is embedded, one-hot, or
+ *   hashed or crossed with all of its levels in the metadata;
+ * - missing: no value, where no row of training lacked one.
+ *
+ *     et_unseen_open(&unseen, encoder, metadata, &error);
+ *     et_unseen_add(&unseen, cells, NULL, line);
+ *     while (et_unseen_describe(&unseen, &at, "line", &text)) puts(text.text);
+ *
+ * One thread at a time. */
+#ifndef ETUDE_DATA_TABLE_FEATURES_UNSEEN_H
+#define ETUDE_DATA_TABLE_FEATURES_UNSEEN_H
+
+#include <etude/metadata.h>
+
+#include "data/table/features/encoder.h"
+
+typedef struct et_unseen_column {
+    const char *name;
+    int64_t unknown, missing;    /* values */
+    int64_t first, first_absent; /* the place of the first of each */
+    char value[64];              /* the first unknown one, as far as it fits, terminated */
+} et_unseen_column;
+
+typedef struct et_unseen {
+    const et_encoder *encoder; /* borrowed, as is metadata */
+    const et_metadata *metadata;
+    et_unseen_column *column; /* [columns]: the fields of the schema; owned */
+    int *entries;             /* [columns]: position in the metadata of a field whose levels are
+                                 known; -1: of another; owned */
+    int columns;
+    int64_t rows;
+} et_unseen;
+
+#define ET_UNSEEN_INIT                                                                             \
+    {                                                                                              \
+        NULL, NULL, NULL, NULL, 0, 0                                                               \
+    }
+
+int et_unseen_open(et_unseen *unseen, const et_encoder *encoder, const et_metadata *metadata,
+                   et_error *error);
+void et_unseen_release(et_unseen *unseen);
+
+/* Counts a row: cells as et_encoder_row has them, or values as et_encoder_values has. place: what
+ * messages call it, a line or a row. */
+void et_unseen_add(et_unseen *unseen, const et_cell *cells, const et_reading *values,
+                   int64_t place);
+void et_unseen_clear(et_unseen *unseen); /* counts from 0 again */
+/* Adds what `from` counted after it, of the same encoder, and clears it. */
+void et_unseen_take(et_unseen *unseen, et_unseen *from);
+
+typedef struct et_unseen_text {
+    char text[640];
+} et_unseen_text;
+
+/* Texts, one after another, *at 0 before the first: "version: 12 of 500 values unknown to the
+ * model, first "9.9" in line 17". false: there are no more. where: what a place is. */
+bool et_unseen_describe(const et_unseen *unseen, int *at, const char *where, et_unseen_text *text);
+
+#endif

@@ -1,0 +1,21 @@
+/* Frames, which are arrays in memory, as tables. */
+#ifndef ETUDE_DATA_TABLE_FRAME_H
+#define ETUDE_DATA_TABLE_FRAME_H
+
+#include <etude/dataset.h>
+
+#include "data/table/features/encoder.h"
+
+/* ET_ECONFIG: nothing in it, a type that is none, a name twice. */
+int et_frame_check(const et_frame *frame, et_error *error);
+
+et_schema_type et_column_field_type(et_column_type type);
+et_reading et_frame_value(const et_frame_column *column, int64_t row);
+
+/* What TensorFX makes of the first frame: fields by the types of columns, and of numbers min and
+ * max, of texts their values, sorted. Beside them what transforms need: counts, mean, std,
+ * quantiles. */
+int et_frame_schema(et_schema **out, const et_frame *frame, et_error *error);
+int et_frame_metadata(et_metadata **out, const et_frame *frame, et_error *error);
+
+#endif

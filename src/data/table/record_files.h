@@ -1,0 +1,32 @@
+/* The records of a list of files as they lie in memory: plain files mapped, GZIP files unpacked
+ * into memory, or into a folder under the checksum of their packed bytes and mapped from there, so
+ * that the next start need not unpack. One pass over all of it finds the records and checks them.
+ * Read-only after open. Part of records.c. */
+#ifndef ETUDE_DATA_TABLE_RECORD_FILES_H
+#define ETUDE_DATA_TABLE_RECORD_FILES_H
+
+#include "base/arena.h"
+#include "base/fields/fields.h"
+#include "formats/records/record.h"
+
+typedef struct et_record_files et_record_files;
+
+/* A record's bytes, borrowed from the files. */
+typedef struct et_record_bytes {
+    const void *data;
+    uint32_t length;
+} et_record_bytes;
+
+/* paths: as et_paths_match gave them; borrowed. cache: a folder, made if needed; NULL: none. What
+ * is damaged is ET_EFORMAT, in a cache a warning and it is made anew. */
+int et_record_files_open(et_record_files **out, const et_strings *paths, const char *cache,
+                         et_error *error);
+void et_record_files_close(et_record_files *files); /* NULL allowed */
+
+int64_t et_record_files_count(const et_record_files *files); /* of records */
+et_record_bytes et_record_files_get(const et_record_files *files, int64_t record);
+
+/* File and number in it, from 1, and where it begins. */
+et_record_place et_record_files_place(const et_record_files *files, int64_t record);
+
+#endif

@@ -1,0 +1,605 @@
+/* Bytes become rows through one buffer:
+ *
+ *   file --io/packed--> buffer --csv_scan--> a row
+ *
+ * A row is given where it lies in the buffer. What is not yet given, a part of one row, is moved to
+ * the front before each refill, and the buffer grows with the longest row up to ET_CSV_ROW_MAX; a
+ * quote that is never closed is known at the end of the file, or there. After a bad row the next
+ * one begins behind the line in which the fault is.
+ *
+ * libcsv (Debian's libcsv3) was weighed: it calls a function for every byte's state and every cell
+ * and was four times slower than the target, takes text behind a closing quote and NUL for text,
+ * and knows neither lines nor UTF-8. So the parser is our own (csv_scan).
+ *
+ * Invariants:
+ *   (1) begin <= end <= capacity;
+ *   (2) line is that of begin; contents holds what [begin, end) has, or more. */
+#include "data/table/rows/csv.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/files/file.h"
+#include "base/vector.h"
+#include "data/table/rows/csv_scan.h"
+#include "data/text/text.h"
+#include "formats/records/packed.h"
+
+/* What the buffer has room for at first: two reads of pages that a disk gives at once. */
+#define CAPACITY_FIRST ((size_t)256 << 10)
+
+/* What the delimiter is guessed from. */
+#define GUESS_BYTES ((size_t)64 << 10)
+#define GUESS_ROWS  100
+
+/* Above this what is left in the buffer is not looked at again for its contents. */
+#define RESCAN_MAX ((size_t)64 << 10)
+
+struct et_csv {
+    et_csv_scanner scanner;
+    char *name;
+    et_packed_reader *bytes; /* NULL: a stream */
+    int descriptor;          /* of bytes, or the stream's */
+    struct stat before;      /* of a file, as it was opened */
+    bool guess;              /* the delimiter is not known */
+    bool started;            /* the first bytes were looked at */
+    bool drained;            /* nothing more comes */
+    bool ended;              /* the last line's end is not the file's */
+    bool skipping;           /* to the next line's begin: the row was too long */
+    int64_t line;            /* of begin, from 1 */
+    int64_t row_line;        /* of the row given last; 0: none */
+    char *buffer;            /* [capacity] */
+    size_t capacity, begin, end;
+    unsigned contents;
+    uint64_t came; /* bytes, unpacked */
+    bool keeps;    /* for et_csv_again, since scanning changes the buffer */
+    char *kept;    /* [kept_capacity] */
+    size_t kept_length, kept_capacity;
+};
+
+/* ---- bytes ---- */
+
+static int read_stream(et_csv *csv, char *to, size_t room, size_t *got, et_error *error)
+{
+    ssize_t count;
+    do {
+        count = read(csv->descriptor, to, room);
+    } while (count < 0 && errno == EINTR);
+    *got = count < 0 ? 0 : (size_t)count;
+    return count < 0 ? et_fail_errno(error, "cannot read %s", csv->name) : ET_OK;
+}
+
+/* A file that others write to would give rows of two versions. */
+static int check_unchanged(const et_csv *csv, et_error *error)
+{
+    struct stat now;
+    if (!S_ISREG(csv->before.st_mode))
+        return ET_OK;
+    if (fstat(csv->descriptor, &now))
+        return et_fail_errno(error, "cannot read %s", csv->name);
+    if (now.st_size == csv->before.st_size && now.st_mtim.tv_sec == csv->before.st_mtim.tv_sec &&
+        now.st_mtim.tv_nsec == csv->before.st_mtim.tv_nsec)
+        return ET_OK;
+    return et_fail(error, ET_EFORMAT,
+                   "%s changed while it was read (%lld bytes, then %lld): read it again when "
+                   "nothing writes to it",
+                   csv->name, (long long)csv->before.st_size, (long long)now.st_size);
+}
+
+static int grow_to(et_csv *csv, size_t capacity, et_error *error)
+{
+    char *buffer = et_vector_grow(csv->buffer, &csv->capacity, capacity, 1, CAPACITY_FIRST);
+    if (!buffer)
+        return et_alloc_failed(error, capacity, "rows");
+    csv->buffer = buffer;
+    return ET_OK;
+}
+
+static int make_room(et_csv *csv, et_error *error)
+{
+    if (csv->begin)
+        memmove(csv->buffer, csv->buffer + csv->begin, csv->end - csv->begin);
+    csv->end -= csv->begin;
+    csv->begin = 0;
+    if (csv->end < csv->capacity / 2)
+        return ET_OK;
+    return grow_to(csv, csv->capacity + 1, error);
+}
+
+static int keep(et_csv *csv, const char *bytes, size_t length, et_error *error)
+{
+    char *kept = et_vector_grow(csv->kept, &csv->kept_capacity, csv->kept_length + length, 1,
+                                CAPACITY_FIRST);
+    if (!kept)
+        return et_alloc_failed(error, csv->kept_length + length, "rows");
+    csv->kept = kept;
+    memcpy(kept + csv->kept_length, bytes, length);
+    csv->kept_length += length;
+    return ET_OK;
+}
+
+/* The bytes before are looked at again where that is cheap, so that one odd row does not slow down
+ * all that follow. */
+static void note_contents(et_csv *csv, size_t got)
+{
+    size_t from = csv->end - got;
+    if (from <= RESCAN_MAX) {
+        csv->contents = 0;
+        from = 0;
+    }
+    csv->contents |= et_csv_contents(csv->buffer + from, csv->end - from);
+}
+
+/* Bytes that the last line needs at its end, which are put there. */
+static size_t end_last_line(et_csv *csv)
+{
+    if (!csv->drained || !csv->end || csv->buffer[csv->end - 1] == '\n')
+        return 0;
+    csv->buffer[csv->end++] = '\n';
+    csv->ended = true;
+    return 1;
+}
+
+/* More bytes behind what is left, at least one unless nothing comes any more; then the last line
+ * gets an end. */
+static int refill(et_csv *csv, et_error *error)
+{
+    size_t got = 0;
+    int status = make_room(csv, error);
+    if (status)
+        return status;
+    /* A byte stays free for the last line's end. */
+    char *to = csv->buffer + csv->end;
+    size_t room = csv->capacity - csv->end - 1;
+    status = csv->bytes ? et_packed_read(csv->bytes, to, room, &got, error)
+                        : read_stream(csv, to, room, &got, error);
+    if (status == ET_EFORMAT)
+        return et_fail_while(error, status, "%s", csv->name);
+    if (status)
+        return status;
+    csv->drained = got == 0;
+    csv->came += got;
+    if (csv->drained && csv->bytes)
+        status = check_unchanged(csv, error);
+    else if (csv->keeps)
+        status = keep(csv, to, got, error);
+    if (status)
+        return status;
+    csv->end += got;
+    got += end_last_line(csv);
+    note_contents(csv, got);
+    return ET_OK;
+}
+
+/* ---- the beginning ---- */
+
+/* What a file may begin with, and what that means. */
+static const struct {
+    char bytes[4];
+    size_t length;
+    const char *fault; /* NULL: it is skipped */
+} marks[] = {
+    { "\xef\xbb\xbf", 3, NULL }, /* byte order mark of UTF-8 */
+    { "\xff\xfe", 2, "is UTF-16 text: save it as UTF-8" },
+    { "\xfe\xff", 2, "is UTF-16 text: save it as UTF-8" },
+    { "\x1f\x8b", 2, "is gzip data: unpack it first (zcat)" }, /* of a stream: files are unpacked */
+    { "PK\3\4", 4, "is a zip archive, as spreadsheets are (.xlsx): save the table as CSV" },
+    { "\xd0\xcf\x11\xe0", 4, "is a spreadsheet (.xls): save the table as CSV" },
+    { "PAR1", 4, "is a Parquet file: save the table as CSV" },
+};
+
+/* One more byte may make a mark of what there is. */
+static bool may_be_marked(const et_csv *csv)
+{
+    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
+        if (csv->end < marks[i].length &&
+            (!csv->end || !memcmp(csv->buffer, marks[i].bytes, csv->end)))
+            return true;
+    return false;
+}
+
+static int read_mark(et_csv *csv, et_error *error)
+{
+    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) {
+        if (csv->end < marks[i].length || memcmp(csv->buffer, marks[i].bytes, marks[i].length) != 0)
+            continue;
+        if (marks[i].fault)
+            return et_fail(error, ET_EFORMAT, "%s %s", csv->name, marks[i].fault);
+        csv->begin = marks[i].length;
+    }
+    return ET_OK;
+}
+
+bool et_csv_may_delimit(char c)
+{
+    return c == '\t' || (c >= ' ' && c <= '~' && c != '"');
+}
+
+/* A first line "sep=;" is no row: spreadsheets write it, and are told the delimiter by it. */
+static void read_separator(et_csv *csv)
+{
+    static const char name[] = "sep=";
+    const size_t length = sizeof name - 1, there = csv->end - csv->begin;
+    const char *at = csv->buffer + csv->begin;
+    if (there < length + 2 || memcmp(at, name, length) != 0)
+        return;
+    const size_t end = length + 1 + (at[length + 1] == '\r');
+    if (end >= there || at[end] != '\n' || !et_csv_may_delimit(at[length]) ||
+        at[length] == csv->scanner.comment)
+        return;
+    if (csv->guess)
+        csv->scanner.delimiter = at[length];
+    csv->guess = false;
+    csv->begin += end + 1;
+    csv->line++;
+}
+
+/* The first bytes: a mark, and what the delimiter is guessed from. Of a stream that is its first
+ * line, however it arrives. */
+static int start(et_csv *csv, et_error *error)
+{
+    int status = ET_OK;
+    csv->started = true;
+    while (!status && !csv->drained && (csv->bytes ? csv->end < GUESS_BYTES : may_be_marked(csv)))
+        status = refill(csv, error);
+    if (!status)
+        status = read_mark(csv, error);
+    if (!status)
+        read_separator(csv);
+    while (!status && csv->guess) {
+        char found = et_csv_guess(&csv->scanner, csv->buffer + csv->begin, csv->buffer + csv->end,
+                                  csv->bytes ? GUESS_ROWS : 1);
+        if (found)
+            csv->scanner.delimiter = found;
+        csv->guess = !found && !csv->drained && csv->end - csv->begin < ET_CSV_ROW_MAX;
+        if (csv->guess)
+            status = refill(csv, error);
+    }
+    return status;
+}
+
+bool et_csv_character(char *out, const char *text)
+{
+    const bool tab = text && (!strcmp(text, "tab") || !strcmp(text, "\\t"));
+    *out = tab ? '\t' : text ? text[0] : 0;
+    return tab || !text || strlen(text) <= 1;
+}
+
+static int fail_form(char value, const char *what, et_error *error)
+{
+    return et_fail(error, ET_ECONFIG, "the %s is %s: choose a character that values do not have",
+                   what, value == '"' ? "a quote" : "no printable ASCII character");
+}
+
+static int check_options(const et_csv_options *options, et_error *error)
+{
+    static const et_csv_options none;
+    const et_csv_options *o = options ? options : &none;
+    const char characters[2] = { o->delimiter, o->comment };
+    for (int i = 0; i < 2; i++) {
+        char c = characters[i];
+        if (c && !et_csv_may_delimit(c))
+            return fail_form(c, i ? "character before comments" : "delimiter", error);
+    }
+    if (o->delimiter && o->delimiter == o->comment)
+        return et_fail(error, ET_ECONFIG, "the delimiter and what begins a comment are the same");
+    if (o->columns < 0 || o->columns > ET_CSV_COLUMNS_MAX)
+        return et_fail(error, ET_ECONFIG, "%d columns: a table has 1 to %d", o->columns,
+                       ET_CSV_COLUMNS_MAX);
+    return ET_OK;
+}
+
+/* Takes the descriptor where it is a file's. */
+static int open_reader(et_csv **out, int descriptor, bool file, const char *name,
+                       const et_csv_options *options, et_error *error)
+{
+    et_csv *csv = et_alloc_zero(1, sizeof *csv);
+    char *copy = et_strdup(name);
+    if (!csv || !copy) {
+        et_free(csv);
+        et_free(copy);
+        if (file)
+            close(descriptor);
+        return et_alloc_failed(error, sizeof *csv, "a reader of CSV");
+    }
+    et_csv_scanner_init(&csv->scanner, options);
+    csv->guess = !options || !options->delimiter;
+    csv->name = copy;
+    csv->descriptor = descriptor;
+    csv->line = 1;
+    int status = ET_OK;
+    if (file && fstat(descriptor, &csv->before)) {
+        status = et_fail_errno(error, "cannot read %s", name);
+        close(descriptor);
+    } else if (file)
+        status = et_packed_reader_open(&csv->bytes, descriptor, csv->name, NULL, error);
+    if (status) {
+        et_csv_close(csv);
+        return status;
+    }
+    *out = csv;
+    return ET_OK;
+}
+
+int et_csv_open(et_csv **out, const char *path, const et_csv_options *options, et_error *error)
+{
+    int descriptor;
+    int status = check_options(options, error);
+    if (!status)
+        status = et_file_open(&descriptor, path, error);
+    return status ? status : open_reader(out, descriptor, true, path, options, error);
+}
+
+/* Of a named pipe this waits for who writes to it. */
+int et_csv_open_once(et_csv **out, const char *path, const et_csv_options *options, et_error *error)
+{
+    struct stat info;
+    if (stat(path, &info) || S_ISREG(info.st_mode) || S_ISDIR(info.st_mode))
+        return et_csv_open(out, path, options, error);
+    int status = check_options(options, error);
+    int descriptor = status ? -1 : open(path, O_RDONLY | O_CLOEXEC);
+    if (descriptor < 0)
+        return status ? status : et_fail_errno(error, "cannot open %s", path);
+    return open_reader(out, descriptor, true, path, options, error);
+}
+
+int et_csv_open_stream(et_csv **out, int descriptor, const char *name,
+                       const et_csv_options *options, et_error *error)
+{
+    int status = check_options(options, error);
+    return status ? status : open_reader(out, descriptor, false, name, options, error);
+}
+
+void et_csv_close(et_csv *csv)
+{
+    if (!csv)
+        return;
+    et_packed_reader_close(csv->bytes);
+    et_csv_scanner_release(&csv->scanner);
+    et_free(csv->buffer);
+    et_free(csv->kept);
+    et_free(csv->name);
+    et_free(csv);
+}
+
+/* ---- again ---- */
+
+void et_csv_keep(et_csv *csv)
+{
+    et_assert(!csv->started);
+    csv->keeps = true;
+}
+
+size_t et_csv_kept(const et_csv *csv)
+{
+    return csv->kept_length;
+}
+
+int et_csv_again(et_csv *csv, const et_csv_options *options, et_error *error)
+{
+    et_assert(csv->keeps);
+    int status = check_options(options, error);
+    if (!status && csv->kept_length >= csv->capacity)
+        status = grow_to(csv, 2 * csv->kept_length, error);
+    if (status)
+        return status;
+    et_csv_scanner_release(&csv->scanner);
+    et_csv_scanner_init(&csv->scanner, options);
+    csv->guess = !options || !options->delimiter;
+    if (csv->kept_length)
+        memcpy(csv->buffer, csv->kept, csv->kept_length);
+    csv->begin = 0;
+    csv->end = csv->kept_length;
+    csv->contents = 0;
+    note_contents(csv, csv->end);
+    end_last_line(csv);
+    csv->line = 1;
+    csv->row_line = 0;
+    csv->started = csv->skipping = csv->keeps = false;
+    et_free(csv->kept);
+    csv->kept = NULL;
+    csv->kept_length = csv->kept_capacity = 0;
+    return ET_OK;
+}
+
+/* ---- rows ---- */
+
+/* A file without any line end but CRs is one row. */
+static bool is_one_line(const et_csv *csv, const char *end)
+{
+    return csv->row_line == 1 && (csv->ended ? end == csv->buffer + csv->end : !csv->drained);
+}
+
+/* What it is that stands at line's place; the message of a file whose lines end in CR is one for
+ * the whole file. */
+static int fail_row(et_csv *csv, const char *begin, const char *end, et_error *error)
+{
+    et_csv_scanner *scanner = &csv->scanner;
+    const char *nul = NULL;
+    if ((scanner->fault == ET_CSV_FAULT_CR || scanner->fault == ET_CSV_FAULT_LONG) &&
+        is_one_line(csv, end)) {
+        /* A file that is no text at all has CRs, too. */
+        if ((nul = memchr(begin, 0, (size_t)(end - begin)))) {
+            scanner->fault = ET_CSV_FAULT_NUL;
+            scanner->at = nul;
+        } else if (et_text_check_first(begin, (size_t)(end - begin), csv->name, error))
+            return ET_EDATA;
+    }
+    return et_csv_fault_fail(&csv->scanner, csv->name, csv->row_line, error);
+}
+
+/* The row that begins at begin does not end in what there is, and nothing comes any more or it is
+ * too long. An open quote is the reason where there is one. The next row is looked for behind the
+ * line of the reason. */
+static int fail_endless(et_csv *csv, et_error *error)
+{
+    et_csv_scanner *scanner = &csv->scanner;
+    const char *begin = csv->buffer + csv->begin, *end = csv->buffer + csv->end;
+    const char *from = scanner->at ? scanner->at : begin;
+    scanner->fault = scanner->at ? ET_CSV_FAULT_QUOTE : ET_CSV_FAULT_LONG;
+    int status = fail_row(csv, begin, end, error);
+    const char *lf = memchr(from, '\n', (size_t)(end - from));
+    for (const char *at = begin; lf && (at = memchr(at, '\n', (size_t)(lf + 1 - at))); at++)
+        csv->line++;
+    csv->begin = lf ? (size_t)(lf + 1 - csv->buffer) : csv->end;
+    csv->skipping = !lf;
+    return status;
+}
+
+/* Drops what is left of a row that was too long. */
+static void skip_rest(et_csv *csv)
+{
+    const char *lf = memchr(csv->buffer + csv->begin, '\n', csv->end - csv->begin);
+    csv->begin = lf ? (size_t)(lf + 1 - csv->buffer) : csv->end;
+    csv->line += lf != NULL;
+    csv->skipping = !lf && !csv->drained;
+}
+
+/* A row that was found, good or bad; or a line that is none. */
+static int take_row(et_csv *csv, et_csv_found found, et_csv_row *row, et_error *error)
+{
+    et_csv_scanner *scanner = &csv->scanner;
+    int status = ET_OK;
+    if (found == ET_CSV_BAD && scanner->fault == ET_CSV_FAULT_MEMORY)
+        return et_csv_fault_fail(scanner, csv->name, csv->line, error);
+    if (scanner->next - scanner->begin > (ptrdiff_t)ET_CSV_ROW_MAX) {
+        scanner->fault = ET_CSV_FAULT_LONG;
+        found = ET_CSV_BAD;
+    }
+    if (found == ET_CSV_BAD)
+        status = fail_row(csv, scanner->begin, scanner->next, error);
+    csv->line += scanner->lines;
+    csv->begin = (size_t)(scanner->next - csv->buffer);
+    if (found != ET_CSV_ROW)
+        return status;
+    if (!scanner->columns) {
+        scanner->columns = scanner->count;
+        scanner->columns_line = csv->row_line;
+    }
+    scanner->names = false;
+    row->count = scanner->count;
+    row->cell = scanner->cell;
+    return ET_OK;
+}
+
+void et_csv_take_missing(et_csv *csv)
+{
+    et_csv_scanner_take_missing(&csv->scanner);
+}
+
+int et_csv_next(et_csv *csv, et_csv_row *row, et_error *error)
+{
+    int status = csv->started ? ET_OK : start(csv, error);
+    *row = (et_csv_row){ 0 };
+    while (!status && !row->count) {
+        if (csv->skipping)
+            skip_rest(csv);
+        char *end = csv->buffer + csv->end;
+        et_csv_found found = csv->skipping ? ET_CSV_MORE
+                                           : et_csv_scan(&csv->scanner, csv->buffer + csv->begin,
+                                                         end, csv->contents);
+        if (found == ET_CSV_MORE && csv->drained && csv->begin == csv->end)
+            break;
+        csv->row_line = row->line = csv->line;
+        if (found != ET_CSV_MORE)
+            status = take_row(csv, found, row, error);
+        else if (csv->drained || csv->end - csv->begin > ET_CSV_ROW_MAX)
+            status = fail_endless(csv, error);
+        else
+            status = refill(csv, error);
+    }
+    return status;
+}
+
+/* ---- rows in bulk ---- */
+
+/* More bytes until there are `wanted`, or no more. */
+static int fill(et_csv *csv, size_t wanted, et_error *error)
+{
+    int status = ET_OK;
+    while (!status && !csv->drained && csv->end - csv->begin < wanted)
+        status = refill(csv, error);
+    return status;
+}
+
+int et_csv_next_block(et_csv *csv, size_t wanted, et_csv_block *block, et_error *error)
+{
+    int status = csv->started ? ET_OK : start(csv, error);
+    *block = (et_csv_block){ 0 };
+    for (; !status; wanted *= 2) {
+        if ((status = fill(csv, wanted, error)))
+            break;
+        char *begin = csv->buffer + csv->begin;
+        size_t length = csv->end - csv->begin;
+        length = length < wanted ? length : wanted;
+        char *end =
+            length ? et_csv_cut(&csv->scanner, begin, begin + length, csv->contents) : begin;
+        if (end > begin || !length) {
+            *block = (et_csv_block){ begin, end, csv->contents, csv->line };
+            csv->line += et_csv_count_lines(begin, end);
+            csv->begin += (size_t)(end - begin);
+            return ET_OK;
+        }
+        csv->row_line = csv->line;
+        if (length > ET_CSV_ROW_MAX || (csv->drained && length == csv->end - csv->begin)) {
+            /* What it is that does not end. */
+            et_csv_scan(&csv->scanner, begin, begin + length, csv->contents);
+            return fail_endless(csv, error);
+        }
+    }
+    return status;
+}
+
+void et_csv_form(const et_csv *csv, et_csv_scanner *scanner)
+{
+    *scanner = csv->scanner;
+    scanner->cell = NULL;
+    scanner->how = NULL;
+    scanner->capacity = 0;
+}
+
+uint64_t et_csv_taken(const et_csv *csv)
+{
+    if (csv->bytes && !S_ISREG(csv->before.st_mode))
+        return csv->came;
+    off_t at = csv->bytes ? lseek(csv->descriptor, 0, SEEK_CUR) : 0;
+    return at > 0 ? (uint64_t)at : 0;
+}
+
+const char **et_csv_missing_with(const char *const *more, size_t count)
+{
+    size_t usual = 0;
+    while (et_csv_usual_missing[usual])
+        usual++;
+    const char **all = et_alloc_zero(usual + count + 1, sizeof *all);
+    if (!all)
+        return NULL;
+    memcpy(all, et_csv_usual_missing, usual * sizeof *all);
+    if (count)
+        memcpy(all + usual, more, count * sizeof *all);
+    return all;
+}
+
+/* ---- what is known ---- */
+
+void et_csv_describe(const et_csv *csv, char *text, size_t size)
+{
+    snprintf(text, size, "%s:%lld", csv->name, (long long)csv->row_line);
+}
+
+char et_csv_delimiter(const et_csv *csv)
+{
+    return csv->started ? csv->scanner.delimiter : 0;
+}
+
+bool et_csv_has_line(const et_csv *csv)
+{
+    return csv->begin < csv->end &&
+           memchr(csv->buffer + csv->begin, '\n', csv->end - csv->begin) != NULL;
+}

@@ -1,0 +1,112 @@
+/* Rows of CSV: RFC 4180 with what tables have beside it: any delimiter, quotes around fields with
+ * delimiters, line ends and doubled quotes in them, comments, blanks around values, empty lines;
+ * LF and CR LF, a byte order mark, gzip. Bad input is an error that names file, line, column and
+ * cure: a row with another number of fields, a quote that never ends (the line where it opened),
+ * text behind a closing quote, NUL, invalid UTF-8, a row past ET_CSV_ROW_MAX.
+ *
+ *     et_csv *csv;
+ *     et_csv_row row;
+ *     if (et_csv_open(&csv, "train.csv", NULL, &error)) ...
+ *     while (!(status = et_csv_next(csv, &row, &error)) && row.count)
+ *         use(row.cell[0].text, row.cell[0].length);
+ *     et_csv_close(csv);
+ *
+ * Memory: a buffer and the longest row. One thread at a time. */
+#ifndef ETUDE_DATA_TABLE_ROWS_CSV_H
+#define ETUDE_DATA_TABLE_ROWS_CSV_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <etude/error.h>
+
+#define ET_CSV_ROW_MAX    ((size_t)16 << 20) /* bytes */
+#define ET_CSV_DELIMITERS ",;\t|"            /* those that are found by themselves */
+
+/* A value of a row. */
+typedef struct et_cell {
+    const char *text; /* not terminated, quotes taken off; NULL: missing */
+    size_t length;
+} et_cell;
+
+typedef struct et_csv_row {
+    int64_t line;        /* where it began, in its file, from 1 */
+    int count;           /* 0: the end */
+    const et_cell *cell; /* [count], valid until the next next */
+} et_csv_row;
+
+/* What is known of the rows of a file whose delimiter is not: others of its kind were read. */
+typedef struct et_csv_known {
+    char delimiter;  /* of the others: taken where it makes of all rows between least and most */
+    int least, most; /* columns, and no other one makes a header of the first row */
+    /* Whether a cell of a header is text [length]; NULL: names are not known. */
+    bool (*is_name)(const void *payload, const char *text, size_t length);
+    const void *payload;
+} et_csv_known;
+
+typedef struct et_csv_options {
+    char delimiter;             /* 0: the one of , ; tab | that the first rows are made of */
+    char comment;               /* lines that begin with it are left out; 0: none */
+    int columns;                /* what a row has to have; 0: what the first one has */
+    const char *const *missing; /* texts that mean "no value" where they are not quoted, but for ""
+                                   which always does; ended by NULL, borrowed. One that is a number
+                                   is that number however it is written. NULL: "", "?", "NA",
+                                   "N/A", "NaN", "nan", "null" */
+    bool names;                 /* the first row may be a header: only its empty cells are missing.
+                                   Of one that is none et_csv_take_missing takes the others out */
+    const et_csv_known *known;  /* to find the delimiter by; NULL: nothing; borrowed until the first
+                                   row was read */
+} et_csv_options;
+
+/* What missing NULL stands for, ended by NULL. */
+extern const char *const et_csv_usual_missing[];
+/* The same for people whose target has classes of these names. */
+#define ET_CSV_MISSING_HINT                                                                        \
+    "outside quotes ?, NA, N/A, NaN, nan and null mean that there is no value; where one of them " \
+    "is a class, put it between quotes or rename it"
+/* Which of missing (NULL: the usual) a text [length] is, by its place; -1: none. "-999" is also
+ * -999.0 and -9.99e2, but no code with zeros before it. */
+int et_csv_missing_place(const char *const *missing, const char *text, size_t length);
+/* These and more, borrowed, in a new array; NULL: no memory. Free it with et_free. */
+const char **et_csv_missing_with(const char *const *more, size_t count);
+
+/* A delimiter, or what begins a comment, as people write it: a character, "tab", or a backslash and
+ * a t; NULL and "" are none, 0. False: text is something else. */
+bool et_csv_character(char *out, const char *text);
+
+bool et_csv_may_delimit(char c); /* tabs and printable ASCII but quotes */
+
+typedef struct et_csv et_csv;
+
+int et_csv_open(et_csv **out, const char *path, const et_csv_options *options, et_error *error);
+/* Also what can be read once only: a pipe, /dev/stdin. */
+int et_csv_open_once(et_csv **out, const char *path, const et_csv_options *options,
+                     et_error *error);
+/* Of a descriptor, which stays the caller's: a row is there as soon as its line is. name: in
+ * messages. */
+int et_csv_open_stream(et_csv **out, int descriptor, const char *name,
+                       const et_csv_options *options, et_error *error);
+void et_csv_close(et_csv *csv); /* NULL allowed */
+
+/* Before the first row: what is read is kept, until et_csv_again goes back to the begin, with other
+ * options. That is once; et_csv_kept: bytes so far. */
+void et_csv_keep(et_csv *csv);
+size_t et_csv_kept(const et_csv *csv);
+int et_csv_again(et_csv *csv, const et_csv_options *options, et_error *error);
+
+/* The next row. After a failure that is ET_EDATA reading may go on behind the row (*row has its
+ * line), after others only close is allowed. */
+int et_csv_next(et_csv *csv, et_csv_row *row, et_error *error);
+
+/* With names: the first row, which was read last, is a row of values. */
+void et_csv_take_missing(et_csv *csv);
+
+/* "train.csv:17" of the row that was read last, for messages. */
+void et_csv_describe(const et_csv *csv, char *text, size_t size);
+char et_csv_delimiter(const et_csv *csv); /* in use; 0: nothing was read yet */
+/* Whether a line's end has been read behind the last row: the next row comes without waiting for
+ * input, unless the line ends inside quotes. */
+bool et_csv_has_line(const et_csv *csv);
+
+#endif

@@ -1,0 +1,782 @@
+/* Two ways through a row. The fast one makes a mask of delimiters and line ends of 64 bytes at a
+ * time, takes out what is between quotes (bits behind an odd number of quotes, as Langdale and
+ * Lemire have it: Parsing gigabytes of JSON per second, VLDB Journal 2019), and each bit that is
+ * left ends a cell. It knows cells without quotes and cells with quotes around all of them; rows
+ * with any other (doubled quotes, blanks around, quotes within a text) are walked byte by byte.
+ *
+ *   row    = cell { delimiter cell } ( LF | CR LF )         the last one's LF is put there by csv
+ *   cell   = blanks ( quoted blanks | text )
+ *   quoted = '"' { any byte but '"' | '""' } '"'
+ *   text   = bytes but delimiter, CR, LF that do not begin with '"'; blanks at its end are cut off
+ *
+ * Blanks are spaces, and tabs where those do not delimit. A quote within text is text: that is
+ * unambiguous, and what other readers do. */
+#include "data/table/rows/csv_scan.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/text/unicode.h"
+#include "base/vector.h"
+#include "data/table/rows/number.h"
+
+#define ONES 0x0101010101010101u
+
+#define BLOCK 64
+
+const char *const et_csv_usual_missing[] = { "", "?", "NA", "N/A", "NaN", "nan", "null", NULL };
+
+/* What a cell that is the word begins with; of a number it depends on how that is written. */
+static void note_first(et_csv_scanner *scanner, const char *word)
+{
+    const size_t length = strlen(word);
+    double number;
+    if (!length)
+        scanner->missing_empty = true;
+    scanner->missing_first[(unsigned char)*word] |= length > 0;
+    if (et_number_parse(&number, word, length) == ET_NUMBER_NONE)
+        return;
+    const size_t digit = strcspn(word, "123456789");
+    for (const char *c = number < 0 ? "-" : number > 0 ? "+.0" : "+-.0"; *c; c++)
+        scanner->missing_first[(unsigned char)*c] = true;
+    if (number > 0 && word[digit])
+        scanner->missing_first[(unsigned char)word[digit]] = true;
+}
+
+void et_csv_scanner_init(et_csv_scanner *scanner, const et_csv_options *options)
+{
+    static const et_csv_options none;
+    const et_csv_options *o = options ? options : &none;
+    *scanner = (et_csv_scanner){ .delimiter = o->delimiter ? o->delimiter : ',',
+                                 .comment = o->comment,
+                                 .columns = o->columns,
+                                 .known = o->known,
+                                 .names = o->names,
+                                 .missing = o->missing ? o->missing : et_csv_usual_missing };
+    for (const char *const *word = scanner->missing; *word; word++)
+        note_first(scanner, *word);
+}
+
+void et_csv_scanner_release(et_csv_scanner *scanner)
+{
+    et_free(scanner->cell);
+    et_free(scanner->how);
+    scanner->cell = NULL;
+    scanner->how = NULL;
+    scanner->capacity = 0;
+}
+
+unsigned et_csv_contents(const char *bytes, size_t length)
+{
+    const unsigned char *at = (const unsigned char *)bytes;
+    unsigned char quote = 0, cr = 0, nul = 0, high = 0;
+    for (size_t i = 0; i < length; i++) { /* all ones where it is, as vectors compare */
+        quote |= (unsigned char)-(at[i] == '"');
+        cr |= (unsigned char)-(at[i] == '\r');
+        nul |= (unsigned char)-(at[i] == 0);
+        high |= at[i];
+    }
+    return (quote ? ET_CSV_HAS_QUOTE : 0u) | (cr ? ET_CSV_HAS_CR : 0u) |
+           (nul ? ET_CSV_HAS_NUL : 0u) | (high & 0x80 ? ET_CSV_HAS_HIGH : 0u);
+}
+
+/* ---- masks ---- */
+
+/* Of a block: bit i is set where byte i is one of two. Each byte that is becomes its bit among
+ * eight, and the bytes of a word are added up by a product. */
+static inline uint64_t mask_of(const char *at, char first, char second)
+{
+    static const unsigned char bit[BLOCK] = {
+        1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128,
+        1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128,
+        1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128,
+    };
+    unsigned char bits[BLOCK];
+    uint64_t mask = 0;
+    for (int i = 0; i < BLOCK; i++)
+        bits[i] = ((at[i] == first) | (at[i] == second)) ? bit[i] : 0;
+    for (int i = 0; i < BLOCK / 8; i++) {
+        uint64_t word;
+        memcpy(&word, bits + (size_t)8 * (size_t)i, sizeof word);
+        mask |= ((word * ONES) >> 56) << (8 * i);
+    }
+    return mask;
+}
+
+/* The bytes at `at`, NULs behind the last one: what stands there may be another thread's. */
+static inline const char *whole_block(const char *at, const char *limit, char copy[BLOCK])
+{
+    if (limit - at >= BLOCK)
+        return at;
+    memset(copy, 0, BLOCK);
+    memcpy(copy, at, (size_t)(limit - at));
+    return copy;
+}
+
+/* ---- cells ---- */
+
+/* A number as it may be a marker: codes with zeros before them are texts. */
+static bool read_marker(double *number, const char *text, size_t length)
+{
+    const size_t sign = length && (*text == '-' || *text == '+');
+    const bool code =
+        length > sign + 1 && text[sign] == '0' && text[sign + 1] >= '0' && text[sign + 1] <= '9';
+    return !code && et_number_is(et_number_parse(number, text, length));
+}
+
+int et_csv_missing_place(const char *const *missing, const char *text, size_t length)
+{
+    const char *const *words = missing ? missing : et_csv_usual_missing;
+    double number, other;
+    for (int i = 0; words[i]; i++)
+        if (strlen(words[i]) == length && !memcmp(words[i], text, length))
+            return i;
+    if (!read_marker(&number, text, length))
+        return -1;
+    for (int i = 0; words[i]; i++)
+        if (read_marker(&other, words[i], strlen(words[i])) && number == other)
+            return i;
+    return -1;
+}
+
+/* Notes which it is. */
+static bool is_missing_word(et_csv_scanner *scanner, const char *text, size_t length)
+{
+    const int place = et_csv_missing_place(scanner->missing, text, length);
+    if (place >= 0)
+        scanner->missing_found |= (uint64_t)1 << (place < 63 ? place : 63);
+    return place >= 0;
+}
+
+/* A cell that is quoted lies behind its quote. */
+void et_csv_scanner_take_missing(et_csv_scanner *scanner)
+{
+    for (int i = 0; i < scanner->count && (size_t)i < scanner->capacity; i++) {
+        et_cell *cell = &scanner->cell[i];
+        const bool quoted = cell->text > scanner->begin && cell->text[-1] == '"';
+        if (cell->text && cell->length && !quoted &&
+            is_missing_word(scanner, cell->text, cell->length))
+            *cell = (et_cell){ NULL, 0 };
+    }
+}
+
+static bool grow(et_csv_scanner *scanner)
+{
+    size_t capacity = scanner->capacity, same = capacity;
+    void *cells =
+        et_vector_grow(scanner->cell, &capacity, scanner->capacity + 1, sizeof *scanner->cell, 64);
+    if (!cells)
+        return false;
+    scanner->cell = cells;
+    void *how = et_vector_grow(scanner->how, &same, capacity, 1, capacity);
+    if (!how)
+        return false;
+    scanner->how = how;
+    scanner->capacity = capacity;
+    return true;
+}
+
+/* Room for one more cell. False: see fault. Cells that nobody expects are counted only: there is
+ * none for them. */
+static bool make_room(et_csv_scanner *scanner, size_t count, const char *at)
+{
+    if (count < scanner->capacity || (scanner->columns && count > (size_t)scanner->columns))
+        return true;
+    scanner->at = at;
+    scanner->fault = count >= ET_CSV_COLUMNS_MAX ? ET_CSV_FAULT_MANY : ET_CSV_FAULT_MEMORY;
+    return count < ET_CSV_COLUMNS_MAX && grow(scanner);
+}
+
+/* Not quoted: without the blanks around it, and unless it means that nothing is there. */
+static et_cell trimmed_cell(et_csv_scanner *scanner, const char *begin, const char *end)
+{
+    const char tab = scanner->delimiter == '\t' ? ' ' : '\t';
+    while (begin < end && (*begin == ' ' || *begin == tab))
+        begin++;
+    while (begin < end && (end[-1] == ' ' || end[-1] == tab))
+        end--;
+    size_t length = (size_t)(end - begin);
+    bool missing = length ? !scanner->names && scanner->missing_first[(unsigned char)*begin] &&
+                                is_missing_word(scanner, begin, length)
+                          : scanner->missing_empty;
+    return missing ? (et_cell){ NULL, 0 } : (et_cell){ begin, length };
+}
+
+/* The same; most cells need nothing of it. */
+static inline et_cell plain_cell(et_csv_scanner *scanner, const char *begin, const char *end)
+{
+    if (begin == end || (unsigned char)*begin <= ' ' || (unsigned char)end[-1] <= ' ' ||
+        scanner->missing_first[(unsigned char)*begin])
+        return trimmed_cell(scanner, begin, end);
+    return (et_cell){ begin, (size_t)(end - begin) };
+}
+
+/* Takes the next cell of a row that has quotes: [begin, end) is without those around it. False: see
+ * fault. */
+static bool add_cell(et_csv_scanner *scanner, const char *begin, const char *end, unsigned char how)
+{
+    size_t at = (size_t)scanner->count++;
+    if (!make_room(scanner, at, begin))
+        return false;
+    if (at >= scanner->capacity)
+        return true;
+    scanner->how[at] = how;
+    if (how)
+        scanner->cell[at] = begin == end && scanner->missing_empty
+                                ? (et_cell){ NULL, 0 }
+                                : (et_cell){ begin, (size_t)(end - begin) };
+    else
+        scanner->cell[at] = plain_cell(scanner, begin, end);
+    return true;
+}
+
+/* ---- rows ---- */
+
+static et_csv_found bad(et_csv_scanner *scanner, et_csv_fault fault, const char *at)
+{
+    scanner->fault = fault;
+    scanner->at = at;
+    return ET_CSV_BAD;
+}
+
+int64_t et_csv_count_lines(const char *begin, const char *end)
+{
+    enum { LANES = 64, TURNS = 255 }; /* a lane counts up to what a byte holds */
+    int64_t lines = 0;
+    while (end - begin >= LANES) {
+        unsigned char lane[LANES] = { 0 };
+        for (int turn = 0; turn < TURNS && end - begin >= LANES; turn++, begin += LANES)
+            for (int i = 0; i < LANES; i++)
+                lane[i] = (unsigned char)(lane[i] + (begin[i] == '\n'));
+        for (int i = 0; i < LANES; i++)
+            lines += lane[i];
+    }
+    for (; begin < end; begin++)
+        lines += *begin == '\n';
+    return lines;
+}
+
+/* The same where one or two are expected. */
+static int64_t count_few_lines(const char *begin, const char *end)
+{
+    int64_t lines = 0;
+    for (const char *at = begin; (at = memchr(at, '\n', (size_t)(end - at))); at++)
+        lines++;
+    return lines;
+}
+
+/* A fault where the row's end is not known: the next row begins behind the next LF. */
+static et_csv_found bad_before(et_csv_scanner *scanner, et_csv_fault fault, const char *at,
+                               char *limit)
+{
+    char *lf = memchr(at, '\n', (size_t)(limit - at));
+    if (!lf) { /* the message may wait until the line is whole */
+        scanner->at = NULL;
+        return ET_CSV_MORE;
+    }
+    scanner->next = lf + 1;
+    scanner->lines = et_csv_count_lines(scanner->begin, lf + 1);
+    return bad(scanner, fault, at);
+}
+
+/* After add_cell has failed. */
+static et_csv_found no_cell(et_csv_scanner *scanner, char *limit)
+{
+    return scanner->fault == ET_CSV_FAULT_MEMORY
+               ? ET_CSV_BAD
+               : bad_before(scanner, scanner->fault, scanner->at, limit);
+}
+
+/* ---- the fast way ---- */
+
+/* What was found of a row's quotes. */
+typedef enum row_quotes {
+    QUOTES_NONE,
+    QUOTES_PLAIN, /* around whole cells */
+    QUOTES_OTHER, /* the row has to be walked */
+} row_quotes;
+
+/* Bit i of the result: bits 0 to i of x have an odd number of ones. */
+static inline uint64_t odd_below(uint64_t x)
+{
+    for (int shift = 1; shift < 64; shift *= 2)
+        x ^= x << shift;
+    return x;
+}
+
+/* Quotes over the blocks of a row. */
+typedef struct quotes {
+    uint64_t inside; /* all ones: the block begins within quotes */
+    uint64_t starts; /* bit 0: a cell begins with the block */
+    bool any;        /* there were some */
+} quotes;
+
+/* Takes from the mask what is between quotes. False: a quote opens within a cell (or a doubled one
+ * does, which looks the same). */
+static inline bool mask_quotes(quotes *q, uint64_t *mask, uint64_t here)
+{
+    uint64_t inside = odd_below(here) ^ q->inside;
+    *mask &= ~inside;
+    bool sound = !(here & inside & ~(*mask << 1 | q->starts));
+    q->inside = (uint64_t)0 - (inside >> 63);
+    q->starts = *mask >> 63;
+    q->any |= here != 0;
+    return sound;
+}
+
+/* The cell [begin, end) of such a row. False: its quotes are not around all of it. */
+static inline bool quoted_cell(et_csv_scanner *scanner, et_cell *cell, const char *begin,
+                               const char *end)
+{
+    if (*begin != '"') {
+        *cell = plain_cell(scanner, begin, end);
+        return true;
+    }
+    size_t length = (size_t)(end - begin) - 2;
+    *cell =
+        length || !scanner->missing_empty ? (et_cell){ begin + 1, length } : (et_cell){ NULL, 0 };
+    return end - begin >= 2 && end[-1] == '"';
+}
+
+/* Each of the mask's bits ends a cell. any: there may be quotes; then *quoting says what they are,
+ * and of OTHER nothing else is known. */
+static inline et_csv_found scan_cells(et_csv_scanner *scanner, char *limit, bool any,
+                                      row_quotes *quoting)
+{
+    const char delimiter = scanner->delimiter;
+    quotes q = { .starts = 1 };
+    char *cell = scanner->begin;
+    size_t count = 0;
+    *quoting = QUOTES_OTHER;
+    for (char *block = scanner->begin; block < limit; block += BLOCK) {
+        char copy[BLOCK];
+        const char *bytes = whole_block(block, limit, copy);
+        uint64_t mask = mask_of(bytes, delimiter, '\n');
+        if (any && !mask_quotes(&q, &mask, mask_of(bytes, '"', '"')))
+            return ET_CSV_MORE;
+        for (; mask; mask &= mask - 1) {
+            char *at = block + __builtin_ctzll(mask);
+            bool last = *at == '\n';
+            const char *end = last && at > cell && at[-1] == '\r' ? at - 1 : at;
+            if (count >= scanner->capacity && !make_room(scanner, count, cell)) {
+                *quoting = QUOTES_NONE;
+                return no_cell(scanner, limit);
+            }
+            if (any && count < scanner->capacity) {
+                if (!quoted_cell(scanner, &scanner->cell[count], cell, end))
+                    return ET_CSV_MORE;
+            } else if (count < scanner->capacity)
+                scanner->cell[count] = plain_cell(scanner, cell, end);
+            count++;
+            cell = at + 1;
+            if (last) {
+                scanner->count = (int)count;
+                scanner->next = cell;
+                *quoting = q.any ? QUOTES_PLAIN : QUOTES_NONE;
+                return ET_CSV_ROW;
+            }
+        }
+    }
+    *quoting = q.any ? QUOTES_OTHER : QUOTES_NONE;
+    return ET_CSV_MORE;
+}
+
+/* ---- byte by byte ---- */
+
+/* Behind an opening quote: the closing one, or NULL. */
+static char *closing_quote(char *at, char *limit, unsigned char *how)
+{
+    while ((at = memchr(at, '"', (size_t)(limit - at)))) {
+        if (at + 1 == limit || at[1] != '"')
+            return at;
+        *how |= ET_CELL_DOUBLED;
+        at += 2;
+    }
+    return NULL;
+}
+
+static inline char *skip_blanks(const et_csv_scanner *scanner, char *at, const char *limit)
+{
+    while (at < limit && et_csv_is_blank(scanner, *at))
+        at++;
+    return at;
+}
+
+/* One cell of a row that has quotes. *at goes to what ends it. */
+static et_csv_found scan_cell(et_csv_scanner *scanner, char **at, char *limit)
+{
+    char *first = skip_blanks(scanner, *at, limit), *end = first;
+    if (first < limit && *first == '"') {
+        unsigned char how = ET_CELL_QUOTED;
+        char *close = closing_quote(first + 1, limit, &how);
+        scanner->at = first;
+        if (!close || close + 1 == limit)
+            return ET_CSV_MORE;
+        *at = skip_blanks(scanner, close + 1, limit);
+        return add_cell(scanner, first + 1, close, how) ? ET_CSV_ROW : no_cell(scanner, limit);
+    }
+    scanner->at = NULL;
+    while (end < limit && *end != scanner->delimiter && *end != '\n' && *end != '\r')
+        end++;
+    *at = end;
+    return add_cell(scanner, first, end, 0) ? ET_CSV_ROW : no_cell(scanner, limit);
+}
+
+/* A row byte by byte. */
+static et_csv_found scan_quoted(et_csv_scanner *scanner, char *limit)
+{
+    char *at = scanner->begin;
+    for (;;) {
+        et_csv_found found = scan_cell(scanner, &at, limit);
+        if (found != ET_CSV_ROW)
+            return found;
+        if (at == limit || (*at == '\r' && at + 1 == limit)) {
+            scanner->at = NULL;
+            return ET_CSV_MORE;
+        }
+        if (*at == '\n' || (*at == '\r' && at[1] == '\n')) {
+            scanner->next = at + (*at == '\n' ? 1 : 2);
+            return ET_CSV_ROW;
+        }
+        if (*at != scanner->delimiter)
+            return bad_before(scanner, *at == '\r' ? ET_CSV_FAULT_CR : ET_CSV_FAULT_TEXT, at,
+                              limit);
+        at++;
+    }
+}
+
+/* Once the row is whole: of a doubled quote one is left. */
+static void unquote(et_csv_scanner *scanner)
+{
+    int count = scanner->columns && scanner->count > scanner->columns ? scanner->columns + 1
+                                                                      : scanner->count;
+    for (int i = 0; i < count; i++) {
+        et_cell *cell = &scanner->cell[i];
+        if (!(scanner->how[i] & ET_CELL_DOUBLED))
+            continue;
+        char *from = scanner->begin + (cell->text - scanner->begin), *to = from;
+        const char *end = from + cell->length;
+        while (from < end) {
+            from += *from == '"';
+            *to++ = *from++;
+        }
+        cell->length = (size_t)(to - cell->text);
+    }
+}
+
+static et_csv_found check_row(et_csv_scanner *scanner, unsigned contents)
+{
+    size_t length = (size_t)(scanner->next - scanner->begin), offset;
+    const char *nul = contents & ET_CSV_HAS_NUL ? memchr(scanner->begin, 0, length) : NULL;
+    if (nul)
+        return bad(scanner, ET_CSV_FAULT_NUL, nul);
+    if (contents & ET_CSV_HAS_HIGH && !et_utf8_valid(scanner->begin, length, &offset))
+        return bad(scanner, ET_CSV_FAULT_UTF8, scanner->begin + offset);
+    if (scanner->columns && scanner->count != scanner->columns)
+        return bad(scanner, ET_CSV_FAULT_COLUMNS, scanner->begin);
+    return scanner->count > ET_CSV_COLUMNS_MAX ? bad(scanner, ET_CSV_FAULT_MANY, scanner->begin)
+                                               : ET_CSV_ROW;
+}
+
+/* A line that is no row: a comment, or blanks alone. */
+static et_csv_found skip_line(et_csv_scanner *scanner, char *limit)
+{
+    char first = *scanner->begin, *at = scanner->begin;
+    if (scanner->comment && first == scanner->comment)
+        at = memchr(at, '\n', (size_t)(limit - at));
+    else {
+        if (first != '\n' && first != '\r' && !et_csv_is_blank(scanner, first))
+            return ET_CSV_ROW;
+        at = skip_blanks(scanner, at, limit);
+        if (at < limit && *at == '\r')
+            at++;
+        if (at < limit && *at != '\n')
+            return ET_CSV_ROW;
+    }
+    if (!at || at == limit)
+        return ET_CSV_MORE;
+    scanner->lines = 1;
+    scanner->next = at + 1;
+    return ET_CSV_SKIP;
+}
+
+/* A row with quotes, which may have line ends in it. */
+static et_csv_found scan_whole(et_csv_scanner *scanner, char *limit, unsigned contents)
+{
+    scanner->count = 0;
+    et_csv_found found = scan_quoted(scanner, limit);
+    if (found != ET_CSV_ROW)
+        return found;
+    scanner->lines = count_few_lines(scanner->begin, scanner->next);
+    found = check_row(scanner, contents);
+    if (found == ET_CSV_ROW)
+        unquote(scanner);
+    return found;
+}
+
+et_csv_found et_csv_scan(et_csv_scanner *scanner, char *begin, char *limit, unsigned contents)
+{
+    scanner->begin = begin;
+    scanner->lines = 0;
+    scanner->count = 0;
+    scanner->at = NULL;
+    if (begin == limit)
+        return ET_CSV_MORE;
+    et_csv_found found = skip_line(scanner, limit);
+    if (found != ET_CSV_ROW)
+        return found;
+    row_quotes quoting;
+    found = contents & ET_CSV_HAS_QUOTE ? scan_cells(scanner, limit, true, &quoting)
+                                        : scan_cells(scanner, limit, false, &quoting);
+    if (quoting == QUOTES_OTHER)
+        return scan_whole(scanner, limit, contents);
+    if (found != ET_CSV_ROW)
+        return found;
+    scanner->lines = 1;
+    if (contents & ET_CSV_HAS_CR) {
+        char *end = scanner->next - 1;
+        end -= end > begin && end[-1] == '\r';
+        const char *cr = memchr(begin, '\r', (size_t)(end - begin));
+        if (cr && quoting == QUOTES_PLAIN) /* it may be between quotes */
+            return scan_whole(scanner, limit, contents);
+        if (cr)
+            return bad(scanner, ET_CSV_FAULT_CR, cr);
+    }
+    if (quoting == QUOTES_PLAIN)
+        scanner->lines = count_few_lines(begin, scanner->next);
+    return contents & (ET_CSV_HAS_NUL | ET_CSV_HAS_HIGH) || scanner->count != scanner->columns
+               ? check_row(scanner, contents)
+               : ET_CSV_ROW;
+}
+
+/* ---- cutting ---- */
+
+/* Behind the line end that ends the row at begin, in which there are quotes; NULL: it is not whole.
+ * What follows a closing quote is not looked at, but for where the next cell begins: a bad row ends
+ * with the line of its fault. */
+static char *quoted_end(const et_csv_scanner *scanner, char *begin, char *limit)
+{
+    char *at = begin;
+    for (;;) {
+        unsigned char how = 0;
+        at = skip_blanks(scanner, at, limit);
+        if (at < limit && *at == '"') {
+            char *close = closing_quote(at + 1, limit, &how);
+            if (!close)
+                return NULL;
+            at = skip_blanks(scanner, close + 1, limit);
+            if (at < limit && *at == '\r')
+                at++;
+            if (at < limit && *at != scanner->delimiter && *at != '\n') {
+                at = memchr(at, '\n', (size_t)(limit - at));
+                return at ? at + 1 : NULL;
+            }
+        }
+        while (at < limit && *at != scanner->delimiter && *at != '\n') {
+            if (*at == '\r' && at + 1 < limit && at[1] != '\n') {
+                at = memchr(at, '\n', (size_t)(limit - at));
+                return at ? at + 1 : NULL;
+            }
+            at++;
+        }
+        if (at == limit)
+            return NULL;
+        if (*at++ == '\n')
+            return at;
+    }
+}
+
+/* By masks, as scan_cells, as long as quotes are around whole cells: the end of the last row before
+ * one that has others, or before limit. */
+static char *cut_fast(const et_csv_scanner *scanner, char *begin, char *limit)
+{
+    quotes q = { .starts = 1 };
+    bool closed = false; /* a quote closed with the block before */
+    char *cut = begin;
+    for (char *block = begin; block < limit; block += BLOCK) {
+        char copy[BLOCK];
+        const char *bytes = whole_block(block, limit, copy);
+        uint64_t mask = mask_of(bytes, scanner->delimiter, '\n');
+        uint64_t lines = mask_of(bytes, '\n', '\n'), here = mask_of(bytes, '"', '"');
+        const uint64_t inside = odd_below(here) ^ q.inside;
+        bool sound = mask_quotes(&q, &mask, here);
+        uint64_t closing = here & ~inside;
+        sound &= !((closing << 1 | closed) & ~mask);
+        closed = closing >> 63;
+        /* What is not sound may stand behind a row's end. */
+        uint64_t ends = lines & ~inside;
+        if (!sound)
+            return cut;
+        if (ends)
+            cut = block + 64 - __builtin_clzll(ends);
+    }
+    return cut;
+}
+
+char *et_csv_cut(const et_csv_scanner *scanner, char *begin, char *limit, unsigned contents)
+{
+    char *cut = begin;
+    if (!(contents & ET_CSV_HAS_QUOTE)) {
+        char *lf = memrchr(begin, '\n', (size_t)(limit - begin));
+        return lf ? lf + 1 : begin;
+    }
+    while (cut < limit) {
+        if (!scanner->comment && !(contents & ET_CSV_HAS_CR))
+            cut = cut_fast(scanner, cut, limit);
+        char *lf = memchr(cut, '\n', (size_t)(limit - cut));
+        if (!lf)
+            return cut;
+        bool comment = scanner->comment && *cut == scanner->comment;
+        char *next = !comment && memchr(cut, '"', (size_t)(lf - cut))
+                         ? quoted_end(scanner, cut, limit)
+                         : lf + 1;
+        if (!next)
+            return cut;
+        cut = next;
+    }
+    return cut;
+}
+
+/* ---- guessing ---- */
+
+/* The last quote of a value that begins with one; NULL: it does not end here. */
+static const char *behind_quoted(const char *at, const char *limit)
+{
+    while ((at = memchr(at + 1, '"', (size_t)(limit - at - 1)))) {
+        if (at + 1 == limit || at[1] != '"')
+            return at;
+        at++;
+    }
+    return NULL;
+}
+
+/* How many names stand in the row, beside its cells; NULL: nobody asks. */
+typedef struct named {
+    const et_csv_known *known;
+    int names;
+} named;
+
+static void note_name(named *to, const char *begin, const char *end)
+{
+    if (!to)
+        return;
+    end -= end > begin && end[-1] == '\r';
+    while (begin < end && *begin == ' ')
+        begin++;
+    while (begin < end && end[-1] == ' ')
+        end--;
+    if (end - begin >= 2 && *begin == '"' && end[-1] == '"') {
+        begin++;
+        end--;
+    }
+    to->names +=
+        begin < end && to->known->is_name(to->known->payload, begin, (size_t)(end - begin));
+}
+
+/* The cells that delimiter makes of the line at *at, which goes to the next; 0: of none that is
+ * whole, -1: it is no row. Quotes count where they open a cell. */
+static int count_cells(const et_csv_scanner *scanner, char delimiter, const char **at,
+                       const char *limit, named *names)
+{
+    int count = 1;
+    bool first = true, blank = true, comment = scanner->comment && **at == scanner->comment;
+    const char *cell = *at;
+    for (const char *i = *at; i < limit; i++) {
+        if (*i == '\n' || *i == delimiter) {
+            note_name(names, cell, i);
+            cell = i + 1;
+        }
+        if (*i == '\n') {
+            *at = i + 1;
+            return comment || blank ? -1 : count;
+        }
+        blank &= *i == ' ' || *i == '\t' || *i == '\r';
+        if (first && *i == '"' && !comment && !(i = behind_quoted(i, limit)))
+            return 0;
+        first = *i == delimiter || (first && *i == ' ');
+        count += *i == delimiter;
+    }
+    return 0;
+}
+
+/* Columns that delimiter makes of all rows alike; -1 where it does not, 0: no row is whole. */
+static int count_columns(const et_csv_scanner *scanner, char delimiter, const char *begin,
+                         const char *limit, int rows)
+{
+    int columns = 0;
+    for (const char *at = begin; rows > 0 && at < limit;) {
+        int count = count_cells(scanner, delimiter, &at, limit, NULL);
+        if (!count)
+            break;
+        if (count < 0)
+            continue;
+        if (columns && count != columns)
+            return -1;
+        columns = count;
+        rows--;
+    }
+    return columns;
+}
+
+/* Names that delimiter makes of the first row, where half of its cells are; else 0. */
+static int count_names(const et_csv_scanner *scanner, char delimiter, const char *begin,
+                       const char *limit)
+{
+    const et_csv_known *known = scanner->known;
+    named names = { known, 0 };
+    int count = -1;
+    for (const char *at = begin; count < 0 && at < limit;) {
+        names.names = 0;
+        count = count_cells(scanner, delimiter, &at, limit, &names);
+    }
+    return 2 * names.names >= (count < known->most ? count : known->most) ? names.names : 0;
+}
+
+/* The one that makes most names, the known one before others; 0: none makes a header. */
+static char guess_by_names(const et_csv_scanner *scanner, const char *begin, const char *limit)
+{
+    const char *others = ET_CSV_DELIMITERS;
+    char best = 0;
+    int most = 0;
+    if (!scanner->known->is_name)
+        return 0;
+    for (char candidate = scanner->known->delimiter; candidate; candidate = *others++) {
+        int names = count_names(scanner, candidate, begin, limit);
+        if (names > most) {
+            most = names;
+            best = candidate;
+        }
+    }
+    return best;
+}
+
+/* 0: it is not known, or makes other columns. */
+static char guess_known(const et_csv_scanner *scanner, const char *begin, const char *limit,
+                        int rows)
+{
+    const et_csv_known *known = scanner->known;
+    char by_names = guess_by_names(scanner, begin, limit);
+    if (by_names)
+        return by_names;
+    int columns = count_columns(scanner, known->delimiter, begin, limit, rows);
+    return columns >= known->least && columns <= known->most ? known->delimiter : 0;
+}
+
+char et_csv_guess(const et_csv_scanner *scanner, const char *begin, const char *limit, int rows)
+{
+    const char *candidates = ET_CSV_DELIMITERS;
+    char best = 0;
+    int most = 0;
+    for (; *candidates; candidates++) {
+        int columns = count_columns(scanner, *candidates, begin, limit, rows);
+        columns = columns < 0 ? 1 : columns;
+        if (columns > most) {
+            most = columns;
+            best = *candidates;
+        }
+    }
+    char known = best && scanner->known && scanner->known->delimiter
+                     ? guess_known(scanner, begin, limit, rows)
+                     : 0;
+    return known ? known : best;
+}

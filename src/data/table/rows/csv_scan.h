@@ -1,0 +1,120 @@
+/* What a row of CSV is, over bytes in memory: the scanner behind csv and analyze. It finds one row,
+ * its cells and its end, and says what is wrong without words: who knows file and line makes the
+ * message (et_csv_fault_fail). One thread at a time; nothing but cells is allocated. */
+#ifndef ETUDE_DATA_TABLE_ROWS_CSV_SCAN_H
+#define ETUDE_DATA_TABLE_ROWS_CSV_SCAN_H
+
+#include "data/table/rows/csv.h"
+
+/* Columns of a row at most: what is known of one takes about 7 KB in an analysis. */
+#define ET_CSV_COLUMNS_MAX 100000
+
+/* What is known of some bytes, so that rows of them need not be searched for what is not there. */
+enum {
+    ET_CSV_HAS_QUOTE = 1,
+    ET_CSV_HAS_CR = 2,
+    ET_CSV_HAS_NUL = 4,
+    ET_CSV_HAS_HIGH = 8, /* beyond ASCII */
+};
+unsigned et_csv_contents(const char *bytes, size_t length);
+
+typedef enum et_csv_found {
+    ET_CSV_ROW,
+    ET_CSV_SKIP, /* an empty line or a comment */
+    ET_CSV_MORE, /* the row does not end in these bytes */
+    ET_CSV_BAD,  /* see fault; next is where the following row may begin */
+} et_csv_found;
+
+typedef enum et_csv_fault {
+    ET_CSV_FAULT_TEXT,    /* behind a closing quote */
+    ET_CSV_FAULT_CR,      /* alone, outside quotes */
+    ET_CSV_FAULT_NUL,     /* a byte that is 0 */
+    ET_CSV_FAULT_UTF8,    /* a byte that is not UTF-8 */
+    ET_CSV_FAULT_COLUMNS, /* another number than expected */
+    ET_CSV_FAULT_MANY,    /* more than ET_CSV_COLUMNS_MAX */
+    ET_CSV_FAULT_QUOTE,   /* never closed; found by who knows that nothing follows */
+    ET_CSV_FAULT_LONG,    /* the same: a row past ET_CSV_ROW_MAX */
+    ET_CSV_FAULT_MEMORY,
+} et_csv_fault;
+
+/* How a cell was written. */
+enum { ET_CELL_QUOTED = 1, ET_CELL_DOUBLED = 2 /* quotes in it */ };
+
+typedef struct et_csv_scanner {
+    /* the form of rows */
+    char delimiter, comment;
+    int columns;                /* expected; 0: any */
+    int64_t columns_line;       /* where that was seen; 0: it was said */
+    const et_csv_known *known;  /* borrowed, for et_csv_guess; NULL: nothing */
+    const char *const *missing; /* borrowed, ended by NULL */
+    bool names;                 /* of rows only empty cells are missing; who scans ends it behind
+                                   the first row */
+    bool missing_empty;         /* "" is among them */
+    bool missing_first[256];    /* what one of them begins with */
+    uint64_t missing_found;     /* a bit for each of them that a cell was; the last one for all
+                                   behind it */
+    /* the row found last */
+    et_cell *cell;      /* [count]; owned */
+    unsigned char *how; /* [count]: of each cell ET_CELL_*; owned */
+    size_t capacity;    /* of both */
+    int count;          /* columns, those beyond columns + 1 only counted */
+    char *begin, *next; /* of the row, and behind its end */
+    int64_t lines;      /* line ends from begin to next */
+    et_csv_fault fault; /* of BAD */
+    const char *at;     /* where, of BAD; of MORE: where the quote opened that is open, or
+                           NULL */
+} et_csv_scanner;
+
+/* Around a cell, outside of quotes. */
+static inline bool et_csv_is_blank(const et_csv_scanner *scanner, char c)
+{
+    return c == ' ' || (c == '\t' && scanner->delimiter != '\t');
+}
+
+/* options NULL: defaults; delimiter 0 is taken for a comma. release frees the cells. */
+void et_csv_scanner_init(et_csv_scanner *scanner, const et_csv_options *options);
+void et_csv_scanner_release(et_csv_scanner *scanner);
+
+/* The row that begins at begin, of bytes up to limit. contents: what the bytes hold (or more).
+ * Cells lie where the bytes do; doubled quotes are made single in place once the row is whole. */
+et_csv_found et_csv_scan(et_csv_scanner *scanner, char *begin, char *limit, unsigned contents);
+
+/* The row that was found last, with names, is one of values: its cells that are missing become so.
+ */
+void et_csv_scanner_take_missing(et_csv_scanner *scanner);
+
+/* LFs. */
+int64_t et_csv_count_lines(const char *begin, const char *end);
+
+/* The end of the last row that is whole in [begin, limit), where begin begins one: begin if there
+ * is none. Bad rows end as et_csv_scan has it. */
+char *et_csv_cut(const et_csv_scanner *scanner, char *begin, char *limit, unsigned contents);
+
+/* The delimiter that up to `rows` whole rows are made of: one of , ; tab | that divides all of them
+ * into equally many columns, the most; 0: no row is whole. Before that count: where it is known
+ * what rows look like, one that makes names of half of the first row, then the known one. */
+char et_csv_guess(const et_csv_scanner *scanner, const char *begin, const char *limit, int rows);
+
+/* csv_fault.c: ET_EDATA or ET_ENOMEM with the scanner's fault in words; line: of the row's begin.
+ */
+int et_csv_fault_fail(const et_csv_scanner *scanner, const char *name, int64_t line,
+                      et_error *error);
+
+/* ---- csv.c: rows in bulk, for who scans them ---- */
+
+typedef struct et_csv_block {
+    char *begin, *end; /* whole rows; the same at the end of the file */
+    unsigned contents; /* of them, or more */
+    int64_t line;      /* of begin */
+} et_csv_block;
+
+/* The next rows, at most `wanted` bytes of them or one row; valid until the next call. */
+int et_csv_next_block(et_csv *csv, size_t wanted, et_csv_block *block, et_error *error);
+
+/* The form of the rows, once one was read, for scanners of one's own: cells are not shared. */
+void et_csv_form(const et_csv *csv, et_csv_scanner *scanner);
+
+/* Bytes that were taken from the file, as it lies there; of a pipe unpacked; 0 of a stream. */
+uint64_t et_csv_taken(const et_csv *csv);
+
+#endif

@@ -1,0 +1,39 @@
+/* Numbers in text, as tables have them: exact (the double nearest to what is written, ties to
+ * even), the same in every locale, and nothing but decimal numbers:
+ *
+ *   number   = [ + | - ] ( digits [ . [ digits ] ] | . digits ) [ ( e | E ) [ + | - ] digits ]
+ *
+ * No blanks, no "nan", "inf", 0x1p3, 1_000 or 1,5; what follows a number makes it none. Pure
+ * functions. */
+#ifndef ETUDE_DATA_TABLE_ROWS_NUMBER_H
+#define ETUDE_DATA_TABLE_ROWS_NUMBER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+typedef enum et_number {
+    ET_NUMBER_NONE,    /* not a number; *out is as it was */
+    ET_NUMBER_LARGE,   /* one beyond a double, as 1e999; *out is as it was */
+    ET_NUMBER_REAL,    /* what is too small for a double is 0 with its sign */
+    ET_NUMBER_INTEGER, /* a real of digits alone, with a sign or without */
+} et_number;
+
+/* Reads all of text [length], and no byte beyond it. */
+et_number et_number_parse(double *out, const char *text, size_t length);
+
+/* How many digits a text [length] begins with. */
+static inline size_t et_number_digits_at(const char *text, size_t length)
+{
+    size_t count = 0;
+    while (count < length && (unsigned char)(text[count] - '0') < 10)
+        count++;
+    return count;
+}
+
+/* For what a caller needs in most places: it is a number, and finite. */
+static inline bool et_number_is(et_number kind)
+{
+    return kind >= ET_NUMBER_REAL;
+}
+
+#endif

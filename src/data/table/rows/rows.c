@@ -1,0 +1,169 @@
+/* What all rows share, and those of CSV files: each file has its own columns, in its own order. */
+#include "data/table/rows/rows.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "data/table/rows/same_header.h"
+
+void et_rows_close(et_rows *rows)
+{
+    if (rows)
+        rows->class->close(rows);
+}
+
+int et_rows_next(et_rows *rows, et_row *row, et_error *error)
+{
+    *row = (et_row){ .end = true };
+    return rows->class->next(rows, row, error);
+}
+
+int et_row_encode(const et_rows *rows, const et_row *row, void *const *to, et_error *error)
+{
+    et_assert(!row->end);
+    int status = row->cells ? et_encoder_row(rows->encoder, row->cells, to, NULL, error)
+                            : et_encoder_values(rows->encoder, row->values, to, NULL, error);
+    return status ? et_fail_while(error, status, "%s:%lld", rows->paths.items[row->file],
+                                  (long long)row->number)
+                  : ET_OK;
+}
+
+/* ---- CSV ---- */
+
+typedef struct csv_rows {
+    et_rows rows;
+    et_rows_options options;
+    et_csv *csv;         /* NULL: no file is open */
+    size_t file, begun;  /* which one it is, and how many were opened */
+    et_columns columns;  /* of it; count 0: it has given no row */
+    et_columns first;    /* of the first file, where it has a header */
+    et_same_header same; /* that; count 0: it has none, or was not read */
+    et_csv_known known;  /* of the files behind it */
+} csv_rows;
+
+static void close_file(csv_rows *self)
+{
+    et_csv_close(self->csv);
+    self->csv = NULL;
+    et_columns_release(&self->columns);
+}
+
+static void csv_close(et_rows *rows)
+{
+    csv_rows *self = (csv_rows *)rows;
+    close_file(self);
+    et_columns_release(&self->first);
+    et_same_header_release(&self->same);
+    et_free(self);
+}
+
+/* The first file's header says which columns all files have. */
+static int keep_header(csv_rows *self, const et_csv_row *header, et_error *error)
+{
+    int status =
+        et_same_header_begin(&self->same, self->rows.paths.items[self->file], header, error);
+    if (!status)
+        status = et_columns_copy(&self->first, &self->columns, error);
+    if (status)
+        return status;
+    self->known = et_same_header_known(&self->same, et_csv_delimiter(self->csv));
+    self->options.csv.known = &self->known;
+    return ET_OK;
+}
+
+/* Columns of a file that has the first one's header, in whatever order. */
+static int find_named(csv_rows *self, const et_csv_row *row, et_error *error)
+{
+    int *place = et_alloc((size_t)self->same.count, sizeof *place);
+    if (!place)
+        return et_alloc_failed(error, (size_t)self->same.count * sizeof *place, "columns");
+    int status =
+        et_same_header_find(&self->same, place, self->rows.paths.items[self->file], row, error);
+    if (!status)
+        status = et_columns_copy(&self->columns, &self->first, error);
+    for (int i = 0; !status && i < self->columns.count; i++)
+        if (self->columns.column[i] >= 0)
+            self->columns.column[i] = place[self->columns.column[i]];
+    et_free(place);
+    return status;
+}
+
+/* Without a header columns are the schema's, which must not be another order than the first file's.
+ */
+static int find_columns(csv_rows *self, const et_csv_row *row, et_error *error)
+{
+    const char *path = self->rows.paths.items[self->file];
+    et_header header = self->options.header;
+    if (self->same.count && (header == ET_HEADER_THERE || et_same_header_is(&self->same, row)))
+        return find_named(self, row, error);
+    if (self->same.count)
+        header = ET_HEADER_ABSENT;
+    int status = et_columns_find(&self->columns, self->rows.encoder, row, header,
+                                 !self->options.no_targets, path, error);
+    const size_t size = (size_t)self->columns.count * sizeof *self->columns.column;
+    if (!status && self->same.count == row->count &&
+        memcmp(self->columns.column, self->first.column, size) != 0)
+        status = et_same_header_absent(&self->same, path, row->line, error);
+    return status;
+}
+
+/* *row is the first row of values, or has count 0. */
+static int read_first(csv_rows *self, et_csv_row *row, et_error *error)
+{
+    const char *path = self->rows.paths.items[self->file];
+    if (!row->count)
+        return et_fail(error, ET_EDATA, "%s: there is no row in it: give at least one", path);
+    int status = find_columns(self, row, error);
+    if (!status && self->columns.header && self->begun == 1 && self->rows.paths.count > 1)
+        status = keep_header(self, row, error);
+    if (!status && self->columns.header)
+        return et_csv_next(self->csv, row, error);
+    if (!status)
+        et_csv_take_missing(self->csv);
+    return status;
+}
+
+static int csv_next(et_rows *rows, et_row *out, et_error *error)
+{
+    csv_rows *self = (csv_rows *)rows;
+    et_csv_row row = { .count = 0 };
+    int status = ET_OK;
+    while (!status && !row.count) {
+        if (!self->csv) {
+            if (self->begun == rows->paths.count)
+                return ET_OK;
+            self->file = self->begun++;
+            status =
+                et_csv_open(&self->csv, rows->paths.items[self->file], &self->options.csv, error);
+        }
+        if (!status)
+            status = et_csv_next(self->csv, &row, error);
+        if (!status && !self->columns.count)
+            status = read_first(self, &row, error);
+        if (!status && !row.count)
+            close_file(self);
+    }
+    if (!status)
+        *out = (et_row){ .cells = et_columns_take(&self->columns, &row),
+                         .file = self->file,
+                         .number = row.line };
+    return status;
+}
+
+static const et_rows_class csv_rows_class = { "CSV", csv_next, csv_close };
+
+int et_rows_open_csv(et_rows **out, const et_encoder *encoder, const et_strings *paths,
+                     const et_rows_options *options, et_error *error)
+{
+    et_assert(paths->count > 0);
+    csv_rows *self = et_alloc_zero(1, sizeof *self);
+    if (!self)
+        return et_alloc_failed(error, sizeof *self, "rows");
+    self->rows = (et_rows){ &csv_rows_class, encoder, *paths };
+    if (options)
+        self->options = *options;
+    self->options.csv.names = self->options.header != ET_HEADER_ABSENT;
+    *out = &self->rows;
+    return ET_OK;
+}

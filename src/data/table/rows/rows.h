@@ -1,0 +1,68 @@
+/* Rows of a table, wherever they come from, one after another: CSV files, tf.Examples in record
+ * files, arrays in memory, instances of a program. A row is values in the order of an encoder's
+ * schema, for the encoder.
+ *
+ *     while (!(status = et_rows_next(rows, &row, &error)) && !row.end)
+ *         status = et_row_encode(rows, &row, to, &error);
+ *
+ * A row's values are valid until the next next. One thread at a time. */
+#ifndef ETUDE_DATA_TABLE_ROWS_ROWS_H
+#define ETUDE_DATA_TABLE_ROWS_ROWS_H
+
+#include <etude/dataset.h>
+
+#include "base/fields/fields.h"
+#include "data/table/analysis/columns.h"
+#include "data/table/features/encoder.h"
+
+typedef struct et_row {
+    bool end;                 /* there is no row: the rest says nothing */
+    const et_cell *cells;     /* texts; NULL: values */
+    const et_reading *values; /* others */
+    size_t file;              /* which of the paths it is from; 0 */
+    int64_t number;           /* there: its line or record, from 1 */
+} et_row;
+
+typedef struct et_rows et_rows;
+
+typedef struct et_rows_class {
+    const char *name;
+    int (*next)(et_rows *self, et_row *row, et_error *error);
+    void (*close)(et_rows *self);
+} et_rows_class;
+
+struct et_rows {
+    const et_rows_class *class;
+    const et_encoder *encoder; /* borrowed */
+    et_strings paths;          /* borrowed; of arrays one name */
+};
+
+typedef struct et_rows_options {
+    et_csv_options csv;
+    et_header header;
+    bool no_targets; /* what only targets are made of may be absent */
+} et_rows_options;
+
+/* paths: as et_paths_match gave them. options may be NULL. */
+int et_rows_open_csv(et_rows **out, const et_encoder *encoder, const et_strings *paths,
+                     const et_rows_options *options, et_error *error);
+/* tf.Examples in record files, plain or GZIP: a field is the feature with its key. Integers and
+ * floats are numbers, a string is a text, or so many bytes as the field is long; an empty list or
+ * text and a NaN are missing. */
+int et_rows_open_examples(et_rows **out, const et_encoder *encoder, const et_strings *paths,
+                          const et_rows_options *options, et_error *error);
+/* frame is borrowed; name: of it in messages, borrowed. */
+int et_rows_open_frame(et_rows **out, const et_encoder *encoder, const et_frame *frame,
+                       const char *name, const et_rows_options *options, et_error *error);
+/* Rows that are given one by one, borrowed: texts of CSV, or serialized tf.Examples. */
+int et_rows_open_instances(et_rows **out, const et_encoder *encoder, const et_bytes *instances,
+                           size_t count, bool examples, const et_rows_options *options,
+                           et_error *error);
+void et_rows_close(et_rows *rows); /* NULL allowed */
+
+int et_rows_next(et_rows *rows, et_row *row, et_error *error);
+
+/* As et_encoder_row; messages begin with the row's place, "train.csv:17". */
+int et_row_encode(const et_rows *rows, const et_row *row, void *const *to, et_error *error);
+
+#endif

@@ -1,0 +1,212 @@
+/* A tf.Example as a row: for each field that is read the feature with its key. What a record holds
+ * is parsed into an arena, which is given back with the next one. */
+#include "data/table/rows/rows.h"
+
+#include <math.h>
+#include <string.h>
+
+#include <etude/records.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/assert.h"
+#include "base/text/unicode.h"
+#include "data/table/example_row.h"
+#include "formats/records/example.h"
+
+/* ---- one example ---- */
+
+static int wrong_count(const et_schema_field *field, const et_feature *f, et_error *error)
+{
+    return et_fail(error, ET_EDATA,
+                   "feature %.60s has %zu values, and the schema says %lld: correct one of them",
+                   field->name, f->count, (long long)field->length);
+}
+
+static int wrong_kind(const et_schema_field *field, const et_feature *f, et_error *error)
+{
+    return et_fail(error, ET_EDATA,
+                   "feature %.60s holds %s, and the schema says %s: correct one of them",
+                   field->name, et_feature_kind_name(f->kind), et_schema_type_name(field->type));
+}
+
+static int read_text(const et_schema_field *field, const et_bytes *text, et_reading *value,
+                     et_error *error)
+{
+    size_t offset;
+    if (!et_utf8_valid(text->data, text->length, &offset))
+        return et_fail(error, ET_EDATA, "feature %.60s: byte %zu of its text is not UTF-8",
+                       field->name, offset + 1);
+    *value =
+        (et_reading){ .text = text->data, .length = text->length, .missing = text->length == 0 };
+    return ET_OK;
+}
+
+/* Bytes of one string, each a number: images are written so. A string of one byte is a text. */
+static int read_bytes(const et_schema_field *field, const et_feature *f, et_reading *values,
+                      et_error *error)
+{
+    const unsigned char *bytes = f->bytes->data;
+    if (f->count != 1 || field->length == 1 || f->bytes->length != (size_t)field->length)
+        return f->count == 1 && field->length > 1 ? wrong_count(field, f, error)
+                                                  : wrong_kind(field, f, error);
+    for (int64_t i = 0; i < field->length; i++)
+        values[i] = (et_reading){ .number = bytes[i], .numeric = true };
+    return ET_OK;
+}
+
+static int read_numbers(const et_schema_field *field, const et_feature *f, et_reading *values,
+                        et_error *error)
+{
+    if (f->kind == ET_FEATURE_BYTES)
+        return read_bytes(field, f, values, error);
+    if (f->count != (size_t)field->length)
+        return wrong_count(field, f, error);
+    for (size_t i = 0; i < f->count; i++) {
+        double number = f->kind == ET_FEATURE_INTS ? (double)f->ints[i] : f->floats[i];
+        values[i] = (et_reading){ .number = number, .numeric = true, .missing = isnan(number) };
+    }
+    return ET_OK;
+}
+
+static int read_texts(const et_schema_field *field, const et_feature *f, et_reading *values,
+                      et_error *error)
+{
+    int status = ET_OK;
+    if (f->kind != ET_FEATURE_BYTES)
+        return wrong_kind(field, f, error);
+    if (f->count != (size_t)field->length)
+        return wrong_count(field, f, error);
+    for (size_t i = 0; !status && i < f->count; i++)
+        status = read_text(field, &f->bytes[i], &values[i], error);
+    return status;
+}
+
+static int read_fixed(const et_schema_field *field, const et_feature *f, et_reading *values,
+                      et_error *error)
+{
+    return et_schema_numeric(field) ? read_numbers(field, f, values, error)
+                                    : read_texts(field, f, values, error);
+}
+
+/* As many as there are, without those that are missing. */
+static int read_list(const et_schema_field *field, const et_feature *f, et_reading *value,
+                     et_arena *arena, et_error *error)
+{
+    et_reading *list = et_arena_array(arena, f->count, sizeof *list);
+    et_schema_field fixed = *field;
+    fixed.length = (int64_t)f->count;
+    int status = list ? read_fixed(&fixed, f, list, error)
+                      : et_alloc_failed(error, f->count * sizeof *list, "a row");
+    size_t count = 0;
+    for (size_t i = 0; !status && i < f->count; i++)
+        if (!list[i].missing)
+            list[count++] = list[i];
+    *value = (et_reading){ .list = list, .count = count, .missing = count == 0 };
+    return status;
+}
+
+int et_example_row(et_reading *values, const et_encoder *encoder, const et_example *example,
+                   et_arena *arena, et_error *error)
+{
+    const et_schema *schema = et_encoder_schema(encoder);
+    int status = ET_OK;
+    for (int i = 0; i < et_encoder_cells(encoder); i++)
+        values[i] = (et_reading){ .missing = true };
+    for (int f = 0; !status && f < et_schema_count(schema); f++) {
+        const et_schema_field *field = et_schema_at(schema, f);
+        et_reading *to = &values[et_encoder_cell(encoder, f)];
+        const et_feature *feature = et_example_last(example, field->name);
+        if (!feature || !feature->count)
+            continue;
+        status = field->length == ET_SCHEMA_VARIABLE ? read_list(field, feature, to, arena, error)
+                                                     : read_fixed(field, feature, to, error);
+    }
+    return status;
+}
+
+/* ---- files ---- */
+
+typedef struct example_rows {
+    et_rows rows;
+    et_record_reader *reader; /* NULL: no file is open */
+    size_t begun;             /* files that were opened */
+    int64_t number;           /* of the record given last, in its file */
+    et_reading *values;       /* [cells] */
+    et_arena arena;           /* of the record given last */
+} example_rows;
+
+static void example_close(et_rows *rows)
+{
+    example_rows *self = (example_rows *)rows;
+    et_record_reader_close(self->reader);
+    et_arena_release(&self->arena);
+    et_free(self->values);
+    et_free(self);
+}
+
+/* *bytes NULL: the end of all files. */
+static int next_record(example_rows *self, const void **bytes, size_t *length, et_error *error)
+{
+    int status = ET_OK;
+    *bytes = NULL;
+    while (!status && !*bytes) {
+        if (!self->reader) {
+            if (self->begun == self->rows.paths.count)
+                return ET_OK;
+            status =
+                et_record_reader_open(&self->reader, self->rows.paths.items[self->begun++], error);
+            self->number = 0;
+        }
+        if (!status)
+            status = et_record_read(self->reader, bytes, length, error);
+        if (!status && !*bytes) {
+            et_record_reader_close(self->reader);
+            self->reader = NULL;
+        }
+    }
+    self->number++;
+    return status;
+}
+
+static int example_next(et_rows *rows, et_row *row, et_error *error)
+{
+    example_rows *self = (example_rows *)rows;
+    const void *bytes;
+    size_t length;
+    et_example example;
+    et_arena_release(&self->arena);
+    et_example_room room = { .arena = &self->arena };
+    int status = next_record(self, &bytes, &length, error);
+    if (status || !bytes)
+        return status;
+    status = et_example_read(&example, &room, bytes, length, error);
+    if (!status)
+        status = et_example_row(self->values, rows->encoder, &example, &self->arena, error);
+    if (status)
+        return et_fail_while(error, status, "%s:%lld", rows->paths.items[self->begun - 1],
+                             (long long)self->number);
+    *row = (et_row){ .values = self->values, .file = self->begun - 1, .number = self->number };
+    return ET_OK;
+}
+
+static const et_rows_class example_rows_class = { "tf.Examples", example_next, example_close };
+
+int et_rows_open_examples(et_rows **out, const et_encoder *encoder, const et_strings *paths,
+                          const et_rows_options *options, et_error *error)
+{
+    (void)options; /* what a record has not is missing, targets as other fields */
+    et_assert(paths->count > 0);
+    size_t cells = (size_t)et_encoder_cells(encoder);
+    example_rows *self = et_alloc_zero(1, sizeof *self);
+    if (!self)
+        return et_alloc_failed(error, sizeof *self, "rows");
+    self->rows = (et_rows){ &example_rows_class, encoder, *paths };
+    self->values = et_alloc_zero(cells, sizeof *self->values);
+    if (!self->values) {
+        et_free(self);
+        return et_alloc_failed(error, cells * sizeof *self->values, "rows");
+    }
+    *out = &self->rows;
+    return ET_OK;
+}

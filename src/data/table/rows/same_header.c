@@ -1,0 +1,192 @@
+#include "data/table/rows/same_header.h"
+
+#include <ctype.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/text/strbuf.h"
+#include "data/table/analysis/columns.h"
+#include "data/table/rows/number.h"
+
+/* Names that a message lists. */
+#define NAMES_SAID 12
+
+#define NAME_MAX_BYTES 4096 /* of a cell that may be a name */
+
+/* text [length] in small letters, terminated. */
+static void fold(char *to, const char *text, size_t length)
+{
+    for (size_t i = 0; i < length; i++)
+        to[i] = (char)tolower((unsigned char)text[i]);
+    to[length] = 0;
+}
+
+/* Maps keep no copies of names; of equal ones the first counts. */
+static bool put(et_map *map, const char *name, int place)
+{
+    int64_t before;
+    return name && (et_map_get(map, name, &before) || et_map_put(map, name, place));
+}
+
+/* What a header is does not depend on the case of its letters, nor on columns without a name. */
+static bool put_folded(et_same_header *self, const et_cell *cell, int place)
+{
+    if (!cell->text || !cell->length)
+        return true;
+    char *folded = et_arena_alloc(&self->arena, cell->length + 1);
+    if (folded)
+        fold(folded, cell->text, cell->length);
+    return put(&self->folded, folded, place);
+}
+
+static const char *name_of(const et_csv_row *row, int i, et_arena *arena)
+{
+    const et_cell *cell = &row->cell[i];
+    return cell->text && cell->length
+               ? et_arena_printf(arena, "%.*s", (int)cell->length, cell->text)
+               : et_arena_strdup(arena, et_column_numbered(i).text);
+}
+
+int et_same_header_begin(et_same_header *self, const char *path, const et_csv_row *header,
+                         et_error *error)
+{
+    const size_t count = (size_t)header->count;
+    bool kept = true;
+    *self = (et_same_header)ET_SAME_HEADER_INIT;
+    self->path = path;
+    self->count = header->count;
+    self->name = et_arena_array(&self->arena, count, sizeof *self->name);
+    for (int i = 0; self->name && i < header->count && kept; i++) {
+        self->name[i] = name_of(header, i, &self->arena);
+        kept = put(&self->places, self->name[i], i) && put_folded(self, &header->cell[i], i);
+    }
+    if (self->name && kept)
+        return ET_OK;
+    et_same_header_release(self);
+    return et_alloc_failed(error, count * sizeof *self->name, "a header");
+}
+
+void et_same_header_release(et_same_header *self)
+{
+    et_map_release(&self->places);
+    et_map_release(&self->folded);
+    et_arena_release(&self->arena);
+    *self = (et_same_header)ET_SAME_HEADER_INIT;
+}
+
+/* ---- whether it is one ---- */
+
+static bool is_name(const void *payload, const char *text, size_t length)
+{
+    const et_same_header *self = payload;
+    char folded[NAME_MAX_BYTES];
+    int64_t place;
+    if (length >= sizeof folded)
+        return false;
+    fold(folded, text, length);
+    return et_map_get(&self->folded, folded, &place);
+}
+
+bool et_same_header_is(const et_same_header *self, const et_csv_row *first)
+{
+    int names = 0, numbers = 0;
+    for (int i = 0; i < first->count; i++) {
+        const et_cell *cell = &first->cell[i];
+        double number;
+        if (!cell->text)
+            continue;
+        names += is_name(self, cell->text, cell->length);
+        numbers += et_number_parse(&number, cell->text, cell->length) != ET_NUMBER_NONE;
+    }
+    const int half = first->count < self->count ? first->count : self->count;
+    return names && (2 * names >= half || !numbers);
+}
+
+et_csv_known et_same_header_known(const et_same_header *self, char delimiter)
+{
+    return (et_csv_known){ delimiter, self->count, self->count, is_name, self };
+}
+
+/* ---- where its columns are ---- */
+
+/* A list of names for a message. */
+typedef struct names {
+    et_strbuf text;
+    int count;
+} names;
+
+static void add_name(names *to, const char *name)
+{
+    if (to->count++ < NAMES_SAID)
+        et_strbuf_printf(&to->text, "%s%.60s", to->text.length ? ", " : "", name);
+}
+
+static void end_names(names *to)
+{
+    if (to->count > NAMES_SAID)
+        et_strbuf_printf(&to->text, ", and %d more", to->count - NAMES_SAID);
+}
+
+static int fail_other(const et_same_header *self, const char *path, int64_t line, names *lacks,
+                      names *adds, et_error *error)
+{
+    end_names(lacks);
+    end_names(adds);
+    if (lacks->text.failed || adds->text.failed)
+        return et_alloc_failed(error, lacks->text.length + adds->text.length, "a header");
+    return et_fail(error, ET_EDATA,
+                   "%s:%lld: its header is not that of %s%s%s%s%s: give all files the same columns",
+                   path, (long long)line, self->path, lacks->count ? ", it lacks " : "",
+                   et_strbuf_text(&lacks->text), adds->count ? ", it adds " : "",
+                   et_strbuf_text(&adds->text));
+}
+
+/* Fills place, -1 for what is not there, and lists the names that the first file does not have. */
+static int find_places(const et_same_header *self, int *place, const char *path,
+                       const et_csv_row *header, names *adds, et_error *error)
+{
+    et_arena arena = ET_ARENA_INIT;
+    int status = ET_OK;
+    for (int i = 0; i < self->count; i++)
+        place[i] = -1;
+    for (int i = 0; i < header->count && !status; i++) {
+        const char *name = name_of(header, i, &arena);
+        int64_t at;
+        if (!name)
+            status = et_alloc_failed(error, 64, "a header");
+        else if (!et_map_get(&self->places, name, &at))
+            add_name(adds, name);
+        else if (place[at] >= 0)
+            status = et_fail(error, ET_EDATA,
+                             "%s:%lld: columns %d and %d are both called \"%.60s\": rename one",
+                             path, (long long)header->line, place[at] + 1, i + 1, name);
+        else
+            place[at] = i;
+    }
+    et_arena_release(&arena);
+    return status;
+}
+
+int et_same_header_find(const et_same_header *self, int *place, const char *path,
+                        const et_csv_row *header, et_error *error)
+{
+    names lacks = { ET_STRBUF_INIT, 0 }, adds = { ET_STRBUF_INIT, 0 };
+    int status = find_places(self, place, path, header, &adds, error);
+    for (int i = 0; i < self->count && !status; i++)
+        if (place[i] < 0)
+            add_name(&lacks, self->name[i]);
+    if (!status && (lacks.count || adds.count))
+        status = fail_other(self, path, header->line, &lacks, &adds, error);
+    et_strbuf_release(&lacks.text);
+    et_strbuf_release(&adds.text);
+    return status;
+}
+
+int et_same_header_absent(const et_same_header *self, const char *path, int64_t line,
+                          et_error *error)
+{
+    return et_fail(error, ET_EDATA,
+                   "%s:%lld: it has no header, and the columns of %s are in another order than the "
+                   "schema's: give all files a header",
+                   path, (long long)line, self->path);
+}

@@ -1,0 +1,53 @@
+/* The header of a table's first file, by which columns of its other files are found: they may stand
+ * in another order there, but must be the same.
+ *
+ *     et_same_header_begin(&same, path, &first, &error);
+ *     if (et_same_header_is(&same, &other))
+ *         status = et_same_header_find(&same, place, path, &other, &error);
+ *     et_same_header_release(&same);
+ *
+ * A column whose name is empty is called by its number (et_column_numbered). */
+#ifndef ETUDE_DATA_TABLE_ROWS_SAME_HEADER_H
+#define ETUDE_DATA_TABLE_ROWS_SAME_HEADER_H
+
+#include "base/arena.h"
+#include "base/map.h"
+#include "data/table/rows/csv.h"
+
+typedef struct et_same_header {
+    const char *path;  /* of the first file, borrowed */
+    const char **name; /* [count], in arena */
+    int count;         /* 0: it has not begun */
+    et_map places;     /* of names */
+    et_map folded;     /* names in small letters */
+    et_arena arena;
+} et_same_header;
+
+#define ET_SAME_HEADER_INIT                                                                        \
+    {                                                                                              \
+        NULL, NULL, 0, ET_MAP_INIT, ET_MAP_INIT, ET_ARENA_INIT                                     \
+    }
+
+/* Of two columns with one name the first counts. */
+int et_same_header_begin(et_same_header *same, const char *path, const et_csv_row *header,
+                         et_error *error);
+void et_same_header_release(et_same_header *same);
+
+/* Whether the first row of another file is a header: half of its cells are names of the first file,
+ * or one is and no cell is a number. Case is left aside: what differs in it find refuses. */
+bool et_same_header_is(const et_same_header *same, const et_csv_row *first);
+
+/* Where the first file's columns stand in another file: place [count], by its header. ET_EDATA: a
+ * column that it lacks, one that it adds, a name twice. */
+int et_same_header_find(const et_same_header *same, int *place, const char *path,
+                        const et_csv_row *header, et_error *error);
+
+/* ET_EDATA: another file has no header, and the schema has the columns in another order than the
+ * first file. */
+int et_same_header_absent(const et_same_header *same, const char *path, int64_t line,
+                          et_error *error);
+
+/* What is known of the other files, until release. delimiter: the first one's. */
+et_csv_known et_same_header_known(const et_same_header *same, char delimiter);
+
+#endif

@@ -1,0 +1,459 @@
+/* Rows are encoded straight into where they stay. A row, in memory or in a file that is mapped:
+ *
+ *   item of field 0 | item of field 1 | ... | its line, uint32
+ *
+ * all of 4 bytes or several, in the order of the layout. A batch of shuffled rows then touches one
+ * place for each. Rows of a file stand together, so a row's file is found by halving. */
+#include "data/table/table.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <etude/log.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/files/checksum.h"
+#include "base/text/format.h"
+#include "base/vector.h"
+#include "engine/tensor/layout.h"
+#include "data/table/table_cache.h"
+#include "data/table/features/unseen.h"
+
+/* Rows that the first memory is for. */
+#define ROWS_FIRST 1024
+/* Bytes that go into the file at once. */
+#define CHUNK (UINT64_C(4) << 20)
+
+typedef struct part {
+    size_t offset, size; /* of a field's item in a row */
+    bool numbers;        /* of a target */
+    bool target;
+} part;
+
+typedef struct table {
+    et_samples samples;
+    const unsigned char *rows; /* [count][row_size]: memory's or mapping's */
+    unsigned char *memory;     /* owned */
+    et_mapping mapping;        /* data NULL: none */
+    size_t row_size;           /* with the line */
+    part *parts;               /* [fields] */
+    int fields;                /* but the mask */
+    char **paths;              /* [files], owned */
+    uint64_t *first;           /* [files]: the first row of each, owned */
+    size_t files;
+    et_layout_field *layout; /* owned */
+} table;
+
+/* ---- the class ---- */
+
+static int table_fill(et_samples *samples, et_pick pick, et_batch *batch, et_error *error)
+{
+    (void)error;
+    const table *self = (const table *)samples;
+    for (int k = 0; k < self->fields; k++) {
+        const part *p = &self->parts[k];
+        unsigned char *to = (unsigned char *)batch->data[k] + (size_t)batch->filled[0] * p->size;
+        for (int64_t i = 0; i < pick.count; i++, to += p->size)
+            memcpy(to, self->rows + pick.which[i] * self->row_size + p->offset, p->size);
+    }
+    batch->filled[0] += pick.count;
+    return ET_OK;
+}
+
+static void table_describe(const et_samples *samples, uint32_t which, int kind, char *text,
+                           size_t size)
+{
+    (void)kind;
+    const table *self = (const table *)samples;
+    uint32_t line;
+    size_t low = 0, high = self->files - 1;
+    while (low < high) {
+        size_t middle = low + (high - low + 1) / 2;
+        if (self->first[middle] <= which)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    memcpy(&line, self->rows + (which + 1) * self->row_size - sizeof line, sizeof line);
+    snprintf(text, size, "%s:%lu", self->paths[low], (unsigned long)line);
+}
+
+static void table_close(et_samples *samples)
+{
+    table *self = (table *)samples;
+    for (size_t i = 0; self->paths && i < self->files; i++)
+        et_free(self->paths[i]);
+    et_free(self->paths);
+    et_free(self->first);
+    et_free(self->parts);
+    et_free(self->layout);
+    et_free(self->memory);
+    et_mapping_close(&self->mapping);
+    et_free(self);
+}
+
+int64_t et_table_first(const et_samples *samples, size_t file)
+{
+    const table *self = (const table *)samples;
+    et_assert(file < self->files);
+    return (int64_t)self->first[file];
+}
+
+static const et_samples_class table_class = {
+    .name = "table",
+    .fill = table_fill,
+    .describe = table_describe,
+    .close = table_close,
+};
+
+/* ---- shape ---- */
+
+static int copy_layout(table *self, const et_encoder *encoder, et_error *error)
+{
+    const et_layout *layout = et_encoder_layout(encoder);
+    int status = et_layout_own(&self->layout, layout->field, layout->fields, error);
+    if (status)
+        return status;
+    self->samples.layout = *layout;
+    self->samples.layout.field = self->layout;
+    self->fields = et_encoder_fields(encoder);
+    self->parts = et_alloc_zero((size_t)self->fields, sizeof *self->parts);
+    if (!self->parts)
+        return et_alloc_failed(error, sizeof *self->parts, "a table");
+    for (int i = 0; i < self->fields; i++) {
+        et_encoded_kind kind = et_encoder_field(encoder, i)->kind;
+        self->parts[i] = (part){ .offset = self->row_size,
+                                 .size = (size_t)et_shape_count(layout->field[i].item) *
+                                         et_dtype_size(layout->field[i].dtype),
+                                 .numbers = kind == ET_ENCODED_VALUES,
+                                 .target = kind == ET_ENCODED_VALUES || kind == ET_ENCODED_CLASS };
+        self->row_size += self->parts[i].size;
+    }
+    self->row_size += sizeof(uint32_t);
+    return ET_OK;
+}
+
+static int copy_paths(table *self, const et_strings *paths, et_error *error)
+{
+    self->paths = et_alloc_zero(paths->count, sizeof *self->paths);
+    self->first = et_alloc_zero(paths->count, sizeof *self->first);
+    bool whole = self->paths && self->first;
+    for (size_t i = 0; whole && i < paths->count; i++) {
+        self->paths[i] = et_strdup(paths->items[i]);
+        whole = self->paths[i] != NULL;
+        self->files++;
+    }
+    return whole ? ET_OK : et_alloc_failed(error, paths->count * sizeof *self->paths, "a table");
+}
+
+static int new_table(table **out, const et_encoder *encoder, const et_strings *paths,
+                     et_error *error)
+{
+    table *self = et_alloc_zero(1, sizeof *self);
+    if (!self)
+        return et_alloc_failed(error, sizeof *self, "a table");
+    self->samples.class = &table_class;
+    int status = copy_layout(self, encoder, error);
+    if (!status)
+        status = copy_paths(self, paths, error);
+    if (status) {
+        table_close(&self->samples);
+        return status;
+    }
+    et_assert_equal(self->row_size, et_table_row_size(encoder));
+    *out = self;
+    return ET_OK;
+}
+
+static void set_count(table *self, int64_t count, uint64_t fingerprint)
+{
+    et_samples *s = &self->samples;
+    s->count = s->total[0] = count;
+    s->largest[0] = 1;
+    s->fingerprint = fingerprint;
+}
+
+/* ---- reading ---- */
+
+/* Rows go behind those in memory. Where these are more than may be, they go into the file, and so
+ * does every following CHUNK of them. */
+
+typedef struct reading {
+    table *self;
+    et_rows *rows;
+    const et_table_options *options;
+    et_table_cache *cache; /* NULL, or without a path: rows stay in memory */
+    et_table_writer writer;
+    bool writing;
+    int64_t count, written;     /* rows that were read, and of these in the file */
+    uint64_t limit;             /* bytes of rows that may be in memory */
+    et_checksum_stream *stream; /* of items, not of lines */
+    void **to;                  /* [fields] */
+    size_t capacity;            /* bytes */
+    int64_t left_out;
+    et_unseen unseen; /* by options->metadata */
+    et_error *error;
+} reading;
+
+/* A class of -1, or a value that is NaN. */
+static bool is_unlabelled(const table *self, const unsigned char *row)
+{
+    for (int i = 0; i < self->fields; i++) {
+        const part *p = &self->parts[i];
+        for (size_t at = 0; p->target && at < p->size; at += sizeof(float)) {
+            int32_t class;
+            float value;
+            memcpy(&class, row + p->offset + at, sizeof class);
+            memcpy(&value, row + p->offset + at, sizeof value);
+            if (p->numbers ? isnan(value) : class < 0)
+                return true;
+        }
+    }
+    return false;
+}
+
+/* What is in memory goes into the file, behind what is there. */
+static int flush(reading *r)
+{
+    table *self = r->self;
+    int status = ET_OK;
+    if (!r->writing) {
+        status = et_directory_make(r->options->cache, r->error);
+        if (!status)
+            status = et_table_writer_begin(&r->writer, r->cache->path, r->cache->key,
+                                           self->row_size, r->error);
+        if (status)
+            return status;
+        r->writing = true;
+        r->limit = CHUNK < r->limit ? CHUNK : r->limit;
+    }
+    status = et_table_writer_add(&r->writer, self->memory,
+                                 (size_t)(r->count - r->written) * self->row_size, r->error);
+    r->written = r->count;
+    return status;
+}
+
+/* Where the next row goes; what it is not kept for is overwritten by the next. */
+static unsigned char *room(reading *r)
+{
+    table *self = r->self;
+    size_t kept = (size_t)(r->count - r->written);
+    unsigned char *rows = et_vector_grow(self->memory, &r->capacity, (kept + 1) * self->row_size, 1,
+                                         self->row_size * ROWS_FIRST);
+    if (!rows)
+        return NULL;
+    self->memory = rows;
+    unsigned char *row = rows + kept * self->row_size;
+    for (int i = 0; i < self->fields; i++)
+        r->to[i] = row + self->parts[i].offset;
+    return row;
+}
+
+static int add_row(reading *r, const et_row *from)
+{
+    table *self = r->self;
+    uint32_t line = (uint32_t)from->number;
+    if (r->count == UINT32_MAX || from->number > UINT32_MAX)
+        return et_fail(r->error, ET_EDATA, "%s:%lld: more than 4,294,967,295 rows: use fewer",
+                       r->rows->paths.items[from->file], (long long)from->number);
+    unsigned char *row = room(r);
+    if (!row)
+        return et_alloc_failed(r->error, r->capacity, "the rows of a table");
+    int status = et_row_encode(r->rows, from, r->to, r->error);
+    if (status)
+        return status;
+    if (r->options->metadata)
+        et_unseen_add(&r->unseen, from->cells, from->values,
+                      r->rows->paths.count > 1 ? r->unseen.rows + 1 : from->number);
+    if (!r->options->keep_unlabelled && is_unlabelled(self, row)) {
+        r->left_out++;
+        return ET_OK;
+    }
+    memcpy(row + self->row_size - sizeof line, &line, sizeof line);
+    et_checksum_stream_add(r->stream, row, self->row_size - sizeof line);
+    r->count++;
+    bool full = (uint64_t)(r->count - r->written) * self->row_size >= r->limit;
+    return full && r->cache && r->cache->path ? flush(r) : ET_OK;
+}
+
+static int read_rows(reading *r)
+{
+    table *self = r->self;
+    et_row row;
+    size_t at = 0;
+    int status = ET_OK;
+    for (;;) {
+        status = et_rows_next(r->rows, &row, r->error);
+        if (status || row.end)
+            break;
+        for (; at < row.file; at++)
+            self->first[at + 1] = (uint64_t)r->count;
+        status = add_row(r, &row);
+        if (status)
+            return status;
+    }
+    for (; at + 1 < self->files; at++)
+        self->first[at + 1] = (uint64_t)r->count;
+    return status;
+}
+
+static void tell_unseen(const reading *r)
+{
+    const et_strings *paths = &r->rows->paths;
+    et_unseen_text text;
+    int at = 0;
+    while (et_unseen_describe(&r->unseen, &at, paths->count > 1 ? "row" : "line", &text))
+        et_log(ET_LOG_WARNING, "%s%s: %s", paths->items[0], paths->count > 1 ? " and others" : "",
+               text.text);
+}
+
+/* Says how many rows had no target; where no row is left that is why. */
+static int check_rows(const reading *r)
+{
+    const char *path = r->rows->paths.items[0];
+    if (!r->count && r->left_out)
+        return et_fail(r->error, ET_EDATA,
+                       "%s: no row has a target: fill it in (" ET_CSV_MISSING_HINT ")", path);
+    if (!r->count)
+        return et_fail(r->error, ET_EDATA, "%s: there is no row in it: give at least one", path);
+    if (r->left_out)
+        et_log(ET_LOG_WARNING,
+               "%s: %s rows have no target and are filtered (" ET_CSV_MISSING_HINT ")", path,
+               et_format_count(r->left_out).text);
+    tell_unseen(r);
+    return r->cache ? et_table_cache_check(r->cache, r->error) : ET_OK;
+}
+
+static void map_parts(table *self, const et_table_parts *parts)
+{
+    self->rows = parts->rows;
+    memcpy(self->first, parts->first, self->files * sizeof *self->first);
+    set_count(self, parts->count, parts->fingerprint);
+}
+
+/* The file is whole: its rows take the place of those in memory. */
+static int finish_file(reading *r, uint64_t fingerprint)
+{
+    table *self = r->self;
+    et_table_parts parts = { .row_size = self->row_size,
+                             .count = r->count,
+                             .first = self->first,
+                             .files = self->files,
+                             .fingerprint = fingerprint };
+    int status = flush(r);
+    if (status)
+        return status;
+    r->writing = false;
+    status = et_table_writer_end(&r->writer, &parts, r->error);
+    if (!status)
+        status = et_table_cache_map(r->cache, &parts, &self->mapping, r->error);
+    if (status)
+        return status;
+    et_free(self->memory);
+    self->memory = NULL;
+    map_parts(self, &parts);
+    return ET_OK;
+}
+
+static int finish(reading *r)
+{
+    table *self = r->self;
+    int status = check_rows(r);
+    const uint64_t print[] = { et_encoder_fingerprint(r->rows->encoder), (uint64_t)r->count,
+                               et_checksum_stream_value(r->stream) };
+    uint64_t fingerprint = et_checksum(print, sizeof print);
+    if (status || r->writing)
+        return status ? status : finish_file(r, fingerprint);
+    self->rows = self->memory;
+    set_count(self, r->count, fingerprint);
+    return ET_OK;
+}
+
+static uint64_t half_of_memory(void)
+{
+    long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
+    return pages > 0 && size > 0 ? (uint64_t)pages / 2 * (uint64_t)size : UINT64_MAX;
+}
+
+static int read_all(table *self, et_rows *rows, const et_table_options *options,
+                    et_table_cache *cache, et_error *error)
+{
+    reading r = { .self = self, .rows = rows, .options = options, .cache = cache, .error = error };
+    r.limit = options->memory ? options->memory : half_of_memory();
+    r.to = et_alloc_zero((size_t)self->fields, sizeof *r.to);
+    int status = r.to ? et_checksum_stream_open(&r.stream, error)
+                      : et_alloc_failed(error, sizeof *r.to, "a table");
+    if (!status && options->metadata)
+        status = et_unseen_open(&r.unseen, rows->encoder, options->metadata, error);
+    if (!status)
+        status = read_rows(&r);
+    if (!status)
+        status = finish(&r);
+    if (r.writing)
+        et_table_writer_abandon(&r.writer);
+    et_checksum_stream_close(r.stream);
+    et_unseen_release(&r.unseen);
+    et_free(r.to);
+    return status;
+}
+
+/* ---- opening ---- */
+
+int et_table_read(et_samples **out, et_rows *rows, const et_table_options *options, et_error *error)
+{
+    table *self = NULL;
+    int status = new_table(&self, rows->encoder, &rows->paths, error);
+    if (status)
+        return status;
+    status = read_all(self, rows, options, NULL, error);
+    if (status) {
+        table_close(&self->samples);
+        return status;
+    }
+    *out = &self->samples;
+    return ET_OK;
+}
+
+static int read_files(table *self, const et_encoder *encoder, const et_table_options *options,
+                      et_table_cache *cache, et_error *error)
+{
+    const et_rows_options how = { options->csv, options->header, options->keep_unlabelled };
+    et_rows *rows = NULL;
+    int status = options->examples
+                     ? et_rows_open_examples(&rows, encoder, &options->paths, &how, error)
+                     : et_rows_open_csv(&rows, encoder, &options->paths, &how, error);
+    if (!status)
+        status = read_all(self, rows, options, cache, error);
+    et_rows_close(rows);
+    return status;
+}
+
+int et_table_open(et_samples **out, const et_encoder *encoder, const et_table_options *options,
+                  et_error *error)
+{
+    table *self = NULL;
+    et_table_cache cache;
+    et_table_parts parts;
+    if (!options->paths.count)
+        return et_fail(error, ET_ECONFIG, "no data: name one file or more");
+    int status = et_table_cache_open(&cache, encoder, options, error);
+    if (!status)
+        status = new_table(&self, encoder, &options->paths, error);
+    if (!status)
+        et_table_cache_find(&cache, &parts, &self->mapping);
+    if (!status && self->mapping.data)
+        map_parts(self, &parts);
+    else if (!status)
+        status = read_files(self, encoder, options, &cache, error);
+    et_table_cache_close(&cache);
+    if (status) {
+        if (self)
+            table_close(&self->samples);
+        return status;
+    }
+    *out = &self->samples;
+    return ET_OK;
+}

@@ -1,0 +1,39 @@
+/* Tables as samples: the rows of files or arrays, encoded once, numbered in their order. A row is
+ * kept as its fields' items side by side, in memory or in a file that is mapped: batches are equal.
+ *
+ *     et_table_options options = { .paths = files };
+ *     if (et_table_open(&samples, encoder, &options, &error)) ...
+ *
+ * The encoder may be freed after that. Samples describe themselves as "train.csv:17". Equal rows
+ * have equal fingerprints, whatever files they came from. */
+#ifndef ETUDE_DATA_TABLE_TABLE_H
+#define ETUDE_DATA_TABLE_TABLE_H
+
+#include "data/table/rows/rows.h"
+
+typedef struct et_table_options {
+    et_strings paths; /* as et_paths_match gave them */
+    bool examples;    /* tf.Examples in record files; else CSV */
+    et_csv_options csv;
+    et_header header;
+    const et_metadata *metadata; /* of training, by which values that a model has never seen are
+                                    counted (unseen.h), with a warning; NULL: they are not */
+    bool keep_unlabelled; /* rows without a target, as -1 and NaN; else they are left out, with a
+                             warning */
+    const char *cache;    /* a folder, made if needed, for rows that do not fit into memory: what
+                             was written there is used again. NULL: they have to fit */
+    uint64_t memory;      /* bytes of rows that fit; 0: half of what the machine has */
+} et_table_options;
+
+/* ET_EDATA: a row is wrong (the first one is named), or there is none. */
+int et_table_open(et_samples **out, const et_encoder *encoder, const et_table_options *options,
+                  et_error *error);
+/* The first row of a file of table, by its number in paths: a file without rows has that of the
+ * next. */
+int64_t et_table_first(const et_samples *samples, size_t file);
+/* The same as et_table_open of any rows, which stay the caller's, in memory. Of options
+ * keep_unlabelled is read. */
+int et_table_read(et_samples **out, et_rows *rows, const et_table_options *options,
+                  et_error *error);
+
+#endif

@@ -1,0 +1,37 @@
+/* Where the rows of a table are kept that do not fit into memory: a file in a folder, by what they
+ * are made from: the files' contents, the encoder, how they are read. Part of table.c. */
+#ifndef ETUDE_DATA_TABLE_TABLE_CACHE_H
+#define ETUDE_DATA_TABLE_TABLE_CACHE_H
+
+#include "base/arena.h"
+#include "data/table/table.h"
+#include "data/table/table_file.h"
+
+typedef struct et_table_cache {
+    const char *path; /* of the file; NULL: there is no folder */
+    uint64_t facts;   /* of encoder and options */
+    uint64_t key;     /* of these and of what the files hold */
+    bool known;       /* the file was found sound, and nothing has been written since */
+    uint64_t stamp;   /* of what the system said of the files before they were read */
+    const et_table_options *options;
+    const et_encoder *encoder;
+    et_arena arena;
+} et_table_cache;
+
+/* Finds path and key. Files that were read and sound before are not read again. */
+int et_table_cache_open(et_table_cache *cache, const et_encoder *encoder,
+                        const et_table_options *options, et_error *error);
+void et_table_cache_close(et_table_cache *cache);
+
+/* The rows, where the file is there and sound: *mapping has data then, and is the caller's. One
+ * that is damaged is a warning. */
+void et_table_cache_find(et_table_cache *cache, et_table_parts *parts, et_mapping *mapping);
+
+/* ET_EDATA: a file was written since open. */
+int et_table_cache_check(const et_table_cache *cache, et_error *error);
+
+/* Maps what was just written. */
+int et_table_cache_map(et_table_cache *cache, et_table_parts *parts, et_mapping *mapping,
+                       et_error *error);
+
+#endif

@@ -1,0 +1,326 @@
+/* Pairs from lines. Two readers that go in step (source_path and target_path), or one whose
+ * lines are cut at their TAB (tsv_path); text.c does the rest: files, gzip, UTF-8, line ends. Or
+ * pairs from records (corpus_records.c), which come as pairs.
+ *
+ *   help.en: "a house"   help.de: "ein Haus"     ->  ("a house", "ein Haus", 0)
+ *   pairs.tsv: "a house<TAB>ein Haus"            ->  the same
+ *
+ * Lines are paired by their number over all files of a side, so the files of the two sides may
+ * be cut at different places; only the sums must agree. An empty line is a pair's side like any
+ * other here: what to leave out is encoded_build.c's to say. */
+#include "data/text/corpus.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/text/format.h"
+#include "data/text/corpus_records.h"
+
+/* In a tsv both sides are columns of one text, and only the source side has a reader; so of
+ * records. */
+struct et_corpus {
+    const et_corpus_paths *paths; /* borrowed */
+    bool single;                  /* one reader for both sides; lines[1] is NULL */
+    et_text *text[2];             /* of source and target, or of both; NULL: records */
+    et_corpus_records *records;   /* NULL: text */
+    int64_t *lines[2];            /* [files of that side]: lines read */
+    int64_t pairs;                /* given so far */
+    et_corpus_pair pair;          /* what next_line gives in halves */
+    bool target_is_due;           /* next_line gave the source of pair, its target comes next */
+};
+
+/* ---- which files ---- */
+
+/* Settings are checked before any file is opened: what is wrong with them is said in their
+ * names. */
+
+const et_strings *et_corpus_files(const et_corpus_paths *paths, bool target)
+{
+    if (paths->records.count)
+        return &paths->records;
+    if (paths->tsv.count)
+        return &paths->tsv;
+    return target ? &paths->target : &paths->source;
+}
+
+static int check_records(const et_corpus_paths *paths, et_error *error)
+{
+    const et_strings *others[] = { &paths->source, &paths->target, &paths->tsv };
+    static const char *const names[] = { "source_path", "target_path", "tsv_path" };
+    for (int i = 0; i < 3; i++)
+        if (others[i]->count)
+            return et_fail(error, ET_ECONFIG,
+                           "input_path (%s) and %s (%s) are both set: set one of them",
+                           paths->records.items[0], names[i], others[i]->items[0]);
+    const char *source = paths->source_feature, *target = paths->target_feature;
+    if (source && *source && target && *target && strcmp(source, target))
+        return ET_OK;
+    return et_fail(error, ET_ECONFIG,
+                   "input_path is set (%s): set src_lang and tgt_lang to the names of two features "
+                   "of its records",
+                   paths->records.items[0]);
+}
+
+/* Said with the paths that are set, so that a mix-up of two settings shows. */
+int et_corpus_paths_check(const et_corpus_paths *paths, et_error *error)
+{
+    bool source = paths->source.count, target = paths->target.count, tsv = paths->tsv.count;
+    if (paths->records.count)
+        return check_records(paths, error);
+    if (!source && !target && !tsv)
+        return et_fail(error, ET_ECONFIG,
+                       "no text: set source_path and target_path, or tsv_path, or input_path");
+    if (tsv && (source || target))
+        return et_fail(error, ET_ECONFIG,
+                       "tsv_path (%s) and %s (%s) are both set: set tsv_path or the other two",
+                       paths->tsv.items[0], source ? "source_path" : "target_path",
+                       source ? paths->source.items[0] : paths->target.items[0]);
+    if (!tsv && source != target)
+        return et_fail(error, ET_ECONFIG, "%s is set (%s) and %s is not: set both",
+                       source ? "source_path" : "target_path",
+                       source ? paths->source.items[0] : paths->target.items[0],
+                       source ? "target_path" : "source_path");
+    return ET_OK;
+}
+
+/* lines[side] has a count for each file of that side, filled as they are read. */
+static int open_side(et_corpus *corpus, int side, et_error *error)
+{
+    const et_corpus_paths *paths = corpus->paths;
+    const et_strings *files = et_corpus_files(paths, side);
+    corpus->lines[side] = et_alloc_zero(files->count, sizeof(int64_t));
+    if (!corpus->lines[side])
+        return et_alloc_failed(error, files->count * sizeof(int64_t), "a corpus reader");
+    return paths->records.count
+               ? et_corpus_records_open(&corpus->records, paths, corpus->lines[0], error)
+               : et_text_open(&corpus->text[side], files, error);
+}
+
+/* Both sides are opened before a line is read: a missing target file is said at once. */
+int et_corpus_open(et_corpus **out, const et_corpus_paths *paths, et_error *error)
+{
+    int status = et_corpus_paths_check(paths, error);
+    if (status)
+        return status;
+    et_corpus *corpus = et_alloc_zero(1, sizeof *corpus);
+    if (!corpus)
+        return et_alloc_failed(error, sizeof *corpus, "a corpus reader");
+    corpus->paths = paths;
+    corpus->single = paths->tsv.count || paths->records.count;
+    for (int side = 0; !status && side < (corpus->single ? 1 : 2); side++)
+        status = open_side(corpus, side, error);
+    if (status) {
+        et_corpus_close(corpus);
+        return status;
+    }
+    *out = corpus;
+    return ET_OK;
+}
+
+void et_corpus_close(et_corpus *corpus)
+{
+    if (!corpus)
+        return;
+    for (int side = 0; side < 2; side++) {
+        et_text_close(corpus->text[side]);
+        et_free(corpus->lines[side]);
+    }
+    et_corpus_records_close(corpus->records);
+    et_free(corpus);
+}
+
+/* ---- pairs ---- */
+
+/* From one line of each side, or the two columns of one, to a pair. Both texts are borrowed from
+ * the readers, until the next line is read. */
+
+/* Notes how far each file was read: after the end these are the files' numbers of lines. */
+static int next_line(et_corpus *corpus, int side, et_text_line *line, et_error *error)
+{
+    int status = et_text_next(corpus->text[side], line, error);
+    if (!status && line->text)
+        corpus->lines[side][line->file] = line->number;
+    return status;
+}
+
+/* "help.en" or "help.en and 2 more". */
+static const char *side_name(const et_strings *files, et_strbuf *out)
+{
+    et_strbuf_append(out, files->items[0]);
+    if (files->count > 1)
+        et_strbuf_printf(out, " and %zu more", files->count - 1);
+    return et_strbuf_text(out);
+}
+
+/* One side has ended: counts the rest of the other, so that both can be named. A corpus of
+ * millions of lines is read to its end for that: whoever has to find the missing line needs the
+ * numbers. */
+static int lengths_differ(et_corpus *corpus, et_error *error)
+{
+    et_text_line line;
+    for (int side = 0; side < 2; side++)
+        do {
+            int status = next_line(corpus, side, &line, error);
+            if (status)
+                return status;
+        } while (line.text);
+    et_strbuf source = ET_STRBUF_INIT, target = ET_STRBUF_INIT;
+    int status = et_fail(error, ET_EDATA,
+                         "%s has %s, %s has %s: line N of one must translate line N of the "
+                         "other",
+                         side_name(&corpus->paths->source, &source),
+                         et_format_many(et_text_count(corpus->text[0]), "line").text,
+                         side_name(&corpus->paths->target, &target),
+                         et_format_count(et_text_count(corpus->text[1])).text);
+    et_strbuf_release(&source);
+    et_strbuf_release(&target);
+    return status;
+}
+
+/* Files without any line, or only files of no bytes. */
+static int no_lines(const et_corpus *corpus, et_error *error)
+{
+    et_strbuf name = ET_STRBUF_INIT;
+    int status = et_fail(error, ET_EDATA, "%s: there is no line in it: give at least one pair",
+                         side_name(et_corpus_files(corpus->paths, false), &name));
+    et_strbuf_release(&name);
+    return status;
+}
+
+/* Exactly one TAB: a third column would be an id or a score, and a sentence with a TAB in it
+ * would lose its end without a word. Columns may be empty. */
+static int split_columns(const et_text_line *line, et_corpus_pair *pair, et_error *error)
+{
+    /* All TABs are counted, for the message; the first one is where a good line is cut. */
+    const char *tab = memchr(line->text, '\t', line->length);
+    size_t tabs = 0;
+    for (size_t i = 0; i < line->length; i++)
+        tabs += line->text[i] == '\t';
+    if (tabs != 1)
+        return et_fail(error, ET_EDATA,
+                       "%s:%lld: expected 2 columns, found %zu: a line is source, one TAB, target",
+                       line->path, (long long)line->number, tabs + 1);
+    pair->source = line->text;
+    pair->source_length = (size_t)(tab - line->text);
+    pair->target = tab + 1;
+    pair->target_length = line->length - pair->source_length - 1;
+    return ET_OK;
+}
+
+/* At the end the pair stays as it is: all NULL. */
+static int next_of_tsv(et_corpus *corpus, et_corpus_pair *pair, et_error *error)
+{
+    et_text_line line;
+    int status = next_line(corpus, 0, &line, error);
+    if (status || !line.text)
+        return status;
+    return split_columns(&line, pair, error);
+}
+
+/* One line from each side. Both NULL: the end; one NULL: the sides differ. */
+static int next_of_two(et_corpus *corpus, et_corpus_pair *pair, et_error *error)
+{
+    et_text_line source, target;
+    int status = next_line(corpus, 0, &source, error);
+    if (!status)
+        status = next_line(corpus, 1, &target, error);
+    if (status)
+        return status;
+    /* Exactly one has ended. */
+    if (!source.text != !target.text)
+        return lengths_differ(corpus, error);
+    *pair = (et_corpus_pair){ source.text, target.text, source.length, target.length, 0 };
+    return ET_OK;
+}
+
+/* index counts pairs that were read, whether training uses them or not. */
+int et_corpus_next(et_corpus *corpus, et_corpus_pair *pair, et_error *error)
+{
+    *pair = (et_corpus_pair){ 0 };
+    int status = corpus->records  ? et_corpus_records_next(corpus->records, pair, error)
+                 : corpus->single ? next_of_tsv(corpus, pair, error)
+                                  : next_of_two(corpus, pair, error);
+    if (status)
+        return status;
+    pair->index = corpus->pairs;
+    if (pair->source)
+        corpus->pairs++;
+    else if (corpus->pairs == 0)
+        return no_lines(corpus, error);
+    return ET_OK;
+}
+
+/* The target's text is still valid when it is due: nothing was read in between. */
+int et_corpus_next_line(void *payload, const char **text, size_t *length, et_error *error)
+{
+    et_corpus *corpus = payload;
+    et_corpus_pair *pair = &corpus->pair;
+    if (!corpus->target_is_due) {
+        int status = et_corpus_next(corpus, pair, error);
+        if (status)
+            return status;
+    }
+    *text = corpus->target_is_due ? pair->target : pair->source;
+    *length = corpus->target_is_due ? pair->target_length : pair->source_length;
+    /* At the end (source NULL) nothing is due, and the end is given again. */
+    corpus->target_is_due = pair->source && !corpus->target_is_due;
+    return ET_OK;
+}
+
+/* ---- places and counts ---- */
+
+/* For people: where a pair stands in their files, and what became of all. */
+
+/* Walks the files of a side, as many as there are: for messages only. An index behind the last
+ * line falls into the last file. */
+void et_corpus_place(const et_corpus_paths *paths, const int64_t *lines, bool target, int64_t index,
+                     const char **path, int64_t *line)
+{
+    const et_strings *files = et_corpus_files(paths, target);
+    size_t file = 0;
+    et_assert(index >= 0 && files->count > 0);
+    /* index becomes the line within the file that it falls into. */
+    while (file + 1 < files->count && index >= lines[file])
+        index -= lines[file++];
+    et_assert(index >= 0);
+    *path = files->items[file];
+    *line = index + 1;
+}
+
+/* A single reader has the same lines on both sides. */
+int64_t et_corpus_lines(const et_corpus *corpus, bool target, size_t file)
+{
+    return corpus->lines[target && !corpus->single][file];
+}
+
+/* Rows of reasons in the order they are said; those of 0 are not. "29,000 pairs; 12 left out: 9
+ * too long, 3 empty; 4 shortened". */
+void et_corpus_counts_print(const et_corpus_counts *counts, et_strbuf *out)
+{
+    const struct {
+        int64_t count;
+        const char *why;
+    } rows[] = {
+        { counts->too_long, "too long" },
+        { counts->empty, "empty" },
+        { counts->lopsided, "lopsided" },
+        { counts->duplicate, "duplicate" },
+    };
+    /* The reasons add up to this; pairs that were only cut are among those kept. */
+    int64_t left_out = counts->read - counts->kept;
+    et_strbuf_append(out, et_format_many(counts->kept, "pair").text);
+    const double share = counts->read ? 100 * (double)left_out / (double)counts->read : 0;
+    if (left_out)
+        et_strbuf_printf(out, "; %s filtered (%.*f %%)", et_format_count(left_out).text,
+                         share < 10 ? 1 : 0, share);
+    const char *between = ": ";
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        if (rows[i].count) {
+            et_strbuf_printf(out, "%s%s %s", between, et_format_count(rows[i].count).text,
+                             rows[i].why);
+            between = ", ";
+        }
+    if (counts->cut)
+        et_strbuf_printf(out, "; %s shortened", et_format_count(counts->cut).text);
+}

@@ -1,0 +1,77 @@
+/* A parallel corpus: pairs of lines that translate each other, from two lists of files (line N
+ * of one side translates line N of the other), from one list of files with two columns,
+ * source TAB target, or from records of tf.Examples with a string for each side, as Model Garden's
+ * data is prepared. Text is as text.h reads it. What is left out of training is decided by
+ * what comes after (encoded.h) and counted here.
+ *
+ *     et_corpus *corpus;
+ *     et_corpus_pair pair;
+ *     if (et_corpus_open(&corpus, &paths, &error)) ...
+ *     while (!(status = et_corpus_next(corpus, &pair, &error)) && pair.source)
+ *         use(pair.source, pair.source_length, pair.target, pair.target_length);
+ *     et_corpus_close(corpus);
+ *
+ * A reader belongs to one thread at a time. */
+#ifndef ETUDE_DATA_TEXT_CORPUS_H
+#define ETUDE_DATA_TEXT_CORPUS_H
+
+#include "data/text/text.h"
+
+/* Either source and target, or tsv, or records. All must outlive what is opened with it. */
+typedef struct et_corpus_paths {
+    et_strings source;  /* setting source_path */
+    et_strings target;  /* setting target_path */
+    et_strings tsv;     /* setting tsv_path */
+    et_strings records; /* setting input_path: TFRecord files, plain or GZIP */
+    const char *source_feature, *target_feature; /* of records: settings src_lang, tgt_lang */
+} et_corpus_paths;
+
+typedef struct et_corpus et_corpus;
+
+typedef struct et_corpus_pair {
+    const char *source, *target; /* not terminated; NULL at the end; valid until next next */
+    size_t source_length, target_length; /* bytes */
+    int64_t index;                       /* in the corpus, from 0 */
+} et_corpus_pair;
+
+/* ET_ECONFIG: not exactly one of the three forms is given. */
+int et_corpus_paths_check(const et_corpus_paths *paths, et_error *error);
+
+/* Opens both sides; the paths are checked. */
+int et_corpus_open(et_corpus **out, const et_corpus_paths *paths, et_error *error);
+void et_corpus_close(et_corpus *corpus); /* NULL allowed */
+
+/* The next pair. At the end: ET_EDATA if one side has more lines than the other (naming both
+ * counts), or if there was no line at all. After a failure only close is allowed. */
+int et_corpus_next(et_corpus *corpus, et_corpus_pair *pair, et_error *error);
+
+/* Gives the source line of each pair, then its target line; *text NULL at the end. What
+ * et_vocabulary_train asks for; payload is the corpus. */
+int et_corpus_next_line(void *payload, const char **text, size_t *length, et_error *error);
+
+/* Where a pair stands: path and line (or record) of its source (or target) side. lines[i] is the
+ * number of lines of file i of that side, as et_corpus_lines has it. path is borrowed from paths.
+ */
+void et_corpus_place(const et_corpus_paths *paths, const int64_t *lines, bool target, int64_t index,
+                     const char **path, int64_t *line);
+
+/* Files of one side (the same for both sides of a tsv and of records), and lines of file i read so
+ * far. */
+const et_strings *et_corpus_files(const et_corpus_paths *paths, bool target);
+int64_t et_corpus_lines(const et_corpus *corpus, bool target, size_t file);
+
+/* What became of the pairs of a corpus. All in pairs. */
+typedef struct et_corpus_counts {
+    int64_t read;      /* in the files */
+    int64_t kept;      /* in use */
+    int64_t empty;     /* left out: a side without a token */
+    int64_t too_long;  /* left out: a side longer than max_seq_length */
+    int64_t lopsided;  /* left out: sides whose lengths differ by more than the ratio */
+    int64_t duplicate; /* left out: seen before, both sides */
+    int64_t cut;       /* kept, but shortened by who reads them (pairs.h); 0 where they lie */
+} et_corpus_counts;
+
+/* Appends "33,214 pairs; 1,871 filtered (5.3 %): 1,640 too long, 231 empty". */
+void et_corpus_counts_print(const et_corpus_counts *counts, et_strbuf *out);
+
+#endif

@@ -1,0 +1,136 @@
+/* A note is 32 bytes beside the cache: what the files looked like (the stamp, a checksum of what
+ * stat says of each and of what else the key depends on) and the key that was found for them.
+ *
+ *   magic | stamp | key | checksum of these three      uint64 each, the machine's byte order
+ *
+ * It trusts the clock of the file system: a file whose contents change has another ctime, which
+ * no program can set. Two changes within one tick of that clock look like one; so a file is
+ * noted only when its last change lies SETTLE_SECONDS back (git does the same for its index:
+ * "racy git"). */
+#include "data/text/encoded_seen.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/arena.h"
+#include "base/files/checksum.h"
+
+#define MAGIC UINT64_C(0x316e656573757445) /* "Etuseen1" in little-endian bytes */
+/* As long as the coarsest times of file systems in use: FAT counts two seconds. */
+#define SETTLE_SECONDS 2
+
+/* The whole of the small file, in the machine's byte order. */
+typedef struct note {
+    uint64_t magic, stamp, key; /* key: et_encoded.key */
+    uint64_t checksum;          /* of what stands before it */
+} note;
+
+/* What the system says of one file. A write changes the second time and nobody can set it. All
+ * of it goes into the stamp: another file under the same name has another inode or device. */
+typedef struct facts {
+    uint64_t device, inode, length;
+    int64_t modified[2], changed[2]; /* seconds, nanoseconds */
+} facts;
+
+/* Over magic, stamp and key, as they lie in memory. */
+static uint64_t checksum_of(const note *kept)
+{
+    return et_checksum(kept, offsetof(note, checksum));
+}
+
+/* Adds one file to the stamp. false: not there, or no regular file, and then nothing is noted. */
+static bool look_at(et_encoded_seen *seen, const char *path, et_checksum_stream *stream)
+{
+    struct stat info;
+    if (stat(path, &info) || !S_ISREG(info.st_mode))
+        return false;
+    facts one = { (uint64_t)info.st_dev,
+                  (uint64_t)info.st_ino,
+                  (uint64_t)info.st_size,
+                  { info.st_mtim.tv_sec, info.st_mtim.tv_nsec },
+                  { info.st_ctim.tv_sec, info.st_ctim.tv_nsec } };
+    et_checksum_stream_add(stream, &one, sizeof one);
+    if (info.st_ctim.tv_sec > time(NULL) - SETTLE_SECONDS)
+        seen->settled = false;
+    return true;
+}
+
+/* The count separates the lists, as in the key. */
+static bool look_at_all(et_encoded_seen *seen, const et_strings *files, et_checksum_stream *stream)
+{
+    uint64_t count = files->count;
+    et_checksum_stream_add(stream, &count, sizeof count);
+    for (size_t i = 0; i < files->count; i++)
+        if (!look_at(seen, files->items[i], stream))
+            return false;
+    return true;
+}
+
+static bool look_at_records(et_encoded_seen *seen, const et_corpus_paths *paths,
+                            et_checksum_stream *stream)
+{
+    if (!paths->records.count)
+        return true;
+    et_checksum_stream_add(stream, paths->source_feature, strlen(paths->source_feature) + 1);
+    et_checksum_stream_add(stream, paths->target_feature, strlen(paths->target_feature) + 1);
+    return look_at_all(seen, &paths->records, stream);
+}
+
+/* The cache is looked at too: one that was written since is to be checked again. */
+bool et_encoded_look(et_encoded_seen *seen, uint64_t key_facts, const et_corpus_paths *paths,
+                     const char *cache_path)
+{
+    et_checksum_stream *stream;
+    *seen = (et_encoded_seen){ .settled = true };
+    if (et_checksum_stream_open(&stream, NULL))
+        return false;
+    et_checksum_stream_add(stream, &key_facts, sizeof key_facts);
+    bool all = look_at_all(seen, &paths->source, stream) &&
+               look_at_all(seen, &paths->target, stream) &&
+               look_at_all(seen, &paths->tsv, stream) && look_at_records(seen, paths, stream) &&
+               look_at(seen, cache_path, stream);
+    seen->stamp = et_checksum_stream_value(stream);
+    et_checksum_stream_close(stream);
+    return all;
+}
+
+/* -1 on any failure: then there is no note. Not written by rename: a torn one has the wrong
+ * checksum. */
+static int open_note(const char *cache_path, int flags)
+{
+    et_arena arena = ET_ARENA_INIT;
+    const char *path = et_arena_printf(&arena, "%s.seen", cache_path);
+    int fd = path ? open(path, flags | O_CLOEXEC | O_NOCTTY, 0666) : -1;
+    et_arena_release(&arena);
+    return fd;
+}
+
+/* *key is written in any case and means something only if the result is true. */
+bool et_encoded_recall(const et_encoded_seen *seen, const char *cache_path, uint64_t *key)
+{
+    _Static_assert(sizeof(note) == 32, "the note has no holes");
+    note kept = { 0 };
+    int fd = open_note(cache_path, O_RDONLY);
+    if (fd < 0)
+        return false;
+    bool whole = read(fd, &kept, sizeof kept) == (ssize_t)sizeof kept;
+    close(fd);
+    *key = kept.key;
+    return whole && kept.magic == MAGIC && kept.checksum == checksum_of(&kept) &&
+           kept.stamp == seen->stamp;
+}
+
+void et_encoded_note(const et_encoded_seen *seen, const char *cache_path, uint64_t key)
+{
+    note kept = { MAGIC, seen->stamp, key, 0 };
+    kept.checksum = checksum_of(&kept);
+    int fd = seen->settled ? open_note(cache_path, O_WRONLY | O_CREAT | O_TRUNC) : -1;
+    if (fd < 0)
+        return;
+    ssize_t written = write(fd, &kept, sizeof kept); /* half a note is none: its checksum */
+    (void)written;
+    close(fd);
+}

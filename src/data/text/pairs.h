@@ -1,0 +1,55 @@
+/* Samples of an encoded corpus: sentence pairs, packed as a step of translation consumes them.
+ *
+ * The source sequence of a pair is its tokens and EOS; the target input is the start symbol
+ * and the tokens; the labels are the tokens and EOS. So a pair of a and b tokens takes a + 1
+ * source and b + 1 target tokens. */
+#ifndef ETUDE_DATA_TEXT_PAIRS_H
+#define ETUDE_DATA_TEXT_PAIRS_H
+
+#include <etude/data.h>
+
+#include "data/text/encoded.h"
+#include "data/text/vocabulary/subwords.h"
+
+/* Kinds of the layout. */
+enum { ET_PAIR_SEGMENTS, ET_PAIR_SOURCE, ET_PAIR_TARGET, ET_PAIR_KINDS };
+
+/* Fields, by which a batch's arrays are found, and their names. */
+typedef enum et_pair_field {
+    ET_PAIR_SOURCE_IDS,       /* [source], -1: empty */
+    ET_PAIR_SOURCE_POSITIONS, /* [source], within the sentence, from 0 */
+    ET_PAIR_TARGET_IDS,       /* [target], decoder input, -1: empty */
+    ET_PAIR_TARGET_POSITIONS, /* [target] */
+    ET_PAIR_TARGET_LABELS,    /* [target], -1: empty, not in the loss */
+    ET_PAIR_SOURCE_OFFSETS,   /* [segments + 1] */
+    ET_PAIR_TARGET_OFFSETS,   /* [segments + 1] */
+    ET_PAIR_FIELDS,
+} et_pair_field;
+
+extern const et_layout_field et_pair_fields[ET_PAIR_FIELDS];
+
+/* encoded is borrowed and must outlive the samples. */
+int et_pairs_open(et_samples **out, const et_encoded *encoded, et_error *error);
+
+/* As et_pairs_open, with sides that end at most tokens, EOS as their last (0: any). */
+int et_cut_pairs_open(et_samples **out, const et_encoded *encoded, int64_t most, et_error *error);
+/* Pairs of which that shortens a side. */
+int64_t et_pairs_cut(const et_encoded *encoded, int64_t most);
+
+/* Sub-words of each pass's own. A sentence that would be longer than most stays as it is encoded.
+ */
+typedef struct et_pairs_drawing {
+    const et_subwords *source, *target; /* NULL: that side stays; borrowed */
+    uint64_t seed;
+    int64_t most; /* tokens of a side, EOS counted; of every encoded sentence at least */
+} et_pairs_drawing;
+
+/* As et_pairs_open; both without subwords is that. */
+int et_drawn_pairs_open(et_samples **out, const et_encoded *encoded,
+                        const et_pairs_drawing *drawing, et_error *error);
+
+/* Pairs as they are encoded, as a source of batches. */
+int et_pair_batches_open(et_source **out, const et_encoded *encoded,
+                         const et_batches_options *options, et_error *error);
+
+#endif

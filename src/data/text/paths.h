@@ -1,0 +1,26 @@
+/* Which files a setting names: paths, patterns with * or ? (and then [...] and \ as in a shell),
+ * and lists of both with commas between, spaces around them aside. The order is that given; what a
+ * pattern finds is in the order of its bytes, on every machine. A file that is named twice is read
+ * twice. A path that exists as it stands is one file, whatever its name holds.
+ *
+ *     if (et_paths_match(&files, &given, "task.train_data.source_path", &arena, &error)) ...
+ *
+ * As Model Garden's match_files, where a path without a pattern is not looked at before it is
+ * read; here it is. */
+#ifndef ETUDE_DATA_TEXT_PATHS_H
+#define ETUDE_DATA_TEXT_PATHS_H
+
+#include <etude/error.h>
+
+#include "base/arena.h"
+#include "base/fields/fields.h"
+
+/* The files, in arena; none if none is given. ET_EDATA: a pattern finds nothing, an empty path;
+ * ET_ENOTFOUND and others: a path that is not there. setting: for messages; NULL: none. */
+int et_paths_match(et_strings *out, const et_strings *given, const char *setting, et_arena *arena,
+                   et_error *error);
+
+/* How many files are named; -1: a pattern is, so it depends on what is there. */
+int64_t et_paths_count(const et_strings *given);
+
+#endif

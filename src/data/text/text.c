@@ -1,0 +1,310 @@
+/* Bytes become lines through one buffer:
+ *
+ *   file --io/packed--> buffer [1 MiB + 64 KiB] --find_line--> a line
+ *
+ * A line is given where it lies in buffer, so it is not copied and not terminated; the longest
+ * line allowed, its end and a refill fit at once. What is not yet given, a part of one line, is
+ * moved to the front before each refill.
+ *
+ *   line = { byte except LF } ( LF | CR LF | end of file )
+ * A last line without LF counts; a file that ends in LF has no empty line behind it. A CR
+ * elsewhere is text, but a file of CRs without any LF is refused: its lines would be one. A byte
+ * order mark is skipped at the start of a file only.
+ *
+ * Whether a file is packed its first two bytes say (RFC 1952: 1f 8b), not its name; what is damage
+ * there io/packed says, and the line is added here.
+ *
+ * Invariants:
+ *   (1) begin <= end <= BUFFER_SIZE;
+ *   (2) number and path are those of the line given last, so a message names the line after it. */
+#include "data/text/text.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/files/file.h"
+#include "base/text/unicode.h"
+#include "base/files/checksum.h"
+#include "formats/records/packed.h"
+
+/* What is read or unpacked at a time. */
+#define REFILL ((size_t)64 << 10)
+
+/* A line of the longest length, its end, and room so that a refill is never tiny. */
+#define BUFFER_SIZE (ET_TEXT_LINE_MAX + REFILL)
+
+/* Bytes of a byte order mark. */
+#define MARK 3
+
+struct et_text {
+    const et_strings *paths; /* borrowed, at least one */
+    size_t file;             /* index of the open file; paths->count after the last */
+    et_packed_reader *bytes; /* of the open file; NULL: none */
+    int64_t number;          /* of the last line given, in its file */
+    int64_t count;           /* lines given in all */
+    char *buffer;            /* [BUFFER_SIZE]: text as it is after unpacking */
+    size_t begin, end;       /* what of it is not yet given */
+    bool drained;            /* the open file has no more text */
+};
+
+/* Of the file that is open: not after the last. */
+static const char *current_path(const et_text *text)
+{
+    return text->paths->items[text->file];
+}
+
+/* ---- bytes of the file ---- */
+
+/* Opens a regular file; opening without blocking keeps a named pipe from stopping us. Every
+ * reason has its own message: a directory, a pipe and a missing file have different cures. */
+static int open_regular(int *fd, const char *path, et_error *error)
+{
+    struct stat info;
+    int status = et_path_check(path, error);
+    *fd = status ? -1 : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (status)
+        return status;
+    if (*fd < 0)
+        return et_fail_errno(error, "cannot open %s", path);
+    if (fstat(*fd, &info))
+        status = et_fail_errno(error, "cannot open %s", path);
+    else if (S_ISDIR(info.st_mode))
+        status = et_fail(error, ET_EDATA, "%s is a directory: name the text files in it", path);
+    else if (!S_ISREG(info.st_mode))
+        status = et_fail(error, ET_EDATA, "%s is not a regular file: write the text to one", path);
+    if (status) {
+        close(*fd);
+        *fd = -1;
+    }
+    return status;
+}
+
+/* The line that unpacking has come to, far ahead of the one given last: text lies from the
+ * buffer's front to its end. */
+static long long line_reached(const et_text *text)
+{
+    const char *at = text->buffer, *end = text->buffer + text->end;
+    long long line = text->number + 1;
+    et_assert(text->begin == 0);
+    while ((at = memchr(at, '\n', (size_t)(end - at)))) {
+        at++;
+        line++;
+    }
+    return line;
+}
+
+/* Puts more text behind what is left in the buffer. At most REFILL at a time, so that little is
+ * moved and little unpacked ahead. */
+static int refill(et_text *text, et_error *error)
+{
+    memmove(text->buffer, text->buffer + text->begin, text->end - text->begin);
+    text->end -= text->begin;
+    text->begin = 0;
+    size_t room = BUFFER_SIZE - text->end, got;
+    et_assert(room > 0);
+    int status = et_packed_read(text->bytes, text->buffer + text->end,
+                                room < REFILL ? room : REFILL, &got, error);
+    text->end += got;
+    text->drained = got == 0;
+    return status == ET_EFORMAT
+               ? et_fail_while(error, status, "%s:%lld", current_path(text), line_reached(text))
+               : status;
+}
+
+/* ---- files ---- */
+
+/* One is open at a time; the next is opened when a line is wanted of it. */
+
+/* May be called twice, and on a reader whose open failed. */
+static void close_file(et_text *text)
+{
+    et_packed_reader_close(text->bytes);
+    text->bytes = NULL;
+}
+
+/* Opens the file at text->file and skips a byte order mark, for which it reads until the bytes are
+ * there or the file is at its end: a single read may not give them. */
+static int open_file(et_text *text, et_error *error)
+{
+    const char *path = current_path(text);
+    int fd;
+    text->number = 0;
+    text->begin = text->end = 0;
+    text->drained = false;
+    int status = open_regular(&fd, path, error);
+    if (!status)
+        status = et_packed_reader_open(&text->bytes, fd, path, NULL, error);
+    while (!status && text->end < MARK && !text->drained)
+        status = refill(text, error);
+    if (!status)
+        text->begin = et_utf8_mark(text->buffer, text->end);
+    return status;
+}
+
+/* All paths are looked at before a byte is read; a file may still go away until its turn. */
+int et_text_open(et_text **out, const et_strings *paths, et_error *error)
+{
+    et_assert(paths->count > 0);
+    /* Opened and closed: permissions are asked where the files are, not guessed from their
+     * modes. */
+    for (size_t i = 0; i < paths->count; i++) {
+        int fd;
+        int status = open_regular(&fd, paths->items[i], error);
+        if (status)
+            return status;
+        close(fd);
+    }
+    et_text *text = et_alloc_zero(1, sizeof *text);
+    if (!text)
+        return et_alloc_failed(error, sizeof *text, "a text reader");
+    text->paths = paths;
+    text->buffer = et_alloc(BUFFER_SIZE, 1);
+    int status = text->buffer ? open_file(text, error)
+                              : et_alloc_failed(error, BUFFER_SIZE, "a text reader");
+    if (status) {
+        et_text_close(text);
+        return status;
+    }
+    *out = text;
+    return ET_OK;
+}
+
+void et_text_close(et_text *text)
+{
+    if (!text)
+        return;
+    close_file(text);
+    et_free(text->buffer);
+    et_free(text);
+}
+
+/* ---- lines ---- */
+
+/* What callers see. All checks of text are made on whole lines, so that a message can name one. */
+
+/* Most often a file that is no text, or a book without line ends. */
+static int too_long(const et_text *text, et_error *error)
+{
+    return et_fail(error, ET_EDATA,
+                   "%s:%lld: a line of more than %zu bytes: text must have one sentence a line",
+                   current_path(text), (long long)text->number + 1, ET_TEXT_LINE_MAX);
+}
+
+/* Bytes are counted from 1, as editors do. NUL is valid UTF-8, but what is made of lines in C
+ * would end there. */
+static int check_line(const et_text_line *line, et_error *error)
+{
+    const char *nul = memchr(line->text, 0, line->length);
+    size_t at;
+    if (nul)
+        return et_fail(error, ET_EDATA,
+                       "%s:%lld: byte %zu of the line is NUL: save the file as UTF-8 text",
+                       line->path, (long long)line->number, (size_t)(nul - line->text) + 1);
+    if (!et_utf8_valid(line->text, line->length, &at))
+        return et_fail(error, ET_EDATA,
+                       "%s:%lld: byte %zu of the line (0x%02X) is not UTF-8: save the file as "
+                       "UTF-8",
+                       line->path, (long long)line->number, at + 1,
+                       (unsigned)(unsigned char)line->text[at]);
+    return ET_OK;
+}
+
+/* The last byte may be one: its LF is what is missing. */
+int et_text_check_first(const char *line, size_t size, const char *name, et_error *error)
+{
+    const char *cr = memchr(line, '\r', size);
+    if (!cr || cr + 1 == line + size)
+        return ET_OK;
+    return et_fail(error, ET_EDATA,
+                   "%s: its lines end in CR alone: make them end in LF (tr '\\r' '\\n')", name);
+}
+
+/* Makes [begin, begin + *length) a line and *next where the following begins; *length is
+ * SIZE_MAX at the end of the file. searched: bytes from begin that hold no LF, so that a long
+ * line is not searched again after each refill. A line may be one byte longer than allowed here,
+ * for the CR that is no part of it. */
+static int find_line(et_text *text, size_t *length, size_t *next, et_error *error)
+{
+    size_t searched = 0;
+    for (;;) {
+        char *start = text->buffer + text->begin;
+        size_t have = text->end - text->begin;
+        char *newline = have > searched ? memchr(start + searched, '\n', have - searched) : NULL;
+        bool first = !newline && text->number == 0;
+        if (first && (text->drained || have > ET_TEXT_LINE_MAX + 1) &&
+            et_text_check_first(start, have, current_path(text), error))
+            return ET_EDATA;
+        if (newline || text->drained) {
+            *length = newline ? (size_t)(newline - start) : have;
+            *next = text->begin + *length + (newline ? 1 : 0);
+            if (!newline && have == 0)
+                *length = SIZE_MAX;
+            return ET_OK;
+        }
+        /* One more than the longest line with a CR: no line end can make it short enough now. */
+        if (have > ET_TEXT_LINE_MAX + 1)
+            return too_long(text, error);
+        searched = have;
+        int status = refill(text, error);
+        if (status)
+            return status;
+    }
+}
+
+/* Files follow each other without a seam: the loop goes on until one has a line or all are read. */
+int et_text_next(et_text *text, et_text_line *line, et_error *error)
+{
+    size_t length = SIZE_MAX, next = 0;
+    *line = (et_text_line){ 0 };
+    while (text->file < text->paths->count) {
+        int status = find_line(text, &length, &next, error);
+        if (status)
+            return status;
+        if (length != SIZE_MAX)
+            break;
+        close_file(text);
+        if (++text->file < text->paths->count && (status = open_file(text, error)))
+            return status;
+    }
+    if (text->file == text->paths->count)
+        return ET_OK;
+    const char *start = text->buffer + text->begin;
+    if (length && start[length - 1] == '\r')
+        length--;
+    if (length > ET_TEXT_LINE_MAX)
+        return too_long(text, error);
+    /* The line is given where it lies; the next refill moves it away, which ends its life. */
+    text->begin = next;
+    text->count++;
+    *line = (et_text_line){ start, length, current_path(text), text->file, ++text->number };
+    return check_line(line, error);
+}
+
+int64_t et_text_count(const et_text *text)
+{
+    return text->count;
+}
+
+/* ---- checksums ---- */
+
+/* Mapped, not read into memory; a regular file is asked for first, since a pipe would block. */
+int et_text_checksum(uint64_t *checksum, uint64_t *length, const char *path, et_error *error)
+{
+    et_mapping mapping;
+    int fd;
+    int status = open_regular(&fd, path, error);
+    if (status)
+        return status;
+    close(fd);
+    status = et_mapping_open(&mapping, path, error);
+    if (status)
+        return status;
+    *checksum = et_checksum(mapping.data, mapping.length);
+    *length = mapping.length;
+    et_mapping_close(&mapping);
+    return ET_OK;
+}

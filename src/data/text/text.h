@@ -1,0 +1,57 @@
+/* Lines of text: any number of files, plain or gzip, read as one stream. Text is UTF-8
+ * and checked; a line ends in LF or CR LF or with its file; a byte order mark at the start of a
+ * file is skipped. Wrong are invalid UTF-8, NUL bytes, a line of more than ET_TEXT_LINE_MAX bytes,
+ * and gzip that is cut or damaged: each an ET_EDATA or ET_EFORMAT that names file and line. Memory:
+ * two buffers, however long the files are.
+ *
+ *     et_text *text;
+ *     et_text_line line;
+ *     if (et_text_open(&text, &paths, &error)) ...
+ *     while (!(status = et_text_next(text, &line, &error)) && line.text)
+ *         use(line.text, line.length);
+ *     et_text_close(text);
+ *
+ * A reader belongs to one thread at a time. */
+#ifndef ETUDE_DATA_TEXT_TEXT_H
+#define ETUDE_DATA_TEXT_TEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <etude/error.h>
+
+#include "base/fields/fields.h"
+
+/* Longest line accepted, in bytes without its end. */
+#define ET_TEXT_LINE_MAX ((size_t)1 << 20)
+
+typedef struct et_text et_text;
+
+typedef struct et_text_line {
+    const char *text; /* not terminated; NULL at the end; valid until the next next or close */
+    size_t length;    /* bytes, without the line end */
+    const char *path; /* of its file; borrowed from the list that open was given */
+    size_t file;      /* index in that list */
+    int64_t number;   /* in its file, from 1 */
+} et_text_line;
+
+/* Opens the first file; paths (at least one) must outlive the reader. Every file is checked
+ * for being a readable regular file here, so that a misspelt last one is not found late. */
+int et_text_open(et_text **out, const et_strings *paths, et_error *error);
+void et_text_close(et_text *text); /* NULL allowed */
+
+/* The next line. After a failure only close is allowed. */
+int et_text_next(et_text *text, et_text_line *line, et_error *error);
+
+/* Lines read so far, in all files together. */
+int64_t et_text_count(const et_text *text);
+
+/* What begins a text, has no LF and is all of it, or longer than a line may be. ET_EDATA: it has
+ * CRs, as old Macs and some exports end lines. */
+int et_text_check_first(const char *line, size_t size, const char *name, et_error *error);
+
+/* Checksum of a file's bytes as they lie on disk; *length is their number. */
+int et_text_checksum(uint64_t *checksum, uint64_t *length, const char *path, et_error *error);
+
+#endif

@@ -1,0 +1,42 @@
+/* Sub-words drawn at random, so that a sentence is cut into other tokens in each pass over the
+ * data: a small corpus teaches more, and rare words are seen in parts that other words have.
+ *
+ *     BPE       each step of merging leaves each merge out with probability rate, and takes the
+ *               first of the others: Provilkov, Emelianenko and Voita 2020, "BPE-Dropout: simple
+ *               and effective subword regularization", algorithm 1
+ *     unigram   a segmentation is drawn with a probability in proportion to its own to the power
+ *               of rate: Kudo 2018, "Subword regularization: improving neural network translation
+ *               models with multiple subword candidates", over all of them
+ *
+ * It begins with a sentence's tokens as the vocabulary has encoded it, and cuts word by word (a
+ * word begins at U+2581); what is no text of the vocabulary's own (unknown, a byte, a symbol of
+ * the user's) stays as it is, and so does a word of more than ET_SUBWORDS_WORD bytes. */
+#ifndef ETUDE_DATA_TEXT_VOCABULARY_SUBWORDS_H
+#define ETUDE_DATA_TEXT_VOCABULARY_SUBWORDS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/numbers/philox.h"
+#include "data/text/vocabulary/vocabulary.h"
+
+#define ET_SUBWORDS_WORD 256
+
+typedef struct et_subwords et_subwords;
+
+/* vocabulary is borrowed and outlives it; rate as above: BPE in [0, 1), unigram above 0.
+ * ET_ECONFIG: a vocabulary of another kind. */
+int et_subwords_open(et_subwords **out, const et_vocabulary *vocabulary, double rate,
+                     et_error *error);
+void et_subwords_close(et_subwords *subwords); /* NULL allowed */
+
+/* Of kind and rate: what is drawn depends on those, the vocabulary and random alone. */
+uint64_t et_subwords_fingerprint(const et_subwords *subwords);
+
+/* Other tokens of the same text as ids, which have no end symbol. out has room for so many; returns
+ * how many they are, 0: they are more, and out holds nothing. random is of this sentence alone, and
+ * the same one draws the same. Any number of threads. */
+size_t et_subwords_draw(const et_subwords *subwords, et_random random, const int32_t *ids,
+                        size_t count, int32_t *out, size_t room);
+
+#endif

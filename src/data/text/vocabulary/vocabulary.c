@@ -1,0 +1,287 @@
+/* A vocabulary in two stages: facts (its size, its symbols, its checksum), found in the bytes at
+ * opening, and SentencePiece's own model, loaded when the first line asks for it. A run whose
+ * corpus is cached needs only the first, and loading takes longer than the rest of its start.
+ *
+ * The second stage changes behind a const pointer that many threads share, so it is behind a
+ * mutex and an atomic pointer (double-checked locking): readers that find the model pay one load
+ * with acquire order. A model that could not be loaded stays NULL, and the next caller tries
+ * again.
+ *
+ * The bytes are kept for as long as the vocabulary is open. Memory: the file's length, and what
+ * SentencePiece makes of it when it is loaded. */
+#include "data/text/vocabulary/vocabulary.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/files/file.h"
+#include "data/text/vocabulary/vocabulary_check.h"
+#include "data/text/vocabulary/vocabulary_sentencepiece.h"
+#include "base/files/checksum.h"
+
+/* What changes behind a const vocabulary: loaded once, by whichever thread comes first. */
+typedef struct loaded {
+    pthread_mutex_t mutex;
+    _Atomic(et_sentencepiece *) model; /* NULL: not yet; owned, freed by close */
+} loaded;
+
+struct et_vocabulary {
+    char *bytes, *name; /* owned: the model as in its file; what messages call it */
+    size_t length;      /* of bytes */
+    et_vocabulary_facts facts;
+    uint64_t checksum; /* XXH3-64 of bytes */
+    loaded *loaded;    /* owned; a pointer, so that it may change in a const vocabulary */
+};
+
+void et_tokens_release(et_tokens *tokens)
+{
+    et_free(tokens->ids);
+    *tokens = (et_tokens)ET_TOKENS_INIT;
+}
+
+/* ---- opening ---- */
+
+/* Bytes -> facts (vocabulary_check.c) -> copies. SentencePiece is not asked here. */
+
+/* Before anything is copied: a file that is no model costs no memory. Training needs an end
+ * symbol, and text with characters that are not in the vocabulary a symbol for them; a start
+ * symbol is not needed (et_vocabulary_start). */
+static int check(et_vocabulary *vocabulary, const void *bytes, size_t length, const char *name,
+                 et_error *error)
+{
+    if (length > ET_VOCABULARY_BYTES_MAX)
+        return et_fail(error, ET_EFORMAT, "%s: %zu bytes are too many for a vocabulary", name,
+                       length);
+    et_vocabulary_facts *facts = &vocabulary->facts;
+    int status = et_vocabulary_check(facts, bytes, length, name, error);
+    if (status)
+        return status;
+    /* The library trains models without these when it is told to. */
+    if (facts->eos < 0 || facts->unk < 0)
+        return et_fail(error, ET_EFORMAT,
+                       "%s has no %s: train it with eos_id and unk_id of 0 or more", name,
+                       facts->eos < 0 ? "end-of-sentence symbol" : "symbol for unknowns");
+    vocabulary->checksum = et_checksum(bytes, length);
+    return ET_OK;
+}
+
+/* Copies, since the second stage comes when the caller's bytes may be gone. */
+static int keep(et_vocabulary *vocabulary, const void *bytes, size_t length, const char *name,
+                et_error *error)
+{
+    vocabulary->bytes = et_alloc(length, 1);
+    vocabulary->name = et_strdup(name);
+    vocabulary->loaded = et_alloc_zero(1, sizeof *vocabulary->loaded);
+    if (vocabulary->loaded) /* a mutex of the default kind never fails */
+        pthread_mutex_init(&vocabulary->loaded->mutex, NULL);
+    if (!vocabulary->bytes || !vocabulary->name || !vocabulary->loaded)
+        return et_alloc_failed(error, length, "a vocabulary");
+    memcpy(vocabulary->bytes, bytes, length);
+    vocabulary->length = length;
+    return ET_OK;
+}
+
+/* What was made before a failure is freed by close. */
+int et_vocabulary_parse(et_vocabulary **out, const void *bytes, size_t length, const char *name,
+                        et_error *error)
+{
+    *out = NULL;
+    et_assert(bytes && name);
+    et_vocabulary *vocabulary = et_alloc_zero(1, sizeof *vocabulary);
+    if (!vocabulary)
+        return et_alloc_failed(error, sizeof *vocabulary, "a vocabulary");
+    int status = check(vocabulary, bytes, length, name, error);
+    if (!status)
+        status = keep(vocabulary, bytes, length, name, error);
+    if (status)
+        et_vocabulary_close(vocabulary);
+    else
+        *out = vocabulary;
+    return status;
+}
+
+/* The file is read whole: it is its own checksum's subject, and the library wants bytes. */
+int et_vocabulary_open(et_vocabulary **out, const char *path, et_error *error)
+{
+    char *bytes;
+    size_t length;
+    int status = et_file_read(&bytes, &length, path, ET_VOCABULARY_BYTES_MAX, error);
+    if (status)
+        return status;
+    status = et_vocabulary_parse(out, bytes, length, path, error);
+    et_free(bytes);
+    return status;
+}
+
+/* No thread may be using it. */
+void et_vocabulary_close(et_vocabulary *vocabulary)
+{
+    if (!vocabulary)
+        return;
+    if (vocabulary->loaded) {
+        et_sentencepiece_free(vocabulary->loaded->model);
+        pthread_mutex_destroy(&vocabulary->loaded->mutex);
+    }
+    et_free(vocabulary->loaded);
+    et_free(vocabulary->bytes);
+    et_free(vocabulary->name);
+    et_free(vocabulary);
+}
+
+/* ---- using it ---- */
+
+/* Every function here begins with get_model, which may be where the model is loaded, and so may
+ * fail as loading does. */
+
+/* model becomes the loaded one. Whoever comes second while it is being loaded waits for the
+ * mutex and finds it. Release order publishes all of the model's memory with the pointer. */
+static int get_model(const et_sentencepiece **model, const et_vocabulary *vocabulary,
+                     et_error *error)
+{
+    loaded *shared = vocabulary->loaded;
+    /* Acquire pairs with the release below: who sees the pointer sees the model. */
+    et_sentencepiece *found = atomic_load_explicit(&shared->model, memory_order_acquire);
+    int status = ET_OK;
+    if (!found) {
+        pthread_mutex_lock(&shared->mutex);
+        /* Again under the mutex: another thread may have loaded it in between. */
+        found = atomic_load_explicit(&shared->model, memory_order_relaxed);
+        if (!found)
+            status = et_sentencepiece_load(&found, &vocabulary->facts, vocabulary->bytes,
+                                           vocabulary->length, vocabulary->name, error);
+        atomic_store_explicit(&shared->model, found, memory_order_release);
+        pthread_mutex_unlock(&shared->mutex);
+    }
+    *model = found;
+    return status;
+}
+
+int et_vocabulary_load(const et_vocabulary *vocabulary, et_error *error)
+{
+    const et_sentencepiece *model;
+    return get_model(&model, vocabulary, error);
+}
+
+int et_vocabulary_encode(const et_vocabulary *vocabulary, const char *text, size_t length,
+                         et_tokens *tokens, et_error *error)
+{
+    const et_sentencepiece *model;
+    int status = get_model(&model, vocabulary, error);
+    return status ? status : et_sentencepiece_encode(model, text, length, tokens, error);
+}
+
+/* Ids are checked here, so that the library gets none that it has no token for. */
+int et_vocabulary_decode(const et_vocabulary *vocabulary, const int32_t *ids, size_t count,
+                         et_strbuf *out, et_error *error)
+{
+    for (size_t i = 0; i < count; i++)
+        if (ids[i] < 0 || ids[i] >= vocabulary->facts.tokens)
+            return et_fail(error, ET_EDATA, "token %d is not in the vocabulary of %d", (int)ids[i],
+                           (int)vocabulary->facts.tokens);
+    const et_sentencepiece *model;
+    int status = get_model(&model, vocabulary, error);
+    const size_t begin = out->length;
+    if (!status)
+        status = et_sentencepiece_decode(model, ids, count, out, error);
+    /* Tokens for bytes (byte_fallback) may spell a line's end. */
+    for (size_t i = begin; !status && i < out->length; i++)
+        if ((unsigned char)out->data[i] < ' ')
+            out->data[i] = ' ';
+    return status;
+}
+
+/* "" for everything that has no text, so that printing needs no case for it. */
+const char *et_vocabulary_token(const et_vocabulary *vocabulary, int32_t id)
+{
+    const et_sentencepiece *model = NULL;
+    if (id >= 0 && id < vocabulary->facts.tokens && get_model(&model, vocabulary, NULL))
+        return "";
+    return model ? et_sentencepiece_token(model, id) : "";
+}
+
+/* ---- facts ---- */
+
+/* From opening: no call of the library, no failure. */
+
+int32_t et_vocabulary_size(const et_vocabulary *vocabulary)
+{
+    return vocabulary->facts.tokens;
+}
+
+int32_t et_vocabulary_eos(const et_vocabulary *vocabulary)
+{
+    return vocabulary->facts.eos;
+}
+
+int32_t et_vocabulary_unk(const et_vocabulary *vocabulary)
+{
+    return vocabulary->facts.unk;
+}
+
+int32_t et_vocabulary_bos(const et_vocabulary *vocabulary)
+{
+    return vocabulary->facts.bos;
+}
+
+int32_t et_vocabulary_pad(const et_vocabulary *vocabulary)
+{
+    return vocabulary->facts.pad;
+}
+
+/* Model Garden feeds the decoder id 0, which is pad in the models it trains. */
+int32_t et_vocabulary_start(const et_vocabulary *vocabulary)
+{
+    /* In this order, so that a model of any maker has one: EOS it always has. */
+    if (et_vocabulary_pad(vocabulary) >= 0)
+        return et_vocabulary_pad(vocabulary);
+    if (et_vocabulary_bos(vocabulary) >= 0)
+        return et_vocabulary_bos(vocabulary);
+    return et_vocabulary_eos(vocabulary);
+}
+
+/* Numbers of sentencepiece_model.proto, TrainerSpec.ModelType. */
+const char *et_vocabulary_kind(const et_vocabulary *vocabulary)
+{
+    static const char *const names[] = { "unigram", "bpe", "word", "char" };
+    int type = vocabulary->facts.model_type;
+    return type >= 1 && type <= 4 ? names[type - 1] : "unknown";
+}
+
+const char *et_vocabulary_bytes(const et_vocabulary *vocabulary, size_t *length)
+{
+    *length = vocabulary->length;
+    return vocabulary->bytes;
+}
+
+uint64_t et_vocabulary_checksum(const et_vocabulary *vocabulary)
+{
+    return vocabulary->checksum;
+}
+
+/* ---- training ---- */
+
+/* No vocabulary is involved: lines in, a model's bytes out, which et_vocabulary_parse takes. */
+
+/* At least the three special symbols and a token; the largest is far above what any text gives. */
+static int check_options(const et_vocabulary_options *options, et_error *error)
+{
+    /* Checked here, so that the message is ours. */
+    if (options->size < 4 || options->size > 8000000)
+        return et_fail(error, ET_ECONFIG,
+                       "a vocabulary of %lld tokens: its size must be 4 to 8,000,000",
+                       (long long)options->size);
+    if (!(options->character_coverage >= 0.98 && options->character_coverage <= 1))
+        return et_fail(error, ET_ECONFIG, "character_coverage is %g: it must be 0.98 to 1",
+                       options->character_coverage);
+    return ET_OK;
+}
+
+int et_vocabulary_train(char **bytes, size_t *length, const et_vocabulary_options *options,
+                        et_vocabulary_lines_fn *lines, void *payload, et_error *error)
+{
+    int status = check_options(options, error);
+    return status ? status : et_sentencepiece_train(bytes, length, options, lines, payload, error);
+}

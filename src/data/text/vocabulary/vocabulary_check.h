@@ -1,0 +1,42 @@
+/* Is this a SentencePiece model, and one that is safe to load? The library parses the bytes
+ * soundly but then trusts the compiled normalisation table within: a double array whose nodes
+ * it follows without looking at bounds. So a damaged file could make it read anywhere. Checked
+ * here: the table stays within itself whatever text comes, and scores are numbers.
+ *
+ * And what a run wants to know of a model before a line is encoded: loading it would take longer
+ * than all else that a start does. */
+#ifndef ETUDE_DATA_TEXT_VOCABULARY_VOCABULARY_CHECK_H
+#define ETUDE_DATA_TEXT_VOCABULARY_VOCABULARY_CHECK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <etude/error.h>
+
+typedef struct et_vocabulary_facts {
+    int model_type;             /* of SentencePiece: 1 unigram, 2 bpe, 3 word, 4 char */
+    int32_t tokens;             /* how many; ids are below it */
+    int32_t eos, unk, bos, pad; /* ids, -1: none */
+} et_vocabulary_facts;
+
+/* ET_EFORMAT: not a model, or damaged; name is for the message. */
+int et_vocabulary_check(et_vocabulary_facts *facts, const void *bytes, size_t length,
+                        const char *name, et_error *error);
+
+/* A token as the model has it. */
+typedef struct et_vocabulary_piece {
+    const char *text; /* [length], in the model's bytes, no 0 behind it */
+    size_t length;
+    float score;
+    int type; /* of SentencePiece: 1 normal, 2 unknown, 3 control, 4 the user's, 5 unused, 6 a byte
+               */
+} et_vocabulary_piece;
+
+#define ET_VOCABULARY_PIECE_NORMAL 1
+
+/* Of a model that was checked, in the order of their ids: *at is 0 at first. false: no more. */
+bool et_vocabulary_next_piece(const void *bytes, size_t length, size_t *at,
+                              et_vocabulary_piece *piece);
+
+#endif

@@ -1,0 +1,62 @@
+/* A build without SentencePiece: runs whose vocabulary and encoded corpus are there already can
+ * train; nothing can be encoded, decoded or learnt.
+ * Each call has the contract of vocabulary_sentencepiece.h, whose ET_ECONFIG this is; facts of a
+ * model come from vocabulary_check.c and are there all the same. */
+#include "data/text/vocabulary/vocabulary_sentencepiece.h"
+
+#include <stdlib.h>
+
+/* "encoding needs SentencePiece, ..." */
+static int missing(et_error *error, const char *what)
+{
+    return et_fail(error, ET_ECONFIG,
+                   "%s needs SentencePiece, which this etude was built without: install "
+                   "libsentencepiece-dev and build it again with -DETUDE_SENTENCEPIECE=ON",
+                   what);
+}
+
+/* What a build with SentencePiece does here may fail as well, so callers know what to do. */
+int et_sentencepiece_load(et_sentencepiece **out, const et_vocabulary_facts *facts,
+                          const void *bytes, size_t length, const char *name, et_error *error)
+{
+    (void)facts, (void)bytes, (void)length, (void)name;
+    *out = NULL;
+    return missing(error, "turning text into tokens and back");
+}
+
+void et_sentencepiece_free(et_sentencepiece *model)
+{
+    (void)model;
+}
+
+/* There is no model to call the next three with. */
+
+int et_sentencepiece_encode(const et_sentencepiece *model, const char *text, size_t length,
+                            et_tokens *tokens, et_error *error)
+{
+    (void)model, (void)text, (void)length, (void)tokens;
+    return missing(error, "encoding");
+}
+
+int et_sentencepiece_decode(const et_sentencepiece *model, const int32_t *ids, size_t count,
+                            et_strbuf *out, et_error *error)
+{
+    (void)model, (void)ids, (void)count, (void)out;
+    return missing(error, "decoding");
+}
+
+const char *et_sentencepiece_token(const et_sentencepiece *model, int32_t id)
+{
+    (void)model, (void)id;
+    return "";
+}
+
+/* Nothing to free: *bytes is NULL. */
+int et_sentencepiece_train(char **bytes, size_t *length, const et_vocabulary_options *options,
+                           et_vocabulary_lines_fn *lines, void *payload, et_error *error)
+{
+    (void)options, (void)lines, (void)payload;
+    *bytes = NULL;
+    *length = 0;
+    return missing(error, "training a vocabulary");
+}

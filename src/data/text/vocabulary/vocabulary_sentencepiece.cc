@@ -1,0 +1,418 @@
+/* SentencePiece behind C functions. Three things are done here and nowhere else: exceptions
+ * become statuses (guarded), messages of the library become ours with a cure, and what the
+ * library leaves to chance or locale is fixed, so that a trained model depends on lines and
+ * options only.
+ *
+ * Encoding of a line: NFKC and other normalisation by the model's table, spaces to U+2581, then
+ * tokens by merges (BPE) or by the best path (unigram); ids of tokens come out.
+ *   "Hallo Welt" -> [25, 1034, 718]        no start or end symbol
+ * Kudo and Richardson 2018, "SentencePiece: A simple and language independent subword tokenizer
+ * and detokenizer for neural text processing". */
+#include <climits>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <new>
+#include <string>
+#include <system_error>
+#include <unordered_map>
+#include <vector>
+
+#include <sentencepiece_processor.h>
+#include <sentencepiece_trainer.h>
+
+extern "C" {
+#include <etude/log.h>
+
+#include "base/alloc.h"
+#include "base/threads/thread.h"
+#include "data/text/vocabulary/vocabulary_sentencepiece.h"
+#include "base/text/format.h"
+}
+
+/* Encoding and decoding change nothing in it: threads may share one. */
+struct et_sentencepiece {
+    sentencepiece::SentencePieceProcessor processor;
+};
+
+namespace
+{
+
+/* Runs a body that may throw and turns what it throws into a status. No exception may pass
+ * through C frames. */
+template <typename Body> int guarded(et_error *error, const char *what, Body body)
+{
+    try {
+        return body();
+    } catch (const std::bad_alloc &) {
+        return et_fail(error, ET_ENOMEM, "out of memory (%s)", what);
+    } catch (const std::system_error &problem) {
+        /* A thread that could not be started. */
+        bool memory = problem.code() == std::errc::resource_unavailable_try_again ||
+                      problem.code() == std::errc::not_enough_memory;
+        return et_fail(error, memory ? ET_ENOMEM : ET_EFAIL, "%s failed: %s", what,
+                       memory ? "no memory for its threads, or too many (ulimit -v, -s, -u)"
+                              : problem.what());
+    } catch (const std::exception &problem) {
+        return et_fail(error, ET_EFAIL, "%s failed: %s", what, problem.what());
+    } catch (...) {
+        return et_fail(error, ET_EFAIL, "%s failed", what);
+    }
+}
+
+/* What SentencePiece says, after the place in its own source that it begins with; without words,
+ * the condition that was not met. "INTERNAL: src/trainer.cc(12) [a > 0] text" -> "text", without
+ * text "a > 0" */
+std::string reason(const sentencepiece::util::Status &status)
+{
+    std::string text = status.ToString();
+    size_t begin = text.find('['), end = text.find("] ");
+    if (end == std::string::npos)
+        return text;
+    if (end + 2 < text.size())
+        return text.substr(end + 2);
+    return begin < end ? text.substr(begin + 1, end - begin - 1) : text;
+}
+
+/* ---- loading ----
+ *
+ * bytes are sound by et_vocabulary_check; this is the library's own opinion of them. */
+
+/* Whether SentencePiece reads the model as et_vocabulary_check does. */
+bool agrees(const sentencepiece::SentencePieceProcessor &processor,
+            const et_vocabulary_facts *facts)
+{
+    return processor.GetPieceSize() == facts->tokens && processor.eos_id() == facts->eos &&
+           processor.unk_id() == facts->unk && processor.bos_id() == facts->bos &&
+           processor.pad_id() == facts->pad;
+}
+
+/* Also refuses a model that makes something of nothing (a prefix or suffix in its
+ * normalisation): an empty side of a pair must have no token. */
+int load(et_sentencepiece *model, const et_vocabulary_facts *facts, const void *bytes,
+         size_t length, const char *name, et_error *error)
+{
+    sentencepiece::SentencePieceProcessor &processor = model->processor;
+    auto loaded = processor.LoadFromSerializedProto({ static_cast<const char *>(bytes), length });
+    if (!loaded.ok())
+        return et_fail(error, ET_EFORMAT, "%s: SentencePiece refuses it (%s): copy it again", name,
+                       reason(loaded).c_str());
+    if (!agrees(processor, facts))
+        return et_fail(error, ET_EFORMAT,
+                       "%s: its special symbols are ambiguous: copy it again, or train another",
+                       name);
+    std::vector<int> ids;
+    if (!processor.Encode("", &ids).ok() || !ids.empty())
+        return et_fail(error, ET_EFORMAT, "%s gives %zu tokens for an empty line: it can't be used",
+                       name, ids.size());
+    return ET_OK;
+}
+
+/* Grows to half as much again as needed, so that lines of growing length seldom allocate. */
+int copy_ids(et_tokens *tokens, const std::vector<int> &ids, et_error *error)
+{
+    if (ids.size() > tokens->capacity) {
+        size_t capacity = ids.size() + ids.size() / 2;
+        void *grown = et_realloc(tokens->ids, capacity, sizeof *tokens->ids);
+        if (!grown)
+            return et_alloc_failed(error, capacity * sizeof *tokens->ids, "tokens");
+        tokens->ids = static_cast<int32_t *>(grown);
+        tokens->capacity = capacity;
+    }
+    /* SentencePiece's ids are int, ours int32_t: on every platform of ours the same. */
+    static_assert(sizeof(int) == sizeof(int32_t), "ids are int");
+    if (!ids.empty())
+        std::memcpy(tokens->ids, ids.data(), ids.size() * sizeof(int));
+    tokens->count = ids.size();
+    return ET_OK;
+}
+
+/* ---- training ----
+ *
+ * The library trains from an iterator over lines and gives the model as bytes, which are what is
+ * kept: nothing is written by it.
+ *
+ * Settings that are not left to its defaults:
+ *   pad 0, eos 1, unk 2, no bos       Model Garden's symbols
+ *   num_threads                       part of the result: partial sums are added by thread
+ *   shuffle_input_sentence false      lines in the order they come
+ *   minloglevel 3                     of its own log only what is fatal */
+
+constexpr int training_threads = 4;
+
+/* An exception of a thread that the library started ends the process: nobody can catch it. So what
+ * training takes is asked for before. Text of words takes up to 32 times its bytes (measured:
+ * suffix array, candidates, sums of each thread); a thread has its stack and a heap, of which the
+ * C library reserves 64 MiB. */
+int check_memory(const std::vector<std::string> &lines, et_error *error)
+{
+    size_t text = 0;
+    for (const std::string &line : lines)
+        text += line.size() + sizeof(std::string);
+    size_t threads = training_threads * (et_thread_size() + ((size_t)64 << 20));
+    return et_memory_check(text * 32 + threads, "training a vocabulary", error);
+}
+
+/* The library's iterator over lines that are in memory. Borrowed: they outlive it. */
+class Lines : public sentencepiece::SentenceIterator
+{
+  public:
+    explicit Lines(const std::vector<std::string> &lines) : lines_(lines)
+    {
+    }
+    bool done() const override
+    {
+        return at_ == lines_.size();
+    }
+    void Next() override
+    {
+        at_++;
+    }
+    const std::string &value() const override
+    {
+        return lines_[at_];
+    }
+    sentencepiece::util::Status status() const override
+    {
+        return sentencepiece::util::Status();
+    }
+
+  private:
+    const std::vector<std::string> &lines_;
+    size_t at_ = 0;
+};
+
+/* All lines at once: a second try of training needs them again. */
+int gather(std::vector<std::string> *out, et_vocabulary_lines_fn *lines, void *payload,
+           et_error *error)
+{
+    const char *text;
+    size_t length;
+    for (;;) {
+        int status = lines(payload, &text, &length, error);
+        if (status || !text)
+            return status;
+        out->emplace_back(text, length);
+    }
+}
+
+/* As SentencePiece reads lists: with commas between, each in quotes, which are doubled inside. */
+std::string list_of(const et_strings &texts)
+{
+    std::string list;
+    for (size_t i = 0; i < texts.count; i++) {
+        list += i ? ",\"" : "\"";
+        for (const char *at = texts.items[i]; *at; at++)
+            list += *at == '"' ? std::string("\"\"") : std::string(1, *at);
+        list += '"';
+    }
+    return list;
+}
+
+/* The number of threads is part of the result (partial sums, and it stands in the model), so
+ * it is fixed. Numbers are spelt here: SentencePiece reads them in the C locale. */
+sentencepiece::util::Status train_once(std::string *model, const et_vocabulary_options *options,
+                                       int64_t size, const std::vector<std::string> &lines)
+{
+    char coverage[16];
+    /* 0.9995 -> "0.999500": six digits are more than any text can tell apart. */
+    int millionths = static_cast<int>(std::lround(options->character_coverage * 1e6));
+    std::snprintf(coverage, sizeof coverage, "%d.%06d", millionths / 1000000, millionths % 1000000);
+    Lines iterator(lines);
+    model->clear();
+    std::unordered_map<std::string, std::string> settings = {
+        { "model_type", options->kind == ET_VOCABULARY_BPE ? "bpe" : "unigram" },
+        { "vocab_size", std::to_string(size) },
+        { "character_coverage", coverage },
+        { "pad_id", "0" },
+        { "eos_id", "1" },
+        { "unk_id", "2" },
+        { "bos_id", "-1" },
+        { "num_threads", std::to_string(training_threads) },
+        { "shuffle_input_sentence", "false" },
+        { "minloglevel", "3" }
+    };
+    /* Only where they are asked for: they stand in the model, whose bytes a run is known by. */
+    if (options->byte_fallback)
+        settings["byte_fallback"] = "true";
+    if (options->symbols.count)
+        settings["user_defined_symbols"] = list_of(options->symbols);
+    return sentencepiece::SentencePieceTrainer::Train(settings, &iterator, model);
+}
+
+/* The number behind key in a message, -1 if key is not there. "... Please set it to a value <=
+ * 812." with too_high -> 812 */
+int64_t number_after(const std::string &text, const char *key)
+{
+    size_t at = text.find(key);
+    return at == std::string::npos
+               ? -1
+               : std::strtoll(text.c_str() + at + std::strlen(key), nullptr, 10);
+}
+
+/* Words of the library's messages before the number that helps. */
+const char too_high[] = "Please set it to a value <= ";
+const char too_low[] = " vs ";
+
+/* Trains with the largest size that the text allows; 0: none was found. SentencePiece names one,
+ * but with another size it may find another: tries until one works, so that what we say is true. */
+int64_t train_largest(std::string *model, const et_vocabulary_options *options,
+                      const std::vector<std::string> &lines, int64_t largest)
+{
+    /* Each try trains a vocabulary, so there are few. */
+    for (int tries = 0; tries < 16 && largest > 0; tries++) {
+        auto trained = train_once(model, options, largest, lines);
+        if (trained.ok())
+            return largest;
+        int64_t next = number_after(reason(trained), too_high);
+        largest = next > 0 && next < largest ? next : largest - 1;
+    }
+    return 0;
+}
+
+/* Two failures have numbers that help: the size is above what the text has, or below its
+ * characters. Others are passed on as the library says them. The first is none where size is a
+ * limit: model is the largest then. */
+int training_failed(std::string *model, const sentencepiece::util::Status &trained,
+                    const et_vocabulary_options *options, const std::vector<std::string> &lines,
+                    et_error *error)
+{
+    std::string text = reason(trained);
+    /* SentencePiece says both limits in its messages and nowhere else. */
+    int64_t largest = number_after(text, too_high);
+    if (largest > 0)
+        largest = train_largest(model, options, lines, largest);
+    if (largest > 0 && options->at_most)
+        return ET_OK;
+    if (largest > 0)
+        return et_fail(error, ET_ECONFIG,
+                       "a vocabulary of %s tokens is larger than the text allows: set its size "
+                       "to %s or less",
+                       et_format_count(options->size).text, et_format_count(largest).text);
+    if (text.find("smaller than required_chars") != std::string::npos)
+        return et_fail(error, ET_ECONFIG,
+                       "a vocabulary of %s tokens is smaller than the text's characters need: "
+                       "set its size to at least %s, or lower character_coverage",
+                       et_format_count(options->size).text,
+                       et_format_count(number_after(text, too_low)).text);
+    return et_fail(error, ET_EDATA, "SentencePiece can't train a vocabulary: %s", text.c_str());
+}
+
+/* SentencePiece passes over longer lines. */
+constexpr size_t line_bytes_max = 4192;
+
+/* A line that SentencePiece looks at has at least one letter. */
+bool has_text(const std::vector<std::string> &lines)
+{
+    for (const std::string &line : lines)
+        if (line.size() <= line_bytes_max && line.find_first_not_of(" \t\r") != std::string::npos)
+            return true;
+    return false;
+}
+
+void warn_of_long_lines(const std::vector<std::string> &lines)
+{
+    int64_t count = 0;
+    for (const std::string &line : lines)
+        count += line.size() > line_bytes_max;
+    if (count)
+        et_log(ET_LOG_WARNING,
+               "the vocabulary is trained without %s of more than 4,192 bytes; split lines "
+               "that it should know",
+               et_format_many(count, "line").text);
+}
+
+/* bytes get a 0 behind them (et_strndup), which length does not count. */
+int train(char **bytes, size_t *length, const et_vocabulary_options *options,
+          et_vocabulary_lines_fn *fn, void *payload, et_error *error)
+{
+    std::vector<std::string> lines;
+    std::string model;
+    int status = gather(&lines, fn, payload, error);
+    if (status)
+        return status;
+    if (!has_text(lines))
+        return et_fail(error, ET_EDATA,
+                       "no text to train a vocabulary on: every line is empty or longer than "
+                       "4,192 bytes");
+    warn_of_long_lines(lines);
+    status = check_memory(lines, error);
+    if (status)
+        return status;
+    auto trained = train_once(&model, options, options->size, lines);
+    if (!trained.ok())
+        status = training_failed(&model, trained, options, lines, error);
+    if (status)
+        return status;
+    *bytes = et_strndup(model.data(), model.size());
+    *length = model.size();
+    return *bytes ? ET_OK : et_alloc_failed(error, model.size(), "a vocabulary");
+}
+
+} // namespace
+
+int et_sentencepiece_load(et_sentencepiece **out, const et_vocabulary_facts *facts,
+                          const void *bytes, size_t length, const char *name, et_error *error)
+{
+    *out = nullptr;
+    return guarded(error, "loading a vocabulary", [&] {
+        et_sentencepiece *model = new et_sentencepiece;
+        int status = guarded(error, "loading a vocabulary",
+                             [&] { return load(model, facts, bytes, length, name, error); });
+        if (status)
+            delete model;
+        else
+            *out = model;
+        return status;
+    });
+}
+
+/* Destructors do not throw. */
+void et_sentencepiece_free(et_sentencepiece *model)
+{
+    delete model;
+}
+
+/* The library's Encode is const: threads may share a model. */
+int et_sentencepiece_encode(const et_sentencepiece *model, const char *text, size_t length,
+                            et_tokens *tokens, et_error *error)
+{
+    return guarded(error, "encoding a line", [&] {
+        std::vector<int> ids;
+        auto encoded = model->processor.Encode({ text, length }, &ids);
+        if (!encoded.ok())
+            return et_fail(error, ET_EFAIL, "SentencePiece can't encode a line: %s",
+                           reason(encoded).c_str());
+        return copy_ids(tokens, ids, error);
+    });
+}
+
+/* Tokens to text: U+2581 becomes a space, control symbols nothing. */
+int et_sentencepiece_decode(const et_sentencepiece *model, const int32_t *ids, size_t count,
+                            et_strbuf *out, et_error *error)
+{
+    return guarded(error, "decoding a line", [&] {
+        std::string text;
+        auto decoded = model->processor.Decode(std::vector<int>(ids, ids + count), &text);
+        if (!decoded.ok())
+            return et_fail(error, ET_EFAIL, "SentencePiece can't decode a line: %s",
+                           reason(decoded).c_str());
+        et_strbuf_append_bytes(out, text.data(), text.size());
+        return out->failed ? et_alloc_failed(error, text.size(), "a line") : int(ET_OK);
+    });
+}
+
+/* The text is the model's own: valid as long as it is. */
+const char *et_sentencepiece_token(const et_sentencepiece *model, int32_t id)
+{
+    return model->processor.IdToPiece(id).c_str();
+}
+
+int et_sentencepiece_train(char **bytes, size_t *length, const et_vocabulary_options *options,
+                           et_vocabulary_lines_fn *lines, void *payload, et_error *error)
+{
+    return guarded(error, "training a vocabulary",
+                   [&] { return train(bytes, length, options, lines, payload, error); });
+}

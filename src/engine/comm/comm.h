@@ -1,0 +1,146 @@
+/* What <etude/comm.h> leaves to the library: transports, and collectives over them. A transport (a
+ * class) carries bytes between two ranks; everything else is here, on top of that alone.
+ *
+ *     status = et_comm_agree(comm, status, NULL, &error);     one status for all
+ *     if (!status)
+ *         status = et_comm_gather(comm, &mine, sizeof mine, all, &error);
+ *
+ * All ranks call the same collectives in the same order. What keeps that true when one of them
+ * fails: what may fail on one rank alone is followed by et_comm_agree, and a rank that fails
+ * elsewhere goes to the next one, wherever the others come from. So every collective but that one
+ * comes after one that agreed on ET_OK.
+ *
+ * ET_EIO from any of them: a rank is gone or silent; nothing can be said to anybody from then on,
+ * and every later call gives the same. comm NULL is a process alone, as is a size of 1: nothing is
+ * sent. Sizes are the same on all ranks. One thread at a time. */
+#ifndef ETUDE_ENGINE_COMM_COMM_H
+#define ETUDE_ENGINE_COMM_COMM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <etude/comm.h>
+
+/* Bytes to or from a rank; rank -1: none. */
+typedef struct et_comm_piece {
+    int rank;
+    void *bytes; /* [size]; only read where they are sent */
+    size_t size;
+} et_comm_piece;
+
+typedef struct et_comm_class {
+    const char *name; /* for people */
+    /* Sends one piece while it receives the other. Returns ET_EIO also once et_comm_lost. came
+     * NULL: all of it comes; else up to so much, ET_COMM_SHORT at most, and *came is how much. */
+    int (*exchange)(et_comm *self, et_comm_piece send, et_comm_piece receive, size_t *came,
+                    et_error *error);
+    bool any_thread; /* that may be called by another thread than open, while no other one does */
+    /* By a thread of comm's own: says to the next rank that this process lives, and takes what the
+     * previous one has said. 1: it has, 0: nothing, -1: it never will again. NULL: no way to. */
+    int (*beat)(et_comm *self);
+    void (*close)(et_comm *self); /* et_comm_lost: without the others */
+} et_comm_class;
+
+struct et_watch;
+
+struct et_comm {
+    const et_comm_class *class;
+    int rank, size;
+    bool bfloat16_gradients; /* as asked for, as */
+    bool sharded_optimizer;
+    bool beside;            /* the caller's other threads compute meanwhile: waits rest soon */
+    bool told;              /* the last agreement was on a failure, and all have its text */
+    int gone;               /* the rank that is lost, where broken; -1: not known which */
+    struct et_error broken; /* status not 0: what every call gives from now on */
+    struct et_watch *watch; /* owned; NULL: none */
+    unsigned char *scratch; /* [scratch_size], owned */
+    size_t scratch_size;
+};
+
+/* All ranks meet and go on with one status: ET_OK if all have that, else that of the lowest rank
+ * that has another, with its text. flags (NULL: none) are or-ed over all ranks. A failure that was
+ * agreed on is not taken to a second meeting: status is returned as it is until et_comm_resume. */
+int et_comm_agree(et_comm *comm, int status, unsigned *flags, et_error *error);
+
+/* An agreement may also ride on messages of a sum. A rank that fails elsewhere knows nothing of it
+ * and comes to et_comm_agree, so both go in the same rounds, of messages that begin with a word: */
+typedef struct et_comm_word {
+    int status;
+    unsigned flags;
+    int from; /* the lowest rank with a status that is not ET_OK: status is its */
+    int unused;
+} et_comm_word;
+
+#define ET_COMM_SHORT ((size_t)4032) /* bytes that such a message has at most */
+
+et_comm_word et_comm_say(const et_comm *comm, int status, unsigned flags);
+
+/* Whether all that were heard have ET_OK and no flag. */
+bool et_comm_is_well(const et_comm_word *word);
+
+/* One round. out [out_size] begins with room for a word, in [ET_COMM_SHORT] with another rank's.
+ * What lies behind goes while all is well, and has come, in_size with its word, if all is well
+ * afterwards. Rounds are bit = 1, 2, 4, ... below the number of ranks; of a power of two of them
+ * each is between ranks r and r ^ bit. */
+int et_comm_say_round(et_comm *comm, int bit, et_comm_word *word, void *out, size_t out_size,
+                      void *in, size_t in_size, et_error *error);
+
+/* Behind the last round: what et_comm_agree returns. */
+int et_comm_settle(et_comm *comm, const et_comm_word *word, unsigned *flags, et_error *error);
+
+/* Whether somebody else tells people of the failure that has ended the work: one of all does. */
+bool et_comm_told_elsewhere(const et_comm *comm);
+
+/* After a failure that all have agreed on, what comes next is together again. */
+void et_comm_resume(et_comm *comm);
+
+/* mine of every rank, in their order: all [ranks * size]. Logarithmic in the number of ranks. size
+ * 0: nothing is said. */
+int et_comm_gather(et_comm *comm, const void *mine, size_t size, void *all, et_error *error);
+
+/* The same in place: blocks [ranks * size], of this rank, of the one behind it, and so on, of which
+ * the first is there. */
+int et_comm_gather_blocks(et_comm *comm, void *blocks, size_t size, et_error *error);
+
+/* The same of sizes that differ: *all (et_free) is what ranks have, one behind another in their
+ * order, sizes [ranks] how much of each. What it needs may fail on one rank alone, so it agrees by
+ * itself, and status is what has become of mine: for whoever has failed on the way to it. */
+int et_comm_collect(et_comm *comm, int status, const void *mine, size_t size, void **all,
+                    size_t *sizes, et_error *error);
+
+/* bytes of root to all others. */
+int et_comm_broadcast(et_comm *comm, int root, void *bytes, size_t size, et_error *error);
+
+/* The same of bytes whose size the others do not know: *bytes [*size] of rank 0, which elsewhere
+ * become a copy (et_free) with a byte 0 behind them, or NULL where there are none. It agrees by
+ * itself, as et_comm_collect does; status: of making them, on any rank. */
+int et_comm_hand_out(et_comm *comm, int status, void **bytes, size_t *size, et_error *error);
+
+/* One exchange; a piece of or for this rank itself is none. */
+int et_comm_exchange(et_comm *comm, et_comm_piece send, et_comm_piece receive, et_error *error);
+
+/* ---- for transports ---- */
+
+/* watch.c: a thread that calls class->beat. A rank that is silent for timeout seconds is lost.
+ * Where the process itself was stopped for long nobody is. */
+int et_comm_watch(et_comm *comm, double timeout, et_error *error);
+void et_comm_unwatch(et_comm *comm);
+
+/* The rank that is silent; -1: none. From any thread. */
+int et_comm_lost(const et_comm *comm);
+
+/* ET_EIO for a rank that has ended (why: "has ended") or is silent. */
+int et_comm_fail_lost(et_comm *comm, int rank, const char *why, et_error *error);
+
+/* sockets.c: of a process that was started by et_ranks_start (launch.h); whether it was; which rank
+ * it will be once opened, as far as its environment says, else 0. */
+int et_comm_sockets_open(et_comm **out, et_error *error);
+bool et_comm_by_launch(void);
+int et_comm_launch_rank(void);
+
+/* module.c: the same of one that was started by an MPI. */
+int et_comm_mpi_open(et_comm **out, et_error *error);
+bool et_comm_by_mpi(void);
+int et_comm_mpi_rank(void);
+
+#endif

@@ -1,0 +1,115 @@
+/* A thread that beats a few times in each timeout, and counts how long the rank before this one
+ * was silent. Whoever was stopped itself (Ctrl-Z of all) has heard nobody, and begins anew: its
+ * own beats were late too. */
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <time.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/threads/thread.h"
+#include "engine/comm/comm.h"
+
+#define BEATS        5   /* in a timeout, */
+#define BEAT_LONGEST 1.0 /* and at least one in so many seconds */
+
+typedef struct et_watch {
+    et_comm *comm;
+    double timeout;
+    _Atomic int lost;
+    pthread_t thread;
+    pthread_mutex_t mutex; /* of ends */
+    pthread_cond_t ended;
+    bool ends;
+} et_watch;
+
+/* Until the next beat; false: it is over. */
+static bool rest(et_watch *w, double seconds)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    int64_t nanoseconds = until.tv_nsec + (int64_t)(seconds * 1e9);
+    until.tv_sec += nanoseconds / 1000000000;
+    until.tv_nsec = nanoseconds % 1000000000;
+    pthread_mutex_lock(&w->mutex);
+    while (!w->ends && pthread_cond_timedwait(&w->ended, &w->mutex, &until) != ETIMEDOUT)
+        continue;
+    bool goes_on = !w->ends;
+    pthread_mutex_unlock(&w->mutex);
+    return goes_on;
+}
+
+static void *watch(void *payload)
+{
+    et_watch *w = payload;
+    double every = w->timeout / BEATS < BEAT_LONGEST ? w->timeout / BEATS : BEAT_LONGEST;
+    double heard = et_clock_monotonic(), last = heard;
+    do {
+        int beat = w->comm->class->beat(w->comm);
+        double now = et_clock_monotonic();
+        if (beat > 0 || now - last > w->timeout / 2)
+            heard = now;
+        last = now;
+        if (beat < 0)
+            return NULL;
+        if (now - heard > w->timeout) {
+            atomic_store(&w->lost, (w->comm->rank + w->comm->size - 1) % w->comm->size);
+            return NULL;
+        }
+    } while (rest(w, every));
+    return NULL;
+}
+
+int et_comm_watch(et_comm *comm, double timeout, et_error *error)
+{
+    if (comm->size == 1 || !comm->class->beat)
+        return ET_OK;
+    et_watch *w = et_alloc_zero(1, sizeof *w);
+    if (!w)
+        return et_alloc_failed(error, sizeof *w, "a rank");
+    pthread_condattr_t clock;
+    pthread_condattr_init(&clock);
+    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
+    pthread_mutex_init(&w->mutex, NULL);
+    pthread_cond_init(&w->ended, &clock);
+    pthread_condattr_destroy(&clock);
+    w->comm = comm;
+    w->timeout = timeout;
+    atomic_init(&w->lost, -1);
+    int status = et_thread_start(&w->thread, watch, w, error);
+    if (status)
+        et_free(w);
+    else
+        comm->watch = w;
+    return status;
+}
+
+void et_comm_unwatch(et_comm *comm)
+{
+    et_watch *w = comm->watch;
+    if (!w)
+        return;
+    pthread_mutex_lock(&w->mutex);
+    w->ends = true;
+    pthread_cond_signal(&w->ended);
+    pthread_mutex_unlock(&w->mutex);
+    et_thread_join(w->thread);
+    pthread_cond_destroy(&w->ended);
+    pthread_mutex_destroy(&w->mutex);
+    et_free(w);
+    comm->watch = NULL;
+}
+
+int et_comm_lost(const et_comm *comm)
+{
+    return comm->watch ? atomic_load(&comm->watch->lost) : -1;
+}
+
+int et_comm_fail_lost(et_comm *comm, int rank, const char *why, et_error *error)
+{
+    comm->gone = rank;
+    return et_fail(error, ET_EIO,
+                   "lost rank %d of %d, which %s; start again: the newest checkpoint goes on", rank,
+                   comm->size, why);
+}

@@ -1,0 +1,128 @@
+/* All sockets are made first; a child then keeps its own ends and hands them on by their numbers.
+ * One between rank i and rank k has its ends at pair[i][k] and pair[k][i]. */
+#include "engine/comm/launch.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/text/strbuf.h"
+
+typedef struct mesh {
+    int count;
+    int pair[ET_RANKS_MAX][ET_RANKS_MAX]; /* -1: none */
+    int next[ET_RANKS_MAX], previous[ET_RANKS_MAX];
+} mesh;
+
+static void close_one(int fd)
+{
+    if (fd >= 0)
+        close(fd);
+}
+
+static void close_mesh(mesh *m)
+{
+    for (int i = 0; i < m->count; i++) {
+        for (int k = 0; k < m->count; k++)
+            close_one(m->pair[i][k]);
+        close_one(m->next[i]);
+        close_one(m->previous[i]);
+    }
+    et_free(m);
+}
+
+static int join(int *one, int *other, et_error *error)
+{
+    int ends[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends))
+        return et_fail_errno(error, "sockets between ranks (fewer ranks, or a higher `ulimit -n`)");
+    *one = ends[0];
+    *other = ends[1];
+    return ET_OK;
+}
+
+static int open_mesh(mesh **out, int count, et_error *error)
+{
+    mesh *m = et_alloc(1, sizeof *m);
+    *out = m;
+    if (!m)
+        return et_alloc_failed(error, sizeof *m, "ranks");
+    m->count = count;
+    for (int i = 0; i < count; i++) {
+        m->next[i] = m->previous[i] = -1;
+        for (int k = 0; k < count; k++)
+            m->pair[i][k] = -1;
+    }
+    int status = ET_OK;
+    for (int i = 0; !status && i < count; i++) {
+        for (int k = i + 1; !status && k < count; k++)
+            status = join(&m->pair[i][k], &m->pair[k][i], error);
+        if (!status && count > 1)
+            status = join(&m->next[i], &m->previous[(i + 1) % count], error);
+    }
+    return status;
+}
+
+/* In the child; false: no memory, or no such descriptor. */
+static bool hand_on(const mesh *m, int rank)
+{
+    char which[32];
+    et_strbuf list = ET_STRBUF_INIT;
+    bool good = true;
+    for (int i = 0; i < m->count; i++) {
+        good = good && (i == rank || !fcntl(m->pair[rank][i], F_SETFD, 0));
+        et_strbuf_printf(&list, "%d,", m->pair[rank][i]);
+    }
+    if (m->count > 1)
+        good = good && !fcntl(m->next[rank], F_SETFD, 0) && !fcntl(m->previous[rank], F_SETFD, 0);
+    et_strbuf_printf(&list, "%d,%d", m->next[rank], m->previous[rank]);
+    snprintf(which, sizeof which, "%d/%d", rank, m->count);
+    good = good && !list.failed && !setenv(ET_RANK_VARIABLE, which, 1) &&
+           !setenv(ET_RANK_SOCKETS_VARIABLE, et_strbuf_text(&list), 1);
+    et_strbuf_release(&list);
+    return good;
+}
+
+/* Never returns. The parent may have died before the child asked to hear of it; what it waits for
+ * by name is not blocked in a rank. */
+static void become(const mesh *m, int rank, char *const *argv, pid_t parent)
+{
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    if (!prctl(PR_SET_PDEATHSIG, SIGTERM) && getppid() == parent && hand_on(m, rank))
+        execvp(argv[0], argv);
+    _exit(errno == EACCES || errno == ENOEXEC ? ET_RANK_NOT_ALLOWED : ET_RANK_NOT_STARTED);
+}
+
+int et_ranks_start(pid_t *ranks, int count, char *const *argv, et_error *error)
+{
+    mesh *m;
+    et_assert(count >= 1 && count <= ET_RANKS_MAX);
+    int status = open_mesh(&m, count, error), started = 0;
+    pid_t self = getpid();
+    while (!status && started < count) {
+        pid_t child = fork();
+        if (child == 0)
+            become(m, started, argv, self);
+        if (child < 0)
+            status = et_fail_errno(error, "rank %d of %d", started, count);
+        else
+            ranks[started++] = child;
+    }
+    while (status && started--) {
+        kill(ranks[started], SIGKILL);
+        waitpid(ranks[started], NULL, 0);
+    }
+    if (m)
+        close_mesh(m);
+    return status;
+}

@@ -1,0 +1,41 @@
+/* Between the library and what is built against one MPI (mpi.c): a file of its own, loaded where
+ * the process was started by that MPI (module.c). Libraries of different MPIs fit neither each
+ * other's programs nor one process, so nothing else may know one. It stands on C and its MPI alone.
+ *
+ * Functions return 0, or -1 and a text for people in text[size]. */
+#ifndef ETUDE_ENGINE_COMM_MPI_MODULE_H
+#define ETUDE_ENGINE_COMM_MPI_MODULE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define ET_MPI_VERSION 3              /* of this struct */
+#define ET_MPI_SYMBOL  "et_mpi_table" /* what the file exports: a const et_mpi */
+
+typedef struct et_mpi_piece {
+    int rank; /* -1: none */
+    void *bytes;
+    size_t size;
+} et_mpi_piece;
+
+/* Which threads may speak. */
+typedef enum et_mpi_threads {
+    ET_MPI_FIRST, /* the one that began */
+    ET_MPI_ANY,   /* any, while no other one does */
+    ET_MPI_ALL,   /* two at the same time */
+} et_mpi_threads;
+
+typedef struct et_mpi {
+    int version;
+    const char *name; /* "Open MPI", "MPICH" */
+    /* Once in a process. */
+    int (*begin)(int *rank, int *ranks, et_mpi_threads *threads, char *text, size_t size);
+    /* Waits for both pieces, or until gives_up(payload). came: et_comm_class's; beside: et_comm's.
+     */
+    int (*exchange)(et_mpi_piece send, et_mpi_piece receive, size_t *came, bool beside,
+                    bool (*gives_up)(void *payload), void *payload, char *text, size_t size);
+    int (*beat)(int next, int previous); /* 1: something was heard, 0: nothing */
+    void (*end)(bool broken);            /* broken: ends every rank, and does not return */
+} et_mpi;
+
+#endif

@@ -1,0 +1,383 @@
+/* Costs per op, in a table made from ops.def. Legend as in engine/kernel/kernels.h: T rows, D columns.
+ *
+ * What is counted are the operations that the formula needs and the bytes that must move, not
+ * those that a kernel happens to make: so a rate says how good the kernel is, and a faster
+ * kernel does not look slower for computing less. A cost depends on the tensors of the plan as
+ * they are bound: fewer rows cost less. */
+#include "engine/exec/cost.h"
+
+#include "base/assert.h"
+
+typedef et_cost cost_fn(const et_plan *plan, const et_plan_call *call);
+
+/* Inputs and outputs by their number in the call, as ops.c counts them. */
+static const et_tensor *input(const et_plan *plan, const et_plan_call *call, int i)
+{
+    et_assert(i < call->in_count);
+    return &plan->values[call->in[i]].tensor;
+}
+
+static const et_tensor *output(const et_plan *plan, const et_plan_call *call, int i)
+{
+    return &plan->values[call->out[i]].tensor;
+}
+
+static double count(const et_tensor *tensor)
+{
+    return (double)et_shape_count(tensor->shape);
+}
+
+/* A result that nobody reads has no memory. */
+static double bytes(const et_tensor *tensor)
+{
+    return tensor->data ? (double)et_tensor_bytes(*tensor) : 0;
+}
+
+/* All inputs and results, each once. */
+static double touched(const et_plan *plan, const et_plan_call *call)
+{
+    double sum = 0;
+    for (int i = 0; i < call->in_count; i++)
+        sum += bytes(input(plan, call, i));
+    for (int i = 0; i < call->out_count; i++)
+        sum += bytes(output(plan, call, i));
+    return sum;
+}
+
+/* The members of a chain inside its registers touch no memory: that is what fusing saves. */
+static et_cost cost_elementwise(const et_plan *plan, const et_plan_call *call)
+{
+    return (et_cost){ call->program.steps * count(output(plan, call, 0)), touched(plan, call) };
+}
+
+/* ---- sums ---- */
+
+/* One addition for each element read. */
+static et_cost cost_addition(const et_plan *plan, const et_plan_call *call)
+{
+    return (et_cost){ count(input(plan, call, 0)), touched(plan, call) };
+}
+
+/* Of the node whose shape it takes nothing is read. */
+static et_cost cost_FILL(const et_plan *plan, const et_plan_call *call)
+{
+    return (et_cost){ 0, bytes(input(plan, call, 0)) + bytes(output(plan, call, 0)) };
+}
+
+/* ---- products, norms, look-ups ---- */
+
+/* Operands are of the activations' type: a weight is read from its shadow or packed. 2 m n k: a
+ * multiplication and an addition each. Example, float32: 64 x 512 times 512 x 2048 has 134
+ * million operations and 4.8 MB. */
+static et_cost cost_MATMUL(const et_plan *plan, const et_plan_call *call)
+{
+    const et_tensor *a = input(plan, call, 0), *b = input(plan, call, 1);
+    const et_tensor *c = output(plan, call, 0);
+    bool transposed = call->node->attributes.matmul.transpose_a;
+    double k = (double)a->shape.size[!transposed];
+    double element = (double)et_dtype_size(plan->graph->options.act);
+    double bias = call->in_count == 3 ? bytes(input(plan, call, 2)) : 0;
+    return (et_cost){ 2 * count(c) * k, element * (count(a) + count(b)) + bytes(c) + bias };
+}
+
+/* mean 1, variance 3, normalising 2, gamma and beta 2 for each element */
+static et_cost cost_LAYER_NORM(const et_plan *plan, const et_plan_call *call)
+{
+    return (et_cost){ 8 * count(input(plan, call, 0)), touched(plan, call) };
+}
+
+/* n 2, g 1, mean(g) 1, mean(g n) 2, dgamma 2, dbeta 1, dx 4 for each element: n is the
+ * normalised x, g = dy gamma. */
+static et_cost cost_LAYER_NORM_GRAD(const et_plan *plan, const et_plan_call *call)
+{
+    return (et_cost){ 13 * count(input(plan, call, 0)), touched(plan, call) };
+}
+
+/* A row of the table, and one of the positions, for each id. Tables are float32, 4 bytes an
+ * element, whatever the result's type is; ids and positions are read once. */
+static et_cost cost_EMBEDDING(const et_plan *plan, const et_plan_call *call)
+{
+    const et_tensor *y = output(plan, call, 0);
+    double rows = call->in_count == 4 ? 2 : 1;
+    double ids = bytes(input(plan, call, 0));
+    return (et_cost){ rows * count(y), rows * (4 * count(y) + ids) + bytes(y) };
+}
+
+/* Rows of the table are read and written; the rest of it too, unless it is added to in place. 8
+ * bytes for each element of dy: its place in the float32 table is read and written. Without a
+ * base the table is cleared, with one that lies elsewhere it is copied. */
+static et_cost cost_EMBEDDING_GRAD(const et_plan *plan, const et_plan_call *call)
+{
+    const et_tensor *dy = input(plan, call, 1), *table = output(plan, call, 0);
+    et_cost cost = { 2 * count(dy), bytes(input(plan, call, 0)) + bytes(dy) + 8 * count(dy) };
+    if (call->in_count < 3)
+        cost.bytes += bytes(table);
+    else if (input(plan, call, 2)->data != table->data)
+        cost.bytes += 2 * bytes(table);
+    return cost;
+}
+
+/* ---- attention ---- */
+
+/* Of all segments together. width: columns of q, all heads; element: bytes. */
+typedef struct attention_size {
+    double scores; /* pairs of a query and a key that it may see, in one head */
+    double queries, keys;
+    double width, element;
+} attention_size;
+
+/* input `first` is q, then follow kv and the offsets of both. Heads share the width, so a score
+ * of all heads costs 2 width operations. Causal, 5 queries and 3 keys: 1 + 2 + 3 and then 3 + 3,
+ * 12 of 15 scores. */
+static attention_size measure_attention(const et_plan *plan, const et_plan_call *call, int first)
+{
+    const et_attributes *attributes = &call->node->attributes;
+    const et_tensor *q = input(plan, call, first), *offsets = input(plan, call, first + 2);
+    const int32_t *query = offsets->data, *key = input(plan, call, first + 3)->data;
+    int64_t segments = offsets->shape.size[0] - 1;
+    attention_size size = { .width = (double)q->shape.size[1] / (attributes->self ? 3 : 1),
+                            .element = (double)et_dtype_size(q->dtype) };
+    for (int64_t s = 0; s < segments; s++) {
+        double rows = query[s + 1] - query[s], columns = key[s + 1] - key[s];
+        /* query i sees i + 1 keys, but no more than there are */
+        double short_rows = rows < columns ? rows : columns;
+        size.scores += attributes->attention.causal
+                           ? short_rows * (short_rows + 1) / 2 + (rows - short_rows) * columns
+                           : rows * columns;
+        size.queries += rows;
+        size.keys += columns;
+    }
+    return size;
+}
+
+/* q k^T and weights v: two products of 2 width operations for each score. q is read and the
+ * result written, keys and values are read. */
+static et_cost cost_ATTENTION(const et_plan *plan, const et_plan_call *call)
+{
+    attention_size size = measure_attention(plan, call, 0);
+    return (et_cost){ 2 * 2 * size.scores * size.width,
+                      2 * (size.queries + size.keys) * size.width * size.element };
+}
+
+/* Scores again, then the derivatives of weights, v, q and k. dout, q, k, v are read; dq, dk, dv
+ * written. Five products: where dS is the derivative of the scores, S = q k^T, dW = dout v^T, dv
+ * = W^T dout, dq = dS k, dk = dS^T q. */
+static et_cost cost_ATTENTION_GRAD(const et_plan *plan, const et_plan_call *call)
+{
+    attention_size size = measure_attention(plan, call, 2);
+    return (et_cost){ 5 * 2 * size.scores * size.width,
+                      (3 * size.queries + 4 * size.keys) * size.width * size.element };
+}
+
+/* One query a row, against as many keys as its length says; keys and values are read once for
+ * each row, though rows of a beam share some. */
+static et_cost cost_CACHED_ATTENTION(const et_plan *plan, const et_plan_call *call)
+{
+    const et_tensor *q = input(plan, call, 0), *lengths = input(plan, call, 3);
+    const et_tensor *y = output(plan, call, 0);
+    double seen = 0, width = (double)y->shape.size[1];
+    for (int64_t r = 0; r < lengths->shape.size[0]; r++)
+        seen += ((const int32_t *)lengths->data)[r];
+    return (et_cost){ 2 * 2 * seen * width,
+                      2 * seen * width * (double)et_dtype_size(q->dtype) + bytes(q) + bytes(y) };
+}
+
+/* ---- losses ---- */
+
+/* Logits, of one draw or two; with derivatives also those of rows and table. Logits, dh and dtable
+ * are products of the same size, 2 T D V each. The logits count no bytes: they need not be in
+ * memory in full. */
+static et_cost cost_VOCABULARY_LOSS(const et_plan *plan, const et_plan_call *call)
+{
+    const et_tensor *h = input(plan, call, 0), *table = input(plan, call, 1);
+    double products = call->node->attributes.gradient ? 3 : 1;
+    double draws = et_loss_of_two_draws(call->node) ? 2 : 1;
+    double element = (double)et_dtype_size(plan->graph->options.act), results = 0;
+    for (int i = 0; i < call->out_count; i++)
+        results += bytes(output(plan, call, i));
+    return (et_cost){ products * 2 * draws * count(h) * (double)table->shape.size[0],
+                      draws * bytes(h) + element * count(table) + bytes(input(plan, call, 2)) +
+                          results };
+}
+
+/* Logits, of bytes; what is computed again in float32 is few. A byte for each element of the
+ * table. */
+static et_cost cost_VOCABULARY_BEST(const et_plan *plan, const et_plan_call *call)
+{
+    const et_tensor *h = input(plan, call, 0), *table = input(plan, call, 1);
+    return (et_cost){ 2 * count(h) * (double)table->shape.size[0],
+                      bytes(h) + count(table) + bytes(output(plan, call, 0)) +
+                          bytes(output(plan, call, 1)) };
+}
+
+/* largest, difference, exponential, sum, quotient */
+static et_cost cost_exponentials(const et_plan *plan, const et_plan_call *call)
+{
+    return (et_cost){ 5 * count(input(plan, call, 0)), touched(plan, call) };
+}
+
+/* ---- layout and layers beside the Transformer's ---- */
+
+static et_cost cost_moved(const et_plan *plan, const et_plan_call *call)
+{
+    return (et_cost){ 0, touched(plan, call) };
+}
+
+/* Of x only the piece is read. */
+static et_cost cost_SLICE(const et_plan *plan, const et_plan_call *call)
+{
+    return (et_cost){ 0, 2 * bytes(output(plan, call, 0)) };
+}
+
+/* A view costs nothing. */
+static et_cost cost_RESHAPE(const et_plan *plan, const et_plan_call *call)
+{
+    const bool moved = input(plan, call, 0)->data != output(plan, call, 0)->data;
+    return (et_cost){ 0, moved ? touched(plan, call) : 0 };
+}
+
+/* Of x only the rows that are taken; of a table likewise. */
+static et_cost cost_rows(const et_plan *plan, const et_plan_call *call)
+{
+    const et_tensor *y = output(plan, call, 0);
+    bool table = call->node->op == ET_OP_EMBED_COLUMNS;
+    const et_tensor *ids = input(plan, call, table ? 0 : 1);
+    double from = table ? 4 * count(y) : bytes(y);
+    return (et_cost){ 0, bytes(ids) + from + bytes(y) };
+}
+
+/* Rows of the result are read and written, and cleared before, as EMBEDDING_GRAD. */
+static et_cost cost_scatter(const et_plan *plan, const et_plan_call *call)
+{
+    const et_tensor *dy = input(plan, call, 1);
+    return (et_cost){ count(dy), bytes(input(plan, call, 0)) + bytes(dy) + 8 * count(dy) +
+                                     bytes(output(plan, call, 0)) };
+}
+
+/* square and sum 2, normalising 1, gamma 1; of the derivative n 1, g 1, mean(g n) 2, dgamma 2,
+ * dx 3 */
+static et_cost cost_RMS_NORM(const et_plan *plan, const et_plan_call *call)
+{
+    return (et_cost){ 4 * count(input(plan, call, 0)), touched(plan, call) };
+}
+
+static et_cost cost_RMS_NORM_GRAD(const et_plan *plan, const et_plan_call *call)
+{
+    return (et_cost){ 9 * count(input(plan, call, 0)), touched(plan, call) };
+}
+
+/* mean 1, variance 3, y 3: the statistics are a pass over x of their own, and so are sums of the
+ * derivative, n 2, dgamma 2, dbeta 1, dx 6. */
+static et_cost cost_BATCH_NORM(const et_plan *plan, const et_plan_call *call)
+{
+    const et_tensor *x = input(plan, call, 0);
+    bool given = call->in_count == 5;
+    return (et_cost){ (given ? 3 : 7) * count(x), touched(plan, call) + (given ? 0 : bytes(x)) };
+}
+
+static et_cost cost_BATCH_NORM_GRAD(const et_plan *plan, const et_plan_call *call)
+{
+    const et_tensor *x = input(plan, call, 1);
+    return (et_cost){ 11 * count(x), touched(plan, call) + 2 * bytes(x) };
+}
+
+/* A multiplication and an addition for each filter, channel, place of the window and of y. What
+ * the window meets outside the image is counted too. */
+static et_cost cost_images(const et_plan *plan, const et_plan_call *call, const et_tensor *y,
+                           et_shape weight)
+{
+    double products = (double)(weight.size[0] * weight.size[1] * weight.size[2]);
+    return (et_cost){ 2 * count(y) * products, touched(plan, call) };
+}
+
+static et_cost cost_CONVOLUTION(const et_plan *plan, const et_plan_call *call)
+{
+    return cost_images(plan, call, output(plan, call, 0), input(plan, call, 1)->shape);
+}
+
+static et_cost cost_CONVOLUTION_GRAD(const et_plan *plan, const et_plan_call *call)
+{
+    return cost_images(plan, call, input(plan, call, 0), input(plan, call, 1)->shape);
+}
+
+static et_cost cost_CONVOLUTION_WEIGHT_GRAD(const et_plan *plan, const et_plan_call *call)
+{
+    return cost_images(plan, call, input(plan, call, 0), output(plan, call, 0)->shape);
+}
+
+/* One operation for each element that a window covers: about so many for each of the larger image
+ * and its windows. */
+static et_cost cost_pool(const et_plan *plan, const et_plan_call *call)
+{
+    double x = count(input(plan, call, 0)), y = count(output(plan, call, 0));
+    return (et_cost){ x > y ? x : y, touched(plan, call) };
+}
+
+/* Ten rounds of Philox are no operations of the formula. */
+static et_cost cost_sample(const et_plan *plan, const et_plan_call *call)
+{
+    return (et_cost){ count(output(plan, call, 0)), touched(plan, call) };
+}
+
+/* ---- tables ---- */
+
+/* Leaves make no call. */
+#define cost_INPUT     NULL
+#define cost_PARAM     NULL
+#define cost_POSITIONS NULL
+#define cost_INTEGERS  NULL
+#define cost_RESULT    NULL
+
+#define cost_CONCATENATE        cost_moved
+#define cost_SLICE_GRAD         cost_moved
+#define cost_GATHER             cost_rows
+#define cost_GATHER_GRAD        cost_scatter
+#define cost_ONE_HOT            cost_moved
+#define cost_EMBED_COLUMNS      cost_rows
+#define cost_EMBED_COLUMNS_GRAD cost_scatter
+#define cost_MAX_POOL           cost_pool
+#define cost_MEAN_POOL          cost_pool
+#define cost_POOL_GRAD          cost_pool
+#define cost_NOISE              cost_sample
+#define cost_BERNOULLI          cost_sample
+#define cost_CANDIDATES         cost_moved
+
+#define cost_SUM        cost_addition
+#define cost_COLUMN_SUM cost_addition
+#define cost_ROW_SUM    cost_addition
+#define cost_LABELLED   cost_addition
+
+#define cost_SOFTMAX       cost_exponentials
+#define cost_LOG_SOFTMAX   cost_exponentials
+#define cost_SOFTMAX_LOSS  cost_exponentials
+#define cost_CROSS_ENTROPY cost_exponentials
+
+/* Pasted from the op table, as in ops.c. */
+et_cost et_plan_call_cost(const et_plan *plan, const et_plan_call *call)
+{
+    static cost_fn *const functions[ET_OP_COUNT] = {
+/* All element-wise ops run as programs and are counted alike. */
+#define ELEMENTWISE(id, name, inputs, reads, formula, da, db) [ET_OP_##id] = cost_elementwise,
+#define X(id, name, fewest, most)                             [ET_OP_##id] = cost_##id,
+#include "engine/graph/ops.def"
+#undef X
+    };
+    et_assert(functions[call->node->op]);
+    return functions[call->node->op](plan, call);
+}
+
+/* A backward product has a transposed operand: dX = dY W^T, dW = X^T dY. Without derivatives it is
+ * how the weight is stored. */
+const char *et_plan_call_kind(const et_plan_call *call)
+{
+    const et_matmul_options *matmul = &call->node->attributes.matmul;
+    if (call->node->op == ET_OP_MATMUL && call->node->graph->gradient_count == 0)
+        return "matrix product, forward";
+    if (et_op_is_elementwise(call->node->op))
+        return "element-wise";
+    if (call->node->op != ET_OP_MATMUL)
+        return et_op_name(call->node->op);
+    return matmul->transpose_a   ? "matrix product, weight gradient"
+           : matmul->transpose_b ? "matrix product, input gradient"
+                                 : "matrix product, forward";
+}

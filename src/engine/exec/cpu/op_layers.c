@@ -1,0 +1,201 @@
+/* Norms over a batch, convolutions and pooling: see <etude/ops_image.h>. */
+#include "engine/exec/cpu/op_private.h"
+#include "engine/graph/windows.h"
+#include "engine/kernel/conv.h"
+
+/* ---- norms ---- */
+
+void et_run_rms_norm(const et_plan *plan, const et_plan_call *call)
+{
+    const et_tensor *x = in_tensor(plan, call, 0);
+    kernels(plan)->rms_norm(out(plan, call, 0), out(plan, call, 1), x->data, in(plan, call, 1),
+                            call->node->attributes.x, rows_of(x), width_of(x), x->dtype);
+}
+
+/* Partial sums of dgamma for every block of rows. */
+int et_prepare_rms_norm_grad(et_plan *plan, et_plan_call *call, et_error *error)
+{
+    (void)error;
+    const et_tensor *x = in_tensor(plan, call, 1);
+    call->scratch = (size_t)((et_row_blocks(rows_of(x)) + 1) * width_of(x)) * sizeof(float);
+    return ET_OK;
+}
+
+/* A scale that nobody trains has no gradient's place. */
+void et_run_rms_norm_grad(const et_plan *plan, const et_plan_call *call)
+{
+    const et_tensor *x = in_tensor(plan, call, 1);
+    const int64_t rows = rows_of(x), width = width_of(x);
+    float *dgamma = out(plan, call, 1);
+    if (!dgamma)
+        dgamma = scratch(plan) + et_row_blocks(rows) * width;
+    kernels(plan)->rms_norm_grad(out(plan, call, 0), dgamma, scratch(plan), in(plan, call, 0),
+                                 x->data, in(plan, call, 2), in(plan, call, 3), rows, width,
+                                 x->dtype);
+}
+
+/* Input number i is a mask of the samples of x, if there is one. */
+static et_counted counted(const et_plan *plan, const et_plan_call *call, int i, const et_tensor *x)
+{
+    const int64_t samples = x->shape.size[0];
+    const bool masked = call->in_count == i + 1;
+    return (et_counted){ .mask = masked ? in(plan, call, i) : NULL,
+                         .each = samples > 0 ? rows_of(x) / samples : 1 };
+}
+
+/* Partial sums, and behind them mean and variance where nobody else wants them. */
+int et_prepare_batch_norm(et_plan *plan, et_plan_call *call, et_error *error)
+{
+    (void)error;
+    const et_tensor *x = in_tensor(plan, call, 0);
+    if (call->in_count < 5)
+        call->scratch = (size_t)((et_row_blocks(rows_of(x)) + 2) * width_of(x)) * sizeof(float);
+    return ET_OK;
+}
+
+void et_run_batch_norm(const et_plan *plan, const et_plan_call *call)
+{
+    const et_tensor *x = in_tensor(plan, call, 0);
+    const int64_t rows = rows_of(x), width = width_of(x);
+    const bool given = call->in_count == 5;
+    const et_counted rows_counted = counted(plan, call, 3, x);
+    float *kept = scratch(plan) + et_row_blocks(rows) * width;
+    float *mean = given ? in(plan, call, 3) : out(plan, call, 1);
+    float *variance = given ? in(plan, call, 4) : out(plan, call, 2);
+    mean = mean ? mean : kept;
+    variance = variance ? variance : kept + width;
+    if (!given)
+        kernels(plan)->column_moments(mean, variance, scratch(plan), x->data, &rows_counted, rows,
+                                      width, x->dtype);
+    const et_batch_statistics norm = { .mean = mean,
+                                       .variance = variance,
+                                       .gamma = in(plan, call, 1),
+                                       .beta = in(plan, call, 2),
+                                       .epsilon = call->node->attributes.x,
+                                       .given = given,
+                                       .counted = rows_counted };
+    kernels(plan)->batch_norm(out(plan, call, 0), x->data, &norm, rows, width, x->dtype);
+}
+
+/* Partial sums, and behind them those of parameters that nobody trains. */
+int et_prepare_batch_norm_grad(et_plan *plan, et_plan_call *call, et_error *error)
+{
+    (void)error;
+    const et_tensor *x = in_tensor(plan, call, 1);
+    call->scratch = (size_t)((et_row_blocks(rows_of(x)) + 1) * 2 * width_of(x)) * sizeof(float);
+    return ET_OK;
+}
+
+void et_run_batch_norm_grad(const et_plan *plan, const et_plan_call *call)
+{
+    const et_tensor *x = in_tensor(plan, call, 1);
+    const int64_t rows = rows_of(x), width = width_of(x);
+    float *kept = scratch(plan) + et_row_blocks(rows) * 2 * width;
+    float *dgamma = out(plan, call, 1), *dbeta = out(plan, call, 2);
+    const et_batch_statistics norm = { .mean = in(plan, call, 2),
+                                       .variance = in(plan, call, 3),
+                                       .gamma = in(plan, call, 4),
+                                       .epsilon = call->node->attributes.x,
+                                       .given = call->node->attributes.given,
+                                       .counted = counted(plan, call, 5, x) };
+    kernels(plan)->batch_norm_grad(out(plan, call, 0), dgamma ? dgamma : kept,
+                                   dbeta ? dbeta : kept + width, scratch(plan), in(plan, call, 0),
+                                   x->data, &norm, rows, width, x->dtype);
+}
+
+/* ---- convolutions ---- */
+
+/* x and y [N, H, W, C], weight [KH, KW, C, F], as they were planned. The primitives are the
+ * call's own: a plan has few of them, and several plans may run at a time. */
+static int prepare(et_plan *plan, et_plan_call *call, et_conv_kind kind, et_shape x, et_shape y,
+                   et_shape weight, et_error *error)
+{
+    const et_convolution_options *options = &call->node->attributes.convolution;
+    et_window windows[2];
+    et_convolution_windows(windows, x, weight, options);
+    const et_conv_shape shape = { .batch = x.size[0],
+                                  .channels = x.size[3],
+                                  .filters = y.size[3],
+                                  .down = windows[0],
+                                  .across = windows[1],
+                                  .dtype = plan->graph->options.act,
+                                  .bias = call->in_count == 3,
+                                  .relu = options->relu };
+    const et_dtype as = et_gemm_multiplied_as(plan->device->gemms, shape.dtype);
+    int status = et_conv_new(&call->conv, kind, &shape, as, plan->device->threads,
+                             plan->device->kernels, error);
+    if (status)
+        return et_fail_while(error, status, "%s", call->node->name);
+    call->scratch = et_conv_scratch(call->conv);
+    return ET_OK;
+}
+
+static et_shape shape_in(const et_plan *plan, const et_plan_call *call, int i)
+{
+    return in_tensor(plan, call, i)->shape;
+}
+
+int et_prepare_convolution(et_plan *plan, et_plan_call *call, et_error *error)
+{
+    return prepare(plan, call, ET_CONV_FORWARD, shape_in(plan, call, 0),
+                   out_tensor(plan, call, 0)->shape, shape_in(plan, call, 1), error);
+}
+
+/* dy, weight. */
+int et_prepare_convolution_grad(et_plan *plan, et_plan_call *call, et_error *error)
+{
+    return prepare(plan, call, ET_CONV_DATA, out_tensor(plan, call, 0)->shape,
+                   shape_in(plan, call, 0), shape_in(plan, call, 1), error);
+}
+
+/* dy, x. */
+int et_prepare_convolution_weight_grad(et_plan *plan, et_plan_call *call, et_error *error)
+{
+    return prepare(plan, call, ET_CONV_WEIGHT, shape_in(plan, call, 1), shape_in(plan, call, 0),
+                   out_tensor(plan, call, 0)->shape, error);
+}
+
+/* The forward pass and the derivative by the image: an image and the weight. */
+void et_run_convolution(const et_plan *plan, const et_plan_call *call)
+{
+    const void *weight = et_plan_data_as(plan, call->in[1], et_conv_weight_type(call->conv));
+    et_conv_run(call->conv, plan->scratch, out(plan, call, 0), in(plan, call, 0), weight,
+                call->in_count == 3 ? in(plan, call, 2) : NULL);
+}
+
+void et_run_convolution_weight_grad(const et_plan *plan, const et_plan_call *call)
+{
+    et_conv_run(call->conv, plan->scratch, out(plan, call, 0), in(plan, call, 1), in(plan, call, 0),
+                NULL);
+}
+
+/* ---- pooling ---- */
+
+/* x: the image, or its derivative. */
+static et_pool_shape pool_shape(const et_plan_call *call, const et_tensor *x, bool mean)
+{
+    et_window windows[2];
+    et_pool_windows(windows, x->shape, &call->node->attributes.pool);
+    return (et_pool_shape){ .batch = x->shape.size[0],
+                            .channels = x->shape.size[3],
+                            .down = windows[0],
+                            .across = windows[1],
+                            .mean = mean,
+                            .dtype = x->dtype };
+}
+
+void et_run_pool(const et_plan *plan, const et_plan_call *call)
+{
+    const bool mean = call->node->op == ET_OP_MEAN_POOL;
+    const et_pool_shape shape = pool_shape(call, in_tensor(plan, call, 0), mean);
+    kernels(plan)->pool(out(plan, call, 0), mean ? NULL : out(plan, call, 1), in(plan, call, 0),
+                        &shape);
+}
+
+void et_run_pool_grad(const et_plan *plan, const et_plan_call *call)
+{
+    const bool mean = call->in_count == 1;
+    const et_pool_shape shape = pool_shape(call, out_tensor(plan, call, 0), mean);
+    kernels(plan)->pool_grad(out(plan, call, 0), in(plan, call, 0), mean ? NULL : in(plan, call, 1),
+                             &shape);
+}

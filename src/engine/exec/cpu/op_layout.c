@@ -1,0 +1,159 @@
+/* Ops that move elements, look up columns and sample: see <etude/ops_layout.h> and
+ * <etude/ops_random.h>. */
+#include <string.h>
+
+#include "engine/exec/cpu/op_private.h"
+#include "engine/kernel/copies.h"
+
+/* memory.c lets result and input share their memory wherever it can: then nothing is left to do. */
+void et_run_reshape(const et_plan *plan, const et_plan_call *call)
+{
+    const et_tensor *y = out_tensor(plan, call, 0);
+    const void *x = in(plan, call, 0);
+    if (x != y->data)
+        memcpy(y->data, x, et_tensor_bytes(*y));
+}
+
+/* Sizes of `whole` before the axis, and bytes of one step along it. */
+static int64_t outer(et_shape whole, int axis)
+{
+    int64_t blocks = 1;
+    for (int i = 0; i < axis; i++)
+        blocks *= whole.size[i];
+    return blocks;
+}
+
+static size_t inner(et_shape whole, int axis, et_dtype dtype)
+{
+    size_t bytes = et_dtype_size(dtype);
+    for (int i = axis + 1; i < whole.rank; i++)
+        bytes *= (size_t)whole.size[i];
+    return bytes;
+}
+
+/* Inputs lie behind one another by the sizes that were planned, of which a run may use fewer. */
+void et_run_concatenate(const et_plan *plan, const et_plan_call *call)
+{
+    const et_tensor *y = out_tensor(plan, call, 0);
+    const int axis = call->node->attributes.piece.axis;
+    const size_t unit = inner(y->shape, axis, y->dtype);
+    size_t at = 0;
+    for (int i = 0; i < call->in_count; i++) {
+        const et_tensor *x = in_tensor(plan, call, i);
+        const int64_t planned = call->node->input[i]->type[0].shape.size[axis];
+        const et_blocks copy = { .to = (char *)y->data + at,
+                                 .from = x->data,
+                                 .to_stride = (size_t)y->shape.size[axis] * unit,
+                                 .from_stride = (size_t)x->shape.size[axis] * unit,
+                                 .bytes = (size_t)x->shape.size[axis] * unit,
+                                 .blocks = outer(x->shape, axis) };
+        et_copy_blocks(&copy);
+        at += (size_t)planned * unit;
+    }
+}
+
+void et_run_slice(const et_plan *plan, const et_plan_call *call)
+{
+    const et_tensor *x = in_tensor(plan, call, 0), *y = out_tensor(plan, call, 0);
+    const et_piece *piece = &call->node->attributes.piece;
+    const size_t unit = inner(x->shape, piece->axis, x->dtype);
+    const et_blocks copy = { .to = y->data,
+                             .from = (const char *)x->data + (size_t)piece->first * unit,
+                             .to_stride = (size_t)y->shape.size[piece->axis] * unit,
+                             .from_stride = (size_t)x->shape.size[piece->axis] * unit,
+                             .bytes = (size_t)y->shape.size[piece->axis] * unit,
+                             .blocks = outer(y->shape, piece->axis) };
+    et_copy_blocks(&copy);
+}
+
+/* dx = dy in its place, zeros elsewhere. */
+void et_run_slice_grad(const et_plan *plan, const et_plan_call *call)
+{
+    const et_tensor *dy = in_tensor(plan, call, 0), *dx = out_tensor(plan, call, 0);
+    const et_piece *piece = &call->node->attributes.piece;
+    const size_t unit = inner(dx->shape, piece->axis, dx->dtype);
+    const et_blocks copy = { .to = (char *)dx->data + (size_t)piece->first * unit,
+                             .from = dy->data,
+                             .to_stride = (size_t)dx->shape.size[piece->axis] * unit,
+                             .from_stride = (size_t)dy->shape.size[piece->axis] * unit,
+                             .bytes = (size_t)dy->shape.size[piece->axis] * unit,
+                             .blocks = outer(dy->shape, piece->axis) };
+    memset(dx->data, 0, et_tensor_bytes(*dx));
+    et_copy_blocks(&copy);
+}
+
+void et_run_gather(const et_plan *plan, const et_plan_call *call)
+{
+    const et_tensor *y = out_tensor(plan, call, 0);
+    et_copy_rows(y->data, in(plan, call, 0), in(plan, call, 1), rows_of(y),
+                 (size_t)width_of(y) * et_dtype_size(y->dtype));
+}
+
+/* Sums of bfloat16 rows are float32 until all are in. */
+int et_prepare_gather_grad(et_plan *plan, et_plan_call *call, et_error *error)
+{
+    (void)error;
+    const et_tensor *dx = out_tensor(plan, call, 0);
+    if (dx->dtype != ET_F32)
+        call->scratch = (size_t)et_shape_count(dx->shape) * sizeof(float);
+    return ET_OK;
+}
+
+void et_run_gather_grad(const et_plan *plan, const et_plan_call *call)
+{
+    const et_tensor *dy = in_tensor(plan, call, 1), *dx = out_tensor(plan, call, 0);
+    const int64_t count = et_shape_count(dx->shape);
+    float *sum = dx->dtype == ET_F32 ? dx->data : scratch(plan);
+    memset(sum, 0, (size_t)count * sizeof *sum);
+    kernels(plan)->embedding_grad(sum, in(plan, call, 0), dy->data, 1, rows_of(dy), width_of(dy),
+                                  rows_of(dx), dy->dtype);
+    if (dx->dtype != ET_F32)
+        kernels(plan)->to_bf16(dx->data, sum, count);
+}
+
+void et_run_one_hot(const et_plan *plan, const et_plan_call *call)
+{
+    const et_tensor *y = out_tensor(plan, call, 0);
+    et_write_one_hot(y->data, in(plan, call, 0), rows_of(y), width_of(y), y->dtype);
+}
+
+/* rows: those of this run, which the ids may have more of. */
+static et_column_embedding column_shape(const et_plan_call *call, const et_tensor *rows)
+{
+    return (et_column_embedding){ .column = call->node->attributes.columns,
+                                  .count = call->node->attributes.count,
+                                  .rows = rows_of(rows),
+                                  .width = width_of(rows),
+                                  .dtype = rows->dtype };
+}
+
+void et_run_embed_columns(const et_plan *plan, const et_plan_call *call)
+{
+    const et_column_embedding shape = column_shape(call, out_tensor(plan, call, 0));
+    kernels(plan)->embed_columns(out(plan, call, 0), in(plan, call, 0), in(plan, call, 1), &shape);
+}
+
+/* Onto the base, where there is one, as an embedding's gradient. */
+void et_run_embed_columns_grad(const et_plan *plan, const et_plan_call *call)
+{
+    const et_tensor *table = out_tensor(plan, call, 0);
+    const et_column_embedding shape = column_shape(call, in_tensor(plan, call, 1));
+    if (call->in_count < 3)
+        memset(table->data, 0, et_tensor_bytes(*table));
+    else if (in(plan, call, 2) != table->data)
+        memcpy(table->data, in(plan, call, 2), et_tensor_bytes(*table));
+    kernels(plan)->embed_columns_grad(table->data, in(plan, call, 0), in(plan, call, 1), &shape);
+}
+
+void et_run_noise(const et_plan *plan, const et_plan_call *call)
+{
+    const et_tensor *y = out_tensor(plan, call, 0);
+    kernels(plan)->noise(y->data, et_shape_count(y->shape), random_of(plan, call), y->dtype);
+}
+
+void et_run_bernoulli(const et_plan *plan, const et_plan_call *call)
+{
+    const et_tensor *y = out_tensor(plan, call, 0);
+    kernels(plan)->bernoulli(y->data, in(plan, call, 0), 0, et_shape_count(y->shape),
+                             random_of(plan, call), y->dtype);
+}

@@ -1,0 +1,611 @@
+/* The vocabulary projection, softmax cross-entropy and both derivatives, in blocks of rows, and
+ * of each block in parts of the vocabulary that a thread does while they are in its cache:
+ *
+ *   for each part:    logits = h table_part^T [R, part]; kept = e^(logits - the part's largest)
+ *   for each row:     loss; the factor of each part that makes softmax of what was kept
+ *   for each part:    g = d(loss)/d(logits)   from what was kept
+ *                     dh += g table_part      [R, D], in pieces: groups of parts
+ *                     dtable_part += g^T h    [part, D]
+ *
+ * What always holds:
+ *   1. [T, V] never exists, and of a block's [R, V] only what was kept, which is written once and
+ *      read once; logits are float32 and never rounded.
+ *   2. What a block needs is bounded: where the vocabulary is large it has fewer rows, which pay
+ *      for it, since each block reads and writes all of dtable.
+ *   3. Equal bits for any number of threads: parts and pieces depend on shapes alone, a part of
+ *      dtable is one thread's at a time, pieces of dh are added in order.
+ *   4. A block is one team's work: threads meet after logits, after joining, after derivatives.
+ *   5. Rows without a label have zero derivatives; blocks without one are passed over.
+ *
+ * Of two draws of the rows (et_r_drop_loss) a block has a share of each, behind one another: the
+ * logits of both are there when what they differ by is asked for.
+ *
+ * A table that is a parameter comes packed, with the plan's other weights; one that is computed
+ * (et_sampled_loss: the rows of candidates) is packed in the scratch, before the first block. */
+#include <omp.h>
+#include <string.h>
+
+#include "base/assert.h"
+#include "engine/exec/cpu/op_private.h"
+#include "engine/kernel/share.h"
+
+/* Rows of a block: its derivatives by a part stay in the L2 cache, what was kept in the next. */
+#define ROWS_MOST  256
+#define ROWS_LEAST 32                 /* and its multiples */
+#define KEPT_MOST  ((size_t)32 << 20) /* bytes of a block that fewer rows are for */
+
+/* Columns of a part, at most: fewer where h is wide, for the part's table is in the cache too. */
+#define COLUMNS      512
+#define COLUMNS_WIDE 256
+#define WIDE         256
+#define COLUMNS_UNIT 64 /* of a panel of the table */
+#define PARTS_LEAST  4  /* of a small vocabulary: work for threads */
+
+/* More pieces let more threads take part, and cost a [block, D] each that has to be written and
+ * added. */
+#define PIECES_MOST 16 /* of dh: partial sums that are kept apart */
+#define JOINED_ROWS 64 /* that a thread joins, or finishes, at a time */
+
+/* Products of a part; those of the last part, which may be smaller, follow. LOGITS: h
+ * table_part^T. DH_FIRST and DH: g table_part, which begins a piece or adds to it. DTABLE: g^T
+ * h, added to what earlier blocks left. gemm[] of the call has them for whole parts, then for
+ * the last one: 2 PRODUCTS in all, ET_PLAN_GEMMS_MAX. */
+enum { LOGITS, DH_FIRST, DH, DTABLE, PRODUCTS };
+
+/* R is `block`, D is `width`, V is `vocabulary`. They follow from shapes alone, so planning and
+ * running find the same. */
+typedef struct loss_sizes {
+    int64_t rows, width, vocabulary;
+    int64_t draws;          /* 1 or 2, of the rows */
+    int64_t block, columns; /* of a block, of a part */
+    int64_t share;          /* block / draws: the batch's rows that a block is for */
+    int64_t parts, pieces;  /* counts */
+    et_dtype act;
+    et_dtype work; /* of h and g as the products read them */
+    bool gradient;
+    bool packs_h;  /* once for all parts: g^T h does not take h as it is */
+    bool packs_dh; /* the table for dh: g table_part does not take it as it is */
+    bool computed; /* the table: no parameter */
+    bool offset;   /* something is added to logits, by column */
+} loss_sizes;
+
+/* Where things lie in the scratch, bytes. largest, sum, shifted and apart are [parts, block]
+ * float32, apart for two draws alone; by_row is six numbers a row; tile is the bytes of one
+ * thread's logits or g; kept, packed_h and dh are there only for derivatives. Of a computed table:
+ * a part of each thread as bfloat16, where act is that, and for LOGITS and DH_FIRST the packed
+ * parts, so many bytes each. */
+typedef struct loss_room {
+    size_t kept, h, packed_h, dh, largest, sum, shifted, apart, by_row, labels, tiles, tile, end;
+    size_t copies, copy, packed[PRODUCTS], packed_bytes[PRODUCTS];
+} loss_room;
+
+/* One block of rows under way. On the stack of the run; what it points to is the call's scratch
+ * or the batch. */
+typedef struct loss_block {
+    const et_plan *plan;
+    const et_plan_call *call;
+    loss_sizes size;
+    loss_room room;
+    et_softmax_rows softmax;
+    int64_t at, rows; /* rows of the batch; a share is filled up with empty ones */
+    const void *h;    /* [block, D] of type work */
+} loss_block;
+
+/* ---- planning ---- */
+
+/* Rounded up. */
+static int64_t parts_of(int64_t whole, int64_t part)
+{
+    return (whole + part - 1) / part;
+}
+
+/* Blocks of about equal size, so that the last is not mostly empty. Example: 300 rows, at most
+ * 256: two blocks, of 160 and 140 rows, and not of 256 and 44. Rounded up to ROWS_LEAST, a block
+ * may be a little larger than its share. */
+static int64_t choose_block(const loss_sizes *size)
+{
+    size_t row = (size_t)size->vocabulary * et_dtype_size(size->act);
+    int64_t most = (int64_t)(KEPT_MOST / row) / ROWS_LEAST * ROWS_LEAST;
+    most = most > ROWS_MOST ? ROWS_MOST : most < ROWS_LEAST ? ROWS_LEAST : most;
+    const int64_t all = size->draws * size->rows, rows = parts_of(all, parts_of(all, most));
+    return parts_of(rows, ROWS_LEAST) * ROWS_LEAST;
+}
+
+/* Of the vocabulary's columns, those of the thread that has more, where two share out parts of so
+ * many columns. */
+static int64_t longer_half(int64_t vocabulary, int64_t columns)
+{
+    const int64_t whole = vocabulary / columns;
+    return whole % 2 ? (whole + 1) / 2 * columns : vocabulary - whole / 2 * columns;
+}
+
+/* Between the most and half of it, what makes two halves of the parts alike, if that is worth more
+ * than a hundredth: threads meet after each block. Example: 10,000 columns in parts of 512 are 19
+ * and a half, so one thread would wait for a fortieth of the time; in parts of 384 each has 13, and
+ * one 16 columns more. A small vocabulary comes in PARTS_LEAST parts, if each has a panel: 256
+ * columns in 4 of 64. */
+static int64_t choose_columns(const loss_sizes *size)
+{
+    const int64_t few = parts_of(size->vocabulary, PARTS_LEAST * COLUMNS_UNIT) * COLUMNS_UNIT;
+    const int64_t wide = size->width > WIDE ? COLUMNS_WIDE : COLUMNS;
+    const int64_t most = few < wide ? few : wide;
+    const int64_t least = size->vocabulary > 2 * most ? most / 2 : most;
+    int64_t best = most;
+    for (int64_t columns = most; columns >= least; columns -= COLUMNS_UNIT)
+        if (100 * longer_half(size->vocabulary, columns) < 99 * longer_half(size->vocabulary, best))
+            best = columns;
+    return best;
+}
+
+/* g table_part. Whether our own kernel does it is a matter of block and width alone: parts of a
+ * table are alike. */
+static et_gemm_shape shape_of_dh(const loss_sizes *size, int64_t columns)
+{
+    return (et_gemm_shape){ size->block, size->width, columns, .a = size->work, .b = size->act };
+}
+
+/* Parts are shared out evenly to at most PIECES_MOST pieces of dh. Example, float32, V = 32000,
+ * D = 512, many rows: parts of 256 columns, 125 of them, 16 pieces of 7 or 8; blocks of 256 rows.
+ */
+static loss_sizes sizes_of(const et_plan *plan, const et_plan_call *call)
+{
+    const et_tensor *h = &plan->values[call->in[0]].tensor;
+    const et_tensor *table = &plan->values[call->in[1]].tensor;
+    loss_sizes size = { .rows = h->shape.size[0],
+                        .width = h->shape.size[1],
+                        .vocabulary = table->shape.size[0],
+                        .draws = et_loss_of_two_draws(call->node) ? 2 : 1,
+                        .computed = call->node->input[1]->op != ET_OP_PARAM,
+                        .offset = call->node->attributes.offset,
+                        .act = plan->graph->options.act,
+                        .gradient = call->node->attributes.gradient };
+    size.work = et_gemm_multiplied_as(plan->device->gemms, size.act);
+    size.packs_h = !et_gemm_own_gradients(plan->device->gemms, size.work);
+    size.block = choose_block(&size);
+    size.share = size.block / size.draws;
+    size.columns = choose_columns(&size);
+    const et_gemm_shape dh = shape_of_dh(&size, size.columns);
+    size.packs_dh = !et_gemm_own_rows(plan->device->gemms, &dh);
+    size.parts = parts_of(size.vocabulary, size.columns);
+    size.pieces = size.parts < PIECES_MOST ? size.parts : PIECES_MOST;
+    et_assert(size.pieces <= PIECES_MOST && size.block % ROWS_LEAST == 0);
+    return size;
+}
+
+static int64_t columns_of(const loss_sizes *size, int64_t part)
+{
+    et_assert(part >= 0 && part < size->parts);
+    int64_t left = size->vocabulary - part * size->columns;
+    return left < size->columns ? left : size->columns;
+}
+
+/* A part's product; the last part has its own. With one part in all it is the last one, and the
+ * first set is not used. */
+static et_gemm *product(const et_plan_call *call, const loss_sizes *size, int which, int64_t part)
+{
+    return call->gemm[part == size->parts - 1 ? PRODUCTS + which : which];
+}
+
+/* A vocabulary that is no multiple of the columns has a last part of another shape, which needs
+ * products of its own. h and g are of type work, sums and results float32. Only our own kernel
+ * reads its B as it lies. Sizes are m, n, k:
+ *
+ *     LOGITS [block, part], D     DH [block, D], part     DTABLE [part, D], block */
+static int get_products(et_plan *plan, et_plan_call *call, const loss_sizes *size, int64_t part,
+                        et_error *error)
+{
+    int64_t block = size->block, width = size->width, columns = columns_of(size, part);
+    et_dtype a = size->work, table = size->act;
+    et_gemm_shape shapes[PRODUCTS] = {
+        [LOGITS] = { block, columns, width, .transpose_b = true, .a = a, .b = table,
+                     .bias = size->offset },
+        [DH_FIRST] = shape_of_dh(size, columns),
+        [DH] = shape_of_dh(size, columns),
+        [DTABLE] = { columns, width, block, .transpose_a = true, .a = a, .b = a,
+                     .accumulate = true },
+    };
+    const bool packs[PRODUCTS] = { true, size->packs_dh, size->packs_dh, size->packs_h };
+    int status = ET_OK;
+    shapes[DH].accumulate = true;
+    for (int i = 0; !status && i < (size->gradient ? PRODUCTS : 1); i++) {
+        shapes[i].pack_b = packs[i];
+        int slot = part == size->parts - 1 ? PRODUCTS + i : i;
+        status = et_gemm_get(&call->gemm[slot], plan->device->gemms, &shapes[i], error);
+    }
+    return status;
+}
+
+/* Packed copies of all parts of the table, one behind another: *first is the first one's index.
+ * Parts follow in order, so part p is pack *first + p: the call keeps one index for a whole
+ * table. */
+static int pack_table(et_plan *plan, et_plan_call *call, const loss_sizes *size, int which,
+                      int *first, et_error *error)
+{
+    int param = plan->values[call->in[1]].node->attributes.param;
+    for (int64_t part = 0; part < size->parts; part++) {
+        int pack;
+        int status = et_plan_add_pack(plan, product(call, size, which, part), param,
+                                      part * size->columns * size->width, size->act, &pack, error);
+        if (status)
+            return status;
+        *first = part == 0 ? pack : *first;
+        et_assert_equal(pack, *first + part);
+    }
+    return ET_OK;
+}
+
+/* As kernels want it: all begins at a multiple of 64 bytes. */
+static size_t rounded(size_t bytes)
+{
+    return (bytes + 63) / 64 * 64;
+}
+
+static size_t take(size_t *end, size_t bytes)
+{
+    size_t at = *end;
+    *end += rounded(bytes);
+    return at;
+}
+
+/* Packed parts of a computed table; the last may be smaller than the others. */
+static void take_packed(loss_room *room, const et_plan_call *call, const loss_sizes *size,
+                        int which)
+{
+    room->packed_bytes[which] = rounded(et_gemm_packed_size(product(call, size, which, 0)));
+    room->packed[which] = take(&room->end, (size_t)size->parts * room->packed_bytes[which]);
+}
+
+static void take_table(loss_room *room, const et_plan *plan, const et_plan_call *call,
+                       const loss_sizes *size)
+{
+    if (size->act != ET_F32)
+        room->copy = rounded((size_t)(size->columns * size->width) * sizeof(et_bf16));
+    room->copies = take(&room->end, (size_t)plan->device->threads * room->copy);
+    take_packed(room, call, size, LOGITS);
+    if (size->gradient && size->packs_dh)
+        take_packed(room, call, size, DH_FIRST);
+}
+
+/* Without derivatives nothing is kept: each part's logits are gone when its sums are taken. The
+ * same example: kept has 31 MiB, dh 8 MiB, a thread's tile 256 KiB, where logits of 4096 rows
+ * would have 500 MiB. */
+static loss_room room_of(const et_plan *plan, const et_plan_call *call, const loss_sizes *size)
+{
+    size_t real = sizeof(float), block = (size_t)size->block, width = (size_t)size->width;
+    size_t by_part = (size_t)size->parts * block * real, threads = (size_t)plan->device->threads;
+    loss_room room = { 0 };
+    size_t *end = &room.end;
+    if (size->computed)
+        take_table(&room, plan, call, size);
+    room.largest = take(end, by_part);
+    room.sum = take(end, by_part);
+    room.shifted = take(end, by_part);
+    room.apart = take(end, size->draws > 1 ? by_part : 0);
+    room.by_row = take(end, 6 * block * real);
+    room.labels = take(end, block * sizeof(int32_t));
+    room.h = take(end, block * width * et_dtype_size(size->work));
+    room.tile = block * (size_t)size->columns * real;
+    room.tiles = take(end, threads * room.tile);
+    if (!size->gradient)
+        return room;
+    room.kept = take(end, block * (size_t)size->vocabulary * et_dtype_size(size->act));
+    if (size->packs_h)
+        room.packed_h =
+            take(end, et_gemm_packed_size(product(call, size, DTABLE, size->parts - 1)));
+    room.dh = take(end, (size_t)size->pieces * block * width * real);
+    return room;
+}
+
+/* Part 0 has the shape of all but the last. Where dh's products read a packed table it is packed
+ * twice, since logits read it transposed. */
+int et_prepare_vocabulary_loss(et_plan *plan, et_plan_call *call, et_error *error)
+{
+    loss_sizes size = sizes_of(plan, call);
+    int status = get_products(plan, call, &size, 0, error);
+    if (!status)
+        status = get_products(plan, call, &size, size.parts - 1, error);
+    if (!status && !size.computed)
+        status = pack_table(plan, call, &size, LOGITS, &call->pack[LOGITS], error);
+    if (!status && !size.computed && size.gradient && size.packs_dh)
+        status = pack_table(plan, call, &size, DH_FIRST, &call->pack[DH_FIRST], error);
+    if (!status)
+        call->scratch = room_of(plan, call, &size).end;
+    return status;
+}
+
+/* ---- running ---- */
+
+static void *room_at(const loss_block *block, size_t offset)
+{
+    return block->plan->scratch + offset;
+}
+
+static void *tile_of(const loss_block *block, int thread)
+{
+    et_assert(thread >= 0 && thread < block->plan->device->threads);
+    return room_at(block, block->room.tiles + (size_t)thread * block->room.tile);
+}
+
+/* What was kept of a part, [block, its columns] dense. All parts before it are whole, so they
+ * have block * columns elements each. */
+static void *kept_of(const loss_block *block, int64_t part)
+{
+    size_t before = (size_t)(block->size.block * part * block->size.columns);
+    return room_at(block, block->room.kept + before * et_dtype_size(block->size.act));
+}
+
+/* A part of a computed table, packed for one of the two. */
+static void *packed_part(const loss_block *block, int which, int64_t part)
+{
+    const loss_room *room = &block->room;
+    return room_at(block, room->packed[which] + (size_t)part * room->packed_bytes[which]);
+}
+
+static const void *packed_table(const loss_block *block, int which, int64_t part)
+{
+    if (block->size.computed)
+        return packed_part(block, which, part);
+    return et_plan_pack_at(block->plan, block->call->pack[which] + (int)part)->data;
+}
+
+/* A part of the table as dh's products read it. */
+static const void *table_of_dh(const loss_block *block, int64_t part)
+{
+    const loss_sizes *size = &block->size;
+    if (size->packs_dh)
+        return packed_table(block, DH_FIRST, part);
+    return (const char *)in(block->plan, block->call, 1) +
+           (size_t)(part * size->columns * size->width) * et_dtype_size(size->act);
+}
+
+static const float *offsets_of(const loss_block *block)
+{
+    return block->size.offset ? in(block->plan, block->call, 3) : NULL;
+}
+
+/* Leaves the part's largest logit and sum of exponentials for each row, and what was kept. */
+static void run_logits(const loss_block *block, int64_t part, int thread)
+{
+    const loss_sizes *size = &block->size;
+    const float *offsets = offsets_of(block);
+    float *logits = tile_of(block, thread);
+    et_gemm_run(product(block->call, size, LOGITS, part), logits, block->h,
+                packed_table(block, LOGITS, part), offsets ? offsets + part * size->columns : NULL);
+    kernels(block->plan)
+        ->softmax_parts->part(&block->softmax, part, size->gradient ? kept_of(block, part) : NULL,
+                              size->act, logits);
+}
+
+/* Parts of a piece are one thread's, in order: dh adds up without a lock, and each part of
+ * dtable belongs to one piece. The first product of a piece overwrites, so dh is never cleared. */
+static void run_gradients(const loss_block *block, int64_t piece, int thread)
+{
+    const loss_sizes *size = &block->size;
+    et_assert(piece >= 0 && piece < size->pieces);
+    void *g = tile_of(block, thread);
+    const void *h = size->packs_h ? room_at(block, block->room.packed_h) : block->h;
+    float *dh = (float *)room_at(block, block->room.dh) + piece * size->block * size->width;
+    float *dtable = et_plan_data(block->plan, block->call->out[2]);
+    const int64_t begin = piece * size->parts / size->pieces;
+    const int64_t end = (piece + 1) * size->parts / size->pieces;
+    for (int64_t part = begin; part < end; part++) {
+        kernels(block->plan)
+            ->softmax_parts->grad(&block->softmax, part, g, size->work, kept_of(block, part),
+                                  size->act);
+        int which = part == begin ? DH_FIRST : DH;
+        et_gemm_run(product(block->call, size, which, part), dh, g, table_of_dh(block, part), NULL);
+        if (dtable)
+            et_gemm_run(product(block->call, size, DTABLE, part),
+                        dtable + part * size->columns * size->width, g, h, NULL);
+    }
+}
+
+/* The results that are dh, by draw. */
+static const int dh_of[] = { 1, 3 };
+
+/* Rows from `first` of a draw's share, at most JOINED_ROWS, of dh. Adds the pieces in order and
+ * rounds once, to the activations' type. Rows past the batch are left out. */
+static void finish_dh(const loss_block *block, int64_t draw, int64_t first)
+{
+    const loss_sizes *size = &block->size;
+    int64_t width = size->width, left = block->rows - first;
+    et_finish how = { .rows = left < JOINED_ROWS ? left : JOINED_ROWS,
+                      .columns = width,
+                      .parts = size->pieces,
+                      .part_stride = size->block * width,
+                      .from_stride = width,
+                      .c_stride = width,
+                      .c = size->act };
+    char *dh = et_plan_data(block->plan, block->call->out[dh_of[draw]]);
+    if (!dh || left <= 0)
+        return;
+    kernels(block->plan)
+        ->staging->finish(
+            &how, dh + (size_t)((block->at + first) * width) * et_dtype_size(size->act),
+            (const float *)room_at(block, block->room.dh) + (draw * size->share + first) * width);
+}
+
+/* Tiles were planned for the device's threads: no larger team than that. */
+static int team_of(const loss_block *block)
+{
+    const int most = block->plan->device->threads, threads = omp_get_max_threads();
+    return threads < most ? threads : most;
+}
+
+/* The end of each loop is where threads meet. Which thread has which part is chance; what it
+ * computes is not. Parts are taken one at a time, as a thread that is late should not hold up
+ * the others, and mostly by the one that had them in the block before; joining costs the same for
+ * all rows and is shared out evenly. */
+static void run_block(const loss_block *block)
+{
+    const loss_sizes *size = &block->size;
+    const et_softmax_rows *softmax = &block->softmax;
+    const int64_t pieces = size->gradient ? size->pieces : 0;
+    const int64_t finished = pieces ? size->share : 0;
+    et_turns parts, sums;
+    et_turns_init(&parts, team_of(block), size->parts, 1);
+    et_turns_init(&sums, team_of(block), pieces, 1);
+#pragma omp parallel num_threads(team_of(block))
+    {
+        int thread = omp_get_thread_num();
+        et_turn part = et_turn_own(&parts), sum = et_turn_own(&sums);
+        for (et_share now; et_turns_take(&parts, &part, &now);)
+            run_logits(block, now.begin, thread);
+#pragma omp barrier
+#pragma omp for schedule(static)
+        for (int64_t row = 0; row < size->block; row += JOINED_ROWS)
+            kernels(block->plan)
+                ->softmax_parts->join(softmax, row,
+                                      row + JOINED_ROWS < size->block ? row + JOINED_ROWS
+                                                                      : size->block);
+        for (et_share now; et_turns_take(&sums, &sum, &now);)
+            run_gradients(block, now.begin, thread);
+#pragma omp barrier
+#pragma omp for schedule(static) collapse(2)
+        for (int64_t draw = 0; draw < size->draws; draw++)
+            for (int64_t row = 0; row < finished; row += JOINED_ROWS)
+                finish_dh(block, draw, row);
+    }
+}
+
+/* One draw's share of the block's rows, filled up with zeros. */
+static et_stored stored_rows(const loss_block *block, int64_t draw)
+{
+    static const int h_of[] = { 0, 3 };
+    const loss_sizes *size = &block->size;
+    const char *h = et_plan_data(block->plan, block->call->in[h_of[draw]]);
+    return (et_stored){ h + (size_t)(block->at * size->width) * et_dtype_size(size->act),
+                        block->rows, size->width, size->width, size->act };
+}
+
+/* The block's rows as products read them: the batch's own where these are whole, of one draw and of
+ * the right type, else a copy. Labels are always copied, since rows past the batch need -1. h is
+ * read by every part, so a type that products would have to change is changed once here. */
+static void open_block(loss_block *block, int64_t at)
+{
+    const loss_sizes *size = &block->size;
+    const int32_t *labels = et_plan_data(block->plan, block->call->in[2]);
+    int32_t *own = room_at(block, block->room.labels);
+    block->at = at;
+    block->rows = size->rows - at < size->share ? size->rows - at : size->share;
+    for (int64_t i = 0; i < size->block; i++) {
+        const int64_t row = i % size->share;
+        own[i] = row < block->rows ? labels[at + row] : -1;
+    }
+    block->h = stored_rows(block, 0).data;
+    if (size->work != size->act || block->rows < size->share || size->draws > 1) {
+        char *copy = room_at(block, block->room.h);
+        const size_t bytes = (size_t)(size->share * size->width) * et_dtype_size(size->work);
+        for (int64_t draw = 0; draw < size->draws; draw++) {
+            const et_stored stored = stored_rows(block, draw);
+            kernels(block->plan)
+                ->staging->rows(copy + (size_t)draw * bytes, size->share, size->width, size->work,
+                                &stored);
+        }
+        block->h = copy;
+    }
+    if (size->gradient && size->packs_h)
+        et_gemm_pack(product(block->call, size, DTABLE, size->parts - 1),
+                     room_at(block, block->room.packed_h), block->h);
+}
+
+/* The six arrays by row lie one behind another, [block] each. */
+static loss_block begin(const et_plan *plan, const et_plan_call *call)
+{
+    loss_block block = { .plan = plan, .call = call, .size = sizes_of(plan, call) };
+    block.room = room_of(plan, call, &block.size);
+    float *by_row = room_at(&block, block.room.by_row);
+    int64_t rows = block.size.block;
+    block.softmax = (et_softmax_rows){ .rows = rows,
+                                       .vocabulary = block.size.vocabulary,
+                                       .columns = block.size.columns,
+                                       .parts = block.size.parts,
+                                       .labels = room_at(&block, block.room.labels),
+                                       .smoothing = call->node->attributes.x,
+                                       .largest = room_at(&block, block.room.largest),
+                                       .sum = room_at(&block, block.room.sum),
+                                       .shifted = room_at(&block, block.room.shifted),
+                                       .label_logit = by_row,
+                                       .label_leads = by_row + rows,
+                                       .loss = by_row + 2 * rows,
+                                       .nll = by_row + 3 * rows,
+                                       .correct = by_row + 4 * rows,
+                                       .agreement = call->node->attributes.agreement };
+    if (block.size.draws > 1) {
+        block.softmax.apart = room_at(&block, block.room.apart);
+        block.softmax.mean_apart = by_row + 5 * rows;
+    }
+    return block;
+}
+
+static void pack_part(const loss_block *block, int64_t part, int thread)
+{
+    const loss_sizes *size = &block->size;
+    const int64_t at = part * size->columns * size->width;
+    const void *from = (const float *)in(block->plan, block->call, 1) + at;
+    if (size->act != ET_F32) {
+        et_bf16 *copy = room_at(block, block->room.copies + (size_t)thread * block->room.copy);
+        kernels(block->plan)->to_bf16(copy, from, columns_of(size, part) * size->width);
+        from = copy;
+    }
+    et_gemm_pack(product(block->call, size, LOGITS, part), packed_part(block, LOGITS, part), from);
+    if (size->gradient && size->packs_dh)
+        et_gemm_pack(product(block->call, size, DH_FIRST, part), packed_part(block, DH_FIRST, part),
+                     from);
+}
+
+/* A computed table is there when the call begins, not before. */
+static void open_table(const loss_block *block)
+{
+    if (!block->size.computed)
+        return;
+#pragma omp parallel for num_threads(team_of(block)) schedule(static)
+    for (int64_t part = 0; part < block->size.parts; part++)
+        pack_part(block, part, omp_get_thread_num());
+}
+
+/* A negative label is padding. */
+static bool has_label(const int32_t *labels, int64_t rows)
+{
+    for (int64_t i = 0; i < rows; i++)
+        if (labels[i] >= 0)
+            return true;
+    return false;
+}
+
+/* dtable is added to by every block; rows of dh in blocks without a label are written by none. */
+static void clear_gradients(const et_plan *plan, const et_plan_call *call)
+{
+    for (int i = 1; i < call->out_count; i++) {
+        const et_tensor *tensor = &plan->values[call->out[i]].tensor;
+        if (tensor->data)
+            memset(tensor->data, 0, et_tensor_bytes(*tensor));
+    }
+}
+
+/* Blocks run one after another: dtable has one adder at a time, and one block's scratch is
+ * enough. */
+void et_run_vocabulary_loss(const et_plan *plan, const et_plan_call *call)
+{
+    const int32_t *labels = et_plan_data(plan, call->in[2]);
+    double sums[ET_LOSS_SUM_COUNT] = { 0 };
+    loss_block block = begin(plan, call);
+    int64_t rows = block.size.rows;
+    clear_gradients(plan, call);
+    open_table(&block);
+    for (int64_t at = 0; at < rows; at += block.size.share) {
+        int64_t count = rows - at < block.size.share ? rows - at : block.size.share;
+        if (!has_label(labels + at, count))
+            continue;
+        open_block(&block, at);
+        run_block(&block);
+        const et_softmax_rows *softmax = &block.softmax;
+        for (int64_t row = 0; row < block.size.block; row += block.size.share)
+            et_plan_add_loss_rows(sums, softmax->labels + row, softmax->loss + row,
+                                  softmax->nll + row, softmax->correct + row, block.rows);
+    }
+    sums[ET_LOSS_SUM_TOKENS] /= (double)block.size.draws; /* the others are halves already */
+    float *result = et_plan_data(plan, call->out[0]);
+    for (int i = 0; i < ET_LOSS_SUM_COUNT; i++)
+        result[i] = (float)sums[i];
+}

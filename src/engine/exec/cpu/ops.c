@@ -1,0 +1,499 @@
+/* Per op: prepare_OP finds out at planning what a call needs (products, packed weights,
+ * scratch); run_OP calls the kernel. Both tables are made from ops.def.
+ *
+ * A function here is glue: it finds the tensors of a call, takes sizes from their shapes and
+ * calls one kernel. No numbers are computed here, no memory is asked for, and what a kernel
+ * needs beside its operands is said when the plan is made.
+ *
+ * What always holds:
+ *   1. Rows come from the tensors, which et_plan_set_rows may have made fewer; scratch is for
+ *      the planned rows, so it is large enough.
+ *   2. A result without memory (NULL) is one that nobody reads: kernels pass over it.
+ *   3. Rows past the last segment come out of attention as zeros: products over all rows, such
+ *      as weights' gradients, then count none of them.
+ *   4. Sizes of blocks come from shapes and never from the number of threads: equal bits on any. */
+#include <math.h>
+#include <omp.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "engine/exec/cpu/op_private.h"
+#include "engine/exec/cpu/ops.h"
+
+/* ---- element-wise ---- */
+
+/* All outputs of a chain have one shape, that of the first. plan->random has seed and step; the
+ * site, which tells dropouts apart, is in the program. */
+static void run_elementwise(const et_plan *plan, const et_plan_call *call)
+{
+    const void *inputs[ET_EW_INPUTS_MAX];
+    void *outputs[ET_EW_OUTPUTS_MAX];
+    for (int i = 0; i < call->in_count; i++)
+        inputs[i] = in(plan, call, i);
+    for (int i = 0; i < call->out_count; i++)
+        outputs[i] = out(plan, call, i);
+    const et_tensor *like = out_tensor(plan, call, 0);
+    kernels(plan)->elementwise(&call->program, outputs, inputs, rows_of(like), width_of(like),
+                               plan->random);
+}
+
+/* For ops whose kernels need their operands alone. */
+static int prepare_nothing(et_plan *plan, et_plan_call *call, et_error *error)
+{
+    (void)plan, (void)call, (void)error;
+    return ET_OK;
+}
+
+/* ---- sums ---- */
+
+/* The kernel adds long runs up in double: rounded once, here. */
+static void run_SUM(const et_plan *plan, const et_plan_call *call)
+{
+    const et_tensor *x = in_tensor(plan, call, 0);
+    double sum = kernels(plan)->sum(x->data, et_shape_count(x->shape), x->dtype);
+    *(float *)out(plan, call, 0) = (float)sum;
+}
+
+/* Input 1 is there for its shape alone. */
+static void run_FILL(const et_plan *plan, const et_plan_call *call)
+{
+    const et_tensor *y = out_tensor(plan, call, 0);
+    float value = *(const float *)in(plan, call, 0);
+    kernels(plan)->fill(y->data, value, et_shape_count(y->shape), y->dtype);
+}
+
+/* A partial sum [D] for each block of rows, added in order of the blocks afterwards. */
+static int prepare_COLUMN_SUM(et_plan *plan, et_plan_call *call, et_error *error)
+{
+    (void)error;
+    const et_tensor *x = in_tensor(plan, call, 0);
+    call->scratch = (size_t)(et_row_blocks(rows_of(x)) * width_of(x)) * sizeof(float);
+    return ET_OK;
+}
+
+/* y[d] = sum over t of x[t, d]: the gradient of a bias. */
+static void run_COLUMN_SUM(const et_plan *plan, const et_plan_call *call)
+{
+    const et_tensor *x = in_tensor(plan, call, 0);
+    kernels(plan)->column_sum(out(plan, call, 0), scratch(plan), x->data, rows_of(x), width_of(x),
+                              x->dtype);
+}
+
+/* ---- products ---- */
+
+static bool is_param(const et_plan *plan, int value)
+{
+    return plan->values[value].place == PLACE_PARAM;
+}
+
+/* Products of rows with a weight go by kernels->row_product where it is at least as fast as what
+ * oneDNN has: where they are multiplied as float32. Products are done in one of three ways:
+ *
+ *     by rows     B is a weight, row_tile is set              rows by themselves, for decoding
+ *     packed B    B is a weight, many rows or a lasting copy  training, decoding in native bfloat16
+ *     plain B     all else                                    operands that calls have made
+ *
+ * A^T B sums over rows, so it is never one of rows. */
+static bool is_by_rows(const et_plan *plan, const et_plan_call *call)
+{
+    const et_matmul_options *options = &call->node->attributes.matmul;
+    const et_dtype act = plan->graph->options.act;
+    return options->row_tile && !options->transpose_a && is_param(plan, call->in[1]) &&
+           et_gemm_multiplied_as(plan->device->gemms, act) == ET_F32;
+}
+
+/* Bytes where the plan wants them and a sum of them cannot pass 2^31; other weights stay
+ * float32. call->gemm[0] stays NULL, by which run_MATMUL knows these. */
+static int prepare_rows(et_plan *plan, et_plan_call *call, et_error *error)
+{
+    const et_tensor *a = in_tensor(plan, call, 0), *c = out_tensor(plan, call, 0);
+    const et_dtype act = plan->graph->options.act;
+    bool int8 = plan->options.int8 && act == ET_F32 && a->shape.size[1] <= ET_ROW_BYTES_MAX;
+    et_row_weight rows = { .kind = int8 ? ET_ROW_INT8 : ET_ROW_F32,
+                           .n = c->shape.size[1],
+                           .k = a->shape.size[1],
+                           .panel = kernels(plan)->panel };
+    call->scratch = et_row_scratch(c->shape.size[0], rows.k, rows.kind, act);
+    return et_plan_add_row_pack(plan, &rows, plan->values[call->in[1]].node->attributes.param, act,
+                                call->node->attributes.matmul.transpose_b, &call->pack[0], error);
+}
+
+static void run_rows(const et_plan *plan, const et_plan_call *call)
+{
+    const et_dtype act = plan->graph->options.act;
+    const et_row_product shape = { .rows = out_tensor(plan, call, 0)->shape.size[0],
+                                   .x = act,
+                                   .y = out_tensor(plan, call, 0)->dtype,
+                                   .weight = &et_plan_pack_at(plan, call->pack[0])->rows,
+                                   .bias = call->in_count == 3 ? in(plan, call, 2) : NULL,
+                                   .relu = call->node->attributes.matmul.relu,
+                                   .scratch = plan->scratch };
+    kernels(plan)->row_product(out(plan, call, 0), et_plan_data_as(plan, call->in[0], act), &shape);
+}
+
+/* A weight, but for a few rows, or a small one: then tiles read or copy it sooner on their own,
+ * unless it lasts. Products by tiles of fixed rows are those of decoding, which run often with the
+ * same weights. */
+static bool wants_packing(const et_plan *plan, const et_plan_call *call, const et_gemm_shape *shape)
+{
+    bool lasts = plan->options.keep_packed && !plan->graph->options.training;
+    bool soon = shape->m <= ET_GEMM_FEW_ROWS || et_gemm_reads_stored(plan->device->gemms, shape);
+    return is_param(plan, call->in[1]) && (!soon || lasts || shape->row_tile > 0);
+}
+
+/* C = A B (+ bias) (relu), [m, k] x [k, n]. Operands are read in the activations' type: a weight
+ * from its shadow where that is bfloat16. k is A's second size, or its first where A is stored
+ * transposed. */
+static int prepare_MATMUL(et_plan *plan, et_plan_call *call, et_error *error)
+{
+    const et_matmul_options *options = &call->node->attributes.matmul;
+    const et_tensor *a = in_tensor(plan, call, 0), *c = out_tensor(plan, call, 0);
+    et_dtype act = plan->graph->options.act;
+    if (is_by_rows(plan, call))
+        return prepare_rows(plan, call, error);
+    et_gemm_shape shape = {
+        .m = c->shape.size[0],
+        .n = c->shape.size[1],
+        .k = a->shape.size[!options->transpose_a],
+        .transpose_a = options->transpose_a,
+        .transpose_b = options->transpose_b,
+        .a = act,
+        .b = act,
+        .c = c->dtype,
+        .bias = call->in_count == 3,
+        .activation = options->relu ? ET_GEMM_RELU : ET_GEMM_LINEAR,
+        .row_tile = options->row_tile,
+    };
+    shape.pack_b = wants_packing(plan, call, &shape);
+    int status = et_gemm_get(&call->gemm[0], plan->device->gemms, &shape, error);
+    if (status)
+        return et_fail_while(error, status, "%s", call->node->name);
+    if (!shape.pack_b)
+        return ET_OK;
+    int param = plan->values[call->in[1]].node->attributes.param;
+    return et_plan_add_pack(plan, call->gemm[0], param, 0, act, &call->pack[0], error);
+}
+
+/* The tiles that hold a batch's rows, where it is not full. A tile that begins inside the rows
+ * is run whole: C has room, as it was planned for the full batch, and what it writes past the
+ * rows nobody reads. Products with sums over pieces of k are none of these, for the sums would
+ * need all tiles. Inside a parallel region the thread that calls does all tiles by itself, under
+ * its own number. */
+static void run_some_tiles(const et_gemm *gemm, int64_t rows, void *c, const void *a, const void *b,
+                           const float *bias)
+{
+    const int64_t tiles = et_gemm_tiles(gemm);
+    const int outer = omp_in_parallel() ? omp_get_thread_num() : -1;
+    et_assert_equal(et_gemm_sums(gemm), 0);
+#pragma omp parallel for schedule(dynamic, 1) if (outer < 0)
+    for (int64_t tile = 0; tile < tiles; tile++)
+        if (et_gemm_tile_part(gemm, tile).row < rows)
+            et_gemm_run_tile(gemm, tile, outer < 0 ? omp_get_thread_num() : outer, c, a, b, bias);
+}
+
+/* Fewer rows than planned: only tiles that hold some of them. */
+static void run_MATMUL(const et_plan *plan, const et_plan_call *call)
+{
+    et_dtype act = plan->graph->options.act;
+    if (!call->gemm[0]) {
+        run_rows(plan, call);
+        return;
+    }
+    const int64_t rows = out_tensor(plan, call, 0)->shape.size[0];
+    const void *a = et_plan_data_as(plan, call->in[0], act);
+    const void *b = call->pack[0] >= 0 ? et_plan_pack_at(plan, call->pack[0])->data
+                                       : et_plan_data_as(plan, call->in[1], act);
+    const float *bias = call->in_count == 3 ? in(plan, call, 2) : NULL;
+    if (rows < call->node->type[0].shape.size[0])
+        run_some_tiles(call->gemm[0], rows, out(plan, call, 0), a, b, bias);
+    else
+        et_gemm_run(call->gemm[0], out(plan, call, 0), a, b, bias);
+}
+
+/* ---- norm ---- */
+
+/* y = (x - mean) / sqrt(variance + epsilon) gamma + beta, by rows; result 1 is what the
+ * derivative needs of each row. attributes.x is epsilon. */
+static void run_LAYER_NORM(const et_plan *plan, const et_plan_call *call)
+{
+    const et_tensor *x = in_tensor(plan, call, 0);
+    kernels(plan)->layer_norm(out(plan, call, 0), out(plan, call, 1), x->data, in(plan, call, 1),
+                              in(plan, call, 2), call->node->attributes.x, rows_of(x), width_of(x),
+                              x->dtype);
+}
+
+/* Partial sums of dgamma and dbeta, [D] each, for every block of rows. */
+static int prepare_LAYER_NORM_GRAD(et_plan *plan, et_plan_call *call, et_error *error)
+{
+    (void)error;
+    const et_tensor *x = in_tensor(plan, call, 1);
+    call->scratch = (size_t)(et_row_blocks(rows_of(x)) * 2 * width_of(x)) * sizeof(float);
+    return ET_OK;
+}
+
+/* Inputs: dy, x, stats, gamma (, beta). With a fourth result the norm itself is rematerialized in
+ * the same pass, for a reader in the backward pass; only that needs beta. */
+static void run_LAYER_NORM_GRAD(const et_plan *plan, const et_plan_call *call)
+{
+    const et_tensor *x = in_tensor(plan, call, 1);
+    bool again = call->node->results > 3;
+    const et_layer_norm_grad norm = { .dx = out(plan, call, 0),
+                                      .y = again ? out(plan, call, 3) : NULL,
+                                      .dgamma = out(plan, call, 1),
+                                      .dbeta = out(plan, call, 2),
+                                      .scratch = scratch(plan),
+                                      .dy = in(plan, call, 0),
+                                      .x = x->data,
+                                      .stats = in(plan, call, 2),
+                                      .gamma = in(plan, call, 3),
+                                      .beta = again ? in(plan, call, 4) : NULL,
+                                      .rows = rows_of(x),
+                                      .width = width_of(x),
+                                      .dtype = x->dtype };
+    kernels(plan)->layer_norm_grad(&norm);
+}
+
+/* ---- embedding ---- */
+
+/* y[t] = scale table[id[t]] (+ positions[position[t]]), zeros for a negative id. The inputs are
+ * ids, table (, position, positions). */
+static void run_EMBEDDING(const et_plan *plan, const et_plan_call *call)
+{
+    const et_tensor *y = out_tensor(plan, call, 0);
+    const int32_t *position = call->in_count == 4 ? in(plan, call, 2) : NULL;
+    const float *positions = call->in_count == 4 ? in(plan, call, 3) : NULL;
+    kernels(plan)->embedding(y->data, in(plan, call, 0), position, in(plan, call, 1), positions,
+                             call->node->attributes.x, rows_of(y), width_of(y), y->dtype);
+}
+
+/* table = base + scatter of scale dy. Without a base it begins with zeros; where memory.c gave
+ * the base the result's place there is nothing to copy. */
+static void run_EMBEDDING_GRAD(const et_plan *plan, const et_plan_call *call)
+{
+    const et_tensor *dy = in_tensor(plan, call, 1), *table = out_tensor(plan, call, 0);
+    if (call->in_count < 3)
+        memset(table->data, 0, et_tensor_bytes(*table));
+    else if (in(plan, call, 2) != table->data)
+        memcpy(table->data, in(plan, call, 2), et_tensor_bytes(*table));
+    kernels(plan)->embedding_grad(table->data, in(plan, call, 0), dy->data,
+                                  call->node->attributes.x, rows_of(dy), width_of(dy),
+                                  rows_of(table), dy->dtype);
+}
+
+/* ---- attention ---- */
+
+/* Column ranges of q and kv as attention wants them; input i of the call is q, i + 1 kv.
+ * Self-attention has q, k and v side by side in one matrix [T, 3 width]; else q is [T, width]
+ * and kv [S, 2 width], keys on the left.
+ *
+ *     self:   | q | k | v |     k_column = width, v_column = 2 width elements
+ *     else:   | k | v |         k_column = 0, v_column = width elements */
+typedef struct attention_views {
+    et_attention_shape shape;
+    size_t k_column, v_column; /* bytes from a row's start */
+} attention_views;
+
+/* scale = 1 / sqrt(head_dim) (Vaswani et al. 2017). The numbers of dropout are told apart by the
+ * op's site. offsets has one entry more than there are segments. */
+static attention_views view_attention(const et_plan *plan, const et_plan_call *call, int first)
+{
+    const et_attributes *attributes = &call->node->attributes;
+    const et_tensor *q = in_tensor(plan, call, first), *kv = in_tensor(plan, call, first + 1);
+    const et_tensor *offsets = in_tensor(plan, call, first + 2);
+    int64_t q_stride = q->shape.size[1], kv_stride = kv->shape.size[1];
+    int64_t width = attributes->self ? q_stride / 3 : q_stride;
+    int head_dim = (int)(width / attributes->attention.heads);
+    size_t column = (size_t)width * et_dtype_size(q->dtype);
+    attention_views views = {
+        .shape = {
+            .segments = (int)offsets->shape.size[0] - 1,
+            .query_offsets = offsets->data,
+            .key_offsets = in(plan, call, first + 3),
+            .heads = attributes->attention.heads,
+            .head_dim = head_dim,
+            .query_stride = q_stride,
+            .key_stride = kv_stride,
+            .value_stride = kv_stride,
+            .out_stride = width,
+            .causal = attributes->attention.causal,
+            .scale = 1 / sqrtf((float)head_dim),
+            .rate = attributes->attention.rate,
+            .random = plan->random,
+            .dtype = q->dtype,
+            .scratch_per_thread = call->scratch / sizeof(float) / (size_t)plan->device->threads,
+        },
+        .k_column = attributes->self ? column : 0,
+        .v_column = attributes->self ? 2 * column : column,
+    };
+    views.shape.random.site = attributes->site;
+    return views;
+}
+
+/* Each thread has its own, for the longest query and key that a batch may have. */
+static int prepare_attention(et_plan *plan, et_plan_call *call, int first)
+{
+    const et_attention_options *options = &call->node->attributes.attention;
+    const et_tensor *q = in_tensor(plan, call, first);
+    int64_t width = q->shape.size[1] / (call->node->attributes.self ? 3 : 1);
+    call->scratch = et_attention_scratch(options->longest_key, (int)(width / options->heads)) *
+                    sizeof(float) * (size_t)plan->device->threads;
+    return ET_OK;
+}
+
+static int prepare_ATTENTION(et_plan *plan, et_plan_call *call, et_error *error)
+{
+    (void)error;
+    return prepare_attention(plan, call, 0);
+}
+
+/* Rows past the last segment belong to nobody; products over all rows must find zeros there.
+ * Without memory (log-sum-exp where nobody differentiates) there is nothing to clear. */
+static void clear_tail(const et_tensor *tensor, int64_t used)
+{
+    if (!tensor->data)
+        return;
+    size_t row = (size_t)width_of(tensor) * et_dtype_size(tensor->dtype);
+    memset((char *)tensor->data + (size_t)used * row, 0, (size_t)(rows_of(tensor) - used) * row);
+}
+
+/* Result 1, the logarithm of each softmax's sum, is by what the derivative makes the weights
+ * again (Dao et al. 2022, "FlashAttention"). */
+static void run_ATTENTION(const et_plan *plan, const et_plan_call *call)
+{
+    attention_views views = view_attention(plan, call, 0);
+    const char *q = in(plan, call, 0), *kv = in(plan, call, 1);
+    kernels(plan)->attention(out(plan, call, 0), out(plan, call, 1), q, kv + views.k_column,
+                             kv + views.v_column, &views.shape, scratch(plan));
+    int64_t used = views.shape.query_offsets[views.shape.segments];
+    clear_tail(out_tensor(plan, call, 0), used);
+    clear_tail(out_tensor(plan, call, 1), used);
+}
+
+static int prepare_ATTENTION_GRAD(et_plan *plan, et_plan_call *call, et_error *error)
+{
+    (void)error;
+    return prepare_attention(plan, call, 2);
+}
+
+/* Derivatives have the layout of what they belong to: with self-attention dq, dk and dv are
+ * columns of one matrix. */
+static void run_ATTENTION_GRAD(const et_plan *plan, const et_plan_call *call)
+{
+    attention_views views = view_attention(plan, call, 2);
+    const char *q = in(plan, call, 2), *kv = in(plan, call, 3);
+    char *dq = out(plan, call, 0);
+    char *dkv = call->node->attributes.self ? dq : out(plan, call, 1);
+    kernels(plan)->attention_grad(dq, dkv + views.k_column, dkv + views.v_column, in(plan, call, 0),
+                                  in(plan, call, 1), q, kv + views.k_column, kv + views.v_column,
+                                  &views.shape, scratch(plan));
+    clear_tail(out_tensor(plan, call, 0), views.shape.query_offsets[views.shape.segments]);
+    if (!call->node->attributes.self)
+        clear_tail(out_tensor(plan, call, 1), views.shape.key_offsets[views.shape.segments]);
+}
+
+/* ---- tables ---- */
+
+/* A row that is left out of the names below does not compile. Leaves make no call. */
+#define prepare_INPUT     NULL
+#define run_INPUT         NULL
+#define prepare_PARAM     NULL
+#define run_PARAM         NULL
+#define prepare_POSITIONS NULL
+#define run_POSITIONS     NULL
+#define prepare_INTEGERS  NULL
+#define run_INTEGERS      NULL
+#define prepare_RESULT    NULL
+#define run_RESULT        NULL
+
+#define prepare_SUM              prepare_nothing
+#define prepare_FILL             prepare_nothing
+#define prepare_LAYER_NORM       prepare_nothing
+#define prepare_EMBEDDING        prepare_nothing
+#define prepare_EMBEDDING_GRAD   prepare_nothing
+#define prepare_CACHED_ATTENTION et_prepare_cached_attention
+#define run_CACHED_ATTENTION     et_run_cached_attention
+#define prepare_VOCABULARY_BEST  et_prepare_vocabulary_best
+#define run_VOCABULARY_BEST      et_run_vocabulary_best
+#define prepare_ROW_SUM          prepare_nothing
+#define run_ROW_SUM              et_run_row_sum
+#define prepare_SOFTMAX          prepare_nothing
+#define run_SOFTMAX              et_run_softmax
+#define prepare_LOG_SOFTMAX      prepare_nothing
+#define run_LOG_SOFTMAX          et_run_log_softmax
+#define prepare_CROSS_ENTROPY    et_prepare_cross_entropy
+#define run_CROSS_ENTROPY        et_run_cross_entropy
+#define prepare_LABELLED         prepare_nothing
+#define run_LABELLED             et_run_labelled
+#define prepare_VOCABULARY_LOSS  et_prepare_vocabulary_loss
+#define run_VOCABULARY_LOSS      et_run_vocabulary_loss
+#define prepare_SOFTMAX_LOSS     et_prepare_softmax_loss
+#define run_SOFTMAX_LOSS         et_run_softmax_loss
+
+/* Ops of files of their own: layout, and layers beside the Transformer's. */
+#define prepare_RESHAPE                 prepare_nothing
+#define run_RESHAPE                     et_run_reshape
+#define prepare_CONCATENATE             prepare_nothing
+#define run_CONCATENATE                 et_run_concatenate
+#define prepare_SLICE                   prepare_nothing
+#define run_SLICE                       et_run_slice
+#define prepare_SLICE_GRAD              prepare_nothing
+#define run_SLICE_GRAD                  et_run_slice_grad
+#define prepare_GATHER                  prepare_nothing
+#define run_GATHER                      et_run_gather
+#define prepare_GATHER_GRAD             et_prepare_gather_grad
+#define run_GATHER_GRAD                 et_run_gather_grad
+#define prepare_ONE_HOT                 prepare_nothing
+#define run_ONE_HOT                     et_run_one_hot
+#define prepare_EMBED_COLUMNS           prepare_nothing
+#define run_EMBED_COLUMNS               et_run_embed_columns
+#define prepare_EMBED_COLUMNS_GRAD      prepare_nothing
+#define run_EMBED_COLUMNS_GRAD          et_run_embed_columns_grad
+#define prepare_RMS_NORM                prepare_nothing
+#define run_RMS_NORM                    et_run_rms_norm
+#define prepare_RMS_NORM_GRAD           et_prepare_rms_norm_grad
+#define run_RMS_NORM_GRAD               et_run_rms_norm_grad
+#define prepare_BATCH_NORM              et_prepare_batch_norm
+#define run_BATCH_NORM                  et_run_batch_norm
+#define prepare_BATCH_NORM_GRAD         et_prepare_batch_norm_grad
+#define run_BATCH_NORM_GRAD             et_run_batch_norm_grad
+#define prepare_CONVOLUTION             et_prepare_convolution
+#define run_CONVOLUTION                 et_run_convolution
+#define prepare_CONVOLUTION_GRAD        et_prepare_convolution_grad
+#define run_CONVOLUTION_GRAD            et_run_convolution
+#define prepare_CONVOLUTION_WEIGHT_GRAD et_prepare_convolution_weight_grad
+#define run_CONVOLUTION_WEIGHT_GRAD     et_run_convolution_weight_grad
+#define prepare_MAX_POOL                prepare_nothing
+#define run_MAX_POOL                    et_run_pool
+#define prepare_MEAN_POOL               prepare_nothing
+#define run_MEAN_POOL                   et_run_pool
+#define prepare_POOL_GRAD               prepare_nothing
+#define run_POOL_GRAD                   et_run_pool_grad
+#define prepare_NOISE                   prepare_nothing
+#define run_NOISE                       et_run_noise
+#define prepare_BERNOULLI               prepare_nothing
+#define run_BERNOULLI                   et_run_bernoulli
+#define prepare_CANDIDATES              et_prepare_candidates
+#define run_CANDIDATES                  et_run_candidates
+
+const et_overlap et_cpu_overlaps[] = {
+    { ET_OP_EMBEDDING_GRAD, 0, 2, ET_OVERLAP_ADDS },
+    { ET_OP_EMBED_COLUMNS_GRAD, 0, 2, ET_OVERLAP_ADDS },
+    { ET_OP_RESHAPE, 0, 0, ET_OVERLAP_VIEWS },
+    { ET_OP_LAYER_NORM_GRAD, 0, 0, ET_OVERLAP_OVERWRITES }, /* dx in dy's place */
+    { ET_OP_LAYER_NORM_GRAD, 3, 1, ET_OVERLAP_OVERWRITES }, /* the norm's result in x's */
+    { ET_OP_RMS_NORM_GRAD, 0, 0, ET_OVERLAP_OVERWRITES },
+    { ET_OP_BATCH_NORM_GRAD, 0, 0, ET_OVERLAP_OVERWRITES },
+    { ET_OP_BATCH_NORM, 0, 0, ET_OVERLAP_OVERWRITES },
+    { .way = ET_OVERLAP_NONE },
+};
+
+/* prepare_ID and run_ID are pasted from the op table's ids, so the order of ops.def is the only
+ * one there is. An element-wise call needs nothing but its program, which fuse.c made with it. */
+const et_op_functions et_cpu_ops[ET_OP_COUNT] = {
+#define ELEMENTWISE(id, name, inputs, reads, formula, da, db)                                      \
+    [ET_OP_##id] = { prepare_nothing, run_elementwise },
+#define X(id, name, fewest, most) [ET_OP_##id] = { prepare_##id, run_##id },
+#include "engine/graph/ops.def"
+#undef X
+};

@@ -1,0 +1,106 @@
+/* A device binds together what a plan runs on: a table of ops, one of kernels, chosen once for the
+ * CPU that is found, a cache of matrix products, and for each thread the track that it tells what
+ * it does.
+ *
+ * What always holds:
+ *   1. Every thread has a track at all times, if only one that records nothing: who tells asks
+ *      nothing first.
+ *   2. Copies of a device share the products and the watch; only the number of threads is a
+ *      copy's own. The copy is not closed.
+ *   3. Opening either succeeds or leaves nothing. */
+#include "engine/exec/device.h"
+
+#include <omp.h>
+#include <stdio.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/threads/team.h"
+#include "engine/exec/cpu/ops.h"
+
+/* One block: the struct and, behind it, a track for each thread. */
+static int make_watch(et_device *device, et_error *error)
+{
+    size_t size = sizeof *device->watch + (size_t)device->threads * sizeof(et_track *);
+    device->watch = et_alloc_zero(1, size);
+    if (!device->watch)
+        return et_alloc_failed(error, size, "a device");
+    for (int i = 0; i < device->threads; i++)
+        device->watch->track[i] = et_track_off();
+    return ET_OK;
+}
+
+void et_device_use_threads(int count)
+{
+    et_assert(count >= 1 && count <= ET_DEVICE_THREADS_MAX);
+    omp_set_num_threads(count);
+}
+
+/* threads is read once: scratch of plans is made for so many. */
+int et_device_open(et_device **out, et_error *error)
+{
+    *out = NULL;
+    const int threads = et_team_threads();
+    int status = et_team_start(threads, error);
+    if (status)
+        return status;
+    et_device *device = et_alloc_zero(1, sizeof *device);
+    *out = device;
+    if (!device)
+        return et_alloc_failed(error, sizeof *device, "a device");
+    device->ops = et_cpu_ops;
+    device->overlaps = et_cpu_overlaps;
+    device->kernels = et_kernels_best();
+    device->threads = threads;
+    status = make_watch(device, error);
+    if (!status)
+        status = et_gemm_cache_open(&device->gemms, device->threads, error);
+    if (status) {
+        et_device_close(device);
+        *out = NULL;
+    }
+    return status;
+}
+
+/* Also closes what was opened in part: what is missing is NULL. */
+void et_device_close(et_device *device)
+{
+    if (!device)
+        return;
+    et_gemm_cache_close(device->gemms);
+    et_free(device->watch);
+    et_free(device);
+}
+
+/* Track 0, the trace's main one, is for whoever runs plans outside a team; others have tracks of
+ * their own beside it. Products tell of each tile, so their cache knows the tracks too. */
+void et_device_record(et_device *device, et_trace *trace)
+{
+    et_device_watch *watch = device->watch;
+    et_assert(!watch->trace);
+    watch->trace = trace;
+    watch->track[0] = et_trace_main(trace);
+    for (int i = 1; i < device->threads; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "worker %d", i);
+        watch->track[i] = et_track_beside(watch->track[0], name);
+    }
+    for (int i = 0; i < device->threads; i++)
+        et_gemm_cache_watch(device->gemms, i, watch->track[i]);
+}
+
+int et_device_threads(const et_device *device)
+{
+    return device->threads;
+}
+
+const char *et_device_kernels(const et_device *device)
+{
+    return device->kernels->name;
+}
+
+bool et_device_has_bfloat16(const et_device *device)
+{
+    (void)device;
+    return et_gemm_has_bf16();
+}

@@ -1,0 +1,69 @@
+/* A device: how each op is run, with which kernels, and the matrix products made so far. One per
+ * process is usual; plans share it, so equal products are made once. A plan knows no op: a device
+ * of another kind is another table. */
+#ifndef ETUDE_ENGINE_EXEC_DEVICE_H
+#define ETUDE_ENGINE_EXEC_DEVICE_H
+
+#include <etude/device.h>
+
+#include "base/threads/trace.h"
+#include "engine/graph/graph.h"
+#include "engine/kernel/gemm/gemm.h"
+#include "engine/kernel/kernels.h"
+
+struct et_plan;
+struct et_plan_call;
+
+/* What a device does for an op when a plan is made, and in each run; see plan_private.h. */
+typedef struct et_op_functions {
+    int (*prepare)(struct et_plan *plan, struct et_plan_call *call, et_error *error);
+    void (*run)(const struct et_plan *plan, const struct et_plan_call *call);
+} et_op_functions;
+
+/* How a call may use an input's memory for an output, where nobody else wants it. */
+typedef enum et_overlap_way {
+    ET_OVERLAP_NONE,
+    ET_OVERLAP_OVERWRITES, /* an element is read before its place, and no other, is written */
+    ET_OVERLAP_ADDS,       /* the input is what is added to: it is made in the output's place */
+    ET_OVERLAP_VIEWS,      /* the output is the input, of another shape */
+} et_overlap_way;
+
+typedef struct et_overlap {
+    et_op op;
+    int out, in;
+    et_overlap_way way;
+} et_overlap;
+
+/* Who is told what the device does. */
+typedef struct et_device_watch {
+    et_trace *trace;   /* NULL: nobody */
+    et_track *track[]; /* [threads of the device], never NULL */
+} et_device_watch;
+
+/* ops and kernels are static; gemms and watch are owned by the device that was opened. */
+struct et_device {
+    const et_op_functions *ops; /* [ET_OP_COUNT], by et_op; leaves, which make no call, have none */
+    const et_overlap *overlaps; /* what kernels allow beside element-wise ones, which overwrite any
+                                   input; static, ended by ET_OVERLAP_NONE */
+    const et_kernels *kernels;
+    et_gemm_cache *gemms;
+    int threads;            /* the most that a kernel may use */
+    et_device_watch *watch; /* copies of the device share it */
+};
+
+/* More are not taken from a command line. */
+#define ET_DEVICE_THREADS_MAX 1024
+
+/* Devices that are opened from now on have so many, whatever the environment says; so does what
+ * else the calling thread has OpenMP do. */
+void et_device_use_threads(int count);
+
+/* From now on what runs on the device is recorded: a span for each run of a plan and each call of
+ * it, and for each tile of a product on the thread that did it. Before the first plan is made; the
+ * trace must outlive the device. */
+void et_device_record(et_device *device, et_trace *trace);
+
+/* Where the calling thread tells what it does: of a team, OpenMP's thread of that number. */
+et_track *et_device_track(const et_device *device);
+
+#endif

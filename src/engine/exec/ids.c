@@ -1,0 +1,350 @@
+#include "engine/exec/ids.h"
+
+#include "base/alloc.h"
+#include "engine/graph/graph.h"
+
+/* What no batch and no constant says. */
+#define UNKNOWN INT64_MIN
+
+/* ---- where numbers come from ---- */
+
+/* A number of an input or a constant; leaf NULL: of neither. */
+typedef struct source {
+    const et_node *leaf;
+    int64_t place;
+} source;
+
+static int64_t size_of(const et_node *node, int axis)
+{
+    return node->type[0].shape.size[axis];
+}
+
+/* Elements behind one another that have the same place along axis and before it. */
+static int64_t inner_of(const et_node *node, int axis)
+{
+    int64_t inner = 1;
+    for (int i = axis + 1; i < node->type[0].shape.rank; i++)
+        inner *= size_of(node, i);
+    return inner;
+}
+
+static source before_slice(const et_node *slice, int64_t place)
+{
+    const et_piece *piece = &slice->attributes.piece;
+    const et_node *whole = slice->input[0];
+    const int64_t inner = inner_of(slice, piece->axis), part = piece->count * inner;
+    return (source){ whole, place / part * size_of(whole, piece->axis) * inner +
+                                piece->first * inner + place % part };
+}
+
+static source before_concatenate(const et_node *node, int64_t place)
+{
+    const int axis = node->attributes.piece.axis;
+    const int64_t inner = inner_of(node, axis), whole = size_of(node, axis) * inner;
+    int64_t rest = place % whole;
+    int i = 0;
+    while (rest >= size_of(node->input[i], axis) * inner)
+        rest -= size_of(node->input[i++], axis) * inner;
+    return (source){ node->input[i], place / whole * size_of(node->input[i], axis) * inner + rest };
+}
+
+static int64_t number_of(const et_ids *ids, const et_node *node, int64_t place,
+                         const et_batch *batch);
+
+/* Its own rows have been compared before: its place in the list is. */
+static source before_gather(const et_ids *ids, const et_node *node, int64_t place,
+                            const et_batch *batch)
+{
+    const int64_t width = size_of(node, 1);
+    const int64_t row = number_of(ids, node->input[1], place / width, batch);
+    return row < 0 ? (source){ NULL, 0 } : (source){ node->input[0], row * width + place % width };
+}
+
+static source find(const et_ids *ids, const et_node *node, int64_t place, const et_batch *batch)
+{
+    source at = { node, place };
+    while (at.leaf) {
+        switch (at.leaf->op) {
+        case ET_OP_INPUT:
+        case ET_OP_INTEGERS:
+            return at;
+        case ET_OP_RESHAPE:
+            at.leaf = at.leaf->input[0];
+            break;
+        case ET_OP_SLICE:
+            at = before_slice(at.leaf, at.place);
+            break;
+        case ET_OP_CONCATENATE:
+            at = before_concatenate(at.leaf, at.place);
+            break;
+        case ET_OP_GATHER:
+            at = before_gather(ids, at.leaf, at.place, batch);
+            break;
+        default:
+            at.leaf = NULL;
+        }
+    }
+    return at;
+}
+
+/* batch NULL: only constants are known. */
+static int64_t number_at(const et_ids *ids, source at, const et_batch *batch)
+{
+    if (!at.leaf)
+        return UNKNOWN;
+    if (at.leaf->op == ET_OP_INTEGERS) {
+        const et_progression *of = &at.leaf->attributes.progression;
+        return of->first + of->step * at.place;
+    }
+    const int field = ids->field[at.leaf->id];
+    return batch && field >= 0 ? ((const int32_t *)batch->data[field])[at.place] : UNKNOWN;
+}
+
+static int64_t number_of(const et_ids *ids, const et_node *node, int64_t place,
+                         const et_batch *batch)
+{
+    return number_at(ids, find(ids, node, place, batch), batch);
+}
+
+static bool reads_batch(const et_ids *ids, const et_node *node)
+{
+    switch (node->op) {
+    case ET_OP_INPUT:
+        return ids->field[node->id] >= 0;
+    case ET_OP_RESHAPE:
+    case ET_OP_SLICE:
+    case ET_OP_CONCATENATE:
+    case ET_OP_GATHER:
+        for (int i = 0; i < node->inputs; i++)
+            if (reads_batch(ids, node->input[i]))
+                return true;
+        return false;
+    default:
+        return false;
+    }
+}
+
+/* The field whose numbers a node has, in their order; -1: none. */
+static int field_of(const et_ids *ids, const et_node *node)
+{
+    while (node->op == ET_OP_RESHAPE)
+        node = node->input[0];
+    return node->op == ET_OP_INPUT ? ids->field[node->id] : -1;
+}
+
+/* ---- the list ---- */
+
+/* ranges NULL: they are counted only. */
+static void add(et_ids *ids, et_ids_range *ranges, const et_ids_range *range)
+{
+    if (ranges) {
+        et_ids_range *to = &ranges[ids->count];
+        *to = *range;
+        to->field = range->longest < 0 ? field_of(ids, range->node) : -1;
+        to->count = et_shape_count(range->node->type[0].shape);
+    }
+    ids->count++;
+}
+
+static void add_range(et_ids *ids, et_ids_range *ranges, const et_node *reader, int input,
+                      int64_t below)
+{
+    add(ids, ranges,
+        &(et_ids_range){ .reader = reader,
+                         .node = reader->input[input],
+                         .step = 1,
+                         .below = below,
+                         .longest = -1 });
+}
+
+static int64_t classes_of(const et_node *logits)
+{
+    return size_of(logits, logits->type[0].shape.rank - 1);
+}
+
+static void add_columns(et_ids *ids, et_ids_range *ranges, const et_node *node)
+{
+    for (int i = 0; i < node->attributes.count; i++)
+        add(ids, ranges,
+            &(et_ids_range){ .reader = node,
+                             .node = node->input[0],
+                             .first = i,
+                             .step = node->attributes.count,
+                             .below = node->attributes.columns[i].rows,
+                             .longest = -1 });
+}
+
+/* Of segments of the rows of a matrix, an input as well. */
+static void add_offsets(et_ids *ids, et_ids_range *ranges, const et_node *reader, int input,
+                        const et_node *matrix, int64_t longest)
+{
+    add(ids, ranges,
+        &(et_ids_range){ .reader = reader,
+                         .node = reader->input[input],
+                         .first = 1,
+                         .step = 1,
+                         .below = size_of(matrix, 0) + 1,
+                         .longest = longest });
+}
+
+static void add_node(et_ids *ids, et_ids_range *ranges, const et_node *node)
+{
+    et_node *const *input = node->input;
+    switch (node->op) {
+    case ET_OP_CROSS_ENTROPY:
+    case ET_OP_SOFTMAX_LOSS:
+        add_range(ids, ranges, node, 1, classes_of(input[0]));
+        break;
+    case ET_OP_VOCABULARY_LOSS:
+        add_range(ids, ranges, node, 2, size_of(input[1], 0));
+        break;
+    case ET_OP_CANDIDATES:
+        add_range(ids, ranges, node, 0, node->attributes.classes);
+        break;
+    case ET_OP_EMBEDDING:
+        add_range(ids, ranges, node, 0, size_of(input[1], 0));
+        if (node->inputs == 4)
+            add_range(ids, ranges, node, 2, size_of(input[3], 0));
+        break;
+    case ET_OP_GATHER:
+        add_range(ids, ranges, node, 1, size_of(input[0], 0));
+        break;
+    case ET_OP_ATTENTION:
+        add_offsets(ids, ranges, node, 2, input[0], size_of(input[0], 0));
+        add_offsets(ids, ranges, node, 3, input[1], node->attributes.attention.longest_key);
+        break;
+    case ET_OP_EMBED_COLUMNS:
+        add_columns(ids, ranges, node);
+        break;
+    default:
+        break;
+    }
+}
+
+static void add_graph(et_ids *ids, et_ids_range *ranges, const et_graph *graph)
+{
+    ids->count = 0;
+    for (int i = 0; i < graph->count; i++)
+        add_node(ids, ranges, graph->nodes[i]);
+}
+
+/* ---- comparing ---- */
+
+static int refuse(const et_ids_range *range, source at, int64_t number, const et_batch *batch,
+                  et_error *error)
+{
+    if (!batch)
+        return et_fail(error, ET_EGRAPH,
+                       "%s: number %lld of %s is %lld, and there are %lld to choose from",
+                       range->reader->name, (long long)at.place + 1, at.leaf->name,
+                       (long long)number, (long long)range->below);
+    return et_fail(
+        error, ET_EDATA,
+        "number %lld of \"%s\" in a batch is %lld, and there are %lld to choose from (0 to "
+        "%lld): correct the data, or make the model for more",
+        (long long)at.place + 1, at.leaf->name, (long long)number, (long long)range->below,
+        (long long)range->below - 1);
+}
+
+static int refuse_offset(const et_ids_range *range, source at, int64_t before, int64_t number,
+                         const et_batch *batch, et_error *error)
+{
+    return et_fail(error, batch ? ET_EDATA : ET_EGRAPH,
+                   "%s: offset %lld of \"%s\" is %lld after %lld: offsets do not fall, are %lld "
+                   "apart at most (longest_key) and at most %lld, the rows there are",
+                   range->reader->name, (long long)at.place + 1, at.leaf->name, (long long)number,
+                   (long long)before, (long long)range->longest, (long long)range->below - 1);
+}
+
+static int check_offsets(const et_ids *ids, const et_ids_range *range, const et_batch *batch,
+                         et_error *error)
+{
+    for (int64_t i = 1; i < range->count; i++) {
+        const source at = find(ids, range->node, i, batch);
+        const int64_t before = number_of(ids, range->node, i - 1, batch);
+        const int64_t number = number_at(ids, at, batch);
+        if (!at.leaf || before == UNKNOWN || number == UNKNOWN)
+            continue;
+        if (before < 0 || number < before || number >= range->below ||
+            number - before > range->longest)
+            return refuse_offset(range, at, before, number, batch, error);
+    }
+    return ET_OK;
+}
+
+static int check_range(const et_ids *ids, const et_ids_range *range, const et_batch *batch,
+                       et_error *error)
+{
+    if (range->longest >= 0)
+        return check_offsets(ids, range, batch, error);
+    for (int64_t i = range->first; i < range->count; i += range->step) {
+        const source at = find(ids, range->node, i, batch);
+        const int64_t number = number_at(ids, at, batch);
+        if (at.leaf && number >= range->below)
+            return refuse(range, at, number, batch, error);
+    }
+    return ET_OK;
+}
+
+/* The same where there is nothing to find. */
+static int check_field(const et_ids *ids, const et_ids_range *range, const et_batch *batch,
+                       et_error *error)
+{
+    const int32_t *id = batch->data[range->field];
+    for (int64_t i = range->first; i < range->count; i += range->step)
+        if (id[i] >= range->below)
+            return refuse(range, find(ids, range->node, i, batch), id[i], batch, error);
+    return ET_OK;
+}
+
+int et_ids_check(const et_ids *ids, const et_batch *batch, et_error *error)
+{
+    int status = ET_OK;
+    for (int i = 0; !status && i < ids->count; i++) {
+        const et_ids_range *range = &ids->ranges[i];
+        status = range->field >= 0 ? check_field(ids, range, batch, error)
+                                   : check_range(ids, range, batch, error);
+    }
+    return status;
+}
+
+/* Constants are compared, and what has nothing else is left out. */
+static int check_constants(et_ids *ids, et_error *error)
+{
+    const int count = ids->count;
+    int status = ET_OK;
+    ids->count = 0;
+    for (int i = 0; !status && i < count; i++) {
+        const et_ids_range range = ids->ranges[i];
+        if (range.field < 0)
+            status = check_range(ids, &range, NULL, error);
+        if (reads_batch(ids, range.node))
+            ids->ranges[ids->count++] = range;
+    }
+    return status;
+}
+
+int et_ids_open(et_ids *ids, const et_graph *graph, const et_layout *layout, et_error *error)
+{
+    const size_t nodes = (size_t)graph->count;
+    *ids = (et_ids){ .field = nodes ? et_alloc(nodes, sizeof(int)) : NULL };
+    if (nodes && !ids->field)
+        return et_alloc_failed(error, nodes * sizeof(int), "a pass");
+    for (size_t i = 0; i < nodes; i++)
+        ids->field[i] =
+            graph->nodes[i]->op == ET_OP_INPUT ? et_layout_find(layout, graph->nodes[i]->name) : -1;
+    add_graph(ids, NULL, graph);
+    const size_t count = (size_t)ids->count;
+    ids->ranges = count ? et_alloc(count, sizeof *ids->ranges) : NULL;
+    if (count && !ids->ranges)
+        return et_alloc_failed(error, count * sizeof *ids->ranges, "a pass");
+    add_graph(ids, ids->ranges, graph);
+    return check_constants(ids, error);
+}
+
+void et_ids_release(et_ids *ids)
+{
+    et_free(ids->ranges);
+    et_free(ids->field);
+    *ids = (et_ids){ .count = 0 };
+}

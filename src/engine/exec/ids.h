@@ -1,0 +1,38 @@
+/* Which whole numbers of a batch choose among how many: classes of a loss, rows of a table; and
+ * which are offsets of attention's segments. They are data, and kernels do not compare them: one
+ * that is too large would be read, or written, beside the table. So a list of them is made for a
+ * layout, and compared with each of its batches before it is run; what is constant is compared
+ * once.
+ *
+ * Numbers are followed from the op that reads them, through what moves elements, to inputs and
+ * constants: only those that are read count. Those that other ops compute, as et_candidates does,
+ * are not looked at. Negative numbers are empty places, but of offsets. */
+#ifndef ETUDE_ENGINE_EXEC_IDS_H
+#define ETUDE_ENGINE_EXEC_IDS_H
+
+#include <etude/data.h>
+#include <etude/graph.h>
+
+/* Numbers first, first + step, ... of a node are below `below`. */
+typedef struct et_ids_range {
+    const et_node *reader, *node; /* borrowed from the graph */
+    int field;                    /* that node is, in another shape; -1: it is more than that */
+    int64_t first, step, count, below;
+    int64_t longest; /* node has offsets, so far apart at most; -1: it has none */
+} et_ids_range;
+
+typedef struct et_ids {
+    et_ids_range *ranges; /* [count], owned */
+    int *field;           /* [nodes of the graph], owned: of an input; -1: none */
+    int count;
+} et_ids;
+
+/* graph stays while ids are open; layout, which is for the names of fields, may go. ET_EGRAPH: a
+ * constant is too large, or no offset. */
+int et_ids_open(et_ids *ids, const et_graph *graph, const et_layout *layout, et_error *error);
+void et_ids_release(et_ids *ids);
+
+/* ET_EDATA names field, place and number. */
+int et_ids_check(const et_ids *ids, const et_batch *batch, et_error *error);
+
+#endif

@@ -1,0 +1,644 @@
+/* A pass keeps a variant for each layout it has met: graph, plan, and where the plan has what the
+ * model function asked for. The first layout's graph is built when the pass is opened, as it
+ * declares the parameters; its plan waits for their memory.
+ *
+ *   build(scope) -> marks -> derivatives -> plan, whose outputs are the marks' nodes, in order
+ *
+ * Invariants: (1) variant `used` is that of the last batch; (2) marks of all variants are alike:
+ * the function is the same; (3) running allocates nothing but for a layout that is new. */
+#include "engine/exec/pass.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/assert.h"
+#include "base/reserved.h"
+#include "base/vector.h"
+#include "engine/tensor/layout.h"
+#include "engine/exec/ids.h"
+#include "engine/graph/graph.h"
+
+/* With ET_RECOMPUTE_AUTO: where the values of a batch need more than this, what is marked is
+ * computed twice. On sizes where time counts most (a small model) nothing changes. */
+#define MUCH_MEMORY ((size_t)1 << 30)
+
+/* An element of an output of the plan, or a constant. */
+typedef struct place {
+    int output;              /* -1: a constant */
+    const et_tensor *tensor; /* the output, once there is a plan */
+    int element;
+    double constant;
+} place;
+
+typedef struct mark {
+    const et_mark *mark; /* of the variant's graph */
+    place value, weight;
+} mark;
+
+typedef struct variant {
+    et_layout *layout; /* a copy, in arena, as samples may be closed before; its graph has it too */
+    et_arena arena;
+    et_graph *graph; /* NULL: planning has failed, it is built again */
+    et_plan *plan;   /* NULL: not yet */
+    bool ran;        /* there are values */
+    et_recompute recompute;
+    et_ids ids;  /* what its batches choose among */
+    int *input;  /* [layout.fields]: place of each field in the plan */
+    int one;     /* place of the input ET_GRAPH_ONE */
+    mark *marks; /* [mark_count]: what is measured, moving means, outputs; each in order */
+    int measures, tracks, mark_count;
+    int first_loss, last_loss; /* in marks, with measures between; -1: there is none */
+} variant;
+
+struct et_pass {
+    et_device *device; /* borrowed, as all up to options */
+    et_params *params;
+    et_build_fn *build;
+    void *payload;
+    et_pass_options options;
+    variant *variants; /* [count], owned */
+    size_t capacity;
+    int count, used;
+    const et_plan_listener *listener; /* borrowed; NULL: none */
+    int *reached;                     /* [reached_count]: parameters that have gradients; owned */
+    int reached_count;
+    float scale;
+    et_random random; /* of the last run */
+    bool moved;       /* its moving means have moved */
+};
+
+/* ---- making a variant ---- */
+
+static int copy_layout(variant *v, const et_layout *layout, et_error *error)
+{
+    size_t count = (size_t)layout->fields;
+    et_layout_field *fields = et_arena_array(&v->arena, count, sizeof *fields);
+    v->layout = et_arena_array(&v->arena, 1, sizeof *v->layout);
+    for (size_t i = 0; fields && i < count; i++) {
+        fields[i] = layout->field[i];
+        fields[i].name = et_arena_printf(&v->arena, "%s", layout->field[i].name);
+    }
+    if (v->arena.failed)
+        return et_alloc_failed(error, count * sizeof *fields, "a pass");
+    *v->layout = *layout;
+    v->layout->field = fields;
+    return ET_OK;
+}
+
+/* The factor of all gradients is an input, so that it may change from run to run. */
+static et_node *scale_node(const et_pass *pass, et_graph *graph)
+{
+    return pass->options.scaled
+               ? et_input(et_graph_scope(graph), ET_GRAPH_ONE, ET_F32, et_shape_scalar())
+               : NULL;
+}
+
+/* By all that is trained, or by those whose names begin as options.trains says. */
+static int derive(const et_pass *pass, et_graph *graph, et_error *error)
+{
+    const char *prefix = pass->options.trains;
+    size_t count = (size_t)et_params_count(pass->params);
+    bool *chosen = prefix ? et_alloc_zero(count, sizeof *chosen) : NULL;
+    if (prefix && !chosen)
+        return et_alloc_failed(error, count, "a pass");
+    for (size_t i = 0; prefix && i < count; i++)
+        chosen[i] = !strncmp(et_params_name(pass->params, (int)i), prefix, strlen(prefix));
+    int status = et_graph_derive(graph, chosen, scale_node(pass, graph), error);
+    et_free(chosen);
+    return status;
+}
+
+static int build_graph(const et_pass *pass, variant *v, et_error *error)
+{
+    const et_pass_options *o = &pass->options;
+    et_graph_options options = { o->training, o->bfloat16 ? ET_BF16 : ET_F32, v->recompute };
+    for (int i = 0; i < v->layout->fields; i++)
+        if (!strcmp(v->layout->field[i].name, ET_GRAPH_ONE))
+            return et_fail(error, ET_EGRAPH,
+                           "a field of the batch is called " ET_GRAPH_ONE ", as the losses' own "
+                           "derivative is: call it otherwise");
+    int status = et_graph_new(&v->graph, pass->params, &options, error);
+    if (status)
+        return status;
+    v->graph->layout = v->layout;
+    pass->build(et_graph_scope(v->graph), pass->payload);
+    status = et_graph_finish(v->graph, error);
+    if (!status)
+        status = et_ids_open(&v->ids, v->graph, v->layout, error);
+    return status || !o->training ? status : derive(pass, v->graph, error);
+}
+
+/* Adds a node to what the plan keeps, unless it is there. */
+static place keep(et_node **outputs, int *count, et_node *node, int element)
+{
+    int i = 0;
+    while (i < *count && outputs[i] != node)
+        i++;
+    if (i == *count)
+        outputs[(*count)++] = node;
+    return (place){ .output = i, .element = element };
+}
+
+static int count_marks(const et_graph *graph)
+{
+    int count = 0;
+    for (const et_mark *m = graph->marks; m; m = m->next)
+        count++;
+    return count;
+}
+
+static bool is_measured(const et_mark *m)
+{
+    return m->kind == ET_MARK_LOSS || m->kind == ET_MARK_MEASURE;
+}
+
+static bool is_mean(const et_mark *m)
+{
+    return m->kind == ET_MARK_MEAN;
+}
+
+static bool is_output(const et_mark *m)
+{
+    return m->kind == ET_MARK_OUTPUT;
+}
+
+/* Returns how many of the graph's marks are so. */
+static int take_marks(variant *v, bool (*taken)(const et_mark *))
+{
+    int before = v->mark_count;
+    for (const et_mark *m = v->graph->marks; m; m = m->next) {
+        if (!taken(m))
+            continue;
+        if (m->kind == ET_MARK_LOSS) {
+            v->first_loss = v->first_loss < 0 ? v->mark_count : v->first_loss;
+            v->last_loss = v->mark_count;
+        }
+        v->marks[v->mark_count++].mark = m;
+    }
+    return v->mark_count - before;
+}
+
+/* outputs has room for two of each mark. Returns how many it has. */
+static int place_marks(variant *v, et_node **outputs)
+{
+    int count = 0;
+    v->mark_count = 0;
+    v->first_loss = v->last_loss = -1;
+    v->measures = take_marks(v, is_measured);
+    v->tracks = take_marks(v, is_mean);
+    take_marks(v, is_output);
+    for (int i = 0; i < v->mark_count; i++) {
+        mark *to = &v->marks[i];
+        const et_mark *m = to->mark;
+        to->value = keep(outputs, &count, m->node, m->element);
+        to->weight = m->weight ? keep(outputs, &count, m->weight, m->weight_element)
+                               : (place){ .output = -1, .constant = m->constant };
+    }
+    return count;
+}
+
+static void find_tensors(variant *v)
+{
+    for (int i = 0; i < v->mark_count; i++) {
+        place *of[] = { &v->marks[i].value, &v->marks[i].weight };
+        for (int k = 0; k < 2; k++)
+            if (of[k]->output >= 0)
+                of[k]->tensor = et_plan_output_at(v->plan, of[k]->output);
+    }
+}
+
+static int make_plan(const et_pass *pass, variant *v, et_error *error)
+{
+    int marks = count_marks(v->graph), fields = v->layout->fields;
+    size_t most = 2 * (size_t)marks;
+    et_node **outputs = et_alloc(most, sizeof *outputs);
+    v->marks = et_alloc_zero((size_t)marks, sizeof *v->marks);
+    v->input = et_alloc((size_t)fields, sizeof *v->input);
+    int status = outputs && v->marks && v->input
+                     ? ET_OK
+                     : et_alloc_failed(error, most * sizeof *outputs, "a pass");
+    /* A training plan runs once or a few times between two changes of the weights: packing again
+     * costs far less time than keeping would cost memory. */
+    et_plan_options options = ET_PLAN_OPTIONS_INIT;
+    options.name = pass->options.name;
+    options.keep_packed = !pass->options.training;
+    if (!status)
+        status = et_plan_new(&v->plan, v->graph, pass->device, outputs, place_marks(v, outputs),
+                             &options, error);
+    et_free(outputs);
+    if (!status)
+        status = et_plan_listen(v->plan, pass->listener, error);
+    if (status)
+        return status;
+    find_tensors(v);
+    for (int i = 0; i < fields; i++)
+        v->input[i] = et_plan_input(v->plan, v->layout->field[i].name);
+    v->one = et_plan_input(v->plan, ET_GRAPH_ONE);
+    et_plan_bind_at(v->plan, v->one, &pass->scale);
+    return ET_OK;
+}
+
+static void release_plan(variant *v)
+{
+    et_plan_free(v->plan);
+    et_graph_free(v->graph);
+    et_ids_release(&v->ids);
+    et_free(v->marks);
+    et_free(v->input);
+    v->plan = NULL;
+    v->graph = NULL;
+    v->marks = NULL;
+    v->input = NULL;
+    v->measures = v->tracks = v->mark_count = 0;
+    v->first_loss = v->last_loss = -1;
+}
+
+static bool takes_too_much(const et_pass *pass, const variant *v)
+{
+    return pass->options.recompute == ET_RECOMPUTE_AUTO && v->recompute != ET_RECOMPUTE_MARKED &&
+           et_plan_memory_needed(v->plan).activations > MUCH_MEMORY;
+}
+
+/* A plan that is not kept has cost a few milliseconds, and no memory: nothing was touched. */
+static int plan_variant(const et_pass *pass, variant *v, et_error *error)
+{
+    int status = v->graph ? ET_OK : build_graph(pass, v, error);
+    if (!status)
+        status = make_plan(pass, v, error);
+    if (!status && takes_too_much(pass, v)) {
+        release_plan(v);
+        v->recompute = ET_RECOMPUTE_MARKED;
+        status = build_graph(pass, v, error);
+        if (!status)
+            status = make_plan(pass, v, error);
+    }
+    if (status)
+        release_plan(v);
+    return status;
+}
+
+/* The variant for a layout, built if it is new. */
+static int find_variant(et_pass *pass, const et_layout *layout, int *found, et_error *error)
+{
+    for (int i = 0; i < pass->count; i++)
+        if (et_layout_equal(pass->variants[i].layout, layout)) {
+            *found = i;
+            return ET_OK;
+        }
+    int status = et_layout_check_room(layout, error);
+    if (status)
+        return status;
+    variant *v =
+        et_vector_grow(pass->variants, &pass->capacity, (size_t)pass->count + 1, sizeof *v, 1);
+    if (!v)
+        return et_alloc_failed(error, sizeof *v, "a pass");
+    pass->variants = v;
+    v += pass->count;
+    bool automatic = pass->options.recompute == ET_RECOMPUTE_AUTO;
+    *v = (variant){ .recompute =
+                        automatic ? ET_RECOMPUTE_CHEAP : (et_recompute)pass->options.recompute };
+    status = copy_layout(v, layout, error);
+    if (!status)
+        status = build_graph(pass, v, error);
+    if (status) {
+        release_plan(v);
+        et_arena_release(&v->arena);
+        return status;
+    }
+    *found = pass->count++;
+    return ET_OK;
+}
+
+/* ---- a pass ---- */
+
+/* Kept, since a graph goes with its plan, or where planning fails; every layout's reaches the same.
+ */
+static int note_reached(et_pass *pass, const et_graph *graph, et_error *error)
+{
+    const size_t count = (size_t)graph->gradient_count;
+    pass->reached = count ? et_alloc(count, sizeof *pass->reached) : NULL;
+    if (count && !pass->reached)
+        return et_alloc_failed(error, count, "a pass");
+    for (size_t i = 0; i < count; i++)
+        pass->reached[i] = graph->gradients[i].param;
+    pass->reached_count = (int)count;
+    return ET_OK;
+}
+
+bool et_pass_reaches(const et_pass *pass, int param)
+{
+    for (int i = 0; i < pass->reached_count; i++)
+        if (pass->reached[i] == param)
+            return true;
+    return false;
+}
+
+int et_pass_open(et_pass **out, et_device *device, et_params *params, const et_layout *layout,
+                 et_build_fn *build, void *payload, const et_pass_options *options, et_error *error)
+{
+    static const et_pass_options defaults = { .name = "pass" };
+    *out = NULL;
+    if (!device || !params || !layout || !build)
+        return et_fail(error, ET_EUSAGE,
+                       "a pass needs a device, parameters, a layout and a model function");
+    int status = et_options_check(options, "et_pass_options", error);
+    et_pass *pass = status ? NULL : et_alloc_zero(1, sizeof *pass);
+    if (!pass)
+        return status ? status : et_alloc_failed(error, sizeof *pass, "a pass");
+    *pass = (et_pass){ .device = device,
+                       .params = params,
+                       .build = build,
+                       .payload = payload,
+                       .options = options ? *options : defaults,
+                       .scale = 1 };
+    if (!pass->options.name)
+        pass->options.name = defaults.name;
+    status = find_variant(pass, layout, &pass->used, error);
+    if (!status)
+        status = note_reached(pass, pass->variants[pass->used].graph, error);
+    if (status)
+        et_pass_close(pass);
+    else
+        *out = pass;
+    return status;
+}
+
+void et_pass_close(et_pass *pass)
+{
+    if (!pass)
+        return;
+    for (int i = 0; i < pass->count; i++) {
+        release_plan(&pass->variants[i]);
+        et_arena_release(&pass->variants[i].arena);
+    }
+    et_free(pass->variants);
+    et_free(pass->reached);
+    et_free(pass);
+}
+
+int et_pass_variant(et_pass *pass, const et_layout *layout, int *which, et_error *error)
+{
+    if (!et_params_ready(pass->params))
+        return et_fail(error, ET_EUSAGE,
+                       "a pass runs after et_params_materialize: the parameters have no memory");
+    if (pass->options.bfloat16 && !et_params_shadow(pass->params))
+        return et_fail(error, ET_EUSAGE,
+                       "a bfloat16 pass needs et_params_materialize with a shadow");
+    int status = find_variant(pass, layout, which, error);
+    if (!status && !pass->variants[*which].plan)
+        status = plan_variant(pass, &pass->variants[*which], error);
+    if (!status)
+        pass->used = *which;
+    return status;
+}
+
+int et_pass_prepare(et_pass *pass, const et_layout *layout, et_error *error)
+{
+    int which;
+    return et_pass_variant(pass, layout, &which, error);
+}
+
+static void bind(const variant *v, const et_batch *batch)
+{
+    for (int i = 0; i < v->layout->fields; i++)
+        et_plan_bind_at(v->plan, v->input[i], batch->data[i]);
+}
+
+int et_pass_check(const et_pass *pass, int which, const et_batch *batch, et_error *error)
+{
+    et_assert(which >= 0 && which < pass->count);
+    return et_ids_check(&pass->variants[which].ids, batch, error);
+}
+
+void et_pass_run_variant(et_pass *pass, int which, const et_batch *batch, uint64_t seed,
+                         uint64_t number)
+{
+    et_assert(which >= 0 && which < pass->count && pass->variants[which].plan);
+    pass->used = which;
+    pass->random = (et_random){ seed, number, 0 };
+    pass->moved = false;
+    bind(&pass->variants[which], batch);
+    et_plan_run(pass->variants[which].plan, pass->random);
+    pass->variants[which].ran = true;
+}
+
+int et_pass_run(et_pass *pass, const et_batch *batch, uint64_t seed, uint64_t number,
+                et_error *error)
+{
+    const variant *v = &pass->variants[pass->used];
+    int status = ET_OK;
+    if (!v->plan || !et_layout_equal(v->layout, batch->layout))
+        status = et_pass_prepare(pass, batch->layout, error);
+    if (!status)
+        status = et_pass_check(pass, pass->used, batch, error);
+    if (!status)
+        et_pass_run_variant(pass, pass->used, batch, seed, number);
+    return status;
+}
+
+int et_pass_listen(et_pass *pass, const et_plan_listener *listener, et_error *error)
+{
+    int status = ET_OK;
+    for (int i = 0; !status && i < pass->count; i++)
+        if (pass->variants[i].plan)
+            status = et_plan_listen(pass->variants[i].plan, listener, error);
+    if (status)
+        et_pass_listen(pass, NULL, NULL);
+    else
+        pass->listener = listener;
+    return status;
+}
+
+void et_pass_set_scale(et_pass *pass, float scale)
+{
+    et_assert(pass->options.scaled || scale == 1);
+    pass->scale = scale;
+}
+
+/* ---- what a run gave ---- */
+
+static double read(const place *at)
+{
+    return at->tensor ? ((const float *)at->tensor->data)[at->element] : at->constant;
+}
+
+static const variant *used(const et_pass *pass)
+{
+    return &pass->variants[pass->used];
+}
+
+bool et_pass_has_run(const et_pass *pass)
+{
+    return used(pass)->ran;
+}
+
+double et_pass_loss(const et_pass *pass)
+{
+    const variant *v = used(pass);
+    double loss = 0;
+    if (!v->ran)
+        return NAN;
+    for (int i = v->first_loss; i >= 0 && i <= v->last_loss; i++)
+        if (v->marks[i].mark->kind == ET_MARK_LOSS)
+            loss += v->marks[i].mark->factor * read(&v->marks[i].value);
+    return loss;
+}
+
+double et_pass_divisor(const et_pass *pass)
+{
+    const variant *v = used(pass);
+    if (!v->ran)
+        return 0;
+    return v->first_loss < 0 ? 1 : read(&v->marks[v->first_loss].weight);
+}
+
+et_tensor et_pass_output(const et_pass *pass, const char *name)
+{
+    const variant *v = used(pass);
+    for (int i = v->measures + v->tracks; name && v->plan && i < v->mark_count; i++)
+        if (!strcmp(v->marks[i].mark->name, name))
+            return *v->marks[i].value.tensor;
+    return (et_tensor){ .data = NULL };
+}
+
+const char *et_pass_output_name(const et_pass *pass, int i)
+{
+    const variant *v = used(pass);
+    int at = v->measures + v->tracks + i;
+    return i >= 0 && at < v->mark_count ? v->marks[at].mark->name : NULL;
+}
+
+bool et_pass_loss_is_measured(const et_pass *pass, const char *name)
+{
+    const variant *v = used(pass);
+    if (v->first_loss < 0 || v->first_loss != v->last_loss)
+        return v->first_loss < 0;
+    const et_mark *loss = v->marks[v->first_loss].mark;
+    return loss->factor == 1 && !strcmp(loss->name, name);
+}
+
+int et_pass_measures(const et_pass *pass)
+{
+    return used(pass)->measures;
+}
+
+static et_measured measured(const variant *v, int i)
+{
+    const mark *m = &v->marks[i];
+    return v->ran ? (et_measured){ m->mark->name, read(&m->value), read(&m->weight) }
+                  : (et_measured){ m->mark->name, 0, 0 };
+}
+
+et_measured et_pass_measured(const et_pass *pass, int i)
+{
+    const variant *v = used(pass);
+    return i >= 0 && i < v->measures ? measured(v, i) : (et_measured){ 0 };
+}
+
+void et_pass_read(const et_pass *pass, double *loss, double *divisor, et_measured *out)
+{
+    const variant *v = used(pass);
+    double sum = 0;
+    for (int i = 0; i < v->measures; i++) {
+        out[i] = measured(v, i);
+        if (v->marks[i].mark->kind == ET_MARK_LOSS)
+            sum += v->marks[i].mark->factor * out[i].total;
+    }
+    *loss = sum;
+    *divisor = v->first_loss < 0 ? 1 : out[v->first_loss].weight;
+}
+
+int et_pass_tracks(const et_pass *pass)
+{
+    return used(pass)->tracks;
+}
+
+et_tracked et_pass_tracked(const et_pass *pass, int i)
+{
+    const variant *v = used(pass);
+    et_assert(i >= 0 && i < v->tracks);
+    const mark *m = &v->marks[v->measures + i];
+    const et_tensor *value = m->value.tensor;
+    return (et_tracked){ m->mark->variable, m->mark->factor, value->data,
+                         et_shape_count(value->shape) };
+}
+
+void et_pass_move_means(et_pass *pass, const float *values)
+{
+    const int count = et_pass_tracks(pass);
+    if (!count || (!values && pass->moved))
+        return;
+    pass->moved = true;
+    et_params_begin_change(pass->params);
+    for (int i = 0; i < count; i++) {
+        et_tracked tracked = et_pass_tracked(pass, i);
+        const float *value = values ? values : tracked.value;
+        float *variable =
+            et_params_values(pass->params) + et_params_offset(pass->params, tracked.variable);
+        for (int64_t k = 0; k < tracked.elements; k++)
+            variable[k] = tracked.momentum * variable[k] + (1 - tracked.momentum) * value[k];
+        values = values ? values + tracked.elements : NULL;
+    }
+    et_params_changed(pass->params, true);
+}
+
+const char *et_pass_find_not_finite(et_pass *pass)
+{
+    const variant *v = used(pass);
+    return v->ran ? et_plan_find_not_finite(v->plan, pass->random) : NULL;
+}
+
+et_plan_memory et_pass_plan_memory(const et_pass *pass)
+{
+    et_assert(used(pass)->plan);
+    return et_plan_memory_needed(used(pass)->plan);
+}
+
+size_t et_pass_memory(const et_pass *pass)
+{
+    size_t bytes = 0;
+    for (int i = 0; i < pass->count; i++) {
+        if (!pass->variants[i].plan)
+            continue;
+        et_plan_memory memory = et_plan_memory_needed(pass->variants[i].plan);
+        bytes += memory.activations + memory.packed + memory.constants;
+    }
+    return bytes;
+}
+
+et_plan *et_pass_plan(const et_pass *pass)
+{
+    return used(pass)->plan;
+}
+
+const et_graph *et_pass_graph(const et_pass *pass)
+{
+    return pass->count ? pass->variants[pass->used].graph : NULL;
+}
+
+et_recompute et_pass_recompute(const et_pass *pass)
+{
+    return pass->variants[pass->used].recompute;
+}
+
+et_params *et_pass_params(const et_pass *pass)
+{
+    return pass->params;
+}
+
+bool et_pass_is_training(const et_pass *pass)
+{
+    return pass->options.training;
+}
+
+const char *et_pass_trains(const et_pass *pass)
+{
+    return pass->options.trains;
+}
+
+et_device *et_pass_device(const et_pass *pass)
+{
+    return pass->device;
+}

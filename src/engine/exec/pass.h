@@ -1,0 +1,63 @@
+/* What <etude/pass.h> leaves to the library's own parts: plans, facts and gradients of a pass. */
+#ifndef ETUDE_ENGINE_EXEC_PASS_H
+#define ETUDE_ENGINE_EXEC_PASS_H
+
+#include <etude/pass.h>
+
+#include "engine/exec/plan.h"
+
+/* Of the layout that was prepared or run last. */
+et_plan *et_pass_plan(const et_pass *pass);
+const et_graph *et_pass_graph(const et_pass *pass); /* its graph; NULL: planning has failed */
+et_plan_memory et_pass_plan_memory(const et_pass *pass);
+et_recompute et_pass_recompute(const et_pass *pass); /* never ET_RECOMPUTE_AUTO */
+
+et_params *et_pass_params(const et_pass *pass);
+et_device *et_pass_device(const et_pass *pass);
+bool et_pass_is_training(const et_pass *pass);
+const char *et_pass_trains(const et_pass *pass); /* et_pass_options.trains */
+
+/* The number that a layout has in the pass, prepared; whether the ids and labels of a batch of that
+ * layout can be run (et_pass_run); and the run, which compares nothing again. */
+int et_pass_variant(et_pass *pass, const et_layout *layout, int *which, et_error *error);
+int et_pass_check(const et_pass *pass, int which, const et_batch *batch, et_error *error);
+void et_pass_run_variant(et_pass *pass, int which, const et_batch *batch, uint64_t seed,
+                         uint64_t number);
+
+/* Every plan of the pass, those that are still to be made too: et_plan_listen. There is one
+ * listener at a time: a later one takes the place of the last; NULL: none. */
+int et_pass_listen(et_pass *pass, const et_plan_listener *listener, et_error *error);
+
+/* Whether a run leaves a gradient of a parameter, by its index in the store: its loss reaches it.
+ */
+bool et_pass_reaches(const et_pass *pass, int param);
+
+/* Of what et_output keeps the i-th name, in order; NULL: there are no more. */
+const char *et_pass_output_name(const et_pass *pass, int i);
+
+/* Whether there are values: the layout that was prepared last has been run. */
+bool et_pass_has_run(const et_pass *pass);
+
+/* Whether et_pass_loss is the measure of that name: the only loss, of weight 1; or no loss. */
+bool et_pass_loss_is_measured(const et_pass *pass, const char *name);
+
+/* What et_pass_loss, et_pass_divisor and et_pass_measured give, at once; out: [et_pass_measures].
+ */
+void et_pass_read(const et_pass *pass, double *loss, double *divisor, et_measured *out);
+
+/* What is tracked: count of them; the variable's index in the store, its new value of the last run
+ * and the momentum. */
+typedef struct et_tracked {
+    int variable;
+    float momentum;
+    const float *value;
+    int64_t elements;
+} et_tracked;
+int et_pass_tracks(const et_pass *pass);
+et_tracked et_pass_tracked(const et_pass *pass, int i);
+
+/* Each tracked variable becomes momentum variable + (1 - momentum) value. values: new ones, one
+ * behind another; NULL: those of the last run, once. Waits for a save that reads the store. */
+void et_pass_move_means(et_pass *pass, const float *values);
+
+#endif

@@ -1,0 +1,429 @@
+/* A plan is made in one go and then only run:
+ *
+ *     graph -> reached nodes -> values -> calls (fuse.c) -> what each needs (ops.c), packs (pack.c)
+ *     -> places in memory (memory.c) -> the function that runs a call (watch.c)
+ *
+ * The order of these matters: calls are made of values; packs are known when all calls have been
+ * prepared; places are found when it is known how much scratch and how many packs there are.
+ *
+ * What always holds:
+ *   1. Nodes stand in topological order in the graph, so reaching goes backwards in one pass and
+ *      calls run forwards in one.
+ *   2. Each result of each node has a value, reached or not, so a node's first value follows
+ *      from the node alone; what nobody reaches has no place and no memory.
+ *   3. Running allocates nothing, and runs of one plan with the same inputs, parameters and
+ *      random numbers have the same bits.
+ *   4. What fails while a plan is made leaves none: et_plan_free takes it in any state. */
+#include "engine/exec/plan.h"
+
+#include <limits.h>
+#include <math.h>
+#include <omp.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/dtype.h"
+#include "base/inline.h"
+#include "base/stages.h"
+#include "base/threads/team.h"
+#include "engine/exec/plan_private.h"
+#include "engine/kernel/conv.h"
+#include "engine/kernel/positions.h"
+
+/* ---- making ---- */
+
+/* Before lives are known: what computes is put into the arena, gradients and what nobody reads
+ * leave it later (memory.c). */
+static value_place place_of(const et_node *node)
+{
+    switch (node->op) {
+    case ET_OP_INPUT:
+        return PLACE_INPUT;
+    case ET_OP_PARAM:
+        return PLACE_PARAM;
+    case ET_OP_POSITIONS:
+    case ET_OP_INTEGERS:
+        return PLACE_CONSTANT;
+    case ET_OP_RESULT:
+        return PLACE_NONE;
+    default:
+        return PLACE_ARENA;
+    }
+}
+
+/* first_value of node i is the number of results of all nodes before it. Until calls are known
+ * no value is written, read or shared: all three are -1. Example, norm having two results:
+ *
+ *     node           x    norm    result 1 of norm    relu
+ *     first value    0    1       3                   4
+ *
+ * The value of "result 1" is 1 + 1 = 2, the norm's second; value 3 has no place. */
+static int make_values(et_plan *plan, const bool *reached, et_error *error)
+{
+    const et_graph *graph = plan->graph;
+    int count = 0;
+    for (int i = 0; i < graph->count; i++) {
+        plan->first_value[i] = count;
+        count += graph->nodes[i]->results;
+    }
+    plan->values = et_alloc_zero((size_t)count, sizeof *plan->values);
+    if (!plan->values)
+        return et_alloc_failed(error, (size_t)count * sizeof *plan->values, "a plan");
+    plan->value_count = count;
+    for (int i = 0; i < graph->count; i++) {
+        const et_node *node = graph->nodes[i];
+        for (int k = 0; k < node->results; k++) {
+            et_plan_value *value = &plan->values[plan->first_value[i] + k];
+            value->node = node;
+            value->place = reached[i] ? place_of(node) : PLACE_NONE;
+            value->written = value->last_read = value->alias = -1;
+            value->tensor.dtype = node->type[k].dtype;
+            value->tensor.shape = node->type[k].shape;
+        }
+    }
+    return ET_OK;
+}
+
+/* reached begins with the outputs and gradients. Inputs have smaller ids than their readers, so
+ * a node is final when the pass comes to it. */
+static void reach(const et_graph *graph, bool *reached)
+{
+    for (int i = graph->count - 1; i >= 0; i--)
+        for (int k = 0; reached[i] && k < graph->nodes[i]->inputs; k++)
+            reached[graph->nodes[i]->input[k]->id] = true;
+}
+
+static void fill_constant(const et_node *node, et_tensor constant)
+{
+    const et_progression *progression = &node->attributes.progression;
+    if (node->op == ET_OP_POSITIONS)
+        et_positions_fill(constant.data, constant.shape.size[0], constant.shape.size[1]);
+    else
+        for (int64_t i = 0; i < constant.shape.size[0]; i++)
+            ((int32_t *)constant.data)[i] = (int32_t)(progression->first + i * progression->step);
+}
+
+/* They depend on nothing but their node, so one filling lasts as long as the plan. */
+static int make_constants(et_plan *plan, et_error *error)
+{
+    for (int i = 0; i < plan->value_count; i++) {
+        et_plan_value *value = &plan->values[i];
+        if (value->place != PLACE_CONSTANT)
+            continue;
+        size_t bytes = et_tensor_bytes(value->tensor);
+        value->tensor.data = et_alloc_aligned(bytes, 64);
+        if (!value->tensor.data)
+            return et_alloc_failed(error, bytes, "constants");
+        plan->memory.constants += bytes;
+        fill_constant(value->node, value->tensor);
+    }
+    return ET_OK;
+}
+
+/* Packs that appear while a call is prepared are its own: one that was known already keeps the
+ * first call that reads it. In the order of calls, as groups of packs are made of neighbours. */
+static int prepare_calls(et_plan *plan, et_error *error)
+{
+    for (int i = 0; i < plan->call_count; i++) {
+        int known = plan->pack_count;
+        et_plan_call *call = &plan->calls[i];
+        const et_op_functions *op = &plan->device->ops[call->node->op];
+        et_assert(op->run);
+        call->run = op->run;
+        int status = op->prepare(plan, call, error);
+        if (status)
+            return status;
+        while (known < plan->pack_count)
+            plan->packs[known++].call = i;
+    }
+    return et_plan_make_packs(plan, error);
+}
+
+/* Gradients are wanted as outputs are, but have no index: they are found in the store. */
+static int make(et_plan *plan, bool *reached, et_node *const *outputs, int count, et_error *error)
+{
+    static int (*const stages[])(et_plan *, et_error *) = { make_constants, prepare_calls,
+                                                            et_plan_place, et_plan_choose_run };
+    const et_graph *graph = plan->graph;
+    for (int i = 0; i < count; i++)
+        reached[outputs[i]->id] = true;
+    for (int i = 0; i < graph->gradient_count; i++)
+        reached[graph->gradients[i].node->id] = true;
+    reach(graph, reached);
+    int status = make_values(plan, reached, error);
+    if (status)
+        return status;
+    for (int i = 0; i < count; i++)
+        plan->outputs[i] = et_plan_value_of(plan, outputs[i]);
+    plan->output_count = count;
+    status = et_plan_make_calls(plan, reached, error);
+    ET_STAGES_RUN(status, stages, plan, error);
+    return status;
+}
+
+/* An error of the graph, kept since it was built, is reported here. reached is needed while the
+ * plan is made only. Without options those of ET_PLAN_OPTIONS_INIT hold. */
+int et_plan_new(et_plan **out, et_graph *graph, et_device *device, et_node *const *outputs,
+                int count, const et_plan_options *options, et_error *error)
+{
+    static const et_plan_options defaults = ET_PLAN_OPTIONS_INIT;
+    *out = NULL;
+    if (et_graph_finish(graph, error))
+        return graph->error.status;
+    et_assert(et_params_ready(graph->params));
+    et_plan *plan = et_alloc_zero(1, sizeof *plan);
+    if (!plan)
+        return et_alloc_failed(error, sizeof *plan, "a plan");
+    plan->graph = graph;
+    plan->device = device;
+    plan->options = options ? *options : defaults;
+    bool *reached = et_alloc_zero((size_t)graph->count, sizeof *reached);
+    plan->first_value = et_alloc((size_t)graph->count, sizeof *plan->first_value);
+    plan->outputs = et_alloc((size_t)count, sizeof *plan->outputs);
+    int status = reached && plan->first_value && plan->outputs
+                     ? make(plan, reached, outputs, count, error)
+                     : et_alloc_failed(error, (size_t)graph->count, "a plan");
+    et_free(reached);
+    if (status)
+        et_plan_free(plan);
+    else
+        *out = plan;
+    return status;
+}
+
+/* Data of constants alone is a value's own; all else is the arena's, the store's or the
+ * caller's. */
+void et_plan_free(et_plan *plan)
+{
+    if (!plan)
+        return;
+    for (int i = 0; i < plan->value_count; i++)
+        if (plan->values[i].place == PLACE_CONSTANT)
+            et_free(plan->values[i].tensor.data);
+    for (int i = 0; i < plan->call_count; i++)
+        et_conv_free(plan->calls[i].conv);
+    et_free(plan->packs);
+    et_free(plan->pack_of_param);
+    et_free(plan->pack_groups);
+    et_free(plan->packed);
+    et_free(plan->first_value);
+    et_free(plan->values);
+    et_free(plan->calls);
+    et_free(plan->outputs);
+    et_free(plan->copies);
+    et_free(plan->news);
+    et_free_array(plan->arena);
+    et_free(plan);
+}
+
+/* ---- running ---- */
+
+int et_plan_input(const et_plan *plan, const char *input)
+{
+    for (int i = 0; i < plan->value_count; i++)
+        if (plan->values[i].place == PLACE_INPUT && !strcmp(plan->values[i].node->name, input))
+            return i;
+    return -1;
+}
+
+/* Calls read the value's pointer when they run, so binding costs no planning. */
+void et_plan_bind_at(et_plan *plan, int place, const void *data)
+{
+    if (place >= 0)
+        plan->values[place].tensor.data = (void *)(uintptr_t)data;
+}
+
+bool et_plan_bind(et_plan *plan, const char *input, const void *data)
+{
+    int place = et_plan_input(plan, input);
+    et_plan_bind_at(plan, place, data);
+    return place >= 0;
+}
+
+/* Offsets stay those of the full batch, so any number of rows fits. The node's type still has
+ * the planned shape, which is how a later call finds the same values. */
+void et_plan_set_rows(et_plan *plan, int64_t planned, int64_t rows)
+{
+    et_assert(rows >= 0 && rows <= planned);
+    for (int i = 0; i < plan->value_count; i++) {
+        et_plan_value *value = &plan->values[i];
+        et_shape shape = value->node->type[i - plan->first_value[value->node->id]].shape;
+        if (value->place == PLACE_ARENA && shape.rank == 2 && shape.size[0] == planned)
+            value->tensor.shape.size[0] = rows;
+    }
+}
+
+ET_APART void point_at_params(et_plan *plan, float *weights)
+{
+    for (int i = 0; i < plan->value_count; i++) {
+        et_plan_value *value = &plan->values[i];
+        if (value->place == PLACE_PARAM)
+            value->tensor.data =
+                weights + et_params_offset(plan->graph->params, value->node->attributes.param);
+    }
+    plan->weights = weights;
+}
+
+/* A store's version grows with each change; where it is the one last seen nothing is to be done. */
+static void pack_anew(et_plan *plan)
+{
+    uint64_t version = et_params_version(plan->graph->params);
+    if (plan->version != version)
+        et_plan_run_packs(plan, 0, plan->pack_count);
+    plan->version = version;
+}
+
+/* Parameters may have moved (et_params_use) and changed: point at them, pack anew what is kept. A
+ * plan that reads another's packs leaves packing to that one. */
+void et_plan_refresh(et_plan *plan)
+{
+    float *weights = et_params_values(plan->graph->params);
+    if (weights != plan->weights)
+        point_at_params(plan, weights);
+    if (plan->options.keep_packed && !plan->options.packed_by)
+        pack_anew(plan);
+}
+
+/* Few or none: most gradients are computed in their place. */
+static void copy_gradients(const et_plan *plan)
+{
+    et_params *params = plan->graph->params;
+    for (int i = 0; i < plan->copy_count; i++) {
+        const et_tensor *tensor = &plan->values[plan->copies[i].value].tensor;
+        float *to = et_params_gradients(params) + et_params_offset(params, plan->copies[i].param);
+        memcpy(to, tensor->data, et_tensor_bytes(*tensor));
+    }
+}
+
+/* Refreshing is inside the span, so that the time of packing is seen. A run is a loop over
+ * calls: begin_call packs what the call reads and points at its scratch, run_call calls the
+ * kernel, alone or inside a span. Gradients that have no place of their own come last, when all
+ * values are there. */
+void et_plan_run(et_plan *plan, et_random random)
+{
+    et_track *track = et_device_track(plan->device);
+    /* Scratch is for the device's threads, and OpenMP may have been told of more since. */
+    const int threads = omp_get_max_threads(), most = et_team_most(plan->device->threads);
+    if (threads > most)
+        omp_set_num_threads(most);
+    et_track_begin(track, plan->activity, ++plan->runs);
+    et_plan_refresh(plan);
+    plan->random = random;
+    int told = 0;
+    for (int i = 0; i < plan->call_count; i++) {
+        et_plan_begin_call(plan, i);
+        plan->run_call(plan, i);
+        if (told < plan->news_count)
+            told = et_plan_tell(plan, i, told);
+    }
+    copy_gradients(plan);
+    if (told < plan->news_count)
+        et_plan_tell(plan, plan->call_count, told);
+    et_track_end(track);
+    if (threads > most)
+        omp_set_num_threads(threads);
+}
+
+/* With as many rows as were set last. */
+const et_tensor *et_plan_output_at(const et_plan *plan, int i)
+{
+    et_assert(i >= 0 && i < plan->output_count);
+    return &plan->values[plan->outputs[i]].tensor;
+}
+
+et_tensor et_plan_output(const et_plan *plan, int i)
+{
+    return *et_plan_output_at(plan, i);
+}
+
+/* Integers always are; what has no memory was not computed. */
+static bool is_finite(const et_tensor *tensor)
+{
+    if (!tensor->data || tensor->dtype == ET_I32)
+        return true;
+    int64_t count = et_shape_count(tensor->shape);
+    for (int64_t i = 0; i < count; i++) {
+        float x = tensor->dtype == ET_BF16 ? et_bf16_to_float(((et_bf16 *)tensor->data)[i])
+                                           : ((float *)tensor->data)[i];
+        if (!isfinite(x))
+            return false;
+    }
+    return true;
+}
+
+/* A parameter may be what is not finite: it comes before every call. Parameters are looked at in
+ * the order of the graph, each that the plan reads. */
+static const char *find_param(const et_plan *plan)
+{
+    for (int i = 0; i < plan->value_count; i++)
+        if (plan->values[i].place == PLACE_PARAM && !is_finite(&plan->values[i].tensor))
+            return plan->values[i].node->name;
+    return NULL;
+}
+
+/* The same random numbers give the same values as the run that failed, so the first call with
+ * one that is not finite is where it began. Values are looked at right after their call: later
+ * ones may lie in the same memory. */
+const char *et_plan_find_not_finite(et_plan *plan, et_random random)
+{
+    et_plan_refresh(plan);
+    plan->random = random;
+    const char *param = find_param(plan);
+    if (param)
+        return param;
+    for (int i = 0; i < plan->call_count; i++) {
+        const et_plan_call *call = &plan->calls[i];
+        et_plan_begin_call(plan, i);
+        call->run(plan, call);
+        for (int k = 0; k < call->out_count; k++)
+            if (!is_finite(&plan->values[call->out[k]].tensor))
+                return call->node->name;
+    }
+    return NULL;
+}
+
+et_plan_memory et_plan_memory_needed(const et_plan *plan)
+{
+    return plan->memory;
+}
+
+int et_plan_calls(const et_plan *plan)
+{
+    return plan->call_count;
+}
+
+/* Bytes of the arena that are in use while call i runs. Values in another's memory are counted
+ * with its owner; gradients are the store's. */
+static size_t live_at(const et_plan *plan, int i)
+{
+    size_t live = plan->calls[i].scratch;
+    for (int k = 0; k < plan->value_count; k++) {
+        const et_plan_value *value = &plan->values[k];
+        if (value->place == PLACE_ARENA && value->alias < 0 && value->written <= i &&
+            value->last_read >= i)
+            live += et_tensor_bytes(value->tensor);
+    }
+    for (int k = 0; k < plan->pack_group_count; k++) {
+        const et_plan_pack_group *group = &plan->pack_groups[k];
+        if (group->from <= i && group->to >= i)
+            live += group->bytes;
+    }
+    return live;
+}
+
+/* A chain goes by the name of its last member, in the type and shape of its first output. The
+ * offset is what et_plan_at takes; of a gradient it says nothing. */
+void et_plan_print(const et_plan *plan, et_strbuf *out)
+{
+    for (int i = 0; i < plan->call_count; i++) {
+        const et_plan_call *call = &plan->calls[i];
+        const et_plan_value *value = &plan->values[call->out[0]];
+        char shape[ET_SHAPE_TEXT_MAX];
+        et_strbuf_printf(out, "%4d  %-18s %-48s %-9s %-16s @%-12zu %12zu live\n", i,
+                         call->program.steps > 1 ? "chain" : et_op_name(call->node->op),
+                         call->node->name, et_dtype_name(value->tensor.dtype),
+                         et_shape_print(value->tensor.shape, shape), value->offset,
+                         live_at(plan, i));
+    }
+}

@@ -1,0 +1,118 @@
+/* Plans: an executable graph. Making one decides everything that depends on shapes: which
+ * nodes run, which element-wise chains become one pass, when each value lives, where in one
+ * arena it lies, which kernel runs it, which matrix product it is. Running one only calls
+ * kernels: nothing is allocated.
+ *
+ *     et_plan *plan;
+ *     if (et_plan_new(&plan, graph, device, outputs, count, &options, &error)) ...
+ *     et_plan_bind(plan, "source_ids", batch.source_ids);
+ *     et_plan_run(plan, random);
+ *     const float *sums = et_plan_output(plan, 0).data;
+ *
+ * The gradients of a differentiated graph are outputs as well: they are written straight into
+ * the store's flat gradient array (overwritten at every run; padding and parameters that the
+ * loss does not reach stay zero).
+ *
+ * Products read weights from packed copies. A plan that runs often between two changes of the
+ * weights keeps them (keep_packed), and makes them anew when the store has changed. A training
+ * plan runs once or a few times between two changes and its weights are large: there each copy
+ * is made in every run just before it is read and lives no longer than the product.
+ *
+ * A plan borrows graph, parameter store and device; it is used by one thread at a time, and its
+ * kernels use OpenMP threads. */
+#ifndef ETUDE_ENGINE_EXEC_PLAN_H
+#define ETUDE_ENGINE_EXEC_PLAN_H
+
+#include "base/numbers/philox.h"
+#include "base/text/strbuf.h"
+#include "engine/exec/device.h"
+#include "engine/graph/graph.h"
+
+typedef struct et_plan et_plan;
+
+typedef struct et_plan_options {
+    bool fuse;                /* element-wise chains as one pass */
+    bool reuse;               /* buffers of dead values are used again */
+    bool keep_packed;         /* packed weights stay until the store changes; false: they live as
+                                 briefly as other values and are packed in each run. Equal bits. */
+    bool int8;                /* products of rows (row_tile) take weights and rows as bytes, where
+                                 activations are float32 and no sum is longer than
+                                 ET_ROW_BYTES_MAX: engine/kernel/row_product.h */
+    const et_plan *packed_by; /* a plan of the same products that keeps its packed weights: this
+                                 one reads those, and does not outlive it; NULL: its own. Plans
+                                 that share may run at the same time, after et_plan_refresh of
+                                 the one that packs */
+    const char *name;         /* of its runs in a trace, static; NULL: "run" */
+} et_plan_options;
+
+#define ET_PLAN_OPTIONS_INIT                                                                       \
+    {                                                                                              \
+        true, true, true, false, NULL, "run"                                                       \
+    }
+
+/* What a plan needs, in bytes. */
+typedef struct et_plan_memory {
+    size_t activations; /* the arena: values, kernels' scratch, weights packed for a while */
+    size_t packed;      /* packed weights that are kept */
+    size_t constants;   /* tables made with the plan */
+} et_plan_memory;
+
+/* Plans the computation of outputs (count of them, kept after a run until the next) and of the
+ * graph's gradients if it was differentiated. The store must be materialized. */
+int et_plan_new(et_plan **out, et_graph *graph, et_device *device, et_node *const *outputs,
+                int count, const et_plan_options *options, et_error *error);
+void et_plan_free(et_plan *plan);
+
+/* Tells where an input's data is; it must hold the input's shape and type and stay valid
+ * through the run. False: the plan reads no input of that name. */
+bool et_plan_bind(et_plan *plan, const char *input, const void *data);
+
+/* The same without a search: the place of an input, -1: the plan reads none of that name. */
+int et_plan_input(const et_plan *plan, const char *input);
+void et_plan_bind_at(et_plan *plan, int place, const void *data);
+
+/* From now on matrices that were planned with `planned` rows have `rows`, at most as many: a batch
+ * that is not full costs what is in it. For plans without derivatives; inputs stay as they are. */
+void et_plan_set_rows(et_plan *plan, int64_t planned, int64_t rows);
+
+/* Packs anew what has changed in the store: what a run begins with. */
+void et_plan_refresh(et_plan *plan);
+
+/* Runs. random gives seed and step for dropout. All inputs must be bound. */
+void et_plan_run(et_plan *plan, et_random random);
+
+/* Who hears, while a plan runs, which gradients are final. The store's gradient array is cut into
+ * ranges: number i ends before element end[i] and begins where the one before it ends. */
+typedef struct et_plan_listener {
+    const int64_t *end; /* [ranges], ascending */
+    int ranges;
+    /* Between two calls or after the last, once in a run for each range: no later call writes
+     * there. In an order that is the plan's (et_plan_heard). */
+    void (*final)(void *self, int range);
+    void *self;
+} et_plan_listener;
+
+/* From the next run on; listener is borrowed. NULL: nobody hears. ET_ENOMEM: nobody does. */
+int et_plan_listen(et_plan *plan, const et_plan_listener *listener, et_error *error);
+
+/* Which range the listener hears of as i-th. */
+int et_plan_heard(const et_plan *plan, int i);
+
+/* Output i. Borrowed; valid until the next run. */
+et_tensor et_plan_output(const et_plan *plan, int i);
+/* The same where the plan keeps it: true of every run, as long as the plan lives. */
+const et_tensor *et_plan_output_at(const et_plan *plan, int i);
+
+/* Runs again, looking at each value: the name of the first node whose value is not finite, or
+ * NULL. For messages after a loss was not finite. */
+const char *et_plan_find_not_finite(et_plan *plan, et_random random);
+
+et_plan_memory et_plan_memory_needed(const et_plan *plan);
+
+/* Kernel calls in one run, element-wise chains counting as one. */
+int et_plan_calls(const et_plan *plan);
+
+/* One line per call: kernel, names, shapes, where, bytes of the arena in use. For people. */
+void et_plan_print(const et_plan *plan, et_strbuf *out);
+
+#endif

@@ -1,0 +1,190 @@
+/* What the files of exec share: values, calls and the plan itself. See plan.h.
+ *
+ *   fuse.c     nodes to calls: which element-wise chains become one
+ *   values.c   which value a node stands for, where it lies
+ *   pack.c     weights in the layout of products
+ *   memory.c   when values live, where they lie (rooms.c: the search)
+ *   ops.c, op_*.c   per op: what it needs at planning (prepare), what it calls (run)
+ *   listen.c   when gradients are final
+ *   watch.c    calls as spans of a trace
+ *   plan.c     puts these together
+ *
+ * Invariants: (1) a call's inputs are written by earlier calls or are leaves; (2) two values
+ * whose lives overlap do not share memory, unless one is the other's alias; (3) after
+ * et_plan_new no pointer of a call changes but those of bound inputs and of parameters. */
+#ifndef ETUDE_ENGINE_EXEC_PLAN_PRIVATE_H
+#define ETUDE_ENGINE_EXEC_PLAN_PRIVATE_H
+
+#include "engine/exec/plan.h"
+
+/* Who owns a value's memory, and so for how long its address holds: the plan for the arena and
+ * constants, the caller for what is bound, the store for the rest. */
+typedef enum value_place {
+    PLACE_NONE, /* nobody reads it: data is NULL */
+    PLACE_ARENA,
+    PLACE_INPUT,    /* bound */
+    PLACE_PARAM,    /* in the store; moves with et_params_use */
+    PLACE_GRADIENT, /* in the store's flat gradients */
+    PLACE_CONSTANT, /* owned by the plan */
+} value_place;
+
+/* One result of one node. tensor.shape is that of this run (et_plan_set_rows), the node's type
+ * has the planned one; tensor.data is NULL until the value is placed or bound. written and
+ * last_read are numbers of calls. */
+typedef struct et_plan_value {
+    et_tensor tensor;
+    const et_node *node;
+    value_place place;
+    int written;   /* call that writes it, -1: a leaf */
+    int last_read; /* call after which it is dead; INT_MAX: kept to the end */
+    int alias;     /* value whose memory this one shares; -1: its own */
+    bool views;    /* that is the input that it is a view of */
+    size_t offset; /* PLACE_ARENA: for et_plan_at */
+} et_plan_value;
+
+/* A weight in a product's layout. Owned by the plan that packs, in `packed` or in the arena;
+ * data is aligned to 64. Parameters are meant by their index in the store. */
+typedef struct et_plan_pack {
+    const et_gemm *gemm; /* NULL: products of rows */
+    et_row_weight rows;  /* of those; its memory is data */
+    bool transposed;     /* of those */
+    int param;
+    int64_t first;  /* element of the parameter that the product's operand begins with */
+    et_dtype dtype; /* of the values packed: float32 or the bfloat16 shadow */
+    int call;       /* the call that reads it; of kept ones, the first such call */
+    void *data;
+    int next; /* of kept ones: another one of the same parameter; -1: none */
+} et_plan_pack;
+
+/* Packs that are made together, before the first call that reads one of them, and die together,
+ * after the last: some at a time, so that threads are started seldom and share them out. Lives
+ * from call `from` to call `to`, both included; bytes is of all its packs, each rounded up. */
+typedef struct et_plan_pack_group {
+    int first, count; /* in plan->packs */
+    int from, to;     /* calls of the first and the last */
+    size_t bytes;
+    size_t offset; /* for et_plan_at */
+} et_plan_pack_group;
+
+typedef struct et_plan_call et_plan_call;
+typedef void et_plan_run_fn(const et_plan *plan, const et_plan_call *call);
+
+/* As many as the loss over a vocabulary has: four products, and four for the last part. */
+#define ET_PLAN_GEMMS_MAX 8
+
+/* in[] and out[] are indices of values, in the order of the node's inputs and results; for a
+ * chain in the order of first use. Owned by the plan; products are borrowed from the device. */
+struct et_plan_call {
+    et_plan_run_fn *run;
+    const et_node *node; /* of a chain: the last one */
+    int in[ET_EW_INPUTS_MAX], in_count;
+    int out[ET_EW_OUTPUTS_MAX], out_count;
+    et_ew_program program; /* of element-wise calls */
+    struct et_conv *conv;  /* convolutions: its own */
+    et_gemm *gemm[ET_PLAN_GEMMS_MAX];
+    int pack[ET_PLAN_GEMMS_MAX]; /* index of the packed operand B of gemm[i]; -1: plain */
+    int pack_group;              /* to be packed before this call; -1: none */
+    size_t scratch;              /* bytes that run wants */
+    size_t scratch_offset;       /* for et_plan_at */
+};
+
+/* graph, device and what options point to are borrowed, all else is owned but activities. outputs
+ * are in the caller's order. random, scratch and runs are of the run under way, version and weights
+ * say what packs and pointers of parameters were made from. */
+struct et_plan {
+    et_graph *graph;
+    et_device *device;
+    et_plan_options options;
+    int *first_value; /* [nodes]: index of a node's first result */
+    et_plan_value *values;
+    int value_count;
+    et_plan_call *calls;
+    int call_count;
+    int *outputs; /* values */
+    int output_count;
+    et_plan_pack *packs; /* in the order of the calls that read them */
+    int pack_count;
+    size_t pack_capacity;
+    int *pack_of_param;    /* [parameters]: the last of each, -1: none; for those that are kept */
+    unsigned char *packed; /* with keep_packed: all of them */
+    et_plan_pack_group *pack_groups;
+    int pack_group_count;
+    unsigned char *arena;
+    size_t gradient_bytes;  /* of the store's gradient array, where values lie too; 0: none do */
+    unsigned char *scratch; /* of the call that runs */
+    et_plan_memory memory;
+    uint64_t version;     /* of the store when it was last packed */
+    const float *weights; /* its values when last refreshed */
+    et_random random;
+    void (*run_call)(const et_plan *plan, int i);
+    const et_activity *activities; /* [call_count], the trace's; NULL without one */
+    const et_activity *activity;   /* of the whole run */
+    int64_t runs;
+    struct et_plan_copy {
+        int value, param;
+    } * copies; /* gradients that are another value's memory */
+    int copy_count;
+    const et_plan_listener *listener; /* borrowed; NULL: none */
+    struct et_plan_news {
+        int call, range; /* the last call that writes there; -1: none does */
+    } * news;            /* [news_count], in the order of calls */
+    int news_count;      /* the listener's ranges; 0: none hears */
+};
+
+/* values.c: the value that a node stands for (RESULT nodes: their parent's result). */
+int et_plan_value_of(const et_plan *plan, const et_node *node);
+
+/* A value's memory now; NULL: nobody reads it, or it is an input that is not bound yet. _as: of a
+ * parameter with dtype ET_BF16, the shadow. */
+static inline void *et_plan_data(const et_plan *plan, int value)
+{
+    return plan->values[value].tensor.data;
+}
+const void *et_plan_data_as(const et_plan *plan, int value, et_dtype dtype);
+
+/* The memory of an offset: in the store's gradient array, or in the arena behind it. No tenant lies
+ * across the wall, so an offset tells for all of its bytes. */
+static inline unsigned char *et_plan_at(const et_plan *plan, size_t offset)
+{
+    if (offset < plan->gradient_bytes)
+        return (unsigned char *)et_params_gradients(plan->graph->params) + offset;
+    return plan->arena + (offset - plan->gradient_bytes);
+}
+
+/* fuse.c: makes plan->calls from the reachable nodes. */
+int et_plan_make_calls(et_plan *plan, const bool *reached, et_error *error);
+
+/* pack.c: a packed copy of parameter param, from an element on, for gemm; *pack is its index.
+ * Where copies are kept, calls with the same product and operand share one. */
+int et_plan_add_pack(et_plan *plan, et_gemm *gemm, int param, int64_t first, et_dtype dtype,
+                     int *pack, et_error *error);
+
+/* The same for products of rows; rows says kind, n, k and panel, dtype what it is packed from. */
+int et_plan_add_row_pack(et_plan *plan, const et_row_weight *rows, int param, et_dtype dtype,
+                         bool transposed, int *pack, et_error *error);
+
+/* pack.c: a pack by its index, the plan's own or another plan's (packed_by). */
+const et_plan_pack *et_plan_pack_at(const et_plan *plan, int pack);
+
+/* pack.c: once all are known: memory for those that are kept, or groups. */
+int et_plan_make_packs(et_plan *plan, et_error *error);
+
+/* pack.c: says where some of plan->packs, from first, lie: one behind another, from at. */
+void et_plan_lay_packs(et_plan *plan, int first, int count, unsigned char *at);
+
+/* pack.c: packs some of plan->packs, from first, with all threads. */
+void et_plan_run_packs(const et_plan *plan, int first, int count);
+
+/* pack.c: what must be done before calls[i].run: packing, scratch. */
+void et_plan_begin_call(et_plan *plan, int i);
+
+/* memory.c: lives, offsets, sizes; plan->memory and the arena. */
+int et_plan_place(et_plan *plan, et_error *error);
+
+/* listen.c: tells of what is final after call i, from news number `told` on; how many are told. */
+int et_plan_tell(const et_plan *plan, int call, int told);
+
+/* watch.c: sets plan->run_call and activities by whether the device has a trace. */
+int et_plan_choose_run(et_plan *plan, et_error *error);
+
+#endif

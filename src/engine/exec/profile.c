@@ -1,0 +1,155 @@
+/* A trace is a list of spans that lie within each other; a profile gives each moment to one
+ * kind. A span's own time is its length without the spans of other kinds within it, so each
+ * takes its time from the row of the span around it and gives it to its own:
+ *
+ *   step [ gemm [..] norm [..] ]  ->  gemm 5 ms, norm 1 ms, "between ops" what is left of the step
+ *
+ * What lies outside all spans is left in the first row, "other", which began with all of the
+ * time. So the seconds of all rows add up to the recording's.
+ *
+ * roof is what a row's work would take at the machine's best rates; roof / seconds is its share
+ * of them. Of all rows only matrix products are added into the last line's roof: a run that did
+ * nothing else could not be faster. */
+#include "engine/exec/profile.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/assert.h"
+
+/* The track of the thread that runs the steps; others (prefetch, saving) overlap it. */
+#define LEADING 0
+
+/* ---- adding up ---- */
+
+/* In one pass over the spans, with the row around each depth at hand: no tree is built. */
+
+/* The first row is "other": the time of no span, and of kinds for which there is no room. Kinds
+ * are few, so they are looked for one by one. */
+static et_profile_row *row_of(et_profile *profile, const char *kind)
+{
+    for (int i = 0; i < profile->count; i++)
+        if (!strcmp(profile->rows[i].kind, kind))
+            return &profile->rows[i];
+    if (profile->count == ET_PROFILE_ROWS_MAX)
+        return &profile->rows[0];
+    et_profile_row *row = &profile->rows[profile->count++];
+    *row = (et_profile_row){ .kind = kind };
+    return row;
+}
+
+/* Takes a span's time from the span around it and gives it to its own row. A span without a kind
+ * leaves time and work where they are. */
+static void add_span(et_profile *profile, const et_span *span, et_profile_row *around)
+{
+    et_assert(span->end >= span->begin);
+    double seconds = (double)(span->end - span->begin) * 1e-9;
+    et_profile_row *row = row_of(profile, span->activity->kind);
+    row->calls++;
+    row->seconds += seconds;
+    if (around)
+        around->seconds -= seconds;
+    row->cost.flops += span->cost.flops;
+    row->cost.bytes += span->cost.bytes;
+    row->roof += et_peak_seconds(&profile->peak, span->cost);
+    if (span->activity->product)
+        profile->product_roof += span->cost.flops / profile->peak.flops;
+}
+
+/* Equal times by name, so that tables of the same trace are the same. */
+static int longer_first(const void *left, const void *right)
+{
+    const et_profile_row *a = left, *b = right;
+    if (a->seconds != b->seconds)
+        return a->seconds > b->seconds ? -1 : 1;
+    return strcmp(a->kind, b->kind);
+}
+
+/* Spans come in order of begin, so the last one seen at a lower depth is around. */
+void et_profile_make(et_profile *profile, const et_trace *trace, const et_peak *peak)
+{
+    et_trace_facts facts = et_trace_facts_of(trace);
+    et_profile_row *at_depth[ET_TRACE_DEPTH_MAX + 1] = { NULL };
+    size_t spans;
+    *profile = (et_profile){ .peak = *peak, .seconds = (double)(facts.end - facts.begin) * 1e-9 };
+    et_trace_track(trace, LEADING, &spans);
+    et_profile_row *rest = row_of(profile, "other");
+    for (int i = 0; i <= ET_TRACE_DEPTH_MAX; i++)
+        at_depth[i] = rest;
+    rest->seconds = profile->seconds;
+    for (size_t i = 0; i < spans; i++) {
+        et_span span = et_trace_span(trace, LEADING, i);
+        et_profile_row *around = at_depth[span.depth];
+        et_profile_row *own = around;
+        if (span.activity->kind) {
+            add_span(profile, &span, around);
+            own = row_of(profile, span.activity->kind);
+        }
+        for (int depth = span.depth + 1; depth <= ET_TRACE_DEPTH_MAX; depth++)
+            at_depth[depth] = own;
+    }
+    qsort(profile->rows, (size_t)profile->count, sizeof profile->rows[0], longer_first);
+}
+
+/* By operations and not by number: a small float32 product does not decide about a bfloat16
+ * model. */
+et_dtype et_profile_dtype(const et_trace *trace)
+{
+    et_assert(trace);
+    double work[ET_DTYPE_COUNT] = { 0 };
+    size_t spans;
+    et_trace_track(trace, LEADING, &spans);
+    for (size_t i = 0; i < spans; i++) {
+        et_span span = et_trace_span(trace, LEADING, i);
+        if (span.activity->product)
+            work[!strcmp(span.activity->dtype, "bfloat16") ? ET_BF16 : ET_F32] += span.cost.flops;
+    }
+    return work[ET_BF16] > work[ET_F32] ? ET_BF16 : ET_F32;
+}
+
+/* ---- the table ---- */
+
+/* A line for each row, longest first; an empty cell is a rate that no cost is known for. */
+
+/* In 10^9 a second, or nothing where no work is known. */
+static void print_rate(et_strbuf *out, double work, double seconds)
+{
+    if (work > 0 && seconds > 0)
+        et_strbuf_printf(out, " %9.1f", 1e-9 * work / seconds);
+    else
+        et_strbuf_printf(out, " %9s", "");
+}
+
+/* Columns: kind, calls, ms, share of the recording, GFLOP/s, GB/s, share of the roof. */
+static void print_row(const et_profile *profile, const et_profile_row *row, et_strbuf *out)
+{
+    et_strbuf_printf(out, "%-32s %8lld %10.2f %6.1f%%", row->kind, (long long)row->calls,
+                     1e3 * row->seconds, 100 * row->seconds / profile->seconds);
+    print_rate(out, row->cost.flops, row->seconds);
+    print_rate(out, row->cost.bytes, row->seconds);
+    if (row->roof > 0 && row->seconds > 0)
+        et_strbuf_printf(out, " %6.1f%%", 100 * row->roof / row->seconds);
+    et_strbuf_append_char(out, '\n');
+}
+
+void et_profile_print(const et_profile *profile, et_strbuf *out)
+{
+    et_profile_row all = { .kind = "all", .seconds = profile->seconds };
+    et_strbuf_printf(out, "%-32s %8s %10s %7s %9s %9s %7s\n", "kind", "calls", "ms", "share",
+                     "GFLOP/s", "GB/s", "roof");
+    for (int i = 0; i < profile->count; i++) {
+        const et_profile_row *row = &profile->rows[i];
+        print_row(profile, row, out);
+        all.calls += row->calls;
+        all.cost.flops += row->cost.flops;
+        all.cost.bytes += row->cost.bytes;
+    }
+    all.roof = profile->product_roof;
+    print_row(profile, &all, out);
+    et_strbuf_printf(
+        out,
+        "roof: %.0f GFLOP/s (%s, a matrix product of %d x %d x %d) and %.1f GB/s of memory, "
+        "measured now; of all: the matrix products alone\n",
+        1e-9 * profile->peak.flops, et_dtype_name(profile->peak.dtype), ET_PEAK_M, ET_PEAK_K,
+        ET_PEAK_N, 1e-9 * profile->peak.bytes);
+}

@@ -1,0 +1,38 @@
+/* A profile: a trace's leading thread as a table, by kind of what it did. Each moment of the
+ * recording counts once, for the innermost span that has a kind, or as "other", so shares add up
+ * to the whole. */
+#ifndef ETUDE_ENGINE_EXEC_PROFILE_H
+#define ETUDE_ENGINE_EXEC_PROFILE_H
+
+#include "base/text/strbuf.h"
+#include "base/threads/trace.h"
+#include "engine/exec/peak.h"
+
+typedef struct et_profile_row {
+    const char *kind; /* borrowed from the trace's labels */
+    int64_t calls;
+    double seconds; /* without what spans of other kinds within took */
+    et_cost cost;
+    double roof; /* seconds that the cost takes at the peak's rates; 0: no cost is known */
+} et_profile_row;
+
+#define ET_PROFILE_ROWS_MAX 64
+
+typedef struct et_profile {
+    et_profile_row rows[ET_PROFILE_ROWS_MAX]; /* longest first */
+    int count;
+    double seconds;      /* of the recording */
+    double product_roof; /* seconds that matrix products alone take at the peak's rates */
+    et_peak peak;
+} et_profile;
+
+/* The type of most of the trace's matrix products: what et_peak_measure is to measure. */
+et_dtype et_profile_dtype(const et_trace *trace);
+
+/* Adds up a trace that is over and has recorded something. */
+void et_profile_make(et_profile *profile, const et_trace *trace, const et_peak *peak);
+
+/* The table, its columns explained by a last line. For people. */
+void et_profile_print(const et_profile *profile, et_strbuf *out);
+
+#endif

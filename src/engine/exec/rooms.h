@@ -1,0 +1,72 @@
+/* Places in an address space for tenants that come and go: each wants so many bytes from one call
+ * to another, and no two that are there at the same time may overlap. Knows nothing of plans.
+ *
+ *     et_rooms_init(&rooms, calls, &error);
+ *     et_rooms_take(&rooms, 0, 4096, 7, &error);          what has its place already, from call 7
+ *     et_rooms_place(&rooms, tenants, count, true, &error);
+ *     size_t bytes = rooms.end;
+ *     et_rooms_release(&rooms);
+ *
+ * Tenants are placed largest first, each at the lowest offset where nobody of the same time lies
+ * (greedy by size: Pisarchyk and Lee 2020, "Efficient memory management for deep neural net
+ * inference"). To place n of them among t calls takes some n log t short comparisons where those
+ * of one time lie close together, as a model's values do. */
+#ifndef ETUDE_ENGINE_EXEC_ROOMS_H
+#define ETUDE_ENGINE_EXEC_ROOMS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <etude/error.h>
+
+/* Offsets are multiples of it; bytes are rounded up. */
+#define ET_ROOM_ALIGN ((size_t)64)
+
+/* Instead of a first call: taken at all times. */
+#define ET_ROOM_ALWAYS (-1)
+
+/* Who wants room: bytes > 0, from call `from` to call `to`, both included. */
+typedef struct et_tenant {
+    size_t bytes;
+    int from, to;   /* from >= 0; to may be behind the last call: there to the end */
+    size_t *offset; /* where the answer goes */
+} et_tenant;
+
+/* Offsets [begin, end) where somebody lies; next is an index of spans, 0: the last of its list. */
+typedef struct et_room_span {
+    size_t begin, end;
+    int next;
+} et_room_span;
+
+/* Who lies where in some calls: the first spans of two lists, 0: none. */
+typedef struct et_room_calls {
+    int whole; /* of rooms that are there in all of the calls, and not in all of twice as many */
+    int some;  /* of rooms that are there in some of them only */
+} et_room_calls;
+
+/* Members may be read. */
+typedef struct et_rooms {
+    et_room_calls *tree; /* owned; [2 leaves]: 1 is all calls, 2 i and 2 i + 1 the halves of i */
+    int leaves;          /* a power of two; leaf i is call i */
+    et_room_span *spans; /* owned; [capacity], the first `used` have been in a list */
+    int used;
+    size_t capacity;
+    int unused;     /* list of those that are in no other list any more */
+    size_t end;     /* of the highest room */
+    int64_t looked; /* how many spans have been looked at: what placing costs */
+} et_rooms;
+
+/* For times from call 0 to call calls - 1. ET_ENOMEM, or 0. Release in any case. */
+int et_rooms_init(et_rooms *rooms, int calls, et_error *error);
+void et_rooms_release(et_rooms *rooms);
+
+/* Takes [offset, offset + bytes) from call `from` to the end of time. With 0 bytes it is a wall:
+ * nobody of its time lies across. Before et_rooms_place. ET_ENOMEM, or 0. */
+int et_rooms_take(et_rooms *rooms, size_t offset, size_t bytes, int from, et_error *error);
+
+/* Finds every tenant's offset; sorts tenants. Without reuse nobody lies where another one ever
+ * does. ET_ENOMEM, or 0. */
+int et_rooms_place(et_rooms *rooms, et_tenant *tenants, int count, bool reuse, et_error *error);
+
+#endif

@@ -1,0 +1,24 @@
+/* What the values of a plan are and where they lie, for all who make and run its calls. */
+#include "base/assert.h"
+#include "engine/exec/plan_private.h"
+
+/* A RESULT node has no call: it names result k of its input, whose values stand side by side. */
+int et_plan_value_of(const et_plan *plan, const et_node *node)
+{
+    if (node->op == ET_OP_RESULT)
+        return plan->first_value[node->input[0]->id] + node->attributes.result;
+    return plan->first_value[node->id];
+}
+
+/* A parameter is float32 in the store; its bfloat16 shadow, at the same offset, is kept beside
+ * it. All else is read in the type it has. */
+const void *et_plan_data_as(const et_plan *plan, int value, et_dtype dtype)
+{
+    const et_plan_value *v = &plan->values[value];
+    if (v->place == PLACE_PARAM && dtype == ET_BF16) {
+        et_params *params = plan->graph->params;
+        return et_params_shadow(params) + et_params_offset(params, v->node->attributes.param);
+    }
+    et_assert_equal(v->tensor.dtype, dtype);
+    return v->tensor.data;
+}

@@ -1,0 +1,333 @@
+/* The builders of <etude/ops.h>, where their formulas are: each makes one node. What they
+ * check is what the shape rules cannot see, an option's range; all else is left to
+ * et_node_add.
+ *
+ * Names: inputs, parameters, dropout and attention are named by their scope, because something
+ * outside needs the name to be stable: inputs are bound by it, parameters saved by it, and the
+ * random numbers of a mask are chosen by it (site), with the scope's draw in front. Of several
+ * dropouts, or attentions, in a scope the first has the bare name, so that what is added behind it
+ * leaves its numbers as they are. All other nodes are numbered. */
+#include <float.h>
+#include <limits.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/numbers/philox.h"
+#include "base/reserved.h"
+#include "base/vector.h"
+#include "engine/graph/node.h"
+
+const char *et_scope_name(et_scope *scope, const char *name)
+{
+    const char *full = et_arena_printf(&scope->graph->arena, "%s%s", scope->prefix, name);
+    return full ? full : name;
+}
+
+const char *et_scope_drawn_name(et_scope *scope, const char *name)
+{
+    const char *full =
+        et_arena_printf(&scope->graph->arena, "%s%s%s", scope->draw, scope->prefix, name);
+    return full ? full : name;
+}
+
+/* One node for each name. The type is an attribute, since there is no input to take it from. */
+et_node *et_input(et_scope *scope, const char *name, et_dtype dtype, et_shape shape)
+{
+    et_graph *graph = scope->graph;
+    et_attributes attributes = { .leaf = { dtype, shape } };
+    if (!et_has_name(scope, name))
+        return &graph->poison;
+    const char *full = et_scope_name(scope, name);
+    for (int i = 0; i < graph->count; i++) {
+        et_node *known = graph->nodes[i];
+        if (known->op != ET_OP_INPUT || strcmp(known->name, full))
+            continue;
+        if (known->type[0].dtype != dtype || !et_shape_equal(known->type[0].shape, shape))
+            return et_graph_poison(graph, "input %s: asked for twice, with two types", full);
+        return known;
+    }
+    if (!et_input_is_bound(graph, full, dtype, shape))
+        return &graph->poison;
+    return et_node_add(graph, ET_OP_INPUT, full, NULL, 0, &attributes);
+}
+
+/* Where the graph keeps its node of a parameter, NULL before there is one. One node for each
+ * parameter: its derivative is then one sum, and a table that is used three times is read as one
+ * array. Without memory: NULL, and the error is the graph's. */
+static et_node **param_place(et_graph *graph, int index)
+{
+    size_t known = graph->param_capacity;
+    et_node **params = et_vector_grow(graph->param_nodes, &graph->param_capacity, (size_t)index + 1,
+                                      sizeof(et_node *), 64);
+    if (!params) {
+        et_graph_out_of_memory(graph);
+        return NULL;
+    }
+    if (known < graph->param_capacity)
+        memset(params + known, 0, (graph->param_capacity - known) * sizeof(et_node *));
+    graph->param_nodes = params;
+    return &params[index];
+}
+
+/* Declared in the store first, which also compares shapes over several graphs; the store's
+ * message names the parameter and both shapes. */
+static et_node *stored(et_scope *scope, const char *name, et_shape shape, et_init init,
+                       bool trained)
+{
+    et_graph *graph = scope->graph;
+    if (!et_has_name(scope, name))
+        return &graph->poison;
+    const char *full = et_scope_name(scope, name);
+    et_attributes attributes = { .leaf = { ET_F32, shape } };
+    et_error error = ET_ERROR_INIT;
+    /* The index is the same in every graph over this store: what a checkpoint, the optimizer
+     * and exec's bindings know the parameter by. */
+    int *index = &attributes.param;
+    int status = trained
+                     ? et_params_declare(graph->params, full, shape, init, index, &error)
+                     : et_params_declare_variable(graph->params, full, shape, init, index, &error);
+    /* A lack of memory stays one; all else is a model that does not fit the store. */
+    if (status == ET_ENOMEM && !graph->error.status)
+        graph->error = error;
+    if (status)
+        return et_graph_poison(graph, "%s", error.text);
+    et_node **place = param_place(graph, attributes.param);
+    if (!place)
+        return &graph->poison;
+    if (!*place) {
+        et_node *made = et_node_add(graph, ET_OP_PARAM, full, NULL, 0, &attributes);
+        if (et_node_is_poison(made))
+            return made;
+        *place = made;
+    }
+    return *place;
+}
+
+et_node *et_param(et_scope *scope, const char *name, et_shape shape, et_init init)
+{
+    return stored(scope, name, shape, init, true);
+}
+
+et_node *et_variable(et_scope *scope, const char *name, et_shape shape, et_init init)
+{
+    return stored(scope, name, shape, init, false);
+}
+
+/* Without a name, in scope. */
+static et_node *add_leaf(et_scope *scope, et_op op, const et_attributes *attributes)
+{
+    et_scope *before = et_scope_enter(scope);
+    et_node *node = et_node_add(scope->graph, op, NULL, NULL, 0, attributes);
+    et_scope_enter(before);
+    return node;
+}
+
+/* The width must leave dim / 2 - 1 > 0 to divide by, and a cosine for each sine. */
+et_node *et_sinusoid(et_scope *scope, int64_t rows, int64_t dim)
+{
+    et_attributes attributes = { .leaf = { ET_F32, et_shape_2(rows, dim) } };
+    if (dim % 2 || dim < 4)
+        return et_graph_poison(scope->graph, "%spositions: width %lld is odd or below 4",
+                               scope->prefix, (long long)dim);
+    return add_leaf(scope, ET_OP_POSITIONS, &attributes);
+}
+
+et_node *et_integers(et_scope *scope, int64_t first, int64_t count, int64_t step)
+{
+    et_attributes attributes = { .leaf = { ET_I32, et_shape_1(count) },
+                                 .progression = { (int32_t)first, (int32_t)step } };
+    /* The bounds of all three keep last from overflow. */
+    bool fits = first >= INT32_MIN && first <= INT32_MAX && step >= INT32_MIN &&
+                step <= INT32_MAX && count >= 0 && count <= INT32_MAX;
+    int64_t last = fits && count ? first + (count - 1) * step : 0;
+    if (!fits || last < INT32_MIN || last > INT32_MAX)
+        return et_graph_poison(scope->graph, "%sintegers: %lld from %lld by %lld are not int32",
+                               scope->prefix, (long long)count, (long long)first, (long long)step);
+    return add_leaf(scope, ET_OP_INTEGERS, &attributes);
+}
+
+bool et_reserved_known(et_graph *graph, const uint64_t *reserved, size_t count, const char *name)
+{
+    et_error error = ET_ERROR_INIT;
+    if (!et_reserved_check(reserved, count, name, &error))
+        return true;
+    et_graph_poison(graph, "%s", error.text);
+    return false;
+}
+
+/* A number that an op is told and the shape rules do not see: from least on, below or at most, or
+ * poison that names the op and says what it must be. A NaN fails every comparison. */
+bool et_in_range(et_graph *graph, et_op op, const char *what, double x, double least, double most)
+{
+    if (x >= least && x <= most)
+        return true;
+    if (most == ET_BELOW_1)
+        et_graph_poison(graph, "%s: %s %g: must be from %g to below 1", et_op_name(op), what, x,
+                        least);
+    else
+        et_graph_poison(graph, "%s: %s %g: must be from %g to %g", et_op_name(op), what, x, least,
+                        most);
+    return false;
+}
+
+/* "draw/scope/name" for the first that asks, "draw/scope/name_1" for the next. */
+static const char *numbered_name(et_scope *scope, const char *name)
+{
+    et_graph *graph = scope->graph;
+    const char *first = et_scope_drawn_name(scope, name);
+    int64_t before = 0;
+    et_map_get(&graph->drawn, first, &before);
+    if (!et_map_put(&graph->drawn, first, before + 1))
+        et_graph_out_of_memory(graph);
+    if (!before)
+        return first;
+    const char *full = et_arena_printf(&graph->arena, "%s_%lld", first, (long long)before);
+    return full ? full : first;
+}
+
+/* The graph of an evaluation has no dropout node at all, nor one whose rate is 0: nothing is
+ * left to test for in a run. A rate that makes no sense is refused there too. */
+et_node *et_dropout(et_scope *scope, et_node *x, float rate)
+{
+    et_graph *graph = scope->graph;
+    if (!(rate >= 0 && rate < 1))
+        return et_graph_poison(graph, "%sdropout: rate %g is not in [0, 1)", scope->prefix,
+                               (double)rate);
+    if (!graph->options.training || rate == 0)
+        return x;
+    const char *name = numbered_name(scope, "dropout");
+    et_attributes attributes = { .x = rate, .site = et_random_site(name) };
+    return et_node_add(graph, ET_OP_DROPOUT, name, &x, 1, &attributes);
+}
+
+/* A mark and no node: what it is for is decided when derivatives are asked for. */
+et_node *et_recomputable(et_node *node)
+{
+    node->attributes.recomputable = true;
+    return node;
+}
+
+/* bias NULL: two inputs, not three with a hole. */
+et_node *et_matmul(et_node *a, et_node *b, et_node *bias, const et_matmul_options *options)
+{
+    et_node *inputs[] = { a, b, bias };
+    et_attributes attributes = { 0 };
+    if (options)
+        attributes.matmul = *options;
+    if (!et_options_known(a->graph, options, "et_matmul_options") ||
+        !et_in_range(a->graph, ET_OP_MATMUL, "row_tile", (double)attributes.matmul.row_tile, 0,
+                     INT32_MAX))
+        return &a->graph->poison;
+    return et_node_add(a->graph, ET_OP_MATMUL, NULL, inputs, bias ? 3 : 2, &attributes);
+}
+
+/* Its result 1 (each row's mean and reciprocal deviation) is made in any case; only the
+ * derivative reads it. */
+et_node *et_layer_norm(et_node *x, et_node *gamma, et_node *beta, float epsilon)
+{
+    et_node *inputs[] = { x, gamma, beta };
+    et_attributes attributes = { .x = epsilon };
+    if (!et_in_range(x->graph, ET_OP_LAYER_NORM, "epsilon", epsilon, 0, FLT_MAX))
+        return &x->graph->poison;
+    return et_node_add(x->graph, ET_OP_LAYER_NORM, NULL, inputs, 3, &attributes);
+}
+
+/* Positions come as a pair: what to add, and the row of it for each id. */
+et_node *et_embedding(et_node *ids, et_node *table, float scale, et_node *position,
+                      et_node *positions)
+{
+    et_node *inputs[] = { ids, table, position, positions };
+    et_attributes attributes = { .x = scale };
+    if (!position != !positions)
+        return et_graph_poison(ids->graph, "embedding: position without positions, or these alone");
+    if (!et_in_range(ids->graph, ET_OP_EMBEDDING, "scale", scale, -FLT_MAX, FLT_MAX))
+        return &ids->graph->poison;
+    return et_node_add(ids->graph, ET_OP_EMBEDDING, NULL, inputs, position ? 4 : 2, &attributes);
+}
+
+/* No segment is longer than kv. What is no matrix is left to the shape rule. */
+static int longest_key(const et_node *kv, int longest)
+{
+    if (!kv || kv->type[0].shape.rank != 2)
+        return longest;
+    const int64_t rows = kv->type[0].shape.size[0];
+    return rows <= INT_MAX && (!longest || rows < longest) ? (int)rows : longest;
+}
+
+/* self is known from the nodes: the same one for q and kv means that both are its columns.
+ * The rate is cleared outside training, as dropout's node is left out there. */
+et_node *et_attention(et_scope *scope, et_node *q, et_node *kv, et_node *query_offsets,
+                      et_node *key_offsets, const et_attention_options *options)
+{
+    const char *name = numbered_name(scope, "attention");
+    if (!options)
+        return et_graph_poison(scope->graph, "%s: no options: how many heads?", name);
+    et_attributes attributes = { .attention = *options, .self = q == kv };
+    if (!et_options_known(scope->graph, options, "et_attention_options") ||
+        !et_in_range(scope->graph, ET_OP_ATTENTION, "rate", options->rate, 0, ET_BELOW_1) ||
+        !et_in_range(scope->graph, ET_OP_ATTENTION, "longest_key", options->longest_key, 0,
+                     INT32_MAX))
+        return &scope->graph->poison;
+    attributes.site = et_random_site(name);
+    attributes.attention.longest_key = longest_key(kv, options->longest_key);
+    if (!scope->graph->options.training)
+        attributes.attention.rate = 0;
+    et_node *inputs[] = { q, kv, query_offsets, key_offsets };
+    return et_node_add(scope->graph, ET_OP_ATTENTION, name, inputs, 4, &attributes);
+}
+
+/* slot and begin share input 2, told apart by self: exactly one of the two is given. */
+et_node *et_cached_attention(et_node *q, et_node *cache, et_node *slot, et_node *begin,
+                             et_node *length, int heads)
+{
+    if (!slot == !begin)
+        return et_graph_poison(q->graph, "cached_attention: either slot or begin, not both");
+    et_attributes attributes = { .attention = { .heads = heads }, .self = slot != NULL };
+    et_node *inputs[] = { q, cache, slot ? slot : begin, length };
+    return et_node_add(q->graph, ET_OP_CACHED_ATTENTION, NULL, inputs, 4, &attributes);
+}
+
+/* The losses: `gradient` stays false until derivatives are asked for, and then the kernels
+ * make them in the same pass. */
+et_node *et_vocabulary_loss(et_node *h, et_node *table, et_node *labels, float smoothing)
+{
+    et_node *inputs[] = { h, table, labels };
+    et_attributes attributes = { .x = smoothing };
+    if (!et_in_range(h->graph, ET_OP_VOCABULARY_LOSS, "smoothing", smoothing, 0, ET_BELOW_1))
+        return &h->graph->poison;
+    return et_node_add(h->graph, ET_OP_VOCABULARY_LOSS, NULL, inputs, 3, &attributes);
+}
+
+/* The same op, with the other draw as its fourth input. */
+et_node *et_r_drop_loss(et_node *h, et_node *again, et_node *table, et_node *labels,
+                        float smoothing, float weight)
+{
+    et_node *inputs[] = { h, table, labels, again };
+    et_attributes attributes = { .x = smoothing, .agreement = weight };
+    if (!et_in_range(h->graph, ET_OP_VOCABULARY_LOSS, "smoothing", smoothing, 0, ET_BELOW_1) ||
+        !et_in_range(h->graph, ET_OP_VOCABULARY_LOSS, "weight", weight, 0, FLT_MAX))
+        return &h->graph->poison;
+    return et_node_add(h->graph, ET_OP_VOCABULARY_LOSS, NULL, inputs, 4, &attributes);
+}
+
+/* For logits that exist in full: no table among the inputs, whose product would come first. */
+et_node *et_softmax_loss(et_node *logits, et_node *labels, float smoothing)
+{
+    et_node *inputs[] = { logits, labels };
+    et_attributes attributes = { .x = smoothing };
+    if (!et_in_range(logits->graph, ET_OP_SOFTMAX_LOSS, "smoothing", smoothing, 0, ET_BELOW_1))
+        return &logits->graph->poison;
+    return et_node_add(logits->graph, ET_OP_SOFTMAX_LOSS, NULL, inputs, 2, &attributes);
+}
+
+et_node *et_vocabulary_best(et_node *h, et_node *table, int count, et_node **token)
+{
+    et_node *inputs[] = { h, table };
+    et_attributes attributes = { .count = count };
+    et_node *best = et_node_add(h->graph, ET_OP_VOCABULARY_BEST, NULL, inputs, 2, &attributes);
+    *token = et_node_result(best, 1);
+    return best;
+}

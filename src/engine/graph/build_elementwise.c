@@ -1,0 +1,148 @@
+/* The builders of <etude/ops_elementwise.h>: a row of elementwise.def each, or a few. */
+#include <float.h>
+#include <math.h>
+
+#include "engine/graph/node.h"
+
+/* A constant of the graph. A number that changes from step to step would be an input. */
+static et_node *with_constant(et_op op, et_node *a, float x)
+{
+    et_attributes attributes = { .x = x };
+    return et_node_add(a->graph, op, NULL, &a, 1, &attributes);
+}
+
+et_node *et_add(et_node *a, et_node *b)
+{
+    return et_node_binary(ET_OP_ADD, a, b);
+}
+
+/* An op of its own and not et_add of et_scale: one pass, and no rounding of a product in between.
+ */
+et_node *et_sub(et_node *a, et_node *b)
+{
+    return et_node_binary(ET_OP_SUB, a, b);
+}
+
+et_node *et_mul(et_node *a, et_node *b)
+{
+    return et_node_binary(ET_OP_MUL, a, b);
+}
+
+et_node *et_div(et_node *a, et_node *b)
+{
+    return et_node_binary(ET_OP_DIV, a, b);
+}
+
+et_node *et_scale(et_node *a, float factor)
+{
+    if (!et_in_range(a->graph, ET_OP_SCALE, "factor", factor, -FLT_MAX, FLT_MAX))
+        return &a->graph->poison;
+    return with_constant(ET_OP_SCALE, a, factor);
+}
+
+et_node *et_offset(et_node *a, float number)
+{
+    if (!et_in_range(a->graph, ET_OP_OFFSET, "number", number, -FLT_MAX, FLT_MAX))
+        return &a->graph->poison;
+    return with_constant(ET_OP_OFFSET, a, number);
+}
+
+et_node *et_bias(et_node *x, et_node *bias)
+{
+    return et_node_binary(ET_OP_ADD, x, bias);
+}
+
+et_node *et_copy(et_node *x, et_dtype dtype, et_shape shape)
+{
+    if (et_node_is_poison(x) ||
+        (et_node_dtype(x) == dtype && et_shape_equal(et_node_shape(x), shape)))
+        return x;
+    et_attributes attributes = { .leaf = { dtype, shape } };
+    return et_node_add(x->graph, ET_OP_COPY, NULL, &x, 1, &attributes);
+}
+
+/* Activations. Each is a node, so that exec may fuse it with its neighbours; et_matmul's relu
+ * option is the one that needs no node. */
+et_node *et_relu(et_node *x)
+{
+    return et_node_unary(ET_OP_RELU, x);
+}
+
+et_node *et_gelu(et_node *x)
+{
+    return et_node_unary(ET_OP_GELU, x);
+}
+
+et_node *et_tanh(et_node *x)
+{
+    return et_node_unary(ET_OP_TANH, x);
+}
+
+et_node *et_sigmoid(et_node *x)
+{
+    return et_node_unary(ET_OP_SIGMOID, x);
+}
+
+et_node *et_swish(et_node *x)
+{
+    return et_node_unary(ET_OP_SWISH, x);
+}
+
+et_node *et_softplus(et_node *x)
+{
+    return et_node_unary(ET_OP_SOFTPLUS, x);
+}
+
+et_node *et_exp(et_node *x)
+{
+    return et_node_unary(ET_OP_EXP, x);
+}
+
+et_node *et_ln(et_node *x)
+{
+    return et_node_unary(ET_OP_LOG, x);
+}
+
+et_node *et_sqrt(et_node *x)
+{
+    return et_node_unary(ET_OP_SQRT, x);
+}
+
+et_node *et_square(et_node *x)
+{
+    return et_node_unary(ET_OP_SQUARE, x);
+}
+
+et_node *et_reciprocal(et_node *x)
+{
+    return et_node_unary(ET_OP_RECIPROCAL, x);
+}
+
+et_node *et_abs(et_node *x)
+{
+    return et_node_unary(ET_OP_ABS, x);
+}
+
+/* The cheap ones have rows of their own. */
+et_node *et_power(et_node *x, float exponent)
+{
+    if (!isfinite(exponent) || exponent == 0)
+        return et_graph_poison(x->graph, "%s: to the power of %g: the exponent is 0 or no number",
+                               x->name, (double)exponent);
+    return exponent == 1      ? x
+           : exponent == 2    ? et_square(x)
+           : exponent == 0.5f ? et_sqrt(x)
+           : exponent == -1   ? et_reciprocal(x)
+                              : with_constant(ET_OP_POWER, x, exponent);
+}
+
+/* A bound that is infinite is none. */
+et_node *et_clamp(et_node *x, float low, float high)
+{
+    if (!(low <= high))
+        return et_graph_poison(x->graph, "%s: clamped to [%g, %g], which is empty", x->name,
+                               (double)low, (double)high);
+    if (low > -INFINITY)
+        x = with_constant(ET_OP_AT_LEAST, x, low);
+    return high < INFINITY ? with_constant(ET_OP_AT_MOST, x, high) : x;
+}

@@ -1,0 +1,406 @@
+/* Derivative rules, graph to graph: one function per op, which adds the nodes of
+ * d(loss)/d(input) for each input that has one, given dy = d(loss)/d(result). Nodes are
+ * visited from the loss backwards; a node used several times gets the sum. (Reverse
+ * accumulation: Griewank and Walther, "Evaluating derivatives", 2008, chapter 3.) The work is
+ * that of a few forward passes however many parameters there are.
+ *
+ * A parameter's several contributions are added as well; an embedding's is scattered into
+ * what is there already (EMBEDDING_GRAD's base), so a tied table's gradient is one buffer.
+ *
+ * Invariants:
+ *   (1) when node i is visited, all nodes that read it have been (inputs have smaller ids),
+ *       so of[i] is whole;
+ *   (2) of[i] stays NULL for a node without a parameter behind it: ids, labels, offsets and
+ *       what is computed from them alone;
+ *   (3) a rule reads forward nodes and adds new ones behind them; of and needed have entries
+ *       for the forward ones only, so derivatives of derivatives are not asked for;
+ *   (4) a rule reads a forward value through value(), which may have it rematerialized.
+ *
+ * Example, loss = sum(w x + b): SUM gives FILL(one), the shape of the product; MATMUL with
+ * its bias gives x^T FILL to w and COLUMN_SUM(FILL) to b, and nothing to x, an input.
+ *
+ * To write a rule: give() every input its share; ask is_needed() first where making it adds a
+ * node; end in not_differentiable() where there is none. */
+#include "engine/graph/grad_private.h"
+
+#include <etude/pass.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+
+/* Leaves have no inputs to pass anything on to; a sample passes nothing on. */
+static void grad_nothing(gradients *g, et_node *node, et_node *dy)
+{
+    (void)g, (void)node, (void)dy;
+}
+
+#define grad_INPUT      grad_nothing
+#define grad_PARAM      grad_nothing
+#define grad_POSITIONS  grad_nothing
+#define grad_INTEGERS   grad_nothing
+#define grad_ONE_HOT    grad_nothing
+#define grad_NOISE      grad_nothing
+#define grad_BERNOULLI  grad_nothing
+#define grad_CANDIDATES grad_nothing
+
+/* Rules that stand in files of their own. */
+#define grad_RESHAPE       et_grad_RESHAPE
+#define grad_CONCATENATE   et_grad_CONCATENATE
+#define grad_SLICE         et_grad_SLICE
+#define grad_GATHER        et_grad_GATHER
+#define grad_EMBED_COLUMNS et_grad_EMBED_COLUMNS
+#define grad_RMS_NORM      et_grad_RMS_NORM
+#define grad_BATCH_NORM    et_grad_BATCH_NORM
+#define grad_CONVOLUTION   et_grad_CONVOLUTION
+#define grad_MAX_POOL      et_grad_MAX_POOL
+#define grad_MEAN_POOL     et_grad_MEAN_POOL
+
+/* A rule for the table that refuses: grad_<id>, as a row of ops.def asks for. */
+#define NO_DERIVATIVE(id)                                                                          \
+    static void grad_##id(gradients *g, et_node *node, et_node *dy)                                \
+    {                                                                                              \
+        (void)dy;                                                                                  \
+        not_differentiable(g, node);                                                               \
+    }
+NO_DERIVATIVE(RESULT)
+NO_DERIVATIVE(FILL)
+NO_DERIVATIVE(LAYER_NORM_GRAD)
+NO_DERIVATIVE(EMBEDDING_GRAD)
+NO_DERIVATIVE(ATTENTION_GRAD)
+NO_DERIVATIVE(CACHED_ATTENTION)
+NO_DERIVATIVE(VOCABULARY_BEST)
+NO_DERIVATIVE(LABELLED)
+NO_DERIVATIVE(SLICE_GRAD)
+NO_DERIVATIVE(GATHER_GRAD)
+NO_DERIVATIVE(EMBED_COLUMNS_GRAD)
+NO_DERIVATIVE(RMS_NORM_GRAD)
+NO_DERIVATIVE(BATCH_NORM_GRAD)
+NO_DERIVATIVE(CONVOLUTION_GRAD)
+NO_DERIVATIVE(CONVOLUTION_WEIGHT_GRAD)
+NO_DERIVATIVE(POOL_GRAD)
+#undef NO_DERIVATIVE
+
+/* y = sum of x: every element of dx is dy. */
+static void grad_SUM(gradients *g, et_node *node, et_node *dy)
+{
+    give(g, node->input[0], et_node_binary(ET_OP_FILL, dy, node->input[0]));
+}
+
+/* A product of stored matrices, with transposes as flags: nothing is moved. f32: the result's
+ * type. */
+static et_node *product(et_node *a, bool transpose_a, et_node *b, bool transpose_b, bool f32)
+{
+    et_matmul_options options = { .transpose_a = transpose_a,
+                                  .transpose_b = transpose_b,
+                                  .f32 = f32 };
+    return et_matmul(a, b, NULL, &options);
+}
+
+/* C = A B: dA = dC B^T, dB = A^T dC; with A or B stored transposed, the transposes of these
+ * (dA^T = B dC^T, dB^T = dC^T A). A parameter's derivative is float32 however activations are
+ * typed; an activation's is of its own type. */
+static et_node *left_gradient(et_node *node, et_node *b, et_node *dy)
+{
+    const et_matmul_options *o = &node->attributes.matmul;
+    bool f32 = node->input[0]->type[0].dtype == ET_F32;
+    return o->transpose_a ? product(b, o->transpose_b, dy, true, f32)
+                          : product(dy, false, b, !o->transpose_b, f32);
+}
+
+static et_node *right_gradient(et_node *node, et_node *a, et_node *dy)
+{
+    const et_matmul_options *o = &node->attributes.matmul;
+    bool f32 = node->input[1]->type[0].dtype == ET_F32;
+    return o->transpose_b ? product(dy, true, a, o->transpose_a, f32)
+                          : product(a, !o->transpose_a, dy, false, f32);
+}
+
+/* Whether of the columns that stand side by side in a, an operand on the left, at most half need a
+ * derivative: that of a parameter's table, say, beside numbers. */
+static bool needs_few_columns(const gradients *g, const et_node *node)
+{
+    const et_node *a = node->input[0], *b = node->input[1];
+    int64_t needed = 0;
+    if (a->op != ET_OP_CONCATENATE || a->attributes.piece.axis != 1 ||
+        node->attributes.matmul.transpose_a || a->type[0].dtype != b->type[0].dtype)
+        return false;
+    for (int i = 0; i < a->inputs; i++)
+        needed += is_needed(g, a->input[i]) ? a->input[i]->type[0].shape.size[1] : 0;
+    return 2 * needed <= a->type[0].shape.size[1];
+}
+
+/* dA = dC B^T, of these columns alone: each part's rows of B (columns, if it is stored transposed)
+ * are copied, which are few numbers, and multiplied. */
+static void give_columns(gradients *g, et_node *node, et_node *dy)
+{
+    const et_node *a = node->input[0];
+    const bool transposed = node->attributes.matmul.transpose_b;
+    et_node *b = value(g, node->input[1]);
+    int64_t first = 0;
+    for (int i = 0; i < a->inputs; i++) {
+        et_node *part = a->input[i];
+        const int64_t count = part->type[0].shape.size[1];
+        if (is_needed(g, part) && count) {
+            et_node *rows =
+                transposed ? et_slice_columns(b, first, count) : et_slice_rows(b, first, count);
+            give(g, part, left_gradient(node, rows, dy));
+        }
+        first += count;
+    }
+}
+
+/* The relu inside a product is undone first: C > 0 tells where it let through, and the bias was
+ * added before it. The right operand's share, a weight's as a rule, comes before the left's: the
+ * left operand is dead then. If the left is a norm that will be rematerialized, it comes with that.
+ */
+static void grad_MATMUL(gradients *g, et_node *node, et_node *dy)
+{
+    et_node *a = node->input[0], *b = node->input[1];
+    const et_dtype act = g->graph->options.act;
+    if (node->attributes.matmul.relu)
+        dy = et_node_binary(ET_OP_RELU_GRAD, dy, et_rematerialize_sign(&g->rematerialize, node));
+    if (node->inputs == 3 && is_needed(g, node->input[2]))
+        give(g, node->input[2], et_node_add(g->graph, ET_OP_COLUMN_SUM, NULL, &dy, 1, NULL));
+    if (dy->type[0].dtype != act) /* of a result in float32: products read activations */
+        dy = et_copy(dy, act, dy->type[0].shape);
+    if (is_needed(g, b) && is_needed(g, a) && et_rematerialize_waits(&g->rematerialize, a))
+        g->waiting[a->id] = (waiting){ node, dy };
+    else if (is_needed(g, b))
+        give(g, b, right_gradient(node, value(g, a), dy));
+    if (is_needed(g, a) && needs_few_columns(g, node))
+        give_columns(g, node, dy);
+    else if (is_needed(g, a))
+        give(g, a, left_gradient(node, value(g, b), dy));
+}
+
+/* With n = (x - mean) r, r the reciprocal deviation, y = gamma n + beta and g = gamma dy:
+ *   dx = r (g - mean(g) - n mean(g n)),  dgamma = sum of dy n,  dbeta = sum of dy,
+ * means over a row's columns, sums over rows. One node makes all three in one pass over x and
+ * dy, with mean and r as the forward pass left them (result 1), and y again if a product waits
+ * for it. */
+static void grad_LAYER_NORM(gradients *g, et_node *node, et_node *dy)
+{
+    const waiting *w = &g->waiting[node->id];
+    et_node *inputs[] = { dy, value(g, node->input[0]), et_node_result(node, 1), node->input[1],
+                          node->input[2] };
+    et_node *dx =
+        et_node_add(g->graph, ET_OP_LAYER_NORM_GRAD, NULL, inputs, w->product ? 5 : 4, NULL);
+    give(g, node->input[0], dx);
+    give(g, node->input[1], et_node_result(dx, 1));
+    give(g, node->input[2], et_node_result(dx, 2));
+    if (w->product)
+        give(g, w->product->input[1], right_gradient(w->product, et_node_result(dx, 3), w->dy));
+}
+
+/* dtable[ids[t]] += scale dy[t], into what other uses of the table have given so far: ids are
+ * few against the table's rows, and a zeroed table for each use would cost more than the
+ * scatter. The visit goes backwards, so the output projection of a tied table comes first and
+ * is the base. Positions are constants. */
+static void grad_EMBEDDING(gradients *g, et_node *node, et_node *dy)
+{
+    if (node->inputs == 4 && is_needed(g, node->input[3]))
+        et_graph_poison(
+            g->graph,
+            "%s: positions of an embedding are constants, and %s is trained: look it up "
+            "by an embedding of its own and add that",
+            node->name, node->input[3]->name);
+    scatter_into_table(g, node, ET_OP_EMBEDDING_GRAD, dy);
+}
+
+/* Weights are not kept: P = exp(S - lse), S = q k^T / sqrt(d), is rematerialized from q, k and
+ * each row's log-sum-exp (result 1), as Dao et al. 2022, "FlashAttention", section 3.1 and
+ * appendix B. With dP = dout v^T and without dropout:
+ *   dv = P^T dout,  dS = P (dP - rowsum(P dP)),  dq = dS k / sqrt(d),  dk = dS^T q / sqrt(d),
+ * d the width of a head. In self-attention the first result holds dq, dk and dv side by side. */
+static void grad_ATTENTION(gradients *g, et_node *node, et_node *dy)
+{
+    et_node *inputs[] = { dy,
+                          et_node_result(node, 1),
+                          value(g, node->input[0]),
+                          value(g, node->input[1]),
+                          node->input[2],
+                          node->input[3] };
+    et_node *dq = et_node_add(g->graph, ET_OP_ATTENTION_GRAD, NULL, inputs, 6, &node->attributes);
+    give(g, node->input[0], dq);
+    if (!node->attributes.self)
+        give(g, node->input[1], et_node_result(dq, 1));
+}
+
+/* A loss's derivatives are made together with it, for dy = 1: it must be a root, and nothing but a
+ * root, as another dy would have to be added. */
+static bool is_root(gradients *g, et_node *node, et_node *dy)
+{
+    bool root = g->is_root && !dy;
+    if (!root)
+        et_graph_poison(g->graph, "%s: a %s must be a loss itself", node->name,
+                        et_op_name(node->op));
+    node->attributes.gradient = root;
+    return root;
+}
+
+/* Derivatives that a loss has made, times its factor and the scale. */
+static et_node *made(const gradients *g, et_node *gradient)
+{
+    if (g->factor != 1)
+        gradient = et_scale(gradient, g->factor);
+    return g->scale ? et_mul(gradient, et_node_binary(ET_OP_FILL, g->scale, gradient)) : gradient;
+}
+
+/* The loss node has made dh and dtable already, as its results 1 and 2, and dh of another draw. */
+static void grad_VOCABULARY_LOSS(gradients *g, et_node *node, et_node *dy)
+{
+    if (!is_root(g, node, dy))
+        return;
+    give(g, node->input[0], made(g, et_node_result(node, 1)));
+    give(g, node->input[1], made(g, et_node_result(node, 2)));
+    if (et_loss_of_two_draws(node))
+        give(g, node->input[3], made(g, et_node_result(node, 3)));
+}
+
+/* And here dlogits, as result 1. */
+static void grad_SOFTMAX_LOSS(gradients *g, et_node *node, et_node *dy)
+{
+    if (is_root(g, node, dy))
+        give(g, node->input[0], made(g, et_node_result(node, 1)));
+}
+
+/* Rules that stand in files of their own. */
+#define grad_COLUMN_SUM    et_grad_COLUMN_SUM
+#define grad_ROW_SUM       et_grad_ROW_SUM
+#define grad_SOFTMAX       et_grad_SOFTMAX
+#define grad_LOG_SOFTMAX   et_grad_LOG_SOFTMAX
+#define grad_CROSS_ENTROPY et_grad_CROSS_ENTROPY
+
+/* One rule for each row of ops.def; a row without its function does not compile. */
+static void (*const rules[ET_OP_COUNT])(gradients *, et_node *, et_node *) = {
+#define ELEMENTWISE(id, name, inputs, reads, formula, da, db) [ET_OP_##id] = et_grad_elementwise,
+#define X(id, name, fewest, most)                             [ET_OP_##id] = grad_##id,
+#include "engine/graph/ops.def"
+#undef X
+};
+
+/* needed[i]: node i is a parameter to derive by or has one behind it. */
+static void mark_needed(gradients *g)
+{
+    for (int i = 0; i < g->count; i++) {
+        const et_node *node = g->graph->nodes[i];
+        int param = node->attributes.param;
+        g->needed[i] = node->op == ET_OP_PARAM && et_params_is_trained(g->graph->params, param) &&
+                       (!g->derive || g->derive[param]);
+        for (int k = 0; k < node->inputs; k++)
+            g->needed[i] |= g->needed[node->input[k]->id];
+    }
+}
+
+static bool has_sums(const et_node *node)
+{
+    return node->op == ET_OP_VOCABULARY_LOSS || node->op == ET_OP_SOFTMAX_LOSS;
+}
+
+/* A row for each parameter that the loss depends on, in order of the parameters' nodes. The
+ * rules may have poisoned the graph; that is reported here, once. */
+static int collect(gradients *g, et_error *error)
+{
+    et_graph *graph = g->graph;
+    graph->gradients = et_arena_array(&graph->arena, (size_t)et_params_count(graph->params),
+                                      sizeof *graph->gradients);
+    if (!graph->gradients)
+        return et_alloc_failed(error, 0, "gradients");
+    for (int i = 0; i < g->count; i++) {
+        const et_node *node = graph->nodes[i];
+        if (node->op == ET_OP_PARAM && g->needed[i] && g->of[i])
+            graph->gradients[graph->gradient_count++] =
+                (et_param_gradient){ node->attributes.param, g->of[i] };
+    }
+    return et_graph_finish(graph, error);
+}
+
+/* Whether node is a loss's root, and the factors of all losses that it is the root of. */
+static void find_root(gradients *g, const et_node *node)
+{
+    g->is_root = false;
+    g->factor = 0;
+    for (const et_mark *mark = g->graph->marks; mark && has_sums(node); mark = mark->next)
+        if (mark->kind == ET_MARK_LOSS && mark->root == node) {
+            g->is_root = true;
+            g->factor += mark->factor;
+        }
+}
+
+/* A scalar root's own derivative is the scale, or 1: an input of that name. */
+static int give_roots(gradients *g, et_error *error)
+{
+    et_graph *graph = g->graph;
+    et_node *one = g->scale;
+    bool any = false;
+    for (const et_mark *mark = graph->marks; mark; mark = mark->next) {
+        if (mark->kind != ET_MARK_LOSS)
+            continue;
+        any = any || g->needed[mark->root->id];
+        if (has_sums(mark->root))
+            continue;
+        et_attributes attributes = { .leaf = { ET_F32, et_shape_scalar() } };
+        if (!one)
+            one = et_node_add(graph, ET_OP_INPUT, ET_GRAPH_ONE, NULL, 0, &attributes);
+        give(g, mark->root, one);
+    }
+    if (any)
+        return ET_OK;
+    return graph->marks ? et_fail(error, ET_EGRAPH, "%s: depends on no parameter",
+                                  graph->marks->root ? graph->marks->root->name : "the loss")
+                        : et_fail(error, ET_EGRAPH, "the model has no loss");
+}
+
+/* From the last root downwards: every node that a rule has given something to, and the losses
+ * that make their own derivatives. Nodes behind a loss (a metric) have nothing and are passed
+ * over. */
+static int propagate(gradients *g, et_error *error)
+{
+    mark_needed(g);
+    int status = give_roots(g, error);
+    for (int i = g->count - 1; !status && i >= 0; i--) {
+        et_node *node = g->graph->nodes[i];
+        find_root(g, node);
+        if (g->needed[i] && (g->of[i] || g->is_root))
+            rules[node->op](g, node, g->of[i]);
+    }
+    return status ? status : collect(g, error);
+}
+
+/* Working arrays are as long as the forward graph and live for this call only. */
+int et_graph_derive(et_graph *graph, const bool *derive, et_node *scale, et_error *error)
+{
+    if (et_graph_finish(graph, error))
+        return graph->error.status;
+    if (graph->gradients)
+        return et_fail(error, ET_EGRAPH, "the graph has derivatives already");
+    size_t count = (size_t)graph->count;
+    gradients g = { .graph = graph, .count = graph->count, .derive = derive, .scale = scale };
+    g.of = et_alloc_zero(count, sizeof(et_node *));
+    g.needed = et_alloc_zero(count, sizeof(bool));
+    g.waiting = et_alloc_zero(count, sizeof(waiting));
+    int status = et_rematerialize_init(&g.rematerialize, graph, error);
+    if (!status)
+        status = g.of && g.needed && g.waiting
+                     ? propagate(&g, error)
+                     : et_alloc_failed(error, count * sizeof(waiting), "gradients");
+    et_rematerialize_release(&g.rematerialize);
+    et_free(g.of);
+    et_free(g.needed);
+    et_free(g.waiting);
+    return status;
+}
+
+int et_graph_differentiate(et_graph *graph, et_node *loss, et_error *error)
+{
+    if (et_graph_finish(graph, error))
+        return graph->error.status;
+    if (graph->gradients)
+        return et_fail(error, ET_EGRAPH, "%s: the graph has derivatives already", loss->name);
+    if (loss->graph != graph)
+        return et_fail(error, ET_EGRAPH, "%s: a node of another graph", loss->name);
+    if (!has_sums(loss) && (loss->type[0].shape.rank || loss->type[0].dtype != ET_F32))
+        return et_fail(error, ET_EGRAPH, "%s: no scalar and no loss; take its et_sum", loss->name);
+    et_loss(et_graph_scope(graph), "loss", loss, 1);
+    return et_graph_derive(graph, NULL, NULL, error);
+}

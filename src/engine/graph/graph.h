@@ -1,0 +1,230 @@
+/* What graph and exec share: the node and the op table. What <etude/graph.h> and
+ * <etude/ops.h> leave to exec: making and deriving graphs.
+ *
+ * Invariants: (1) a node's inputs have smaller ids than the node: creation order is a
+ * topological order; (2) every node is reached through its graph's list; (3) a poison node is
+ * nobody's input: builders return poison instead. */
+#ifndef ETUDE_ENGINE_GRAPH_GRAPH_H
+#define ETUDE_ENGINE_GRAPH_GRAPH_H
+
+#include <etude/data.h>
+#include <etude/ops.h>
+#include <etude/ops_image.h>
+#include <etude/ops_layout.h>
+#include <etude/ops_random.h>
+
+#include "base/arena.h"
+#include "base/map.h"
+#include "engine/kernel/elementwise.h"
+
+typedef struct et_graph_options {
+    bool training; /* dropout acts; derivatives may be asked for */
+    et_dtype act;  /* ET_F32 or ET_BF16: type of activations and of products' inputs */
+    et_recompute recompute;
+} et_graph_options;
+
+#define ET_GRAPH_OPTIONS_INIT                                                                      \
+    {                                                                                              \
+        false, ET_F32, ET_RECOMPUTE_CHEAP                                                          \
+    }
+
+/* A graph over a parameter store, which it declares into and must not outlive. options NULL: the
+ * defaults. ET_ECONFIG: an option is none of its values. */
+int et_graph_new(et_graph **out, et_params *params, const et_graph_options *options,
+                 et_error *error);
+void et_graph_free(et_graph *graph);
+
+/* Reports what building recorded first: ET_EGRAPH or ET_ENOMEM, else 0. */
+int et_graph_finish(const et_graph *graph, et_error *error);
+
+et_scope *et_graph_scope(et_graph *graph); /* the root */
+
+/* Adds the nodes of d(loss)/d(parameter) for every parameter that loss depends on. loss is a
+ * scalar (or a vocabulary or softmax loss, whose first sum is meant). ET_EGRAPH: it is none, or is
+ * another graph's, or the graph was differentiated before. */
+int et_graph_differentiate(et_graph *graph, et_node *loss, et_error *error);
+
+/* ET_OP_INPUT and so on, in the table's order; those of elementwise.def are a range, in the order
+ * of et_ew_op. */
+typedef enum et_op {
+#define X(id, name, fewest, most) ET_OP_##id,
+#include "engine/graph/ops.def"
+#undef X
+    ET_OP_COUNT,
+} et_op;
+
+/* The most that a row of ops.def has: CONCATENATE's inputs; a loss or a norm's derivative
+ * with three results. */
+#define ET_NODE_INPUTS_MAX  8
+#define ET_NODE_RESULTS_MAX 4
+
+typedef struct et_result_type {
+    et_dtype dtype;
+    et_shape shape;
+} et_result_type;
+
+/* first, first + step, ... */
+typedef struct et_progression {
+    int32_t first, step;
+} et_progression;
+
+/* Part of the sizes along one dimension: from first on, count of them. */
+typedef struct et_piece {
+    int axis;
+    int64_t first, count;
+} et_piece;
+
+/* What an op knows besides its inputs; which member counts follows from the op. */
+typedef struct et_attributes {
+    et_result_type leaf; /* INPUT, PARAM, POSITIONS, INTEGERS, COPY, NOISE, RESHAPE, and derivatives
+                            whose result has the type of no input: the type */
+    int param;           /* PARAM: index in the store */
+    int result;          /* RESULT: which one, from 1 */
+    float x;             /* element-wise: the formula's constant; DROPOUT: rate;
+                            norms: epsilon; EMBEDDING: scale; losses: smoothing */
+    uint32_t site;       /* DROPOUT, ATTENTION, NOISE, BERNOULLI, CANDIDATES: names the random
+                            numbers */
+    union {
+        et_matmul_options matmul;
+        et_attention_options attention;
+        et_convolution_options convolution; /* and its derivatives; relu: of the op alone */
+        et_pool_options pool;               /* and its derivative */
+        et_progression progression;         /* INTEGERS */
+        et_piece piece;                     /* CONCATENATE, SLICE, SLICE_GRAD */
+        const et_column *columns;           /* EMBED_COLUMNS: [count], in the arena */
+    };
+    float agreement; /* VOCABULARY_LOSS of two draws: the weight of their divergence */
+    int count;       /* VOCABULARY_BEST: pieces of each row; ONE_HOT: depth; CANDIDATES: how many */
+    int64_t classes; /* CANDIDATES: what they are of */
+    bool offset;     /* VOCABULARY_LOSS: input 3 is added to logits, by column */
+    bool self;       /* ATTENTION: q and kv are one matrix. CACHED_ATTENTION: q has the new k and v
+                        as well, and input 2 is their slot */
+    bool recomputable; /* see et_recomputable */
+    bool again;        /* made again for the backward pass; such chains keep to themselves */
+    bool gradient;     /* losses: their derivatives are wanted */
+    bool given;        /* BATCH_NORM_GRAD: statistics are not the batch's own */
+} et_attributes;
+
+struct et_node {
+    et_graph *graph;
+    int id; /* place in graph->nodes; -1: poison */
+    et_op op;
+    bool of_batch;       /* inputs or random numbers are in it, and not parameters alone */
+    const char *name;    /* full name, in the graph's arena */
+    int inputs, results; /* how many of input[] and type[] are in use */
+    et_node *input[ET_NODE_INPUTS_MAX];
+    et_attributes attributes;
+    et_result_type type[ET_NODE_RESULTS_MAX]; /* [0]: the node's own value */
+};
+
+/* d(loss)/d(parameter). */
+typedef struct et_param_gradient {
+    int param;
+    et_node *node; /* float32, of the parameter's shape */
+} et_param_gradient;
+
+/* The input that is 1, or the factor of all gradients. */
+#define ET_GRAPH_ONE "d(loss)"
+
+/* What a model function wants of a node: see <etude/pass.h>. */
+typedef enum et_mark_kind {
+    ET_MARK_LOSS, /* is derived, and measured */
+    ET_MARK_MEASURE,
+    ET_MARK_OUTPUT,
+    ET_MARK_MEAN,
+} et_mark_kind;
+
+/* total and weight are float32 scalars, or one element of a loss's sums. */
+typedef struct et_mark {
+    et_mark_kind kind;
+    const char *name;
+    et_node *node, *weight; /* what is measured, and per what; NULL: per `constant` */
+    int element, weight_element;
+    double constant;
+    et_node *root; /* ET_MARK_LOSS: what is derived: a loss with sums, or a scalar that holds
+                      the factor already */
+    float factor;  /* of the loss, in root already but of one with sums; of ET_MARK_MEAN:
+                      momentum */
+    int variable;  /* ET_MARK_MEAN: index in the store */
+    struct et_mark *next;
+} et_mark;
+
+struct et_graph {
+    et_arena arena;    /* nodes, scopes, names, gradients */
+    et_params *params; /* borrowed */
+    et_graph_options options;
+    et_scope *root;    /* prefix "" */
+    et_scope *entered; /* names nodes without a name */
+    et_node **nodes;   /* [count] in use of [capacity], by id; forward nodes first */
+    int count;
+    size_t capacity;
+    et_node **param_nodes; /* [param_capacity], by index in the store; NULL: not used here */
+    size_t param_capacity;
+    et_map drawn;                 /* how many dropouts or attentions have asked for a name */
+    et_param_gradient *gradients; /* [gradient_count]; NULL before et_graph_differentiate */
+    int gradient_count;
+    const et_layout *layout;     /* of the batches it is for; NULL: inputs are bound by hand */
+    et_mark *marks, **last_mark; /* in order of making */
+    et_error error;              /* the first one; status 0: none */
+    et_node poison;              /* what builders return once something is wrong */
+};
+
+struct et_scope {
+    et_graph *graph;
+    const char *prefix; /* "" or "a/b/" */
+    const char *draw;   /* "" or "second/": before the prefix in names of random numbers */
+};
+
+/* Adds the nodes of d(loss)/d(parameter), the loss being the sum of all ET_MARK_LOSS, for every
+ * parameter p with derive[p] (NULL: all) that it depends on. scale: a scalar that all are times, or
+ * NULL. Once per graph. */
+int et_graph_derive(et_graph *graph, const bool *derive, et_node *scale, et_error *error);
+
+/* "scope/name" in the graph's arena. Without memory the bare name stands in, and no node is made
+ * with it: the arena remembers the failure, and et_node_add looks. */
+const char *et_scope_name(et_scope *scope, const char *name);
+
+/* The same of what is random there, whose name chooses its numbers: "draw/scope/name". */
+const char *et_scope_drawn_name(et_scope *scope, const char *name);
+
+/* Records the first error of a graph (printf format); returns its poison node. */
+et_node *et_graph_poison(et_graph *graph, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* The same for memory: ET_ENOMEM, which is nobody's fault. */
+et_node *et_graph_out_of_memory(et_graph *graph);
+
+/* False, and recorded: name is NULL or empty. */
+bool et_has_name(et_scope *scope, const char *name);
+
+/* False, and recorded: x is not from least to most; op and what name it. */
+bool et_in_range(et_graph *graph, et_op op, const char *what, double x, double least, double most);
+
+/* The reserved words of public options are zero, or the graph is poisoned; options NULL: true. */
+#define et_options_known(graph, options, name)                                                     \
+    (!(options) ||                                                                                 \
+     et_reserved_known((graph), (options)->reserved,                                               \
+                       sizeof(options)->reserved / sizeof(options)->reserved[0], name))
+bool et_reserved_known(et_graph *graph, const uint64_t *reserved, size_t count, const char *name);
+
+bool et_node_is_poison(const et_node *node);
+
+/* Element-wise: exec fuses chains of these. The kernels' name of one. */
+bool et_op_is_elementwise(et_op op);
+et_ew_op et_op_elementwise(et_op op);
+
+/* What the derivative of an op reads of the forward pass; of other ops INPUTS, which is true of
+ * most. */
+typedef enum et_op_reads { ET_READS_NOTHING, ET_READS_INPUTS, ET_READS_RESULT } et_op_reads;
+et_op_reads et_op_derivative_reads(et_op op);
+
+/* Of VOCABULARY_LOSS: whether its rows come twice, as inputs 0 and 3. */
+bool et_loss_of_two_draws(const et_node *node);
+
+/* "layer_norm". Static. */
+const char *et_op_name(et_op op);
+
+/* Whether a node of this op may have so many inputs. */
+bool et_op_takes(et_op op, int inputs);
+
+#endif

@@ -1,0 +1,30 @@
+/* Adding nodes: what builders and derivatives end in. A node that is added has passed its op's
+ * shape rule; what has not is poison, and the graph keeps the first reason. */
+#ifndef ETUDE_ENGINE_GRAPH_NODE_H
+#define ETUDE_ENGINE_GRAPH_NODE_H
+
+#include "engine/graph/graph.h"
+
+/* The largest rate and smoothing: the float32 below 1. */
+#define ET_BELOW_1 (1 - 0x1p-24)
+
+/* Adds a node after checking arity and running the op's shape rule; poison if any input is or
+ * if the rule refuses. name: full; NULL: made in the scope that was entered, of the op's name and
+ * the id. */
+et_node *et_node_add(et_graph *graph, et_op op, const char *name, et_node *const *inputs,
+                     int input_count, const et_attributes *attributes);
+
+/* The same without name or attributes; the graph is the input's. */
+et_node *et_node_unary(et_op op, et_node *x);
+et_node *et_node_binary(et_op op, et_node *a, et_node *b);
+
+/* Whether the graph's layout of batches, if it has one, has an input of that full name and type, or
+ * it is ET_GRAPH_ONE. False, and recorded: nothing that fits would be bound to it. */
+bool et_input_is_bound(et_graph *graph, const char *name, et_dtype dtype, et_shape shape);
+/* Poison that says which fields there are. field may be NULL. */
+et_node *et_graph_no_field(et_graph *graph, const char *field);
+
+/* Result k (from 1) of a node with several. */
+et_node *et_node_result(et_node *node, int k);
+
+#endif

@@ -1,0 +1,45 @@
+/* What derivatives rematerialize instead of keeping it from the forward pass, so that it need not
+ * live until they come (Chen et al. 2016, "Training deep nets with sublinear memory cost"). The
+ * same op on the same inputs gives the same bits, so nothing but memory and time can change.
+ *
+ * Three ways, all asked for by the derivative rules of grad.c:
+ *   - a node is added once more where its first late reader stands (et_rematerialize_value);
+ *   - the sign of a relu's result is read off its dropout, which is kept for the next product
+ *     anyway: where dropout took an element away its derivative is 0 either way
+ *     (et_rematerialize_sign);
+ *   - a norm's result comes out of the norm's derivative, which reads x already; the product
+ *     that wants it waits for that (et_rematerialize_waits).
+ * The graph's option `recompute` says what may be done. */
+#ifndef ETUDE_ENGINE_GRAPH_REMATERIALIZE_H
+#define ETUDE_ENGINE_GRAPH_REMATERIALIZE_H
+
+#include "engine/graph/graph.h"
+
+/* How the forward graph reads a node. */
+typedef struct et_rematerialize_use {
+    int readers, values;          /* values: readers whose derivative reads the node's value */
+    const et_node *reader, *user; /* the last of each */
+} et_rematerialize_use;
+
+typedef struct et_rematerialize {
+    et_graph *graph;
+    int count;                 /* nodes of the forward graph: those that are there now */
+    et_rematerialize_use *use; /* [count] */
+    et_node **again;           /* [count]: the one rematerialized; NULL: not, or not yet */
+} et_rematerialize;
+
+/* ET_ENOMEM, or 0. The graph must stay. Release in any case. */
+int et_rematerialize_init(et_rematerialize *rematerialize, et_graph *graph, et_error *error);
+void et_rematerialize_release(et_rematerialize *rematerialize);
+
+/* What a derivative reads for a forward node's value: the node, or the one rematerialized. */
+et_node *et_rematerialize_value(et_rematerialize *rematerialize, et_node *node);
+
+/* What is positive where node's value, a relu's result, is, wherever that matters. */
+et_node *et_rematerialize_sign(et_rematerialize *rematerialize, et_node *node);
+
+/* Whether node is a norm whose derivative is to give its value again, for the one product that
+ * reads it: that product's weight gradient is to be made after it. */
+bool et_rematerialize_waits(const et_rematerialize *rematerialize, const et_node *node);
+
+#endif

@@ -1,0 +1,36 @@
+#include "engine/graph/shape_private.h"
+
+/* There is no silent conversion of what is computed element by element: two activations never
+ * differ, but a parameter (float32) may meet one (bfloat16). What is repeated is a vector or one
+ * number, and may be a parameter. */
+static bool fits(const et_node *node, int small, int full)
+{
+    if (!is_float(node, small) || !is_float(node, full))
+        return false;
+    if (et_shape_equal(shape(node, small), shape(node, full)))
+        return dtype(node, small) == dtype(node, full);
+    return is_repeated(shape(node, small), shape(node, full)) &&
+           (dtype(node, small) == ET_F32 || dtype(node, small) == dtype(node, full));
+}
+
+/* The type and shape that the builder was told. */
+static bool copy(et_node *node)
+{
+    const et_result_type *to = &node->attributes.leaf;
+    if (!is_float(node, 0) || (to->dtype != ET_F32 && to->dtype != ET_BF16) ||
+        !(et_shape_equal(shape(node, 0), to->shape) || is_repeated(shape(node, 0), to->shape)))
+        return refuse(node, "does not fit that shape", 0, 0);
+    return set(node, to->dtype, to->shape);
+}
+
+bool et_shape_elementwise(et_node *node)
+{
+    if (node->op == ET_OP_COPY)
+        return copy(node);
+    int full = node->inputs == 2 && fits(node, 0, 1) ? 1 : 0;
+    if (node->inputs == 2 && full == 0 && !fits(node, 1, 0))
+        return refuse(node, "different shapes or types", 0, 1);
+    if (!is_float(node, 0))
+        return refuse(node, "no floating-point numbers", 0, 0);
+    return set(node, dtype(node, full), shape(node, full));
+}

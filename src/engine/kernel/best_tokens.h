@@ -1,0 +1,64 @@
+/* The likeliest next tokens of rows: logits h . table[token] for all tokens, of which the k
+ * largest and their log-probabilities are wanted.
+ *
+ * Only those that bytes cannot rule out are computed in float32. With x = x' + e and w = w' + d,
+ * the marked ones as bytes say them, Cauchy and Schwarz bound
+ *
+ *   |x w - x' w'| = |e w' + x d| <= |e| |w'| + |x| |d|,
+ *
+ * so a token whose upper bound stays below what k others reach at least is out for certain: the
+ * tokens found are the ones that float32 gives for all, in its order (larger first, then the
+ * smaller number). The softmax's sum has the ruled out ones as bytes say them: none of them weighs
+ * much, since ET_BEST_EXACT at least are computed, and their errors have both signs. Where the
+ * bounds leave too many tokens open, or a number is not finite, the whole row is computed in
+ * float32.
+ *
+ * Rows do not depend on each other, nor on the number of threads. */
+#ifndef ETUDE_ENGINE_KERNEL_BEST_TOKENS_H
+#define ETUDE_ENGINE_KERNEL_BEST_TOKENS_H
+
+#include "engine/kernel/row_product.h"
+
+/* Rows whose logits are in cache together: whole blocks of every table. Blocks have 4, 6 or 12
+ * rows. Of 32,000 tokens, 24 rows are 3 MB of logits. */
+#define ET_BEST_ROWS 24
+/* Most tokens that may be asked for. */
+#define ET_BEST_COUNT_MAX 128
+/* Tokens computed in float32 at least, if there are as many. They carry most of the sum of a row
+ * that is sure of itself, so that bytes blur only its rest. */
+#define ET_BEST_EXACT 16
+/* Lower bounds kept of a row, each the largest of its share of the tokens. A power of two, four
+ * times ET_BEST_COUNT_MAX: most of the best k are then in groups of their own. */
+#define ET_BEST_GROUPS 512
+/* Most tokens that bytes may leave open. Past it the whole row is computed, which is always right.
+ */
+#define ET_BEST_OPEN 512
+
+typedef struct et_best_tokens {
+    /* Of h, log_p and token. */
+    int64_t rows;
+    int count;                   /* k, at most ET_BEST_COUNT_MAX and at most the tokens */
+    const et_row_weight *weight; /* ET_ROW_INT8: n tokens, their width k */
+    const float *table;          /* [n, k], what weight was packed from */
+    et_dtype dtype;              /* of h */
+    void *scratch;               /* et_best_scratch() bytes for each thread, aligned to 64 */
+} et_best_tokens;
+
+/* A thread's scratch: a view of it, and its size. */
+typedef struct et_best_room {
+    float *logits;  /* [ET_BEST_ROWS, columns] as bytes say them */
+    float *x;       /* [ET_BEST_ROWS, width] */
+    uint8_t *bytes; /* [ET_BEST_ROWS, et_row_stride(width)] */
+    float *scale;   /* [ET_BEST_ROWS] of the bytes */
+    float *group;   /* [ET_BEST_GROUPS] */
+    /* z in float32 and number of each open token, in ascending order of the token. */
+    float *open_logit;   /* [ET_BEST_OPEN] */
+    int32_t *open_token; /* [ET_BEST_OPEN] */
+    int64_t columns;     /* tokens in whole panels */
+    size_t size;
+} et_best_room;
+
+et_best_room et_best_room_at(void *scratch, const et_row_weight *weight);
+size_t et_best_scratch(const et_row_weight *weight);
+
+#endif

@@ -1,0 +1,486 @@
+/* Making products and keeping them: a cache finds or makes the product of a shape, chooses what of
+ * its operands must be copied, makes the blocks that its tiles run and the memory that they are
+ * copied to. How a product is cut stands in gemm/grid.c, how it runs in gemm/run.c, and what a
+ * block is in gemm/onednn_block.c.
+ *
+ * Invariants:
+ *   (1) grid, blocks and copies follow from the shape, the CPU and ETUDE_BF16, never from the
+ *       number of threads;
+ *   (2) all memory is had when a product is made: a desk's parts are as large as the hungriest
+ *       tile of all products, the sums as large as the hungriest product in pieces;
+ *   (3) products and blocks stay where they are until the cache is closed, so pointers to them
+ *       may be kept.
+ *
+ * Products share blocks: a block knows the sizes of a tile and no strides of the matrices, so
+ * products whose tiles have one size run the same primitive. What a product that failed had made by
+ * then stays in the cache for the next one. */
+#include "engine/kernel/gemm/gemm.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/cpu.h"
+#include "base/vector.h"
+#include "engine/kernel/gemm/gemm_private.h"
+#include "engine/kernel/kernels.h"
+
+/* Where bfloat16 dot products are no faster than float32 multiply-adds, operands are widened as
+ * they are staged: Intel's cores without AMX (on one Xeon bench_gemm gave about half of float32's
+ * rate). AMD's are left native. ETUDE_BF16 in the environment may say "native" or "widen". Without
+ * panels of bfloat16 the engine has no fast product of it: "native" has no say. */
+static et_dtype multiply_bf16_as(const et_gemm_engine *engine)
+{
+    const char *wanted = getenv("ETUDE_BF16");
+    if (!et_gemm_engine_panels(engine, ET_BF16) || (wanted && strcmp(wanted, "widen") == 0))
+        return ET_F32;
+    bool native = et_gemm_fast_bf16() || (wanted && strcmp(wanted, "native") == 0);
+    return native ? ET_BF16 : ET_F32;
+}
+
+/* Where oneDNN multiplies bfloat16 by the same instructions as our kernel, which copies less. AMX
+ * is several times as fast as these. */
+static bool has_fast_pairs(void)
+{
+    return strcmp(et_kernels_best()->name, "avx512bf16") == 0 && !et_gemm_has_amx();
+}
+
+/* The cache. */
+
+int et_gemm_cache_open(et_gemm_cache **out, int max_threads, et_error *error)
+{
+    et_assert(max_threads >= 1);
+    et_gemm_cache *cache = et_alloc_zero(1, sizeof *cache);
+    if (!cache)
+        return et_alloc_failed(error, sizeof *cache, "a cache of matrix products");
+    cache->threads = max_threads;
+    cache->staging = et_kernels_best()->staging;
+    cache->float_product = et_kernels_best()->float_product;
+    cache->desks = et_alloc_zero((size_t)max_threads, sizeof *cache->desks);
+    for (int i = 0; cache->desks && i < max_threads; i++)
+        cache->desks[i].track = et_track_off();
+    int status = cache->desks
+                     ? et_gemm_engine_open(&cache->engine, max_threads, error)
+                     : et_alloc_failed(error, sizeof(et_gemm_desk), "a cache of matrix products");
+    if (status) {
+        et_gemm_cache_close(cache);
+        return status;
+    }
+    cache->bf16 = multiply_bf16_as(cache->engine);
+    cache->own_floats = !et_gemm_fast_blocks();
+    cache->own_pairs = has_fast_pairs();
+    cache->pads = et_gemm_row_unit() > 1 || et_gemm_has_amx();
+    cache->l2 = et_cpu_l2();
+    *out = cache;
+    return ET_OK;
+}
+
+/* Takes a cache in any state of opening. Blocks go before the engine that made them. */
+void et_gemm_cache_close(et_gemm_cache *cache)
+{
+    if (!cache)
+        return;
+    for (size_t i = 0; i < cache->gemm_count; i++)
+        et_free(cache->gemms[i]);
+    for (size_t i = 0; i < cache->block_count; i++)
+        et_gemm_block_free(cache->blocks[i]);
+    for (int i = 0; cache->desks && i < cache->threads; i++) {
+        et_free(cache->desks[i].a);
+        et_free(cache->desks[i].b);
+        et_free(cache->desks[i].c);
+    }
+    et_free(cache->gemms);
+    et_free(cache->blocks);
+    et_free(cache->desks);
+    et_free(cache->sums);
+    et_gemm_engine_close(cache->engine);
+    et_free(cache);
+}
+
+void et_gemm_cache_prefer(et_gemm_cache *cache, et_gemm_way way)
+{
+    et_assert_equal(cache->gemm_count, 0);
+    cache->way = way;
+}
+
+void et_gemm_cache_assume_l2(et_gemm_cache *cache, size_t bytes)
+{
+    et_assert_equal(cache->gemm_count, 0);
+    cache->l2 = bytes;
+}
+
+void et_gemm_cache_watch(et_gemm_cache *cache, int thread, et_track *track)
+{
+    et_assert(thread >= 0 && thread < cache->threads);
+    cache->desks[thread].track = track;
+}
+
+et_dtype et_gemm_multiplied_as(const et_gemm_cache *cache, et_dtype dtype)
+{
+    return dtype == ET_BF16 ? cache->bf16 : dtype;
+}
+
+bool et_gemm_own_gradients(const et_gemm_cache *cache, et_dtype dtype)
+{
+    if (dtype == ET_BF16 && cache->bf16 != ET_BF16)
+        return false;
+    if (cache->way != ET_GEMM_BEST)
+        return cache->way == ET_GEMM_OWN;
+    return dtype == ET_F32 ? cache->own_floats : cache->own_pairs;
+}
+
+size_t et_gemm_cache_primitives(const et_gemm_cache *cache)
+{
+    return cache->block_count;
+}
+
+/* Memory of the new size instead of the old, whose contents are lost; NULL and the old one stays
+ * if there is none. */
+static void *grow(void *memory, size_t size, et_error *error)
+{
+    void *grown = et_alloc_aligned(size, 64);
+    if (grown)
+        et_free(memory);
+    else
+        et_alloc_failed(error, size, "a matrix product's tiles");
+    return grown;
+}
+
+/* The array with room for one more; NULL if there is no memory, and the old one stays. */
+static void *reserve(void *array, size_t *room, size_t count, size_t element, et_error *error)
+{
+    void *grown = et_vector_grow(array, room, count + 1, element, 16);
+    if (!grown)
+        et_alloc_failed(error, (count + 1) * element, "a cache of matrix products");
+    return grown;
+}
+
+/* One part of every desk, of `has` bytes so far. Desks that have grown when memory ends are larger
+ * than they need be, which harms nothing. `part` is the offset of the pointer in a desk. *has grows
+ * last: it holds for every desk. */
+static int grow_parts(et_gemm_cache *cache, size_t part, size_t *has, size_t size, et_error *error)
+{
+    if (size <= *has)
+        return ET_OK;
+    for (int i = 0; i < cache->threads; i++) {
+        void **at = (void **)(void *)((char *)&cache->desks[i] + part);
+        void *grown = grow(*at, size, error);
+        if (!grown)
+            return ET_ENOMEM;
+        *at = grown;
+    }
+    *has = size;
+    return ET_OK;
+}
+
+/* The block of that shape, made at the first call. They are searched one by one: nobody asks while
+ * products run. */
+static int find_block(const et_gemm_block **out, et_gemm_cache *cache,
+                      const et_gemm_block_shape *shape, et_error *error)
+{
+    for (size_t i = 0; i < cache->block_count; i++)
+        if (memcmp(et_gemm_block_shape_of(cache->blocks[i]), shape, sizeof *shape) == 0) {
+            *out = cache->blocks[i];
+            return ET_OK;
+        }
+    et_gemm_block **blocks =
+        reserve(cache->blocks, &cache->block_room, cache->block_count, sizeof *blocks, error);
+    if (!blocks)
+        return ET_ENOMEM;
+    cache->blocks = blocks;
+    et_gemm_block *block;
+    int status = et_gemm_block_new(&block, cache->engine, shape, error);
+    if (!status)
+        cache->blocks[cache->block_count++] = block;
+    *out = block;
+    return status;
+}
+
+/* Making a product. */
+
+/* Size of the last part, in 1 .. part: of 10 in parts of 4 it is 2, of 8 it is 4. */
+static int64_t last_of(int64_t whole, int64_t part)
+{
+    return whole - (whole - 1) / part * part;
+}
+
+/* What a block of a tile is: row, column and chunk say whether the tile or chunk is FULL or the
+ * LAST one; adds: onto what its C holds. The last chunk of all is that of the last piece, which may
+ * be shorter than the others. Blocks of a raw product leave bias, activation and C's type to
+ * staging's finish, which comes after the last of them; the others leave the activation alone. */
+static et_gemm_block_shape block_shape(const et_gemm *gemm, int row, int column, int chunk,
+                                       bool adds)
+{
+    const et_gemm_shape *shape = &gemm->shape;
+    const et_gemm_grid *grid = &gemm->grid;
+    int64_t piece = chunk == LAST ? last_of(shape->k, grid->piece_k) : grid->piece_k;
+    return (et_gemm_block_shape){
+        .m = row == LAST ? last_of(shape->m, grid->tile_m) : grid->tile_m,
+        .n = column == LAST ? last_of(shape->n, grid->tile_n) : grid->tile_n,
+        .k = chunk == LAST ? last_of(piece, grid->chunk_k) : grid->chunk_k,
+        .accumulate = adds,
+        .bias = shape->bias && !gemm->raw,
+        .panels = gemm->panels && !gemm->across,
+        .across = gemm->across,
+        .ab = gemm->type,
+        .c = gemm->raw ? ET_F32 : shape->c,
+    };
+}
+
+/* All blocks of a column tile, whole (FULL) or last. A tile of one chunk runs one block, which adds
+ * if C itself is added to. Of several chunks the first sets what the others add to, unless C itself
+ * is added to; a last chunk only adds, unless the last piece has no other. Where rows are padded
+ * each tile has the full number of rows, so none is made for a last row of tiles. */
+static int make_column(et_gemm *gemm, int column, et_error *error)
+{
+    const et_gemm_grid *grid = &gemm->grid;
+    bool one_chunk = grid->chunk_k == grid->piece_k;
+    bool direct_sum = gemm->shape.accumulate && !gemm->raw && !gemm->stage_c;
+    bool lone_last = last_of(gemm->shape.k, grid->piece_k) <= grid->chunk_k;
+    for (int row = FULL; row <= (grid->rows > 1 && !gemm->pad_rows ? LAST : FULL); row++)
+        for (int chunk = FULL; chunk <= LAST; chunk++)
+            for (int adds = 0; adds <= 1; adds++) {
+                bool first = chunk == FULL || lone_last;
+                bool comes = one_chunk ? adds == direct_sum : adds || (first && !direct_sum);
+                if (!comes)
+                    continue;
+                et_gemm_block_shape shape = block_shape(gemm, row, column, chunk, adds);
+                const et_gemm_block **slot = &gemm->blocks[row][column][chunk][adds];
+                int status = find_block(slot, gemm->cache, &shape, error);
+                if (status)
+                    return status;
+            }
+    return ET_OK;
+}
+
+#define SHORT_ROW 64 /* elements, of a B that blocks copy for themselves */
+
+/* Whether rows of that width lie one behind another; whole: a block takes them from end to end. */
+static bool dense(int64_t stride, int64_t width, bool whole)
+{
+    return whole && stride == width;
+}
+
+#define NARROW 64
+
+/* Whether blocks of C would have little to do for what is copied for them: bench_gemm gave our own
+ * kernel 1.05 to 1.25 of their rate at 64 rows or columns, also where they win otherwise. */
+static bool is_narrow(const et_gemm_shape *shape)
+{
+    return shape->a == ET_F32 && (shape->m <= NARROW || shape->n <= NARROW);
+}
+
+/* Of many rows, but too few for blocks without panels: they would multiply B where it lies, with
+ * rows far from each other. bench_gemm gave our own kernel 1.25 of their rate at 768 rows. */
+bool et_gemm_own_rows(const et_gemm_cache *cache, const et_gemm_shape *shape)
+{
+    return shape->a == ET_F32 && shape->b == ET_F32 && !shape->transpose_a && !shape->row_tile &&
+           shape->m > ET_GEMM_FEW_ROWS && cache->way == ET_GEMM_BEST &&
+           !et_gemm_engine_panels(cache->engine, ET_F32) &&
+           shape->n * (int64_t)sizeof(float) >= ET_GEMM_FAR && !et_gemm_repacking_tiles(shape);
+}
+
+/* Whether the product is a gradient of a weight, of which a block would want A transposed and B in
+ * panels, or one of few rows of float32, for which B in panels would be read too seldom. Operands
+ * that are widened are copied anyway, and blocks multiply the copies. */
+static bool is_direct(const et_gemm *gemm)
+{
+    const et_gemm_shape *shape = &gemm->shape;
+    bool plain = !shape->bias && shape->activation == ET_GEMM_LINEAR;
+    bool gradient = shape->transpose_a && !shape->transpose_b && plain;
+    bool few = !shape->transpose_a && shape->m <= ET_GEMM_FEW_ROWS;
+    if (shape->pack_b || shape->row_tile || shape->a != shape->b)
+        return false;
+    if (gradient)
+        return et_gemm_own_gradients(gemm->cache, shape->a) ||
+               (gemm->cache->way == ET_GEMM_BEST && is_narrow(shape));
+    return et_gemm_own_rows(gemm->cache, shape) ||
+           (few && shape->a == ET_F32 && gemm->cache->way != ET_GEMM_BLOCKS);
+}
+
+/* On an EPYC of family 25 bench_gemm gave such a B 1.15 of the rate of a packed one at 768 rows on
+ * two threads, each of which finds half of what was packed in the other's cache, and 1.00 on one;
+ * 0.95 with rows FAR from each other, and of more bytes than the second-level cache has. Where
+ * there are no panels our own kernel may read it. */
+bool et_gemm_reads_stored(const et_gemm_cache *cache, const et_gemm_shape *shape)
+{
+    const int64_t row = shape->n * (int64_t)sizeof(float);
+    if (et_gemm_own_rows(cache, shape))
+        return true;
+    return shape->a == ET_F32 && shape->b == ET_F32 && !shape->transpose_a && !shape->transpose_b &&
+           !shape->row_tile && (!shape->ldb || shape->ldb == shape->n) &&
+           shape->m > ET_GEMM_FEW_ROWS && row < ET_GEMM_FAR &&
+           row * shape->k <= (int64_t)cache->l2 / 4;
+}
+
+/* A transposed B of few, short rows, which all of a product of few rows reads: oneDNN's block
+ * copies it faster than staging does. */
+static bool reads_across(const et_gemm *gemm)
+{
+    const et_gemm_shape *shape = &gemm->shape;
+    return shape->transpose_b && !shape->pack_b && gemm->panels && gemm->type == ET_BF16 &&
+           shape->b == ET_BF16 && shape->m <= ET_GEMM_FEW_ROWS && shape->k <= SHORT_ROW &&
+           dense(shape->ldb, shape->k, gemm->grid.chunk_k == shape->k) && gemm->grid.columns == 1;
+}
+
+/* What is copied, and what is done after the blocks. Blocks give raw sums where
+ *   (a) pieces of k have to be added up first,
+ *   (b) bias, relu or rounding would be done after each chunk and not after the last,
+ *   (c) operands are float32 and C is not, or
+ *   (d) a product that is padded to full tiles adds to C, which has no rows to pad.
+ * C itself is staged where sums are raw, or where a block's dense C would not be a part of it. */
+static void choose_staging(et_gemm *gemm)
+{
+    const et_gemm_shape *shape = &gemm->shape;
+    const et_gemm_grid *grid = &gemm->grid;
+    bool one_chunk = grid->chunk_k == shape->k;
+    bool other_a = gemm->type != shape->a, other_b = gemm->type != shape->b;
+    gemm->pad_rows = shape->row_tile > 0 && (gemm->cache->pads || !gemm->panels);
+    bool late = shape->bias || shape->activation != ET_GEMM_LINEAR || shape->c != ET_F32;
+    gemm->raw = grid->pieces > 1 || (late && grid->chunk_k < grid->piece_k) ||
+                (gemm->type == ET_F32 && shape->c != ET_F32) ||
+                (gemm->pad_rows && shape->accumulate);
+    gemm->stage_a = shape->transpose_a || other_a || !dense(shape->lda, shape->k, one_chunk);
+    gemm->stage_b =
+        !shape->pack_b && (gemm->panels || shape->transpose_b || other_b || !one_chunk ||
+                           !dense(shape->ldb, shape->n, grid->columns <= 1));
+    gemm->stage_c = gemm->raw || !dense(shape->ldc, shape->n, grid->columns <= 1);
+    gemm->across = reads_across(gemm);
+    gemm->stage_b &= !gemm->across;
+}
+
+/* Bytes from the first row of a chunk to its last from which on its rows are read once and copied:
+ * they are on more pages than the first-level buffer of page addresses holds (64 of 4 KiB), and
+ * lines of few sets of the first-level cache. */
+#define SPREAD ((size_t)1 << 18)
+
+/* A direct product's transposed A goes to panels on the desk where its rows lie far apart, or have
+ * to be made pairs. C goes to the desk where sums are no C yet, or where chunks add to rows that
+ * lie apart, and would get in each other's way in the caches. */
+static void stage_direct(et_gemm *gemm)
+{
+    const et_gemm_shape *shape = &gemm->shape;
+    const et_gemm_grid *grid = &gemm->grid;
+    bool many = grid->piece_k >= ET_GEMM_MANY_CHUNKS * grid->chunk_k;
+    bool apart = many && !dense(shape->ldc, shape->n, grid->columns <= 1);
+    bool spread = (size_t)(grid->chunk_k * shape->lda) * sizeof(float) >= SPREAD;
+    gemm->raw = grid->pieces > 1 || shape->c != ET_F32;
+    gemm->stage_a = shape->transpose_a && (spread || gemm->type == ET_BF16);
+    gemm->stage_c = gemm->raw || apart;
+}
+
+/* Copies of one full tile for each thread: A [tile_m, chunk_k], a slab of B, C [tile_m, tile_n] as
+ * float32 even where a block rounds it. Sums are [pieces, m, n], once for the cache: at most one
+ * product with sums is under way. */
+static int make_room(const et_gemm *gemm, et_error *error)
+{
+    const et_gemm_grid *grid = &gemm->grid;
+    const et_gemm_shape *shape = &gemm->shape;
+    et_gemm_cache *cache = gemm->cache;
+    size_t m = (size_t)grid->tile_m, n = (size_t)grid->tile_n, k = (size_t)grid->chunk_k;
+    et_gemm_slab slab = et_gemm_slab_of(gemm, 0, 0);
+    size_t a = gemm->stage_a || gemm->pad_rows ? m * k * et_dtype_size(gemm->type) : 0;
+    if (gemm->direct)
+        a = gemm->stage_a ? et_float_product_room(grid->tile_m, grid->chunk_k, gemm->type) : 0;
+    size_t b = gemm->stage_b ? et_gemm_slab_size(&slab) : 0;
+    size_t c = gemm->stage_c || gemm->pad_rows ? m * n * sizeof(float) : 0;
+    int status = grow_parts(cache, offsetof(et_gemm_desk, a), &cache->a, a, error);
+    if (!status)
+        status = grow_parts(cache, offsetof(et_gemm_desk, b), &cache->b, b, error);
+    if (!status)
+        status = grow_parts(cache, offsetof(et_gemm_desk, c), &cache->c, c, error);
+    size_t sums = (size_t)(shape->m * shape->n * grid->pieces) * sizeof(float);
+    if (status || grid->pieces == 1 || sums <= cache->sums_size)
+        return status;
+    float *grown = grow(cache->sums, sums, error);
+    if (!grown)
+        return ET_ENOMEM;
+    cache->sums = grown;
+    cache->sums_size = sums;
+    return ET_OK;
+}
+
+/* 0 means dense: as far apart as the rows, as they are stored, are long. */
+static void fill_strides(et_gemm_shape *shape)
+{
+    if (!shape->lda)
+        shape->lda = shape->transpose_a ? shape->m : shape->k;
+    if (!shape->ldb)
+        shape->ldb = shape->transpose_b ? shape->k : shape->n;
+    if (!shape->ldc)
+        shape->ldc = shape->n;
+}
+
+/* Where C is empty there are no tiles and nothing to make. A sum is about 8,192 elements of C:
+ * enough to be worth a thread, few enough that all threads get some. */
+static int make(et_gemm *gemm, et_error *error)
+{
+    gemm->type = et_gemm_multiplied_as(gemm->cache, gemm->shape.a);
+    gemm->direct = is_direct(gemm);
+    gemm->panels = !gemm->direct && et_gemm_engine_panels(gemm->cache->engine, gemm->type) &&
+                   (gemm->asked.pack_b || !et_gemm_reads_stored(gemm->cache, &gemm->asked));
+    const et_gemm_means means = { .widened = gemm->type != gemm->shape.a,
+                                  .direct = gemm->direct,
+                                  .repacks = !gemm->direct && !gemm->panels,
+                                  .pads = gemm->cache->pads || !gemm->panels,
+                                  .l2 = gemm->cache->l2 };
+    gemm->grid = et_gemm_grid_of(&gemm->shape, &means);
+    gemm->sum_rows = 1 + 8192 / (gemm->shape.n + 1);
+    if (gemm->direct)
+        stage_direct(gemm);
+    else
+        choose_staging(gemm);
+    if (gemm->grid.rows == 0 || gemm->grid.columns == 0)
+        return ET_OK;
+    int status = gemm->direct ? ET_OK : make_column(gemm, FULL, error);
+    if (!status && !gemm->direct)
+        status = make_column(gemm, LAST, error);
+    return status ? status : make_room(gemm, error);
+}
+
+/* Every member of et_gemm_shape: one left out would let two products pass for one. */
+static bool same(const et_gemm_shape *l, const et_gemm_shape *r)
+{
+    return l->m == r->m && l->n == r->n && l->k == r->k && l->transpose_a == r->transpose_a &&
+           l->transpose_b == r->transpose_b && l->lda == r->lda && l->ldb == r->ldb &&
+           l->ldc == r->ldc && l->a == r->a && l->b == r->b && l->c == r->c &&
+           l->pack_b == r->pack_b && l->accumulate == r->accumulate && l->bias == r->bias &&
+           l->activation == r->activation && l->row_tile == r->row_tile;
+}
+
+int et_gemm_get(et_gemm **out, et_gemm_cache *cache, const et_gemm_shape *shape, et_error *error)
+{
+    et_assert(shape->a == ET_F32 || shape->a == ET_BF16);
+    et_assert(shape->b == shape->a || shape->b == ET_BF16);
+    et_assert(shape->c == ET_F32 || (shape->c == ET_BF16 && !shape->accumulate));
+    et_assert(!shape->accumulate || shape->activation == ET_GEMM_LINEAR);
+    for (size_t i = 0; i < cache->gemm_count; i++)
+        if (same(&cache->gemms[i]->asked, shape)) {
+            *out = cache->gemms[i];
+            return ET_OK;
+        }
+    et_gemm **gemms =
+        reserve(cache->gemms, &cache->gemm_room, cache->gemm_count, sizeof *gemms, error);
+    if (!gemms)
+        return ET_ENOMEM;
+    /* Grown before anything is made, so that a product that is made always finds its place. */
+    cache->gemms = gemms;
+    et_gemm *gemm = et_alloc_zero(1, sizeof *gemm);
+    if (!gemm)
+        return et_alloc_failed(error, sizeof *gemm, "a matrix product");
+    gemm->cache = cache;
+    gemm->asked = *shape;
+    gemm->shape = *shape;
+    fill_strides(&gemm->shape);
+    int status = make(gemm, error);
+    if (status) {
+        et_free(gemm);
+        return et_fail_while(error, status, "matrix product of %lld x %lld by %lld x %lld",
+                             (long long)shape->m, (long long)shape->k, (long long)shape->k,
+                             (long long)shape->n);
+    }
+    cache->gemms[cache->gemm_count++] = gemm;
+    *out = gemm;
+    return ET_OK;
+}

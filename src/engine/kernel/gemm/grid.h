@@ -1,0 +1,46 @@
+/* How a product is cut into tiles: a function of its shape and of what the CPU is, never of the
+ * number of threads. How k is cut, and so the order of sums, does not depend on caches.
+ *
+ *   tile    rows x columns of C, or, if k is cut into pieces, of one piece's part of C
+ *   piece   a part of k that is a tile of its own; the parts of C are added in order
+ *   chunk   a part of k inside a tile, accumulated by the tile one after another
+ */
+#ifndef ETUDE_ENGINE_KERNEL_GEMM_GRID_H
+#define ETUDE_ENGINE_KERNEL_GEMM_GRID_H
+
+#include "engine/kernel/gemm/gemm.h"
+
+/* From so many chunks on it counts where the C lies that they are added to. */
+#define ET_GEMM_MANY_CHUNKS 8
+
+typedef struct et_gemm_grid {
+    /* At most m and n, but for a row_tile, which may be more than there are rows. */
+    int64_t tile_m, tile_n;   /* of a full tile */
+    int64_t piece_k, chunk_k; /* of a full piece and chunk; chunk_k <= piece_k <= k */
+    /* Tiles down and across C and along k: rows * columns * pieces tiles in all. rows and columns
+     * are 0 where C is empty, pieces is at least 1. */
+    int64_t rows, columns, pieces;
+} et_gemm_grid;
+
+/* How the product is done, and on what. */
+typedef struct et_gemm_means {
+    bool widened; /* operands are bfloat16, but multiplied as float32 */
+    bool direct;  /* by our own kernel */
+    bool repacks; /* by blocks that bring B into a layout of their own, each for itself */
+    bool pads;    /* tiles of a row_tile are filled up: a row's sum is the same in these alone */
+    size_t l2;    /* bytes of a core's second-level cache */
+} et_gemm_means;
+
+/* Bytes from a row of B to the next from which on its rows share few sets of the first-level cache.
+ */
+#define ET_GEMM_FAR ((int64_t)2048)
+
+/* Into how many tiles of rows a product may be cut, at most, whose blocks repack a B with rows FAR
+ * from each other: of fewer rows a block multiplies it where it lies, at half the rate. 0: of any.
+ */
+int64_t et_gemm_repacking_tiles(const et_gemm_shape *shape);
+
+/* Any m, n >= 0 and k >= 1. No tiles if m or n is 0. */
+et_gemm_grid et_gemm_grid_of(const et_gemm_shape *shape, const et_gemm_means *means);
+
+#endif

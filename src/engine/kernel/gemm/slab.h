@@ -1,0 +1,41 @@
+/* How B lies for a block: in panels where oneDNN has a kernel for them, [k, n] dense elsewhere.
+ *
+ *   panels, float32    [n / 64][k][64], oneDNN's BA16a64b: k filled up with zeros to a multiple
+ *                      of 16, the last panel with zero columns
+ *   panels, bfloat16   [n / 64][k / 2][64][2], BA16a64b2a: pairs of rows interleaved, k filled
+ *                      up to a multiple of 32
+ *
+ * oneDNN's own reorders give the same bytes, several times slower. */
+#ifndef ETUDE_ENGINE_KERNEL_GEMM_SLAB_H
+#define ETUDE_ENGINE_KERNEL_GEMM_SLAB_H
+
+#include <stddef.h>
+
+#include "engine/kernel/staging.h"
+
+/* Columns of a panel. */
+#define ET_GEMM_PANEL 64
+
+/* k rows of n columns of B: all of it, or what a block of a product reads. */
+typedef struct et_gemm_slab {
+    /* false: [k, n] dense, and nothing is filled up. */
+    bool panels;
+    /* Of the slab's elements; B as stored may be bfloat16 where this is float32. */
+    et_dtype dtype;
+    /* Without what is filled up. */
+    int64_t k, n;
+} et_gemm_slab;
+
+/* Bytes, a multiple of 64. */
+size_t et_gemm_slab_size(const et_gemm_slab *slab);
+
+/* Fills a slab from B as stored: [k, n], or [n, k] if transposed; from's type is the slab's or
+ * the slab is float32. All of it, or one of its panels, of which one that is dense has one; `to`
+ * is the slab's in both. */
+void et_gemm_slab_fill(const et_gemm_slab *slab, void *to, const et_staging *staging,
+                       const et_stored *from, bool transposed);
+int64_t et_gemm_slab_panels(const et_gemm_slab *slab);
+void et_gemm_slab_fill_panel(const et_gemm_slab *slab, int64_t index, void *to,
+                             const et_staging *staging, const et_stored *from, bool transposed);
+
+#endif

@@ -1,0 +1,69 @@
+/* Sinusoids, laid out as at et_sinusoid. Column i < dim / 2 is sin(p rate), column dim / 2 + i
+ * is cos(p rate), rate = 10000^(-i / (dim / 2 - 1)): wavelengths from 2 pi to 10000 times that
+ * (Vaswani et al. 2017, section 3.5, with sines and cosines in halves and not in turns). In
+ * double, as p rate grows large. Example, dim 4: columns sin p, sin(p / 10000), cos p, cos(p /
+ * 10000).
+ *
+ * A sine costs a hundred additions, so it is taken of every 32nd row and of the first 32 alone.
+ * The others are turned there, p = far + near:
+ *
+ *     sin(a + b) = sin a cos b + cos a sin b        cos(a + b) = cos a cos b - sin a sin b
+ *
+ * p rate is rounded, and differs from a + b by a slip of its last bits, which is given back by
+ * the derivative: sin(x + slip) = sin x + slip cos x. What is left is far below what rounding to
+ * float32 takes away: the same numbers as without turning. */
+#include <math.h>
+
+#include "base/assert.h"
+#include "engine/kernel/positions.h"
+
+/* Rows that are turned from one, and columns done together: a line of cache. */
+enum { NEAR = 32, COLUMNS = 16 };
+
+/* The angles of a row, and where they point. */
+typedef struct turn {
+    double angle[COLUMNS], sine[COLUMNS], cosine[COLUMNS];
+} turn;
+
+static void point(turn *t, int64_t row, const double *rate, int64_t columns)
+{
+    for (int64_t j = 0; j < columns; j++) {
+        t->angle[j] = (double)row * rate[j];
+        t->sine[j] = sin(t->angle[j]);
+        t->cosine[j] = cos(t->angle[j]);
+    }
+}
+
+/* Some columns of sines and the same of cosines; rows are dim elements apart. */
+static void fill_columns(float *sines, float *cosines, int64_t rows, int64_t dim,
+                         const double *rate, int64_t columns)
+{
+    turn near[NEAR], far = { { 0 }, { 0 }, { 0 } };
+    for (int64_t p = 0; p < NEAR && p < rows; p++)
+        point(&near[p], p, rate, columns);
+    for (int64_t p = 0; p < rows; p++, sines += dim, cosines += dim) {
+        const turn *by = &near[p % NEAR];
+        if (p % NEAR == 0)
+            point(&far, p, rate, columns);
+        for (int64_t j = 0; j < columns; j++) {
+            double sine = far.sine[j] * by->cosine[j] + far.cosine[j] * by->sine[j];
+            double cosine = far.cosine[j] * by->cosine[j] - far.sine[j] * by->sine[j];
+            double slip = (double)p * rate[j] - far.angle[j] - by->angle[j];
+            sines[j] = (float)(sine + slip * cosine);
+            cosines[j] = (float)(cosine - slip * sine);
+        }
+    }
+}
+
+void et_positions_fill(float *table, int64_t rows, int64_t dim)
+{
+    int64_t half = dim / 2;
+    et_assert(dim % 2 == 0 && half > 1);
+    for (int64_t i = 0; i < half; i += COLUMNS) {
+        int64_t columns = half - i < COLUMNS ? half - i : COLUMNS;
+        double rate[COLUMNS];
+        for (int64_t j = 0; j < columns; j++)
+            rate[j] = exp(-(double)(i + j) * log(1e4) / (double)(half - 1));
+        fill_columns(table + i, table + half + i, rows, dim, rate, columns);
+    }
+}

@@ -1,0 +1,88 @@
+/* Products of rows with a weight, each row by itself: what decoding does. Y = X W, X [rows, k]
+ * float32 or bfloat16, W [k, n] kept in panels of columns for a table's vectors. Sums are float32;
+ * bfloat16 is widened before, and a Y of it rounded after all else.
+ *
+ * A row's result has the same bits whatever rows stand beside it, however many, on any number of
+ * threads: an element's sum runs over k from first to last. So a batch may shrink and grow
+ * while it is decoded, and no row is computed that nobody wants.
+ *
+ * As bytes (ET_ROW_INT8) column j of W is scale[j] q: q its numbers in units of a 127th of the
+ * largest, rounded, and scale[j] the factor of least squares, (w q) / (q q), which leaves nothing
+ * out in w's own direction. A row of X is taken alike while the product runs, so nothing has to
+ * be calibrated. Sums of bytes are exact. (Wu et al. 2020, "Integer Quantization for Deep Learning
+ * Inference", symmetric, by row and by column.)
+ *
+ *     et_row_weight weight = et_row_weight_at(memory, kernels->panel, n, k, ET_ROW_F32);
+ *     et_row_weight_pack(&weight, values, ET_F32, false);
+ *     kernels->row_product(y, x, &(et_row_product){ .rows = 3, .weight = &weight });
+ */
+#ifndef ETUDE_ENGINE_KERNEL_ROW_PRODUCT_H
+#define ETUDE_ENGINE_KERNEL_ROW_PRODUCT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <etude/dtype.h>
+
+/* How a weight is kept: as it is, or in a quarter of the room. */
+typedef enum et_row_kind { ET_ROW_F32, ET_ROW_INT8 } et_row_kind;
+
+/* Longest row of bytes: 2^31 / (255 * 127), rounded down to what is easily said. */
+#define ET_ROW_BYTES_MAX 65536
+
+/* A row of X whose largest number is below it counts as zeros where it is taken as bytes: 127
+ * divided by that may be infinite. A row with a number that is not finite gives NaN. */
+#define ET_ROW_SMALLEST 0x1p-120f
+
+/* A packed weight: a view of memory that the caller owns. Columns past n, up to whole panels,
+ * are zeros, and so are bytes past k. */
+typedef struct et_row_weight {
+    et_row_kind kind;
+    /* n columns, k rows: as the product's y [rows, n] and x [rows, k]. */
+    int64_t n, k;
+    int64_t panel;   /* columns that lie side by side: et_kernels.panel */
+    void *panels;    /* float32 [n / panel][k][panel]; bytes [n / panel][k / 4][panel][4] */
+    float *scale;    /* bytes: [columns], as all below; else NULL */
+    int32_t *offset; /* -128 times the sum of the column's q */
+    float *length;   /* Euclidean length of the column as bytes say it */
+    float *error;    /* length of what they leave out */
+} et_row_weight;
+
+/* Bytes of memory, and the view of it; memory is aligned to 64. */
+size_t et_row_weight_size(int64_t panel, int64_t n, int64_t k, et_row_kind kind);
+et_row_weight et_row_weight_at(void *memory, int64_t panel, int64_t n, int64_t k, et_row_kind kind);
+
+/* Fills it from W as stored, of type dtype: [k, n], or if transposed [n, k]. Bytes are made of
+ * float32 alone. Threaded outside a parallel region. */
+void et_row_weight_pack(const et_row_weight *weight, const void *from, et_dtype dtype,
+                        bool transposed);
+
+/* The same bytes to keep in a file: w [rows, columns] as scale q. by_rows: a row of w is what has a
+ * scale, [rows] of them, as where w is read transposed; else a column. Scales have 16 bits, so that
+ * what is read back, which is rounded, gives the same bytes and scales again. Longest row or
+ * column: ET_ROW_BYTES_MAX. */
+void et_row_weight_to_bytes(int8_t *q, float *scale, const float *w, int64_t rows, int64_t columns,
+                            bool by_rows);
+void et_row_weight_from_bytes(float *w, const int8_t *q, const float *scale, int64_t rows,
+                              int64_t columns, bool by_rows);
+
+/* One product: y = x W (+ bias) (relu). y overlaps neither x nor scratch. */
+typedef struct et_row_product {
+    int64_t rows;
+    et_dtype x, y; /* types of these: ET_F32 (0) or ET_BF16 */
+    const et_row_weight *weight;
+    const float *bias; /* [n] or NULL */
+    bool relu;
+    void *scratch; /* et_row_scratch() bytes, aligned to 64; NULL where that is 0 */
+} et_row_product;
+
+/* Where the rows of x lie as the weight's kind has them: bytes, and behind them a unit for each; or
+ * widened. 0 where they are read as they are. */
+size_t et_row_scratch(int64_t rows, int64_t k, et_row_kind kind, et_dtype x);
+
+/* Bytes from one row of bytes to the next: whole vectors of any table. A row begins at a line of
+ * cache. */
+int64_t et_row_stride(int64_t k);
+
+#endif

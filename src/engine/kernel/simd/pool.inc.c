@@ -1,0 +1,154 @@
+/* Pooling over images [N, H, W, C], a vector of channels at a time.
+ *
+ *   largest:  y = max over the window;  dx = the sum of dy over the windows it was chosen in
+ *   mean:     y = mean over what the window covers, n elements;  dx = sum of dy / n
+ *
+ * The derivative asks each element of x which windows it lies in, so an element of dx is written
+ * once, by one thread, however windows overlap. */
+#ifndef ETUDE_KERNEL_POOL_INC_C
+#define ETUDE_KERNEL_POOL_INC_C
+
+#include <math.h>
+#include <stdint.h>
+
+#include "engine/kernel/layers.h"
+#include "engine/kernel/share.h"
+#include "engine/kernel/simd/simd.h"
+
+/* One output: rows and columns of x that its window covers, and its elements in all. */
+typedef struct pool_view {
+    int64_t top, bottom, left, right;
+    int64_t first_row, first_column; /* where the window begins, which may be outside */
+} pool_view;
+
+static pool_view pool_view_of(const et_pool_shape *s, int64_t row, int64_t column)
+{
+    return (pool_view){ .top = et_window_first(&s->down, row),
+                        .bottom = et_window_last(&s->down, row),
+                        .left = et_window_first(&s->across, column),
+                        .right = et_window_last(&s->across, column),
+                        .first_row = row * s->down.stride - s->down.before,
+                        .first_column = column * s->across.stride - s->across.before };
+}
+
+static float pool_share(const pool_view *v)
+{
+    return 1.0f / (float)((v->bottom - v->top) * (v->right - v->left));
+}
+
+/* image: the element of x that sample begins with; at: of y. */
+ET_INLINE void pool_largest(void *y, float *place, const void *x, const et_pool_shape *s,
+                            const pool_view *v, int64_t image, int64_t at, et_dtype dtype)
+{
+    for (int64_t c = 0; c < s->channels; c += V_LANES) {
+        const int64_t n = s->channels - c;
+        vf best = v_set(-INFINITY), where = v_set(-1.0f);
+        for (int64_t i = v->top; i < v->bottom; i++)
+            for (int64_t j = v->left; j < v->right; j++) {
+                const vf value =
+                    v_read_n(x, image + (i * s->across.in + j) * s->channels + c, n, dtype);
+                const int64_t number =
+                    (i - v->first_row) * s->across.kernel + (j - v->first_column);
+                /* A number that is not less or equal is taken, and nothing after a NaN. */
+                vf taken = v_select(v_not_le(value, best), v_set((float)number), where);
+                vf larger = v_select(v_not_le(value, best), value, best);
+                const vm over = v_not_le(best, best);
+                where = v_select(over, where, taken);
+                best = v_select(over, best, larger);
+            }
+        v_write_n(y, at + c, best, n, dtype);
+        if (place)
+            v_write_n(place, at + c, where, n, ET_F32);
+    }
+}
+
+ET_INLINE void pool_mean(void *y, const void *x, const et_pool_shape *s, const pool_view *v,
+                         int64_t image, int64_t at, et_dtype dtype)
+{
+    for (int64_t c = 0; c < s->channels; c += V_LANES) {
+        const int64_t n = s->channels - c;
+        vf sum = v_set(0.0f);
+        for (int64_t i = v->top; i < v->bottom; i++)
+            for (int64_t j = v->left; j < v->right; j++)
+                sum = sum + v_read_n(x, image + (i * s->across.in + j) * s->channels + c, n, dtype);
+        v_write_n(y, at + c, sum * v_set(pool_share(v)), n, dtype);
+    }
+}
+
+/* Rows of y, counted over the whole batch. */
+static void pool_part(void *y, float *place, const void *x, const et_pool_shape *s, int64_t begin,
+                      int64_t end)
+{
+    for (int64_t item = begin; item < end; item++) {
+        const int64_t image = item / s->down.out * s->down.in * s->across.in * s->channels;
+        for (int64_t j = 0; j < s->across.out; j++) {
+            const pool_view view = pool_view_of(s, item % s->down.out, j);
+            const int64_t at = (item * s->across.out + j) * s->channels;
+            if (s->mean)
+                ET_BY_DTYPE(s->dtype, pool_mean, y, x, s, &view, image, at);
+            else
+                ET_BY_DTYPE(s->dtype, pool_largest, y, place, x, s, &view, image, at);
+        }
+    }
+}
+
+static void pool(void *y, float *place, const void *x, const et_pool_shape *s)
+{
+    const int64_t rows = s->batch * s->down.out;
+    ET_SHARE(s->batch * s->down.in * s->across.in * s->channels >= ET_GRAIN, rows, 1, pool_part, y,
+             place, x, s);
+}
+
+/* Element (i, j) of the image whose windows begin at output `image`. */
+ET_INLINE void pool_grad_element(void *dx, const void *dy, const float *place,
+                                 const et_pool_shape *s, int64_t image, int64_t i, int64_t j,
+                                 int64_t to, et_dtype dtype)
+{
+    const int64_t top = et_window_first_over(&s->down, i),
+                  bottom = et_window_last_over(&s->down, i);
+    const int64_t left = et_window_first_over(&s->across, j);
+    const int64_t right = et_window_last_over(&s->across, j);
+    for (int64_t c = 0; c < s->channels; c += V_LANES) {
+        const int64_t n = s->channels - c;
+        vf sum = v_set(0.0f);
+        for (int64_t row = top; row < bottom; row++)
+            for (int64_t column = left; column < right; column++) {
+                const pool_view view = pool_view_of(s, row, column);
+                const int64_t at = image + (row * s->across.out + column) * s->channels + c;
+                const vf given = v_read_n(dy, at, n, dtype);
+                if (s->mean) {
+                    sum = v_fma(given, v_set(pool_share(&view)), sum);
+                    continue;
+                }
+                const vf chosen = v_read_n(place, at, n, ET_F32);
+                const vf number = v_set(
+                    (float)((i - view.first_row) * s->across.kernel + (j - view.first_column)));
+                const vf below = v_select(v_gt(number, chosen), v_set(0.0f), given);
+                sum = sum + v_select(v_gt(chosen, number), v_set(0.0f), below);
+            }
+        v_write_n(dx, to + c, sum, n, dtype);
+    }
+}
+
+/* Rows of x, counted over the whole batch. */
+static void pool_grad_part(void *dx, const void *dy, const float *place, const et_pool_shape *s,
+                           int64_t begin, int64_t end)
+{
+    for (int64_t item = begin; item < end; item++) {
+        const int64_t image = item / s->down.in * s->down.out * s->across.out * s->channels;
+        for (int64_t j = 0; j < s->across.in; j++) {
+            const int64_t to = (item * s->across.in + j) * s->channels;
+            ET_BY_DTYPE(s->dtype, pool_grad_element, dx, dy, place, s, image, (item % s->down.in),
+                        j, to);
+        }
+    }
+}
+
+static void pool_grad(void *dx, const void *dy, const float *place, const et_pool_shape *s)
+{
+    const int64_t rows = s->batch * s->down.in;
+    ET_SHARE(rows * s->across.in * s->channels >= ET_GRAIN, rows, 1, pool_grad_part, dx, dy, place,
+             s);
+}
+
+#endif

@@ -1,0 +1,185 @@
+/* Layers as equations over nodes. Each declares what it learns in the scope it is given and
+ * returns the node of its result; none keeps state, and an error (a width that does not fit)
+ * is kept by the graph, so nothing is checked on the way. A poison input has rank 0: the
+ * widths below become 0, and the node that is made of them is poison too. */
+#include <etude/nn.h>
+
+#include <math.h>
+
+#include <etude/pass.h>
+
+#include "engine/graph/graph.h"
+
+/* The scope that a layer has entered, which names its nodes. */
+static et_node *leave(et_scope *before, et_node *y)
+{
+    et_scope_enter(before);
+    return y;
+}
+
+/* ORDER et_activation: an option's choice is an index into both. */
+const char *const et_activation_names[] = { "linear",  "relu",  "gelu", "tanh",
+                                            "sigmoid", "swish", NULL };
+
+/* LINEAR is no node at all: the graph has nothing to run for it. */
+et_node *et_activate(et_node *x, et_activation activation)
+{
+    switch (activation) {
+    case ET_ACTIVATION_RELU:
+        return et_relu(x);
+    case ET_ACTIVATION_GELU:
+        return et_gelu(x);
+    case ET_ACTIVATION_TANH:
+        return et_tanh(x);
+    case ET_ACTIVATION_SIGMOID:
+        return et_sigmoid(x);
+    case ET_ACTIVATION_SWISH:
+        return et_swish(x);
+    case ET_ACTIVATION_LINEAR:
+        return x;
+    }
+    return et_graph_poison(x->graph, "%s: %d is no activation", x->name, (int)activation);
+}
+
+/* Products read the graph's type, or parameters: numbers of a batch are brought to it, so that a
+ * model can be run in either. */
+static et_node *as_act(et_node *x)
+{
+    bool wide = et_node_dtype(x) == ET_F32 && x->op != ET_OP_PARAM;
+    return wide ? et_copy(x, et_graph_act(x->graph), et_node_shape(x)) : x;
+}
+
+/* The defaults: with a bias, linear, Glorot's limit. */
+et_node *et_dense(et_scope *scope, et_node *x, int64_t units)
+{
+    return et_dense_with(scope, x, units, NULL);
+}
+
+/* y = f(x W + b), W [in, units] uniform in Glorot's limit sqrt(6 / (in + units)) unless
+ * options give another, b [units] zeros. Relu is part of the product's own pass over its
+ * result; the other activations are nodes behind it, which exec fuses where it can. */
+et_node *et_dense_with(et_scope *scope, et_node *x, int64_t units, const et_dense_options *options)
+{
+    static const et_dense_options defaults = { 0 };
+    et_shape in = et_node_shape(x);
+    int64_t width = in.rank == 2 ? in.size[1] : 0;
+    const et_dense_options *o = options ? options : &defaults;
+    if (units < 1)
+        return et_graph_poison(x->graph, "%sdense: %lld units: at least 1", scope->prefix,
+                               (long long)units);
+    if (!et_options_known(x->graph, options, "et_dense_options"))
+        return &x->graph->poison;
+    if (!(o->init_limit >= 0 && isfinite(o->init_limit)))
+        return et_graph_poison(x->graph, "%sdense: init_limit %g: must be finite, from 0 on",
+                               scope->prefix, (double)o->init_limit);
+    /* Options can only narrow or widen the limit; the kind of draw stays. */
+    et_init init = et_init_glorot_uniform(width, units);
+    if (o->init_limit > 0)
+        init.scale = o->init_limit;
+    et_node *weight = et_param(scope, "weight", et_shape_2(width, units), init);
+    et_node *bias = NULL;
+    if (!o->no_bias)
+        bias = et_param(scope, "bias", et_shape_1(units), (et_init){ ET_INIT_ZEROS, 0 });
+    et_matmul_options matmul = { .relu = o->activation == ET_ACTIVATION_RELU,
+                                 .row_tile = o->row_tile };
+    et_scope *before = et_scope_enter(scope);
+    et_node *y = et_matmul(as_act(x), weight, bias, &matmul);
+    if (o->recomputable)
+        et_recomputable(y);
+    return leave(before, matmul.relu ? y : et_activate(y, o->activation));
+}
+
+/* y = (x - mean) / sqrt(variance + epsilon) * scale + offset, over each row's columns (Ba,
+ * Kiros and Hinton 2016). Ones and zeros at the start: only the norm itself. */
+et_node *et_norm(et_scope *scope, et_node *x, float epsilon)
+{
+    et_shape in = et_node_shape(x);
+    et_shape width = et_shape_1(in.rank == 2 ? in.size[1] : 0);
+    et_node *gamma = et_param(scope, "scale", width, (et_init){ ET_INIT_ONES, 0 });
+    et_node *beta = et_param(scope, "offset", width, (et_init){ ET_INIT_ZEROS, 0 });
+    et_scope *before = et_scope_enter(scope);
+    return leave(before, et_layer_norm(x, gamma, beta, epsilon));
+}
+
+/* y = x / sqrt(mean of x^2 + epsilon) * scale, over each row's columns (Zhang and Sennrich 2019).
+ */
+et_node *et_norm_rms(et_scope *scope, et_node *x, float epsilon)
+{
+    et_shape in = et_node_shape(x);
+    et_shape width = et_shape_1(in.rank == 2 ? in.size[1] : 0);
+    et_node *gamma = et_param(scope, "scale", width, (et_init){ ET_INIT_ONES, 0 });
+    et_scope *before = et_scope_enter(scope);
+    return leave(before, et_rms_norm(x, gamma, epsilon));
+}
+
+/* The mask of the samples that x has a row or an image of; NULL: its rows are something else, or
+ * batches have none. */
+static et_node *sample_mask(et_scope *scope, const et_node *x)
+{
+    const et_layout *layout = et_scope_layout(scope);
+    int field = layout ? et_layout_find(layout, ET_BATCH_MASK) : -1;
+    if (field < 0)
+        return NULL;
+    et_shape mask = et_layout_shape(layout, field), in = et_node_shape(x);
+    bool rows = mask.rank == 1 && in.rank >= 2 && in.size[0] == mask.size[0];
+    return rows && layout->field[field].dtype == ET_F32 ? et_batch_input(scope, ET_BATCH_MASK)
+                                                        : NULL;
+}
+
+/* y = (x - mean) / sqrt(variance + epsilon) * scale + offset, over the rows of each column (Ioffe
+ * and Szegedy 2015). */
+et_node *et_norm_batch(et_scope *scope, et_node *x, float momentum, float epsilon)
+{
+    et_shape in = et_node_shape(x);
+    et_shape width = et_shape_1(in.rank >= 2 ? in.size[in.rank - 1] : 0);
+    const et_init zeros = { ET_INIT_ZEROS, 0 }, ones = { ET_INIT_ONES, 0 };
+    et_node *gamma = et_param(scope, "scale", width, ones);
+    et_node *beta = et_param(scope, "offset", width, zeros);
+    et_node *mean = et_variable(scope, "mean", width, zeros), *mean_here;
+    et_node *variance = et_variable(scope, "variance", width, ones), *variance_here;
+    et_scope *before = et_scope_enter(scope);
+    if (!et_scope_training(scope))
+        return leave(before, et_batch_norm_given(x, gamma, beta, mean, variance, epsilon));
+    et_node *y =
+        et_batch_norm(x, gamma, beta, sample_mask(scope, x), epsilon, &mean_here, &variance_here);
+    et_moving_mean(scope, mean, mean_here, momentum);
+    et_moving_mean(scope, variance, variance_here, momentum);
+    return leave(before, y);
+}
+
+/* A filter's inputs and outputs are those of its whole window, as Keras counts them. Relu is part
+ * of the convolution, as of a product. */
+et_node *et_conv2d(et_scope *scope, et_node *x, int64_t filters, int64_t height, int64_t width,
+                   const et_conv2d_options *options)
+{
+    static const et_conv2d_options defaults = { 0 };
+    const et_conv2d_options *o = options ? options : &defaults;
+    et_shape in = et_node_shape(x);
+    int64_t channels = in.rank == 4 && in.size[3] > 0 ? in.size[3] : 1;
+    et_shape size = et_shape_4(height, width, channels, filters);
+    if (filters < 1 || height < 1 || width < 1 || !et_shape_valid(size))
+        return et_graph_poison(
+            x->graph, "%sconv2d: %lld filters of %lld x %lld: from 1 to 2^55 in all", scope->prefix,
+            (long long)filters, (long long)height, (long long)width);
+    int64_t area = height * width;
+    if (!et_options_known(x->graph, options, "et_conv2d_options"))
+        return &x->graph->poison;
+    et_convolution_options window = o->window;
+    window.relu |= o->activation == ET_ACTIVATION_RELU;
+    et_node *weight =
+        et_param(scope, "weight", size, et_init_glorot_uniform(area * channels, area * filters));
+    et_node *bias = NULL;
+    if (!o->no_bias)
+        bias = et_param(scope, "bias", et_shape_1(filters), (et_init){ ET_INIT_ZEROS, 0 });
+    et_scope *before = et_scope_enter(scope);
+    et_node *y = et_convolution(as_act(x), weight, bias, &window);
+    return leave(before, o->activation == ET_ACTIVATION_RELU ? y : et_activate(y, o->activation));
+}
+
+et_node *et_embedding_columns(et_scope *scope, et_node *ids, const et_column *columns, int count)
+{
+    et_shape size = et_shape_1(et_columns_size(columns, count));
+    et_node *table = et_param(scope, "table", size, (et_init){ ET_INIT_UNIFORM, 0.05f });
+    et_scope *before = et_scope_enter(scope);
+    return leave(before, et_embed_columns(ids, table, columns, count));
+}

@@ -1,0 +1,14 @@
+/* What is read of sentence pairs, by name: fields of their batches (pairs.h), and inputs of models
+ * over them (engine/nn/transformer.h), which are bound by these names alone. */
+#ifndef ETUDE_ENGINE_NN_PAIR_NAMES_H
+#define ETUDE_ENGINE_NN_PAIR_NAMES_H
+
+#define ET_PAIR_NAME_SOURCE_IDS       "source_ids"
+#define ET_PAIR_NAME_SOURCE_POSITIONS "source_positions"
+#define ET_PAIR_NAME_SOURCE_OFFSETS   "source_offsets"
+#define ET_PAIR_NAME_TARGET_IDS       "target_ids"
+#define ET_PAIR_NAME_TARGET_POSITIONS "target_positions"
+#define ET_PAIR_NAME_TARGET_OFFSETS   "target_offsets"
+#define ET_PAIR_NAME_TARGET_LABELS    "target_labels"
+
+#endif

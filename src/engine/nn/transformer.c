@@ -1,0 +1,377 @@
+/* The Transformer as equations over nodes; engine/nn/transformer.h says what it computes. Three
+ * graphs come from here: the whole model (encode, then the decoder over complete targets),
+ * the encoder with each decoder layer's cross keys and values, and one decoder step against
+ * caches. They are built from the same few functions in the same scopes, because scopes name
+ * parameters: what training writes to "decoder/layer_0/cross_attention/key_value/weight" the
+ * others read.
+ *
+ * Queries, keys and values of self-attention are one product of width 3 D, those of the
+ * encoder's output one of width 2 D: one pass over the input and one larger product instead
+ * of three. In the caches k and v stand side by side for the same reason.
+ *
+ * Data flows as packed rows: [tokens, width] without padding, sentences one behind the other
+ * and offsets that say where each begins. Only attention looks at offsets; everything else
+ * works on rows alone. */
+#include "engine/nn/transformer.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#include "base/assert.h"
+#include "engine/nn/pair_names.h"
+
+/* What one sub-layer needs to know about where it stands. A copy is handed down, it is three
+ * words. */
+typedef struct stack {
+    const et_transformer_stack *options;
+    int64_t width;    /* D, columns of every node between sub-layers */
+    int64_t row_tile; /* of all products, see et_matmul_options; 0: any */
+} stack;
+
+/* x W (+ b), W [D, units]. W is drawn from +-gain sqrt(6 / (2 D)), each D columns of it as if
+ * they stood alone: Glorot's limit counts D + D although q, k and v are side by side in W.
+ * gain is 1 in Model Garden; in fairseq 1/sqrt(2) for q, k, v and 1 for the output. */
+static et_node *projection(et_scope *scope, et_node *x, int64_t units, float gain, stack s)
+{
+    et_dense_options options = { .no_bias = !s.options->use_bias,
+                                 .init_limit = gain * sqrtf(6.0f / (float)(2 * s.width)),
+                                 .row_tile = s.row_tile };
+    return et_dense_with(scope, x, units, &options);
+}
+
+/* Of q, k and v. norm_first tells the two traditions apart, here and below. */
+static float input_gain(stack s)
+{
+    return s.options->norm_first ? 1 : sqrtf(0.5f);
+}
+
+/* Feed-forward weights: Glorot's limit in Model Garden, 1 / sqrt(inputs) in fairseq. Post-norm
+ * has no path past the norms, so how far each block starts from the identity matters there. */
+static float feed_forward_limit(int64_t inputs, stack s)
+{
+    return s.options->norm_first ? 0 : 1 / sqrtf((float)inputs);
+}
+
+/* drop(f(x W1 + b1)) W2 + b2, W1 [D, inner], W2 [inner, D]. */
+static et_node *feed_forward(et_scope *scope, et_node *x, stack s)
+{
+    int64_t inner_width = s.options->intermediate_size;
+    et_dense_options in = { .activation = s.options->activation,
+                            .init_limit = feed_forward_limit(s.width, s),
+                            .row_tile = s.row_tile,
+                            .recomputable = true };
+    et_dense_options out = { .init_limit = feed_forward_limit(inner_width, s),
+                             .row_tile = s.row_tile };
+    et_scope *inner = et_in(scope, "in");
+    et_node *h = et_dense_with(inner, x, inner_width, &in);
+    h = et_dropout(inner, h, s.options->intermediate_dropout);
+    return et_dense_with(et_in(scope, "out"), h, s.width, &out);
+}
+
+/* What a sub-layer reads: x itself, or its norm. */
+static et_node *before(et_scope *scope, et_node *x, stack s)
+{
+    return s.options->norm_first ? et_norm(et_in(scope, "norm"), x, s.options->norm_epsilon) : x;
+}
+
+/* Residual, and the norm behind it if it does not stand before. */
+static et_node *after(et_scope *scope, et_node *x, et_node *f, stack s)
+{
+    et_node *y = et_add(x, et_dropout(scope, f, s.options->dropout_rate));
+    return s.options->norm_first ? y : et_norm(et_in(scope, "norm"), y, s.options->norm_epsilon);
+}
+
+/* A sub-layer is before, f, after: norm, feed-forward, dropout and sum. */
+static et_node *feed_forward_block(et_scope *scope, et_node *x, stack s)
+{
+    return after(scope, x, feed_forward(scope, before(scope, x, s), s), s);
+}
+
+/* Pre-norm stacks need it: the sum of all residuals has not been normed yet. The option
+ * decides, for either kind. */
+static et_node *final_norm(et_scope *scope, et_node *x, stack s)
+{
+    return s.options->final_norm ? et_norm(et_in(scope, "final_norm"), x, s.options->norm_epsilon)
+                                 : x;
+}
+
+/* Offsets and longest sentences of the two sides. */
+typedef struct segments {
+    et_node *source, *target; /* offsets */
+    int64_t source_longest, target_longest;
+} segments;
+
+/* q, k and v are the columns [0, D), [D, 2 D) and [2 D, 3 D) of one product. `longest` bounds
+ * a segment's rows; attention plans its scratch memory with it. */
+static et_node *self_attention_block(et_scope *scope, et_node *x, et_node *offsets, int64_t longest,
+                                     bool causal, stack s)
+{
+    et_attention_options options = { .heads = s.options->num_attention_heads,
+                                     .causal = causal,
+                                     .rate = s.options->attention_dropout_rate,
+                                     .longest_key = (int)longest };
+    et_node *qkv =
+        projection(et_in(scope, "qkv"), before(scope, x, s), 3 * s.width, input_gain(s), s);
+    et_node *mixed = et_attention(scope, qkv, qkv, offsets, offsets, &options);
+    return after(scope, x, projection(et_in(scope, "output"), mixed, s.width, 1, s), s);
+}
+
+/* What cross-attention looks at: keys beside values, or what they are made of. */
+typedef struct looked_at {
+    et_node *encoded, *key_value; /* one of them is NULL */
+} looked_at;
+
+/* q comes from the decoder, k and v from the encoder's output, which is not normed again
+ * here: the encoder's final norm has done it where there is one. */
+static et_node *cross_attention_block(et_scope *scope, et_node *x, const looked_at *from,
+                                      const segments *g, stack s)
+{
+    et_attention_options options = { .heads = s.options->num_attention_heads,
+                                     .rate = s.options->attention_dropout_rate,
+                                     .longest_key = (int)g->source_longest };
+    et_node *q = projection(et_in(scope, "query"), before(scope, x, s), s.width, input_gain(s), s);
+    et_node *kv = from->key_value ? from->key_value
+                                  : projection(et_in(scope, "key_value"), from->encoded,
+                                               2 * s.width, input_gain(s), s);
+    et_node *mixed = et_attention(scope, q, kv, g->target, g->source, &options);
+    return after(scope, x, projection(et_in(scope, "output"), mixed, s.width, 1, s), s);
+}
+
+/* Normal with deviation 1/sqrt(D): after embed's factor sqrt(D) rows have elements of
+ * variance 1, and as the output projection it keeps logits of normed rows near variance 1. */
+static et_node *table_of(et_scope *root, const et_transformer *model,
+                         const et_transformer_tokens *tokens)
+{
+    et_init init = { ET_INIT_NORMAL, 1 / sqrtf((float)model->width) };
+    return et_param(et_in(root, tokens->scope), "table", et_shape_2(tokens->count, model->width),
+                    init);
+}
+
+et_node *et_transformer_table(et_scope *scope, const et_transformer *model)
+{
+    return table_of(scope, model, &model->output);
+}
+
+/* drop(sqrt(D) table[ids] + sinusoid[positions]). Positions are an input because packed rows
+ * do not tell where in its sentence a token stands. root: where tables live; scope names the
+ * dropout. */
+static et_node *embed(et_scope *scope, et_scope *root, const et_transformer *model,
+                      const et_transformer_tokens *tokens, et_node *ids, et_node *positions)
+{
+    et_node *x = et_embedding(ids, table_of(root, model, tokens), sqrtf((float)model->width),
+                              positions, et_sinusoid(root, model->max_positions, model->width));
+    return et_dropout(et_in(scope, "embedding"), x, model->dropout_rate);
+}
+
+static et_node *int_rows(et_scope *scope, const char *name, int64_t count)
+{
+    return et_input(scope, name, ET_I32, et_shape_1(count));
+}
+
+/* The two budgets may exceed what one sentence can have: no segment is longer than
+ * max_positions, and attention need not plan for one. */
+static et_node *encode(et_scope *scope, const et_transformer *model, int64_t budget,
+                       et_node *offsets, int64_t row_tile)
+{
+    stack s = { &model->encoder, model->width, row_tile };
+    et_scope *encoder = et_in(scope, "encoder");
+    int64_t longest = budget < model->max_positions ? budget : model->max_positions;
+    et_node *x = embed(encoder, scope, model, &model->source,
+                       int_rows(scope, ET_PAIR_NAME_SOURCE_IDS, budget),
+                       int_rows(scope, ET_PAIR_NAME_SOURCE_POSITIONS, budget));
+    for (int i = 0; i < model->encoder.num_layers; i++) {
+        et_scope *layer = et_at(encoder, "layer", i);
+        x = self_attention_block(et_in(layer, "self_attention"), x, offsets, longest, false, s);
+        x = feed_forward_block(et_in(layer, "feed_forward"), x, s);
+    }
+    return final_norm(encoder, x, s);
+}
+
+et_node *et_transformer_encode(et_scope *scope, const et_transformer *model, int64_t source_budget,
+                               int64_t segment_count, int64_t row_tile)
+{
+    return encode(scope, model, source_budget,
+                  int_rows(scope, ET_PAIR_NAME_SOURCE_OFFSETS, segment_count + 1), row_tile);
+}
+
+/* "self_cache_3": no scope in the name but the root's, since the caller binds caches by layer
+ * number. Rows hold k then v, in the type of activations. */
+static et_node *cache_input(et_scope *scope, const char *kind, int layer, int64_t rows,
+                            int64_t width)
+{
+    char name[48];
+    snprintf(name, sizeof name, "%s%d", kind, layer);
+    et_graph *graph = et_scope_graph(scope);
+    return et_input(scope, name, et_graph_act(graph), et_shape_2(rows, 2 * width));
+}
+
+/* What all layers of the decoder read. */
+typedef struct decoding {
+    et_scope *root, *decoder;
+    stack stack;
+    segments g;
+    et_node *encoded;
+    int64_t cached; /* rows of each layer's cross cache, which is read instead; 0: encoded is */
+} decoding;
+
+/* The target's ids are shifted by the caller: row t holds the token before the one to
+ * predict, and causal attention lets it see rows up to t of its sentence. d: all zero, or with what
+ * the encoder gives. */
+static et_node *begin_decoder(decoding *d, et_scope *scope, const et_transformer *model,
+                              int64_t source_budget, int64_t target_budget, int64_t segment_count)
+{
+    int64_t most = model->max_positions;
+    d->root = scope;
+    d->decoder = et_in(scope, "decoder");
+    d->stack = (stack){ &model->decoder, model->width, 0 };
+    d->g = (segments){ .source = int_rows(scope, ET_PAIR_NAME_SOURCE_OFFSETS, segment_count + 1),
+                       .target = int_rows(scope, ET_PAIR_NAME_TARGET_OFFSETS, segment_count + 1),
+                       .source_longest = source_budget < most ? source_budget : most,
+                       .target_longest = target_budget < most ? target_budget : most };
+    if (!d->encoded && !d->cached)
+        d->encoded = encode(scope, model, source_budget, d->g.source, 0);
+    return embed(d->decoder, scope, model, &model->target,
+                 int_rows(scope, ET_PAIR_NAME_TARGET_IDS, target_budget),
+                 int_rows(scope, ET_PAIR_NAME_TARGET_POSITIONS, target_budget));
+}
+
+static et_node *decoder_self(const decoding *d, et_scope *layer, et_node *x)
+{
+    return self_attention_block(et_in(layer, "self_attention"), x, d->g.target, d->g.target_longest,
+                                true, d->stack);
+}
+
+static et_node *decoder_layer(const decoding *d, int index, et_node *x)
+{
+    et_scope *layer = et_at(d->decoder, "layer", index);
+    looked_at from = { .encoded = d->encoded };
+    x = decoder_self(d, layer, x);
+    if (d->cached)
+        from.key_value =
+            cache_input(d->root, ET_DECODE_CROSS_CACHE, index, d->cached, d->stack.width);
+    x = cross_attention_block(et_in(layer, "cross_attention"), x, &from, &d->g, d->stack);
+    return feed_forward_block(et_in(layer, "feed_forward"), x, d->stack);
+}
+
+static et_node *all_layers(const decoding *d, const et_transformer *model, et_node *x)
+{
+    for (int i = 0; i < model->decoder.num_layers; i++)
+        x = decoder_layer(d, i, x);
+    return final_norm(d->decoder, x, d->stack);
+}
+
+et_node *et_transformer_train(et_scope *scope, const et_transformer *model, int64_t source_budget,
+                              int64_t target_budget, int64_t segment_count)
+{
+    decoding d = { .encoded = NULL };
+    et_node *x = begin_decoder(&d, scope, model, source_budget, target_budget, segment_count);
+    return all_layers(&d, model, x);
+}
+
+/* The products of cross_attention_block. */
+void et_transformer_cross(et_scope *scope, const et_transformer *model, int64_t source_budget,
+                          int64_t target_budget, int layer, et_node **query, et_node **key_value)
+{
+    decoding d = { .encoded = NULL };
+    et_assert(layer >= 0 && layer < model->decoder.num_layers);
+    et_node *x = begin_decoder(&d, scope, model, source_budget, target_budget, 1);
+    for (int i = 0; i < layer; i++)
+        x = decoder_layer(&d, i, x);
+    et_scope *last = et_at(d.decoder, "layer", layer), *cross = et_in(last, "cross_attention");
+    x = decoder_self(&d, last, x);
+    *query = projection(et_in(cross, "query"), before(cross, x, d.stack), model->width,
+                        input_gain(d.stack), d.stack);
+    *key_value = projection(et_in(cross, "key_value"), d.encoded, 2 * model->width,
+                            input_gain(d.stack), d.stack);
+}
+
+et_node *et_transformer_decode_whole(et_scope *scope, const et_transformer *model, et_node *encoded,
+                                     int64_t target_budget, int64_t segment_count)
+{
+    decoding d = { .encoded = encoded };
+    et_node *x = begin_decoder(&d, scope, model, et_node_shape(encoded).size[0], target_budget,
+                               segment_count);
+    return all_layers(&d, model, x);
+}
+
+et_node *et_transformer_decode_cached(et_scope *scope, const et_transformer *model,
+                                      int64_t source_rows, int64_t target_budget,
+                                      int64_t segment_count)
+{
+    decoding d = { .cached = source_rows };
+    et_assert(source_rows > 0);
+    et_node *x = begin_decoder(&d, scope, model, source_rows, target_budget, segment_count);
+    return all_layers(&d, model, x);
+}
+
+/* ---- decoding ---- */
+
+/* The same scope and product as cross_attention_block's key_value, so the same parameters. */
+et_node *et_transformer_cross_cache(et_scope *scope, const et_transformer *model, int layer,
+                                    et_node *encoded, int64_t row_tile)
+{
+    et_assert(layer >= 0 && layer < model->decoder.num_layers);
+    stack s = { &model->decoder, model->width, row_tile };
+    et_scope *at = et_in(et_at(et_in(scope, "decoder"), "layer", layer), "cross_attention");
+    return projection(et_in(at, "key_value"), encoded, 2 * model->width, input_gain(s), s);
+}
+
+/* The inputs that all layers of a decoder step share. */
+typedef struct step_inputs {
+    et_node *slot;         /* [rows, longest]: where each hypothesis' own positions are cached */
+    et_node *self_length;  /* [rows]: positions so far, the one of this step included */
+    et_node *cross_begin;  /* [rows]: first row of its sentence in the cross caches */
+    et_node *cross_length; /* [rows]: and how many */
+} step_inputs;
+
+/* One layer of one step: the three blocks of et_transformer_train with cached attention in
+ * the place of attention. Self-attention writes this step's k and v to the cache first; cross
+ * keys and values were made once for the sentence, by et_transformer_cross_cache. */
+static et_node *decode_layer(et_scope *root, et_scope *layer, int index, et_node *x,
+                             const et_transformer_step *step, const step_inputs *inputs, stack s)
+{
+    int heads = s.options->num_attention_heads;
+    et_scope *self = et_in(layer, "self_attention");
+    et_node *qkv =
+        projection(et_in(self, "qkv"), before(self, x, s), 3 * s.width, input_gain(s), s);
+    et_node *mixed = et_cached_attention(
+        qkv, cache_input(root, ET_DECODE_SELF_CACHE, index, step->slots, s.width), inputs->slot,
+        NULL, inputs->self_length, heads);
+    x = after(self, x, projection(et_in(self, "output"), mixed, s.width, 1, s), s);
+    et_scope *cross = et_in(layer, "cross_attention");
+    et_node *q = projection(et_in(cross, "query"), before(cross, x, s), s.width, input_gain(s), s);
+    mixed = et_cached_attention(
+        q, cache_input(root, ET_DECODE_CROSS_CACHE, index, step->source_rows, s.width), NULL,
+        inputs->cross_begin, inputs->cross_length, heads);
+    x = after(cross, x, projection(et_in(cross, "output"), mixed, s.width, 1, s), s);
+    return feed_forward_block(et_in(layer, "feed_forward"), x, s);
+}
+
+/* The logits are the table once more, transposed, and float32: what is compared and summed
+ * over steps is not rounded to bfloat16. */
+et_node *et_transformer_decode(et_scope *scope, const et_transformer *model,
+                               const et_transformer_step *step, et_node **token)
+{
+    et_assert(step->rows > 0 && step->longest > 0);
+    et_assert(step->slots > 0 && step->source_rows > 0);
+    stack s = { &model->decoder, model->width, step->row_tile };
+    et_scope *decoder = et_in(scope, "decoder");
+    step_inputs inputs = {
+        .slot = et_input(scope, ET_DECODE_SLOT, ET_I32, et_shape_2(step->rows, step->longest)),
+        .self_length = int_rows(scope, ET_DECODE_SELF_LENGTH, step->rows),
+        .cross_begin = int_rows(scope, ET_DECODE_CROSS_BEGIN, step->rows),
+        .cross_length = int_rows(scope, ET_DECODE_CROSS_LENGTH, step->rows),
+    };
+    et_node *x =
+        embed(decoder, scope, model, &model->target, int_rows(scope, ET_DECODE_IDS, step->rows),
+              int_rows(scope, ET_DECODE_POSITIONS, step->rows));
+    for (int i = 0; i < model->decoder.num_layers; i++)
+        x = decode_layer(scope, et_at(decoder, "layer", i), i, x, step, &inputs, s);
+    x = final_norm(decoder, x, s);
+    if (!step->best) {
+        et_matmul_options logits = { .transpose_b = true, .f32 = true, .row_tile = step->row_tile };
+        *token = NULL;
+        return et_matmul(x, et_transformer_table(scope, model), NULL, &logits);
+    }
+    return et_vocabulary_best(x, et_transformer_table(scope, model), step->best, token);
+}

@@ -1,0 +1,112 @@
+/* The encoder-decoder Transformer (Vaswani et al. 2017) over packed batches, with the options of
+ * Model Garden's Seq2SeqTransformer (pre-norm by default) and post-norm as fairseq has it.
+ *
+ * Each side has a table of embeddings, and the output projection is one; two or all of them may be
+ * the same. Embeddings are multiplied by sqrt(width), sinusoids added, then dropout. A
+ * block is
+ *
+ *   norm_first:  x + drop(f(norm(x)))        else:  norm(x + drop(f(x)))
+ *
+ * for f in self-attention, (decoder) cross-attention, feed-forward; final_norm adds a norm
+ * after the last block. Token counts are the shapes' budgets; offsets say where sentences
+ * begin.
+ *
+ * Training and scoring build the whole model; decoding builds the encoder with every layer's
+ * cross keys and values, and one step of the decoder for many hypotheses against caches. All
+ * three share parameters by name:
+ *   embedding/table, encoder/layer_0/self_attention/qkv/weight, .../output/weight,
+ *   encoder/layer_0/feed_forward/in/weight, .../out/weight, decoder/layer_0/cross_attention/
+ *   query/weight, .../key_value/weight, ... */
+#ifndef ETUDE_ENGINE_NN_TRANSFORMER_H
+#define ETUDE_ENGINE_NN_TRANSFORMER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <etude/nn.h>
+
+/* One stack, encoder or decoder. */
+typedef struct et_transformer_stack {
+    int num_layers;
+    int num_attention_heads;
+    int64_t intermediate_size;
+    et_activation activation;
+    float dropout_rate;           /* after each sub-layer and after the embedding's sum */
+    float attention_dropout_rate; /* on attention weights */
+    float intermediate_dropout;   /* after the feed-forward's activation */
+    bool use_bias;                /* in attention projections; the feed-forward has it always */
+    bool norm_first;
+    bool final_norm;
+    float norm_epsilon;
+} et_transformer_stack;
+
+/* A table, a row for each token: its scope, and its rows. What names one scope shares the table. */
+typedef struct et_transformer_tokens {
+    const char *scope; /* borrowed */
+    int64_t count;
+} et_transformer_tokens;
+
+typedef struct et_transformer {
+    et_transformer_stack encoder, decoder;
+    et_transformer_tokens source, target; /* embeddings */
+    et_transformer_tokens output; /* what logits are products with; of the target's tokens */
+    int64_t width;
+    int64_t max_positions; /* rows of the sinusoid table; longest sequence */
+    float dropout_rate;    /* of the embeddings */
+} et_transformer;
+
+/* Inputs of the whole model, all int32, by the names of engine/nn/pair_names.h: ids and positions of the
+ * source [source_budget], of the target [target_budget]; offsets of both [segment_count + 1].
+ * Returns the decoder's output [target_budget, width]. */
+et_node *et_transformer_train(et_scope *scope, const et_transformer *model, int64_t source_budget,
+                              int64_t target_budget, int64_t segment_count);
+
+/* What cross-attention in a layer of the decoder reads: queries [target_budget, width], and keys
+ * beside values [source_budget, 2 width]. Inputs as above, of one sentence. Layers behind it are
+ * not built. */
+void et_transformer_cross(et_scope *scope, const et_transformer *model, int64_t source_budget,
+                          int64_t target_budget, int layer, et_node **query, et_node **key_value);
+
+/* The output's table, for the loss and for logits. */
+et_node *et_transformer_table(et_scope *scope, const et_transformer *model);
+
+/* The encoder's output [source_budget, width]; inputs as above. */
+et_node *et_transformer_encode(et_scope *scope, const et_transformer *model, int64_t source_budget,
+                               int64_t segment_count, int64_t row_tile);
+
+/* The decoder over complete targets, given an encoder's output [source_budget, width]; inputs as of
+ * the whole model, but the sources' ids and positions. */
+et_node *et_transformer_decode_whole(et_scope *scope, const et_transformer *model, et_node *encoded,
+                                     int64_t target_budget, int64_t segment_count);
+
+/* The same over what cross-attention reads, inputs "cross_cache_<layer>" act [source_rows,
+ * 2 width], in place of the encoder's output. */
+et_node *et_transformer_decode_cached(et_scope *scope, const et_transformer *model,
+                                      int64_t source_rows, int64_t target_budget,
+                                      int64_t segment_count);
+
+/* Keys and values of decoder layer `layer` for an encoder's output: [rows, 2 width]. */
+et_node *et_transformer_cross_cache(et_scope *scope, const et_transformer *model, int layer,
+                                    et_node *encoded, int64_t row_tile);
+
+/* Inputs of one decoder step, by name. */
+#define ET_DECODE_IDS          "ids" /* int32 [rows], as up to cross_length */
+#define ET_DECODE_POSITIONS    "positions"
+#define ET_DECODE_SELF_LENGTH  "self_length"
+#define ET_DECODE_CROSS_BEGIN  "cross_begin"
+#define ET_DECODE_CROSS_LENGTH "cross_length"
+#define ET_DECODE_SLOT         "slot"         /* int32 [rows, longest] */
+#define ET_DECODE_SELF_CACHE   "self_cache_"  /* and the layer: act [slots, 2 width] */
+#define ET_DECODE_CROSS_CACHE  "cross_cache_" /* and the layer: act [source_rows, 2 width] */
+
+/* One decoder step for `rows` hypotheses: log-probabilities float32 [rows, best] of the likeliest
+ * next tokens, *token int32 [rows, best] which they are, best first. Inputs are those above. With
+ * best 0 the logits of all tokens, float32 [rows, target tokens], and *token NULL. */
+typedef struct et_transformer_step {
+    int64_t rows, longest, slots, source_rows, row_tile;
+    int best; /* 0: all */
+} et_transformer_step;
+et_node *et_transformer_decode(et_scope *scope, const et_transformer *model,
+                               const et_transformer_step *step, et_node **token);
+
+#endif

@@ -1,0 +1,240 @@
+/* A model function of batches as a model: its fields that are read are inputs, its outputs are
+ * outputs, all under their own names, of as many rows as come. */
+#include "engine/onnx/batches.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <etude/task.h>
+
+#include "base/alloc.h"
+#include "engine/onnx/onnx_graph.h"
+
+#define ROWS "batch" /* what the first dimension is called */
+
+typedef struct export
+{
+    et_layout layout; /* for a prime number of rows */
+    et_graph *graph;
+    et_onnx *model;
+    et_node *outputs[ET_NODES_MAX];
+    const char *names[ET_NODES_MAX];
+    int output_count;
+    et_onnx_binding *bindings; /* [layout.fields]; owned */
+    int binding_count;
+    et_onnx_symbol rows;
+    const et_onnx_edges *edges;
+}
+export;
+
+static int find_outputs(export *e, const char *path, et_error *error)
+{
+    for (const et_mark *mark = e->graph->marks; mark; mark = mark->next) {
+        if (mark->kind != ET_MARK_OUTPUT)
+            continue;
+        if (e->output_count == ET_NODES_MAX)
+            return et_fail(error, ET_ECONFIG, "%s: more than %d outputs", path, ET_NODES_MAX);
+        e->names[e->output_count] = mark->name;
+        e->outputs[e->output_count++] = mark->node;
+    }
+    return e->output_count ? ET_OK
+                           : et_fail(error, ET_ECONFIG, "%s: the model has no output", path);
+}
+
+/* The sizes of a value; names lie here. */
+typedef struct described {
+    et_onnx_dim dims[ET_RANK_MAX];
+    char names[ET_RANK_MAX][40];
+} described;
+
+/* [rows, ...] or [a multiple of them, ...], each of which has a name of its own. */
+static int describe(described *to, et_shape shape)
+{
+    for (int i = 0; i < shape.rank; i++) {
+        const int64_t times = shape.size[i] / ET_ONNX_PRIME_A;
+        const bool known = !times || shape.size[i] % ET_ONNX_PRIME_A != 0;
+        snprintf(to->names[i], sizeof to->names[i], times == 1 ? ROWS : ROWS "_%lld",
+                 (long long)times);
+        to->dims[i] = (et_onnx_dim){ known ? NULL : to->names[i], shape.size[i] };
+    }
+    return shape.rank;
+}
+
+/* ---- what depends on the number of rows ---- */
+
+/* The graph was built for so many rows: what is near a multiple of them, and none, has come of them
+ * in a way that cannot be told (rows + 1). */
+static bool is_near_rows(int64_t size)
+{
+    return size > ET_ONNX_PRIME_A / 2 && size % ET_ONNX_PRIME_A != 0;
+}
+
+/* 1 / rows, as a mean has it. */
+static bool is_share_of_rows(float factor)
+{
+    const double times = 1 / fabs((double)factor) / ET_ONNX_PRIME_A;
+    return times > 0.5 && isfinite(times) && fabs(times / round(times) - 1) < 1e-6;
+}
+
+static int check_node(const et_node *node, const char *path, et_error *error)
+{
+    if (node->op == ET_OP_PARAM || node->type[0].dtype != ET_F32) /* offsets of segments */
+        return ET_OK;
+    if (node->op == ET_OP_SCALE && is_share_of_rows(node->attributes.x))
+        return et_fail(error, ET_ECONFIG,
+                       "%s: %s is a mean over all rows, of which a model in this format has any "
+                       "number: leave it out, or give sums",
+                       path, node->name);
+    for (int i = 0; i < node->type[0].shape.rank; i++)
+        if (is_near_rows(node->type[0].shape.size[i]))
+            return et_fail(error, ET_ECONFIG,
+                           "%s: a size of %s depends on the number of rows, and is no multiple of "
+                           "it: leave it out",
+                           path, node->name);
+    return ET_OK;
+}
+
+static int check_nodes(const export *e, const char *path, et_error *error)
+{
+    bool *needed = et_onnx_needed(e->graph, e->outputs, e->output_count);
+    int status = needed ? ET_OK : et_alloc_failed(error, 0, "a model to export");
+    for (int i = 0; i < e->graph->count && !status; i++)
+        if (needed[i])
+            status = check_node(e->graph->nodes[i], path, error);
+    et_free(needed);
+    return status;
+}
+
+/* A value has one name in this format. */
+static int check_names(const export *e, const char *path, et_error *error)
+{
+    for (int i = 0; i < e->output_count; i++) {
+        bool taken = et_params_find(e->graph->params, e->names[i]) >= 0;
+        for (int k = 0; k < e->binding_count; k++)
+            taken |= !strcmp(e->bindings[k].name, e->names[i]);
+        for (int k = 0; k < i; k++)
+            taken |= !strcmp(e->names[k], e->names[i]);
+        if (taken)
+            return et_fail(error, ET_ECONFIG,
+                           "%s: an output is called %s, as an input, a parameter or another output "
+                           "is: rename the field or the output",
+                           path, e->names[i]);
+    }
+    return ET_OK;
+}
+
+static et_onnx_type type_of(et_dtype dtype)
+{
+    return dtype == ET_I32 ? ET_ONNX_I64 : ET_ONNX_F32;
+}
+
+static void add_input(export *e, const et_node *node)
+{
+    described sizes;
+    const int64_t first = 0, end = 1;
+    const int rank = describe(&sizes, node->type[0].shape);
+    const char *value =
+        et_onnx_input(e->model, node->name, type_of(node->type[0].dtype), sizes.dims, rank);
+    const char *read = e->edges->input && value
+                           ? e->edges->input(e->edges->payload, e->model, node->name, value)
+                           : value;
+    e->bindings[e->binding_count++] = (et_onnx_binding){ .name = node->name, .value = read };
+    if (e->binding_count == 1)
+        e->rows =
+            (et_onnx_symbol){ ET_ONNX_PRIME_A, et_onnx_call(e->model, "Slice",
+                                                            et_onnx_call(e->model, "Shape", value),
+                                                            et_onnx_ints(e->model, &first, 1),
+                                                            et_onnx_ints(e->model, &end, 1)) };
+}
+
+static int add_inputs(export *e, const char *path, et_error *error)
+{
+    bool *needed = et_onnx_needed(e->graph, e->outputs, e->output_count);
+    int inputs = 0;
+    for (int i = 0; i < e->graph->count; i++)
+        inputs += e->graph->nodes[i]->op == ET_OP_INPUT;
+    e->bindings = et_alloc_zero((size_t)inputs, sizeof *e->bindings);
+    int status = needed && e->bindings ? ET_OK : et_alloc_failed(error, 0, "a model to export");
+    for (int i = 0; i < e->graph->count && !status; i++)
+        if (needed[i] && e->graph->nodes[i]->op == ET_OP_INPUT)
+            add_input(e, e->graph->nodes[i]);
+    et_free(needed);
+    if (!status && !e->binding_count)
+        status = et_fail(error, ET_ECONFIG, "%s: the model reads no field of a batch", path);
+    return status;
+}
+
+static int add_graph(export *e, et_error *error)
+{
+    const char *values[ET_NODES_MAX];
+    const et_onnx_graph from = { .graph = e->graph,
+                                 .symbols = &e->rows,
+                                 .symbol_count = 1,
+                                 .bindings = e->bindings,
+                                 .binding_count = e->binding_count };
+    int status = et_onnx_add_graph(e->model, &from, e->outputs, values, e->output_count, error);
+    for (int i = 0; i < e->output_count && !status; i++) {
+        described sizes;
+        const et_result_type *type = &e->outputs[i]->type[0];
+        const int rank = describe(&sizes, type->shape);
+        et_onnx_type is = type_of(type->dtype);
+        if (e->edges->output && values[i])
+            values[i] = e->edges->output(e->edges->payload, e->model, e->names[i], values[i], &is);
+        et_onnx_output(e->model, values[i], e->names[i], is, sizes.dims, rank);
+    }
+    return status;
+}
+
+/* Samples alone: what is packed has offsets, which a model of another program knows nothing of. */
+static int begin(export *e, const char *path, et_params *params, const et_layout *layout,
+                 et_build_fn *build, void *payload, et_error *error)
+{
+    if (layout->kinds != 1)
+        return et_fail(error, ET_ECONFIG, "%s: batches of samples alone can be exported", path);
+    if (!et_params_ready(params))
+        return et_fail(error, ET_EUSAGE, "%s: parameters have no values yet", path);
+    e->layout = *layout;
+    e->layout.capacity[0] = ET_ONNX_PRIME_A;
+    int status = et_graph_new(&e->graph, params, NULL, error);
+    if (status)
+        return status;
+    e->graph->layout = &e->layout;
+    build(et_graph_scope(e->graph), payload);
+    status = et_graph_finish(e->graph, error);
+    return status ? status : et_onnx_new(&e->model, "etude", error);
+}
+
+int et_export_onnx(const char *path, et_params *params, const et_layout *layout, et_build_fn *build,
+                   void *payload, et_error *error)
+{
+    static const et_onnx_edges plain = { .payload = NULL };
+    return et_onnx_export_batches(path, params, layout, build, payload, &plain, error);
+}
+
+int et_onnx_export_batches(const char *path, et_params *params, const et_layout *layout,
+                           et_build_fn *build, void *payload, const et_onnx_edges *edges,
+                           et_error *error)
+{
+    export e = { .edges = edges };
+    if (!path || !*path || !params || !layout || !build)
+        return et_fail(error, ET_EUSAGE,
+                       "an export needs a path, parameters, a layout and a model function");
+    int status = begin(&e, path, params, layout, build, payload, error);
+    if (!status)
+        status = find_outputs(&e, path, error);
+    if (!status)
+        status = check_nodes(&e, path, error);
+    if (!status)
+        status = add_inputs(&e, path, error);
+    if (!status)
+        status = check_names(&e, path, error);
+    if (!status)
+        status = add_graph(&e, error);
+    if (!status)
+        status = et_onnx_write(e.model, path, error);
+    et_onnx_free(e.model);
+    et_free(e.bindings);
+    et_graph_free(e.graph);
+    return status ? et_fail_while(error, status, "exporting to %s", path) : ET_OK;
+}

@@ -1,0 +1,36 @@
+#include "engine/onnx/onnx_graph.h"
+
+#include "base/alloc.h"
+#include "engine/onnx/onnx_ops.h"
+
+/* Inputs have smaller ids, so one pass backwards finds all that is needed. */
+bool *et_onnx_needed(const et_graph *graph, et_node *const *outputs, int count)
+{
+    bool *needed = et_alloc_zero((size_t)graph->count, sizeof *needed);
+    for (int i = 0; i < count && needed; i++)
+        needed[outputs[i]->id] = true;
+    for (int i = graph->count; i-- > 0 && needed;)
+        for (int k = 0; needed[i] && k < graph->nodes[i]->inputs; k++)
+            needed[graph->nodes[i]->input[k]->id] = true;
+    return needed;
+}
+
+int et_onnx_add_graph(et_onnx *model, const et_onnx_graph *graph, et_node *const *outputs,
+                      const char **values, int count, et_error *error)
+{
+    et_node *const *nodes = graph->graph->nodes;
+    const int all = graph->graph->count;
+    et_onnx_way way = { .model = model, .from = graph, .error = error };
+    bool *needed = et_onnx_needed(graph->graph, outputs, count);
+    way.values = et_alloc_zero((size_t)all, sizeof *way.values);
+    if (!needed || !way.values)
+        way.status = et_alloc_failed(error, (size_t)all, "a model to export");
+    for (int i = 0; i < all && !way.status; i++)
+        if (needed[i])
+            way.values[i] = et_onnx_convert(&way, nodes[i]);
+    for (int i = 0; i < count && !way.status; i++)
+        values[i] = way.values[outputs[i]->id];
+    et_free(way.values);
+    et_free(needed);
+    return way.status;
+}

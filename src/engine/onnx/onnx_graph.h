@@ -1,0 +1,65 @@
+/* A graph (engine/graph/graph.h) as nodes of an ONNX model: what any model function of inference builds
+ * can be taken along. ops.c has what each op becomes.
+ *
+ * Sizes. Graphs are built for a number of rows, models run with any. So a graph that is to be
+ * exported is built for a number that nothing else is, a large prime, and a size that is divided by
+ * it is a multiple of what the model is given when it runs:
+ *
+ *     et_onnx_symbol rows = { ET_ONNX_PRIME_A, value };      value: int64 [1], the rows of a run
+ *
+ * Segments. Attention in a graph works on rows with offsets, in a model on batches in which all
+ * segments are equally long, with a mask that says which of their positions are there. So an input
+ * of offsets is bound to a description of segments. */
+#ifndef ETUDE_ENGINE_ONNX_ONNX_GRAPH_H
+#define ETUDE_ENGINE_ONNX_ONNX_GRAPH_H
+
+#include "engine/graph/graph.h"
+#include "engine/onnx/onnx_model.h"
+
+/* Sizes that no model has. */
+#define ET_ONNX_PRIME_A 1000003
+#define ET_ONNX_PRIME_B 1500007
+#define ET_ONNX_PRIME_C 2000003
+
+typedef struct et_onnx_symbol {
+    int64_t size;
+    const char *value; /* int64 [1] */
+} et_onnx_symbol;
+
+/* value: of an input, int64 where it is int32 in the graph, its shape as there. Of offsets: NULL,
+ * and count int64 [1] says how many segments there are; mask, bool [count, 1, 1, longest], which
+ * positions are there, NULL: all. Of keys and values that are past ones: all NULL. */
+typedef struct et_onnx_binding {
+    const char *name;
+    const char *value;
+    const char *count, *mask;
+} et_onnx_binding;
+
+/* What an attention keeps for the next run of a model: keys and values, float32 [segments, heads,
+ * positions, width / heads]. Past ones stand before those that the graph makes; where its keys and
+ * values are an input that is bound to nothing, the past ones are all. */
+typedef struct et_onnx_cache {
+    const char *past_key, *past_value; /* NULL: none */
+    const char *key, *value;           /* of all positions, set by et_onnx_add_graph */
+} et_onnx_cache;
+
+/* All borrowed for the call. */
+typedef struct et_onnx_graph {
+    et_graph *graph; /* finished, over a store with values; of inference, in float32 */
+    const et_onnx_symbol *symbols;
+    int symbol_count;
+    const et_onnx_binding *bindings; /* of all inputs that are read */
+    int binding_count;
+    et_onnx_cache *caches; /* of all attentions that are needed, in the graph's order; NULL: none */
+    int cache_count;
+} et_onnx_graph;
+
+/* Which nodes [graph->count], by id, outputs need: free it with et_free. NULL: no memory. */
+bool *et_onnx_needed(const et_graph *graph, et_node *const *outputs, int count);
+
+/* Adds what the nodes outputs [count] need; values [count] become their names. ET_ECONFIG: an op
+ * has no form in ONNX; names it. */
+int et_onnx_add_graph(et_onnx *model, const et_onnx_graph *graph, et_node *const *outputs,
+                      const char **values, int count, et_error *error);
+
+#endif

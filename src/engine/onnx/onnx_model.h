@@ -1,0 +1,70 @@
+/* An ONNX model being made: inputs, nodes, constants, outputs, then a file. A value is known by its
+ * name, which lives as long as the model. Building is sticky, as a graph's is: once memory has gone
+ * values are NULL, every call takes NULL, and write tells.
+ *
+ *     et_onnx_new(&model, "encoder", &error);
+ *     const et_onnx_dim dims[] = { { "batch", 0 }, { NULL, 784 } };
+ *     const char *x = et_onnx_input(model, "pixels", ET_ONNX_F32, dims, 2);
+ *     const char *y = et_onnx_call(model, "MatMul", x, et_onnx_floats(model, "w", w, shape));
+ *     et_onnx_output(model, y, "scores", ET_ONNX_F32, dims, 2);
+ *     et_onnx_write(model, "model.onnx", &error);
+ *
+ * Operators are those of operator set 17. The only file that knows the format is model.c. */
+#ifndef ETUDE_ENGINE_ONNX_ONNX_MODEL_H
+#define ETUDE_ENGINE_ONNX_ONNX_MODEL_H
+
+#include <etude/error.h>
+#include <etude/tensor.h>
+
+typedef struct et_onnx et_onnx;
+
+/* Element types, by the format's numbers. */
+typedef enum et_onnx_type {
+    ET_ONNX_F32 = 1,
+    ET_ONNX_I64 = 7,
+    ET_ONNX_BOOL = 9,
+    ET_ONNX_F64 = 11
+} et_onnx_type;
+
+/* A size that is known only when the model runs has a name; else size. */
+typedef struct et_onnx_dim {
+    const char *name;
+    int64_t size;
+} et_onnx_dim;
+
+int et_onnx_new(et_onnx **out, const char *name, et_error *error);
+void et_onnx_free(et_onnx *model); /* NULL allowed */
+
+/* Names are copied. Inputs and outputs stand in the order of their making. */
+const char *et_onnx_input(et_onnx *model, const char *name, et_onnx_type type,
+                          const et_onnx_dim *dims, int count);
+void et_onnx_output(et_onnx *model, const char *value, const char *name, et_onnx_type type,
+                    const et_onnx_dim *dims, int count);
+
+/* Constants: an array of float32 under a name of its own, borrowed until the file is written; a
+ * scalar; doubles and int64 [count], copied; one int64 as a scalar. */
+const char *et_onnx_floats(et_onnx *model, const char *name, const float *data, et_shape shape);
+float *et_onnx_room(et_onnx *model, int64_t count); /* for such data; NULL: no memory */
+const char *et_onnx_float(et_onnx *model, float x);
+const char *et_onnx_doubles(et_onnx *model, const double *values, int64_t count);
+const char *et_onnx_ints(et_onnx *model, const int64_t *values, int count);
+const char *et_onnx_int(et_onnx *model, int64_t value);
+
+/* A node with one result, which is returned. NULL among inputs: nothing is added. */
+const char *et_onnx_node(et_onnx *model, const char *op, const char *const *inputs, int count);
+
+/* The same by what stands behind op: et_onnx_call(model, "Add", a, b). */
+#define et_onnx_call(model, op, ...)                                                               \
+    et_onnx_node(model, op, (const char *const[]){ __VA_ARGS__ },                                  \
+                 (int)(sizeof((const char *const[]){ __VA_ARGS__ }) / sizeof(const char *)))
+
+/* Attributes of the node that was made last. */
+void et_onnx_set_int(et_onnx *model, const char *name, int64_t value);
+void et_onnx_set_ints(et_onnx *model, const char *name, const int64_t *values, int count);
+void et_onnx_set_float(et_onnx *model, const char *name, float value);
+void et_onnx_set_text(et_onnx *model, const char *name, const char *value);
+
+/* Atomically. ET_ENOMEM: anything before failed. ET_EFAIL: the format ends at 2 GiB. */
+int et_onnx_write(et_onnx *model, const char *path, et_error *error);
+
+#endif

@@ -1,0 +1,36 @@
+/* The moving average that an optimizer keeps of weights, and of variables if asked
+ * (et_ema_options): one array that lies as the store's values do, so that the store can be pointed
+ * at it. Of weights the rules' kernels move it, in the pass that changes them; what is here does
+ * the rest. Private to this folder. */
+#ifndef ETUDE_ENGINE_OPTIM_AVERAGE_H
+#define ETUDE_ENGINE_OPTIM_AVERAGE_H
+
+#include "engine/optim/slot_layout.h"
+#include "engine/optim/options.h"
+
+typedef struct et_optim_average {
+    et_ema_options options;
+    float *data;      /* [size of the store], borrowed from a slot; NULL: there is none */
+    et_range *ranges; /* [range_count], owned, ascending: what has an average; variables last */
+    int *variables;   /* [variable_count], owned: in the store, ascending by place */
+    int range_count, variable_count;
+} et_optim_average;
+
+/* Finds what is averaged; nothing where ema is not enabled. */
+int et_optim_average_init(et_optim_average *average, const et_ema_options *options,
+                          const et_optim_layout *layout, const et_params *params, et_error *error);
+void et_optim_average_release(et_optim_average *average);
+
+/* What the average keeps at the update that makes iterations `step`; 0: it becomes a copy. */
+float et_optim_average_decay(const et_optim_average *average, int64_t step);
+
+/* It becomes a copy of values. */
+void et_optim_average_start(const et_optim_average *average, const float *values);
+
+/* Moves that of variables towards values. */
+void et_optim_average_follow(const et_optim_average *average, const float *values, float decay);
+
+/* What has no average becomes a copy of values. size: of the store. */
+void et_optim_average_fill(const et_optim_average *average, const float *values, int64_t size);
+
+#endif

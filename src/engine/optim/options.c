@@ -1,0 +1,408 @@
+/* Tables of what options.h declares; defaults are Model Garden's. 0 stands for its null where
+ * 0 would make no sense: et_optimization_check asks for what must be set.
+ *
+ * A row says name, default, limits and help of one member. From the tables base/fields/fields.c
+ * makes the parser, the help text and the echo in params.yaml; ranges of single numbers are
+ * checked there, and only what takes two settings at once is checked below. The tables nest
+ * as the settings do:
+ *   optimizer_config.optimizer: rule_options.c
+ *   optimizer_config.learning_rate.{type, constant, ..., inverse_sqrt}
+ *   optimizer_config.warmup.{type, linear, polynomial}
+ *   optimizer_config.ema
+ * Each `type` names the sibling table that counts. All of them exist all the time, so that a
+ * file may hold settings of a schedule that another file then chooses.
+ *
+ * To add an option: a member in options.h and a row here. To add a choice: a name in the list
+ * of types, in the order of the enum, and a table. */
+#include "engine/optim/options.h"
+
+#include <math.h>
+#include <stddef.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/assert.h"
+#include "engine/optim/schedule.h"
+#include "engine/optim/rules/shared_rows.h"
+
+/* Far above any rate that trains; Model Garden's pre_offset_learning_rate has it as its
+ * default. Steps are whole numbers that a double holds exactly, since schedules compute with
+ * doubles. */
+#define RATE_MAX  1e6
+#define STEPS_MAX ((int64_t)1 << 53)
+
+/* The same members in several structs, so that keys and limits cannot drift apart. Each
+ * expands to one row of a table; type is the struct whose member it is. */
+#define INITIAL_RATE(type)                                                                         \
+    ET_FIELD_FLOAT(type, initial_learning_rate, 0, 0, RATE_MAX,                                    \
+                   "learning rate at the start; must be set", .nullable = true)
+#define DECAY_STEPS(type, member, ...)                                                             \
+    ET_FIELD_INT(type, member, 0, 0, STEPS_MAX, __VA_ARGS__, .epochs = true, .nullable = true)
+#define TO_THE_END(type, member, text)                                                             \
+    DECAY_STEPS(type, member, text "; 0, auto: to the end of the run", .zero = "auto")
+#define OFFSET(type)                                                                               \
+    ET_FIELD_INT(type, offset, 0, 0, STEPS_MAX, "steps that are subtracted from the step first")
+#define POWER(type)                                                                                \
+    ET_FIELD_FLOAT(type, power, -0.5, -100, 100, "exponent of the step; -0.5: inverse root")
+
+/* learning_rate.<type>: one table for each schedule of schedule.c, where the formulas are. */
+static const et_field constant_fields[] = { ET_FIELD_FLOAT(et_rate_constant, learning_rate, 0.1, 0,
+                                                           RATE_MAX, "learning rate"),
+                                            TENSORFLOW_NAME, ET_FIELD_END };
+static const et_fields constant_table = { "constant", constant_fields };
+
+/* Numbers as texts: fields know lists of strings only, and schedule.c reads them. */
+static const et_field stepwise_fields[] = {
+    ET_FIELD_STRINGS(et_rate_stepwise, boundaries,
+                     "steps, or epochs (2ep), ascending: the last step of each value but the last; "
+                     "none: equal parts of the run"),
+    ET_FIELD_STRINGS(et_rate_stepwise, values, "learning rates, one more than boundaries"),
+    OFFSET(et_rate_stepwise), TENSORFLOW_NAME, ET_FIELD_END
+};
+static const et_fields stepwise_table = { "stepwise", stepwise_fields };
+
+/* decay_rate has no default in Model Garden. Above 1 the rate grows. */
+static const et_field exponential_fields[] = {
+    INITIAL_RATE(et_rate_exponential),
+    TO_THE_END(et_rate_exponential, decay_steps, "steps of one decay"),
+    ET_FIELD_FLOAT(et_rate_exponential, decay_rate, 0, 0, RATE_MAX,
+                   "factor of one decay; must be set", .nullable = true),
+    ET_FIELD_BOOL(et_rate_exponential, staircase, false, "decay at whole multiples only",
+                  .nullable = true),
+    OFFSET(et_rate_exponential),
+    TENSORFLOW_NAME,
+    ET_FIELD_END
+};
+static const et_fields exponential_table = { "exponential", exponential_fields };
+
+/* end_learning_rate may be above the start: then it rises. */
+static const et_field polynomial_fields[] = {
+    INITIAL_RATE(et_rate_polynomial),
+    TO_THE_END(et_rate_polynomial, decay_steps, "steps until the last rate"),
+    ET_FIELD_FLOAT(et_rate_polynomial, end_learning_rate, 1e-4, 0, RATE_MAX,
+                   "learning rate at the end"),
+    ET_FIELD_FLOAT(et_rate_polynomial, power, 1, 0, 100, "exponent; 1: a line"),
+    ET_FIELD_BOOL(et_rate_polynomial, cycle, false, "begin again after decay_steps, longer"),
+    OFFSET(et_rate_polynomial),
+    TENSORFLOW_NAME,
+    ET_FIELD_END
+};
+static const et_fields polynomial_table = { "polynomial", polynomial_fields };
+
+/* alpha is a share of initial_learning_rate, not a rate. */
+static const et_field cosine_fields[] = {
+    INITIAL_RATE(et_rate_cosine),
+    TO_THE_END(et_rate_cosine, decay_steps, "steps until the last rate"),
+    ET_FIELD_FLOAT(et_rate_cosine, alpha, 0, 0, 1, "share of the rate that is left at the end"),
+    OFFSET(et_rate_cosine),
+    TENSORFLOW_NAME,
+    ET_FIELD_END
+};
+static const et_fields cosine_table = { "cosine", cosine_fields };
+
+/* t_mul below 1 is refused: the sum of all periods would be finite, and past it there is
+ * none. */
+static const et_field cosine_restarts_fields[] = {
+    INITIAL_RATE(et_rate_cosine_restarts),
+    DECAY_STEPS(et_rate_cosine_restarts, first_decay_steps,
+                "steps of the first period; must be set"),
+    ET_FIELD_FLOAT(et_rate_cosine_restarts, t_mul, 2, 1, 1000,
+                   "each period is this much longer than the one before"),
+    ET_FIELD_FLOAT(et_rate_cosine_restarts, m_mul, 1, 0, 1000,
+                   "each period begins this much higher than the one before"),
+    ET_FIELD_FLOAT(et_rate_cosine_restarts, alpha, 0, 0, 1,
+                   "share of the rate that is left at each end"),
+    OFFSET(et_rate_cosine_restarts),
+    TENSORFLOW_NAME,
+    ET_FIELD_END
+};
+static const et_fields cosine_restarts_table = { "cosine_restarts", cosine_restarts_fields };
+
+/* The three schedules of Model Garden that follow a power of the step. */
+static const et_field power_fields[] = { INITIAL_RATE(et_rate_power), POWER(et_rate_power),
+                                         TENSORFLOW_NAME, ET_FIELD_END };
+static const et_fields power_table = { "power", power_fields };
+
+static const et_field power_linear_fields[] = {
+    INITIAL_RATE(et_rate_power_linear),
+    POWER(et_rate_power_linear),
+    TO_THE_END(et_rate_power_linear, total_decay_steps, "step of rate 0"),
+    ET_FIELD_FLOAT(et_rate_power_linear, linear_decay_fraction, 0.1, 0, 1,
+                   "last share of the steps, in which a line to 0 lies over the power"),
+    OFFSET(et_rate_power_linear),
+    TENSORFLOW_NAME,
+    ET_FIELD_END
+};
+static const et_fields power_linear_table = { "power_linear", power_linear_fields };
+
+/* Its offset is not OFFSET's: rows before it have a rate of their own. */
+static const et_field power_with_offset_fields[] = {
+    INITIAL_RATE(et_rate_power_with_offset),
+    POWER(et_rate_power_with_offset),
+    ET_FIELD_INT(et_rate_power_with_offset, offset, 0, 0, STEPS_MAX,
+                 "last step, from 0, at pre_offset_learning_rate, before the power begins"),
+    ET_FIELD_FLOAT(et_rate_power_with_offset, pre_offset_learning_rate, 1e6, 0, RATE_MAX,
+                   "learning rate until offset, and the highest after it"),
+    TENSORFLOW_NAME,
+    ET_FIELD_END
+};
+static const et_fields power_with_offset_table = { "power_with_offset", power_with_offset_fields };
+
+/* Numbers as texts, as stepwise has them. */
+static const et_field step_cosine_with_offset_fields[] = {
+    ET_FIELD_STRINGS(et_rate_step_cosine_with_offset, boundaries,
+                     "steps, or epochs (2ep), ascending: where each value's half cosine begins; "
+                     "none: equal parts of the run"),
+    ET_FIELD_STRINGS(et_rate_step_cosine_with_offset, values, "learning rates, one a boundary"),
+    OFFSET(et_rate_step_cosine_with_offset), TENSORFLOW_NAME, ET_FIELD_END
+};
+static const et_fields step_cosine_with_offset_table = { "step_cosine_with_offset",
+                                                         step_cosine_with_offset_fields };
+
+/* Not in Model Garden: fairseq's schedule of that name, with its usual numbers as defaults. */
+static const et_field inverse_sqrt_fields[] = {
+    ET_FIELD_FLOAT(et_rate_inverse_sqrt, peak_learning_rate, 5e-4, 0, RATE_MAX,
+                   "learning rate at the end of the warm-up"),
+    ET_FIELD_INT(et_rate_inverse_sqrt, warmup_steps, 4000, 1, STEPS_MAX,
+                 "steps of a line up to the peak; then peak * sqrt(warmup_steps / step)"),
+    ET_FIELD_FLOAT(et_rate_inverse_sqrt, warmup_init_learning_rate, 0, 0, RATE_MAX,
+                   "learning rate of the first step"),
+    ET_FIELD_END
+};
+static const et_fields inverse_sqrt_table = { "inverse_sqrt", inverse_sqrt_fields };
+
+/* ORDER learning_rate.type, by designator: a name in the wrong place cannot be written. */
+static const char *const rate_types[] = {
+    [ET_RATE_NONE] = "none",
+    [ET_RATE_CONSTANT] = "constant",
+    [ET_RATE_STEPWISE] = "stepwise",
+    [ET_RATE_EXPONENTIAL] = "exponential",
+    [ET_RATE_POLYNOMIAL] = "polynomial",
+    [ET_RATE_COSINE] = "cosine",
+    [ET_RATE_COSINE_RESTARTS] = "cosine_restarts",
+    [ET_RATE_POWER] = "power",
+    [ET_RATE_POWER_LINEAR] = "power_linear",
+    [ET_RATE_POWER_WITH_OFFSET] = "power_with_offset",
+    [ET_RATE_STEP_COSINE_WITH_OFFSET] = "step_cosine_with_offset",
+    [ET_RATE_INVERSE_SQRT] = "inverse_sqrt",
+    [ET_RATE_COUNT] = NULL,
+};
+
+/* One row for each schedule. Help says the formula where it fits. */
+static const et_field rate_fields[] = {
+    ET_FIELD_CHOICE(et_rate_options, type, ET_RATE_NONE, rate_types, "schedule; must be chosen",
+                    .nullable = true, .selects = true),
+    ET_FIELD_FLOAT(et_rate_options, peak, -1, 0, RATE_MAX,
+                   "peak of whatever schedule is chosen; a number in place of learning_rate is it",
+                   .passing = true, .nullable = true),
+    ET_FIELD_STRUCT(et_rate_options, constant, &constant_table, "the same all along"),
+    ET_FIELD_STRUCT(et_rate_options, stepwise, &stepwise_table, "steps of given values"),
+    ET_FIELD_STRUCT(et_rate_options, exponential, &exponential_table,
+                    "initial * decay_rate^(step / decay_steps)"),
+    ET_FIELD_STRUCT(et_rate_options, polynomial, &polynomial_table,
+                    "a power of the share of steps left"),
+    ET_FIELD_STRUCT(et_rate_options, cosine, &cosine_table, "half a cosine"),
+    ET_FIELD_STRUCT(et_rate_options, cosine_restarts, &cosine_restarts_table,
+                    "half cosines, ever longer"),
+    ET_FIELD_STRUCT(et_rate_options, power, &power_table, "initial * step^power"),
+    ET_FIELD_STRUCT(et_rate_options, power_linear, &power_linear_table,
+                    "a power that a line takes to 0"),
+    ET_FIELD_STRUCT(et_rate_options, power_with_offset, &power_with_offset_table,
+                    "a power that begins at a step"),
+    ET_FIELD_STRUCT(et_rate_options, step_cosine_with_offset, &step_cosine_with_offset_table,
+                    "half cosines from value to value"),
+    ET_FIELD_STRUCT(et_rate_options, inverse_sqrt, &inverse_sqrt_table,
+                    "warm-up to a peak, then the inverse square root"),
+    ET_FIELD_END
+};
+/* The names of the choices and of the structs agree, so `type` reads as a path. */
+static const et_fields rate_table = { "learning_rate", rate_fields };
+
+/* warmup.<type>: what lies over the first steps, see et_schedule_rate. */
+static const et_field warmup_linear_fields[] = {
+    ET_FIELD_FLOAT(et_warmup_linear, warmup_learning_rate, 0, 0, RATE_MAX,
+                   "learning rate of the first step"),
+    ET_FIELD_INT(et_warmup_linear, warmup_steps, 0, 0, STEPS_MAX,
+                 "steps of a line up to the schedule; must be set", .nullable = true),
+    TENSORFLOW_NAME, ET_FIELD_END
+};
+static const et_fields warmup_linear_table = { "linear", warmup_linear_fields };
+
+/* Power 1 is a line from 1 / warmup_steps of the schedule, not from 0. */
+static const et_field warmup_polynomial_fields[] = {
+    ET_FIELD_FLOAT(et_warmup_polynomial, power, 1, 0, 100, "exponent of step / warmup_steps"),
+    ET_FIELD_INT(et_warmup_polynomial, warmup_steps, 0, 0, STEPS_MAX,
+                 "steps until the schedule is reached; must be set", .nullable = true),
+    TENSORFLOW_NAME, ET_FIELD_END
+};
+static const et_fields warmup_polynomial_table = { "polynomial", warmup_polynomial_fields };
+
+/* ORDER warmup.type */
+static const char *const warmup_types[] = { "none", "linear", "polynomial", NULL };
+
+static const et_field warmup_fields[] = {
+    ET_FIELD_CHOICE(et_warmup_options, type, ET_WARMUP_NONE, warmup_types,
+                    "what lies over the first steps of the schedule", .nullable = true,
+                    .selects = true),
+    ET_FIELD_STRUCT(et_warmup_options, linear, &warmup_linear_table, "a line"),
+    ET_FIELD_STRUCT(et_warmup_options, polynomial, &warmup_polynomial_table, "a power"),
+    ET_FIELD_END
+};
+static const et_fields warmup_table = { "warmup", warmup_fields };
+
+#define NO_EMA_CLIPS "gradients are clipped by the optimizer's settings of that name"
+
+/* The formula is at et_ema_options. */
+static const et_field ema_fields[] = {
+    ET_FIELD_BOOL(et_ema_options, enabled, false,
+                  "keep a moving average of the weights, and evaluate with it; a group ema that "
+                  "does not say is true, null in its place false",
+                  .selects = true),
+    ET_FIELD_BOOL(et_ema_options, trainable_weights_only, true,
+                  "variables, such as statistics of batches, are not averaged"),
+    ET_FIELD_FLOAT(et_ema_options, average_decay, 0.99, 0, 1,
+                   "share of the average that a step keeps"),
+    ET_FIELD_INT(et_ema_options, start_step, 0, 0, STEPS_MAX,
+                 "until then the average is a copy of the weights"),
+    ET_FIELD_BOOL(et_ema_options, dynamic_decay, true,
+                  "keep less at first: (1 + step) / (10 + step)"),
+    ET_FIELD_ONLY("clipvalue", "null", NO_EMA_CLIPS),
+    ET_FIELD_ONLY("clipnorm", "null", NO_EMA_CLIPS),
+    ET_FIELD_ONLY("global_clipnorm", "null", NO_EMA_CLIPS),
+    TENSORFLOW_NAME,
+    ET_FIELD_END
+};
+static const et_fields ema_table = { "ema", ema_fields };
+
+/* The table that the trainer nests. */
+static const et_field optimization_fields[] = {
+    ET_FIELD_STRUCT(et_optimization_options, optimizer, &et_optimizer_fields, "the update rule"),
+    ET_FIELD_STRUCT(et_optimization_options, ema, &ema_table, "the average of the weights"),
+    ET_FIELD_STRUCT(et_optimization_options, learning_rate, &rate_table, "the schedule",
+                    .number = "peak"),
+    ET_FIELD_STRUCT(et_optimization_options, warmup, &warmup_table, "the warm-up",
+                    .nullable = true),
+    ET_FIELD_END
+};
+const et_fields et_optimization_fields = { "optimizer_config", optimization_fields };
+
+/* The rule, then the schedule with its warm-up. The schedule is made and dropped; its own check is
+ * the one that knows what it needs. */
+int et_optimization_check(const et_optimization_options *options, et_error *error)
+{
+    et_schedule schedule;
+    int status = et_optimizer_options_check(&options->optimizer, error);
+    return status ? status
+                  : et_schedule_init(&schedule, &options->learning_rate, &options->warmup, error);
+}
+
+/* ---- lengths ---- */
+
+/* Where a schedule's options have them; 0, where the type is: they have none. */
+typedef struct rate_length {
+    size_t steps;              /* an int64_t */
+    size_t boundaries, values; /* et_strings */
+    size_t offset;             /* an int64_t */
+    bool period;               /* of several: it has to be given */
+    bool falls;                /* from boundary to boundary, the first one on */
+} rate_length;
+
+#define AT(member) offsetof(et_rate_options, member)
+
+static const rate_length lengths[ET_RATE_COUNT] = {
+    [ET_RATE_EXPONENTIAL] = { AT(exponential.decay_steps), .offset = AT(exponential.offset) },
+    [ET_RATE_POLYNOMIAL] = { AT(polynomial.decay_steps), .offset = AT(polynomial.offset) },
+    [ET_RATE_COSINE] = { AT(cosine.decay_steps), .offset = AT(cosine.offset) },
+    [ET_RATE_COSINE_RESTARTS] = { AT(cosine_restarts.first_decay_steps), .period = true },
+    [ET_RATE_POWER_LINEAR] = { AT(power_linear.total_decay_steps),
+                               .offset = AT(power_linear.offset) },
+    [ET_RATE_STEPWISE] = { .boundaries = AT(stepwise.boundaries),
+                           .values = AT(stepwise.values),
+                           .offset = AT(stepwise.offset) },
+    [ET_RATE_STEP_COSINE_WITH_OFFSET] = { .boundaries = AT(step_cosine_with_offset.boundaries),
+                                          .values = AT(step_cosine_with_offset.values),
+                                          .offset = AT(step_cosine_with_offset.offset),
+                                          .falls = true },
+};
+
+static void *member(et_rate_options *rate, size_t at)
+{
+    return at ? (char *)rate + at : NULL;
+}
+
+/* Whole steps, or thousandths of epochs, as texts: what a file would have. */
+static int make_parts(et_strings *boundaries, const et_strings *values, bool falls, int64_t length,
+                      et_arena *arena, et_error *error)
+{
+    int64_t pieces = (int64_t)values->count - falls;
+    size_t count = values->count - !falls;
+    const char **items = et_arena_array(arena, count, sizeof *items);
+    for (size_t i = 0; items && i < count; i++) {
+        double share = pieces ? (double)(falls ? i : i + 1) / (double)pieces : 0;
+        long long at = llround(fabs((double)length) * share);
+        items[i] = length > 0 ? et_arena_printf(arena, "%lld", at)
+                              : et_arena_printf(arena, "%lld.%03lldep", at / 1000, at % 1000);
+        if (!items[i])
+            items = NULL;
+    }
+    if (!items)
+        return et_alloc_failed(error, count * sizeof *items, "boundaries");
+    *boundaries = (et_strings){ items, count };
+    return ET_OK;
+}
+
+int et_optimization_end_with_run(et_optimization_options *options, int64_t train_steps,
+                                 et_arena *arena, et_error *error)
+{
+    et_rate_options *rate = &options->learning_rate;
+    const rate_length *length = &lengths[rate->type];
+    int64_t *steps = member(rate, length->steps), *offset = member(rate, length->offset);
+    et_strings *boundaries = member(rate, length->boundaries);
+    const et_strings *values = member(rate, length->values);
+    bool whole = steps && !*steps && !length->period;
+    bool parts = boundaries && !boundaries->count && values->count > !length->falls;
+    if (train_steps == 0 || !(whole || parts))
+        return ET_OK;
+    if (*offset && train_steps < 0)
+        return et_fail(
+            error, ET_ECONFIG,
+            "trainer.optimizer_config.learning_rate.%s.offset: %lld steps before a decay to the "
+            "end of a run that is given in epochs; give the decay steps of its own",
+            rate_types[rate->type], (long long)*offset);
+    if (train_steps > 0 && *offset >= train_steps)
+        return et_fail(
+            error, ET_ECONFIG,
+            "trainer.optimizer_config.learning_rate.%s.offset: %lld steps of a run of %lld: none "
+            "is left for the decay; give a smaller offset",
+            rate_types[rate->type], (long long)*offset, (long long)train_steps);
+    if (parts)
+        return make_parts(boundaries, values, length->falls, train_steps - *offset, arena, error);
+    *steps = train_steps - *offset;
+    return ET_OK;
+}
+
+bool et_optimization_counts_epochs(const et_optimization_options *options)
+{
+    et_rate_options rate = options->learning_rate;
+    const int64_t *steps = member(&rate, lengths[rate.type].steps);
+    const et_strings *boundaries = member(&rate, lengths[rate.type].boundaries);
+    bool counts = steps && *steps < 0;
+    bool open = boundaries && rate.run.epoch_steps <= 0;
+    for (size_t i = 0; open && !counts && i < boundaries->count; i++) {
+        double number;
+        bool epochs;
+        counts = et_schedule_read(boundaries->items[i], &number, &epochs) && epochs;
+    }
+    return counts;
+}
+
+void et_optimization_resolve(et_optimization_options *options, int64_t batches, int64_t update)
+{
+    et_rate_options *rate = &options->learning_rate;
+    int64_t *steps = member(rate, lengths[rate->type].steps);
+    et_assert(batches > 0 && update > 0 && rate->run.gradients >= 0);
+    double taken = (double)update * fmax(1, (double)rate->run.gradients);
+    rate->run.epoch_steps = (double)batches / taken;
+    if (steps && *steps < 0)
+        *steps = (int64_t)fmax(1, round((double)et_field_steps(*steps, batches) / taken));
+}

@@ -1,0 +1,202 @@
+/* Settings of optimization, `trainer.optimizer_config`: Model Garden's names and defaults as field
+ * tables, ours beside them. A choice (`type`) selects which of the sibling structs counts; the
+ * others keep their defaults and are not looked at.
+ *
+ *     et_optimization_options options;
+ *     et_fields_defaults(&et_optimization_fields, &options);
+ *     options.optimizer.type = ET_OPTIMIZER_ADAM;
+ *     if (et_optimization_check(&options, &error)) ...
+ *
+ * Plain values; lists and strings are borrowed from the arena that they were parsed into. */
+#ifndef ETUDE_ENGINE_OPTIM_OPTIONS_H
+#define ETUDE_ENGINE_OPTIM_OPTIONS_H
+
+#include <etude/error.h>
+
+#include "base/fields/fields.h"
+#include "engine/optim/rules/rule_options.h"
+
+/* learning_rate.type */
+enum {
+    ET_RATE_NONE,
+    ET_RATE_CONSTANT,
+    ET_RATE_STEPWISE,
+    ET_RATE_EXPONENTIAL,
+    ET_RATE_POLYNOMIAL,
+    ET_RATE_COSINE,
+    ET_RATE_COSINE_RESTARTS,
+    ET_RATE_POWER,
+    ET_RATE_POWER_LINEAR,
+    ET_RATE_POWER_WITH_OFFSET,
+    ET_RATE_STEP_COSINE_WITH_OFFSET,
+    ET_RATE_INVERSE_SQRT,
+    ET_RATE_COUNT,
+};
+
+/* warmup.type */
+enum { ET_WARMUP_NONE, ET_WARMUP_LINEAR, ET_WARMUP_POLYNOMIAL };
+
+/* Steps count updates from 0; offset is subtracted from the step first, and the formulas hold below
+ * 0 too: where one gives no rate from 0 there, the rate at the offset is taken. Lengths that are 0
+ * and boundaries that are missing are the run's: et_optimization_end_with_run. */
+typedef struct et_rate_constant {
+    double learning_rate;
+} et_rate_constant;
+
+typedef struct et_rate_stepwise {
+    et_strings boundaries; /* numbers, of steps or (2ep) of epochs, ascending */
+    et_strings values;     /* one more than boundaries */
+    int64_t offset;
+} et_rate_stepwise;
+
+/* initial decay_rate^(step / decay_steps); staircase: the exponent rounded down. */
+typedef struct et_rate_exponential {
+    double initial_learning_rate, decay_rate;
+    int64_t decay_steps, offset;
+    bool staircase;
+} et_rate_exponential;
+
+/* From initial to end over decay_steps along (1 - step / decay_steps)^power. cycle:
+ * decay_steps grows to its next multiple instead of the rate staying at the end. */
+typedef struct et_rate_polynomial {
+    double initial_learning_rate, end_learning_rate, power;
+    int64_t decay_steps, offset;
+    bool cycle;
+} et_rate_polynomial;
+
+/* Half a cosine from initial to alpha * initial over decay_steps. */
+typedef struct et_rate_cosine {
+    double initial_learning_rate, alpha;
+    int64_t decay_steps, offset;
+} et_rate_cosine;
+
+/* The same again and again, each period t_mul as long and m_mul as high as the one before. */
+typedef struct et_rate_cosine_restarts {
+    double initial_learning_rate, t_mul, m_mul, alpha;
+    int64_t first_decay_steps, offset;
+} et_rate_cosine_restarts;
+
+/* initial max(step, 1)^power, with power -0.5 as a rule. */
+typedef struct et_rate_power {
+    double initial_learning_rate, power;
+} et_rate_power;
+
+/* The power, times a line to 0 over the last linear_decay_fraction of total_decay_steps. */
+typedef struct et_rate_power_linear {
+    double initial_learning_rate, power, linear_decay_fraction;
+    int64_t total_decay_steps, offset;
+} et_rate_power_linear;
+
+/* pre_offset_learning_rate up to the step offset, then the power counted from there, never
+ * above the former. */
+typedef struct et_rate_power_with_offset {
+    double initial_learning_rate, power, pre_offset_learning_rate;
+    int64_t offset;
+} et_rate_power_with_offset;
+
+/* From each boundary on half a cosine, from its value to the next one's at the next boundary; the
+ * first value from 0 to the first boundary, the last one from the last boundary on. (Model Garden's
+ * documentation has boundaries where segments end; its code and its test, where they begin. There
+ * the last segment, of length 0, makes the rate NaN, and the first counts from step 0.) */
+typedef struct et_rate_step_cosine_with_offset {
+    et_strings boundaries; /* numbers, of steps or of epochs, ascending */
+    et_strings values;     /* as many */
+    int64_t offset;
+} et_rate_step_cosine_with_offset;
+
+/* Warm-up and decay in one, as fairseq's inverse_sqrt; takes no `warmup` beside it. */
+typedef struct et_rate_inverse_sqrt {
+    double peak_learning_rate, warmup_init_learning_rate;
+    int64_t warmup_steps;
+} et_rate_inverse_sqrt;
+
+/* What of a run lengths of schedules refer to: no settings, set where it is known. */
+typedef struct et_rate_run {
+    double epoch_steps; /* updates of an epoch; 0: not known */
+    int64_t gradients;  /* that the roles of a cluster add up for an update; 0: 1 */
+} et_rate_run;
+
+typedef struct et_rate_options {
+    int type;
+    double peak; /* of whatever schedule is chosen, until it is used; below 0: as that says */
+    et_rate_run run;
+    et_rate_constant constant;
+    et_rate_stepwise stepwise;
+    et_rate_exponential exponential;
+    et_rate_polynomial polynomial;
+    et_rate_cosine cosine;
+    et_rate_cosine_restarts cosine_restarts;
+    et_rate_power power;
+    et_rate_power_linear power_linear;
+    et_rate_power_with_offset power_with_offset;
+    et_rate_step_cosine_with_offset step_cosine_with_offset;
+    et_rate_inverse_sqrt inverse_sqrt;
+} et_rate_options;
+
+/* From warmup_learning_rate in a line to where the schedule is at step warmup_steps. */
+typedef struct et_warmup_linear {
+    double warmup_learning_rate;
+    int64_t warmup_steps;
+} et_warmup_linear;
+
+/* (max(step, 1) / warmup_steps)^power of where the schedule is at step warmup_steps. */
+typedef struct et_warmup_polynomial {
+    double power;
+    int64_t warmup_steps;
+} et_warmup_polynomial;
+
+typedef struct et_warmup_options {
+    int type;
+    et_warmup_linear linear;
+    et_warmup_polynomial polynomial;
+} et_warmup_options;
+
+/* Exponential moving average of the weights. After update s (counted from 1):
+ * average -= (1 - d) * (average - weight), d = average_decay, or with dynamic_decay
+ * min(average_decay, (1 + s') / (10 + s')), s' = s - start_step; before start_step the average
+ * is a copy. It starts from the weights, where Model Garden's starts from zeros.
+ *
+ * trainable_weights_only false: variables, such as statistics of batches, are averaged too, all of
+ * the store; by an optimizer of a part of it those that stand beside a parameter of its own (names
+ * agree up to the last slash). Else an average shows them as they are. */
+typedef struct et_ema_options {
+    bool enabled, trainable_weights_only;
+    double average_decay;
+    int64_t start_step;
+    bool dynamic_decay;
+} et_ema_options;
+
+typedef struct et_optimization_options {
+    et_optimizer_options optimizer;
+    et_ema_options ema;
+    et_rate_options learning_rate;
+    et_warmup_options warmup;
+} et_optimization_options;
+
+/* For nesting into the trainer's own table. */
+extern const et_fields et_optimization_fields;
+
+/* A number in place of learning_rate, which is peak, becomes the setting of the chosen schedule
+ * that is its peak: the first rate of one that falls, values scaled; without a schedule a constant
+ * one. ET_ECONFIG: a schedule that grows. */
+int et_optimization_use_peak(et_optimization_options *options, et_arena *arena, et_error *error);
+/* That setting, below learning_rate: "cosine.initial_learning_rate". */
+const char *et_optimization_peak_name(const et_optimization_options *options);
+
+/* What tables alone cannot check: a type is chosen, its required settings are set, lists hold
+ * ascending numbers, patterns compile. ET_ECONFIG names the setting and the cure. */
+int et_optimization_check(const et_optimization_options *options, et_error *error);
+
+/* A schedule that is given no length, of decay_steps (but cosine_restarts', which are of a period)
+ * or boundaries, reaches its end with the run: train_steps of it, less the offset, or epochs
+ * (et_field_steps). Several values without boundaries share it out in equal parts. 0: it stays
+ * without. Lists are made in arena. ET_ECONFIG: nothing is left behind the offset. */
+int et_optimization_end_with_run(et_optimization_options *options, int64_t train_steps,
+                                 et_arena *arena, et_error *error);
+
+/* Whether a schedule's steps are given in epochs (et_field_steps), in which no optimizer is made;
+ * steps in their place: batches of a pass over the data, and of an update. */
+bool et_optimization_counts_epochs(const et_optimization_options *options);
+void et_optimization_resolve(et_optimization_options *options, int64_t batches, int64_t update);
+
+#endif

@@ -1,0 +1,41 @@
+/* Which part of a group each rank updates, where an optimizer is shared out among ranks: ZeRO stage
+ * 1 (Rajbhandari et al. 2020, "ZeRO: Memory Optimizations Toward Training Trillion Parameter
+ * Models", section 5.1). A part is a run of the elements of arrays over the group alone, about as
+ * long as the others'; where a rule looks at whole tensors it ends with one. It follows from the
+ * group and the number of ranks. A process alone has all of it. Private to this folder. */
+#ifndef ETUDE_ENGINE_OPTIM_OWNERS_H
+#define ETUDE_ENGINE_OPTIM_OWNERS_H
+
+#include "engine/comm/comm.h"
+#include "engine/optim/slot_layout.h"
+
+typedef struct et_optim_owners {
+    et_comm *comm; /* borrowed; NULL: this process alone */
+    int rank, ranks;
+    int64_t *cut;     /* [ranks + 1], owned: rank r has elements cut[r] to cut[r + 1] - 1 */
+    et_error failure; /* of what was sent; status 0: nothing has failed */
+} et_optim_owners;
+
+int et_optim_owners_init(et_optim_owners *owners, et_comm *comm, const et_optim_layout *layout,
+                         et_rule_cut how, et_error *error);
+void et_optim_owners_release(et_optim_owners *owners);
+
+/* This rank's elements of arrays over the group. */
+static inline et_range et_optim_own(const et_optim_owners *owners)
+{
+    return (et_range){ owners->cut[owners->rank], owners->cut[owners->rank + 1] };
+}
+
+/* The part of a piece that lies in a range of such arrays; its count is 0 where there is none. */
+et_optim_piece et_optim_cut_piece(const et_optim_piece *piece, et_range range);
+static inline et_optim_piece et_optim_piece_in(const et_optim_piece *piece, et_range range)
+{
+    bool whole = piece->packed >= range.begin && piece->packed + piece->count <= range.end;
+    return whole ? *piece : et_optim_cut_piece(piece, range);
+}
+
+/* Each rank's part of values, which lie as the store's do, becomes all ranks'. Not a step of its
+ * own: all call it after they have agreed, and a failure is for whoever asks next. */
+void et_optim_owners_spread(et_optim_owners *owners, const et_optim_layout *layout, float *values);
+
+#endif

@@ -1,0 +1,73 @@
+/* LAMB (You et al. 2020, "Large batch optimization for deep learning: training BERT in 76
+ * minutes") as Model Garden has it. With Adam's m and v of t updates, and norms of each tensor:
+ *   u = m / (1 - b1^t) / (sqrt(v / (1 - b2^t)) + epsilon) + weight_decay_rate w
+ *   w -= rate |w| / |u| u;  where a norm is 0, or the tensor is excluded, rate u
+ * u takes the gradient's place in the pass before, which adds up both norms. */
+#include <math.h>
+
+#include "base/assert.h"
+#include "engine/optim/rules/rule.h"
+
+static int slots(const et_optimizer_options *options, et_rule_slot slot[ET_RULE_SLOTS_MAX])
+{
+    (void)options;
+    slot[0].name = "m";
+    slot[1].name = "v";
+    return 2;
+}
+
+static void decay(const et_optimizer_options *options, et_strings *include, et_strings *exclude)
+{
+    *include = (et_strings){ 0 };
+    *exclude = options->lamb.exclude_from_weight_decay;
+}
+
+static const char *adapt(const et_optimizer_options *options, et_strings *exclude)
+{
+    const et_lamb_options *o = &options->lamb;
+    return et_rule_adaptation(exclude, &o->exclude_from_layer_adaptation,
+                              &o->exclude_from_weight_decay);
+}
+
+static void before(const et_kernels *kernels, const et_optimizer_options *options,
+                   const et_rule_step *step, const et_rule_chunk *chunk,
+                   double sums[ET_RULE_SUMS_MAX])
+{
+    const et_lamb_options *o = &options->lamb;
+    double t = (double)step->slot_updates + 1;
+    et_assert(chunk->slot[0] && chunk->slot[1]);
+    const et_adam_direction direction = {
+        .gradient = chunk->gradient,
+        .weight = chunk->weight,
+        .m = chunk->slot[0],
+        .v = chunk->slot[1],
+        .gradient_scale = chunk->gradient_scale,
+        .beta_1 = (float)o->beta_1,
+        .beta_2 = (float)o->beta_2,
+        .epsilon = (float)o->epsilon,
+        .m_scale = (float)(1 / (1 - pow(o->beta_1, t))),
+        .v_scale = (float)(1 / (1 - pow(o->beta_2, t))),
+        .decay = chunk->decays ? (float)o->weight_decay_rate : 0,
+        .count = chunk->count,
+    };
+    kernels->adam_direction(&direction);
+    et_rule_add_squares(kernels, chunk, sums);
+}
+
+static void update(const et_kernels *kernels, const et_optimizer_options *options,
+                   const et_rule_step *step, const et_rule_chunk *chunk)
+{
+    (void)options;
+    double weight = sqrt(chunk->sums[0]), direction = sqrt(chunk->sums[1]);
+    double ratio = weight > 0 && direction > 0 ? weight / direction : 1;
+    et_rule_move(kernels, step, chunk, chunk->rate * ratio, 0);
+}
+
+const et_rule_class et_rule_lamb = { .name = "lamb",
+                                     .cut = ET_RULE_TENSORS,
+                                     .writes = true,
+                                     .slots = slots,
+                                     .decay = decay,
+                                     .adapt = adapt,
+                                     .before = before,
+                                     .update = update };

@@ -1,0 +1,75 @@
+/* LARS (You, Gitman and Ginsburg 2017, "Large batch training of convolutional networks") as Model
+ * Garden has it. With g' = g + weight_decay_rate w and norms of each tensor:
+ *   classic  r = rate eeta |w| / |g'|,  v = momentum v + r g',  w -= v
+ *            nesterov: w -= momentum v + r g'
+ *   popular  v = momentum v + g',  u = v, nesterov: momentum v + g',  w -= rate eeta |w| / |u| u
+ * Where a norm is 0, or the tensor is excluded, rate stands for the product with the norms. g', or
+ * u, takes the gradient's place in the pass before, which adds up both norms. */
+#include <math.h>
+
+#include "base/assert.h"
+#include "engine/optim/rules/rule.h"
+
+/* Kept without momentum too: LARS has it as a rule. */
+static int slots(const et_optimizer_options *options, et_rule_slot slot[ET_RULE_SLOTS_MAX])
+{
+    slot[0].name = options->lars.classic_momentum ? "momentum" : "velocity";
+    return 1;
+}
+
+static void decay(const et_optimizer_options *options, et_strings *include, et_strings *exclude)
+{
+    *include = (et_strings){ 0 };
+    *exclude = options->lars.exclude_from_weight_decay;
+}
+
+static const char *adapt(const et_optimizer_options *options, et_strings *exclude)
+{
+    const et_lars_options *o = &options->lars;
+    return et_rule_adaptation(exclude, &o->exclude_from_layer_adaptation,
+                              &o->exclude_from_weight_decay);
+}
+
+static void before(const et_kernels *kernels, const et_optimizer_options *options,
+                   const et_rule_step *step, const et_rule_chunk *chunk,
+                   double sums[ET_RULE_SUMS_MAX])
+{
+    const et_lars_options *o = &options->lars;
+    float *g = chunk->gradient, *v = chunk->slot[0], momentum = (float)o->momentum;
+    float weight = chunk->decays ? (float)o->weight_decay_rate : 0;
+    (void)step;
+    et_assert(v);
+    kernels->blend(g, chunk->weight, chunk->gradient_scale, weight, chunk->count);
+    if (!o->classic_momentum) {
+        kernels->blend(v, g, momentum, 1, chunk->count);
+        kernels->blend(g, v, o->nesterov ? 1 : 0, o->nesterov ? momentum : 1, chunk->count);
+    }
+    et_rule_add_squares(kernels, chunk, sums);
+}
+
+/* The kernel's accumulator is -v: both begin at 0, and what is kept has v's sign changed. */
+static void update(const et_kernels *kernels, const et_optimizer_options *options,
+                   const et_rule_step *step, const et_rule_chunk *chunk)
+{
+    const et_lars_options *o = &options->lars;
+    double weight = sqrt(chunk->sums[0]), gradient = sqrt(chunk->sums[1]);
+    double trust = weight > 0 && gradient > 0 ? o->eeta * weight / gradient : 1;
+    double rate = chunk->rate * trust;
+    if (!o->classic_momentum) {
+        et_rule_move(kernels, step, chunk, rate, 0);
+        return;
+    }
+    et_slice_update update = et_rule_update(step, chunk, 0);
+    update.gradient_scale = 1;
+    kernels->sgd(&update,
+                 &(et_momentum){ chunk->slot[0], (float)rate, (float)o->momentum, o->nesterov });
+}
+
+const et_rule_class et_rule_lars = { .name = "lars",
+                                     .cut = ET_RULE_TENSORS,
+                                     .writes = true,
+                                     .slots = slots,
+                                     .decay = decay,
+                                     .adapt = adapt,
+                                     .before = before,
+                                     .update = update };

@@ -1,0 +1,331 @@
+/* Tables of what rule_options.h declares; defaults are Model Garden's. What a table nests under
+ * which name, and what `type` may be, comes from rules.def. */
+#include "engine/optim/rules/rule_options.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/text/pattern.h"
+#include "engine/optim/rules/shared_rows.h"
+
+/* Far above any decay that trains. */
+#define DECAY_MAX 1e6
+
+/* The same members in several structs, so that keys and limits cannot drift apart. Each expands to
+ * one row or several of a table; type is the struct whose members they are. Decays of moments end
+ * below 1: at 1 the bias correction would divide by 0. */
+#define GLOBAL_CLIP(type, member, value)                                                           \
+    ET_FIELD_FLOAT(type, member, value, 0, HUGE_VAL,                                               \
+                   "largest global L2 norm of the gradient; 0: gradients are not clipped",         \
+                   .nullable = true)
+#define CLIPS_WITH(type, global)                                                                   \
+    ET_FIELD_FLOAT(type, clipvalue, 0, 0, HUGE_VAL,                                                \
+                   "largest absolute value of an element of the gradient; 0: any",                 \
+                   .nullable = true),                                                              \
+        ET_FIELD_FLOAT(type, clipnorm, 0, 0, HUGE_VAL,                                             \
+                       "largest L2 norm of a parameter's gradient; 0: any", .nullable = true),     \
+        GLOBAL_CLIP(type, global_clipnorm, global)
+#define CLIPS(type)                        CLIPS_WITH(type, 0)
+#define EPSILON(type, member, value, text) ET_FIELD_FLOAT(type, member, value, 1e-30, 1, text)
+#define BETAS(type, second)                                                                        \
+    ET_FIELD_FLOAT(type, beta_1, 0.9, 0, 0.999999, "decay of the first moment"),                   \
+        ET_FIELD_FLOAT(type, beta_2, second, 0, 0.9999999, "decay of the second moment")
+#define ADAM_MEMBERS(type, eps)                                                                    \
+    BETAS(type, 0.999), EPSILON(type, epsilon, eps, "added to the root of the second moment")
+#define AMSGRAD(type)                                                                              \
+    ET_FIELD_BOOL(type, amsgrad, false, "divide by the largest second moment so far")
+#define MOMENTUM(type, value)                                                                      \
+    ET_FIELD_FLOAT(type, momentum, value, 0, 1, "share of the last change kept; 0: none")
+#define NESTEROV(type, value) ET_FIELD_BOOL(type, nesterov, value, "momentum as Nesterov has it")
+#define DECAY(type, member)                                                                        \
+    ET_FIELD_FLOAT(type, member, 0, 0, DECAY_MAX,                                                  \
+                   "a weight loses learning rate * this of itself each step; 0: none")
+#define NO_DECAY(type)                                                                             \
+    ET_FIELD_STRINGS(type, exclude_from_weight_decay,                                              \
+                     "regular expressions: parameters that do not decay")
+#define NO_ADAPTATION(type)                                                                        \
+    ET_FIELD_STRINGS(type, exclude_from_layer_adaptation,                                          \
+                     "regular expressions: parameters whose norm does not count; none: those of "  \
+                     "exclude_from_weight_decay")
+#define JIT_COMPILE(type)                                                                          \
+    ET_FIELD_BOOL(type, jit_compile, false, "no effect: every update is compiled")
+
+/* Momentum 1 is allowed: a sum of all changes, without forgetting. */
+static const et_field sgd_fields[] = { MOMENTUM(et_sgd_options, 0),
+                                       NESTEROV(et_sgd_options, false),
+                                       ET_FIELD_FLOAT(et_sgd_options, decay, 0, 0, 1,
+                                                      "the rate is divided by 1 + decay * step"),
+                                       CLIPS(et_sgd_options),
+                                       TENSORFLOW_NAME,
+                                       ET_FIELD_END };
+/* Every table is named as its setting is, for messages that list what it has. */
+static const et_fields sgd_table = { "sgd", sgd_fields };
+
+static const et_field sgd_experimental_fields[] = { MOMENTUM(et_sgd_experimental_options, 0),
+                                                    NESTEROV(et_sgd_experimental_options, false),
+                                                    JIT_COMPILE(et_sgd_experimental_options),
+                                                    CLIPS(et_sgd_experimental_options),
+                                                    TENSORFLOW_NAME,
+                                                    ET_FIELD_END };
+static const et_fields sgd_experimental_table = { "sgd_experimental", sgd_experimental_fields };
+
+static const et_field rmsprop_fields[] = {
+    ET_FIELD_FLOAT(et_rmsprop_options, rho, 0.9, 0, 1, "share of the mean squares kept"),
+    MOMENTUM(et_rmsprop_options, 0),
+    EPSILON(et_rmsprop_options, epsilon, 1e-7,
+            "added to the root of the mean squares; with momentum, to the mean squares"),
+    ET_FIELD_BOOL(et_rmsprop_options, centered, false, "mean squares less the mean's square"),
+    CLIPS(et_rmsprop_options),
+    TENSORFLOW_NAME,
+    ET_FIELD_END
+};
+static const et_fields rmsprop_table = { "rmsprop", rmsprop_fields };
+
+static const et_field adagrad_fields[] = {
+    ET_FIELD_FLOAT(et_adagrad_options, initial_accumulator_value, 0.1, 0, HUGE_VAL,
+                   "what sums of squares begin from"),
+    EPSILON(et_adagrad_options, epsilon, 1e-7, "added to the root of the sum"),
+    CLIPS(et_adagrad_options), TENSORFLOW_NAME, ET_FIELD_END
+};
+static const et_fields adagrad_table = { "adagrad", adagrad_fields };
+
+static const et_field adam_fields[] = { ADAM_MEMBERS(et_adam_options, 1e-7),
+                                        AMSGRAD(et_adam_options), CLIPS(et_adam_options),
+                                        TENSORFLOW_NAME, ET_FIELD_END };
+static const et_fields adam_table = { "adam", adam_fields };
+
+static const et_field adam_experimental_fields[] = { ADAM_MEMBERS(et_adam_experimental_options,
+                                                                  1e-7),
+                                                     AMSGRAD(et_adam_experimental_options),
+                                                     JIT_COMPILE(et_adam_experimental_options),
+                                                     CLIPS(et_adam_experimental_options),
+                                                     TENSORFLOW_NAME,
+                                                     ET_FIELD_END };
+static const et_fields adam_experimental_table = { "adam_experimental", adam_experimental_fields };
+
+static const et_field adamw_fields[] = {
+    ADAM_MEMBERS(et_adamw_options, 1e-7), AMSGRAD(et_adamw_options), CLIPS(et_adamw_options),
+    DECAY(et_adamw_options, weight_decay_rate),
+    /* Empty lists: everything decays. */
+    ET_FIELD_STRINGS(et_adamw_options, include_in_weight_decay,
+                     "regular expressions: parameters that decay even if excluded"),
+    NO_DECAY(et_adamw_options), GLOBAL_CLIP(et_adamw_options, gradient_clip_norm, 1),
+    TENSORFLOW_NAME, ET_FIELD_END
+};
+static const et_fields adamw_table = { "adamw", adamw_fields };
+
+static const et_field adamw_experimental_fields[] = {
+    ADAM_MEMBERS(et_adamw_experimental_options, 1e-7),
+    AMSGRAD(et_adamw_experimental_options),
+    JIT_COMPILE(et_adamw_experimental_options),
+    CLIPS_WITH(et_adamw_experimental_options, 1),
+    DECAY(et_adamw_experimental_options, weight_decay),
+    TENSORFLOW_NAME,
+    ET_FIELD_END
+};
+static const et_fields adamw_experimental_table = { "adamw_experimental",
+                                                    adamw_experimental_fields };
+
+static const et_field lamb_fields[] = { ADAM_MEMBERS(et_lamb_options, 1e-6),
+                                        CLIPS(et_lamb_options),
+                                        ET_FIELD_FLOAT(et_lamb_options, weight_decay_rate, 0, 0,
+                                                       DECAY_MAX,
+                                                       "times the weight, added to the direction "
+                                                       "before it is scaled; 0: none"),
+                                        NO_DECAY(et_lamb_options),
+                                        NO_ADAPTATION(et_lamb_options),
+                                        TENSORFLOW_NAME,
+                                        ET_FIELD_END };
+static const et_fields lamb_table = { "lamb", lamb_fields };
+
+static const et_field lars_fields[] = {
+    MOMENTUM(et_lars_options, 0.9),
+    ET_FIELD_FLOAT(et_lars_options, eeta, 1e-3, 0, HUGE_VAL,
+                   "length of a step, as a share of the tensor's norm"),
+    ET_FIELD_FLOAT(et_lars_options, weight_decay_rate, 0, 0, DECAY_MAX,
+                   "this times the weight is added to its gradient; 0: none"),
+    NESTEROV(et_lars_options, false),
+    ET_FIELD_BOOL(et_lars_options, classic_momentum, true,
+                  "the rate is applied before momentum, not after it"),
+    CLIPS(et_lars_options),
+    NO_DECAY(et_lars_options),
+    NO_ADAPTATION(et_lars_options),
+    TENSORFLOW_NAME,
+    ET_FIELD_END
+};
+static const et_fields lars_table = { "lars", lars_fields };
+
+/* A setting that Keras has and the schedule replaces. */
+#define ONLY_BY_SCHEDULE(setting, value)                                                           \
+    ET_FIELD_ONLY(#setting, value, "the schedule says the rate: trainer.optimizer_config." #setting)
+
+static const et_field adafactor_keras_fields[] = {
+    ONLY_BY_SCHEDULE(learning_rate, "0.001"),
+    ET_FIELD_FLOAT(et_adafactor_keras_options, beta_2_decay, -0.8, -100, 0,
+                   "mean squares keep 1 - step^this"),
+    ET_FIELD_FLOAT(et_adafactor_keras_options, epsilon_1, 1e-30, 1e-36, 1,
+                   "added to squares of the gradient"),
+    EPSILON(et_adafactor_keras_options, epsilon_2, 1e-3, "least size of a tensor that counts"),
+    ET_FIELD_FLOAT(et_adafactor_keras_options, clip_threshold, 1, 1e-30, HUGE_VAL,
+                   "largest root of the mean square of a tensor's step, before rate and size"),
+    ET_FIELD_BOOL(et_adafactor_keras_options, relative_step, true,
+                  "the rate is at most 1 / sqrt(step)"),
+    CLIPS(et_adafactor_keras_options),
+    TENSORFLOW_NAME,
+    ET_FIELD_END
+};
+static const et_fields adafactor_keras_table = { "adafactor_keras", adafactor_keras_fields };
+
+/* ORDER of the enum. */
+static const char *const muon_scales[] = { "rms", "shape", NULL };
+
+static const char *const muon_dtypes[] = { [ET_F32] = "float32", [ET_BF16] = "bfloat16", NULL };
+
+static const et_field muon_fields[] = {
+    MOMENTUM(et_muon_options, 0.95),
+    NESTEROV(et_muon_options, true),
+    ET_FIELD_INT(et_muon_options, iterations, 5, 1, 100, "of the orthogonalization"),
+    ET_FIELD_CHOICE(et_muon_options, scale, ET_MUON_RMS, muon_scales,
+                    "steps as long as Adam's, or by the matrix's shape"),
+    ET_FIELD_CHOICE(et_muon_options, orthogonalization_dtype, ET_F32, muon_dtypes,
+                    "what its products multiply; sums are float32. bfloat16 takes two thirds of "
+                    "the time where the CPU has instructions for it"),
+    BETAS(et_muon_options, 0.95),
+    EPSILON(et_muon_options, epsilon, 1e-10, "of Adam: added to the root of the second moment"),
+    ET_FIELD_FLOAT(et_muon_options, adam_rate, 1, 0, DECAY_MAX,
+                   "what Adam updates has this times the learning rate"),
+    CLIPS(et_muon_options),
+    DECAY(et_muon_options, weight_decay_rate),
+    NO_DECAY(et_muon_options),
+    ET_FIELD_STRINGS(et_muon_options, exclude_from_orthogonalization,
+                     "regular expressions: matrices that Adam updates (embeddings, the output's)"),
+    ET_FIELD_END
+};
+static const et_fields muon_table = { "muon", muon_fields };
+
+static const char *const optimizer_types[] = {
+    [ET_OPTIMIZER_NONE] = "none",
+#define RULE(ID, name, help) [ET_OPTIMIZER_##ID] = #name,
+#include "engine/optim/rules/rules.def"
+#undef RULE
+    [ET_OPTIMIZER_COUNT] = NULL,
+};
+static const et_field_refusal unimplemented[] = {
+    { "slide", "Model Garden has its settings and no code for it" },
+    { "adafactor", "Model Garden has its settings and no code for it; Keras's is adafactor_keras" },
+    { NULL, NULL },
+};
+
+static const et_field optimizer_fields[] = {
+    ET_FIELD_CHOICE(et_optimizer_options, type, ET_OPTIMIZER_NONE, optimizer_types,
+                    "update rule; must be chosen", .nullable = true, .selects = true,
+                    .refused = unimplemented),
+#define RULE(ID, name, help) ET_FIELD_STRUCT(et_optimizer_options, name, &name##_table, help),
+#include "engine/optim/rules/rules.def"
+#undef RULE
+    ET_FIELD_END
+};
+const et_fields et_optimizer_fields = { "optimizer", optimizer_fields };
+
+/* Every name with a comma before it, the first one's left out. */
+const char *const et_optimizer_names = &(
+#define RULE(ID, name, help) ", " #name
+#include "engine/optim/rules/rules.def"
+#undef RULE
+    )[2];
+
+int et_optimizer_type(const char *name)
+{
+    for (int type = ET_OPTIMIZER_NONE + 1; type < ET_OPTIMIZER_COUNT; type++)
+        if (!strcmp(name, optimizer_types[type]))
+            return type;
+    return ET_OPTIMIZER_NONE;
+}
+
+/* ---- checks ---- */
+
+/* Where a rule has its limits; by type, but for NONE. */
+static const struct {
+    const char *rule;
+    size_t value, norm, global_norm;
+} clips[] = {
+#define AT(name, member)                                                                           \
+    offsetof(et_optimizer_options, name) + offsetof(et_##name##_options, member)
+#define RULE(ID, name, help)                                                                       \
+    { #name, AT(name, clipvalue), AT(name, clipnorm), AT(name, global_clipnorm) },
+#include "engine/optim/rules/rules.def"
+#undef RULE
+};
+
+#define LIST(name, list)                                                                           \
+    {                                                                                              \
+        "trainer.optimizer_config.optimizer." #name "." #list, AT(name, list)                      \
+    }
+static const struct {
+    const char *setting;
+    size_t list;
+} expressions[] = {
+    LIST(adamw, include_in_weight_decay),  LIST(adamw, exclude_from_weight_decay),
+    LIST(lamb, exclude_from_weight_decay), LIST(lamb, exclude_from_layer_adaptation),
+    LIST(lars, exclude_from_weight_decay), LIST(lars, exclude_from_layer_adaptation),
+    LIST(muon, exclude_from_weight_decay), LIST(muon, exclude_from_orthogonalization),
+};
+#undef LIST
+#undef AT
+
+/* Of the options' member there. */
+static double number_at(const et_optimizer_options *options, size_t offset)
+{
+    double value;
+    memcpy(&value, (const char *)options + offset, sizeof value);
+    return value;
+}
+
+int et_rule_usual_clips(const et_optimizer_options *options, et_clip list[ET_CLIPS_MAX], int count)
+{
+    const int i = options->type - ET_OPTIMIZER_NONE - 1;
+    if (i < 0)
+        return count;
+    count = et_clip_add(list, count, &et_clip_value, number_at(options, clips[i].value));
+    count = et_clip_add(list, count, &et_clip_norm, number_at(options, clips[i].norm));
+    return et_clip_add(list, count, &et_clip_global_norm, number_at(options, clips[i].global_norm));
+}
+
+/* Keras refuses both, and so does Model Garden with it. */
+static int check_clips(const et_optimizer_options *options, et_error *error)
+{
+    for (size_t i = 0; i < sizeof clips / sizeof clips[0]; i++)
+        if (number_at(options, clips[i].norm) > 0 && number_at(options, clips[i].global_norm) > 0)
+            return et_fail(
+                error, ET_ECONFIG,
+                "trainer.optimizer_config.optimizer.%s: clipnorm and global_clipnorm are both "
+                "set; set one of them to 0",
+                clips[i].rule);
+    return ET_OK;
+}
+
+/* Compiles and forgets: a bad expression is found when settings are read, not after the data. */
+static int check_expressions(const et_optimizer_options *options, et_error *error)
+{
+    int status = ET_OK;
+    for (size_t i = 0; !status && i < sizeof expressions / sizeof expressions[0]; i++) {
+        et_patterns *patterns;
+        et_strings list;
+        memcpy(&list, (const char *)options + expressions[i].list, sizeof list);
+        status = et_patterns_new(&patterns, list, expressions[i].setting, error);
+        if (!status)
+            et_patterns_free(patterns);
+    }
+    return status;
+}
+
+int et_optimizer_options_check(const et_optimizer_options *options, et_error *error)
+{
+    if (options->type == ET_OPTIMIZER_NONE)
+        return et_fail(
+            error, ET_ECONFIG,
+            "trainer.optimizer_config.optimizer.type: none is chosen; set it to one of %s",
+            et_optimizer_names);
+    int status = check_clips(options, error);
+    return status ? status : check_expressions(options, error);
+}

@@ -1,0 +1,432 @@
+/* Schedules as rows of a table: a check of the settings and a formula each. Formulas are
+ * those of Model Garden and Keras (docs of tf.keras.optimizers.schedules), with T a number of
+ * steps, s = step - offset, and everything in double: a rate is computed once a step, and
+ * rounded once, by the rule.
+ *
+ * Invariants:
+ *   (1) et_schedule_rate is a pure function of the schedule and the step, so a resumed run
+ *       goes on with the same bits;
+ *   (2) after init a schedule borrows nothing: lists of texts have become numbers;
+ *   (3) where init has passed, no formula divides by zero from the offset on.
+ *
+ * The warm-up is no schedule of its own but lies over the first steps of one: rate(step) =
+ * warm(step, rate(W)) for step < W. inverse_sqrt alone brings its own. */
+#include "engine/optim/schedule.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/assert.h"
+#include "base/numbers/decimal.h"
+#include "base/inline.h"
+
+/* C17 has no name for it. */
+#define PI 3.14159265358979323846
+
+/* So near to a period's end is a restart: less than a step of any, more than what is rounded. */
+#define RESTART_NEAR 1e-12
+
+/* For settings whose default 0 stands for "not given". */
+static int missing(const char *group, const char *name, et_error *error)
+{
+    return et_fail(error, ET_ECONFIG, "trainer.optimizer_config.%s.%s: must be set to more than 0",
+                   group, name);
+}
+
+static int require_rate(const char *group, double rate, et_error *error)
+{
+    return rate > 0 ? ET_OK : missing(group, "initial_learning_rate", error);
+}
+
+/* And a number of steps, or of epochs, which is below 0. */
+static int require(const char *group, double rate, int64_t steps, const char *steps_name,
+                   et_error *error)
+{
+    int status = require_rate(group, rate, error);
+    return status || steps != 0 ? status : missing(group, steps_name, error);
+}
+
+static double constant_rate(const et_schedule *self, double step)
+{
+    (void)step;
+    return self->options.constant.learning_rate;
+}
+
+bool et_schedule_read(const char *text, double *number, bool *epochs)
+{
+    char *end;
+    *number = et_decimal_read(text, &end);
+    *epochs = end != text && !strcmp(end, "ep");
+    return end != text && (!*end || *epochs) && isfinite(*number) && *number >= 0;
+}
+
+/* Texts of a list to numbers: rates or, epoch not NULL, steps, of which it has as many. */
+static int read_numbers(double *to, et_strings texts, const double *epoch, const char *type,
+                        const char *name, et_error *error)
+{
+    if (texts.count > ET_SCHEDULE_PIECES_MAX)
+        return et_fail(error, ET_ECONFIG,
+                       "trainer.optimizer_config.learning_rate.%s.%s: %zu numbers; at most %d",
+                       type, name, texts.count, ET_SCHEDULE_PIECES_MAX);
+    for (size_t i = 0; i < texts.count; i++) {
+        bool epochs;
+        if (!et_schedule_read(texts.items[i], &to[i], &epochs) || (epochs && !epoch))
+            return et_fail(
+                error, ET_ECONFIG,
+                "trainer.optimizer_config.learning_rate.%s.%s: '%s' is not a number from 0", type,
+                name, texts.items[i]);
+        if (epochs)
+            to[i] *= *epoch;
+    }
+    return ET_OK;
+}
+
+/* Both lists; boundaries ascend strictly, or a value would have no step. What is in epochs of which
+ * the steps are not known is compared later. */
+static int read_pieces(et_schedule *self, const char *type, et_strings boundaries,
+                       et_strings values, et_error *error)
+{
+    const double epoch = self->options.run.epoch_steps > 0 ? self->options.run.epoch_steps : NAN;
+    int status = read_numbers(self->values, values, NULL, type, "values", error);
+    if (!status)
+        status = read_numbers(self->boundaries, boundaries, &epoch, type, "boundaries", error);
+    self->pieces = (int)values.count;
+    for (size_t i = 1; !status && i < boundaries.count; i++)
+        if (self->boundaries[i] <= self->boundaries[i - 1])
+            status =
+                et_fail(error, ET_ECONFIG,
+                        "trainer.optimizer_config.learning_rate.%s.boundaries: %g after %g; they "
+                        "must ascend",
+                        type, self->boundaries[i], self->boundaries[i - 1]);
+    return status;
+}
+
+/* n values, n - 1 boundaries: every boundary is where one value ends. */
+static int stepwise_init(et_schedule *self, et_error *error)
+{
+    const et_rate_stepwise *o = &self->options.stepwise;
+    if (!o->values.count || o->boundaries.count + 1 != o->values.count)
+        return et_fail(
+            error, ET_ECONFIG,
+            "trainer.optimizer_config.learning_rate.stepwise: %zu boundaries and %zu values; "
+            "give one value more than boundaries",
+            o->boundaries.count, o->values.count);
+    return read_pieces(self, "stepwise", o->boundaries, o->values, error);
+}
+
+/* v[0] up to and at b[0], v[i] on (b[i-1], b[i]], the last value after the last boundary. */
+static double stepwise_rate(const et_schedule *self, double step)
+{
+    int piece = 0;
+    /* At most 63 comparisons a step; the boundary itself belongs to the piece it ends. */
+    while (piece < self->pieces - 1 && step > self->boundaries[piece])
+        piece++;
+    return self->values[piece];
+}
+
+/* A factor of 0 would be 0^0 at the first step and 0 ever after. */
+static int exponential_init(et_schedule *self, et_error *error)
+{
+    const et_rate_exponential *o = &self->options.exponential;
+    if (o->decay_rate <= 0)
+        return missing("learning_rate.exponential", "decay_rate", error);
+    return require("learning_rate.exponential", o->initial_learning_rate, o->decay_steps,
+                   "decay_steps", error);
+}
+
+/* initial * decay_rate^(step / D); staircase: the exponent is rounded down. */
+static double exponential_rate(const et_schedule *self, double step)
+{
+    const et_rate_exponential *o = &self->options.exponential;
+    double exponent = step / (double)o->decay_steps;
+    if (o->staircase)
+        exponent = floor(exponent);
+    return o->initial_learning_rate * pow(o->decay_rate, exponent);
+}
+
+/* end_learning_rate 0 and power 0 are fine; only what is divided by must be there. */
+static int polynomial_init(et_schedule *self, et_error *error)
+{
+    const et_rate_polynomial *o = &self->options.polynomial;
+    return require("learning_rate.polynomial", o->initial_learning_rate, o->decay_steps,
+                   "decay_steps", error);
+}
+
+/* (initial - end) * (1 - s / T)^power + end, held at T; cycle: T grows to the multiple of
+ * itself that is next. Example, 1 to 0 over T = 100 with power 1: at 150 without cycle 0;
+ * with cycle T is 200 there, so 1 - 150/200 = 0.25. */
+static double polynomial_rate(const et_schedule *self, double step)
+{
+    const et_rate_polynomial *o = &self->options.polynomial;
+    double steps = (double)o->decay_steps;
+    if (!o->cycle)
+        step = fmin(step, steps);
+    else if (step != 0)
+        steps *= ceil(step / steps);
+    return (o->initial_learning_rate - o->end_learning_rate) * pow(1 - step / steps, o->power) +
+           o->end_learning_rate;
+}
+
+static int cosine_init(et_schedule *self, et_error *error)
+{
+    const et_rate_cosine *o = &self->options.cosine;
+    return require("learning_rate.cosine", o->initial_learning_rate, o->decay_steps, "decay_steps",
+                   error);
+}
+
+/* initial * ((1 - alpha) * (1 + cos(pi s / T)) / 2 + alpha), held at T. (Loshchilov and
+ * Hutter 2017, one period.) At T / 2 and alpha 0 it is half the initial rate. */
+static double cosine_rate(const et_schedule *self, double step)
+{
+    const et_rate_cosine *o = &self->options.cosine;
+    double done = fmin(step, (double)o->decay_steps) / (double)o->decay_steps;
+    return o->initial_learning_rate * ((1 - o->alpha) * 0.5 * (1 + cos(PI * done)) + o->alpha);
+}
+
+/* t_mul is at least 1, by the table of options: all the formula below asks for. */
+static int cosine_restarts_init(et_schedule *self, et_error *error)
+{
+    const et_rate_cosine_restarts *o = &self->options.cosine_restarts;
+    return require("learning_rate.cosine_restarts", o->initial_learning_rate, o->first_decay_steps,
+                   "first_decay_steps", error);
+}
+
+/* The cosine again and again, period i being t_mul^i first periods long and m_mul^i as high.
+ * After n periods 1 + t + ... + t^(n-1) = (1 - t^n) / (1 - t) first periods have passed, which
+ * solved for n gives the logarithm below. */
+static double cosine_restarts_rate(const et_schedule *self, double step)
+{
+    const et_rate_cosine_restarts *o = &self->options.cosine_restarts;
+    double t = o->t_mul;
+    double f = step / (double)o->first_decay_steps;
+    double restart;
+    /* f: share of the current period; periods are 1, t, t^2, ... first periods long. */
+    if (t == 1) {
+        restart = floor(f);
+        f -= restart;
+    } else {
+        restart = floor(log(1 - f * (1 - t)) / log(t));
+        f = (f - (1 - pow(t, restart)) / (1 - t)) / pow(t, restart);
+        /* The logarithms' quotient of a step at a restart may be rounded to either side of it. */
+        if (f > 1 - RESTART_NEAR) {
+            restart++;
+            f = 0;
+        }
+    }
+    /* alpha is what is left at each end, whatever the height: it is outside the product with
+     * m. */
+    double height = pow(o->m_mul, restart);
+    return o->initial_learning_rate *
+           ((1 - o->alpha) * 0.5 * height * (1 + cos(PI * f)) + o->alpha);
+}
+
+static int power_init(et_schedule *self, et_error *error)
+{
+    return require_rate("learning_rate.power", self->options.power.initial_learning_rate, error);
+}
+
+/* initial * max(s, 1)^power: with a negative power step 0 would have no value, and takes that
+ * of step 1. Here s = step, there is no offset. */
+static double power_rate(const et_schedule *self, double step)
+{
+    const et_rate_power *o = &self->options.power;
+    return o->initial_learning_rate * pow(fmax(step, 1), o->power);
+}
+
+/* linear_decay_fraction 0 is fine: no line, which the formula asks for. */
+static int power_linear_init(et_schedule *self, et_error *error)
+{
+    const et_rate_power_linear *o = &self->options.power_linear;
+    return require("learning_rate.power_linear", o->initial_learning_rate, o->total_decay_steps,
+                   "total_decay_steps", error);
+}
+
+/* initial * max(s, 1)^power, times a line from 1 to 0 over the last fraction f of T steps:
+ * min(1, (T - s) / (T f)), not below 0. Example, initial 1, power -1, f = 0.5, T = 100: 1/40
+ * at 40, (1/60) 0.8 at 60, 0 from 100 on. */
+static double power_linear_rate(const et_schedule *self, double step)
+{
+    const et_rate_power_linear *o = &self->options.power_linear;
+    double total = (double)o->total_decay_steps;
+    double rate = o->initial_learning_rate * pow(fmax(step, 1), o->power);
+    if (o->linear_decay_fraction > 0)
+        rate *= fmax(fmin(1, (total - step) / (total * o->linear_decay_fraction)), 0);
+    return rate;
+}
+
+static int power_with_offset_init(et_schedule *self, et_error *error)
+{
+    return require_rate("learning_rate.power_with_offset",
+                        self->options.power_with_offset.initial_learning_rate, error);
+}
+
+/* As power, counted from the offset and never above the rate before it. Step `offset` itself
+ * still has pre_offset_learning_rate, step 0 with an offset of 0 too: as Model Garden has it. */
+static double power_with_offset_rate(const et_schedule *self, double step)
+{
+    const et_rate_power_with_offset *o = &self->options.power_with_offset;
+    if (step <= 0)
+        return o->pre_offset_learning_rate;
+    return fmin(o->pre_offset_learning_rate,
+                o->initial_learning_rate * pow(fmax(step, 1), o->power));
+}
+
+/* n values, n boundaries: every boundary is where one value begins to fall to the next. */
+static int step_cosine_init(et_schedule *self, et_error *error)
+{
+    const et_rate_step_cosine_with_offset *o = &self->options.step_cosine_with_offset;
+    if (!o->values.count)
+        return et_fail(
+            error, ET_ECONFIG,
+            "trainer.optimizer_config.learning_rate.step_cosine_with_offset.values: must be "
+            "set to at least one number");
+    if (o->boundaries.count != o->values.count)
+        return et_fail(
+            error, ET_ECONFIG,
+            "trainer.optimizer_config.learning_rate.step_cosine_with_offset: %zu boundaries "
+            "and %zu values; give as many of both",
+            o->boundaries.count, o->values.count);
+    return read_pieces(self, "step_cosine_with_offset", o->boundaries, o->values, error);
+}
+
+/* On [b[i], b[i+1]]: (v[i] - v[i+1]) (1 + cos(pi (s - b[i]) / (b[i+1] - b[i]))) / 2 + v[i+1].
+ * From 0 to b[0] it is v[0]. Below 0, before the offset, the first formula holds with b[0] = 0. */
+static double step_cosine_rate(const et_schedule *self, double step)
+{
+    const double *b = self->boundaries, *v = self->values;
+    int piece = 0;
+    while (piece < self->pieces - 1 && step >= b[piece + 1])
+        piece++;
+    if (piece == self->pieces - 1 || (step >= 0 && step <= b[piece]))
+        return v[piece];
+    double done = (step - (step < 0 ? 0 : b[piece])) / (b[piece + 1] - b[piece]);
+    return (v[piece] - v[piece + 1]) * 0.5 * (1 + cos(PI * done)) + v[piece + 1];
+}
+
+/* A second warm-up would lie over the first and lower it twice. */
+static int inverse_sqrt_init(et_schedule *self, et_error *error)
+{
+    if (self->warmup.type != ET_WARMUP_NONE)
+        return et_fail(
+            error, ET_ECONFIG,
+            "trainer.optimizer_config.warmup.type: learning_rate.type inverse_sqrt warms up by "
+            "itself; set warmup.type to none");
+    if (self->options.inverse_sqrt.warmup_steps <= 0)
+        return missing("learning_rate.inverse_sqrt", "warmup_steps", error);
+    return ET_OK;
+}
+
+/* init + step * (peak - init) / W, then peak * sqrt(W / step): what fairseq documents as
+ * inverse_sqrt. Its step is the number of updates done, as ours. */
+static double inverse_sqrt_rate(const et_schedule *self, double step)
+{
+    const et_rate_inverse_sqrt *o = &self->options.inverse_sqrt;
+    double warmup = (double)o->warmup_steps;
+    double rise = (o->peak_learning_rate - o->warmup_init_learning_rate) / warmup;
+    if (step < warmup)
+        return o->warmup_init_learning_rate + step * rise;
+    return o->peak_learning_rate * sqrt(warmup / step);
+}
+
+#define OFFSET(type) offsetof(et_rate_options, type.offset)
+
+/* ORDER learning_rate.type, by designator. A row: the name, the check (NULL: the tables of
+ * options say it all), the formula, the offset. To add one see README.md. */
+static const et_schedule_class classes[ET_RATE_COUNT] = {
+    [ET_RATE_NONE] = { "none", NULL, NULL, 0 },
+    [ET_RATE_CONSTANT] = { "constant", NULL, constant_rate, 0 },
+    [ET_RATE_STEPWISE] = { "stepwise", stepwise_init, stepwise_rate, OFFSET(stepwise) },
+    [ET_RATE_EXPONENTIAL] = { "exponential", exponential_init, exponential_rate,
+                              OFFSET(exponential) },
+    [ET_RATE_POLYNOMIAL] = { "polynomial", polynomial_init, polynomial_rate, OFFSET(polynomial) },
+    [ET_RATE_COSINE] = { "cosine", cosine_init, cosine_rate, OFFSET(cosine) },
+    [ET_RATE_COSINE_RESTARTS] = { "cosine_restarts", cosine_restarts_init, cosine_restarts_rate,
+                                  OFFSET(cosine_restarts) },
+    [ET_RATE_POWER] = { "power", power_init, power_rate, 0 },
+    [ET_RATE_POWER_LINEAR] = { "power_linear", power_linear_init, power_linear_rate,
+                               OFFSET(power_linear) },
+    [ET_RATE_POWER_WITH_OFFSET] = { "power_with_offset", power_with_offset_init,
+                                    power_with_offset_rate, OFFSET(power_with_offset) },
+    [ET_RATE_STEP_COSINE_WITH_OFFSET] = { "step_cosine_with_offset", step_cosine_init,
+                                          step_cosine_rate, OFFSET(step_cosine_with_offset) },
+    [ET_RATE_INVERSE_SQRT] = { "inverse_sqrt", inverse_sqrt_init, inverse_sqrt_rate, 0 },
+};
+
+/* Steps under the warm-up, 0 without one. NONE needs no test of its own anywhere: no step is
+ * below 0. */
+static int64_t warmup_steps(const et_warmup_options *warmup)
+{
+    switch (warmup->type) {
+    case ET_WARMUP_LINEAR:
+        return warmup->linear.warmup_steps;
+    case ET_WARMUP_POLYNOMIAL:
+        return warmup->polynomial.warmup_steps;
+    default:
+        return 0;
+    }
+}
+
+/* Class and options first, so that the class's init can look at them; the lists are dropped
+ * at the end, because they live in an arena that the schedule does not know. */
+int et_schedule_init(et_schedule *schedule, const et_rate_options *options,
+                     const et_warmup_options *warmup, et_error *error)
+{
+    et_assert(options->type >= 0 && options->type < ET_RATE_COUNT);
+    *schedule =
+        (et_schedule){ .class = &classes[options->type], .options = *options, .warmup = *warmup };
+    if (options->type == ET_RATE_NONE)
+        return et_fail(
+            error, ET_ECONFIG,
+            "trainer.optimizer_config.learning_rate.type: none is chosen; set it to constant, "
+            "inverse_sqrt, cosine or another schedule");
+    if (warmup->type != ET_WARMUP_NONE && warmup_steps(warmup) <= 0)
+        return missing(warmup->type == ET_WARMUP_LINEAR ? "warmup.linear" : "warmup.polynomial",
+                       "warmup_steps", error);
+    int status = schedule->class->init ? schedule->class->init(schedule, error) : ET_OK;
+    et_rate_options *o = &schedule->options;
+    o->stepwise.boundaries = o->stepwise.values = (et_strings){ 0 };
+    o->step_cosine_with_offset.boundaries = o->step_cosine_with_offset.values = (et_strings){ 0 };
+    return status;
+}
+
+/* The formula at s. Before the offset it may give no rate: a logarithm of a number below 0, a
+ * division by a cycle of length 0. The rate of the offset is taken then. */
+static double rate_at(const et_schedule *schedule, int64_t step)
+{
+    const et_schedule_class *class = schedule->class;
+    int64_t offset = 0;
+    if (class->offset)
+        memcpy(&offset, (const char *)&schedule->options + class->offset, sizeof offset);
+    double rate = class->rate(schedule, (double)(step - offset));
+    bool usable = isfinite(rate) && rate >= 0;
+    return usable || step >= offset ? rate : class->rate(schedule, 0);
+}
+
+int64_t et_schedule_warmup(const et_schedule *schedule)
+{
+    return schedule->options.type == ET_RATE_INVERSE_SQRT
+               ? schedule->options.inverse_sqrt.warmup_steps
+               : warmup_steps(&schedule->warmup);
+}
+
+/* With W steps of warm-up and p = rate(W): linear w0 + step / W (p - w0), which is w0 at step
+ * 0; polynomial p (max(step, 1) / W)^power. The warm-up ends where the schedule is then, not where
+ * it started: p is where the line meets the schedule. */
+ET_APART double warm_rate(const et_schedule *schedule, int64_t step, int64_t warmup)
+{
+    double peak = rate_at(schedule, warmup);
+    if (schedule->warmup.type == ET_WARMUP_LINEAR) {
+        double first = schedule->warmup.linear.warmup_learning_rate;
+        return first + (double)step / (double)warmup * (peak - first);
+    }
+    double done = fmax((double)step, 1) / (double)warmup;
+    return peak * pow(done, schedule->warmup.polynomial.power);
+}
+
+double et_schedule_rate(const et_schedule *schedule, int64_t step)
+{
+    et_assert(step >= 0);
+    et_assert(schedule->class && schedule->class->rate);
+    int64_t warmup = warmup_steps(&schedule->warmup);
+    return step < warmup ? warm_rate(schedule, step, warmup) : rate_at(schedule, step);
+}

@@ -1,0 +1,47 @@
+/* How the parameters of a group are cut for an update: tensors, chunks that a rule works on, and
+ * blocks that sums of squares are taken of. All depend on the group and the rule alone, not on
+ * threads, so neither do sums. Private to this folder. */
+#ifndef ETUDE_ENGINE_OPTIM_SLOT_LAYOUT_H
+#define ETUDE_ENGINE_OPTIM_SLOT_LAYOUT_H
+
+#include "engine/optim/rules/rule.h"
+
+/* Elements of one piece of work: all arrays of it (weight, two slots, gradient, average and
+ * shadow: 22 bytes an element, 352 KiB) stay in the second-level cache. */
+#define ET_OPTIM_CHUNK 16384
+
+typedef struct et_optim_tensor {
+    int param;      /* in the store */
+    int64_t begin;  /* in the store's flat arrays */
+    int64_t packed; /* in arrays over the group alone */
+    int64_t size;   /* elements, without padding */
+    et_shape shape;
+    size_t scratch; /* floats that its update works in */
+    bool decays, adapts;
+    bool whole; /* it is one chunk */
+} et_optim_tensor;
+
+/* Part of a range of the group. tensor: the one it lies in, or the first of several. */
+typedef struct et_optim_piece {
+    int64_t begin, packed, count;
+    int tensor;
+} et_optim_piece;
+
+typedef struct et_optim_layout {
+    et_optim_tensor *tensors; /* [tensor_count], owned, by place */
+    et_optim_piece *chunks;   /* [chunk_count], owned, ascending; all of the group once */
+    et_optim_piece *blocks;   /* [block_count], owned, ascending */
+    size_t tensor_count, chunk_count, block_count;
+    et_range *ranges; /* [range_count], owned: the group's */
+    int range_count;
+    int64_t size; /* elements of the group, padding included */
+} et_optim_layout;
+
+/* Tensors of a group: nothing decays, adapts or is whole. */
+int et_optim_layout_init(et_optim_layout *layout, const et_group *group, et_error *error);
+void et_optim_layout_release(et_optim_layout *layout);
+
+/* Chunks, by what tensors say now; and blocks, of whole tensors if by_tensor. Once. */
+int et_optim_layout_cut(et_optim_layout *layout, et_rule_cut how, bool by_tensor, et_error *error);
+
+#endif

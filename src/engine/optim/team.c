@@ -1,0 +1,87 @@
+/* Work is counted in elements: among matrices of much the same smaller side it is about that. */
+#include "engine/optim/team.h"
+
+#include <omp.h>
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "base/threads/team.h"
+#include "engine/optim/owners.h"
+
+/* Floats of scratch that a thread has at most: 4 MiB. The products of a matrix that needs more are
+ * long enough to be shared out. */
+#define OWN_MOST ((size_t)1 << 20)
+
+/* Descending. */
+static int by_count(const void *left, const void *right)
+{
+    const et_optim_piece *a = left, *b = right;
+    if (a->count != b->count)
+        return a->count < b->count ? 1 : -1;
+    return a->begin < b->begin ? -1 : a->begin > b->begin;
+}
+
+/* Elements of whole tensors. */
+static int64_t count_whole(const et_optim_layout *layout, et_range own)
+{
+    int64_t sum = 0;
+    for (size_t i = 0; i < layout->chunk_count; i++)
+        if (layout->tensors[layout->chunks[i].tensor].whole)
+            sum += et_optim_piece_in(&layout->chunks[i], own).count;
+    return sum;
+}
+
+/* Appends the chunks that are done together, or the others. Returns the most scratch that one
+ * needs, in whole lines. */
+static size_t append(et_optim_team *team, const et_optim_layout *layout, et_range own,
+                     bool together)
+{
+    const int64_t whole = count_whole(layout, own);
+    const size_t first = team->count;
+    size_t most = 0;
+    for (size_t i = 0; i < layout->chunk_count; i++) {
+        const et_optim_piece piece = et_optim_piece_in(&layout->chunks[i], own);
+        const et_optim_tensor *tensor = &layout->tensors[piece.tensor];
+        const bool large =
+            tensor->scratch > OWN_MOST || (tensor->whole && piece.count * team->threads > whole);
+        if (!piece.count || large != together)
+            continue;
+        team->pieces[team->count++] = piece;
+        most = tensor->scratch > most ? tensor->scratch : most;
+    }
+    qsort(team->pieces + first, team->count - first, sizeof *team->pieces, by_count);
+    return (most + 15) / 16 * 16;
+}
+
+int et_optim_team_init(et_optim_team *team, const et_optim_layout *layout, et_range own,
+                       et_error *error)
+{
+    *team = (et_optim_team){ .threads = et_team_threads() };
+    team->pieces = et_alloc(layout->chunk_count + 1, sizeof *team->pieces);
+    if (!team->pieces)
+        return et_alloc_failed(error, layout->chunk_count * sizeof *team->pieces, "an optimizer");
+    size_t floats = append(team, layout, own, true);
+    team->together = team->count;
+    team->each = append(team, layout, own, false);
+    const size_t alone = team->count - team->together;
+    if (alone < (size_t)team->threads)
+        team->threads = alone ? (int)alone : 1;
+    if ((size_t)team->threads * team->each > floats)
+        floats = (size_t)team->threads * team->each;
+    team->scratch = et_alloc_array((floats ? floats : 1) * sizeof(float));
+    return team->scratch ? ET_OK
+                         : et_alloc_failed(error, floats * sizeof(float), "an optimizer's scratch");
+}
+
+int et_optim_team_now(const et_optim_team *team)
+{
+    const int most = omp_get_max_threads();
+    return most < team->threads ? most : et_team_most(team->threads);
+}
+
+void et_optim_team_release(et_optim_team *team)
+{
+    et_free(team->pieces);
+    et_free_array(team->scratch);
+    *team = (et_optim_team){ .pieces = NULL };
+}

@@ -1,0 +1,26 @@
+/* Which threads do which chunks of a rule with scratch. A thread does whole chunks, in scratch of
+ * its own, and takes the next when it is done: there is no barrier in them. What would hold up the
+ * others, or takes much scratch, comes first, and all threads do it together: the rule shares out
+ * its loops. A rule gives the same bits either way. Private to this folder. */
+#ifndef ETUDE_ENGINE_OPTIM_TEAM_H
+#define ETUDE_ENGINE_OPTIM_TEAM_H
+
+#include "engine/optim/slot_layout.h"
+
+typedef struct et_optim_team {
+    et_optim_piece *pieces; /* [count], owned: the chunks of a rank, each part the longest first */
+    size_t count, together; /* the first `together` are done so */
+    int threads;            /* that have scratch of their own: no more than there are chunks for */
+    float *scratch;         /* [threads][each], owned, or more for what is done together */
+    size_t each;            /* whole lines of the cache */
+} et_optim_team;
+
+/* For as many threads as OpenMP has now: more that it has later do only what is done together. own:
+ * what this rank updates. */
+int et_optim_team_init(et_optim_team *team, const et_optim_layout *layout, et_range own,
+                       et_error *error);
+/* Threads that take part now: no more than OpenMP has. */
+int et_optim_team_now(const et_optim_team *team);
+void et_optim_team_release(et_optim_team *team);
+
+#endif

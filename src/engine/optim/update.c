@@ -1,0 +1,400 @@
+/* An update is two passes over the flat arrays, each a loop over pieces of fixed size that
+ * threads share: the norm (no weight may change before it is known to be finite), then the
+ * rule, which clips, moves weights, writes the shadow and the average while all of a piece is
+ * in cache. Between them come passes that a rule or a clip asks for: sums of each tensor, clipping
+ * of values. Which parameters there are was asked when the optimizer was made; here are only slices
+ * of flat arrays (layout.h), and whether and how they decay and learn.
+ *
+ * Invariants:
+ *   (1) chunks cover the group once, in order;
+ *   (2) padding stays zero: its gradient is zero and so is what every rule makes of it;
+ *   (3) an update that is not finite leaves weights, slots and iterations as they were;
+ *   (4) nothing is allocated by an update.
+ *
+ * Where ranks share it out (owners.h), each does what it does alone of its part of the chunks, with
+ * slots for no more, and takes the other weights as others have made them: norms are of the whole
+ * gradient, which all have, and chunks are where they would be. */
+#include <math.h>
+#include <string.h>
+
+#include "base/assert.h"
+#include "engine/kernel/share.h"
+#include "engine/optim/optimizer_private.h"
+
+/* One update under way. */
+typedef struct update {
+    et_optimizer *optimizer;
+    float *gradients;
+    double scale; /* of gradients, clipping of all included */
+    double rate;  /* of the schedule */
+    et_rule_step step;
+    et_bf16 *shadow; /* NULL: the store keeps none */
+    et_range own;    /* elements that this rank updates, of arrays over the group */
+    bool has_factors;
+    float *scratch; /* of the thread; NULL: the rule has none */
+} update;
+
+/* Blocks begin .. end - 1. */
+static void square_part(const et_optimizer *optimizer, const float *gradients, int64_t begin,
+                        int64_t end)
+{
+    for (int64_t i = begin; i < end; i++) {
+        const et_optim_piece *block = &optimizer->layout.blocks[i];
+        optimizer->partial[i] =
+            optimizer->kernels->sum_of_squares(gradients + block->begin, block->count);
+    }
+}
+
+/* sqrt(sum of g^2) |scale|. Partial sums of fixed blocks, added in order: equal bits for any
+ * number of threads. Sums are double: float32 squares of a few million gradients would lose
+ * the small ones, and overflow long before the gradients themselves do. An infinity or NaN
+ * anywhere comes through to the result, which is how it is found. */
+static double gradient_norm(const update *u)
+{
+    et_optimizer *o = u->optimizer;
+    const et_optim_layout *layout = &o->layout;
+    ET_SHARE(layout->size > ET_OPTIM_CHUNK, (int64_t)layout->block_count, 1, square_part, o,
+             u->gradients);
+    double sum = 0;
+    for (size_t i = 0; o->by_tensor && i < layout->tensor_count; i++)
+        o->squares[i] = 0;
+    for (size_t i = 0; i < layout->block_count; i++) {
+        sum += o->partial[i];
+        if (o->by_tensor)
+            o->squares[layout->blocks[i].tensor] += o->partial[i];
+    }
+    return sqrt(sum) * fabs(u->scale);
+}
+
+/* The norm after the tensors' factors. */
+static double clipped_norm(const update *u, double norm)
+{
+    const et_optimizer *o = u->optimizer;
+    double sum = 0;
+    if (!u->has_factors)
+        return norm;
+    for (size_t i = 0; i < o->layout.tensor_count; i++)
+        sum += o->squares[i] * o->factors[i] * o->factors[i];
+    return sqrt(sum) * fabs(u->scale);
+}
+
+static void clamp_part(const update *u, const et_clip *clip, int64_t begin, int64_t end)
+{
+    float limit = (float)(clip->limit / fabs(u->scale));
+    for (int64_t i = begin; i < end; i++) {
+        const et_optim_piece *block = &u->optimizer->layout.blocks[i];
+        clip->class->values(u->gradients + block->begin, block->count, limit);
+    }
+}
+
+static void clip_tensors(update *u, const et_clip *clip)
+{
+    et_optimizer *o = u->optimizer;
+    for (size_t i = 0; i < o->layout.tensor_count; i++) {
+        double before = u->has_factors ? o->factors[i] : 1;
+        double norm = sqrt(o->squares[i]) * fabs(u->scale) * before;
+        o->factors[i] = before * clip->class->factor(norm, clip->limit);
+    }
+    u->has_factors = true;
+}
+
+/* norm: of gradients times scale, before any clip. */
+static void clip_all(update *u, double norm)
+{
+    et_optimizer *o = u->optimizer;
+    for (int i = 0; i < o->clip_count; i++) {
+        const et_clip *clip = &o->clips[i];
+        if (clip->class->scope == ET_CLIP_VALUES && u->scale != 0) {
+            ET_SHARE(o->layout.size > ET_OPTIM_CHUNK, (int64_t)o->layout.block_count, 1, clamp_part,
+                     u, clip);
+            norm = gradient_norm(u);
+        } else if (clip->class->scope == ET_CLIP_TENSORS) {
+            clip_tensors(u, clip);
+            norm = clipped_norm(u, norm);
+        } else if (clip->class->scope == ET_CLIP_ALL) {
+            double factor = clip->class->factor(norm, clip->limit);
+            u->scale *= factor;
+            norm *= factor;
+        }
+    }
+}
+
+/* Pointers moved to where a chunk begins. Of an average that is to be a copy there is none: the
+ * formula with decay 0 rounds, a copy does not. */
+static void fill_chunk(const update *u, const et_optim_piece *part, et_rule_chunk *chunk)
+{
+    const et_optimizer *o = u->optimizer;
+    const et_optim_tensor *tensor = &o->layout.tensors[part->tensor];
+    int64_t begin = part->begin;
+    double factor = u->has_factors ? o->factors[part->tensor] : 1;
+    chunk->weight = o->weights + begin;
+    chunk->gradient = u->gradients + begin;
+    chunk->shadow = u->shadow ? u->shadow + begin : NULL;
+    /* Padding takes part: it is zero on both sides, and a run needs no test for it. */
+    chunk->average = o->average.data && u->step.average_decay != 0 ? o->average.data + begin : NULL;
+    chunk->count = part->count;
+    chunk->rate = u->rate;
+    chunk->gradient_scale = (float)(u->scale * factor);
+    chunk->decays = tensor->decays;
+    chunk->adapts = tensor->adapts;
+    chunk->scratch = u->scratch;
+    chunk->shape = &tensor->shape;
+    chunk->first = begin - tensor->begin;
+    chunk->sums = &o->tensor_sums[ET_RULE_SUMS_MAX * part->tensor];
+    for (int i = 0; i < ET_RULE_SLOTS_MAX; i++) {
+        const int64_t *at = o->places[i].at;
+        int64_t packed = part->packed - u->own.begin;
+        bool none = i >= o->rule_slots || (at && at[part->tensor] < 0);
+        int64_t place = none ? 0 : at ? at[part->tensor] + chunk->first : packed;
+        chunk->slot[i] = none ? NULL : o->slots[i].data + place;
+    }
+}
+
+/* The part of a piece before *at, and behind it what is left of it: both may be empty. */
+static et_optim_piece cut_off(et_optim_piece *rest, int64_t at)
+{
+    et_optim_piece head = *rest;
+    const int64_t most = rest->count > 0 ? rest->count : 0;
+    head.count = at - rest->begin < 0 ? 0 : at - rest->begin < most ? at - rest->begin : most;
+    rest->begin += head.count;
+    rest->packed += head.count;
+    rest->count -= head.count;
+    return head;
+}
+
+/* sums: of the chunk that the piece is of. */
+typedef void piece_fn(const update *u, const et_optim_piece *piece, double *sums);
+
+/* What of a piece changes, and what stays (et_optimizer_limit), in order. */
+static void split(const update *u, et_optim_piece piece, double *sums, piece_fn *change,
+                  piece_fn *stay)
+{
+    const et_range *ranges;
+    const int count = et_group_ranges(u->optimizer->limit, &ranges);
+    for (int i = 0; i < count && piece.count; i++) {
+        const et_optim_piece before = cut_off(&piece, ranges[i].begin);
+        const et_optim_piece within = cut_off(&piece, ranges[i].end);
+        if (before.count && stay)
+            stay(u, &before, sums);
+        if (within.count)
+            change(u, &within, sums);
+    }
+    if (piece.count && stay)
+        stay(u, &piece, sums);
+}
+
+/* Sums of a rule that asks for them are of tensors, and so are its chunks: one changes or stays as
+ * a whole. */
+static void sum_piece(const update *u, const et_optim_piece *piece, double *sums)
+{
+    const et_optimizer *o = u->optimizer;
+    et_rule_chunk chunk;
+    fill_chunk(u, piece, &chunk);
+    o->rule->before(o->kernels, &o->options, &u->step, &chunk, sums);
+}
+
+/* Chunks begin .. end - 1. */
+static void sum_part(const update *u, int64_t begin, int64_t end)
+{
+    const et_optimizer *o = u->optimizer;
+    for (int64_t i = begin; i < end; i++) {
+        et_optim_piece own = et_optim_piece_in(&o->layout.chunks[i], u->own);
+        double *sums = &o->partial[ET_RULE_SUMS_MAX * i];
+        memset(sums, 0, ET_RULE_SUMS_MAX * sizeof *sums);
+        if (own.count && o->limit)
+            split(u, own, sums, sum_piece, NULL);
+        else if (own.count)
+            sum_piece(u, &own, sums);
+    }
+}
+
+/* A tensor's sums are those of its chunks, added in order. */
+static void add_up(et_optimizer *o)
+{
+    memset(o->tensor_sums, 0, ET_RULE_SUMS_MAX * o->layout.tensor_count * sizeof *o->tensor_sums);
+    for (size_t i = 0; i < o->layout.chunk_count; i++)
+        for (int k = 0; k < ET_RULE_SUMS_MAX; k++)
+            o->tensor_sums[ET_RULE_SUMS_MAX * o->layout.chunks[i].tensor + k] +=
+                o->partial[ET_RULE_SUMS_MAX * i + (size_t)k];
+}
+
+/* The average's kernel is part of every rule's: with a gradient of zeros that moves nothing, on a
+ * copy, since even then it may change the sign of a zero. */
+static void follow_with_average(const update *u, int64_t begin, int64_t count)
+{
+    enum { BLOCK = 1024 };
+    static const float zeros[BLOCK];
+    const et_optimizer *o = u->optimizer;
+    float copy[BLOCK];
+    for (int64_t at = begin; at < begin + count; at += BLOCK) {
+        int64_t rest = begin + count - at;
+        et_slice_update block = { .weight = copy,
+                                  .gradient = zeros,
+                                  .average = o->average.data + at,
+                                  .average_decay = u->step.average_decay,
+                                  .count = rest < BLOCK ? rest : BLOCK };
+        memcpy(copy, o->weights + at, (size_t)block.count * sizeof *copy);
+        o->kernels->sgd(&block, &(et_momentum){ .accumulator = NULL });
+    }
+}
+
+/* What follows weights that no rule has moved here: others have, or nobody has. */
+static void follow_piece(const update *u, const et_optim_piece *piece)
+{
+    const et_optimizer *o = u->optimizer;
+    const float *weight = o->weights + piece->begin;
+    if (u->shadow)
+        o->kernels->to_bf16(u->shadow + piece->begin, weight, piece->count);
+    if (o->average.data && u->step.average_decay == 0)
+        memcpy(o->average.data + piece->begin, weight, (size_t)piece->count * sizeof *weight);
+    else if (o->average.data)
+        follow_with_average(u, piece->begin, piece->count);
+}
+
+static void follow_range(const update *u, const et_optim_piece *chunk, et_range range)
+{
+    const et_optim_piece part = et_optim_piece_in(chunk, range);
+    if (part.count)
+        follow_piece(u, &part);
+}
+
+static void update_piece(const update *u, const et_optim_piece *piece, double *sums)
+{
+    const et_optimizer *o = u->optimizer;
+    et_rule_chunk chunk;
+    (void)sums;
+    fill_chunk(u, piece, &chunk);
+    o->rule->update(o->kernels, &o->options, &u->step, &chunk);
+    if (o->rule->writes)
+        memset(chunk.gradient, 0, (size_t)chunk.count * sizeof(float));
+    if (o->average.data && !chunk.average)
+        memcpy(o->average.data + piece->begin, chunk.weight, (size_t)chunk.count * sizeof(float));
+}
+
+static void stay_piece(const update *u, const et_optim_piece *piece, double *sums)
+{
+    (void)sums;
+    follow_piece(u, piece);
+}
+
+static void update_chunk(const update *u, et_optim_piece own)
+{
+    if (own.count && u->optimizer->limit)
+        split(u, own, NULL, update_piece, stay_piece);
+    else if (own.count)
+        update_piece(u, &own, NULL);
+}
+
+static void update_part(const update *u, int64_t begin, int64_t end)
+{
+    for (int64_t i = begin; i < end; i++)
+        update_chunk(u, et_optim_piece_in(&u->optimizer->layout.chunks[i], u->own));
+}
+
+/* Of a rule with scratch, whose chunks take unequal time. */
+static void update_by_team(const update *u, bool much)
+{
+    const et_optim_team *team = &u->optimizer->team;
+    const bool share = et_share_wanted(much) && team->threads > 1;
+    update own = *u;
+    own.scratch = team->scratch;
+    for (size_t i = 0; i < (share ? team->together : team->count); i++)
+        update_chunk(&own, team->pieces[i]);
+    if (!share)
+        return;
+#pragma omp parallel firstprivate(own) num_threads(et_optim_team_now(team))
+    {
+        own.scratch += (size_t)omp_get_thread_num() * team->each;
+#pragma omp for schedule(dynamic, 1) nowait
+        for (size_t i = team->together; i < team->count; i++)
+            update_chunk(&own, team->pieces[i]);
+    }
+}
+
+static void follow_part(const update *u, int64_t begin, int64_t end)
+{
+    const et_optim_layout *layout = &u->optimizer->layout;
+    for (int64_t i = begin; i < end; i++) {
+        follow_range(u, &layout->chunks[i], (et_range){ 0, u->own.begin });
+        follow_range(u, &layout->chunks[i], (et_range){ u->own.end, layout->size });
+    }
+}
+
+/* Their weights come here, and ours go there. */
+static void exchange_weights(const update *u)
+{
+    et_optimizer *o = u->optimizer;
+    if (o->owners.ranks == 1)
+        return;
+    et_optim_owners_spread(&o->owners, &o->layout, o->weights);
+    if (u->shadow || o->average.data)
+        ET_SHARE(o->layout.size > ET_OPTIM_CHUNK, (int64_t)o->layout.chunk_count, 1, follow_part,
+                 u);
+}
+
+/* Chunks are independent, so which thread takes which changes nothing. */
+static void update_all(const update *u)
+{
+    et_optimizer *o = u->optimizer;
+    bool much = o->layout.size > ET_OPTIM_CHUNK;
+    /* Weights may have been loaded since the optimizer was made. */
+    if (o->iterations == 0)
+        et_optimizer_start(o);
+    if (o->rule->before) {
+        ET_SHARE(much, (int64_t)o->layout.chunk_count, 1, sum_part, u);
+        add_up(o);
+    }
+    if (o->rule->scratch)
+        update_by_team(u, much);
+    else
+        ET_SHARE(much, (int64_t)o->layout.chunk_count, 1, update_part, u);
+    exchange_weights(u);
+}
+
+void et_optimizer_average_variables(et_optimizer *optimizer)
+{
+    const et_optim_average *average = &optimizer->average;
+    if (average->variable_count)
+        et_optim_average_follow(average, optimizer->weights,
+                                et_optim_average_decay(average, optimizer->iterations));
+}
+
+/* The norm first, of all gradients: a step with one that is not finite must not have changed
+ * any weight when that is found. The average's decay and the bias correction count this
+ * update (iterations + 1), the rate does not: all as in Keras. */
+et_update et_optimizer_apply(et_optimizer *optimizer, float *gradients, double gradient_scale)
+{
+    return et_optimizer_apply_part(optimizer, gradients, gradient_scale, NAN);
+}
+
+et_update et_optimizer_apply_part(et_optimizer *optimizer, float *gradients, double gradient_scale,
+                                  double norm)
+{
+    et_assert(et_params_values(optimizer->params) == optimizer->weights);
+    update u = {
+        .optimizer = optimizer,
+        .gradients = gradients,
+        .scale = gradient_scale,
+        .rate = et_optimizer_learning_rate(optimizer),
+        .step = { .iterations = optimizer->iterations,
+                  .slot_updates = optimizer->iterations - optimizer->slots_from,
+                  .average_decay =
+                      optimizer->average.data
+                          ? et_optim_average_decay(&optimizer->average, optimizer->iterations + 1)
+                          : 0 },
+        .shadow = et_params_shadow(optimizer->params),
+        .own = et_optim_own(&optimizer->owners),
+    };
+    double own = gradient_norm(&u);
+    et_update result = { .gradient_norm = isnan(norm) ? own : norm, .learning_rate = u.rate };
+    result.finite = isfinite(result.gradient_norm) != 0;
+    if (!result.finite)
+        return result;
+    clip_all(&u, result.gradient_norm);
+    et_params_begin_change(optimizer->params);
+    update_all(&u);
+    /* Weights and shadow are written; only copies of them in other layouts are out of date. */
+    optimizer->iterations++;
+    et_params_changed(optimizer->params, false);
+    return result;
+}

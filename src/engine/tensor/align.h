@@ -1,0 +1,16 @@
+/* Where parts of flat arrays of float32 begin. */
+#ifndef ETUDE_ENGINE_TENSOR_ALIGN_H
+#define ETUDE_ENGINE_TENSOR_ALIGN_H
+
+#include <stdint.h>
+
+/* Elements: 64 bytes of float32, a cache line and an AVX-512 register, so that whatever begins at a
+ * multiple of these is loaded aligned, and no line is shared by two. */
+#define ET_FLAT_ALIGN 16
+
+static inline int64_t et_flat_up(int64_t elements)
+{
+    return (elements + ET_FLAT_ALIGN - 1) / ET_FLAT_ALIGN * ET_FLAT_ALIGN;
+}
+
+#endif

@@ -1,0 +1,189 @@
+#include "engine/tensor/layout.h"
+
+#include <string.h>
+
+#include <etude/pass.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+
+#define ROWS_MAX INT32_MAX /* offsets of a batch are int32 */
+
+const et_layout_field et_layout_mask = { .name = ET_BATCH_MASK,
+                                         .dtype = ET_F32,
+                                         .empty = ET_EMPTY_MASK };
+
+et_shape et_layout_shape(const et_layout *layout, int field)
+{
+    if (field < 0 || field >= layout->fields)
+        return et_shape_scalar();
+    const et_layout_field *f = &layout->field[field];
+    et_shape shape = { .rank = f->item.rank + 1 };
+    et_assert(shape.rank <= ET_RANK_MAX);
+    shape.size[0] = layout->capacity[f->kind] + (f->empty == ET_EMPTY_OFFSETS);
+    for (int i = 0; i < f->item.rank; i++)
+        shape.size[i + 1] = f->item.size[i];
+    return shape;
+}
+
+int et_layout_find(const et_layout *layout, const char *field)
+{
+    for (int i = 0; field && i < layout->fields; i++)
+        if (!strcmp(layout->field[i].name, field))
+            return i;
+    return -1;
+}
+
+int et_layout_own(et_layout_field **out, const et_layout_field *rows, int count, et_error *error)
+{
+    et_assert(count > 0);
+    size_t names = 0, head = (size_t)count * sizeof **out;
+    for (int i = 0; i < count; i++)
+        names += strlen(rows[i].name) + 1;
+    char *block = et_alloc(head + names, 1);
+    if (!block)
+        return et_alloc_failed(error, head + names, "the fields of batches");
+    memcpy(block, rows, head);
+    *out = (et_layout_field *)(void *)block;
+    char *at = block + head;
+    for (int i = 0; i < count; i++) {
+        size_t length = strlen(rows[i].name) + 1;
+        memcpy(at, rows[i].name, length);
+        (*out)[i].name = at;
+        at += length;
+    }
+    return ET_OK;
+}
+
+/* Asked in every step, of names of a few letters: a call of strcmp would cost more. */
+static bool same_name(const char *a, const char *b)
+{
+    while (*a && *a == *b)
+        a++, b++;
+    return *a == *b;
+}
+
+/* What empty rows are filled with as well: they have one filling in a batch. */
+static bool same_field(const et_layout_field *a, const et_layout_field *b)
+{
+    bool offsets = a->empty == ET_EMPTY_OFFSETS;
+    return same_name(a->name, b->name) && a->dtype == b->dtype && a->kind == b->kind &&
+           a->empty == b->empty && (!offsets || a->offsets_of == b->offsets_of) &&
+           et_shape_equal(a->item, b->item);
+}
+
+bool et_layout_same(const et_layout *a, const et_layout *b)
+{
+    bool same = a->kinds == b->kinds && a->fields == b->fields && a->unit == b->unit;
+    for (int i = 0; same && i < a->fields; i++)
+        same = same_field(&a->field[i], &b->field[i]);
+    return same;
+}
+
+bool et_layout_equal(const et_layout *a, const et_layout *b)
+{
+    bool same = a->kinds == b->kinds;
+    for (int k = 0; same && k < a->kinds; k++)
+        same = a->capacity[k] == b->capacity[k];
+    return same && et_layout_same(a, b);
+}
+
+size_t et_layout_bytes(const et_layout *layout, int field)
+{
+    return (size_t)et_shape_count(et_layout_shape(layout, field)) *
+           et_dtype_size(layout->field[field].dtype);
+}
+
+/* What of a row is wrong so that it has no place in memory; NULL: nothing. */
+static const char *shapeless(const et_layout *layout, int i)
+{
+    const et_layout_field *f = &layout->field[i];
+    if (!et_shape_valid(f->item) || f->item.rank >= ET_RANK_MAX || et_shape_count(f->item) < 1)
+        return "its item is empty, or has too many dimensions";
+    if (f->kind < 0 || f->kind >= layout->kinds)
+        return "it counts a kind that there is not";
+    if (f->empty == ET_EMPTY_OFFSETS && (f->offsets_of < 1 || f->offsets_of >= layout->kinds))
+        return "it points into a kind that there is not";
+    return et_dtype_size(f->dtype) ? NULL : "its type is none";
+}
+
+/* The same, and what no model could take. */
+static const char *wrong(const et_layout *layout, int i)
+{
+    const et_layout_field *f = &layout->field[i];
+    const char *why = shapeless(layout, i);
+    if (why)
+        return why;
+    if ((unsigned)f->dtype >= ET_U8)
+        return "its type is none";
+    if ((f->empty == ET_EMPTY_NONE || f->empty == ET_EMPTY_OFFSETS) && f->dtype != ET_I32)
+        return "-1 and offsets are int32";
+    if (f->empty == ET_EMPTY_MASK && (f->dtype != ET_F32 || et_shape_count(f->item) != 1))
+        return "a mask is one float32";
+    return et_layout_find(layout, f->name) < i ? "there is another one of that name" : NULL;
+}
+
+static int check(const et_layout *layout, const char *(*fault)(const et_layout *, int),
+                 et_error *error)
+{
+    if (layout->kinds < 1 || layout->kinds > ET_LAYOUT_KINDS || layout->fields < 1)
+        return et_fail(error, ET_ECONFIG, "batches of %d fields and %d kinds; from 1, and 1 to %d",
+                       layout->fields, layout->kinds, ET_LAYOUT_KINDS);
+    for (int i = 0; i < layout->fields; i++)
+        if (!layout->field[i].name || !*layout->field[i].name)
+            return et_fail(error, ET_ECONFIG, "field %d of batches has no name", i);
+    for (int i = 0; i < layout->fields; i++) {
+        const char *why = fault(layout, i);
+        if (why)
+            return et_fail(error, ET_ECONFIG, "field %s: %s", layout->field[i].name, why);
+    }
+    return ET_OK;
+}
+
+int et_layout_check(const et_layout *layout, et_error *error)
+{
+    return check(layout, wrong, error);
+}
+
+/* Of fields whose capacities are below ROWS_MAX. */
+static int check_sizes(const et_layout *layout, et_error *error)
+{
+    char text[ET_SHAPE_TEXT_MAX];
+    size_t bytes = 0;
+    for (int i = 0; i < layout->fields; i++) {
+        et_shape shape = et_layout_shape(layout, i);
+        bool fits = et_shape_valid(shape);
+        bytes += fits ? et_layout_bytes(layout, i) : 0;
+        if (!fits || bytes > PTRDIFF_MAX)
+            return et_fail(error, ET_ECONFIG, "field %s of batches: %s is larger than any memory",
+                           layout->field[i].name, et_shape_print(shape, text));
+    }
+    return ET_OK;
+}
+
+int et_layout_check_room(const et_layout *layout, et_error *error)
+{
+    int status = check(layout, shapeless, error);
+    for (int k = 0; !status && k < layout->kinds; k++)
+        if (layout->capacity[k] < 1 || layout->capacity[k] > ROWS_MAX)
+            status = et_fail(
+                error, ET_ECONFIG, "batches of %lld %ss: %s", (long long)layout->capacity[k],
+                layout->kind[k] ? layout->kind[k] : "sample",
+                layout->capacity[k] < 1 ? "a source's layout says how many; samples' says 0"
+                                        : "below 2^31");
+    return status ? status : check_sizes(layout, error);
+}
+
+bool et_layout_fits(const et_layout *a, const et_layout *b)
+{
+    if (a == b)
+        return true;
+    bool same = a->kinds == b->kinds && a->fields == b->fields;
+    for (int k = 0; same && k < a->kinds; k++)
+        same = a->capacity[k] == b->capacity[k];
+    for (int i = 0; same && a->field != b->field && i < a->fields; i++)
+        same = a->field[i].dtype == b->field[i].dtype && a->field[i].kind == b->field[i].kind &&
+               a->field[i].empty == b->field[i].empty &&
+               et_shape_equal(a->field[i].item, b->field[i].item);
+    return same;
+}

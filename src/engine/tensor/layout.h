@@ -1,0 +1,38 @@
+/* Layouts that are made of other ones, or of a program's own rows. */
+#ifndef ETUDE_ENGINE_TENSOR_LAYOUT_H
+#define ETUDE_ENGINE_TENSOR_LAYOUT_H
+
+#include <etude/data.h>
+
+/* What its unit is called: "token". Of the layout. */
+static inline const char *et_layout_unit(const et_layout *layout)
+{
+    return layout->unit_name ? layout->unit_name : layout->kind[layout->unit];
+}
+
+/* The row of masks, as all samples of rows have it. */
+extern const et_layout_field et_layout_mask;
+
+/* A copy of rows with their names, in one block: free with et_free. */
+int et_layout_own(et_layout_field **out, const et_layout_field *rows, int count, et_error *error);
+
+/* Whether batches can have it: kinds, and what each row says. ET_ECONFIG names the row. Capacities
+ * are not looked at. */
+int et_layout_check(const et_layout *layout, et_error *error);
+
+/* Whether a batch can be made: the same but for types, and capacities of at least 1. */
+int et_layout_check_room(const et_layout *layout, et_error *error);
+
+/* Whether samples of both can stand in one batch. */
+bool et_layout_same(const et_layout *left, const et_layout *right);
+
+/* Whether both describe one batch: also its capacities. */
+bool et_layout_equal(const et_layout *left, const et_layout *right);
+
+/* Whether batches of both have arrays of the same sizes and types, in the same order. */
+bool et_layout_fits(const et_layout *left, const et_layout *right);
+
+/* Of a field's array, in a batch. */
+size_t et_layout_bytes(const et_layout *layout, int field);
+
+#endif

@@ -1,0 +1,464 @@
+/* The parameter store: an array of declarations in the order in which names first came, a map
+ * from name to place, and flat arrays in which parameters stand side by side. Its life has
+ * two halves: while it is open, graphs declare and nothing has memory; materialize makes the
+ * arrays at their final size, after which no name is added and no array moves. What is trained and
+ * what is not grow side by side; where the second begins is known when the set is closed.
+ *
+ * Invariants:
+ *   (1) offsets are multiples of ET_FLAT_ALIGN; they ascend with the index among what is trained,
+ *       and among variables, all of which lie behind;
+ *   (2) parameter i holds et_shape_count(shape) elements from its offset, and what is left up
+ *       to the next offset is padding, zero for ever;
+ *   (3) by_name's keys are the items' own names, so both live equally long;
+ *   (4) in_use is values or a borrowed array of the same layout, never NULL once materialize
+ *       has succeeded;
+ *   (5) values, gradients and slots of optimizers change only while `changing`.
+ *
+ * Flat arrays rather than an allocation for each parameter: the optimizer, clipping, averages
+ * and checkpoints are then loops over one array that threads can cut anywhere, and a sum over
+ * all gradients has one order, whatever tensors the model is cut into. Memory: 8 bytes an
+ * element, 10 with the bfloat16 shadow. */
+#include <etude/params.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/dtype.h"
+#include "base/map.h"
+#include "base/threads/team.h"
+#include "formats/safetensors/tensor_name.h"
+#include "base/vector.h"
+#include "engine/tensor/align.h"
+#include "engine/tensor/params_view.h"
+
+/* Elements: with 10 bytes of each and all padding, no size of memory overflows. */
+#define FLAT_MAX (INT64_MAX / 64)
+
+typedef struct param {
+    char *name;     /* owned */
+    et_shape shape; /* fixed by the first declaration */
+    et_init init;   /* how et_init_draw fills it */
+    bool trained;   /* else a variable */
+    int64_t offset; /* in the flat arrays; of a variable, before they are made: among variables */
+} param;
+
+struct et_params {
+    param *items; /* owned; [count], in order of first declaration */
+    int count;
+    size_t capacity;                     /* of items */
+    et_map by_name;                      /* name to index */
+    int64_t elements;                    /* of all, without padding */
+    int64_t trained_size, variable_size; /* with padding */
+    int *placed;               /* [count]: indices by offset; owned, NULL before materialize */
+    float *values, *gradients; /* NULL before materialize */
+    et_bf16 *shadow;           /* NULL: not kept */
+    /* What runs read: the average for the time of an evaluation with it, else the values,
+     * which alone are trained. */
+    float *in_use;             /* values, or what et_params_use gave */
+    uint64_t version;          /* counts changes, for those who keep packed copies */
+    et_params_reader *readers; /* a list, each borrowed */
+    bool changing;             /* between begin_change and changed */
+    /* A view has these, names in items, by_name with the store's indices, and elements alone. */
+    et_params *of; /* whose it is; borrowed, no view itself. NULL: a store */
+    et_params_naming naming;
+};
+
+/* The store behind a view, or the store itself. */
+static et_params *whole(const et_params *params)
+{
+    return params->of ? params->of : (et_params *)params;
+}
+
+/* In double, rounded once: the same bits on every machine. */
+et_init et_init_glorot_uniform(int64_t fan_in, int64_t fan_out)
+{
+    return (et_init){ ET_INIT_UNIFORM, (float)sqrt(6.0 / (double)(fan_in + fan_out)) };
+}
+
+int et_params_new(et_params **out, et_error *error)
+{
+    *out = et_alloc_zero(1, sizeof **out);
+    return *out ? ET_OK : et_alloc_failed(error, sizeof **out, "a parameter store");
+}
+
+/* The borrowed in_use is not freed, it is values or somebody else's. */
+void et_params_free(et_params *params)
+{
+    if (!params)
+        return;
+    for (int i = 0; i < params->count; i++)
+        et_free(params->items[i].name);
+    et_free(params->items);
+    et_free(params->placed);
+    et_map_release(&params->by_name);
+    et_free_array(params->values);
+    et_free_array(params->gradients);
+    et_free_array(params->shadow);
+    et_free(params);
+}
+
+/* Room for one more declaration. Items may move, which is why nothing outside holds
+ * a pointer to one. */
+static int grow(et_params *params, et_error *error)
+{
+    size_t wanted = (size_t)params->count + 1;
+    param *items = et_vector_grow(params->items, &params->capacity, wanted, sizeof *items, 32);
+    if (!items)
+        return et_alloc_failed(error, wanted * sizeof *items, "parameters");
+    params->items = items;
+    return ET_OK;
+}
+
+/* A second declaration is how graphs share a store (training, scoring, decoding): it must
+ * agree in shape. Its initial value is not looked at, the first one counts. */
+static int declared_again(const et_params *params, int index, et_shape shape, bool trained,
+                          et_error *error)
+{
+    const param *known = &params->items[index];
+    if (known->trained != trained)
+        return et_fail(error, ET_EGRAPH, "%s: declared as a %s before, now as a %s", known->name,
+                       known->trained ? "parameter" : "variable",
+                       trained ? "parameter" : "variable");
+    if (et_shape_equal(known->shape, shape))
+        return ET_OK;
+    char was[ET_SHAPE_TEXT_MAX], now[ET_SHAPE_TEXT_MAX];
+    return et_fail(error, ET_EGRAPH, "parameter %s: declared as %s before, now as %s", known->name,
+                   et_shape_print(known->shape, was), et_shape_print(shape, now));
+}
+
+/* What no initial value and no array can be made of. The name stands first, so that all else can be
+ * said of it. */
+static int check_declaration(const et_params *params, const char *name, et_shape shape,
+                             et_init init, et_error *error)
+{
+    char text[ET_SHAPE_TEXT_MAX];
+    if (!name || !*name)
+        return et_fail(error, ET_EGRAPH, "a parameter without a name: give it one");
+    const char *fault = et_tensor_name_fault(name);
+    if (fault)
+        return et_fail(error, ET_EGRAPH, "parameter %s: its name %s: no checkpoint can have it",
+                       et_tensor_name_escaped(name).text, fault);
+    if (!et_shape_valid(shape) || et_shape_count(shape) > FLAT_MAX - et_params_flat_size(params))
+        return et_fail(
+            error, ET_EGRAPH,
+            "parameter %s: %s is not a shape: sizes are 0 or more, their product below 2^55", name,
+            et_shape_print(shape, text));
+    if ((unsigned)init.kind > ET_INIT_TRUNCATED_NORMAL)
+        return et_fail(error, ET_EGRAPH, "parameter %s: %d is no kind of initial values", name,
+                       (int)init.kind);
+    bool drawn = init.kind >= ET_INIT_UNIFORM;
+    if (drawn && !(init.scale >= 0 && isfinite(init.scale)))
+        return et_fail(error, ET_EGRAPH,
+                       "parameter %s: initial values with scale %g: must be finite, from 0 on",
+                       name, (double)init.scale);
+    return ET_OK;
+}
+
+/* ---- views ---- */
+
+int et_params_view_new(et_params **out, et_params *of, const et_params_naming *naming,
+                       et_error *error)
+{
+    et_assert(!of->of && naming->prefix && naming->shares);
+    int status = et_params_new(out, error);
+    if (status)
+        return status;
+    (*out)->of = of;
+    (*out)->naming = *naming;
+    return ET_OK;
+}
+
+/* Owned; NULL: no memory. An empty name stays one, for the store to refuse. */
+static char *own_name(const et_params *view, const char *name, et_error *error)
+{
+    const et_params_naming *n = &view->naming;
+    bool plain = !name || !*name || n->shares(n->payload, name);
+    size_t size = strlen(n->prefix) + (name ? strlen(name) : 0) + 1;
+    char *own = et_alloc(size, 1);
+    if (!own)
+        et_alloc_failed(error, size, "a parameter's name");
+    else
+        snprintf(own, size, "%s%s", plain ? "" : n->prefix, name ? name : "");
+    return own;
+}
+
+/* The order of the checks is the contract: a known name is looked up first, so a graph built
+ * after materialize may still declare what exists. The name is in the map before it is in
+ * items: a failure of either leaves the store as it was. */
+static int declare(et_params *params, const char *name, et_shape shape, et_init init, bool trained,
+                   int *index, et_error *error)
+{
+    int64_t known;
+    int status = check_declaration(params, name, shape, init, error);
+    if (status)
+        return status;
+    if (et_map_get(&params->by_name, name, &known)) {
+        *index = (int)known;
+        return declared_again(params, *index, shape, trained, error);
+    }
+    /* Closed: graphs made later (scoring, decoding) may use a part of the set and add
+     * nothing. */
+    if (params->values)
+        return et_fail(error, ET_EGRAPH, "parameter %s: not part of this model", name);
+    if (grow(params, error))
+        return ET_ENOMEM;
+    param *item = &params->items[params->count];
+    char *copy = et_strdup(name);
+    if (!copy || !et_map_put(&params->by_name, copy, params->count)) {
+        et_free(copy);
+        return et_alloc_failed(error, strlen(name), "a parameter's name");
+    }
+    /* Rounded up, so that the next parameter begins on a multiple again (invariant 1). */
+    int64_t size = et_shape_count(shape);
+    int64_t *part = trained ? &params->trained_size : &params->variable_size;
+    *item = (param){ copy, shape, init, trained, *part };
+    params->elements += size;
+    *part += et_flat_up(size);
+    *index = params->count++;
+    return ET_OK;
+}
+
+/* What a view's model has declared: its own name of what is index in the store. */
+static int note(et_params *view, const char *name, int index, et_shape shape, et_error *error)
+{
+    int64_t known;
+    if (et_map_get(&view->by_name, name, &known))
+        return ET_OK;
+    if (grow(view, error))
+        return ET_ENOMEM;
+    char *copy = et_strdup(name);
+    if (!copy || !et_map_put(&view->by_name, copy, index)) {
+        et_free(copy);
+        return et_alloc_failed(error, strlen(name), "a parameter's name");
+    }
+    view->items[view->count++] = (param){ .name = copy };
+    view->elements += et_shape_count(shape);
+    return ET_OK;
+}
+
+/* By the name that the store has it under. */
+static int declare_in(et_params *params, const char *name, et_shape shape, et_init init,
+                      bool trained, int *index, et_error *error)
+{
+    if (!params->of)
+        return declare(params, name, shape, init, trained, index, error);
+    char *own = own_name(params, name, error);
+    if (!own)
+        return ET_ENOMEM;
+    int status = declare(params->of, own, shape, init, trained, index, error);
+    et_free(own);
+    return status ? status : note(params, name, *index, shape, error);
+}
+
+int et_params_declare(et_params *params, const char *name, et_shape shape, et_init init, int *index,
+                      et_error *error)
+{
+    return declare_in(params, name, shape, init, true, index, error);
+}
+
+int et_params_declare_variable(et_params *params, const char *name, et_shape shape, et_init init,
+                               int *index, et_error *error)
+{
+    return declare_in(params, name, shape, init, false, index, error);
+}
+
+/* What is trained in order, then variables, which begin behind it. */
+static int place_all(et_params *params, et_error *error)
+{
+    size_t count = (size_t)params->count;
+    params->placed = et_alloc(count ? count : 1, sizeof *params->placed);
+    if (!params->placed)
+        return et_alloc_failed(error, count * sizeof *params->placed, "parameters");
+    int place = 0;
+    for (int i = 0; i < params->count; i++)
+        if (params->items[i].trained)
+            params->placed[place++] = i;
+    for (int i = 0; i < params->count; i++)
+        if (!params->items[i].trained) {
+            params->items[i].offset += params->trained_size;
+            params->placed[place++] = i;
+        }
+    return ET_OK;
+}
+
+/* Arrays come zeroed, which makes the padding zero; from there on whoever writes a parameter
+ * writes its elements only. After a failure the store can be freed and nothing else. */
+int et_params_materialize(et_params *params, bool shadow, et_error *error)
+{
+    params = whole(params);
+    if (params->values)
+        return et_fail(error, ET_EGRAPH, "parameters: their arrays are there already");
+    size_t size = (size_t)et_params_flat_size(params);
+    if (place_all(params, error))
+        return ET_ENOMEM;
+    params->values = et_alloc_array(size * sizeof(float));
+    params->gradients = et_alloc_array((size_t)params->trained_size * sizeof(float));
+    params->shadow = shadow ? et_alloc_array(size * sizeof(et_bf16)) : NULL;
+    if (!params->values || !params->gradients || (shadow && !params->shadow))
+        return et_alloc_failed(error, size * 10, "parameters");
+    params->in_use = params->values;
+    /* All is zero, the shadow too: there is nothing to round. */
+    params->version++;
+    return ET_OK;
+}
+
+/* The values alone tell: materialize either makes all arrays or fails the run. */
+bool et_params_ready(const et_params *params)
+{
+    params = whole(params);
+    return params->values != NULL;
+}
+
+int et_params_count(const et_params *params)
+{
+    params = whole(params);
+    return params->count;
+}
+
+int64_t et_params_elements(const et_params *params)
+{
+    return params->elements;
+}
+
+int64_t et_params_flat_size(const et_params *params)
+{
+    params = whole(params);
+    return params->trained_size + params->variable_size;
+}
+
+int64_t et_params_trained_size(const et_params *params)
+{
+    params = whole(params);
+    return params->trained_size;
+}
+
+static bool has(const et_params *params, int index)
+{
+    return index >= 0 && index < params->count;
+}
+
+const char *et_params_name(const et_params *params, int index)
+{
+    params = whole(params);
+    return has(params, index) ? params->items[index].name : NULL;
+}
+
+et_shape et_params_shape(const et_params *params, int index)
+{
+    params = whole(params);
+    return has(params, index) ? params->items[index].shape : et_shape_scalar();
+}
+
+et_init et_params_init(const et_params *params, int index)
+{
+    params = whole(params);
+    return has(params, index) ? params->items[index].init : (et_init){ ET_INIT_ZEROS, 0 };
+}
+
+int64_t et_params_offset(const et_params *params, int index)
+{
+    params = whole(params);
+    return has(params, index) ? params->items[index].offset : -1;
+}
+
+bool et_params_is_trained(const et_params *params, int index)
+{
+    params = whole(params);
+    return has(params, index) && params->items[index].trained;
+}
+
+int et_params_placed(const et_params *params, int place)
+{
+    params = whole(params);
+    return has(params, place) && params->placed ? params->placed[place] : -1;
+}
+
+/* Hashed, for restoring by name; graphs keep the index that declare gave them. */
+int et_params_find(const et_params *params, const char *name)
+{
+    int64_t index;
+    return name && et_map_get(&params->by_name, name, &index) ? (int)index : -1;
+}
+
+/* Values are those in use; gradients and shadow are the store's own, whatever is in use. */
+float *et_params_values(et_params *params)
+{
+    params = whole(params);
+    return params->in_use;
+}
+
+float *et_params_gradients(et_params *params)
+{
+    params = whole(params);
+    return params->gradients;
+}
+
+et_bf16 *et_params_shadow(et_params *params)
+{
+    params = whole(params);
+    return params->shadow;
+}
+
+void et_params_add_reader(et_params *params, et_params_reader *reader)
+{
+    params = whole(params);
+    reader->next = params->readers;
+    params->readers = reader;
+}
+
+void et_params_remove_reader(et_params *params, et_params_reader *reader)
+{
+    params = whole(params);
+    et_params_reader **at = &params->readers;
+    while (*at && *at != reader)
+        at = &(*at)->next;
+    et_assert(*at);
+    *at = reader->next;
+}
+
+void et_params_begin_change(et_params *params)
+{
+    params = whole(params);
+    for (et_params_reader *at = params->readers; at && !params->changing; at = at->next)
+        at->wait(at);
+    params->changing = true;
+}
+
+/* Whoever writes all values in pieces (optimizer, initial values) writes the shadow while they
+ * are in cache; here it is for everybody else. Rounding an element depends on no other, so
+ * threads do not change bits. */
+static void refresh(et_params *params)
+{
+    int64_t size = params->shadow ? et_params_flat_size(params) : 0;
+#pragma omp parallel for num_threads(et_team_now()) schedule(static)
+    for (int64_t i = 0; i < size; i++)
+        params->shadow[i] = et_bf16_from_float(params->in_use[i]);
+}
+
+void et_params_changed(et_params *params, bool refresh_shadow)
+{
+    params = whole(params);
+    et_assert(params->changing);
+    params->changing = false;
+    params->version++;
+    if (refresh_shadow)
+        refresh(params);
+}
+
+uint64_t et_params_version(const et_params *params)
+{
+    params = whole(params);
+    return params->version;
+}
+
+/* The shadow follows: bfloat16 products must see the same weights as float32 ones. */
+void et_params_use(et_params *params, float *values)
+{
+    params = whole(params);
+    params->in_use = values ? values : params->values;
+    params->version++;
+    refresh(params);
+}

@@ -1,0 +1,25 @@
+/* A parameter store as one of several models in it sees it: what it declares and finds by a name is
+ * its own, but for what it shares; it finds, and et_params_elements counts, what was declared
+ * through it. Indices, values and all else are the store's, also the names that et_params_name
+ * gives.
+ *
+ *     et_params_naming naming = { "digits/", shares, patterns };
+ *     et_params_view_new(&view, params, &naming, &error);
+ *     et_params_declare(view, "head/weight", shape, init, &i, &error);     digits/head/weight in it
+ *     et_params_free(view);                             the store stays; it goes after its views */
+#ifndef ETUDE_ENGINE_TENSOR_PARAMS_VIEW_H
+#define ETUDE_ENGINE_TENSOR_PARAMS_VIEW_H
+
+#include <etude/params.h>
+
+typedef struct et_params_naming {
+    const char *prefix; /* of what is its own; borrowed, as payload */
+    bool (*shares)(const void *payload, const char *name);
+    const void *payload;
+} et_params_naming;
+
+/* of is no view. */
+int et_params_view_new(et_params **out, et_params *of, const et_params_naming *naming,
+                       et_error *error);
+
+#endif

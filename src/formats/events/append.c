@@ -1,0 +1,154 @@
+/* Three decisions at opening, by how the file compares with what the checkpoint says of it:
+ *
+ *   file        given offset      then
+ *   longer      n                 cut off at n: what came after the checkpoint is forgotten
+ *   as long     n                 goes on
+ *   shorter     n                 cut off behind its last whole piece, and a warning
+ *   any         CONTINUE          cut off behind its last whole piece
+ *
+ * What a piece is the caller knows (et_append_whole_fn): a record, a line.
+ *
+ * Invariants:
+ *   (1) offset is the length of the file and a boundary of pieces between calls: a write that
+ *       fails is cut off again;
+ *   (2) nothing before offset is ever written again. */
+#include "formats/events/append.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <etude/log.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/files/file.h"
+#include "base/text/format.h"
+
+/* How much of an open file stays. An offset that the file has is believed without reading it. */
+static int length_to_keep(uint64_t *out, const et_append *file, int64_t offset,
+                          et_append_whole_fn *whole, et_error *error)
+{
+    struct stat info;
+    if (fstat(file->fd, &info))
+        return et_fail_errno(error, "cannot read %s", file->path);
+    if (!S_ISREG(info.st_mode))
+        return et_fail(error, ET_EIO, "%s: not a regular file; move it away", file->path);
+    if (offset != ET_APPEND_CONTINUE && offset <= info.st_size) {
+        *out = (uint64_t)offset;
+        return ET_OK;
+    }
+    const int status = whole(out, file->path, error);
+    if (!status && offset != ET_APPEND_CONTINUE)
+        et_log(ET_LOG_WARNING,
+               "%s: %s bytes were written before, now %s are whole: the rest is missing from it",
+               file->path, et_format_count(offset).text, et_format_count((int64_t)*out).text);
+    return status;
+}
+
+/* Also moves the file's own position, where the next write goes. */
+static int cut(const et_append *file, et_error *error)
+{
+    if (ftruncate(file->fd, (off_t)file->offset) ||
+        lseek(file->fd, (off_t)file->offset, SEEK_SET) < 0)
+        return et_fail_errno(error, "cannot cut off %s", file->path);
+    return ET_OK;
+}
+
+/* The file is made if it is not there; its directory is the caller's. */
+int et_append_open(et_append *file, const char *path, int64_t offset, et_append_whole_fn *whole,
+                   et_error *error)
+{
+    et_assert(path && whole);
+    et_assert(offset >= ET_APPEND_CONTINUE);
+    *file = (et_append){ .fd = -1, .path = et_strdup(path), .whole = whole };
+    if (file->path == NULL)
+        return et_alloc_failed(error, strlen(path), "a path");
+    /* Not blocking, lest a pipe of that name hold us up. */
+    file->fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666);
+    int status = file->fd < 0 ? et_fail_errno(error, "cannot open %s", path) : ET_OK;
+    if (!status)
+        status = length_to_keep(&file->offset, file, offset, whole, error);
+    if (!status)
+        status = cut(file, error);
+    if (status) {
+        if (file->fd >= 0)
+            close(file->fd);
+        et_free(file->path);
+        *file = (et_append){ .fd = -1 };
+    }
+    return status;
+}
+
+/* offset moves only when all bytes are written. */
+int et_append_write(et_append *file, const void *bytes, size_t length, et_error *error)
+{
+    et_assert(file->fd >= 0);
+    int status = file->torn ? cut(file, error) : ET_OK;
+    if (status)
+        return status;
+    file->torn = false;
+    status = et_fd_write(file->fd, bytes, length, file->path, error);
+    if (status) {
+        file->torn = cut(file, NULL) != ET_OK; /* the first error says more */
+        return status;
+    }
+    file->offset += length;
+    return ET_OK;
+}
+
+/* Whether the name still stands for the file, and the file still has all that was written. */
+static bool is_there(const et_append *file)
+{
+    struct stat ours, there;
+    return fstat(file->fd, &ours) == 0 && stat(file->path, &there) == 0 &&
+           ours.st_dev == there.st_dev && ours.st_ino == there.st_ino &&
+           (uint64_t)ours.st_size >= file->offset;
+}
+
+/* The old file is let go only when there is another; its folder may have gone with it. */
+int et_append_follow(et_append *file, bool *moved, et_error *error)
+{
+    et_assert(file->fd >= 0);
+    *moved = !is_there(file);
+    if (!*moved)
+        return ET_OK;
+    et_append anew;
+    int status = et_parent_make(file->path, error);
+    if (!status)
+        status = et_append_open(&anew, file->path, ET_APPEND_CONTINUE, file->whole, error);
+    if (status)
+        return status;
+    et_log(ET_LOG_WARNING,
+           "%s was removed, replaced or cut off by someone else: going on behind %s bytes",
+           file->path, et_format_count((int64_t)anew.offset).text);
+    close(file->fd);
+    et_free(file->path);
+    *file = anew;
+    return ET_OK;
+}
+
+/* fsync of the file makes its bytes durable, fsync of the directory its name. */
+int et_append_flush(et_append *file, et_error *error)
+{
+    et_assert(file->fd >= 0);
+    if (fsync(file->fd))
+        return et_fail_errno(error, "cannot write %s to the disk", file->path);
+    /* Once is enough, but not only of a new file: whoever made it may have died before. */
+    const int status = file->listed ? ET_OK : et_parent_sync(file->path, error);
+    file->listed = !status;
+    return status;
+}
+
+/* close itself may report a write that failed late (NFS does). */
+int et_append_close(et_append *file, et_error *error)
+{
+    et_assert(file->fd >= 0);
+    int status = et_append_flush(file, error);
+    if (close(file->fd) && !status)
+        status = et_fail_errno(error, "cannot write %s to the disk", file->path);
+    et_free(file->path);
+    *file = (et_append){ .fd = -1 };
+    return status;
+}

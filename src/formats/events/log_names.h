@@ -1,0 +1,44 @@
+/* What logs call what, each said here and nowhere else (tools/check-names): trainers and evaluators
+ * write these names, sinks shorten them, and commands and settings find them again. A name of one
+ * kind of task is its own.
+ *
+ *   {"train": {"training_loss": 4.1, "learning_rate": 0.0007, ...}}
+ *   {"validation": {"validation_loss": 3.2, "best_step": 2000, ...}}
+ */
+#ifndef ETUDE_FORMATS_EVENTS_LOG_NAMES_H
+#define ETUDE_FORMATS_EVENTS_LOG_NAMES_H
+
+#include <stddef.h>
+
+/* Dicts of a log; a directory each has their events, and what is measured later its own lines. */
+#define ET_LOGGED_TRAIN      "train"
+#define ET_LOGGED_VALIDATION "validation"
+
+/* What begins a value's name, which the dict says again. */
+#define ET_LOGGED_OF_TRAINING   "training_"
+#define ET_LOGGED_OF_VALIDATION "validation_"
+
+/* The loss of a model, as its pass calls it, and behind both of these. */
+#define ET_LOGGED_LOSS            "loss"
+#define ET_LOGGED_TRAINING_LOSS   ET_LOGGED_OF_TRAINING ET_LOGGED_LOSS
+#define ET_LOGGED_VALIDATION_LOSS ET_LOGGED_OF_VALIDATION ET_LOGGED_LOSS
+#define ET_LOGGED_TOTAL_LOSS      "total_loss" /* of several tasks that are trained at once */
+
+/* Which samples a validation step was of: their numbers in the data. */
+#define ET_LOGGED_IDS "unique_ids"
+
+#define ET_LOGGED_LEARNING_RATE "learning_rate"
+#define ET_LOGGED_GRADIENT_NORM "gradient_norm"
+
+/* The best so far: "best_loss", its value, and the step that had it. */
+#define ET_LOGGED_OF_BEST   "best_"
+#define ET_LOGGED_BEST_STEP "best_step"
+
+/* How long "training_" or "validation_" is where it begins a name that goes on; 0: it does not. */
+size_t et_logged_prefix(const char *name);
+
+/* What stands behind the name of a set or a task: "news/validation_loss", "news|validation_loss";
+ * NULL: name does not begin so. */
+const char *et_logged_below(const char *name, const char *group);
+
+#endif

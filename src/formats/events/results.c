@@ -1,0 +1,257 @@
+#include <etude/results.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/assert.h"
+#include "base/files/file.h"
+#include "base/values/json.h"
+#include "base/text/strbuf.h"
+#include "base/text/unicode.h"
+
+#define VALUES     "result.json"
+#define VALUES_MAX ((size_t)64 << 20)
+#define INDENT     4
+
+struct et_results {
+    char *directory; /* owned */
+    et_arena *arena; /* of values, made anew by every update: what was replaced is given back */
+    et_value *values;
+};
+
+static int write_json(const et_results *results, const char *name, const et_value *value,
+                      et_error *error)
+{
+    char *path = et_path_join(results->directory, name);
+    int status = path ? et_json_write(path, value, INDENT, "\n", error)
+                      : et_alloc_failed(error, strlen(results->directory), name);
+    et_free(path);
+    return status;
+}
+
+/* ---- opening and closing ---- */
+
+static int read_values(et_results *results, et_error *error)
+{
+    char *path = et_path_join(results->directory, VALUES);
+    if (!path)
+        return et_alloc_failed(error, strlen(results->directory), "results");
+    int status = ET_OK;
+    if (et_file_exists(path)) {
+        status = et_json_read(&results->values, results->arena, path, VALUES_MAX, error);
+        if (!status && results->values->kind != ET_VALUE_DICT)
+            status = et_fail(error, ET_EFORMAT, "%s: holds %s; results are named", path,
+                             et_value_kind_name(results->values->kind));
+    } else
+        results->values = et_value_dict(results->arena);
+    et_free(path);
+    return status || results->values ? status : et_alloc_failed(error, 0, "results");
+}
+
+static bool is_given_a_place(void)
+{
+    const char *experiment = getenv("MLSTORAGE_EXPERIMENT_ID");
+    return experiment && *experiment;
+}
+
+int et_results_open(et_results **out, const char *directory, const char *name, et_error *error)
+{
+    *out = NULL;
+    if (!directory && (!name || !*name))
+        return et_fail(error, ET_ECONFIG, "results need a directory, or a name for one");
+    et_results *results = et_alloc_zero(1, sizeof *results);
+    if (!results)
+        return et_alloc_failed(error, sizeof *results, "results");
+    results->directory = directory            ? et_strdup(directory)
+                         : is_given_a_place() ? et_strdup(".")
+                                              : et_path_join("results", name);
+    results->arena = et_arena_new();
+    int status =
+        results->directory && results->arena ? ET_OK : et_alloc_failed(error, 0, "results");
+    if (!status)
+        status = et_directory_make(results->directory, error);
+    if (!status)
+        status = read_values(results, error);
+    if (status) {
+        et_results_close(results);
+        return status;
+    }
+    *out = results;
+    return ET_OK;
+}
+
+void et_results_close(et_results *results)
+{
+    if (!results)
+        return;
+    et_arena_free(results->arena);
+    et_free(results->directory);
+    et_free(results);
+}
+
+const char *et_results_directory(const et_results *results)
+{
+    return results->directory;
+}
+
+/* ---- settings ---- */
+
+static bool same(const et_value *a, const et_value *b, bool *failed)
+{
+    et_strbuf left = ET_STRBUF_INIT, right = ET_STRBUF_INIT;
+    et_json_print(&left, a, 0);
+    et_json_print(&right, b, 0);
+    *failed = *failed || left.failed || right.failed;
+    bool equal = !*failed && !strcmp(et_strbuf_text(&left), et_strbuf_text(&right));
+    et_strbuf_release(&left);
+    et_strbuf_release(&right);
+    return equal;
+}
+
+/* Members of now that are not as in before: two echoes of one table, as deep as that. A child is
+ * hung over, as both live in one arena. */
+static void keep_changed(et_value *out, et_value *now, const et_value *before, bool *failed)
+{
+    for (et_value *child = now->first, *next; child; child = next) {
+        const et_value *other = et_value_get(before, child->key);
+        next = child->next;
+        et_assert(other);
+        if (same(child, other, failed))
+            continue;
+        if (child->kind == ET_VALUE_DICT && other->kind == ET_VALUE_DICT) {
+            et_value *nested = et_value_set_dict(out, child->key);
+            if (nested)
+                keep_changed(nested, child, other, failed);
+        } else {
+            child->next = NULL;
+            et_value_append(out, child->key, child);
+        }
+    }
+}
+
+int et_results_save_config(et_results *results, const et_fields *table, const void *options,
+                           const void *defaults, et_error *error)
+{
+    bool failed = false;
+    et_arena *arena = et_arena_new();
+    et_value *now = et_fields_echo(table, options, arena);
+    et_value *before = et_fields_echo(table, defaults, arena), *changed = et_value_dict(arena);
+    if (now && before && changed)
+        keep_changed(changed, now, before, &failed);
+    int status = now && before && changed && !failed && !et_value_failed(changed)
+                     ? ET_OK
+                     : et_alloc_failed(error, 0, "settings");
+    if (!status)
+        status = write_json(results, "config.defaults.json", before, error);
+    if (!status)
+        status = write_json(results, "config.json", changed, error);
+    et_arena_free(arena);
+    return status;
+}
+
+/* ---- values ---- */
+
+/* Two names that are no UTF-8 would be one in the file. */
+static int check_names(const et_value *dict, et_error *error)
+{
+    for (const et_value *v = dict->first; v; v = v->next) {
+        int status = v->kind == ET_VALUE_DICT ? check_names(v, error) : ET_OK;
+        if (status)
+            return status;
+        if (!et_utf8_valid(v->key, strlen(v->key), NULL))
+            return et_fail(error, ET_EDATA, "result %s: its name is no UTF-8", v->key);
+    }
+    return ET_OK;
+}
+
+int et_results_update(et_results *results, const et_value *values, et_error *error)
+{
+    if (!values || values->kind != ET_VALUE_DICT)
+        return et_fail(error, ET_EDATA, "results are a dict of values by name");
+    int status = check_names(values, error);
+    if (status)
+        return status;
+    et_arena *arena = et_arena_new();
+    et_value *merged = et_value_dict(arena);
+    status = merged ? et_value_merge(merged, results->values, error)
+                    : et_alloc_failed(error, 0, "results");
+    if (!status)
+        status = et_value_merge(merged, values, error);
+    if (!status)
+        status = write_json(results, VALUES, merged, error);
+    if (status) {
+        et_arena_free(arena);
+        return status;
+    }
+    et_arena_free(results->arena);
+    results->arena = arena;
+    results->values = merged;
+    return ET_OK;
+}
+
+int et_results_set(et_results *results, const char *name, double value, et_error *error)
+{
+    if (!name || !*name)
+        return et_fail(error, ET_EDATA, "a result needs a name");
+    et_arena *arena = et_arena_new();
+    et_value *values = et_value_dict(arena);
+    int status = et_value_set_float(values, name, value) ? et_results_update(results, values, error)
+                                                         : et_alloc_failed(error, 0, "results");
+    et_arena_free(arena);
+    return status;
+}
+
+const et_value *et_results_values(const et_results *results)
+{
+    return results->values;
+}
+
+int et_results_make_directory(et_results *results, const char *name, et_error *error)
+{
+    if (!name || !*name)
+        return et_fail(error, ET_ECONFIG, "a directory of results needs a name");
+    char *path = et_path_join(results->directory, name);
+    int status =
+        path ? et_directory_make(path, error) : et_alloc_failed(error, strlen(name), "a directory");
+    et_free(path);
+    return status;
+}
+
+/* ---- for people ---- */
+
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp((*(const et_value *const *)a)->key, (*(const et_value *const *)b)->key);
+}
+
+static void append_line(et_strbuf *text, const et_value *value, int width)
+{
+    et_strbuf_printf(text, "%-*s  ", width, value->key);
+    if (value->kind == ET_VALUE_FLOAT)
+        et_strbuf_printf(text, "%.6g", value->real);
+    else
+        et_json_print(text, value, 0);
+    et_strbuf_append(text, "\n");
+}
+
+const char *et_results_format(const et_results *results, et_arena *arena)
+{
+    const size_t count = results->values->count;
+    const et_value **all = et_arena_array(arena, count + 1, sizeof *all);
+    et_strbuf text = ET_STRBUF_INIT;
+    size_t at = 0, width = 0;
+    if (!all)
+        return NULL;
+    for (const et_value *v = results->values->first; v; v = v->next, at++) {
+        all[at] = v;
+        width = strlen(v->key) > width ? strlen(v->key) : width;
+    }
+    qsort(all, count, sizeof *all, compare_names);
+    for (size_t i = 0; i < count; i++)
+        append_line(&text, all[i], (int)width);
+    const char *copy = text.failed ? NULL : et_arena_strdup(arena, et_strbuf_text(&text));
+    et_strbuf_release(&text);
+    return copy;
+}

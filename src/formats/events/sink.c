@@ -1,0 +1,191 @@
+/* Sinks in general, and the one that is many.
+ *
+ * A sink is an object whose first member is its class; the functions here call through it, so
+ * that whoever logs knows of no kind. `multi` is a sink as well: it passes every call on, in the
+ * order it was given, and a failure of one keeps none of the others from its turn: a full disk
+ * under metrics.jsonl should still show on the console.
+ *
+ * To log to two places:
+ *   write(multi) -> write(jsonl), write(events), write(console)     each gets every log
+ *   positions    -> {"jsonl": 12, "events": {"train": 5312}}        each under its own name */
+#include "formats/events/sink.h"
+
+#include "base/alloc.h"
+#include "base/assert.h"
+
+int et_sink_write(et_sink *sink, int64_t step, const et_value *values, et_error *error)
+{
+    if (step < 0)
+        return et_fail(error, ET_EUSAGE, "a log of step %lld: they count from 0", (long long)step);
+    if (values == NULL || values->kind != ET_VALUE_DICT)
+        return et_fail(error, ET_EUSAGE, "a log is a dict of values by name");
+    return sink->class->write(sink, step, values, error);
+}
+
+/* What a checkpoint says of positions is true only after this. */
+int et_sink_flush(et_sink *sink, et_error *error)
+{
+    et_assert(sink && sink->class->flush);
+    return sink->class->flush(sink, error);
+}
+
+/* Kinds that keep nothing, as the console, have no such method. */
+void et_sink_positions(const et_sink *sink, et_value *out)
+{
+    et_assert(out != NULL && out->kind == ET_VALUE_DICT);
+    if (sink->class->positions != NULL)
+        sink->class->positions(sink, out);
+}
+
+/* NULL: a run that failed before its sinks were open. */
+int et_sink_close(et_sink *sink, et_error *error)
+{
+    return sink == NULL ? ET_OK : sink->class->close(sink, error);
+}
+
+/* ---- many ---- */
+
+/* Methods of the class `multi`, each a loop over the sinks within. */
+
+typedef struct multi {
+    et_sink sink;
+    size_t count;     /* of sinks */
+    et_sink *sinks[]; /* owned */
+} multi;
+
+/* Every sink gets its turn; the first failure is what is told. */
+static int keep_first(int status, int other, const et_error *other_error, et_error *error)
+{
+    if (status || !other)
+        return status;
+    if (error != NULL)
+        *error = *other_error;
+    return other;
+}
+
+/* Each call has an error of its own, so that a later one does not write over the first. */
+static int multi_write(et_sink *self, int64_t step, const et_value *values, et_error *error)
+{
+    multi *many = (multi *)self;
+    int status = ET_OK;
+    for (size_t i = 0; i < many->count; i++) {
+        et_error own = ET_ERROR_INIT;
+        status = keep_first(status, et_sink_write(many->sinks[i], step, values, &own), &own, error);
+    }
+    return status;
+}
+
+static int multi_flush(et_sink *self, et_error *error)
+{
+    multi *many = (multi *)self;
+    int status = ET_OK;
+    for (size_t i = 0; i < many->count; i++) {
+        et_error own = ET_ERROR_INIT;
+        status = keep_first(status, et_sink_flush(many->sinks[i], &own), &own, error);
+    }
+    return status;
+}
+
+/* Each puts its own key into the same dict. */
+static void multi_positions(const et_sink *self, et_value *out)
+{
+    const multi *many = (const multi *)self;
+    for (size_t i = 0; i < many->count; i++)
+        et_sink_positions(many->sinks[i], out);
+}
+
+/* Whether sinks[i] stands before i as well. */
+static bool is_again(et_sink *const *sinks, size_t i)
+{
+    for (size_t k = 0; k < i; k++)
+        if (sinks[k] == sinks[i])
+            return true;
+    return false;
+}
+
+/* All are closed, whatever the others say; once each. */
+static int close_all(et_sink *const *sinks, size_t count, et_error *error)
+{
+    int status = ET_OK;
+    for (size_t i = 0; i < count; i++) {
+        et_error own = ET_ERROR_INIT;
+        if (is_again(sinks, i))
+            continue;
+        status = keep_first(status, et_sink_close(sinks[i], &own), &own, error);
+    }
+    return status;
+}
+
+static int multi_close(et_sink *self, et_error *error)
+{
+    multi *many = (multi *)self;
+    const int status = close_all(many->sinks, many->count, error);
+    et_free(many);
+    return status;
+}
+
+static const et_sink_class multi_class = {
+    .name = "multi",
+    .write = multi_write,
+    .flush = multi_flush,
+    .positions = multi_positions,
+    .close = multi_close,
+};
+
+int et_sink_write_message(et_sink *sink, const et_sink_message *message, bool *any, et_error *error)
+{
+    if (et_sink_is_events(sink)) {
+        *any = true;
+        return et_sink_events_write_message(sink, message, error);
+    }
+    int status = ET_OK;
+    multi *many = sink->class == &multi_class ? (multi *)sink : NULL;
+    for (size_t i = 0; many && i < many->count; i++) {
+        et_error own = ET_ERROR_INIT;
+        status = keep_first(status, et_sink_write_message(many->sinks[i], message, any, &own), &own,
+                            error);
+    }
+    return status;
+}
+
+int et_sink_write_summary(et_sink *sink, int64_t step, const void *bytes, size_t length,
+                          et_error *error)
+{
+    bool any = false;
+    if (step < 0 || !bytes)
+        return et_fail(error, ET_EUSAGE,
+                       "a summary of step %lld: steps count from 0, and there are "
+                       "bytes",
+                       (long long)step);
+    int status = et_sink_write_message(
+        sink, &(et_sink_message){ .step = step, .bytes = bytes, .length = length }, &any, error);
+    return status || any
+               ? status
+               : et_fail(error, ET_EUSAGE, "%s: a serialised summary goes to event files alone",
+                         sink->class->name);
+}
+
+/* The sinks are adopted in any case: where there is no list they are closed here. */
+int et_sink_multi_open(et_sink **out, et_sink *const *sinks, size_t count, et_error *error)
+{
+    *out = NULL;
+    et_assert(count == 0 || sinks != NULL);
+    for (size_t i = 0; i < count; i++)
+        if (is_again(sinks, i)) {
+            close_all(sinks, count, NULL);
+            return et_fail(error, ET_EUSAGE,
+                           "sink %zu of a list is in it before: a log goes to each once", i);
+        }
+    const size_t bytes = sizeof(multi) + count * sizeof(et_sink *);
+    multi *many = et_alloc_zero(1, bytes);
+    if (many == NULL) {
+        close_all(sinks, count, NULL);
+        return et_alloc_failed(error, bytes, "a list of sinks");
+    }
+    many->sink.class = &multi_class;
+    many->count = count;
+    for (size_t i = 0; i < count; i++)
+        many->sinks[i] = sinks[i];
+    *out = &many->sink;
+    return ET_OK;
+}

@@ -1,0 +1,55 @@
+/* What <etude/summary.h> leaves to the command: logs above a progress bar, and event files beside
+ * those of another process. A new kind of sink: README.md in this folder. */
+#ifndef ETUDE_FORMATS_EVENTS_SINK_H
+#define ETUDE_FORMATS_EVENTS_SINK_H
+
+#include <stdbool.h>
+
+#include <etude/summary.h>
+
+/* What event files alone take, in the directory of the sink itself: a serialised summary, or nodes
+ * of a graph (event.h). */
+typedef struct et_sink_message {
+    int64_t step;
+    const void *bytes; /* [length] of a tensorflow.Summary; NULL: a graph */
+    size_t length;
+    const struct et_events_node *nodes; /* [count] */
+    size_t count;
+} et_sink_message;
+
+/* Of a sink of event files, or of several sinks, to those. *any: there is such a one. */
+int et_sink_write_message(et_sink *sink, const et_sink_message *message, bool *any,
+                          et_error *error);
+bool et_sink_is_events(const et_sink *sink);
+int et_sink_events_write_message(et_sink *sink, const et_sink_message *message, et_error *error);
+
+/* Among positions, of what earlier logs are not the run's own and are set aside (base/files/aside.h)
+ * before a file is cut off or begun anew: true, all that lies behind a position; a time, files that
+ * were written last before it. Without positions of a kind and without a time: all that there are.
+ */
+#define ET_SINK_KEEPS "keeps"
+#define ET_SINK_SINCE "since"
+
+typedef struct et_sink_care {
+    bool keeps;
+    double since;
+} et_sink_care;
+
+/* What positions say of the files of a kind. */
+et_sink_care et_sink_care_of(const et_value *positions, const char *kind);
+/* Before a file is opened at offset. */
+int et_sink_set_aside(et_sink_care care, const char *path, uint64_t offset, et_error *error);
+
+typedef struct et_progress et_progress;
+
+/* A line for people above the progress bar for each nested dict, and one for what is not
+ * nested. except: names of nested dicts that people see otherwise, ended by NULL; NULL: none. Both
+ * are borrowed. */
+int et_sink_console_open(et_sink **out, et_progress *progress, const char *const *except,
+                         et_error *error);
+
+/* Event files under a name of their own (event.h), static: they may lie where another process has
+ * its. They start anew. */
+int et_sink_events_open_as(et_sink **out, const char *directory, const char *name, et_error *error);
+
+#endif

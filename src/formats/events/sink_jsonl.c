@@ -1,0 +1,207 @@
+/* One JSON line per log, for scripts:
+ *
+ *   {"step":200,"train":{"training_loss":4.1,...},"time":{"wall":1700000000.25}}
+ *
+ * Numbers are printed so that they read back as the same double; "wall" is the time of writing,
+ * in seconds since 1970.
+ *
+ * Resuming: the first `lines` lines stay and what follows is cut off, so no step is there twice.
+ * The number of lines is all that is kept in a checkpoint. Finding where they end reads that
+ * part of the file once, at a start. */
+#include <string.h>
+
+#include <etude/log.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/assert.h"
+#include "base/clock.h"
+#include "base/files/file.h"
+#include "base/values/json.h"
+#include "base/text/strbuf.h"
+#include "formats/events/append.h"
+#include "base/text/format.h"
+#include "formats/events/sink.h"
+
+/* The position that a resumed run is given is a number of lines: bytes will not do, since the
+ * clock's digits vary and what is in a checkpoint must not depend on the clock. */
+typedef struct jsonl {
+    et_sink sink;
+    et_append file; /* PATH, open at its end */
+    int64_t lines;  /* in the file: whole ones, since a write that fails is cut off */
+    et_strbuf line; /* memory that is used again */
+} jsonl;
+
+static const et_sink_class jsonl_class;
+
+/* A log as it is to be printed: step first, time last, with the wall clock in it. values is
+ * copied: the caller's dict gets no clock. */
+static int make_line(et_value **out, et_arena *arena, int64_t step, const et_value *values,
+                     et_error *error)
+{
+    et_assert(step >= 0);
+    et_value *line = et_value_dict(arena);
+    if (et_value_set_int(line, "step", step) == NULL)
+        return et_alloc_failed(error, 0, "a log");
+    const int status = et_value_merge(line, values, error);
+    if (status)
+        return status;
+    et_value_set_int(line, "step", step); /* the log's own, whatever it has under that name */
+    /* The caller's "time" if it has one, else one of our own at the end; a value of that name goes
+     * into it. */
+    et_value *clock = et_value_get(line, ET_SINK_TIME);
+    const et_value own = clock ? *clock : (et_value){ .kind = ET_VALUE_DICT };
+    if (clock == NULL || own.kind != ET_VALUE_DICT)
+        clock = et_value_set_dict(line, ET_SINK_TIME);
+    if (own.kind != ET_VALUE_DICT)
+        et_value_append_copy(clock, ET_SINK_TIME, &own);
+    if (et_value_set_float(clock, "wall", et_clock_wall()) == NULL)
+        return et_alloc_failed(error, 0, "a log");
+    *out = line;
+    return ET_OK;
+}
+
+/* Bytes up to and with the last line end of the first *lines; *lines becomes what there is. A
+ * last line without its end was torn by a kill and does not count. */
+static int measure_lines(uint64_t *out, int64_t *lines, const char *path, et_error *error)
+{
+    et_mapping mapping;
+    const int64_t wanted = *lines;
+    *out = 0;
+    *lines = 0;
+    /* A run directory that was copied without its logs goes on with new ones. */
+    if (!et_file_exists(path))
+        return ET_OK;
+    const int status = et_mapping_open(&mapping, path, error);
+    if (status)
+        return status;
+    const char *text = mapping.data;
+    while (*lines < wanted && *out < mapping.length) {
+        const char *end = memchr(text + *out, '\n', mapping.length - *out);
+        if (end == NULL)
+            break;
+        *out = (uint64_t)(end - text) + 1;
+        ++*lines;
+    }
+    et_mapping_close(&mapping);
+    return ET_OK;
+}
+
+/* In a file that someone else has put there lines are counted anew. */
+static int follow(jsonl *sink, et_error *error)
+{
+    bool moved;
+    uint64_t offset;
+    int64_t lines = INT64_MAX;
+    int status = et_append_follow(&sink->file, &moved, error);
+    if (status || !moved)
+        return status;
+    status = measure_lines(&offset, &lines, sink->file.path, error);
+    sink->lines = lines;
+    return status;
+}
+
+/* The line is made whole before it is written, in one write. */
+static int jsonl_write(et_sink *self, int64_t step, const et_value *values, et_error *error)
+{
+    jsonl *sink = (jsonl *)self;
+    et_arena arena = ET_ARENA_INIT;
+    et_value *line = NULL;
+    int status = follow(sink, error);
+    if (!status)
+        status = make_line(&line, &arena, step, values, error);
+    if (!status) {
+        et_strbuf_reset(&sink->line);
+        et_json_print(&sink->line, line, 0);
+        et_strbuf_append_char(&sink->line, '\n');
+        status = sink->line.failed
+                     ? et_alloc_failed(error, sink->line.length, "a log")
+                     : et_append_write(&sink->file, sink->line.data, sink->line.length, error);
+        /* A line that was not written whole has been cut off again (append.c). */
+        sink->lines += !status;
+    }
+    et_arena_release(&arena);
+    return status;
+}
+
+static int jsonl_flush(et_sink *self, et_error *error)
+{
+    return et_append_flush(&((jsonl *)self)->file, error);
+}
+
+/* {"jsonl": 12} */
+static void jsonl_positions(const et_sink *self, et_value *out)
+{
+    et_value_set_int(out, jsonl_class.name, ((const jsonl *)self)->lines);
+}
+
+static int jsonl_close(et_sink *self, et_error *error)
+{
+    jsonl *sink = (jsonl *)self;
+    const int status = et_append_close(&sink->file, error);
+    et_strbuf_release(&sink->line);
+    et_free(sink);
+    return status;
+}
+
+static const et_sink_class jsonl_class = {
+    .name = "jsonl",
+    .write = jsonl_write,
+    .flush = jsonl_flush,
+    .positions = jsonl_positions,
+    .close = jsonl_close,
+};
+
+/* The offset is one that was just measured, so the file is never shorter. */
+static int whole_lines(uint64_t *out, const char *path, et_error *error)
+{
+    /* All that there are: used only when the file is opened to be continued. */
+    int64_t lines = INT64_MAX;
+    return measure_lines(out, &lines, path, error);
+}
+
+/* Where to go on after some lines of the file, which may have lost some. Fewer lines than the
+ * checkpoint says is a loss, but not one that should stop the run. */
+static int find_position(uint64_t *offset, int64_t *lines, const char *path, et_error *error)
+{
+    const int64_t before = *lines;
+    const int status = measure_lines(offset, lines, path, error);
+    if (!status && *lines < before)
+        et_log(ET_LOG_WARNING, "%s: %s lines were written before, now it has %s: the rest is lost",
+               path, et_format_count(before).text, et_format_count(*lines).text);
+    return status;
+}
+
+/* Without a position, or with 0, the file starts anew. Without one what is there is set aside; so
+ * is what is not the run's own (sink.h). */
+int et_sink_jsonl_open(et_sink **out, const char *path, const et_value *positions, et_error *error)
+{
+    *out = NULL;
+    int64_t lines = 0;
+    uint64_t offset = 0;
+    int status = et_path_check(path, error);
+    if (!status && et_value_get(positions, jsonl_class.name) != NULL)
+        status = et_value_read_int(positions, jsonl_class.name, &lines, error);
+    if (status || lines < 0)
+        return status ? status : et_fail(error, ET_EFORMAT, "%s: a negative position", path);
+    if (lines > 0)
+        status = find_position(&offset, &lines, path, error);
+    if (!status)
+        status =
+            et_sink_set_aside(et_sink_care_of(positions, jsonl_class.name), path, offset, error);
+    if (status)
+        return status;
+    jsonl *sink = et_alloc_zero(1, sizeof *sink);
+    if (sink == NULL)
+        return et_alloc_failed(error, sizeof *sink, path);
+    sink->sink.class = &jsonl_class;
+    sink->lines = lines;
+    status = et_parent_make(path, error);
+    if (!status)
+        status = et_append_open(&sink->file, path, (int64_t)offset, whole_lines, error);
+    if (status)
+        et_free(sink);
+    else
+        *out = &sink->sink;
+    return status;
+}

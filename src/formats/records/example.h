@@ -1,0 +1,36 @@
+/* What <etude/example.h> leaves to the library: parsing into memory that the caller has, so that a
+ * batch can be filled without allocating.
+ *
+ *     et_example_room room = { .arena = &arena };
+ *     status = et_example_read(&example, &room, bytes, length, &error);
+ *     et_example_room again = { .block = block, .capacity = room.used };
+ */
+#ifndef ETUDE_FORMATS_RECORDS_EXAMPLE_H
+#define ETUDE_FORMATS_RECORDS_EXAMPLE_H
+
+#include <etude/example.h>
+
+#include "base/arena.h"
+
+/* Memory that parsing takes from an arena, or from a block (aligned to 16) of at least as much as
+ * parsing the same bytes took from an arena. One parse each; used is what it took. */
+typedef struct et_example_room {
+    et_arena *arena;
+    unsigned char *block;
+    size_t capacity; /* of block */
+    size_t used;
+    bool refused; /* more was asked for than may be */
+} et_example_room;
+
+/* Features as they stand in the message, those of one key all of them. out is valid as long as the
+ * room's memory. ET_EFORMAT: no tf.Example; in words without a place. */
+int et_example_read(et_example *out, et_example_room *room, const void *bytes, size_t length,
+                    et_error *error);
+
+/* The last of the features with that key, which is the one that counts; NULL: none. */
+const et_feature *et_example_last(const et_example *example, const char *key);
+
+/* "integers", "floats", "bytes", "nothing". Static. */
+const char *et_feature_kind_name(et_feature_kind kind);
+
+#endif

@@ -1,0 +1,91 @@
+/* The manifest of a checkpoint directory, `checkpoint.json`: which checkpoints there are.
+ * Replacing it is the commit: a checkpoint exists once the manifest names it, and leaves before its
+ * file does. When to save and what to keep is policy and not here.
+ *
+ * To publish: write the new file (durable under its own name), add it, remove those that fall
+ * out, commit. Commit replaces the manifest, then deletes the files of removed entries; their
+ * names stand under "leaving" until that is done, so a kill in between leaves nothing behind
+ * and no file is ever deleted that the manifest did not name. The only entry cannot be
+ * removed, and nothing is deleted unless the newest that stays is there with its size.
+ *
+ *     et_manifest m;
+ *     if (et_manifest_load(&m, directory, &error)) ...
+ *     if (et_manifest_add(&m, &entry, &error)) ...
+ *     if (et_manifest_remove(&m, 0, &error)) ...                   the oldest
+ *     if (et_manifest_commit(&m, directory, &error)) ...
+ *     et_manifest_release(&m);
+ *
+ * One writer per directory: hold a lock (et_lock_take). A value belongs to one thread. */
+#ifndef ETUDE_FORMATS_SAFETENSORS_MANIFEST_H
+#define ETUDE_FORMATS_SAFETENSORS_MANIFEST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <etude/error.h>
+
+#define ET_MANIFEST_NAME     "checkpoint.json"
+#define ET_MANIFEST_FILE_MAX 255
+
+typedef struct et_manifest_entry {
+    int64_t step;
+    char file[ET_MANIFEST_FILE_MAX + 1]; /* a name in the directory, without '/' */
+    double time;                         /* when saved, seconds since 1970 */
+    uint64_t bytes;                      /* length of the file */
+    uint64_t checksum;                   /* XXH3-64 of the whole file; 0: not known */
+    bool transient;                      /* "passing" in the file: not one of those to keep */
+    bool kept;                           /* beyond those to keep, since it was saved so late */
+    bool own;                            /* this process has written it; not in the file */
+} et_manifest_entry;
+
+typedef struct et_manifest {
+    et_manifest_entry *entries;                /* newest last; steps ascend */
+    size_t count, capacity;                    /* of entries: in use, and room for */
+    char (*leaving)[ET_MANIFEST_FILE_MAX + 1]; /* files to delete after the next commit */
+    size_t leaving_count, leaving_capacity;
+    double begun;     /* when the run began, by the clock of files (et_file_clock); 0: not known */
+    double kept_time; /* from which hours count for `kept`: of the last one; 0: none were counted */
+} et_manifest;
+
+/* Reads the manifest; a missing one is empty. A damaged one is ET_EFORMAT. Changes nothing: for
+ * those who only look, beside a run that may be at work. */
+int et_manifest_read(et_manifest *out, const char *directory, et_error *error);
+
+/* The same for the writer. Also removes what a killed run left: temporary
+ * files "*.tmp.PID" whose process is gone (or has our number), and files that were leaving;
+ * what cannot be removed is logged and does not block. A damaged manifest is ET_EFORMAT; then
+ * et_manifest_rebuild is the cure. */
+int et_manifest_load(et_manifest *out, const char *directory, et_error *error);
+
+/* Makes a manifest from the files "<prefix><step>.safetensors" in the directory, without
+ * looking into them. */
+int et_manifest_rebuild(et_manifest *out, const char *directory, const char *prefix,
+                        et_error *error);
+
+void et_manifest_release(et_manifest *manifest);
+
+/* Whether an entry has this file: then it must not be deleted. */
+bool et_manifest_lists(const et_manifest *manifest, const char *file);
+
+/* Whether a file has left and is still to be deleted. */
+bool et_manifest_leaves(const et_manifest *manifest, const char *file);
+
+/* Adds the newest entry. Entries of its step and later ones (a run that went back) leave. */
+int et_manifest_add(et_manifest *manifest, const et_manifest_entry *entry, et_error *error);
+
+/* Takes out entry index, not the only one; its file goes with the next commit. */
+int et_manifest_remove(et_manifest *manifest, size_t index, et_error *error);
+
+/* Takes a file out, with its entry if it has one, the only one too: it goes with the next commit,
+ * of a manifest that names another. */
+int et_manifest_leave(et_manifest *manifest, const char *file, et_error *error);
+
+/* Makes the manifest durable, then deletes what leaves. On failure the old one stands; a
+ * file that cannot be deleted is tried again at the next commit. */
+int et_manifest_commit(et_manifest *manifest, const char *directory, et_error *error);
+
+/* Removes left-over temporary files as load does. */
+void et_manifest_sweep(const char *directory);
+
+#endif

@@ -1,0 +1,481 @@
+/* The reader. Rules, in the order in which they are checked (those of the public reader,
+ * safetensors/src/tensor.rs, and two stricter ones marked *):
+ *  (1) the file has 8 bytes; the header's length is within the limit and within the file
+ *  (2) a sealed file's header equals its checksum
+ *  (3) the header is one JSON object, from '{' to '}', then spaces only; no key twice
+ *  (4) `__metadata__` maps strings to strings
+ *  (5) a tensor has dtype, shape and data_offsets, and *nothing else; its name is *printable
+ *  (6) the product of shape and element size does not overflow and equals end - begin
+ *  (7) sorted by begin, each tensor begins where the one before ends, the first at 0
+ *  (8) the last one ends where the file does
+ *  (9) a sealed file has a checksum for each tensor and no other, and tensors are aligned
+ * Nothing is allocated from a number in the file; the header's own size bounds all memory.
+ *
+ * Example of a header, sealed, with one tensor of 2 by 3 float32 (spaces pad it to 64):
+ *   {"__metadata__":{"format":"etude-1","header_checksum":"4fbd...","checksum/w":"0c91..."},
+ *    "w":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]}}
+ *
+ * Why a mapping and not reads: a restore copies each tensor once, from the page cache to where
+ * it belongs, and a command that wants one tensor of a large file touches no other. The price is
+ * that a file which is cut short while it is mapped kills the reader; files of ours are only
+ * ever replaced by rename.
+ *
+ * The parsed header lives in an arena of the file: names and metadata that callers get point
+ * into it and die with close. */
+#include "formats/safetensors/safetensors.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/assert.h"
+#include "base/files/file.h"
+#include "base/values/json.h"
+#include "base/map.h"
+#include "base/files/checksum.h"
+#include "base/text/format.h"
+#include "base/stages.h"
+#include "formats/safetensors/tensor_name.h"
+#include "formats/safetensors/safetensors_seal.h"
+
+/* Everything is filled in the order of the rules; what has not been reached is zero, which close
+ * takes. */
+struct et_safetensors {
+    char *path;                     /* owned; for messages */
+    et_mapping mapping;             /* the whole file, read-only */
+    bool borrowed;                  /* the mapping is the caller's memory */
+    et_arena arena;                 /* parsed header, tensors */
+    const et_value *metadata;       /* NULL: none */
+    et_safetensors_tensor *tensors; /* in the order of the data */
+    size_t count;                   /* of tensors */
+    et_map names;                   /* to index in tensors */
+    uint64_t data_position;         /* of the data in the file */
+    bool sealed; /* it begins with the seal, and the header's checksum is right */
+};
+
+bool et_safetensors_is_name(const char *path)
+{
+    return et_path_ends(path, ET_SAFETENSORS_SUFFIX);
+}
+
+/* name: of the tensor it is about, or NULL. A file of another kind and a damaged one look alike,
+ * so the message says both. */
+static int bad_header(const et_safetensors *file, const char *name, const char *what,
+                      et_error *error)
+{
+    return name == NULL
+               ? et_fail(error, ET_EFORMAT, "%s: not a safetensors file, or damaged: %s",
+                         file->path, what)
+               : et_fail(error, ET_EFORMAT, "%s: not a safetensors file, or damaged: %s: %s",
+                         file->path, name, what);
+}
+
+/*   (1) Byte by byte, so that it is little-endian on any machine. */
+static int read_length(et_safetensors *file, et_error *error)
+{
+    const unsigned char *bytes = file->mapping.data;
+    if (file->mapping.length < ET_SAFETENSORS_PREFIX)
+        return bad_header(file, NULL, "shorter than 8 bytes", error);
+    /* The first eight bytes, the lowest first. */
+    uint64_t length = 0;
+    for (int i = 0; i < ET_SAFETENSORS_PREFIX; i++)
+        length |= (uint64_t)bytes[i] << (8 * i);
+    if (length > ET_SAFETENSORS_HEADER_MAX)
+        return bad_header(file, NULL, "its header's length is over 100,000,000", error);
+    if (length > file->mapping.length - ET_SAFETENSORS_PREFIX)
+        return bad_header(file, NULL, "it ends within its header", error);
+    file->data_position = length + ET_SAFETENSORS_PREFIX;
+    return ET_OK;
+}
+
+/*   (2) Before the header is parsed: a flipped bit is reported as one, not as the syntax error
+ *       it made. What the file says is printed only where it is printable. */
+static int check_seal(et_safetensors *file, et_error *error)
+{
+    const char *head = file->mapping.data;
+    file->sealed = et_safetensors_seal_found(head, file->data_position);
+    if (!file->sealed)
+        return ET_OK;
+    uint64_t found;
+    const int status = et_safetensors_seal_compute(&found, head, file->data_position, error);
+    if (status)
+        return status;
+    const et_checksum_text text = et_checksum_print(found);
+    const size_t position = et_safetensors_seal_position();
+    if (memcmp(text.digits, head + position, ET_CHECKSUM_DIGITS) == 0)
+        return ET_OK;
+    /* What the file says may be any bytes by now, also such as a terminal would act on. */
+    et_checksum_text said = { "" };
+    for (int i = 0; i < ET_CHECKSUM_DIGITS; i++) {
+        const char c = head[position + (size_t)i];
+        said.digits[i] = c > ' ' && c < 0x7f ? c : '?';
+    }
+    return et_fail(error, ET_EFORMAT,
+                   "%s: damaged: header: checksum %s, file says %s (byte 0 to %s)", file->path,
+                   text.digits, said.digits,
+                   et_format_count((int64_t)file->data_position - 1).text);
+}
+
+/*   (3) Trailing spaces are the padding; the parser itself refuses a key that comes twice. */
+static int parse_header(const et_value **out, et_safetensors *file, et_error *error)
+{
+    const char *text = (const char *)file->mapping.data + ET_SAFETENSORS_PREFIX;
+    size_t length = file->data_position - ET_SAFETENSORS_PREFIX;
+    /* The parser wants the object alone. A header that does not begin with its bracket has
+     * leading spaces, which the format does not allow. */
+    while (length > 0 && text[length - 1] == ' ')
+        length--;
+    if (length < 2 || text[0] != '{' || text[length - 1] != '}')
+        return bad_header(file, NULL, "its header is not a JSON object", error);
+    et_value *header;
+    const int status = et_json_parse(&header, &file->arena, text, length, "header", error);
+    *out = header;
+    return status ? et_fail_while(error, status, status == ET_EFORMAT ? "%s: damaged" : "%s",
+                                  file->path)
+                  : status;
+}
+
+/*   (4) Kept as it is: checksums are looked up in it, and callers' keys. */
+static int check_metadata(et_safetensors *file, const et_value *metadata, et_error *error)
+{
+    if (metadata->kind != ET_VALUE_DICT)
+        return bad_header(file, ET_TENSOR_METADATA, "is not an object", error);
+    for (const et_value *v = metadata->first; v != NULL; v = v->next) {
+        if (v->kind != ET_VALUE_STRING)
+            return bad_header(file, ET_TENSOR_METADATA, "holds something else than strings", error);
+    }
+    file->metadata = metadata;
+    return ET_OK;
+}
+
+/* Types of the public format that we have not get their own message and its cure. */
+static int read_dtype(et_safetensors_tensor *tensor, const et_safetensors *file,
+                      const et_value *value, et_error *error)
+{
+    /* Every other type that the public reader knows (safetensors/src/tensor.rs, enum Dtype). */
+    static const char *const others[] = { "BOOL",    "F4",      "F6_E2M3", "F6_E3M2", "F8_E5M2",
+                                          "F8_E4M3", "F8_E8M0", "I16",     "U16",     "F16",
+                                          "U32",     "C64",     "F64",     "I64",     "U64" };
+    if (value == NULL || value->kind != ET_VALUE_STRING)
+        return bad_header(file, tensor->name, "dtype is not a string", error);
+    /* The types that our tensors have. */
+    for (et_dtype d = 0; d < ET_DTYPE_COUNT; d++) {
+        if (strcmp(value->string, et_safetensors_dtype_name(d)) == 0) {
+            tensor->dtype = d;
+            return ET_OK;
+        }
+    }
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        if (strcmp(value->string, others[i]) == 0)
+            return et_fail(error, ET_EFORMAT,
+                           "%s: %s: dtype %s is not supported; convert to F32, BF16, I32, U8 or I8",
+                           file->path, tensor->name, others[i]);
+    }
+    return bad_header(file, tensor->name, "unknown dtype", error);
+}
+
+/* Sizes may be 0: an empty tensor. The product is checked with the offsets. */
+static int read_shape(et_safetensors_tensor *tensor, const et_safetensors *file,
+                      const et_value *value, et_error *error)
+{
+    if (value == NULL || value->kind != ET_VALUE_LIST)
+        return bad_header(file, tensor->name, "shape is not a list", error);
+    /* The public format has no limit of dimensions, et_shape has. */
+    if (value->count > ET_RANK_MAX)
+        return et_fail(error, ET_EFORMAT, "%s: %s: %zu dimensions are not supported, %d are",
+                       file->path, tensor->name, value->count, ET_RANK_MAX);
+    for (const et_value *v = value->first; v != NULL; v = v->next) {
+        if (v->kind != ET_VALUE_INT || v->integer < 0)
+            return bad_header(file, tensor->name, "a size in shape is not a count", error);
+        tensor->shape.size[tensor->shape.rank++] = v->integer;
+    }
+    return ET_OK;
+}
+
+/*   (6) position is relative to the data for now; place_tensors adds where the data begins. */
+static int read_offsets(et_safetensors_tensor *tensor, const et_safetensors *file,
+                        const et_value *value, et_error *error)
+{
+    const et_value *begin = value && value->kind == ET_VALUE_LIST ? value->first : NULL;
+    const et_value *end = begin ? begin->next : NULL;
+    if (end == NULL || value->count != 2 || begin->kind != ET_VALUE_INT ||
+        end->kind != ET_VALUE_INT)
+        return bad_header(file, tensor->name, "data_offsets is not a pair of counts", error);
+    if (begin->integer < 0 || end->integer < begin->integer)
+        return bad_header(file, tensor->name, "data_offsets run backwards", error);
+    uint64_t bytes;
+    if (!et_safetensors_bytes(&bytes, tensor->dtype, tensor->shape))
+        return bad_header(file, tensor->name, "its shape is too large", error);
+    /* Both ends are not negative and end >= begin, so the difference fits. */
+    if (bytes != (uint64_t)(end->integer - begin->integer))
+        return bad_header(file, tensor->name, "shape and data_offsets say different lengths",
+                          error);
+    tensor->position = (uint64_t)begin->integer;
+    tensor->bytes = bytes;
+    return ET_OK;
+}
+
+/*   (5) The name comes first, for the messages of the rest. */
+static int read_tensor(et_safetensors_tensor *tensor, const et_safetensors *file,
+                       const et_value *value, et_error *error)
+{
+    if (!et_tensor_name_sound(value->key))
+        return bad_header(file, NULL, "a name has control characters", error);
+    tensor->name = value->key;
+    if (value->kind != ET_VALUE_DICT || value->count != 3)
+        return bad_header(file, tensor->name, "is not an object of dtype, shape, data_offsets",
+                          error);
+    int status = read_dtype(tensor, file, et_value_get(value, "dtype"), error);
+    if (!status)
+        status = read_shape(tensor, file, et_value_get(value, "shape"), error);
+    if (!status)
+        status = read_offsets(tensor, file, et_value_get(value, "data_offsets"), error);
+    return status;
+}
+
+/* The array has room for one more than there are tensors if `__metadata__` is among the keys. */
+static int read_header(et_safetensors *file, et_error *error)
+{
+    const et_value *header = NULL;
+    int status = parse_header(&header, file, error);
+    if (status)
+        return status;
+    /* As many as the header has keys, which its own length bounds: no number in the file says
+     * how much to allocate. */
+    const size_t bytes = header->count * sizeof *file->tensors;
+    file->tensors = et_arena_array(&file->arena, header->count, sizeof *file->tensors);
+    if (file->tensors == NULL)
+        return et_alloc_failed(error, bytes, "a list of tensors");
+    for (const et_value *v = header->first; v != NULL && !status; v = v->next) {
+        if (strcmp(v->key, ET_TENSOR_METADATA) == 0)
+            status = check_metadata(file, v, error);
+        else
+            status = read_tensor(&file->tensors[file->count++], file, v, error);
+    }
+    return status;
+}
+
+/* In the order of the data. Empty tensors share their position with the next one, so they come
+ * before it; names decide among them, so that the order is one. */
+static int by_position(const void *left, const void *right)
+{
+    const et_safetensors_tensor *a = left, *b = right;
+    if (a->position != b->position)
+        return a->position < b->position ? -1 : 1;
+    if (a->bytes != b->bytes)
+        return a->bytes < b->bytes ? -1 : 1; /* empty ones first */
+    return strcmp(a->name, b->name);
+}
+
+/*   (7) and (8) No hole, no overlap, nothing behind: every byte of the file belongs to one
+ *       thing. */
+static int place_tensors(et_safetensors *file, et_error *error)
+{
+    /* Where the next tensor has to begin, relative to the data. */
+    uint64_t expected = 0;
+    if (file->count > 0)
+        qsort(file->tensors, file->count, sizeof *file->tensors, by_position);
+    for (size_t i = 0; i < file->count; i++) {
+        et_safetensors_tensor *tensor = &file->tensors[i];
+        if (tensor->position != expected)
+            return bad_header(file, tensor->name,
+                              tensor->position < expected ? "overlaps the tensor before it"
+                                                          : "leaves a hole before it",
+                              error);
+        expected += tensor->bytes; /* both are below 2^63 */
+        if (expected > file->mapping.length - file->data_position)
+            return bad_header(file, tensor->name, "the file ends before it does", error);
+        tensor->position += file->data_position;
+        tensor->data = (const char *)file->mapping.data + tensor->position;
+    }
+    if (expected != file->mapping.length - file->data_position)
+        return bad_header(file, NULL, "bytes follow the last tensor", error);
+    return ET_OK;
+}
+
+/* Names are unique already: they were keys of one object. */
+static int index_names(et_safetensors *file, et_error *error)
+{
+    for (size_t i = 0; i < file->count; i++) {
+        if (!et_map_put(&file->names, file->tensors[i].name, (int64_t)i))
+            return et_alloc_failed(error, 0, "names of tensors");
+    }
+    return ET_OK;
+}
+
+/*   (9) As many checksums as tensors, each of a tensor that is there; keys are unique, so each
+ *       has its own. */
+static int read_checksums(et_safetensors *file, et_error *error)
+{
+    et_assert(file->sealed && file->metadata);
+    const size_t prefix = strlen(ET_SAFETENSORS_KEY_TENSOR);
+    size_t found = 0;
+    const et_value *v = file->metadata->first;
+    for (; v != NULL; v = v->next) {
+        int64_t index;
+        if (strncmp(v->key, ET_SAFETENSORS_KEY_TENSOR, prefix) != 0)
+            continue;
+        if (!et_map_get(&file->names, v->key + prefix, &index) ||
+            !et_checksum_parse(&file->tensors[index].checksum, v->string))
+            return bad_header(file, ET_TENSOR_METADATA, "a checksum of no tensor", error);
+        found++;
+    }
+    /* Each key named a tensor, and no key comes twice, so equal numbers mean one for each. */
+    if (found != file->count)
+        return bad_header(file, ET_TENSOR_METADATA, "a tensor has no checksum", error);
+    for (size_t i = 0; i < file->count; i++) {
+        const et_safetensors_tensor *tensor = &file->tensors[i];
+        if (tensor->position % et_dtype_size(tensor->dtype) != 0)
+            return bad_header(file, tensor->name, "is not aligned", error);
+    }
+    return ET_OK;
+}
+
+/* A file that carries parts of a seal is ours and damaged, or changed by another program. */
+static int check_unsealed(const et_safetensors *file, bool foreign, et_error *error)
+{
+    const char *format = et_safetensors_metadata(file, ET_SAFETENSORS_KEY_FORMAT);
+    /* The seal's own key, or a format of our name: either is written by no other program. */
+    const bool ours = et_safetensors_metadata(file, ET_SAFETENSORS_KEY_HEADER) != NULL ||
+                      (format != NULL && strncmp(format, "etude", 5) == 0);
+    if (foreign && !ours)
+        return ET_OK;
+    if (format != NULL && strncmp(format, "etude-", 6) == 0 &&
+        strcmp(format, ET_SAFETENSORS_FORMAT) != 0)
+        return et_fail(error, ET_EFORMAT,
+                       "%s: written in a format that this version does not read (\"%.32s\"; it "
+                       "reads \"%s\"), or damaged",
+                       file->path, et_tensor_name_sound(format) ? format : "?",
+                       ET_SAFETENSORS_FORMAT);
+    return et_fail(error, ET_EFORMAT,
+                   ours ? "%s: damaged: the header's seal is broken"
+                        : "%s: has no checksums: not written by Etude, or "
+                          "damaged",
+                   file->path);
+}
+
+/* The order of the rules. */
+static int read_file(et_safetensors *file, bool foreign, et_error *error)
+{
+    static int (*const rules[])(et_safetensors *, et_error *) = { read_length, check_seal,
+                                                                  read_header, place_tensors,
+                                                                  index_names };
+    int status = ET_OK;
+    ET_STAGES_RUN(status, rules, file, error);
+    if (status)
+        return status;
+    return file->sealed ? read_checksums(file, error) : check_unsealed(file, foreign, error);
+}
+
+/* Nothing of a file that fails is kept; close takes one in any state. memory: NULL where path is a
+ * file's. */
+static int open_file(et_safetensors **out, const char *path, const et_mapping *memory, bool foreign,
+                     et_error *error)
+{
+    *out = NULL;
+    et_safetensors *file = et_alloc_zero(1, sizeof *file);
+    if (file == NULL || (file->path = et_strdup(path)) == NULL) {
+        et_free(file);
+        return et_alloc_failed(error, sizeof *file, "a checkpoint");
+    }
+    file->borrowed = memory != NULL;
+    if (memory != NULL)
+        file->mapping = *memory;
+    int status = memory != NULL ? ET_OK : et_mapping_open(&file->mapping, path, error);
+    if (!status)
+        status = read_file(file, foreign, error);
+    if (status)
+        et_safetensors_close(file);
+    else
+        *out = file;
+    return status;
+}
+
+/* What is not sealed is refused here: a checkpoint without checksums is one that something went
+ * wrong with. */
+int et_safetensors_open(et_safetensors **out, const char *path, et_error *error)
+{
+    return open_file(out, path, NULL, false, error);
+}
+
+int et_safetensors_open_memory(et_safetensors **out, const void *bytes, size_t length,
+                               const char *name, et_error *error)
+{
+    const et_mapping memory = { bytes, length };
+    return open_file(out, name, &memory, false, error);
+}
+
+int et_safetensors_open_foreign(et_safetensors **out, const char *path, et_error *error)
+{
+    return open_file(out, path, NULL, true, error);
+}
+
+/* The mapping goes last of what others point into. */
+void et_safetensors_close(et_safetensors *file)
+{
+    if (file == NULL)
+        return;
+    et_map_release(&file->names);
+    et_arena_release(&file->arena);
+    if (!file->borrowed)
+        et_mapping_close(&file->mapping);
+    et_free(file->path);
+    et_free(file);
+}
+
+/* Reads the tensor's bytes, which may be the first time that they come from the disk. */
+int et_safetensors_verify_tensor(const et_safetensors *file, const et_safetensors_tensor *tensor,
+                                 et_error *error)
+{
+    if (!file->sealed)
+        return ET_OK;
+    const uint64_t found = et_checksum(tensor->data, tensor->bytes);
+    if (found == tensor->checksum)
+        return ET_OK;
+    return et_fail(error, ET_EFORMAT, "%s: damaged: %s: checksum %s, file says %s (byte %s)",
+                   file->path, tensor->name, et_checksum_print(found).digits,
+                   et_checksum_print(tensor->checksum).digits,
+                   et_format_count((int64_t)tensor->position).text);
+}
+
+/* In the order of the data, so that the disk is read front to back. */
+int et_safetensors_verify(const et_safetensors *file, et_error *error)
+{
+    for (size_t i = 0; i < file->count; i++) {
+        const int status = et_safetensors_verify_tensor(file, &file->tensors[i], error);
+        if (status)
+            return status;
+    }
+    return ET_OK;
+}
+
+bool et_safetensors_sealed(const et_safetensors *file)
+{
+    return file->sealed;
+}
+
+size_t et_safetensors_count(const et_safetensors *file)
+{
+    return file->count;
+}
+
+const et_safetensors_tensor *et_safetensors_at(const et_safetensors *file, size_t index)
+{
+    et_assert(index < file->count);
+    return &file->tensors[index];
+}
+
+/* By a map: a restore asks for every tensor of the state. */
+const et_safetensors_tensor *et_safetensors_find(const et_safetensors *file, const char *name)
+{
+    int64_t index;
+    return et_map_get(&file->names, name, &index) ? &file->tensors[index] : NULL;
+}
+
+/* Values are strings, by rule (4). */
+const char *et_safetensors_metadata(const et_safetensors *file, const char *key)
+{
+    const et_value *value = et_value_get(file->metadata, key);
+    return value == NULL ? NULL : value->string;
+}

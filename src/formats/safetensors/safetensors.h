@@ -1,0 +1,124 @@
+/* Named arrays in a file: the safetensors format, with checksums in its metadata. Any reader
+ * of the public format opens what is written here.
+ *
+ *    u64 N, little-endian | JSON header, N bytes, padded with spaces | data
+ *
+ * The header maps a name to dtype, shape and data_offsets; `__metadata__` maps strings to
+ * strings. Files of ours are *sealed*: `__metadata__` holds "format", for each tensor
+ * "checksum/<name>" (XXH3-64, 16 hexadecimal digits), and "header_checksum" over length and
+ * header with its own digits read as zeros, so that every flipped bit is found. Data begins
+ * at a multiple of 64; wide elements come before narrow ones, so each tensor is aligned.
+ *
+ * Reading maps the file and checks all of the structure before anything is believed; contents
+ * are compared with their checksums only when asked. Whoever may cut the file short while it
+ * is mapped breaks the reader (files published by rename are never changed).
+ *
+ *     et_safetensors *file;
+ *     if (et_safetensors_open(&file, path, &error) || et_safetensors_verify(file, &error)) ...
+ *     const et_safetensors_tensor *w = et_safetensors_find(file, "logits/weight");
+ *     et_safetensors_close(file);
+ *
+ * Threads: an open file may be read by many. */
+#ifndef ETUDE_FORMATS_SAFETENSORS_SAFETENSORS_H
+#define ETUDE_FORMATS_SAFETENSORS_SAFETENSORS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <etude/error.h>
+#include <etude/tensor.h>
+
+#include "base/files/file.h"
+#include <etude/value.h>
+
+#define ET_SAFETENSORS_FORMAT     "etude-1"
+#define ET_SAFETENSORS_SUFFIX     ".safetensors" /* of a file's name */
+#define ET_SAFETENSORS_HEADER_MAX 100000000      /* bytes of JSON; the public reader's limit */
+
+/* Whether a path is called as such a file is. */
+bool et_safetensors_is_name(const char *path);
+
+/* ---- writing ---- */
+
+typedef struct et_safetensors_item {
+    const char *name; /* unique, not "__metadata__" */
+    et_tensor tensor; /* must not change during the write */
+} et_safetensors_item;
+
+/* Who has values that are not in memory, of items whose data is NULL: gives all of items[item] to
+ * take, from first to last, in pieces. It is asked twice for each, for the same values. */
+typedef int et_safetensors_take_fn(void *payload, const void *bytes, size_t size, et_error *error);
+typedef struct et_safetensors_reader {
+    int (*read)(void *self, size_t item, et_safetensors_take_fn *take, void *payload,
+                et_error *error);
+    void *self;
+} et_safetensors_reader;
+
+/* What was written: for the manifest. */
+typedef struct et_safetensors_written {
+    uint64_t bytes;    /* length of the file */
+    uint64_t checksum; /* XXH3-64 of the whole file */
+} et_safetensors_written;
+
+/* Writes a sealed file, atomically and durably. metadata: a dict of strings, or NULL; keys
+ * "format", "header_checksum" and "checksum/..." are taken. Equal input gives equal bytes.
+ * Needs memory for the header only. A disk that is too full is found before writing. */
+int et_safetensors_write(et_safetensors_written *written, const char *path,
+                         const et_safetensors_item *items, size_t count, const et_value *metadata,
+                         et_error *error);
+
+/* The first half of that: all is in the file, under its temporary name, and items are needed no
+ * more. On success exactly one of et_file_writer_commit and et_file_writer_abandon follows. reader
+ * NULL: all items are in memory. */
+int et_safetensors_draft(et_file_writer *writer, et_safetensors_written *written, const char *path,
+                         const et_safetensors_item *items, size_t count,
+                         const et_safetensors_reader *reader, const et_value *metadata,
+                         et_error *error);
+
+/* ---- reading ---- */
+
+typedef struct et_safetensors et_safetensors;
+
+typedef struct et_safetensors_tensor {
+    const char *name;
+    et_dtype dtype;
+    et_shape shape;
+    const void *data; /* in the mapping; aligned to its element if the file is sealed */
+    uint64_t bytes;
+    uint64_t position; /* of the first byte in the file */
+    uint64_t checksum; /* as the file says; sealed files only */
+} et_safetensors_tensor;
+
+/* Opens a sealed file: structure and header checksum are sound on success. */
+int et_safetensors_open(et_safetensors **out, const char *path, et_error *error);
+
+/* The same, and files without seal from other programs as well. */
+int et_safetensors_open_foreign(et_safetensors **out, const char *path, et_error *error);
+
+/* The same as the first of a file in memory, which stays as it is until close; name is for messages
+ * (copied). bytes may lie anywhere: its tensors are aligned as it is. */
+int et_safetensors_open_memory(et_safetensors **out, const void *bytes, size_t length,
+                               const char *name, et_error *error);
+
+void et_safetensors_close(et_safetensors *file); /* NULL allowed */
+
+/* Compares one tensor's bytes with its checksum. ET_EFORMAT: "<path>: damaged: <name>:
+ * checksum ..., file says ... (byte N)". A file without seal passes. */
+int et_safetensors_verify_tensor(const et_safetensors *file, const et_safetensors_tensor *tensor,
+                                 et_error *error);
+
+/* The same for all; stops at the first that is damaged. */
+int et_safetensors_verify(const et_safetensors *file, et_error *error);
+
+/* Getters; what they return is valid until close. */
+bool et_safetensors_sealed(const et_safetensors *file);
+size_t et_safetensors_count(const et_safetensors *file);
+/* In the order of the data. */
+const et_safetensors_tensor *et_safetensors_at(const et_safetensors *file, size_t index);
+/* NULL: there is none of that name. */
+const et_safetensors_tensor *et_safetensors_find(const et_safetensors *file, const char *name);
+/* The value of a key of `__metadata__`; NULL if there is none. */
+const char *et_safetensors_metadata(const et_safetensors *file, const char *key);
+
+#endif

@@ -1,0 +1,315 @@
+/* The writer. A file is written front to back in one pass, and its header, which comes first,
+ * has the checksums of all data; so tensors are read twice: once for their checksums
+ * (append_header), once to be written (write_pieces). They must not change in between.
+ *
+ *   order_items -> check_names -> append_header -> seal_head -> room on the disk? -> write_file
+ *
+ * Memory is needed for the header only. The order of the data is by element size, then as given:
+ * with nothing between tensors, every one begins at a multiple of its element's size.
+ *
+ * Equal input gives equal bytes: no time, no name of a machine, keys in a fixed order. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/files/file.h"
+#include "base/values/json.h"
+#include "base/map.h"
+#include "base/text/strbuf.h"
+#include "formats/safetensors/tensor_name.h"
+#include "base/files/checksum.h"
+#include "formats/safetensors/safetensors.h"
+#include "formats/safetensors/safetensors_seal.h"
+
+/* A file being written: what append_header and the functions behind it share. It lives for one
+ * call of et_safetensors_draft. */
+struct draft {
+    const char *path;                  /* borrowed */
+    const et_safetensors_item **items; /* in the order of the data; owned */
+    const et_safetensors_item *given;  /* as they were given */
+    size_t count;                      /* of items */
+    const et_safetensors_reader *reader;
+    et_strbuf head; /* length and header */
+    uint64_t data;  /* bytes behind head */
+};
+
+/* qsort is not stable, so the addresses say what came first. */
+static int by_element_size(const void *left, const void *right)
+{
+    const et_safetensors_item *a = *(const et_safetensors_item *const *)left;
+    const et_safetensors_item *b = *(const et_safetensors_item *const *)right;
+    const size_t sa = et_dtype_size(a->tensor.dtype), sb = et_dtype_size(b->tensor.dtype);
+    if (sa != sb)
+        return sa > sb ? -1 : 1;
+    return a < b ? -1 : a > b; /* as given: both point into one array */
+}
+
+/* Wide elements first, so that every tensor is aligned although the format allows no holes. With
+ * F32 and BF16: all of 4 bytes, then all of 2, and no offset is odd for either. */
+static int order_items(struct draft *draft, const et_safetensors_item *items, et_error *error)
+{
+    draft->items = et_alloc(draft->count, sizeof *draft->items);
+    if (draft->items == NULL)
+        return et_alloc_failed(error, draft->count * sizeof *draft->items, "a list of tensors");
+    for (size_t i = 0; i < draft->count; i++)
+        /* Pointers are sorted, not items: the caller's array is const. */
+        draft->items[i] = &items[i];
+    qsort(draft->items, draft->count, sizeof *draft->items, by_element_size);
+    return ET_OK;
+}
+
+/* Names are keys: unique, not the metadata's, and such that the reader takes them. Names come
+ * from models, which users may extend, so they are errors and not asserts. */
+static int check_names(const struct draft *draft, et_error *error)
+{
+    et_map seen = ET_MAP_INIT;
+    int status = ET_OK;
+    for (size_t i = 0; i < draft->count && !status; i++) {
+        const char *name = draft->items[i]->name;
+        int64_t other;
+        /* The reader refuses such names, so a file with one could not be read back. */
+        if (!et_tensor_name_sound(name))
+            status = et_fail(error, ET_EFAIL,
+                             "%s: the name of tensor %zu is not UTF-8 or has control characters",
+                             draft->path, i);
+        else if (et_map_get(&seen, name, &other) || strcmp(name, ET_TENSOR_METADATA) == 0)
+            status = et_fail(error, ET_EFAIL, "%s: two tensors are named \"%s\"; rename one",
+                             draft->path, name);
+        else if (!et_map_put(&seen, name, (int64_t)i))
+            status = et_alloc_failed(error, 0, "names of tensors");
+    }
+    et_map_release(&seen);
+    return status;
+}
+
+/* With JSON's escapes, as the printer of all other JSON here has them. */
+static void append_string(et_strbuf *out, const char *text)
+{
+    const et_value value = { .kind = ET_VALUE_STRING, .string = text };
+    et_json_print(out, &value, 0);
+}
+
+/* ,"key":"value" for each; keys of the seal are the caller's bug. */
+static void append_metadata(et_strbuf *out, const et_value *metadata)
+{
+    for (const et_value *v = metadata ? metadata->first : NULL; v != NULL; v = v->next) {
+        et_assert(v->kind == ET_VALUE_STRING);
+        et_assert(strcmp(v->key, ET_SAFETENSORS_KEY_FORMAT) != 0);
+        et_assert(strcmp(v->key, ET_SAFETENSORS_KEY_HEADER) != 0);
+        et_assert(strncmp(v->key, ET_SAFETENSORS_KEY_TENSOR, strlen(ET_SAFETENSORS_KEY_TENSOR)) !=
+                  0);
+        et_strbuf_append_char(out, ',');
+        append_string(out, v->key);
+        et_strbuf_append_char(out, ':');
+        append_string(out, v->string);
+    }
+}
+
+/* All bytes of an item to take, from where they are. */
+static int read_item(const struct draft *draft, const et_safetensors_item *item, uint64_t bytes,
+                     et_safetensors_take_fn *take, void *payload, et_error *error)
+{
+    const et_safetensors_reader *reader = draft->reader;
+    if (item->tensor.data || !bytes)
+        return take(payload, item->tensor.data, bytes, error);
+    et_assert(reader);
+    return reader->read(reader->self, (size_t)(item - draft->given), take, payload, error);
+}
+
+static int add_to_checksum(void *stream, const void *bytes, size_t size, et_error *error)
+{
+    (void)error;
+    if (size)
+        et_checksum_stream_add(stream, bytes, size);
+    return ET_OK;
+}
+
+static int checksum_of(uint64_t *out, const struct draft *draft, const et_safetensors_item *item,
+                       uint64_t bytes, et_error *error)
+{
+    et_checksum_stream *stream;
+    *out = item->tensor.data || !bytes ? et_checksum(item->tensor.data, bytes) : 0;
+    if (item->tensor.data || !bytes)
+        return ET_OK;
+    int status = et_checksum_stream_open(&stream, error);
+    if (status)
+        return status;
+    status = read_item(draft, item, bytes, add_to_checksum, stream, error);
+    *out = et_checksum_stream_value(stream);
+    et_checksum_stream_close(stream);
+    return status;
+}
+
+/* ,"checksum/<name>":"<digits>"  key is memory that is used again from tensor to tensor. */
+static void append_checksum(et_strbuf *out, const et_safetensors_item *item, uint64_t checksum,
+                            et_strbuf *key)
+{
+    et_strbuf_reset(key);
+    et_strbuf_printf(key, "%s%s", ET_SAFETENSORS_KEY_TENSOR, item->name);
+    out->failed |= key->failed;
+    et_strbuf_append_char(out, ',');
+    append_string(out, et_strbuf_text(key));
+    et_strbuf_printf(out, ":\"%s\"", et_checksum_print(checksum).digits);
+}
+
+/* ,"<name>":{"dtype":..,"shape":[..],"data_offsets":[..]} */
+static void append_tensor(et_strbuf *out, const et_safetensors_item *item, uint64_t begin,
+                          uint64_t end)
+{
+    const et_shape *shape = &item->tensor.shape;
+    et_strbuf_append_char(out, ',');
+    append_string(out, item->name);
+    et_strbuf_printf(out, ":{\"dtype\":\"%s\",\"shape\":[",
+                     et_safetensors_dtype_name(item->tensor.dtype));
+    for (int i = 0; i < shape->rank; i++)
+        et_strbuf_printf(out, "%s%lld", i > 0 ? "," : "", (long long)shape->size[i]);
+    et_strbuf_printf(out, "],\"data_offsets\":[%llu,%llu]}", (unsigned long long)begin,
+                     (unsigned long long)end);
+}
+
+/* Header without its length and seal; data becomes the number of bytes behind it. */
+static int append_header(struct draft *draft, const et_value *metadata, et_error *error)
+{
+    et_strbuf *head = &draft->head;
+    et_strbuf key = ET_STRBUF_INIT;
+    /* Room for the length, which is known when the header is; and the seal with zeros for its
+     * digits. */
+    et_strbuf_append_bytes(head, "\0\0\0\0\0\0\0\0", ET_SAFETENSORS_PREFIX);
+    et_strbuf_append(head, ET_SAFETENSORS_SEAL "0000000000000000\"");
+    append_metadata(head, metadata);
+    int status = ET_OK;
+    for (size_t i = 0; i < draft->count && !status; i++) {
+        const et_safetensors_item *item = draft->items[i];
+        uint64_t bytes = 0, checksum = 0;
+        if (et_safetensors_bytes(&bytes, item->tensor.dtype, item->tensor.shape))
+            status = checksum_of(&checksum, draft, item, bytes, error);
+        else
+            status = et_fail(error, ET_EFAIL, "%s: %s is too large", draft->path, item->name);
+        append_checksum(head, item, checksum, &key);
+    }
+    et_strbuf_release(&key);
+    et_strbuf_append_char(head, '}');
+    for (size_t i = 0; i < draft->count && !status; i++) {
+        uint64_t bytes = 0;
+        et_safetensors_bytes(&bytes, draft->items[i]->tensor.dtype, draft->items[i]->tensor.shape);
+        append_tensor(head, draft->items[i], draft->data, draft->data + bytes);
+        draft->data += bytes;
+    }
+    et_strbuf_append_char(head, '}');
+    return status;
+}
+
+/* Padding, length and the header's checksum. Spaces pad to ET_SAFETENSORS_ALIGNMENT, so the data
+ * is aligned in the mapping. The length goes in before the checksum, which covers it. */
+static int seal_head(struct draft *draft, et_error *error)
+{
+    et_strbuf *head = &draft->head;
+    /* Spaces behind the object are allowed by the format for just this. */
+    while (!head->failed && head->length % ET_SAFETENSORS_ALIGNMENT != 0)
+        et_strbuf_append_char(head, ' ');
+    if (head->failed)
+        return et_alloc_failed(error, head->length, "the header of a checkpoint");
+    /* What the first eight bytes say: the header with its padding, without themselves. */
+    const uint64_t length = head->length - ET_SAFETENSORS_PREFIX;
+    if (length > ET_SAFETENSORS_HEADER_MAX)
+        return et_fail(error, ET_EFAIL, "%s: a header of %llu bytes, %d are allowed", draft->path,
+                       (unsigned long long)length, ET_SAFETENSORS_HEADER_MAX);
+    /* Little-endian on any machine. */
+    for (int i = 0; i < ET_SAFETENSORS_PREFIX; i++)
+        head->data[i] = (char)(length >> (8 * i));
+    uint64_t checksum;
+    const int status = et_safetensors_seal_compute(&checksum, head->data, head->length, error);
+    if (status)
+        return status;
+    memcpy(head->data + et_safetensors_seal_position(), et_checksum_print(checksum).digits,
+           ET_CHECKSUM_DIGITS);
+    return ET_OK;
+}
+
+/* The file, and the checksum of the whole, which the manifest keeps. */
+struct output {
+    et_file_writer *writer;
+    et_checksum_stream *whole;
+};
+
+static int write_piece(void *payload, const void *bytes, size_t length, et_error *error)
+{
+    const struct output *to = payload;
+    if (length == 0)
+        return ET_OK;
+    et_checksum_stream_add(to->whole, bytes, length);
+    return et_file_writer_write(to->writer, bytes, length, error);
+}
+
+/* Header, then tensors in the order in which their offsets were given. */
+static int write_pieces(const struct draft *draft, struct output *to, et_error *error)
+{
+    int status = write_piece(to, draft->head.data, draft->head.length, error);
+    for (size_t i = 0; i < draft->count && !status; i++) {
+        const et_safetensors_item *item = draft->items[i];
+        uint64_t bytes = 0;
+        et_safetensors_bytes(&bytes, item->tensor.dtype, item->tensor.shape);
+        status = read_item(draft, item, bytes, write_piece, to, error);
+    }
+    return status;
+}
+
+/* On failure the temporary file is gone; on success it is complete and not yet durable. */
+static int write_file(et_file_writer *writer, et_safetensors_written *written,
+                      const struct draft *draft, et_error *error)
+{
+    /* Of the whole file, header first, as it is written: the manifest keeps it. */
+    et_checksum_stream *whole;
+    int status = et_checksum_stream_open(&whole, error);
+    if (status)
+        return status;
+    status = et_file_writer_open(writer, draft->path, error);
+    if (!status) {
+        status = write_pieces(draft, &(struct output){ writer, whole }, error);
+        if (status)
+            et_file_writer_abandon(writer);
+    }
+    written->bytes = draft->head.length + draft->data;
+    written->checksum = et_checksum_stream_value(whole);
+    et_checksum_stream_close(whole);
+    return status;
+}
+
+/* A disk that is too full is found before the first byte. The writer outlives all that is freed
+ * here. */
+int et_safetensors_draft(et_file_writer *writer, et_safetensors_written *written, const char *path,
+                         const et_safetensors_item *items, size_t count,
+                         const et_safetensors_reader *reader, const et_value *metadata,
+                         et_error *error)
+{
+    et_assert(path && (items || count == 0));
+    struct draft draft = {
+        .path = path, .given = items, .count = count, .reader = reader, .head = ET_STRBUF_INIT
+    };
+    *written = (et_safetensors_written){ 0 };
+    int status = order_items(&draft, items, error);
+    if (!status)
+        status = check_names(&draft, error);
+    if (!status)
+        status = append_header(&draft, metadata, error);
+    if (!status)
+        status = seal_head(&draft, error);
+    if (!status)
+        status = et_disk_check(path, draft.head.length + draft.data, error);
+    if (!status)
+        status = write_file(writer, written, &draft, error);
+    et_free(draft.items);
+    et_strbuf_release(&draft.head);
+    return status;
+}
+
+/* The draft, then fsync and rename. */
+int et_safetensors_write(et_safetensors_written *written, const char *path,
+                         const et_safetensors_item *items, size_t count, const et_value *metadata,
+                         et_error *error)
+{
+    et_file_writer writer;
+    int status = et_safetensors_draft(&writer, written, path, items, count, NULL, metadata, error);
+    return status ? status : et_file_writer_commit(&writer, error);
+}

@@ -1,0 +1,25 @@
+/* Names of tensors: keys of the files that hold them (formats/safetensors/safetensors.h), printed to terminals. What
+ * no file can have is refused where a tensor is named, long before the first file is written.
+ */
+#ifndef ETUDE_FORMATS_SAFETENSORS_TENSOR_NAME_H
+#define ETUDE_FORMATS_SAFETENSORS_TENSOR_NAME_H
+
+#include <stdbool.h>
+
+#define ET_TENSOR_METADATA "__metadata__" /* the key of such a file that is no tensor's */
+
+/* Whether a name is UTF-8 without control characters, U+0080 to U+009F among them. */
+bool et_tensor_name_sound(const char *name);
+
+/* What of a name no file can have, such as "has control characters"; NULL: nothing. Static. */
+const char *et_tensor_name_fault(const char *name);
+
+/* A name as messages have it, by value: bytes of control characters and of what is no UTF-8 as
+ * "\x1b"; cut where it is too long. */
+typedef struct et_tensor_name {
+    char text[256]; /* terminated */
+} et_tensor_name;
+
+et_tensor_name et_tensor_name_escaped(const char *name);
+
+#endif

@@ -1,6 +1,0 @@
-/* The table for any CPU. */
-#define ET_SIMD_PLAIN
-#define ET_TABLE      et_kernels_plain
-#define ET_TABLE_NAME "plain"
-
-#include "kernel/simd/table.inc.c"

@@ -1,0 +1,153 @@
+/* The master, as its part in the talk. It alone orders: who may compute when (a ticket), and which
+ * gradients are an update when. It asks all servers for one thing at a time, so that all have the
+ * same version, and an update is either done by all or by none.
+ *
+ *   asynchronous   an update is the sum of the next `gradients` that are done, whose workers go on
+ *                  as soon as servers have added them. Staleness (updates between the weights a
+ *                  gradient was computed from and its own) is at most max_staleness: no more
+ *                  tickets are out than could still be in time, and a gradient waits where it
+ *                  would make an older one too late. The oldest never waits, so nothing stands
+ *                  still. A worker whose next gradient would be late waits for the update under
+ *                  way, but no longer than `waits` times what its last one took: those that are
+ *                  about as fast as each other keep in step, and nobody is held up by a slow one.
+ *   synchronous    an update is the sum of the gradients of all workers that have a ticket of its
+ *                  version; a worker that comes late takes part in the next one.
+ *
+ * A ticket that is not done in time is nobody's: its gradient is never used. That is `lease`, or
+ * once tickets have been done `patience` or ten times the slowest of them, where that is less. A
+ * worker that is started again takes the place of the one with its number, whose session is over.
+ *
+ * Updates are done while version < target: between two of them the state is that of one step.
+ * Gradients that were added to an update that is never done are lost with it, as those under way.
+ * No threads; allocates at open only. */
+#ifndef ETUDE_ROLES_CHIEF_H
+#define ETUDE_ROLES_CHIEF_H
+
+#include <etude/error.h>
+
+#include "roles/wire/message.h"
+#include "roles/keeper.h"
+
+/* What a ticket came to. */
+typedef struct et_chief_report {
+    int worker;
+    int64_t staleness;
+    const unsigned char *bytes; /* [report_size], borrowed */
+} et_chief_report;
+
+typedef struct et_chief_setup {
+    et_link *link;
+    int servers, workers;
+    const int64_t *state; /* [servers]: floats of the state of each; copied */
+    size_t report_size, place_size;
+    size_t greeting_size; /* bytes that a worker is given when it joins, behind its place */
+    uint64_t run;         /* not 0; another one each time */
+    uint64_t fingerprint;
+    double patience; /* seconds after which a server that does not answer is lost */
+    double lease;    /* most seconds for a ticket */
+    int64_t max_staleness;
+    int64_t gradients; /* of an update, at least 1 */
+    double waits;      /* 0: nobody waits for others */
+    bool synchronous;
+    int64_t version;    /* updates done before */
+    int64_t slots_from; /* of the optimizer */
+    int64_t steps;      /* the last update; more tickets than are left are not given */
+    void *self;
+    /* The state that a server begins with; borrowed until opened. */
+    const float *(*state_of)(void *self, int server);
+    /* Writes what a worker is given when it joins: [greeting_size]. */
+    void (*greet)(void *self, unsigned char *greeting);
+    /* A report says what the gradient is to be divided by, and whether it may be used: 0 else,
+     * which ends the run. */
+    double (*divisor)(void *self, const unsigned char *report);
+    /* The next update is done: of these. scale and norm as the servers had them. */
+    void (*updated)(void *self, const et_chief_report *reports, int count, double norm);
+    /* What was asked for by et_chief_read; aligned to nothing. */
+    void (*state_read)(void *self, int server, const void *state);
+} et_chief_setup;
+
+typedef enum et_chief_phase {
+    ET_CHIEF_OPENS,
+    ET_CHIEF_WORKS,
+    ET_CHIEF_ENDS,  /* servers are told */
+    ET_CHIEF_ENDED, /* they have heard it; workers are told as they ask */
+    ET_CHIEF_FAILED,
+} et_chief_phase;
+
+/* Of a worker. */
+typedef enum et_standing {
+    ET_STANDING_AWAY,  /* not joined, or its ticket was taken back */
+    ET_STANDING_ASKS,  /* for a ticket */
+    ET_STANDING_WORKS, /* it has one */
+    ET_STANDING_DONE   /* its gradient is at the servers, and not added yet */
+} et_standing;
+
+typedef struct et_chief_worker {
+    et_standing standing;
+    uint64_t nonce, session; /* 0: never there */
+    bool admitted;           /* servers know the session */
+    et_message question;     /* its last one, which an answer is owed to; without bytes */
+    et_message answer;       /* the last that was given */
+    bool owed;
+    int64_t ticket, version; /* under way or done */
+    double given, squares;   /* given: when the ticket was */
+    double done, took;       /* when it was done; seconds, 0: none was */
+    unsigned char *report;   /* [report_size], of what it did last, owned */
+    unsigned char *at;       /* [place_size], of what was used last, owned */
+} et_chief_worker;
+
+typedef struct et_chief {
+    et_chief_setup setup;
+    et_chief_phase phase;
+    int64_t version, target, ticket;
+    uint64_t sequence, session;
+    et_asking *server;     /* [servers] */
+    et_message_kind asked; /* of all servers, which do one thing at a time; NONE: nothing */
+    int left;              /* servers that have not answered */
+    int admitting;         /* the worker that ADMIT is of; -1: none */
+    bool wants_state, ends;
+    et_keeper_push *push; /* [workers]: what servers were told to add */
+    int *part;            /* [workers]: whose */
+    int parts;
+    int64_t most;             /* gradients that an update may have */
+    et_chief_report *reports; /* [most]: of the update under way */
+    unsigned char *kept;      /* [most][report_size]: their bytes, owned */
+    int64_t added;            /* of them */
+    double squares, divisor, norm;
+    double slowest;          /* seconds of a ticket, of those that were done; 0: none was */
+    unsigned char *greeting; /* [place_size + greeting_size], owned */
+    double told;             /* when workers were told of the end */
+    et_chief_worker *worker; /* [workers] */
+    int status; /* ET_CHIEF_FAILED: ET_EDIVERGED, of a gradient that is not finite, or ET_EIO */
+    char failure[ET_MESSAGE_TEXT + 64];
+} et_chief;
+
+/* To be released in any case. */
+int et_chief_open(et_chief *chief, const et_chief_setup *setup, et_error *error);
+void et_chief_release(et_chief *chief); /* also of zeros */
+
+void et_chief_start(et_chief *chief, double now);
+void et_chief_receive(et_chief *chief, double now, const et_message *message);
+void et_chief_tick(et_chief *chief, double now);
+
+/* Where a worker that joins goes on in the data: [place_size]; what is saved with a state. */
+static inline unsigned char *et_chief_place_of(et_chief *chief, int worker)
+{
+    return chief->worker[worker].at;
+}
+
+/* The servers' state is read once no update is under way; state_read for each, then wants_state is
+ * false. */
+void et_chief_read(et_chief *chief);
+
+/* No more updates. phase becomes ET_CHIEF_ENDED. */
+void et_chief_end(et_chief *chief);
+
+/* Workers that are there and have not said goodbye. */
+int et_chief_present(const et_chief *chief);
+
+/* Seconds that a ticket may take before its worker is taken to be gone: patience, or ten times the
+ * slowest so far. */
+double et_chief_usual(const et_chief *chief);
+
+#endif

@@ -1,0 +1,280 @@
+#include "roles/cluster.h"
+
+#include <math.h>
+#include <string.h>
+
+#include <etude/log.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/clock.h"
+#include "base/flag.h"
+#include "roles/keeper.h"
+#include "roles/cluster_private.h"
+
+#define COUNT_MAX  9007199254740992.0 /* 2^53: what a double counts to */
+#define SAID_AFTER 30.0               /* seconds without a master */
+
+int64_t et_cluster_gradients(const et_cluster_options *options)
+{
+    const et_job_cluster *cluster = et_job_config_cluster(options->config);
+    int64_t workers = (int64_t)cluster->addresses[ET_JOB_WORKER].count;
+    return options->synchronous || !options->gradients ? workers : options->gradients;
+}
+
+int et_cluster_check(const et_task_trainer *t, const et_cluster_options *options, et_error *error)
+{
+    const et_job_cluster *cluster = et_job_config_cluster(options->config);
+    const char *what = NULL;
+    size_t masters = cluster ? cluster->addresses[ET_JOB_MASTER].count : 0;
+    size_t servers = cluster ? cluster->addresses[ET_JOB_PARAM_SERVER].count : 0;
+    size_t workers = cluster ? cluster->addresses[ET_JOB_WORKER].count : 0;
+    if (masters != 1 || !servers || !workers || 1 + servers + workers > ET_TASKS_MAX)
+        return et_fail(error, ET_ECONFIG,
+                       "a cluster of %zu master, %zu ps, %zu worker: training needs one master, "
+                       "and one or more of the others",
+                       masters, servers, workers);
+    if (t->private)
+        what = "dp_config";
+    else if (t->options.loss_scale != 0)
+        what = "runtime.loss_scale";
+    else if (t->logs || t->has_own)
+        what = "a task with a training step or metrics of its own";
+    else if (!et_optimizer_by_parts(t->optimizer) && servers > 1)
+        what = "global_clipnorm behind another clip";
+    return what ? et_fail(error, ET_ECONFIG,
+                          "%s: not with the roles of a cluster; train in one process", what)
+                : ET_OK;
+}
+
+/* ---- sizes ---- */
+
+const et_slot_part *et_cluster_slot(const et_optimizer *optimizer, const char *slot, int param)
+{
+    const et_slot_part *parts;
+    int count = et_optimizer_parts(optimizer, &parts);
+    for (int i = 0; i < count; i++)
+        if (parts[i].param == param && !strcmp(parts[i].slot, slot))
+            return &parts[i];
+    return NULL;
+}
+
+/* Of a tensor that is cut the slot is cut alike; of a whole one it may have another shape. */
+static int64_t slot_floats(const et_placement_piece *piece, const et_slot_part *part,
+                           int64_t elements)
+{
+    return piece->count == elements ? et_shape_count(part->shape) : piece->count;
+}
+
+/* Calls fn for each slot of each piece of a server: where it lies in the whole optimizer. */
+static void each_slot(const et_cluster_plan *plan, const et_params *params,
+                      const et_optimizer *optimizer, int server,
+                      void (*fn)(void *payload, float *data, int64_t floats), void *payload)
+{
+    const et_placement *p = &plan->placement;
+    const et_slot *slots;
+    int count = et_optimizer_slots(optimizer, &slots);
+    for (int s = 0; s < count; s++)
+        for (int i = p->first[server]; i < p->first[server + 1]; i++) {
+            const et_placement_piece *piece = &p->pieces[i];
+            const et_slot_part *part = et_cluster_slot(optimizer, slots[s].name, piece->param);
+            int64_t elements = et_shape_count(et_params_shape(params, piece->param));
+            if (part)
+                fn(payload, part->data + piece->begin, slot_floats(piece, part, elements));
+        }
+}
+
+static void add_floats(void *payload, float *data, int64_t floats)
+{
+    (void)data;
+    *(int64_t *)payload += floats;
+}
+
+static void copy_out(void *payload, float *data, int64_t floats)
+{
+    float **to = payload;
+    memcpy(*to, data, (size_t)floats * sizeof *data);
+    *to += floats;
+}
+
+static void copy_in(void *payload, float *data, int64_t floats)
+{
+    const char **from = payload;
+    memcpy(data, *from, (size_t)floats * sizeof *data);
+    *from += (size_t)floats * sizeof *data;
+}
+
+void et_cluster_gather_state(const et_cluster_plan *plan, const et_params *params,
+                             const float *values, const et_optimizer *optimizer, int server,
+                             float *state)
+{
+    et_placement_gather(&plan->placement, params, server, values, state);
+    state += plan->placement.floats[server];
+    each_slot(plan, params, optimizer, server, copy_out, &state);
+}
+
+void et_cluster_scatter_state(const et_cluster_plan *plan, const et_params *params, float *values,
+                              const et_optimizer *optimizer, int server, const void *state)
+{
+    const char *slots =
+        (const char *)state + (size_t)plan->placement.floats[server] * sizeof(float);
+    et_placement_scatter(&plan->placement, params, server, state, values);
+    each_slot(plan, params, optimizer, server, copy_in, &slots);
+}
+
+/* A master gets reports; a server its state, gradients of its weights and lists of them. */
+static size_t most_asked(const et_cluster_plan *plan, const et_job_task *task)
+{
+    if (task->role != ET_JOB_PARAM_SERVER)
+        return plan->report_size;
+    size_t state = (size_t)plan->state[task->index] * sizeof(float);
+    size_t pushes = (size_t)plan->workers * sizeof(et_keeper_push);
+    return state > pushes ? state : pushes;
+}
+
+int et_cluster_plan_make(et_cluster_plan *plan, const et_task_trainer *t,
+                         const et_cluster_options *options, et_error *error)
+{
+    int status = et_cluster_check(t, options, error);
+    *plan = (et_cluster_plan){ .measures = et_pass_measures(t->pass) };
+    if (status)
+        return status;
+    const et_job_cluster *cluster = et_job_config_cluster(options->config);
+    plan->servers = (int)cluster->addresses[ET_JOB_PARAM_SERVER].count;
+    plan->workers = (int)cluster->addresses[ET_JOB_WORKER].count;
+    for (int i = 0; i < et_pass_tracks(t->pass); i++)
+        plan->means += et_pass_tracked(t->pass, i).elements;
+    plan->report_size = sizeof(et_cluster_facts) + (size_t)plan->measures * 2 * sizeof(double) +
+                        (size_t)plan->means * sizeof(double) + sizeof(et_cluster_place);
+    status = et_placement_make(&plan->placement, t->params, plan->servers,
+                               et_optimizer_by_elements(t->optimizer), error);
+    plan->state = status ? NULL : et_alloc_zero((size_t)plan->servers, sizeof *plan->state);
+    if (!status && !plan->state)
+        status = et_alloc_failed(error, 0, "a cluster");
+    plan->variables_size =
+        (size_t)(et_params_flat_size(t->params) - et_params_trained_size(t->params)) *
+        sizeof(float);
+    plan->largest = plan->report_size + ET_MESSAGE_TEXT + plan->variables_size;
+    for (int s = 0; !status && s < plan->servers; s++) {
+        plan->state[s] = plan->placement.floats[s];
+        each_slot(plan, t->params, t->optimizer, s, add_floats, &plan->state[s]);
+        size_t bytes = (size_t)plan->state[s] * sizeof(float);
+        plan->largest = bytes > plan->largest ? bytes : plan->largest;
+    }
+    if (!status)
+        plan->asked = most_asked(plan, et_job_config_task(options->config));
+    if (!status)
+        plan->fingerprint = et_placement_fingerprint(
+            &plan->placement, t->params, options->fingerprint + (uint64_t)plan->workers);
+    if (status)
+        et_cluster_plan_release(plan);
+    return status;
+}
+
+void et_cluster_plan_release(et_cluster_plan *plan)
+{
+    et_placement_release(&plan->placement);
+    et_free(plan->state);
+    *plan = (et_cluster_plan){ 0 };
+}
+
+static bool is_count(double value)
+{
+    return value >= 0 && value <= COUNT_MAX;
+}
+
+double et_cluster_divisor(const unsigned char *report)
+{
+    et_cluster_facts facts;
+    memcpy(&facts, report, sizeof facts);
+    bool sound = facts.divisor >= ET_CLUSTER_DIVISOR_MIN && facts.divisor <= COUNT_MAX &&
+                 isfinite(facts.loss) && is_count(facts.units) && is_count(facts.epoch);
+    return sound ? facts.divisor : 0;
+}
+
+/* ---- connections ---- */
+
+int et_cluster_connect(et_wire **out, const et_cluster_options *options,
+                       const et_cluster_plan *plan, et_error *error)
+{
+    const et_job_cluster *cluster = et_job_config_cluster(options->config);
+    const et_job_task *task = et_job_config_task(options->config);
+    const et_strings *servers = &cluster->addresses[ET_JOB_PARAM_SERVER];
+    bool worker = task->role == ET_JOB_WORKER;
+    const char **connect = et_alloc_zero(servers->count + 1, sizeof *connect);
+    if (!connect)
+        return et_alloc_failed(error, 0, "a connection");
+    if (task->role != ET_JOB_MASTER)
+        connect[0] = cluster->addresses[ET_JOB_MASTER].items[0];
+    for (size_t i = 0; task->role != ET_JOB_PARAM_SERVER && i < servers->count; i++)
+        connect[1 + i] = servers->items[i];
+    et_wire_setup setup = {
+        .keys = options->keys,
+        .role = task->role,
+        .servers = (int)servers->count,
+        .bind = worker ? NULL : cluster->addresses[task->role].items[task->index],
+        .bind_fd = options->listen,
+        .connect = connect,
+        .senders = (int)(1 + servers->count + cluster->addresses[ET_JOB_WORKER].count),
+        .largest = plan->largest,
+        .asked = plan->asked,
+    };
+    int status = et_wire_open(out, &setup, error);
+    et_free(connect);
+    return status;
+}
+
+int et_cluster_wait(const et_cluster_options *options, et_error *error)
+{
+    const char *master = et_job_config_cluster(options->config)->addresses[ET_JOB_MASTER].items[0];
+    et_wire_setup setup = { .keys = options->keys,
+                            .role = et_job_config_task(options->config)->role,
+                            .connect = &master };
+    et_wire *wire;
+    et_message message;
+    bool got;
+    int status = et_wire_open(&wire, &setup, error);
+    double began = et_clock_monotonic(), most = 10 * options->patience;
+    bool said = false;
+    while (!status && et_wire_alone(wire, 0) > 0) {
+        status = et_wire_receive(wire, 0.05, &message, &got, error);
+        double waited = et_clock_monotonic() - began;
+        if (!said && waited > SAID_AFTER)
+            et_log(ET_LOG_WARNING,
+                   "the master (%s) is not there; it is waited for, %.0f seconds at most", master,
+                   most);
+        said = said || waited > SAID_AFTER;
+        if (!status && et_flag_is_set(options->stop))
+            status = et_fail(error, ET_EINTERRUPTED, "interrupted before the master was there");
+        else if (!status && waited > most)
+            status = et_fail(error, ET_EIO, "the master (%s) has not come for %.0f seconds", master,
+                             most);
+    }
+    et_wire_close(wire);
+    return status;
+}
+
+/* ---- places in the data ---- */
+
+et_cluster_place et_cluster_place_of(const et_source *source, bool own)
+{
+    et_position position = { 0 };
+    et_source_position(source, &position);
+    et_cluster_place place = { .own = own, .count = position.count };
+    et_assert(position.count <= ET_POSITION_MAX);
+    memcpy(place.value, position.value, (size_t)position.count * sizeof *place.value);
+    return place;
+}
+
+int et_cluster_seek(et_source *source, const et_cluster_place *place, et_error *error)
+{
+    et_position position = { 0 };
+    et_source_position(source, &position);
+    if (!place->count)
+        return ET_OK;
+    if (place->count != position.count)
+        return et_fail(error, ET_EDATA, "a place in the data of %lld numbers, where there are %d",
+                       (long long)place->count, position.count);
+    memcpy(position.value, place->value, (size_t)position.count * sizeof *place->value);
+    return et_source_seek(source, &position, error);
+}

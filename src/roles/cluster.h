@@ -1,0 +1,71 @@
+/* Training by the roles of a cluster (TensorFX's): a master, parameter servers, workers. All open
+ * the same task by the same settings, with a task trainer each; then
+ *
+ *   a worker   is source, pass, push: et_cluster_work
+ *   a server   is the task's optimizer on a slice of the parameters: et_cluster_serve
+ *   the master is a trainer for a controller, in place of the task trainer's own: a step of it is
+ *              an update that the servers have done. Where its controller acts (logs, validates,
+ *              saves), weights and slots of all servers are those of that step, in its own store
+ *              and optimizer: so checkpoints, results and what reads them are those of one process.
+ *
+ *     et_cluster_wait(&options, &error);                      workers, servers: the master is ready
+ *     if (et_cluster_trainer_open(&trainer, tasks, &options, steps, &error)) ...
+ *
+ * How they talk: src/roles/wire. Workers take every so-many-th batch of one order of the data. What
+ * the state says of the place in the data is that of the last update; a run may go on with other
+ * numbers of workers and servers, or in one process. */
+#ifndef ETUDE_ROLES_CLUSTER_H
+#define ETUDE_ROLES_CLUSTER_H
+
+#include <signal.h>
+
+#include <etude/job_config.h>
+#include <etude/task_trainer.h>
+#include <etude/trainer.h>
+
+#include "roles/wire/keys.h"
+
+typedef struct et_cluster_options {
+    const et_job_config *config; /* who is there, and which this process is; borrowed */
+    const et_keys *keys;         /* of its role; borrowed */
+    int listen;            /* a socket that listens at its address already, borrowed; 0: none */
+    int64_t gradients;     /* of an update; 0: as many as there are workers */
+    int64_t max_staleness; /* -1: as many updates as two gradients of each worker make */
+    bool synchronous;      /* an update has one gradient of each worker */
+    double waits;          /* times its last batch, most that a worker waits for fresh weights */
+    bool predicts;         /* gradients are of the weights that are expected where they are used */
+    double patience;       /* seconds of silence after which others are lost */
+    uint64_t fingerprint;  /* of the settings: those of all tasks must be the same */
+    const volatile sig_atomic_t *stop; /* NULL: never */
+    void *listener; /* a line for people goes to tell(listener, line); NULL: to nobody */
+    void (*tell)(void *listener, const char *line);
+    /* Of a worker, after each of its gradients: what it is of, and the time since the one before,
+     * weights that it waited for included. NULL: nobody looks. */
+    void (*computed)(void *listener, int64_t units, double seconds);
+} et_cluster_options;
+
+/* Of an update, by the options; at most, where it is synchronous. */
+int64_t et_cluster_gradients(const et_cluster_options *options);
+
+/* What a task trainer has that other processes could not do. ET_ECONFIG. */
+int et_cluster_check(const et_task_trainer *trainer, const et_cluster_options *options,
+                     et_error *error);
+
+/* Until the master listens, which it does once its task is open. ET_EIO: it did not within ten
+ * times options->patience. After half a minute without it a warning is logged. */
+int et_cluster_wait(const et_cluster_options *options, et_error *error);
+
+/* Until the master says that all is done. ET_EIO: it is gone, or has not come. */
+int et_cluster_work(et_task_trainer *trainer, const et_cluster_options *options, et_error *error);
+int et_cluster_serve(et_task_trainer *trainer, const et_cluster_options *options, et_error *error);
+
+/* trainer is borrowed; steps: the run's last. */
+int et_cluster_trainer_open(et_trainer **out, et_task_trainer *trainer,
+                            const et_cluster_options *options, int64_t steps, et_error *error);
+/* Weights, slots and the place in the data are those of the last update. */
+int et_cluster_trainer_fetch(et_trainer *trainer, et_error *error);
+int et_cluster_trainer_workers(const et_trainer *trainer); /* that are there now */
+/* Tells servers and workers that all is done. */
+void et_cluster_trainer_close(et_trainer *trainer); /* NULL allowed */
+
+#endif

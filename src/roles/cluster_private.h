@@ -1,0 +1,65 @@
+/* What the files of a cluster's tasks share: cluster.c (places and sizes, what is said of a
+ * gradient), cluster_worker.c, cluster_server.c, cluster_trainer.c (the master). */
+#ifndef ETUDE_ROLES_CLUSTER_PRIVATE_H
+#define ETUDE_ROLES_CLUSTER_PRIVATE_H
+
+#include "roles/placement.h"
+#include "roles/wire/wire.h"
+#include "roles/cluster.h"
+#include "systems/modelgarden/task_trainer_private.h"
+
+/* A place in the data, as sent: whether it is a worker's own, how many numbers, the numbers. */
+typedef struct et_cluster_place {
+    int64_t own, count, value[ET_POSITION_MAX];
+} et_cluster_place;
+
+/* What a worker says of a gradient, in front of measures (totals, then weights), moving means and
+ * the place. */
+typedef struct et_cluster_facts {
+    double divisor; /* 0: loss or gradient is not finite */
+    double loss, units, epoch;
+} et_cluster_facts;
+
+#define ET_CLUSTER_DIVISOR_MIN 1e-12
+
+/* What a report says that its gradient is to be divided by; 0: nothing, or it says what no worker
+ * of ours would: numbers of a size that nothing has. */
+double et_cluster_divisor(const unsigned char *report);
+
+/* Who is there, and what of the model lies where. */
+typedef struct et_cluster_plan {
+    int servers, workers;
+    et_placement placement;
+    int64_t *state; /* [servers]: floats of the state of each, owned */
+    int measures;
+    int64_t means;         /* elements of moving means */
+    size_t report_size;    /* bytes */
+    size_t variables_size; /* bytes of what is not trained: a worker has it from when it joins */
+    size_t largest;        /* bytes of the largest message */
+    size_t asked;          /* bytes of the largest message that comes to this task */
+    uint64_t fingerprint;
+} et_cluster_plan;
+
+int et_cluster_plan_make(et_cluster_plan *plan, const et_task_trainer *trainer,
+                         const et_cluster_options *options, et_error *error);
+void et_cluster_plan_release(et_cluster_plan *plan);
+
+/* The part of a slot that an optimizer keeps for a parameter; NULL: none. */
+const et_slot_part *et_cluster_slot(const et_optimizer *optimizer, const char *slot, int param);
+
+/* A server's weights and slots, from and to a whole store and its optimizer. */
+void et_cluster_gather_state(const et_cluster_plan *plan, const et_params *params,
+                             const float *values, const et_optimizer *optimizer, int server,
+                             float *state);
+void et_cluster_scatter_state(const et_cluster_plan *plan, const et_params *params, float *values,
+                              const et_optimizer *optimizer, int server, const void *state);
+
+/* Connections of this process by its role. */
+int et_cluster_connect(et_wire **out, const et_cluster_options *options,
+                       const et_cluster_plan *plan, et_error *error);
+
+et_cluster_place et_cluster_place_of(const et_source *source, bool own);
+/* ET_EDATA: no place of this source's data. Count 0: the source stays where it is. */
+int et_cluster_seek(et_source *source, const et_cluster_place *place, et_error *error);
+
+#endif

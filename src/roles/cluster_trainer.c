@@ -1,0 +1,454 @@
+/* The master, as a trainer: a step waits until the servers have done an update more.
+ *
+ * The part of the state that is called "data" is the source's, whose place is set to that of the
+ * last update before it is saved; it stands first in the tree, so that what the servers hold is
+ * here before anything else is written down. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <etude/log.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/flag.h"
+#include "roles/chief.h"
+#include "data/batches/source.h"
+#include "metric/metric.h"
+#include "roles/cluster_private.h"
+#include "train/checkpoint/state.h"
+
+#define FIRST   10.0 /* seconds until it is said that nobody is there */
+#define GONE    15.0 /* seconds without a connection to a server: a few handshakes */
+#define GOODBYE 5.0  /* seconds that workers are given to say it */
+#define LEASE   10   /* times patience: for one batch */
+
+/* Of the gradients of a loop's updates. Of this process alone: no state has it. */
+typedef struct staleness {
+    int64_t gradients, sum, most;
+} staleness;
+
+typedef struct cluster_trainer {
+    et_trainer trainer;
+    et_task_trainer *inner; /* borrowed */
+    const et_cluster_options *options;
+    et_cluster_plan plan;
+    et_chief chief;
+    et_wire *wire;
+    bool started, fresh; /* fresh: the store is the servers' */
+    int64_t steps;
+    float *state;           /* of all servers, as it was when the run began; owned */
+    et_measured *measured;  /* [measures], owned */
+    float *means;           /* [means], owned */
+    et_cluster_place place; /* of the last update */
+    bool placed;
+    staleness staleness;
+    double moved; /* when it began, or the last update came */
+    double quiet; /* that, or when it was said since that nobody works */
+} cluster_trainer;
+
+/* ---- what the chief asks ---- */
+
+/* Each has a place of its own: what is asked for again must still be there. */
+static const float *state_of(void *self, int server)
+{
+    cluster_trainer *c = self;
+    float *state = c->state;
+    for (int s = 0; s < server; s++)
+        state += c->plan.state[s];
+    et_cluster_gather_state(&c->plan, c->inner->params, et_params_values(c->inner->params),
+                            c->inner->optimizer, server, state);
+    return state;
+}
+
+/* Variables lie behind all that is trained. */
+static void greet(void *self, unsigned char *greeting)
+{
+    const cluster_trainer *c = self;
+    et_params *params = c->inner->params;
+    memcpy(greeting, et_params_values(params) + et_params_trained_size(params),
+           c->plan.variables_size);
+}
+
+static double divisor_of(void *self, const unsigned char *report)
+{
+    (void)self;
+    return et_cluster_divisor(report);
+}
+
+static void add_report(cluster_trainer *c, const unsigned char *report, int count)
+{
+    et_step *step = &c->inner->step;
+    et_cluster_facts facts;
+    memcpy(&facts, report, sizeof facts);
+    report += sizeof facts;
+    step->sum.loss += facts.loss;
+    step->sum.divisor += facts.divisor;
+    step->units += (int64_t)facts.units;
+    step->batch->epoch = (int64_t)facts.epoch - 1;
+    for (int i = 0; i < c->plan.measures; i++, report += 2 * sizeof(double)) {
+        double both[2];
+        memcpy(both, report, sizeof both);
+        c->measured[i].total += both[0];
+        c->measured[i].weight += both[1];
+    }
+    for (int64_t i = 0; i < c->plan.means; i++, report += sizeof(double)) {
+        double mean;
+        memcpy(&mean, report, sizeof mean);
+        c->means[i] += (float)(mean / count);
+    }
+    memcpy(&c->place, report, sizeof c->place);
+    c->placed = true;
+}
+
+static void note_staleness(staleness *all, int64_t one)
+{
+    all->gradients++;
+    all->sum += one;
+    all->most = one > all->most ? one : all->most;
+}
+
+/* What et_step_run does once the optimizer has been; the optimizer here only counts. */
+static void updated(void *self, const et_chief_report *reports, int count, double norm)
+{
+    cluster_trainer *c = self;
+    et_task_trainer *t = c->inner;
+    et_step *step = &t->step;
+    step->units = 0;
+    step->sum =
+        (et_reduced){ .measures = c->plan.measures, .measured = c->measured, .means = c->means };
+    for (int i = 0; i < c->plan.measures; i++)
+        c->measured[i] = (et_measured){ .name = et_pass_measured(t->pass, i).name };
+    memset(c->means, 0, (size_t)c->plan.means * sizeof *c->means);
+    for (int k = 0; k < count; k++) {
+        add_report(c, reports[k].bytes, count);
+        note_staleness(&c->staleness, reports[k].staleness);
+    }
+    step->update = (et_update){ norm, et_optimizer_learning_rate(t->optimizer), true };
+    et_optimizer_set_progress(t->optimizer, et_optimizer_iterations(t->optimizer) + 1,
+                              et_optimizer_slots_from(t->optimizer));
+    et_step_updated(step);
+    et_optimizer_average_variables(t->optimizer);
+    et_step_add_measures(step);
+    et_step_add_norm(step);
+    t->stepped = true;
+    c->fresh = false;
+    c->moved = c->quiet = et_clock_monotonic();
+}
+
+static void state_read(void *self, int server, const void *state)
+{
+    cluster_trainer *c = self;
+    et_params_begin_change(c->inner->params);
+    et_cluster_scatter_state(&c->plan, c->inner->params, et_params_values(c->inner->params),
+                             c->inner->optimizer, server, state);
+}
+
+/* ---- talking ---- */
+
+static void tell(cluster_trainer *c, const char *line)
+{
+    if (c->options->tell)
+        c->options->tell(c->options->listener, line);
+}
+
+/* Who has come may have gone without a word, or take long over a batch. */
+static void tell_if_nobody_works(cluster_trainer *c)
+{
+    const int present = et_chief_present(&c->chief);
+    const double now = et_clock_monotonic(), patience = c->options->patience;
+    if (now < c->quiet + (present ? et_chief_usual(&c->chief) : fmin(patience, FIRST)))
+        return;
+    char line[120] = "waiting      for workers: none is there";
+    if (present)
+        snprintf(line, sizeof line,
+                 "waiting      for workers: no gradient has come for %.0f seconds", now - c->moved);
+    c->quiet = now;
+    tell(c, line);
+}
+
+/* Whose connection is gone for longer than a network takes to come back. */
+static int lost_server(const cluster_trainer *c)
+{
+    for (int s = 0; c->chief.phase != ET_CHIEF_OPENS && s < c->plan.servers; s++)
+        if (et_wire_alone(c->wire, 1 + s) >
+            (c->options->patience < GONE ? c->options->patience : GONE))
+            return s;
+    return -1;
+}
+
+static int talk(cluster_trainer *c, double seconds, et_error *error)
+{
+    et_message message;
+    bool got;
+    int status = et_wire_receive(c->wire, seconds, &message, &got, error);
+    if (status)
+        return status;
+    if (got)
+        et_chief_receive(&c->chief, et_clock_monotonic(), &message);
+    et_chief_tick(&c->chief, et_clock_monotonic());
+    int lost = c->chief.phase == ET_CHIEF_ENDED ? -1 : lost_server(c);
+    if (lost >= 0)
+        return et_fail(error, ET_EIO,
+                       "step %lld: server %d is gone; the same command resumes from the last "
+                       "checkpoint",
+                       (long long)c->trainer.step + 1, lost);
+    if (c->chief.phase == ET_CHIEF_FAILED)
+        return et_fail(error, c->chief.status, "step %lld: %s", (long long)c->trainer.step + 1,
+                       c->chief.failure);
+    return ET_OK;
+}
+
+static int begin(cluster_trainer *c, et_error *error)
+{
+    const et_cluster_options *o = c->options;
+    et_task_trainer *t = c->inner;
+    int64_t iterations = et_optimizer_iterations(t->optimizer);
+    int64_t workers = c->plan.workers, gradients = et_cluster_gradients(o);
+    et_chief_setup setup = {
+        .link = et_wire_link(c->wire),
+        .servers = c->plan.servers,
+        .workers = c->plan.workers,
+        .state = c->plan.state,
+        .report_size = c->plan.report_size,
+        .place_size = sizeof(et_cluster_place),
+        .run = (uint64_t)(et_clock_wall() * 1e9) | 1,
+        .fingerprint = c->plan.fingerprint,
+        .patience = o->patience,
+        .lease = LEASE * o->patience,
+        .gradients = gradients,
+        .waits = o->waits,
+        .max_staleness =
+            o->max_staleness < 0 ? (2 * workers + gradients - 1) / gradients : o->max_staleness,
+        .synchronous = o->synchronous,
+        .version = iterations,
+        .slots_from = et_optimizer_slots_from(t->optimizer),
+        .steps = iterations + c->steps - c->trainer.step,
+        .self = c,
+        .state_of = state_of,
+        .greeting_size = c->plan.variables_size,
+        .greet = greet,
+        .divisor = divisor_of,
+        .updated = updated,
+        .state_read = state_read,
+    };
+    int status = et_chief_open(&c->chief, &setup, error);
+    et_cluster_place place = et_cluster_place_of(t->source, false);
+    for (int i = 0; !status && i < c->plan.workers; i++)
+        memcpy(et_chief_place_of(&c->chief, i), &place, sizeof place);
+    c->started = !status;
+    c->moved = c->quiet = et_clock_monotonic();
+    if (!status)
+        et_chief_start(&c->chief, et_clock_monotonic());
+    return status;
+}
+
+/* Weights, slots and the place in the data as of the last update. */
+static int fetch(cluster_trainer *c, et_error *error)
+{
+    int status = ET_OK;
+    if (!c->started || c->fresh)
+        return ET_OK;
+    et_params_begin_change(c->inner->params);
+    et_chief_read(&c->chief);
+    while (!status && c->chief.wants_state)
+        status = talk(c, 0.2, error);
+    if (!status && c->placed)
+        status = et_cluster_seek(c->inner->source, &c->place, error);
+    et_params_changed(c->inner->params, true);
+    c->fresh = !status;
+    return status;
+}
+
+/* ---- the trainer ---- */
+
+static cluster_trainer *self_of(const et_trainer *trainer)
+{
+    return (cluster_trainer *)(uintptr_t)trainer;
+}
+
+static int save_data(const void *self, et_value *dict, et_error *error)
+{
+    cluster_trainer *c = (cluster_trainer *)(uintptr_t)self;
+    int status = fetch(c, error);
+    return status ? status : et_source_part.save(c->inner->source, dict, error);
+}
+
+static int restore_data(void *self, const et_value *dict, et_error *error)
+{
+    return et_source_part.restore(((cluster_trainer *)self)->inner->source, dict, error);
+}
+
+static const et_part_class data_part = { "data", save_data, restore_data };
+
+/* As the task trainer's, but for the source. */
+static int attach(et_trainer *trainer, et_state *state, et_error *error)
+{
+    cluster_trainer *c = self_of(trainer);
+    et_task_trainer *t = c->inner;
+    int status = et_state_add(state, "data", &data_part, c, error);
+    if (!status)
+        status = et_state_add_params(state, t->params, error);
+    if (!status)
+        status = et_state_add_optimizer(state, "optimizer", t->optimizer, error);
+    if (!status)
+        status = et_state_add(state, "metrics", &et_metrics_state, t->metrics, error);
+    if (!status && t->task->class->attach)
+        status = t->task->class->attach(t->task, state, error);
+    return status;
+}
+
+static int start(et_trainer *trainer, et_error *error)
+{
+    et_trainer *inner = &self_of(trainer)->inner->trainer;
+    return inner->class->start(inner, error);
+}
+
+static int loop_begin(et_trainer *trainer, et_error *error)
+{
+    cluster_trainer *c = self_of(trainer);
+    et_trainer *inner = &c->inner->trainer;
+    c->staleness = (staleness){ 0 };
+    return inner->class->loop_begin(inner, error);
+}
+
+/* Asked to stop, an update that is under way is done first: half of one is no state. */
+static int step(et_trainer *trainer, et_error *error)
+{
+    cluster_trainer *c = self_of(trainer);
+    int status = c->started ? ET_OK : begin(c, error);
+    if (!status)
+        status = et_task_trainer_begin_loop(c->inner, error);
+    if (status)
+        return status;
+    c->inner->trainer.step = c->inner->step.count = trainer->step;
+    int64_t before = c->chief.version;
+    c->chief.target = before + 1;
+    while (!status && c->chief.version == before) {
+        bool under_way = c->chief.asked == ET_MESSAGE_APPLY;
+        if (et_flag_is_set(c->options->stop) && !under_way) {
+            c->chief.target = before;
+            return et_fail(error, ET_EINTERRUPTED, "asked to stop in step %lld",
+                           (long long)trainer->step + 1);
+        }
+        status = talk(c, 0.2, error);
+        tell_if_nobody_works(c);
+    }
+    if (!status)
+        status = et_task_trainer_judge(c->inner, error);
+    c->inner->trainer.step = trainer->step + 1;
+    return status;
+}
+
+static int log_staleness(const staleness *s, et_value *logs, et_error *error)
+{
+    if (!s->gradients)
+        return ET_OK;
+    et_value_set_float(logs, "staleness/mean", (double)s->sum / (double)s->gradients);
+    et_value_set_float(logs, "staleness/max", (double)s->most);
+    return et_value_failed(logs) ? et_alloc_failed(error, 0, "a log") : ET_OK;
+}
+
+static int loop_end(et_trainer *trainer, et_value *logs, et_error *error)
+{
+    cluster_trainer *c = self_of(trainer);
+    et_trainer *inner = &c->inner->trainer;
+    int status = fetch(c, error);
+    if (!status)
+        status = inner->class->loop_end(inner, logs, error);
+    return status ? status : log_staleness(&c->staleness, logs, error);
+}
+
+static void view(const et_trainer *trainer, et_trainer_view *out)
+{
+    const et_trainer *inner = &self_of(trainer)->inner->trainer;
+    inner->class->view(inner, out);
+}
+
+static const et_trainer_class cluster_class = {
+    .name = "cluster",
+    .attach = attach,
+    .start = start,
+    .loop_begin = loop_begin,
+    .step = step,
+    .loop_end = loop_end,
+    .view = view,
+    .gather = et_cluster_trainer_fetch,
+};
+
+static int open_arrays(cluster_trainer *c, et_error *error)
+{
+    int64_t all = 0;
+    for (int s = 0; s < c->plan.servers; s++)
+        all += c->plan.state[s];
+    c->state = et_alloc((size_t)all, sizeof *c->state);
+    c->measured = et_alloc_zero((size_t)c->plan.measures + 1, sizeof *c->measured);
+    c->means = et_alloc_zero((size_t)c->plan.means + 1, sizeof *c->means);
+    return c->state && c->measured && c->means
+               ? ET_OK
+               : et_alloc_failed(error, (size_t)all * sizeof *c->state, "a master");
+}
+
+int et_cluster_trainer_open(et_trainer **out, et_task_trainer *trainer,
+                            const et_cluster_options *options, int64_t steps, et_error *error)
+{
+    *out = NULL;
+    cluster_trainer *c = et_alloc_zero(1, sizeof *c);
+    if (!c)
+        return et_alloc_failed(error, sizeof *c, "a master");
+    c->trainer.class = &cluster_class;
+    c->inner = trainer;
+    c->options = options;
+    c->steps = steps;
+    int status = et_cluster_plan_make(&c->plan, trainer, options, error);
+    if (!status)
+        status = open_arrays(c, error);
+    if (!status)
+        status = et_cluster_connect(&c->wire, options, &c->plan, error);
+    if (status)
+        et_cluster_trainer_close(&c->trainer);
+    else
+        *out = &c->trainer;
+    return status;
+}
+
+int et_cluster_trainer_fetch(et_trainer *trainer, et_error *error)
+{
+    return fetch(self_of(trainer), error);
+}
+
+int et_cluster_trainer_workers(const et_trainer *trainer)
+{
+    const cluster_trainer *c = self_of(trainer);
+    return c->started ? et_chief_present(&c->chief) : 0;
+}
+
+static void say_goodbye(cluster_trainer *c)
+{
+    double until = et_clock_monotonic() + c->options->patience;
+    et_error error = ET_ERROR_INIT;
+    et_chief_end(&c->chief);
+    while (c->chief.phase != ET_CHIEF_ENDED && et_clock_monotonic() < until)
+        if (talk(c, 0.1, &error))
+            return;
+    until = et_clock_monotonic() + GOODBYE;
+    while (et_chief_present(&c->chief) && et_clock_monotonic() < until)
+        if (talk(c, 0.1, &error))
+            return;
+}
+
+void et_cluster_trainer_close(et_trainer *trainer)
+{
+    if (!trainer)
+        return;
+    cluster_trainer *c = self_of(trainer);
+    if (c->started && c->chief.phase != ET_CHIEF_FAILED)
+        say_goodbye(c);
+    et_chief_release(&c->chief);
+    et_wire_close(c->wire);
+    et_free(c->state);
+    et_free(c->measured);
+    et_free(c->means);
+    et_cluster_plan_release(&c->plan);
+    et_free(c);
+}

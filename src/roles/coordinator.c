@@ -1,0 +1,165 @@
+/* A task trainer's place in a cluster: what <etude/coordinator.h> says, by the parts of
+ * roles/cluster.h. */
+#include <etude/coordinator.h>
+
+#include <etude/log.h>
+
+#include "base/alloc.h"
+#include "base/files/checksum.h"
+#include "base/reserved.h"
+#include "roles/job_server.h"
+#include "roles/cluster.h"
+#include "systems/modelgarden/task_trainer_private.h"
+#include "train/run/options.h"
+
+#define PATIENCE 60.0
+#define FOREVER  ((int64_t)1 << 60) /* steps, where their number is not known */
+
+struct et_coordinator {
+    et_task_trainer *trainer; /* which owns this */
+    const et_job_server *server;
+    et_cluster_options options;
+    int64_t steps;
+    et_trainer *master; /* owned; NULL: another role, or not begun */
+    bool begun;
+};
+
+static void tell(void *listener, const char *line)
+{
+    (void)listener;
+    et_log(ET_LOG_INFO, "%s", line);
+}
+
+/* Of what shapes and names do not say. */
+static uint64_t fingerprint_of(const et_task_trainer *t)
+{
+    const uint64_t facts[] = { t->options.seed, (uint64_t)t->options.batches, t->options.bfloat16 };
+    return et_checksum(facts, sizeof facts);
+}
+
+static et_cluster_options options_of(const et_task_trainer *t, const et_job_server *server,
+                                     const et_async_options *o)
+{
+    return (et_cluster_options){ .config = server->config,
+                                 .gradients = o->gradients_per_update,
+                                 .predicts = !o->no_weight_prediction,
+                                 .waits = o->staleness_wait > 0   ? o->staleness_wait
+                                          : o->staleness_wait < 0 ? 0
+                                                                  : ET_CLUSTER_WAITS,
+                                 .keys = &server->keys,
+                                 .listen = server->listen,
+                                 .max_staleness = o->max_staleness > 0   ? o->max_staleness
+                                                  : o->max_staleness < 0 ? 0
+                                                                         : -1,
+                                 .synchronous = o->synchronous,
+                                 .patience = o->peer_timeout > 0 ? o->peer_timeout : PATIENCE,
+                                 .fingerprint = fingerprint_of(t),
+                                 .stop = t->options.stop,
+                                 .tell = tell };
+}
+
+static void close_coordinator(et_coordinator *coordinator)
+{
+    et_cluster_trainer_close(coordinator->master);
+    et_free(coordinator);
+}
+
+int et_task_trainer_use_server(et_task_trainer *t, const et_job_server *server,
+                               const et_async_options *given, et_error *error)
+{
+    static const et_async_options usual = { .max_staleness = 0 };
+    const et_async_options *o = given ? given : &usual;
+    int status = et_options_check(given, "et_async_options", error);
+    if (!status &&
+        (o->gradients_per_update < 0 || o->gradients_per_update > ET_CLUSTER_GRADIENTS_MAX))
+        status = et_fail(error, ET_EUSAGE,
+                         "et_async_options: gradients_per_update %lld: 1 to %d, or 0, as many as "
+                         "there are workers",
+                         (long long)o->gradients_per_update, ET_CLUSTER_GRADIENTS_MAX);
+    if (!status && o->staleness_wait != -1 && !(o->staleness_wait >= 0 && o->staleness_wait <= 1e6))
+        status = et_fail(error, ET_EUSAGE,
+                         "et_async_options: staleness_wait %g: 0 to 1000000 times a batch, or -1: "
+                         "none",
+                         o->staleness_wait);
+    if (!status && (o->max_staleness < -1 || !(o->peer_timeout >= 0) || o->steps < 0))
+        status = et_fail(error, ET_EUSAGE,
+                         "et_async_options: max_staleness %lld, peer_timeout %g, steps %lld: none "
+                         "may be negative, but max_staleness -1",
+                         (long long)o->max_staleness, o->peer_timeout, (long long)o->steps);
+    if (!status && t->coordinator)
+        status = et_fail(error, ET_EUSAGE, "the trainer has a server already");
+    if (status || !server)
+        return status;
+    et_cluster_options options = options_of(t, server, o);
+    status = et_cluster_check(t, &options, error);
+    et_coordinator *c = status ? NULL : et_alloc_zero(1, sizeof *c);
+    if (status || !c)
+        return status ? status : et_alloc_failed(error, sizeof *c, "a coordinator");
+    *c = (et_coordinator){
+        .trainer = t, .server = server, .options = options, .steps = o->steps ? o->steps : FOREVER
+    };
+    t->coordinator = c;
+    t->close_coordinator = close_coordinator;
+    return ET_OK;
+}
+
+int et_task_trainer_init_async(et_task_trainer *t, et_error *error)
+{
+    et_coordinator *c = t->coordinator;
+    int status = ET_OK;
+    if (!c || c->begun)
+        return ET_OK;
+    if (!et_job_config_master(c->server->config))
+        status = et_cluster_wait(&c->options, error);
+    else
+        status = et_cluster_trainer_open(&c->master, t, &c->options, c->steps, error);
+    c->begun = !status;
+    if (c->master) {
+        c->master->step = t->trainer.step;
+        t->driver = c->master;
+    }
+    return status;
+}
+
+int et_task_trainer_coordinator_for_async(et_task_trainer *t, et_coordinator **out, et_error *error)
+{
+    const et_coordinator *c = t->coordinator;
+    *out = c && c->master ? t->coordinator : NULL;
+    if (*out)
+        return ET_OK;
+    if (!c)
+        return et_fail(error, ET_EUSAGE,
+                       "there is no coordinator: training in one process is not asynchronous; "
+                       "et_task_trainer_use_server names the server of a cluster");
+    return c->begun ? et_fail(error, ET_EUSAGE, "%s: the coordinator is the master's",
+                              et_job_config_device(c->server->config))
+                    : et_fail(error, ET_EUSAGE,
+                              "there is no coordinator yet: call et_task_trainer_init_async first");
+}
+
+int et_task_trainer_join(et_task_trainer *t, et_error *error)
+{
+    et_coordinator *c = t->coordinator;
+    static int (*const join[ET_JOB_ROLES])(et_task_trainer *, const et_cluster_options *,
+                                           et_error *) = {
+        [ET_JOB_PARAM_SERVER] = et_cluster_serve,
+        [ET_JOB_WORKER] = et_cluster_work,
+    };
+    if (!c)
+        return ET_OK;
+    if (!c->begun)
+        return et_fail(error, ET_EUSAGE, "join: call et_task_trainer_init_async first");
+    return c->master ? et_cluster_trainer_fetch(c->master, error)
+                     : join[et_job_config_task(c->server->config)->role](t, &c->options, error);
+}
+
+int et_coordinator_servers(const et_coordinator *coordinator)
+{
+    const et_job_cluster *cluster = et_job_config_cluster(coordinator->server->config);
+    return (int)cluster->addresses[ET_JOB_PARAM_SERVER].count;
+}
+
+int et_coordinator_workers(const et_coordinator *coordinator)
+{
+    return et_cluster_trainer_workers(coordinator->master);
+}

@@ -1,0 +1,99 @@
+#include "roles/job_server.h"
+
+#include <netdb.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "roles/wire/address.h"
+#include "roles/wire/user_keys.h"
+#include "roles/wire/wire.h"
+
+#define BACKLOG 1024
+
+static const char *named_folder(const et_job_config *config)
+{
+    const et_value *keys = et_value_get(et_job_config_job(config), "keys");
+    return keys && keys->kind == ET_VALUE_STRING && *keys->string ? keys->string : NULL;
+}
+
+int et_job_keys_read(et_keys *keys, const et_job_config *config, const char *folder,
+                     const char *how, et_error *error)
+{
+    const et_job_role role = et_job_config_task(config)->role;
+    if (!folder)
+        folder = named_folder(config);
+    if (folder)
+        return et_keys_read(keys, folder, role, error);
+    if (et_cluster_is_local(et_job_config_cluster(config)))
+        return et_user_keys_read(keys, role, error);
+    return et_fail(error, ET_EUSAGE,
+                   "%s: the cluster's keys are missing, which it needs beyond this host: %s names "
+                   "their folder, which `etude keys DIR` makes",
+                   et_job_config_device(config), how);
+}
+
+/* A port that was left a moment ago is free again; one that somebody listens at is not. */
+static int listen_on(int *out, const struct addrinfo *at, const char *address, et_error *error)
+{
+    int on = 1, fd = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd >= 0 && !setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) &&
+        !bind(fd, at->ai_addr, at->ai_addrlen) && !listen(fd, BACKLOG)) {
+        *out = fd;
+        return ET_OK;
+    }
+    const int status = et_fail_errno(error, "%s: this task's address in the cluster", address);
+    if (fd >= 0)
+        close(fd);
+    return status;
+}
+
+static int listen_at(int *out, const char *address, et_error *error)
+{
+    struct addrinfo *found;
+    int status = et_address_find(&found, address, error);
+    if (status)
+        return status;
+    status = listen_on(out, found, address, error);
+    freeaddrinfo(found);
+    return status;
+}
+
+static int fill(et_job_server *server, et_error *error)
+{
+    const et_job_task *task = et_job_config_task(server->config);
+    int status = et_wire_check(error);
+    if (!status)
+        status = et_job_keys_read(&server->keys, server->config, NULL,
+                                  "\"job\": {\"keys\": \"DIR\"}", error);
+    const et_strings *addresses = &et_job_config_cluster(server->config)->addresses[task->role];
+    return status || task->role == ET_JOB_WORKER
+               ? status
+               : listen_at(&server->listen, addresses->items[task->index], error);
+}
+
+int et_job_config_create_server(et_job_server **out, const et_job_config *config, et_error *error)
+{
+    *out = NULL;
+    if (!et_job_config_distributed(config))
+        return ET_OK;
+    et_job_server *server = et_alloc_zero(1, sizeof *server);
+    if (!server)
+        return et_alloc_failed(error, sizeof *server, "a server");
+    server->config = config;
+    int status = fill(server, error);
+    if (status)
+        et_job_server_free(server);
+    else
+        *out = server;
+    return status;
+}
+
+void et_job_server_free(et_job_server *server)
+{
+    if (!server)
+        return;
+    if (server->listen > 0)
+        close(server->listen);
+    et_free(server);
+}

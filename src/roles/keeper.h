@@ -1,0 +1,67 @@
+/* A parameter server, as its part in the talk: it holds a slice of the weights and what an
+ * optimizer keeps for them, keeps one gradient of each worker until the master says which update it
+ * is part of, adds up those of an update, and does updates in the master's order. So all servers do
+ * the same updates in the same order, each once, whole or not at all, and whenever the master asks
+ * the state is that of one step: what was added to the next update is no part of it.
+ *
+ * A worker that the master has not admitted, a session that is over, a ticket that was pushed
+ * already are refused or answered again; none changes anything. Allocates at open only. */
+#ifndef ETUDE_ROLES_KEEPER_H
+#define ETUDE_ROLES_KEEPER_H
+
+#include <etude/error.h>
+
+#include "roles/wire/message.h"
+
+/* What holds and updates; floats in the order of the placement. */
+typedef struct et_keeper_store {
+    void *self;
+    int64_t weights, state; /* floats: of the weights; of weights and slots */
+    void (*weigh)(void *self, float *weights);
+    void (*read)(void *self, float *state);
+    /* iterations: updates done. */
+    void (*write)(void *self, const float *state, int64_t iterations, int64_t slots_from);
+    /* gradient [weights] times scale, whose global norm is norm; used up. */
+    void (*update)(void *self, float *gradient, double scale, double norm);
+    bool predicts; /* workers get the weights that are expected where their gradient is used */
+} et_keeper_store;
+
+/* One gradient that is part of an update: the bytes of ADD and APPLY. */
+typedef struct et_keeper_push {
+    int64_t worker;
+    uint64_t session;
+    int64_t ticket;
+} et_keeper_push;
+
+typedef struct et_keeper_worker {
+    uint64_t session; /* 0: not admitted */
+    int64_t ticket;   /* of the gradient that is kept */
+    bool staged;
+    double squares;
+    float *gradient; /* [weights], owned; NULL until its first push */
+} et_keeper_worker;
+
+typedef struct et_keeper {
+    et_link *link;
+    et_keeper_store store;
+    int index, servers, workers;
+    uint64_t fingerprint;
+    uint64_t run; /* 0: no master has come yet */
+    int64_t version;
+    bool ended;
+    uint64_t sequence; /* of the master's last question that was done */
+    et_message answer; /* to it; its bytes lie in buffer */
+    et_keeper_worker *worker;
+    float *buffer; /* [state], owned */
+    float *sum;    /* [weights]: of the next update, owned */
+    bool begun;    /* it has gradients */
+    float *last;   /* [weights]: before the last update, owned; NULL: it does not predict */
+} et_keeper;
+
+int et_keeper_open(et_keeper *keeper, et_link *link, int index, int servers, int workers,
+                   uint64_t fingerprint, const et_keeper_store *store, et_error *error);
+void et_keeper_release(et_keeper *keeper);
+
+void et_keeper_receive(et_keeper *keeper, const et_message *message);
+
+#endif

@@ -1,0 +1,22 @@
+#include "roles/wire/address.h"
+
+#include <netdb.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+
+int et_address_find(struct addrinfo **out, const char *address, et_error *error)
+{
+    char host[256];
+    const char *colon = strrchr(address, ':');
+    size_t length = colon ? (size_t)(colon - address) : 0;
+    struct addrinfo hints = { .ai_socktype = SOCK_STREAM };
+    *out = NULL;
+    if (!length || length >= sizeof host)
+        return et_fail(error, ET_ECONFIG, "%s: is no host:port", address);
+    bool bracketed = address[0] == '[' && address[length - 1] == ']';
+    snprintf(host, sizeof host, "%.*s", (int)length - 2 * bracketed, address + bracketed);
+    int reason = getaddrinfo(host, colon + 1, &hints, out);
+    return reason ? et_fail(error, ET_ECONFIG, "%s: %s", address, gai_strerror(reason)) : ET_OK;
+}

@@ -1,0 +1,160 @@
+#include "roles/wire/keys.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/files/file.h"
+#include "roles/wire/wire.h"
+
+#define FILE_MAX   4096
+#define PATH_SPACE 4096
+
+int et_keys_make(et_keys *keys, et_error *error)
+{
+    int status = ET_OK;
+    for (int role = 0; !status && role < ET_JOB_ROLES; role++)
+        status = et_wire_keypair(keys[0].public[role], keys[role].secret, error);
+    for (int role = 1; !status && role < ET_JOB_ROLES; role++)
+        memcpy(keys[role].public, keys[0].public, sizeof keys[0].public);
+    return status;
+}
+
+static int path_of(char *path, const char *directory, const char *name, et_error *error)
+{
+    int length = snprintf(path, PATH_SPACE, "%s/%s", directory, name);
+    return length > 0 && length < PATH_SPACE
+               ? ET_OK
+               : et_fail(error, ET_EUSAGE, "%.60s...: a name of a folder of keys is too long",
+                         directory);
+}
+
+/* New, with its mode from the first moment on. */
+static int write_new(const char *path, mode_t mode, const char *text, et_error *error)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode);
+    if (fd < 0)
+        return et_fail_errno(error, "%s: cannot be made", path);
+    int status = et_fd_write(fd, text, strlen(text), path, error);
+    if (!status && fsync(fd))
+        status = et_fail_errno(error, "%s: cannot be written", path);
+    close(fd);
+    if (status)
+        unlink(path);
+    return status;
+}
+
+static int secret_path(char *path, const char *directory, int role, et_error *error)
+{
+    char name[32];
+    snprintf(name, sizeof name, "%s.key", et_job_role_names[role]);
+    return path_of(path, directory, name, error);
+}
+
+/* The secrets of the first roles, which this call has made: without the others they are of no use.
+ */
+static void take_back(const char *directory, int roles)
+{
+    char path[PATH_SPACE];
+    for (int role = 0; role < roles; role++)
+        if (!secret_path(path, directory, role, NULL))
+            unlink(path);
+}
+
+static int write_secret(const et_keys *keys, const char *directory, int role, et_error *error)
+{
+    char path[PATH_SPACE], text[256];
+    snprintf(text, sizeof text, "# the secret key of a cluster's %s: for its hosts alone\n%s %s\n",
+             et_job_role_names[role], et_job_role_names[role], keys->secret);
+    int status = secret_path(path, directory, role, error);
+    return status ? status : write_new(path, 0600, text, error);
+}
+
+int et_keys_write(const et_keys *keys, const char *directory, et_error *error)
+{
+    char path[PATH_SPACE], text[512];
+    int length = snprintf(text, sizeof text, "# the public keys of a cluster: for all its hosts\n");
+    for (int role = 0; role < ET_JOB_ROLES; role++)
+        length += snprintf(text + length, sizeof text - (size_t)length, "%s %s\n",
+                           et_job_role_names[role], keys[0].public[role]);
+    const bool anew = !mkdir(directory, 0700);
+    if (!anew && errno != EEXIST)
+        return et_fail_errno(error, "%s: cannot be made", directory);
+    int status = path_of(path, directory, "cluster.pub", error);
+    if (!status && et_file_exists(path))
+        return et_fail(error, ET_EUSAGE,
+                       "%s: is there already; tasks that have it would no longer be let in: choose "
+                       "another folder, or remove it",
+                       path);
+    int made = 0;
+    while (!status && made < ET_JOB_ROLES) {
+        status = write_secret(&keys[made], directory, made, error);
+        made += !status;
+    }
+    if (!status)
+        status = write_new(path, 0644, text, error);
+    if (status)
+        take_back(directory, made);
+    if (status && anew)
+        rmdir(directory);
+    return status;
+}
+
+void et_keys_remove(const char *directory)
+{
+    char path[PATH_SPACE];
+    take_back(directory, ET_JOB_ROLES);
+    if (!path_of(path, directory, "cluster.pub", NULL))
+        unlink(path);
+    rmdir(directory);
+}
+
+/* The key behind "role " at the beginning of a line. */
+static int find_key(char *key, const char *text, int role, const char *path, et_error *error)
+{
+    static const char z85[] = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                              ".-:+=^!/*?&<>()[]{}@%$#";
+    const char *name = et_job_role_names[role];
+    size_t length = strlen(name);
+    for (const char *line = text; line; line = strchr(line, '\n'), line += line != NULL) {
+        if (strncmp(line, name, length) != 0 || line[length] != ' ')
+            continue;
+        const char *value = line + length + 1;
+        if (strspn(value, z85) != ET_KEY_TEXT || (value[ET_KEY_TEXT] && value[ET_KEY_TEXT] != '\n'))
+            break;
+        memcpy(key, value, ET_KEY_TEXT);
+        key[ET_KEY_TEXT] = 0;
+        return ET_OK;
+    }
+    return et_fail(error, ET_EFORMAT,
+                   "%s: has no line with a key of %s; `etude keys DIR` makes them", path, name);
+}
+
+int et_keys_read(et_keys *keys, const char *directory, et_job_role role, et_error *error)
+{
+    char path[PATH_SPACE];
+    char *text = NULL;
+    size_t length;
+    *keys = (et_keys){ 0 };
+    int status = secret_path(path, directory, role, error);
+    if (!status)
+        status = et_file_read_secret(&text, &length, path, FILE_MAX, error);
+    if (status == ET_ENOTFOUND)
+        status = et_fail(error, status, "%s: is missing; `etude keys DIR` makes keys", path);
+    if (!status)
+        status = find_key(keys->secret, text, role, path, error);
+    et_free(text);
+    text = NULL;
+    if (!status)
+        status = path_of(path, directory, "cluster.pub", error);
+    if (!status)
+        status = et_file_read(&text, &length, path, FILE_MAX, error);
+    for (int i = 0; !status && i < ET_JOB_ROLES; i++)
+        status = find_key(keys->public[i], text, i, path, error);
+    et_free(text);
+    return status;
+}

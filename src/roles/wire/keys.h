@@ -1,0 +1,33 @@
+/* Keys of a cluster: a pair for each role (CURVE: Curve25519 by libsodium, as text of 40
+ * characters, Z85). A task has its role's pair and all roles' public keys; who has none of them
+ * gets no answer. Files, made by `etude keys DIR`:
+ *
+ *     DIR/cluster.pub                        the public keys of all roles
+ *     DIR/master.key, ps.key, worker.key     mode 0600: what a host of that role needs beside it
+ *
+ *     if (et_keys_read(&keys, "keys", ET_JOB_WORKER, &error)) ... */
+#ifndef ETUDE_ROLES_WIRE_KEYS_H
+#define ETUDE_ROLES_WIRE_KEYS_H
+
+#include <etude/job_config.h>
+
+#define ET_KEY_TEXT 40
+
+typedef struct et_keys {
+    char secret[ET_KEY_TEXT + 1]; /* of the task's role */
+    char public[ET_JOB_ROLES][ET_KEY_TEXT + 1];
+} et_keys;
+
+/* Pairs for all roles: keys[ET_JOB_ROLES]. ET_EUSAGE: built without ZeroMQ. */
+int et_keys_make(et_keys *keys, et_error *error);
+
+/* Into a folder that has none yet; made if need be. */
+int et_keys_write(const et_keys *keys, const char *directory, et_error *error);
+
+/* Removes the files that et_keys_write makes, and the folder if it is empty then. */
+void et_keys_remove(const char *directory);
+
+/* ET_EDENIED: others than the owner may read a .key. ET_EFORMAT: no key stands there. */
+int et_keys_read(et_keys *keys, const char *directory, et_job_role role, et_error *error);
+
+#endif

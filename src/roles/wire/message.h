@@ -1,0 +1,117 @@
+/* Messages between the tasks of a cluster: a header of fixed size, then bytes that belong to it. A
+ * transport (et_link) carries them and may lose, delay, repeat or damage them; who talks asks again
+ * (et_asking) until there is an answer, and every answer can be given twice. So the tasks (chief,
+ * worker, keeper) need nothing of a transport but that it tries, and a simulation is one.
+ *
+ * A header says who sends it (a task's number: 0 the master, then servers, then workers), of which
+ * run and session, and the sequence number of what is asked: an answer has that of its question. A
+ * message whose checksum, size or kind is wrong is none. All is little-endian; floats are float32.
+ *
+ * No threads, no clock: time is handed in, in seconds. */
+#ifndef ETUDE_ROLES_WIRE_MESSAGE_H
+#define ETUDE_ROLES_WIRE_MESSAGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <etude/error.h>
+
+typedef enum et_message_kind {
+    ET_MESSAGE_NONE,
+    ET_MESSAGE_HELLO,   /* worker to master: nonce, fingerprint */
+    ET_MESSAGE_ASK,     /* worker to master: number is a ticket done, or 0; a report */
+    ET_MESSAGE_WELCOME, /* master to worker: session, run; where it goes on in the data */
+    ET_MESSAGE_GO,      /* master to worker: number is the next ticket, extra a version;
+                           value[0]: updates that are expected before its own */
+    ET_MESSAGE_STOP,    /* master to worker: all is done */
+    ET_MESSAGE_BYE,     /* worker to master: it has heard that */
+    ET_MESSAGE_PULL,    /* worker to server: values of version `number` or later; value[0]: what
+                           GO said */
+    ET_MESSAGE_VALUES,  /* the answer: weights, or what is expected of them; number is their
+                           version */
+    ET_MESSAGE_PUSH,    /* worker to server: the gradient of ticket `number` */
+    ET_MESSAGE_STAGED,  /* the answer: value[0] is its sum of squares; kept until applied */
+    ET_MESSAGE_OPEN,    /* master to server: state of version `number`, fingerprint */
+    ET_MESSAGE_ADMIT,   /* master to server: worker `number` has session `extra` from now on */
+    ET_MESSAGE_ADD,     /* master to server: pushes that are part of update `number` */
+    ET_MESSAGE_APPLY,   /* master to server: update `number`, of what was added and of these
+                           pushes; value: scale, norm */
+    ET_MESSAGE_READ,    /* master to server: the state is wanted */
+    ET_MESSAGE_END,     /* master to server: all is done */
+    ET_MESSAGE_DONE,    /* server to master: so it is; value[0]: of ADD the sum's squares */
+    ET_MESSAGE_STATE,   /* server to master: weights and slots */
+    ET_MESSAGE_REFUSED, /* the answer to anything: `number` is the status that who has asked ends
+                           with (et_refusal_status), the bytes are a text for people */
+    ET_MESSAGE_KINDS,
+} et_message_kind;
+
+typedef struct et_message {
+    et_message_kind kind;
+    int from;              /* a task's number */
+    uint64_t run, session; /* 0: not known yet */
+    uint64_t sequence;
+    int64_t number, extra;
+    double value[2];
+    const void *bytes; /* [size], borrowed; aligned to nothing */
+    size_t size;
+    uint64_t via; /* not sent: the connection it came over, for the answer; 0: not known */
+} et_message;
+
+#define ET_MESSAGE_HEADER 88  /* bytes */
+#define ET_MESSAGE_TEXT   500 /* most bytes of a text for people */
+#define ET_TASK_MASTER    0   /* numbers of tasks */
+#define ET_TASKS_MAX      4096
+
+/* header[ET_MESSAGE_HEADER], of message. */
+void et_message_write(const et_message *message, unsigned char *header);
+
+/* Reads a whole message; its bytes point into data. False: it is none. */
+bool et_message_read(et_message *out, const void *data, size_t size);
+
+/* ---- a transport ---- */
+
+typedef struct et_link et_link;
+
+typedef struct et_link_class {
+    const char *name;
+    /* Copies what is sent, or drops it where it cannot be sent now. */
+    void (*send)(et_link *self, int to, const et_message *message);
+    /* A task has not answered what it was asked again: the way there may be at fault; NULL: that
+     * can't be. */
+    void (*doubt)(et_link *self, int to);
+} et_link_class;
+
+struct et_link {
+    const et_link_class *class;
+};
+
+void et_link_send(et_link *link, int to, const et_message *message);
+
+/* An answer to a question: its sequence and way back; our number, kind and bytes as given. */
+void et_link_answer(et_link *link, const et_message *question, et_message answer);
+/* REFUSED with a status and a text. */
+void et_link_refuse(et_link *link, const et_message *question, int from, int status,
+                    const char *why);
+/* ET_EDIVERGED or, whatever else the message says, ET_EIO. */
+int et_refusal_status(const et_message *refusal);
+
+/* ---- a question that is asked until it is answered ---- */
+
+typedef struct et_asking {
+    int to;
+    bool waiting;
+    et_message message; /* its bytes are borrowed until the answer */
+    double begun, again, pause;
+} et_asking;
+
+#define ET_ASKING_PAUSE 1.0 /* seconds before it is asked again; doubled each time, up to 16 */
+
+void et_asking_begin(et_asking *asking, et_link *link, double now, int to,
+                     const et_message *message);
+/* Asks again if it is time to; from the third time on the way is doubted. */
+void et_asking_tick(et_asking *asking, et_link *link, double now);
+/* Whether message is its answer; then nothing is waited for. */
+bool et_asking_takes(et_asking *asking, const et_message *message);
+
+#endif

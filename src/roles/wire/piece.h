@@ -1,0 +1,78 @@
+/* Messages in pieces that a transport takes: a message goes as one piece or as several, each of at
+ * most 32 KiB. Those of a connection come in order or not at all. One that does not go on where the
+ * last one ended is dropped, and so its message is never whole: who asks asks again. The first
+ * piece of a message takes the place of what its connection had begun.
+ *
+ * A piece is the number of its message, where it begins in it, the size of the whole (8 bytes each,
+ * little-endian), then its bytes; the whole is a header and the bytes that belong to it.
+ *
+ * Memory is taken for messages of several pieces only, once the first is there: `largest` bytes at
+ * most for each, and for as many connections at a time as there are places, whose memory is kept
+ * for the next. One more connection takes the place that has not gone on for the longest.
+ *
+ * No threads. */
+#ifndef ETUDE_ROLES_WIRE_PIECE_H
+#define ETUDE_ROLES_WIRE_PIECE_H
+
+#include <etude/error.h>
+
+#include "roles/wire/message.h"
+
+#define ET_PIECE      32768 /* most bytes of a piece */
+#define ET_PIECE_HEAD 24
+
+/* How many pieces a message with so many bytes has. */
+int64_t et_piece_count(size_t size);
+
+/* ---- from a message to its pieces ---- */
+
+typedef struct et_cutting {
+    unsigned char header[ET_MESSAGE_HEADER];
+    const unsigned char *bytes; /* borrowed */
+    uint64_t number;
+    size_t at, whole;
+} et_cutting;
+
+/* number: another one for each message of a sender. */
+void et_cutting_begin(et_cutting *cutting, const et_message *message, uint64_t number);
+
+/* Bytes of the next piece; 0: there is none. */
+size_t et_cutting_next(const et_cutting *cutting);
+
+/* piece: [et_cutting_next]. */
+void et_cutting_write(et_cutting *cutting, unsigned char *piece);
+
+/* ---- and back ---- */
+
+typedef struct et_assembly_place {
+    uint64_t connection, number;
+    size_t at, whole;     /* bytes that are there, of how many; whole 0: nothing is under way */
+    unsigned char *bytes; /* [space], owned */
+    size_t space;
+    uint64_t last; /* when it went on, by a count of pieces; 0: never */
+} et_assembly_place;
+
+typedef struct et_assembly {
+    size_t largest;
+    int places;
+    et_assembly_place *place; /* [places], owned */
+    uint64_t pieces;          /* that have come */
+} et_assembly;
+
+/* largest: bytes of a message without its header. To be released in any case. */
+int et_assembly_open(et_assembly *assembly, int places, size_t largest, et_error *error);
+void et_assembly_release(et_assembly *assembly); /* also of zeros */
+
+typedef enum et_piece {
+    ET_PIECE_KEPT,
+    ET_PIECE_LAST,    /* a message is whole with it */
+    ET_PIECE_DROPPED, /* what was before it is not there any more, or there is no memory */
+    ET_PIECE_WRONG,   /* nobody cuts a message so, or it is longer than `largest` */
+} et_piece;
+
+/* A piece of a connection. ET_PIECE_LAST: the message is data [size], which is valid until the next
+ * call and as long as the piece. */
+et_piece et_assembly_take(et_assembly *assembly, uint64_t connection, const void *piece,
+                          size_t piece_size, const unsigned char **data, size_t *size);
+
+#endif

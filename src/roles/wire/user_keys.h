@@ -1,0 +1,14 @@
+/* Keys of clusters whose tasks all run on this host: those of this user, TMPDIR/etude-keys-UID
+ * (TMPDIR or /tmp), mode 0700. The first task makes them; they stay, for later clusters. */
+#ifndef ETUDE_ROLES_WIRE_USER_KEYS_H
+#define ETUDE_ROLES_WIRE_USER_KEYS_H
+
+#include "roles/wire/keys.h"
+
+/* Whether every address of the cluster is one of the loopback. A host that is not known is none. */
+bool et_cluster_is_local(const et_job_cluster *cluster);
+
+/* ET_EDENIED: the folder belongs to somebody else, or others may enter it. */
+int et_user_keys_read(et_keys *keys, et_job_role role, et_error *error);
+
+#endif

@@ -1,0 +1,328 @@
+#include <math.h>
+#include <string.h>
+
+#include <etude/log.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/threads/thread.h"
+#include "roles/wire/zmq_private.h"
+
+#define ID_MAX     7    /* bytes of a connection's number in a router (5, as ZeroMQ gives them) */
+#define TURNS      1024 /* pieces that are taken in one look for a message */
+#define SEAL_BYTES 33   /* what encryption adds to a piece */
+
+/* ---- a wire's life ---- */
+
+static void send_on(et_link *self, int to, const et_message *message);
+
+static const et_link_class wire_class = { "ZeroMQ", send_on, et_wire_doubt };
+
+static int open_sockets(et_wire *wire, const et_wire_setup *setup, et_error *error)
+{
+    int status = setup->bind ? et_wire_listen(wire, setup, error) : ET_OK;
+    for (int i = 0; !status && setup->connect && i <= setup->servers; i++)
+        if (setup->connect[i])
+            status = et_wire_connect(wire, setup, i, error);
+    return status;
+}
+
+int et_wire_open(et_wire **out, const et_wire_setup *setup, et_error *error)
+{
+    *out = NULL;
+    int status = et_zmq_load(error);
+    if (status)
+        return status;
+    et_wire *wire = et_alloc_zero(1, sizeof *wire);
+    if (!wire)
+        return et_alloc_failed(error, sizeof *wire, "a connection");
+    wire->link.class = &wire_class;
+    wire->role = setup->role;
+    wire->servers = setup->servers;
+    memcpy(wire->public, setup->keys->public, sizeof wire->public);
+    memcpy(wire->own_public, setup->keys->public[setup->role], sizeof wire->own_public);
+    memcpy(wire->secret, setup->keys->secret, sizeof wire->secret);
+    wire->peer = et_alloc_zero((size_t)setup->servers + 1, sizeof *wire->peer);
+    wire->via = et_alloc_zero(ET_TASKS_MAX, sizeof *wire->via);
+    wire->items = et_alloc_zero((size_t)setup->servers + 2, sizeof *wire->items);
+    wire->context = et_zmq.ctx_new();
+    status = wire->peer && wire->via && wire->items && wire->context
+                 ? et_assembly_open(&wire->answers, setup->servers + 1, setup->largest, error)
+                 : et_alloc_failed(error, sizeof *wire, "a connection");
+    status = status ? status : open_sockets(wire, setup, error);
+    if (status)
+        et_wire_close(wire);
+    else
+        *out = wire;
+    return status;
+}
+
+/* monitor: NULL where another thread closes it. */
+static void close_socket(void *socket, void *monitor)
+{
+    if (socket)
+        et_zmq.socket_monitor(socket, NULL, 0);
+    if (monitor)
+        et_zmq.close(monitor);
+    if (socket)
+        et_zmq.close(socket);
+}
+
+/* Once, however many they were. */
+static void say_how_many(const et_wire *wire)
+{
+    long long refused = (long long)wire->refused, damaged = (long long)wire->damaged;
+    if (refused > 0)
+        et_log(ET_LOG_WARNING,
+               "%s: %lld connection%s not let in: no key of this cluster, or damaged on the way",
+               wire->bound, refused, refused == 1 ? " was" : "s were");
+    if (damaged > 0)
+        et_log(ET_LOG_WARNING, "%lld connection%s made again at once: damaged on the way", damaged,
+               damaged == 1 ? " was" : "s were");
+}
+
+void et_wire_close(et_wire *wire)
+{
+    if (!wire)
+        return;
+    if (wire->holds)
+        et_zmq.msg_close(&wire->message);
+    for (int i = 0; wire->peer && i < ET_WIRE_LINES * (wire->servers + 1); i++) {
+        et_wire_line *l = &wire->peer[i / ET_WIRE_LINES].line[i % ET_WIRE_LINES];
+        close_socket(l->socket, l->monitor);
+    }
+    close_socket(wire->router, wire->guarded ? NULL : wire->door);
+    if (wire->context)
+        et_zmq.ctx_shutdown(wire->context);
+    if (wire->guarded)
+        et_thread_join(wire->guard);
+    else if (wire->zap)
+        et_zmq.close(wire->zap);
+    if (wire->context)
+        et_zmq.ctx_term(wire->context);
+    say_how_many(wire);
+    et_visitors_close(wire->visitors);
+    et_free(wire->peer);
+    et_free(wire->via);
+    et_free(wire->items);
+    et_assembly_release(&wire->answers);
+    et_assembly_release(&wire->questions);
+    et_free(wire);
+}
+
+et_link *et_wire_link(et_wire *wire)
+{
+    return &wire->link;
+}
+
+/* ---- messages ---- */
+
+/* A connection's number in a router, and how long it is. */
+static uint64_t via_of(const unsigned char *id, int length)
+{
+    uint64_t via = 0;
+    for (int i = 0; i < length; i++)
+        via = via << 8 | id[i];
+    return via | (uint64_t)length << 8 * ID_MAX;
+}
+
+static bool send_id(void *socket, uint64_t via)
+{
+    unsigned char id[ID_MAX];
+    size_t length = (size_t)(via >> 8 * ID_MAX);
+    for (size_t i = length; i-- > 0; via >>= 8)
+        id[i] = (unsigned char)via;
+    return et_zmq.send(socket, id, length, ZMQ_SNDMORE | ZMQ_DONTWAIT) >= 0;
+}
+
+/* The next piece; via: 0 in a dealer. False: what is left of the message is dropped. */
+static bool send_piece(void *socket, uint64_t via, et_cutting *cutting)
+{
+    zmq_msg_t out;
+    if (et_zmq.msg_init_size(&out, et_cutting_next(cutting)))
+        return false;
+    et_cutting_write(cutting, et_zmq.msg_data(&out));
+    if ((!via || send_id(socket, via)) && et_zmq.msg_send(&out, socket, ZMQ_DONTWAIT) >= 0)
+        return true;
+    et_zmq.msg_close(&out);
+    return false;
+}
+
+static void send_on(et_link *self, int to, const et_message *message)
+{
+    et_wire *wire = (et_wire *)(void *)self;
+    bool dealt = to <= wire->servers && wire->peer[to].line[ET_WIRE_TALK].socket;
+    uint64_t via = dealt ? 0 : message->via ? message->via : wire->via[to];
+    void *socket = dealt ? wire->peer[to].line[ET_WIRE_TALK].socket : wire->router;
+    et_cutting cutting;
+    if (!socket || !(dealt || via))
+        return;
+    if (dealt)
+        wire->peer[to].line[ET_WIRE_TALK].pieces_at_send = wire->peer[to].line[ET_WIRE_TALK].pieces;
+    et_cutting_begin(&cutting, message, ++wire->number);
+    while (et_cutting_next(&cutting) && send_piece(socket, via, &cutting)) {
+    }
+}
+
+/* Whose key a message came with; ET_JOB_ROLES: nobody's. */
+static et_job_role role_of(et_wire *wire)
+{
+    const char *user = et_zmq.msg_gets(&wire->message, "User-Id");
+    int role = 0;
+    while (role < ET_JOB_ROLES && !(user && !strcmp(user, et_job_role_names[role])))
+        role++;
+    return (et_job_role)role;
+}
+
+/* Who says to be the master has its key, and so on. */
+static bool is_who_it_says(const et_wire *wire, const et_message *message, et_job_role role)
+{
+    return (message->from == ET_TASK_MASTER && role == ET_JOB_MASTER) ||
+           (message->from > wire->servers && role == ET_JOB_WORKER);
+}
+
+typedef enum taken { NOTHING, PIECE, MESSAGE } taken;
+
+/* The next piece of a socket, into wire->message; bytes: as it was sent; 0: there is none. *alone:
+ * as all are that the cluster sends; others are dropped. */
+static size_t take_piece(et_wire *wire, void *socket, bool *alone)
+{
+    size_t bytes = 0;
+    *alone = true;
+    while (et_zmq.msg_recv(&wire->message, socket, ZMQ_DONTWAIT) >= 0) {
+        size_t size = et_zmq.msg_size(&wire->message) + SEAL_BYTES;
+        bytes += size + (size > 255 ? 9 : 2);
+        if (!et_zmq.msg_more(&wire->message))
+            break;
+        *alone = false;
+    }
+    return bytes;
+}
+
+/* What wire->message is: a piece of a message of its connection; WRONG: nothing that a task sends.
+ */
+static et_piece completes(et_wire *wire, et_assembly *assembly, uint64_t connection,
+                          et_message *out)
+{
+    const unsigned char *data;
+    size_t size;
+    et_piece what = et_assembly_take(assembly, connection, et_zmq.msg_data(&wire->message),
+                                     et_zmq.msg_size(&wire->message), &data, &size);
+    return what == ET_PIECE_LAST && !et_message_read(out, data, size) ? ET_PIECE_WRONG : what;
+}
+
+/* From a connection that this task has made; from: whose it is. */
+static taken take_dealt(et_wire *wire, int from, et_message *out)
+{
+    bool alone;
+    et_wire_line *l = &wire->peer[from].line[ET_WIRE_TALK];
+    if (!take_piece(wire, l->socket, &alone))
+        return NOTHING;
+    l->pieces++;
+    et_piece what = alone ? completes(wire, &wire->answers, (uint64_t)from, out) : ET_PIECE_WRONG;
+    if (what == ET_PIECE_LAST && out->from == from)
+        return MESSAGE;
+    if (what == ET_PIECE_WRONG) {
+        wire->damaged++;
+        et_wire_make_again(&wire->peer[from], l);
+    }
+    return PIECE;
+}
+
+static taken take_routed(et_wire *wire, et_message *out)
+{
+    unsigned char id[ID_MAX];
+    bool alone;
+    int length = et_zmq.recv(wire->router, id, sizeof id, ZMQ_DONTWAIT);
+    size_t bytes = length < 0 ? 0 : take_piece(wire, wire->router, &alone);
+    if (!bytes)
+        return NOTHING;
+    et_job_role role = role_of(wire);
+    int descriptor = et_zmq.msg_get(&wire->message, ZMQ_SRCFD);
+    if (length < 1 || length > ID_MAX || role == ET_JOB_ROLES)
+        return PIECE;
+    et_visitors_took(wire->visitors, descriptor, role, bytes);
+    uint64_t via = via_of(id, length);
+    et_piece what = alone ? completes(wire, &wire->questions, via, out) : ET_PIECE_WRONG;
+    if (what == ET_PIECE_LAST && !is_who_it_says(wire, out, role))
+        what = ET_PIECE_WRONG;
+    if (what == ET_PIECE_WRONG)
+        et_visitors_refuse(wire->visitors, descriptor, "has sent what no task sends");
+    if (what != ET_PIECE_LAST)
+        return PIECE;
+    out->via = wire->via[out->from] = via;
+    return MESSAGE;
+}
+
+/* One look at each socket. */
+static taken take_any(et_wire *wire, et_message *out)
+{
+    taken what = wire->router ? take_routed(wire, out) : NOTHING;
+    for (int i = 0; what != MESSAGE && i <= wire->servers; i++)
+        if (wire->peer[i].line[ET_WIRE_TALK].socket) {
+            taken next = take_dealt(wire, i, out);
+            what = next > what ? next : what;
+        }
+    return what;
+}
+
+/* Of what is there; what makes no message is dropped. */
+static bool take_message(et_wire *wire, et_message *out)
+{
+    taken what = PIECE;
+    for (int i = 0; what == PIECE && i < TURNS; i++)
+        what = take_any(wire, out);
+    return what == MESSAGE;
+}
+
+/* Whether something is there to take. */
+static bool wait_for_any(et_wire *wire, double seconds)
+{
+    int count = 0;
+    if (wire->router)
+        wire->items[count++] = (zmq_pollitem_t){ .socket = wire->router, .events = ZMQ_POLLIN };
+    for (int i = 0; i <= wire->servers; i++)
+        if (wire->peer[i].line[ET_WIRE_TALK].socket)
+            wire->items[count++] =
+                (zmq_pollitem_t){ .socket = wire->peer[i].line[ET_WIRE_TALK].socket,
+                                  .events = ZMQ_POLLIN };
+    return et_zmq.poll(wire->items, count, (long)(seconds * 1000 + 0.999)) > 0;
+}
+
+int et_wire_receive(et_wire *wire, double seconds, et_message *out, bool *got, et_error *error)
+{
+    if (wire->holds)
+        et_zmq.msg_close(&wire->message);
+    et_zmq.msg_init(&wire->message);
+    wire->holds = true;
+    double until = et_clock_monotonic() + seconds, left = seconds;
+    while (!(*got = take_message(wire, out)) && left > 0 && wait_for_any(wire, left))
+        left = until - et_clock_monotonic();
+    et_wire_look_at_lines(wire);
+    return wire->denied ? et_fail(error, ET_EDENIED,
+                                  "the other tasks do not take this one's key: all keys of a "
+                                  "cluster come from one `etude keys DIR`")
+                        : ET_OK;
+}
+
+double et_wire_alone(const et_wire *wire, int task)
+{
+    double talk = wire->peer[task].line[ET_WIRE_TALK].alone,
+           watch = wire->peer[task].line[ET_WIRE_WATCH].alone;
+    double since = talk && watch ? fmin(talk, watch) : talk + watch;
+    return since ? et_clock_monotonic() - since : 0;
+}
+
+int et_wire_check(et_error *error)
+{
+    (void)error;
+    return ET_OK;
+}
+
+int et_wire_keypair(char *public, char *secret, et_error *error)
+{
+    int status = et_zmq_load(error);
+    if (!status && et_zmq.curve_keypair(public, secret))
+        status = et_wire_fail(error, "a pair of keys (CURVE)");
+    return status;
+}

@@ -1,0 +1,161 @@
+/* What the files of a wire over ZeroMQ share:
+ *
+ *   zmq.c         a wire's life, and messages as pieces
+ *   zmq_door.c    who may connect to this task: the router, its guard, its visitors
+ *   zmq_lines.c   connections that this task makes, and what becomes of them
+ *   zmq_socket.c  ZeroMQ's calls, and what every socket has: knows none of the others */
+#ifndef ETUDE_ROLES_WIRE_ZMQ_PRIVATE_H
+#define ETUDE_ROLES_WIRE_ZMQ_PRIVATE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include <zmq.h>
+
+#include "base/files/library.h"
+#include "roles/wire/piece.h"
+#include "roles/visitors.h"
+#include "roles/wire/wire.h"
+
+/* zmq_bind is et_zmq.bind, and so on: loaded by the first who opens a wire or makes keys. */
+#define ET_ZMQ_CALLS(X)                                                                            \
+    X(zmq_, bind)                                                                                  \
+    X(zmq_, close)                                                                                 \
+    X(zmq_, connect)                                                                               \
+    X(zmq_, ctx_new)                                                                               \
+    X(zmq_, ctx_shutdown)                                                                          \
+    X(zmq_, ctx_term)                                                                              \
+    X(zmq_, curve_keypair)                                                                         \
+    X(zmq_, disconnect)                                                                            \
+    X(zmq_, getsockopt)                                                                            \
+    X(zmq_, msg_close)                                                                             \
+    X(zmq_, msg_data)                                                                              \
+    X(zmq_, msg_get)                                                                               \
+    X(zmq_, msg_gets)                                                                              \
+    X(zmq_, msg_init)                                                                              \
+    X(zmq_, msg_init_size)                                                                         \
+    X(zmq_, msg_more)                                                                              \
+    X(zmq_, msg_recv)                                                                              \
+    X(zmq_, msg_send)                                                                              \
+    X(zmq_, msg_size)                                                                              \
+    X(zmq_, poll)                                                                                  \
+    X(zmq_, recv)                                                                                  \
+    X(zmq_, send)                                                                                  \
+    X(zmq_, setsockopt)                                                                            \
+    X(zmq_, socket)                                                                                \
+    X(zmq_, socket_monitor)                                                                        \
+    X(zmq_, strerror)                                                                              \
+    X(zmq_, z85_decode)
+
+typedef struct et_zmq_calls {
+    ET_ZMQ_CALLS(ET_LIBRARY_CALL)
+} et_zmq_calls;
+
+extern et_zmq_calls et_zmq;
+
+#define ET_WIRE_HANDSHAKE   4000 /* milliseconds that who connects has for it */
+#define ET_WIRE_SOON        0.25 /* seconds in which ZeroMQ says that it tries again, if it does */
+#define ET_WIRE_CURVE_BYTES 64   /* at least what encryption adds to a message */
+#define ET_WIRE_PART        256  /* most bytes of a part that is read by itself */
+
+/* A connection that this task makes. */
+typedef struct et_wire_line {
+    void *socket, *monitor; /* socket NULL: there is none */
+    int descriptor;         /* -1: none that is known */
+    double alone;           /* since when; 0: connected */
+    double again;           /* when ZeroMQ is taken to have given it up; 0: it has not */
+    double pause;           /* how long after it was lost that was, the last time */
+    int64_t pieces;         /* that have come over it */
+    int64_t pieces_at_send; /* pieces when something was last sent */
+    double tried;           /* when its TCP connection was made */
+    bool known;             /* a handshake has succeeded: its keys are right */
+    double heard;           /* when something last happened to the connection */
+    int failures;           /* handshakes in a row that were refused */
+    bool there;             /* ZeroMQ was at the address after failures before these */
+} et_wire_line;
+
+/* ZeroMQ 4.3.4 ends the process (`Assertion failed: !_io_error`) where a connection breaks whose
+ * messages wait for their reader, and a heartbeat of its own comes next: its timer writes without a
+ * look at what has become of the connection. So what carries messages has no heartbeat, and what
+ * has one carries nothing else.
+ *
+ * It ends the process as well (`Resource temporarily unavailable`, session_base.cpp's clean_pipes)
+ * where a connection breaks in the middle of a message of several frames and its socket is being
+ * closed or disconnected: from the end of what it may linger until the socket's own thread calls
+ * ZeroMQ, which here computes for seconds. So no message has several frames: each piece is one. */
+enum { ET_WIRE_TALK, ET_WIRE_WATCH, ET_WIRE_LINES };
+
+typedef struct et_wire_peer {
+    et_wire_line line[ET_WIRE_LINES];
+    char address[300];  /* host:port */
+    char endpoint[400]; /* the same for ZeroMQ */
+} et_wire_peer;
+
+struct et_wire {
+    et_link link;
+    et_job_role role;
+    int servers;
+    void *context, *router;
+    void *zap, *door; /* the guard's: who asks to be let in, what became of connections */
+    pthread_t guard;
+    bool guarded;
+    et_visitors *visitors;
+    _Atomic int64_t refused; /* connections that were not let in */
+    int64_t damaged;         /* connections of ours that were made again for what came over them */
+    char bound[300];         /* host:port that it listens at */
+    et_wire_peer *peer;      /* [1 + servers] */
+    uint64_t *via;           /* [ET_TASKS_MAX]: where a task was heard last; 0: nowhere */
+    zmq_pollitem_t *items;   /* [2 + servers] */
+    zmq_msg_t message;       /* the piece that was received last */
+    bool holds;              /* message is in use */
+    et_assembly answers;     /* of those that this task connects to */
+    et_assembly questions;   /* of those that connect to it */
+    uint64_t number;         /* of the message that was sent last */
+    bool denied;
+    char public[ET_JOB_ROLES][ET_KEY_TEXT + 1];
+    char own_public[ET_KEY_TEXT + 1], secret[ET_KEY_TEXT + 1];
+};
+
+/* ---- zmq_socket.c ---- */
+
+/* Before anything is called. ET_ENOTFOUND: the library is not there. */
+int et_zmq_load(et_error *error);
+
+/* ET_EIO with errno in ZeroMQ's words. */
+int et_wire_fail(et_error *error, const char *what);
+
+/* An option that is an int. */
+bool et_wire_set(void *socket, int option, int value);
+/* Those of every socket that carries messages or watches; in, out: pieces that wait at most. */
+bool et_wire_set_common(void *socket, const et_wire *wire, int in, int out);
+/* Pieces that wait in a connection whose messages have up to so many bytes. */
+int et_wire_queue(size_t largest);
+/* host:port as ZeroMQ takes it to bind: numbers. */
+int et_wire_resolve(char *endpoint, size_t space, const char *address, et_error *error);
+
+/* What tells of a socket's connections, of such events. number: another for each. NULL: it failed.
+ */
+void *et_wire_monitor(et_wire *wire, void *socket, int number, int events);
+/* The next event of a monitor and what belongs to it; 0: there is none. */
+int et_wire_next_event(void *monitor, uint32_t *value);
+
+/* A part of a message of several, cut; -1: the context is at its end. more: others follow. part has
+ * ET_WIRE_PART bytes. */
+int et_wire_read_part(void *socket, unsigned char *part, bool *more);
+
+/* ---- zmq_door.c ---- */
+
+int et_wire_listen(et_wire *wire, const et_wire_setup *setup, et_error *error);
+
+/* ---- zmq_lines.c ---- */
+
+/* A server answers those who have come to it; it connects to see that the master lives. */
+int et_wire_connect(et_wire *wire, const et_wire_setup *setup, int task, et_error *error);
+/* The method of et_link_class. */
+void et_wire_doubt(et_link *self, int to);
+/* Ends a line's connection and begins another. */
+void et_wire_make_again(const et_wire_peer *p, et_wire_line *l);
+/* What has become of all lines; those that ZeroMQ has given up are made again. */
+void et_wire_look_at_lines(et_wire *wire);
+
+#endif

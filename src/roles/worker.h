@@ -1,0 +1,92 @@
+/* A worker, as its part in the talk: it joins, gets a ticket, pulls the weights of all servers, has
+ * a gradient computed, pushes it to all servers, reports, gets the next ticket. Whoever drives it
+ * hands in messages and time, and looks at `phase`:
+ *
+ *     et_worker_start(w, now);
+ *     for (;;) {
+ *         ... et_worker_receive(w, now, &message); et_worker_tick(w, now); ...
+ *         if (w->phase == ET_WORKER_COMPUTES) {
+ *             ... gradients of the weights that `pulled` was called with ...
+ *             et_worker_computed(w, now, gradients, report);
+ *         } else if (w->phase == ET_WORKER_ENDED) ...
+ *     }
+ *
+ * A ticket is computed once. No threads; allocates at open only.
+ *
+ * One step of a worker:
+ *
+ *     worker -> master    ASK    what came of the last ticket; where its data stand
+ *     master -> worker    GO     a ticket, the version that all servers have at least, and how many
+ *                                updates will be done before that of its gradient
+ *     worker -> servers   PULL   VALUES come back, as they will be by then
+ *     worker -> servers   PUSH   the gradient is kept (STAGED); nothing is changed
+ *     worker -> master    ASK    the ticket is done
+ *     master -> servers   ADD    that gradient is part of the next update (DONE); the worker may go on
+ *     master -> servers   APPLY  the update, once it has all its gradients (DONE)
+ *
+ * The master alone orders updates; all servers do an update once, or none does it. Between two
+ * updates the state of the servers is that of one step. Every message may be lost, repeated or late:
+ * a question has a sequence number and is asked again, and an answer is given again. */
+#ifndef ETUDE_ROLES_WORKER_H
+#define ETUDE_ROLES_WORKER_H
+
+#include <etude/error.h>
+
+#include "roles/wire/message.h"
+
+typedef enum et_worker_phase {
+    ET_WORKER_JOINS,
+    ET_WORKER_ASKS,
+    ET_WORKER_PULLS,
+    ET_WORKER_COMPUTES, /* the driver's turn */
+    ET_WORKER_PUSHES,
+    ET_WORKER_ENDED, /* all is done; or lost, which says why */
+} et_worker_phase;
+
+typedef struct et_worker_setup {
+    et_link *link;
+    int servers, index;    /* which worker */
+    const int64_t *floats; /* [servers]: weights of each; copied */
+    size_t report_size;    /* bytes; of these the last place_size say where the data stand */
+    size_t place_size;
+    size_t greeting_size; /* bytes that it is given when it joins, behind its place */
+    uint64_t nonce;       /* nanoseconds when it was started, by any clock: sequence numbers begin
+                             there, and the later of two with one number is the worker */
+    uint64_t fingerprint; /* of model and settings: all tasks have the same */
+    double patience;      /* seconds without an answer after which the others are lost */
+    void *self;
+    /* weights [floats[server]] of a server, aligned to nothing. */
+    void (*pulled)(void *self, int server, const void *weights);
+    /* Where to go on in the data [place_size], and what else the master gives [greeting_size];
+     * aligned to nothing. */
+    void (*welcomed)(void *self, const void *place, const void *greeting);
+} et_worker_setup;
+
+typedef struct et_worker {
+    et_worker_setup setup;
+    et_worker_phase phase;
+    uint64_t run, session, sequence;
+    int64_t ticket, version;
+    double before;  /* updates that are expected before its own */
+    int left;       /* servers that have not answered yet */
+    double squares; /* of the gradient, as servers have counted them */
+    et_asking master;
+    et_asking *server; /* [servers] */
+    unsigned char *report;
+    char lost[ET_MESSAGE_TEXT + 1]; /* ET_WORKER_ENDED: not empty: why it is no good end */
+} et_worker;
+
+int et_worker_open(et_worker *worker, const et_worker_setup *setup, et_error *error);
+void et_worker_release(et_worker *worker);
+
+void et_worker_start(et_worker *worker, double now);
+void et_worker_receive(et_worker *worker, double now, const et_message *message);
+void et_worker_tick(et_worker *worker, double now);
+
+/* gradients [servers][floats], borrowed until the phase is ET_WORKER_ASKS again; report
+ * [report_size], copied. The report of a gradient that is not finite says so (its divisor, as the
+ * chief reads it, is 0), and no update is made of what is pushed with it. */
+void et_worker_computed(et_worker *worker, double now, const float *const *gradients,
+                        const void *report);
+
+#endif

@@ -1,0 +1,527 @@
+/* Experiments and their settings, from the table to a run's own file:
+ *
+ *   defaults of the fields -> the kind's row -> files -> --set -> checks -> lock -> params.yaml
+ *
+ * Every arrow changes what it names and leaves the rest. The tree of settings is what the field
+ * tables say (base/fields/fields.h): task, trainer, runtime; nothing here knows a setting by its path.
+ *
+ * A settings file may name its experiment in a key of its own, `experiment`, beside the three
+ * groups: params.yaml does, so that a run says what it is, and such a file can be given with
+ * --config to begin another run like it. */
+#include "systems/modelgarden/experiment.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/assert.h"
+#include "base/files/file.h"
+#include "base/reserved.h"
+#include "base/fields/settings.h"
+#include "base/values/yaml.h"
+#include "formats/events/log_names.h"
+#include "train/run/run_names.h"
+
+#define NAMES_MAX 256 /* experiments that the nearest is sought among */
+
+/* ---- the tables ---- */
+
+/* The root of all settings: a row for each group. The first is the kind's. */
+static const et_field groups[] = {
+    { .name = "task",
+      .kind = ET_FIELD_KIND_STRUCT,
+      .offset = offsetof(et_experiment, task),
+      .indirect = true,
+      .help = "what is learnt, from what" },
+    ET_FIELD_STRUCT(et_experiment, trainer, &et_trainer_fields, "how it is trained"),
+    ET_FIELD_STRUCT(et_experiment, runtime, &et_runtime_fields, "on what it runs"),
+    ET_FIELD_END
+};
+
+/* Defaults first, so that a row need say only what differs. */
+static int begin(et_experiment *experiment, const et_program *program, int number,
+                 const et_experiment_row *row, et_arena *arena, et_error *error)
+{
+    const et_task_kind *kind = program->kinds[number];
+    et_field *rows = et_arena_alloc(arena, sizeof groups);
+    et_fields *table = et_arena_alloc(arena, sizeof *table);
+    void *task = et_arena_alloc(arena, kind->size);
+    if (!rows || !table || !task)
+        return et_alloc_failed(error, sizeof groups + kind->size, "settings");
+    memcpy(rows, groups, sizeof groups);
+    rows[0].nested = kind->fields;
+    *table = (et_fields){ "experiment", rows };
+    memset(task, 0, kind->size);
+    *experiment = (et_experiment){
+        .program = program,
+        .kind = kind,
+        .name = row->name,
+        .task = task,
+        .table = table,
+        .said = { .arena = arena },
+    };
+    et_fields_defaults(table, experiment);
+    if (kind->begin)
+        kind->begin(kind, task);
+    int status = row->settings ? et_experiment_set(experiment, row->settings, arena, error) : ET_OK;
+    experiment->said.first = NULL;
+    return status ? et_fail_while(error, status, "experiment %s", row->name) : ET_OK;
+}
+
+/* ---- names ---- */
+
+/* All names of a program, ended by NULL; up to NAMES_MAX. */
+static size_t list_names(const char *names[NAMES_MAX + 1], const et_program *program)
+{
+    size_t count = 0;
+    for (int i = 0; i < program->count; i++)
+        for (const et_experiment_row *row = program->kinds[i]->experiments; row->name; row++)
+            if (count < NAMES_MAX)
+                names[count++] = row->name;
+    names[count] = NULL;
+    return count;
+}
+
+/* The bytes that two names have in common, up to the last "/" of them. */
+static size_t common_folder(const char *a, const char *b)
+{
+    size_t folder = 0;
+    for (size_t i = 0; a[i] && a[i] == b[i]; i++)
+        if (a[i] == '/')
+            folder = i + 1;
+    return folder;
+}
+
+/* With the nearest name, if one is near, and with the part of it that is not there. */
+static int unknown_name(const et_program *program, const char *name, et_error *error)
+{
+    const char *names[NAMES_MAX + 1];
+    size_t count = list_names(names, program), folder = 0;
+    for (size_t i = 0; i < count; i++) {
+        size_t common = common_folder(name, names[i]);
+        folder = common > folder ? common : folder;
+    }
+    char where[160] = "";
+    if (folder)
+        snprintf(where, sizeof where, " (%.*s has no %s)", (int)folder, name, name + folder);
+    return et_fail(error, ET_ECONFIG, "no experiment named %s%s; `%s list` shows all%s", name,
+                   et_nearest_hint(name, names, "").text, program->name, where);
+}
+
+/* Whether name is the other, or a folder that it stands in. */
+static bool is_above(const char *name, const char *other)
+{
+    size_t length = strlen(name);
+    return !strncmp(name, other, length) && (!other[length] || other[length] == '/');
+}
+
+static int check_kind(const et_program *program, int number, et_error *error)
+{
+    const et_task_kind *kind = program->kinds[number];
+    if (!kind || !kind->name || !kind->fields || !kind->size || !kind->experiments ||
+        !kind->experiments->name || !kind->open || !kind->close)
+        return et_fail(error, ET_EUSAGE,
+                       "kind of task %d, %s: it needs a name, fields, their size, an experiment, "
+                       "open and close",
+                       number + 1, kind && kind->name ? kind->name : "without a name");
+    for (int i = 0; i < number; i++)
+        if (!strcmp(program->kinds[i]->name, kind->name))
+            return et_fail(error, ET_EUSAGE, "kinds of task %d and %d are both named %s", i + 1,
+                           number + 1, kind->name);
+    return et_options_check(kind, "et_task_kind", error);
+}
+
+et_run_file et_kind_file(const et_task_kind *kind, int i, char buffer[ET_RUN_FILE_NAME])
+{
+    if (kind->file)
+        return kind->file(kind, i, buffer);
+    return kind->files ? kind->files[i] : (et_run_file){ .name = NULL };
+}
+
+/* A name that means two things would be found by the order of tables. */
+int et_program_check(const et_program *program, et_error *error)
+{
+    const char *names[NAMES_MAX + 1];
+    int status =
+        program->count > 0 ? ET_OK : et_fail(error, ET_EUSAGE, "this program has no kind of task");
+    for (int i = 0; !status && i < program->count; i++)
+        status = check_kind(program, i, error);
+    size_t count = status ? 0 : list_names(names, program);
+    for (size_t i = 0; i < count; i++)
+        for (size_t k = 0; k < count; k++)
+            if (i != k && is_above(names[i], names[k]))
+                return et_fail(error, ET_EUSAGE,
+                               strcmp(names[i], names[k])
+                                   ? "experiment %s stands in the way of %s: one name is a folder "
+                                     "of the other; rename one"
+                                   : "experiment %s is registered twice (%s); rename one",
+                               names[i], names[k]);
+    return status;
+}
+
+int et_experiment_begin(et_experiment *experiment, const et_program *program, const char *name,
+                        et_arena *arena, et_error *error)
+{
+    et_assert(program && name);
+    for (int i = 0; i < program->count; i++)
+        for (const et_experiment_row *row = program->kinds[i]->experiments; row->name; row++)
+            if (!strcmp(row->name, name))
+                return begin(experiment, program, i, row, arena, error);
+    return unknown_name(program, name, error);
+}
+
+/* ---- reading ---- */
+
+/* Text -> tree -> members (base/fields/settings.h). Unknown keys, wrong types and values out of range are
+ * found there, with file and line. */
+
+static et_settings settings_of(et_experiment *experiment, et_arena *arena)
+{
+    return (et_settings){ .table = experiment->table,
+                          .options = experiment,
+                          .arena = arena,
+                          .locked = experiment->locked,
+                          .said = &experiment->said };
+}
+
+#define NAME_KEY "experiment" /* beside the fields: which experiment a file's settings are for */
+
+/* The name that a file gives; *name NULL if it gives none. *line is that of the key, for
+ * messages; untouched if there is none. */
+static int find_name(const char **name, int *line, const et_value *dict, const char *path,
+                     const et_program *program, et_error *error)
+{
+    const et_value *found = et_value_get(dict, NAME_KEY);
+    *name = NULL;
+    if (!found)
+        return ET_OK;
+    *line = found->line;
+    if (found->kind != ET_VALUE_STRING)
+        return et_fail(error, ET_ECONFIG,
+                       "%s:%d: " NAME_KEY ": needs a name, not %s; `%s list` shows all", path,
+                       found->line, et_value_kind_name(found->kind), program->name);
+    *name = found->string;
+    return ET_OK;
+}
+
+/* All of dict but the name. NULL: no memory. The children are copied, one struct each, since a
+ * value hangs in one list only; what is below them is shared. */
+static const et_value *without_name(const et_value *dict, et_arena *arena)
+{
+    /* A dict without the key would need a way to take one out, which values have not. */
+    et_value *rest = et_value_dict(arena);
+    for (const et_value *child = rest ? dict->first : NULL; child; child = child->next)
+        if (strcmp(child->key, NAME_KEY) != 0 && !et_value_append_copy(rest, child->key, child))
+            return NULL;
+    return rest;
+}
+
+/* Reads the whole file for one key: it is parsed again when the experiment is known. */
+int et_experiment_named_in(const char **name, const et_program *program, const char *path,
+                           et_arena *arena, et_error *error)
+{
+    et_value *dict;
+    int line = 0;
+    int status = et_settings_parse_file(&dict, path, arena, error);
+    return status ? status : find_name(name, &line, dict, path, program, error);
+}
+
+/* Settings of another experiment are refused: they would be mixed with this one's, which differ
+ * in what they leave out. */
+static int read_settings(et_experiment *experiment, const et_value *dict, const char *path,
+                         et_arena *arena, et_error *error)
+{
+    const char *name;
+    int line = 0;
+    int status = find_name(&name, &line, dict, path, experiment->program, error);
+    if (status)
+        return status;
+    if (name && strcmp(name, experiment->name))
+        return et_fail(error, ET_ECONFIG,
+                       "%s:%d: these are settings for %s, not for %s; choose that experiment, or "
+                       "leave the line out",
+                       path, line, name, experiment->name);
+    const et_value *rest = dict->kind == ET_VALUE_DICT ? without_name(dict, arena) : dict;
+    if (!rest)
+        return et_alloc_failed(error, sizeof *rest, "settings");
+    et_settings settings = settings_of(experiment, arena);
+    status = et_settings_read(&settings, rest, path, error);
+    et_fields_said_settle(&experiment->said, experiment->table, experiment);
+    return status;
+}
+
+/* What the file does not mention stays as it is. */
+int et_experiment_read_file(et_experiment *experiment, const char *path, et_arena *arena,
+                            et_error *error)
+{
+    et_value *dict;
+    int status = et_settings_parse_file(&dict, path, arena, error);
+    return status ? status : read_settings(experiment, dict, path, arena, error);
+}
+
+/* A tree or a file may name its experiment, as with --config. */
+int et_experiment_set(et_experiment *experiment, const char *text, et_arena *arena, et_error *error)
+{
+    et_value *tree;
+    const char *name;
+    et_settings settings = settings_of(experiment, arena);
+    int status = et_settings_parse(&tree, &name, experiment->table, text, arena, error);
+    if (status)
+        return status;
+    return tree ? read_settings(experiment, tree, name, arena, error)
+                : et_settings_assign(&settings, text, error);
+}
+
+int et_experiment_assign(et_experiment *experiment, const char *name, const char *path,
+                         const et_value *value, et_arena *arena, et_error *error)
+{
+    const et_fields_origin from = { .name = name, .arena = arena, .said = &experiment->said };
+    return et_fields_set_from(&from, experiment->table, experiment, path, value, NULL, error);
+}
+
+/* Of a kind with one setting for it. */
+static int assign_batch(et_experiment *experiment, const et_experiment *like, int64_t batch,
+                        et_arena *arena, et_error *error)
+{
+    const char *path = experiment->kind->batch;
+    if (like == experiment)
+        return ET_OK;
+    et_value *made = et_value_new(arena, ET_VALUE_INT);
+    const et_value *echo = like ? et_fields_echo(like->table, like, arena) : NULL;
+    const et_value *value = like ? et_value_path(echo, path) : made;
+    if (made)
+        made->integer = batch;
+    return value ? et_experiment_assign(experiment, "--memory", path, value, arena, error)
+                 : et_alloc_failed(error, 0, "settings");
+}
+
+int et_experiment_set_batch(et_experiment *experiment, const et_experiment *like, int64_t batch,
+                            et_arena *arena, et_error *error)
+{
+    const et_task_kind *kind = experiment->kind;
+    if (kind->batch)
+        return assign_batch(experiment, like, batch, arena, error);
+    if (kind->set_batch)
+        return kind->set_batch(experiment->task, like ? like->task : NULL, batch, error);
+    return et_fail(error, ET_EUSAGE,
+                   "--memory: tasks of %s do not say which setting is the size of a batch",
+                   kind->name);
+}
+
+void et_experiment_lock(et_experiment *experiment)
+{
+    experiment->locked = true;
+}
+
+int et_task_context_batch(const et_task_context *context, int64_t global, const char *setting,
+                          int64_t *size, et_error *error)
+{
+    const int shards = context->data_shards > 1 ? context->data_shards : 1;
+    const int64_t rest = global % shards, below = global - rest;
+    const int64_t nearest = below > 0 && 2 * rest <= shards ? below : below + shards;
+    *size = global / shards;
+    if (global > 0 && rest == 0)
+        return ET_OK;
+    return et_fail(error, ET_ECONFIG,
+                   "%s: %lld cannot be cut into runtime.data_shards: %d equal parts; nearest: %lld",
+                   setting, (long long)global, shards, (long long)nearest);
+}
+
+static int check_restrictions(const et_experiment *experiment, et_error *error)
+{
+    const et_settings settings = { .table = experiment->table, .options = (void *)experiment };
+    int status = ET_OK;
+    for (const et_restriction *row = experiment->kind->restrictions; row && row->text && !status;
+         row++)
+        if (!row->experiment || !strcmp(row->experiment, experiment->name))
+            status = et_settings_check(&settings, (const char *const[]){ row->text, NULL }, error);
+    return status;
+}
+
+/* "auc" for "validation_auc", "new/auc" for "new/validation_auc", where the former is none. */
+static int complete_metric(et_experiment *experiment, et_error *error)
+{
+    const et_task_kind *kind = experiment->kind;
+    const char *metric = et_trainer_own_metric(&experiment->trainer);
+    if (!metric || !kind->check_metric || !kind->check_metric(experiment->task, metric, NULL))
+        return ET_OK;
+    et_arena *arena = experiment->said.arena;
+    size_t last = strlen(metric);
+    while (last && !strchr("|/.", metric[last - 1]))
+        last--;
+    const char *whole =
+        et_arena_printf(arena, "%.*s" ET_LOGGED_VALIDATION "_%s", (int)last, metric, metric + last);
+    if (!whole)
+        return et_alloc_failed(error, 0, "settings");
+    if (!kind->check_metric(experiment->task, whole, NULL))
+        experiment->trainer.best_checkpoint_eval_metric = whole;
+    return ET_OK;
+}
+
+int et_experiment_complete(et_experiment *experiment, et_error *error)
+{
+    et_optimization_options *o = &experiment->trainer.optimizer_config;
+    et_arena *arena = experiment->said.arena;
+    const char *path = et_arena_printf(arena, "trainer.optimizer_config.learning_rate.%s",
+                                       et_optimization_peak_name(o));
+    if (!path)
+        return et_alloc_failed(error, 0, "settings");
+    if (o->learning_rate.peak >= 0 && et_fields_was_said(&experiment->said, path))
+        return et_fail(error, ET_ECONFIG,
+                       "trainer.optimizer_config.learning_rate: %g: the same as %s, which is set "
+                       "as well; leave one out",
+                       o->learning_rate.peak, path);
+    int status = et_optimization_use_peak(o, arena, error);
+    return status ? status : complete_metric(experiment, error);
+}
+
+/* What takes two groups at once is here; what takes one is that group's. */
+int et_experiment_check(const et_experiment *experiment, et_error *error)
+{
+    const et_trainer_options *trainer = &experiment->trainer;
+    const char *metric = et_trainer_own_metric(trainer); /* the task's own is where validation is */
+    const et_task_kind *kind = experiment->kind;
+    int status = et_fields_said_check(&experiment->said, experiment->table, experiment, error);
+    if (!status)
+        status = check_restrictions(experiment, error);
+    if (!status && kind->check)
+        status = kind->check(experiment->task, error);
+    if (!status)
+        status = et_trainer_check(trainer, error);
+    if (!status)
+        status = et_runtime_check(&experiment->runtime, error);
+    if (!status && metric && kind->check_metric)
+        status = kind->check_metric(experiment->task, metric, error);
+    if (!status && metric && !trainer->validation_interval)
+        status = et_fail(error, ET_ECONFIG,
+                         "trainer.best_checkpoint_eval_metric: %s is never known with "
+                         "trainer.validation_interval: 0; set an interval",
+                         metric);
+    return status;
+}
+
+/* ---- the run's own settings ---- */
+
+/* params.yaml: what a run is. It is written when a run begins and again when it goes on under
+ * other settings that may change. */
+
+/* Every setting that counts is written, defaults too: a later version with other defaults reads the
+ * same run. The name is first, where people look. */
+static int put_out(const et_experiment *experiment, const char *path, et_strbuf *text,
+                   et_error *error)
+{
+    et_arena arena = ET_ARENA_INIT;
+    et_settings settings = { .table = experiment->table, .options = (void *)experiment };
+    const char *head = et_arena_printf(&arena, NAME_KEY ": %s\n", experiment->name);
+    int status = !head  ? et_alloc_failed(error, strlen(experiment->name), "settings")
+                 : text ? et_settings_print(&settings, head, text, error)
+                        : et_settings_write_with(&settings, head, path, error);
+    et_arena_release(&arena);
+    return status;
+}
+
+et_value *et_experiment_tree(const et_experiment *experiment, et_arena *arena)
+{
+    et_value *tree = et_value_dict(arena);
+    et_value *settings = et_fields_effective(experiment->table, experiment, arena);
+    if (!settings || !et_value_set_string(tree, NAME_KEY, experiment->name))
+        return NULL;
+    for (const et_value *group = settings->first; group; group = group->next)
+        if (!et_value_append_copy(tree, group->key, group))
+            return NULL;
+    return tree;
+}
+
+int et_experiment_write(const et_experiment *experiment, const char *path, et_error *error)
+{
+    return put_out(experiment, path, NULL, error);
+}
+
+int et_experiment_print(const et_experiment *experiment, et_strbuf *text, et_error *error)
+{
+    return put_out(experiment, NULL, text, error);
+}
+
+#define SETTINGS_MAX ((size_t)1 << 20) /* bytes, as of any file of settings */
+
+/* A directory that is not there, one of a job and one without a run get different words. */
+static int check_run(const et_program *program, const et_model_place *place, et_error *error)
+{
+    if (et_model_place_has(place, ET_RUN_SETTINGS))
+        return ET_OK;
+    if (et_model_place_has(place, ET_RUN_BUILDER))
+        return et_fail(error, ET_ENOTFOUND,
+                       "%s: the job of a program, no run of %s: that program evaluates it, and its "
+                       "export is the folder model of the job, for `%s predict`",
+                       place->name, program->name, program->name);
+    return et_fail(error, ET_ENOTFOUND,
+                   et_file_exists(place->name)
+                       ? "%s: no run of %s: " ET_RUN_SETTINGS " is missing; name the "
+                         "directory that `%s train` wrote to"
+                       : "%s: no such directory; name the one that `%s train` wrote to",
+                   place->name, program->name, program->name);
+}
+
+static int read_tree(et_value **dict, const et_model_place *place, const char *path,
+                     et_arena *arena, et_error *error)
+{
+    char *text;
+    size_t length;
+    int status = et_model_place_read(place, ET_RUN_SETTINGS, SETTINGS_MAX, &text, &length, error);
+    if (!status)
+        status = et_yaml_parse(dict, arena, text, length, path, error);
+    et_free(text);
+    return status;
+}
+
+/* The name first, since the experiment's row is what the rest is put on top of. */
+int et_experiment_open_place(et_experiment *experiment, const et_program *program,
+                             const et_model_place *place, et_arena *arena, et_error *error)
+{
+    const char *path = et_model_place_path(place, ET_RUN_SETTINGS, arena);
+    et_value *dict;
+    const char *name = NULL;
+    int line = 0;
+    int status = path ? check_run(program, place, error)
+                      : et_alloc_failed(error, strlen(place->name), "a path");
+    if (!status)
+        status = read_tree(&dict, place, path, arena, error);
+    if (!status)
+        status = find_name(&name, &line, dict, path, program, error);
+    if (!status && !name)
+        status = et_fail(error, ET_EFORMAT,
+                         "%s: it does not name its " NAME_KEY "; put back the file that `%s "
+                         "train` wrote",
+                         path, program->name);
+    if (status)
+        return status;
+    status = et_experiment_begin(experiment, program, name, arena, error);
+    if (status)
+        return et_fail_while(error, status, "%s:%d", path, line);
+    status = read_settings(experiment, dict, path, arena, error);
+    experiment->said.first = NULL; /* nobody says it now */
+    return status;
+}
+
+int et_experiment_open_run(et_experiment *experiment, const et_program *program,
+                           const char *model_dir, et_arena *arena, et_error *error)
+{
+    et_model_place place;
+    int status = et_model_place_open(&place, model_dir, error);
+    if (!status)
+        status = et_experiment_open_place(experiment, program, &place, arena, error);
+    et_model_place_close(&place);
+    return status;
+}
+
+int et_experiment_named_in_place(const char **name, const et_program *program,
+                                 const et_model_place *place, et_arena *arena, et_error *error)
+{
+    const char *path = et_model_place_path(place, ET_RUN_SETTINGS, arena);
+    et_value *dict;
+    int line = 0;
+    int status = path ? read_tree(&dict, place, path, arena, error)
+                      : et_alloc_failed(error, strlen(place->name), "a path");
+    return status ? status : find_name(name, &line, dict, path, program, error);
+}

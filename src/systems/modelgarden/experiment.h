@@ -1,0 +1,119 @@
+/* Experiments: a name for a whole set of settings. They stand in the tables of the kinds of task
+ * that a program has (<etude/experiment.h>); a run begins with one of them, YAML files and single
+ * settings change it.
+ *
+ *     et_experiment experiment;
+ *     et_experiment_begin(&experiment, program, "rings/small", &arena, &error);
+ *     et_experiment_read_file(&experiment, "mine.yaml", &arena, &error);
+ *     et_experiment_set(&experiment, "trainer.train_steps=2000", &arena, &error);
+ *     et_experiment_check(&experiment, &error);
+ *     et_experiment_lock(&experiment);
+ *
+ * The task's settings, strings and lists live in the arena: a copy of the struct shares them. */
+#ifndef ETUDE_SYSTEMS_MODELGARDEN_EXPERIMENT_H
+#define ETUDE_SYSTEMS_MODELGARDEN_EXPERIMENT_H
+
+#include <etude/command.h>
+
+#include "base/fields/fields_said.h"
+#include "base/text/strbuf.h"
+#include "train/checkpoint/identity.h"
+#include "train/checkpoint/artifact/model_place.h"
+#include "train/run/options.h"
+
+/* All settings of a run: what params.yaml holds. */
+typedef struct et_experiment {
+    const et_program *program;
+    const et_task_kind *kind;   /* of the program's */
+    const char *name;           /* of the kind's row */
+    void *task;                 /* [kind->size] what is learnt, from what */
+    et_trainer_options trainer; /* how */
+    et_runtime_options runtime; /* on what */
+    const et_fields *table;     /* of all of it: task, trainer, runtime */
+    bool locked;                /* nothing can be put on top any more */
+    et_fields_said said;        /* what people have put on top */
+} et_experiment;
+
+/* Whether the kinds of a program are whole, and their names and those of their experiments mean one
+ * thing each. ET_EUSAGE. */
+int et_program_check(const et_program *program, et_error *error);
+
+/* Number i, from 0, of the files that a kind keeps in its runs, its name in buffer or the kind's
+ * own; behind the last comes one without a name.
+ *
+ *     for (int i = 0; (file = et_kind_file(kind, i, buffer)).name; i++) */
+et_run_file et_kind_file(const et_task_kind *kind, int i, char buffer[ET_RUN_FILE_NAME]);
+
+/* Fills in an experiment's settings. ET_ECONFIG: no such name; names the nearest. */
+int et_experiment_begin(et_experiment *experiment, const et_program *program, const char *name,
+                        et_arena *arena, et_error *error);
+
+/* The experiment that a settings file names, NULL if it names none; lives in arena. */
+int et_experiment_named_in(const char **name, const et_program *program, const char *path,
+                           et_arena *arena, et_error *error);
+
+/* Puts a YAML file's settings on top. ET_ECONFIG: it names another experiment. */
+int et_experiment_read_file(et_experiment *experiment, const char *path, et_arena *arena,
+                            et_error *error);
+
+/* Puts on top what a text says: assignments, a tree, or the name of a file (<etude/settings.h>). */
+int et_experiment_set(et_experiment *experiment, const char *text, et_arena *arena,
+                      et_error *error);
+
+/* Sets one setting. name: where value comes from, for messages. */
+int et_experiment_assign(et_experiment *experiment, const char *name, const char *path,
+                         const et_value *value, et_arena *arena, et_error *error);
+
+/* Gives training batches another size: batch, or, like not NULL, that of like's settings; `train
+ * --memory`. ET_EUSAGE: the kind does not say which setting that is. */
+int et_experiment_set_batch(et_experiment *experiment, const et_experiment *like, int64_t batch,
+                            et_arena *arena, et_error *error);
+
+/* When all is put on top: settings that stand for others, such as the peak of a schedule, become
+ * those. */
+int et_experiment_complete(et_experiment *experiment, et_error *error);
+
+/* What tables cannot check, for all parts: settings without effect first, then the kind's
+ * restrictions. */
+int et_experiment_check(const et_experiment *experiment, et_error *error);
+
+/* What reads or sets more is ET_ECONFIG from here on. */
+void et_experiment_lock(et_experiment *experiment);
+
+/* The whole of it as YAML: experiment, task, trainer, runtime. */
+int et_experiment_write(const et_experiment *experiment, const char *path, et_error *error);
+
+/* The same as a tree in arena, which shares texts with the experiment; NULL: no memory. */
+et_value *et_experiment_tree(const et_experiment *experiment, et_arena *arena);
+
+/* Appends the same to a text. */
+int et_experiment_print(const et_experiment *experiment, et_strbuf *text, et_error *error);
+
+/* Reads what write wrote: the settings of a run, or of an export; what they name. */
+int et_experiment_open_place(et_experiment *experiment, const et_program *program,
+                             const et_model_place *place, et_arena *arena, et_error *error);
+int et_experiment_named_in_place(const char **name, const et_program *program,
+                                 const et_model_place *place, et_arena *arena, et_error *error);
+
+/* The same of model_dir, which may be a file. */
+int et_experiment_open_run(et_experiment *experiment, const et_program *program,
+                           const char *model_dir, et_arena *arena, et_error *error);
+
+/* Adds what a checkpoint keeps of settings to know its run by (train/checkpoint/identity.h): those that may
+ * not change. identity: a dict, with what the kind has put into it. */
+int et_experiment_identify(const et_experiment *experiment, et_value *identity, et_error *error);
+
+/* Whether a run's settings may go on under these: what the tables say may change (fields.h)
+ * does, all else must be the same. identity: of the newest checkpoint, which is believed before
+ * kept; NULL: none. ET_ECONFIG names the first that differs, with both values and the cure.
+ * accept: what a person may want to change in mid-run (ET_CHANGE_ASK) is a warning only. */
+int et_experiment_check_same(const et_experiment *kept, const et_experiment *now,
+                             const et_identity *identity, const char *model_dir, bool accept,
+                             et_error *error);
+
+/* Whether the settings beside a checkpoint describe its model. ET_ECONFIG as above. One without an
+ * identity fits all; so it does for the next. */
+int et_experiment_check_model(const et_experiment *experiment, const et_identity *identity,
+                              const char *model_dir, et_error *error);
+
+#endif

@@ -1,0 +1,282 @@
+/* Whether the settings of a start are those of the run that is there. Both are echoed as trees
+ * (et_fields_echo) and compared leaf by leaf, as far as the tables say that a leaf may not change
+ * (et_field_change) and that it counts: there is no list of members that could miss a new one.
+ *
+ *   free             may change: how long, how often, how fast; where files lie, since their
+ *                    contents are compared elsewhere
+ *   fixed, model     must be the same: ET_ECONFIG, with both values
+ *   ask              may change with --accept-changes, which makes it a warning
+ *
+ * A list of groups is a leaf as a whole, where it may not change; else its groups are gone through.
+ *
+ * The leaves that may not change are also what a checkpoint keeps of the settings it was made with
+ * (train/checkpoint/identity.h). What it says goes before params.yaml, which lies beside it unprotected: a
+ * digit that has changed there is found, and a start with the right value mends the file. A leaf
+ * that a checkpoint of another version has not is that of params.yaml.
+ *
+ * Example: trainer.train_steps 2000 -> 4000 goes on (but where the rate falls to its end with the
+ * run, which is another rate then); a layer's width 128 -> 256 is another model;
+ * trainer.optimizer_config.learning_rate.* is a person's decision. */
+#include <stdlib.h>
+#include <string.h>
+
+#include <etude/log.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/assert.h"
+#include "base/values/yaml.h"
+#include "systems/modelgarden/experiment.h"
+#include "train/run/run_names.h"
+
+/* ---- leaves ---- */
+
+typedef struct walk walk;
+
+/* Called for each leaf that may not change, whose path is walk->path. */
+typedef int leaf_fn(walk *w, const et_value *leaf);
+
+struct walk {
+    leaf_fn *visit;
+    et_strbuf path;         /* of what is visited; grows and shrinks with the depth */
+    et_field_change change; /* of the leaf */
+    et_error *error;
+    const et_value *kept;        /* settings of params.yaml as a tree; NULL: not compared */
+    const et_identity *identity; /* of the checkpoint */
+    const char *model_dir;       /* for messages */
+    bool accept;                 /* --accept-changes was given */
+    et_value *values;            /* identity in the making */
+};
+
+/* Which of an identity's trees the leaf stands in: what a model computes, or how it was trained. */
+static const char *tree_of(const walk *w)
+{
+    return w->change == ET_CHANGE_MODEL ? ET_IDENTITY_MODEL : ET_IDENTITY_TRAINING;
+}
+
+static int descend(walk *w, const et_fields *table, const et_value *dict, et_field_change change);
+
+/* Whether anything of a table, in lists too, may not change. */
+static bool holds_fixed(const et_fields *table)
+{
+    for (const et_field *field = table->fields; field->kind != ET_FIELD_KIND_END; field++)
+        if (field->change > ET_CHANGE_FREE || (field->nested && holds_fixed(field->nested)))
+            return true;
+    return false;
+}
+
+/* Item by item: "a.list[0].b". How many there are is a leaf, "a.list[]", that may not change. */
+static int descend_list(walk *w, const et_field *field, const et_value *list)
+{
+    size_t length = w->path.length;
+    et_value count = { .kind = ET_VALUE_INT, .integer = (int64_t)list->count };
+    int status = ET_OK, i = 0;
+    if (!holds_fixed(field->nested))
+        return ET_OK;
+    et_strbuf_append(&w->path, "[]");
+    w->change = ET_CHANGE_MODEL;
+    status = w->path.failed ? et_alloc_failed(w->error, length, "settings") : w->visit(w, &count);
+    et_strbuf_cut(&w->path, length);
+    for (const et_value *item = list->first; item && !status; item = item->next) {
+        et_strbuf_printf(&w->path, "[%d]", i++);
+        status = descend(w, field->nested, item, ET_CHANGE_FREE);
+        et_strbuf_cut(&w->path, length);
+    }
+    return status;
+}
+
+/* As deep as the tables, side by side with their values. change: of the group. */
+static int descend(walk *w, const et_fields *table, const et_value *dict, et_field_change change)
+{
+    const et_value *value = dict->first;
+    size_t length = w->path.length;
+    int status = ET_OK;
+    for (const et_field *field = table->fields; field->kind != ET_FIELD_KIND_END && !status;
+         field++, value = value->next) {
+        et_field_change own = field->change ? field->change : change;
+        et_assert(value && !strcmp(value->key, field->name));
+        et_strbuf_append(&w->path, length ? "." : "");
+        et_strbuf_append(&w->path, field->name);
+        w->change = own;
+        if (w->path.failed)
+            status = et_alloc_failed(w->error, length, "settings");
+        else if (!et_fields_counts(table, field, dict))
+            status = ET_OK;
+        else if (field->kind == ET_FIELD_KIND_STRUCT)
+            status = descend(w, field->nested, value, own);
+        else if (own > ET_CHANGE_FREE)
+            status = w->visit(w, value);
+        else if (field->kind == ET_FIELD_KIND_STRUCTS)
+            status = descend_list(w, field, value);
+        et_strbuf_cut(&w->path, length);
+    }
+    return status;
+}
+
+/* With the length of the run where a decay has none of its own: a run of another length is one with
+ * another rate. */
+static int echo(const et_value **out, const et_experiment *experiment, et_arena *arena,
+                et_error *error)
+{
+    et_experiment whole = *experiment;
+    et_trainer_options *trainer = &whole.trainer;
+    int status = et_optimization_end_with_run(&trainer->optimizer_config, trainer->train_steps,
+                                              arena, error);
+    *out = status ? NULL : et_fields_echo(whole.table, &whole, arena);
+    return status || *out ? status : et_alloc_failed(error, 0, "settings");
+}
+
+/* In the tables' order: the first difference is the one that is said. */
+static int walk_leaves(walk *w, const et_experiment *experiment, et_arena *arena)
+{
+    const et_value *root;
+    int status = echo(&root, experiment, arena, w->error);
+    if (!status)
+        status = descend(w, experiment->table, root, ET_CHANGE_FREE);
+    et_strbuf_release(&w->path);
+    return status;
+}
+
+/* ---- what a checkpoint keeps ---- */
+
+/* Copies a leaf to its place: a.b.c=1 as {a: {b: {c: 1}}}, the dicts made where they are not. */
+static int keep_leaf(walk *w, const et_value *leaf)
+{
+    et_arena *arena = w->values->arena;
+    et_value *dict = et_value_get(w->values, tree_of(w));
+    char *part = et_arena_strdup(arena, et_strbuf_text(&w->path));
+    if (!part)
+        return et_alloc_failed(w->error, w->path.length, "settings");
+    for (char *dot; (dot = strchr(part, '.')) != NULL; part = dot + 1) {
+        *dot = 0;
+        et_value *below = et_value_get(dict, part);
+        dict = below ? below : et_value_set_dict(dict, part);
+        if (!dict)
+            return et_alloc_failed(w->error, w->path.length, "settings");
+    }
+    return et_value_append_copy(dict, part, leaf)
+               ? ET_OK
+               : et_alloc_failed(w->error, w->path.length, "settings");
+}
+
+int et_experiment_identify(const et_experiment *experiment, et_value *identity, et_error *error)
+{
+    walk w = { .visit = keep_leaf, .path = ET_STRBUF_INIT, .error = error, .values = identity };
+    et_value_set_dict(identity, ET_IDENTITY_MODEL);
+    if (!et_value_set_dict(identity, ET_IDENTITY_TRAINING))
+        return et_alloc_failed(error, 0, "settings");
+    int status = walk_leaves(&w, experiment, identity->arena);
+    return status || !et_value_failed(identity) ? status : et_alloc_failed(error, 0, "settings");
+}
+
+/* ---- comparing ---- */
+
+/* The first line of its YAML: scalars have one. */
+static void print_value(et_strbuf *out, const et_value *value)
+{
+    et_strbuf whole = ET_STRBUF_INIT;
+    et_yaml_print(&whole, value);
+    const char *text = et_strbuf_text(&whole);
+    et_strbuf_append_bytes(out, text, strcspn(text, "\n"));
+    et_strbuf_release(&whole);
+}
+
+/* What a leaf was when the checkpoint was made; NULL: it does not say. */
+static const et_value *leaf_of(const walk *w)
+{
+    const et_value *values = w->identity ? w->identity->values : NULL;
+    return et_value_path(et_value_get(values, tree_of(w)), et_strbuf_text(&w->path));
+}
+
+/* Three answers: refused, refused with a way to go on, accepted with a warning. */
+static int report_difference(const walk *w, const char *owner, const char *kept, const char *now)
+{
+    const char *path = et_strbuf_text(&w->path);
+    if (w->change != ET_CHANGE_ASK)
+        return et_fail(w->error, ET_ECONFIG,
+                       "%s belongs to a run with %s: %s, now it is %s. Set the old value to resume "
+                       "(--set, or in %s/" ET_RUN_SETTINGS "), or train another run (--model-dir)",
+                       owner, path, kept, now, w->model_dir);
+    if (!w->accept)
+        return et_fail(w->error, ET_ECONFIG,
+                       "%s belongs to a run with %s: %s, now it is %s. Add --accept-changes to "
+                       "resume with the new value, set the old value (--set, or in "
+                       "%s/" ET_RUN_SETTINGS "), or train another run (--model-dir)",
+                       owner, path, kept, now, w->model_dir);
+    et_log(ET_LOG_WARNING, "%s is %s from here on, it was %s", path, now, kept);
+    return ET_OK;
+}
+
+/* With the checkpoint's value where it has one, else with that of params.yaml. */
+static int compare_leaf(walk *w, const et_value *leaf)
+{
+    const char *path = et_strbuf_text(&w->path);
+    const et_value *there = leaf_of(w);
+    const char *owner = there ? w->identity->checkpoint : w->model_dir;
+    if (!there && w->kept)
+        there = et_value_leaf(w->kept, path);
+    if (!there || et_identity_same(there, leaf))
+        return ET_OK;
+    et_strbuf kept = ET_STRBUF_INIT, now = ET_STRBUF_INIT;
+    print_value(&kept, there);
+    print_value(&now, leaf);
+    int status = kept.failed || now.failed
+                     ? et_alloc_failed(w->error, kept.length + now.length, "settings")
+                     : report_difference(w, owner, et_strbuf_text(&kept), et_strbuf_text(&now));
+    et_strbuf_release(&kept);
+    et_strbuf_release(&now);
+    return status;
+}
+
+int et_experiment_check_same(const et_experiment *kept, const et_experiment *now,
+                             const et_identity *identity, const char *model_dir, bool accept,
+                             et_error *error)
+{
+    et_assert(kept && now && model_dir);
+    et_arena arena = ET_ARENA_INIT;
+    walk w = { .visit = compare_leaf,
+               .path = ET_STRBUF_INIT,
+               .error = error,
+               .identity = identity,
+               .model_dir = model_dir,
+               .accept = accept };
+    int status = echo(&w.kept, kept, &arena, error);
+    if (!status)
+        status = walk_leaves(&w, now, &arena);
+    et_arena_release(&arena);
+    return status;
+}
+
+/* Of the model only: how it was trained changes nothing that it computes. */
+static int check_model_leaf(walk *w, const et_value *leaf)
+{
+    const char *path = et_strbuf_text(&w->path);
+    const et_value *there = leaf_of(w);
+    if (!there || w->change != ET_CHANGE_MODEL || et_identity_same(there, leaf))
+        return ET_OK;
+    et_strbuf was = ET_STRBUF_INIT, is = ET_STRBUF_INIT;
+    print_value(&was, there);
+    print_value(&is, leaf);
+    int status = et_fail(w->error, ET_ECONFIG,
+                         "%s/" ET_RUN_SETTINGS " does not belong to %s: %s is %s there and was "
+                         "%s when it was trained; put that value back",
+                         w->model_dir, w->identity->checkpoint, path, et_strbuf_text(&is),
+                         et_strbuf_text(&was));
+    et_strbuf_release(&was);
+    et_strbuf_release(&is);
+    return status;
+}
+
+int et_experiment_check_model(const et_experiment *experiment, const et_identity *identity,
+                              const char *model_dir, et_error *error)
+{
+    et_arena arena = ET_ARENA_INIT;
+    walk w = { .visit = check_model_leaf,
+               .path = ET_STRBUF_INIT,
+               .error = error,
+               .identity = identity,
+               .model_dir = model_dir };
+    int status = walk_leaves(&w, experiment, &arena);
+    et_arena_release(&arena);
+    return status;
+}

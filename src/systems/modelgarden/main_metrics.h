@@ -1,0 +1,25 @@
+/* Which values of a validation people see while a run trains: few, and each once. Tasks say which
+ * (<etude/task.h>, main_metrics); what chooses the best comes first. */
+#ifndef ETUDE_SYSTEMS_MODELGARDEN_MAIN_METRICS_H
+#define ETUDE_SYSTEMS_MODELGARDEN_MAIN_METRICS_H
+
+#include "base/arena.h"
+#include "systems/modelgarden/task_trainer.h"
+
+#define ET_MAIN_METRICS_MAX 4
+
+typedef struct et_main_metrics {
+    int count;
+    const char *name[ET_MAIN_METRICS_MAX]; /* "validation_loss", "news/validation_loss"; borrowed */
+} et_main_metrics;
+
+/* Nothing where name is there already, "a|b" being "a/b", or there is no room. */
+void et_main_metrics_add(et_main_metrics *metrics, const char *name);
+
+/* Adds those of one task, which begin with prefix: "prices/" or "". Of several sets of validation
+ * data it is one of each, with only_first that of the first set. None without validation data.
+ * Names live in arena or are the task's. */
+int et_main_metrics_of_task(et_main_metrics *metrics, const et_task_trainer *trainer,
+                            const char *prefix, bool only_first, et_arena *arena, et_error *error);
+
+#endif

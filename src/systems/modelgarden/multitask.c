@@ -1,0 +1,710 @@
+/* A trainer over trainers of tasks, which share store and optimizer.
+ *
+ *   interleaved    draw a task by (seed, step) -> its own step
+ *   joint          each task: batches -> its gradient, times weight / divisor, to the sum
+ *                  the sum -> one update -> each task's metrics
+ *
+ * A task's gradient is in the store only until the next one's pass: it is added up at once. */
+#include "systems/modelgarden/multitask.h"
+
+#include <math.h>
+#include <string.h>
+
+#include <etude/nn.h>
+
+#include "base/alloc.h"
+#include "base/numbers/philox.h"
+#include "base/reserved.h"
+#include "data/batches/source.h"
+#include "formats/events/log_names.h"
+#include "metric/metric.h"
+#include "engine/optim/optimizer.h"
+#include "systems/modelgarden/multitask_private.h"
+#include "train/checkpoint/state.h"
+#include "train/run/trainer.h"
+#include "train/step/update.h"
+
+static et_multitask *of(et_trainer *trainer)
+{
+    return (et_multitask *)(void *)trainer;
+}
+
+static et_multitask *evaluator_of(et_evaluator *evaluator)
+{
+    return (et_multitask *)(void *)((char *)evaluator - offsetof(et_multitask, evaluator));
+}
+
+/* ---- which task ---- */
+
+/* Epochs are counted from 1, and the last one stays. */
+static double alpha_at(const et_multitask *m, int64_t step)
+{
+    if (m->order != ET_MULTITASK_ANNEALING)
+        return m->order == ET_MULTITASK_UNIFORM ? 0 : m->alpha;
+    int64_t epoch = 1 + step / m->steps_in_epoch;
+    epoch = epoch < m->epochs ? epoch : m->epochs;
+    return m->epochs > 1 ? 1 - 0.8 * (double)(epoch - 1) / (double)(m->epochs - 1) : 1;
+}
+
+/* Sizes over the largest, so that no power overflows. */
+static double share(const et_multitask *m, int i, int64_t step)
+{
+    double largest = 0, alpha = alpha_at(m, step);
+    if (m->order == ET_MULTITASK_OWN) {
+        double own = m->share(m->payload, i, step);
+        return own >= 0 && own <= 1e100 ? own : NAN;
+    }
+    for (int k = 0; k < m->count; k++)
+        largest = fmax(largest, m->parts[k].size);
+    return alpha == 0 ? 1 : pow(m->parts[i].size / largest, alpha);
+}
+
+static double all_shares(const et_multitask *m, int64_t step)
+{
+    double sum = 0;
+    for (int i = 0; i < m->count; i++)
+        sum += share(m, i, step);
+    return sum;
+}
+
+static bool is_part(const et_multitask *m, int i)
+{
+    return i >= 0 && i < m->count;
+}
+
+double et_multitask_probability(const et_multitask *m, int i, int64_t step)
+{
+    if (!is_part(m, i))
+        return 0;
+    return m->order == ET_MULTITASK_JOINT ? 1 : share(m, i, step) / all_shares(m, step);
+}
+
+/* -1: shares of the program's own are none. */
+static int draw(const et_multitask *m, int64_t step)
+{
+    et_random random = { m->options.seed, (uint64_t)step, et_random_site("multitask") };
+    double left = et_random_uniform(random, 0), all = all_shares(m, step);
+    if (!(all > 0))
+        return -1;
+    for (int i = 0; i + 1 < m->count; i++) {
+        left -= share(m, i, step) / all;
+        if (left < 0)
+            return i;
+    }
+    return m->count - 1;
+}
+
+/* ---- as a trainer ---- */
+
+/* member: the offset in an et_multitask_member of the count that is saved. */
+static int64_t *count_of(const et_multitask *m, int part, size_t member)
+{
+    return (int64_t *)(void *)((char *)&m->parts[part] + member);
+}
+
+static int save(const et_multitask *m, size_t member, et_value *dict, et_error *error)
+{
+    for (int i = 0; i < m->count; i++)
+        if (!et_value_set_int(dict, et_multitask_name(m, i), *count_of(m, i, member)))
+            return et_alloc_failed(error, 0, "the state");
+    return ET_OK;
+}
+
+static int restore(et_multitask *m, size_t member, const et_value *dict, et_error *error)
+{
+    int status = ET_OK;
+    for (int i = 0; !status && i < m->count; i++)
+        status = et_value_read_int(dict, et_multitask_name(m, i), count_of(m, i, member), error);
+    return status;
+}
+
+static int save_steps(const void *self, et_value *dict, et_error *error)
+{
+    return save(self, offsetof(et_multitask_member, steps), dict, error);
+}
+
+static int restore_steps(void *self, const et_value *dict, et_error *error)
+{
+    return restore(self, offsetof(et_multitask_member, steps), dict, error);
+}
+
+static const et_part_class steps_part = { "steps of tasks", save_steps, restore_steps };
+
+static int save_epochs(const void *self, et_value *dict, et_error *error)
+{
+    return save(self, offsetof(et_multitask_member, epoch), dict, error);
+}
+
+static int restore_epochs(void *self, const et_value *dict, et_error *error)
+{
+    return restore(self, offsetof(et_multitask_member, epoch), dict, error);
+}
+
+static const et_part_class epochs_part = { "epochs of tasks", save_epochs, restore_epochs };
+
+static int attach(et_trainer *trainer, et_state *state, et_error *error)
+{
+    et_multitask *m = of(trainer);
+    int status = et_state_add_params(state, m->params, error);
+    if (!status)
+        status = et_state_add_optimizer(state, "optimizer", et_multitask_optimizer(m), error);
+    if (!status)
+        status = et_state_add(state, "multitask", &steps_part, m, error);
+    if (!status)
+        status = et_state_add_optional(state, "multitask_epochs", &epochs_part, m, error);
+    if (!status)
+        status = et_state_add(state, "metrics", &et_metrics_state, m->metrics, error);
+    for (int i = 0; !status && i < m->count; i++)
+        status = et_task_trainer_attach(m->parts[i].trainer, state, et_multitask_name(m, i), error);
+    return status;
+}
+
+static int start(et_trainer *trainer, et_error *error)
+{
+    et_multitask *m = of(trainer);
+    int status = ET_OK;
+    et_init_draw(m->params, m->options.seed);
+    for (int i = 0; !status && i < m->count; i++)
+        status = et_task_initialize(m->parts[i].trainer->task, m->parts[i].params, error);
+    if (!status && m->whole)
+        status = et_task_initialize(m->whole, m->params, error);
+    if (!status)
+        et_optimizer_start(et_multitask_optimizer(m));
+    return status;
+}
+
+static int loop_begin(et_trainer *trainer, et_error *error)
+{
+    et_multitask *m = of(trainer);
+    int status = ET_OK;
+    et_metrics_reset(m->metrics);
+    for (int i = 0; !status && i < m->count; i++) {
+        et_trainer *one = &m->parts[i].trainer->trainer;
+        status = one->class->loop_begin(one, error);
+    }
+    return status;
+}
+
+/* A pass writes the gradients of what its loss reaches; the rest is another task's, or zero. */
+static void clear_gradients(const et_multitask *m)
+{
+    memset(et_params_gradients(m->params), 0,
+           (size_t)et_params_trained_size(m->params) * sizeof(float));
+}
+
+static void count_step(et_multitask *m, int i)
+{
+    const et_trainer *one = &m->parts[i].trainer->trainer;
+    et_trainer_view seen = { 0 };
+    one->class->view(one, &seen);
+    m->parts[i].steps++;
+    m->parts[i].epoch = seen.epoch;
+}
+
+static int interleaved_step(et_multitask *m, et_error *error)
+{
+    int i = draw(m, m->trainer.step);
+    if (i < 0)
+        return et_fail(error, ET_ECONFIG,
+                       "step %lld: shares of tasks are from 0 to 1e100, and not all are 0",
+                       (long long)m->trainer.step + 1);
+    et_trainer *one = &m->parts[i].trainer->trainer;
+    one->step = m->trainer.step;
+    if (i != m->last)
+        clear_gradients(m);
+    et_optimizer_limit(et_multitask_optimizer(m), m->parts[i].group);
+    int status = one->class->step(one, error);
+    m->last = i;
+    if (!status)
+        count_step(m, i);
+    return status ? et_fail_while(error, status, "task %s", et_multitask_name(m, i)) : ET_OK;
+}
+
+/* A task's part of the sum. */
+static int add_task(et_multitask *m, int i, et_error *error)
+{
+    et_task_trainer *t = m->parts[i].trainer;
+    et_reduced sum;
+    t->trainer.step = m->trainer.step;
+    clear_gradients(m);
+    int status = et_task_trainer_gather(t, &sum, error);
+    if (status)
+        return et_fail_while(error, status, "task %s", et_multitask_name(m, i));
+    double factor = et_mean_of(m->parts[i].weight, sum.divisor);
+    int64_t count = et_params_trained_size(m->params);
+    for (int64_t k = 0; k < count; k++)
+        m->gradient[k] = (i ? m->gradient[k] : 0) + (float)(factor * sum.gradient[k]);
+    m->parts[i].loss = et_mean_of(sum.loss, sum.divisor);
+    m->loss += m->parts[i].weight * m->parts[i].loss;
+    return ET_OK;
+}
+
+static int finish_tasks(et_multitask *m, et_error *error)
+{
+    int status = ET_OK;
+    for (int i = 0; !status && i < m->count; i++) {
+        status = et_task_trainer_finish_step(m->parts[i].trainer, &m->update, error);
+        if (!status)
+            count_step(m, i);
+    }
+    et_metrics_add(m->metrics, ET_LOGGED_TOTAL_LOSS, m->loss, 1);
+    return status;
+}
+
+/* Asked to stop in the batches of a task, whose source has gone back to before them: so do those of
+ * the tasks before it. An update of one batch of each is not left. */
+static int leave(et_multitask *m, int task, et_error *error)
+{
+    int status = ET_OK;
+    for (int i = 0; !status && i < task; i++)
+        status = et_step_go_back(&m->parts[i].trainer->step, error);
+    return status ? status : ET_EINTERRUPTED;
+}
+
+static int joint_step(et_multitask *m, et_error *error)
+{
+    m->loss = 0;
+    for (int i = 0; i < m->count; i++) {
+        int status = add_task(m, i, error);
+        if (status)
+            return status == ET_EINTERRUPTED ? leave(m, i, error) : status;
+    }
+    const et_loss_bound bound = { m->options.loss_upper_bound, m->options.recovery_begin_steps };
+    int status = et_judge_loss(bound, ET_LOGGED_TOTAL_LOSS, m->loss, m->trainer.step + 1, error);
+    if (status)
+        return status;
+    m->update = et_optimizer_apply(et_multitask_optimizer(m), m->gradient, 1);
+    if (!m->update.finite)
+        return et_fail(error, ET_EDIVERGED, "step %lld: the gradient of total_loss is not finite",
+                       (long long)m->trainer.step + 1);
+    status = et_optimizer_settled(et_multitask_optimizer(m), error);
+    if (!status)
+        status = finish_tasks(m, error);
+    et_optimizer_average_variables(et_multitask_optimizer(m));
+    return status;
+}
+
+static int step(et_trainer *trainer, et_error *error)
+{
+    et_multitask *m = of(trainer);
+    if (m->options.use == ET_EVALUATE_ONLY)
+        return et_fail(error, ET_EUSAGE, "these tasks were opened to evaluate only");
+    return m->order == ET_MULTITASK_JOINT ? joint_step(m, error) : interleaved_step(m, error);
+}
+
+/* {"digits": {"training_loss": ...}, "letters": {...}, "total_loss": ...} */
+static int loop_end(et_trainer *trainer, et_value *logs, et_error *error)
+{
+    et_multitask *m = of(trainer);
+    int status = ET_OK;
+    for (int i = 0; !status && i < m->count; i++) {
+        et_trainer *one = &m->parts[i].trainer->trainer;
+        et_value *dict = et_value_set_dict(logs, et_multitask_name(m, i));
+        status = dict ? one->class->loop_end(one, dict, error)
+                      : et_alloc_failed(error, sizeof *dict, "a log");
+    }
+    return status ? status : et_metrics_results(m->metrics, logs, error);
+}
+
+/* That of the task which is least far: all others have been through their data as often. 0: of no
+ * task it is known. */
+static int64_t epoch_of(const et_multitask *m)
+{
+    int64_t least = 0;
+    for (int i = 0; i < m->count; i++) {
+        const et_multitask_member *one = &m->parts[i];
+        const int64_t own = one->steps ? one->epoch : 1;
+        if (own && (!least || own < least))
+            least = own;
+    }
+    return least;
+}
+
+static void view(const et_trainer *trainer, et_trainer_view *out)
+{
+    const et_multitask *m = (const et_multitask *)(const void *)trainer;
+    const et_trainer *one = &m->parts[m->last].trainer->trainer;
+    one->class->view(one, out);
+    out->epoch = epoch_of(m);
+    for (int i = 1; m->order == ET_MULTITASK_JOINT && i < m->count; i++)
+        out->units += m->parts[i].trainer->step.units;
+    if (m->order == ET_MULTITASK_JOINT) {
+        out->loss = m->loss;
+        out->learning_rate = m->update.learning_rate;
+    }
+}
+
+static int diverged(et_trainer *trainer, et_value *memory, et_error *error)
+{
+    et_multitask *m = of(trainer);
+    int status = ET_OK;
+    for (int i = 0; !status && i < m->count; i++) {
+        et_trainer *one = &m->parts[i].trainer->trainer;
+        et_value *dict = et_value_set_dict(memory, et_multitask_name(m, i));
+        status = dict ? one->class->diverged(one, dict, error)
+                      : et_alloc_failed(error, sizeof *dict, "the state");
+    }
+    return status;
+}
+
+static int retry(et_trainer *trainer, int64_t trial, const et_value *memory, et_error *error)
+{
+    et_multitask *m = of(trainer);
+    int status = ET_OK;
+    for (int i = 0; !status && i < m->count; i++) {
+        et_trainer *one = &m->parts[i].trainer->trainer;
+        const et_value *dict = memory ? et_value_get(memory, et_multitask_name(m, i)) : NULL;
+        status = memory && (!dict || dict->kind != ET_VALUE_DICT)
+                     ? et_fail(error, ET_EFORMAT, "task %s: is missing or no dict",
+                               et_multitask_name(m, i))
+                     : one->class->retry(one, trial, dict, error);
+    }
+    return status;
+}
+
+static const et_trainer_class trainer_class = {
+    .name = "multitask",
+    .attach = attach,
+    .start = start,
+    .loop_begin = loop_begin,
+    .step = step,
+    .loop_end = loop_end,
+    .view = view,
+    .diverged = diverged,
+    .retry = retry,
+};
+
+/* ---- as an evaluator: one task after the other; a limit is of each ---- */
+
+static et_evaluator *evaluated(const et_multitask *m)
+{
+    return &m->parts[m->evaluated].trainer->evaluator;
+}
+
+/* The next task from i on that has data; count: none. */
+static int begin_task(et_multitask *m, int i, et_error *error)
+{
+    while (i < m->count && !m->parts[i].trainer->validation.source)
+        i++;
+    m->evaluated = i;
+    if (i == m->count)
+        return ET_OK;
+    int64_t own = m->parts[i].eval_steps;
+    return et_evaluator_begin(evaluated(m), m->at, own ? own : m->evaluator.limit, error);
+}
+
+static int begin(et_evaluator *evaluator, int64_t at, et_error *error)
+{
+    et_multitask *m = evaluator_of(evaluator);
+    et_arena_release(&m->arena);
+    m->results = et_value_dict(&m->arena);
+    m->at = at;
+    m->eval_done = 0;
+    evaluator->counts = true;
+    return m->results ? begin_task(m, 0, error)
+                      : et_alloc_failed(error, sizeof *m->results, "an evaluation");
+}
+
+static int end_task(et_multitask *m, et_error *error)
+{
+    et_value *dict = et_value_set_dict(m->results, et_multitask_name(m, m->evaluated));
+    et_evaluator *one = evaluated(m);
+    int after = m->evaluated + 1;
+    m->eval_done += one->done;
+    m->evaluated = m->count;
+    int status = one->class->end(one, dict, error);
+    if (!status && !dict)
+        status = et_alloc_failed(error, sizeof *dict, "an evaluation");
+    return status ? status : begin_task(m, after, error);
+}
+
+static int evaluate_batch(et_evaluator *evaluator, bool *more, et_error *error)
+{
+    et_multitask *m = evaluator_of(evaluator);
+    et_evaluator *one = evaluated(m);
+    int status = et_evaluator_step(one, et_multitask_name(m, m->evaluated), more, error);
+    evaluator->done = m->eval_done + one->done;
+    if (!status && !*more)
+        status = end_task(m, error);
+    *more = m->evaluated < m->count;
+    return status;
+}
+
+/* Cut short: the task that was on gives the weights back. */
+static int end(et_evaluator *evaluator, et_value *logs, et_error *error)
+{
+    et_multitask *m = evaluator_of(evaluator);
+    int status = ET_OK;
+    if (m->evaluated < m->count)
+        status = evaluated(m)->class->end(evaluated(m), NULL, error);
+    m->evaluated = m->count;
+    if (!status && logs)
+        status = et_value_merge(logs, m->results, error);
+    et_arena_release(&m->arena);
+    m->results = NULL;
+    return status;
+}
+
+static const et_evaluator_class evaluator_class = {
+    .name = ET_LOGGED_VALIDATION,
+    .begin = begin,
+    .step = evaluate_batch,
+    .end = end,
+};
+
+/* ---- opening and closing ---- */
+
+static int check_part(const et_multitask_part *parts, int i, int order, et_error *error)
+{
+    const et_multitask_part *one = &parts[i];
+    bool sized = order == ET_MULTITASK_PROPORTIONAL || order == ET_MULTITASK_ANNEALING;
+    if (!one->task)
+        return et_fail(error, ET_EUSAGE, "part %d of a multitask has no task", i + 1);
+    if (!(one->weight >= 0) || isinf(one->weight) || one->eval_steps < 0)
+        return et_fail(error, ET_ECONFIG, "task %s: weight %g, eval_steps %lld: not below 0",
+                       et_task_name(one->task), one->weight, (long long)one->eval_steps);
+    if (sized && (!(one->size > 0) || isinf(one->size)))
+        return et_fail(error, ET_ECONFIG, "task %s: size %g: how much data has it?",
+                       et_task_name(one->task), one->size);
+    if (one->task->class->train_step && order == ET_MULTITASK_JOINT)
+        return et_fail(
+            error, ET_ECONFIG,
+            "task %s has a train_step of its own; joint training makes one update of all",
+            et_task_name(one->task));
+    for (int k = 0; k < i; k++)
+        if (!strcmp(et_task_name(parts[k].task), et_task_name(one->task)))
+            return et_fail(error, ET_ECONFIG, "two tasks are named %s", et_task_name(one->task));
+    return ET_OK;
+}
+
+static int check(const et_multitask_part *parts, int count, const et_multitask_options *o,
+                 et_error *error)
+{
+    const et_task_trainer_options *t = o->trainer;
+    int status = ET_OK;
+    if (count < 1 || !parts)
+        return et_fail(error, ET_EUSAGE, "a multitask needs tasks");
+    if (o->order < ET_MULTITASK_JOINT || o->order > ET_MULTITASK_OWN)
+        return et_fail(error, ET_ECONFIG, "order %d of a multitask", o->order);
+    if (o->order == ET_MULTITASK_OWN && !o->share)
+        return et_fail(error, ET_ECONFIG, "order own of a multitask needs share");
+    if (!(o->alpha >= 0) || isinf(o->alpha))
+        return et_fail(error, ET_ECONFIG, "alpha %g: not below 0", o->alpha);
+    if (o->order == ET_MULTITASK_ANNEALING && (o->steps_in_epoch < 1 || o->epochs < 1))
+        return et_fail(error, ET_ECONFIG, "annealing: %lld steps in each of %lld epochs",
+                       (long long)o->steps_in_epoch, (long long)o->epochs);
+    if (t && t->given)
+        return et_fail(error, ET_ECONFIG, "a multitask takes nothing that is given");
+    if (t && o->order == ET_MULTITASK_JOINT && (t->loss_scale != 0 || t->dp_config))
+        return et_fail(error, ET_ECONFIG,
+                       "joint training takes neither loss_scale nor dp_config "
+                       "(runtime.loss_scale, task.differential_privacy_config)");
+    for (int i = 0; !status && i < count; i++)
+        status = check_part(parts, i, o->order, error);
+    return status;
+}
+
+/* Of all tasks that validate: where that of one is not known, none is. */
+static uint64_t content(const et_multitask *m)
+{
+    uint64_t print = (uint64_t)m->count;
+    for (int i = 0; i < m->count; i++) {
+        const et_task_trainer *t = m->parts[i].trainer;
+        if (t->validation.source)
+            print = et_content_joined(print, t->evaluator.data);
+    }
+    return print;
+}
+
+/* Together, or by rank 0 alone: all tasks, as one evaluation. */
+static void choose_evaluation(et_multitask *m)
+{
+    bool shared = true;
+    for (int i = 0; i < m->count; i++)
+        shared &= et_validation_is_shared(m->parts[i].trainer);
+    m->evaluator.comm = shared ? m->options.comm : NULL;
+    m->evaluator.data = content(m);
+    for (int i = 0; i < m->count; i++)
+        m->parts[i].trainer->evaluator.comm = m->evaluator.comm;
+}
+
+/* Dropout of a task is another one than that of the next. */
+static int open_passes(et_multitask *m, const et_multitask_part *parts, int count,
+                       et_params *const *views, et_device *device, et_error *error)
+{
+    int status = ET_OK;
+    for (int i = 0; !status && i < count; i++) {
+        et_task_trainer_options options = m->options;
+        options.seed += (uint64_t)i * 0xbf58476d1ce4e5b9u;
+        options.loss_upper_bound = m->order == ET_MULTITASK_JOINT ? 0 : options.loss_upper_bound;
+        et_multitask_member *one = &m->parts[m->count];
+        *one = (et_multitask_member){ .params = views ? views[i] : m->params,
+                                      .weight = parts[i].weight > 0 ? parts[i].weight : 1,
+                                      .size = parts[i].size,
+                                      .eval_steps = parts[i].eval_steps };
+        status = et_task_trainer_begin(&one->trainer, parts[i].task, device, one->params, &options,
+                                       error);
+        m->count += !status;
+        if (status)
+            et_fail_while(error, status, "task %s", et_task_name(parts[i].task));
+    }
+    return status;
+}
+
+static bool reaches(const et_params *params, int index, void *pass)
+{
+    (void)params;
+    return et_pass_reaches(pass, index);
+}
+
+/* What others have alone a step leaves as it is, slots too. A task with a step of its own says
+ * itself what that changes. */
+static int choose_parameters(et_multitask *m, et_error *error)
+{
+    int status = ET_OK;
+    for (int i = 0; !status && i < m->count; i++) {
+        et_task_trainer *t = m->parts[i].trainer;
+        if (t->pass && !t->task->class->train_step)
+            status = et_group_choose(&m->parts[i].group, m->params, reaches, t->pass, error);
+    }
+    return status;
+}
+
+#define BATCHES_MAX 1e12 /* of an epoch */
+
+int et_multitask_batches(const et_multitask *m, int64_t *count, et_error *error)
+{
+    double most = 0;
+    *count = 0;
+    if (m->order == ET_MULTITASK_ANNEALING)
+        most = (double)m->steps_in_epoch * (m->options.batches > 1 ? m->options.batches : 1);
+    for (int i = 0; i < m->count && m->order != ET_MULTITASK_ANNEALING; i++) {
+        int64_t own;
+        int status = et_task_trainer_batches(m->parts[i].trainer, &own, error);
+        if (status)
+            return et_fail_while(error, status, "task %s", et_multitask_name(m, i));
+        if (!own)
+            return ET_OK;
+        most = fmax(most, (double)own / et_multitask_probability(m, i, 0));
+    }
+    if (most > BATCHES_MAX)
+        return et_fail(error, ET_ECONFIG,
+                       "%g batches until each task has been through its data: some are drawn too "
+                       "rarely for an epoch; give trainer.train_steps and intervals in steps",
+                       most);
+    *count = (int64_t)ceil(most * (1 - 1e-12));
+    return ET_OK;
+}
+
+/* An epoch is of all tasks, the optimizer the first one's. */
+static int count_epochs(et_multitask *m, et_error *error)
+{
+    const et_optimization_options *given = m->options.optimization;
+    int64_t batches;
+    if (m->options.use == ET_EVALUATE_ONLY || !given || !et_optimization_counts_epochs(given))
+        return ET_OK;
+    int status = et_multitask_batches(m, &batches, error);
+    return status ? status : et_task_trainer_count_epochs(m->parts[0].trainer, batches, error);
+}
+
+static int open_rest(et_multitask *m, et_error *error)
+{
+    int status = count_epochs(m, error);
+    for (int i = 0; !status && i < m->count; i++)
+        status = et_task_trainer_finish(m->parts[i].trainer, i ? et_multitask_optimizer(m) : NULL,
+                                        error);
+    if (!status)
+        status = et_metrics_new(&m->metrics, error);
+    if (status || m->options.use == ET_EVALUATE_ONLY)
+        return status;
+    if (m->order != ET_MULTITASK_JOINT)
+        return choose_parameters(m, error);
+    size_t bytes = (size_t)et_params_trained_size(m->params) * sizeof(float);
+    m->gradient = et_alloc_array(bytes);
+    if (!m->gradient)
+        return et_alloc_failed(error, bytes, "a gradient");
+    return et_metrics_define(m->metrics, ET_LOGGED_TOTAL_LOSS, &et_metric_mean, error);
+}
+
+int et_multitask_open(et_multitask **out, const et_multitask_part *parts, int count,
+                      et_device *device, et_params *params, const et_multitask_options *options,
+                      et_error *error)
+{
+    return et_multitask_open_inside(out, parts, count, NULL, device, params, options, error);
+}
+
+int et_multitask_open_inside(et_multitask **out, const et_multitask_part *parts, int count,
+                             const et_multitask_inside *inside, et_device *device,
+                             et_params *params, const et_multitask_options *options,
+                             et_error *error)
+{
+    static const et_multitask_options defaults = { 0 };
+    const et_multitask_options *o = options ? options : &defaults;
+    *out = NULL;
+    int status = et_options_check(options, "et_multitask_options", error);
+    if (!status)
+        status = check(parts, count, o, error);
+    et_multitask *m = status ? NULL : et_alloc_zero(1, sizeof *m);
+    et_multitask_member *made = m ? et_alloc_zero((size_t)count, sizeof *made) : NULL;
+    if (!made) {
+        et_free(m);
+        return status ? status : et_alloc_failed(error, sizeof *m, "a multitask");
+    }
+    *m = (et_multitask){ .trainer = { .class = &trainer_class },
+                         .evaluator = { .class = &evaluator_class },
+                         .order = o->order,
+                         .alpha = o->alpha > 0 ? o->alpha : 1,
+                         .share = o->share,
+                         .payload = o->payload,
+                         .steps_in_epoch = o->steps_in_epoch,
+                         .epochs = o->epochs,
+                         .params = params,
+                         .whole = inside ? inside->whole : NULL,
+                         .parts = made };
+    if (o->trainer)
+        m->options = *o->trainer;
+    status = open_passes(m, parts, count, inside ? inside->views : NULL, device, error);
+    if (!status)
+        status = open_rest(m, error);
+    m->evaluated = m->count;
+    choose_evaluation(m);
+    if (status)
+        et_multitask_close(m);
+    else
+        *out = m;
+    return status;
+}
+
+/* The first one's trainer last: the optimizer is its. */
+void et_multitask_close(et_multitask *m)
+{
+    if (!m)
+        return;
+    for (int i = m->count; i-- > 0;) {
+        et_group_free(m->parts[i].group);
+        et_task_trainer_close(m->parts[i].trainer);
+    }
+    et_metrics_free(m->metrics);
+    et_free_array(m->gradient);
+    et_arena_release(&m->arena);
+    et_free(m->parts);
+    et_free(m);
+}
+
+et_trainer *et_multitask_trainer(et_multitask *multitask)
+{
+    return &multitask->trainer;
+}
+
+et_evaluator *et_multitask_evaluator(et_multitask *m)
+{
+    for (int i = 0; i < m->count; i++)
+        if (m->parts[i].trainer->validation.source)
+            return &m->evaluator;
+    return NULL;
+}
+
+int64_t et_multitask_steps(const et_multitask *m, int i)
+{
+    return is_part(m, i) ? m->parts[i].steps : 0;
+}

@@ -1,0 +1,707 @@
+/* Evaluation of a task, as Model Garden's Trainer does it.
+ *
+ *   begin    metrics and state are reset; the store shows the averaged weights. What a program has
+ *            given in place of begin, aggregate_logs and end is called from there as from here, and
+ *            calls what it takes the place of by the member's name (et_task_trainer.in_given)
+ *   step     next_eval_inputs -> validation_step -> aggregate_logs
+ *   end      metrics -> validation_loss -> reduce_aggregated_logs -> validate -> exporter;
+ *            the store shows its own weights again, in any case
+ *
+ * Of several sets each goes this way by itself, in one evaluation: when one is over its values are
+ * kept under its name and the next begins, until the exporter gets all of them.
+ *
+ * Of several ranks each evaluates its share of a set's batches, and what came of them is joined
+ * before the set's values are made (share.h).
+ *
+ * The plan is made at the first evaluation: a run that is short never needs it. A step's logs are
+ * made where somebody looks at them; else a step allocates nothing. */
+#include <string.h>
+
+#include <etude/log.h>
+
+#include "base/alloc.h"
+#include "engine/tensor/layout.h"
+#include "data/batches/source.h"
+#include "formats/events/log_names.h"
+#include "systems/modelgarden/task_trainer_private.h"
+#include "train/run/trainer.h"
+
+static et_task_trainer *trainer_of(et_evaluator *evaluator)
+{
+    return (et_task_trainer *)(void *)((char *)evaluator - offsetof(et_task_trainer, evaluator));
+}
+
+/* ---- opening ---- */
+
+static void build(et_scope *scope, void *payload)
+{
+    et_task_build(((et_task_trainer *)payload)->task, scope, false);
+}
+
+/* All sets fill one batch. */
+static int check_layout(const et_validation_set *first, const et_validation_set *set,
+                        const et_task_trainer *t, et_error *error)
+{
+    const et_layout *own = &set->source->layout, *wanted = &first->source->layout;
+    if (et_layout_fits(own, wanted))
+        return ET_OK;
+    for (int k = 0; k < own->kinds && own->kinds == wanted->kinds; k++)
+        if (own->capacity[k] != wanted->capacity[k])
+            return et_fail(
+                error, ET_ECONFIG,
+                "validation set %s of %s: its batches have room for %lld of %s, those of "
+                "set %s for %lld: open all sets with the same capacity",
+                set->name, et_task_name(t->task), (long long)own->capacity[k],
+                own->kind[k] ? own->kind[k] : "a kind", first->name,
+                (long long)wanted->capacity[k]);
+    return et_fail(error, ET_ECONFIG,
+                   "validation set %s of %s: its batches have other arrays than those of set %s",
+                   set->name, et_task_name(t->task), first->name);
+}
+
+/* Until there are no more. A name is a key of logs and part of a metric's. */
+static int open_sets(et_task_trainer *t, et_error *error)
+{
+    et_validation *v = &t->validation;
+    const et_task_class *class = t->task->class;
+    int status = ET_OK;
+    while (class->validation_set && !status) {
+        et_validation_set one = { .source = NULL };
+        status = class->validation_set(t->task, v->sets, &one.name, &one.source, error);
+        if (status || !one.source)
+            break;
+        if (v->sets == ET_VALIDATION_SETS_MAX || !one.name || strpbrk(one.name, "/|")) {
+            et_source_close(one.source);
+            return et_fail(error, ET_ECONFIG,
+                           "validation set %d of %s: at most %d, each with a name without / or |",
+                           v->sets + 1, et_task_name(t->task), ET_VALIDATION_SETS_MAX);
+        }
+        if (v->sets && (status = check_layout(&v->set[0], &one, t, error))) {
+            et_source_close(one.source);
+            break;
+        }
+        et_source_position(one.source, &one.begin);
+        v->set[v->sets++] = one;
+    }
+    v->source = v->sets ? v->set[0].source : NULL;
+    return status;
+}
+
+/* Of all sets together: where one is not known, none is. */
+static uint64_t content(const et_validation *v)
+{
+    uint64_t print = v->sets ? (uint64_t)v->sets : et_source_content(v->source);
+    for (int i = 0; i < v->sets; i++)
+        print = et_content_joined(print, et_source_content(v->set[i].source));
+    return print;
+}
+
+int et_validation_open(et_task_trainer *t, et_error *error)
+{
+    et_validation *v = &t->validation;
+    et_pass_options options = { .bfloat16 = t->options.bfloat16, .name = "validation loss" };
+    int status = ET_OK;
+    v->source = t->given.validation_dataset;
+    if (!v->source)
+        status = open_sets(t, error);
+    if (!status && !v->source && t->task->class->data)
+        status = et_task_build_inputs(t->task, NULL, NULL, &v->source, error);
+    if (!status && !v->source && t->options.use == ET_EVALUATE_ONLY)
+        status = et_fail(error, ET_ECONFIG, "%s has no validation data; name some in its settings",
+                         et_task_name(t->task));
+    if (status || !v->source)
+        return status;
+    et_source_position(v->source, &v->begin);
+    t->evaluator.data = content(v);
+    status =
+        et_pass_open(&v->pass, t->device, t->params, &v->source->layout, build, t, &options, error);
+    if (!status)
+        status = et_metrics_new(&v->own, error);
+    return status ? status : et_task_build_metrics(t->task, false, v->own, error);
+}
+
+void et_validation_release(et_validation *v)
+{
+    et_batch_free(v->batch);
+    et_metrics_free(v->metrics);
+    et_metrics_free(v->own);
+    et_metrics_free(v->loss);
+    et_free(v->place);
+    et_arena_release(&v->arena);
+    et_arena_release(&v->step_arena);
+    et_share_release(&v->share);
+    et_pass_close(v->pass);
+}
+
+/* What a task of its own methods keeps between them is known of only where it says so. */
+bool et_validation_is_shared(const et_task_trainer *t)
+{
+    const et_task_class *class = t->task->class;
+    bool own = class->process_metrics || class->process_compiled_metrics ||
+               class->validation_step || class->inference_step || class->validate;
+    const et_task_trainer_given *given = &t->given;
+    own = own || given->eval_begin || given->eval_reduce || given->eval_end;
+    return (class->kept || !own) && !given->checkpoint_exporter;
+}
+
+void et_validation_close_source(et_validation *v)
+{
+    if (!v->sets)
+        et_source_close(v->source);
+    for (int i = 0; i < v->sets; i++)
+        et_source_close(v->set[i].source);
+}
+
+static int define_metrics(et_task_trainer *t, et_error *error)
+{
+    et_validation *v = &t->validation;
+    const char *skip = t->task->class->validation_step ? ET_LOGGED_LOSS : NULL;
+    int status = et_metrics_new(&v->metrics, error);
+    if (!status)
+        status =
+            et_define_measures(v->metrics, v->pass, ET_LOGGED_OF_VALIDATION, skip, v->place, error);
+    if (!status)
+        status = et_metrics_new(&v->loss, error);
+    if (!status)
+        status = et_metrics_define(v->loss, ET_LOGGED_VALIDATION_LOSS, &et_metric_mean, error);
+    return status ? status : et_task_check_metrics(t->task, v->own, v->metrics, error);
+}
+
+/* What a failure leaves is released before it is tried again. */
+static int prepare(et_task_trainer *t, et_error *error)
+{
+    et_validation *v = &t->validation;
+    int status = et_pass_prepare(v->pass, &v->source->layout, error);
+    if (status)
+        return status;
+    size_t measures = (size_t)et_pass_measures(v->pass);
+    et_metrics_free(v->metrics);
+    et_metrics_free(v->loss);
+    et_free(v->place);
+    v->metrics = v->loss = NULL;
+    v->place = et_alloc(measures + 1, sizeof *v->place);
+    status = v->place ? define_metrics(t, error)
+                      : et_alloc_failed(error, measures * sizeof *v->place, "validation");
+    v->inside = (et_task_inside){ NULL, v->metrics, v->place, false };
+    v->now = (et_task_step){ .model = v->pass, .metrics = v->own, .inside = &v->inside };
+    return status ? status : et_batch_new(&v->batch, &v->source->layout, error);
+}
+
+/* ---- begin, step, end ---- */
+
+static int aggregate_logs(et_task_trainer *t, et_value *state, const et_value *outputs,
+                          et_error *error)
+{
+    bool *inside = &t->in_given[ET_GIVEN_EVAL_REDUCE];
+    if (*inside || !t->given.eval_reduce)
+        return et_task_aggregate_logs(t->task, state, outputs, error);
+    *inside = true;
+    int status = t->given.eval_reduce(t->given.self, t, state, outputs, error);
+    *inside = false;
+    return status;
+}
+
+/* Adds a step's outputs to the state: the trainer's own, or the caller's. */
+static int reduce(et_task_trainer *t, et_value *state, const et_value *outputs, et_error *error)
+{
+    et_validation *v = &t->validation;
+    if (!state && !v->state)
+        v->state = et_value_dict(&v->arena);
+    et_value *to = state ? state : v->state;
+    int status = to ? aggregate_logs(t, to, outputs, error) : ET_OK;
+    return status || (to && !et_value_failed(to))
+               ? status
+               : et_alloc_failed(error, 0, "the state of an evaluation");
+}
+
+static int aggregate(void *self, const et_value *outputs, et_error *error)
+{
+    return reduce(self, NULL, outputs, error);
+}
+
+static bool kept(void *self, int number, et_kept_rows *rows)
+{
+    et_task *task = ((et_task_trainer *)self)->task;
+    return task->class->kept(task, number, rows);
+}
+
+/* Rows that a task keeps are what its outputs would be, in less memory: an evaluation of the
+ * trainer's own needs no logs then. */
+static bool keeps_rows(et_task_trainer *t)
+{
+    const et_task_class *class = t->task->class;
+    et_kept_rows rows;
+    return class->validation_outputs && class->validate && class->kept &&
+           class->kept(t->task, 0, &rows);
+}
+
+/* Whether what a step logs goes to a state. */
+static bool aggregates(et_task_trainer *t)
+{
+    return t->given.eval_reduce || (t->task->class->aggregate_logs && !keeps_rows(t));
+}
+
+/* Which batches of a set are this rank's, and what of them is joined. */
+static void share_set(et_task_trainer *t, et_comm *comm)
+{
+    et_validation *v = &t->validation;
+    const et_task_class *class = t->task->class;
+    v->joined[0] = v->metrics;
+    v->joined[1] = v->own;
+    v->joined[2] = v->loss;
+    v->share.options = (et_share_options){ .comm = comm,
+                                           .metrics = v->joined,
+                                           .sets = 3,
+                                           .kept = class->kept ? kept : NULL,
+                                           .output = aggregates(t) ? aggregate : NULL,
+                                           .self = t };
+    et_share_begin(&v->share);
+}
+
+static void reset(et_validation *v)
+{
+    et_metrics_reset(v->metrics);
+    et_metrics_reset(v->own);
+    et_metrics_reset(v->loss);
+}
+
+/* A set from its beginning, or the only data there are; the first one's metrics are begun by who
+ * begins the evaluation. */
+static int begin_set(et_task_trainer *t, et_comm *comm, int at, et_error *error)
+{
+    et_validation *v = &t->validation;
+    v->at = at;
+    v->source = v->sets ? v->set[at].source : v->source;
+    if (v->sets && t->task->class->use_validation_set)
+        t->task->class->use_validation_set(t->task, at);
+    share_set(t, comm);
+    if (at)
+        reset(v);
+    v->state = NULL;
+    v->taken = v->reported = false;
+    v->steps = 0;
+    return et_source_seek(v->source, v->sets ? &v->set[at].begin : &v->begin, error);
+}
+
+static int begin_metrics(et_task_trainer *t, et_error *error)
+{
+    bool *inside = &t->in_given[ET_GIVEN_EVAL_BEGIN];
+    if (*inside || !t->given.eval_begin) {
+        reset(&t->validation);
+        et_optimizer_show_average(t->optimizer);
+        return ET_OK;
+    }
+    *inside = true;
+    int status = t->given.eval_begin(t->given.self, t, error);
+    *inside = false;
+    return status;
+}
+
+static int end(et_task_trainer *t, const et_value *state, et_value *logs, et_error *error);
+
+/* comm: the ranks that all do the same from here to the end; NULL: all batches are this one's. */
+static int begin(et_task_trainer *t, et_comm *comm, int64_t step, et_error *error)
+{
+    et_validation *v = &t->validation;
+    int status = v->batch ? ET_OK : prepare(t, error);
+    et_arena_release(&v->arena);
+    v->results = NULL;
+    v->stateless = false;
+    if (!status && v->sets && !(v->results = et_value_dict(&v->arena)))
+        status = et_alloc_failed(error, sizeof *v->results, "an evaluation");
+    if (!status)
+        status = begin_set(t, comm, 0, error);
+    if (status)
+        return status;
+    v->step = step;
+    v->begun = true;
+    status = begin_metrics(t, error);
+    if (status)
+        end(t, NULL, NULL, NULL);
+    return status;
+}
+
+static int check_begun(const et_task_trainer *t, et_error *error)
+{
+    return t->validation.begun
+               ? ET_OK
+               : et_fail(error, ET_EUSAGE, "no evaluation of %s was begun: call eval_begin first",
+                         et_task_name(t->task));
+}
+
+static int take(et_task_trainer *t, et_source *iterator, et_error *error)
+{
+    et_validation *v = &t->validation;
+    et_source *source = iterator ? iterator : v->source;
+    int status = check_begun(t, error);
+    if (status || v->taken)
+        return status;
+    v->took_own = v->took_own || !iterator;
+    et_arena_release(&v->step_arena);
+    v->extra = t->given.next_eval_inputs ? et_value_dict(&v->step_arena) : NULL;
+    status = t->given.next_eval_inputs
+                 ? t->given.next_eval_inputs(t->given.self, source, v->batch, v->extra, error)
+                 : et_source_next(source, v->batch, error);
+    if (!status && v->extra && et_value_failed(v->extra))
+        status = et_alloc_failed(error, 0, "inputs of a step");
+    v->taken = !status;
+    return status;
+}
+
+static bool has_batch(const et_validation *v)
+{
+    return v->batch->filled[0] > 0;
+}
+
+/* The model's own values win, in the order: what went past it, what it logged. */
+static int join_logs(et_value *outputs, const et_value *extra, const et_value *model,
+                     et_error *error)
+{
+    for (const et_value *one = extra->first; one; one = one->next)
+        if (et_value_get(model, one->key))
+            et_log(ET_LOG_WARNING, "%s: the model logs it too, and that is what counts", one->key);
+    int status = et_value_merge(outputs, extra, error);
+    return status ? status : et_value_merge(outputs, model, error);
+}
+
+/* Of a validation step that is the task's own. */
+static int note_loss(et_task_trainer *t, const et_value *logs, et_error *error)
+{
+    const char *key = et_task_loss(t->task);
+    double loss;
+    if (!t->task->class->validation_step || !et_value_get(logs, key))
+        return ET_OK;
+    int status = et_value_read_float(logs, key, &loss, error);
+    if (status)
+        return status;
+    et_metrics_add(t->validation.loss, ET_LOGGED_VALIDATION_LOSS, loss, 1);
+    t->validation.reported = true;
+    return ET_OK;
+}
+
+/* The batch that was taken; outputs NULL: nobody looks. */
+static int validate(et_task_trainer *t, et_value *outputs, et_error *error)
+{
+    et_validation *v = &t->validation;
+    bool own = v->extra || (!outputs && t->task->class->validation_step);
+    et_value *model = own ? et_value_dict(&v->step_arena) : outputs;
+    if (own && !model)
+        return et_alloc_failed(error, sizeof *model, "a step's logs");
+    v->taken = false;
+    v->now.inputs = v->batch;
+    v->now.step = v->step;
+    int status = et_task_validation_step(t->task, &v->now, model, error);
+    if (!status && !t->task->class->validation_step)
+        v->reported = v->reported || et_pass_divisor(v->pass) > 0;
+    if (!status && model)
+        status = note_loss(t, model, error);
+    if (!status && outputs && model != outputs)
+        status = join_logs(outputs, v->extra, model, error);
+    if (!status && model && et_value_failed(model))
+        status = et_alloc_failed(error, 0, "a step's logs");
+    return status;
+}
+
+static int validate_and_reduce(et_task_trainer *t, et_error *error)
+{
+    et_validation *v = &t->validation;
+    const bool looks = aggregates(t) && !v->stateless;
+    et_value *outputs = looks ? et_value_dict(&v->step_arena) : NULL;
+    if (looks && !outputs)
+        return et_alloc_failed(error, sizeof *outputs, "a step's logs");
+    v->inside.reduces = looks && !t->given.eval_reduce && !t->given.eval_end;
+    int status = validate(t, outputs, error);
+    v->inside.reduces = false;
+    return status || !looks ? status : et_share_keep(&v->share, outputs, error);
+}
+
+/* A batch as the evaluator's class has it; what is another rank's is passed over. */
+static int step_and_reduce(et_task_trainer *t, et_source *iterator, bool *more, et_error *error)
+{
+    et_validation *v = &t->validation;
+    bool mine = false;
+    int status = take(t, iterator, error);
+    *more = !status && has_batch(v);
+    if (*more)
+        status = et_share_take(&v->share, v->batch, &mine, error);
+    v->taken = v->taken && mine;
+    return status || !mine ? status : validate_and_reduce(t, error);
+}
+
+/* The set is over on all ranks. */
+static int join(et_task_trainer *t, et_error *error)
+{
+    et_validation *v = &t->validation;
+    v->share.flags = v->reported;
+    int status = et_share_join(&v->share, ET_OK, error);
+    v->reported = v->share.flags;
+    return status;
+}
+
+/* A default step always gives a loss, which is not finite where no row counts. */
+static void tell_no_loss(const et_task_trainer *t)
+{
+    const char *name = et_task_name(t->task);
+    if (t->task->class->validation_step)
+        et_log(ET_LOG_INFO, "%s: its validation reported no loss", name);
+    else if (et_metrics_place(t->validation.metrics, ET_LOGGED_VALIDATION_LOSS) >= 0)
+        et_log(ET_LOG_WARNING,
+               "%s: no row of its validation counts; " ET_LOGGED_VALIDATION_LOSS " says nothing",
+               name);
+}
+
+static int fill(et_task_trainer *t, const et_value *state, et_value *logs, et_error *error)
+{
+    et_validation *v = &t->validation;
+    const et_task_class *class = t->task->class;
+    int status = et_metrics_results(v->metrics, logs, error);
+    if (!status)
+        status = et_metrics_results(v->own, logs, error);
+    if (!status && v->reported && class->validation_step)
+        status = et_metrics_results(v->loss, logs, error);
+    if (!v->reported)
+        tell_no_loss(t);
+    if (!status && state && state->count)
+        status = et_task_reduce_aggregated_logs(t->task, state, v->step, logs, error);
+    if (!status && class->validate && !(state && state->count && keeps_rows(t)))
+        status = class->validate(t->task, v->step, logs, error);
+    return status;
+}
+
+/* state NULL: the trainer's own; logs are those of a set that has no name. */
+static int end_set(et_task_trainer *t, const et_value *state, et_value *logs, et_error *error)
+{
+    et_validation *v = &t->validation;
+    int status = join(t, error);
+    if (status)
+        return status;
+    if (v->sets)
+        logs = et_value_set_dict(v->results, v->set[v->at].name);
+    return logs ? fill(t, state ? state : v->state, logs, error)
+                : et_alloc_failed(error, sizeof *logs, "an evaluation");
+}
+
+/* What the one that is on has measured is kept. */
+static int next_set(et_task_trainer *t, et_error *error)
+{
+    const et_validation *v = &t->validation;
+    int status = end_set(t, NULL, NULL, error);
+    return status ? status : begin_set(t, v->share.options.comm, v->at + 1, error);
+}
+
+static bool has_next_set(const et_validation *v)
+{
+    return v->at + 1 < v->sets;
+}
+
+static int finish(et_task_trainer *t, const et_value *state, et_value *logs, et_error *error)
+{
+    et_validation *v = &t->validation;
+    int status = check_begun(t, error);
+    if (!status)
+        status = end_set(t, state, logs, error);
+    if (!status && v->sets)
+        status = et_value_merge(logs, v->results, error);
+    if (!status && t->given.checkpoint_exporter)
+        status = t->given.checkpoint_exporter(t->given.self, v->step, logs, error);
+    return status;
+}
+
+/* By what was given in its place, if anything. */
+static int finish_or_given(et_task_trainer *t, const et_value *state, et_value *logs,
+                           et_error *error)
+{
+    bool *inside = &t->in_given[ET_GIVEN_EVAL_END];
+    if (!t->given.eval_end)
+        return finish(t, state, logs, error);
+    *inside = true;
+    int status =
+        t->given.eval_end(t->given.self, t, state ? state : t->validation.state, logs, error);
+    *inside = false;
+    return status;
+}
+
+/* logs NULL: it was cut short. The weights come back in any case. */
+static int end(et_task_trainer *t, const et_value *state, et_value *logs, et_error *error)
+{
+    et_validation *v = &t->validation;
+    int status = logs ? finish_or_given(t, state, logs, error) : ET_OK;
+    et_optimizer_hide_average(t->optimizer);
+    et_arena_release(&v->arena);
+    et_arena_release(&v->step_arena);
+    v->state = v->extra = v->results = NULL;
+    v->taken = v->begun = v->took_own = false;
+    return status;
+}
+
+/* ---- as an evaluator ---- */
+
+static int class_begin(et_evaluator *evaluator, int64_t step, et_error *error)
+{
+    et_task_trainer *t = trainer_of(evaluator);
+    evaluator->counts = t->validation.sets > 0;
+    return begin(t, evaluator->comm, step, error);
+}
+
+/* A limit is of each set. */
+static int class_step(et_evaluator *evaluator, bool *more, et_error *error)
+{
+    et_task_trainer *t = trainer_of(evaluator);
+    et_validation *v = &t->validation;
+    int status = step_and_reduce(t, NULL, more, error);
+    if (status || !evaluator->counts)
+        return status;
+    v->steps += *more;
+    evaluator->done += *more;
+    if (*more && v->steps != evaluator->limit)
+        return ET_OK;
+    if (!*more && evaluator->limit)
+        et_evaluator_tell_end(evaluator, v->set[v->at].name, v->steps);
+    *more = has_next_set(v);
+    return *more ? next_set(t, error) : ET_OK;
+}
+
+static int class_end(et_evaluator *evaluator, et_value *logs, et_error *error)
+{
+    return end(trainer_of(evaluator), NULL, logs, error);
+}
+
+const et_evaluator_class et_task_evaluator_class = {
+    .name = ET_LOGGED_VALIDATION,
+    .begin = class_begin,
+    .step = class_step,
+    .end = class_end,
+};
+
+/* ---- as members of the trainer ---- */
+
+static int check_data(const et_task_trainer *t, et_error *error)
+{
+    return t->validation.source
+               ? ET_OK
+               : et_fail(error, ET_EUSAGE, "%s has no validation data; name some in its settings",
+                         et_task_name(t->task));
+}
+
+/* Whose own loop nobody knows evaluates all of it. */
+int et_task_trainer_eval_begin(et_task_trainer *t, et_error *error)
+{
+    int status = check_data(t, error);
+    if (status)
+        return status;
+    return t->in_given[ET_GIVEN_EVAL_BEGIN] ? begin_metrics(t, error)
+                                            : begin(t, NULL, t->trainer.step, error);
+}
+
+int et_task_trainer_next_eval_inputs(et_task_trainer *t, et_source *iterator, et_batch **inputs,
+                                     et_value *extra, et_error *error)
+{
+    et_validation *v = &t->validation;
+    *inputs = NULL;
+    int status = take(t, iterator, error);
+    if (!status && v->extra && extra)
+        status = et_value_merge(extra, v->extra, error);
+    if (!status && has_batch(v))
+        *inputs = v->batch;
+    return status;
+}
+
+int et_task_trainer_eval_step(et_task_trainer *t, et_source *iterator, et_value *step_outputs,
+                              bool *more, et_error *error)
+{
+    et_validation *v = &t->validation;
+    int status = take(t, iterator, error);
+    *more = !status && has_batch(v);
+    if (*more)
+        return validate(t, step_outputs, error);
+    v->taken = false;
+    return status;
+}
+
+int et_task_trainer_eval_reduce(et_task_trainer *t, et_value *state, const et_value *step_outputs,
+                                et_error *error)
+{
+    int status = check_begun(t, error);
+    return status ? status : reduce(t, state, step_outputs, error);
+}
+
+int et_task_trainer_eval_end(et_task_trainer *t, const et_value *aggregated_logs, et_value *logs,
+                             et_error *error)
+{
+    const et_validation *v = &t->validation;
+    int status = check_begun(t, error);
+    if (status)
+        return status;
+    if (t->in_given[ET_GIVEN_EVAL_END]) {
+        status = logs ? finish(t, aggregated_logs, logs, error) : ET_OK;
+        et_optimizer_hide_average(t->optimizer);
+        return status;
+    }
+    bool partly = logs && v->took_own && has_next_set(v);
+    status = end(t, aggregated_logs, partly ? NULL : logs, error);
+    return status || !partly
+               ? status
+               : et_fail(error, ET_EUSAGE,
+                         "%s has %d sets of validation data, and part by part only the first is "
+                         "measured: call et_task_trainer_evaluate, or give eval_step the source of "
+                         "each",
+                         et_task_name(t->task), v->sets);
+}
+
+static int loop_set(et_task_trainer *t, et_source *iterator, int64_t num_steps, et_error *error)
+{
+    for (int64_t i = 0; num_steps < 0 || i < num_steps; i++) {
+        bool more;
+        int status = step_and_reduce(t, iterator, &more, error);
+        if (status)
+            return status;
+        if (!more && num_steps > 0)
+            et_log(ET_LOG_WARNING, "%s: the data ended after %lld of %lld evaluation steps",
+                   et_task_name(t->task), (long long)i, (long long)num_steps);
+        if (!more)
+            break;
+    }
+    return ET_OK;
+}
+
+static int eval_loop(et_task_trainer *t, et_source *iterator, int64_t num_steps, et_error *error)
+{
+    int status = loop_set(t, iterator, num_steps, error);
+    while (!status && !iterator && has_next_set(&t->validation)) {
+        status = next_set(t, error);
+        if (!status)
+            status = loop_set(t, NULL, num_steps, error);
+    }
+    return status;
+}
+
+static int eval_loop_without_state(et_task_trainer *t, et_source *iterator, int64_t num_steps,
+                                   et_error *error)
+{
+    t->validation.stateless = true;
+    int status = eval_loop(t, iterator, num_steps, error);
+    t->validation.stateless = false;
+    return status;
+}
+
+et_loop_fn *et_task_trainer_create_eval_loop_fn(et_task_trainer *trainer, bool has_state)
+{
+    (void)trainer;
+    return has_state ? eval_loop : eval_loop_without_state;
+}
+
+int et_task_trainer_evaluate(et_task_trainer *t, int64_t num_steps, et_value *logs, et_error *error)
+{
+    if (num_steps < -1)
+        return et_fail(error, ET_EUSAGE, "%lld evaluation steps; -1 is all there are",
+                       (long long)num_steps);
+    et_comm *comm = t->evaluator.comm;
+    int status = check_data(t, error);
+    if (!status)
+        status = begin(t, comm, t->trainer.step, error);
+    if (!status)
+        status = eval_loop(t, NULL, num_steps, error);
+    status = et_comm_agree(comm, status, NULL, error);
+    int ended = end(t, NULL, status ? NULL : logs, status ? NULL : error);
+    return et_comm_agree(comm, status ? status : ended, NULL, error);
+}

@@ -1,0 +1,641 @@
+/* Between a task and a driver: sources, passes, optimizer, step and metrics, each made once.
+ *
+ *   open    training data -> its pass (graph, derivatives) -> validation data -> its pass ->
+ *           parameters' memory -> plans -> metrics -> optimizer -> step
+ *   step    next_train_inputs -> train_step -> the step's loss is looked at
+ *   evaluate    task_evaluator.c
+ *
+ * A step that failed, or was left, has added to no metric: those of the task's own are gathered
+ * aside and added when it is done. A step of the task's own alone is judged behind its update,
+ * which then has been made: its loss is not known before. */
+#include "systems/modelgarden/task_trainer.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <etude/nn.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/reserved.h"
+#include "engine/tensor/layout.h"
+#include "engine/exec/device.h"
+#include "formats/events/log_names.h"
+#include "metric/metric.h"
+#include "engine/optim/optimizer.h"
+#include "train/checkpoint/state.h"
+#include "train/step/ranked.h"
+#include "systems/modelgarden/task_trainer_private.h"
+
+static et_task_trainer *trainer_of(et_trainer *trainer)
+{
+    return (et_task_trainer *)(void *)trainer;
+}
+
+/* ---- the trainer's methods ---- */
+
+/* "metrics", or "digits/metrics". */
+static int attach_part(et_state *state, const char *name, const char *key,
+                       const et_part_class *kind, void *self, et_error *error)
+{
+    char full[256];
+    snprintf(full, sizeof full, "%s%s%s", name ? name : "", name ? "/" : "", key);
+    return et_state_add(state, full, kind, self, error);
+}
+
+int et_task_trainer_attach(et_task_trainer *t, et_state *state, const char *name, et_error *error)
+{
+    const et_part_class *scale = t->overflow.overflow.class->part;
+    int status = attach_part(state, name, "metrics", &et_metrics_state, t->metrics, error);
+    if (!status && et_metrics_count(t->own))
+        status = attach_part(state, name, "task_metrics", &et_metrics_state, t->own, error);
+    if (!status && t->source)
+        status = attach_part(state, name, "data", &et_source_part, t->source, error);
+    if (!status && scale)
+        status = attach_part(state, name, "loss_scale", scale, &t->overflow, error);
+    if (!status && t->task->class->attach)
+        status = t->task->class->attach(t->task, state, error);
+    return status;
+}
+
+static int attach(et_trainer *trainer, et_state *state, et_error *error)
+{
+    et_task_trainer *t = trainer_of(trainer);
+    int status = et_state_add_params(state, t->params, error);
+    if (!status)
+        status = et_state_add_optimizer(state, "optimizer", t->optimizer, error);
+    return status ? status : et_task_trainer_attach(t, state, NULL, error);
+}
+
+/* Only where there is nothing to restore: it is most of the work of a start. */
+static int start(et_trainer *trainer, et_error *error)
+{
+    et_task_trainer *t = trainer_of(trainer);
+    et_init_draw(t->params, t->options.seed);
+    int status = et_task_initialize(t->task, t->params, error);
+    if (!status)
+        et_optimizer_start(t->optimizer);
+    return status;
+}
+
+/* A train_loop_end that was given resets metrics, or lets them go on. */
+static int loop_begin(et_trainer *trainer, et_error *error)
+{
+    et_task_trainer *t = trainer_of(trainer);
+    (void)error;
+    if (!t->given.train_loop_end)
+        et_task_trainer_reset(t);
+    return ET_OK;
+}
+
+/* What a train_step of the task's own says of its loss; one that was left out says nothing. */
+static int note_loss(et_task_trainer *t, bool *said, et_error *error)
+{
+    const char *key = et_task_loss(t->task);
+    const et_value *loss = et_value_get(t->logs, key);
+    *said = t->options.loss_scale >= 0 || (loss && loss->kind != ET_VALUE_NULL);
+    if (!*said)
+        return ET_OK;
+    int status = et_value_read_float(t->logs, key, &t->step.loss, error);
+    if (status)
+        return et_fail(error, ET_ECONFIG, "train_step of task %s logs no %s", et_task_name(t->task),
+                       key);
+    et_metrics_add(t->metrics, ET_LOGGED_TRAINING_LOSS, t->step.loss, 1);
+    return ET_OK;
+}
+
+int et_task_trainer_judge(const et_task_trainer *t, et_error *error)
+{
+    int64_t step = t->trainer.step + 1;
+    if (t->logs && isnan(t->step.loss))
+        return et_fail(error, ET_EDIVERGED, "step %lld: the loss is not a number", (long long)step);
+    return et_judge_loss(t->step.bound, "the loss", t->step.loss, step, error);
+}
+
+/* The first batch is there. */
+static void begin_step(et_task_trainer *t)
+{
+    t->now.seed = t->step.seed;
+    t->now.number = (uint64_t)et_step_number(&t->step, 0);
+    t->now.step = t->trainer.step;
+    if (t->has_own)
+        et_metrics_reset(t->pending);
+}
+
+/* A step of the task's own is made by all ranks, of the whole batch. */
+static et_comm *comm_of_steps(const et_task_trainer *t)
+{
+    return t->task->class->train_step ? NULL : t->options.comm;
+}
+
+/* What the task's own metrics saw of the step, on all ranks. */
+static int keep_own(et_task_trainer *t, et_error *error)
+{
+    int status = et_metrics_sum_ranks(t->pending, comm_of_steps(t), error);
+    if (!status)
+        et_metrics_merge(t->own, t->pending);
+    return status;
+}
+
+static int train_step(et_task_trainer *t, et_error *error)
+{
+    et_step *step = &t->step;
+    bool own = t->logs != NULL;
+    begin_step(t);
+    if (own && !et_value_set_null(t->logs, et_task_loss(t->task)))
+        return et_alloc_failed(error, 0, "a step's logs");
+    int status = et_task_train_step(t->task, &t->now, t->logs, error);
+    step->taken = false;
+    if (status)
+        return status;
+    t->stepped = true;
+    if (step->updated)
+        et_step_add_norm(step);
+    if (t->has_own && (step->updated || own))
+        status = keep_own(t, error);
+    bool said = false;
+    if (!status && own)
+        status = note_loss(t, &said, error);
+    /* The default step was judged before its update; one of the task's own says its loss now. */
+    return status || !said ? status : et_task_trainer_judge(t, error);
+}
+
+static int run_step(et_trainer *trainer, et_error *error)
+{
+    et_task_trainer *t = trainer_of(trainer);
+    if (!t->source)
+        return et_fail(error, ET_EUSAGE, "%s was opened to evaluate only", et_task_name(t->task));
+    int status = et_task_trainer_check_idle(t, error);
+    if (!status)
+        status = et_task_trainer_begin_loop(t, error);
+    if (status)
+        return status;
+    t->step.count = trainer->step;
+    status = et_step_take(&t->step, error);
+    if (!status)
+        status = train_step(t, error);
+    t->in_loop = !status || status == ET_EINTERRUPTED;
+    return status;
+}
+
+int et_task_trainer_gather(et_task_trainer *t, et_reduced *sum, et_error *error)
+{
+    bool left_out;
+    t->step.count = t->trainer.step;
+    int status = et_step_take(&t->step, error);
+    if (status)
+        return status;
+    begin_step(t);
+    status = et_step_gather(&t->step, &left_out, error);
+    /* Who has the gradients elsewhere refuses dynamic loss scales, which alone leave steps out. */
+    et_assert(status || !left_out);
+    *sum = t->step.sum;
+    return status;
+}
+
+int et_task_trainer_finish_step(et_task_trainer *t, const et_update *update, et_error *error)
+{
+    t->stepped = true;
+    t->step.update = *update;
+    et_step_updated(&t->step);
+    et_step_add_norm(&t->step);
+    int status = keep_own(t, error);
+    return status ? status : et_task_process_compiled_metrics(t->task, &t->now, error);
+}
+
+static int loop_end(et_trainer *trainer, et_value *logs, et_error *error)
+{
+    et_task_trainer *t = trainer_of(trainer);
+    bool *inside = &t->in_given[ET_GIVEN_TRAIN_LOOP_END];
+    int status = et_task_trainer_begin_loop(t, error); /* of no steps */
+    t->in_loop = false;
+    if (status || !t->given.train_loop_end)
+        return status ? status : et_task_trainer_fill_logs(t, logs, error);
+    *inside = true;
+    status = t->given.train_loop_end(t->given.self, t, logs, error);
+    *inside = false;
+    return status;
+}
+
+static void view(const et_trainer *trainer, et_trainer_view *out)
+{
+    const et_task_trainer *t = (const et_task_trainer *)(const void *)trainer;
+    *out = (et_trainer_view){ .loss = NAN, .learning_rate = et_task_trainer_learning_rate(t) };
+    if (!t->source)
+        return;
+    out->loss = t->step.loss;
+    out->units = t->step.units;
+    out->unit = et_layout_unit(&t->source->layout);
+    out->epoch = t->step.batch->epoch + 1;
+}
+
+/* Where the data stood: behind the batches of the step that failed. */
+static int diverged(et_trainer *trainer, et_value *memory, et_error *error)
+{
+    et_value *data = et_value_set_dict(memory, "data");
+    return data ? et_source_part.save(trainer_of(trainer)->source, data, error)
+                : et_alloc_failed(error, 0, "the state");
+}
+
+/* The batches from the checkpoint to the failure are left out (Chowdhery et al. 2022, "PaLM",
+ * section 5.1), and what is drawn is another sequence: a step of the same weights, data and masks
+ * would end in the same way. */
+static int retry(et_trainer *trainer, int64_t trial, const et_value *memory, et_error *error)
+{
+    et_task_trainer *t = trainer_of(trainer);
+    const et_value *data = memory ? et_value_get(memory, "data") : NULL;
+    t->step.seed = t->options.seed + (uint64_t)trial * 0x9e3779b97f4a7c15u;
+    t->step.taken = false;
+    if (memory && (!data || data->kind != ET_VALUE_DICT))
+        return et_fail(error, ET_EFORMAT, "the place in the data: is missing or no dict");
+    return data ? et_source_part.restore(t->source, data, error) : ET_OK;
+}
+
+static const et_trainer_class trainer_class = {
+    .name = "task",
+    .attach = attach,
+    .start = start,
+    .loop_begin = loop_begin,
+    .step = run_step,
+    .loop_end = loop_end,
+    .view = view,
+    .diverged = diverged,
+    .retry = retry,
+};
+
+/* ---- opening and closing ---- */
+
+static void build(et_scope *scope, void *payload)
+{
+    et_task_build(((et_task_trainer *)payload)->task, scope, true);
+}
+
+static int open_training(et_task_trainer *t, et_error *error)
+{
+    et_pass_options options = { .training = true,
+                                .scaled = t->options.loss_scale != 0,
+                                .bfloat16 = t->options.bfloat16,
+                                .recompute = t->options.recompute,
+                                .name = "loss and gradients" };
+    int status = ET_OK;
+    t->source = t->given.train_dataset;
+    if (!t->source)
+        status = et_task_build_inputs(t->task, &(et_data_config){ .training = true }, NULL,
+                                      &t->source, error);
+    if (!status && !t->source)
+        status = et_fail(error, ET_ECONFIG, "%s has no training data", et_task_name(t->task));
+    if (!status && t->private && t->privacy.per_example && t->source->layout.capacity[0] != 1)
+        status =
+            et_fail(error, ET_ECONFIG,
+                    "dp_config: per_example needs batches of one sample, these have up to %lld; "
+                    "give so many `batches` instead",
+                    (long long)t->source->layout.capacity[0]);
+    return status ? status
+                  : et_pass_open(&t->pass, t->device, t->params, &t->source->layout, build, t,
+                                 &options, error);
+}
+
+/* The loss of a step of the task's own is the mean of what it logs, so the model's is not added. */
+static int define_metrics(et_task_trainer *t, et_error *error)
+{
+    int status = et_metrics_new(&t->metrics, error);
+    if (!status)
+        status = et_metrics_new(&t->own, error);
+    if (!status)
+        status = et_metrics_new(&t->pending, error);
+    if (!status && t->source)
+        status = et_task_build_metrics(t->task, true, t->own, error);
+    if (!status && t->source)
+        status = et_task_build_metrics(t->task, true, t->pending, error);
+    t->has_own = !status && et_metrics_count(t->own) > 0;
+    if (status || !t->source || !t->task->class->train_step)
+        return status;
+    t->logs = et_value_dict(&t->arena);
+    return t->logs ? et_metrics_define(t->metrics, ET_LOGGED_TRAINING_LOSS, &et_metric_mean, error)
+                   : et_alloc_failed(error, sizeof *t->logs, "a step's logs");
+}
+
+static bool shards_optimizer(const et_task_trainer_options *o)
+{
+    return o->comm && o->comm->sharded_optimizer;
+}
+
+int et_task_trainer_count_epochs(et_task_trainer *t, int64_t batches, et_error *error)
+{
+    const et_optimization_options *given = t->options.optimization;
+    if (!given || !et_optimization_counts_epochs(given))
+        return ET_OK;
+    if (batches <= 0)
+        return et_fail(error, ET_ECONFIG,
+                       "optimizer_config.learning_rate: a decay in epochs, and how many batches a "
+                       "pass has is not known of this data; give steps");
+    t->optimization = *given;
+    et_optimization_resolve(&t->optimization, batches,
+                            t->options.batches > 0 ? t->options.batches : 1);
+    t->options.optimization = &t->optimization;
+    return ET_OK;
+}
+
+/* Who only evaluates has no rate. */
+static int count_own_epochs(et_task_trainer *t, et_error *error)
+{
+    const et_optimization_options *given = t->options.optimization;
+    int64_t batches = 1;
+    bool counts = given && et_optimization_counts_epochs(given);
+    int status = counts && t->source ? et_source_batches(t->source, &batches, error) : ET_OK;
+    return status ? status : et_task_trainer_count_epochs(t, batches, error);
+}
+
+static int open_optimizer(et_task_trainer *t, et_error *error)
+{
+    int status = count_own_epochs(t, error);
+    if (status)
+        return status;
+    et_optimizer_request request = { .device = t->device,
+                                     .params = t->params,
+                                     .setup = t->options.optimizer,
+                                     .optimization = t->options.optimization,
+                                     .bfloat16 = t->options.bfloat16,
+                                     .loss_scale = t->options.loss_scale };
+    status = et_task_create_optimizer(t->task, &request, &t->optimizer, error);
+    if (!status && !t->optimizer)
+        status = et_fail(error, ET_ECONFIG, "create_optimizer of task %s gives none",
+                         et_task_name(t->task));
+    if (!status && shards_optimizer(&t->options))
+        status = et_optimizer_share_out(t->optimizer, t->options.comm, error);
+    return status;
+}
+
+/* Every batch of an update is seen by the task's own metrics, not only its last. */
+static int see_batch(void *self, et_step *step, et_error *error)
+{
+    et_task_trainer *t = self;
+    (void)step;
+    return et_task_process_metrics(t->task, &t->now, error);
+}
+
+static int next_batch(void *self, et_source *source, et_batch *batch, et_error *error)
+{
+    const et_task_trainer_given *given = &((et_task_trainer *)self)->given;
+    return given->next_train_inputs(given->self, source, batch, error);
+}
+
+static int open_step(et_task_trainer *t, et_error *error)
+{
+    et_step_parts parts = {
+        .source = t->source,
+        .pass = t->pass,
+        .optimizer = t->optimizer,
+        .overflow = &t->overflow.overflow,
+        .metrics = t->metrics,
+        .prefix = ET_LOGGED_OF_TRAINING,
+        .skip = t->logs ? ET_LOGGED_LOSS : NULL,
+        .stop = t->options.stop,
+        .seed = t->options.seed,
+        .bound = { t->options.loss_upper_bound, t->options.recovery_begin_steps },
+        .shards = t->options.batches,
+        .comm = comm_of_steps(t),
+        .privacy = t->private ? &t->privacy : NULL,
+        .hooks = { .self = t,
+                   .next = t->given.next_train_inputs ? next_batch : NULL,
+                   .seen = t->has_own ? see_batch : NULL },
+    };
+    int status = et_step_open(&t->step, &parts, error);
+    t->inside = (et_task_inside){ &t->step, t->metrics, t->step.metric, false };
+    t->now = (et_task_step){ .inputs = t->step.batch,
+                             .model = t->pass,
+                             .optimizer = t->optimizer,
+                             .metrics = t->pending,
+                             .inside = &t->inside };
+    return status ? status : et_task_check_metrics(t->task, t->own, t->metrics, error);
+}
+
+static int open_passes(et_task_trainer *t, et_error *error)
+{
+    int status = t->options.use == ET_EVALUATE_ONLY ? ET_OK : open_training(t, error);
+    if (!status && t->options.use != ET_TRAIN_ONLY)
+        status = et_validation_open(t, error);
+    return status;
+}
+
+int et_task_trainer_finish(et_task_trainer *t, et_optimizer *optimizer, et_error *error)
+{
+    int status = et_params_ready(t->params)
+                     ? ET_OK
+                     : et_params_materialize(t->params, t->options.bfloat16, error);
+    if (!status && t->source)
+        status = et_pass_prepare(t->pass, &t->source->layout, error);
+    if (!status)
+        status = define_metrics(t, error);
+    t->shares = optimizer != NULL;
+    t->optimizer = optimizer;
+    if (!status && !t->shares)
+        status = open_optimizer(t, error);
+    return status || !t->source ? status : open_step(t, error);
+}
+
+/* A step of the task's own makes its update itself, so nothing would be private. */
+static int check_privacy(const et_task_trainer_options *o, const et_task *task, et_error *error)
+{
+    if (!o->dp_config)
+        return ET_OK;
+    if (o->loss_scale != 0)
+        return et_fail(error, ET_ECONFIG,
+                       "dp_config takes no loss_scale: gradients are clipped "
+                       "(task.differential_privacy_config, runtime.loss_scale)");
+    if (task->class->train_step)
+        return et_fail(error, ET_ECONFIG,
+                       "dp_config: task %s has a train_step of its own, which would not heed it",
+                       et_task_name(task));
+    return et_privacy_check(o->dp_config, error);
+}
+
+static bool is_whole(const et_task *task, const et_task_trainer_options *o)
+{
+    bool given = o->given && (o->given->train_dataset || o->use == ET_EVALUATE_ONLY);
+    return task && (task->class->build || task->class->build_model) && (task->class->data || given);
+}
+
+static int check_options(const et_task_trainer_options *o, const et_task *task, et_error *error)
+{
+    bool whole = !task->class->train_step || o->batches <= 1;
+    if (o->batches < 0)
+        return et_fail(error, ET_ECONFIG, "%d batches of one update", o->batches);
+    if (!whole)
+        return et_fail(error, ET_ECONFIG,
+                       "%d batches of one update: task %s has a train_step of its own, which takes "
+                       "one",
+                       o->batches, et_task_name(task));
+    if (o->loss_scale != 0 && o->loss_scale != ET_LOSS_SCALE_DYNAMIC &&
+        !(o->loss_scale > 0 && isfinite(o->loss_scale)))
+        return et_fail(error, ET_ECONFIG, "loss_scale %g: give a positive number, or dynamic",
+                       o->loss_scale);
+    if (isnan(o->loss_upper_bound) || o->loss_upper_bound < 0 || o->recovery_begin_steps < 0)
+        return et_fail(error, ET_ECONFIG,
+                       "loss_upper_bound %g, recovery_begin_steps %lld: neither is below 0",
+                       o->loss_upper_bound, (long long)o->recovery_begin_steps);
+    if (o->use < ET_TRAIN_AND_EVALUATE || o->use > ET_EVALUATE_ONLY)
+        return et_fail(error, ET_ECONFIG, "use %lld of a task trainer", (long long)o->use);
+    return check_privacy(o, task, error);
+}
+
+static void choose_overflow(et_task_trainer *t)
+{
+    double scale = t->options.loss_scale;
+    if (scale < 0)
+        t->overflow = et_overflow_scaled(ET_OVERFLOW_SCALE, ET_OVERFLOW_EVERY);
+    else
+        t->overflow.overflow = scale > 0 ? et_overflow_fixed(scale) : et_overflow_fail();
+}
+
+/* Data that was given is the caller's again. */
+static void give_up(et_task_trainer *t)
+{
+    if (t->source == t->given.train_dataset)
+        t->source = NULL;
+    if (t->validation.source == t->given.validation_dataset)
+        t->validation.source = NULL;
+    t->given.train_dataset = t->given.validation_dataset = NULL;
+    et_task_trainer_close(t);
+}
+
+int et_task_trainer_begin(et_task_trainer **out, et_task *task, et_device *device,
+                          et_params *params, const et_task_trainer_options *options,
+                          et_error *error)
+{
+    static const et_task_trainer_options defaults = { 0 };
+    const et_task_trainer_options *o = options ? options : &defaults;
+    *out = NULL;
+    if (!is_whole(task, o) || !device || !params)
+        return et_fail(error, ET_EUSAGE,
+                       "a task trainer needs a task with build and data, a device and parameters");
+    int status = et_options_check(options, "et_task_trainer_options", error);
+    if (!status)
+        status = et_options_check(task, "et_task", error);
+    if (!status)
+        status = et_options_check(task->class, "et_task_class", error);
+    if (!status)
+        status = et_options_check(o->given, "et_task_trainer_given", error);
+    if (!status)
+        status = check_options(o, task, error);
+    et_task_trainer *t = status ? NULL : et_alloc_zero(1, sizeof *t);
+    if (!t)
+        return status ? status : et_alloc_failed(error, sizeof *t, "a trainer");
+    t->trainer.class = &trainer_class;
+    t->driver = &t->trainer;
+    t->evaluator.class = &et_task_evaluator_class;
+    t->task = task;
+    t->device = device;
+    t->params = params;
+    t->options = *o;
+    t->options.given = NULL;
+    t->options.batches = o->batches ? o->batches : 1;
+    if (o->given)
+        t->given = *o->given;
+    t->private = o->dp_config != NULL;
+    if (t->private)
+        t->privacy = *o->dp_config;
+    t->options.dp_config = NULL;
+    t->evaluator.comm = et_validation_is_shared(t) ? o->comm : NULL;
+    choose_overflow(t);
+    status = open_passes(t, error);
+    if (status)
+        give_up(t);
+    else
+        *out = t;
+    return status;
+}
+
+int et_task_trainer_open(et_task_trainer **out, et_task *task, et_device *device, et_params *params,
+                         const et_task_trainer_options *options, et_error *error)
+{
+    int status = et_task_trainer_begin(out, task, device, params, options, error);
+    if (status)
+        return status;
+    status = et_task_trainer_finish(*out, NULL, error);
+    if (status) {
+        give_up(*out);
+        *out = NULL;
+    }
+    return status;
+}
+
+/* What was given and is not read, as options.use is. */
+static void close_unread(et_source *given, const et_source *read)
+{
+    if (given != read)
+        et_source_close(given);
+}
+
+/* Sources last: their threads fill batches of layouts that passes refer to. */
+void et_task_trainer_close(et_task_trainer *t)
+{
+    if (!t)
+        return;
+    if (t->coordinator)
+        t->close_coordinator(t->coordinator);
+    et_step_release(&t->step);
+    et_metrics_free(t->metrics);
+    et_metrics_free(t->own);
+    et_metrics_free(t->pending);
+    if (!t->shares)
+        et_optimizer_free(t->optimizer);
+    et_validation_release(&t->validation);
+    et_pass_close(t->pass);
+    close_unread(t->given.validation_dataset, t->validation.source);
+    close_unread(t->given.train_dataset, t->source);
+    et_validation_close_source(&t->validation);
+    et_source_close(t->source);
+    et_arena_release(&t->arena);
+    et_free(t);
+}
+
+/* ---- facts ---- */
+
+et_trainer *et_task_trainer_trainer(et_task_trainer *trainer)
+{
+    return trainer->driver;
+}
+
+et_evaluator *et_task_trainer_evaluator(et_task_trainer *trainer)
+{
+    return trainer->validation.source ? &trainer->evaluator : NULL;
+}
+
+const et_pass *et_task_trainer_pass(const et_task_trainer *trainer)
+{
+    return trainer->pass;
+}
+
+const et_layout *et_task_trainer_layout(const et_task_trainer *trainer)
+{
+    return trainer->source ? &trainer->source->layout : &trainer->validation.source->layout;
+}
+
+const char *et_task_trainer_validation_set(const et_task_trainer *trainer, int number)
+{
+    const et_validation *v = &trainer->validation;
+    return number < v->sets ? v->set[number].name : NULL;
+}
+
+int et_task_trainer_batches(et_task_trainer *trainer, int64_t *count, et_error *error)
+{
+    *count = 0;
+    return trainer->source ? et_source_batches(trainer->source, count, error) : ET_OK;
+}
+
+/* Arrays over the store: values, gradients and the optimizer's slots, the average among them, in
+ * float32; the bfloat16 shadow is half of one. */
+size_t et_task_trainer_parameter_bytes(const et_task_trainer *t)
+{
+    size_t trained = (size_t)et_params_trained_size(t->params) * sizeof(float);
+    size_t flat = (size_t)et_params_flat_size(t->params) * sizeof(float);
+    return flat + trained + et_optimizer_bytes(t->optimizer) + (t->options.bfloat16 ? flat / 2 : 0);
+}
+
+size_t et_task_trainer_memory(const et_task_trainer *trainer)
+{
+    const et_pass *pass = trainer->pass ? trainer->pass : trainer->validation.pass;
+    return et_task_trainer_parameter_bytes(trainer) + et_pass_memory(pass);
+}

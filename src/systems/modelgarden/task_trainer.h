@@ -1,0 +1,24 @@
+/* What <etude/task_trainer.h> leaves to the library's own parts: facts about a task trainer. */
+#ifndef ETUDE_SYSTEMS_MODELGARDEN_TASK_TRAINER_H
+#define ETUDE_SYSTEMS_MODELGARDEN_TASK_TRAINER_H
+
+#include <etude/task_trainer.h>
+
+#include "train/step/step.h"
+
+/* Of training; NULL: there is none. */
+const et_pass *et_task_trainer_pass(const et_task_trainer *trainer);
+
+/* Of a pass over the training data: et_source_batches. */
+int et_task_trainer_batches(et_task_trainer *trainer, int64_t *count, et_error *error);
+
+/* Of the training data, or without any of the validation data. */
+const et_layout *et_task_trainer_layout(const et_task_trainer *trainer);
+
+/* The name of a set of validation data; NULL: there is none of that number. */
+const char *et_task_trainer_validation_set(const et_task_trainer *trainer, int number);
+
+/* Values, gradients, shadow, slots, averages. */
+size_t et_task_trainer_parameter_bytes(const et_task_trainer *trainer);
+
+#endif

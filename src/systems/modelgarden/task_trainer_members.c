@@ -1,0 +1,143 @@
+/* The members of Model Garden's Trainer that have no part in a driver's steps, over the same
+ * trainer. */
+#include "systems/modelgarden/task_trainer_private.h"
+
+#include "base/alloc.h"
+#include "base/arena.h"
+
+int et_task_trainer_initialize(et_task_trainer *t, et_error *error)
+{
+    const et_trainer_class *class = t->trainer.class;
+    int status = et_task_trainer_check_idle(t, error);
+    if (!status)
+        status = class->start(&t->trainer, error);
+    if (!status)
+        et_task_trainer_reset(t);
+    return status;
+}
+
+/* A source other than the trainer's stands in its place while one batch or update is made. */
+static et_source *put_source(et_task_trainer *t, et_source *iterator)
+{
+    et_source *before = t->step.source;
+    t->step.source = iterator ? iterator : before;
+    return before;
+}
+
+/* Where others compute a step, they take its batch. */
+static int check_inputs(const et_task_trainer *t, bool wanted, et_error *error)
+{
+    return !wanted || t->driver == &t->trainer
+               ? ET_OK
+               : et_fail(error, ET_EUSAGE,
+                         "the batches of a step are the workers': each reads the trainer's data");
+}
+
+int et_task_trainer_next_train_inputs(et_task_trainer *t, et_source *iterator, et_batch **inputs,
+                                      et_error *error)
+{
+    int status = check_inputs(t, true, error);
+    *inputs = NULL;
+    if (status)
+        return status;
+    if (!t->source)
+        return t->trainer.class->step(&t->trainer, error);
+    et_source *before = put_source(t, iterator);
+    t->step.count = t->trainer.step;
+    status = et_step_take(&t->step, error);
+    t->step.source = before;
+    if (!status)
+        *inputs = t->step.batch;
+    return status;
+}
+
+int et_task_trainer_train_step(et_task_trainer *t, et_source *iterator, et_error *error)
+{
+    int status = check_inputs(t, iterator != NULL, error);
+    if (status)
+        return status;
+    et_source *before = put_source(t, iterator);
+    status = t->driver->class->step(t->driver, error);
+    t->step.source = before;
+    t->driver->step += !status;
+    return status;
+}
+
+int et_task_trainer_train_loop_end(et_task_trainer *t, et_value *logs, et_error *error)
+{
+    et_arena arena = ET_ARENA_INIT;
+    if (!logs && !(logs = et_value_dict(&arena)))
+        return et_alloc_failed(error, sizeof *logs, "logs");
+    const bool inside = t->in_given[ET_GIVEN_TRAIN_LOOP_END];
+    const et_trainer_class *class = t->driver->class;
+    int status = inside ? et_task_trainer_fill_logs(t, logs, error)
+                        : class->loop_end(t->driver, logs, error);
+    et_arena_release(&arena);
+    if (inside && !status)
+        et_task_trainer_reset(t);
+    return status || inside ? status : class->loop_begin(t->driver, error);
+}
+
+static int train_loop(et_task_trainer *t, et_source *iterator, int64_t num_steps, et_error *error)
+{
+    int status = ET_OK;
+    for (int64_t i = 0; !status && i < num_steps; i++)
+        status = et_task_trainer_train_step(t, iterator, error);
+    return status;
+}
+
+et_loop_fn *et_task_trainer_create_train_loop_fn(et_task_trainer *trainer)
+{
+    (void)trainer;
+    return train_loop;
+}
+
+int et_task_trainer_train(et_task_trainer *t, int64_t num_steps, et_value *logs, et_error *error)
+{
+    if (num_steps < 0)
+        return et_fail(error, ET_EUSAGE, "%lld training steps", (long long)num_steps);
+    int status = et_task_trainer_train_loop_begin(t, error);
+    if (!status)
+        status = train_loop(t, NULL, num_steps, error);
+    return status ? status : et_task_trainer_train_loop_end(t, logs, error);
+}
+
+/* Of batches that are to take the place of others. */
+static int check_fields(const et_layout *own, const et_layout *other, et_error *error)
+{
+    for (int i = 0; i < own->fields; i++) {
+        const et_layout_field *field = &own->field[i];
+        int at = et_layout_find(other, field->name);
+        if (at < 0)
+            return et_fail(error, ET_ECONFIG, "the data set has no field %s, which the model reads",
+                           field->name);
+        if (other->field[at].dtype != field->dtype)
+            return et_fail(error, ET_ECONFIG, "field %s of the data set is of type %s, not %s",
+                           field->name, et_dtype_name(other->field[at].dtype),
+                           et_dtype_name(field->dtype));
+    }
+    return ET_OK;
+}
+
+int et_task_trainer_distribute_dataset(et_task_trainer *t, et_dataset_fn *open, void *payload,
+                                       et_source **out, et_error *error)
+{
+    const et_input_context context = { .input_pipelines = 1 };
+    (void)t;
+    *out = NULL;
+    return open ? open(payload, &context, out, error)
+                : et_fail(error, ET_EUSAGE, "distribute_dataset needs a function that opens one");
+}
+
+int et_task_trainer_distribute_source(et_task_trainer *t, et_source *dataset, et_source **out,
+                                      et_error *error)
+{
+    *out = NULL;
+    if (!dataset)
+        return et_fail(error, ET_EUSAGE, "distribute_source needs a data set");
+    const et_source *own = t->source ? t->source : t->validation.source;
+    int status = check_fields(&own->layout, &dataset->layout, error);
+    if (!status)
+        *out = dataset;
+    return status;
+}

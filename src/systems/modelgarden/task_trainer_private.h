@@ -1,0 +1,141 @@
+/* What the files of a task trainer share: task_trainer.c (opening, training), task_evaluator.c,
+ * task_trainer_members.c (what a program calls beside a driver). */
+#ifndef ETUDE_SYSTEMS_MODELGARDEN_TASK_TRAINER_PRIVATE_H
+#define ETUDE_SYSTEMS_MODELGARDEN_TASK_TRAINER_PRIVATE_H
+
+#include "base/arena.h"
+#include "engine/optim/options.h"
+#include "systems/modelgarden/learner.h"
+#include "train/step/share.h"
+#include "train/task/task_private.h"
+#include "systems/modelgarden/task_trainer.h"
+
+typedef struct et_validation_set {
+    const char *name; /* the task's */
+    et_source *source;
+    et_position begin; /* of source */
+} et_validation_set;
+
+typedef struct et_validation {
+    et_source *source; /* of the set that is evaluated; NULL: there is no data */
+    et_position begin; /* of source */
+    et_validation_set set[ET_VALIDATION_SETS_MAX];
+    int sets;          /* 0: they have no names */
+    int at;            /* which set is evaluated */
+    int64_t steps;     /* of it, so far */
+    bool took_own;     /* this evaluation has taken batches of source */
+    bool begun;        /* an evaluation, which has not ended: the weights are its own */
+    et_value *results; /* of the sets before it, in arena */
+    et_batch *batch;   /* NULL: nothing was evaluated yet */
+    et_pass *pass;
+    et_metrics *metrics;   /* the model's measures */
+    et_metrics *own;       /* of build_metrics */
+    et_metrics *loss;      /* what a validation step of the task's own logs */
+    int *place;            /* [measures] */
+    bool reported;         /* it has logged one */
+    bool stateless;        /* outputs of steps are dropped */
+    int64_t step;          /* that is validated */
+    bool taken;            /* the batch of the next eval_step is there */
+    et_arena step_arena;   /* until the next batch */
+    et_value *extra;       /* what goes past the model; NULL: nothing may */
+    et_share share;        /* who evaluates which batch of the set */
+    et_metrics *joined[3]; /* of the set: those above */
+    et_arena arena;        /* until the next evaluation */
+    et_value *state;
+    et_task_inside inside;
+    et_task_step now;
+} et_validation;
+
+/* What `given` may override, and in itself call. */
+typedef enum et_given_hook {
+    ET_GIVEN_TRAIN_LOOP_BEGIN,
+    ET_GIVEN_TRAIN_LOOP_END,
+    ET_GIVEN_EVAL_BEGIN,
+    ET_GIVEN_EVAL_REDUCE,
+    ET_GIVEN_EVAL_END,
+    ET_GIVEN_HOOKS,
+} et_given_hook;
+
+struct et_task_trainer {
+    et_trainer trainer;
+    et_trainer *driver; /* whose steps train it: trainer, or the master's of a cluster */
+    et_evaluator evaluator;
+    et_learner learner;          /* of et_learner_open */
+    et_coordinator *coordinator; /* of a cluster, owned; NULL: there is none */
+    void (*close_coordinator)(et_coordinator *coordinator); /* where there is one */
+    et_task *task;                                          /* borrowed, as device and params */
+    et_device *device;
+    et_params *params;
+    et_task_trainer_options options;      /* given, dp_config: NULL */
+    et_optimization_options optimization; /* those of options, where they were in epochs */
+    et_privacy_options privacy;           /* where there is some */
+    bool private;
+    et_task_trainer_given given;
+    et_source *source; /* NULL: there is no training, and no pass, metrics, step */
+    et_position begin; /* of source */
+    et_pass *pass;
+    et_optimizer *optimizer;
+    et_overflow_scale overflow; /* of any class */
+    et_metrics *metrics;        /* of the window: the model's measures */
+    et_metrics *own, *pending;  /* of build_metrics: of the window; of the step under way */
+    et_arena arena;
+    et_value *logs; /* of a train_step of the task's own; NULL: it has none */
+    et_step step;
+    bool stepped;                  /* since it was opened */
+    bool in_loop;                  /* of steps, which has begun and not ended */
+    bool in_given[ET_GIVEN_HOOKS]; /* of given, which is running: the trainer's own is meant */
+    bool has_own;                  /* build_metrics has defined some */
+    bool shares;                   /* the optimizer is another trainer's */
+    et_task_inside inside;
+    et_task_step now;
+    et_validation validation;
+};
+
+extern const et_evaluator_class et_task_evaluator_class;
+
+/* et_task_trainer_open in two, for trainers that share a store: passes, which declare; then memory,
+ * plans and steps. optimizer NULL: one of its own. */
+int et_task_trainer_begin(et_task_trainer **out, et_task *task, et_device *device,
+                          et_params *params, const et_task_trainer_options *options,
+                          et_error *error);
+int et_task_trainer_finish(et_task_trainer *trainer, et_optimizer *optimizer, et_error *error);
+/* Between the two, where a pass is not over this one's data alone: batches that it has, 0 where
+ * that is not known. A decay in epochs becomes one in steps. */
+int et_task_trainer_count_epochs(et_task_trainer *trainer, int64_t batches, et_error *error);
+
+/* What of it resumes beside parameters and optimizer; name NULL, or before each part's. */
+int et_task_trainer_attach(et_task_trainer *trainer, et_state *state, const char *name,
+                           et_error *error);
+
+/* A default step without its update: what its batches gave; then, somebody having made an update,
+ * moving means and metrics. */
+int et_task_trainer_gather(et_task_trainer *trainer, et_reduced *sum, et_error *error);
+int et_task_trainer_finish_step(et_task_trainer *trainer, const et_update *update, et_error *error);
+
+/* task_trainer_loop.c: the first step of a loop is to be made, unless the loop has begun. */
+int et_task_trainer_begin_loop(et_task_trainer *trainer, et_error *error);
+
+/* What loops measure begins anew. */
+void et_task_trainer_reset(et_task_trainer *trainer);
+
+/* Of the next step, or of the last where there was one. */
+double et_task_trainer_learning_rate(const et_task_trainer *trainer);
+
+/* The trainer's own train_loop_end, but that metrics stay. */
+int et_task_trainer_fill_logs(et_task_trainer *trainer, et_value *logs, et_error *error);
+
+/* ET_EUSAGE: an evaluation is under way, and the weights are its own. */
+int et_task_trainer_check_idle(const et_task_trainer *trainer, et_error *error);
+
+/* Of a step that was made: a loss that is none, or above the bound. ET_EDIVERGED. */
+int et_task_trainer_judge(const et_task_trainer *trainer, et_error *error);
+
+/* Source and pass, if there is data. */
+int et_validation_open(et_task_trainer *trainer, et_error *error);
+void et_validation_release(et_validation *validation);
+/* Whether ranks may share it. */
+bool et_validation_is_shared(const et_task_trainer *trainer);
+/* The sources, last. */
+void et_validation_close_source(et_validation *validation);
+
+#endif

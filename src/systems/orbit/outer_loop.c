@@ -1,0 +1,336 @@
+/* Calls of <etude/outer_loop.h>: each says to the controller's one loop what it is to do, or does
+ * one thing of it by itself. */
+#include <etude/outer_loop.h>
+
+#include <math.h>
+
+#include <etude/log.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "train/run/controller_private.h"
+#include "train/run/lookout.h"
+#include "train/run/run_names.h"
+
+/* Seconds between two looks for a new checkpoint. */
+#define LOOK_EVERY 0.05
+
+/* A call that begins is one that all ranks make, whatever they agreed on in the one before. */
+static int need(const et_controller *c, bool there, const char *what, const char *call,
+                et_error *error)
+{
+    et_comm_resume(c->options.run.comm);
+    if (!c->by_call)
+        return et_fail(error, ET_EUSAGE,
+                       "`outer_loop` is not set: %s is for a controller that was "
+                       "opened with it",
+                       call);
+    if (there)
+        return ET_OK;
+    return et_fail(error, ET_EUSAGE,
+                   "`%s` is not set. Pass `%s` to et_controller_open before calling %s", what, what,
+                   call);
+}
+
+static bool trains(const et_controller *c)
+{
+    return c->trainer != &c->nobody;
+}
+
+static int check_eval_steps(int64_t steps, et_error *error)
+{
+    if (steps > 0 || steps == -1)
+        return ET_OK;
+    return et_fail(error, ET_ECONFIG, "%lld steps of evaluation; above 0, or -1 for all data",
+                   (long long)steps);
+}
+
+/* What an evaluation gave, with its rate. */
+static int give_values(const et_controller *c, et_value *logs, et_error *error)
+{
+    if (!logs || !c->last)
+        return ET_OK;
+    int status = et_value_merge(logs, c->last, error);
+    if (!status && !isnan(c->evaluation_rate))
+        et_value_set_float(et_value_set_dict(logs, ET_SINK_TIME), "steps_per_second",
+                           c->evaluation_rate);
+    return status || !et_value_failed(logs) ? status : et_alloc_failed(error, 0, "a log");
+}
+
+/* ---- training ---- */
+
+int et_controller_train_to(et_controller *c, int64_t steps, bool save_nothing, et_error *error)
+{
+    et_controller_goal goal = { .target = steps, .saves = !save_nothing };
+    int status = need(c, trains(c), "trainer", "et_controller_train_to", error);
+    if (!status && steps < 0)
+        status = et_fail(error, ET_ECONFIG, "train to step %lld; at least 0", (long long)steps);
+    return status ? status : et_controller_run(c, &goal, error);
+}
+
+int et_controller_train_and_evaluate(et_controller *c, int64_t train_steps, int64_t eval_steps,
+                                     int64_t eval_interval, et_value *logs, et_error *error)
+{
+    static const char name[] = "et_controller_train_and_evaluate";
+    et_controller_goal goal = { .target = train_steps,
+                                .eval_interval = eval_interval,
+                                .eval_steps = eval_steps,
+                                .saves = true,
+                                .evaluates = true };
+    int status = need(c, trains(c), "trainer", name, error);
+    if (!status)
+        status = need(c, c->options.evaluator, "evaluator", name, error);
+    if (!status)
+        status = check_eval_steps(eval_steps, error);
+    if (!status && (train_steps < 0 || eval_interval < 0))
+        status =
+            et_fail(error, ET_ECONFIG, "train to step %lld, evaluate every %lld; both at least 0",
+                    (long long)train_steps, (long long)eval_interval);
+    if (!status)
+        status = et_controller_run(c, &goal, error);
+    return status ? status : give_values(c, logs, error);
+}
+
+/* ---- checkpoints ---- */
+
+int et_controller_save(et_controller *c, et_error *error)
+{
+    int64_t step = c->trainer->step;
+    int status = need(c, trains(c) && c->model_dir, trains(c) ? "run.model_dir" : "trainer",
+                      "et_controller_save", error);
+    if (!status)
+        status = et_controller_check_count(c, error);
+    if (!status)
+        status = et_run_save(c->run, step, false, error);
+    if (!status)
+        status = et_run_await_saves(c->run, step, error);
+    status = et_run_agree(c->run, status, error);
+    if (!status)
+        et_controller_tell(c, "saved checkpoint to %s/" ET_CHECKPOINT_FOLDER "/ckpt-%lld.",
+                           c->model_dir, (long long)step);
+    return status;
+}
+
+/* Weights alone. *step -1: path is NULL and there is no checkpoint. */
+static int load_weights(et_controller *c, const char *path, int64_t *step, et_error *error)
+{
+    et_error reason = ET_ERROR_INIT;
+    et_checkpoint_facts facts = { .step = -1 };
+    bool averages = !c->outer.live_weights;
+    char *found = NULL;
+    int status = path
+                     ? et_checkpoint_load_weights(c->outer.weights, path, averages, &facts, &reason)
+                     : et_checkpoint_load_newest(&found, c->outer.weights, c->model_dir, averages,
+                                                 &facts, &reason);
+    et_checkpoint_free_path(found);
+    *step = facts.step;
+    if (status == ET_ENOTFOUND && !path)
+        return ET_OK;
+    if (status)
+        return et_fail(error, status, "%s", reason.text);
+    c->trainer->step = facts.step;
+    c->restored = true;
+    return ET_OK;
+}
+
+/* The state of a run that trains: a save that reads the arrays has ended before they change. */
+static int restore_state(et_controller *c, const char *path, int64_t *step, et_error *error)
+{
+    int status = et_run_await_saves(c->run, c->trainer->step, error);
+    if (!status)
+        status = path ? et_run_take_file(c->run, path, step, error)
+                      : et_controller_start(c, step, error);
+    et_run_touch(c->run);
+    if (!status && *step >= 0)
+        c->miscounted = (et_error)ET_ERROR_INIT;
+    return status;
+}
+
+int et_controller_restore(et_controller *c, const char *path, int64_t *step, et_error *error)
+{
+    static const char name[] = "et_controller_restore";
+    *step = -1;
+    int status = need(c, c->model_dir, "run.model_dir", name, error);
+    if (!status)
+        status = need(c, trains(c) || c->outer.weights, "outer_loop.weights", name, error);
+    if (status)
+        return status;
+    if (path)
+        et_controller_tell(c, "restoring model from %s...", path);
+    else
+        et_controller_tell(c, "restoring or initializing model...");
+    status = trains(c) ? restore_state(c, path, step, error) : load_weights(c, path, step, error);
+    status = et_run_agree(c->run, status, error);
+    if (!status && path)
+        et_controller_tell(c, "restored model from %s.", path);
+    else if (!status && *step >= 0)
+        et_controller_tell(c, "restored model from %s/" ET_CHECKPOINT_FOLDER "/ckpt-%lld.",
+                           c->model_dir, (long long)*step);
+    return status;
+}
+
+/* ---- evaluation ---- */
+
+/* Of a run's weights, not of initial ones. */
+static int need_weights(et_controller *c, et_error *error)
+{
+    int64_t step;
+    if (trains(c) || c->restored || !c->model_dir)
+        return ET_OK;
+    int status = et_controller_restore(c, NULL, &step, error);
+    if (!status && step < 0)
+        status =
+            et_fail(error, ET_ENOTFOUND,
+                    "%s: no checkpoint there, and initial weights are not evaluated", c->model_dir);
+    return status;
+}
+
+/* Outside of the loop actions act once, here. */
+static int evaluate(et_controller *c, int64_t eval_steps, bool *stop, et_error *error)
+{
+    int status = et_run_check(c->run, error);
+    if (!status)
+        status = et_controller_evaluate_now(c, eval_steps, error);
+    const et_moment now = { .step = c->trainer->step,
+                            .logs = c->values,
+                            .stop = stop,
+                            .rank = et_comm_rank(c->options.run.comm) };
+    for (int i = 0; !status && i < c->count; i++)
+        if (c->actions[i].acts == ET_ACTS_AFTER_EVALUATION)
+            status = c->actions[i].action->class->act(c->actions[i].action, &now, error);
+    if (trains(c))
+        et_run_touch(c->run);
+    return status;
+}
+
+int et_controller_evaluate(et_controller *c, int64_t eval_steps, et_value *logs, et_error *error)
+{
+    bool stop = false;
+    int status = need(c, c->options.evaluator, "evaluator", "et_controller_evaluate", error);
+    if (!status)
+        status = check_eval_steps(eval_steps, error);
+    if (!status)
+        status = need_weights(c, error);
+    if (!status)
+        status = evaluate(c, eval_steps, &stop, error);
+    return status ? status : give_values(c, logs, error);
+}
+
+/* *found: it was still there, and sound, for all ranks. */
+static int take_checkpoint(et_controller *c, const char *path, bool *found, et_error *error)
+{
+    int64_t step;
+    et_error reason = ET_ERROR_INIT;
+    int status = et_run_agree(c->run, load_weights(c, path, &step, &reason), &reason);
+    *found = !status;
+    if (!status) {
+        et_controller_tell(c, "restored model from %s.", path);
+        return ET_OK;
+    }
+    if (status != ET_ENOTFOUND && status != ET_EFORMAT)
+        return et_fail(error, status, "%s", reason.text);
+    et_comm_resume(c->options.run.comm);
+    et_log(ET_LOG_WARNING, "%s; it is not evaluated", reason.text);
+    return ET_OK;
+}
+
+typedef struct watch {
+    int64_t eval_steps, last; /* last: the step that was looked at last, -1: none */
+    double timeout, since;
+    et_done_fn *done;
+    void *payload;
+    bool ended;
+} watch;
+
+/* Of several ranks rank 0 is asked. */
+static int ask_whether_done(et_controller *c, watch *w, et_error *error)
+{
+    et_comm *comm = c->options.run.comm;
+    if (!w->ended && w->done && !et_comm_rank(comm))
+        w->ended = w->done(w->payload, w->last);
+    return et_lookout_decide(comm, ET_OK, &w->ended, error);
+}
+
+static int evaluate_next(et_controller *c, watch *w, const char *path, et_error *error)
+{
+    bool found;
+    int status = take_checkpoint(c, path, &found, error);
+    if (status || !found)
+        return status;
+    status = evaluate(c, w->eval_steps, &w->ended, error);
+    w->since = et_clock_monotonic();
+    if (status)
+        return status;
+    if (c->options.train_steps && w->last >= c->options.train_steps)
+        w->ended = true;
+    return ask_whether_done(c, w, error);
+}
+
+static int wait_for_more(et_controller *c, watch *w, et_error *error)
+{
+    int status = et_run_meet(c->run, error);
+    if (!status && et_run_asked_to_stop(c->run))
+        return et_fail(error, ET_EINTERRUPTED, "interrupted after the evaluation of step %lld",
+                       (long long)w->last);
+    double now = et_clock_monotonic();
+    bool late = w->timeout >= 0 && now - w->since >= w->timeout;
+    if (!status)
+        status = et_lookout_decide(c->options.run.comm, ET_OK, &late, error);
+    if (!status && !late)
+        et_clock_sleep(LOOK_EVERY);
+    if (status || !late)
+        return status;
+    w->since = now;
+    w->ended = !w->done;
+    return ask_whether_done(c, w, error);
+}
+
+static int need_for_watching(const et_controller *c, et_error *error)
+{
+    static const char name[] = "et_controller_evaluate_continuously";
+    int status = need(c, c->options.evaluator, "evaluator", name, error);
+    if (!status)
+        status = need(c, c->model_dir, "run.model_dir", name, error);
+    if (!status && trains(c))
+        return et_fail(error, ET_EUSAGE,
+                       "`trainer` is set: what trains evaluates by "
+                       "et_controller_train_and_evaluate, and %s is for another process",
+                       name);
+    return status ? status : need(c, c->outer.weights, "outer_loop.weights", name, error);
+}
+
+int et_controller_evaluate_continuously(et_controller *c, int64_t eval_steps, double timeout,
+                                        et_done_fn *done, void *payload, et_value *logs,
+                                        et_error *error)
+{
+    watch w = { eval_steps, -1, timeout, et_clock_monotonic(), done, payload, false };
+    int status = need_for_watching(c, error);
+    if (!status)
+        status = check_eval_steps(eval_steps, error);
+    c->last = NULL;
+    while (!status && !w.ended) {
+        char *path;
+        status =
+            et_lookout_next(c->options.run.comm, &path, &w.last, c->model_dir, w.last, true, error);
+        if (!status)
+            status = path ? evaluate_next(c, &w, path, error) : wait_for_more(c, &w, error);
+        et_free(path);
+    }
+    status = et_run_agree(c->run, status, error);
+    return status ? status : give_values(c, logs, error);
+}
+
+/* ---- getters ---- */
+
+int64_t et_controller_step(const et_controller *controller)
+{
+    return controller->trainer->step;
+}
+
+int64_t et_controller_steps_per_loop(const et_controller *c)
+{
+    int64_t steps = 0;
+    if (et_controller_loop_steps(c, c->trainer->step, &steps, NULL))
+        return 0;
+    return steps;
+}

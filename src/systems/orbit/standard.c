@@ -1,0 +1,339 @@
+/* Hooks under the classes of <etude/trainer.h>.
+ *
+ *   train   train_loop_begin, a feed if none lives, train_step n times, train_loop_end
+ *   eval    eval_begin, a feed (anew, unless kept), eval_step and eval_reduce n times, eval_end
+ *
+ * A driver calls loop_begin right after a log; here a loop begins with its first step, so that the
+ * hook comes after what lies between, and a run that was saved there begins it when it goes on. */
+#include <etude/standard.h>
+
+#include <etude/module.h>
+
+#include "base/alloc.h"
+#include "base/reserved.h"
+#include "train/run/feed.h"
+
+struct et_standard_data {
+    et_feed *feed;
+    et_module *module;
+    bool in_loop;                 /* of a trainer: train_loop_begin was called, the end was not */
+    et_evaluator_class evaluator; /* with the name that this one has */
+    et_standard_evaluator_options options;
+    void *state;  /* of the evaluation under way */
+    bool entered; /* eval_begin of it was called */
+};
+
+/* What fails leaves nothing. */
+static int data_new(struct et_standard_data **out, const char *name, const et_dataset *dataset,
+                    et_error *error)
+{
+    struct et_standard_data *data = et_alloc_zero(1, sizeof *data);
+    *out = NULL;
+    if (!data)
+        return et_alloc_failed(error, sizeof *data, "a trainer");
+    int status = et_module_new(&data->module, name, NULL, NULL, error);
+    if (!status)
+        status = et_feed_new(&data->feed, dataset, error);
+    if (status) {
+        et_module_free(data->module);
+        et_free(data);
+        return status;
+    }
+    *out = data;
+    return ET_OK;
+}
+
+static void data_free(struct et_standard_data *data)
+{
+    if (!data)
+        return;
+    et_feed_free(data->feed);
+    et_module_free(data->module);
+    et_free(data);
+}
+
+static int replace_feed(struct et_standard_data *data, const et_dataset *dataset, et_error *error)
+{
+    et_feed *feed;
+    et_feed_mark(data->feed);
+    int status = et_feed_rewind(data->feed, error);
+    if (!status)
+        status = et_feed_new(&feed, dataset, error);
+    if (status) {
+        et_feed_return(data->feed, NULL);
+        return status;
+    }
+    et_feed_free(data->feed);
+    data->feed = feed;
+    return ET_OK;
+}
+
+/* ---- training ---- */
+
+static et_standard_trainer *trainer_of(et_trainer *trainer)
+{
+    return (et_standard_trainer *)(void *)trainer;
+}
+
+static int save_training(const void *self, et_value *dict, et_error *error)
+{
+    const struct et_standard_data *data = ((const et_standard_trainer *)self)->data;
+    et_value_set_bool(dict, "in_loop", data->in_loop);
+    return et_feed_save(data->feed, dict, error);
+}
+
+static int restore_training(void *self, const et_value *dict, et_error *error)
+{
+    struct et_standard_data *data = ((et_standard_trainer *)self)->data;
+    int status = et_value_read_bool(dict, "in_loop", &data->in_loop, error);
+    return status ? status : et_feed_restore(data->feed, dict, error);
+}
+
+static const et_part_class training_part = { "training data", save_training, restore_training };
+
+/* Data first: what the hook attaches may look at where they stand. */
+static int attach_training(et_trainer *trainer, et_state *state, et_error *error)
+{
+    et_standard_trainer *t = trainer_of(trainer);
+    int status = et_state_add(state, "train_data", &training_part, t, error);
+    return status || !t->class->attach ? status : t->class->attach(t, state, error);
+}
+
+/* Also where a run that went on before begins anew. */
+static int start_training(et_trainer *trainer, et_error *error)
+{
+    et_standard_trainer *t = trainer_of(trainer);
+    t->data->in_loop = false;
+    et_feed_drop(t->data->feed);
+    return t->class->start ? t->class->start(t, error) : ET_OK;
+}
+
+static int begin_loop(et_standard_trainer *t, et_error *error)
+{
+    int status = t->class->train_loop_begin ? t->class->train_loop_begin(t, error) : ET_OK;
+    if (!status)
+        status = et_feed_begin(t->data->feed, error);
+    t->data->in_loop = !status;
+    return status;
+}
+
+static int run_step(et_trainer *trainer, et_error *error)
+{
+    et_standard_trainer *t = trainer_of(trainer);
+    int status = t->data->in_loop ? ET_OK : begin_loop(t, error);
+    if (!status)
+        status = et_feed_begin(t->data->feed, error); /* one that has been replaced in the loop */
+    if (!status)
+        status = t->class->train_step(t, t->data->feed, error);
+    if (status && status != ET_EINTERRUPTED)
+        t->data->in_loop = false; /* the next call begins one of its own */
+    if (status == ET_FEED_ENDED)
+        return et_fail(error, ET_EDATA,
+                       "the data has ended at step %lld: let it repeat, or train fewer steps",
+                       (long long)trainer->step + 1);
+    return status;
+}
+
+static int end_loop(et_trainer *trainer, et_value *logs, et_error *error)
+{
+    et_standard_trainer *t = trainer_of(trainer);
+    int status = t->data->in_loop ? ET_OK : begin_loop(t, error); /* of no steps */
+    if (!status && t->class->train_loop_end)
+        status = t->class->train_loop_end(t, logs, error);
+    t->data->in_loop = t->data->in_loop && status;
+    return status;
+}
+
+static const et_trainer_class trainer_class = {
+    .name = "standard",
+    .attach = attach_training,
+    .start = start_training,
+    .step = run_step,
+    .loop_end = end_loop,
+};
+
+static int check_trainer(const et_standard_trainer_class *class,
+                         const et_standard_trainer_options *options, et_error *error)
+{
+    int status = et_options_check(options, "et_standard_trainer_options", error);
+    if (status)
+        return status;
+    if (!class->name || !class->train_step)
+        return et_fail(error, ET_EUSAGE, "a standard trainer has a name and a train_step");
+    if (options && options->no_tf_function && !options->no_tf_while_loop)
+        return et_fail(error, ET_ECONFIG,
+                       "`use_tf_while_loop=True` and `use_tf_function=False` is not supported");
+    if (options && options->no_tf_while_loop && options->tpu_summary_optimization)
+        return et_fail(error, ET_ECONFIG,
+                       "`use_tpu_summary_optimization=True` and `use_tf_while_loop=False` is not "
+                       "supported");
+    return ET_OK;
+}
+
+int et_standard_trainer_init(et_standard_trainer *self, const et_standard_trainer_class *class,
+                             const et_dataset *train_dataset,
+                             const et_standard_trainer_options *options, et_error *error)
+{
+    self->trainer = (et_trainer){ .class = &trainer_class };
+    self->class = class;
+    self->data = NULL;
+    int status = check_trainer(class, options, error);
+    if (!status)
+        status = data_new(&self->data, class->name, train_dataset, error);
+    if (!status)
+        self->trainer.module = self->data->module;
+    return status;
+}
+
+void et_standard_trainer_release(et_standard_trainer *self)
+{
+    data_free(self->data);
+    self->data = NULL;
+    self->trainer.module = NULL;
+}
+
+const et_dataset *et_standard_trainer_dataset(const et_standard_trainer *self)
+{
+    return et_feed_dataset(self->data->feed);
+}
+
+int et_standard_trainer_set_dataset(et_standard_trainer *self, const et_dataset *train_dataset,
+                                    et_error *error)
+{
+    return replace_feed(self->data, train_dataset, error);
+}
+
+/* ---- evaluation ---- */
+
+static et_standard_evaluator *evaluator_of(et_evaluator *evaluator)
+{
+    return (et_standard_evaluator *)(void *)evaluator;
+}
+
+static int save_evaluation(const void *self, et_value *dict, et_error *error)
+{
+    return et_feed_save(((const et_standard_evaluator *)self)->data->feed, dict, error);
+}
+
+static int restore_evaluation(void *self, const et_value *dict, et_error *error)
+{
+    return et_feed_restore(((et_standard_evaluator *)self)->data->feed, dict, error);
+}
+
+static const et_part_class evaluation_part = { "evaluation data", save_evaluation,
+                                               restore_evaluation };
+
+static int attach_evaluation(et_evaluator *evaluator, et_state *state, et_error *error)
+{
+    et_standard_evaluator *e = evaluator_of(evaluator);
+    int status = e->data->options.keep_iterator
+                     ? et_state_add(state, "eval_data", &evaluation_part, e, error)
+                     : ET_OK;
+    return status || !e->class->attach ? status : e->class->attach(e, state, error);
+}
+
+static int begin_evaluation(et_evaluator *evaluator, int64_t step, et_error *error)
+{
+    et_standard_evaluator *e = evaluator_of(evaluator);
+    struct et_standard_data *data = e->data;
+    (void)step;
+    data->state = NULL;
+    data->entered = false;
+    et_feed_mark(data->feed);
+    if (data->options.tf_while_loop && !evaluator->limit)
+        return et_fail(error, ET_ECONFIG,
+                       "Looping until exhausted is not supported if `options.use_tf_while_loop` is "
+                       "`True`");
+    data->entered = true;
+    int status = e->class->eval_begin ? e->class->eval_begin(e, &data->state, error) : ET_OK;
+    if (!data->options.keep_iterator)
+        et_feed_drop(data->feed);
+    return status ? status : et_feed_begin(data->feed, error);
+}
+
+static int evaluate_step(et_evaluator *evaluator, bool *more, et_error *error)
+{
+    et_standard_evaluator *e = evaluator_of(evaluator);
+    void *outputs = NULL;
+    int status = e->class->eval_step(e, e->data->feed, &outputs, error);
+    *more = status != ET_FEED_ENDED;
+    if (!*more)
+        return ET_OK;
+    return status || !e->class->eval_reduce
+               ? status
+               : e->class->eval_reduce(e, &e->data->state, outputs, error);
+}
+
+/* One that was cut short is done again: from where it began. */
+static int end_evaluation(et_evaluator *evaluator, et_value *logs, et_error *error)
+{
+    et_standard_evaluator *e = evaluator_of(evaluator);
+    bool ends = e->class->eval_end && e->data->entered;
+    int status = ends ? e->class->eval_end(e, e->data->state, logs, error) : ET_OK;
+    e->data->state = NULL;
+    if (logs && !status)
+        return ET_OK;
+    int returned = et_feed_return(e->data->feed, status ? NULL : error);
+    return status ? status : returned;
+}
+
+static const et_evaluator_class evaluator_class = {
+    .begin = begin_evaluation,
+    .step = evaluate_step,
+    .end = end_evaluation,
+    .attach = attach_evaluation,
+};
+
+static int check_evaluator(const et_standard_evaluator_class *class,
+                           const et_standard_evaluator_options *options, et_error *error)
+{
+    int status = et_options_check(options, "et_standard_evaluator_options", error);
+    if (status)
+        return status;
+    if (!class->name || !class->eval_step)
+        return et_fail(error, ET_EUSAGE, "a standard evaluator has a name and an eval_step");
+    if (options && options->tf_while_loop && options->no_tf_function)
+        return et_fail(error, ET_ECONFIG,
+                       "`use_tf_while_loop=True` and `use_tf_function=False` is not supported");
+    return ET_OK;
+}
+
+int et_standard_evaluator_init(et_standard_evaluator *self,
+                               const et_standard_evaluator_class *class,
+                               const et_dataset *eval_dataset,
+                               const et_standard_evaluator_options *options, et_error *error)
+{
+    static const et_standard_evaluator_options defaults = { 0 };
+    self->evaluator = (et_evaluator){ 0 };
+    self->class = class;
+    self->data = NULL;
+    int status = check_evaluator(class, options, error);
+    if (!status)
+        status = data_new(&self->data, class->name, eval_dataset, error);
+    if (status)
+        return status;
+    self->data->options = options ? *options : defaults;
+    self->data->evaluator = evaluator_class;
+    self->data->evaluator.name = class->name;
+    self->evaluator =
+        (et_evaluator){ .class = &self->data->evaluator, .module = self->data->module };
+    return ET_OK;
+}
+
+void et_standard_evaluator_release(et_standard_evaluator *self)
+{
+    data_free(self->data);
+    self->data = NULL;
+    self->evaluator = (et_evaluator){ 0 };
+}
+
+const et_dataset *et_standard_evaluator_dataset(const et_standard_evaluator *self)
+{
+    return et_feed_dataset(self->data->feed);
+}
+
+int et_standard_evaluator_set_dataset(et_standard_evaluator *self, const et_dataset *eval_dataset,
+                                      et_error *error)
+{
+    return replace_feed(self->data, eval_dataset, error);
+}

@@ -1,0 +1,256 @@
+/* What comes in: metrics, by hand, from a collector or a timer, and summaries. All metrics pass
+ * et_loop_collect_as: statistics, summary, event, valid metric, in this order. */
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/text/unicode.h"
+#include "base/vector.h"
+#include "engine/comm/comm.h"
+#include "systems/tfsnippet/loop_private.h"
+
+static double mean_of(const et_loop_metric *metric)
+{
+    double sum = 0;
+    if (!metric->values)
+        return metric->value;
+    for (int64_t i = 0; i < metric->count; i++)
+        sum += metric->values[i];
+    return sum / (double)metric->count;
+}
+
+static bool is_empty(const et_loop_metric *metric)
+{
+    return metric->values && metric->count == 0;
+}
+
+static int check_metric(et_loop *loop, const et_loop_metric *metric)
+{
+    if (!metric->name || !*metric->name)
+        return et_fail(&loop->error, ET_EDATA, "a metric needs a name");
+    if (!et_utf8_valid(metric->name, strlen(metric->name), NULL))
+        return et_fail(&loop->error, ET_EDATA, "metric %s: its name is no UTF-8", metric->name);
+    if (metric->count < 0)
+        return et_fail(&loop->error, ET_EDATA, "metric %s: %lld values", metric->name,
+                       (long long)metric->count);
+    if (metric->count > 1 && !metric->values)
+        return et_fail(&loop->error, ET_EDATA, "metric %s: %lld values, but none are given",
+                       metric->name, (long long)metric->count);
+    return ET_OK;
+}
+
+/* ---- summaries ---- */
+
+/* The first of a metric, then every n-th. */
+static bool is_due(et_loop *loop, const char *name)
+{
+    if (loop->skip && et_patterns_match(loop->skip, name))
+        return false;
+    for (int i = 0; i < loop->options.summary_commit_freq_count; i++) {
+        et_loop_commit *commit = &loop->commits[i];
+        if (strcmp(commit->name, name) != 0)
+            continue;
+        commit->waited = (commit->waited + 1) % commit->every;
+        return commit->waited == 1 % commit->every;
+    }
+    return true;
+}
+
+static void add_tag(et_loop *loop, et_value *values, const et_loop_metric *metric)
+{
+    et_strbuf_reset(&loop->line);
+    et_strbuf_append(&loop->line, loop->options.summary_metric_prefix);
+    et_strbuf_append(&loop->line, metric->name);
+    et_value_set_float(values, et_strbuf_text(&loop->line), mean_of(metric));
+}
+
+/* One event for all that are due. */
+static int write_metrics(et_loop *loop, const et_loop_metric *metrics, int count)
+{
+    et_arena arena = ET_ARENA_INIT;
+    et_value *values = NULL;
+    for (int i = 0; i < count; i++)
+        if (!is_empty(&metrics[i]) && is_due(loop, metrics[i].name)) {
+            values = values ? values : et_value_dict(&arena);
+            add_tag(loop, values, &metrics[i]);
+        }
+    int status = ET_OK;
+    if (arena.failed || loop->line.failed)
+        status = et_alloc_failed(&loop->error, 0, "a summary");
+    else if (values)
+        status = et_sink_write(loop->writer, loop->step, values, &loop->error);
+    et_arena_release(&arena);
+    return status;
+}
+
+/* ---- metrics ---- */
+
+static int add_up(et_loop *loop, const et_loop_metric *metric)
+{
+    int status = et_logger_collect(&loop->epoch_metrics, metric, &loop->error);
+    if (!status && loop->within_step)
+        status = et_logger_collect(&loop->step_metrics, metric, &loop->error);
+    return status;
+}
+
+static bool is_valid_metric(const et_loop *loop, const et_loop_metric *metric)
+{
+    const char *name = loop->options.valid_metric_name;
+    return name && !is_empty(metric) && !strcmp(metric->name, name);
+}
+
+int et_loop_collect_as(et_loop *loop, const et_loop_metric *metrics, int count, const char *event)
+{
+    int status = ET_OK;
+    for (int i = 0; !status && i < count; i++)
+        status = check_metric(loop, &metrics[i]);
+    for (int i = 0; !status && i < count; i++)
+        if (!is_empty(&metrics[i]))
+            status = add_up(loop, &metrics[i]);
+    if (!status && loop->writer)
+        status = write_metrics(loop, metrics, count);
+    if (!status)
+        status = et_loop_fire(loop, event, &(et_loop_event){ .metrics = metrics, .count = count },
+                              false);
+    for (int i = 0; !status && i < count; i++)
+        if (is_valid_metric(loop, &metrics[i]))
+            status = et_loop_note_valid(loop, mean_of(&metrics[i]));
+    return et_loop_explain(loop, status, &loop->error);
+}
+
+int et_loop_collect_metrics(et_loop *loop, const et_loop_metric *metrics, int count)
+{
+    int status = et_loop_ready_in_epoch(loop);
+    if (!status && (count < 0 || (count > 0 && !metrics)))
+        status = et_fail(&loop->error, ET_EDATA, "%d metrics, but none are given", count);
+    return status ? status : et_loop_collect_as(loop, metrics, count, ET_EVENT_METRICS_COLLECTED);
+}
+
+int et_loop_collect(et_loop *loop, const char *name, double value)
+{
+    return et_loop_collect_metrics(loop, &(et_loop_metric){ .name = name, .value = value }, 1);
+}
+
+int et_loop_collect_time(et_loop *loop, const char *name, double *begun)
+{
+    if (isnan(*begun))
+        return ET_OK;
+    et_loop_metric metric = { .name = name, .value = et_clock_monotonic() - *begun };
+    int status = et_loop_collect_as(loop, &metric, 1, ET_EVENT_TIME_METRICS_COLLECTED);
+    *begun = (double)NAN;
+    return status;
+}
+
+/* ---- pairs ---- */
+
+static et_loop_pair *find_pair(et_loop *loop, const char *name, bool timer)
+{
+    for (size_t i = 0; i < loop->pair_count; i++)
+        if (!loop->pairs[i].collector == timer && !strcmp(loop->pairs[i].name, name))
+            return &loop->pairs[i];
+    return NULL;
+}
+
+static int add_pair(et_loop_pair **out, et_loop *loop, const char *name, bool timer)
+{
+    et_loop_pair *pairs =
+        et_vector_grow(loop->pairs, &loop->pair_capacity, loop->pair_count + 1, sizeof *pairs, 4);
+    if (!pairs)
+        return et_alloc_failed(&loop->error, sizeof *pairs, "a timer");
+    loop->pairs = pairs;
+    et_loop_pair pair = { .name = et_strdup(name) };
+    int status = pair.name ? ET_OK : et_alloc_failed(&loop->error, strlen(name), "a timer");
+    if (!status && !timer)
+        status = et_statistics_new(&pair.collector, &loop->error);
+    if (status) {
+        et_free(pair.name);
+        return status;
+    }
+    *out = &loop->pairs[loop->pair_count++];
+    **out = pair;
+    return ET_OK;
+}
+
+static int begin_pair(et_loop_pair **out, et_loop *loop, const char *name, bool timer)
+{
+    int status = et_loop_ready_in_epoch(loop);
+    if (!status && (!name || !*name))
+        status = et_fail(&loop->error, ET_EDATA, "a metric needs a name");
+    if (status)
+        return status;
+    *out = find_pair(loop, name, timer);
+    if (!*out)
+        status = add_pair(out, loop, name, timer);
+    if (!status && (*out)->open)
+        status = et_fail(&loop->error, ET_EUSAGE, "%s was begun already and has not ended", name);
+    if (status)
+        return status;
+    (*out)->open = true;
+    (*out)->in_step = loop->within_step;
+    return ET_OK;
+}
+
+static int end_pair(et_loop_pair **out, et_loop *loop, const char *name, bool timer)
+{
+    int status = et_loop_ready_in_epoch(loop);
+    *out = !status && name ? find_pair(loop, name, timer) : NULL;
+    if (!status && (!*out || !(*out)->open))
+        status = et_fail(&loop->error, ET_EUSAGE, "%s was not begun in this epoch or step",
+                         name ? name : "a metric without a name");
+    if (!status)
+        (*out)->open = false;
+    return status;
+}
+
+void et_loop_drop_pairs(et_loop *loop, bool all)
+{
+    for (size_t i = 0; i < loop->pair_count; i++)
+        if (all || loop->pairs[i].in_step)
+            loop->pairs[i].open = false;
+}
+
+void et_loop_drop_timer(et_loop *loop, const char *name)
+{
+    et_loop_pair *pair = find_pair(loop, name, true);
+    if (pair)
+        pair->open = false;
+}
+
+int et_loop_collector_begin(et_loop *loop, const char *name, et_statistics **collector)
+{
+    et_loop_pair *pair;
+    int status = begin_pair(&pair, loop, name, false);
+    *collector = status ? NULL : pair->collector;
+    if (!status)
+        et_statistics_reset(pair->collector);
+    return status;
+}
+
+int et_loop_collector_end(et_loop *loop, const char *name)
+{
+    et_loop_pair *pair;
+    int status = end_pair(&pair, loop, name, false);
+    if (status || !(et_statistics_weight_sum(pair->collector) > 0))
+        return status;
+    return et_loop_collect(loop, name, et_statistics_mean(pair->collector));
+}
+
+int et_loop_time_begin(et_loop *loop, const char *name)
+{
+    et_loop_pair *pair;
+    int status = begin_pair(&pair, loop, name, true);
+    if (!status)
+        pair->begun = et_clock_monotonic();
+    return status;
+}
+
+int et_loop_time_end(et_loop *loop, const char *name)
+{
+    et_loop_pair *pair;
+    int status = end_pair(&pair, loop, name, true);
+    if (status)
+        return status;
+    et_loop_metric metric = { .name = name, .value = et_clock_monotonic() - pair->begun };
+    return et_loop_collect_as(loop, &metric, 1, ET_EVENT_TIME_METRICS_COLLECTED);
+}

@@ -1,0 +1,95 @@
+/* What stands at each door of a loop: whether a call may go on, events, lines for people. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/text/plain.h"
+#include "systems/tfsnippet/loop_private.h"
+
+/* Events within handlers of events: more have no end. */
+#define FIRING_MOST 16
+
+int et_loop_ready(et_loop *loop)
+{
+    if (loop->error.status)
+        return loop->error.status;
+    if (loop->phase == ET_LOOP_RUNNING || loop->phase == ET_LOOP_ENDING)
+        return ET_OK;
+    return et_fail(&loop->error, ET_EUSAGE, "%s",
+                   loop->phase == ET_LOOP_OPEN
+                       ? "a call came before the loop had begun: et_loop_begin is the first"
+                       : "the loop has ended; open another");
+}
+
+int et_loop_ready_in_epoch(et_loop *loop)
+{
+    int status = et_loop_ready(loop);
+    if (status || loop->within_epoch)
+        return status;
+    return et_fail(&loop->error, ET_EUSAGE,
+                   "An epoch or a step loop is expected, but neither has been opened");
+}
+
+/* Whoever fires an event goes on behind it in the loop as it was. */
+int et_loop_refuse_in_handler(et_loop *loop)
+{
+    if (!loop->firing || loop->error.status)
+        return loop->error.status;
+    return et_fail(
+        &loop->error, ET_EUSAGE,
+        "A loop is not left and not ended in a handler of an event: let the handler fail");
+}
+
+int et_loop_explain(const et_loop *loop, int status, et_error *error)
+{
+    if (status && !error->status)
+        et_fail(error, status, "%s",
+                loop->error.status ? loop->error.text
+                                   : "a function of the program's failed without saying why");
+    return status;
+}
+
+int et_loop_fire_of(et_loop *loop, et_event_source *events, const char *name, const void *event,
+                    bool reverse, et_error *error)
+{
+    if (loop->firing == FIRING_MOST)
+        return et_fail(error, ET_EUSAGE,
+                       "a handler of an event does what fires it again, without an end");
+    loop->firing++;
+    int status = reverse ? et_event_source_reverse_fire(events, name, event, error)
+                         : et_event_source_fire(events, name, event, error);
+    loop->firing--;
+    return status;
+}
+
+/* What handlers themselves did wrong is told first. */
+int et_loop_fire(et_loop *loop, const char *name, et_loop_event *event, bool reverse)
+{
+    et_error failure = ET_ERROR_INIT;
+    event->loop = loop;
+    int status = et_loop_fire_of(loop, loop->events, name, event, reverse, &failure);
+    if (loop->error.status)
+        return loop->error.status;
+    if (status)
+        et_fail(&loop->error, status, "%s",
+                failure.status ? failure.text : "a handler failed without saying why");
+    return status ? et_fail_while(&loop->error, status, "%s", name) : ET_OK;
+}
+
+int et_loop_fail(et_loop *loop, const et_error *error)
+{
+    if (error->status && !loop->error.status)
+        loop->error = *error;
+    return loop->error.status;
+}
+
+void et_loop_print(et_loop *loop, const char *text)
+{
+    if (loop->quiet)
+        return;
+    et_strbuf_reset(&loop->plain);
+    et_plain_append_lines(&loop->plain, text, strlen(text));
+    if (loop->options.print)
+        loop->options.print(loop->options.print_payload, et_strbuf_text(&loop->plain));
+    else
+        printf("%s\n", et_strbuf_text(&loop->plain)), fflush(stdout);
+}

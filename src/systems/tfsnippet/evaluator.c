@@ -1,0 +1,317 @@
+/* A run: from where the source stood at first to the end of its pass, batch by batch, into sums of
+ * weight times value. Doubles are added in the order of batches, so a run gives the same bits each
+ * time, and by any number of ranks: those keep weight and values of their batches, and add them up
+ * when all are there (share.h). */
+#include <etude/loop_evaluator.h>
+
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/reserved.h"
+#include "systems/tfsnippet/feed.h"
+#include "systems/tfsnippet/loop_private.h"
+#include "systems/tfsnippet/measures.h"
+#include "train/step/share.h"
+
+#define KEPT "kept" /* of a batch */
+
+struct et_loop_evaluator {
+    et_loop *loop; /* borrowed */
+    et_loop_evaluator_options options;
+    char *time_metric; /* owned; "": none */
+    et_event_source *events;
+    et_measures measures;
+    et_feeder feeder;
+    et_batch *batch;
+    et_position begin; /* of the source */
+    double *values;    /* [metrics]: of a batch, */
+    double *counts;    /* and what each weighs; 0: it has none */
+    double *sums, *weights;
+    et_share share;       /* who evaluates which batch */
+    et_arena arena;       /* of what is kept of a batch */
+    et_loop_metric *last; /* [metrics]: those that had values in the last run come first */
+    int last_count;
+    bool running;
+};
+
+static int check(const et_loop *loop, const et_loop_evaluator_options *o, et_error *error)
+{
+    int status = et_options_need(o, "et_loop_evaluator_options", error);
+    if (status)
+        return status;
+    if (!o->source)
+        return et_fail(error, ET_ECONFIG, "an evaluator needs a source");
+    if (!o->pass == !o->run_batch)
+        return et_fail(error, ET_ECONFIG, "an evaluator has a pass or run_batch, and not both");
+    if (o->weight && o->equal_weights)
+        return et_fail(error, ET_ECONFIG, "batches have equal weights or a function of their own");
+    return loop->phase == ET_LOOP_ENDED ? et_fail(error, ET_EUSAGE, "the loop has ended") : ET_OK;
+}
+
+static void add(et_loop_evaluator *e)
+{
+    for (int i = 0; i < e->measures.count; i++)
+        if (e->counts[i] > 0) {
+            e->sums[i] += e->counts[i] * e->values[i];
+            e->weights[i] += e->counts[i];
+        }
+}
+
+/* What a rank has kept: of each metric what its value weighs, and the value. */
+static int add_kept(void *self, const et_value *outputs, et_error *error)
+{
+    et_loop_evaluator *e = self;
+    const et_value *list = et_value_get(outputs, KEPT);
+    if (!list || list->count != 2 * (size_t)e->measures.count)
+        return et_fail(error, ET_EFAIL, "ranks evaluate other metrics");
+    const et_value *one = list->first;
+    for (int i = 0; i < e->measures.count; i++, one = one->next->next) {
+        e->counts[i] = one->real;
+        e->values[i] = one->next->real;
+    }
+    add(e);
+    return ET_OK;
+}
+
+/* Those of the loop; run_batch may have to see all batches. */
+static void open_share(et_loop_evaluator *e)
+{
+    bool together = e->options.pass || e->options.run_batch_by_ranks;
+    e->share.options = (et_share_options){ .comm = together ? e->loop->options.comm : NULL,
+                                           .output = add_kept,
+                                           .self = e };
+}
+
+static int open_parts(et_loop_evaluator *e, et_error *error)
+{
+    static const char *const allowed[] = { ET_EVENT_BEFORE_EXECUTION, ET_EVENT_AFTER_EXECUTION };
+    static const et_loop_measure loss = { .name = NULL };
+    const et_loop_evaluator_options *o = &e->options;
+    const char *time = o->time_metric ? o->time_metric : "eval_time";
+    const char *unnamed = et_loop_valid_metric_name(e->loop);
+    e->time_metric = et_strdup(time);
+    int status = e->time_metric ? ET_OK : et_alloc_failed(error, strlen(time), "an evaluator");
+    if (!status)
+        status = et_event_source_new(&e->events, allowed, 2, error);
+    if (!status && o->pass)
+        status = et_pass_prepare(o->pass, &o->source->layout, error);
+    if (!status)
+        status = et_measures_init(&e->measures, o->pass, o->metric_count ? o->metrics : &loss,
+                                  o->metric_count ? o->metric_count : 1, unnamed, error);
+    if (!status)
+        status = et_feeder_init(&e->feeder, e->loop->params, o->feeds, o->feed_count, error);
+    return status ? status : et_batch_new(&e->batch, &o->source->layout, error);
+}
+
+static int open_sums(et_loop_evaluator *e, et_error *error)
+{
+    size_t count = (size_t)e->measures.count;
+    e->values = et_alloc_zero(count, sizeof *e->values);
+    e->counts = et_alloc_zero(count, sizeof *e->counts);
+    e->sums = et_alloc_zero(count, sizeof *e->sums);
+    e->weights = et_alloc_zero(count, sizeof *e->weights);
+    e->last = et_alloc_zero(count, sizeof *e->last);
+    return e->values && e->counts && e->sums && e->weights && e->last
+               ? ET_OK
+               : et_alloc_failed(error, 5 * count * sizeof *e->values, "an evaluator");
+}
+
+int et_loop_evaluator_open(et_loop_evaluator **out, et_loop *loop,
+                           const et_loop_evaluator_options *options, et_error *error)
+{
+    int status = check(loop, options, error);
+    *out = NULL;
+    et_loop_evaluator *e = status ? NULL : et_alloc_zero(1, sizeof *e);
+    if (!e)
+        return status ? status : et_alloc_failed(error, sizeof *e, "an evaluator");
+    e->loop = loop;
+    e->options = *options;
+    open_share(e);
+    status = open_parts(e, error);
+    if (!status)
+        status = open_sums(e, error);
+    if (status) {
+        et_loop_evaluator_close(e);
+        return status;
+    }
+    et_source_position(options->source, &e->begin);
+    *out = e;
+    return ET_OK;
+}
+
+void et_loop_evaluator_close(et_loop_evaluator *e)
+{
+    if (!e)
+        return;
+    et_event_source_free(e->events);
+    et_measures_release(&e->measures);
+    et_feeder_release(&e->feeder);
+    et_batch_free(e->batch);
+    et_share_release(&e->share);
+    et_arena_release(&e->arena);
+    et_free(e->values);
+    et_free(e->counts);
+    et_free(e->sums);
+    et_free(e->weights);
+    et_free(e->last);
+    et_free(e->time_metric);
+    et_free(e);
+}
+
+/* ---- a run ---- */
+
+static int weigh(const et_loop_evaluator *e, double *weight, et_error *error)
+{
+    const et_loop_evaluator_options *o = &e->options;
+    *weight = o->equal_weights ? 1 : (double)e->batch->filled[0];
+    if (o->weight)
+        *weight = o->weight(o->payload, e->batch);
+    return *weight >= 0 && isfinite(*weight)
+               ? ET_OK
+               : et_fail(error, ET_EDATA, "a batch weighs %g: finite, and not negative", *weight);
+}
+
+static int keep(et_loop_evaluator *e, et_error *error)
+{
+    et_value *outputs = et_value_dict(&e->arena);
+    et_value *list = outputs ? et_value_set_list(outputs, KEPT) : NULL;
+    for (int i = 0; i < e->measures.count; i++) {
+        et_value_add_float(list, e->counts[i]);
+        et_value_add_float(list, e->values[i]);
+    }
+    int status = !list || et_value_failed(outputs) ? et_alloc_failed(error, 0, "an evaluation")
+                                                   : et_share_keep(&e->share, outputs, error);
+    et_arena_release(&e->arena);
+    return status;
+}
+
+static int run_batch(et_loop_evaluator *e, int64_t number, et_error *error)
+{
+    const et_loop_evaluator_options *o = &e->options;
+    double weight = 0;
+    int status = weigh(e, &weight, error);
+    if (!status && o->pass)
+        status = et_pass_run(o->pass, e->batch, o->seed, (uint64_t)number, error);
+    else if (!status)
+        status = o->run_batch(o->payload, e->batch, e->values, error);
+    if (status)
+        return status;
+    for (int i = 0; i < e->measures.count; i++) {
+        bool counted =
+            o->pass ? et_measures_value(&e->measures, i, &e->values[i]) : !isnan(e->values[i]);
+        e->counts[i] = counted ? weight : 0;
+    }
+    if (et_share_waits(&e->share))
+        return keep(e, error);
+    add(e);
+    return ET_OK;
+}
+
+/* What is fed is asked for in every batch, whoever evaluates it. */
+static int take_batch(et_loop_evaluator *e, et_feeder *more, int64_t number, et_error *error)
+{
+    bool mine = false;
+    int status = et_feeder_apply(&e->feeder, error);
+    if (!status)
+        status = et_feeder_apply(more, error);
+    if (!status)
+        status = et_share_take(&e->share, e->batch, &mine, error);
+    return status || !mine ? status : run_batch(e, number, error);
+}
+
+static int run_batches(et_loop_evaluator *e, et_feeder *more, et_error *error)
+{
+    size_t bytes = (size_t)e->measures.count * sizeof(double);
+    int64_t number = 0, epoch = 0;
+    memset(e->sums, 0, bytes);
+    memset(e->weights, 0, bytes);
+    et_share_begin(&e->share);
+    int status = et_source_seek(e->options.source, &e->begin, error);
+    while (!status) {
+        status = et_source_next(e->options.source, e->batch, error);
+        if (status || !e->batch->filled[0] || (number && e->batch->epoch != epoch))
+            break;
+        epoch = e->batch->epoch;
+        status = take_batch(e, more, number++, error);
+    }
+    return et_share_join(&e->share, status, error);
+}
+
+static int collect(et_loop_evaluator *e, et_error *error)
+{
+    e->last_count = 0;
+    for (int i = 0; i < e->measures.count; i++)
+        if (e->weights[i] > 0) {
+            e->last[e->last_count] = e->measures.metrics[i];
+            e->last[e->last_count++].value = e->sums[i] / e->weights[i];
+        }
+    int status = e->last_count ? et_loop_collect_metrics(e->loop, e->last, e->last_count) : ET_OK;
+    return status ? et_fail(error, status, "%s", e->loop->error.text) : ET_OK;
+}
+
+static int evaluate(et_loop_evaluator *e, et_feeder *more, et_error *error)
+{
+    int status = et_loop_fire_of(e->loop, e->events, ET_EVENT_BEFORE_EXECUTION, e, false, error);
+    if (status)
+        return status;
+    et_feeder_keep(&e->feeder);
+    et_feeder_keep(more);
+    status = run_batches(e, more, error);
+    et_feeder_put_back(more);
+    et_feeder_put_back(&e->feeder);
+    if (!status)
+        status = collect(e, error);
+    return status ? status
+                  : et_loop_fire_of(e->loop, e->events, ET_EVENT_AFTER_EXECUTION, e, true, error);
+}
+
+static int evaluate_timed(et_loop_evaluator *e, et_feeder *more, et_error *error)
+{
+    bool timed = *e->time_metric;
+    int status = timed ? et_loop_time_begin(e->loop, e->time_metric) : ET_OK;
+    if (!status)
+        status = evaluate(e, more, error);
+    if (!status && timed)
+        status = et_loop_time_end(e->loop, e->time_metric);
+    et_loop_drop_timer(e->loop, e->time_metric);
+    return status;
+}
+
+int et_loop_evaluator_run(et_loop_evaluator *e, const et_fed_value *feeds, int feed_count,
+                          et_error *error)
+{
+    et_error failure = ET_ERROR_INIT;
+    et_feeder more;
+    if (e->running)
+        return et_fail(error, ET_EUSAGE, "an evaluator runs already: its run is not reentrant");
+    int status = et_feeder_init(&more, e->loop->params, feeds, feed_count, error);
+    if (status)
+        return status;
+    e->running = true;
+    status = et_loop_explain(e->loop, evaluate_timed(e, &more, &failure), &failure);
+    e->running = false;
+    et_feeder_release(&more);
+    return status ? et_fail(error, status, "%s", failure.text) : ET_OK;
+}
+
+/* ---- getters ---- */
+
+double et_loop_evaluator_last(const et_loop_evaluator *e, const char *name)
+{
+    for (int i = 0; i < e->last_count; i++)
+        if (!name || !strcmp(e->last[i].name, name))
+            return e->last[i].value;
+    return NAN;
+}
+
+int et_loop_evaluator_last_metrics(const et_loop_evaluator *e, const et_loop_metric **metrics)
+{
+    *metrics = e->last;
+    return e->last_count;
+}
+
+et_event_source *et_loop_evaluator_events(et_loop_evaluator *e)
+{
+    return e->events;
+}

@@ -1,0 +1,207 @@
+/* Invariants:
+ *   (1) `next` is the position that gives batch again, as long as waits; else what is saved is the
+ *       source's own position;
+ *   (2) batch->epoch == pass for every batch that a step has got. */
+#include "systems/tfsnippet/flow.h"
+
+#include <string.h>
+
+#include <etude/log.h>
+
+#include "base/alloc.h"
+#include "base/vector.h"
+
+void et_flows_release(et_flows *flows)
+{
+    for (size_t i = 0; i < flows->count; i++) {
+        et_free(flows->flows[i].name);
+        et_batch_free(flows->flows[i].batch);
+    }
+    et_free(flows->flows);
+    et_arena_release(&flows->arena);
+    *flows = (et_flows){ 0 };
+}
+
+et_flow *et_flows_find(et_flows *flows, const et_source *source)
+{
+    for (size_t i = 0; i < flows->count; i++)
+        if (flows->flows[i].source == source)
+            return &flows->flows[i];
+    return NULL;
+}
+
+static bool is_taken(const et_flows *flows, const char *name)
+{
+    for (size_t i = 0; i < flows->count; i++)
+        if (!strcmp(flows->flows[i].name, name))
+            return true;
+    return false;
+}
+
+/* {"position": {...}, "pass": 3, "over": 1}; "pass" -1: none is open. */
+static int restore_flow(et_flow *flow, const et_value *dict, et_error *error)
+{
+    const et_value *position = et_value_get(dict, "position");
+    int64_t pass;
+    int status = et_value_read_int(dict, "pass", &pass, error);
+    if (!status)
+        status = et_value_read_int(dict, "over", &flow->over, error);
+    if (!status && (!position || position->kind != ET_VALUE_DICT))
+        status = et_fail(error, ET_EFORMAT, "there is no position");
+    if (!status)
+        status = et_source_part.restore(flow->source, position, error);
+    if (status)
+        return et_fail_while(error, status, "%s%s", *flow->name ? "source " : "source of steps",
+                             flow->name);
+    flow->pass_over = flow->over;
+    flow->begun = pass >= 0;
+    flow->empty = !flow->begun;
+    flow->pass = pass;
+    return ET_OK;
+}
+
+int et_flows_add(et_flows *flows, const char *name, et_source *source, bool saved, et_error *error)
+{
+    const et_flow *known = et_flows_find(flows, source);
+    if (known)
+        return et_fail(error, ET_ECONFIG,
+                       *known->name ? "%s: steps are taken from this source already, as %s"
+                                    : "%s: steps are taken from this source already%s",
+                       name, known->name);
+    if (is_taken(flows, name) && *name)
+        return et_fail(error, ET_ECONFIG, "two sources of steps are named %s", name);
+    if (saved && is_taken(flows, name))
+        return et_fail(error, ET_ECONFIG,
+                       "steps are taken from two sources without a name, which a checkpoint could "
+                       "not tell apart: name them by et_loop_add_source");
+    et_flow *grown =
+        et_vector_grow(flows->flows, &flows->capacity, flows->count + 1, sizeof *grown, 2);
+    if (!grown)
+        return et_alloc_failed(error, sizeof *grown, "a source");
+    flows->flows = grown;
+    et_flow flow = { .source = source, .name = et_strdup(name), .empty = true };
+    int status = flow.name ? et_batch_new(&flow.batch, &source->layout, error)
+                           : et_alloc_failed(error, strlen(name), "a source");
+    const et_value *restored = et_value_get(flows->restored, name);
+    et_source_position(source, &flow.start);
+    if (!status && restored)
+        status = restore_flow(&flow, restored, error);
+    if (!status) {
+        flows->flows[flows->count++] = flow;
+        return ET_OK;
+    }
+    et_batch_free(flow.batch);
+    et_free(flow.name);
+    return status;
+}
+
+void et_flows_begin_epoch(et_flows *flows)
+{
+    for (size_t i = 0; i < flows->count; i++)
+        flows->flows[i].over = flows->flows[i].pass_over = 0;
+}
+
+/* ---- batches ---- */
+
+static int read_batch(et_flow *flow, et_error *error)
+{
+    if (flow->waits)
+        return ET_OK;
+    et_source_position(flow->source, &flow->next);
+    return et_source_next(flow->source, flow->batch, error);
+}
+
+/* Back to the start for the next pass. Two ends in a row: there is nothing between them. */
+static int rewind_flow(et_flow *flow, et_error *error)
+{
+    if (flow->empty)
+        return et_fail(error, ET_EDATA, "the source of steps gives no batch");
+    flow->begun = false;
+    flow->empty = true;
+    return et_source_seek(flow->source, &flow->start, error);
+}
+
+int et_flow_next(et_flow *flow, bool *over, et_error *error)
+{
+    *over = flow->pass_over > 0;
+    if (*over) {
+        flow->pass_over--;
+        return ET_OK;
+    }
+    int status = read_batch(flow, error);
+    if (status)
+        return status;
+    const et_batch *batch = flow->batch;
+    bool ended = batch->filled[0] == 0;
+    *over = ended || (flow->begun && batch->epoch != flow->pass);
+    flow->over += *over;
+    flow->waits = *over && !ended;
+    flow->begun = !ended;
+    flow->pass = batch->epoch;
+    if (ended)
+        return rewind_flow(flow, error);
+    flow->empty = false;
+    return ET_OK;
+}
+
+/* ---- as a part of the state ---- */
+
+static bool save_position(et_value *dict, const et_flow *flow)
+{
+    et_position now = { 0 };
+    if (!flow->waits)
+        et_source_position(flow->source, &now);
+    const et_position *position = flow->waits ? &flow->next : &now;
+    bool whole = dict != NULL;
+    for (int i = 0; whole && i < position->count; i++)
+        whole = et_value_set_int(dict, position->name[i], position->value[i]) != NULL;
+    return whole;
+}
+
+/* What was restored for the source without a name, as long as no step has shown which it is. */
+static int save_waiting(et_value *dict, const et_flows *flows, et_error *error)
+{
+    const et_value *waiting = is_taken(flows, "") ? NULL : et_value_get(flows->restored, "");
+    if (!waiting)
+        return ET_OK;
+    et_value *copy = et_value_set_dict(dict, "");
+    return copy ? et_value_merge(copy, waiting, error) : et_alloc_failed(error, 0, "a state tree");
+}
+
+static int save(const void *self, et_value *dict, et_error *error)
+{
+    const et_flows *flows = self;
+    for (size_t i = 0; i < flows->count; i++) {
+        const et_flow *flow = &flows->flows[i];
+        et_value *one = et_value_set_dict(dict, flow->name);
+        if (!one || !save_position(et_value_set_dict(one, "position"), flow) ||
+            !et_value_set_int(one, "pass", flow->begun ? flow->pass : -1) ||
+            !et_value_set_int(one, "over", flow->over))
+            return et_alloc_failed(error, 0, "a state tree");
+    }
+    return save_waiting(dict, flows, error);
+}
+
+/* A copy is kept for the source without a name, which comes with the first step. */
+static int restore(void *self, const et_value *dict, et_error *error)
+{
+    et_flows *flows = self;
+    et_arena_release(&flows->arena);
+    flows->restored = et_value_dict(&flows->arena);
+    int status = flows->restored ? et_value_merge(flows->restored, dict, error)
+                                 : et_alloc_failed(error, 0, "the state");
+    for (const et_value *one = dict->first; !status && one; one = one->next) {
+        et_flow *flow = NULL;
+        for (size_t i = 0; i < flows->count; i++)
+            if (!strcmp(flows->flows[i].name, one->key))
+                flow = &flows->flows[i];
+        if (flow)
+            status = restore_flow(flow, one, error);
+        else if (*one->key)
+            et_log(ET_LOG_WARNING, "the checkpoint has a source named %s, this loop has not",
+                   one->key);
+    }
+    return status;
+}
+
+const et_part_class et_flows_part = { "positions in data", save, restore };

@@ -1,0 +1,609 @@
+/* A loop's life: options in, parts on the tree, restored, ended. */
+#include <math.h>
+#include <string.h>
+
+#include <etude/checkpoint.h>
+#include <etude/log.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/files/file.h"
+#include "base/reserved.h"
+#include "base/text/unicode.h"
+#include "base/vector.h"
+#include "engine/comm/comm.h"
+#include "systems/tfsnippet/loop_private.h"
+#include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/state.h"
+
+static const char *const event_names[] = {
+    ET_EVENT_ENTER_LOOP,           ET_EVENT_EXIT_LOOP,
+    ET_EVENT_BEFORE_EPOCH,         ET_EVENT_AFTER_EPOCH,
+    ET_EVENT_BEFORE_STEP,          ET_EVENT_AFTER_STEP,
+    ET_EVENT_METRICS_COLLECTED,    ET_EVENT_TIME_METRICS_COLLECTED,
+    ET_EVENT_METRIC_STATS_PRINTED, ET_EVENT_TIME_METRIC_STATS_PRINTED,
+    ET_EVENT_SUMMARY_ADDED,
+};
+
+/* ---- options ---- */
+
+/* Names are keys of a checkpoint. */
+static int check_frequencies(const et_loop_options *o, et_error *error)
+{
+    for (int i = 0; i < o->summary_commit_freq_count; i++) {
+        const char *name = o->summary_commit_freqs[i].name;
+        size_t bad;
+        if (!name || o->summary_commit_freqs[i].every < 1)
+            return et_fail(error, ET_ECONFIG,
+                           "summary_commit_freqs[%d]: needs a name and a positive frequency: got "
+                           "%lld",
+                           i, (long long)o->summary_commit_freqs[i].every);
+        if (!et_utf8_valid(name, strlen(name), &bad))
+            return et_fail(error, ET_ECONFIG, "summary_commit_freqs[%d]: a name is no UTF-8", i);
+        for (int k = 0; k < i; k++)
+            if (!strcmp(name, o->summary_commit_freqs[k].name))
+                return et_fail(error, ET_ECONFIG,
+                               "summary_commit_freqs[%d]: %s has a frequency already (%lld)", i,
+                               name, (long long)o->summary_commit_freqs[k].every);
+    }
+    return ET_OK;
+}
+
+static int check_groups(const et_loop_options *o, et_error *error)
+{
+    for (int i = 0; i < o->var_group_count; i++)
+        if (!o->var_groups[i])
+            return et_fail(error, ET_ECONFIG, "var_groups[%d]: needs a name", i);
+    return check_frequencies(o, error);
+}
+
+static int check_options(const et_params *params, const et_loop_options *o, et_error *error)
+{
+    if (!params || !et_params_ready(params))
+        return et_fail(error, ET_EUSAGE, "a loop is opened after et_params_materialize");
+    if (o->max_epoch < 0 || o->max_step < 0)
+        return et_fail(error, ET_ECONFIG,
+                       "max_epoch %lld, max_step %lld: at least 1, or 0: no limit",
+                       (long long)o->max_epoch, (long long)o->max_step);
+    if (o->checkpoint_epoch_freq < 0)
+        return et_fail(error, ET_ECONFIG,
+                       "`checkpoint_epoch_freq` must be a positive integer: got %lld",
+                       (long long)o->checkpoint_epoch_freq);
+    if (o->checkpoint_epoch_freq && !o->checkpoint_dir)
+        return et_fail(error, ET_ECONFIG, "checkpoint_epoch_freq needs checkpoint_dir");
+    if (o->checkpoint_max_to_keep < 0)
+        return et_fail(error, ET_ECONFIG, "checkpoint_max_to_keep: %lld; at least 1, or 0: all",
+                       (long long)o->checkpoint_max_to_keep);
+    if (o->valid_metric_better < ET_LOOP_BETTER_BY_NAME ||
+        o->valid_metric_better > ET_LOOP_BETTER_LARGER)
+        return et_fail(error, ET_ECONFIG, "valid_metric_better: there is no %d",
+                       o->valid_metric_better);
+    if (o->early_stopping && o->valid_metric_name && !*o->valid_metric_name)
+        return et_fail(error, ET_ECONFIG, "early_stopping needs valid_metric_name");
+    if (o->formatter && (!o->formatter->compare || !o->formatter->format))
+        return et_fail(error, ET_EUSAGE, "formatter: needs compare and format");
+    if (o->group && et_group_params(o->group) != params)
+        return et_fail(error, ET_ECONFIG, "group: is of another store");
+    if (o->var_group_count < 0 || o->summary_commit_freq_count < 0 ||
+        (o->var_group_count && !o->var_groups) ||
+        (o->summary_commit_freq_count && !o->summary_commit_freqs))
+        return et_fail(error, ET_ECONFIG,
+                       "var_groups: %d, summary_commit_freqs: %d: counts are at least 0, and those "
+                       "of NULL are 0",
+                       o->var_group_count, o->summary_commit_freq_count);
+    return check_groups(o, error);
+}
+
+/* NULL stays NULL. */
+static const char *keep(et_loop *loop, const char *text)
+{
+    return text ? et_arena_strdup(&loop->arena, text) : NULL;
+}
+
+static void copy_lists(et_loop *loop)
+{
+    et_loop_options *o = &loop->options;
+    size_t groups = (size_t)o->var_group_count, freqs = (size_t)o->summary_commit_freq_count;
+    const char **names = et_arena_array(&loop->arena, groups + 1, sizeof *names);
+    loop->commits = et_arena_array(&loop->arena, freqs + 1, sizeof *loop->commits);
+    if (!names || !loop->commits)
+        return;
+    for (size_t i = 0; i < groups; i++)
+        names[i] = keep(loop, o->var_groups[i]);
+    for (size_t i = 0; i < freqs; i++)
+        loop->commits[i] = (et_loop_commit){ keep(loop, o->summary_commit_freqs[i].name),
+                                             o->summary_commit_freqs[i].every, 0 };
+    o->var_groups = names;
+    o->summary_commit_freqs = NULL;
+}
+
+/* Texts as they are used from here on: names with their defaults, "" as NULL where it means none.
+ */
+static int copy_options(et_loop *loop, const et_loop_options *given, et_error *error)
+{
+    et_loop_options *o = &loop->options;
+    const char *valid = given->valid_metric_name ? given->valid_metric_name : "valid_loss";
+    const char *prefix = given->summary_metric_prefix ? given->summary_metric_prefix : "metrics/";
+    *o = *given;
+    loop->formatter = given->formatter ? *given->formatter : et_metric_formatter_default;
+    o->formatter = &loop->formatter;
+    o->checkpoint_dir = keep(loop, given->checkpoint_dir);
+    o->restore_checkpoint = keep(loop, given->restore_checkpoint);
+    o->summary_dir = keep(loop, given->summary_writer ? NULL : given->summary_dir);
+    o->summary_graph = keep(loop, given->summary_graph);
+    o->summary_metric_prefix = keep(loop, prefix);
+    o->valid_metric_name = *valid ? keep(loop, valid) : NULL;
+    copy_lists(loop);
+    return loop->arena.failed ? et_alloc_failed(error, 0, "a loop") : ET_OK;
+}
+
+/* From the start of a name, as Python's match. */
+static int compile_skip(et_loop *loop, et_error *error)
+{
+    const char *given = loop->options.summary_skip_pattern;
+    const char *pattern = given ? given : ".*(time|timer)$";
+    if (!*pattern)
+        return ET_OK;
+    char *anchored = et_arena_printf(&loop->arena, "\\A(?:%s)", pattern);
+    if (!anchored)
+        return et_alloc_failed(error, strlen(pattern), "a pattern");
+    const char *items[] = { anchored };
+    loop->options.summary_skip_pattern = NULL;
+    return et_patterns_new(&loop->skip, (et_strings){ items, 1 }, "summary_skip_pattern", error);
+}
+
+static bool is_wanted(const et_params *params, int index, void *payload)
+{
+    const et_group *given = payload;
+    if (!given)
+        return true;
+    for (int i = 0; i < et_group_count(given); i++)
+        if (et_group_param(given, i) == index)
+            return true;
+    (void)params;
+    return false;
+}
+
+/* options.group says from here on whether a part was asked for. */
+static int choose_group(et_loop *loop, et_error *error)
+{
+    const et_group *given = loop->options.group;
+    int status = et_group_choose(&loop->group, loop->params, is_wanted, (void *)given, error);
+    loop->options.group = given ? loop->group : NULL;
+    if (!status && loop->options.early_stopping && !et_group_count(loop->group))
+        status = et_fail(error, ET_ECONFIG, "early_stopping: there are no parameters to take back");
+    return status;
+}
+
+/* ---- open and close ---- */
+
+static int open_parts(et_loop *loop, const et_loop_options *options, et_error *error)
+{
+    int status = copy_options(loop, options, error);
+    if (!status)
+        status = compile_skip(loop, error);
+    if (!status)
+        status = choose_group(loop, error);
+    if (!status)
+        status = et_event_source_new(&loop->events, event_names,
+                                     sizeof event_names / sizeof *event_names, error);
+    if (!status)
+        status = et_state_new(&loop->state, error);
+    if (!status)
+        status = et_state_add_params(loop->state, loop->params, error);
+    return status;
+}
+
+int et_loop_open(et_loop **out, et_params *params, const et_loop_options *options, et_error *error)
+{
+    static const et_loop_options defaults = { 0 };
+    *out = NULL;
+    int status = et_options_check(options, "et_loop_options", error);
+    options = options ? options : &defaults;
+    if (!status)
+        status = check_options(params, options, error);
+    et_loop *loop = status ? NULL : et_alloc_zero(1, sizeof *loop);
+    if (!loop)
+        return status ? status : et_alloc_failed(error, sizeof *loop, "a loop");
+    loop->params = params;
+    loop->epoch_begun = loop->step_begun = loop->best = (double)NAN;
+    loop->best_step = -1;
+    loop->quiet = et_comm_rank(options->comm) != 0;
+    status = open_parts(loop, options, error);
+    if (status) {
+        et_loop_close(loop);
+        return status;
+    }
+    const char *valid = loop->options.valid_metric_name;
+    int better = loop->options.valid_metric_better;
+    loop->smaller_is_better = better == ET_LOOP_BETTER_BY_NAME
+                                  ? !valid || !et_loop_larger_by_name(valid)
+                                  : better == ET_LOOP_BETTER_SMALLER;
+    *out = loop;
+    return ET_OK;
+}
+
+void et_loop_close(et_loop *loop)
+{
+    if (!loop)
+        return;
+    et_assert(!loop->firing);
+    if (loop->phase == ET_LOOP_RUNNING) {
+        if (!loop->error.status)
+            et_fail(&loop->error, ET_EINTERRUPTED, "closed before its end");
+        et_loop_end(loop, NULL);
+    }
+    for (size_t i = 0; i < loop->pair_count; i++) {
+        et_free(loop->pairs[i].name);
+        et_statistics_free(loop->pairs[i].collector);
+    }
+    et_free(loop->pairs);
+    et_free(loop->objects);
+    et_free(loop->optimizers);
+    et_free(loop->best_values);
+    et_flows_release(&loop->flows);
+    et_logger_release(&loop->epoch_metrics);
+    et_logger_release(&loop->step_metrics);
+    et_strbuf_release(&loop->line);
+    et_strbuf_release(&loop->plain);
+    et_state_free(loop->state);
+    et_event_source_free(loop->events);
+    et_group_free(loop->group);
+    et_patterns_free(loop->skip);
+    et_arena_release(&loop->arena);
+    et_free(loop);
+}
+
+/* Names that checkpoints hold. */
+static int check_name(const char *what, const char *name, et_error *error)
+{
+    if (!name || !*name)
+        return et_fail(error, ET_ECONFIG, "%s of a loop needs a name", what);
+    return et_utf8_valid(name, strlen(name), NULL)
+               ? ET_OK
+               : et_fail(error, ET_ECONFIG, "%s of a loop: its name %s is no UTF-8", what, name);
+}
+
+static int refuse_late(const char *name, et_error *error)
+{
+    return et_fail(error, ET_EUSAGE,
+                   "%s: what resumes is added before et_loop_begin, which "
+                   "restores it",
+                   name ? name : "(without a name)");
+}
+
+int et_loop_add_object(et_loop *loop, const char *name, const et_part_class *kind, void *self,
+                       et_error *error)
+{
+    et_assert(kind->save && kind->restore);
+    if (loop->phase != ET_LOOP_OPEN)
+        return refuse_late(name, error);
+    int status = check_name("an object", name, error);
+    if (status)
+        return status;
+    for (size_t i = 0; i < loop->object_count; i++)
+        if (!strcmp(loop->objects[i].name, name))
+            return et_fail(error, ET_ECONFIG, "two objects of a loop are named %s", name);
+    et_loop_object *objects = et_vector_grow(loop->objects, &loop->object_capacity,
+                                             loop->object_count + 1, sizeof *objects, 4);
+    const char *copy = objects ? keep(loop, name) : NULL;
+    loop->objects = objects ? objects : loop->objects;
+    if (!copy)
+        return et_alloc_failed(error, strlen(name), "an object of a loop");
+    loop->objects[loop->object_count++] = (et_loop_object){ copy, kind, self };
+    return ET_OK;
+}
+
+int et_loop_add_source(et_loop *loop, const char *name, et_source *source, et_error *error)
+{
+    if (loop->phase != ET_LOOP_OPEN)
+        return refuse_late(name, error);
+    int status = check_name("a source", name, error);
+    if (status)
+        return status;
+    if (!source)
+        return et_fail(error, ET_ECONFIG, "source %s of a loop: there is none", name);
+    return et_flows_add(&loop->flows, name, source, true, error);
+}
+
+/* ---- begin ---- */
+
+static void tell(void *self, const char *text)
+{
+    et_loop_print(self, text);
+}
+
+/* Without a limit all are kept. */
+static int open_run(et_loop *loop, et_error *error)
+{
+    const et_loop_options *o = &loop->options;
+    et_run_options run = {
+        .model_dir = o->checkpoint_dir,
+        .state = loop->state,
+        .max_to_keep = o->checkpoint_max_to_keep ? o->checkpoint_max_to_keep : -1,
+        .best_metric = o->valid_metric_name,
+        .best_comparison = loop->smaller_is_better ? ET_COMPARE_LOWER : ET_COMPARE_HIGHER,
+        .best_unsaved = !o->early_stopping,
+        .summary_dir = o->summary_dir,
+        .no_logs = true,
+        .observer = { .self = loop, .tell = tell },
+        .stop = o->stop,
+        .comm = o->comm,
+    };
+    return et_run_open(&loop->run, &run, error);
+}
+
+static int tell_resumed(et_loop *loop, const char *path, et_error *error)
+{
+    et_strbuf_reset(&loop->line);
+    et_strbuf_printf(&loop->line, "Resume training: epoch %lld, step %lld, from checkpoint %s",
+                     (long long)loop->epoch, (long long)loop->step, path);
+    if (loop->line.failed)
+        return et_alloc_failed(error, 0, "a line");
+    et_loop_print(loop, et_strbuf_text(&loop->line));
+    return ET_OK;
+}
+
+static int restore_file(et_loop *loop, const char *path, et_error *error)
+{
+    int status = et_run_restore_file(loop->run, path, error);
+    return status ? status : tell_resumed(loop, path, error);
+}
+
+static int restore_newest(et_loop *loop, et_error *error)
+{
+    int64_t step;
+    int status = et_run_restore(loop->run, &step, error);
+    if (status || step < 0)
+        return status;
+    char *path = et_checkpoint_path(loop->options.checkpoint_dir, step);
+    status = path ? tell_resumed(loop, path, error) : et_alloc_failed(error, 0, "a path");
+    et_free(path);
+    return status;
+}
+
+static int restore(et_loop *loop, et_error *error)
+{
+    const char *from = loop->options.restore_checkpoint;
+    int status = ET_OK;
+    if (from && *from)
+        status = restore_file(loop, from, error);
+    else if (!from)
+        status = restore_newest(loop, error);
+    et_loop_read_best(loop);
+    return status;
+}
+
+static bool begins_anew(const et_sink *own)
+{
+    et_arena arena = ET_ARENA_INIT;
+    et_value *positions = et_value_dict(&arena);
+    bool any = false;
+    if (positions)
+        et_sink_positions(own, positions);
+    for (const et_value *v = positions ? positions->first : NULL; v; v = v->next)
+        any |= v->kind != ET_VALUE_DICT || v->first;
+    et_arena_release(&arena);
+    return !any;
+}
+
+static int write_text(et_sink *own, const char *text, et_error *error)
+{
+    et_arena arena = ET_ARENA_INIT;
+    et_value *values = et_value_dict(&arena);
+    et_value_set_string(values, "graph", text);
+    int status = et_value_failed(values) ? et_alloc_failed(error, 0, "a summary")
+                                         : et_sink_write(own, 0, values, error);
+    et_arena_release(&arena);
+    return status;
+}
+
+/* Only where the writer's files begin anew are text and graph written: they are there already in
+ * others. */
+static int open_writer(et_loop *loop, et_error *error)
+{
+    const et_loop_options *o = &loop->options;
+    et_sink *own = et_run_sink(loop->run);
+    loop->writer = o->summary_writer ? o->summary_writer : own;
+    int status = own && o->summary_dir ? et_directory_make(o->summary_dir, error) : ET_OK;
+    if (status || !own || !begins_anew(own))
+        return status;
+    if (o->summary_graph)
+        status = write_text(own, o->summary_graph, error);
+    return status || !o->summary_pass ? status : et_loop_write_graph(own, o->summary_pass, error);
+}
+
+static int enter(et_loop *loop)
+{
+    et_error *error = &loop->error;
+    int status = et_loop_add_parts(loop, error);
+    if (!status)
+        status = open_run(loop, error);
+    if (!status)
+        status = restore(loop, error);
+    if (!status)
+        status = et_run_begin(loop->run, error);
+    if (!status)
+        status = open_writer(loop, error);
+    et_state_seal(loop->state);
+    return et_comm_agree(loop->options.comm, status, NULL, error);
+}
+
+static int close_run(et_loop *loop, et_error *error)
+{
+    int status = et_run_close(loop->run, error);
+    loop->run = NULL;
+    loop->writer = NULL;
+    return status;
+}
+
+int et_loop_begin(et_loop *loop, et_error *error)
+{
+    if (loop->error.status)
+        return et_fail(error, loop->error.status, "%s", loop->error.text);
+    if (loop->phase != ET_LOOP_OPEN)
+        return et_fail(error, ET_EUSAGE, "a loop begins once: open another");
+    int status = enter(loop);
+    loop->phase = status ? ET_LOOP_ENDED : ET_LOOP_RUNNING;
+    if (!status) {
+        et_loop_begin_eta(loop);
+        status = et_loop_fire(loop, ET_EVENT_ENTER_LOOP, &(et_loop_event){ 0 }, false);
+    } else {
+        close_run(loop, NULL);
+    }
+    return status ? et_fail(error, status, "%s", loop->error.text) : ET_OK;
+}
+
+/* ---- end ---- */
+
+/* A part of the end, which all ranks do, whatever has failed before: that is what is told. */
+static void end_part(et_loop *loop, int (*part)(et_loop *loop, et_error *error))
+{
+    et_error failure = ET_ERROR_INIT;
+    if (et_comm_agree(loop->options.comm, part(loop, &failure), NULL, &failure))
+        et_loop_fail(loop, &failure);
+}
+
+static int tell_failure(et_loop *loop, et_error *error)
+{
+    return loop->error.status ? et_fail(error, loop->error.status, "%s", loop->error.text) : ET_OK;
+}
+
+static int finish_saves(et_loop *loop, et_error *error)
+{
+    return et_run_finish_saves(loop->run, loop->step, error);
+}
+
+/* Handlers see a loop that has not failed: they may print and write. */
+static void exit_loop(et_loop *loop)
+{
+    et_error failure = loop->error;
+    loop->phase = ET_LOOP_ENDING;
+    loop->error = (et_error)ET_ERROR_INIT;
+    et_loop_fire(loop, ET_EVENT_EXIT_LOOP, &(et_loop_event){ 0 }, false);
+    if (failure.status)
+        loop->error = failure;
+}
+
+int et_loop_end(et_loop *loop, et_error *error)
+{
+    if (loop->phase != ET_LOOP_RUNNING)
+        return et_fail(error, loop->error.status ? loop->error.status : ET_EUSAGE, "%s",
+                       loop->error.status ? loop->error.text
+                                          : "no loop is under way: there is none to end");
+    if (loop->firing && et_loop_refuse_in_handler(loop))
+        return et_fail(error, loop->error.status, "%s", loop->error.text);
+    et_loop_end_open(loop);
+    end_part(loop, tell_failure);
+    end_part(loop, finish_saves);
+    end_part(loop, et_loop_take_best);
+    exit_loop(loop);
+    end_part(loop, close_run);
+    loop->phase = ET_LOOP_ENDED;
+    return tell_failure(loop, error);
+}
+
+/* ---- getters ---- */
+
+et_state *et_loop_state(et_loop *loop)
+{
+    return loop->state;
+}
+
+et_event_source *et_loop_events(et_loop *loop)
+{
+    return loop->events;
+}
+
+int64_t et_loop_epoch(const et_loop *loop)
+{
+    return loop->epoch;
+}
+
+int64_t et_loop_step(const et_loop *loop)
+{
+    return loop->step;
+}
+
+bool et_loop_within_epoch(const et_loop *loop)
+{
+    return loop->within_epoch;
+}
+
+bool et_loop_within_step(const et_loop *loop)
+{
+    return loop->within_step;
+}
+
+const et_batch *et_loop_step_data(const et_loop *loop)
+{
+    return loop->step_data;
+}
+
+int64_t et_loop_max_epoch(const et_loop *loop)
+{
+    return loop->options.max_epoch;
+}
+
+int64_t et_loop_max_step(const et_loop *loop)
+{
+    return loop->options.max_step;
+}
+
+/* Also before it begins. */
+static int set_max(et_loop *loop, int64_t *max, int64_t value, const char *name)
+{
+    if (loop->error.status)
+        return loop->error.status;
+    if (value < 0)
+        return et_fail(&loop->error, ET_ECONFIG, "%s %lld: at least 1, or 0: no limit", name,
+                       (long long)value);
+    *max = value;
+    return ET_OK;
+}
+
+int et_loop_set_max_epoch(et_loop *loop, int64_t max_epoch)
+{
+    return set_max(loop, &loop->options.max_epoch, max_epoch, "max_epoch");
+}
+
+int et_loop_set_max_step(et_loop *loop, int64_t max_step)
+{
+    return set_max(loop, &loop->options.max_step, max_step, "max_step");
+}
+
+const et_group *et_loop_param_vars(const et_loop *loop)
+{
+    return loop->group;
+}
+
+double et_loop_best_valid_metric(const et_loop *loop)
+{
+    return loop->best;
+}
+
+const char *et_loop_valid_metric_name(const et_loop *loop)
+{
+    return loop->options.valid_metric_name;
+}
+
+bool et_loop_valid_metric_smaller_is_better(const et_loop *loop)
+{
+    return loop->smaller_is_better;
+}
+
+bool et_loop_use_early_stopping(const et_loop *loop)
+{
+    return loop->options.early_stopping;
+}
+
+et_sink *et_loop_summary_writer(et_loop *loop)
+{
+    return loop->writer;
+}
+
+int et_loop_var_groups(const et_loop *loop, const char *const **groups)
+{
+    *groups = loop->options.var_groups;
+    return loop->options.var_group_count;
+}

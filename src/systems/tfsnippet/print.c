@@ -1,0 +1,183 @@
+/* What people see: lines with a tag, logs, what a loop runs on and trains; progress and ETA. */
+#include <math.h>
+#include <string.h>
+
+#include <etude/version.h>
+
+#include "base/clock.h"
+#include "systems/tfsnippet/loop_private.h"
+
+/* ---- progress ---- */
+
+/* What of a counter is done: the last one only when its time was collected, as it is by its logs.
+ */
+static double done(int64_t counter, bool within, double begun)
+{
+    return (double)(counter - (within && !isnan(begun)));
+}
+
+/* By steps as soon as it is known how many there will be: the mean of the epochs so far, which
+ * those to come may exceed. */
+static double progress_of(const et_loop *loop, double step, double epoch)
+{
+    const et_loop_options *o = &loop->options;
+    double steps = (double)o->max_step;
+    if (!o->max_step && o->max_epoch && loop->epochs_done)
+        steps = (double)o->max_epoch * ((double)loop->steps_done / (double)loop->epochs_done);
+    if (steps > 0)
+        return fmin(step / steps, 1);
+    return o->max_epoch ? fmin(epoch / (double)o->max_epoch, 1) : (double)NAN;
+}
+
+double et_loop_progress(const et_loop *loop)
+{
+    return progress_of(loop, done(loop->step, loop->within_step, loop->step_begun),
+                       done(loop->epoch, loop->within_epoch, loop->epoch_begun));
+}
+
+/* Counters, not progress: limits may be set later. */
+void et_loop_begin_eta(et_loop *loop)
+{
+    loop->eta_step = (double)loop->step;
+    loop->eta_epoch = (double)(loop->epoch - loop->resumes);
+    loop->eta_time = et_clock_monotonic();
+}
+
+double et_loop_eta(const et_loop *loop)
+{
+    double progress = et_loop_progress(loop);
+    double made = progress - progress_of(loop, loop->eta_step, loop->eta_epoch);
+    if (!(made >= 1e-7))
+        return (double)NAN;
+    return (et_clock_monotonic() - loop->eta_time) / made * (1 - progress);
+}
+
+/* ---- lines ---- */
+
+static void append_counter(et_strbuf *line, const char *name, int64_t counter, int64_t most)
+{
+    et_strbuf_printf(line, "%s %lld", name, (long long)counter);
+    if (most)
+        et_strbuf_printf(line, "/%lld", (long long)most);
+}
+
+static void append_tag(et_loop *loop, et_strbuf *line)
+{
+    const et_loop_options *o = &loop->options;
+    double eta = o->no_eta ? (double)NAN : et_loop_eta(loop);
+    et_strbuf_append_char(line, '[');
+    if (o->max_epoch != 1) {
+        append_counter(line, "Epoch", loop->epoch, o->max_epoch);
+        et_strbuf_append(line, ", ");
+    }
+    append_counter(line, "Step", loop->step, o->max_step);
+    if (!isnan(eta)) {
+        char text[ET_DURATION_TEXT_MAX];
+        et_humanize_duration(eta, false, text);
+        et_strbuf_printf(line, ", ETA %s", text);
+    }
+    et_strbuf_append(line, "] ");
+}
+
+static int print_line(et_loop *loop)
+{
+    if (loop->line.failed)
+        return et_fail(&loop->error, ET_ENOMEM, "out of memory for a line");
+    et_loop_print(loop, et_strbuf_text(&loop->line));
+    return ET_OK;
+}
+
+int et_loop_println(et_loop *loop, const char *message, bool with_tag)
+{
+    int status = with_tag ? et_loop_ready_in_epoch(loop) : loop->error.status;
+    if (status)
+        return status;
+    et_strbuf_reset(&loop->line);
+    if (with_tag)
+        append_tag(loop, &loop->line);
+    et_strbuf_append(&loop->line, message ? message : "");
+    return print_line(loop);
+}
+
+/* Times stand together, before or behind the rest, whatever the formatter's order is: each event
+ * has its own, in that order. */
+static int fire_stats(et_loop *loop, const et_logger_list *list, bool times)
+{
+    int kept = 0;
+    et_loop_stats *sorted = list->stats;
+    for (int i = 0; i < list->count; i++)
+        if (et_logger_is_time(sorted[i].name) == times) {
+            et_loop_stats one = sorted[i];
+            memmove(&sorted[kept + 1], &sorted[kept], (size_t)(i - kept) * sizeof one);
+            sorted[kept++] = one;
+        }
+    const char *event = times ? ET_EVENT_TIME_METRIC_STATS_PRINTED : ET_EVENT_METRIC_STATS_PRINTED;
+    return kept ? et_loop_fire(loop, event, &(et_loop_event){ .stats = sorted, .count = kept },
+                               false)
+                : ET_OK;
+}
+
+static int print_list(et_loop *loop, const et_logger_list *list)
+{
+    et_strbuf_reset(&loop->line);
+    append_tag(loop, &loop->line);
+    et_logger_print(list, loop->options.formatter, &loop->line);
+    et_strbuf_append(&loop->line, loop->is_best ? " (*)" : "");
+    loop->is_best = false;
+    return print_line(loop);
+}
+
+int et_loop_print_logs(et_loop *loop)
+{
+    int status = et_loop_ready_in_epoch(loop);
+    if (status)
+        return status;
+    et_logger *logger = loop->within_step ? &loop->step_metrics : &loop->epoch_metrics;
+    et_logger_list list;
+    status = loop->within_step ? et_loop_collect_time(loop, ET_LOOP_STEP_TIME, &loop->step_begun)
+                               : et_loop_collect_time(loop, ET_LOOP_EPOCH_TIME, &loop->epoch_begun);
+    if (!status)
+        status = et_logger_sort(&list, logger, loop->options.formatter, &loop->error);
+    if (status)
+        return status;
+    status = print_list(loop, &list);
+    if (!status)
+        status = fire_stats(loop, &list, false);
+    if (!status)
+        status = fire_stats(loop, &list, true);
+    et_logger_clear(logger);
+    et_logger_give_back(logger, &list);
+    return status;
+}
+
+/* ---- the training summary ---- */
+
+static void append_environment(const et_loop *loop, et_strbuf *line)
+{
+    const et_device *device = loop->options.device;
+    et_strbuf_printf(line, "Execution Environment\n---------------------\nEtude   %s",
+                     et_version());
+    if (device)
+        et_strbuf_printf(line, "\nKernels %s%s\nThreads %d", et_device_kernels(device),
+                         et_device_has_bfloat16(device) ? ", bfloat16" : "",
+                         et_device_threads(device));
+    if (loop->options.checkpoint_dir)
+        et_strbuf_printf(line, "\nSaves   %s", loop->options.checkpoint_dir);
+}
+
+int et_loop_print_training_summary(et_loop *loop)
+{
+    int status = et_loop_ready(loop);
+    if (status)
+        return status;
+    et_strbuf_reset(&loop->line);
+    append_environment(loop, &loop->line);
+    et_strbuf_append(&loop->line, "\n");
+    status = print_line(loop);
+    if (status)
+        return status;
+    et_strbuf_reset(&loop->line);
+    et_loop_print_table(loop, &loop->line);
+    et_strbuf_append(&loop->line, "\n");
+    return print_line(loop);
+}

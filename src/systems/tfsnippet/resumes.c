@@ -1,0 +1,217 @@
+/* What of a loop resumes, beside store and run:
+ *
+ *   loop      counters, whether an epoch is open, how long summaries have waited
+ *   metrics   {"epoch": {...}, "step": {...}}, without what depends on the clock
+ *   data      positions of sources (flow.c)
+ *   objects   {name: ...} of the program's own: any of them may be missing */
+#include <stdio.h>
+#include <string.h>
+
+#include <etude/log.h>
+
+#include "base/alloc.h"
+#include "base/vector.h"
+#include "systems/tfsnippet/loop_private.h"
+#include "train/checkpoint/state.h"
+
+/* ---- loop ---- */
+
+static bool save_commits(const et_loop *loop, et_value *dict)
+{
+    for (int i = 0; dict && i < loop->options.summary_commit_freq_count; i++)
+        if (!et_value_set_int(dict, loop->commits[i].name, loop->commits[i].waited))
+            return false;
+    return dict != NULL;
+}
+
+static int save_loop(const void *self, et_value *dict, et_error *error)
+{
+    const et_loop *loop = self;
+    bool whole =
+        et_value_set_int(dict, "epoch", loop->epoch) &&
+        et_value_set_int(dict, "step", loop->step) &&
+        et_value_set_bool(dict, "within_epoch", loop->within_epoch || loop->resumes) &&
+        et_value_set_int(dict, "epochs_done", loop->epochs_done) &&
+        et_value_set_int(dict, "steps_done", loop->steps_done) &&
+        et_value_set_bool(dict, "is_best", loop->is_best) &&
+        save_commits(loop, et_value_set_dict(dict, "waited")) &&
+        (!(loop->within_step || loop->ends_step) || et_value_set_bool(dict, "within_step", true));
+    return whole ? ET_OK : et_alloc_failed(error, 0, "a state tree");
+}
+
+/* Frequencies may be others than before: what is not there begins anew. */
+static void restore_commits(et_loop *loop, const et_value *dict)
+{
+    for (int i = 0; i < loop->options.summary_commit_freq_count; i++) {
+        et_loop_commit *commit = &loop->commits[i];
+        int64_t waited;
+        if (!et_value_read_int(dict, commit->name, &waited, NULL) && waited >= 0)
+            commit->waited = waited % commit->every;
+    }
+}
+
+static int restore_loop(void *self, const et_value *dict, et_error *error)
+{
+    et_loop *loop = self;
+    const struct {
+        const char *key;
+        int64_t *value;
+    } counters[] = { { "epoch", &loop->epoch },
+                     { "step", &loop->step },
+                     { "epochs_done", &loop->epochs_done },
+                     { "steps_done", &loop->steps_done } };
+    int status = ET_OK;
+    for (size_t i = 0; !status && i < sizeof counters / sizeof *counters; i++) {
+        status = et_value_read_int(dict, counters[i].key, counters[i].value, error);
+        if (!status && *counters[i].value < 0)
+            status = et_fail(error, ET_EFORMAT, "%s: %lld is negative", counters[i].key,
+                             (long long)*counters[i].value);
+    }
+    if (!status)
+        status = et_value_read_bool(dict, "within_epoch", &loop->resumes, error);
+    if (!status)
+        status = et_value_read_bool(dict, "is_best", &loop->is_best, error);
+    loop->ends_step = false;
+    if (!status && et_value_get(dict, "within_step"))
+        status = et_value_read_bool(dict, "within_step", &loop->ends_step, error);
+    if (!status)
+        restore_commits(loop, et_value_get(dict, "waited"));
+    return status;
+}
+
+static const et_part_class loop_part = { "a loop", save_loop, restore_loop };
+
+/* ---- metrics ---- */
+
+static int save_metrics(const void *self, et_value *dict, et_error *error)
+{
+    const et_loop *loop = self;
+    et_value *epoch = et_value_set_dict(dict, "epoch"), *step = et_value_set_dict(dict, "step");
+    if (!epoch || !step)
+        return et_alloc_failed(error, 0, "a state tree");
+    int status = et_logger_save(&loop->epoch_metrics, epoch, error);
+    return status ? status : et_logger_save(&loop->step_metrics, step, error);
+}
+
+static int restore_metrics(void *self, const et_value *dict, et_error *error)
+{
+    et_loop *loop = self;
+    const et_value *epoch = et_value_get(dict, "epoch"), *step = et_value_get(dict, "step");
+    if (!epoch || epoch->kind != ET_VALUE_DICT || !step || step->kind != ET_VALUE_DICT)
+        return et_fail(error, ET_EFORMAT, "epoch or step is missing");
+    int status = et_logger_restore(&loop->epoch_metrics, epoch, error);
+    return status ? status : et_logger_restore(&loop->step_metrics, step, error);
+}
+
+static const et_part_class metrics_part = { "a loop's metrics", save_metrics, restore_metrics };
+
+/* ---- objects ---- */
+
+static int save_objects(const void *self, et_value *dict, et_error *error)
+{
+    const et_loop *loop = self;
+    int status = ET_OK;
+    for (size_t i = 0; !status && i < loop->object_count; i++) {
+        const et_loop_object *object = &loop->objects[i];
+        et_value *one = et_value_set_dict(dict, object->name);
+        status = one ? object->kind->save(object->self, one, error)
+                     : et_alloc_failed(error, 0, "a state tree");
+        if (status)
+            et_fail_while(error, status, "%s", object->name);
+    }
+    return status;
+}
+
+static bool has_object(const et_loop *loop, const char *name)
+{
+    for (size_t i = 0; i < loop->object_count; i++)
+        if (!strcmp(loop->objects[i].name, name))
+            return true;
+    return false;
+}
+
+static int restore_objects(void *self, const et_value *dict, et_error *error)
+{
+    const et_loop *loop = self;
+    for (const et_value *one = dict->first; one; one = one->next)
+        if (!has_object(loop, one->key))
+            et_log(ET_LOG_WARNING,
+                   "the checkpoint has an object named %s, which this loop has not: the next one "
+                   "will be without it",
+                   one->key);
+    for (size_t i = 0; i < loop->object_count; i++) {
+        const et_loop_object *object = &loop->objects[i];
+        const et_value *one = et_value_get(dict, object->name);
+        if (!one) {
+            et_log(ET_LOG_WARNING, "the checkpoint has no object named %s: it stays as it is",
+                   object->name);
+            continue;
+        }
+        int status = one->kind == ET_VALUE_DICT ? object->kind->restore(object->self, one, error)
+                                                : et_fail(error, ET_EFORMAT, "not a dict");
+        if (status)
+            return et_fail_while(error, status, "%s", object->name);
+    }
+    return ET_OK;
+}
+
+static const et_part_class objects_part = { "objects of a loop", save_objects, restore_objects };
+
+/* ---- optimizers of trainers ---- */
+
+int et_loop_note_optimizer(et_loop *loop, et_optimizer *optimizer, et_error *error)
+{
+    if (et_state_has(loop->state, optimizer, NULL))
+        return ET_OK;
+    if (loop->phase != ET_LOOP_OPEN)
+        return !loop->options.checkpoint_dir
+                   ? ET_OK
+                   : et_fail(error, ET_ECONFIG,
+                             "the loop's checkpoints are without the trainer's optimizer: open the "
+                             "trainer before et_loop_begin, or et_state_add_optimizer");
+    et_optimizer **optimizers = et_vector_grow(loop->optimizers, &loop->optimizer_capacity,
+                                               loop->optimizer_count + 1, sizeof *optimizers, 2);
+    if (!optimizers)
+        return et_alloc_failed(error, sizeof *optimizers, "a trainer's optimizer");
+    loop->optimizers = optimizers;
+    loop->optimizers[loop->optimizer_count++] = optimizer;
+    return ET_OK;
+}
+
+void et_loop_forget_optimizer(et_loop *loop, const et_optimizer *optimizer)
+{
+    size_t i = 0;
+    while (i < loop->optimizer_count && loop->optimizers[i] != optimizer)
+        i++;
+    if (i == loop->optimizer_count)
+        return;
+    loop->optimizer_count--;
+    memmove(&loop->optimizers[i], &loop->optimizers[i + 1],
+            (loop->optimizer_count - i) * sizeof *loop->optimizers);
+}
+
+/* "optimizer", "optimizer/2", ...: by the order of trainers, names that nobody has taken. */
+static int add_optimizers(et_loop *loop, et_error *error)
+{
+    int status = ET_OK;
+    for (size_t i = 0; !status && i < loop->optimizer_count; i++) {
+        char name[32] = "optimizer";
+        for (int n = 2; et_state_has(loop->state, NULL, name); n++)
+            snprintf(name, sizeof name, "optimizer/%d", n);
+        if (!et_state_has(loop->state, loop->optimizers[i], NULL))
+            status = et_state_add_optimizer(loop->state, name, loop->optimizers[i], error);
+    }
+    return status;
+}
+
+int et_loop_add_parts(et_loop *loop, et_error *error)
+{
+    int status = add_optimizers(loop, error);
+    if (!status)
+        status = et_state_add(loop->state, "loop", &loop_part, loop, error);
+    if (!status)
+        status = et_state_add(loop->state, "metrics", &metrics_part, loop, error);
+    if (!status)
+        status = et_state_add(loop->state, "data", &et_flows_part, &loop->flows, error);
+    return status ? status : et_state_add(loop->state, "objects", &objects_part, loop, error);
+}

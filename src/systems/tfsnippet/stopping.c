@@ -1,0 +1,210 @@
+/* The valid metric and early stopping. The run keeps which was the best, and its step as a whole
+ * snapshot beside the last ones; without a directory the values of the parameters are kept here.
+ * Checkpoints of the last steps are never touched by what a clean end takes back. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <etude/checkpoint.h>
+#include <etude/log.h>
+
+#include "base/alloc.h"
+#include "base/text/strbuf.h"
+#include "engine/comm/comm.h"
+#include "systems/tfsnippet/loop_private.h"
+#include "train/checkpoint/checkpoint.h"
+
+bool et_loop_larger_by_name(const char *name)
+{
+    return et_text_ends(name, "acc") || et_text_ends(name, "accuracy");
+}
+
+/* All values of the store, of which a clean end may take back a part. */
+static int keep_values(et_loop *loop)
+{
+    size_t bytes = (size_t)et_params_flat_size(loop->params) * sizeof(float);
+    if (!loop->best_values)
+        loop->best_values = et_alloc(bytes, 1);
+    if (!loop->best_values)
+        return et_alloc_failed(&loop->error, bytes, "the best parameters");
+    memcpy(loop->best_values, et_params_values(loop->params), bytes);
+    return ET_OK;
+}
+
+/* The run wants a dict, for info.json, and every value, on all ranks. */
+int et_loop_note_valid(et_loop *loop, double value)
+{
+    et_arena arena = ET_ARENA_INIT;
+    et_value *values = et_value_dict(&arena);
+    et_value_set_float(values, loop->options.valid_metric_name, value);
+    int status = et_value_failed(values)
+                     ? et_alloc_failed(&loop->error, 0, "the best metric")
+                     : et_run_note_best(loop->run, loop->step, values, &loop->error);
+    et_arena_release(&arena);
+    et_loop_read_best(loop);
+    loop->is_best =
+        !status && !isnan(value) && loop->best_step == loop->step && !et_run_since_best(loop->run);
+    if (loop->is_best && loop->options.early_stopping && !loop->options.checkpoint_dir)
+        status = keep_values(loop);
+    return status;
+}
+
+void et_loop_read_best(et_loop *loop)
+{
+    loop->best_step = et_run_best_step(loop->run, &loop->best);
+}
+
+/* ---- the end ---- */
+
+/* One parameter's, between arrays of all. */
+static void copy_parameter(const et_loop *loop, float *to, const float *from, int index)
+{
+    size_t offset = (size_t)et_params_offset(loop->params, index);
+    memcpy(to + offset, from + offset,
+           (size_t)et_shape_count(et_params_shape(loop->params, index)) * sizeof(float));
+}
+
+/* Of what was kept, the group or all. */
+static void take_values(et_loop *loop)
+{
+    bool some = loop->options.group != NULL;
+    int count = some ? et_group_count(loop->group) : et_params_count(loop->params);
+    et_params_begin_change(loop->params);
+    for (int i = 0; i < count; i++)
+        copy_parameter(loop, et_params_values(loop->params), loop->best_values,
+                       some ? et_group_param(loop->group, i) : i);
+    et_params_changed(loop->params, true);
+}
+
+/* A file is read as a whole, so where a part is wanted the rest comes back from a copy. */
+static int take_file(et_loop *loop, const char *path, et_error *error)
+{
+    size_t bytes = (size_t)et_params_flat_size(loop->params) * sizeof(float);
+    if (!loop->options.group)
+        return et_checkpoint_load_weights(loop->params, path, false, NULL, error);
+    float *now = et_alloc(bytes, 1);
+    if (!now)
+        return et_alloc_failed(error, bytes, "the best parameters");
+    memcpy(now, et_params_values(loop->params), bytes);
+    int status = et_checkpoint_load_weights(loop->params, path, false, NULL, error);
+    for (int i = 0; !status && i < et_group_count(loop->group); i++)
+        copy_parameter(loop, now, et_params_values(loop->params), et_group_param(loop->group, i));
+    et_params_begin_change(loop->params);
+    memcpy(et_params_values(loop->params), now, bytes);
+    et_params_changed(loop->params, true);
+    et_free(now);
+    return status;
+}
+
+/* As a file has it: null is what is not finite. */
+static bool has_value(const et_value *info, const char *name, double wanted)
+{
+    double value;
+    const et_value *found = et_value_get(info, name);
+    if (found && found->kind == ET_VALUE_NULL)
+        return !isfinite(wanted);
+    return !et_value_read_float(info, name, &value, NULL) && value == wanted;
+}
+
+/* *own: the snapshot that there is is of the step and the value that this run found best. Another
+ * run's, which began anew in the directory, may be of the same step. */
+static int find_best(et_loop *loop, char **path, bool *own, et_error *error)
+{
+    et_arena arena = ET_ARENA_INIT;
+    et_value *info;
+    int64_t step = -1;
+    int status = et_checkpoint_best_info(&info, loop->options.checkpoint_dir, &arena, error);
+    if (!status)
+        status = et_value_read_int(info, ET_CHECKPOINT_STEP, &step, error);
+    *own = !status && step == loop->best_step &&
+           has_value(info, loop->options.valid_metric_name, loop->best);
+    et_arena_release(&arena);
+    return status ? status : et_checkpoint_best(path, loop->options.checkpoint_dir, error);
+}
+
+static void tell_restored(et_loop *loop, const char *what, const char *which)
+{
+    et_strbuf_reset(&loop->line);
+    et_strbuf_printf(&loop->line, "Restore early-stopping parameters: %s %s", what, which);
+    et_loop_print(loop, et_strbuf_text(&loop->line));
+}
+
+/* A run that went back to an earlier checkpoint, or began from a file of another one, may know of a
+ * best step that is not here. */
+static void tell_gone(const et_loop *loop)
+{
+    et_log(ET_LOG_WARNING,
+           "early stopping: the best was step %lld, of which no snapshot is here; the parameters "
+           "stay as they are",
+           (long long)loop->best_step);
+}
+
+/* Rank 0's. */
+static int read_snapshot(et_loop *loop, et_error *error)
+{
+    char *path = NULL;
+    bool own = false;
+    et_error failure = ET_ERROR_INIT;
+    int status = find_best(loop, &path, &own, &failure);
+    if (status == ET_ENOTFOUND || (!status && !own)) {
+        tell_gone(loop);
+        status = ET_OK;
+    } else if (status) {
+        et_fail(error, status, "%s", failure.text);
+    } else {
+        status = take_file(loop, path, error);
+        if (!status)
+            tell_restored(loop, "from checkpoint", path);
+    }
+    et_free(path);
+    return status;
+}
+
+/* Rank 0 reads, and all have its parameters. */
+static int take_snapshot(et_loop *loop, et_error *error)
+{
+    et_comm *comm = loop->options.comm;
+    const size_t bytes = (size_t)et_params_flat_size(loop->params) * sizeof(float);
+    int status = et_comm_rank(comm) ? ET_OK : read_snapshot(loop, error);
+    status = et_comm_agree(comm, status, NULL, error);
+    if (status || et_comm_size(comm) == 1)
+        return status;
+    et_params_begin_change(loop->params);
+    status = et_comm_broadcast(comm, 0, et_params_values(loop->params), bytes, error);
+    et_params_changed(loop->params, true);
+    return status;
+}
+
+int et_loop_take_best(et_loop *loop, et_error *error)
+{
+    char text[24];
+    if (!loop->options.early_stopping)
+        return ET_OK;
+    if (loop->error.status) {
+        et_log(ET_LOG_WARNING, "early stopping: after an error or an interruption the best "
+                               "parameters are not taken back");
+        return ET_OK;
+    }
+    /* A save of the best may have failed since it was noted. */
+    int status = et_run_spread_best(loop->run, ET_OK, error);
+    et_loop_read_best(loop);
+    if (status)
+        return status;
+    if (loop->best_step < 0) {
+        et_log(ET_LOG_WARNING,
+               "early stopping has never been triggered: no value of %s was collected; the "
+               "parameters stay as they are",
+               loop->options.valid_metric_name);
+        return ET_OK;
+    }
+    if (loop->options.checkpoint_dir)
+        return take_snapshot(loop, error);
+    if (!loop->best_values) {
+        tell_gone(loop);
+        return ET_OK;
+    }
+    take_values(loop);
+    snprintf(text, sizeof text, "%lld", (long long)loop->best_step);
+    tell_restored(loop, "of step", text);
+    return ET_OK;
+}

@@ -1,0 +1,398 @@
+/* A trainer calls the loop's next epoch and next step, and fires its own events in between, as
+ * include/etude/loop_trainer.h says in which order. A hook is a handler of one of those events that
+ * looks at the loop's counter first: what is evaluated, annealed or logged in a step is in the
+ * state that is saved behind it. */
+#include <etude/loop_trainer.h>
+
+#include "base/alloc.h"
+#include "base/reserved.h"
+#include "base/vector.h"
+#include "engine/comm/comm.h"
+#include "systems/tfsnippet/feed.h"
+#include "systems/tfsnippet/loop_private.h"
+#include "systems/tfsnippet/measures.h"
+
+/* Its memory stays until the trainer is closed: one may take itself off. */
+typedef struct hook {
+    et_loop_trainer *trainer;
+    int kind;
+    et_every every;
+    et_hook_fn *call;
+    void *payload;
+    bool removed;
+} hook;
+
+struct et_loop_trainer {
+    et_loop *loop; /* borrowed */
+    et_loop_trainer_options options;
+    et_event_source *events;
+    et_measures measures;
+    et_shards *shards; /* NULL: batches are not cut */
+    et_feeder feeder;
+    et_arena arena;
+    et_value *summaries; /* names and values, in arena; NULL: none are written */
+    hook **hooks;        /* [hook_count], each owned */
+    size_t hook_count, hook_capacity;
+    bool running;
+    bool noted; /* the loop knows of the optimizer */
+};
+
+static const char *const hook_events[ET_HOOK_KINDS][2] = {
+    [ET_HOOK_EVALUATION] = { ET_EVENT_EPOCH_EVALUATION, ET_EVENT_STEP_EVALUATION },
+    [ET_HOOK_ANNEALING] = { ET_EVENT_EPOCH_ANNEALING, ET_EVENT_STEP_ANNEALING },
+    [ET_HOOK_LOGGING] = { ET_EVENT_EPOCH_LOGGING, ET_EVENT_STEP_LOGGING },
+};
+
+static const char *const all_events[] = {
+    ET_EVENT_BEFORE_EXECUTION, ET_EVENT_AFTER_EXECUTION, ET_EVENT_BEFORE_EPOCH,
+    ET_EVENT_EPOCH_EVALUATION, ET_EVENT_EPOCH_ANNEALING, ET_EVENT_EPOCH_LOGGING,
+    ET_EVENT_AFTER_EPOCH,      ET_EVENT_BEFORE_STEP,     ET_EVENT_STEP_EVALUATION,
+    ET_EVENT_STEP_ANNEALING,   ET_EVENT_STEP_LOGGING,    ET_EVENT_AFTER_STEP,
+};
+
+/* ---- opening and closing ---- */
+
+static int check(const et_loop *loop, const et_loop_trainer_options *o, et_error *error)
+{
+    int status = et_options_need(o, "et_loop_trainer_options", error);
+    if (status)
+        return status;
+    if (!et_loop_max_epoch(loop) && !et_loop_max_step(loop))
+        return et_fail(error, ET_ECONFIG, "a trainer's loop needs a max_epoch or a max_step");
+    if (!o->step && (!o->pass || !o->optimizer || !o->source))
+        return et_fail(error, ET_ECONFIG,
+                       "a trainer needs a step, or a source, a pass and an optimizer");
+    if ((o->metric_count || o->summary_count) && !o->pass)
+        return et_fail(error, ET_ECONFIG, "metrics and summaries are a pass's: name it");
+    if (o->summary_count < 0 || (o->summary_count && !o->summaries))
+        return et_fail(error, ET_ECONFIG, "%d summaries, and no names of them", o->summary_count);
+    if (o->shards < 0)
+        return et_fail(error, ET_ECONFIG, "%lld shards: at least 1, or 0: not cut",
+                       (long long)o->shards);
+    if (o->shards && o->step)
+        return et_fail(error, ET_ECONFIG,
+                       "shards are those of pass and update: a step of the "
+                       "program's own has its et_shards");
+    if (o->shards > 1 && o->summary_count)
+        return et_fail(error, ET_ECONFIG,
+                       "summaries are outputs of a pass over the whole batch, "
+                       "and it is cut into %lld shards",
+                       (long long)o->shards);
+    return ET_OK;
+}
+
+static int open_summaries(et_loop_trainer *t, et_error *error)
+{
+    const et_loop_trainer_options *o = &t->options;
+    if (!o->summary_count)
+        return ET_OK;
+    t->summaries = et_value_dict(&t->arena);
+    for (int i = 0; i < o->summary_count; i++)
+        et_value_set_float(t->summaries, o->summaries[i], 0);
+    return et_value_failed(t->summaries) ? et_alloc_failed(error, 0, "summaries") : ET_OK;
+}
+
+/* More ranks than shards are refused there. */
+static int open_shards(et_loop_trainer *t, et_error *error)
+{
+    const et_loop_trainer_options *o = &t->options;
+    et_shards_options options = { .count = o->shards, .comm = t->loop->options.comm };
+    if (o->step || (o->shards <= 1 && et_comm_size(options.comm) == 1))
+        return ET_OK;
+    return et_shards_open(&t->shards, o->pass, &o->source->layout, &options, error);
+}
+
+static int open_parts(et_loop_trainer *t, et_error *error)
+{
+    const et_loop_trainer_options *o = &t->options;
+    int status =
+        et_event_source_new(&t->events, all_events, sizeof all_events / sizeof *all_events, error);
+    if (!status && o->pass && o->source)
+        status = et_pass_prepare(o->pass, &o->source->layout, error);
+    if (!status)
+        status = et_measures_init(&t->measures, o->pass, o->metrics, o->metric_count, NULL, error);
+    if (!status)
+        status = open_shards(t, error);
+    t->measures.shards = t->shards;
+    if (!status)
+        status = et_feeder_init(&t->feeder, t->loop->params, o->feeds, o->feed_count, error);
+    if (!status)
+        status = open_summaries(t, error);
+    if (!status && o->optimizer && !o->step) {
+        status = et_loop_note_optimizer(t->loop, o->optimizer, error);
+        t->noted = !status;
+    }
+    return status;
+}
+
+int et_loop_trainer_open(et_loop_trainer **out, et_loop *loop,
+                         const et_loop_trainer_options *options, et_error *error)
+{
+    int status = check(loop, options, error);
+    *out = NULL;
+    et_loop_trainer *t = status ? NULL : et_alloc_zero(1, sizeof *t);
+    if (!t)
+        return status ? status : et_alloc_failed(error, sizeof *t, "a trainer");
+    t->loop = loop;
+    t->options = *options;
+    status = open_parts(t, error);
+    if (status) {
+        et_loop_trainer_close(t);
+        return status;
+    }
+    *out = t;
+    return ET_OK;
+}
+
+void et_loop_trainer_close(et_loop_trainer *t)
+{
+    if (!t)
+        return;
+    if (t->noted)
+        et_loop_forget_optimizer(t->loop, t->options.optimizer);
+    et_event_source_free(t->events);
+    et_measures_release(&t->measures);
+    et_shards_close(t->shards);
+    et_feeder_release(&t->feeder);
+    et_arena_release(&t->arena);
+    for (size_t i = 0; i < t->hook_count; i++)
+        et_free(t->hooks[i]);
+    et_free(t->hooks);
+    et_free(t);
+}
+
+et_loop *et_loop_trainer_loop(const et_loop_trainer *t)
+{
+    return t->loop;
+}
+
+et_event_source *et_loop_trainer_events(et_loop_trainer *t)
+{
+    return t->events;
+}
+
+/* ---- a run ---- */
+
+static int fire(et_loop_trainer *t, const char *event, et_error *error)
+{
+    return et_loop_fire_of(t->loop, t->events, event, t, false, error);
+}
+
+static int fire_reversed(et_loop_trainer *t, const char *event, et_error *error)
+{
+    return et_loop_fire_of(t->loop, t->events, event, t, true, error);
+}
+
+/* What a call of the loop's has returned; its text is the loop's. */
+static int told(const et_loop_trainer *t, int status, et_error *error)
+{
+    return status ? et_fail(error, status, "%s", t->loop->error.text) : ET_OK;
+}
+
+static int collect(et_loop_trainer *t, et_error *error)
+{
+    int given = et_measures_read(&t->measures);
+    return given ? told(t, et_loop_collect_metrics(t->loop, t->measures.given, given), error)
+                 : ET_OK;
+}
+
+static int add_summaries(et_loop_trainer *t, et_error *error)
+{
+    if (!t->summaries || !et_loop_summary_writer(t->loop))
+        return ET_OK;
+    for (et_value *child = t->summaries->first; child; child = child->next) {
+        et_tensor tensor = et_pass_output(t->options.pass, child->key);
+        if (!tensor.data || tensor.dtype != ET_F32 || et_shape_count(tensor.shape) != 1)
+            return et_fail(error, ET_ECONFIG,
+                           "summary %s: the pass has no such output of one float32", child->key);
+        child->real = (double)*(const float *)tensor.data;
+    }
+    return told(t, et_loop_add_summary(t->loop, t->summaries), error);
+}
+
+static int update(et_loop_trainer *t, et_error *error)
+{
+    const et_loop_trainer_options *o = &t->options;
+    const et_batch *batch = et_loop_step_data(t->loop);
+    uint64_t number = (uint64_t)et_loop_step(t->loop);
+    if (o->step)
+        return o->step(o->payload, t->loop, error);
+    if (t->shards)
+        return et_shards_update(t->shards, o->optimizer, batch, o->seed, number, NULL, error);
+    int status = et_pass_run(o->pass, batch, o->seed, number, error);
+    return status ? status : et_optimizer_update(o->optimizer, o->pass, NULL, error);
+}
+
+static int run_step(et_loop_trainer *t, et_error *error)
+{
+    int status = et_feeder_apply(&t->feeder, error);
+    if (!status)
+        status = update(t, error);
+    if (!status)
+        status = collect(t, error);
+    return status ? status : add_summaries(t, error);
+}
+
+static int step_events(et_loop_trainer *t, et_error *error)
+{
+    int status = fire(t, ET_EVENT_BEFORE_STEP, error);
+    if (!status)
+        status = run_step(t, error);
+    if (!status)
+        status = fire(t, ET_EVENT_STEP_EVALUATION, error);
+    if (!status)
+        status = fire(t, ET_EVENT_STEP_ANNEALING, error);
+    if (!status)
+        status = fire(t, ET_EVENT_STEP_LOGGING, error);
+    return status ? status : fire_reversed(t, ET_EVENT_AFTER_STEP, error);
+}
+
+static int epoch_events(et_loop_trainer *t, bool resumes, et_error *error)
+{
+    int status = resumes ? ET_OK : fire(t, ET_EVENT_BEFORE_EPOCH, error);
+    while (!status && et_loop_next_step(t->loop, t->options.source))
+        status = step_events(t, error);
+    if (!status)
+        status = told(t, t->loop->error.status, error);
+    if (!status)
+        status = fire(t, ET_EVENT_EPOCH_EVALUATION, error);
+    if (!status)
+        status = fire(t, ET_EVENT_EPOCH_ANNEALING, error);
+    if (!status)
+        status = fire(t, ET_EVENT_EPOCH_LOGGING, error);
+    return status ? status : fire_reversed(t, ET_EVENT_AFTER_EPOCH, error);
+}
+
+static int run(et_loop_trainer *t, et_error *error)
+{
+    int status = fire(t, ET_EVENT_BEFORE_EXECUTION, error);
+    if (!status)
+        status = told(t, et_loop_print_training_summary(t->loop), error);
+    for (bool resumes = t->loop->resumes; !status && et_loop_next_epoch(t->loop); resumes = false)
+        status = epoch_events(t, resumes, error);
+    if (!status)
+        status = told(t, t->loop->error.status, error);
+    return status ? status : fire_reversed(t, ET_EVENT_AFTER_EXECUTION, error);
+}
+
+int et_loop_trainer_run(et_loop_trainer *t, et_error *error)
+{
+    et_error failure = ET_ERROR_INIT;
+    if (t->running)
+        return et_fail(error, ET_EUSAGE, "a trainer runs already: its run is not reentrant");
+    t->running = true;
+    int status = run(t, &failure);
+    t->running = false;
+    if (!status)
+        return ET_OK;
+    et_loop_explain(t->loop, status, &failure);
+    et_loop_fail(t->loop, &failure);
+    return et_fail(error, status, "%s", failure.text);
+}
+
+/* ---- hooks ---- */
+
+static int run_hook(void *payload, const char *event, const void *what, et_error *error)
+{
+    const hook *h = payload;
+    const et_loop *loop = h->trainer->loop;
+    (void)event, (void)what;
+    bool due = h->every.epochs ? et_loop_epoch(loop) % h->every.epochs == 0
+                               : et_loop_step(loop) % h->every.steps == 0;
+    return due ? h->call(h->payload, error) : ET_OK;
+}
+
+static int check_every(et_every every, et_error *error)
+{
+    if (every.epochs < 0 || every.steps < 0 || !every.epochs == !every.steps)
+        return et_fail(error, ET_ECONFIG,
+                       "a hook every %lld epochs or %lld steps: one of both, and only one, is "
+                       "positive",
+                       (long long)every.epochs, (long long)every.steps);
+    return ET_OK;
+}
+
+int et_loop_trainer_call_after(et_loop_trainer *t, int kind, et_hook_fn *call, void *payload,
+                               et_every every, et_error *error)
+{
+    if (!call || kind < 0 || kind >= ET_HOOK_KINDS)
+        return et_fail(error, ET_ECONFIG, "a hook of kind %d%s: no such hook", kind,
+                       call ? "" : " without a function");
+    int status = check_every(every, error);
+    if (status)
+        return status;
+    hook **hooks = et_vector_grow(t->hooks, &t->hook_capacity, t->hook_count + 1, sizeof *hooks, 8);
+    if (!hooks)
+        return et_alloc_failed(error, sizeof *hooks, "a hook");
+    t->hooks = hooks;
+    hook *h = et_alloc(1, sizeof *h);
+    if (!h)
+        return et_alloc_failed(error, sizeof *h, "a hook");
+    *h = (hook){ t, kind, every, call, payload, false };
+    status = et_event_source_on(t->events, hook_events[kind][every.steps > 0], run_hook, h, error);
+    if (status) {
+        et_free(h);
+        return status;
+    }
+    t->hooks[t->hook_count++] = h;
+    return ET_OK;
+}
+
+int et_loop_trainer_remove_hooks(et_loop_trainer *t, int kind)
+{
+    int removed = 0;
+    for (size_t i = 0; i < t->hook_count; i++) {
+        hook *h = t->hooks[i];
+        if (h->kind != kind || h->removed)
+            continue;
+        et_event_source_off(t->events, hook_events[kind][h->every.steps > 0], run_hook, h, NULL);
+        h->removed = true;
+        removed++;
+    }
+    return removed;
+}
+
+static int print_logs(void *payload, et_error *error)
+{
+    const et_loop_trainer *t = payload;
+    return told(t, et_loop_print_logs(t->loop), error);
+}
+
+static int evaluate(void *payload, et_error *error)
+{
+    return et_loop_evaluator_run(payload, NULL, 0, error);
+}
+
+static int anneal(void *payload, et_error *error)
+{
+    (void)error;
+    et_annealing_variable_anneal(payload);
+    return ET_OK;
+}
+
+int et_loop_trainer_log_after(et_loop_trainer *t, et_every every, et_error *error)
+{
+    return et_loop_trainer_call_after(t, ET_HOOK_LOGGING, print_logs, t, every, error);
+}
+
+/* Of an object, which is the hook's payload. */
+static int call_with(et_loop_trainer *t, int kind, et_hook_fn *call, void *self, const char *what,
+                     et_every every, et_error *error)
+{
+    int status = check_every(every, error);
+    if (!status && !self)
+        status = et_fail(error, ET_ECONFIG, "a hook needs %s", what);
+    return status ? status : et_loop_trainer_call_after(t, kind, call, self, every, error);
+}
+
+int et_loop_trainer_evaluate_after(et_loop_trainer *t, et_loop_evaluator *evaluator, et_every every,
+                                   et_error *error)
+{
+    return call_with(t, ET_HOOK_EVALUATION, evaluate, evaluator, "an evaluator", every, error);
+}
+
+int et_loop_trainer_anneal_after(et_loop_trainer *t, et_annealing_variable *variable,
+                                 et_every every, et_error *error)
+{
+    return call_with(t, ET_HOOK_ANNEALING, anneal, variable, "a variable", every, error);
+}

@@ -1,0 +1,272 @@
+#include "tasks/multitask/multitask_task.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/files/file.h"
+#include "base/text/format.h"
+#include "base/text/pattern.h"
+#include "tasks/multitask/member.h"
+#include "engine/tensor/params_view.h"
+#include "systems/modelgarden/multitask.h"
+
+typedef struct part {
+    et_task *task; /* owned, as params */
+    const et_task_kind *kind;
+    et_params *params; /* a view of the store */
+    et_identity identity;
+} part;
+
+typedef struct several {
+    et_task task;
+    const et_multitask_settings *settings; /* borrowed */
+    et_task_context context;
+    et_arena arena; /* of paths and names */
+    et_patterns *shared;
+    part *parts; /* [count] */
+    int count;
+} several;
+
+static several *downcast(const et_task *task)
+{
+    return (several *)(void *)task;
+}
+
+static bool shares(const void *payload, const char *name)
+{
+    return et_patterns_match(((const several *)payload)->shared, name);
+}
+
+et_identity et_multitask_identity_of(const et_identity *whole, const char *name)
+{
+    const et_value *tasks = whole ? et_value_get(whole->values, ET_MULTITASK_TASKS) : NULL;
+    const et_value *own = tasks && tasks->kind == ET_VALUE_DICT ? et_value_get(tasks, name) : NULL;
+    bool there = own && own->kind == ET_VALUE_DICT;
+    return (et_identity){ whole ? whole->checkpoint : NULL, there ? own : NULL };
+}
+
+/* ---- the learner ---- */
+
+static int order_of(const et_multitask_settings *settings)
+{
+    static const int orders[] = {
+        [ET_MULTITASK_SAMPLER_UNIFORM] = ET_MULTITASK_UNIFORM,
+        [ET_MULTITASK_SAMPLER_PROPORTIONAL] = ET_MULTITASK_PROPORTIONAL,
+        [ET_MULTITASK_SAMPLER_ANNEALING] = ET_MULTITASK_ANNEALING,
+    };
+    return settings->trainer_type == ET_MULTITASK_TRAINER_JOINT
+               ? ET_MULTITASK_JOINT
+               : orders[settings->task_sampler.type];
+}
+
+/* An alpha of 0 draws all alike. */
+static et_multitask_options options_of(const et_multitask_settings *settings,
+                                       const et_task_trainer_options *trainer)
+{
+    const et_multitask_sampler *s = &settings->task_sampler;
+    et_multitask_options options = {
+        .trainer = trainer,
+        .order = order_of(settings),
+        .alpha = s->alpha,
+        .steps_in_epoch = s->steps_per_epoch,
+        .epochs = (s->total_steps + s->steps_per_epoch - 1) / s->steps_per_epoch,
+    };
+    if (options.order == ET_MULTITASK_PROPORTIONAL && s->alpha == 0)
+        options.order = ET_MULTITASK_UNIFORM;
+    return options;
+}
+
+/* Whether a parameter of the store is one of all tasks. */
+static bool is_shared(const several *s, const char *name)
+{
+    for (int i = 0; i < s->count; i++) {
+        const char *task = et_multitask_routine_at(s->settings, i)->task_name;
+        size_t length = strlen(task);
+        if (!strncmp(name, task, length) && name[length] == '/')
+            return false;
+    }
+    return true;
+}
+
+/* An expression that is misspelt would silently share nothing. */
+static int check_shared(const several *s, et_error *error)
+{
+    const et_strings *all = &s->settings->shared;
+    int status = ET_OK;
+    for (size_t k = 0; k < all->count && !status; k++) {
+        et_patterns *one;
+        bool found = false;
+        status = et_patterns_new(&one, (et_strings){ &all->items[k], 1 }, "task.shared", error);
+        if (status)
+            return status;
+        for (int i = 0; i < et_params_count(s->context.params) && !found; i++) {
+            const char *name = et_params_name(s->context.params, i);
+            found = is_shared(s, name) && et_patterns_match(one, name);
+        }
+        if (!found)
+            status =
+                et_fail(error, ET_ECONFIG,
+                        "task.shared: no task has a parameter of a name with \"%s\"; `inspect` "
+                        "shows the names of a run",
+                        all->items[k]);
+        et_patterns_free(one);
+    }
+    return status;
+}
+
+static int open_learner(et_task *self, const struct et_learner_request *request,
+                        struct et_learner **out, et_error *error)
+{
+    const several *s = downcast(self);
+    const et_multitask_options options = options_of(s->settings, request->options);
+    et_multitask_part parts[ET_MULTITASK_TASKS_MAX] = { { 0 } };
+    et_params *views[ET_MULTITASK_TASKS_MAX];
+    et_multitask *multitask;
+    for (int i = 0; i < s->count; i++) {
+        const et_multitask_routine *routine = et_multitask_routine_at(s->settings, i);
+        parts[i] = (et_multitask_part){ .task = s->parts[i].task,
+                                        .weight = routine->task_weight,
+                                        .size = routine->task_weight,
+                                        .eval_steps = routine->eval_steps };
+        views[i] = s->parts[i].params;
+    }
+    const et_multitask_inside inside = { views, self };
+    int status = et_multitask_open_inside(&multitask, parts, s->count, &inside, request->device,
+                                          request->params, &options, error);
+    if (!status)
+        status = check_shared(s, error);
+    if (!status)
+        *out = et_multitask_learner(multitask);
+    else
+        et_multitask_close(multitask);
+    return status;
+}
+
+/* ---- telling ---- */
+
+void et_multitask_describe(et_task *task)
+{
+    const several *s = downcast(task);
+    et_params *params = s->context.params;
+    int64_t shared = 0;
+    for (int i = 0; i < s->count; i++) {
+        const et_multitask_routine *routine = et_multitask_routine_at(s->settings, i);
+        et_task_tell(&s->context, "task         %s: %s, weight %g", routine->task_name,
+                     s->parts[i].kind->name, routine->task_weight);
+        if (s->parts[i].kind->describe)
+            s->parts[i].kind->describe(s->parts[i].task);
+    }
+    for (int i = 0; i < et_params_count(params); i++)
+        if (is_shared(s, et_params_name(params, i)))
+            shared += et_shape_count(et_params_shape(params, i));
+    et_task_tell(&s->context, "all          %s parameters, of which %s %s shared%s",
+                 et_format_count(et_params_elements(params)).text,
+                 shared ? et_format_count(shared).text : "none",
+                 shared == 1 || !shared ? "is" : "are",
+                 s->settings->shared.count ? "" : " (task.shared names none)");
+}
+
+int et_multitask_identify(const et_task *task, et_value *identity, et_error *error)
+{
+    const several *s = downcast(task);
+    et_value *tasks = et_value_set_dict(identity, ET_MULTITASK_TASKS);
+    int status = tasks ? ET_OK : et_alloc_failed(error, 0, "settings");
+    for (int i = 0; i < s->count && !status; i++) {
+        const part *one = &s->parts[i];
+        et_value *own =
+            et_value_set_dict(tasks, et_multitask_routine_at(s->settings, i)->task_name);
+        status = !own                  ? et_alloc_failed(error, 0, "settings")
+                 : one->kind->identify ? one->kind->identify(one->task, own, error)
+                                       : ET_OK;
+    }
+    return status;
+}
+
+/* ---- opening and closing ---- */
+
+static const et_task_class class = { .name = "multitask", .open_learner = open_learner };
+
+/* The folder is made with the first file of the run, by who may write there. */
+static int open_part(several *s, int i, et_error *error)
+{
+    const et_multitask_routine *routine = et_multitask_routine_at(s->settings, i);
+    part *one = &s->parts[i];
+    et_task_context context = s->context;
+    const et_params_naming naming = { et_arena_printf(&s->arena, "%s/", routine->task_name), shares,
+                                      s };
+    context.model_dir =
+        et_arena_printf(&s->arena, "%s/" ET_MULTITASK_FOLDER, s->context.model_dir, i + 1);
+    if (!naming.prefix || !context.model_dir)
+        return et_alloc_failed(error, 0, "a task");
+    int status = s->context.reader ? ET_OK : et_directory_make(context.model_dir, error);
+    if (!status && !s->context.reader)
+        status = et_multitask_write_member(s->settings, i, context.model_dir, error);
+    if (!status)
+        status = et_params_view_new(&one->params, s->context.params, &naming, error);
+    one->kind = et_multitask_kind_of(s->settings, i);
+    one->identity = et_multitask_identity_of(s->context.identity, routine->task_name);
+    context.identity = s->context.identity ? &one->identity : NULL;
+    context.params = one->params;
+    if (s->context.best_metric)
+        context.best_metric = et_multitask_metric_of(s->settings, i, s->context.best_metric);
+    if (!status)
+        status =
+            one->kind->open(&one->task, et_multitask_options_of(s->settings, i), &context, error);
+    if (status)
+        return et_fail_while(error, status, "task %s", routine->task_name);
+    one->task->name = routine->task_name;
+    if (one->task->init_checkpoint && *one->task->init_checkpoint)
+        return et_fail(error, ET_ECONFIG,
+                       "task %s: init_checkpoint: weights that several tasks begin with are named "
+                       "by task.init_checkpoint",
+                       routine->task_name);
+    return ET_OK;
+}
+
+int et_multitask_task_open(et_task **out, const et_multitask_settings *settings,
+                           const et_task_context *context, et_error *error)
+{
+    const size_t count = settings->task_routines.count;
+    *out = NULL;
+    int status = et_multitask_settings_check(settings, error);
+    several *s = status ? NULL : et_alloc_zero(1, sizeof *s);
+    part *parts = s ? et_alloc_zero(count, sizeof *parts) : NULL;
+    if (!parts) {
+        et_free(s);
+        return status ? status : et_alloc_failed(error, sizeof *s, "a task");
+    }
+    *s = (several){ .task = { .class = &class,
+                              .logging_dir = context->model_dir,
+                              .task_config = settings,
+                              .init_checkpoint = settings->init_checkpoint,
+                              .init_pattern = settings->init_pattern },
+                    .settings = settings,
+                    .context = *context,
+                    .arena = ET_ARENA_INIT,
+                    .parts = parts,
+                    .count = (int)count };
+    status = et_patterns_new(&s->shared, settings->shared, "task.shared", error);
+    for (int i = 0; i < s->count && !status; i++)
+        status = open_part(s, i, error);
+    if (status)
+        et_multitask_task_close(&s->task);
+    else
+        *out = &s->task;
+    return status;
+}
+
+void et_multitask_task_close(et_task *task)
+{
+    if (!task)
+        return;
+    several *s = downcast(task);
+    for (int i = 0; i < s->count; i++) {
+        if (s->parts[i].task)
+            s->parts[i].kind->close(s->parts[i].task);
+        et_params_free(s->parts[i].params);
+    }
+    et_patterns_free(s->shared);
+    et_arena_release(&s->arena);
+    et_free(s->parts);
+    et_free(s);
+}

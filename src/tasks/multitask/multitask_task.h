@@ -1,0 +1,24 @@
+/* A task that is made of others: each opened by its kind, over a view of the store and in a folder
+ * of the run of its own. It builds nothing itself; its learner trains them (systems/modelgarden/multitask.h). */
+#ifndef ETUDE_TASKS_MULTITASK_MULTITASK_TASK_H
+#define ETUDE_TASKS_MULTITASK_MULTITASK_TASK_H
+
+#include "tasks/multitask/multitask_options.h"
+#include "train/checkpoint/artifact/model_member.h"
+
+#define ET_MULTITASK_FOLDER "task_%d" /* in the run; from 1 */
+#define ET_MULTITASK_TASKS                                                                         \
+    ET_MODEL_MEMBERS /* key of an identity: a dict of the tasks' own, by name */
+
+/* settings and what it points to outlive the task, as context's things do. */
+int et_multitask_task_open(et_task **out, const et_multitask_settings *settings,
+                           const et_task_context *context, et_error *error);
+void et_multitask_task_close(et_task *task); /* NULL allowed */
+
+void et_multitask_describe(et_task *task);
+int et_multitask_identify(const et_task *task, et_value *identity, et_error *error);
+
+/* That of one of the tasks, by the whole's. */
+et_identity et_multitask_identity_of(const et_identity *whole, const char *name);
+
+#endif

@@ -1,0 +1,61 @@
+/* Experiments of tables. They are counted in passes, since tables are of any size, and end when
+ * validation has not become better for a while; the best checkpoint is what predicts. */
+#include "tasks/tabular/tabular_kind.h"
+#include "tasks/tabular/tabular_options.h"
+
+/* bfloat16 would cost more in figures than it wins in time where layers are this small, and batches
+ * are made faster than a thread could hand them over. */
+#define RUNTIME "runtime: {mixed_precision_dtype: float32, prefetch: 0}"
+
+#define PASSES(epochs, patience)                                                                   \
+    "train_epochs: " epochs ", validation_interval: 1ep, checkpoint_interval: 1ep, "               \
+    "summary_interval: 1ep, max_to_keep: 1, early_stopping: {patience: " patience "}"
+
+/* Which of a few rows are held out says more than which step it is: what was measured chooses
+ * nothing, and the last step is what predicts. */
+#define LAST(epochs)                                                                               \
+    "train_epochs: " epochs ", validation_interval: 10ep, checkpoint_interval: 10ep, "             \
+    "summary_interval: 10ep, max_to_keep: 1, best_checkpoint_eval_metric: null"
+
+/* The average is worth about what a schedule that ends low is, and needs not know where the end is.
+ * excluded: what does not decay. */
+#define ADAMW(rate, decay, excluded)                                                               \
+    "optimizer_config: {optimizer: {type: adamw, adamw: {weight_decay_rate: " decay                \
+    ", exclude_from_weight_decay: [" excluded "]}}, "                                              \
+    "learning_rate: {type: constant, constant: {learning_rate: " rate "}}, "                       \
+    "ema: {enabled: true, average_decay: 0.999}}"
+
+#define EXPERIMENT(task, trainer) "{task: {" task "}, trainer: {" trainer "}, " RUNTIME "}"
+
+const et_experiment_row et_tabular_experiments[] = {
+    { "tabular/linear", "linear and logistic regression",
+      EXPERIMENT("model: {type: linear}, features: {discrete: one-hot}",
+                 ADAMW("1e-2", "0", "") ", " PASSES("100", "10")) },
+    { "tabular/feed_forward", "TensorFX's model: layers of relu, gradient descent",
+      EXPERIMENT("model: {type: feed_forward}, train_data: {batch_size: 128}, "
+                 "features: {discrete: one-hot}",
+                 "optimizer_config: {optimizer: {type: sgd}, "
+                 "learning_rate: {type: constant, constant: {learning_rate: 0.01}}}, "
+                 "train_steps: 1000, summary_interval: 100") },
+    { "tabular/mlp", "3 layers of 128, numbers piecewise-linearly encoded",
+      EXPERIMENT("model: {type: mlp}", ADAMW("2e-3", "0.3", "") ", " PASSES("100", "10")) },
+    { "tabular/mlp_small", "the same for some thousand rows at most: more decay, a fixed end",
+      EXPERIMENT("model: {type: mlp}", ADAMW("2e-3", "1", "") ", " LAST("40")) },
+    { "tabular/resnet", "2 blocks of 192, batch norm (Gorishniy et al. 2021)",
+      EXPERIMENT("model: {type: resnet}", ADAMW("1e-3", "0.1", "") ", " PASSES("100", "10")) },
+    { "tabular/ft_transformer", "3 blocks of 192, columns as tokens (Gorishniy et al. 2021)",
+      EXPERIMENT("model: {type: ft_transformer}",
+                 ADAMW("1e-4", "1e-5", "bias, norm, tokenizer") ", " PASSES("100", "16")) },
+    { NULL, NULL, NULL },
+};
+
+static const et_task_kind settings = {
+    .name = "tabular",
+    .fields = &et_tabular_fields,
+    .size = sizeof(et_tabular_options),
+    .experiments = et_tabular_experiments,
+    .check = et_tabular_check,
+    .check_metric = et_tabular_check_metric,
+};
+static const et_task_kind *const kinds[] = { &settings };
+const et_program et_tabular_program = { "etude", kinds, 1, NULL };

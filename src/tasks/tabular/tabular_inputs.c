@@ -1,0 +1,276 @@
+/* Columns side by side, and the piecewise-linear encoding of numbers (Gorishniy, Rubachev and
+ * Babenko 2022, "On Embeddings for Numerical Features in Tabular Deep Learning"): with boundaries
+ * b_0 < ... < b_n of a column
+ *
+ *   e_i(x) = (x - b_i) / (b_(i+1) - b_i), brought into [0, 1], i = 0 .. n - 1
+ *
+ * beside x itself, which goes on where the boundaries end. The factors and offsets of all columns
+ * are two variables, set from quantiles of the training rows before the first step; bins that a
+ * column has no boundaries for have factor and offset 0, and are 0. */
+#include "tasks/tabular/tabular_inputs.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <etude/pass.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "engine/graph/graph.h"
+#include "tasks/tabular/samples.h"
+
+/* Encoded columns of all numbers, where the settings do not say how many bins; what they are least
+ * of one column to be of use; and the usual. */
+#define ENCODED_MOST 4096
+#define BINS_LEAST   4
+#define BINS         48
+
+/* Rows whose quantiles are taken: evenly spread ones, where there are more. */
+#define FITTED_MOST 65536
+
+/* Rows of a bin, at least: what fewer rows say of a piece is noise. */
+#define BIN_ROWS 256
+
+/* ---- nodes ---- */
+
+/* Fields of a kind side by side; NULL: there are none. */
+static et_node *side_by_side(et_scope *scope, const et_encoder *encoder, et_encoded_kind kind,
+                             et_node **parts)
+{
+    int count = 0;
+    for (int f = 0; f < et_encoder_fields(encoder); f++) {
+        const et_encoded_field *field = et_encoder_field(encoder, f);
+        if (field->kind == kind)
+            parts[count++] = et_batch_input(scope, field->name);
+    }
+    return count ? et_concatenate_columns(parts, count) : NULL;
+}
+
+static int count_ids(const et_encoder *encoder)
+{
+    int64_t count = 0;
+    for (int f = 0; f < et_encoder_fields(encoder); f++)
+        if (et_encoder_field(encoder, f)->kind == ET_ENCODED_IDS)
+            count += et_encoder_field(encoder, f)->width;
+    et_assert(count >= 0 && count < INT32_MAX);
+    return (int)count;
+}
+
+int64_t et_tabular_number_count(const et_encoder *encoder)
+{
+    int64_t count = 0;
+    for (int f = 0; f < et_encoder_fields(encoder); f++)
+        if (et_encoder_field(encoder, f)->kind == ET_ENCODED_NUMBERS)
+            count += et_encoder_field(encoder, f)->width;
+    return count;
+}
+
+static void list_columns(et_tabular_inputs *inputs, const et_encoder *encoder)
+{
+    int at = 0;
+    for (int f = 0; f < et_encoder_fields(encoder); f++) {
+        const et_encoded_field *field = et_encoder_field(encoder, f);
+        for (int64_t c = 0; field->kind == ET_ENCODED_IDS && c < field->width; c++)
+            inputs->columns[at++].rows = field->cardinality[c];
+    }
+    et_assert(at == inputs->id_count);
+}
+
+void et_tabular_inputs_open(et_tabular_inputs *inputs, et_scope *scope, const et_encoder *encoder)
+{
+    const size_t fields = (size_t)et_encoder_fields(encoder);
+    et_graph *graph = et_scope_graph(scope);
+    *inputs = (et_tabular_inputs){ .rows = et_scope_layout(scope)->capacity[0] };
+    inputs->number_count = et_tabular_number_count(encoder);
+    inputs->id_count = count_ids(encoder);
+    inputs->columns = et_alloc_zero((size_t)inputs->id_count + 1, sizeof *inputs->columns);
+    et_node **parts = et_alloc(fields + 1, sizeof *parts);
+    if (!parts || !inputs->columns) {
+        inputs->numbers = et_graph_out_of_memory(graph);
+        inputs->id_count = 0;
+    } else {
+        inputs->numbers = side_by_side(scope, encoder, ET_ENCODED_NUMBERS, parts);
+        inputs->ids = side_by_side(scope, encoder, ET_ENCODED_IDS, parts);
+        list_columns(inputs, encoder);
+    }
+    et_free(parts);
+    if (!inputs->numbers && !inputs->ids)
+        inputs->numbers = et_graph_poison(graph, "the features have no columns but targets");
+    if (inputs->numbers)
+        inputs->numbers =
+            et_copy(inputs->numbers, et_graph_act(graph), et_node_shape(inputs->numbers));
+}
+
+void et_tabular_inputs_release(et_tabular_inputs *inputs)
+{
+    et_free(inputs->columns);
+}
+
+static int64_t bins_of(const et_tabular_columns *columns, int64_t number_count)
+{
+    if (columns->numbers != ET_TABULAR_NUMBERS_PIECEWISE || number_count < 1)
+        return 0;
+    if (columns->bins)
+        return columns->bins;
+    int64_t bins = ENCODED_MOST / number_count;
+    return bins < BINS_LEAST ? 0 : bins > BINS ? BINS : bins;
+}
+
+static et_node *encode(et_scope *scope, const et_tabular_inputs *inputs, int64_t bins)
+{
+    const int64_t numbers = inputs->number_count, rows = inputs->rows, width = numbers * bins;
+    const et_init zeros = { ET_INIT_ZEROS, 0 };
+    et_node *factor = et_variable(scope, "factor", et_shape_1(width), zeros);
+    et_node *offset = et_variable(scope, "offset", et_shape_1(width), zeros);
+    et_node *x = et_reshape(inputs->numbers, et_shape_2(rows * numbers, 1));
+    x = et_copy(x, et_node_dtype(x), et_shape_2(rows * numbers, bins));
+    x = et_reshape(x, et_shape_2(rows, width));
+    return et_clamp(et_add(et_mul(x, factor), offset), 0, 1);
+}
+
+/* Grows with the root of the number of ids, nearly (as fast.ai's). */
+static int64_t width_of(const et_tabular_columns *columns, int64_t ids)
+{
+    return columns->embedding_width ? columns->embedding_width
+                                    : (int64_t)fmin(64, round(1.6 * pow((double)ids, 0.56)));
+}
+
+static et_node *embed(et_scope *scope, const et_tabular_inputs *inputs,
+                      const et_tabular_columns *columns)
+{
+    for (int c = 0; c < inputs->id_count; c++)
+        inputs->columns[c].width = width_of(columns, inputs->columns[c].rows);
+    et_shape size = et_shape_1(et_columns_size(inputs->columns, inputs->id_count));
+    et_node *table = et_param(scope, "table", size, (et_init){ ET_INIT_UNIFORM, 0.5f });
+    return et_embed_columns(inputs->ids, table, inputs->columns, inputs->id_count);
+}
+
+et_node *et_tabular_flatten(et_scope *scope, const et_tabular_inputs *inputs,
+                            const et_tabular_columns *columns)
+{
+    const int64_t bins = bins_of(columns, inputs->number_count);
+    et_node *parts[3];
+    int count = 0;
+    if (inputs->numbers)
+        parts[count++] = inputs->numbers;
+    if (bins)
+        parts[count++] = encode(et_in(scope, "bins"), inputs, bins);
+    if (inputs->ids)
+        parts[count++] = embed(et_in(scope, "embedding"), inputs, columns);
+    return et_concatenate_columns(parts, count);
+}
+
+/* ---- bins ---- */
+
+static int by_value(const void *left, const void *right)
+{
+    float a = *(const float *)left, b = *(const float *)right;
+    return (a > b) - (a < b);
+}
+
+/* Quantiles of sorted values, at most bins + 1 different ones, rising. A value that many rows have
+ * counts as a bin's share of them at most: else one that nearly all have would leave no bins to the
+ * rest. */
+static int64_t boundaries_of(const float *sorted, int64_t rows, int64_t bins, float *boundary)
+{
+    int64_t total = 0, at = 0, count = 0;
+    if (bins > rows / BIN_ROWS)
+        bins = rows / BIN_ROWS ? rows / BIN_ROWS : 1;
+    const int64_t most = rows / bins;
+    for (int64_t i = 0, same; i < rows; i += same) {
+        for (same = 1; i + same < rows && sorted[i + same] == sorted[i];)
+            same++;
+        total += same < most ? same : most;
+    }
+    for (int64_t i = 0, same; i < rows; i += same) {
+        for (same = 1; i + same < rows && sorted[i + same] == sorted[i];)
+            same++;
+        at += same < most ? same : most;
+        /* The first, the last, and each that reaches the next of bins equal shares. */
+        bool due = count == 0 || i + same == rows || at * bins >= count * total;
+        if (due && count <= bins)
+            boundary[count++] = sorted[i];
+        else if (i + same == rows)
+            boundary[count - 1] = sorted[i];
+    }
+    return count;
+}
+
+static void fit_column(const float *sorted, int64_t rows, int64_t bins, float *boundary,
+                       float *factor, float *offset)
+{
+    int64_t count = boundaries_of(sorted, rows, bins, boundary);
+    et_assert(rows >= 1 && count >= 1 && count <= bins + 1);
+    for (int64_t b = 0; b < bins; b++) {
+        float width = b + 1 < count ? boundary[b + 1] - boundary[b] : 0;
+        bool some = width > 0 && isfinite(1 / width) && isfinite(boundary[b] / width);
+        factor[b] = some ? 1 / width : 0;
+        offset[b] = some ? -boundary[b] / width : 0;
+    }
+}
+
+/* The numbers of rows, column by column: to[column * rows + row]. */
+typedef struct reading {
+    const et_encoder *encoder;
+    float *to;
+    int64_t rows;
+} reading;
+
+static void read_columns(void *payload, const et_batch *batch, int64_t first)
+{
+    const reading *r = payload;
+    float *to = r->to;
+    for (int f = 0; f < et_encoder_fields(r->encoder); f++) {
+        const et_encoded_field *field = et_encoder_field(r->encoder, f);
+        const float *from = batch->data[et_layout_find(batch->layout, field->name)];
+        for (int64_t c = 0; field->kind == ET_ENCODED_NUMBERS && c < field->width; c++) {
+            for (int64_t i = 0; i < batch->filled[0]; i++)
+                to[first + i] = from[i * field->width + c];
+            to += r->rows;
+        }
+    }
+}
+
+/* values: [number_count, rows]; boundary: room for bins + 1. */
+static void fit(et_params *params, int factor, int offset, float *values, int64_t number_count,
+                int64_t rows, int64_t bins, float *boundary)
+{
+    float *all = et_params_values(params);
+    et_params_begin_change(params);
+    for (int64_t c = 0; c < number_count; c++) {
+        qsort(values + c * rows, (size_t)rows, sizeof *values, by_value);
+        fit_column(values + c * rows, rows, bins, boundary,
+                   all + et_params_offset(params, factor) + c * bins,
+                   all + et_params_offset(params, offset) + c * bins);
+    }
+    et_params_changed(params, true);
+}
+
+static int find(const et_params *params, const char *scope, const char *name)
+{
+    char path[256];
+    snprintf(path, sizeof path, "%sbins/%s", scope, name);
+    return et_params_find(params, path);
+}
+
+int et_tabular_fit_columns(et_params *params, const char *scope, const et_tabular_columns *columns,
+                           const et_encoder *encoder, et_samples *samples, et_error *error)
+{
+    const int64_t numbers = et_tabular_number_count(encoder), bins = bins_of(columns, numbers);
+    int factor = find(params, scope, "factor"), offset = find(params, scope, "offset");
+    if (!bins)
+        return ET_OK;
+    et_assert(factor >= 0 && offset >= 0);
+    int64_t rows = samples->count < FITTED_MOST ? samples->count : FITTED_MOST;
+    size_t count = (size_t)(numbers * rows + bins + 1);
+    float *values = et_alloc(count, sizeof *values);
+    if (!values)
+        return et_alloc_failed(error, count * sizeof *values, "bins of columns");
+    reading r = { encoder, values, rows };
+    int status = et_tabular_read(samples, rows, read_columns, &r, error);
+    if (!status)
+        fit(params, factor, offset, values, numbers, rows, bins, values + numbers * rows);
+    et_free(values);
+    return status;
+}

@@ -1,0 +1,38 @@
+/* What models read: the encoder's fields of numbers as one matrix, those of ids as another, and
+ * both as one row of numbers. */
+#ifndef ETUDE_TASKS_TABULAR_TABULAR_INPUTS_H
+#define ETUDE_TASKS_TABULAR_TABULAR_INPUTS_H
+
+#include <etude/nn.h>
+
+#include "data/table/features/encoder.h"
+#include "tasks/tabular/tabular_options.h"
+
+typedef struct et_tabular_inputs {
+    int64_t rows;     /* of a batch */
+    et_node *numbers; /* [rows, number_count] act; NULL: none */
+    int64_t number_count;
+    et_node *ids; /* int32 [rows, id_count]; NULL: none */
+    int id_count;
+    et_column *columns; /* [id_count] those of the ids, without widths; owned */
+} et_tabular_inputs;
+
+/* Of the graph's batches; targets, and what else is no input of a model, are left out. What cannot
+ * be is a poison node. */
+void et_tabular_inputs_open(et_tabular_inputs *inputs, et_scope *scope, const et_encoder *encoder);
+void et_tabular_inputs_release(et_tabular_inputs *inputs);
+
+/* All columns of numbers of an encoder's layout. */
+int64_t et_tabular_number_count(const et_encoder *encoder);
+
+/* All columns side by side, [rows, width] act: numbers, their piecewise-linear encodings,
+ * embeddings of ids. */
+et_node *et_tabular_flatten(et_scope *scope, const et_tabular_inputs *inputs,
+                            const et_tabular_columns *columns);
+
+/* Sets the variables that et_tabular_flatten has declared in a scope, by the rows that are trained
+ * on. Nothing where it has none. */
+int et_tabular_fit_columns(et_params *params, const char *scope, const et_tabular_columns *columns,
+                           const et_encoder *encoder, et_samples *samples, et_error *error);
+
+#endif

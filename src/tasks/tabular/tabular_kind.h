@@ -1,0 +1,14 @@
+/* What the row of tables, et_tabular_kind (<etude/tabular.h>), is made of. */
+#ifndef ETUDE_TASKS_TABULAR_TABULAR_KIND_H
+#define ETUDE_TASKS_TABULAR_TABULAR_KIND_H
+
+#include <etude/command.h>
+#include <etude/tabular.h>
+
+/* Its experiments, ended by a row without a name. */
+extern const et_experiment_row et_tabular_experiments[];
+
+/* For what reads settings and trains nothing. */
+extern const et_program et_tabular_program;
+
+#endif

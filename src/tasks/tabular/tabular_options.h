@@ -1,0 +1,172 @@
+/* Settings of the tabular task. */
+#ifndef ETUDE_TASKS_TABULAR_TABULAR_OPTIONS_H
+#define ETUDE_TASKS_TABULAR_TABULAR_OPTIONS_H
+
+#include <etude/feature_set.h>
+#include <etude/nn.h>
+#include <etude/privacy.h>
+
+#include "base/fields/fields.h"
+
+/* Layers that a list of widths may have. */
+#define ET_TABULAR_LAYERS_MAX 64
+
+enum { ET_TABULAR_NORM_NONE, ET_TABULAR_NORM_BATCH, ET_TABULAR_NORM_LAYER };
+
+/* How columns become one row of numbers, where the model does not say it itself (inputs.h). */
+enum { ET_TABULAR_NUMBERS_PLAIN, ET_TABULAR_NUMBERS_PIECEWISE };
+typedef struct et_tabular_columns {
+    int numbers;  /* ET_TABULAR_NUMBERS_* */
+    int64_t bins; /* of piecewise: of each column, at most; 0: by the number of columns */
+    int64_t embedding_width; /* of each column of ids; 0: by the number of ids */
+} et_tabular_columns;
+
+/* task.model.feed_forward: TensorFX's. */
+typedef struct et_tabular_feed_forward {
+    et_strings hidden_layers; /* widths */
+} et_tabular_feed_forward;
+
+/* task.model.mlp */
+typedef struct et_tabular_mlp {
+    et_tabular_columns columns;
+    int64_t num_layers, width;
+    int activation; /* an et_activation */
+    int norm;       /* ET_TABULAR_NORM_*, before the activation */
+    double dropout; /* after it */
+} et_tabular_mlp;
+
+/* task.model.resnet, task.model.ft_transformer: Gorishniy et al. 2021. */
+typedef struct et_tabular_resnet {
+    et_tabular_columns columns;
+    int64_t num_blocks, width;
+    double hidden_factor; /* of the width, inside a block */
+    int norm;
+    double hidden_dropout, residual_dropout;
+} et_tabular_resnet;
+
+typedef struct et_tabular_ft_transformer {
+    int64_t num_blocks, width, num_attention_heads;
+    double ffn_factor; /* of the width, inside the feed-forward */
+    double attention_dropout, ffn_dropout, residual_dropout;
+} et_tabular_ft_transformer;
+
+enum {
+    ET_TABULAR_LINEAR,
+    ET_TABULAR_FEED_FORWARD,
+    ET_TABULAR_MLP,
+    ET_TABULAR_RESNET,
+    ET_TABULAR_FT_TRANSFORMER,
+    ET_TABULAR_MODELS,
+};
+
+/* task.model: a type and its group, as in trainer.optimizer_config. */
+typedef struct et_tabular_model {
+    int type; /* ET_TABULAR_LINEAR, ... */
+    et_tabular_feed_forward feed_forward;
+    et_tabular_mlp mlp;
+    et_tabular_resnet resnet;
+    et_tabular_ft_transformer ft_transformer;
+} et_tabular_model;
+
+/* ET_TABULAR_LOSS_AUTO: softmax of classes, squared of numbers. */
+enum {
+    ET_TABULAR_LOSS_AUTO,
+    ET_TABULAR_LOSS_SOFTMAX,
+    ET_TABULAR_LOSS_BINARY,
+    ET_TABULAR_LOSS_SQUARED,
+    ET_TABULAR_LOSS_ABSOLUTE,
+    ET_TABULAR_LOSS_HUBER,
+};
+
+/* ET_TABULAR_TARGET_AUTO: texts are classes, and integers of two values in a row; other numbers are
+ * numbers. */
+enum { ET_TABULAR_TARGET_AUTO, ET_TABULAR_TARGET_CLASS, ET_TABULAR_TARGET_NUMBER };
+
+enum {
+    ET_TABULAR_HEADER_AUTO,
+    ET_TABULAR_HEADER_TRUE,
+    ET_TABULAR_HEADER_FALSE,
+    ET_TABULAR_HEADER_YES, /* the same, as other commands have it */
+    ET_TABULAR_HEADER_NO,
+};
+
+/* Sets of validation data that are scored one by one. */
+#define ET_TABULAR_SETS_MAX 8
+typedef struct et_tabular_set {
+    const char *name; /* of its scores: "name/validation_accuracy" */
+    et_strings input_path;
+} et_tabular_set;
+
+/* Tables of a mix. */
+#define ET_TABULAR_MIX_MAX 64
+typedef struct et_tabular_part {
+    et_strings input_path;
+    double weight;
+} et_tabular_part;
+
+/* task.train_data, task.validation_data */
+typedef struct et_tabular_data {
+    et_strings input_path; /* files, wildcards allowed */
+    et_structs mix;        /* et_tabular_part: of train_data, in place of input_path */
+    et_structs sets;       /* et_tabular_set: of validation_data, in place of input_path */
+    int64_t batch_size;    /* rows; 0: by how many there are */
+    int64_t seed;          /* of their order; -1: the run's */
+    int64_t limit;         /* the first rows, so many; 0: all */
+} et_tabular_data;
+
+/* task.features: what is chosen where no features are named. */
+typedef struct et_tabular_features {
+    int numeric, discrete; /* a place in et_tabular_numeric, et_tabular_discrete */
+} et_tabular_features;
+
+typedef struct et_tabular_options {
+    et_tabular_model model;
+    et_tabular_data train_data, validation_data;
+    double held_out;       /* share of the training rows to validate on where validation_data names
+                              none; 0: no validation then */
+    const char *target;    /* column; NULL: that of the features */
+    int target_type;       /* ET_TABULAR_TARGET_*, where the features are inferred */
+    const char *delimiter; /* one character; "": found in the first rows */
+    const char *comment;   /* rows that begin with it are left out; "": none */
+    int header;            /* ET_TABULAR_HEADER_* */
+    et_strings missing;    /* texts that are no value, beside the usual ones */
+    int64_t entries;       /* kept of a discrete column; 0: as data analyze has them */
+    int64_t quantiles;     /* of a numeric column, the same */
+    const char *schema_path, *metadata_path, *features_path; /* NULL: the run's own, or inferred */
+    et_tabular_features features;
+    int loss;           /* ET_TABULAR_LOSS_* */
+    double huber_delta; /* in deviations of the target */
+    double label_smoothing;
+    et_strings class_weights; /* "balanced", or "label: weight" */
+    int64_t calibration_bins;
+    const char *init_checkpoint, *init_pattern; /* as in et_task */
+    et_privacy_options differential_privacy_config;
+} et_tabular_options;
+
+extern const et_fields et_tabular_fields;
+extern const et_fields et_tabular_data_fields; /* of et_tabular_data */
+
+/* Methods of the kind, as for translation: what fields alone cannot check; whether validation gives
+ * a value of this name. */
+int et_tabular_check(const void *settings, et_error *error);
+int et_tabular_check_metric(const void *settings, const char *name, et_error *error);
+/* Where it is known what the target is. */
+int et_tabular_check_metric_of(const et_tabular_options *options, const char *name, bool classes,
+                               et_error *error);
+
+/* Transforms that settings choose between. */
+et_transform et_tabular_numeric(const et_tabular_options *options);
+et_transform et_tabular_discrete(const et_tabular_options *options);
+
+/* Whether validation data are named, and none is held out. */
+static inline bool et_tabular_has_other(const et_tabular_options *options)
+{
+    return options->validation_data.input_path.count || options->validation_data.sets.count;
+}
+
+/* Widths as numbers, from 1 to 65536; count is at most ET_TABULAR_LAYERS_MAX. name: of the setting.
+ * ET_ECONFIG. */
+int et_tabular_widths(int64_t *widths, int *count, const et_strings *list, const char *name,
+                      et_error *error);
+
+#endif

@@ -1,0 +1,496 @@
+/* Rows: those of the training files, encoded and numbered; those that are scored, of files of their
+ * own or held out; batches of both. */
+#include <math.h>
+#include <string.h>
+
+#include <etude/settings.h>
+
+#include "base/alloc.h"
+#include "base/files/checksum.h"
+#include "data/table/analysis/columns.h"
+#include "data/batches/numbered.h"
+#include "data/text/paths.h"
+#include "data/batches/source.h"
+#include "data/table/table.h"
+#include "tasks/tabular/samples.h"
+#include "tasks/tabular/tabular_task_private.h"
+#include "train/checkpoint/identity.h"
+
+/* ---- what the target is ---- */
+
+int et_tabular_target_of(et_tabular_target *target, const et_tabular_options *options,
+                         const et_encoder *encoder, et_error *error)
+{
+    const int place = et_encoder_target(encoder), loss = options->loss;
+    const char *key[2];
+    int targets = 0;
+    if (et_encoder_key(encoder, 0, &key[0]) >= 0 && et_encoder_key(encoder, 1, &key[1]) >= 0)
+        return et_fail(error, ET_ECONFIG, "the features %s and %s are keys; a row has one", key[0],
+                       key[1]);
+    for (int f = 0; f < et_encoder_fields(encoder); f++)
+        targets += et_encoder_field(encoder, f)->kind == ET_ENCODED_CLASS ||
+                   et_encoder_field(encoder, f)->kind == ET_ENCODED_VALUES;
+    if (place < 0 || targets != 1)
+        return et_fail(error, ET_ECONFIG,
+                       "the features have %d of type target; one is what is learnt", targets);
+    const et_encoded_field *field = et_encoder_field(encoder, place);
+    const bool classes = field->kind == ET_ENCODED_CLASS;
+    *target = (et_tabular_target){ field->name, classes ? field->classes : 0,
+                                   classes ? 0 : field->width };
+    if (options->target && *options->target && strcmp(options->target, field->column[0]))
+        return et_fail(error, ET_ECONFIG,
+                       "task.target: %s; the target of the features is %s; name one column",
+                       options->target, field->column[0]);
+    if (classes && field->classes < 2)
+        return et_fail(error, ET_EDATA,
+                       "the target %s has one class only (%s); there is nothing to tell apart",
+                       field->column[0], field->classes ? field->label[0] : "none");
+    if (loss == ET_TABULAR_LOSS_BINARY && classes && field->classes != 2)
+        return et_fail(error, ET_ECONFIG,
+                       "task.loss: binary is of two classes, and %s has %d; choose softmax",
+                       field->column[0], field->classes);
+    if (loss != ET_TABULAR_LOSS_AUTO && classes != (loss <= ET_TABULAR_LOSS_BINARY))
+        return et_fail(error, ET_ECONFIG, "task.loss: the target %s %s; choose %s, or auto",
+                       field->column[0], classes ? "is one of classes" : "is a number",
+                       classes ? "softmax or binary" : "squared, absolute or huber");
+    if (!classes && (options->label_smoothing > 0 || options->class_weights.count))
+        return et_fail(error, ET_ECONFIG, "task.%s: the target %s is a number, not a class",
+                       options->label_smoothing > 0 ? "label_smoothing" : "class_weights",
+                       field->column[0]);
+    return ET_OK;
+}
+
+/* ---- rows ---- */
+
+/* Of a setting that was checked. */
+static char character(const char *text)
+{
+    char c = 0;
+    (void)et_csv_character(&c, text);
+    return c;
+}
+
+et_table_options et_tabular_table_options(const et_tabular_options *options,
+                                          const char *const *missing)
+{
+    static const et_header headers[] = { [ET_TABULAR_HEADER_AUTO] = ET_HEADER_FOUND,
+                                         [ET_TABULAR_HEADER_TRUE] = ET_HEADER_THERE,
+                                         [ET_TABULAR_HEADER_FALSE] = ET_HEADER_ABSENT,
+                                         [ET_TABULAR_HEADER_YES] = ET_HEADER_THERE,
+                                         [ET_TABULAR_HEADER_NO] = ET_HEADER_ABSENT };
+    return (et_table_options){ .csv = { .delimiter = character(options->delimiter),
+                                        .comment = character(options->comment),
+                                        .missing = missing },
+                               .header = headers[options->header] };
+}
+
+static int open_table(et_tabular_task *task, et_samples **out, const et_strings *paths,
+                      int64_t limit, et_error *error)
+{
+    et_table_options options = et_tabular_table_options(&task->options, task->missing);
+    et_samples *all;
+    options.paths = *paths;
+    if (paths != &task->paths) {
+        options.csv.known = &task->known;
+        options.metadata = task->metadata;
+    }
+    int status = et_table_open(&all, task->encoder, &options, error);
+    if (!status && paths == &task->paths)
+        et_tabular_find_ranges(task, all);
+    if (status || !limit || limit >= all->count) {
+        *out = status ? NULL : all;
+        return status;
+    }
+    status = et_take_open(out, all, limit, error);
+    if (status)
+        et_samples_close(all);
+    return status;
+}
+
+/* That of the first training file; what is wrong with its rows is said by whoever reads them all.
+ */
+static int read_delimiter(et_tabular_task *task, et_error *error)
+{
+    const et_csv_options options = et_tabular_table_options(&task->options, task->missing).csv;
+    et_csv_row row;
+    et_csv *csv;
+    int status = et_csv_open(&csv, task->paths.items[0], &options, error);
+    if (status)
+        return status;
+    (void)et_csv_next(csv, &row, NULL);
+    task->delimiter = et_csv_delimiter(csv);
+    et_csv_close(csv);
+    return ET_OK;
+}
+
+/* Who evaluates on rows of their own need not have those that were learnt from. */
+static bool is_trained(const et_tabular_task *task)
+{
+    return !task->context.evaluates || !et_tabular_has_other(&task->options);
+}
+
+static int find_training(et_tabular_task *task, et_error *error)
+{
+    if (task->options.train_data.mix.count)
+        return et_tabular_find_mix(task, error);
+    return et_paths_match(&task->paths, &task->options.train_data.input_path,
+                          "task.train_data.input_path", &task->arena, error);
+}
+
+int et_tabular_find_files(et_tabular_task *task, et_error *error)
+{
+    int status = is_trained(task) ? find_training(task, error) : ET_OK;
+    const et_tabular_data *data = &task->options.validation_data;
+    if (!status && data->input_path.count)
+        status = et_paths_match(&task->other_paths[0], &data->input_path,
+                                "task.validation_data.input_path", &task->arena, error);
+    for (size_t i = 0; i < data->sets.count && !status; i++)
+        status = et_paths_match(&task->other_paths[i],
+                                &((const et_tabular_set *)data->sets.items)[i].input_path,
+                                "task.validation_data.sets", &task->arena, error);
+    return status;
+}
+
+/* ---- the split ---- */
+
+typedef struct reading {
+    int field;
+    int32_t *class; /* [rows] */
+} reading;
+
+static void read_classes(void *payload, const et_batch *batch, int64_t first)
+{
+    const reading *r = payload;
+    memcpy(r->class + first, batch->data[r->field], (size_t)batch->filled[0] * sizeof *r->class);
+}
+
+/* One part of the table: those that are held out, or the others. */
+static int open_part(et_samples **out, et_samples *table, const bool *held, bool wanted,
+                     uint32_t *which, et_error *error)
+{
+    int64_t count = 0;
+    for (int64_t i = 0; i < table->count; i++)
+        if (held[i] == wanted)
+            which[count++] = (uint32_t)i;
+    return et_tabular_choose(out, table, which, count, error);
+}
+
+/* Of all rows there are, or of the table those that are not held; which: room for their numbers. */
+static int open_training(et_tabular_task *task, const bool *held, uint32_t *which, et_error *error)
+{
+    et_samples *rows = task->table ? task->table : task->other[0];
+    if (task->table && task->options.train_data.mix.count)
+        return et_tabular_mix(task, held, error);
+    return held ? open_part(&task->training, rows, held, false, which, error)
+                : et_tabular_borrow(&task->training, rows, error);
+}
+
+static int split(et_tabular_task *task, bool *held, uint32_t *which, int32_t *class,
+                 et_error *error)
+{
+    et_samples *table = task->table;
+    int status = ET_OK;
+    if (class) {
+        reading r = { et_layout_find(&table->layout, task->target.field), class };
+        status = et_tabular_read(table, table->count, read_classes, &r, error);
+    }
+    if (!status)
+        status = et_tabular_hold_out(held, class, table->count, task->options.held_out,
+                                     task->context.seed, error);
+    if (!status)
+        status = open_training(task, held, which, error);
+    if (!status)
+        status = open_part(&task->validation[0], table, held, true, which, error);
+    task->validations = !status;
+    return status;
+}
+
+static int hold_out(et_tabular_task *task, et_error *error)
+{
+    const size_t rows = (size_t)task->table->count;
+    const bool classes = task->target.classes;
+    if (rows < 2)
+        return et_fail(error, ET_EDATA,
+                       "%zu row: none can be held out; name validation_data, or set "
+                       "task.held_out: 0",
+                       rows);
+    bool *held = et_alloc(rows, sizeof *held);
+    uint32_t *which = et_alloc(rows, sizeof *which);
+    int32_t *class = classes ? et_alloc(rows, sizeof *class) : NULL;
+    int status = held && which && (class || !classes)
+                     ? split(task, held, which, class, error)
+                     : et_alloc_failed(error, rows * sizeof *which, "rows that are held out");
+    et_free(held);
+    et_free(which);
+    et_free(class);
+    return status;
+}
+
+/* ---- opening ---- */
+
+/* The rows that the newest checkpoint was trained on, by their checksum. */
+static int check_same_rows(const et_tabular_task *task, et_error *error)
+{
+    const et_identity *identity = task->context.identity;
+    const char *digits;
+    uint64_t was, is = task->training->fingerprint;
+    if (!is_trained(task) || !identity || !identity->values ||
+        et_value_read_string(identity->values, ET_IDENTITY_DATA, &digits, NULL) ||
+        !et_checksum_parse(&was, digits) || was == is)
+        return ET_OK;
+    const char *run = task->context.model_dir, *file = task->paths.items[0];
+    return et_fail(
+        error, ET_EDATA,
+        "%s was trained on other rows than %s, or other rows were held out (checksum "
+        "%s, was %s). Train another run that begins with its weights, for example: etude "
+        "train %s-2 --init %s --data %s",
+        run, file, et_checksum_print(is).digits, digits, run, run, file);
+}
+
+char et_tabular_delimiter_of(const et_value *identity)
+{
+    const et_value *text = et_value_get(identity, ET_IDENTITY_DELIMITER);
+    const bool one = text && text->kind == ET_VALUE_STRING && text->string[0] && !text->string[1];
+    return one && et_csv_may_delimit(text->string[0]) ? text->string[0] : 0;
+}
+
+/* Without the training files it is the one that the newest checkpoint tells. */
+static int find_delimiter(et_tabular_task *task, et_error *error)
+{
+    const et_identity *identity = task->context.identity;
+    int status = is_trained(task) ? read_delimiter(task, error) : ET_OK;
+    if (!is_trained(task) && identity)
+        task->delimiter = et_tabular_delimiter_of(identity->values);
+    task->known = et_columns_known(task->encoder, task->delimiter);
+    return status;
+}
+
+int et_tabular_open_rows(et_tabular_task *task, et_error *error)
+{
+    int status = find_delimiter(task, error);
+    if (!status && is_trained(task))
+        status =
+            open_table(task, &task->table, &task->paths, task->options.train_data.limit, error);
+    for (int i = 0; i < ET_TABULAR_SETS_MAX && !status && task->other_paths[i].count; i++) {
+        status = open_table(task, &task->other[i], &task->other_paths[i],
+                            task->options.validation_data.limit, error);
+        if (!status)
+            status = et_tabular_borrow(&task->validation[i], task->other[i], error);
+        task->validations += !status;
+    }
+    if (!status && (task->other[0] || task->options.held_out <= 0))
+        status = open_training(task, NULL, NULL, error);
+    else if (!status)
+        status = hold_out(task, error);
+    if (!status)
+        status = check_same_rows(task, error);
+    return status ? status : et_tabular_tell_rare(task, error);
+}
+
+void et_tabular_close_rows(et_tabular_task *task)
+{
+    et_samples_close(task->training);
+    for (int i = 0; i < ET_TABULAR_SETS_MAX; i++)
+        et_samples_close(task->validation[i]);
+    et_samples_close(task->table);
+    for (int i = 0; i < ET_TABULAR_SETS_MAX; i++)
+        et_samples_close(task->other[i]);
+}
+
+/* ---- batches ---- */
+
+static bool has_batch_norm(const et_tabular_model *model)
+{
+    return (model->type == ET_TABULAR_MLP && model->mlp.norm == ET_TABULAR_NORM_BATCH) ||
+           (model->type == ET_TABULAR_RESNET && model->resnet.norm == ET_TABULAR_NORM_BATCH);
+}
+
+/* Rows of a batch. Of a few rows a pass would be a step or two, and validations come by passes: a
+ * batch is a multiple of 8 rows that makes some 50 steps of them. */
+#define BATCH            256
+#define BATCH_LEAST      8
+#define BATCH_VALIDATION 1024
+#define STEPS_OF_A_PASS  50
+
+static int64_t batch_size(const et_tabular_task *task, const et_tabular_data *data, bool training,
+                          int64_t rows)
+{
+    int64_t size = data->batch_size, shards = training ? task->context.data_shards : 1;
+    if (!size && !training)
+        size = BATCH_VALIDATION;
+    if (!size) {
+        size = (rows / STEPS_OF_A_PASS + BATCH_LEAST - 1) / BATCH_LEAST * BATCH_LEAST;
+        size = size < BATCH_LEAST ? BATCH_LEAST : size > BATCH ? BATCH : size;
+    }
+    size = size < rows ? size : rows;
+    return shards > 1 ? (size + shards - 1) / shards : size;
+}
+
+/* The most that are scored together: batches of all sets have one layout. */
+static int64_t most_scored(const et_tabular_task *task)
+{
+    int64_t most = 0;
+    for (int i = 0; i < task->validations; i++)
+        most = task->validation[i]->count > most ? task->validation[i]->count : most;
+    return most;
+}
+
+/* rows are borrowed. count: that a batch's size is by. */
+static int open_batches(const et_tabular_task *task, const et_tabular_data *data, bool training,
+                        et_samples *rows, int64_t count, const et_input_context *part,
+                        et_source **out, et_error *error)
+{
+    const int64_t replicas = part && part->replicas_in_sync ? part->replicas_in_sync : 1;
+    const int64_t pipelines = part ? part->input_pipelines : 1;
+    et_samples *own;
+    et_batches_options options = {
+        .seed = data->seed < 0 ? task->context.seed : (uint64_t)data->seed,
+        .shuffle = training,
+        .repeat = training,
+        /* The statistics of a last batch of a few rows would be anything. */
+        .drop_remainder = training && has_batch_norm(&task->options.model),
+        .capacity = { batch_size(task, data, training, count) },
+        .setting = training ? "task.train_data.batch_size" : "task.validation_data.batch_size",
+    };
+    int64_t share;
+    int status = training && data->batch_size
+                     ? et_task_context_batch(&task->context, data->batch_size, options.setting,
+                                             &share, error)
+                     : ET_OK;
+    if (!status && options.capacity[0] % replicas)
+        status = et_fail(error, ET_ECONFIG,
+                         "%s: %lld rows are not %lld equal parts, one for each replica",
+                         options.setting, (long long)options.capacity[0], (long long)replicas);
+    options.capacity[0] /= replicas;
+    if (!status)
+        status = et_tabular_borrow(&own, rows, error);
+    if (status)
+        return status;
+    if (pipelines > 1)
+        status = et_shard_open(&own, own, part->input_pipeline, pipelines, error);
+    if (!status)
+        status = et_batches_open(out, own, &options, error);
+    if (status)
+        et_samples_close(own);
+    return status;
+}
+
+/* The numbers of rows in the data, where a part of them is read. */
+static int number_rows(const et_input_context *part, et_source **out, et_error *error)
+{
+    if (!part || part->input_pipelines <= 1)
+        return ET_OK;
+    int status = et_numbered_open(out, *out, (uint32_t)part->input_pipeline,
+                                  (uint32_t)part->input_pipelines, error);
+    if (status) {
+        et_source_close(*out);
+        *out = NULL;
+    }
+    return status;
+}
+
+static int read_ahead(const et_tabular_task *task, et_source **out, et_error *error)
+{
+    et_track *track = et_device_track(task->context.device);
+    int status = ET_OK;
+    if (task->context.device->watch->trace)
+        status = et_watch_open(out, *out, et_track_beside(track, "prefetch"), error);
+    if (!status)
+        status = et_prefetch_open(out, *out, task->context.prefetch, error);
+    if (status) {
+        et_source_close(*out);
+        *out = NULL;
+    }
+    return status;
+}
+
+int et_tabular_batches(et_tabular_task *task, bool training, int number, et_source **out,
+                       et_error *error)
+{
+    const et_tabular_options *o = &task->options;
+    *out = NULL;
+    if (!training && number >= task->validations)
+        return ET_OK;
+    et_samples *rows = training ? task->training : task->validation[number];
+    int status = open_batches(task, training ? &o->train_data : &o->validation_data, training, rows,
+                              training ? rows->count : most_scored(task), NULL, out, error);
+    return status || !training || !task->context.prefetch ? status : read_ahead(task, out, error);
+}
+
+/* ---- data by a program's settings ---- */
+
+/* Settings that name files name all of them: none of the task's is left beside. */
+static int read_settings(et_tabular_other *other, const et_tabular_data *own, const char *text,
+                         et_error *error)
+{
+    et_settings settings = { .table = &et_tabular_data_fields,
+                             .options = &other->data,
+                             .arena = &other->arena };
+    other->data = *own;
+    other->data.input_path = (et_strings){ NULL, 0 };
+    other->data.mix = other->data.sets = (et_structs){ NULL, 0 };
+    int status = et_settings_override(&settings, text, error);
+    if (!status && (other->data.mix.count || other->data.sets.count))
+        status = et_fail(error, ET_ECONFIG,
+                         "inputs are of one table: name the files of one, not "
+                         "mix or sets");
+    return status;
+}
+
+static int open_other(et_tabular_task *task, const et_data_config *params, et_tabular_other *other,
+                      et_error *error)
+{
+    const char *name =
+        params->training ? "task.train_data.input_path" : "task.validation_data.input_path";
+    const et_tabular_options *o = &task->options;
+    const et_tabular_data *own = params->training ? &o->train_data : &o->validation_data;
+    et_strings paths;
+    int status = read_settings(other, own, params->settings, error);
+    if (!status && !other->data.input_path.count && other->data.limit != own->limit)
+        status = et_fail(error, ET_ECONFIG,
+                         "limit: of the task's own rows it is set with the task; "
+                         "name a table too (input_path)");
+    if (status || !other->data.input_path.count)
+        return status;
+    status = et_paths_match(&paths, &other->data.input_path, name, &other->arena, error);
+    return status ? status : open_table(task, &other->rows, &paths, other->data.limit, error);
+}
+
+void et_tabular_close_others(et_tabular_task *task)
+{
+    while (task->others) {
+        et_tabular_other *other = task->others;
+        task->others = other->next;
+        et_samples_close(other->rows);
+        et_arena_release(&other->arena);
+        et_free(other);
+    }
+}
+
+int et_tabular_build_inputs(et_task *self, const et_data_config *params,
+                            const et_input_context *part, et_source **out, et_error *error)
+{
+    et_tabular_task *task = (et_tabular_task *)(void *)self;
+    const bool training = params->training;
+    const et_tabular_data *data =
+        training ? &task->options.train_data : &task->options.validation_data;
+    et_samples *rows = training ? task->training : task->validation[0];
+    int status = ET_OK;
+    *out = NULL;
+    if (params->settings) {
+        et_tabular_other *other = et_alloc_zero(1, sizeof *other);
+        if (!other)
+            return et_alloc_failed(error, sizeof *other, "inputs");
+        other->next = task->others;
+        task->others = other;
+        status = open_other(task, params, other, error);
+        data = &other->data;
+        rows = other->rows ? other->rows : rows;
+    }
+    if (status || !rows)
+        return status;
+    status = open_batches(task, data, training, rows, rows->count, part, out, error);
+    if (!status)
+        status = number_rows(part, out, error);
+    return status || !training || !task->context.prefetch ? status : read_ahead(task, out, error);
+}

@@ -1,0 +1,66 @@
+/* The tabular task: a table in, a trained model of its target out.
+ *
+ * Opening finds schema, metadata and features (named by the settings, the run's own, or inferred
+ * from the training data), keeps them with the run, reads the rows, and sets apart those that are
+ * held out. Validation gives the scores of <etude/class_scores.h> beside the loss. */
+#ifndef ETUDE_TASKS_TABULAR_TABULAR_TASK_H
+#define ETUDE_TASKS_TABULAR_TABULAR_TASK_H
+
+#include <etude/experiment.h>
+
+#include "data/table/features/encoder.h"
+#include "data/table/table.h"
+#include "formats/events/log_names.h"
+#include "tasks/tabular/tabular_options.h"
+#include "train/checkpoint/artifact/model_place.h"
+
+/* What a trained model gives (et_output): of classes probabilities, float32 [rows, classes]; of
+ * numbers values in the encoder's unit of the target (et_encoder_unit), float32 [rows, targets]. */
+#define ET_TABULAR_SCORES "scores"
+#define ET_TABULAR_VALUES "values"
+
+/* What validation gives: the scores of <etude/class_scores.h> behind a prefix; of classes the mean
+ * log-likelihood as well, log_loss below zero: higher is better. */
+#define ET_TABULAR_LIKELIHOOD ET_LOGGED_OF_VALIDATION "log_likelihood"
+
+/* What the model and its loss are about, beside the settings. */
+typedef struct et_tabular_target {
+    const char *field; /* of the encoder's layout; borrowed */
+    int classes;       /* 0: numbers */
+    int64_t values;    /* numbers; 0: classes */
+} et_tabular_target;
+
+/* ET_ECONFIG: the features have no target, or more than one feature of that type; the loss of the
+ * settings is for the other kind. */
+int et_tabular_target_of(et_tabular_target *target, const et_tabular_options *options,
+                         const et_encoder *encoder, et_error *error);
+
+/* Adds the model to a scope, by batches of the encoder's layout (targets are not read), and its
+ * outputs by the names above; returns what the loss is of, for et_tabular_build_loss. */
+et_node *et_tabular_build_outputs(et_scope *scope, const et_tabular_options *options,
+                                  const et_encoder *encoder, const et_tabular_target *target);
+void et_tabular_build_loss(et_scope *scope, const et_tabular_options *options,
+                           const et_tabular_target *target, et_node *labels, et_node *outputs);
+
+/* How files are read, by the settings; without paths. */
+et_table_options et_tabular_table_options(const et_tabular_options *options,
+                                          const char *const *missing);
+
+/* The delimiter of a model's training files, by the identity of its checkpoint, which may be NULL;
+ * 0: it is not known. */
+char et_tabular_delimiter_of(const et_value *identity);
+
+/* Options and context are copied; what they point to must outlive the task. */
+int et_tabular_task_open(et_task **out, const et_tabular_options *options,
+                         const et_task_context *context, et_error *error);
+void et_tabular_task_close(et_task *task); /* NULL allowed */
+
+/* Methods of the kind. */
+int et_tabular_identify(const et_task *task, et_value *identity, et_error *error);
+int et_tabular_belongs(const void *options, const char *model_dir, const et_identity *identity,
+                       et_error *error);
+/* The second of a place (train/checkpoint/artifact/model_place.h). */
+int et_tabular_belongs_in(const et_model_place *place, const et_identity *identity,
+                          et_error *error);
+
+#endif

@@ -1,0 +1,127 @@
+/* What the files of the tabular task share: task.c (the class), files.c (schema, metadata
+ * and features), setup.c (rows and the split), mix.c (several tables by weight), fit.c (what is
+ * taken from the training rows), losses.c, rare.c, validate.c. */
+#ifndef ETUDE_TASKS_TABULAR_TABULAR_TASK_PRIVATE_H
+#define ETUDE_TASKS_TABULAR_TABULAR_TASK_PRIVATE_H
+
+#include <etude/class_scores.h>
+
+#include "base/arena.h"
+#include "data/table/table.h"
+#include "engine/exec/device.h"
+#include "tasks/tabular/tabular_task.h"
+
+/* Variables of a model's target. */
+#define ET_TABULAR_TARGET_SCOPE "target"
+#define ET_TABULAR_MEAN         "mean"
+#define ET_TABULAR_DEVIATION    "deviation"
+#define ET_TABULAR_CLASS_WEIGHT "weight"
+
+/* What a validation has computed, row by row; room for the largest set. */
+typedef struct et_tabular_seen {
+    int64_t rows, width; /* of the validation data that are on; of an output */
+    float *output;       /* [rows, width], of classes */
+    int32_t *class;      /* [rows], of classes */
+    double *value;       /* [rows, width], of values: those predicted */
+    double *written;     /* [rows, width], of values: those of the file */
+    double *weight;      /* [rows]: 1 where the row has been seen */
+} et_tabular_seen;
+
+/* The texts that say what the table is. */
+enum {
+    ET_TABULAR_FILE_SCHEMA,
+    ET_TABULAR_FILE_METADATA,
+    ET_TABULAR_FILE_FEATURES,
+    ET_TABULAR_FILES,
+};
+typedef struct et_tabular_file {
+    char *path;        /* in the run's directory */
+    uint64_t checksum; /* of its bytes */
+    bool made;         /* now: the run had none */
+} et_tabular_file;
+
+/* Of each part of a mix: its first file, a number of paths; the row behind its last one. */
+typedef struct et_tabular_ranges {
+    size_t file[ET_TABULAR_MIX_MAX];
+    int64_t end[ET_TABULAR_MIX_MAX];
+} et_tabular_ranges;
+
+typedef struct et_tabular_task {
+    et_task task;
+    et_tabular_options options;
+    et_task_context context;
+    et_arena arena;
+    const char **missing; /* of rows, ended by NULL; owned. NULL: the usual */
+    et_strings paths, other_paths[ET_TABULAR_SETS_MAX]; /* files of training and validation; in
+                                                           arena */
+    char delimiter;                                     /* of the training files; 0: not known */
+    et_csv_known known;                                 /* by it, of the rows of other files */
+    et_tabular_ranges mix;
+    et_tabular_file file[ET_TABULAR_FILES];
+    et_schema *schema; /* owned, as all below */
+    et_metadata *metadata;
+    et_feature_set *features;
+    et_encoder *encoder;
+    et_tabular_target target;
+    et_samples *table, *other[ET_TABULAR_SETS_MAX]; /* rows of the training files, of the validation
+                                                       files; or NULL */
+    et_samples *training;                           /* those of them that are learnt from */
+    et_samples *validation[ET_TABULAR_SETS_MAX];    /* [validations] that are scored */
+    int validations;                                /* 0: none; above 1: those of sets */
+    et_tabular_seen seen;
+    struct et_tabular_other *others; /* a list */
+} et_tabular_task;
+
+/* Data that were opened by other settings than the task's; closed with it, as sources borrow them.
+ */
+typedef struct et_tabular_other {
+    struct et_tabular_other *next;
+    et_arena arena; /* of the settings */
+    et_tabular_data data;
+    et_samples *rows; /* NULL: the task's own */
+} et_tabular_other;
+
+/* In order: setup.c, files.c, setup.c; and closing each, in any state. */
+int et_tabular_find_files(et_tabular_task *task, et_error *error);
+int et_tabular_open_files(et_tabular_task *task, et_error *error);
+int et_tabular_open_rows(et_tabular_task *task, et_error *error);
+void et_tabular_close_rows(et_tabular_task *task);
+void et_tabular_close_files(et_tabular_task *task);
+
+/* mix.c: the files of all parts are task->paths; where the parts are in their table; what is learnt
+ * from becomes a mix of its rows that are not held (NULL: of all). */
+int et_tabular_find_mix(et_tabular_task *task, et_error *error);
+void et_tabular_find_ranges(et_tabular_task *task, const et_samples *table);
+int et_tabular_mix(et_tabular_task *task, const bool *held, et_error *error);
+
+/* setup.c: batches of what was opened. Validation: *out NULL where there is none of the number. */
+int et_tabular_batches(et_tabular_task *task, bool training, int number, et_source **out,
+                       et_error *error);
+
+/* setup.c: method build_inputs. */
+int et_tabular_build_inputs(et_task *self, const et_data_config *params,
+                            const et_input_context *part, et_source **out, et_error *error);
+void et_tabular_close_others(et_tabular_task *task);
+
+/* fit.c: before the first step of a new run. */
+int et_tabular_fit(et_tabular_task *task, et_params *params, et_error *error);
+
+/* rare.c: warns of classes that no row is learned or scored of. */
+int et_tabular_tell_rare(const et_tabular_task *task, et_error *error);
+
+/* validate.c */
+/* Of two classes the one that is asked for, whose precision, recall and f1 are given: 0 or 1. */
+int et_tabular_asked_for(const et_tabular_task *task);
+int et_tabular_open_seen(et_tabular_task *task, et_error *error);
+void et_tabular_close_seen(et_tabular_seen *seen);
+bool et_tabular_kept(et_task *self, int number, et_kept_rows *rows);
+int et_tabular_process_metrics(et_task *self, const et_task_step *now, et_error *error);
+int et_tabular_validate(et_task *self, int64_t step, et_value *logs, et_error *error);
+int et_tabular_validation_outputs(et_task *self, const et_task_step *now, et_value *logs,
+                                  et_error *error);
+int et_tabular_aggregate(et_task *self, et_value *state, const et_value *step_outputs,
+                         et_error *error);
+int et_tabular_reduce(et_task *self, const et_value *aggregated_logs, int64_t step,
+                      et_value *results, et_error *error);
+
+#endif

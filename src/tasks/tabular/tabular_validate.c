@@ -1,0 +1,491 @@
+/* Validation beside the loss: what the model gave for each row, scored as a whole when all rows are
+ * there. A validation of some batches scores those. In the trainer's own evaluation the rows are
+ * kept, batch by batch, and validate scores them; a program's own has them in logs, which become a
+ * state that reduce scores: the same scores, of rows in the same order.
+ *
+ *   logs, state   unique_ids  rows' numbers in the data
+ *                 labels      a class; a value, or a list of those of several targets
+ *                 outputs     lists: probabilities of classes, or values */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "data/table/rows/number.h"
+#include "formats/events/log_names.h"
+#include "tasks/tabular/tabular_task_private.h"
+
+#define LABELS  "labels"
+#define OUTPUTS "outputs"
+
+/* Room for s->rows. */
+static int open_rows(et_tabular_seen *s, const et_tabular_task *task, et_error *error)
+{
+    if (!s->rows)
+        return ET_OK;
+    s->width = task->target.values ? task->target.values : task->target.classes;
+    size_t rows = (size_t)s->rows, cells = rows * (size_t)s->width;
+    s->weight = et_alloc_zero(rows, sizeof *s->weight);
+    if (task->target.classes) {
+        s->output = et_alloc_zero(cells, sizeof *s->output);
+        s->class = et_alloc_zero(rows, sizeof *s->class);
+    } else {
+        s->value = et_alloc_zero(cells, sizeof *s->value);
+        s->written = et_alloc_zero(cells, sizeof *s->written);
+    }
+    bool whole =
+        s->weight && (task->target.classes ? s->output && s->class : s->value && s->written);
+    return whole ? ET_OK : et_alloc_failed(error, cells * sizeof *s->value, "validation");
+}
+
+int et_tabular_open_seen(et_tabular_task *task, et_error *error)
+{
+    et_tabular_seen *s = &task->seen;
+    for (int i = 0; i < task->validations; i++)
+        s->rows = task->validation[i]->count > s->rows ? task->validation[i]->count : s->rows;
+    return open_rows(s, task, error);
+}
+
+void et_tabular_close_seen(et_tabular_seen *seen)
+{
+    et_free(seen->output);
+    et_free(seen->weight);
+    et_free(seen->class);
+    et_free(seen->value);
+    et_free(seen->written);
+}
+
+bool et_tabular_kept(et_task *self, int number, et_kept_rows *rows)
+{
+    const et_tabular_seen *s = &((et_tabular_task *)(void *)self)->seen;
+    const size_t width = (size_t)s->width;
+    const et_kept_rows all[] = {
+        { s->weight, s->rows, sizeof *s->weight },
+        s->class ? (et_kept_rows){ s->output, s->rows, width * sizeof *s->output }
+                 : (et_kept_rows){ s->value, s->rows, width * sizeof *s->value },
+        s->class ? (et_kept_rows){ s->class, s->rows, sizeof *s->class }
+                 : (et_kept_rows){ s->written, s->rows, width * sizeof *s->written },
+    };
+    if ((size_t)number >= sizeof all / sizeof *all)
+        return false;
+    *rows = all[number];
+    return true;
+}
+
+static void keep_class(et_tabular_task *task, const et_batch *batch, const float *output)
+{
+    et_tabular_seen *s = &task->seen;
+    const int32_t *class = batch->data[et_layout_find(batch->layout, task->target.field)];
+    for (int64_t i = 0; i < batch->filled[0]; i++) {
+        const size_t row = batch->sample[i];
+        s->class[row] = class[i];
+        memcpy(s->output + row * (size_t)s->width, output + i * s->width,
+               (size_t)s->width * sizeof *output);
+    }
+}
+
+/* Values of a batch in doubles, as the file has them; of an encoder that is not exact they are
+ * those of a float32. */
+typedef struct batch_values {
+    const et_tabular_task *task;
+    const float *output, *value; /* [rows, width] */
+    const void *written;         /* NULL: the encoder is not exact */
+    int64_t width;
+} batch_values;
+
+static batch_values values_of(const et_tabular_task *task, const et_batch *batch,
+                              const float *output)
+{
+    const int exact = et_encoder_written(task->encoder);
+    return (batch_values){
+        .task = task,
+        .output = output,
+        .value = batch->data[et_layout_find(batch->layout, task->target.field)],
+        .written = exact < 0 ? NULL
+                             : batch->data[et_layout_find(
+                                   batch->layout, et_encoder_field(task->encoder, exact)->name)],
+        .width = task->target.values,
+    };
+}
+
+static double predicted_at(const batch_values *v, int64_t at)
+{
+    const et_target_unit unit = et_encoder_unit(v->task->encoder, at % v->width);
+    return unit.offset + unit.scale * (double)v->output[at];
+}
+
+static double written_at(const batch_values *v, int64_t at)
+{
+    return v->written ? et_encoded_written(v->written, at) : (double)v->value[at];
+}
+
+static void keep_values(et_tabular_task *task, const et_batch *batch, const float *output)
+{
+    et_tabular_seen *s = &task->seen;
+    const batch_values v = values_of(task, batch, output);
+    for (int64_t i = 0; i < batch->filled[0]; i++)
+        for (int64_t k = 0; k < s->width; k++) {
+            const size_t at = batch->sample[i] * (size_t)s->width + (size_t)k;
+            s->value[at] = predicted_at(&v, i * s->width + k);
+            s->written[at] = written_at(&v, i * s->width + k);
+        }
+}
+
+static void keep(et_tabular_task *task, const et_batch *batch, const float *output)
+{
+    et_tabular_seen *s = &task->seen;
+    for (int64_t i = 0; i < batch->filled[0]; i++) {
+        et_assert((int64_t)batch->sample[i] < s->rows);
+        s->weight[batch->sample[i]] = 1;
+    }
+    if (s->class)
+        keep_class(task, batch, output);
+    else
+        keep_values(task, batch, output);
+}
+
+static et_tensor outputs_of(const et_tabular_task *task, const et_pass *model)
+{
+    return et_pass_output(model, task->target.values ? ET_TABULAR_VALUES : ET_TABULAR_SCORES);
+}
+
+/* Those that the program gives, or the rows that the batch has: values in the encoder's unit. */
+static int compare(et_task *self, const et_task_step *now, et_error *error)
+{
+    const et_tabular_task *task = (const et_tabular_task *)(const void *)self;
+    et_task_step own = *now;
+    et_tensor labels, outputs;
+    if (!now->labels && now->inputs) {
+        const int field = et_layout_find(now->inputs->layout, task->target.field);
+        labels = (et_tensor){ now->inputs->data[field], now->inputs->layout->field[field].dtype,
+                              et_shape_1(now->inputs->filled[0]) };
+        own.labels = &labels;
+    }
+    if (!now->outputs && now->model) {
+        outputs = outputs_of(task, now->model);
+        if (!now->labels && now->inputs && outputs.shape.rank)
+            outputs.shape.size[0] = now->inputs->filled[0];
+        own.outputs = &outputs;
+    }
+    return et_task_defaults.process_metrics(self, &own, error);
+}
+
+int et_tabular_process_metrics(et_task *self, const et_task_step *now, et_error *error)
+{
+    et_tabular_task *task = (et_tabular_task *)(void *)self;
+    if (!now->inside)
+        return compare(self, now, error);
+    if (now->optimizer)
+        return ET_OK;
+    et_tensor output = outputs_of(task, now->model);
+    et_assert(output.data && output.dtype == ET_F32 && output.shape.size[1] == task->seen.width);
+    keep(task, now->inputs, output.data);
+    return ET_OK;
+}
+
+/* ---- logs ---- */
+
+static void log_class(const et_tabular_task *task, const et_batch *batch, const float *output,
+                      int64_t row, et_value *labels, et_value *outputs)
+{
+    const int32_t *class = batch->data[et_layout_find(batch->layout, task->target.field)];
+    const int64_t classes = task->target.classes;
+    et_value *to = et_value_add_list(outputs);
+    et_value_add_int(labels, class[row]);
+    for (int64_t k = 0; k < classes; k++)
+        et_value_add_float(to, (double)output[row * classes + k]);
+}
+
+static void log_value(const et_tabular_task *task, const et_batch *batch, const float *output,
+                      int64_t row, et_value *labels, et_value *outputs)
+{
+    const batch_values v = values_of(task, batch, output);
+    et_value *own = v.width > 1 ? et_value_add_list(labels) : labels;
+    et_value *to = et_value_add_list(outputs);
+    for (int64_t k = 0; k < v.width; k++) {
+        et_value_add_float(own, written_at(&v, row * v.width + k));
+        et_value_add_float(to, predicted_at(&v, row * v.width + k));
+    }
+}
+
+int et_tabular_validation_outputs(et_task *self, const et_task_step *now, et_value *logs,
+                                  et_error *error)
+{
+    const et_tabular_task *task = (const et_tabular_task *)(const void *)self;
+    const et_batch *batch = now->inputs;
+    const et_tensor output = outputs_of(task, now->model);
+    et_assert(output.data && output.dtype == ET_F32);
+    et_value *ids = et_value_set_list(logs, ET_LOGGED_IDS);
+    et_value *labels = et_value_set_list(logs, LABELS), *outputs = et_value_set_list(logs, OUTPUTS);
+    for (int64_t i = 0; i < batch->filled[0]; i++) {
+        et_value_add_int(ids, batch->sample[i]);
+        (task->target.values ? log_value : log_class)(task, batch, output.data, i, labels, outputs);
+    }
+    return et_value_failed(logs) ? et_alloc_failed(error, 0, "a step's logs") : ET_OK;
+}
+
+static int find_lists(const et_value *from, const char *what, const et_value *lists[3],
+                      et_error *error)
+{
+    static const char *const names[3] = { ET_LOGGED_IDS, LABELS, OUTPUTS };
+    for (int i = 0; i < 3; i++) {
+        lists[i] = et_value_get(from, names[i]);
+        if (!lists[i] || lists[i]->kind != ET_VALUE_LIST || lists[i]->count != lists[0]->count)
+            return et_fail(error, ET_EFORMAT,
+                           "%s: %s is no list of as many items as %s; give what %s", what, names[i],
+                           ET_LOGGED_IDS, "validation_step logs");
+    }
+    return ET_OK;
+}
+
+/* A number, or a list of them. */
+static void add_copy(et_value *list, const et_value *one)
+{
+    if (one->kind == ET_VALUE_INT)
+        et_value_add_int(list, one->integer);
+    else if (one->kind != ET_VALUE_LIST)
+        et_value_add_float(list, one->kind == ET_VALUE_FLOAT ? one->real : NAN);
+    else
+        for (et_value *to = (list = et_value_add_list(list), one->first); to; to = to->next)
+            et_value_add_float(list, to->kind == ET_VALUE_FLOAT ? to->real
+                                     : to->kind == ET_VALUE_INT ? (double)to->integer
+                                                                : NAN);
+}
+
+int et_tabular_aggregate(et_task *self, et_value *state, const et_value *step_outputs,
+                         et_error *error)
+{
+    static const char *const names[3] = { ET_LOGGED_IDS, LABELS, OUTPUTS };
+    const et_value *lists[3];
+    (void)self;
+    int status = find_lists(step_outputs, "logs of a validation step", lists, error);
+    for (int i = 0; !status && i < 3; i++) {
+        et_value *to = et_value_get(state, names[i]);
+        to = to ? to : et_value_set_list(state, names[i]);
+        for (const et_value *one = lists[i]->first; one; one = one->next)
+            add_copy(to, one);
+    }
+    return status || !et_value_failed(state)
+               ? status
+               : et_alloc_failed(error, 0, "the state of a validation");
+}
+
+/* Whether a label is a word, in letters of either case. */
+static bool is_word(const char *label, const char *word)
+{
+    for (; *word && (*label | 32) == *word; word++)
+        label++;
+    return !*word && !*label;
+}
+
+/* Entries stand by how frequent they are; what is asked for is a yes, or the larger number. */
+static bool is_asked_for(const char *label, const char *other)
+{
+    static const char *const words[] = { "true", "yes", "y", "t", "positive", "pos", NULL };
+    double number, second;
+    if (et_number_is(et_number_parse(&number, label, strlen(label))) &&
+        et_number_is(et_number_parse(&second, other, strlen(other))))
+        return number > second;
+    for (int i = 0; words[i]; i++)
+        if (is_word(label, words[i]))
+            return true;
+    return false;
+}
+
+int et_tabular_asked_for(const et_tabular_task *task)
+{
+    const et_encoded_field *field =
+        et_encoder_field(task->encoder, et_encoder_target(task->encoder));
+    return field->classes != 2 || !is_asked_for(field->label[0], field->label[1]);
+}
+
+/* Of rows of one class of two there are no pairs to rank, no row that precision could be wrong by
+ * and, where it is not the one that is asked for, none to find: no numbers, as what decides which
+ * checkpoint is best takes them. */
+static void leave_unmeasured(et_class_scores *scores, const et_class_predictions *of)
+{
+    if (of->classes != 2 || !isnan(scores->auc))
+        return;
+    int64_t row = 0;
+    while (of->target[row] < 0 || of->weight[row] <= 0)
+        row++;
+    scores->precision = NAN;
+    if (of->target[row] == of->first)
+        scores->recall = scores->f1 = NAN;
+}
+
+/* Of targets that are all alike there is no variance to explain. */
+static bool all_alike(const et_tabular_seen *s)
+{
+    const double *first = NULL;
+    for (int64_t row = 0; row < s->rows; row++) {
+        const double *written = s->written + row * s->width;
+        if (s->weight[row] <= 0)
+            continue;
+        first = first ? first : written;
+        for (int64_t i = 0; i < s->width; i++)
+            if (written[i] != first[i])
+                return false;
+    }
+    return true;
+}
+
+static int score_classes(const et_tabular_task *task, const et_tabular_seen *s, et_value *logs,
+                         et_error *error)
+{
+    et_class_predictions predictions = { .count = s->rows,
+                                         .classes = s->width,
+                                         .probability = s->output,
+                                         .target = s->class,
+                                         .weight = s->weight,
+                                         .bins = task->options.calibration_bins,
+                                         .first = !et_tabular_asked_for(task) };
+    et_class_scores scores;
+    int status = et_class_scores_compute(&scores, NULL, &predictions, error);
+    if (!status) {
+        leave_unmeasured(&scores, &predictions);
+        status = et_class_scores_log(&scores, ET_LOGGED_OF_VALIDATION, logs, error);
+    }
+    if (!status && !et_value_set_float(logs, ET_TABULAR_LIKELIHOOD, -scores.log_loss))
+        status = et_alloc_failed(error, 0, "scores");
+    return status;
+}
+
+static int score_values(const et_tabular_seen *s, et_value *logs, et_error *error)
+{
+    et_value_predictions predictions = { .count = s->rows,
+                                         .targets = s->width,
+                                         .wide_value = s->value,
+                                         .wide_target = s->written,
+                                         .weight = s->weight };
+    et_value_scores scores;
+    int status = et_value_scores_compute(&scores, &predictions, error);
+    if (!status && all_alike(s))
+        scores.r2 = NAN;
+    return status ? status : et_value_scores_log(&scores, ET_LOGGED_OF_VALIDATION, logs, error);
+}
+
+static int score(const et_tabular_task *task, const et_tabular_seen *s, et_value *logs,
+                 et_error *error)
+{
+    return task->target.values ? score_values(s, logs, error) : score_classes(task, s, logs, error);
+}
+
+int et_tabular_validate(et_task *self, int64_t step, et_value *logs, et_error *error)
+{
+    const et_tabular_task *task = (const et_tabular_task *)(const void *)self;
+    (void)step;
+    return score(task, &task->seen, logs, error);
+}
+
+/* ---- a state ---- */
+
+/* A row of a state. */
+typedef struct state_row {
+    int64_t number, at;
+    const et_value *label, *output;
+} state_row;
+
+static int by_number(const void *left, const void *right)
+{
+    const state_row *l = left, *r = right;
+    if (l->number != r->number)
+        return l->number < r->number ? -1 : 1;
+    return l->at < r->at ? -1 : l->at > r->at;
+}
+
+/* Sorted; of a row that the state has several times the last counts. */
+static int64_t sort_rows(state_row *rows, const et_value *const lists[3])
+{
+    const et_value *id = lists[0]->first, *label = lists[1]->first, *output = lists[2]->first;
+    int64_t all = 0, count = 0;
+    for (; id; id = id->next, label = label->next, output = output->next, all++)
+        rows[all] = (state_row){ id->kind == ET_VALUE_INT ? id->integer : -1, all, label, output };
+    qsort(rows, (size_t)all, sizeof *rows, by_number);
+    for (int64_t i = 0; i < all; i++)
+        if (i + 1 == all || rows[i + 1].number != rows[i].number)
+            rows[count++] = rows[i];
+    return count;
+}
+
+static bool is_number(const et_value *one)
+{
+    return one->kind == ET_VALUE_FLOAT || one->kind == ET_VALUE_INT;
+}
+
+static double number_of(const et_value *one)
+{
+    return one->kind == ET_VALUE_INT ? (double)one->integer : one->real;
+}
+
+/* Whether it is a list of so many numbers, or the one. */
+static bool has_numbers(const et_value *from, int64_t count)
+{
+    if (from->kind != ET_VALUE_LIST)
+        return count == 1 && is_number(from);
+    for (const et_value *one = from->first; one; one = one->next)
+        if (!is_number(one))
+            return false;
+    return (int64_t)from->count == count;
+}
+
+/* A label that is no class, as of a row without one, counts in no score. */
+static bool read_row(et_tabular_seen *s, int64_t i, const state_row *row)
+{
+    const et_value *label = row->label, *output = row->output;
+    s->weight[i] = 1;
+    if (row->number < 0 || output->kind != ET_VALUE_LIST || !has_numbers(output, s->width))
+        return false;
+    output = output->first;
+    if (s->class) {
+        const bool class =
+            label->kind == ET_VALUE_INT && label->integer >= -1 && label->integer < s->width;
+        s->class[i] = class ? (int32_t)label->integer : -1;
+        for (int64_t k = 0; k < s->width; k++, output = output->next)
+            s->output[i * s->width + k] = (float)number_of(output);
+        return class;
+    }
+    if (!has_numbers(label, s->width))
+        return false;
+    label = label->kind == ET_VALUE_LIST ? label->first : label;
+    for (int64_t k = 0; k < s->width; k++, output = output->next, label = label->next) {
+        s->value[i * s->width + k] = number_of(output);
+        s->written[i * s->width + k] = number_of(label);
+    }
+    return true;
+}
+
+static int score_rows(const et_tabular_task *task, et_tabular_seen *s, const state_row *rows,
+                      et_value *results, et_error *error)
+{
+    for (int64_t i = 0; i < s->rows; i++)
+        if (!read_row(s, i, &rows[i]))
+            return et_fail(error, ET_EDATA,
+                           "row %lld of a validation's state: a label of the target and %lld "
+                           "outputs are expected",
+                           (long long)rows[i].number, (long long)s->width);
+    return score(task, s, results, error);
+}
+
+int et_tabular_reduce(et_task *self, const et_value *aggregated_logs, int64_t step,
+                      et_value *results, et_error *error)
+{
+    const et_tabular_task *task = (const et_tabular_task *)(const void *)self;
+    const et_value *lists[3];
+    et_tabular_seen seen = { .rows = 0 };
+    (void)step;
+    int status = find_lists(aggregated_logs, "the state of a validation", lists, error);
+    if (status)
+        return status;
+    state_row *rows = et_alloc(lists[0]->count + 1, sizeof *rows);
+    if (!rows)
+        return et_alloc_failed(error, lists[0]->count * sizeof *rows, "validation");
+    seen.rows = sort_rows(rows, lists);
+    status = open_rows(&seen, task, error);
+    if (!status)
+        status = score_rows(task, &seen, rows, results, error);
+    et_tabular_close_seen(&seen);
+    et_free(rows);
+    return status;
+}

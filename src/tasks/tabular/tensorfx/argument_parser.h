@@ -1,0 +1,23 @@
+/* What arguments.c and argument_parser.c share. */
+#ifndef ETUDE_TASKS_TABULAR_TENSORFX_ARGUMENT_PARSER_H
+#define ETUDE_TASKS_TABULAR_TENSORFX_ARGUMENT_PARSER_H
+
+#include <etude/arguments.h>
+
+#include "base/arena.h"
+
+struct et_argument_parser {
+    et_arena arena;   /* of the name */
+    const char *name; /* of the program */
+    et_flag *flags;   /* [count], owned; then one row that ends them */
+    size_t count, capacity;
+};
+
+/* Every flag's member becomes its default. */
+void et_argument_parser_reset(const et_argument_parser *parser, et_arguments *arguments);
+
+/* Sets the member that a value is named for; where: what a message begins with. ET_ECONFIG. */
+int et_argument_parser_set(const et_argument_parser *parser, et_arguments *arguments,
+                           const char *key, const et_value *value, et_error *error);
+
+#endif

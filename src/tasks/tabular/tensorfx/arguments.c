@@ -1,0 +1,373 @@
+/* Arguments: a class's struct, filled in by a parser of all its flags. The object has an arena of
+ * its own, which all that it points to lives in. */
+#include <etude/arguments.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/fields/fields_scalar.h"
+#include "base/reserved.h"
+#include "tasks/tabular/tensorfx/argument_parser.h"
+
+#define CLASSES_MAX    16 /* of a class and its bases; more are taken for a circle */
+#define COMMAND_LINE   "/proc/self/cmdline"
+#define LINE_MAX_BYTES ((size_t)64 << 20)
+
+/* ---- the flags of every program ---- */
+
+const char *const et_level_names[] = { "FATAL", "ERROR", "WARN", "INFO", "DEBUG", NULL };
+
+static const et_flag flags[] = {
+    { .field =
+          ET_FIELD_STRING(et_arguments, data_schema, NULL, "columns and types of the data (YAML)"),
+      .group = "Data",
+      .metavar = "path" },
+    { .field = ET_FIELD_STRING(et_arguments, data_metadata, NULL,
+                               "statistics and vocabularies of the data (JSON)"),
+      .metavar = "path" },
+    { .field = ET_FIELD_STRING(et_arguments, data_features, NULL,
+                               "features that the data become (YAML)"),
+      .metavar = "path" },
+    { .field = ET_FIELD_STRING(et_arguments, data_train, NULL,
+                               "data to train on; wildcards and commas are allowed"),
+      .metavar = "path" },
+    { .field = ET_FIELD_STRING(et_arguments, data_eval, NULL,
+                               "data to evaluate on; wildcards and commas are allowed"),
+      .metavar = "path" },
+    { .field = ET_FIELD_STRING(et_arguments, output, NULL, "directory that the job writes to"),
+      .alias = "job-dir",
+      .group = "Job",
+      .metavar = "path",
+      .job = true },
+    { .field = ET_FIELD_INT(et_arguments, max_steps, 1000, 1, INT64_MAX, "steps of the job"),
+      .group = "Session" },
+    { .field = ET_FIELD_INT(et_arguments, batch_size, 128, 1, 1 << 24, "instances of a step") },
+    { .field = ET_FIELD_INT(et_arguments, epochs, 0, 0, INT64_MAX,
+                            "passes over the training data, each of rows / batch-size steps, "
+                            "rounded up; 0: no limit") },
+    { .field = ET_FIELD_INT(et_arguments, checkpoint_interval_secs, 300, 0, INT64_MAX,
+                            "seconds between checkpoints; 0: at the end only") },
+    { .field = ET_FIELD_INT(et_arguments, eval_batch_size, 1024, 1, 1 << 24,
+                            "instances that are evaluated together") },
+    { .field = ET_FIELD_INT(et_arguments, eval_interval_steps, 0, 0, INT64_MAX,
+                            "steps between evaluations; 0: ten times in a job") },
+    { .field = ET_FIELD_INT(et_arguments, eval_steps, 0, 0, INT64_MAX,
+                            "batches of an evaluation; 0: all of the data") },
+    { .field = ET_FIELD_INT(et_arguments, seed, 0, 0, INT64_MAX,
+                            "of initial values and the order of the data") },
+    { .field = ET_FIELD_CHOICE(et_arguments, log_level_tensorflow, ET_LEVEL_ERROR, et_level_names,
+                               "least level of the library's own messages"),
+      .group = "Logging and Diagnostics",
+      .metavar = "level" },
+    { .field = ET_FIELD_BOOL(et_arguments, log_device_placement, false,
+                             "tell which device each parameter is on") },
+    { .field = ET_FIELD_CHOICE(et_arguments, log_level, ET_LEVEL_INFO, et_level_names,
+                               "least level of messages about the job"),
+      .metavar = "level" },
+    { .field = ET_FIELD_INT(et_arguments, log_interval_steps, 100, 1, INT64_MAX,
+                            "steps between lines and summaries") },
+    ET_FLAG_END,
+};
+
+static int process_levels(et_arguments *self, et_error *error)
+{
+    static const int thresholds[] = { 50, 40, 30, 20, 10 };
+    const int most = ET_LEVEL_DEBUG;
+    if (self->log_level < 0 || self->log_level > most || self->log_level_tensorflow < 0 ||
+        self->log_level_tensorflow > most)
+        return et_fail(error, ET_EUSAGE, "log_level %d, log_level_tensorflow %d: 0 to %d",
+                       self->log_level, self->log_level_tensorflow, most);
+    self->log_threshold = thresholds[self->log_level];
+    self->log_threshold_tensorflow = thresholds[self->log_level_tensorflow];
+    return ET_OK;
+}
+
+const et_arguments_class et_model_arguments = {
+    .name = "trainer", .size = sizeof(et_arguments), .flags = flags, .process = process_levels
+};
+
+/* ---- classes ---- */
+
+static const et_arguments_class *base_of(const et_arguments_class *kind)
+{
+    if (kind->base || kind == &et_model_arguments)
+        return kind->base;
+    return &et_model_arguments;
+}
+
+/* A class and its bases, the first one first. */
+typedef struct lineage {
+    const et_arguments_class *of[CLASSES_MAX];
+    int count;
+} lineage;
+
+static int list_classes(lineage *all, const et_arguments_class *kind, et_error *error)
+{
+    int count = 0;
+    for (const et_arguments_class *k = kind; k; k = base_of(k)) {
+        if (count == CLASSES_MAX)
+            return et_fail(error, ET_EUSAGE, "%s: a class of arguments with more than %d bases",
+                           kind->name ? kind->name : "?", CLASSES_MAX - 1);
+        all->of[count++] = k;
+    }
+    all->count = count;
+    for (int i = 0; i < count / 2; i++) {
+        const et_arguments_class *k = all->of[i];
+        all->of[i] = all->of[count - 1 - i];
+        all->of[count - 1 - i] = k;
+    }
+    for (int i = 1; i < count; i++)
+        if (all->of[i]->size < all->of[i - 1]->size)
+            return et_fail(error, ET_EUSAGE,
+                           "%s: a struct of arguments of %zu bytes cannot begin with one of %zu",
+                           all->of[i]->name ? all->of[i]->name : "?", all->of[i]->size,
+                           all->of[i - 1]->size);
+    return ET_OK;
+}
+
+int et_arguments_init_parser(const et_arguments_class *kind, et_argument_parser *parser,
+                             et_error *error)
+{
+    lineage all;
+    int status = list_classes(&all, kind ? kind : &et_model_arguments, error);
+    for (int i = 0; !status && i < all.count; i++) {
+        status = et_options_check(all.of[i], "et_arguments_class", error);
+        if (!status)
+            status = et_argument_parser_add(parser, all.of[i]->flags, error);
+        if (!status && all.of[i]->init_parser)
+            status = all.of[i]->init_parser(parser, error);
+    }
+    return status;
+}
+
+int et_arguments_build_parser(et_argument_parser **out, const et_arguments_class *kind,
+                              et_error *error)
+{
+    int status = et_argument_parser_new(out, kind ? kind->name : NULL, error);
+    if (!status)
+        status = et_arguments_init_parser(kind, *out, error);
+    if (status) {
+        et_argument_parser_free(*out);
+        *out = NULL;
+    }
+    return status;
+}
+
+bool et_arguments_is(const et_arguments *arguments, const et_arguments_class *kind)
+{
+    const et_arguments_class *k = arguments ? arguments->ET_CLASS : NULL;
+    for (int i = 0; k && i < CLASSES_MAX; i++, k = base_of(k))
+        if (k == (kind ? kind : &et_model_arguments))
+            return true;
+    return false;
+}
+
+/* ---- objects ---- */
+
+/* With defaults, and the parser that knows them. */
+static int begin(et_arguments **out, et_argument_parser **parser, const et_arguments_class *kind,
+                 et_error *error)
+{
+    *out = NULL;
+    kind = kind ? kind : &et_model_arguments;
+    int status = et_arguments_build_parser(parser, kind, error);
+    if (status)
+        return status;
+    et_arguments *arguments = et_alloc_zero(1, kind->size);
+    et_arena *arena = et_arena_new();
+    if (!arguments || !arena) {
+        et_argument_parser_free(*parser);
+        et_free(arguments);
+        et_arena_free(arena);
+        return et_alloc_failed(error, kind->size, "arguments");
+    }
+    arguments->ET_CLASS = kind;
+    arguments->arena = arena;
+    et_argument_parser_reset(*parser, arguments);
+    *out = arguments;
+    return ET_OK;
+}
+
+static int end(et_arguments **out, et_argument_parser *parser, int status)
+{
+    et_argument_parser_free(parser);
+    if (status) {
+        et_arguments_free(*out);
+        *out = NULL;
+    }
+    return status;
+}
+
+void et_arguments_free(et_arguments *arguments)
+{
+    if (!arguments)
+        return;
+    et_arena_free(arguments->arena);
+    et_free(arguments);
+}
+
+int et_arguments_create(et_arguments **out, const et_arguments_class *kind, const et_value *kwargs,
+                        et_error *error)
+{
+    et_argument_parser *parser;
+    int status = begin(out, &parser, kind, error);
+    if (status)
+        return status;
+    if (kwargs && kwargs->kind != ET_VALUE_DICT)
+        status = et_fail(error, ET_ECONFIG, "arguments by name need a dict, not %s",
+                         et_value_kind_name(kwargs->kind));
+    for (const et_value *v = kwargs && !status ? kwargs->first : NULL; v && !status; v = v->next)
+        status = et_argument_parser_set(parser, *out, v->key, v, error);
+    return end(out, parser, status);
+}
+
+int et_arguments_default(et_arguments **out, const et_arguments_class *kind, et_error *error)
+{
+    static const char *const none[] = { NULL };
+    return et_arguments_parse(out, kind, none, true, error);
+}
+
+int et_arguments_process(et_arguments *arguments, et_error *error)
+{
+    lineage all;
+    int status = list_classes(&all, arguments->ET_CLASS, error);
+    for (int i = 0; !status && i < all.count; i++)
+        if (all.of[i]->process)
+            status = all.of[i]->process(arguments, error);
+    return status;
+}
+
+/* ---- parsing ---- */
+
+/* Appends what can be read to bytes, which grow. */
+static int read_all(int fd, char **bytes, size_t *length, et_error *error)
+{
+    ssize_t got = 1;
+    for (size_t room = 0; got;) {
+        if (*length == room) {
+            room = room ? 2 * room : 4096;
+            char *more = room > LINE_MAX_BYTES ? NULL : et_realloc(*bytes, room, 1);
+            if (!more)
+                return et_alloc_failed(error, room, "the arguments of this process");
+            *bytes = more;
+        }
+        got = read(fd, *bytes + *length, room - *length);
+        if (got < 0 && errno != EINTR)
+            return et_fail_errno(error, COMMAND_LINE);
+        *length += got > 0 ? (size_t)got : 0;
+    }
+    return ET_OK;
+}
+
+/* The raw arguments of this process, each ended by 0; free them in any case. */
+static int read_command_line(char **bytes, size_t *length, et_error *error)
+{
+    *bytes = NULL;
+    *length = 0;
+    int fd = open(COMMAND_LINE, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return et_fail_errno(error, COMMAND_LINE);
+    int status = read_all(fd, bytes, length, error);
+    close(fd);
+    return status;
+}
+
+/* Pointers to them, the program's name left out, in arena. */
+static int own_arguments(const char *const **out, et_arena *arena, et_error *error)
+{
+    char *bytes;
+    size_t length, count = 0, at = 0;
+    int status = read_command_line(&bytes, &length, error);
+    for (size_t i = 0; bytes && i < length; i++)
+        count += !bytes[i];
+    char *copy = et_arena_alloc(arena, length + 1);
+    const char **items = et_arena_array(arena, count + 2, sizeof *items);
+    if (copy && items && bytes) {
+        memcpy(copy, bytes, length);
+        for (size_t i = 0; i < count; i++) {
+            items[i] = copy + at;
+            at += strlen(copy + at) + 1;
+        }
+    }
+    et_free(bytes);
+    *out = items && count ? items + 1 : items;
+    if (status)
+        return status;
+    return copy && items ? ET_OK : et_alloc_failed(error, length, "arguments");
+}
+
+static int keep_raw(et_arguments *arguments, const char *const *args, et_error *error)
+{
+    size_t count = 0;
+    while (args[count])
+        count++;
+    const char **items = et_arena_array(arguments->arena, count + 1, sizeof *items);
+    for (size_t i = 0; items && i < count; i++)
+        items[i] = et_arena_strdup(arguments->arena, args[i]);
+    if (!items || arguments->arena->failed)
+        return et_alloc_failed(error, count * sizeof *items, "arguments");
+    arguments->raw = (et_strings){ items, count };
+    return ET_OK;
+}
+
+int et_arguments_parse(et_arguments **out, const et_arguments_class *kind, const char *const *args,
+                       bool parse_job, et_error *error)
+{
+    et_argument_parser *parser;
+    int status = begin(out, &parser, kind, error);
+    if (status)
+        return status;
+    et_arguments *arguments = *out;
+    if (!args)
+        status = own_arguments(&args, arguments->arena, error);
+    if (!status)
+        status = keep_raw(arguments, args, error);
+    if (!status)
+        status = et_argument_parser_parse(parser, arguments, args, parse_job, error);
+    if (!status && !arguments->help)
+        status = et_arguments_process(arguments, error);
+    return end(out, parser, status);
+}
+
+/* ---- facts ---- */
+
+et_value *et_arguments_echo(const et_arguments *arguments, et_arena *arena)
+{
+    et_argument_parser *parser;
+    et_value *dict = et_value_dict(arena);
+    if (!dict || et_arguments_build_parser(&parser, arguments->ET_CLASS, NULL))
+        return NULL;
+    for (size_t i = 0; i < parser->count; i++) {
+        const et_flag *flag = &parser->flags[i];
+        if (!flag->indexed) {
+            et_field_echo(&flag->field, arguments, dict);
+            continue;
+        }
+        const et_integer_list *list = (const void *)((const char *)arguments + flag->field.offset);
+        et_value *items = et_value_set_list(dict, flag->field.name);
+        for (size_t k = 0; k < list->count; k++)
+            et_value_add_int(items, list->items[k]);
+    }
+    et_argument_parser_free(parser);
+    return et_value_failed(dict) ? NULL : dict;
+}
+
+int et_arguments_help(const et_arguments_class *kind, char **text, et_error *error)
+{
+    et_argument_parser *parser;
+    *text = NULL;
+    int status = et_arguments_build_parser(&parser, kind, error);
+    if (!status)
+        status = et_argument_parser_help(parser, text, error);
+    et_argument_parser_free(parser);
+    return status;
+}
+
+void et_arguments_free_text(char *text)
+{
+    et_free(text);
+}

@@ -1,0 +1,577 @@
+/* A job: a builder's graphs run by the one trainer of tasks and the one controller.
+ *
+ *   graphs      the builder's three; their batches become the task trainer's
+ *   run         OUTPUT: restored where it was, or begun
+ *   job files   job.yaml, schema, metadata, features, builder: what a checkpoint is read with
+ *   steps       up to max_steps, or for so many epochs
+ *   model       exported next to the old one, then put in its place, then opened
+ *
+ * The model is exported whenever a job ends, whether or not its last step had been saved before. */
+#include <etude/model_trainer.h>
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <etude/controller.h>
+#include <etude/log.h>
+#include <etude/task_trainer.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/fields/fields.h"
+#include "base/files/file.h"
+#include "base/reserved.h"
+#include "base/stages.h"
+#include "base/values/yaml.h"
+#include "base/files/checksum.h"
+#include "base/values/json.h"
+#include "roles/job_server.h"
+#include "data/table/dataset.h"
+#include "formats/events/log_names.h"
+#include "tasks/tabular/tensorfx/builder_files.h"
+#include "tasks/tabular/tensorfx/model_builder.h"
+#include "roles/cluster.h"
+#include "train/run/options.h"
+
+#define PATIENCE                                                                                   \
+    60.0        /* seconds of silence after which tasks of a cluster are lost to each other        \
+                 */
+#define INFO 20 /* TensorFX's number of the level that lines about a job have */
+
+struct et_model_trainer {
+    const et_job_config *config;
+    et_job_config *own; /* the environment's; NULL: the caller's is used */
+};
+
+/* Everything of one training, in order of opening. */
+typedef struct job {
+    et_task task;     /* the first member: what the task trainer sees */
+    et_action action; /* tells of evaluations */
+    const et_training_job *given;
+    et_model_builder *builder;
+    const et_arguments *args;
+    const et_job_config *config;
+    const char *output;
+    et_arena arena;
+    et_graph_interfaces graphs;
+    et_device *device;
+    et_params *params;
+    et_value *identity;
+    et_task_trainer *trainer;
+    et_job_server *server; /* NULL: a single node, and no cluster_options */
+    et_cluster_options cluster_options;
+    et_trainer *master; /* of a cluster, in place of the task trainer's */
+    et_controller *controller;
+    int64_t steps, eval_interval;
+    volatile sig_atomic_t save; /* asks the controller to save a transient checkpoint */
+    double began, saved;        /* seconds of the clock */
+    int64_t instances;          /* of this process's steps, */
+    double seconds;             /* and what those took */
+    int64_t computed;           /* of a worker: how many */
+    int64_t first;              /* the step that this process began at */
+} job;
+
+static job *job_of(et_task *task)
+{
+    return (job *)(void *)task;
+}
+
+/* ---- making ---- */
+
+int et_model_trainer_new(et_model_trainer **out, const et_job_config *config, et_error *error)
+{
+    *out = NULL;
+    et_model_trainer *trainer = et_alloc_zero(1, sizeof *trainer);
+    int status = trainer ? ET_OK : et_alloc_failed(error, sizeof *trainer, "a trainer");
+    if (!status && !config) {
+        status = et_job_config_environment(&trainer->own, error);
+        config = trainer->own;
+    }
+    if (status) {
+        et_free(trainer);
+        return status;
+    }
+    trainer->config = config;
+    *out = trainer;
+    return ET_OK;
+}
+
+void et_model_trainer_free(et_model_trainer *trainer)
+{
+    if (!trainer)
+        return;
+    et_job_config_free(trainer->own);
+    et_free(trainer);
+}
+
+const et_job_config *et_model_trainer_config(const et_model_trainer *trainer)
+{
+    return trainer->config;
+}
+
+/* ---- lines ---- */
+
+/* Tasks of a cluster may share a terminal: whose line it is stands before it. */
+static size_t begin_line(const job *j, char *text, size_t size)
+{
+    const et_job_task *task = et_job_config_task(j->config);
+    if (!j->server)
+        return 0;
+    return (size_t)snprintf(text, size, "%s:%lld: ", task->type, (long long)task->index);
+}
+
+static void tell(const job *j, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static void tell(const job *j, const char *format, ...)
+{
+    char text[1024];
+    va_list arguments;
+    if (j->args->log_threshold > INFO)
+        return;
+    const size_t length = begin_line(j, text, sizeof text);
+    va_start(arguments, format);
+    vsnprintf(text + length, sizeof text - length, format, arguments);
+    va_end(arguments);
+    if (j->given->tell)
+        j->given->tell(j->given->listener, text);
+    else
+        et_log(ET_LOG_INFO, "%s", text);
+}
+
+static void tell_of_run(void *self, const char *text)
+{
+    tell(self, "%s", text);
+}
+
+static double throughput(const job *j)
+{
+    return j->seconds > 0 ? (double)j->instances / j->seconds : 0;
+}
+
+static void tell_session(const job *j, int64_t done)
+{
+    tell(j, "Run: %.2f sec; Steps: %lld; Duration: %d sec; Throughput: %.1f instances/sec",
+         done ? j->seconds / (double)done : 0, (long long)done,
+         (int)(et_clock_monotonic() - j->began), throughput(j));
+}
+
+/* Of a worker, which has steps of its own alone. */
+static void computed(void *self, int64_t units, double seconds)
+{
+    job *j = self;
+    j->instances += units;
+    j->seconds += seconds;
+    j->computed++;
+    if (j->computed == 1 || j->computed % j->args->log_interval_steps == 0)
+        tell_session(j, j->computed);
+}
+
+/* After every step: TensorFX's two lines at the first step and once an interval, and a save where
+ * so many seconds have gone by. Duration is all time, throughput that of steps, in this process. */
+static void show(void *self, const et_showing *showing)
+{
+    job *j = self;
+    double now = et_clock_monotonic();
+    int64_t done = showing->step - j->first, every = j->args->log_interval_steps;
+    j->instances += showing->units;
+    j->seconds += showing->seconds;
+    j->builder->inside->global_steps = showing->step;
+    if (done == 1 || showing->step % every == 0)
+        tell_session(j, done);
+    if (showing->step % every == 0 || showing->step == j->steps)
+        tell(j, "Global steps: %lld; Duration: %d sec; Throughput: %.1f instances/sec; Loss: %.3f",
+             (long long)showing->step, (int)(now - j->began), throughput(j), showing->loss);
+    int64_t interval = j->args->checkpoint_interval_secs;
+    if (interval && (done == 1 || now - j->saved >= (double)interval)) {
+        j->saved = now;
+        j->save = 1;
+    }
+}
+
+static job *job_of_action(const et_action *action)
+{
+    return (job *)(void *)((char *)action - offsetof(job, action));
+}
+
+static int64_t due(const et_action *self, int64_t step)
+{
+    int64_t every = job_of_action(self)->eval_interval;
+    return step > ET_ACTION_NEVER - every ? ET_ACTION_NEVER : (step / every + 1) * every;
+}
+
+static int tell_evaluation(et_action *self, const et_moment *now, et_error *error)
+{
+    const job *j = job_of_action(self);
+    char key[128];
+    double value;
+    (void)error;
+    snprintf(key, sizeof key, ET_LOGGED_OF_VALIDATION "%s", j->graphs.evaluation->metric);
+    if (now->logs && !et_value_read_float(now->logs, key, &value, NULL))
+        tell(j, "Global steps: %lld; Evaluation metric: %.3f", (long long)now->step, value);
+    return ET_OK;
+}
+
+static const et_action_class evaluation_told = { "tell_evaluation", due, tell_evaluation };
+
+/* ---- the builder's graphs as a task ---- */
+
+static void build(et_task *self, et_scope *scope, bool training)
+{
+    job *j = job_of(self);
+    et_graph_interface *graph = training ? j->graphs.training : j->graphs.evaluation;
+    graph->build(scope, graph);
+}
+
+static int create_optimizer(et_task *self, const et_optimizer_request *request, et_optimizer **out,
+                            et_error *error)
+{
+    return et_optimizer_open(out, request->device, request->params, NULL,
+                             &job_of(self)->graphs.training->train_op, error);
+}
+
+static int initialize(et_task *self, et_params *params, et_error *error)
+{
+    job *j = job_of(self);
+    const et_builder_init *init = &j->graphs.training->init;
+    return init->init ? init->init(j->builder, params, error) : ET_OK;
+}
+
+static const et_task_class task_class = { .name = "builder",
+                                          .build = build,
+                                          .create_optimizer = create_optimizer,
+                                          .initialize = initialize };
+
+/* ---- opening ---- */
+
+/* Who may train, and where to. */
+static int check(job *j, et_error *error)
+{
+    const et_job_task *task = et_job_config_task(j->config);
+    j->output = j->given->output ? j->given->output : j->args->output;
+    int status = et_options_check(j->given, "et_training_job", error);
+    if (!status)
+        status = et_job_config_create_server(&j->server, j->config, error);
+    if (!status && !j->server && task->role != ET_JOB_MASTER)
+        status = et_fail(error, ET_EUSAGE,
+                         "task %s %lld has no cluster: a single node is the master; leave \"task\" "
+                         "out of " ET_JOB_CONFIG_VARIABLE,
+                         task->type, (long long)task->index);
+    if (!status && (!j->output || !*j->output))
+        status = et_fail(error, ET_EUSAGE, "the job has no output: name a directory by --output");
+    if (!status && task->role == ET_JOB_MASTER && j->builder->dataset)
+        et_encoder_warn_coarse(et_data_set_encoder(j->builder->dataset));
+    return status;
+}
+
+/* Batches of a pass: of the training source or, where that does not know, of the data set's. */
+static int count_pass(const job *j, int64_t *batches, et_error *error)
+{
+    et_source *source = j->graphs.training->input.source;
+    int64_t rows, batch = j->args->batch_size;
+    int status = et_source_batches(source, batches, error);
+    if (status || *batches)
+        return status;
+    if (!et_data_set_source(j->builder->dataset, "train"))
+        return et_fail(error, ET_ECONFIG,
+                       "epochs %lld: source %s of builder %s does not say how many batches a pass "
+                       "has: say how long by --max-steps alone",
+                       (long long)j->args->epochs, source->ET_CLASS->name,
+                       j->builder->ET_CLASS->name);
+    status = et_builder_rows(j->builder->dataset, "train", &rows, error);
+    *batches = status ? 0 : (rows + batch - 1) / batch;
+    return status;
+}
+
+/* epochs passes of the data, where that is less than max_steps. */
+static int count_steps(job *j, et_error *error)
+{
+    int64_t pass = 0, steps;
+    int status = j->args->epochs ? count_pass(j, &pass, error) : ET_OK;
+    j->steps = j->args->max_steps;
+    if (j->args->epochs && !__builtin_mul_overflow(pass, j->args->epochs, &steps) &&
+        steps < j->steps)
+        j->steps = steps;
+    return status;
+}
+
+/* In a store that no graph before has declared anything into. */
+static int open_graphs(job *j, et_error *error)
+{
+    int status = et_model_builder_renew(j->builder, error);
+    if (!status)
+        status = et_model_builder_open_device(j->builder, &j->device, error);
+    if (!status)
+        status = et_model_builder_build_graph_interfaces(j->builder, j->config, &j->graphs, error);
+    if (!status && (!j->graphs.training || !j->graphs.training->input.source))
+        status = et_fail(error, ET_EUSAGE, "builder %s gives no training graph with a source",
+                         j->builder->ET_CLASS->name);
+    if (!status)
+        status = count_steps(j, error);
+    if (status)
+        return status;
+    j->params = et_model_builder_params(j->builder);
+    j->eval_interval = j->args->eval_interval_steps;
+    if (!j->eval_interval)
+        j->eval_interval = j->steps >= 10 ? j->steps / 10 : 1;
+    return ET_OK;
+}
+
+/* Their batches are the trainer's from then on, also where it fails. */
+static int open_trainer(job *j, et_error *error)
+{
+    et_task_trainer_given given = { .train_dataset = j->graphs.training->input.source };
+    if (j->graphs.evaluation)
+        given.validation_dataset = j->graphs.evaluation->input.source;
+    const et_task_trainer_options options = { .seed = (uint64_t)j->args->seed,
+                                              .stop = j->given->stop,
+                                              .given = &given,
+                                              .use = j->graphs.evaluation ? ET_TRAIN_AND_EVALUATE
+                                                                          : ET_TRAIN_ONLY };
+    j->task = (et_task){ .ET_CLASS = &task_class, .logging_dir = j->output };
+    int status = et_task_trainer_open(&j->trainer, &j->task, j->device, j->params, &options, error);
+    if (status)
+        return status;
+    j->graphs.training->input.source = NULL;
+    if (j->graphs.evaluation)
+        j->graphs.evaluation->input.source = NULL;
+    return ET_OK;
+}
+
+static int open_controller(job *j, et_error *error)
+{
+    char *summaries = et_path_join(j->output, "summaries");
+    char metric[128] = "";
+    et_action *const actions[] = { &j->action };
+    const et_graph_interface *evaluation = j->graphs.evaluation;
+    if (!summaries)
+        return et_alloc_failed(error, strlen(j->output), "a path");
+    if (evaluation)
+        snprintf(metric, sizeof metric, ET_LOGGED_OF_VALIDATION "%s", evaluation->metric);
+    j->action.ET_CLASS = &evaluation_told;
+    const et_controller_options options = {
+        .trainer = j->master ? j->master : et_task_trainer_trainer(j->trainer),
+        .evaluator = et_task_trainer_evaluator(j->trainer),
+        .actions = actions,
+        .action_count = evaluation ? 1 : 0,
+        .run = { .model_dir = j->output,
+                 .summary_dir = summaries,
+                 .best_metric = evaluation ? et_arena_strdup(&j->arena, metric) : NULL,
+                 .best_comparison = evaluation && evaluation->lower_is_better ? ET_COMPARE_LOWER
+                                                                              : ET_COMPARE_HIGHER,
+                 .best_tie = ET_LOGGED_VALIDATION_LOSS,
+                 .observer = { .self = j, .show = show, .tell = tell_of_run },
+                 .identity = j->identity,
+                 .stop = j->given->stop,
+                 .save = &j->save },
+        .train_steps = j->steps,
+        .summary_interval = j->args->log_interval_steps,
+        .validation_interval = evaluation ? j->eval_interval : 0,
+        .validation_steps = j->args->eval_steps,
+    };
+    int status = et_controller_open(&j->controller, &options, error);
+    et_free(summaries);
+    return status;
+}
+
+/* ---- a cluster ---- */
+
+static void tell_of_cluster(void *self, const char *line)
+{
+    tell(self, "%s", line);
+}
+
+/* Workers and servers begin once the master is there. */
+static int meet(job *j, et_error *error)
+{
+    if (!j->server)
+        return ET_OK;
+    j->cluster_options = (et_cluster_options){ .config = j->config,
+                                               .keys = &j->server->keys,
+                                               .listen = j->server->listen,
+                                               .gradients = 1,
+                                               .max_staleness = -1,
+                                               .waits = ET_CLUSTER_WAITS,
+                                               .predicts = true,
+                                               .patience = PATIENCE,
+                                               .stop = j->given->stop,
+                                               .listener = j,
+                                               .tell = tell_of_cluster,
+                                               .computed = computed };
+    return et_job_config_master(j->config) ? ET_OK : et_cluster_wait(&j->cluster_options, error);
+}
+
+/* --job-dir or --output, as the parser takes them; *value: its value is the next word. */
+static bool is_output(const char *word, bool *value)
+{
+    const size_t length = strcspn(word, "=");
+    *value = !word[length];
+    return !strncmp(word, "--", 2) && (et_same_name(word + 2, length - 2, "job-dir") ||
+                                       et_same_name(word + 2, length - 2, "output"));
+}
+
+/* What belongs to this job, and, for a cluster, what all tasks must have alike: flags but for the
+ * output, whose place may differ among hosts. */
+static int identify(job *j, et_error *error)
+{
+    et_strbuf text = ET_STRBUF_INIT;
+    int status = et_builder_identify(j->builder, &j->identity, &j->arena, error);
+    if (status || !j->server)
+        return status;
+    et_json_print(&text, j->identity, 0);
+    for (size_t i = 0; i < j->args->raw.count; i++) {
+        const char *word = j->args->raw.items[i];
+        bool value;
+        if (is_output(word, &value))
+            i += value;
+        else
+            et_strbuf_printf(&text, "%zu:%s", strlen(word), word);
+    }
+    j->cluster_options.fingerprint = et_checksum(et_strbuf_text(&text), text.length);
+    if (text.failed)
+        status = et_alloc_failed(error, text.length, "a job's identity");
+    et_strbuf_release(&text);
+    return status;
+}
+
+/* A job that goes on has the weights of one that began with other data or another builder: they
+ * would fit, and mean something else. */
+static int check_same(job *j, et_error *error)
+{
+    return et_builder_check_same(j->output, j->identity, &j->arena, error);
+}
+
+/* ---- job.yaml ---- */
+
+/* "--batch-size 64": a flag with its value, as TensorFX writes them. */
+static void list_arguments(et_value *list, const et_strings *raw, et_arena *arena)
+{
+    for (size_t i = 0; i < raw->count; i++) {
+        const char *word = raw->items[i];
+        bool value = i + 1 < raw->count && strncmp(raw->items[i + 1], "--", 2) != 0;
+        if (value)
+            word = et_arena_printf(arena, "%s %s", word, raw->items[++i]);
+        et_value_add_string(list, word);
+    }
+}
+
+static int write_job(job *j, et_error *error)
+{
+    et_value *root = et_value_dict(&j->arena), *config = et_value_set_dict(root, "config");
+    int status = et_value_merge(config, et_job_config_env(j->config), error);
+    list_arguments(et_value_set_list(root, "args"), &j->args->raw, &j->arena);
+    et_strbuf text = ET_STRBUF_INIT;
+    if (!status && !et_value_failed(root))
+        et_yaml_print(&text, root);
+    char *path = et_path_join(j->output, "job.yaml");
+    if (!status && (et_value_failed(root) || text.failed || !path))
+        status = et_alloc_failed(error, text.length, "job.yaml");
+    if (!status)
+        status = et_file_write(path, et_strbuf_text(&text), text.length, error);
+    et_free(path);
+    et_strbuf_release(&text);
+    return status;
+}
+
+/* ---- training ---- */
+
+static int run(job *j, et_error *error)
+{
+    int status = write_job(j, error);
+    if (!status)
+        status = et_builder_write(j->builder, j->output, error);
+    j->began = j->saved = et_clock_monotonic();
+    j->first = et_task_trainer_trainer(j->trainer)->step;
+    j->builder->inside->global_steps = j->first;
+    if (!status && j->first)
+        tell(j, "Global steps: %lld; going on", (long long)j->first);
+    if (!status && j->first && j->graphs.training->init.local_init)
+        status = j->graphs.training->init.local_init(j->builder, j->params, error);
+    if (!status && !et_controller_finished(j->controller))
+        status = et_controller_train(j->controller, error);
+    return status;
+}
+
+static void close_job(job *j)
+{
+    et_cluster_trainer_close(j->master);
+    et_task_trainer_close(j->trainer);
+    et_job_server_free(j->server);
+    et_graph_interface_close(j->graphs.training);
+    et_graph_interface_close(j->graphs.evaluation);
+    et_graph_interface_close(j->graphs.prediction);
+    et_arena_release(&j->arena);
+}
+
+/* Runs, saves, evaluates: a single node, and the master of a cluster. */
+static int lead(job *j, et_error *error)
+{
+    int status = et_builder_check_place(j->output, error);
+    if (!status)
+        status = check_same(j, error);
+    if (!status && j->server)
+        status =
+            et_cluster_trainer_open(&j->master, j->trainer, &j->cluster_options, j->steps, error);
+    if (!status)
+        status = open_controller(j, error);
+    if (!status)
+        status = run(j, error);
+    int closed = et_controller_close(j->controller, status ? NULL : error);
+    return status ? status : closed;
+}
+
+static int serve(job *j, et_error *error)
+{
+    return et_cluster_serve(j->trainer, &j->cluster_options, error);
+}
+
+static int work(job *j, et_error *error)
+{
+    j->began = et_clock_monotonic();
+    return et_cluster_work(j->trainer, &j->cluster_options, error);
+}
+
+static int train(job *j, et_error *error)
+{
+    static int (*const roles[ET_JOB_ROLES])(job *, et_error *) = {
+        [ET_JOB_MASTER] = lead, [ET_JOB_PARAM_SERVER] = serve, [ET_JOB_WORKER] = work
+    };
+    static int (*const stages[])(job *, et_error *) = { check, meet, open_graphs, identify,
+                                                        open_trainer };
+    int status = ET_OK;
+    ET_STAGES_RUN(status, stages, j, error);
+    return status ? status : roles[et_job_config_task(j->config)->role](j, error);
+}
+
+/* Which checkpoint becomes the model. Without evaluations a best one is of earlier sessions alone,
+ * which had some. */
+static const char *exported(const job *j)
+{
+    return j->graphs.evaluation ? NULL : "newest";
+}
+
+int et_model_trainer_train(et_model_trainer *trainer, et_model_builder *builder,
+                           const et_training_job *given, et_predictor **out, et_error *error)
+{
+    static const et_training_job none = { .output = NULL };
+    et_data_set *before = builder->dataset;
+    *out = NULL;
+    job j = { .given = given ? given : &none,
+              .builder = builder,
+              .args = builder->args,
+              .config = trainer->config };
+    if (j.given->inputs)
+        builder->dataset = j.given->inputs;
+    int status = train(&j, error);
+    const char *checkpoint = exported(&j);
+    close_job(&j);
+    bool leads = et_job_config_master(trainer->config);
+    if (!status && leads)
+        status = et_builder_export(builder, j.output, checkpoint, error);
+    if (!status && leads)
+        status = et_builder_open_model(out, builder, j.output, error);
+    builder->dataset = before;
+    return status;
+}

@@ -1,0 +1,346 @@
+/* Results for programs: rows as texts or as named cells, predicted block by block; what is found is
+ * copied to memory of its own. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/fields/fields.h"
+#include "base/threads/thread.h"
+#include "base/vector.h"
+#include "data/table/analysis/columns.h"
+#include "data/table/rows/csv_scan.h"
+#include "tasks/tabular/tensorfx/predictor_private.h"
+
+struct et_predictions {
+    size_t count;
+    int outputs;
+    int64_t width; /* of all outputs together */
+    bool labels;
+    const char **label;   /* [count]: the predictor's; NULL: none */
+    int *place;           /* [count] */
+    const char **key;     /* [count], in arena */
+    const char **failure; /* [count], in arena */
+    double *values;       /* [count, width] */
+    float *rounded;       /* [count, width] */
+    const float **output; /* [count, outputs] */
+    et_arena arena;
+};
+
+static int new_predictions(et_predictions **out, const et_predictor *p, size_t count,
+                           et_error *error)
+{
+    et_predictions *found = et_alloc_zero(1, sizeof *found);
+    *out = found;
+    if (!found)
+        return et_alloc_failed(error, sizeof *found, "predictions");
+    found->count = count;
+    found->outputs = p->outputs;
+    for (int i = 0; i < p->outputs; i++)
+        found->width += p->output[i].width;
+    size_t width = (size_t)found->width;
+    found->label = et_alloc_zero(count, sizeof *found->label);
+    found->place = et_alloc_zero(count, sizeof *found->place);
+    found->key = et_alloc_zero(count, sizeof *found->key);
+    found->failure = et_alloc_zero(count, sizeof *found->failure);
+    const bool fits = !count || width <= SIZE_MAX / count;
+    found->values = fits ? et_alloc_zero(count * width, sizeof *found->values) : NULL;
+    found->rounded = fits ? et_alloc_zero(count * width, sizeof *found->rounded) : NULL;
+    found->output = et_alloc_zero(count * (size_t)p->outputs, sizeof *found->output);
+    return found->label && found->place && found->key && found->failure && found->values &&
+                   found->rounded && found->output
+               ? ET_OK
+               : et_alloc_failed(error, count * width * sizeof *found->values, "predictions");
+}
+
+void et_predictions_free(et_predictions *found)
+{
+    if (!found)
+        return;
+    et_free(found->label);
+    et_free(found->place);
+    et_free(found->key);
+    et_free(found->failure);
+    et_free(found->values);
+    et_free(found->rounded);
+    et_free(found->output);
+    et_arena_release(&found->arena);
+    et_free(found);
+}
+
+size_t et_predictions_count(const et_predictions *found)
+{
+    return found->count;
+}
+
+et_prediction et_predictions_at(const et_predictions *found, size_t row)
+{
+    static const et_prediction none = { .label_place = -1 };
+    if (row >= found->count)
+        return none;
+    if (found->failure[row])
+        return (et_prediction){ .label_place = -1, .failure = found->failure[row] };
+    return (et_prediction){ .label = found->label[row],
+                            .label_place = found->label[row] ? found->place[row] : -1,
+                            .key = found->key[row],
+                            .output = found->output + row * (size_t)found->outputs };
+}
+
+const double *et_predictions_values(const et_predictions *found, size_t row, int output)
+{
+    if (row >= found->count || found->failure[row] || output < 0 || output >= found->outputs)
+        return NULL;
+    return found->values +
+           (found->output[row * (size_t)found->outputs + (size_t)output] - found->rounded);
+}
+
+/* ---- blocks of rows ---- */
+
+/* Rows of a call, whatever they are given as: cells of the row, or ET_EDATA. */
+typedef struct call call;
+struct call {
+    et_predictor *p;
+    et_predictions *found;
+    int (*cells)(call *c, size_t row, const et_cell **cells, et_error *error);
+    et_arena arena; /* of cells */
+    /* texts */
+    const char *const *rows;
+    et_csv_scanner scanner;
+    et_columns columns;
+    int count;  /* cells that columns is for; 0: not yet */
+    char *line; /* a copy with room behind it; owned */
+    size_t room;
+    /* named cells */
+    const et_named_cell *named;
+    size_t named_count;
+    int *at; /* [named_count]: the place among cells; owned */
+    et_cell *own;
+};
+
+static int copy_key(call *c, size_t row, const et_cell *cells, et_error *error)
+{
+    const et_encoder *encoder = c->p->model->encoder;
+    const char *name;
+    int field = et_encoder_key(encoder, 0, &name);
+    const et_cell *cell = field < 0 ? NULL : &cells[et_encoder_cell(encoder, field)];
+    if (!cell || !cell->text)
+        return ET_OK;
+    c->found->key[row] = et_arena_printf(&c->found->arena, "%.*s", (int)cell->length, cell->text);
+    return c->found->key[row] ? ET_OK : et_alloc_failed(error, cell->length, "a key");
+}
+
+/* A row that cannot be is a failure of the call, or its own. */
+static int fail_row(call *c, size_t row, int status, const et_error *reason, et_error *error)
+{
+    if (status != ET_EDATA || !c->p->lenient)
+        return et_fail(error, status, "%s", reason->text);
+    c->found->failure[row] = et_arena_strdup(&c->found->arena, reason->text);
+    return c->found->failure[row] ? ET_OK : et_alloc_failed(error, 64, "predictions");
+}
+
+static int put_row(call *c, size_t row, int64_t at, et_error *error)
+{
+    const et_cell *cells;
+    et_error reason = ET_ERROR_INIT;
+    char where[48];
+    snprintf(where, sizeof where, "row %zu", row + 1);
+    int status = c->cells(c, row, &cells, &reason);
+    if (!status)
+        status = et_predictor_put(c->p, at, cells, where, &reason);
+    else if (status == ET_EDATA)
+        et_fail_while(&reason, status, "%s", where);
+    return status ? fail_row(c, row, status, &reason, error) : copy_key(c, row, cells, error);
+}
+
+static int take_row(call *c, size_t row, int64_t at, et_error *error)
+{
+    const et_predictor *p = c->p;
+    et_error reason = ET_ERROR_INIT;
+    char where[48];
+    snprintf(where, sizeof where, "row %zu", row + 1);
+    int status = et_predictor_check(p, at, where, &reason);
+    if (status)
+        return fail_row(c, row, status, &reason, error);
+    et_predictions *found = c->found;
+    float *to = found->rounded + row * (size_t)found->width;
+    for (int i = 0; i < p->outputs; i++) {
+        int64_t width = p->output[i].width;
+        double *value = found->values + (to - found->rounded);
+        for (int64_t k = 0; k < width; k++) {
+            value[k] = et_predictor_value(p, i, at, k);
+            to[k] = (float)value[k];
+        }
+        found->output[row * (size_t)p->outputs + (size_t)i] = to;
+        if (i == p->scores) {
+            found->place[row] = et_predictor_choose(p, to);
+            found->label[row] = p->labels[found->place[row]];
+        }
+        to += width;
+    }
+    return ET_OK;
+}
+
+static int predict(call *c, size_t count, et_predictions **out, et_error *error)
+{
+    et_predictor *p = c->p;
+    size_t block = (size_t)p->batch_size;
+    int status = et_thread_check_stack(error);
+    if (!status)
+        status = new_predictions(&c->found, p, count, error);
+    for (size_t row = 0; !status && row < count; row += block) {
+        size_t rows = count - row < block ? count - row : block;
+        for (size_t i = 0; i < rows && !status; i++)
+            status = put_row(c, row + i, (int64_t)i, error);
+        if (!status)
+            status = et_predictor_run(p, (int64_t)rows, error);
+        for (size_t i = 0; i < rows && !status; i++)
+            if (!c->found->failure[row + i])
+                status = take_row(c, row + i, (int64_t)i, error);
+    }
+    if (status)
+        et_predictions_free(c->found);
+    else
+        *out = c->found;
+    return status;
+}
+
+/* ---- texts ---- */
+
+/* A copy that the scanner may write into, ended by a line end. */
+static int copy_line(call *c, const char *text, size_t *length, et_error *error)
+{
+    *length = strlen(text);
+    if (*length > ET_CSV_ROW_MAX)
+        return et_fail(error, ET_EDATA, "longer than %zu bytes", ET_CSV_ROW_MAX);
+    char *line = et_vector_grow(c->line, &c->room, *length + 1, 1, 256);
+    if (!line)
+        return et_alloc_failed(error, *length + 1, "a row");
+    c->line = line;
+    memcpy(c->line, text, *length);
+    c->line[*length] = '\n';
+    return ET_OK;
+}
+
+static int cells_of_text(call *c, size_t row, const et_cell **cells, et_error *error)
+{
+    size_t length;
+    if (!c->rows[row])
+        return et_fail(error, ET_EDATA, "NULL is no row");
+    int status = copy_line(c, c->rows[row], &length, error);
+    if (status)
+        return status;
+    et_csv_found found = et_csv_scan(&c->scanner, c->line, c->line + length + 1,
+                                     et_csv_contents(c->line, length + 1));
+    if (found == ET_CSV_MORE) {
+        c->scanner.fault = ET_CSV_FAULT_QUOTE;
+        found = ET_CSV_BAD;
+    }
+    if (found == ET_CSV_BAD)
+        return et_csv_fault_fail(&c->scanner, "the text", 1, error);
+    if (found == ET_CSV_SKIP)
+        return et_fail(error, ET_EDATA, "an empty text is no row");
+    if (c->scanner.next != c->line + length + 1)
+        return et_fail(error, ET_EDATA, "more than one row in a text");
+    const et_csv_row line = { .line = 1, .count = c->scanner.count, .cell = c->scanner.cell };
+    if (c->count != line.count) {
+        et_columns_release(&c->columns);
+        c->count = 0;
+        status = et_columns_find(&c->columns, c->p->model->encoder, &line, ET_HEADER_ABSENT, false,
+                                 "the text", error);
+        if (status)
+            return status;
+        c->count = line.count;
+    }
+    *cells = et_columns_take(&c->columns, &line);
+    return ET_OK;
+}
+
+int et_predictor_predict(et_predictor *predictor, const char *const *rows, size_t count,
+                         et_predictions **out, et_error *error)
+{
+    const et_csv_options options = { .delimiter = ',', .missing = predictor->model->csv.missing };
+    call c = { .p = predictor, .cells = cells_of_text, .rows = rows };
+    *out = NULL;
+    if (count && !rows)
+        return et_fail(error, ET_EDATA, "%zu rows to predict, and no array of them", count);
+    et_csv_scanner_init(&c.scanner, &options);
+    int status = predict(&c, count, out, error);
+    et_csv_scanner_release(&c.scanner);
+    et_columns_release(&c.columns);
+    et_free(c.line);
+    return status;
+}
+
+/* ---- named cells ---- */
+
+static int unknown_column(const et_schema *schema, const char *name, et_error *error)
+{
+    const char *names[257];
+    int count = et_schema_count(schema);
+    count = count < 256 ? count : 256;
+    for (int i = 0; i < count; i++)
+        names[i] = et_schema_at(schema, i)->name;
+    names[count] = NULL;
+    return et_fail(error, ET_ECONFIG, "the model knows no column %s%s", name,
+                   et_nearest_hint(name, names, "").text);
+}
+
+/* By the names of the first row, which all rows are expected to have in that order. */
+static int find_cells(call *c, et_error *error)
+{
+    const et_encoder *encoder = c->p->model->encoder;
+    const et_schema *schema = et_encoder_schema(encoder);
+    for (size_t i = 0; i < c->named_count; i++) {
+        const char *name = c->named[i].column;
+        int field = name ? et_schema_position(schema, name) : -1;
+        if (field < 0)
+            return unknown_column(schema, name ? name : "NULL", error);
+        if (et_schema_at(schema, field)->length != 1)
+            return et_fail(error, ET_ECONFIG,
+                           "column %s has more than one value: give rows as text", name);
+        c->at[i] = et_encoder_cell(encoder, field);
+    }
+    return ET_OK;
+}
+
+/* Rows whose names differ from the first's are looked up again. */
+static int cells_of_names(call *c, size_t row, const et_cell **cells, et_error *error)
+{
+    const et_named_cell *named = c->named + row * c->named_count;
+    memset(c->own, 0, (size_t)et_encoder_cells(c->p->model->encoder) * sizeof *c->own);
+    for (size_t i = 0; i < c->named_count; i++) {
+        if (!named[i].column || (row && strcmp(named[i].column, c->named[i].column) != 0))
+            return et_fail(error, ET_ECONFIG,
+                           "row %zu, cell %zu is column %s, and of row 1 %s: all "
+                           "rows have their cells in one order",
+                           row + 1, i + 1, named[i].column ? named[i].column : "NULL",
+                           c->named[i].column);
+        c->own[c->at[i]].text = named[i].text;
+        c->own[c->at[i]].length = named[i].text ? strlen(named[i].text) : 0;
+    }
+    *cells = c->own;
+    return ET_OK;
+}
+
+int et_predictor_predict_cells(et_predictor *predictor, const et_named_cell *cells,
+                               size_t cells_a_row, size_t count, et_predictions **out,
+                               et_error *error)
+{
+    call c = {
+        .p = predictor, .cells = cells_of_names, .named = cells, .named_count = cells_a_row
+    };
+    *out = NULL;
+    if (count && (!cells || !cells_a_row))
+        return et_fail(error, ET_EDATA, "%zu rows to predict, and no cells", count);
+    c.at = et_alloc(cells_a_row, sizeof *c.at);
+    c.own = et_alloc((size_t)et_encoder_cells(predictor->model->encoder), sizeof *c.own);
+    int status =
+        c.at && c.own ? ET_OK : et_alloc_failed(error, cells_a_row * sizeof *c.at, "cells");
+    if (!status && count)
+        status = find_cells(&c, error);
+    if (!status)
+        status = predict(&c, count, out, error);
+    et_free(c.at);
+    et_free(c.own);
+    return status;
+}

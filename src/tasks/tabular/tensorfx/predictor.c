@@ -1,0 +1,314 @@
+/* Rows in, outputs out:
+ *
+ *   cells --encoder--> a batch of fixed size --pass--> outputs by name
+ *
+ * Batches have one size, filled or not: a product of another shape might add in another order, and
+ * a row's prediction would depend on those beside it.
+ *
+ * Invariants: (1) the model is only read; predictors that share it have device, pass and batch of
+ * their own; (2) a row that could not be encoded is computed as an empty one, and not shown. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/reserved.h"
+#include "base/threads/thread.h"
+#include "engine/exec/pass.h"
+#include "tasks/tabular/tensorfx/predictor_private.h"
+#include "tasks/tabular/tabular_task.h"
+
+/* ---- opening ---- */
+
+static int check_options(bool model, const et_predictor_options *o, et_error *error)
+{
+    if (!model && !o->shares)
+        return et_fail(error, ET_ECONFIG, "the model's directory is NULL: name one");
+    if (o->shares && (model || o->checkpoint || o->live_weights || o->builder))
+        return et_fail(error, ET_ECONFIG,
+                       "a predictor that shares weights has no directory, checkpoint, live_weights "
+                       "or builder of its own: leave them out");
+    if (o->batch_size < 0 || o->batch_size > ET_PREDICTOR_BATCH_MAX)
+        return et_fail(error, ET_ECONFIG, "batch_size %lld: 1 to %d rows, or 0 for %d",
+                       (long long)o->batch_size, ET_PREDICTOR_BATCH_MAX, ET_PREDICTOR_BATCH);
+    return et_options_check(o, "et_predictor_options", error);
+}
+
+/* The encoder's fields without targets. */
+static int make_layout(et_predictor *p, et_error *error)
+{
+    const et_layout *from = et_encoder_layout(p->model->encoder);
+    int fields = et_encoder_fields(p->model->encoder);
+    et_layout_field *field = et_alloc_zero((size_t)from->fields, sizeof *field);
+    p->place = et_alloc((size_t)fields, sizeof *p->place);
+    p->to = et_alloc_zero((size_t)fields, sizeof *p->to);
+    p->size = et_alloc_zero((size_t)fields, sizeof *p->size);
+    p->layout = *from;
+    p->layout.field = field;
+    p->layout.fields = 0;
+    p->layout.capacity[0] = p->batch_size;
+    if (!field || !p->place || !p->to || !p->size)
+        return et_alloc_failed(error, (size_t)fields * sizeof *field, "a predictor");
+    for (int i = 0; i < fields; i++) {
+        et_encoded_kind kind = et_encoder_field(p->model->encoder, i)->kind;
+        p->place[i] = -1;
+        if (kind >= ET_ENCODED_CLASS)
+            continue;
+        p->place[i] = p->layout.fields;
+        p->size[i] =
+            (size_t)et_shape_count(from->field[i].item) * et_dtype_size(from->field[i].dtype);
+        field[p->layout.fields++] = from->field[i];
+    }
+    return p->layout.fields ? ET_OK
+                            : et_fail(error, ET_ECONFIG,
+                                      "%s: the features are targets alone: nothing to predict by",
+                                      p->model->directory);
+}
+
+static int compare_outputs(const void *a, const void *b)
+{
+    return strcmp(((const et_predicted_output *)a)->name, ((const et_predicted_output *)b)->name);
+}
+
+/* What the graph gives of each row, by name. */
+static int find_outputs(et_predictor *p, et_error *error)
+{
+    const char *name;
+    for (int i = 0; (name = et_pass_output_name(p->pass, i)) != NULL; i++) {
+        et_tensor values = et_pass_output(p->pass, name);
+        int64_t rows = values.shape.rank ? values.shape.size[0] : 0;
+        if (values.dtype != ET_F32 || rows < 1 || rows != p->batch_size ||
+            p->outputs == ET_NODES_MAX)
+            return et_fail(error, ET_ECONFIG,
+                           "%s: output %s is not a float32 value for each row, or one of more "
+                           "than %d",
+                           p->model->directory, name, ET_NODES_MAX);
+        p->output[p->outputs++] =
+            (et_predicted_output){ name, et_shape_count(values.shape) / rows, values.data };
+    }
+    if (!p->outputs)
+        return et_fail(error, ET_ECONFIG, "%s: the model gives nothing", p->model->directory);
+    qsort(p->output, (size_t)p->outputs, sizeof *p->output, compare_outputs);
+    return ET_OK;
+}
+
+/* Labels are those of the first target, where there is a score for each; values are those of
+ * targets whose unit is known. */
+static void find_targets(et_predictor *p)
+{
+    const et_encoder *encoder = p->model->encoder;
+    int target = et_encoder_target(encoder);
+    const et_encoded_field *field = target < 0 ? NULL : et_encoder_field(encoder, target);
+    p->scores = p->values = -1;
+    for (int i = 0; i < p->outputs; i++)
+        if (!strcmp(p->output[i].name, ET_TABULAR_VALUES) &&
+            p->output[i].width == p->model->unit_count)
+            p->values = i;
+    if (!field || field->kind != ET_ENCODED_CLASS)
+        return;
+    for (int i = 0; i < p->outputs; i++)
+        if (!strcmp(p->output[i].name, "scores") && p->output[i].width == field->classes) {
+            p->scores = i;
+            p->classes = field->classes;
+            p->labels = field->label;
+        }
+}
+
+/* The graph declares what the weights of a first predictor are then loaded into. */
+static int open_pass(et_predictor *p, const et_model_place *place,
+                     const et_predictor_options *options, et_error *error)
+{
+    et_table_model *model = p->model;
+    const et_pass_options pass = { .name = "prediction" };
+    int status = make_layout(p, error);
+    if (!status)
+        status = et_device_open(&p->device, error);
+    if (!status)
+        status = et_pass_open(&p->pass, p->device, model->params, &p->layout, model->build,
+                              model->payload, &pass, error);
+    if (!status && !p->shares)
+        status = et_params_materialize(model->params, false, error);
+    if (!status && !p->shares)
+        status = et_table_model_load(model, place, options, error);
+    if (!status)
+        status = et_pass_prepare(p->pass, &p->layout, error);
+    if (!status)
+        status = et_batch_new(&p->batch, &p->layout, error);
+    if (!status)
+        status = find_outputs(p, error);
+    if (!status)
+        find_targets(p);
+    return status;
+}
+
+/* place: NULL of one that shares. */
+static int open_predictor(et_predictor **out, const et_model_place *place,
+                          const et_predictor_options *options, et_error *error)
+{
+    static const et_predictor_options defaults = { 0 };
+    const et_predictor_options *o = options ? options : &defaults;
+    int status = et_thread_check_stack(error);
+    if (!status)
+        status = check_options(place != NULL, o, error);
+    et_predictor *p = status ? NULL : et_alloc_zero(1, sizeof *p);
+    if (!p)
+        return status ? status : et_alloc_failed(error, sizeof *p, "a predictor");
+    p->shares = o->shares != NULL;
+    p->batch_size = o->batch_size ? o->batch_size : ET_PREDICTOR_BATCH;
+    if (p->shares)
+        p->model = o->shares->model;
+    else
+        status = et_table_model_open(&p->model, place, o, error);
+    if (!status)
+        status = open_pass(p, place, o, error);
+    if (status)
+        et_predictor_close(p);
+    else
+        *out = p;
+    return status;
+}
+
+int et_predictor_open(et_predictor **out, const char *model_dir,
+                      const et_predictor_options *options, et_error *error)
+{
+    et_model_place place = { .name = NULL };
+    *out = NULL;
+    int status = model_dir ? et_model_place_open(&place, model_dir, error) : ET_OK;
+    if (!status)
+        status = open_predictor(out, model_dir ? &place : NULL, options, error);
+    et_model_place_close(&place);
+    return status;
+}
+
+int et_predictor_open_memory(et_predictor **out, const void *bytes, size_t length,
+                             const et_predictor_options *options, et_error *error)
+{
+    et_model_place place;
+    *out = NULL;
+    int status = et_model_place_open_memory(&place, bytes, length, error);
+    if (!status)
+        status = open_predictor(out, &place, options, error);
+    et_model_place_close(&place);
+    return status;
+}
+
+void et_predictor_close(et_predictor *p)
+{
+    if (!p)
+        return;
+    et_batch_free(p->batch);
+    et_pass_close(p->pass);
+    et_device_close(p->device);
+    et_free((void *)p->layout.field);
+    et_free(p->place);
+    et_free(p->to);
+    et_free(p->size);
+    if (!p->shares)
+        et_table_model_close(p->model);
+    et_free(p);
+}
+
+/* ---- rows ---- */
+
+int et_predictor_put(et_predictor *p, int64_t at, const et_cell *cells, const char *where,
+                     et_error *error)
+{
+    et_assert(at >= 0 && at < p->batch_size);
+    const et_encoder *encoder = p->model->encoder;
+    for (int i = 0, count = et_encoder_fields(encoder); i < count; i++)
+        p->to[i] =
+            p->place[i] < 0 ? NULL : (char *)p->batch->data[p->place[i]] + (size_t)at * p->size[i];
+    return et_encoder_row(encoder, cells, p->to, where, error);
+}
+
+int et_predictor_run(et_predictor *p, int64_t count, et_error *error)
+{
+    et_assert(count >= 0 && count <= p->batch_size);
+    p->batch->filled[0] = count;
+    et_batch_finish(p->batch);
+    int status = et_pass_run(p->pass, p->batch, 0, 0, error);
+    for (int i = 0; i < p->outputs && !status; i++)
+        p->output[i].values = et_pass_output(p->pass, p->output[i].name).data;
+    return status;
+}
+
+const float *et_predictor_values(const et_predictor *p, int output, int64_t at)
+{
+    return p->output[output].values + at * p->output[output].width;
+}
+
+double et_predictor_value(const et_predictor *p, int output, int64_t at, int64_t i)
+{
+    const double value = (double)et_predictor_values(p, output, at)[i];
+    const et_target_unit *unit = output == p->values ? &p->model->units[i] : NULL;
+    return unit ? unit->offset + unit->scale * value : value;
+}
+
+int et_predictor_check(const et_predictor *p, int64_t at, const char *where, et_error *error)
+{
+    const int output = p->scores >= 0 ? p->scores : p->values;
+    for (int64_t i = 0; output >= 0 && i < p->output[output].width; i++)
+        if (!isfinite(et_predictor_value(p, output, at, i)))
+            return et_fail(error, ET_EDATA,
+                           "%s%sthe model's %s for the row are no numbers: one of its numbers is "
+                           "too far from those of training; correct it",
+                           where ? where : "", where ? ": " : "", p->output[output].name);
+    return ET_OK;
+}
+
+int et_predictor_choose(const et_predictor *p, const float *scores)
+{
+    int best = 0;
+    for (int i = 1; i < p->classes; i++)
+        if (scores[i] > scores[best])
+            best = i;
+    return best;
+}
+
+/* ---- facts ---- */
+
+void et_predictor_set_lenient(et_predictor *p, bool lenient)
+{
+    p->lenient = lenient;
+}
+
+int et_predictor_outputs(const et_predictor *p)
+{
+    return p->outputs;
+}
+
+const char *et_predictor_output_name(const et_predictor *p, int output)
+{
+    return output >= 0 && output < p->outputs ? p->output[output].name : NULL;
+}
+
+int64_t et_predictor_output_width(const et_predictor *p, int output)
+{
+    return output >= 0 && output < p->outputs ? p->output[output].width : 0;
+}
+
+int et_predictor_labels(const et_predictor *p)
+{
+    return p->classes;
+}
+
+const char *et_predictor_label(const et_predictor *p, int place)
+{
+    return place >= 0 && place < p->classes ? p->labels[place] : NULL;
+}
+
+const et_schema *et_predictor_schema(const et_predictor *p)
+{
+    return p->model->schema;
+}
+
+const char *et_predictor_checkpoint(const et_predictor *p)
+{
+    return p->model->checkpoint;
+}
+
+int64_t et_predictor_step(const et_predictor *p)
+{
+    return p->model->step;
+}

@@ -1,0 +1,111 @@
+/* What the files of the predictor share: predictor.c (opening, rows in, outputs out), model_files.c
+ * (a directory read), predictions.c (results for programs), predictor_export.c; and what the
+ * command calls, which has rows in memory of its own. */
+#ifndef ETUDE_TASKS_TABULAR_TENSORFX_PREDICTOR_PRIVATE_H
+#define ETUDE_TASKS_TABULAR_TENSORFX_PREDICTOR_PRIVATE_H
+
+#include <etude/model_builder.h>
+#include <etude/predictor.h>
+
+#include "base/arena.h"
+#include "data/table/rows/csv.h"
+#include "data/table/features/encoder.h"
+#include "systems/modelgarden/experiment.h"
+#include "train/checkpoint/artifact/model_export.h"
+
+/* Those that an export has beside its weights, and the most bytes of one. */
+enum {
+    ET_TABLE_TEXT_SCHEMA,
+    ET_TABLE_TEXT_METADATA,
+    ET_TABLE_TEXT_FEATURES,
+    ET_TABLE_TEXT_MODEL, /* params.yaml of a run, builder.yaml of a job */
+    ET_TABLE_TEXTS
+};
+#define ET_TABLE_BYTES_MAX ((size_t)1 << 30)
+
+#define ET_PREDICTOR_BATCH     256
+#define ET_PREDICTOR_BATCH_MAX 1048576
+
+/* What is in a directory: read once, shared by predictors, which only read it. */
+typedef struct et_table_model {
+    et_arena arena;
+    char *directory;                    /* or the file; owned, as all below */
+    et_model_text text[ET_TABLE_TEXTS]; /* as they were read; their bytes are owned */
+    et_schema *schema;
+    et_metadata *metadata;
+    et_feature_set *features;
+    et_encoder *encoder;
+    char *checkpoint;
+    int64_t step;
+    const et_value *identity; /* of the checkpoint; NULL: it has none; in arena */
+    bool live_weights;
+    et_target_unit *units; /* [unit_count], of values in a unit of their own; in arena */
+    int64_t unit_count;    /* 0: values are as the graph gives them */
+    bool bfloat16;         /* as it was trained */
+    et_params *params;     /* a builder's own: borrowed */
+    /* Adds the nodes of prediction, over batches of the encoder's fields but targets. */
+    et_build_fn *build;
+    void *payload;
+    /* of a run of the command */
+    et_experiment experiment; /* kind NULL: a builder's */
+    struct et_tabular_graph *graph;
+    const char **missing; /* ended by NULL; owned. NULL: the usual */
+    et_csv_options csv;   /* rows as those of training: missing, comment, and a delimiter that
+                             would not be found */
+    et_csv_known known;   /* of csv: the delimiter that training found */
+    /* of a job */
+    const et_model_builder_class *kind;
+    et_arguments *arguments;
+    et_data_set *dataset;
+    et_model_builder *builder; /* of its class's size */
+} et_table_model;
+
+int et_table_model_open(et_table_model **out, const et_model_place *place,
+                        const et_predictor_options *options, et_error *error);
+void et_table_model_close(et_table_model *model); /* NULL allowed */
+/* Loads the weights, from the same place; the store has been declared into by then. */
+int et_table_model_load(et_table_model *model, const et_model_place *place,
+                        const et_predictor_options *options, et_error *error);
+
+typedef struct et_predicted_output {
+    const char *name;
+    int64_t width;
+    const float *values; /* [batch_size, width]; of the last run */
+} et_predicted_output;
+
+struct et_predictor {
+    et_table_model *model;
+    bool shares; /* the model is another's */
+    bool lenient;
+    int64_t batch_size;
+    et_layout layout; /* of batches; its fields are owned */
+    int *place;       /* [fields of the encoder]: in the layout; -1: a target; owned */
+    et_device *device;
+    et_pass *pass;
+    et_batch *batch;
+    void **to;    /* [fields of the encoder]: where the next row goes; owned */
+    size_t *size; /* [the same]: bytes of an item; owned */
+    et_predicted_output output[ET_NODES_MAX];
+    int outputs;
+    int scores; /* the output that labels are read off; -1: numbers are predicted */
+    int values; /* the output that is in a unit of its own; -1: none is */
+    int classes;
+    const char *const *labels; /* [classes]; the encoder's */
+};
+
+/* Rows go in one by one, up to batch_size, at place at; cells as et_encoder_row has them. Then all
+ * are computed, and outputs read until the next run. */
+int et_predictor_put(et_predictor *predictor, int64_t at, const et_cell *cells, const char *where,
+                     et_error *error);
+int et_predictor_run(et_predictor *predictor, int64_t count, et_error *error);
+const float *et_predictor_values(const et_predictor *predictor, int output, int64_t at);
+/* The same, number i of them, in the unit of the target as the file has it. */
+double et_predictor_value(const et_predictor *predictor, int output, int64_t at, int64_t i);
+/* ET_EDATA: scores, or values of a target, of the row at that place of the last run are no numbers:
+ * what is far beyond the numbers of training overflows on its way. where: NULL, or before it. */
+int et_predictor_check(const et_predictor *predictor, int64_t at, const char *where,
+                       et_error *error);
+/* The place of the largest score, the first of equals. */
+int et_predictor_choose(const et_predictor *predictor, const float *scores);
+
+#endif

@@ -1,0 +1,258 @@
+/* One sentence at a time, in a plan for the longest pair so far, which grows by half. What it does
+ * not fill is empty: ids -1, and offsets end where the sentence does. */
+#include "tasks/translation/decoding/alignment.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "engine/nn/pair_names.h"
+#include "engine/exec/plan.h"
+#include "engine/graph/graph.h"
+
+#define SPACE "\xe2\x96\x81" /* U+2581 */
+
+/* ORDER of the inputs of the two sides. */
+enum { SOURCE, TARGET, SIDES };
+static const char *const input_names[SIDES][3] = {
+    { ET_PAIR_NAME_SOURCE_IDS, ET_PAIR_NAME_SOURCE_POSITIONS, ET_PAIR_NAME_SOURCE_OFFSETS },
+    { ET_PAIR_NAME_TARGET_IDS, ET_PAIR_NAME_TARGET_POSITIONS, ET_PAIR_NAME_TARGET_OFFSETS },
+};
+
+struct et_aligner {
+    et_params *params;
+    et_device *device;
+    et_transformer model;
+    et_sides sides;
+    int layer;
+    et_graph *graph; /* owned, as all below; NULL: not yet made */
+    et_plan *plan;
+    int64_t room[SIDES];                    /* rows planned */
+    int32_t *ids[SIDES], *positions[SIDES]; /* [room] */
+    int32_t offsets[SIDES][2];
+};
+
+int et_aligner_new(et_aligner **out, et_params *params, et_device *device,
+                   const et_transformer *model, et_sides sides, int layer, et_error *error)
+{
+    et_aligner *a = et_alloc_zero(1, sizeof *a);
+    *out = a;
+    if (!a)
+        return et_alloc_failed(error, sizeof *a, "alignments");
+    a->params = params;
+    a->device = device;
+    a->model = *model;
+    a->sides = sides;
+    a->layer = layer;
+    return ET_OK;
+}
+
+static void release(et_aligner *a)
+{
+    et_plan_free(a->plan);
+    et_graph_free(a->graph);
+    for (int side = 0; side < SIDES; side++) {
+        et_free(a->ids[side]);
+        et_free(a->positions[side]);
+        a->ids[side] = a->positions[side] = NULL;
+    }
+    a->plan = NULL;
+    a->graph = NULL;
+}
+
+void et_aligner_free(et_aligner *a)
+{
+    if (a)
+        release(a);
+    et_free(a);
+}
+
+/* ---- the pass ---- */
+
+static int make_arrays(et_aligner *a, et_error *error)
+{
+    for (int side = 0; side < SIDES; side++) {
+        size_t rows = (size_t)a->room[side];
+        a->ids[side] = et_alloc(rows, sizeof(int32_t));
+        a->positions[side] = et_alloc(rows, sizeof(int32_t));
+        if (!a->ids[side] || !a->positions[side])
+            return et_alloc_failed(error, rows * sizeof(int32_t), "alignments");
+    }
+    return ET_OK;
+}
+
+static int make_plan(et_aligner *a, et_error *error)
+{
+    et_node *outputs[2] = { NULL, NULL };
+    et_plan_options options = ET_PLAN_OPTIONS_INIT;
+    options.name = "alignment";
+    a->model.max_positions = a->room[SOURCE] > a->room[TARGET] ? a->room[SOURCE] : a->room[TARGET];
+    int status = et_graph_new(&a->graph, a->params, NULL, error);
+    if (status)
+        return status;
+    et_transformer_cross(et_graph_scope(a->graph), &a->model, a->room[SOURCE], a->room[TARGET],
+                         a->layer, &outputs[0], &outputs[1]);
+    status = et_graph_finish(a->graph, error);
+    if (!status)
+        status = et_plan_new(&a->plan, a->graph, a->device, outputs, 2, &options, error);
+    for (int side = 0; side < SIDES && !status; side++) {
+        et_plan_bind(a->plan, input_names[side][0], a->ids[side]);
+        et_plan_bind(a->plan, input_names[side][1], a->positions[side]);
+        et_plan_bind(a->plan, input_names[side][2], a->offsets[side]);
+    }
+    return status;
+}
+
+static void grow(et_aligner *a, int64_t source, int64_t target)
+{
+    const int64_t need[SIDES] = { source, target };
+    if (source <= a->room[SOURCE] && target <= a->room[TARGET])
+        return;
+    release(a);
+    for (int side = 0; side < SIDES; side++)
+        if (need[side] > a->room[side])
+            a->room[side] = need[side] + need[side] / 2 + 16;
+}
+
+static int make_room(et_aligner *a, et_error *error)
+{
+    if (a->plan)
+        return ET_OK;
+    int status = make_arrays(a, error);
+    if (!status)
+        status = make_plan(a, error);
+    if (status)
+        release(a);
+    return status;
+}
+
+/* before: what stands in front of them, none if it is negative. */
+static void fill(et_aligner *a, int side, int32_t before, const int32_t *ids, int64_t count)
+{
+    const int64_t shift = before >= 0, rows = count + shift;
+    et_assert(rows <= a->room[side]);
+    if (shift)
+        a->ids[side][0] = before;
+    if (count)
+        memcpy(a->ids[side] + shift, ids, (size_t)count * sizeof *ids);
+    for (int64_t i = 0; i < a->room[side]; i++) {
+        a->positions[side][i] = i < rows ? (int32_t)i : 0;
+        if (i >= rows)
+            a->ids[side][i] = -1;
+    }
+    a->offsets[side][0] = 0;
+    a->offsets[side][1] = (int32_t)rows;
+}
+
+/* ---- weights ---- */
+
+/* Adds w[row, s] to weight[s] for all s below length; scratch: [length]. */
+static void add_weights(const et_aligner *a, int64_t row, int64_t length, double *weight,
+                        double *scratch)
+{
+    const int heads = a->model.decoder.num_attention_heads;
+    const int64_t width = a->model.width, columns = width / heads;
+    const float *query = (const float *)et_plan_output(a->plan, 0).data + row * width;
+    const float *keys = et_plan_output(a->plan, 1).data;
+    for (int h = 0; h < heads; h++) {
+        double most = -INFINITY, sum = 0;
+        for (int64_t s = 0; s < length; s++) {
+            const float *key = keys + s * 2 * width + h * columns;
+            scratch[s] = 0;
+            for (int64_t c = 0; c < columns; c++)
+                scratch[s] += (double)query[h * columns + c] * (double)key[c];
+            scratch[s] /= sqrt((double)columns);
+            most = fmax(most, scratch[s]);
+        }
+        for (int64_t s = 0; s < length; s++)
+            sum += scratch[s] = exp(scratch[s] - most);
+        for (int64_t s = 0; s < length; s++)
+            weight[s] += scratch[s] / sum / heads;
+    }
+}
+
+/* ---- words ---- */
+
+/* word[i]: of token i, counted from 0; -1: of none, as a space without anything behind it is. How
+ * many there are. */
+static int number_words(const et_vocabulary *vocabulary, const int32_t *ids, int64_t count,
+                        int *word)
+{
+    int words = 0;
+    bool open = false;
+    for (int64_t i = 0; i < count; i++) {
+        const char *token = et_vocabulary_token(vocabulary, ids[i]);
+        const bool begins = !strncmp(token, SPACE, strlen(SPACE));
+        const bool alone = begins && !token[strlen(SPACE)];
+        if (begins)
+            open = false;
+        word[i] = -1;
+        if (alone)
+            continue;
+        words += !open;
+        open = true;
+        word[i] = words - 1;
+    }
+    return words;
+}
+
+/* The source word that gets the most of a target word, whose tokens are rows first to last; sum:
+ * [words], what each gets. */
+static et_alignment align_word(const et_aligner *a, int64_t first, int64_t last, const int *word,
+                               int words, int64_t length, double *memory, double *sum)
+{
+    double *weight = memory, *scratch = memory + length;
+    et_alignment found = { .source = 0, .weight = -1, .weights = sum };
+    memset(weight, 0, (size_t)length * sizeof *weight);
+    memset(sum, 0, (size_t)words * sizeof *sum);
+    for (int64_t row = first; row <= last; row++)
+        add_weights(a, row, length, weight, scratch);
+    for (int64_t s = 0; s < length; s++)
+        if (word[s] >= 0)
+            sum[word[s]] += weight[s] / (double)(last - first + 1);
+    for (int i = 0; i < words; i++)
+        if (sum[i] > found.weight)
+            found = (et_alignment){ .source = i, .weight = sum[i], .weights = sum };
+    return found;
+}
+
+int et_aligner_run(et_aligner *a, const int32_t *source, int64_t length, const int32_t *target,
+                   int count, et_arena *arena, et_aligned *out, et_error *error)
+{
+    if (out)
+        *out = (et_aligned){ .items = NULL };
+    int *from = et_arena_array(arena, (size_t)length, sizeof *from);
+    int *to = et_arena_array(arena, (size_t)count, sizeof *to);
+    double *memory = et_arena_array(arena, 2 * (size_t)length, sizeof *memory);
+    et_alignment *items = et_arena_array(arena, (size_t)count, sizeof *items);
+    if (!from || !to || !memory || !items)
+        return et_alloc_failed(error, (size_t)(2 * length) * sizeof *memory, "alignments");
+    int words = number_words(a->sides.source, source, length - 1, from);
+    from[length - 1] = -1;
+    if (!words || !number_words(a->sides.target, target, count, to))
+        return ET_OK;
+    grow(a, length, count + 1);
+    int status = out ? make_room(a, error) : ET_OK;
+    if (status || !out)
+        return status;
+    fill(a, SOURCE, -1, source, length);
+    fill(a, TARGET, et_vocabulary_start(a->sides.target), target, count);
+    et_plan_run(a->plan, (et_random){ 0, 0, 0 });
+    for (int i = 0, last; i < count; i = last + 1) {
+        last = i;
+        if (to[i] < 0)
+            continue;
+        while (last + 1 < count && to[last + 1] == to[i])
+            last++;
+        double *sum = et_arena_array(arena, (size_t)words, sizeof *sum);
+        if (!sum)
+            return et_alloc_failed(error, (size_t)words * sizeof *sum, "alignments");
+        et_alignment found = align_word(a, i, last, from, words, length, memory, sum);
+        found.target = to[i];
+        items[out->count++] = found;
+    }
+    out->items = items;
+    out->source_words = words;
+    return ET_OK;
+}

@@ -1,0 +1,49 @@
+/* Alignments: which word of a line each word of a translation comes from, by what the decoder looks
+ * at when it predicts the word. The target is given and goes through the whole model in one pass,
+ * in float32; of one decoder layer's cross-attention, with queries q of target tokens (row t
+ * predicts token t) and keys k of source tokens,
+ *
+ *   w[t, s] = mean over heads of softmax over s of q[t] . k[s] / sqrt(columns of a head)
+ *
+ * Which layer is nearest to alignments by people depends on the model: the last one of shallow
+ * ones, the last but one of six (Garg et al. 2019, "Jointly learning to align and translate with
+ * Transformer models"). A word is the tokens from one that begins with a space (U+2581) to the
+ * next; of its tokens weights are added up on the source side and averaged on the target side. The
+ * end of the source is no word, whatever it gets.
+ *
+ *     et_aligner *aligner;
+ *     if (et_aligner_new(&aligner, params, device, &model, sides, 3, &error)) ...
+ *     if (et_aligner_run(aligner, source, length, target, count, &arena, &found, &error)) ...
+ *
+ * For reading and for looking at, not for speed. One thread at a time. */
+#ifndef ETUDE_TASKS_TRANSLATION_DECODING_ALIGNMENT_H
+#define ETUDE_TASKS_TRANSLATION_DECODING_ALIGNMENT_H
+
+#include <etude/hypotheses.h>
+
+#include "base/arena.h"
+#include "data/text/vocabulary/vocabulary.h"
+#include "engine/exec/device.h"
+#include "engine/nn/transformer.h"
+
+typedef struct et_aligner et_aligner;
+
+/* All is borrowed; model is copied. params are materialized. layer: of the decoder, from 0. */
+int et_aligner_new(et_aligner **out, et_params *params, et_device *device,
+                   const et_transformer *model, et_sides sides, int layer, et_error *error);
+void et_aligner_free(et_aligner *aligner); /* NULL allowed */
+
+typedef struct et_aligned {
+    et_alignment *items; /* [count] one for each word of the target, in order; in the arena, as what
+                            they point to */
+    int count, source_words;
+} et_aligned;
+
+/* source: length tokens, the end of sentence last; target: count tokens without it. The last bits
+ * of weights may depend on the pairs before; out NULL: this one is only counted among them, as
+ * somebody else aligns it. */
+int et_aligner_run(et_aligner *aligner, const int32_t *source, int64_t length,
+                   const int32_t *target, int count, et_arena *arena, et_aligned *out,
+                   et_error *error);
+
+#endif

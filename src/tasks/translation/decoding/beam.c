@@ -1,0 +1,276 @@
+/* Beam search over one sentence. What lives on is kept in two halves of ids that take turns: a
+ * step reads the hypotheses of one half and writes their successors to the other, since several
+ * may come from one parent and a parent may have none. The third part of ids is the pool of
+ * finished ones.
+ *
+ *     ids:  alive, side 0 [size][capacity] | alive, side 1 | finished [size][capacity]
+ *
+ * What always holds:
+ *   1. alive[0] and finished[0] are the best of theirs, and finished[] is sorted.
+ *   2. All hypotheses alive have the same number of tokens; finished ones end with EOS or another
+ *      token that ends, samples also where they are as long as they may be.
+ *   3. log p of a hypothesis is a sum of float32 numbers in the order of its tokens, and ties go
+ *      by place in the list: nothing depends on what else is searched.
+ *
+ * Lists are short (at most 2 size), so they are sorted by insertion. Formula of the scores: Wu
+ * et al. 2016, "Google's neural machine translation system", equation 14, without its coverage
+ * penalty. */
+#include "tasks/translation/decoding/beam.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+
+/* Minus infinity that may be multiplied by 0. */
+#define NEVER (-1e7f)
+
+/* One of the best continuations: hypothesis `parent` of the current side, followed by token.
+ * log_p is of the whole, parent and token together. */
+typedef struct candidate {
+    float log_p;
+    int parent;
+    int32_t token;
+} candidate;
+
+/* A sentence of one token has 1; with alpha 0 all have, and scores are plain log p. Example:
+ * length 13 and alpha 0.6 give 3^0.6 = 1.93. */
+double et_beam_length_norm(int length, double alpha)
+{
+    return pow((5.0 + length) / 6.0, alpha);
+}
+
+int et_beam_init(et_beam *beam, const et_beam_options *options, int capacity, et_error *error)
+{
+    et_assert(options->size >= 1 && options->size <= ET_BEAM_SIZE_MAX && capacity >= 1);
+    *beam = (et_beam){ .options = *options, .capacity = capacity };
+    size_t count = (size_t)3 * (size_t)options->size * (size_t)capacity;
+    beam->ids = et_alloc(count, sizeof *beam->ids);
+    return beam->ids ? ET_OK : et_alloc_failed(error, count * sizeof *beam->ids, "a beam");
+}
+
+void et_beam_release(et_beam *beam)
+{
+    et_free(beam->ids);
+    beam->ids = NULL;
+}
+
+/* Tokens of hypothesis i of a side. Both sides and the finished pool are one block, so the pool
+ * is side 2. */
+static int32_t *alive_ids(const et_beam *beam, int side, int i)
+{
+    return beam->ids + (ptrdiff_t)(side * beam->options.size + i) * beam->capacity;
+}
+
+static int32_t *finished_ids(const et_beam *beam, int i)
+{
+    return alive_ids(beam, 2, i);
+}
+
+/* Only the empty hypothesis 0 lives, with log p 0; the others cannot win against its
+ * continuations. ids need no clearing, as none is read past a length. */
+void et_beam_begin(et_beam *beam, int max_length)
+{
+    et_assert(max_length >= 1 && max_length <= beam->capacity);
+    beam->max_length = max_length;
+    beam->length = 0;
+    beam->living = 1;
+    beam->over = false;
+    beam->finished_count = 0;
+    beam->side = 0;
+    for (int i = 0; i < beam->options.size; i++)
+        beam->alive[i] = i ? NEVER : 0;
+}
+
+/* EOS, or one of the other tokens that end. */
+static bool is_end(const et_beam *beam, int32_t token)
+{
+    if (token == beam->options.eos)
+        return true;
+    for (int i = 0; i < beam->options.end_count; i++)
+        if (token == beam->options.ends[i])
+            return true;
+    return false;
+}
+
+static int wanted(const et_beam *beam)
+{
+    return beam->options.results ? beam->options.results : 1;
+}
+
+/* Best first; ties by hypothesis, then by order among its tokens. A number that equals one in
+ * the list goes behind it, so who comes first stays first. Items past `most` fall out at the
+ * end. */
+static void insert(candidate *list, int *count, int most, candidate item)
+{
+    int at = *count;
+    while (at > 0 && list[at - 1].log_p < item.log_p)
+        at--;
+    if (at >= most)
+        return;
+    int moved = (*count < most ? *count : most - 1) - at;
+    memmove(&list[at + 1], &list[at], (size_t)moved * sizeof *list);
+    list[at] = item;
+    if (*count < most)
+        (*count)++;
+}
+
+/* The best 2 size of all continuations. Where EOS alone ends a hypothesis, at most `size` of them
+ * do and `size` others are left to live on. At length 0 there is one hypothesis: equal copies of
+ * it would fill the beam with one and the same sentence. */
+static int best_candidates(const et_beam *beam, const float *log_p, const int32_t *token,
+                           candidate *list)
+{
+    int size = beam->options.size, count = 0;
+    for (int i = 0; i < (beam->length ? size : 1); i++)
+        for (int k = 0; k < 2 * size; k++)
+            insert(list, &count, 2 * size,
+                   (candidate){ beam->alive[i] + log_p[i * 2 * size + k], i,
+                                token[i * 2 * size + k] });
+    return count;
+}
+
+/* The finished pool takes a hypothesis in, if it is among the best `size`. EOS counts in its
+ * length. Those that are worse move down by one, the last falls out of a full pool; a score
+ * equal to one that is there goes behind it. */
+static void finish(et_beam *beam, const candidate *item)
+{
+    int size = beam->options.size, length = beam->length + 1;
+    float score = (float)(item->log_p / et_beam_length_norm(length, beam->options.alpha));
+    int at = beam->finished_count;
+    while (at > 0 && beam->finished[at - 1] < score)
+        at--;
+    if (at >= size)
+        return;
+    int from = beam->finished_count < size ? beam->finished_count : size - 1;
+    for (int i = from; i > at; i--) {
+        beam->finished[i] = beam->finished[i - 1];
+        beam->finished_log_p[i] = beam->finished_log_p[i - 1];
+        beam->finished_length[i] = beam->finished_length[i - 1];
+        memcpy(finished_ids(beam, i), finished_ids(beam, i - 1),
+               (size_t)beam->finished_length[i] * sizeof(int32_t));
+    }
+    beam->finished[at] = score;
+    beam->finished_log_p[at] = item->log_p;
+    beam->finished_length[at] = length;
+    int32_t *ids = finished_ids(beam, at);
+    memcpy(ids, alive_ids(beam, beam->side, item->parent), (size_t)beam->length * sizeof(int32_t));
+    ids[beam->length] = item->token;
+    if (beam->finished_count < size)
+        beam->finished_count++;
+}
+
+/* Item becomes hypothesis i of the other side; the current one must stay as it is until all have
+ * been copied. */
+static void live_on(et_beam *beam, const candidate *item, int i)
+{
+    int32_t *ids = alive_ids(beam, !beam->side, i);
+    memcpy(ids, alive_ids(beam, beam->side, item->parent), (size_t)beam->length * sizeof(int32_t));
+    ids[beam->length] = item->token;
+}
+
+/* Whether no hypothesis alive can still beat the worst finished one. log p only falls as tokens
+ * are added, and the divisor is largest at max_length; as log p is negative, alive[0] /
+ * norm(max_length) is the best that any of them could get. Example: alive[0] = -6 and a norm of
+ * 2 reach -3 at most, so a worst finished score of -2.9 ends the search. */
+static bool is_settled(const et_beam *beam)
+{
+    if (beam->alive[0] <= NEVER)
+        return true;
+    if (beam->finished_count < wanted(beam))
+        return false;
+    double reach = beam->alive[0] / et_beam_length_norm(beam->max_length, beam->options.alpha);
+    return beam->finished[beam->finished_count - 1] > reach;
+}
+
+/* Candidates are seen best first, so both lists come out sorted. Those behind the `size` that
+ * live on may still finish: all 2 size are looked at. */
+void et_beam_advance(et_beam *beam, const float *log_p, const int32_t *token, int *parent,
+                     int32_t *next)
+{
+    candidate list[2 * ET_BEAM_SIZE_MAX];
+    float alive[ET_BEAM_SIZE_MAX];
+    int size = beam->options.size, count = best_candidates(beam, log_p, token, list), lives = 0;
+    et_assert(!beam->over && count > 0);
+    for (int c = 0; c < count; c++) {
+        if (is_end(beam, list[c].token)) {
+            if (list[c].log_p > NEVER)
+                finish(beam, &list[c]);
+        } else if (lives < size) {
+            live_on(beam, &list[c], lives);
+            alive[lives] = list[c].log_p;
+            parent[lives] = list[c].parent;
+            next[lives++] = list[c].token;
+        }
+    }
+    for (; lives < size; lives++) { /* fewer go on than the beam is wide */
+        live_on(beam, &list[0], lives);
+        alive[lives] = NEVER;
+        parent[lives] = list[0].parent;
+        next[lives] = list[0].token;
+    }
+    memcpy(beam->alive, alive, (size_t)size * sizeof *alive);
+    beam->side = !beam->side;
+    beam->living = size;
+    beam->length++;
+    beam->over = beam->length >= beam->max_length || is_settled(beam);
+}
+
+/* Samples keep their numbers when they move together: random numbers go by them. A sample has its
+ * own room in the pool, so none falls out. */
+void et_beam_extend(et_beam *beam, const float *log_p, const int32_t *token, int *parent,
+                    int32_t *next)
+{
+    const bool first = beam->length == 0, last = beam->length + 1 >= beam->max_length;
+    const int count = first ? beam->options.size : beam->living;
+    int lives = 0;
+    et_assert(!beam->over && count > 0);
+    for (int i = 0; i < count; i++) {
+        float before = first ? 0 : beam->alive[i];
+        candidate item = { before + log_p[i], first ? 0 : i, token[i] };
+        if (last || is_end(beam, item.token)) {
+            finish(beam, &item);
+            continue;
+        }
+        live_on(beam, &item, lives);
+        beam->alive[lives] = item.log_p;
+        beam->sample[lives] = first ? i : beam->sample[i];
+        parent[lives] = item.parent;
+        next[lives++] = item.token;
+    }
+    beam->side = !beam->side;
+    beam->living = lives;
+    beam->length++;
+    beam->over = lives == 0;
+}
+
+void et_beam_abandon(et_beam *beam)
+{
+    beam->finished_count = 0;
+    beam->living = 0;
+    beam->over = true;
+}
+
+/* Unfinished ones count only where the greatest length was reached with nothing finished; those
+ * that fill a beam where fewer tokens were to be had do not. */
+int et_beam_results(const et_beam *beam)
+{
+    int count = beam->finished_count;
+    if (!count)
+        while (count < beam->living && beam->alive[count] > NEVER)
+            count++;
+    return count < wanted(beam) ? count : wanted(beam);
+}
+
+et_beam_hypothesis et_beam_result(const et_beam *beam, int rank)
+{
+    et_assert(rank >= 0 && rank < et_beam_results(beam));
+    if (!beam->finished_count)
+        return (et_beam_hypothesis){ alive_ids(beam, beam->side, rank), beam->length, beam->length,
+                                     beam->alive[rank], beam->alive[rank] };
+    int length = beam->finished_length[rank];
+    const int32_t *ids = finished_ids(beam, rank);
+    return (et_beam_hypothesis){ ids, is_end(beam, ids[length - 1]) ? length - 1 : length, length,
+                                 beam->finished[rank], beam->finished_log_p[rank] };
+}

@@ -1,0 +1,95 @@
+/* Beam search over one sentence: the bookkeeping, without a model. The caller gives, for each
+ * hypothesis alive, its 2 * size most likely next tokens; the beam says which hypotheses live
+ * on, from which parent and with which token.
+ *
+ * As Model Garden's: the best 2 * size continuations are looked at; those that
+ * end go to the finished pool with score log p / ((5 + length) / 6)^alpha (Wu et al. 2016; EOS
+ * counted in length), the best `size` others live on. It is over at the greatest length, or
+ * once the worst finished score beats what the best alive one could still reach. If nothing
+ * finished, the hypotheses alive are the results, with their log p as the score.
+ * Equal scores are settled by hypothesis, then by token, so results do not depend on how
+ * sentences are batched. size 1 is greedy search.
+ *
+ * Where several results are wanted the search goes on until as many have finished; what it would
+ * have ended with alone stays first. As samples (et_beam_extend), hypotheses go on each by itself,
+ * and all of them are results, best first. */
+#ifndef ETUDE_TASKS_TRANSLATION_DECODING_BEAM_H
+#define ETUDE_TASKS_TRANSLATION_DECODING_BEAM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <etude/error.h>
+
+#define ET_BEAM_SIZE_MAX 64
+
+/* size: hypotheses that live, 1 to ET_BEAM_SIZE_MAX. alpha: how much length is paid for; 0: not
+ * at all, larger prefers longer ones. eos: the token that ends a hypothesis; so do ends, borrowed.
+ * results: how many are wanted, at most size; 0: 1. */
+typedef struct et_beam_options {
+    int size;
+    double alpha;
+    int32_t eos;
+    const int32_t *ends;
+    int end_count;
+    int results;
+} et_beam_options;
+
+/* A result: its tokens without the one that ended it, and how many there are with it. */
+typedef struct et_beam_hypothesis {
+    const int32_t *ids;
+    int count, length;
+    float score, log_p;
+} et_beam_hypothesis;
+
+/* Numbers of one sentence's search. The arrays have options.size entries in use. */
+typedef struct et_beam {
+    et_beam_options options;
+    int capacity;   /* tokens that a hypothesis can hold */
+    int max_length; /* of this sentence, EOS counted */
+    int length;     /* tokens of each hypothesis alive */
+    int living;     /* hypotheses alive after a step */
+    bool over;
+    int32_t *ids; /* [2][size][capacity] alive, then [size][capacity] finished; owned */
+    int side;     /* which half of alive holds the current ones */
+    float alive[ET_BEAM_SIZE_MAX];    /* log p */
+    int sample[ET_BEAM_SIZE_MAX];     /* of samples: which one each of the alive is */
+    float finished[ET_BEAM_SIZE_MAX]; /* scores, best first */
+    float finished_log_p[ET_BEAM_SIZE_MAX];
+    int finished_length[ET_BEAM_SIZE_MAX];
+    int finished_count;
+} et_beam;
+
+/* ids are made for `capacity` tokens and serve sentence after sentence. ET_ENOMEM, or 0. */
+int et_beam_init(et_beam *beam, const et_beam_options *options, int capacity, et_error *error);
+void et_beam_release(et_beam *beam);
+
+/* Starts a sentence; max_length <= capacity. */
+void et_beam_begin(et_beam *beam, int max_length);
+
+/* One step. log_p [size, 2 size] are the log-probabilities of each alive hypothesis's best next
+ * tokens, best first, token [size, 2 size] which they are; at the first step only hypothesis 0 is
+ * alive, and [1, 2 size] is read. Writes parent[size] and next[size]:
+ * hypothesis i now is what parent[i] was, followed by next[i]. */
+void et_beam_advance(et_beam *beam, const float *log_p, const int32_t *token, int *parent,
+                     int32_t *next);
+
+/* One step of `size` samples: each goes on with a token of its own. log_p [living] and token
+ * [living] are those of each hypothesis alive; at the first step all `size` samples begin, from the
+ * empty hypothesis. One that ends, or is as long as it may be, is finished; the others move
+ * together: hypothesis i of the `living` ones is what parent[i] was, followed by next[i]. */
+void et_beam_extend(et_beam *beam, const float *log_p, const int32_t *token, int *parent,
+                    int32_t *next);
+
+/* Ends the sentence without results: there is nothing to tell its next tokens by. */
+void et_beam_abandon(et_beam *beam);
+
+/* How many results there are, at most as many as were wanted and none of a sentence that was
+ * abandoned, and each of them, best first. Ids are borrowed until the next begin. */
+int et_beam_results(const et_beam *beam);
+et_beam_hypothesis et_beam_result(const et_beam *beam, int rank);
+
+/* ((5 + length) / 6)^alpha */
+double et_beam_length_norm(int length, double alpha);
+
+#endif

@@ -1,0 +1,259 @@
+/* Sums are double, in the order of the tokens; nothing here runs in several threads, so equal
+ * logits give equal bits.
+ *
+ * A random number's element is position, hypothesis and token side by side in 64 bits; its step is
+ * the sentence, its site the use. Gumbel noise: -log(-log u), u uniform in (0, 1) (Gumbel 1954).
+ *
+ * Filters work on tokens ordered by probability, which is sorted only as far as top_k wants, or
+ * as top_p needs: tokens are taken off a heap until they reach it. */
+#include "tasks/translation/decoding/choice.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/numbers/philox.h"
+
+bool et_choice_reads_logits(const et_choice_options *options)
+{
+    return options->sampling || options->noise > 0 || options->first;
+}
+
+static int allow_first(et_choice *choice, et_error *error)
+{
+    const et_choice_options *o = &choice->options;
+    size_t words = (size_t)(choice->vocabulary + 63) / 64;
+    choice->allowed = et_alloc_zero(words, sizeof *choice->allowed);
+    if (!choice->allowed)
+        return et_alloc_failed(error, words * sizeof *choice->allowed, "a choice");
+    for (int i = 0; i < o->first_count; i++) {
+        et_assert(o->first[i] >= 0 && o->first[i] < choice->vocabulary);
+        choice->allowed[o->first[i] / 64] |= (uint64_t)1 << (o->first[i] % 64);
+    }
+    return ET_OK;
+}
+
+int et_choice_init(et_choice *choice, const et_choice_options *options, int64_t vocabulary,
+                   et_error *error)
+{
+    *choice = (et_choice){ .options = *options, .vocabulary = vocabulary };
+    size_t count = (size_t)vocabulary;
+    choice->log_p = et_alloc(count, sizeof *choice->log_p);
+    choice->order = et_alloc(count, sizeof *choice->order);
+    int status = choice->log_p && choice->order
+                     ? ET_OK
+                     : et_alloc_failed(error, 2 * count * sizeof(float), "a choice");
+    if (!status && options->first)
+        status = allow_first(choice, error);
+    if (status)
+        et_choice_release(choice);
+    return status;
+}
+
+void et_choice_release(et_choice *choice)
+{
+    et_free(choice->log_p);
+    et_free(choice->order);
+    et_free(choice->allowed);
+    *choice = (et_choice){ 0 };
+}
+
+/* ---- reading ---- */
+
+static uint64_t element_at(et_choice_place place, int64_t token)
+{
+    et_assert(place.hypothesis >= 0 && place.hypothesis < 64);
+    return ((uint64_t)place.position * 64 + (uint64_t)place.hypothesis) << 32 | (uint64_t)token;
+}
+
+/* In (0, 1): a word's 32 bits, in the middle of its interval. */
+static double uniform(uint32_t word)
+{
+    return ((double)word + 0.5) * 0x1p-32;
+}
+
+/* Four tokens share a block of random words. */
+static void add_noise(et_choice *choice, et_choice_place place)
+{
+    et_random random = { choice->options.seed, place.sentence, et_random_site("decode/noise") };
+    et_philox_block block = { { 0 } };
+    for (int64_t i = 0; i < choice->vocabulary; i++) {
+        if (i % 4 == 0)
+            block = et_random_block(random, element_at(place, i) / 4);
+        double gumbel = -log(-log(uniform(block.word[i % 4])));
+        choice->log_p[i] += (float)(choice->options.noise * gumbel);
+    }
+}
+
+/* False: there is none, since an x is not finite. */
+static bool log_softmax(float *x, int64_t count)
+{
+    float most = x[0];
+    double sum = 0;
+    for (int64_t i = 1; i < count; i++)
+        most = x[i] > most ? x[i] : most;
+    for (int64_t i = 0; i < count; i++)
+        sum += (double)expf(x[i] - most);
+    const float log_sum = most + (float)log(sum);
+    for (int64_t i = 0; i < count; i++)
+        x[i] -= log_sum;
+    return isfinite(log_sum);
+}
+
+bool et_choice_read(et_choice *choice, const float *logits, et_choice_place place)
+{
+    memcpy(choice->log_p, logits, (size_t)choice->vocabulary * sizeof *logits);
+    if (choice->options.noise > 0)
+        add_noise(choice, place);
+    bool finite = log_softmax(choice->log_p, choice->vocabulary);
+    if (place.position || !choice->allowed)
+        return finite;
+    for (int64_t i = 0; i < choice->vocabulary; i++)
+        if (!(choice->allowed[i / 64] >> (i % 64) & 1))
+            choice->log_p[i] = -INFINITY;
+    return finite;
+}
+
+/* ---- choosing ---- */
+
+/* By insertion: lists are short, and most tokens are no better than the last of them. */
+void et_choice_best(const et_choice *choice, int count, float *log_p, int32_t *token)
+{
+    et_assert(count >= 1 && count <= choice->vocabulary);
+    int have = 0;
+    for (int64_t i = 0; i < choice->vocabulary; i++) {
+        float value = choice->log_p[i];
+        if (have == count && !(value > log_p[count - 1]))
+            continue;
+        int at = have < count ? have++ : count - 1;
+        for (; at > 0 && log_p[at - 1] < value; at--) {
+            log_p[at] = log_p[at - 1];
+            token[at] = token[at - 1];
+        }
+        log_p[at] = value;
+        token[at] = (int32_t)i;
+    }
+}
+
+/* Whether token a comes before b. */
+static bool likelier(const float *log_p, int32_t a, int32_t b)
+{
+    return log_p[a] > log_p[b] || (log_p[a] == log_p[b] && a < b);
+}
+
+/* Restores a heap whose likeliest token is at its root, from place `at` down. */
+static void sink(const float *log_p, int32_t *heap, int64_t count, int64_t at)
+{
+    int32_t token = heap[at];
+    for (int64_t below = 2 * at + 1; below < count; below = 2 * at + 1) {
+        if (below + 1 < count && likelier(log_p, heap[below + 1], heap[below]))
+            below++;
+        if (!likelier(log_p, heap[below], token))
+            break;
+        heap[at] = heap[below];
+        at = below;
+    }
+    heap[at] = token;
+}
+
+/* order becomes a heap; what is taken off stands behind it, the likeliest last. */
+static void make_heap(et_choice *choice)
+{
+    for (int64_t i = 0; i < choice->vocabulary; i++)
+        choice->order[i] = (int32_t)i;
+    for (int64_t at = choice->vocabulary / 2; at-- > 0;)
+        sink(choice->log_p, choice->order, choice->vocabulary, at);
+}
+
+static int32_t take_likeliest(et_choice *choice, int64_t left)
+{
+    int32_t *order = choice->order, token = order[0];
+    order[0] = order[left - 1];
+    order[left - 1] = token;
+    sink(choice->log_p, order, left - 1, 0);
+    return token;
+}
+
+/* What a token weighs: its probability to the power of 1 / temperature, the likeliest 1. */
+static double weight_of(const et_choice *choice, int32_t token, float most)
+{
+    double temperature = choice->options.temperature > 0 ? choice->options.temperature : 1;
+    return exp(((double)choice->log_p[token] - (double)most) / temperature);
+}
+
+static double sum_of(const et_choice *choice, const int32_t *tokens, int64_t count, float most)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < count; i++)
+        sum += weight_of(choice, tokens ? tokens[i] : (int32_t)i, most);
+    return sum;
+}
+
+/* The token at which the sum of weights passes `at`; the last that weighs anything, where rounding
+ * says none. */
+static int32_t token_at(const et_choice *choice, const int32_t *tokens, int64_t count, float most,
+                        double at)
+{
+    int32_t chosen = -1;
+    for (int64_t i = 0; i < count; i++) {
+        int32_t token = tokens ? tokens[i] : (int32_t)i;
+        double weight = weight_of(choice, token, most);
+        if (weight <= 0)
+            continue;
+        chosen = token;
+        at -= weight;
+        if (at < 0)
+            break;
+    }
+    et_assert(chosen >= 0);
+    return chosen;
+}
+
+/* The tokens that the filters leave, at the end of order: how many. top_p is of what top_k left,
+ * as its probabilities are made anew. */
+static int64_t keep(et_choice *choice, float most)
+{
+    const et_choice_options *o = &choice->options;
+    int64_t count = choice->vocabulary, kept = 0;
+    int64_t top = o->top_k && o->top_k < count ? o->top_k : count;
+    make_heap(choice);
+    if (!(o->top_p > 0 && o->top_p < 1)) {
+        for (; kept < top; kept++)
+            take_likeliest(choice, count - kept);
+        return kept;
+    }
+    double whole = 0, sum = 0;
+    if (top == count)
+        whole = sum_of(choice, NULL, count, most);
+    for (; top < count && kept < top; kept++)
+        whole += weight_of(choice, take_likeliest(choice, count - kept), most);
+    if (kept) { /* they stand there in order: look at them again */
+        int64_t n = 0;
+        while (n < kept && sum < o->top_p * whole)
+            sum += weight_of(choice, choice->order[count - 1 - n++], most);
+        return n;
+    }
+    while (kept < count && sum < o->top_p * whole)
+        sum += weight_of(choice, take_likeliest(choice, count - kept++), most);
+    return kept;
+}
+
+int32_t et_choice_draw(et_choice *choice, et_choice_place place)
+{
+    const et_choice_options *o = &choice->options;
+    et_random random = { o->seed, place.sentence, et_random_site("decode/sample") };
+    uint64_t element = element_at(place, 0);
+    double u = uniform(et_random_block(random, element / 4).word[0]);
+    float most;
+    int32_t first;
+    et_choice_best(choice, 1, &most, &first);
+    int64_t count = choice->vocabulary;
+    const int32_t *tokens = NULL;
+    if ((o->top_k && o->top_k < count) || (o->top_p > 0 && o->top_p < 1)) {
+        int64_t kept = keep(choice, most);
+        tokens = choice->order + count - kept;
+        count = kept;
+    }
+    return token_at(choice, tokens, count, most, u * sum_of(choice, tokens, count, most));
+}

@@ -1,0 +1,66 @@
+/* What may come next: from the logits of one hypothesis to its log-probabilities, with noise if it
+ * is asked for, and from those to the likeliest tokens or to one that is drawn.
+ *
+ * Sampling as Model Garden's SamplingModule: log-probabilities over temperature, of which the top_k
+ * largest stay, of those as few of the largest as together reach top_p (the one that crosses it
+ * stays), and one of what is left is drawn. Its log-probability is the model's own.
+ *
+ * Random numbers are functions of (seed, sentence, position, hypothesis, token): what is drawn for
+ * a sentence does not depend on others, on threads or on what was drawn before. */
+#ifndef ETUDE_TASKS_TRANSLATION_DECODING_CHOICE_H
+#define ETUDE_TASKS_TRANSLATION_DECODING_CHOICE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <etude/error.h>
+
+/* { 0 }: the likeliest tokens, without noise. first is borrowed. */
+typedef struct et_choice_options {
+    bool sampling;
+    int64_t top_k;      /* 0: all */
+    double top_p;       /* 0 or 1: all */
+    double temperature; /* 0: 1 */
+    double noise;       /* Gumbel noise times this is added to logits */
+    uint64_t seed;
+    const int32_t *first; /* tokens that a target may begin with; NULL: any */
+    int first_count;
+} et_choice_options;
+
+/* Which hypothesis: its sentence's number, the position of the token that comes, and the
+ * hypothesis's own number, below 64. */
+typedef struct et_choice_place {
+    uint64_t sentence;
+    int position, hypothesis;
+} et_choice_place;
+
+/* Scratch for one row at a time; who draws is one thread. */
+typedef struct et_choice {
+    et_choice_options options;
+    int64_t vocabulary;
+    float *log_p;      /* [vocabulary] of the row that was read last; owned, as the next */
+    int32_t *order;    /* [vocabulary] */
+    uint64_t *allowed; /* [vocabulary / 64] bits of the tokens that come first; NULL: any */
+} et_choice;
+
+/* Whether options want more than the likeliest tokens, hence all logits. */
+bool et_choice_reads_logits(const et_choice_options *options);
+
+/* ET_ENOMEM, or 0. */
+int et_choice_init(et_choice *choice, const et_choice_options *options, int64_t vocabulary,
+                   et_error *error);
+void et_choice_release(et_choice *choice);
+
+/* Reads a row of logits [vocabulary]: log_p becomes log(softmax(logits + noise)). At position 0 a
+ * token that may not come first has minus infinity, and the others what they have among all. False:
+ * logits are not finite, and no token is likelier than another. */
+bool et_choice_read(et_choice *choice, const float *logits, et_choice_place place);
+
+/* The `count` likeliest tokens of the row, best first, equal ones by number; count is at most the
+ * vocabulary. */
+void et_choice_best(const et_choice *choice, int count, float *log_p, int32_t *token);
+
+/* Draws one token of the row. */
+int32_t et_choice_draw(et_choice *choice, et_choice_place place);
+
+#endif

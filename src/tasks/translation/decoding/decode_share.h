@@ -1,0 +1,15 @@
+/* A run of the decoder that ranks make together: each decodes its share of the sentences, by their
+ * places in the list, and gets the others' results, so all have those of one process. */
+#ifndef ETUDE_TASKS_TRANSLATION_DECODING_DECODE_SHARE_H
+#define ETUDE_TASKS_TRANSLATION_DECODING_DECODE_SHARE_H
+
+#include "engine/comm/comm.h"
+#include "tasks/translation/decoding/decoder.h"
+
+/* As et_decoder_run, by all ranks with the same sentences. comm NULL: alone. What progress hears of
+ * the others is a guess: that they are as far. */
+int et_decoder_run_on_ranks(et_decoder *decoder, et_comm *comm, et_decoder_sentence *sentences,
+                            int64_t count, et_arena *arena, et_decoder_progress_fn *progress,
+                            void *payload, et_error *error);
+
+#endif

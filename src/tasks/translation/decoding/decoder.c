@@ -1,0 +1,451 @@
+/* A queue of sentences and a search for each thread. The decoder decides sizes and hands out
+ * work; what happens to a sentence is in search.c.
+ *
+ *     sentences -> queue, longest first -> searches, a thread each -> results in the arena
+ *
+ * What always holds:
+ *   1. Sentences leave the queue longest first, so a place's caches, made for its first
+ *      sentence, are large enough for all that follow.
+ *   2. Each search has plans, caches and tables of its own; packed weights are the first one's
+ *      and are only read while threads run.
+ *   3. While searches run, the queue's counts, its arena and its error are touched under the
+ *      lock alone.
+ *   4. Who takes which sentence depends on time, its result does not: rows do not depend on
+ *      others.
+ *
+ * Longest first also lets the threads end together: what is left for the end is short. */
+#include "tasks/translation/decoding/decoder.h"
+
+#include <omp.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/assert.h"
+#include "base/threads/team.h"
+#include "tasks/translation/decoding/search.h"
+
+/* What sizes are rounded up to, so that searches are seldom made anew. Lengths are of one
+ * sentence, tokens of all places together, in tokens. */
+#define LENGTH_STEP 32
+#define TOKENS_STEP 128
+
+/* params, device and what model points to are borrowed; searches, alone and over are owned. size
+ * is that of all searches: they are made anew together. A search is NULL until a run wants so
+ * many threads. */
+struct et_decoder {
+    et_params *params;
+    et_device *device;
+    et_device *alone; /* [its threads]: the same for a thread that runs a search by itself */
+    et_transformer model;
+    et_decoder_options options;
+    et_search_size size;
+    et_search **searches; /* [device's threads]; the first packs weights for all */
+    int *over;            /* [threads, sentences] */
+};
+
+/* What the threads of a run share. What changes does so under the lock. order [left] is this run's
+ * own, without those that ended before anybody took them; next is the first sentence that nobody
+ * has taken, done how many of count have a result, or ended.
+ * searches: how many share the rest, of which `running` are not over. moved: somebody has done a
+ * step, for the caller's thread if it waits. error is the caller's, told once, by whoever sets
+ * status first. */
+typedef struct queue {
+    pthread_mutex_t lock;
+    pthread_cond_t moved;
+    et_decoder_sentence **order; /* longest first */
+    int64_t count, left, next, done;
+    int searches, running;
+    et_arena *arena; /* of results */
+    et_decoder_progress_fn *progress;
+    void *payload;
+    int status; /* not 0: all stop */
+    et_error *error;
+} queue;
+
+/* ---- making ---- */
+
+/* Last first: the first owns the packed weights that the others read. */
+static void free_searches(et_decoder *decoder)
+{
+    for (int i = decoder->device->threads; i-- > 0;) {
+        et_search_free(decoder->searches[i]);
+        decoder->searches[i] = NULL;
+    }
+}
+
+/* No search is made here: how large they must be only the sentences say. */
+int et_decoder_new(et_decoder **out, et_params *params, et_device *device,
+                   const et_transformer *model, const et_decoder_options *options, et_error *error)
+{
+    size_t threads = (size_t)device->threads;
+    et_assert(options->sentences >= 1 && options->beam.size >= 1);
+    et_assert(!options->int8 || options->act == ET_F32);
+    et_assert(!options->forced || (options->beam.size == 1 && options->max_length > 0));
+    et_decoder *decoder = et_alloc_zero(1, sizeof *decoder);
+    *out = decoder;
+    if (!decoder)
+        return et_alloc_failed(error, sizeof *decoder, "a decoder");
+    decoder->params = params;
+    decoder->device = device;
+    decoder->model = *model;
+    decoder->options = *options;
+    decoder->size.places = options->sentences;
+    decoder->searches = et_alloc_zero(threads, sizeof *decoder->searches);
+    decoder->alone = et_alloc_zero(threads, sizeof *decoder->alone);
+    decoder->over = et_alloc(threads * (size_t)options->sentences, sizeof *decoder->over);
+    if (!decoder->searches || !decoder->alone || !decoder->over) {
+        et_decoder_free(decoder);
+        *out = NULL;
+        return et_alloc_failed(error, threads * sizeof *decoder->searches, "a decoder");
+    }
+    return ET_OK;
+}
+
+void et_decoder_free(et_decoder *decoder)
+{
+    if (!decoder)
+        return;
+    if (decoder->searches)
+        free_searches(decoder);
+    et_free(decoder->searches);
+    et_free(decoder->alone);
+    et_free(decoder->over);
+    et_free(decoder);
+}
+
+/* Never smaller than before, and in whole steps: grown(70, 64, 32) is 96, grown(50, 64, 32)
+ * stays 64. */
+static int64_t grown(int64_t wanted, int64_t have, int64_t step)
+{
+    int64_t size = wanted > have ? wanted : have;
+    return (size + step - 1) / step * step;
+}
+
+/* Rows and slots are numbered in 32 bits. */
+static int check_size(const et_decoder *decoder, const et_search_size *wanted, et_error *error)
+{
+    const int beam = decoder->options.beam.size;
+    if (wanted->tokens <= INT32_MAX - TOKENS_STEP &&
+        wanted->positions <= INT32_MAX / beam - TOKENS_STEP)
+        return ET_OK;
+    return et_fail(error, ET_ECONFIG,
+                   "%d sentences together, the longest of %lld tokens with translations of up to "
+                   "%lld, and a beam of %d: too much for one batch; decode fewer together",
+                   decoder->options.sentences, (long long)wanted->source, (long long)wanted->target,
+                   beam);
+}
+
+/* Makes the sizes fit sentences that come longest first. tokens and positions are for all places
+ * of a search together. Each place is taken first by its longest sentence, and the `places`
+ * longest of all need at least as much as any that one search takes, so their sum is enough for
+ * every search. Too small searches are freed; prepare makes new ones. The last two conditions
+ * keep what et_search_new demands. */
+static int grow(et_decoder *decoder, et_decoder_sentence *const *order, int64_t count,
+                et_error *error)
+{
+    et_search_size *size = &decoder->size, wanted = { 0 };
+    for (int64_t i = 0; i < count; i++) {
+        int64_t target = et_search_target(&decoder->options, order[i]);
+        wanted.target = target > wanted.target ? target : wanted.target;
+        wanted.tokens += i < size->places ? order[i]->length : 0;
+        wanted.positions += i < size->places ? target : 0;
+    }
+    wanted.source = order[0]->length;
+    if (wanted.source <= size->source && wanted.target <= size->target &&
+        wanted.tokens <= size->tokens && wanted.positions <= size->positions)
+        return ET_OK;
+    int status = check_size(decoder, &wanted, error);
+    if (status)
+        return status;
+    free_searches(decoder);
+    size->source = grown(wanted.source, size->source, LENGTH_STEP);
+    size->target = grown(wanted.target, size->target, LENGTH_STEP);
+    size->tokens = grown(wanted.tokens, size->tokens, TOKENS_STEP);
+    size->positions = grown(wanted.positions, size->positions, TOKENS_STEP);
+    if (size->tokens < size->source)
+        size->tokens = size->source;
+    if (size->positions < size->target)
+        size->positions = size->target;
+    return ET_OK;
+}
+
+/* The device as thread i sees it: the first search may use all threads. The others are copies
+ * with one thread: scratch of their plans is by thread, and a search inside the team has no
+ * further ones. Kernels, products and tracks are the same. */
+static et_device *device_of(et_decoder *decoder, int i)
+{
+    et_device *alone = &decoder->alone[i];
+    if (i == 0)
+        return decoder->device;
+    *alone = *decoder->device;
+    alone->threads = 1;
+    return alone;
+}
+
+/* Makes the first `count` searches ready. The first one comes first, since the others read its
+ * packed weights; what has changed in the store is packed here, before threads read it. */
+static int prepare(et_decoder *decoder, int count, et_error *error)
+{
+    for (int i = 0; i < count; i++) {
+        et_search **search = &decoder->searches[i];
+        int status = ET_OK;
+        if (!*search)
+            status = et_search_new(search, decoder->params, device_of(decoder, i), &decoder->model,
+                                   &decoder->options, &decoder->size,
+                                   i ? decoder->searches[0] : NULL, error);
+        if (status)
+            return status;
+        et_search_refresh(*search);
+        et_search_clear(*search);
+    }
+    return ET_OK;
+}
+
+/* ---- running ---- */
+
+/* Under the lock. Those that are wanted stay in their order. */
+static void pass_over_ended(queue *q)
+{
+    int64_t kept = q->next;
+    for (int64_t i = q->next; i < q->left; i++)
+        if (!et_search_is_ended(q->order[i]))
+            q->order[kept++] = q->order[i];
+    q->done += q->left - kept;
+    q->left = kept;
+}
+
+/* Takes sentences for free places; near the end no more than this search's share of the rest.
+ * Example: 10 left and 4 searches: 3 at most, so that none goes on for long after the others are
+ * out of work. Taken sentences stand side by side in the order. */
+static int take(queue *q, int room, et_decoder_sentence *const **sentences)
+{
+    pthread_mutex_lock(&q->lock);
+    pass_over_ended(q);
+    int64_t left = q->status ? 0 : q->left - q->next;
+    int64_t share = (left + q->searches - 1) / q->searches;
+    int count = share < room ? (int)share : room;
+    *sentences = q->order + q->next;
+    q->next += count;
+    pthread_mutex_unlock(&q->lock);
+    return count;
+}
+
+/* Sentences enter when a quarter of the places is free: the encoder likes many. Example: of 32
+ * places 8 must be free. An empty search asks in any case, or it would end with sentences left. */
+static void refill(et_search *search, queue *q)
+{
+    et_decoder_sentence *const *sentences;
+    int places = et_search_places(search), room = places - et_search_in_use(search);
+    if (room < places && 4 * room < places)
+        return;
+    int count = take(q, room, &sentences);
+    if (count)
+        et_search_enter(search, sentences, count);
+}
+
+/* Results and their ids in the arena; false: no memory. */
+static bool copy_results(et_arena *arena, et_decoder_sentence *sentence, const et_beam *beam)
+{
+    const int count = et_beam_results(beam);
+    et_decoder_result *results = et_arena_array(arena, (size_t)count, sizeof *results);
+    for (int i = 0; i < count && results; i++) {
+        results[i] = et_beam_result(beam, i);
+        int32_t *ids = et_arena_array(arena, (size_t)results[i].count, sizeof *ids);
+        if (!ids)
+            return false;
+        memcpy(ids, results[i].ids, (size_t)results[i].count * sizeof *ids);
+        results[i].ids = ids;
+    }
+    sentence->count = count;
+    sentence->results = results;
+    return results != NULL;
+}
+
+/* The search's memory of results lasts only until others enter, so they are copied. After a
+ * failure other results are still taken in, and the run ends when all threads have seen the
+ * status. done counts only those whose results are there. */
+static void take_result(et_search *search, int place, queue *q)
+{
+    const et_beam *beam;
+    et_decoder_sentence *sentence = et_search_leave(search, place, &beam);
+    pthread_mutex_lock(&q->lock);
+    if (!et_beam_results(beam) && !q->status)
+        q->status = et_fail(q->error, ET_EDIVERGED,
+                            "decoding: the model's logits are not finite: its training has "
+                            "diverged, or its weights are damaged");
+    else if (copy_results(q->arena, sentence, beam))
+        q->done++;
+    else if (!q->status)
+        q->status = et_alloc_failed(q->error, 0, "a translation");
+    pthread_mutex_unlock(&q->lock);
+}
+
+static void leave_ended(et_search *search, queue *q)
+{
+    const int count = et_search_drop_ended(search);
+    if (!count)
+        return;
+    pthread_mutex_lock(&q->lock);
+    q->done += count;
+    pthread_mutex_unlock(&q->lock);
+}
+
+/* Only the caller's thread tells. progress is called without the lock: it may take its time, and
+ * other threads go on. */
+static void tell(queue *q)
+{
+    if (!q->progress)
+        return;
+    pthread_mutex_lock(&q->lock);
+    int64_t done = q->done;
+    int status = q->status;
+    pthread_mutex_unlock(&q->lock);
+    if (status || !q->progress(q->payload, done))
+        return;
+    pthread_mutex_lock(&q->lock);
+    if (!q->status)
+        q->status = et_fail(q->error, ET_EINTERRUPTED, "interrupted after %lld of %lld sentences",
+                            (long long)done, (long long)q->count);
+    pthread_mutex_unlock(&q->lock);
+}
+
+/* Asked once a step, so an interrupt waits for one step of each search at most. */
+static bool stopped(queue *q)
+{
+    pthread_mutex_lock(&q->lock);
+    int status = q->status;
+    pthread_mutex_unlock(&q->lock);
+    return status != ET_OK;
+}
+
+/* One search until the queue is empty and its places are too, or the run is stopped. tells: it
+ * runs on the caller's thread. */
+static void run_search(et_search *search, int *over, queue *q, bool tells)
+{
+    while (!stopped(q)) {
+        leave_ended(search, q);
+        refill(search, q);
+        if (et_search_in_use(search) == 0)
+            break;
+        int count = et_search_step(search, over);
+        for (int i = 0; i < count; i++)
+            take_result(search, over[i], q);
+        if (tells)
+            tell(q);
+        else
+            pthread_cond_signal(&q->moved);
+    }
+    pthread_mutex_lock(&q->lock);
+    q->running--;
+    pthread_cond_signal(&q->moved);
+    pthread_mutex_unlock(&q->lock);
+}
+
+static bool is_over(queue *q)
+{
+    pthread_mutex_lock(&q->lock);
+    const bool over = q->running == 0;
+    pthread_mutex_unlock(&q->lock);
+    return over;
+}
+
+static void wait_for_others(queue *q)
+{
+    pthread_mutex_lock(&q->lock);
+    if (q->running > 0)
+        pthread_cond_wait(&q->moved, &q->lock);
+    pthread_mutex_unlock(&q->lock);
+}
+
+/* The caller's thread has no sentence left: it goes on telling at the others' steps, and once more
+ * when all is done: what is told last was counted after the end was seen, for the others may end
+ * while the caller is being told. A signal that comes too early to be waited for is followed by
+ * that of the next step; the last one is given under the lock. */
+static void tell_of_others(queue *q)
+{
+    for (bool over = false; !over;) {
+        over = is_over(q);
+        tell(q);
+        wait_for_others(q);
+    }
+}
+
+/* A thread for each search; what they call starts no further ones. omp_set_num_threads holds
+ * inside the region only. Where OpenMP gives fewer threads than were asked for, a thread runs
+ * several searches one after another. */
+static void run_searches(et_decoder *decoder, queue *q)
+{
+    if (q->searches == 1) {
+        run_search(decoder->searches[0], decoder->over, q, true);
+        return;
+    }
+#pragma omp parallel num_threads(q->searches)
+    {
+        int thread = omp_get_thread_num(), team = omp_get_num_threads();
+        omp_set_num_threads(1);
+        for (int i = thread; i < q->searches; i += team)
+            run_search(decoder->searches[i], decoder->over + i * decoder->options.sentences, q,
+                       thread == 0);
+        if (thread == 0 && q->progress)
+            tell_of_others(q);
+    }
+}
+
+/* Longest first, ties in the callers' order. Ties matter to who is decoded beside whom, not to
+ * results; qsort alone would leave them open. */
+static int longer_first(const void *left, const void *right)
+{
+    const et_decoder_sentence *a = *(et_decoder_sentence *const *)left;
+    const et_decoder_sentence *b = *(et_decoder_sentence *const *)right;
+    if (a->length != b->length)
+        return a->length < b->length ? 1 : -1;
+    return a < b ? -1 : a > b;
+}
+
+/* As many searches as threads, but no more than sentences: one more would find nothing to take.
+ * A single one runs outside any parallel region, with all threads in its products. */
+static int run_queue(et_decoder *decoder, queue *q, et_error *error)
+{
+    const int most = et_team_most(decoder->device->threads);
+    const int threads = omp_get_max_threads() < most ? omp_get_max_threads() : most;
+    q->searches = q->running = q->count < threads ? (int)q->count : threads;
+    int status = grow(decoder, q->order, q->count, error);
+    if (!status)
+        status = prepare(decoder, q->searches, error);
+    if (status)
+        return status;
+    run_searches(decoder, q);
+    et_assert(q->status || q->done == q->count);
+    return q->status;
+}
+
+/* The order is of pointers, so results land in the caller's array at their own places. */
+int et_decoder_run(et_decoder *decoder, et_decoder_sentence *sentences, int64_t count,
+                   et_arena *arena, et_decoder_progress_fn *progress, void *payload,
+                   et_error *error)
+{
+    queue q = { .lock = PTHREAD_MUTEX_INITIALIZER,
+                .moved = PTHREAD_COND_INITIALIZER,
+                .count = count,
+                .left = count,
+                .arena = arena,
+                .progress = progress,
+                .payload = payload,
+                .error = error };
+    if (!count)
+        return ET_OK;
+    q.order = et_alloc((size_t)count, sizeof *q.order);
+    if (!q.order)
+        return et_alloc_failed(error, (size_t)count * sizeof *q.order, "decoding");
+    for (int64_t i = 0; i < count; i++)
+        q.order[i] = &sentences[i];
+    qsort(q.order, (size_t)count, sizeof *q.order, longer_first);
+    int status = run_queue(decoder, &q, error);
+    pthread_cond_destroy(&q.moved);
+    pthread_mutex_destroy(&q.lock);
+    et_free(q.order);
+    return status;
+}

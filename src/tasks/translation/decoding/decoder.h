@@ -1,0 +1,72 @@
+/* From source tokens to target tokens: batched beam search with a key/value cache.
+ *
+ * Sentences are sorted by length and stand in one queue. Each thread takes some of them through
+ * encoder and decoder by itself (search.h), so threads meet only at the queue. A sentence alone has
+ * all threads in its products; where there are fewer sentences than threads some threads rest.
+ *
+ * A sentence's result has the same bits in any company and for any number of threads. Searches
+ * are made for the longest sentences that came, and kept; later runs of the same size allocate
+ * nothing big. */
+#ifndef ETUDE_TASKS_TRANSLATION_DECODING_DECODER_H
+#define ETUDE_TASKS_TRANSLATION_DECODING_DECODER_H
+
+#include <stdatomic.h>
+
+#include "base/arena.h"
+#include "engine/exec/device.h"
+#include "engine/nn/transformer.h"
+#include "tasks/translation/decoding/beam.h"
+#include "tasks/translation/decoding/choice.h"
+
+typedef struct et_decoder et_decoder;
+
+/* What a step of decoding, one token more for all, is called in a trace of the device. */
+#define ET_DECODER_STEP_SPAN "decode"
+
+/* extra_length counts only where max_length is 0. act is the type of activations and caches. What
+ * beam and choice point to is borrowed. forced: targets are given, none longer than max_length, and
+ * what comes is their log p; the beam's size is 1. */
+typedef struct et_decoder_options {
+    et_beam_options beam;
+    et_choice_options choice;
+    bool forced;
+    int32_t start;      /* the symbol a target begins with */
+    int64_t max_length; /* of a target, EOS counted; 0: source length + extra_length */
+    int64_t extra_length;
+    int sentences; /* most that one thread has under way together */
+    et_dtype act;
+    bool int8; /* weights and rows as bytes in products; act is float32 */
+} et_decoder_options;
+
+/* A result: tokens without the one that ended it, how many there are with it, the beam's score. */
+typedef et_beam_hypothesis et_decoder_result;
+
+/* The caller fills in what comes before results, and it is borrowed through the run. */
+typedef struct et_decoder_sentence {
+    const int32_t *source; /* tokens, EOS last */
+    int64_t length;
+    uint64_t number;       /* random numbers go by it */
+    const int32_t *forced; /* tokens of the target, EOS last, where targets are given */
+    int forced_length;
+    const atomic_bool *ended; /* NULL, or true once the sentence is not wanted any more, which any
+                                 thread may set: it is left at the next step */
+    int count;                /* of results: 1 at least, as many as were wanted at most; 0: ended */
+    const et_decoder_result *results; /* best first; in the run's arena, as their ids */
+} et_decoder_sentence;
+
+/* Called on the caller's thread, with sentences done: after each of its steps, which give its
+ * sentences one token more, after steps of others while it has none left, and at last with all. A
+ * true answer ends the run with ET_EINTERRUPTED. */
+typedef bool et_decoder_progress_fn(void *payload, int64_t done);
+
+/* params must be materialized; the first use of a model declares nothing new. All borrowed. */
+int et_decoder_new(et_decoder **out, et_params *params, et_device *device,
+                   const et_transformer *model, const et_decoder_options *options, et_error *error);
+void et_decoder_free(et_decoder *decoder);
+
+/* Translates count sentences; results live in arena. progress may be NULL. */
+int et_decoder_run(et_decoder *decoder, et_decoder_sentence *sentences, int64_t count,
+                   et_arena *arena, et_decoder_progress_fn *progress, void *payload,
+                   et_error *error);
+
+#endif

@@ -1,0 +1,73 @@
+/* One thread's part of decoding: places, each for one sentence from its encoding to its result.
+ *
+ * When a sentence is over its place is free and another may enter; every step runs one plan
+ * over the hypotheses of the places in use, and over no other rows. Cached keys and values are
+ * never moved: a hypothesis finds its own through a table of slots, which is what a beam copies.
+ *
+ * A sentence's result has the same bits in any company: products and all else work row by row.
+ *
+ *     et_search_clear(search);
+ *     do {
+ *         et_search_enter(search, sentences, next_ones);     as long as some are left
+ *         for (count = et_search_step(search, over), i = 0; i < count; i++)
+ *             et_search_leave(search, over[i], &beam);
+ *     } while (et_search_in_use(search) > 0);
+ *
+ * Used by one thread at a time; runs on one thread inside a parallel region, else on all. */
+#ifndef ETUDE_TASKS_TRANSLATION_DECODING_SEARCH_H
+#define ETUDE_TASKS_TRANSLATION_DECODING_SEARCH_H
+
+#include "tasks/translation/decoding/decoder.h"
+
+typedef struct et_search et_search;
+
+static inline bool et_search_is_ended(const et_decoder_sentence *sentence)
+{
+    return sentence->ended && atomic_load_explicit(sentence->ended, memory_order_relaxed);
+}
+
+/* How large it is. */
+typedef struct et_search_size {
+    int places;
+    int64_t source; /* tokens of the longest source */
+    int64_t target; /* tokens of the longest target */
+    /* Of all places together: caches are as large as the sentences that came, however long one of
+     * them is. */
+    int64_t tokens;    /* source tokens */
+    int64_t positions; /* target tokens */
+} et_search_size;
+
+/* All borrowed but the options, which are copied. packed_by: another search of the same model,
+ * which outlives this one and whose packed weights it reads; NULL: its own. */
+int et_search_new(et_search **out, et_params *params, et_device *device,
+                  const et_transformer *model, const et_decoder_options *options,
+                  const et_search_size *size, const et_search *packed_by, et_error *error);
+void et_search_free(et_search *search); /* NULL allowed */
+
+/* Packs weights that have changed. Before the searches that share them are used. */
+void et_search_refresh(et_search *search);
+
+/* Frees all places. Sentences that enter from then on must come longest first. */
+void et_search_clear(et_search *search);
+
+int et_search_in_use(const et_search *search);
+int et_search_places(const et_search *search);
+
+/* The most tokens that a sentence may be translated to. */
+int64_t et_search_target(const et_decoder_options *options, const et_decoder_sentence *sentence);
+
+/* Encodes count sentences, at most as many as there are free places. */
+void et_search_enter(et_search *search, et_decoder_sentence *const *sentences, int count);
+
+/* One token more for all. Writes the places whose sentences are over to over [places]; returns how
+ * many they are. Each must leave before the next step. */
+int et_search_step(et_search *search, int *over);
+
+/* Frees a place whose sentence is over. *beam, which has its results, is borrowed until others
+ * enter. */
+et_decoder_sentence *et_search_leave(et_search *search, int place, const et_beam **beam);
+
+/* Frees the places of sentences that have ended, between two steps; how many they are. */
+int et_search_drop_ended(et_search *search);
+
+#endif

@@ -1,0 +1,489 @@
+/* A trained model in use: settings from the run's params.yaml, its vocabulary, the weights of
+ * one checkpoint, a decoder over them.
+ *
+ *   line -> tokens + EOS -> decoder (beam search, many at once) -> tokens -> line
+ *
+ * No optimizer, no gradients, no corpus: what stays in memory are the weights (and their
+ * bfloat16 copies) and the decoder's.
+ *
+ * Lines without a token (empty, only spaces) are not decoded and translate to an empty line; a
+ * model would make something up. All lines are checked for UTF-8 before the first is translated,
+ * so a fault costs nothing.
+ *
+ * Invariants:
+ *   (1) a line's result depends on the line, the weights and the options only: not on the lines
+ *       beside it, on batches or on threads;
+ *   (2) results are the caller's one by one; on failure there are none;
+ *   (3) after open nothing in the model directory is read again, so a run that goes on there
+ *       changes nothing here. */
+#include <etude/translator.h>
+
+#include <math.h>
+#include <string.h>
+
+#include <etude/log.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/assert.h"
+#include "base/files/file.h"
+#include "base/reserved.h"
+#include "base/threads/thread.h"
+#include "base/text/unicode.h"
+#include "data/text/vocabulary/vocabulary.h"
+#include "systems/modelgarden/experiment.h"
+#include "tasks/translation/decoding/decode_share.h"
+#include "tasks/translation/translation_kind.h"
+#include "tasks/translation/translation_task.h"
+#include "tasks/translation/decoding/translator_device.h"
+#include "tasks/translation/decoding/translator_private.h"
+#include "train/checkpoint/checkpoint.h"
+
+static const et_translation_options *settings_of(const et_translator *t)
+{
+    return t->experiment.task;
+}
+
+static double length_penalty(const et_translator *t)
+{
+    const et_translator_options *o = &t->options;
+    if (o->no_length_penalty)
+        return 0;
+    return o->alpha > 0 ? o->alpha : settings_of(t)->model.alpha;
+}
+
+/* The id of a token as the vocabulary writes it. */
+static int find_token(const et_translator *t, const char *option, const char *token, int32_t *id,
+                      et_error *error)
+{
+    for (*id = 0; *id < et_vocabulary_size(t->sides.target); ++*id)
+        if (!strcmp(et_vocabulary_token(t->sides.target, *id), token))
+            return ET_OK;
+    return et_fail(error, ET_ECONFIG, "%s: the vocabulary has no token \"%s\"", option, token);
+}
+
+/* Ids of tokens in the translator's arena; *ids NULL where none are given. */
+static int find_tokens(et_translator *t, const char *option, const char *const *tokens,
+                       const int32_t **ids, int *count, et_error *error)
+{
+    size_t given = 0;
+    while (tokens && tokens[given])
+        given++;
+    int32_t *found = tokens ? et_arena_array(&t->arena, given, sizeof *found) : NULL;
+    if (tokens && !given)
+        return et_fail(error, ET_ECONFIG, "%s: an empty list; leave it NULL", option);
+    if (tokens && !found)
+        return et_alloc_failed(error, given * sizeof *found, "a list of tokens");
+    int status = ET_OK;
+    for (size_t i = 0; i < given && !status; i++)
+        status = find_token(t, option, tokens[i], &found[i], error);
+    *ids = found;
+    *count = (int)given;
+    return status;
+}
+
+/* What of decoding is the vocabulary's. */
+static int resolve_decoding(et_translator *t, et_error *error)
+{
+    const et_decoding_options *o = &t->decoding;
+    t->choice = (et_choice_options){ .sampling = o->sampling,
+                                     .top_k = o->top_k,
+                                     .top_p = o->top_p,
+                                     .temperature = o->temperature,
+                                     .noise = o->noise,
+                                     .seed = o->seed };
+    int status = find_tokens(t, "ends", o->ends, &t->ends, &t->end_count, error);
+    return status
+               ? status
+               : find_tokens(t, "first", o->first, &t->choice.first, &t->choice.first_count, error);
+}
+
+et_decoder_options et_translator_decoder_options(const et_translator *t)
+{
+    const et_translation_model *settings = &settings_of(t)->model;
+    const et_translator_options *o = &t->options;
+    const int results = t->decoding.results ? t->decoding.results : 1;
+    const int beam = o->beam_size ? o->beam_size : (int)settings->beam_size;
+    return (et_decoder_options){
+        .beam = { .size = t->decoding.sampling ? results : beam,
+                  .alpha = length_penalty(t),
+                  .eos = et_vocabulary_eos(t->sides.target),
+                  .ends = t->ends,
+                  .end_count = t->end_count,
+                  .results = results },
+        .choice = t->choice,
+        .start = et_vocabulary_start(t->sides.target),
+        .max_length = o->max_length ? o->max_length : settings->decode_max_length,
+        .extra_length = settings->extra_decode_length,
+        .sentences = o->sentences ? o->sentences : 32,
+        .act = t->act,
+        .int8 = t->int8,
+    };
+}
+
+int et_translator_make_decoder(et_decoder **out, et_translator *t,
+                               const et_decoder_options *options, et_error *error)
+{
+    et_transformer model = et_translator_transformer(t);
+    return et_decoder_new(out, t->params, t->device, &model, options, error);
+}
+
+int et_translator_make_aligner(et_translator *t, et_error *error)
+{
+    et_transformer model = et_translator_transformer(t);
+    const int layer = t->decoding.alignments;
+    return et_aligner_new(&t->aligner, t->params, t->device, &model, t->sides,
+                          (layer < 0 ? model.decoder.num_layers : layer) - 1, error);
+}
+
+/* Options that are not given are the run's. Twice the beam's size is looked at in each step,
+ * hence half the vocabulary. */
+static int make_decoder(et_translator *t, et_error *error)
+{
+    int status = resolve_decoding(t, error);
+    if (status)
+        return status;
+    et_decoder_options options = et_translator_decoder_options(t);
+    const int beam = options.beam.size;
+    const int64_t layers = settings_of(t)->model.decoder.num_layers;
+    if (t->decoding.alignments > layers)
+        return et_fail(error, ET_ECONFIG, "alignments of layer %d: the decoder has %lld",
+                       t->decoding.alignments, (long long)layers);
+    if (!t->decoding.sampling && 2 * beam > et_vocabulary_size(t->sides.target))
+        return et_fail(error, ET_ECONFIG, "beam size %d: must be at most half the vocabulary, %d",
+                       beam, et_vocabulary_size(t->sides.target) / 2);
+    if (options.beam.results > beam)
+        return et_fail(error, ET_ECONFIG,
+                       "%d results of a line: more than the beam size, %d; raise that",
+                       options.beam.results, beam);
+    return et_translator_make_decoder(&t->decoder, t, &options, error);
+}
+
+/* Settings, vocabulary and weights of another translator, which are only read by then; the decoder
+ * is this one's, and the device for a thread of its own. */
+static int open_shared(et_translator *t, const et_translator *from, et_error *error)
+{
+    t->experiment = from->experiment;
+    t->sides = from->sides;
+    t->vocabularies = from->vocabularies;
+    t->params = from->params;
+    t->step = from->step;
+    t->identity = from->identity;
+    t->live_weights = from->live_weights;
+    t->checkpoint = et_strdup(from->checkpoint);
+    t->act = from->act;
+    t->int8 = from->int8;
+    int status = t->checkpoint ? ET_OK : et_alloc_failed(error, 0, "a path");
+    if (!status && t->options.precision)
+        status = et_translator_resolve_precision(t, t->options.precision, error);
+    if (!status && t->act == ET_BF16 && !et_params_shadow(t->params))
+        status = et_fail(error, ET_ECONFIG,
+                         "precision bfloat16: the translator whose weights are shared was opened "
+                         "without; open the first one with it");
+    if (!status && t->int8 != from->int8)
+        status = et_fail(error, ET_ECONFIG,
+                         "precision int8 is of all translators that share weights, or of none");
+    if (!status && !t->device)
+        status = et_device_open(&t->device, error);
+    return status ? status : make_decoder(t, error);
+}
+
+/* What the run's settings have as limits holds for a caller's options as well. Comparisons are such
+ * that a NaN fails them. precision is looked at when the model is opened. */
+static int check_options(bool model, const et_translator_options *o, et_error *error)
+{
+    if (!model && !o->shares)
+        return et_fail(error, ET_ECONFIG, "the run's directory is NULL: name one");
+    if (o->shares && (model || o->checkpoint || o->live_weights))
+        return et_fail(error, ET_ECONFIG,
+                       "a translator that shares weights has no directory, checkpoint or "
+                       "live_weights of its own: leave them out");
+    if (o->beam_size < 0 || o->beam_size > ET_BEAM_SIZE_MAX)
+        return et_fail(error, ET_ECONFIG, "beam size %d: must be from 1 to %d; 0: the run's",
+                       o->beam_size, ET_BEAM_SIZE_MAX);
+    if (!(o->alpha >= 0 && o->alpha <= ET_TRANSLATION_ALPHA_MAX))
+        return et_fail(error, ET_ECONFIG,
+                       "alpha %g: must be from 0 to %g; 0: the run's; for none set "
+                       "no_length_penalty",
+                       o->alpha, ET_TRANSLATION_ALPHA_MAX);
+    if (o->alpha > 0 && o->no_length_penalty)
+        return et_fail(error, ET_ECONFIG, "alpha %g and no_length_penalty: one of them", o->alpha);
+    if (o->max_length < 0 || o->max_length > ET_TRANSLATION_LENGTH_MAX)
+        return et_fail(error, ET_ECONFIG,
+                       "max length %lld: must be from 1 to %d; 0: the run's rule",
+                       (long long)o->max_length, ET_TRANSLATION_LENGTH_MAX);
+    if (o->sentences < 0 || o->sentences > ET_TRANSLATOR_SENTENCES_MAX)
+        return et_fail(error, ET_ECONFIG,
+                       "sentences: %d decoded together; must be from 1 to %d; 0: 32", o->sentences,
+                       ET_TRANSLATOR_SENTENCES_MAX);
+    int status = et_options_check(o, "et_translator_options", error);
+    return status || !o->decoding ? status : et_translator_check_decoding(o->decoding, error);
+}
+
+/* close takes a translator in any state of opening. place: NULL of one that shares. device: NULL
+ * for one of its own. */
+static int open_translator(et_translator **out, const et_model_place *place, et_device *device,
+                           const et_translator_options *options, et_error *error)
+{
+    static const et_translator_options defaults = { 0 };
+    int status = et_thread_check_stack(error);
+    if (!status)
+        status = check_options(place != NULL, options ? options : &defaults, error);
+    if (status)
+        return status;
+    et_translator *t = et_alloc_zero(1, sizeof *t);
+    if (!t)
+        return et_alloc_failed(error, sizeof *t, "a translator");
+    t->options = options ? *options : defaults;
+    t->device = device;
+    t->borrows_device = device != NULL;
+    t->live_weights = t->options.live_weights;
+    if (t->options.decoding)
+        t->decoding = *t->options.decoding;
+    t->first_line = 1;
+    status = place ? et_translator_open_model(t, place, error)
+                   : open_shared(t, t->options.shares, error);
+    if (place && !status)
+        status = make_decoder(t, error);
+    if (status)
+        et_translator_close(t);
+    else
+        *out = t;
+    return status;
+}
+
+int et_translator_open(et_translator **out, const char *model_dir,
+                       const et_translator_options *options, et_error *error)
+{
+    et_model_place place = { .name = NULL };
+    *out = NULL;
+    int status = model_dir ? et_model_place_open(&place, model_dir, error) : ET_OK;
+    if (!status)
+        status = open_translator(out, model_dir ? &place : NULL, NULL, options, error);
+    et_model_place_close(&place);
+    return status;
+}
+
+int et_translator_open_memory(et_translator **out, const void *bytes, size_t length,
+                              const et_translator_options *options, et_error *error)
+{
+    et_model_place place;
+    *out = NULL;
+    int status = et_model_place_open_memory(&place, bytes, length, error);
+    if (!status)
+        status = open_translator(out, &place, NULL, options, error);
+    et_model_place_close(&place);
+    return status;
+}
+
+/* The decoder reads parameters and device, so it goes before them. */
+void et_translator_close(et_translator *t)
+{
+    if (!t)
+        return;
+    et_aligner_free(t->aligner);
+    et_decoder_free(t->decoder);
+    if (!t->borrows_device)
+        et_device_close(t->device);
+    if (!t->options.shares)
+        et_params_free(t->params);
+    et_vocabularies_close(&t->own);
+    et_free(t->checkpoint);
+    et_arena_release(&t->arena);
+    et_free(t);
+}
+
+void et_translator_set_progress(et_translator *t, et_translator_progress_fn *fn, void *payload)
+{
+    t->progress = fn;
+    t->payload = payload;
+}
+
+void et_translator_set_first_line(et_translator *t, size_t number)
+{
+    t->first_line = number;
+}
+
+/* Borrowed until close. */
+const char *et_translator_checkpoint(const et_translator *t)
+{
+    return t->checkpoint;
+}
+
+int64_t et_translator_step(const et_translator *t)
+{
+    return t->step;
+}
+
+/* ---- translating ---- */
+
+/* Everything of one call lives in an arena of it but the results, which are the caller's. */
+
+/* A line's tokens and EOS, in arena. number: of the line, for messages. */
+static int encode(const et_translator *t, const char *line, size_t number,
+                  et_decoder_sentence *sentence, et_tokens *tokens, et_arena *arena,
+                  et_error *error)
+{
+    et_assert(line);
+    /* line is valid UTF-8 by now, of any length. */
+    int status = et_vocabulary_encode(t->sides.source, line, strlen(line), tokens, error);
+    if (status)
+        return et_fail_while(error, status, "line %zu", number);
+    size_t count = tokens->count;
+    /* What a sentence takes of the decoder's memory grows with its length: a book in one line would
+     * take all there is. */
+    if (count > ET_TRANSLATION_SOURCE_MAX - 1) {
+        et_log(ET_LOG_WARNING, "line %zu: %zu tokens, only the first %d are translated", number,
+               count, ET_TRANSLATION_SOURCE_MAX - 1);
+        count = ET_TRANSLATION_SOURCE_MAX - 1;
+    }
+    int32_t *ids = et_arena_array(arena, count + 1, sizeof *ids);
+    if (!ids)
+        return et_alloc_failed(error, (count + 1) * sizeof *ids, "a sentence");
+    if (count)
+        memcpy(ids, tokens->ids, count * sizeof *ids);
+    /* As in training: sources end in EOS. */
+    ids[count] = et_vocabulary_eos(t->sides.source);
+    /* length 1 is EOS alone: a line without a token, which et_translator_decode leaves out. */
+    *sentence =
+        (et_decoder_sentence){ .source = ids, .length = (int64_t)count + 1, .number = number };
+    return ET_OK;
+}
+
+/* The vocabulary would take any bytes and make unknowns of them. */
+int et_translator_check_line(const char *line, size_t number, et_error *error)
+{
+    size_t valid;
+    if (!line)
+        return et_fail(error, ET_EDATA, "line %zu: NULL is no line; an empty one is \"\"", number);
+    if (et_utf8_valid(line, strlen(line), &valid))
+        return ET_OK;
+    return et_fail(error, ET_EDATA,
+                   "line %zu, byte %zu: not UTF-8; convert the text, for example with iconv",
+                   number, valid + 1);
+}
+
+/* tokens is memory that is used again from line to line. */
+int et_translator_encode(const et_translator *t, const char *const *lines, size_t count,
+                         et_decoder_sentence *sentences, et_arena *arena, et_error *error)
+{
+    et_tokens tokens = ET_TOKENS_INIT;
+    int status = ET_OK;
+    for (size_t i = 0; i < count && !status; i++)
+        status = et_translator_check_line(lines[i], t->first_line + i, error);
+    for (size_t i = 0; i < count && !status; i++)
+        status = encode(t, lines[i], t->first_line + i, &sentences[i], &tokens, arena, error);
+    for (size_t i = 0; i < count && !status && t->ended; i++)
+        sentences[i].ended = t->ended[i];
+    et_tokens_release(&tokens);
+    return status;
+}
+
+/* The decoder counts sentences that it decodes; lines without a token are done before. */
+static bool tell_progress(void *payload, int64_t done)
+{
+    const et_translator *t = payload;
+    return t->progress(t->payload, t->empty_lines + (size_t)done, t->lines);
+}
+
+/* Sentences without a word are not decoded. Those with words are moved together for the decoder
+ * and put back from behind, each to its place. */
+int et_translator_decode(et_translator *t, et_decoder_sentence *sentences, size_t count,
+                         et_arena *arena, et_error *error)
+{
+    et_decoder_sentence *some = et_arena_array(arena, count, sizeof *some);
+    if (!some)
+        return et_alloc_failed(error, count * sizeof *some, "sentences");
+    et_assert(sentences || count == 0);
+    int64_t words = 0;
+    for (size_t i = 0; i < count; i++)
+        if (sentences[i].length > 1)
+            some[words++] = sentences[i];
+    t->empty_lines = count - (size_t)words;
+    int status = et_decoder_run_on_ranks(t->decoder, t->options.comm, some, words, arena,
+                                         t->progress ? tell_progress : NULL, t, error);
+    /* From behind: words counts down to the place of each. */
+    for (size_t i = count; i-- > 0 && !status;)
+        if (sentences[i].length > 1)
+            sentences[i] = some[--words];
+    return status;
+}
+
+/* results: each a text of its own, the caller's. */
+static int detokenize(const et_translator *t, const et_decoder_sentence *sentences, size_t count,
+                      char **results, et_error *error)
+{
+    for (size_t i = 0; i < count; i++) {
+        /* Detached, the text is the caller's; released, nothing is left of it. */
+        et_strbuf text = ET_STRBUF_INIT;
+        et_decoder_result best = { 0 };
+        if (sentences[i].count)
+            best = sentences[i].results[0];
+        int status =
+            et_vocabulary_decode(t->sides.target, best.ids, (size_t)best.count, &text, error);
+        results[i] = status ? NULL : et_strbuf_detach(&text);
+        et_strbuf_release(&text);
+        if (!results[i])
+            return status ? status : et_alloc_failed(error, 0, "a translation");
+    }
+    return ET_OK;
+}
+
+/* See translator_device.h: for commands. */
+et_device *et_translator_device(et_translator *t)
+{
+    return t->device;
+}
+
+int et_translator_open_beside(et_translator **out, const et_translator_options *options,
+                              et_error *error)
+{
+    *out = NULL;
+    et_assert(options->shares);
+    return open_translator(out, NULL, options->shares->device, options, error);
+}
+
+/* Spans of a profile: what the translator does beside decoding. */
+static const et_activity encode_activity = { .name = "text to tokens", .kind = "text" };
+static const et_activity detokenize_activity = { .name = "tokens to text", .kind = "text" };
+
+/* results is written even on failure: all NULL then. */
+int et_translator_translate(et_translator *t, const char *const *lines, size_t count,
+                            char **results, et_error *error)
+{
+    if (count && (!lines || !results))
+        return et_fail(error, ET_EDATA, "%zu lines to translate, and no array of %s", count,
+                       lines ? "results" : "them");
+    et_arena arena = ET_ARENA_INIT;
+    et_decoder_sentence *sentences = et_arena_array(&arena, count, sizeof *sentences);
+    int status = sentences ? ET_OK : et_alloc_failed(error, count * sizeof *sentences, "sentences");
+    if (count)
+        memset(results, 0, count * sizeof *results);
+    t->lines = count;
+    if (!status)
+        status = et_thread_check_stack(error);
+    et_track *track = et_device_track(t->device);
+    et_track_begin(track, &encode_activity, -1);
+    if (!status)
+        status = et_translator_encode(t, lines, count, sentences, &arena, error);
+    et_track_end(track);
+    if (!status)
+        status = et_translator_decode(t, sentences, count, &arena, error);
+    et_track_begin(track, &detokenize_activity, -1);
+    if (!status)
+        status = detokenize(t, sentences, count, results, error);
+    et_track_end(track);
+    et_arena_release(&arena);
+    if (status)
+        et_translator_free_results(results, count);
+    return status;
+}
+
+/* NULL afterwards, so that freeing twice does no harm. */
+void et_translator_free_results(char **results, size_t count)
+{
+    for (size_t i = 0; results && i < count; i++) {
+        et_free(results[i]);
+        results[i] = NULL;
+    }
+}

@@ -1,0 +1,129 @@
+/* What a translator reads before it translates: settings, vocabulary, weights, of a run, an export
+ * or one file. Cheap things first: a wrong precision or a missing vocabulary is said before weights
+ * are read. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "engine/graph/graph.h"
+#include "engine/kernel/gemm/gemm.h"
+#include "tasks/translation/translation_kind.h"
+#include "tasks/translation/translation_task.h"
+#include "tasks/translation/decoding/translator_private.h"
+#include "train/checkpoint/artifact/model_export.h"
+#include "train/checkpoint/artifact/model_load.h"
+#include "train/checkpoint/stored_weight.h"
+
+/* ---- weights ---- */
+
+/* Whether what lies beside the weights, settings and vocabulary, is theirs. */
+static int check_belongs(void *payload, const et_model_load *load, et_error *error)
+{
+    et_translator *t = payload;
+    et_identity identity = { load->checkpoint, load->facts.identity };
+    int status = et_experiment_check_model(&t->experiment, &identity,
+                                           et_model_place_run(load->place), error);
+    return status ? status
+                  : et_vocabularies_check_all(&t->own, &identity, load->place, &t->arena, error);
+}
+
+static int load_weights(et_translator *t, const et_model_place *place, et_error *error)
+{
+    et_model_load load = { .place = place,
+                           .params = t->params,
+                           .named = t->options.checkpoint,
+                           .live_weights = t->options.live_weights,
+                           .facts = { .arena = &t->arena },
+                           .check = check_belongs,
+                           .payload = t };
+    int status = et_model_load_weights(&load, error);
+    t->checkpoint = load.checkpoint;
+    t->step = load.facts.step;
+    t->identity = load.facts.identity;
+    return status;
+}
+
+/* ---- the rest ---- */
+
+/* The run's own copies: what the ids of its weights mean. */
+static int open_vocabularies(et_translator *t, const et_model_place *place, et_error *error)
+{
+    const et_translation_options *options = t->experiment.task;
+    et_vocabularies_init(&t->own, &options->vocabulary);
+    int status = et_vocabularies_read(&t->own, place, &t->arena, error);
+    if (!status)
+        t->sides = et_vocabularies_sides(&t->own);
+    t->vocabularies = &t->own;
+    return status;
+}
+
+/* 64 positions: the size of the graph below; the decoder has a table of its own. */
+et_transformer et_translator_transformer(const et_translator *t)
+{
+    return et_translation_transformer(t->experiment.task, et_vocabulary_size(t->sides.source),
+                                      et_vocabulary_size(t->sides.target), 64);
+}
+
+/* Declares the model's parameters: a graph of the smallest batch names them all. */
+static int declare_params(et_translator *t, et_error *error)
+{
+    /* The graph is only built, never planned: building it declares the parameters. */
+    et_graph *graph;
+    et_transformer model = et_translator_transformer(t);
+    int status = et_params_new(&t->params, error);
+    if (!status)
+        status = et_graph_new(&graph, t->params, NULL, error);
+    if (status)
+        return status;
+    et_transformer_train(et_graph_scope(graph), &model, 64, 64, 1);
+    et_transformer_table(et_graph_scope(graph), &model);
+    status = et_graph_finish(graph, error);
+    et_graph_free(graph);
+    return status ? status : et_params_materialize(t->params, t->act == ET_BF16, error);
+}
+
+/* What int8 computes with is what an export in int8 holds, in look-ups as well as in products. */
+static int round_weights(et_translator *t, et_error *error)
+{
+    int status = ET_OK;
+    et_params_begin_change(t->params);
+    for (int i = 0; i < et_params_count(t->params) && !status; i++)
+        status = et_stored_weight_round(
+            et_params_values(t->params) + et_params_offset(t->params, i),
+            et_params_name(t->params, i), et_params_shape(t->params, i), error);
+    et_params_changed(t->params, true);
+    return status;
+}
+
+/* bfloat16 on a CPU that has no such products becomes float32: the same results but for
+ * rounding, and faster there. auto in the settings cannot be: a run writes what it resolved it
+ * to. stored: what a file is stored in. */
+int et_translator_resolve_precision(et_translator *t, const char *stored, et_error *error)
+{
+    const char *precision = t->options.precision;
+    if (!precision && strcmp(stored, "float32") != 0)
+        precision = stored;
+    bool bf16 = t->experiment.runtime.mixed_precision_dtype == ET_PRECISION_BFLOAT16;
+    int status = precision ? et_model_export_check_precision(precision, error) : ET_OK;
+    if (precision)
+        bf16 = !strcmp(precision, "bfloat16");
+    t->int8 = precision && !strcmp(precision, "int8");
+    t->act = bf16 && et_gemm_has_bf16() ? ET_BF16 : ET_F32;
+    return status;
+}
+
+int et_translator_open_model(et_translator *t, const et_model_place *place, et_error *error)
+{
+    int status =
+        et_experiment_open_place(&t->experiment, &et_translation_program, place, &t->arena, error);
+    if (!status)
+        status = et_translator_resolve_precision(t, et_model_place_precision(place), error);
+    if (!status)
+        status = open_vocabularies(t, place, error);
+    if (!status)
+        status = et_device_open(&t->device, error);
+    if (!status)
+        status = declare_params(t, error);
+    if (!status)
+        status = load_weights(t, place, error);
+    return status || !t->int8 ? status : round_weights(t, error);
+}

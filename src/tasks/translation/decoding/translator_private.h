@@ -1,0 +1,74 @@
+/* What the files of the translator share: translator_model.c (what is read), translator.c (opening,
+ * best results), decoding.c (checks of options), hypotheses.c (several results, targets that are
+ * scored), export.c. */
+#ifndef ETUDE_TASKS_TRANSLATION_DECODING_TRANSLATOR_PRIVATE_H
+#define ETUDE_TASKS_TRANSLATION_DECODING_TRANSLATOR_PRIVATE_H
+
+#include <etude/hypotheses.h>
+
+#include "base/arena.h"
+#include "tasks/translation/decoding/alignment.h"
+#include "tasks/translation/decoding/decoder.h"
+#include "tasks/translation/vocabularies.h"
+#include "systems/modelgarden/experiment.h"
+
+struct et_translator {
+    et_arena arena;                /* of the settings */
+    et_experiment experiment;      /* the run's settings; texts in arena */
+    et_translator_options options; /* a copy */
+    et_decoding_options decoding;  /* a copy; its lists are those of choice and ends, in arena */
+    et_choice_options choice;
+    const int32_t *ends;
+    int end_count;
+    et_dtype act; /* of activations; float32 with int8 */
+    bool int8;
+    bool live_weights; /* of the weights in use: of the first translator's options */
+    et_sides sides;    /* what both are cut into tokens by: of the next */
+    const et_vocabularies *vocabularies; /* own, or those of the translator that it shares with */
+    et_vocabularies own;                 /* owned, as the next three; none if it shares */
+    et_params *params;                   /* borrowed if it shares */
+    et_device *device;
+    bool borrows_device; /* it is that of the translator that it shares with */
+    et_decoder *decoder;
+    et_aligner *aligner;                 /* NULL: alignments are not asked for */
+    char *checkpoint;                    /* path of the file in use; owned */
+    int64_t step;                        /* of the checkpoint */
+    const et_value *identity;            /* the same; NULL: it has none; in arena */
+    et_translator_progress_fn *progress; /* NULL: nobody asks */
+    void *payload;                       /* what it gets */
+    const atomic_bool *const *ended;     /* [lines] of the calls to come: of each line what its
+                                            sentence's is; its result is an empty one then. NULL:
+                                            none ends. Borrowed */
+    size_t first_line;                   /* the number of a call's first in messages */
+    size_t lines, empty_lines;           /* of the call in progress; empty: without a token */
+};
+
+/* translator_model.c. Reads settings, vocabularies and weights from place, which is not needed
+ * afterwards, and opens the device. */
+int et_translator_open_model(et_translator *t, const et_model_place *place, et_error *error);
+/* Sets act and int8 by the options and by what weights are stored in. */
+int et_translator_resolve_precision(et_translator *t, const char *stored, et_error *error);
+/* The model as the settings describe it, with positions for the smallest batch. */
+et_transformer et_translator_transformer(const et_translator *t);
+
+/* decoding.c: ET_ECONFIG for a value that is out of its range, or does not go with another. */
+int et_translator_check_decoding(const et_decoding_options *options, et_error *error);
+
+/* translator.c: those that the translator's own decoder has; a decoder with such. */
+et_decoder_options et_translator_decoder_options(const et_translator *t);
+int et_translator_make_decoder(et_decoder **out, et_translator *t,
+                               const et_decoder_options *options, et_error *error);
+
+/* translator.c: as et_aligner_new. */
+int et_translator_make_aligner(et_translator *t, et_error *error);
+
+/* translator.c: lines to sentences, in arena; ET_EDATA names the line. */
+int et_translator_check_line(const char *line, size_t number, et_error *error);
+int et_translator_encode(const et_translator *t, const char *const *lines, size_t count,
+                         et_decoder_sentence *sentences, et_arena *arena, et_error *error);
+
+/* translator.c: fills in the results of sentences with a word; others have none. */
+int et_translator_decode(et_translator *t, et_decoder_sentence *sentences, size_t count,
+                         et_arena *arena, et_error *error);
+
+#endif

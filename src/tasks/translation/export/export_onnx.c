@@ -1,0 +1,484 @@
+/* The model as ONNX, as Optimum's ORTModelForSeq2SeqLM takes it (the names of files, inputs and
+ * outputs are those of its exporter):
+ *
+ *   encoder_model.onnx    input_ids, attention_mask [batch, encoder_sequence_length]
+ *                         -> last_hidden_state [batch, encoder_sequence_length, width]
+ *   decoder_model.onnx    encoder_attention_mask, input_ids [batch, decoder_sequence_length],
+ *                         encoder_hidden_states
+ *                         -> logits [batch, decoder_sequence_length, vocabulary], of all positions;
+ *                         present.I.decoder.key, .value [batch, heads, decoder_sequence_length,
+ *                         width / heads] of each layer I; present.I.encoder.key, .value
+ *   decoder_with_past_model.onnx     the same for the tokens that follow:
+ *                         encoder_attention_mask, input_ids, and past_key_values.I.decoder.key ...
+ *                         for present.I.decoder.key ... of what was run before
+ *                         -> logits of input_ids; present.I.decoder.key, .value of all positions
+ *   config.json           sizes and symbols, as of a Marian model, which generates the same way
+ *   source.spm, target.spm, vocab.json, tokenizer_config.json      the vocabulary, twice a file; of
+ *                         two vocabularies target_vocab.json as well
+ *
+ * Shorter sentences of a batch are followed by padding that the masks leave out. */
+#include "tasks/translation/export/export_formats.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/files/file.h"
+#include "base/values/json.h"
+#include "engine/nn/pair_names.h"
+#include "engine/graph/graph.h"
+#include "engine/onnx/onnx_graph.h"
+#include "tasks/translation/translation_options.h"
+#include "train/checkpoint/artifact/model_export.h"
+
+/* Rows of the table of positions: the longest source, and target, that a model takes. */
+#define POSITIONS ET_TRANSLATION_SOURCE_MAX
+
+static const char *const names[] = { "target_vocab.json",
+                                     "config.json",
+                                     "generation_config.json",
+                                     "source.spm",
+                                     "target.spm",
+                                     "vocab.json",
+                                     "tokenizer_config.json",
+                                     "encoder_model.onnx",
+                                     "decoder_model.onnx",
+                                     "decoder_with_past_model.onnx" };
+enum {
+    TARGET_VOCABULARY,
+    CONFIG,
+    GENERATION,
+    SOURCE,
+    TARGET,
+    VOCABULARY,
+    TOKENIZER,
+    ENCODER,
+    DECODER,
+    DECODER_WITH_PAST,
+    NAMES
+};
+
+/* ---- graphs ---- */
+
+/* ids [batch, longest] as rows, and what rows are read by. */
+typedef struct side {
+    const char *shape, *count; /* int64 [2], [1] */
+    const char *rows;          /* int64 [1] */
+    const char *ids, *positions, *mask;
+} side;
+
+static const char *part(et_onnx *m, const char *of, int64_t at)
+{
+    const int64_t end = at + 1;
+    return et_onnx_call(m, "Slice", of, et_onnx_ints(m, &at, 1), et_onnx_ints(m, &end, 1));
+}
+
+/* [batch, longest] to one behind another. */
+static const char *flat(et_onnx *m, const char *x)
+{
+    const int64_t open = -1;
+    return et_onnx_call(m, "Reshape", x, et_onnx_ints(m, &open, 1));
+}
+
+static const char *mask_of(et_onnx *m, const char *mask)
+{
+    const int64_t axes[] = { 1, 2 };
+    mask = et_onnx_call(m, "Cast", mask);
+    et_onnx_set_int(m, "to", ET_ONNX_BOOL);
+    return et_onnx_call(m, "Unsqueeze", mask, et_onnx_ints(m, axes, 2));
+}
+
+/* A position is the column, whatever the mask says, behind those of the past: an int64. */
+static side side_of(et_onnx *m, const char *ids, const char *past)
+{
+    const char *shape = et_onnx_call(m, "Shape", ids);
+    const char *end =
+        et_onnx_call(m, "Add", past, et_onnx_call(m, "Gather", shape, et_onnx_int(m, 1)));
+    const char *each = et_onnx_call(m, "Range", past, end, et_onnx_int(m, 1));
+    side s = { .shape = shape, .count = part(m, shape, 0) };
+    s.rows = et_onnx_call(m, "Mul", s.count, part(m, shape, 1));
+    s.ids = flat(m, ids);
+    s.positions = flat(m, et_onnx_call(m, "Expand", each, shape));
+    return s;
+}
+
+/* Rows back to [batch, longest, width]. */
+static const char *batches(et_onnx *m, const char *rows, const side *of, int64_t width)
+{
+    const char *shape = et_onnx_call(m, "Concat", of->shape, et_onnx_ints(m, &width, 1));
+    et_onnx_set_int(m, "axis", 0);
+    return et_onnx_call(m, "Reshape", rows, shape);
+}
+
+static const et_onnx_dim batch = { "batch_size", 0 };
+static const et_onnx_dim encoder_length = { "encoder_sequence_length", 0 };
+static const et_onnx_dim decoder_length = { "decoder_sequence_length", 0 };
+
+static int add_encoder(et_onnx *m, et_graph *graph, const et_transformer *model, et_error *error)
+{
+    const et_onnx_dim ids[] = { batch, encoder_length };
+    const et_onnx_dim states[] = { batch, encoder_length, { NULL, model->width } };
+    side s = side_of(m, et_onnx_input(m, "input_ids", ET_ONNX_I64, ids, 2), et_onnx_int(m, 0));
+    s.mask = mask_of(m, et_onnx_input(m, "attention_mask", ET_ONNX_I64, ids, 2));
+    et_node *y =
+        et_transformer_encode(et_graph_scope(graph), model, ET_ONNX_PRIME_A, ET_ONNX_PRIME_B, 0);
+    const et_onnx_symbol symbols[] = { { ET_ONNX_PRIME_A, s.rows } };
+    const et_onnx_binding bindings[] = {
+        { .name = ET_PAIR_NAME_SOURCE_IDS, .value = s.ids },
+        { .name = ET_PAIR_NAME_SOURCE_POSITIONS, .value = s.positions },
+        { .name = ET_PAIR_NAME_SOURCE_OFFSETS, .count = s.count, .mask = s.mask },
+    };
+    const et_onnx_graph from = { .graph = graph,
+                                 .symbols = symbols,
+                                 .symbol_count = 1,
+                                 .bindings = bindings,
+                                 .binding_count = 3 };
+    const char *rows = NULL;
+    int status = et_graph_finish(graph, error);
+    if (!status)
+        status = et_onnx_add_graph(m, &from, &y, &rows, 1, error);
+    if (!status)
+        et_onnx_output(m, batches(m, rows, &s, model->width), "last_hidden_state", ET_ONNX_F32,
+                       states, 3);
+    return status;
+}
+
+/* ---- the decoder ---- */
+
+/* Whose positions a cache has; two attentions a layer, in this order. */
+enum { OF_DECODER, OF_ENCODER, CACHES };
+enum { KEY, VALUE };
+static const char *const cache_of[CACHES] = { "decoder", "encoder" };
+static const char *const cache_part[] = { "key", "value" };
+
+/* A decoder that is made, after what went before or from the start. */
+typedef struct decoder {
+    et_onnx *m;
+    const et_transformer *model;
+    bool past;
+    et_arena arena;
+    side target;
+    const char *mask, *encoded; /* of the source; encoded: NULL with a past */
+    et_onnx_cache *caches;      /* [layers, CACHES] */
+    int cache_count;
+    et_onnx_binding *bindings;
+    int binding_count;
+} decoder;
+
+static void cache_dims(const decoder *d, et_onnx_dim dims[4], const char *length)
+{
+    const int64_t heads = d->model->decoder.num_attention_heads;
+    dims[0] = batch;
+    dims[1] = (et_onnx_dim){ NULL, heads };
+    dims[2] = (et_onnx_dim){ length, 0 };
+    dims[3] = (et_onnx_dim){ NULL, d->model->width / heads };
+}
+
+static const char *past_input(decoder *d, int cache, int which)
+{
+    et_onnx_dim dims[4];
+    const int of = cache % CACHES;
+    const char *name = et_arena_printf(&d->arena, "past_key_values.%d.%s.%s", cache / CACHES,
+                                       cache_of[of], cache_part[which]);
+    cache_dims(d, dims, of == OF_DECODER ? "past_decoder_sequence_length" : encoder_length.name);
+    return name ? et_onnx_input(d->m, name, ET_ONNX_F32, dims, 4) : NULL;
+}
+
+static void present_output(decoder *d, int cache, int which)
+{
+    et_onnx_dim dims[4];
+    const int of = cache % CACHES;
+    const et_onnx_cache *kept = &d->caches[cache];
+    const char *name = et_arena_printf(&d->arena, "present.%d.%s.%s", cache / CACHES, cache_of[of],
+                                       cache_part[which]);
+    cache_dims(d, dims,
+               of == OF_ENCODER ? encoder_length.name
+               : d->past        ? "past_decoder_sequence_length + decoder_sequence_length"
+                                : decoder_length.name);
+    if (name)
+        et_onnx_output(d->m, which == KEY ? kept->key : kept->value, name, ET_ONNX_F32, dims, 4);
+}
+
+static void bind(decoder *d, et_onnx_binding binding)
+{
+    d->bindings[d->binding_count++] = binding;
+}
+
+/* Inputs in the order in which Optimum makes them. */
+static int add_decoder_inputs(decoder *d, et_error *error)
+{
+    const et_onnx_dim masks[] = { batch, encoder_length }, ids[] = { batch, decoder_length };
+    const et_onnx_dim states[] = { batch, encoder_length, { NULL, d->model->width } };
+    const int64_t rows[] = { -1, d->model->width };
+    et_onnx *m = d->m;
+    d->cache_count = CACHES * d->model->decoder.num_layers;
+    d->caches = et_arena_alloc(&d->arena, (size_t)d->cache_count * sizeof *d->caches);
+    d->bindings = et_arena_alloc(&d->arena, ((size_t)d->cache_count + 5) * sizeof *d->bindings);
+    if (!d->caches || !d->bindings)
+        return et_alloc_failed(error, (size_t)d->cache_count * sizeof *d->caches, "a decoder");
+    d->mask = mask_of(m, et_onnx_input(m, "encoder_attention_mask", ET_ONNX_I64, masks, 2));
+    const char *tokens = et_onnx_input(m, "input_ids", ET_ONNX_I64, ids, 2);
+    if (!d->past) {
+        d->encoded = et_onnx_input(m, "encoder_hidden_states", ET_ONNX_F32, states, 3);
+        d->encoded = et_onnx_call(m, "Reshape", d->encoded, et_onnx_ints(m, rows, 2));
+    }
+    for (int i = 0; i < d->cache_count; i++) {
+        d->caches[i] = (et_onnx_cache){ .key = NULL };
+        if (d->past) {
+            d->caches[i].past_key = past_input(d, i, KEY);
+            d->caches[i].past_value = past_input(d, i, VALUE);
+        }
+    }
+    const char *before =
+        d->past ? et_onnx_call(m, "Gather", et_onnx_call(m, "Shape", d->caches[0].past_key),
+                               et_onnx_int(m, 2))
+                : et_onnx_int(m, 0);
+    d->target = side_of(m, tokens, before);
+    return ET_OK;
+}
+
+static void bind_decoder(decoder *d)
+{
+    const side *t = &d->target;
+    bind(d, (et_onnx_binding){ .name = ET_PAIR_NAME_TARGET_IDS, .value = t->ids });
+    bind(d, (et_onnx_binding){ .name = ET_PAIR_NAME_TARGET_POSITIONS, .value = t->positions });
+    bind(d, (et_onnx_binding){ .name = ET_PAIR_NAME_TARGET_OFFSETS, .count = t->count });
+    bind(d, (et_onnx_binding){
+                .name = ET_PAIR_NAME_SOURCE_OFFSETS, .count = t->count, .mask = d->mask });
+    if (!d->past)
+        bind(d, (et_onnx_binding){ .name = "encoded", .value = d->encoded });
+    for (int i = 0; i < d->model->decoder.num_layers && d->past; i++) {
+        const char *name = et_arena_printf(&d->arena, ET_DECODE_CROSS_CACHE "%d", i);
+        if (name)
+            bind(d, (et_onnx_binding){ .name = name });
+    }
+}
+
+/* The decoder as a graph: its logits. */
+static et_node *build_decoder(const decoder *d, et_graph *graph)
+{
+    et_scope *root = et_graph_scope(graph);
+    et_node *h;
+    if (d->past) {
+        h = et_transformer_decode_cached(root, d->model, ET_ONNX_PRIME_C, ET_ONNX_PRIME_A,
+                                         ET_ONNX_PRIME_B);
+    } else {
+        const et_shape states = et_shape_2(ET_ONNX_PRIME_C, d->model->width);
+        h = et_transformer_decode_whole(root, d->model, et_input(root, "encoded", ET_F32, states),
+                                        ET_ONNX_PRIME_A, ET_ONNX_PRIME_B);
+    }
+    return et_matmul(h, et_transformer_table(root, d->model), NULL,
+                     &(et_matmul_options){ .transpose_b = true, .f32 = true });
+}
+
+/* What the encoder's positions gave stays as it is: it is an output once. */
+static void add_decoder_outputs(decoder *d, const char *rows, int64_t vocabulary)
+{
+    const et_onnx_dim all[] = { batch, decoder_length, { NULL, vocabulary } };
+    et_onnx_output(d->m, batches(d->m, rows, &d->target, vocabulary), "logits", ET_ONNX_F32, all,
+                   3);
+    for (int i = 0; i < d->cache_count; i++) {
+        if (d->past && i % CACHES == OF_ENCODER)
+            continue;
+        present_output(d, i, KEY);
+        present_output(d, i, VALUE);
+    }
+}
+
+static int fill_decoder(decoder *d, et_graph *graph, et_error *error)
+{
+    const char *rows = NULL;
+    int status = add_decoder_inputs(d, error);
+    if (status)
+        return status;
+    bind_decoder(d);
+    et_node *logits = build_decoder(d, graph);
+    const et_onnx_symbol symbols[] = { { ET_ONNX_PRIME_A, d->target.rows } };
+    const et_onnx_graph from = { .graph = graph,
+                                 .symbols = symbols,
+                                 .symbol_count = 1,
+                                 .bindings = d->bindings,
+                                 .binding_count = d->binding_count,
+                                 .caches = d->caches,
+                                 .cache_count = d->cache_count };
+    status = et_graph_finish(graph, error);
+    if (!status)
+        status = et_onnx_add_graph(d->m, &from, &logits, &rows, 1, error);
+    if (!status)
+        add_decoder_outputs(d, rows, et_node_shape(logits).size[1]);
+    return !status && d->arena.failed ? et_alloc_failed(error, d->arena.used, "a decoder") : status;
+}
+
+static int add_decoder(et_onnx *m, et_graph *graph, const et_transformer *model, bool past,
+                       et_error *error)
+{
+    decoder d = { .m = m, .model = model, .past = past, .arena = ET_ARENA_INIT };
+    const int status = fill_decoder(&d, graph, error);
+    et_arena_release(&d.arena);
+    return status;
+}
+
+static int write_graph(const et_translator *t, int which, const char *path, et_error *error)
+{
+    et_transformer model = et_translator_transformer(t);
+    et_graph *graph = NULL;
+    et_onnx *m = NULL;
+    model.max_positions = POSITIONS;
+    int status = et_graph_new(&graph, t->params, NULL, error);
+    if (!status)
+        status = et_onnx_new(&m, which == ENCODER ? "encoder" : "decoder", error);
+    if (!status)
+        status = which == ENCODER
+                     ? add_encoder(m, graph, &model, error)
+                     : add_decoder(m, graph, &model, which == DECODER_WITH_PAST, error);
+    if (!status)
+        status = et_onnx_write(m, path, error);
+    et_onnx_free(m);
+    et_graph_free(graph);
+    return status;
+}
+
+/* ---- what lies beside them ---- */
+
+/* "relu" and so on are called the same there, but for one. */
+static const char *activation_name(et_activation activation)
+{
+    static const char *const names_of[] = { [ET_ACTIVATION_RELU] = "relu",
+                                            [ET_ACTIVATION_GELU] = "gelu",
+                                            [ET_ACTIVATION_TANH] = "tanh",
+                                            [ET_ACTIVATION_SIGMOID] = "sigmoid",
+                                            [ET_ACTIVATION_SWISH] = "swish" };
+    const size_t count = sizeof names_of / sizeof *names_of;
+    return (size_t)activation < count && names_of[activation] ? names_of[activation] : "linear";
+}
+
+static void set_symbols(et_value *dict, const et_translator *t)
+{
+    const et_vocabulary *v = t->sides.target;
+    et_value_set_int(dict, "decoder_start_token_id", et_vocabulary_start(v));
+    et_value_set_int(dict, "eos_token_id", et_vocabulary_eos(v));
+    et_value_set_int(dict, "pad_token_id",
+                     et_vocabulary_pad(v) < 0 ? et_vocabulary_eos(v) : et_vocabulary_pad(v));
+    if (et_vocabulary_bos(v) >= 0)
+        et_value_set_int(dict, "bos_token_id", et_vocabulary_bos(v));
+}
+
+static void set_stack(et_value *dict, const char *name, const et_transformer_stack *stack,
+                      et_arena *arena)
+{
+    const char *layers = et_arena_printf(arena, "%s_layers", name);
+    const char *heads = et_arena_printf(arena, "%s_attention_heads", name);
+    const char *inner = et_arena_printf(arena, "%s_ffn_dim", name);
+    if (!layers || !heads || !inner)
+        return;
+    et_value_set_int(dict, layers, stack->num_layers);
+    et_value_set_int(dict, heads, stack->num_attention_heads);
+    et_value_set_int(dict, inner, stack->intermediate_size);
+}
+
+static void set_config(et_value *dict, const et_translator *t, et_arena *arena)
+{
+    const et_transformer model = et_translator_transformer(t);
+    et_value *kinds = et_value_set_list(dict, "architectures");
+    if (kinds)
+        et_value_add_string(kinds, "MarianMTModel");
+    et_value_set_string(dict, "model_type", "marian");
+    et_value_set_bool(dict, "is_encoder_decoder", true);
+    et_value_set_bool(dict, "use_cache", true);
+    et_value_set_int(dict, "vocab_size", model.target.count); /* what a search looks at */
+    et_value_set_int(dict, "decoder_vocab_size", model.target.count);
+    et_value_set_int(dict, "d_model", model.width);
+    set_stack(dict, "encoder", &model.encoder, arena);
+    set_stack(dict, "decoder", &model.decoder, arena);
+    et_value_set_string(dict, "activation_function", activation_name(model.encoder.activation));
+    et_value_set_int(dict, "max_position_embeddings", POSITIONS);
+    et_value_set_bool(dict, "scale_embedding", true);
+    et_value_set_bool(dict, "share_encoder_decoder_embeddings", t->vocabularies->count == 1);
+    et_value_set_bool(dict, "tie_word_embeddings", !strcmp(model.output.scope, model.target.scope));
+    et_value_set_bool(dict, "static_position_embeddings", true);
+    set_symbols(dict, t);
+}
+
+static void set_generation(et_value *dict, const et_translator *t)
+{
+    const et_decoder_options options = et_translator_decoder_options(t);
+    set_symbols(dict, t);
+    const bool own = options.max_length > 0 && options.max_length < POSITIONS;
+    et_value_set_int(dict, "max_length", own ? options.max_length : POSITIONS);
+    et_value_set_int(dict, "num_beams", options.beam.size);
+    et_value_set_bool(dict, "use_cache", true);
+}
+
+/* Tokens are different from each other, so none is looked up before it is added. */
+static void set_tokens(et_value *dict, const et_vocabulary *vocabulary)
+{
+    for (int32_t i = 0; i < et_vocabulary_size(vocabulary); i++) {
+        const et_value id = { .kind = ET_VALUE_INT, .integer = i };
+        et_value_append_copy(dict, et_vocabulary_token(vocabulary, i), &id);
+    }
+}
+
+static void set_tokenizer(et_value *dict, const et_translator *t)
+{
+    const et_vocabulary *v = t->sides.target;
+    const int32_t pad = et_vocabulary_pad(v) < 0 ? et_vocabulary_eos(v) : et_vocabulary_pad(v);
+    et_value_set_string(dict, "tokenizer_class", "MarianTokenizer");
+    if (t->vocabularies->count > 1)
+        et_value_set_bool(dict, "separate_vocabs", true);
+    et_value_set_string(dict, "eos_token", et_vocabulary_token(v, et_vocabulary_eos(v)));
+    et_value_set_string(dict, "pad_token", et_vocabulary_token(v, pad));
+    et_value_set_string(dict, "unk_token", et_vocabulary_token(v, et_vocabulary_unk(v)));
+    et_value_set_int(dict, "model_max_length", POSITIONS);
+}
+
+static int write_values(const et_translator *t, int which, const char *path, et_error *error)
+{
+    et_arena arena = ET_ARENA_INIT;
+    et_value *dict = et_value_dict(&arena);
+    if (dict && which == CONFIG)
+        set_config(dict, t, &arena);
+    if (dict && which == GENERATION)
+        set_generation(dict, t);
+    if (dict && which == VOCABULARY)
+        set_tokens(dict, t->sides.source);
+    if (dict && which == TARGET_VOCABULARY)
+        set_tokens(dict, t->sides.target);
+    if (dict && which == TOKENIZER)
+        set_tokenizer(dict, t);
+    int status = dict && !et_value_failed(dict) && !arena.failed
+                     ? et_json_write(path, dict, 2, "", error)
+                     : et_alloc_failed(error, 0, "a model to export");
+    et_arena_release(&arena);
+    return status;
+}
+
+/* What is written: `first` is the first of names that this model has. */
+typedef struct output {
+    const et_translator *translator;
+    int first;
+} output;
+
+static int write_one(void *self, int number, const char *path, et_error *error)
+{
+    const output *of = self;
+    const et_translator *t = of->translator;
+    const int which = of->first + number;
+    size_t length;
+    const char *bytes =
+        et_vocabulary_bytes(which == SOURCE ? t->sides.source : t->sides.target, &length);
+    if (which >= ENCODER)
+        return write_graph(t, which, path, error);
+    if (which == SOURCE || which == TARGET)
+        return et_file_write(path, bytes, length, error);
+    return write_values(t, which, path, error);
+}
+
+int et_translator_export_onnx(const et_translator *t, const char *directory, et_error *error)
+{
+    output of = { t, t->vocabularies->count == 1 ? CONFIG : TARGET_VOCABULARY };
+    int status = et_sides_check_symbols(t->sides, "transformers", error);
+    if (!status)
+        status = et_model_export_directory(directory, names + of.first, NAMES - of.first, write_one,
+                                           &of, error);
+    return status ? et_fail_while(error, status, "exporting to %s", directory) : ET_OK;
+}

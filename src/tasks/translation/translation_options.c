@@ -1,0 +1,498 @@
+/* Tables of the translation task's settings (base/fields/fields.h): a row is a member of options.h with
+ * its key, default, limits and help. What takes two settings at once is checked below the
+ * tables; what needs the data (does the longest sentence fit?) when that is open.
+ *
+ * To add a setting: a member in options.h and a row here, then its use; if another value of it
+ * makes another model, .change = ET_CHANGE_MODEL behind its help. */
+#include "tasks/translation/translation_options.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/assert.h"
+#include "base/text/strbuf.h"
+#include "formats/events/log_names.h"
+#include "tasks/translation/batching.h"
+#include "tasks/translation/input.h"
+#include "tasks/translation/vocabularies.h"
+#include "train/run/options.h"
+
+/* One table for encoder and decoder. Defaults are the base model's of Vaswani et al. 2017, as
+ * Model Garden has it (pre-norm). Rates of dropout end below 1, where nothing would be left. */
+static const et_field stack_fields[] = {
+    ET_FIELD_INT(et_translation_stack, num_layers, 6, 1, 256, "layers of the stack"),
+    ET_FIELD_INT(et_translation_stack, num_attention_heads, 8, 1, 1024,
+                 "attention heads; must divide embedding_width"),
+    ET_FIELD_INT(et_translation_stack, intermediate_size, 2048, 1, 1048576,
+                 "width of the feed-forward's inner layer"),
+    ET_FIELD_CHOICE(et_translation_stack, activation, ET_ACTIVATION_RELU, et_activation_names,
+                    "activation of the feed-forward"),
+    /* Three places of dropout, as Model Garden has them; fairseq's model uses the first only. */
+    ET_FIELD_FLOAT(et_translation_stack, dropout_rate, 0.1, 0, 0.99, "dropout after each sub-layer",
+                   .change = ET_CHANGE_ASK),
+    ET_FIELD_FLOAT(et_translation_stack, attention_dropout_rate, 0.1, 0, 0.99,
+                   "dropout on attention weights", .change = ET_CHANGE_ASK),
+    ET_FIELD_FLOAT(et_translation_stack, intermediate_dropout, 0.1, 0, 0.99,
+                   "dropout inside the feed-forward", .change = ET_CHANGE_ASK),
+    /* Where the norms are and what has a bias: the other settings of FAIRSEQ_STACK (experiments.c).
+     */
+    ET_FIELD_BOOL(et_translation_stack, use_bias, false,
+                  "biases in attention projections (the feed-forward always has them)"),
+    ET_FIELD_BOOL(et_translation_stack, norm_first, true,
+                  "normalise before each sub-layer (pre-norm); false: after it (post-norm)"),
+    ET_FIELD_BOOL(et_translation_stack, final_norm, true,
+                  "normalise after the last layer; false with post-norm is fairseq's model"),
+    ET_FIELD_FLOAT(et_translation_stack, norm_epsilon, 1e-6, 1e-12, 1,
+                   "added to the variance in layer norm"),
+    ET_FIELD_END
+};
+/* Named as messages name them. */
+static const et_fields stack_table = { "stack", stack_fields };
+
+/* The decode_*, beam_size and alpha rows are of searching: a trained run may be used with
+ * others. */
+static const et_field model_fields[] = {
+    ET_FIELD_STRUCT(et_translation_model, encoder, &stack_table, "the encoder",
+                    .change = ET_CHANGE_MODEL),
+    ET_FIELD_STRUCT(et_translation_model, decoder, &stack_table, "the decoder",
+                    .change = ET_CHANGE_MODEL),
+    ET_FIELD_INT(et_translation_model, embedding_width, 512, 4, 65536,
+                 "width of embeddings and of all layers; even", .change = ET_CHANGE_MODEL),
+    ET_FIELD_BOOL(et_translation_model, tied_embeddings, true,
+                  "the target's table of embeddings is the output projection; false: that has a "
+                  "matrix of its own",
+                  .change = ET_CHANGE_MODEL),
+    ET_FIELD_FLOAT(et_translation_model, dropout_rate, 0.1, 0, 0.99, "dropout on embeddings",
+                   .change = ET_CHANGE_ASK),
+    /* From here to alpha: searching, in validation and as the translator's defaults. */
+    ET_FIELD_BOOL(et_translation_model, padded_decode, false,
+                  "decode in steps of one shape, up to decode_max_length, which it needs; results "
+                  "are the same"),
+    ET_FIELD_INT(et_translation_model, decode_max_length, 0, 0, ET_TRANSLATION_LENGTH_MAX,
+                 "longest translation in tokens; 0: source length + extra_decode_length",
+                 .nullable = true),
+    ET_FIELD_INT(et_translation_model, extra_decode_length, 50, 0, ET_TRANSLATION_LENGTH_MAX,
+                 "tokens that a translation may be longer than its source"),
+    ET_FIELD_INT(et_translation_model, beam_size, 4, 1, 64, "hypotheses in the beam; 1: greedy"),
+    ET_FIELD_FLOAT(et_translation_model, alpha, 0.6, 0, ET_TRANSLATION_ALPHA_MAX,
+                   "length penalty ((5 + length) / 6)^alpha"),
+    /* Of the loss, in training and in validation. */
+    ET_FIELD_FLOAT(et_translation_model, label_smoothing, 0.1, 0, 0.99,
+                   "probability spread over the tokens that are not the label",
+                   .change = ET_CHANGE_ASK),
+    ET_FIELD_FLOAT(et_translation_model, r_drop, 0, 0, 1000,
+                   "R-Drop: each batch is computed twice with other dropout, and what the two "
+                   "predict is to agree, with this weight (5 is usual); 0: once",
+                   .change = ET_CHANGE_ASK),
+    ET_FIELD_INT(
+        et_translation_model, sampled_vocabulary, 0, 0, INT32_MAX,
+        "tokens that an update's softmax is over: all that are in the batch, and others, drawn "
+        "anew in each step; at least as many as a batch has (of a shard: its share); 0, or "
+        "more than there are: all. Validation always takes all",
+        .change = ET_CHANGE_ASK),
+    ET_FIELD_END
+};
+static const et_fields model_table = { "model", model_fields };
+
+/* ORDER ET_BATCHING_*. */
+static const char *const batchings[] = { "packed", "bucketed", NULL };
+
+/* Rows of a text, which a part of a mix has as well. */
+#define TEXT_FIELDS(type)                                                                          \
+    ET_FIELD_STRINGS(type, source_path,                                                            \
+                     "text files of the source language, plain or .gz, one sentence a line",       \
+                     .change = ET_CHANGE_FREE),                                                    \
+        ET_FIELD_STRINGS(type, target_path,                                                        \
+                         "text files of the target language, line by line the translation",        \
+                         .change = ET_CHANGE_FREE),                                                \
+        ET_FIELD_STRINGS(type, tsv_path, "instead of both: files of source TAB target",            \
+                         .change = ET_CHANGE_FREE),                                                \
+        ET_FIELD_STRINGS(type, input_path,                                                         \
+                         "instead of those: TFRecord files of tf.Examples, plain or GZIP",         \
+                         .change = ET_CHANGE_FREE),                                                \
+        ET_FIELD_STRING(type, src_lang, "", "feature of input_path that holds the source",         \
+                        .change = ET_CHANGE_FREE),                                                 \
+        ET_FIELD_STRING(type, tgt_lang, "", "feature of input_path that holds the translation",    \
+                        .change = ET_CHANGE_FREE)
+
+static const et_field part_fields[] = {
+    TEXT_FIELDS(et_translation_part),
+    ET_FIELD_FLOAT(et_translation_part, weight, 1, 1e-6, 1e6,
+                   "its share of a pass over the data, by the sum of weights"),
+    ET_FIELD_END
+};
+static const et_fields part_table = { "mix", part_fields };
+
+static const et_field set_fields[] = { ET_FIELD_STRING(
+                                           et_translation_part, name, "",
+                                           "what its scores are called: news/" ET_TRANSLATION_BLEU),
+                                       TEXT_FIELDS(et_translation_part), ET_FIELD_END };
+static const et_fields set_table = { "sets", set_fields };
+
+/* ORDER ET_TRANSLATION_UNSET, ... */
+static const char *const truths[] = { "null", "true", "false", NULL };
+
+#define SEED_MAX 9007199254740992.0 /* 2^53: exact as a limit of a row */
+
+/* One table for training and validation; validation shuffles nothing and leaves nothing out:
+ * what is longer than max_seq_length is cut there for the loss, and translated whole. */
+static const et_field data_fields[] = {
+    /* One of three forms: the first two, the third, the fourth (input.h). */
+    TEXT_FIELDS(et_translation_data),
+    ET_FIELD_STRUCTS(et_translation_data, mix, et_translation_part, &part_table,
+                     "instead of paths: several texts by weight", .change = ET_CHANGE_FREE),
+    ET_FIELD_STRUCTS(et_translation_data, sets, et_translation_part, &set_table,
+                     "instead of paths, of validation_data: several texts that are scored one by "
+                     "one",
+                     .change = ET_CHANGE_FREE),
+    ET_FIELD_INT(et_translation_data, global_batch_size, 4096, 1, 1048576,
+                 "tokens of a batch, on the source and on the target side"),
+    /* What is left out of training: part of the cache's key (data/text/encoded.h). */
+    ET_FIELD_INT(
+        et_translation_data, max_seq_length, 64, 2, 65535,
+        "longest sentence in tokens, end of sentence counted: longer pairs are filtered in "
+        "training; in validation longer ones are cut for the loss, and translated and "
+        "scored whole"),
+    ET_FIELD_FLOAT(et_translation_data, max_length_ratio, 0, 0, 1000,
+                   "most tokens of one side per token of the other; 0: any"),
+    ET_FIELD_BOOL(et_translation_data, deduplicate, false, "filter pairs seen before"),
+    ET_FIELD_INT(et_translation_data, limit, 0, 0, UINT32_MAX,
+                 "use the first pairs only, so many of each text after filtering; 0: all"),
+    ET_FIELD_INT(et_translation_data, shuffle_pool, 8192, 1, 16777216,
+                 "pairs that are sorted by length together before batches are cut"),
+    ET_FIELD_BOOL(et_translation_data, static_batch, false,
+                  "batches of global_batch_size / max_seq_length pairs (validation: of "
+                  "global_batch_size pairs) of any lengths"),
+    ET_FIELD_CHOICE(et_translation_data, batching, ET_BATCHING_PACKED, batchings,
+                    "packed: as many pairs as fit; bucketed: pairs of one bucket of length, as "
+                    "Model Garden without static_batch"),
+    ET_FIELD_FLOAT(et_translation_data, bpe_dropout, 0, 0, 0.99,
+                   "of training, with a BPE vocabulary: probability that a merge is left out, so "
+                   "that a sentence has other tokens in each pass"),
+    ET_FIELD_FLOAT(et_translation_data, unigram_alpha, 0, 0, 1000,
+                   "likewise with a unigram vocabulary: tokens are drawn by their probability to "
+                   "this power, such as 0.2; 0: the likeliest"),
+    ET_FIELD_INT(et_translation_data, seed, -1, -1, SEED_MAX,
+                 "of the order of the data; -1: runtime.seed", .nullable = true),
+    ET_FIELD_INT(et_translation_data, prefetch_buffer_size, -1, -1, 1024,
+                 "batches read ahead in training; -1: runtime.prefetch", .nullable = true,
+                 .change = ET_CHANGE_FREE),
+    /* What follows decides nothing here, or is refused: input.h says why. */
+    ET_FIELD_CHOICE(et_translation_data, is_training, ET_TRANSLATION_UNSET, truths,
+                    "as where it stands: train_data is, validation_data is not",
+                    .change = ET_CHANGE_FREE),
+    ET_FIELD_BOOL(et_translation_data, drop_remainder, false,
+                  "either: no pair is filtered; passes follow on each other, as where Model Garden "
+                  "repeats before it batches",
+                  .change = ET_CHANGE_FREE),
+    ET_FIELD_INT(et_translation_data, shuffle_buffer_size, 100, 0, INT64_MAX,
+                 "any: all of the data is shuffled", .change = ET_CHANGE_FREE),
+    ET_FIELD_BOOL(et_translation_data, cache, false, "either: encoded text is always kept",
+                  .change = ET_CHANGE_FREE),
+    ET_FIELD_INT(et_translation_data, cycle_length, 0, 0, INT64_MAX,
+                 "any: pairs are numbered file after file, then shuffled", .nullable = true,
+                 .change = ET_CHANGE_FREE),
+    ET_FIELD_INT(et_translation_data, block_length, 1, 1, INT64_MAX, "any, as cycle_length",
+                 .change = ET_CHANGE_FREE),
+    ET_FIELD_CHOICE(et_translation_data, deterministic, ET_TRANSLATION_UNSET, truths,
+                    "any: the order is always the same", .change = ET_CHANGE_FREE),
+    ET_FIELD_BOOL(et_translation_data, sharding, true,
+                  "either: ranks read all data and share batches", .change = ET_CHANGE_FREE),
+    ET_FIELD_STRING(et_translation_data, tfds_name, "", "none: there are no named data sets",
+                    .change = ET_CHANGE_FREE),
+    ET_FIELD_STRING(et_translation_data, tfds_split, "", "none, as tfds_name",
+                    .change = ET_CHANGE_FREE),
+    ET_FIELD_STRING(et_translation_data, tfds_data_dir, "", "none, as tfds_name",
+                    .change = ET_CHANGE_FREE),
+    ET_FIELD_BOOL(et_translation_data, tfds_as_supervised, false, "false, as tfds_name",
+                  .change = ET_CHANGE_FREE),
+    ET_FIELD_STRING(et_translation_data, tfds_skip_decoding_feature, "", "none, as tfds_name",
+                    .change = ET_CHANGE_FREE),
+    ET_FIELD_ONLY("sentencepiece_model_path", "",
+                  "training and validation have one vocabulary: task.sentencepiece_model_path"),
+    ET_FIELD_ONLY("transform_and_batch", "true", "text is always encoded and batched"),
+    ET_FIELD_ONLY("has_unique_id", "false", "sentences are numbered where they are read"),
+    ET_DATA_ONLY_FIELDS, ET_FIELD_END
+};
+const et_fields et_translation_data_fields = { "data", data_fields };
+
+/* ORDER et_vocabulary_kind. */
+static const char *const model_types[] = { "unigram", "bpe", NULL };
+
+/* Of a vocabulary: symbols and a few tokens; more than any text gives. */
+#define SIZE_LEAST 8
+#define SIZE_MOST  1000000
+
+static const et_field side_fields[] = {
+    ET_FIELD_INT(et_translation_side, size, 0, 0, SIZE_MOST,
+                 "tokens, when this side's vocabulary is trained; 0: task.vocabulary.size",
+                 .zero = "auto"),
+    ET_FIELD_STRING(et_translation_side, path, NULL,
+                    "SentencePiece model of this side; null or \"\": trained on its text",
+                    .change = ET_CHANGE_FREE),
+    ET_FIELD_END
+};
+static const et_fields side_table = { "side", side_fields };
+
+static const et_field vocabulary_fields[] = {
+    ET_FIELD_BOOL(et_translation_vocabulary, shared, true,
+                  "one vocabulary and one table of embeddings for both sides; false: one each",
+                  .change = ET_CHANGE_MODEL),
+    ET_FIELD_STRUCT(et_translation_vocabulary, source, &side_table,
+                    "the source's own, where shared is false"),
+    ET_FIELD_STRUCT(et_translation_vocabulary, target, &side_table,
+                    "the target's own, where shared is false"),
+    /* For training one; a given or kept vocabulary has its own. */
+    ET_FIELD_INT(
+        et_translation_vocabulary, size, 0, 0, SIZE_MOST,
+        "tokens, when the vocabulary is trained on the data; auto, which is 0: max_size, or "
+        "as many as the text allows",
+        .zero = "auto"),
+    ET_FIELD_INT(et_translation_vocabulary, max_size, 8000, SIZE_LEAST, SIZE_MOST,
+                 "most tokens where size is 0"),
+    ET_FIELD_CHOICE(et_translation_vocabulary, model_type, ET_VOCABULARY_UNIGRAM, model_types,
+                    "kind of SentencePiece model"),
+    ET_FIELD_FLOAT(et_translation_vocabulary, character_coverage, 1.0, 0.98, 1,
+                   "share of the text's characters that get tokens of their own"),
+    ET_FIELD_BOOL(et_translation_vocabulary, byte_fallback, false,
+                  "256 tokens for bytes, so that no character is unknown"),
+    ET_FIELD_STRINGS(et_translation_vocabulary, user_defined_symbols,
+                     "texts that are always one token, such as <url>"),
+    ET_FIELD_END
+};
+static const et_fields vocabulary_table = { "vocabulary", vocabulary_fields };
+
+/* Index 0: et_bleu_tokens 13a; 1: none. See open_scores in validate.c. */
+static const char *const tokenizers[] = { "13a", "none", NULL };
+
+/* The root of `task`. */
+static const et_field translation_fields[] = {
+    ET_FIELD_STRUCT(et_translation_options, model, &model_table, "the Transformer"),
+    ET_FIELD_STRUCT(et_translation_options, train_data, &et_translation_data_fields,
+                    "what is learnt from", .change = ET_CHANGE_FIXED),
+    ET_FIELD_STRUCT(et_translation_options, validation_data, &et_translation_data_fields,
+                    "what is scored between loops; a list is that of sets", .list = "sets",
+                    .nullable = true),
+    ET_FIELD_STRING(et_translation_options, sentencepiece_model_path, NULL,
+                    "SentencePiece model; null or \"\": trained on the training data"),
+    ET_FIELD_STRING(et_translation_options, init_checkpoint, NULL,
+                    "weights that a new run begins with: a file, a run's directory (its newest) or "
+                    "its best; null: drawn"),
+    ET_FIELD_STRING(et_translation_options, init_pattern, NULL,
+                    "expression of the names that init_checkpoint gives; null: all of the model's"),
+    ET_FIELD_STRUCT(et_translation_options, vocabulary, &vocabulary_table,
+                    "how a vocabulary is trained", .change = ET_CHANGE_FIXED),
+    ET_FIELD_INT(et_translation_options, print_translations, 0, 0, 1000,
+                 "translations shown at each validation; true: 1,000", .nullable = true,
+                 .truth = 1000),
+    ET_FIELD_CHOICE(et_translation_options, score_tokenize, 0, tokenizers,
+                    "tokenisation of BLEU in validation"),
+    ET_FIELD_BOOL(et_translation_options, score_lowercase, false,
+                  "lower-case before BLEU in validation"),
+    ET_FIELD_STRUCT(et_translation_options, differential_privacy_config, &et_privacy_fields,
+                    "clipped and noisy gradients", .change = ET_CHANGE_FIXED, .nullable = true),
+    ET_TASK_ONLY_FIELDS,
+    ET_FIELD_END
+};
+const et_fields et_translation_fields = { "task", translation_fields };
+
+/* Each head gets width / heads columns. */
+static int check_heads(const char *name, const et_translation_stack *stack, int64_t width,
+                       et_error *error)
+{
+    et_assert(stack->num_attention_heads > 0);
+    if (width % stack->num_attention_heads == 0)
+        return ET_OK;
+    return et_fail(error, ET_ECONFIG,
+                   "task.model.%s.num_attention_heads: %lld heads do not divide "
+                   "task.model.embedding_width, %lld; choose a divisor of it",
+                   name, (long long)stack->num_attention_heads, (long long)width);
+}
+
+static int check_size(const char *setting, int64_t size, et_error *error)
+{
+    if (!size || size >= SIZE_LEAST)
+        return ET_OK;
+    return et_fail(error, ET_ECONFIG,
+                   "%s: %lld is too small; choose %d or more, or 0 for what the text allows",
+                   setting, (long long)size, SIZE_LEAST);
+}
+
+/* What is set of a vocabulary that there is not would be passed over in silence. */
+static int check_vocabulary(const et_translation_options *options, et_error *error)
+{
+    const et_translation_vocabulary *v = &options->vocabulary;
+    const struct {
+        const char *name, *path;
+        int64_t size;
+    } rows[] = {
+        { "source", v->source.path, v->source.size },
+        { "target", v->target.path, v->target.size },
+    };
+    const char *both = options->sentencepiece_model_path;
+    int status = check_size("task.vocabulary.size", v->size, error);
+    for (int i = 0; i < 2 && !status; i++) {
+        const bool path = rows[i].path && *rows[i].path;
+        char setting[64];
+        snprintf(setting, sizeof setting, "task.vocabulary.%s.%s", rows[i].name,
+                 path ? "path" : "size");
+        if (v->shared && (path || rows[i].size))
+            return et_fail(error, ET_ECONFIG,
+                           "%s: both sides share a vocabulary; set task.vocabulary.shared to false "
+                           "(--separate-vocabularies), or %s for both",
+                           setting,
+                           path ? "task.sentencepiece_model_path" : "task.vocabulary.size");
+        status = check_size(setting, rows[i].size, error);
+    }
+    if (!status && !v->shared && both && *both)
+        return et_fail(error, ET_ECONFIG,
+                       "task.sentencepiece_model_path: %s is of both sides, and "
+                       "task.vocabulary.shared is false; set task.vocabulary.source.path and "
+                       "task.vocabulary.target.path",
+                       both);
+    return status;
+}
+
+static bool drops(const et_translation_stack *stack)
+{
+    return stack->dropout_rate > 0 || stack->attention_dropout_rate > 0 ||
+           stack->intermediate_dropout > 0;
+}
+
+/* Without dropout both draws are the same, for twice the work. */
+static int check_r_drop(const et_translation_model *model, et_error *error)
+{
+    if (model->r_drop > 0 && model->dropout_rate == 0 && !drops(&model->encoder) &&
+        !drops(&model->decoder))
+        return et_fail(error, ET_ECONFIG,
+                       "task.model.r_drop: %g needs dropout, and all rates are 0; set "
+                       "task.model.dropout_rate, or r_drop to 0",
+                       model->r_drop);
+    return ET_OK;
+}
+
+static int check_sampled(const et_translation_model *model, et_error *error)
+{
+    if (model->sampled_vocabulary && model->r_drop > 0)
+        return et_fail(
+            error, ET_ECONFIG,
+            "task.model.sampled_vocabulary: not together with r_drop, which compares what "
+            "two draws predict of all tokens; set one of them to 0");
+    return ET_OK;
+}
+
+/* Odd widths have no sinusoid positions: half of the columns are sines, half cosines. */
+int et_translation_check(const void *settings, et_error *error)
+{
+    const et_translation_options *options = settings;
+    const et_translation_model *model = &options->model;
+    if (model->embedding_width % 2)
+        return et_fail(error, ET_ECONFIG,
+                       "task.model.embedding_width: %lld is odd; choose an even one",
+                       (long long)model->embedding_width);
+    if (model->padded_decode && !model->decode_max_length)
+        return et_fail(error, ET_ECONFIG,
+                       "task.model.padded_decode: needs task.model.decode_max_length; set that, or "
+                       "leave it false");
+    int status = check_r_drop(model, error);
+    if (!status)
+        status = check_sampled(model, error);
+    if (!status)
+        status = check_heads("encoder", &model->encoder, model->embedding_width, error);
+    if (!status)
+        status = check_heads("decoder", &model->decoder, model->embedding_width, error);
+    if (!status)
+        status = check_vocabulary(options, error);
+    if (!status)
+        status = et_translation_check_data("train_data", &options->train_data, true, error);
+    if (!status)
+        status =
+            et_translation_check_data("validation_data", &options->validation_data, false, error);
+    return status;
+}
+
+/* What et_translation_validate gives. Keep both in step: the names are also what the message
+ * below lists. */
+static const char *const metrics[] = {
+    ET_LOGGED_VALIDATION_LOSS,
+    ET_LOGGED_OF_VALIDATION "nll",
+    ET_LOGGED_OF_VALIDATION "perplexity",
+    ET_LOGGED_OF_VALIDATION "accuracy",
+    ET_TRANSLATION_BLEU,
+    ET_TRANSLATION_GARDEN_BLEU,
+    ET_TRANSLATION_CHRF,
+    NULL,
+};
+
+/* Known before training, not at the first validation. */
+int et_translation_check_metric(const void *settings, const char *name, et_error *error)
+{
+    const et_translation_options *options = settings;
+    et_assert(name);
+    const et_translation_data *data = &options->validation_data;
+    if (!et_translation_has_data(data))
+        return et_fail(error, ET_ECONFIG,
+                       "trainer.best_checkpoint_eval_metric: %s needs validation; set "
+                       "task.validation_data",
+                       name);
+    const char *metric = name;
+    if (data->sets.count)
+        metric = et_translation_metric_of_set(data, name);
+    for (int i = 0; metric && metrics[i]; i++)
+        if (!strcmp(metrics[i], metric))
+            return ET_OK;
+    et_strbuf known = ET_STRBUF_INIT;
+    for (int i = 0; metrics[i]; i++)
+        et_strbuf_printf(&known, "%s%s", i ? ", " : "", metrics[i]);
+    int status =
+        data->sets.count
+            ? et_fail(error, ET_ECONFIG,
+                      "trainer.best_checkpoint_eval_metric: validation gives no %s; it is the name "
+                      "of a set, / and one of %s",
+                      name, et_strbuf_text(&known))
+            : et_fail(
+                  error, ET_ECONFIG,
+                  "trainer.best_checkpoint_eval_metric: validation gives no %s%s (it gives: %s)",
+                  name, et_nearest_hint(name, metrics, "").text, et_strbuf_text(&known));
+    et_strbuf_release(&known);
+    return status;
+}
+
+/* From settings (double, int64_t) to what layers take (float, int). */
+static et_transformer_stack stack_of(const et_translation_stack *options)
+{
+    /* Limits of the fields keep every number within the narrower type. */
+    return (et_transformer_stack){
+        .num_layers = (int)options->num_layers,
+        .num_attention_heads = (int)options->num_attention_heads,
+        .intermediate_size = options->intermediate_size,
+        .activation = (et_activation)options->activation,
+        .dropout_rate = (float)options->dropout_rate,
+        .attention_dropout_rate = (float)options->attention_dropout_rate,
+        .intermediate_dropout = (float)options->intermediate_dropout,
+        .use_bias = options->use_bias,
+        .norm_first = options->norm_first,
+        .final_norm = options->final_norm,
+        .norm_epsilon = (float)options->norm_epsilon,
+    };
+}
+
+/* Numbers that the settings do not hold come from the caller: sizes of vocabularies are known
+ * when they are open, positions depend on what the graph is for. */
+et_transformer et_translation_transformer(const et_translation_options *options, int64_t source,
+                                          int64_t target, int64_t max_positions)
+{
+    et_vocabularies v;
+    et_vocabularies_init(&v, &options->vocabulary);
+    const char *table = et_vocabularies_role(&v, ET_SIDE_TARGET)->table;
+    return (et_transformer){
+        .encoder = stack_of(&options->model.encoder),
+        .decoder = stack_of(&options->model.decoder),
+        .source = { et_vocabularies_role(&v, ET_SIDE_SOURCE)->table, source },
+        .target = { table, target },
+        .output = { options->model.tied_embeddings ? table : "output", target },
+        .width = options->model.embedding_width,
+        .max_positions = max_positions,
+        .dropout_rate = (float)options->model.dropout_rate,
+    };
+}

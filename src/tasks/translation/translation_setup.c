@@ -1,0 +1,402 @@
+/* Opening the task's data: stages that task.c runs in order, with the vocabularies in between
+ * (setup_vocabulary.c).
+ *
+ *   training     encoded pairs (cache) -> batches -> [watch] -> [prefetch]
+ *   validation   encoded pairs (cache, all of them, whole), and the raw lines that scores compare
+ *                with; batches for the loss have them cut to max_seq_length */
+#include <stdio.h>
+#include <string.h>
+
+#include <etude/log.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/assert.h"
+#include "base/files/file.h"
+#include "base/files/checksum.h"
+#include "base/text/format.h"
+#include "base/text/strbuf.h"
+#include "data/batches/source.h"
+#include "tasks/translation/batching.h"
+#include "data/batches/numbered.h"
+#include "tasks/translation/translation_task_private.h"
+#include "train/checkpoint/identity.h"
+
+/* Who evaluates on validation data need not have what was learnt from. */
+static bool is_trained(const et_translation_task *task)
+{
+    return !task->context.evaluates || !et_translation_has_data(&task->options.validation_data);
+}
+
+int et_translation_open_files(et_translation_task *task, et_error *error)
+{
+    int status = is_trained(task) ? et_translation_input_open(&task->training, "train_data",
+                                                              &task->options.train_data, error)
+                                  : ET_OK;
+    return status ? status
+                  : et_translation_input_open(&task->validation.input, "validation_data",
+                                              &task->options.validation_data, error);
+}
+
+/* ---- data ---- */
+
+/* A corpus becomes ids once; the next start maps them (data/text/encoded.h). */
+
+/* At most a segment for every four tokens of a side: shorter sentences are rare, and each
+ * segment costs an offset. The layout depends on settings only, so training and resuming have one
+ * plan. */
+static et_batches_options batches_of(const et_translation_data *data, const char *setting)
+{
+    et_assert(data->global_batch_size > 0);
+    int64_t segments = data->global_batch_size / 4;
+    et_batches_options options = { .bucket = true, .setting = setting };
+    options.cure = "lower max_seq_length";
+    options.capacity[ET_PAIR_SEGMENTS] = segments < 1 ? 1 : segments;
+    options.capacity[ET_PAIR_SOURCE] = data->global_batch_size;
+    options.capacity[ET_PAIR_TARGET] = data->global_batch_size;
+    return options;
+}
+
+/* By way of MODEL_DIR/cache/<name>, whose folder is made here; a cache that cannot be written is
+ * only a warning. */
+static int open_encoded(et_translation_task *task, et_encoded **out, const char *name,
+                        const et_corpus_paths *paths, const et_encoded_options *options,
+                        et_error *error)
+{
+    et_arena arena = ET_ARENA_INIT;
+    const char *directory =
+        et_arena_printf(&arena, "%s/%s", task->context.model_dir, ET_TRANSLATION_CACHE);
+    const char *path = directory ? et_arena_printf(&arena, "%s/%s", directory, name) : NULL;
+    et_encoded_options own = *options;
+    own.read_only = task->context.reader;
+    int status = path ? ET_OK : et_alloc_failed(error, strlen(name), "a path");
+    if (!status && !own.read_only)
+        status = et_directory_make(directory, error);
+    if (!status)
+        status = et_encoded_open(out, paths, task->sides, &own, path, error);
+    et_arena_release(&arena);
+    return status;
+}
+
+/* The key that the training text had when the newest checkpoint was made; 0: not known. */
+static uint64_t expected_text(const et_translation_task *task)
+{
+    const et_identity *identity = task->context.identity;
+    const char *digits;
+    uint64_t key;
+    bool known = identity && identity->values &&
+                 !et_value_read_string(identity->values, ET_IDENTITY_DATA, &digits, NULL) &&
+                 et_checksum_parse(&key, digits);
+    return known ? key : 0;
+}
+
+/* The same of several texts together, as one by one they are compared where they are opened. */
+static int check_texts(const et_translation_task *task, et_error *error)
+{
+    uint64_t expected = expected_text(task), key = et_translation_input_key(&task->training);
+    if (!expected || expected == key)
+        return ET_OK;
+    const char *run = task->context.model_dir;
+    return et_fail(
+        error, ET_EDATA,
+        "task.train_data.mix: %s was trained on other texts or weights (checksum %s, was "
+        "%s). Restore them, or train another run that begins with its weights: etude "
+        "train %s-2 --init %s",
+        run, et_checksum_print(key).digits, et_checksum_print(expected).digits, run, run);
+}
+
+/* Part of the cache's key: other limits make another cache. */
+et_encoded_options et_translation_filter(const et_translation_data *data, bool training)
+{
+    return training ? (et_encoded_options){ .max_seq_length = data->max_seq_length,
+                                            .max_ratio = data->max_length_ratio,
+                                            .deduplicate = data->deduplicate,
+                                            .limit = data->limit }
+                    : (et_encoded_options){ .keep_all = true, .limit = data->limit };
+}
+
+int et_translation_open_training(et_translation_task *task, et_error *error)
+{
+    const et_translation_data *data = &task->options.train_data;
+    et_translation_input *input = &task->training;
+    et_encoded_options filter = et_translation_filter(data, true);
+    int status = ET_OK;
+    filter.expected = input->count == 1 ? expected_text(task) : 0;
+    for (size_t i = 0; !status && i < input->count; i++) {
+        char name[32] = "train.pairs";
+        if (i)
+            snprintf(name, sizeof name, "train.%zu.pairs", i);
+        status = open_encoded(task, &input->texts[i].encoded, name, &input->texts[i].paths, &filter,
+                              error);
+        if (!status && !input->texts[i].encoded->from_cache)
+            status = et_translation_look_for_unknowns(task, input->texts[i].encoded, error);
+    }
+    if (!status && input->count > 1)
+        status = check_texts(task, error);
+    return status ? status : et_translation_input_subwords(input, data, task->sides, error);
+}
+
+/* One replica's part of the batch that is set, and of one pipeline's samples. */
+static int part_of(const et_input_context *part, const char *name, bool training,
+                   et_translation_data *share, et_error *error)
+{
+    const int64_t replicas = part && part->replicas_in_sync ? part->replicas_in_sync : 1;
+    if (replicas == 1)
+        return ET_OK;
+    if (share->global_batch_size % replicas)
+        return et_fail(error, ET_ECONFIG,
+                       "task.%s.global_batch_size: %lld is not %lld equal parts, one for each "
+                       "replica",
+                       name, (long long)share->global_batch_size, (long long)replicas);
+    share->global_batch_size /= replicas;
+    return et_translation_check_batching(name, share, training, error);
+}
+
+static int take_part(et_samples **samples, const et_input_context *part, et_error *error)
+{
+    if (!part || part->input_pipelines <= 1)
+        return ET_OK;
+    int status =
+        et_shard_open(samples, *samples, part->input_pipeline, part->input_pipelines, error);
+    if (status)
+        et_samples_close(*samples);
+    return status;
+}
+
+/* What one shard is of the batch that is set: as one of that size, checked again. */
+static int share_of(const et_translation_task *task, et_translation_data *share, et_error *error)
+{
+    if (task->context.data_shards <= 1)
+        return ET_OK;
+    int status = et_task_context_batch(&task->context, share->global_batch_size,
+                                       "task.train_data.global_batch_size",
+                                       &share->global_batch_size, error);
+    if (status)
+        return status;
+    status = et_translation_check_batching("train_data", share, true, error);
+    return status ? et_fail_while(error, status, "with runtime.data_shards: %d",
+                                  task->context.data_shards)
+                  : ET_OK;
+}
+
+/* Labels of a batch may all differ, and each is among the tokens that are drawn. */
+static int check_sampled(const et_translation_task *task, const et_translation_data *share,
+                         et_error *error)
+{
+    const int64_t sampled = et_translation_sampled(task);
+    if (sampled >= share->global_batch_size || sampled == et_vocabulary_size(task->sides.target))
+        return ET_OK;
+    return et_fail(error, ET_ECONFIG,
+                   "task.model.sampled_vocabulary: %lld tokens, and a batch%s has up to %lld "
+                   "(task.train_data.global_batch_size), which may all differ; set at least as "
+                   "many, or 0 for the whole vocabulary",
+                   (long long)sampled, task->context.data_shards > 1 ? " of a shard" : "",
+                   (long long)share->global_batch_size);
+}
+
+static int training_batches(const et_translation_task *task, const et_translation_input *input,
+                            const et_translation_data *whole, const et_input_context *part,
+                            et_source **out, et_error *error)
+{
+    et_translation_data share = *whole;
+    const et_translation_data *data = &share;
+    int status = share_of(task, &share, error);
+    if (!status)
+        status = part_of(part, "train_data", true, &share, error);
+    if (!status)
+        status = check_sampled(task, data, error);
+    if (status)
+        return status;
+    et_batches_options options = batches_of(data, "task.train_data.global_batch_size");
+    et_samples *samples;
+    options.seed = data->seed < 0 ? task->context.seed : (uint64_t)data->seed;
+    options.shuffle = options.repeat = true;
+    options.pool = data->shuffle_pool;
+    status =
+        et_translation_input_samples(&samples, input, options.seed, data->max_seq_length, error);
+    if (!status)
+        status = take_part(&samples, part, error);
+    return status ? status : et_translation_batches(out, samples, data, &options, true, error);
+}
+
+/* Each decorator adopts the source within. The watch is inside the prefetch, on that
+ * thread's own track, so that a trace shows when batches are made and not when they are taken. */
+int et_translation_training(const et_translation_task *task, const et_translation_input *input,
+                            const et_translation_data *data, const et_input_context *part,
+                            et_source **out, et_error *error)
+{
+    et_track *track = et_device_track(task->context.device);
+    const int64_t ahead = data->prefetch_buffer_size;
+    const int depth = ahead < 0 ? task->context.prefetch : (int)ahead;
+    int status = training_batches(task, input, data, part, out, error);
+    if (status || !depth)
+        return status;
+    if (task->context.device->watch->trace)
+        status = et_watch_open(out, *out, et_track_beside(track, "prefetch"), error);
+    if (!status)
+        status = et_prefetch_open(out, *out, depth, error);
+    if (status) {
+        et_source_close(*out);
+        *out = NULL;
+    }
+    return status;
+}
+
+/* The raw target lines, which scores compare with. As many as there are pairs: validation keeps
+ * all, in the corpus's order. They are compared as they are in the file, not as the vocabulary
+ * would write them. */
+static int read_references(et_scored *scored, const et_corpus_paths *paths, et_error *error)
+{
+    et_assert(!scored->references);
+    size_t count = (size_t)scored->encoded->pairs;
+    scored->references = et_alloc_zero(count, sizeof(char *));
+    if (!scored->references)
+        return et_alloc_failed(error, count * sizeof(char *), "references");
+    et_corpus *corpus;
+    et_corpus_pair pair;
+    int status = et_corpus_open(&corpus, paths, error);
+    if (status)
+        return status;
+    for (size_t i = 0; i < count && !status; i++) {
+        status = et_corpus_next(corpus, &pair, error);
+        if (!status && !pair.target)
+            status = et_fail(error, ET_EDATA,
+                             "the validation text has become shorter while it was read: %zu pairs "
+                             "of %zu are left; start again",
+                             i, count);
+        if (status)
+            break;
+        scored->references[i] = et_strndup(pair.target, pair.target_length);
+        if (!scored->references[i])
+            status = et_alloc_failed(error, pair.target_length, "references");
+    }
+    et_corpus_close(corpus);
+    return status;
+}
+
+/* As many pairs as a batch has numbers for, in all data of the task. */
+int et_translation_open_scored(et_translation_task *task, et_scored *scored,
+                               const et_corpus_paths *paths, et_error *error)
+{
+    et_validation *validation = &task->validation;
+    if (scored->encoded->pairs > UINT32_MAX - validation->numbered)
+        return et_fail(error, ET_EDATA, "more than 4,294,967,295 pairs to score: use less");
+    scored->first = (uint32_t)validation->numbered;
+    validation->numbered += scored->encoded->pairs;
+    return read_references(scored, paths, error);
+}
+
+int et_translation_check_beam(const et_translation_task *task, et_error *error)
+{
+    const int64_t beam = task->options.model.beam_size;
+    const int32_t tokens = et_vocabulary_size(task->sides.target);
+    if (2 * beam <= tokens)
+        return ET_OK;
+    return et_fail(error, ET_ECONFIG,
+                   "task.model.beam_size: %lld is more than half of the vocabulary's %d tokens; "
+                   "choose %d or less",
+                   (long long)beam, (int)tokens, (int)tokens / 2);
+}
+
+static int64_t sources_above(const et_encoded *encoded, int64_t most)
+{
+    int64_t count = 0;
+    for (int64_t i = 0; i < encoded->pairs; i++)
+        count += et_encoded_source_length(encoded, i) > most;
+    return count;
+}
+
+/* "validation   23 pairs; 3 shortened to 64 tokens for the loss and the accuracy ..." */
+static void tell_validation(const et_translation_task *task, const et_scored *scored)
+{
+    const int64_t most = task->options.validation_data.max_seq_length;
+    const int64_t long_sources = sources_above(scored->encoded, ET_TRANSLATION_SOURCE_MAX);
+    et_corpus_counts counts = scored->encoded->counts;
+    et_strbuf text = ET_STRBUF_INIT;
+    counts.cut = et_pairs_cut(scored->encoded, most);
+    et_corpus_counts_print(&counts, &text);
+    if (counts.cut)
+        et_strbuf_printf(&text,
+                         " to %s tokens for the loss and the accuracy "
+                         "(task.validation_data.max_seq_length); they are translated and scored "
+                         "whole",
+                         et_format_count(most).text);
+    if (long_sources)
+        et_strbuf_printf(&text, "%s %s translated from the first %s tokens",
+                         counts.cut ? ", but" : ";", et_format_many(long_sources, "source").text,
+                         et_format_count(ET_TRANSLATION_SOURCE_MAX - 1).text);
+    et_task_tell(&task->context, "validation   %s%s%s", scored->name ? scored->name : "",
+                 scored->name ? ": " : "", et_strbuf_text(&text));
+    et_strbuf_release(&text);
+}
+
+void et_translation_describe_validation(const et_translation_task *task, bool cut_alone)
+{
+    const int64_t most = task->options.validation_data.max_seq_length;
+    for (int i = 0; i < task->validation.count; i++) {
+        const et_scored *scored = &task->validation.scored[i];
+        if (!cut_alone || et_pairs_cut(scored->encoded, most) ||
+            sources_above(scored->encoded, ET_TRANSLATION_SOURCE_MAX))
+            tell_validation(task, scored);
+    }
+}
+
+/* Without validation data nothing is opened. The decoder is made at the first validation. All
+ * pairs, whole, so that scores of different settings are of the same lines. */
+int et_translation_open_validation(et_translation_task *task, et_error *error)
+{
+    const et_translation_data *data = &task->options.validation_data;
+    et_validation *validation = &task->validation;
+    const et_encoded_options all = et_translation_filter(data, false);
+    /* Known now, not after hours of training. */
+    int status = validation->input.count ? et_translation_check_beam(task, error) : ET_OK;
+    for (size_t i = 0; i < validation->input.count && !status; i++) {
+        et_translation_text *text = &validation->input.texts[i];
+        et_scored *scored = &validation->scored[i];
+        char name[32] = "validation.pairs";
+        if (i)
+            snprintf(name, sizeof name, "validation.%zu.pairs", i);
+        status = open_encoded(task, &text->encoded, name, &text->paths, &all, error);
+        if (status)
+            break;
+        scored->name = text->name;
+        scored->encoded = text->encoded;
+        validation->count++;
+        status = et_translation_open_scored(task, scored, &text->paths, error);
+    }
+    if (!status && task->context.evaluates)
+        et_translation_describe_validation(task, true);
+    return status;
+}
+
+/* All pairs in order of length; a batch is as full as it gets. What is longer than max_seq_length
+ * is cut as Model Garden cuts it: EOS stands at the cut. */
+int et_translation_validation(const et_translation_task *task, const et_scored *scored,
+                              const et_translation_data *data, const et_input_context *part,
+                              et_source **out, et_error *error)
+{
+    et_translation_data share = *data;
+    const bool parted = part && part->input_pipelines > 1;
+    et_samples *samples;
+    et_source *numbered;
+    (void)task;
+    *out = NULL;
+    int status = part_of(part, "validation_data", false, &share, error);
+    if (!status)
+        status = et_cut_pairs_open(&samples, scored->encoded, data->max_seq_length, error);
+    if (!status)
+        status = take_part(&samples, part, error);
+    if (status)
+        return status;
+    et_batches_options options = batches_of(&share, "task.validation_data.global_batch_size");
+    status = et_translation_batches(out, samples, &share, &options, false, error);
+    if (status)
+        return status;
+    status = et_numbered_open(&numbered, *out,
+                              scored->first + (parted ? (uint32_t)part->input_pipeline : 0),
+                              parted ? (uint32_t)part->input_pipelines : 1, error);
+    if (status)
+        et_source_close(*out);
+    *out = status ? NULL : numbered;
+    return status;
+}

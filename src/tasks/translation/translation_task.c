@@ -1,0 +1,162 @@
+/* The class of the task, in terms of batches of pairs.
+ *
+ *   data     training: shuffled, in buckets, without end, read ahead; validation: one pass
+ *   model    transformer over source and target: "decoded", and the "table" of tokens
+ *   losses   vocabulary loss over the labels
+ *   outputs  of a validation step: beam search (outputs.c); reduce: its scores (validate.c) */
+#include "tasks/translation/translation_task.h"
+
+#include "base/alloc.h"
+#include "formats/events/log_names.h"
+#include "base/assert.h"
+#include "base/stages.h"
+#include "tasks/translation/translation_task_private.h"
+
+/* The et_task is the first member; only what includes task_private.h knows what is around it. */
+static et_translation_task *downcast(et_task *self)
+{
+    return (et_translation_task *)(void *)self;
+}
+
+static const et_translation_task *downcast_const(const et_task *self)
+{
+    return (const et_translation_task *)(const void *)self;
+}
+
+/* Of all data that are open: a table of positions costs little. */
+static int64_t longest(const et_translation_task *task, bool training)
+{
+    const et_translation_options *o = &task->options;
+    int64_t most = training ? o->train_data.max_seq_length : o->validation_data.max_seq_length;
+    for (const et_other_inputs *other = task->others; other; other = other->next)
+        most = other->data.max_seq_length > most ? other->data.max_seq_length : most;
+    return most;
+}
+
+static void build_model(et_task *self, et_scope *scope, bool training, et_nodes *outputs,
+                        et_nodes *aux_losses)
+{
+    (void)aux_losses; /* there are none */
+    et_translation_build_model(downcast(self), scope, longest(downcast(self), training), outputs);
+}
+
+static void build_losses(et_task *self, et_scope *scope, const et_nodes *labels,
+                         const et_nodes *outputs, const et_nodes *aux_losses)
+{
+    (void)aux_losses;
+    et_translation_build_losses(downcast(self), scope, labels, outputs);
+}
+
+static int data(et_task *self, bool training, et_source **out, et_error *error)
+{
+    return et_translation_build_inputs(self, &(et_data_config){ .training = training }, NULL, out,
+                                       error);
+}
+
+static int validation_set(et_task *self, int number, const char **name, et_source **out,
+                          et_error *error)
+{
+    et_translation_task *task = downcast(self);
+    const et_scored *scored = &task->validation.scored[number];
+    *out = NULL;
+    if (number >= task->validation.count || !scored->name)
+        return ET_OK;
+    *name = scored->name;
+    return et_translation_validation(task, scored, &task->options.validation_data, NULL, out,
+                                     error);
+}
+
+/* What is known of pairs is in logs, which ranks share. */
+static bool kept(et_task *self, int number, et_kept_rows *rows)
+{
+    (void)self, (void)number, (void)rows;
+    return false;
+}
+
+static const char *const main_metrics[] = { ET_TRANSLATION_BLEU, ET_LOGGED_VALIDATION_LOSS, NULL };
+
+static const et_task_class translation_class = {
+    .name = "translation",
+    .data = data,
+    .build_inputs = et_translation_build_inputs,
+    .build_model = build_model,
+    .build_losses = build_losses,
+    .inference_step = et_translation_inference_step,
+    .validation_outputs = et_translation_validation_outputs,
+    .aggregate_logs = et_translation_aggregate,
+    .reduce_aggregated_logs = et_translation_reduce,
+    .best_metric = ET_TRANSLATION_BLEU,
+    .main_metrics = main_metrics,
+    .validation_set = validation_set,
+    .kept = kept,
+};
+
+/* ---- opening and closing ---- */
+
+/* The task owns everything it opens but sources, which its trainer closes before. */
+
+/* Each needs those before it. What was opened before a failure is closed by close. */
+static int (*const stages[])(et_translation_task *, et_error *) = {
+    et_translation_open_files,
+    et_translation_open_vocabularies,
+    et_translation_open_training,
+    et_translation_open_validation,
+};
+
+int et_translation_task_open(et_task **out, const et_translation_options *options,
+                             const et_task_context *context, et_error *error)
+{
+    et_assert(options && context && context->params && context->device);
+    *out = NULL;
+    int status = et_translation_check(options, error);
+    if (status)
+        return status;
+    et_translation_task *task = et_alloc_zero(1, sizeof *task);
+    if (!task)
+        return et_alloc_failed(error, sizeof *task, "a task");
+    /* Copies of the structs; lists and texts in them are the caller's and outlive the task. */
+    task->options = *options;
+    task->context = *context;
+    ET_STAGES_RUN(status, stages, task, error);
+    if (status) {
+        et_translation_task_close(&task->task);
+        return status;
+    }
+    /* The model's memory comes next: the peak is not to be the sum of both. */
+    bool made = false;
+    for (size_t i = 0; i < task->training.count; i++)
+        made |= !task->training.texts[i].encoded->from_cache;
+    for (int i = 0; i < task->vocabularies.count; i++)
+        made |= task->vocabulary_seconds[i] > 0;
+    if (made)
+        et_alloc_trim();
+    task->task.class = &translation_class;
+    task->task.logging_dir = context->model_dir;
+    task->task.task_config = &task->options;
+    task->task.init_checkpoint = options->init_checkpoint;
+    task->task.init_pattern = options->init_pattern;
+    *out = &task->task;
+    return ET_OK;
+}
+
+/* In reverse. */
+void et_translation_task_close(et_task *task)
+{
+    if (!task)
+        return;
+    et_translation_task *self = downcast(task);
+    et_translation_close_validation(self);
+    et_translation_close_inputs(self);
+    et_translation_input_close(&self->training);
+    et_vocabularies_close(&self->vocabularies);
+    for (int i = 0; i < ET_SIDES; i++)
+        et_free(self->vocabulary_paths[i]);
+    et_free(self);
+}
+
+et_translation_facts et_translation_task_facts(const et_task *task)
+{
+    const et_translation_task *self = downcast_const(task);
+    return (et_translation_facts){ &self->training, self->validation.scored[0].encoded,
+                                   &self->vocabularies };
+}

@@ -1,0 +1,38 @@
+/* The translation task: parallel text in, a trained Transformer out.
+ *
+ * Opening reads what training needs: the vocabularies (given, kept with the run, or trained on
+ * the training text and kept), the encoded corpus (from its cache if text and vocabulary are
+ * the same), and validation's lines. The model is that of the options; validation gives the scores
+ * of beam search beside the loss. */
+#ifndef ETUDE_TASKS_TRANSLATION_TRANSLATION_TASK_H
+#define ETUDE_TASKS_TRANSLATION_TRANSLATION_TASK_H
+
+#include <etude/experiment.h>
+
+#include "data/text/encoded.h"
+#include "tasks/translation/vocabularies.h"
+
+/* Folders of a run that this task keeps, beside the files of its vocabularies. */
+#define ET_TRANSLATION_CACHE  "cache"
+#define ET_TRANSLATION_OUTPUT "translations"
+
+/* What opening found, for the lines before step 1. Borrowed from the task. */
+typedef struct et_translation_facts {
+    const struct et_translation_input *train;
+    const et_encoded *validation; /* NULL: none; of several the first */
+    const et_vocabularies *vocabularies;
+} et_translation_facts;
+
+/* Options and context are copied; what they point to must outlive the task. */
+int et_translation_task_open(et_task **out, const et_translation_options *options,
+                             const et_task_context *context, et_error *error);
+void et_translation_task_close(et_task *task); /* NULL allowed */
+
+et_translation_facts et_translation_task_facts(const et_task *task);
+
+/* Methods of the kind (kind.h). */
+int et_translation_identify(const et_task *task, et_value *identity, et_error *error);
+int et_translation_belongs(const void *options, const char *model_dir, const et_identity *identity,
+                           et_error *error);
+
+#endif

@@ -1,0 +1,125 @@
+/* What the files of the translation task share: task.c (the class), model.c, setup.c
+ * (data), setup_vocabulary.c, inputs.c, outputs.c, validate.c. */
+#ifndef ETUDE_TASKS_TRANSLATION_TRANSLATION_TASK_PRIVATE_H
+#define ETUDE_TASKS_TRANSLATION_TRANSLATION_TASK_PRIVATE_H
+
+#include "data/text/pairs.h"
+#include "engine/exec/device.h"
+#include "tasks/translation/decoding/decoder.h"
+#include "tasks/translation/input.h"
+#include "tasks/translation/translation_task.h"
+
+/* A text that is scored. Pair i is number first + i in batches and logs. */
+typedef struct et_scored {
+    const char *name;          /* of a set; NULL: it has none */
+    const et_encoded *encoded; /* of the input */
+    char **references;         /* [pairs] raw target lines; owned */
+    uint32_t first;
+    int64_t told; /* how many of them people know that a validation has; 0: all, or none yet */
+} et_scored;
+
+/* Data that were opened by other settings than the task's. */
+typedef struct et_other_inputs {
+    struct et_other_inputs *next;
+    et_arena arena; /* of the settings */
+    et_translation_data data;
+    et_translation_input input;
+    et_scored scored; /* of validation; else zeros */
+} et_other_inputs;
+
+/* Validation data and what scores it; the decoder is made at the first search. */
+typedef struct et_validation {
+    et_translation_input input;
+    et_scored scored[ET_TRANSLATION_SETS_MAX];
+    int count;           /* of these; 0: no validation */
+    int64_t numbered;    /* pairs that have a number */
+    et_decoder *decoder; /* beam search with the store's weights */
+} et_validation;
+
+/* The task and everything it owns, in the order of opening. */
+typedef struct et_translation_task {
+    et_task task;
+    et_translation_options options;
+    et_task_context context;
+    et_sides sides;                      /* what both are cut into tokens by */
+    et_vocabularies vocabularies;        /* the run's own; owned, as all below */
+    char *vocabulary_paths[ET_SIDES];    /* of each, its file in model_dir */
+    double vocabulary_seconds[ET_SIDES]; /* that training each took; 0: it was there */
+    et_translation_input training;
+    et_validation validation;
+    et_other_inputs *others; /* a list; they are closed with the task, as sources borrow them */
+} et_translation_task;
+
+/* setup.c: in order. The first finds the files; the second is setup_vocabulary.c's. */
+int et_translation_open_files(et_translation_task *task, et_error *error);
+int et_translation_open_vocabularies(et_translation_task *task, et_error *error);
+int et_translation_open_training(et_translation_task *task, et_error *error);
+int et_translation_open_validation(et_translation_task *task, et_error *error);
+
+/* setup_vocabulary.c: warns of a side whose vocabulary knows little of its text, as that of the
+ * other side does. */
+int et_translation_look_for_unknowns(const et_translation_task *task, const et_encoded *encoded,
+                                     et_error *error);
+
+/* setup.c: batches of what was opened. part NULL: the whole. */
+int et_translation_training(const et_translation_task *task, const et_translation_input *input,
+                            const et_translation_data *data, const et_input_context *part,
+                            et_source **out, et_error *error);
+int et_translation_validation(const et_translation_task *task, const et_scored *scored,
+                              const et_translation_data *data, const et_input_context *part,
+                              et_source **out, et_error *error);
+/* What is encoded of training data, and of validation data. */
+et_encoded_options et_translation_filter(const et_translation_data *data, bool training);
+/* Numbers and references of a text that is scored; it has its encoded pairs. */
+int et_translation_open_scored(et_translation_task *task, et_scored *scored,
+                               const et_corpus_paths *paths, et_error *error);
+/* Twice the beam's size is looked at in each step of a search. */
+int et_translation_check_beam(const et_translation_task *task, et_error *error);
+
+/* inputs.c: method build_inputs. */
+int et_translation_build_inputs(et_task *self, const et_data_config *params,
+                                const et_input_context *part, et_source **out, et_error *error);
+void et_translation_close_inputs(et_translation_task *task);
+void et_translation_close_scored(et_scored *scored);
+/* The text of a number, and the pair in it; NULL: no pair has it. */
+const et_scored *et_translation_scored(const et_translation_task *task, int64_t number,
+                                       int64_t *pair);
+
+/* setup.c: tells of each text of validation how many pairs it has and how many are shortened;
+ * cut_alone: of those that have such pairs. */
+void et_translation_describe_validation(const et_translation_task *task, bool cut_alone);
+
+/* model.c: for the graph's batches, "decoded" and "table"; the loss of these, or of "logits".
+ * labels NULL: the batch's. max_positions: the longest sentence. */
+void et_translation_build_model(const et_translation_task *task, et_scope *scope,
+                                int64_t max_positions, et_nodes *outputs);
+void et_translation_build_losses(const et_translation_task *task, et_scope *scope,
+                                 const et_nodes *labels, const et_nodes *outputs);
+/* Tokens that an update's softmax is over: the target's vocabulary where none are drawn. */
+int64_t et_translation_sampled(const et_translation_task *task);
+
+/* Values of a step's logs and of the state that they become, beside ET_LOGGED_IDS, integers: lists
+ * of equal length. */
+#define ET_STEP_INPUTS  "inputs"  /* source tokens, lists of integers, the end last */
+#define ET_STEP_OUTPUTS "outputs" /* target tokens, without the end; null: not searched */
+#define ET_STEP_SCORES  "scores"  /* of the best hypothesis; of logs alone */
+
+/* outputs.c: methods, and a search for all sentences, by ranks together where shared says so. */
+int et_translation_inference_step(et_task *self, const et_task_step *now, et_value *outputs,
+                                  et_error *error);
+int et_translation_validation_outputs(et_task *self, const et_task_step *now, et_value *logs,
+                                      et_error *error);
+int et_translation_aggregate(et_task *self, et_value *state, const et_value *step_outputs,
+                             et_error *error);
+int et_translation_search(et_translation_task *task, et_decoder_sentence *sentences, int64_t count,
+                          bool shared, et_arena *arena, et_error *error);
+/* The whole source of a pair, as a translator would cut it. In arena. */
+int et_translation_source(const et_encoded *encoded, int64_t pair, et_decoder_sentence *sentence,
+                          et_arena *arena, et_error *error);
+
+/* validate.c: method reduce_aggregated_logs. */
+int et_translation_reduce(et_task *self, const et_value *aggregated_logs, int64_t step,
+                          et_value *results, et_error *error);
+void et_translation_close_validation(et_translation_task *task);
+
+#endif

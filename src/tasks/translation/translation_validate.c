@@ -1,0 +1,406 @@
+/* Validation beside the loss: scores of translations, by the state that validation steps were
+ * aggregated to (outputs.c). The translations are kept in MODEL_DIR/translations/<step>.txt.
+ *
+ *   state -> pairs by number -> [search of those without] -> lines -> sacrebleu_score, bleu_score,
+ *                                                                 \   chrf_score
+ *                                                                  ->
+ * MODEL_DIR/translations/<step>.txt
+ *
+ * The state says which pairs are scored: all of them, or those of a validation of some batches,
+ * each once and in the order of the text.
+ *
+ * Ranks share the search; each of them has all translations then, and the same scores. Asked to
+ * stop, it gives ET_EINTERRUPTED and has written nothing; the run does the whole of it again when
+ * it goes on. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <etude/score.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/files/file.h"
+#include "base/text/format.h"
+#include "formats/events/log_names.h"
+#include "tasks/translation/translation_task_private.h"
+
+/* Translations in a log, which TensorBoard shows under "Text". */
+#define LOGGED_MAX 20
+
+/* In any state: what was not made is NULL. */
+void et_translation_close_validation(et_translation_task *task)
+{
+    et_validation *v = &task->validation;
+    for (int n = 0; n < v->count; n++)
+        et_translation_close_scored(&v->scored[n]);
+    et_decoder_free(v->decoder);
+    et_translation_input_close(&v->input);
+}
+
+/* exp of the plain negative log-likelihood, where the results have it: label smoothing is no part
+ * of it. */
+static int log_perplexity(et_value *logs, et_error *error)
+{
+    double nll;
+    if (!et_value_get(logs, ET_LOGGED_OF_VALIDATION "nll"))
+        return ET_OK;
+    int status = et_value_read_float(logs, ET_LOGGED_OF_VALIDATION "nll", &nll, error);
+    if (!status && !et_value_set_float(logs, ET_LOGGED_OF_VALIDATION "perplexity", exp(nll)))
+        status = et_alloc_failed(error, 0, "a log");
+    return status;
+}
+
+/* ---- pairs of a state ---- */
+
+/* A pair and its translation. */
+typedef struct translated {
+    int64_t number, at; /* in the task's data; in the state */
+    const et_scored *scored;
+    int64_t pair;            /* in scored */
+    const et_value *outputs; /* of the state; NULL: it was not searched */
+    et_decoder_sentence sentence;
+} translated;
+
+/* All of a state, in the order of their numbers; in an arena that ends with the validation. */
+typedef struct all_translated {
+    translated *pairs; /* [count] */
+    int64_t count;
+} all_translated;
+
+static int by_number(const void *left, const void *right)
+{
+    const translated *l = left, *r = right;
+    if (l->number != r->number)
+        return l->number < r->number ? -1 : 1;
+    return l->at < r->at ? -1 : l->at > r->at;
+}
+
+static const et_value *list_of(const et_value *state, const char *name, const et_value *ids)
+{
+    const et_value *list = et_value_get(state, name);
+    return list && list->kind == ET_VALUE_LIST && (!ids || list->count == ids->count) ? list : NULL;
+}
+
+static int read_state(const et_value *state, all_translated *all, et_arena *arena, et_error *error)
+{
+    const et_value *ids = list_of(state, ET_LOGGED_IDS, NULL);
+    const et_value *outputs = ids ? list_of(state, ET_STEP_OUTPUTS, ids) : NULL;
+    if (!outputs)
+        return et_fail(error, ET_EFORMAT,
+                       "the state of a validation has no lists " ET_LOGGED_IDS
+                       " and " ET_STEP_OUTPUTS " of one length; aggregate_logs makes it");
+    all->pairs = et_arena_array(arena, ids->count + 1, sizeof *all->pairs);
+    if (!all->pairs)
+        return et_alloc_failed(error, ids->count * sizeof *all->pairs, "validation");
+    const et_value *id = ids->first, *output = outputs->first;
+    for (; id; id = id->next, output = output->next, all->count++)
+        all->pairs[all->count] =
+            (translated){ .number = id->kind == ET_VALUE_INT ? id->integer : -1,
+                          .at = all->count,
+                          .outputs = output->kind == ET_VALUE_LIST ? output : NULL };
+    return ET_OK;
+}
+
+/* Of a pair that the state has several times the last counts. */
+static void sort_pairs(all_translated *all)
+{
+    int64_t count = 0;
+    qsort(all->pairs, (size_t)all->count, sizeof *all->pairs, by_number);
+    for (int64_t i = 0; i < all->count; i++)
+        if (i + 1 == all->count || all->pairs[i + 1].number != all->pairs[i].number)
+            all->pairs[count++] = all->pairs[i];
+    all->count = count;
+}
+
+/* Ids up to the first end, if they have one. */
+static int read_output(const et_translation_task *task, translated *one, et_arena *arena,
+                       et_error *error)
+{
+    const int32_t eos = et_vocabulary_eos(task->sides.target);
+    int32_t *ids = et_arena_array(arena, one->outputs->count + 1, sizeof *ids);
+    et_decoder_result *result = et_arena_array(arena, 1, sizeof *result);
+    int count = 0;
+    if (!ids || !result)
+        return et_alloc_failed(error, one->outputs->count * sizeof *ids, "a translation");
+    for (const et_value *id = one->outputs->first; id; id = id->next, count++) {
+        if (id->kind != ET_VALUE_INT || id->integer < 0 ||
+            id->integer >= et_vocabulary_size(task->sides.target))
+            return et_fail(error, ET_EDATA,
+                           "the translation of pair %lld: token %d is none of the vocabulary's %d",
+                           (long long)one->number, count + 1,
+                           (int)et_vocabulary_size(task->sides.target));
+        ids[count] = (int32_t)id->integer;
+        if (ids[count] == eos)
+            break;
+    }
+    *result = (et_decoder_result){ .ids = ids, .count = count };
+    one->sentence.results = result;
+    one->sentence.count = 1;
+    return ET_OK;
+}
+
+static int find_pairs(const et_translation_task *task, all_translated *all, et_arena *arena,
+                      et_error *error)
+{
+    int status = ET_OK;
+    for (int64_t i = 0; !status && i < all->count; i++) {
+        translated *one = &all->pairs[i];
+        one->scored = et_translation_scored(task, one->number, &one->pair);
+        if (!one->scored)
+            return et_fail(error, ET_EDATA,
+                           "pair %lld of a validation's state is in none of the task's validation "
+                           "data, of which " ET_LOGGED_IDS " are numbers",
+                           (long long)one->number);
+        status =
+            et_translation_source(one->scored->encoded, one->pair, &one->sentence, arena, error);
+        one->sentence.number = (uint64_t)one->pair;
+        if (!status && one->outputs)
+            status = read_output(task, one, arena, error);
+    }
+    return status;
+}
+
+/* Those that no step has searched, together. The decoder sorts by length itself. */
+static int search(et_translation_task *task, all_translated *all, et_arena *arena, et_error *error)
+{
+    et_decoder_sentence *sentences =
+        et_arena_array(arena, (size_t)all->count + 1, sizeof *sentences);
+    int64_t count = 0;
+    if (!sentences)
+        return et_alloc_failed(error, (size_t)all->count * sizeof *sentences, "validation");
+    for (int64_t i = 0; i < all->count; i++)
+        if (!all->pairs[i].outputs)
+            sentences[count++] = all->pairs[i].sentence;
+    int status = count ? et_translation_search(task, sentences, count, true, arena, error) : ET_OK;
+    for (int64_t i = all->count; !status && i-- > 0;)
+        if (!all->pairs[i].outputs)
+            all->pairs[i].sentence = sentences[--count];
+    return status;
+}
+
+/* The text that all pairs are of; NULL: of several. */
+static const et_scored *text_of(const all_translated *all)
+{
+    for (int64_t i = 1; i < all->count; i++)
+        if (all->pairs[i].scored != all->pairs[0].scored)
+            return NULL;
+    return all->count ? all->pairs[0].scored : NULL;
+}
+
+/* That a validation has only so many pairs of a text: once, not at each. */
+static void tell_share(et_translation_task *task, const et_scored *scored, int64_t count)
+{
+    for (int n = 0; n < task->validation.count; n++) {
+        et_scored *own = &task->validation.scored[n];
+        if (own == scored && own->told == count)
+            return;
+        if (own == scored)
+            own->told = count;
+    }
+    et_task_tell(&task->context, "validation   %s of %s pairs", et_format_count(count).text,
+                 et_format_count(scored->encoded->pairs).text);
+}
+
+static int translate(et_translation_task *task, const et_value *state, all_translated *all,
+                     et_arena *arena, et_error *error)
+{
+    int status = read_state(state, all, arena, error);
+    if (status)
+        return status;
+    sort_pairs(all);
+    status = find_pairs(task, all, arena, error);
+    const et_scored *scored = status ? NULL : text_of(all);
+    if (scored && all->count < scored->encoded->pairs)
+        tell_share(task, scored, all->count);
+    return status ? status : search(task, all, arena, error);
+}
+
+/* ---- scores ---- */
+
+/* The scores of one validation. */
+typedef struct scores {
+    et_bleu *bleu, *model_garden; /* sacrebleu's rules; Model Garden's own */
+    et_chrf *chrf;                /* chrF2 */
+} scores;
+
+/* Model Garden's own has fixed rules; the settings are about the other two. */
+static int open_scores(scores *s, const et_translation_options *options, et_error *error)
+{
+    et_bleu_options bleu = ET_BLEU_OPTIONS_INIT;
+    et_bleu_options garden = ET_BLEU_OPTIONS_MODEL_GARDEN;
+    et_chrf_options chrf = ET_CHRF_OPTIONS_INIT;
+    bleu.tokens = options->score_tokenize ? ET_BLEU_TOKENS_NONE : ET_BLEU_TOKENS_13A;
+    bleu.lowercase = chrf.lowercase = options->score_lowercase;
+    int status = et_bleu_new(&s->bleu, &bleu, error);
+    if (!status)
+        status = et_bleu_new(&s->model_garden, &garden, error);
+    if (!status)
+        status = et_chrf_new(&s->chrf, &chrf, error);
+    return status;
+}
+
+static void close_scores(scores *s)
+{
+    et_bleu_free(s->bleu);
+    et_bleu_free(s->model_garden);
+    et_chrf_free(s->chrf);
+}
+
+/* Each score reads the pair by itself: their tokens differ. */
+static int add_pair(scores *s, const char *hypothesis, const char *reference, et_error *error)
+{
+    int status = et_bleu_add(s->bleu, hypothesis, reference, error);
+    if (!status)
+        status = et_bleu_add(s->model_garden, hypothesis, reference, error);
+    if (!status)
+        status = et_chrf_add(s->chrf, hypothesis, reference, error);
+    return status;
+}
+
+static int log_scores(const scores *s, et_value *logs, et_error *error)
+{
+    et_bleu_result bleu, garden;
+    double chrf;
+    int status = et_bleu_value(s->bleu, &bleu, error);
+    if (!status)
+        status = et_bleu_value(s->model_garden, &garden, error);
+    if (!status)
+        status = et_chrf_value(s->chrf, &chrf, error);
+    if (status)
+        return status;
+    et_value_set_float(logs, ET_TRANSLATION_BLEU, bleu.score);
+    et_value_set_float(logs, ET_TRANSLATION_GARDEN_BLEU, garden.score);
+    et_value_set_float(logs, ET_TRANSLATION_CHRF, chrf);
+    return ET_OK;
+}
+
+/* The text of a source, as the vocabulary writes what the model has seen of it. */
+static int write_source(const et_translation_task *task, const et_decoder_sentence *sentence,
+                        et_strbuf *text, et_error *error)
+{
+    return et_vocabulary_decode(task->sides.source, sentence->source, (size_t)sentence->length,
+                                text, error);
+}
+
+/* A cell of a table in Markdown. */
+static void append_cell(et_strbuf *table, const char *text)
+{
+    et_strbuf_append(table, "| ");
+    for (; *text; text++) {
+        if (strchr("|\\<*_`[", *text))
+            et_strbuf_append_char(table, '\\');
+        et_strbuf_append_char(table, *text);
+    }
+    et_strbuf_append_char(table, ' ');
+}
+
+static void append_row(et_strbuf *table, const char *source, const char *hypothesis,
+                       const char *reference)
+{
+    if (!table->length)
+        et_strbuf_append(table, "| input | output | reference |\n|---|---|---|\n");
+    append_cell(table, source);
+    append_cell(table, hypothesis);
+    append_cell(table, reference);
+    et_strbuf_append(table, "|\n");
+}
+
+/* The first print_translations pairs, above the progress bar: the same at each validation, so that
+ * progress can be seen in them. The first LOGGED_MAX go to table, for the log. */
+static int show(const et_translation_task *task, int64_t shown, const translated *one,
+                const char *hypothesis, et_strbuf *table, et_error *error)
+{
+    if (shown >= task->options.print_translations)
+        return ET_OK;
+    et_strbuf text = ET_STRBUF_INIT, source = ET_STRBUF_INIT;
+    const char *name = one->scored->name;
+    const char *reference = one->scored->references[one->pair];
+    int status = write_source(task, &one->sentence, &source, error);
+    et_strbuf_printf(&text, "%s%s  Input      %s\n  Output     %s\n  Reference  %s",
+                     name ? name : "", name ? "\n" : "", et_strbuf_text(&source), hypothesis,
+                     reference);
+    if (!status && task->context.tell)
+        task->context.tell(task->context.listener, et_strbuf_text(&text));
+    if (!status && shown < LOGGED_MAX)
+        append_row(table, et_strbuf_text(&source), hypothesis, reference);
+    et_strbuf_release(&source);
+    et_strbuf_release(&text);
+    return status;
+}
+
+/* Detokenises, scores and collects all lines into text. In the order of the corpus, one line for
+ * each pair that was seen, so that the file can be scored by other programs against the references.
+ */
+static int score_all(et_translation_task *task, const all_translated *all, scores *s,
+                     et_strbuf *text, et_strbuf *table, et_error *error)
+{
+    /* One line's memory for all of them. */
+    et_strbuf line = ET_STRBUF_INIT;
+    int status = ET_OK;
+    for (int64_t i = 0; i < all->count && !status; i++) {
+        const translated *one = &all->pairs[i];
+        et_strbuf_reset(&line);
+        if (one->sentence.count) /* as et_translator_translate, no word is an empty line */
+            status = et_vocabulary_decode(task->sides.target, one->sentence.results[0].ids,
+                                          (size_t)one->sentence.results[0].count, &line, error);
+        if (!status)
+            status = add_pair(s, et_strbuf_text(&line), one->scored->references[one->pair], error);
+        if (!status)
+            status = show(task, i, one, et_strbuf_text(&line), table, error);
+        et_strbuf_append(text, et_strbuf_text(&line));
+        et_strbuf_append_char(text, '\n');
+    }
+    et_strbuf_release(&line);
+    return status;
+}
+
+/* <step>.txt, of a set <step>.<name>.txt, atomically; one of the same step is replaced. */
+static int keep_translations(const et_translation_task *task, const et_scored *scored, int64_t step,
+                             const et_strbuf *text, et_arena *arena, et_error *error)
+{
+    if (task->context.reader || !task->context.model_dir)
+        return ET_OK;
+    /* Made at the first validation, so that a run without one has no empty folder. */
+    const char *directory =
+        et_arena_printf(arena, "%s/%s", task->context.model_dir, ET_TRANSLATION_OUTPUT);
+    const char *name = scored ? scored->name : NULL;
+    const char *path = directory
+                           ? et_arena_printf(arena, "%s/%lld%s%s.txt", directory, (long long)step,
+                                             name ? "." : "", name ? name : "")
+                           : NULL;
+    if (!path || text->failed)
+        return et_alloc_failed(error, text->length, "translations");
+    int status = et_directory_make(directory, error);
+    return status ? status : et_file_write(path, et_strbuf_text(text), text->length, error);
+}
+
+/* Results are set before the file is written, which is the last thing that may fail. */
+int et_translation_reduce(et_task *self, const et_value *aggregated_logs, int64_t step,
+                          et_value *results, et_error *error)
+{
+    et_translation_task *task = (et_translation_task *)(void *)self;
+    et_arena arena = ET_ARENA_INIT;
+    et_strbuf text = ET_STRBUF_INIT, table = ET_STRBUF_INIT;
+    all_translated all = { NULL, 0 };
+    scores s = { NULL, NULL, NULL };
+    /* An interruption leaves results half filled; the run throws them away. */
+    int status = log_perplexity(results, error);
+    if (!status)
+        status = translate(task, aggregated_logs, &all, &arena, error);
+    if (!status)
+        status = open_scores(&s, &task->options, error);
+    if (!status)
+        status = score_all(task, &all, &s, &text, &table, error);
+    if (!status)
+        status = log_scores(&s, results, error);
+    if (!status && table.length)
+        et_value_set_string(results, ET_TRANSLATION_OUTPUT, et_strbuf_text(&table));
+    if (!status)
+        status = keep_translations(task, text_of(&all), step, &text, &arena, error);
+    close_scores(&s);
+    et_strbuf_release(&table);
+    et_strbuf_release(&text);
+    et_arena_release(&arena);
+    return status;
+}

@@ -1,0 +1,453 @@
+/* Exports are directories BASE-N. One is made under a temporary name and renamed when all of it is
+ * on disk, so that what has a name is whole. */
+#include "train/checkpoint/artifact/exports_private.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <ftw.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/files/aside.h"
+#include "base/files/file.h"
+#include "base/values/json.h"
+#include "base/reserved.h"
+#include "base/vector.h"
+#include "engine/optim/optimizer.h"
+#include "train/checkpoint/checkpoint_file.h"
+
+#define WEIGHTS "weights.safetensors" /* what makes a directory an export */
+
+/* ---- what there is ---- */
+
+/* -1: not BASE-N. */
+static int64_t id_of(const et_exports *self, const char *file)
+{
+    size_t length = strlen(self->base);
+    const char *digits = file + length + 1;
+    if (strncmp(file, self->base, length) || file[length] != '-' || !*digits ||
+        strspn(digits, "0123456789") != strlen(digits))
+        return -1;
+    errno = 0;
+    long long id = strtoll(digits, NULL, 10);
+    return errno ? -1 : id;
+}
+
+static int compare_ids(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+static int note_id(et_export_ids *all, int64_t id, et_error *error)
+{
+    int64_t *grown = et_vector_grow(all->ids, &all->capacity, all->count + 1, sizeof *all->ids, 16);
+    if (!grown)
+        return et_alloc_failed(error, 0, "a list of exports");
+    all->ids = grown;
+    grown[all->count++] = id;
+    return ET_OK;
+}
+
+int et_export_ids_find(const et_exports *self, et_export_ids *all, et_error *error)
+{
+    *all = (et_export_ids){ NULL, 0, 0 };
+    DIR *directory = opendir(self->directory);
+    if (!directory && errno == ENOENT)
+        return ET_OK;
+    if (!directory)
+        return et_fail_errno(error, "reading %s", self->directory);
+    int status = ET_OK;
+    for (struct dirent *entry; !status && (entry = readdir(directory)) != NULL;) {
+        int64_t id = id_of(self, entry->d_name);
+        if (id >= 0)
+            status = note_id(all, id, error);
+    }
+    closedir(directory);
+    if (all->count)
+        qsort(all->ids, all->count, sizeof *all->ids, compare_ids);
+    return status;
+}
+
+/* "BASE-3", or with the subdirectory; free it. NULL: no memory. */
+static char *path_of(const et_exports *self, int64_t id, bool whole)
+{
+    et_strbuf path = ET_STRBUF_INIT;
+    et_strbuf_printf(&path, "%s-%" PRId64, self->path, id);
+    if (whole && self->options.subdirectory)
+        et_strbuf_printf(&path, "/%s", self->options.subdirectory);
+    return et_strbuf_detach(&path);
+}
+
+/* ---- names ---- */
+
+/* Whether it names anything but the directory itself. */
+static bool leads_below(const char *path)
+{
+    while (*path == '/' || (*path == '.' && (path[1] == '/' || !path[1])))
+        path++;
+    return *path;
+}
+
+static int check_options(const char *base_name, int64_t max_to_keep,
+                         const et_exports_options *options, et_error *error)
+{
+    if (!base_name || !*et_path_base(base_name))
+        return et_fail(error, ET_EUSAGE, "exports need a base name");
+    if (!max_to_keep)
+        return et_fail(error, ET_ECONFIG,
+                       "max_to_keep 0 would keep no export; a negative number keeps all");
+    const char *within = options ? options->subdirectory : NULL;
+    if (within && (et_path_leads_out(within) || !leads_below(within)))
+        return et_fail(error, ET_ECONFIG,
+                       "subdirectory \"%s\" of exports: it must lead below %s-N, without ..",
+                       within, et_path_base(base_name));
+    return et_options_check(options, "et_exports_options", error);
+}
+
+int et_exports_open(et_exports **out, const char *base_name, int64_t max_to_keep,
+                    const et_exports_options *options, et_error *error)
+{
+    *out = NULL;
+    int status = check_options(base_name, max_to_keep, options, error);
+    et_exports *self = status ? NULL : et_alloc_zero(1, sizeof *self);
+    if (!self)
+        return status ? status : et_alloc_failed(error, sizeof *self, "exports");
+    if (options)
+        self->options = *options;
+    const char *subdirectory = self->options.subdirectory;
+    self->max_to_keep = max_to_keep;
+    self->last = -1;
+    self->options.subdirectory = subdirectory ? et_strdup(subdirectory) : NULL;
+    self->path = et_strdup(base_name);
+    self->directory = et_path_parent(base_name);
+    if (!self->path || !self->directory || !subdirectory != !self->options.subdirectory) {
+        et_exports_close(self);
+        return et_alloc_failed(error, strlen(base_name), "exports");
+    }
+    self->base = et_path_base(self->path);
+    *out = self;
+    return ET_OK;
+}
+
+void et_exports_close(et_exports *self)
+{
+    if (!self)
+        return;
+    et_free((char *)self->options.subdirectory);
+    et_free(self->path);
+    et_free(self->directory);
+    et_free(self->name);
+    et_free(self->made.ids);
+    et_free(self);
+}
+
+static int next_id(et_exports *self, int64_t *id, et_error *error)
+{
+    et_export_ids all;
+    if (self->options.next_id) {
+        *id = self->options.next_id(self->options.payload);
+        return *id >= 0 ? ET_OK
+                        : et_fail(error, ET_ECONFIG, "an export's number is %lld; at least 0",
+                                  (long long)*id);
+    }
+    int status = et_export_ids_find(self, &all, error);
+    int64_t largest = all.count ? all.ids[all.count - 1] : 0;
+    et_free(all.ids);
+    largest = largest > self->last ? largest : self->last;
+    if (!status && largest == INT64_MAX)
+        status = et_fail(error, ET_EUSAGE, "%s-%lld is there: no export has a higher number",
+                         self->base, (long long)largest);
+    *id = self->last = status ? self->last : largest + 1;
+    return status;
+}
+
+int et_exports_take_name(et_exports *self, int64_t id, et_error *error)
+{
+    et_free(self->name);
+    self->name = path_of(self, id, true);
+    self->id = id;
+    return self->name ? ET_OK : et_alloc_failed(error, 0, "a name");
+}
+
+int et_exports_next_name(et_exports *self, const char **name, et_error *error)
+{
+    int64_t id;
+    int status = next_id(self, &id, error);
+    if (!status)
+        status = et_exports_take_name(self, id, error);
+    *name = status ? NULL : self->name;
+    return status;
+}
+
+int et_exports_managed(const et_exports *self, et_value *list, et_error *error)
+{
+    et_export_ids all;
+    int status = et_export_ids_find(self, &all, error);
+    for (size_t i = 0; !status && i < all.count; i++) {
+        char *path = path_of(self, all.ids[i], true);
+        if (!path)
+            status = et_alloc_failed(error, 0, "a list of exports");
+        else if (et_file_exists(path))
+            et_value_add_string(list, path);
+        et_free(path);
+    }
+    et_free(all.ids);
+    return status || !et_value_failed(list) ? status : et_alloc_failed(error, 0, "a list");
+}
+
+static int remove_entry(const char *path, const struct stat *info, int type, struct FTW *where)
+{
+    (void)info, (void)type, (void)where;
+    return remove(path);
+}
+
+static int remove_tree(const char *path, et_error *error)
+{
+    if (!nftw(path, remove_entry, 16, FTW_DEPTH | FTW_PHYS) || errno == ENOENT)
+        return ET_OK;
+    return et_fail_errno(error, "removing %s", path);
+}
+
+int et_exports_clean_up(et_exports *self, et_error *error)
+{
+    et_arena arena = ET_ARENA_INIT;
+    et_value *list = et_value_list(&arena);
+    int status = et_exports_managed(self, list, error);
+    if (!status && list && self->max_to_keep >= 0) {
+        int64_t surplus = (int64_t)list->count - self->max_to_keep;
+        for (const et_value *v = list->first; !status && v && surplus-- > 0; v = v->next)
+            status = remove_tree(v->string, error);
+    }
+    et_arena_release(&arena);
+    return status;
+}
+
+/* ---- exporting ---- */
+
+static int write_weights(const et_params *params, const char *path, int64_t step, et_error *error)
+{
+    static const char state[] = "{\"export\":{}}";
+    et_arena arena = ET_ARENA_INIT;
+    et_file_writer writer;
+    et_safetensors_written written;
+    int count = et_params_count(params);
+    const float *values = et_params_values((et_params *)params);
+    et_safetensors_item *items = et_arena_array(&arena, (size_t)count, sizeof *items);
+    int status = items ? ET_OK : et_alloc_failed(error, 0, "an export");
+    for (int i = 0; !status && i < count; i++)
+        items[i] = (et_safetensors_item){ et_params_name(params, i),
+                                          { (float *)values + et_params_offset(params, i), ET_F32,
+                                            et_params_shape(params, i) } };
+    if (!status)
+        status = et_checkpoint_file_draft(&writer, &written, path, items, (size_t)count, NULL, step,
+                                          state, error);
+    et_arena_release(&arena);
+    return status ? status : et_file_writer_commit(&writer, error);
+}
+
+/* The average stands in the store while it is read, as in a validation. */
+static int write_values(const et_export_action *self, const char *path, int64_t step,
+                        et_error *error)
+{
+    bool shown = self->optimizer && et_optimizer_show_average(self->optimizer);
+    int status = write_weights(self->params, path, step, error);
+    if (shown)
+        et_optimizer_hide_average(self->optimizer);
+    return status;
+}
+
+int et_exports_remove(const et_exports *self, et_error *error)
+{
+    return remove_tree(self->name, error);
+}
+
+static int write_settings(const char *directory, const et_value *settings, et_error *error)
+{
+    if (!settings)
+        return ET_OK;
+    char *path = et_path_join(directory, "settings.json");
+    int status = path ? et_json_write(path, settings, 2, "", error)
+                      : et_alloc_failed(error, strlen(directory), "a path");
+    et_free(path);
+    return status;
+}
+
+static int fill(const char *directory, const et_export_content *content, et_error *error)
+{
+    char *weights = et_path_join(directory, WEIGHTS);
+    int status = weights ? et_directory_make(directory, error)
+                         : et_alloc_failed(error, strlen(directory), "a path");
+    if (!status)
+        status = content->write_weights(content->payload, weights, error);
+    if (!status)
+        status = write_settings(directory, content->settings, error);
+    et_free(weights);
+    return status;
+}
+
+static bool is_made(const et_exports *self)
+{
+    for (size_t i = 0; i < self->made.count; i++)
+        if (self->made.ids[i] == self->id)
+            return true;
+    return false;
+}
+
+static bool have_equal_bytes(const char *left, const char *right)
+{
+    et_mapping a, b;
+    bool equal = !et_mapping_open(&a, left, NULL);
+    if (equal && (equal = !et_mapping_open(&b, right, NULL))) {
+        equal = a.length == b.length && !memcmp(a.data, b.data, a.length);
+        et_mapping_close(&b);
+    }
+    et_mapping_close(&a);
+    return equal;
+}
+
+/* As where a run was killed after the export and makes it once more. */
+static bool has_same_weights(const char *weights, const char *temporary)
+{
+    char *other = et_path_join(temporary, WEIGHTS);
+    bool same = other && have_equal_bytes(weights, other);
+    et_free(other);
+    return same;
+}
+
+/* What lies where an export of the same number is to go; a number may be given out again. An empty
+ * directory goes as well. */
+static int clear_place(const et_exports *self, const char *temporary, et_error *error)
+{
+    char *weights = et_path_join(self->name, WEIGHTS);
+    if (!weights)
+        return et_alloc_failed(error, strlen(self->name), "a path");
+    const bool there = et_file_exists(self->name), foreign = there && !et_file_exists(weights);
+    const bool again = there && !foreign && (is_made(self) || has_same_weights(weights, temporary));
+    et_free(weights);
+    if (foreign && rmdir(self->name))
+        return et_fail(error, ET_EUSAGE,
+                       "%s is there and no export, and is left alone: choose another base name, or "
+                       "move it away",
+                       self->name);
+    if (!there || foreign)
+        return ET_OK;
+    return again ? remove_tree(self->name, error) : et_aside_move_path(self->name, error);
+}
+
+static int take_place(const et_exports *self, const char *temporary, et_error *error)
+{
+    int status = et_parent_make(self->name, error);
+    if (!status)
+        status = clear_place(self, temporary, error);
+    if (!status && rename(temporary, self->name))
+        status = et_fail_errno(error, "renaming %s to %s", temporary, self->name);
+    if (!status)
+        status = et_parent_sync(self->name, error);
+    return status;
+}
+
+/* What killed processes began, an hour ago and more: a process of another machine has a number that
+ * says nothing here. Not a failure if it stays. */
+static void sweep(const et_exports *self)
+{
+    DIR *directory = opendir(self->directory);
+    const size_t length = strlen(self->base);
+    for (struct dirent *entry; directory && (entry = readdir(directory)) != NULL;) {
+        const char *name = entry->d_name;
+        if (name[0] != '.' || strncmp(name + 1, self->base, length) ||
+            strncmp(name + 1 + length, ".tmp.", 5) || !et_file_is_left_over(name))
+            continue;
+        struct stat info;
+        char *path = et_path_join(self->directory, name);
+        if (path && !stat(path, &info) && difftime(time(NULL), info.st_mtime) > 3600)
+            remove_tree(path, NULL);
+        et_free(path);
+    }
+    if (directory)
+        closedir(directory);
+}
+
+int et_exports_publish(et_exports *self, const et_export_content *content, et_error *error)
+{
+    et_strbuf temporary = ET_STRBUF_INIT;
+    sweep(self);
+    et_strbuf_append_bytes(&temporary, self->path, (size_t)(self->base - self->path));
+    et_strbuf_printf(&temporary, ".%s.tmp.%ld", self->base, (long)getpid());
+    int status = temporary.failed ? et_alloc_failed(error, 0, "a path")
+                                  : remove_tree(et_strbuf_text(&temporary), error);
+    if (!status)
+        status = fill(et_strbuf_text(&temporary), content, error);
+    if (!status)
+        status = take_place(self, et_strbuf_text(&temporary), error);
+    if (!status && !is_made(self))
+        status = note_id(&self->made, self->id, error);
+    if (status && !temporary.failed)
+        remove_tree(et_strbuf_text(&temporary), NULL);
+    et_strbuf_release(&temporary);
+    return status;
+}
+
+typedef struct filling {
+    const et_export_action *action;
+    int64_t step;
+} filling;
+
+static int write_now(void *payload, const char *path, et_error *error)
+{
+    const filling *now = payload;
+    return write_values(now->action, path, now->step, error);
+}
+
+static int act_export(et_action *action, const et_moment *now, et_error *error)
+{
+    const et_export_action *self = (const et_export_action *)action;
+    filling what = { self, now->step };
+    const et_export_content content = { write_now, &what, self->settings };
+    const char *name;
+    if (now->rank)
+        return ET_OK;
+    int status = et_exports_next_name(self->exports, &name, error);
+    if (status)
+        return status;
+    status = et_exports_publish(self->exports, &content, error);
+    if (!status)
+        status = et_exports_clean_up(self->exports, error);
+    return status ? et_fail_while(error, status, "exporting step %lld", (long long)now->step)
+                  : ET_OK;
+}
+
+void et_export_action_init(et_export_action *self, const char *name, et_exports *exports,
+                           const et_params *params, const et_value *settings)
+{
+    *self = (et_export_action){ .kind = { .name = name, .act = act_export },
+                                .exports = exports,
+                                .params = params,
+                                .settings = settings };
+    self->action.class = &self->kind;
+}
+
+int et_average_export_init(et_export_action *self, const char *name, et_exports *exports,
+                           et_optimizer *optimizer, et_params *params, const et_value *settings,
+                           et_error *error)
+{
+    if (!optimizer || !et_optimizer_average(optimizer))
+        return et_fail(error, ET_EUSAGE,
+                       "%s: the optimizer keeps no average of weights; open it with "
+                       "ema.enabled, or export the weights themselves",
+                       name);
+    et_export_action_init(self, name, exports, params, settings);
+    self->optimizer = optimizer;
+    return ET_OK;
+}
+
+int64_t et_exports_by_iterations(void *optimizer)
+{
+    return et_optimizer_iterations(optimizer);
+}

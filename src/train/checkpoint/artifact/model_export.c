@@ -1,0 +1,204 @@
+/* Items of the file: weights, narrowed where that is asked for, their scales, texts. */
+#include "train/checkpoint/artifact/model_export.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/dtype.h"
+#include "base/files/file.h"
+#include "base/values/json.h"
+#include "base/text/strbuf.h"
+#include "formats/safetensors/safetensors.h"
+#include "engine/kernel/row_product.h"
+#include "train/checkpoint/checkpoint_file.h"
+#include "train/checkpoint/identity.h"
+#include "train/checkpoint/stored_weight.h"
+
+static const char *const precisions[] = { "float32", "bfloat16", "int8" };
+enum { FLOAT32, BFLOAT16, INT8, PRECISIONS };
+
+typedef struct draft {
+    const et_model_export *model;
+    int precision;
+    et_arena arena;
+    et_safetensors_item *items;
+    size_t count;
+} draft;
+
+static int find_precision(const char *name)
+{
+    int i = 0;
+    while (name && i < PRECISIONS && strcmp(precisions[i], name))
+        i++;
+    return i;
+}
+
+int et_model_export_check_precision(const char *precision, et_error *error)
+{
+    return find_precision(precision) < PRECISIONS
+               ? ET_OK
+               : et_fail(error, ET_ECONFIG, "precision %s: choose float32, bfloat16 or int8",
+                         precision);
+}
+
+/* ---- weights ---- */
+
+static int no_memory(et_error *error)
+{
+    return et_alloc_failed(error, 0, "an export");
+}
+
+static void add(draft *d, const char *name, void *data, et_dtype dtype, et_shape shape)
+{
+    d->items[d->count++] = (et_safetensors_item){ name, { data, dtype, shape } };
+}
+
+static int add_bfloat16(draft *d, const char *name, const float *values, et_shape shape,
+                        et_error *error)
+{
+    const size_t count = (size_t)et_shape_count(shape);
+    et_bf16 *half = et_arena_array(&d->arena, count, sizeof *half);
+    for (size_t i = 0; half && i < count; i++)
+        half[i] = et_bf16_from_float(values[i]);
+    if (half)
+        add(d, name, half, ET_BF16, shape);
+    return half ? ET_OK : no_memory(error);
+}
+
+static int add_int8(draft *d, const char *name, const float *values, et_shape shape,
+                    et_error *error)
+{
+    const bool by_rows = et_stored_weight_by_rows(name);
+    const int64_t rows = shape.size[0], columns = shape.size[1];
+    int8_t *q = et_arena_alloc(&d->arena, (size_t)et_shape_count(shape));
+    float *scale = et_arena_array(&d->arena, (size_t)(by_rows ? rows : columns), sizeof *scale);
+    const char *key = et_arena_printf(&d->arena, ET_MODEL_SCALE "%s", name);
+    if (!q || !scale || !key)
+        return no_memory(error);
+    et_row_weight_to_bytes(q, scale, values, rows, columns, by_rows);
+    add(d, name, q, ET_I8, shape);
+    add(d, key, scale, ET_F32, by_rows ? et_shape_2(rows, 1) : et_shape_2(1, columns));
+    return ET_OK;
+}
+
+static int add_weight(draft *d, int i, et_error *error)
+{
+    et_params *params = d->model->params;
+    const char *name = et_params_name(params, i);
+    const et_shape shape = et_params_shape(params, i);
+    float *values = et_params_values(params) + et_params_offset(params, i);
+    const int precision = et_stored_weight_is_narrowed(shape) ? d->precision : FLOAT32;
+    if (precision == BFLOAT16)
+        return add_bfloat16(d, name, values, shape, error);
+    if (precision == INT8)
+        return add_int8(d, name, values, shape, error);
+    add(d, name, values, ET_F32, shape);
+    return ET_OK;
+}
+
+static int add_text(draft *d, const et_model_text *text, et_error *error)
+{
+    const char *key = et_arena_printf(&d->arena, ET_MODEL_TEXT "%s", text->name);
+    if (!key)
+        return no_memory(error);
+    add(d, key, (void *)text->bytes, ET_U8, et_shape_1((int64_t)text->length));
+    return ET_OK;
+}
+
+/* ---- the file ---- */
+
+/* {"export":{},"identity":{...}}: no tree of a run, so a restore from it is refused. */
+static int print_state(const et_model_export *model, et_strbuf *out, et_arena *arena,
+                       et_error *error)
+{
+    et_value *tree = et_value_dict(arena);
+    et_value_set_dict(tree, "export");
+    et_value *identity = model->identity ? et_value_set_dict(tree, ET_IDENTITY) : NULL;
+    int status = identity ? et_value_merge(identity, model->identity, error) : ET_OK;
+    if (!status && tree && !et_value_failed(tree))
+        et_json_print(out, tree, 0);
+    return status || (tree && !et_value_failed(tree) && !out->failed) ? status : no_memory(error);
+}
+
+static int make_items(draft *d, bool whole, et_error *error)
+{
+    const int weights = et_params_count(d->model->params);
+    const size_t most = 2 * (size_t)weights + (size_t)d->model->count;
+    int status = ET_OK;
+    d->items = et_arena_array(&d->arena, most, sizeof *d->items);
+    if (!d->items)
+        return no_memory(error);
+    for (int i = 0; i < weights && !status; i++)
+        status = add_weight(d, i, error);
+    for (int i = 0; i < d->model->count && whole && !status; i++)
+        status = add_text(d, &d->model->texts[i], error);
+    return status;
+}
+
+/* whole: with the texts, and what says that it is a model alone. */
+static int write_file(draft *d, const char *path, bool whole, et_error *error)
+{
+    et_strbuf state = ET_STRBUF_INIT;
+    et_safetensors_written written;
+    et_value *metadata = NULL;
+    int status = make_items(d, whole, error);
+    if (!status)
+        status = print_state(d->model, &state, &d->arena, error);
+    if (!status)
+        metadata = et_checkpoint_file_metadata(d->model->step, et_strbuf_text(&state), &d->arena);
+    if (metadata && whole) {
+        et_value_set_string(metadata, ET_MODEL_KEY_EXPORT, ET_MODEL_VERSION);
+        et_value_set_string(metadata, ET_MODEL_KEY_PRECISION, precisions[d->precision]);
+    }
+    if (!status && (!metadata || et_value_failed(metadata)))
+        status = no_memory(error);
+    if (!status)
+        status = et_safetensors_write(&written, path, d->items, d->count, metadata, error);
+    et_strbuf_release(&state);
+    return status;
+}
+
+/* ---- the directory ---- */
+
+static int write_member(void *self, int which, const char *path, et_error *error)
+{
+    draft *d = self;
+    if (which == d->model->count)
+        return write_file(d, path, false, error);
+    return et_file_write(path, d->model->texts[which].bytes, d->model->texts[which].length, error);
+}
+
+/* Texts first, in their order, then the weights. */
+static int write_directory(draft *d, const char *directory, et_error *error)
+{
+    const int count = d->model->count;
+    const char **names = et_arena_array(&d->arena, (size_t)count + 1, sizeof *names);
+    if (d->precision != FLOAT32)
+        return et_fail(error, ET_ECONFIG,
+                       "precision %s is of one file: let its name end in " ET_SAFETENSORS_SUFFIX,
+                       precisions[d->precision]);
+    for (int i = 0; i <= count && names; i++)
+        names[i] = i < count ? d->model->texts[i].name : ET_MODEL_WEIGHTS;
+    return names ? et_model_export_directory(directory, names, count + 1, write_member, d, error)
+                 : no_memory(error);
+}
+
+static int write_output(draft *d, const char *output, et_error *error)
+{
+    return et_safetensors_is_name(output) ? write_file(d, output, true, error)
+                                          : write_directory(d, output, error);
+}
+
+int et_model_export_write(const et_model_export *model, const char *output, et_error *error)
+{
+    const char *precision = model->precision ? model->precision : precisions[FLOAT32];
+    draft d = { .model = model, .precision = find_precision(precision), .arena = ET_ARENA_INIT };
+    if (!output || !*output)
+        return et_fail(error, ET_ECONFIG, "the output of an export has no name");
+    int status = et_model_export_check_precision(precision, error);
+    if (!status)
+        status = write_output(&d, output, error);
+    et_arena_release(&d.arena);
+    return status ? et_fail_while(error, status, "exporting to %s", output) : ET_OK;
+}

@@ -1,0 +1,53 @@
+/* Writing a trained model for use alone, as a directory or as one file (model_place.h): what the
+ * exports of all kinds of task share. A kind says which texts a model has beside its weights.
+ *
+ *     et_model_export model = { .texts = texts, .count = 2, .params = params, .step = step };
+ *     if (et_model_export_write(&model, "models/a.safetensors", &error)) ...
+ */
+#ifndef ETUDE_TRAIN_CHECKPOINT_ARTIFACT_MODEL_EXPORT_H
+#define ETUDE_TRAIN_CHECKPOINT_ARTIFACT_MODEL_EXPORT_H
+
+#include <etude/value.h>
+
+#include "formats/safetensors/safetensors.h"
+#include "train/checkpoint/artifact/model_place.h"
+
+/* The weights of a directory. */
+#define ET_MODEL_WEIGHTS "model" ET_SAFETENSORS_SUFFIX
+
+/* All borrowed. */
+typedef struct et_model_text {
+    const char *name; /* of the file in a directory */
+    const char *bytes;
+    size_t length;
+} et_model_text;
+
+typedef struct et_model_export {
+    const et_model_text *texts; /* [count] */
+    int count;
+    et_params *params; /* values in use */
+    int64_t step;
+    const et_value *identity; /* of the checkpoint that they are from; NULL: it has none */
+    const char *precision;    /* how weights are stored; NULL: "float32" */
+} et_model_export;
+
+/* ET_ECONFIG: no such precision. */
+int et_model_export_check_precision(const char *precision, et_error *error);
+
+/* Writes file `which` of an export. */
+typedef int et_model_export_fn(void *self, int which, const char *path, et_error *error);
+
+/* Makes a directory, if it is not there, and calls write for each of names in their order, with a
+ * path in a draft of it: all get their names there or none, also where the process is killed. In a
+ * directory that has other files, which stay, a killed process may leave the first of them. What a
+ * killed one left is removed. ET_ECONFIG: no name, or one of the files is there already.
+ * export_directory.c */
+int et_model_export_directory(const char *directory, const char *const *names, int count,
+                              et_model_export_fn *write, void *self, et_error *error);
+
+/* A file is written atomically, in place of one that may be there. A directory is made if it is not
+ * there, and comes whole. ET_ECONFIG: no name,
+ * no such precision, or a file of an export is in the directory already. */
+int et_model_export_write(const et_model_export *model, const char *output, et_error *error);
+
+#endif

@@ -1,0 +1,323 @@
+#include "train/checkpoint/artifact/model_member.h"
+
+#include <dirent.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/files/file.h"
+#include "base/text/strbuf.h"
+#include "base/vector.h"
+#include "base/values/yaml.h"
+#include "train/checkpoint/identity.h"
+#include "train/run/run_names.h"
+
+#define FILE_MAX     ((size_t)1 << 16) /* bytes of member.yaml */
+#define SETTINGS_MAX ((size_t)1 << 20)
+
+/* ---- the file ---- */
+
+int et_model_member_write(const char *folder, const et_model_member *member, et_error *error)
+{
+    et_arena arena = ET_ARENA_INIT;
+    et_strbuf text = ET_STRBUF_INIT;
+    et_value *dict = et_value_dict(&arena);
+    char *path = et_path_join(folder, ET_RUN_MEMBER);
+    et_value_set_string(dict, "name", member->name);
+    et_value_set_string(dict, "experiment", member->experiment);
+    et_value_set_string(dict, "settings", member->settings);
+    if (dict)
+        et_yaml_print(&text, dict);
+    int status = !path || et_value_failed(dict) || text.failed
+                     ? et_alloc_failed(error, strlen(folder), "a member")
+                     : et_file_write(path, et_strbuf_text(&text), text.length, error);
+    et_strbuf_release(&text);
+    et_free(path);
+    et_arena_release(&arena);
+    return status;
+}
+
+static int parse_file(et_value **dict, const char *path, size_t most, et_arena *arena,
+                      et_error *error)
+{
+    char *text;
+    size_t length;
+    int status = et_file_read(&text, &length, path, most, error);
+    if (!status)
+        status = et_yaml_parse(dict, arena, text, length, path, error);
+    et_free(text);
+    return status;
+}
+
+/* "runs/a" of "runs/a/task_1"; of what does not end in a name, ".." of it. */
+static const char *run_of(const char *folder, et_arena *arena)
+{
+    char *text = et_arena_printf(arena, "%.*s", (int)et_path_length(folder), folder);
+    const char *base = text ? et_path_base(text) : "";
+    if (!*base || !strcmp(base, ".") || !strcmp(base, ".."))
+        return text ? et_arena_printf(arena, "%s/..", text) : NULL;
+    if (base == text)
+        return ".";
+    size_t length = (size_t)(base - text);
+    return et_arena_printf(arena, "%.*s", (int)(length > 1 ? length - 1 : 1), text);
+}
+
+static int read_member(et_model_member *member, const char *path, const char *folder,
+                       et_error *error)
+{
+    et_value *dict;
+    int status = parse_file(&dict, path, FILE_MAX, &member->arena, error);
+    if (status)
+        return status;
+    status = et_value_read_string(dict, "name", &member->name, error);
+    if (!status)
+        status = et_value_read_string(dict, "experiment", &member->experiment, error);
+    if (!status)
+        status = et_value_read_string(dict, "settings", &member->settings, error);
+    if (status)
+        return et_fail_while(error, status, "%s", path);
+    member->run = run_of(folder, &member->arena);
+    member->prefix = et_arena_printf(&member->arena, "%s/", member->name);
+    return member->run && member->prefix ? ET_OK : et_alloc_failed(error, 0, "a member");
+}
+
+int et_model_member_open(et_model_member **out, const char *folder, et_error *error)
+{
+    char *path = et_path_join(folder, ET_RUN_MEMBER);
+    *out = NULL;
+    if (!path)
+        return et_alloc_failed(error, strlen(folder), "a path");
+    const bool there = et_file_exists(path);
+    et_model_member *member = there ? et_alloc_zero(1, sizeof *member) : NULL;
+    int status = there && !member ? et_alloc_failed(error, sizeof *member, "a member") : ET_OK;
+    if (member)
+        status = read_member(member, path, folder, error);
+    et_free(path);
+    if (status)
+        et_model_member_close(member);
+    else
+        *out = member;
+    return status;
+}
+
+void et_model_member_close(et_model_member *member)
+{
+    if (!member)
+        return;
+    et_arena_release(&member->arena);
+    et_free(member);
+}
+
+/* ---- as a model alone ---- */
+
+/* What is best of a run is a value by its task's name; of the task alone it is what its kind says.
+ */
+static bool is_kept(const et_value *group, const et_value *setting)
+{
+    return strcmp(group->key, "trainer") != 0 ||
+           (strcmp(setting->key, "best_checkpoint_eval_metric") != 0 &&
+            strcmp(setting->key, "best_checkpoint_metric_comp") != 0);
+}
+
+/* Shares with the run's tree what is below. */
+static void copy_group(et_value *out, const et_value *group)
+{
+    et_value *copy = et_value_set_dict(out, group->key);
+    for (const et_value *child = group->first; copy && child; child = child->next)
+        if (is_kept(group, child))
+            et_value_append_copy(copy, child->key, child);
+}
+
+/* The run's settings with the member's own below `task`; both trees are in one arena. */
+static int make_settings(const et_model_member *member, const et_value *run, const char *path,
+                         et_value *out, et_error *error)
+{
+    const et_value *own = et_value_leaf(run, member->settings);
+    if (!own || own->kind != ET_VALUE_DICT)
+        return et_fail(error, ET_EFORMAT,
+                       "%s: has no %s, where the settings of task %s are; put back the file that "
+                       "the run was trained with",
+                       path, member->settings, member->name);
+    et_value_set_string(out, "experiment", member->experiment);
+    et_value *task = et_value_set_dict(out, "task");
+    int status = task ? et_value_merge(task, own, error) : et_alloc_failed(error, 0, "settings");
+    for (const et_value *group = run->first; group && !status; group = group->next)
+        if (group->kind == ET_VALUE_DICT && strcmp(group->key, "task") != 0)
+            copy_group(out, group);
+    return !status && et_value_failed(out) ? et_alloc_failed(error, 0, "settings") : status;
+}
+
+static int give_text(const et_value *tree, char **text, size_t *length, et_error *error)
+{
+    et_strbuf out = ET_STRBUF_INIT;
+    et_yaml_print(&out, tree);
+    *text = out.failed ? NULL : et_strndup(et_strbuf_text(&out), out.length);
+    *length = out.length;
+    et_strbuf_release(&out);
+    return *text ? ET_OK : et_alloc_failed(error, *length, "settings");
+}
+
+int et_model_member_print(const et_model_member *member, char **text, size_t *length,
+                          et_error *error)
+{
+    et_arena arena = ET_ARENA_INIT;
+    et_value *run, *own = et_value_dict(&arena);
+    char *path = et_path_join(member->run, ET_RUN_SETTINGS);
+    *text = NULL;
+    *length = 0;
+    int status = own && path ? parse_file(&run, path, SETTINGS_MAX, &arena, error)
+                             : et_alloc_failed(error, 0, "settings");
+    if (!status)
+        status = make_settings(member, run, path, own, error);
+    if (!status)
+        status = give_text(own, text, length, error);
+    et_free(path);
+    et_arena_release(&arena);
+    return status;
+}
+
+/* A tree of settings in an identity: what is below the member's, as `task`, and the others. */
+static int keep_tree(const et_model_member *member, const et_value *whole, const char *name,
+                     et_value *out, et_error *error)
+{
+    const et_value *run = et_value_get(whole, name), *own = et_value_path(run, member->settings);
+    et_value *tree = et_value_set_dict(out, name);
+    int status = tree ? ET_OK : et_alloc_failed(error, 0, "settings");
+    for (const et_value *group = run ? run->first : NULL; group && !status; group = group->next) {
+        const et_value *from = strcmp(group->key, "task") != 0 ? group : own;
+        et_value *to = from ? et_value_set_dict(tree, group->key) : NULL;
+        if (to && from->kind == ET_VALUE_DICT)
+            status = et_value_merge(to, from, error);
+    }
+    return status;
+}
+
+int et_model_member_identify(const et_model_member *member, const et_value **identity,
+                             et_arena *arena, et_error *error)
+{
+    const et_value *own = et_value_get(et_value_get(*identity, ET_MODEL_MEMBERS), member->name);
+    et_value *out = *identity ? et_value_dict(arena) : NULL;
+    if (!*identity)
+        return ET_OK;
+    int status = out ? ET_OK : et_alloc_failed(error, 0, "settings");
+    if (!status && own && own->kind == ET_VALUE_DICT)
+        status = et_value_merge(out, own, error);
+    if (!status)
+        status = keep_tree(member, *identity, ET_IDENTITY_MODEL, out, error);
+    if (!status)
+        status = keep_tree(member, *identity, ET_IDENTITY_TRAINING, out, error);
+    if (!status && et_value_failed(out))
+        status = et_alloc_failed(error, 0, "settings");
+    if (!status)
+        *identity = out;
+    return status;
+}
+
+/* ---- those of a run ---- */
+
+typedef struct one {
+    char *folder;
+    et_model_member *member;
+} one;
+
+typedef struct all {
+    one *items;
+    size_t count, capacity;
+} all;
+
+static int by_folder(const void *a, const void *b)
+{
+    const char *x = ((const one *)a)->folder, *y = ((const one *)b)->folder;
+    const size_t m = strlen(x), n = strlen(y);
+    return m != n ? (m < n ? -1 : 1) : strcmp(x, y);
+}
+
+static int add(all *members, const char *run, const char *name, et_error *error)
+{
+    one *grown =
+        et_vector_grow(members->items, &members->capacity, members->count + 1, sizeof *grown, 8);
+    char *folder = grown ? et_path_join(run, name) : NULL;
+    et_model_member *member = NULL;
+    if (grown)
+        members->items = grown;
+    int status = folder ? et_model_member_open(&member, folder, error)
+                        : et_alloc_failed(error, strlen(name), "a path");
+    if (member)
+        members->items[members->count++] = (one){ folder, member };
+    else
+        et_free(folder);
+    return status;
+}
+
+/* In the order of their folders: task_2 before task_10. */
+static int list(all *members, const char *run, et_error *error)
+{
+    DIR *stream = opendir(run);
+    int status = ET_OK;
+    *members = (all){ .items = NULL };
+    for (struct dirent *entry; stream && !status && (entry = readdir(stream)) != NULL;)
+        if (entry->d_name[0] != '.')
+            status = add(members, run, entry->d_name, error);
+    if (stream)
+        closedir(stream);
+    if (members->count)
+        qsort(members->items, members->count, sizeof *members->items, by_folder);
+    return status;
+}
+
+static void release(all *members)
+{
+    for (size_t i = 0; i < members->count; i++) {
+        et_free(members->items[i].folder);
+        et_model_member_close(members->items[i].member);
+    }
+    et_free(members->items);
+}
+
+static const char *names_of(const all *members, et_arena *arena)
+{
+    const char *names = "";
+    for (size_t i = 0; i < members->count && names; i++)
+        names =
+            et_arena_printf(arena, "%s%s%s", names, i ? ", " : "", members->items[i].member->name);
+    return names;
+}
+
+int et_model_member_find(char **folder, const char *run, const char *name, et_error *error)
+{
+    et_arena arena = ET_ARENA_INIT;
+    all members;
+    *folder = NULL;
+    if (!et_file_exists(run))
+        return et_fail(error, ET_ENOTFOUND, "%s: no such file or directory; check the path", run);
+    int status = list(&members, run, error);
+    for (size_t i = 0; i < members.count && !status && !*folder; i++)
+        if (!strcmp(members.items[i].member->name, name)) {
+            *folder = members.items[i].folder;
+            members.items[i].folder = NULL;
+        }
+    const char *names = names_of(&members, &arena);
+    if (!status && !*folder && members.count)
+        status = et_fail(error, ET_ECONFIG, "%s: no task is named %s: name one of %s", run, name,
+                         names ? names : "its tasks");
+    else if (!status && !*folder)
+        status = et_fail(error, ET_ECONFIG,
+                         "%s: has not several tasks, of which one could be named %s", run, name);
+    release(&members);
+    et_arena_release(&arena);
+    return status;
+}
+
+int et_model_member_wanted(const char *run, et_error *error)
+{
+    et_arena arena = ET_ARENA_INIT;
+    all members;
+    const char *names = list(&members, run, NULL) ? "" : names_of(&members, &arena);
+    int status = ET_OK;
+    if (names && *names)
+        status = et_fail(error, ET_ECONFIG, "%s has several tasks: add --task NAME, one of %s", run,
+                         names);
+    release(&members);
+    et_arena_release(&arena);
+    return status;
+}

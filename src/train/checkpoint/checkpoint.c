@@ -1,0 +1,977 @@
+/* The manager of a run's checkpoints: when what is written, named and deleted. Bytes of one file
+ * are checkpoint_file.c's, which file to read is checkpoint_find.c's.
+ *
+ * Two threads: the caller's and, while a save is on its way, one that writes. The job passes
+ * from one to the other:
+ *
+ *   caller: print_state -> start ------ trains on ------ wait_read --- update --- ... wait (joins)
+ *   thread:                  \-- arrays to the draft -- stop_reading -- fsync, commit, delete --/
+ *
+ * Invariants:
+ *   (1) at most one save is on its way: each begins by waiting for the one before;
+ *   (2) between start and join only the thread touches job, manifest and taken_up; the caller
+ *       reads no more of them than kind and step, which the thread leaves alone; both ask for the
+ *       lock, under the mutex;
+ *   (3) `reading` is true from start until the thread has done with the arrays, and on every way
+ *       out of the thread it becomes false: whoever waits for it is never left waiting;
+ *   (4) a file is named by the manifest (or info.json) only when it is complete and durable, and
+ *       deleted only when no durable manifest (or info.json) names it.
+ *
+ * The best one's arrays stay as they are until it is durable: where it fails it is tried once more,
+ * while they are still the best's.
+ *
+ * No copy of the state is made, but for arrays of the program's own: it is three to four times the
+ * weights, and a step reads it only until its update.
+ *
+ * Where ranks have the state in parts the caller writes the draft itself, with what the others give
+ * it meanwhile, and the thread does the rest. */
+#include "train/checkpoint/checkpoint.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <etude/log.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/assert.h"
+#include "base/clock.h"
+#include "base/files/file.h"
+#include "base/reserved.h"
+#include "base/values/json.h"
+#include "base/text/strbuf.h"
+#include "base/threads/thread.h"
+#include "engine/comm/comm.h"
+#include "formats/safetensors/safetensors.h"
+#include "train/checkpoint/checkpoint_aside.h"
+#include "train/checkpoint/checkpoint_file.h"
+#include "train/checkpoint/checkpoint_keep.h"
+#include "train/checkpoint/parts.h"
+#include "train/run/run_names.h"
+
+/* What a save does, in order; a kill between any two leaves the directory usable:
+ *
+ *     caller  state to text                                (nothing on disk)
+ *     thread  ckpt-N.safetensors.tmp.PID                   (until here the arrays must not change)
+ *     thread  fsync, rename                                (complete, not yet named)
+ *     thread  checkpoint.json replaced                     (N exists; older ones leave)
+ *     thread  files that left are deleted
+ *
+ * A complete file that no manifest names is taken up at the next opening, so no finished work
+ * is lost and no orphan stays. The best one is kept the same way, with info.json as the name. */
+
+/* One save: written by the caller before its thread starts, read by the caller after the join.
+ * In between it belongs to the thread, with the manifest; so it has no mutex. */
+typedef struct job {
+    /* NEWEST counts among max_to_keep, TRANSIENT does not and leaves with the next commit, BEST
+     * goes to the other directory and has no manifest. */
+    enum { NEWEST, TRANSIENT, BEST } kind;
+    int64_t step;
+    et_strbuf state; /* the tree as JSON; its memory is kept from save to save */
+    et_strbuf info;  /* BEST: the text of info.json; else what the last BEST left there */
+    char *path;      /* of its file; owned */
+    bool drafted;    /* writer has all of it, and written says what */
+    et_file_writer writer;
+    et_safetensors_written written;
+    int status;     /* what the thread returned: read after the join, reported once */
+    et_error error; /* its message, where status is not 0 */
+} job;
+
+struct et_checkpoints {
+    et_state *state; /* borrowed; outlives the manager, and so do its arrays */
+    et_checkpoint_options options;
+    et_inside inside;       /* a copy of options.inside; track is never NULL */
+    et_track *writer_track; /* of the thread */
+    char *model_dir, *directory, *best_directory; /* owned: RUN, RUN/checkpoints, RUN/best */
+    char *lock_path;                              /* owned, in directory */
+    int lock;             /* -1: not held, or held by the caller (inside.lock) */
+    et_manifest manifest; /* what the one on disk says, plus what was taken up */
+    size_t taken_up;      /* how many of its newest no manifest on disk named when it was opened */
+    et_safetensors_item *items; /* the state's tensors, where they are; NULL: in parts */
+    float *copies;              /* of those that are foreign (state.h); NULL: none is */
+    size_t item_count;          /* tensors of the state when it was opened; none are added later */
+    bool running;               /* a thread has the job, and its end was not told yet */
+    bool joined;                /* while running: it is to be joined no more */
+    pthread_t thread;           /* valid while running */
+    pthread_mutex_t mutex;      /* of `reading`, and of the lock */
+    pthread_cond_t has_read;
+    et_params_reader reader; /* at the state's store, if it has one */
+    bool reading;            /* the thread needs the arrays as they are */
+    bool ended; /* the thread has done all that it does; like reading, under the mutex */
+    job job;
+    et_safetensors *restored; /* open for other ranks' parts; NULL: closed */
+    int64_t newest_step;      /* -1: none */
+    int64_t line;  /* step up to which checkpoints of earlier processes are this run's; -1: none */
+    bool resumed;  /* the newest is restored: the best is this run's, whatever its step */
+    bool claimed;  /* what lies after the line is out of the way */
+    bool best_own; /* this process has written the best */
+    int64_t best_before; /* et_checkpoints_replace_best; -1: none */
+    double begun;        /* of the manifest, or by et_checkpoints_begin; 0: not known */
+    bool began;          /* it was this process that began the run */
+    bool marked;         /* the manifest on disk says when, and names no checkpoint */
+    et_checkpoint_keep keep;
+};
+
+/* ---- opening ---- */
+
+/* Order: memory, paths, lock, manifest, tensors, left-over files. */
+
+/* Made once: names, shapes and places of arrays do not change in a run, so a save allocates
+ * nothing for them. */
+static int list_tensors(et_checkpoints *self, et_error *error)
+{
+    self->item_count = et_state_tensor_count(self->state);
+    self->items = et_alloc(self->item_count, sizeof *self->items);
+    if (!self->items)
+        return et_alloc_failed(error, self->item_count * sizeof *self->items, "checkpoints");
+    size_t copied = 0;
+    for (size_t i = 0; i < self->item_count; i++) {
+        const et_state_tensor *from = et_state_tensor_at(self->state, i);
+        float *data = from->cut ? NULL : from->data;
+        self->items[i] = (et_safetensors_item){ from->name, { data, ET_F32, from->shape } };
+        copied += from->foreign ? (size_t)et_shape_count(from->shape) : 0;
+    }
+    self->copies = copied ? et_alloc(copied, sizeof *self->copies) : NULL;
+    return self->copies || !copied
+               ? ET_OK
+               : et_alloc_failed(error, copied * sizeof *self->copies, "checkpoints");
+}
+
+/* Nobody waits with changing what no store has. */
+static void copy_foreign(et_checkpoints *self)
+{
+    float *to = self->copies;
+    for (size_t i = 0; i < self->item_count; i++) {
+        const et_state_tensor *from = et_state_tensor_at(self->state, i);
+        if (!from->foreign)
+            continue;
+        const size_t count = (size_t)et_shape_count(from->shape);
+        memcpy(to, from->data, count * sizeof *to);
+        self->items[i].tensor.data = to;
+        to += count;
+    }
+}
+
+/* What was made before a failure is freed by release. */
+static int make_paths(et_checkpoints *self, const char *model_dir, et_error *error)
+{
+    self->model_dir = et_strdup(model_dir);
+    self->directory = et_path_join(model_dir, ET_CHECKPOINT_FOLDER);
+    self->best_directory = et_path_join(model_dir, ET_CHECKPOINT_BEST);
+    if (self->directory)
+        self->lock_path = et_path_join(self->directory, ET_RUN_LOCK);
+    if (!self->model_dir || !self->lock_path || !self->best_directory)
+        return et_alloc_failed(error, strlen(model_dir), "a path");
+    return ET_OK;
+}
+
+/* Of ranks that share a run one alone takes it. */
+static int fail_taken(et_error *error)
+{
+    if (!error || !(et_comm_by_launch() || et_comm_by_mpi()))
+        return ET_EBUSY;
+    const et_error taken = *error;
+    return et_fail(error, ET_EBUSY,
+                   "%s; if that is another rank of this program, its loop, trainer or controller "
+                   "needs the comm (<etude/comm.h>)",
+                   taken.text);
+}
+
+/* The lock is a file in the checkpoints' folder, so the folder is made first. It is the kernel's
+ * lock on an open file, so a killed run leaves none behind. */
+int et_checkpoints_lock(int *lock, const char *model_dir, et_error *error)
+{
+    *lock = -1;
+    char *directory = et_path_join(model_dir, ET_CHECKPOINT_FOLDER);
+    char *path = directory ? et_path_join(directory, ET_RUN_LOCK) : NULL;
+    int status = path ? et_directory_make(directory, error)
+                      : et_alloc_failed(error, strlen(model_dir), "a path");
+    if (!status)
+        status = et_lock_take(lock, path, error);
+    et_free(directory);
+    et_free(path);
+    return status == ET_EBUSY ? fail_taken(error) : status;
+}
+
+/* With the folder, if that is gone too: what is in memory is still a run. */
+int et_checkpoints_check_lock(et_checkpoints *checkpoints, et_error *error)
+{
+    int *lock = checkpoints->inside.lock ? checkpoints->inside.lock : &checkpoints->lock;
+    pthread_mutex_lock(&checkpoints->mutex);
+    int status = et_lock_check(lock, checkpoints->lock_path, error);
+    if (status == ET_ENOTFOUND) {
+        status = et_directory_make(checkpoints->directory, error);
+        if (!status)
+            status = et_lock_check(lock, checkpoints->lock_path, error);
+    }
+    pthread_mutex_unlock(&checkpoints->mutex);
+    return status;
+}
+
+static double time_of_day(const et_checkpoints *self)
+{
+    return self->inside.clock ? self->inside.clock() : et_clock_wall();
+}
+
+/* The lock comes before anything is read or swept: what lies about in the directory may be
+ * another run's work in progress. */
+static int prepare(et_checkpoints *self, const char *model_dir, et_error *error)
+{
+    int status = make_paths(self, model_dir, error);
+    if (!status)
+        status = self->inside.lock ? ET_OK : et_checkpoints_lock(&self->lock, model_dir, error);
+    if (!status)
+        status = et_checkpoint_list(&self->manifest, &self->taken_up, self->directory, true, error);
+    if (!status)
+        status = list_tensors(self, error);
+    if (status)
+        return status;
+    if (self->taken_up == self->manifest.count)
+        et_checkpoint_keep_found(&self->manifest, &self->keep);
+    et_manifest_sweep(self->best_directory);
+    self->begun = self->manifest.begun;
+    self->marked = self->begun > 0 && !self->manifest.count;
+    return ET_OK;
+}
+
+static et_checkpoints *of_reader(et_params_reader *reader)
+{
+    return (et_checkpoints *)(void *)((char *)reader - offsetof(et_checkpoints, reader));
+}
+
+static void wait_read(et_params_reader *reader)
+{
+    et_checkpoints_wait_read(of_reader(reader));
+}
+
+/* Undoes any part of open. The lock goes before the memory, after the last write. */
+static void release(et_checkpoints *self)
+{
+    et_assert(!self->running && !self->reading);
+    pthread_cond_destroy(&self->has_read);
+    pthread_mutex_destroy(&self->mutex);
+    if (self->lock >= 0)
+        et_lock_drop(self->lock);
+    et_manifest_release(&self->manifest);
+    et_strbuf_release(&self->job.state);
+    et_strbuf_release(&self->job.info);
+    et_safetensors_close(self->restored);
+    et_free(self->items);
+    et_free(self->copies);
+    et_free(self->job.path);
+    et_free(self->model_dir);
+    et_free(self->directory);
+    et_free(self->best_directory);
+    et_free(self->lock_path);
+    et_free(self);
+}
+
+static int check_options(const char *model_dir, const et_state *state,
+                         const et_checkpoint_options *options, et_error *error)
+{
+    if (!model_dir || !state)
+        return et_fail(error, ET_EUSAGE, "checkpoints need a directory and a state");
+    int status = et_path_check(model_dir, error);
+    if (!status)
+        status = et_options_check(options, "et_checkpoint_options", error);
+    bool asks = options && options->inside && options->inside->asks;
+    if (!status && et_state_ranks(state) && !asks)
+        return et_fail(
+            error, ET_EUSAGE,
+            "checkpoints of a state that %d ranks have in parts (sharded_optimizer) are a "
+            "run's: open one",
+            et_comm_size(et_state_ranks(state)));
+    return status || !options ? status : et_checkpoint_keep_check(options, error);
+}
+
+int et_checkpoints_open(et_checkpoints **out, const char *model_dir, et_state *state,
+                        const et_checkpoint_options *options, et_error *error)
+{
+    *out = NULL;
+    int status = check_options(model_dir, state, options, error);
+    et_checkpoints *self = status ? NULL : et_alloc_zero(1, sizeof *self);
+    if (!self)
+        return status ? status : et_alloc_failed(error, sizeof *self, "checkpoints");
+    self->state = state;
+    if (options)
+        self->options = *options;
+    if (self->options.inside)
+        self->inside = *self->options.inside;
+    if (!self->inside.track)
+        self->inside.track = et_track_off();
+    self->keep = et_checkpoint_keep_rule(&self->options, time_of_day(self));
+    self->writer_track = et_track_beside(self->inside.track, "saving");
+    self->lock = -1;
+    self->newest_step = self->line = self->best_before = -1;
+    /* With default attributes these cannot fail on Linux. */
+    pthread_mutex_init(&self->mutex, NULL);
+    pthread_cond_init(&self->has_read, NULL);
+    status = prepare(self, model_dir, error);
+    if (status) {
+        release(self);
+        return status;
+    }
+    self->reader.wait = wait_read;
+    if (et_state_params(state))
+        et_params_add_reader(et_state_params(state), &self->reader);
+    *out = self;
+    return ET_OK;
+}
+
+/* What a run has written that ends without a save is earlier work for the next one. */
+static void remove_mark(et_checkpoints *self)
+{
+    char *path = et_path_join(self->directory, ET_MANIFEST_NAME);
+    if (path && !et_checkpoints_check_lock(self, NULL))
+        unlink(path);
+    et_free(path);
+}
+
+/* Frees although the last save failed: nothing can be tried again from here. */
+int et_checkpoints_close(et_checkpoints *checkpoints, et_error *error)
+{
+    if (!checkpoints)
+        return ET_OK;
+    int status = et_checkpoints_wait(checkpoints, error);
+    if (checkpoints->marked)
+        remove_mark(checkpoints);
+    if (et_state_params(checkpoints->state))
+        et_params_remove_reader(et_state_params(checkpoints->state), &checkpoints->reader);
+    release(checkpoints);
+    return status;
+}
+
+/* ---- writing, in the thread ---- */
+
+/* Everything here runs beside training. It may read self->items' arrays until stop_reading, and
+ * writes nothing that the caller reads before the join but `reading`. */
+
+/* After a failed commit: back to what the manifest on disk says. Its text, not ours, decides
+ * whether the new file exists. If that cannot be read either, ours stays as it is; the next
+ * commit or the next opening settles it. */
+static void roll_back(et_checkpoints *self, const char *path)
+{
+    et_manifest old;
+    size_t taken_up;
+    et_error error = ET_ERROR_INIT;
+    int status = et_manifest_load(&old, self->directory, &error);
+    if (!status && !et_manifest_lists(&old, et_path_base(path)))
+        unlink(path);
+    if (!status) {
+        et_manifest_release(&old);
+        status = et_checkpoint_list(&old, &taken_up, self->directory, true, &error);
+    }
+    if (status) {
+        et_log(ET_LOG_WARNING, "%s", error.text);
+        return;
+    }
+    et_manifest_release(&self->manifest);
+    self->manifest = old;
+    self->taken_up = taken_up;
+    self->claimed = false;
+    self->marked &= !old.count;
+}
+
+/* Names the new file and lets go what is too old, in one replacement of the manifest. */
+static int commit(et_checkpoints *self, const char *path, const et_safetensors_written *written,
+                  et_error *error)
+{
+    et_assert(self->job.kind != BEST);
+    et_manifest *manifest = &self->manifest;
+    et_manifest_entry entry = { .step = self->job.step,
+                                .time = time_of_day(self),
+                                .bytes = written->bytes,
+                                .checksum = written->checksum,
+                                .transient = self->job.kind == TRANSIENT,
+                                .own = true };
+    snprintf(entry.file, sizeof entry.file, "%s", et_path_base(path));
+    int status = et_checkpoints_check_lock(self, error);
+    if (status)
+        return status;
+    status = et_manifest_add(manifest, &entry, error);
+    if (!status)
+        status = et_checkpoint_thin_out(manifest, &self->keep, error);
+    manifest->begun = self->begun;
+    if (!status)
+        status = et_manifest_commit(manifest, self->directory, error);
+    if (status)
+        roll_back(self, path);
+    self->marked &= status != ET_OK;
+    return status;
+}
+
+/* Called twice in a save that succeeds; the second time changes nothing. */
+static void stop_reading(et_checkpoints *self)
+{
+    pthread_mutex_lock(&self->mutex);
+    self->reading = false;
+    pthread_cond_signal(&self->has_read);
+    pthread_mutex_unlock(&self->mutex);
+}
+
+static int read_parts(void *self, size_t item, et_safetensors_take_fn *take, void *payload,
+                      et_error *error)
+{
+    return et_parts_read(((et_checkpoints *)self)->state, item, take, payload, error);
+}
+
+/* All up to where arrays may change again. */
+static int draft(et_checkpoints *self, et_error *error)
+{
+    job *work = &self->job;
+    bool best = work->kind == BEST;
+    const et_safetensors_reader reader = { read_parts, self };
+    int status = best ? et_directory_make(self->best_directory, error) : ET_OK;
+    if (status)
+        return status;
+    const char *directory = best ? self->best_directory : self->directory;
+    et_free(work->path);
+    work->path = et_checkpoint_file_path(
+        directory, best ? ET_CHECKPOINT_BEST_PREFIX : ET_CHECKPOINT_PREFIX, work->step);
+    if (!work->path)
+        return et_alloc_failed(error, strlen(directory), "a path");
+    status = et_checkpoint_file_draft(&work->writer, &work->written, work->path, self->items,
+                                      self->item_count, &reader, work->step,
+                                      et_strbuf_text(&work->state), error);
+    work->drafted = !status;
+    return status;
+}
+
+/* The disk is waited for when the arrays may change again: writing goes to the page cache at the
+ * speed of memory, fsync takes as long as the disk does. Behind it, nothing gets a name where
+ * another process has taken the lock meanwhile. */
+static int write_file(et_checkpoints *self, et_error *error)
+{
+    job *work = &self->job;
+    int status = work->drafted ? ET_OK : draft(self, error);
+    if (work->kind != BEST)
+        stop_reading(self);
+    if (status)
+        return status;
+    work->drafted = false;
+    status = et_file_writer_sync(&work->writer, error);
+    if (!status)
+        status = et_checkpoints_check_lock(self, error);
+    if (!status)
+        return et_file_writer_commit(&work->writer, error);
+    et_file_writer_abandon(&work->writer);
+    return status;
+}
+
+/* Whether no manifest, not the one on disk either, names the file of the job. */
+static bool is_unnamed(const et_checkpoints *self)
+{
+    const char *file = self->job.path ? et_path_base(self->job.path) : NULL;
+    return file && !et_manifest_lists(&self->manifest, file) &&
+           !et_manifest_leaves(&self->manifest, file);
+}
+
+/* A failed save leaves no trace: a file that got its name and could not be named by the manifest,
+ * or made durable, is removed, unless another process works here by now. */
+static int write_newest(et_checkpoints *self, et_error *error)
+{
+    int status = write_file(self, error);
+    if (status && is_unnamed(self) && !et_checkpoints_check_lock(self, NULL))
+        unlink(self->job.path);
+    return status ? status : commit(self, self->job.path, &self->job.written, error);
+}
+
+/* The step that info.json names, -1 if there is none that can be read. */
+static int64_t best_step(const et_checkpoints *self)
+{
+    et_arena arena = ET_ARENA_INIT;
+    et_value *info;
+    int64_t step = -1;
+    if (!et_checkpoint_best_info(&info, self->model_dir, &arena, NULL))
+        step = et_value_get(info, ET_CHECKPOINT_STEP)->integer;
+    et_arena_release(&arena);
+    return step;
+}
+
+/* Removes a best one before, when info.json names another. */
+static void remove_best(const et_checkpoints *self, int64_t step)
+{
+    char *path =
+        step >= 0 && step != self->job.step
+            ? et_checkpoint_file_path(self->best_directory, ET_CHECKPOINT_BEST_PREFIX, step)
+            : NULL;
+    if (path && unlink(path) && errno != ENOENT)
+        et_log(ET_LOG_WARNING, "%s: cannot be removed: %s", path, strerror(errno));
+    et_free(path);
+}
+
+/* info.json is replaced as a whole, which is the commit. If that failed and the old one still
+ * stands, the new weights go; if it names the new step all the same (only the fsync of the
+ * directory failed), they stay. */
+static int write_info(et_checkpoints *self, const char *weights, et_error *error)
+{
+    const et_strbuf *info = &self->job.info;
+    const int64_t before = best_step(self);
+    char *path = et_path_join(self->best_directory, ET_CHECKPOINT_INFO);
+    if (!path)
+        return et_alloc_failed(error, strlen(self->best_directory), "a path");
+    int status = et_file_write(path, info->data, info->length, error);
+    et_free(path);
+    if (!status) {
+        remove_best(self, before);
+        remove_best(self, self->best_before);
+        self->best_before = self->job.step;
+    } else if (best_step(self) != self->job.step) {
+        unlink(weights);
+    }
+    self->best_own |= !status;
+    return status;
+}
+
+/* Whether the best that is there was written before the run began. */
+static bool is_best_earlier(const et_checkpoints *self)
+{
+    char *path = et_path_join(self->best_directory, ET_CHECKPOINT_INFO);
+    bool earlier = self->began || (path && et_file_written(path) < self->begun);
+    et_free(path);
+    return earlier;
+}
+
+/* Whether best/ may be written over. */
+static bool is_best_own(const et_checkpoints *self)
+{
+    const int64_t step = best_step(self);
+    const bool of_line = self->line < 0 ? self->begun > 0 : step >= 0 && step <= self->line;
+    return self->best_own || (!is_best_earlier(self) && (self->resumed || of_line));
+}
+
+#define SAVING_BEST "saving the best checkpoint, step %" PRId64
+
+/* Whether a best that failed is tried once more; then that is told. */
+static bool tries_again(int64_t step, int status, et_error *reason)
+{
+    if (!status || status == ET_EBUSY)
+        return false;
+    et_log(ET_LOG_WARNING, SAVING_BEST ": %s; trying once more", step, reason->text);
+    *reason = (et_error)ET_ERROR_INIT;
+    return true;
+}
+
+/* Weights first, then info.json, which names them: so it never names what is not there. */
+static int write_best(et_checkpoints *self, et_error *error)
+{
+    int status =
+        is_best_own(self) ? ET_OK : et_checkpoint_set_best_aside(self->best_directory, error);
+    if (!status)
+        status = write_file(self, error);
+    return status ? status : write_info(self, self->job.path, error);
+}
+
+/* In parts the caller has what a second try takes. */
+static int write_best_twice(et_checkpoints *self, et_error *error)
+{
+    int status = write_best(self, error);
+    return !et_state_ranks(self->state) && tries_again(self->job.step, status, error)
+               ? write_best(self, error)
+               : status;
+}
+
+static const et_activity write_activity = { .name = "write checkpoint",
+                                            .kind = "writing checkpoints" };
+
+/* The thread's main. Its error stays in the job until et_checkpoints_wait. */
+static void *run_job(void *payload)
+{
+    et_checkpoints *self = payload;
+    job *work = &self->job;
+    et_track_begin(self->writer_track, &write_activity, work->step);
+    work->status = work->kind == BEST ? write_best_twice(self, &work->error)
+                                      : write_newest(self, &work->error);
+    stop_reading(self); /* of a best, or if it never came to the arrays */
+    et_track_end(self->writer_track);
+    pthread_mutex_lock(&self->mutex);
+    self->ended = true;
+    pthread_mutex_unlock(&self->mutex);
+    return NULL;
+}
+
+/* ---- saving, in the caller ---- */
+
+/* Short: the state's text and a thread. What takes long is the thread's. */
+
+/* The tree as one line of JSON, into memory that is kept from save to save. It is printed by the
+ * caller, before the thread starts: the small values change with every step, and they are few. */
+static int print_state(et_checkpoints *self, et_error *error)
+{
+    et_arena arena = ET_ARENA_INIT;
+    et_value *tree;
+    int status = et_state_save(self->state, &tree, &arena, error);
+    et_strbuf_reset(&self->job.state);
+    if (!status && et_value_failed(tree))
+        status = et_alloc_failed(error, 0, "the state's text");
+    if (!status)
+        et_json_print(&self->job.state, tree, 0);
+    et_arena_release(&arena);
+    if (!status && self->job.state.failed)
+        status = et_alloc_failed(error, self->job.state.length, "the state's text");
+    return status;
+}
+
+/* The metrics of validation with the step under ET_CHECKPOINT_STEP (added last, so that it wins
+ * over a metric of that name), indented for people to read. */
+static int print_info(et_checkpoints *self, int64_t step, const et_value *metrics, et_error *error)
+{
+    et_arena arena = ET_ARENA_INIT;
+    et_value *info = et_value_dict(&arena);
+    int status =
+        info ? et_value_merge(info, metrics, error) : et_alloc_failed(error, 0, ET_CHECKPOINT_INFO);
+    if (!status && !et_value_set_int(info, ET_CHECKPOINT_STEP, step))
+        status = et_alloc_failed(error, 0, ET_CHECKPOINT_INFO);
+    et_strbuf_reset(&self->job.info);
+    if (!status) {
+        et_json_print(&self->job.info, info, 4);
+        et_strbuf_append_char(&self->job.info, '\n');
+    }
+    et_arena_release(&arena);
+    if (!status && self->job.info.failed)
+        status = et_alloc_failed(error, self->job.info.length, ET_CHECKPOINT_INFO);
+    return status;
+}
+
+/* Before anything is written in the place of what is not this run's, or after a step that the run
+ * has gone back behind. */
+static int claim(et_checkpoints *self, int64_t step, et_error *error)
+{
+    if (self->claimed && step >= self->line)
+        return ET_OK;
+    self->line = step < self->line ? step : self->line;
+    int status = et_checkpoints_set_aside(&self->manifest, self->directory, self->line, error);
+    self->claimed = !status;
+    return status;
+}
+
+static void forget_draft(et_checkpoints *self)
+{
+    if (self->job.drafted)
+        et_file_writer_abandon(&self->job.writer);
+    self->job.drafted = false;
+}
+
+/* Text of the small values first; the thread reads the arrays where they are. `reading` is set
+ * before the thread exists, so that a wait right after cannot miss it. */
+static int start(et_checkpoints *self, int64_t step, int kind, et_error *error)
+{
+    int status = et_checkpoints_check_lock(self, error);
+    if (!status && kind != BEST)
+        status = claim(self, step, error);
+    if (!status)
+        status = print_state(self, error);
+    if (status)
+        return status;
+    et_assert(!self->running && !self->reading);
+    self->job.kind = kind;
+    self->job.step = step;
+    self->job.status = ET_OK;
+    self->job.error = (et_error)ET_ERROR_INIT;
+    copy_foreign(self);
+    status = et_state_ranks(self->state) ? draft(self, error) : ET_OK;
+    if (status)
+        return status;
+    self->reading = !self->job.drafted;
+    self->ended = false;
+    status = et_thread_start(&self->thread, run_job, self, error);
+    if (status) {
+        self->reading = false;
+        forget_draft(self);
+    }
+    self->running = !status;
+    if (!status && self->inside.waits) {
+        et_thread_join(self->thread);
+        self->joined = true;
+    }
+    return status;
+}
+
+static const et_activity read_activity = { .name = "save has read", .kind = "waiting for a save" };
+
+/* A wait that does not happen costs a lock; only one that does is a span in the trace. */
+void et_checkpoints_wait_read(et_checkpoints *checkpoints)
+{
+    if (!checkpoints || !checkpoints->running)
+        return;
+    pthread_mutex_lock(&checkpoints->mutex);
+    if (checkpoints->reading) {
+        et_track_begin(checkpoints->inside.track, &read_activity, checkpoints->job.step);
+        while (checkpoints->reading)
+            pthread_cond_wait(&checkpoints->has_read, &checkpoints->mutex);
+        et_track_end(checkpoints->inside.track);
+    }
+    pthread_mutex_unlock(&checkpoints->mutex);
+}
+
+bool et_checkpoints_saving(const et_checkpoints *checkpoints)
+{
+    return checkpoints->running;
+}
+
+/* Cheap, for it is asked between any two steps. */
+bool et_checkpoints_ended(et_checkpoints *checkpoints)
+{
+    if (!checkpoints->running)
+        return false;
+    pthread_mutex_lock(&checkpoints->mutex);
+    bool ended = checkpoints->ended;
+    pthread_mutex_unlock(&checkpoints->mutex);
+    return ended;
+}
+
+/* The error is returned once: the job is no longer running, so the next call has nothing to say.
+ * newest_step moves only when its checkpoint is durable. */
+int et_checkpoints_wait(et_checkpoints *checkpoints, et_error *error)
+{
+    if (!checkpoints->running)
+        return ET_OK;
+    if (!checkpoints->joined)
+        et_thread_join(checkpoints->thread);
+    checkpoints->running = checkpoints->joined = false;
+    if (checkpoints->job.status)
+        return et_fail(error, checkpoints->job.status,
+                       checkpoints->job.kind == BEST ? SAVING_BEST ": %s"
+                                                     : "saving step %" PRId64 ": %s",
+                       checkpoints->job.step, checkpoints->job.error.text);
+    if (checkpoints->job.kind != BEST)
+        checkpoints->newest_step = checkpoints->job.step;
+    return ET_OK;
+}
+
+static int check_step(int64_t step, et_error *error)
+{
+    return step >= 0
+               ? ET_OK
+               : et_fail(error, ET_ECONFIG, "step %lld: steps are counted from 0", (long long)step);
+}
+
+/* A failed save before this one is reported in its place and this one is not begun. */
+static int save(et_checkpoints *checkpoints, int64_t step, int kind, et_error *error)
+{
+    et_assert_equal(checkpoints->item_count, et_state_tensor_count(checkpoints->state));
+    int status = check_step(step, error);
+    if (!status)
+        status = et_checkpoints_wait(checkpoints, error);
+    return status ? status : start(checkpoints, step, kind, error);
+}
+
+int et_checkpoints_save(et_checkpoints *checkpoints, int64_t step, et_error *error)
+{
+    return save(checkpoints, step, NEWEST, error);
+}
+
+int et_checkpoints_save_transient(et_checkpoints *checkpoints, int64_t step, et_error *error)
+{
+    return save(checkpoints, step, TRANSIENT, error);
+}
+
+/* In parts its end is waited for, so that the other ranks give theirs once more if it fails. */
+static int start_best(et_checkpoints *self, int64_t step, et_error *error)
+{
+    et_error reason = ET_ERROR_INIT;
+    int status = start(self, step, BEST, &reason);
+    if (!status && et_state_ranks(self->state)) {
+        status = et_checkpoints_wait(self, NULL);
+        reason = self->job.error;
+    }
+    if (tries_again(step, status, &reason))
+        status = start(self, step, BEST, &reason);
+    return status ? et_fail(error, status, SAVING_BEST ": %s", step, reason.text) : ET_OK;
+}
+
+int et_checkpoints_save_best(et_checkpoints *checkpoints, int64_t step, const et_value *metrics,
+                             et_error *error)
+{
+    int status = check_step(step, error);
+    if (!status && (!metrics || metrics->kind != ET_VALUE_DICT))
+        status = et_fail(error, ET_EUSAGE, "the best of step %lld: no dict of its metrics",
+                         (long long)step);
+    if (!status)
+        status = et_checkpoints_wait(checkpoints, error);
+    if (!status)
+        status = print_info(checkpoints, step, metrics, error);
+    return status ? status : start_best(checkpoints, step, error);
+}
+
+bool et_checkpoints_has_best(const et_checkpoints *checkpoints, int64_t step)
+{
+    char *path =
+        et_checkpoint_file_path(checkpoints->best_directory, ET_CHECKPOINT_BEST_PREFIX, step);
+    const bool has = !path || (best_step(checkpoints) == step && et_file_exists(path));
+    et_free(path);
+    return has;
+}
+
+void et_checkpoints_replace_best(et_checkpoints *checkpoints, int64_t step)
+{
+    et_assert(!checkpoints->running);
+    checkpoints->best_before = step;
+}
+
+/* The arrays alone: head and state tree are small beside them. */
+int et_checkpoints_check_room(const et_checkpoints *checkpoints, et_error *error)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < checkpoints->item_count; i++)
+        bytes += et_tensor_bytes(checkpoints->items[i].tensor);
+    int status = et_disk_check(checkpoints->directory, bytes, error);
+    if (!status)
+        status = et_file_limit_check(checkpoints->directory, bytes, error);
+    return status ? et_fail_while(error, status, "room for a checkpoint") : ET_OK;
+}
+
+/* A save on its way counts already: who asks wants to know whether to save this step again. */
+int64_t et_checkpoints_newest_step(const et_checkpoints *checkpoints)
+{
+    bool saving = checkpoints->running && checkpoints->job.kind != BEST;
+    return saving ? checkpoints->job.step : checkpoints->newest_step;
+}
+
+/* ---- restoring ---- */
+
+/* The search is checkpoint_find.c's, the copying checkpoint_file.c's; here is what it means for
+ * the manager: which step is the newest, and a commit that was cut off. */
+
+/* Finishes the commit that a kill prevented, now that the file is known to be sound: what that
+ * save would have let go goes. */
+static void commit_taken_up(et_checkpoints *self)
+{
+    et_error error = ET_ERROR_INIT;
+    int status = et_checkpoint_thin_out(&self->manifest, &self->keep, &error);
+    if (!status)
+        status = et_manifest_commit(&self->manifest, self->directory, &error);
+    if (status)
+        et_log(ET_LOG_WARNING, "%s; tried again with the next save", error.text);
+    else
+        self->taken_up = 0;
+}
+
+/* From where this run goes on: what lies after the line is not its own work. */
+static void note_line(et_checkpoints *self, int64_t line, bool resumed)
+{
+    self->line = line;
+    self->resumed = resumed;
+    self->claimed = false;
+}
+
+int et_checkpoints_restore_at(et_checkpoints *checkpoints, const char *path, int64_t *step,
+                              et_error *error)
+{
+    const et_manifest *manifest = &checkpoints->manifest;
+    int status = et_checkpoints_wait(checkpoints, error);
+    const int64_t line = et_checkpoint_step_at(manifest, checkpoints->directory, path);
+    const bool newest = line >= 0 && line == manifest->entries[manifest->count - 1].step;
+    if (!status)
+        status = et_checkpoint_restore_file(checkpoints->state, path, step, error);
+    if (!status)
+        note_line(checkpoints, line, newest);
+    return status;
+}
+
+/* Where there are checkpoints it is said by the first save, which sets them aside. */
+int et_checkpoints_begin(et_checkpoints *checkpoints, et_error *error)
+{
+    if (checkpoints->line >= 0 || checkpoints->marked)
+        return ET_OK;
+    checkpoints->begun = et_file_clock();
+    checkpoints->began = true;
+    if (checkpoints->manifest.count)
+        return ET_OK;
+    checkpoints->manifest.begun = checkpoints->begun;
+    int status = et_manifest_commit(&checkpoints->manifest, checkpoints->directory, error);
+    checkpoints->marked = !status;
+    return status;
+}
+
+double et_checkpoints_begun(const et_checkpoints *checkpoints, bool *here)
+{
+    *here = checkpoints->began;
+    return checkpoints->begun;
+}
+
+bool et_checkpoints_resumed(const et_checkpoints *checkpoints)
+{
+    return checkpoints->resumed;
+}
+
+/* Entries newer than the one restored are damaged; they are set aside by the next save. Only if the
+ * newest of all was sound and taken up is the manifest brought in line at once. */
+int et_checkpoints_restore(et_checkpoints *checkpoints, int64_t *step, et_error *error)
+{
+    et_safetensors *file;
+    int64_t index, found;
+    et_checkpoints_end_restore(checkpoints);
+    int status = et_checkpoints_wait(checkpoints, error);
+    if (!status)
+        status = et_checkpoint_open_newest(&file, &found, &index, &checkpoints->manifest,
+                                           checkpoints->directory, error);
+    if (status)
+        return status;
+    et_assert(index < (int64_t)checkpoints->manifest.count);
+    *step = -1;
+    if (index < 0)
+        return ET_OK;
+    char *path = et_path_join(checkpoints->directory, checkpoints->manifest.entries[index].file);
+    status = path ? et_checkpoint_file_restore(checkpoints->state, file, path,
+                                               checkpoints->options.other_optimizer, error)
+                  : et_alloc_failed(error, strlen(checkpoints->directory), "a path");
+    et_free(path);
+    checkpoints->restored = file;
+    if (status || !et_state_ranks(checkpoints->state))
+        et_checkpoints_end_restore(checkpoints);
+    if (status)
+        return status;
+    *step = checkpoints->newest_step = found;
+    note_line(checkpoints, found, true);
+    if (checkpoints->taken_up && index + 1 == (int64_t)checkpoints->manifest.count)
+        commit_taken_up(checkpoints);
+    return ET_OK;
+}
+
+void et_checkpoints_end_restore(et_checkpoints *checkpoints)
+{
+    et_state_end_restore(checkpoints->state);
+    et_safetensors_close(checkpoints->restored);
+    checkpoints->restored = NULL;
+}
+
+/* Whether a run at a step does not go back to it. */
+static bool is_passed_over(const et_manifest_entry *entry, int64_t step)
+{
+    return entry->transient || entry->step > step;
+}
+
+int et_checkpoints_drop_newer(et_checkpoints *checkpoints, int64_t step, et_error *error)
+{
+    et_manifest *manifest = &checkpoints->manifest;
+    int status = et_checkpoints_wait(checkpoints, error);
+    size_t before = manifest->count;
+    if (!status)
+        status = claim(checkpoints, step, error);
+    while (!status && manifest->count > 1 &&
+           is_passed_over(&manifest->entries[manifest->count - 1], step))
+        status = et_manifest_remove(manifest, manifest->count - 1, error);
+    int64_t newest = manifest->count ? manifest->entries[manifest->count - 1].step : step;
+    if (!status && newest > step)
+        return et_fail(error, ET_EDIVERGED,
+                       "%s: the only checkpoint is of step %lld, later than step %lld: there is "
+                       "none to go back to",
+                       checkpoints->directory, (long long)newest, (long long)step);
+    if (status || manifest->count == before)
+        return status;
+    checkpoints->newest_step = newest;
+    return et_manifest_commit(manifest, checkpoints->directory, error);
+}
+
+void et_checkpoint_free_path(char *path)
+{
+    et_free(path);
+}

@@ -1,0 +1,294 @@
+/* Which checkpoint to read: the newest that is sound, or the best. For the manager and for
+ * commands that only read, which hold no lock.
+ *
+ * There are three witnesses, and each may be missing or damaged after a kill, a full disk or a
+ * careless hand: checkpoint.json, the names of the files, and their contents. The manifest is
+ * believed where it can be read, names fill what it does not know, and contents decide: a file
+ * is taken only when all of its checksums are right.
+ *
+ * What may pass (no permission, no memory, an I/O error) stops the search; only a file that is
+ * damaged or missing is passed over. Otherwise a disk that is away for a minute would cost the
+ * work since the checkpoint before. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <etude/log.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/assert.h"
+#include "base/files/file.h"
+#include "base/values/json.h"
+#include "formats/safetensors/safetensors.h"
+#include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/checkpoint_file.h"
+#include "train/run/run_names.h"
+
+/* Bytes of info.json: a dict of metrics has a few hundred. What is larger is not ours and is not
+ * read. */
+#define INFO_MAX (64 << 20)
+
+/* A file that is complete under its own name but not named: the run was killed between writing
+ * and commit, or the manifest was lost. Only files newer than all that is named: an older one
+ * that is not named was let go by max_to_keep. One that has left was to be deleted when a kill
+ * came. So 100 200 in the manifest with 100 200 300 on
+ * the disk gives 100 200 300. */
+static int take_up(et_manifest *manifest, const char *directory, et_error *error)
+{
+    et_manifest found;
+    int status = et_manifest_rebuild(&found, directory, ET_CHECKPOINT_PREFIX, error);
+    for (size_t i = 0; !status && i < found.count; i++) {
+        const et_manifest_entry *entry = &found.entries[i];
+        bool newer = !manifest->count || entry->step > manifest->entries[manifest->count - 1].step;
+        if (newer && !et_manifest_leaves(manifest, entry->file))
+            status = et_manifest_add(manifest, entry, error);
+    }
+    et_manifest_release(&found);
+    return status;
+}
+
+/* A manifest that is missing is empty, and everything in the directory is taken up: the same way
+ * as for one that is damaged, without the warning. Errors of other kinds (no permission) are not
+ * cured by guessing. */
+int et_checkpoint_list(et_manifest *out, size_t *taken_up, const char *directory, bool locked,
+                       et_error *error)
+{
+    *taken_up = 0;
+    et_error reason = ET_ERROR_INIT;
+    int status = locked ? et_manifest_load(out, directory, &reason)
+                        : et_manifest_read(out, directory, &reason);
+    if (status == ET_EFORMAT) {
+        et_log(ET_LOG_WARNING, "%s; taking what checkpoints are in %s", reason.text, directory);
+        *out = (et_manifest){ 0 };
+    } else if (status) {
+        return et_fail(error, status, "%s", reason.text);
+    }
+    size_t named = out->count;
+    status = take_up(out, directory, error);
+    *taken_up = out->count - named;
+    if (status)
+        et_manifest_release(out);
+    return status;
+}
+
+/* Whether another checkpoint is the newest by now; then *manifest is what there is now. What is
+ * wrong with a second reading was said of the first. */
+static bool has_moved_on(et_manifest *manifest, const char *directory)
+{
+    et_manifest now;
+    size_t taken_up;
+    if (et_checkpoint_list(&now, &taken_up, directory, false, NULL))
+        return false;
+    et_assert(manifest->count);
+    bool moved =
+        now.count && now.entries[now.count - 1].step != manifest->entries[manifest->count - 1].step;
+    et_manifest_release(moved ? manifest : &now);
+    if (moved)
+        *manifest = now;
+    return moved;
+}
+
+/* From the newest to the oldest. Each file is read whole for its checksums, so a sound newest
+ * costs one reading and a damaged one another. A run that saves removes what is listed here:
+ * each new beginning is another save of it, so this ends. */
+int et_checkpoint_open_newest(et_safetensors **file, int64_t *step, int64_t *index,
+                              et_manifest *manifest, const char *directory, et_error *error)
+{
+    et_error reason = ET_ERROR_INIT;
+    *file = NULL;
+    for (*index = (int64_t)manifest->count - 1; *index >= 0; --*index) {
+        const et_manifest_entry *entry = &manifest->entries[*index];
+        char *path = et_path_join(directory, entry->file);
+        if (!path)
+            return et_alloc_failed(error, strlen(directory), "a path");
+        int status = et_checkpoint_file_open(file, path, step, &reason);
+        et_free(path);
+        if (!status)
+            return ET_OK;
+        /* Trouble that may pass (no permission, no memory) must not cost the newest. */
+        if (status != ET_EFORMAT && status != ET_ENOTFOUND)
+            return et_fail(error, status, "%s", reason.text);
+        if (status == ET_ENOTFOUND && has_moved_on(manifest, directory)) {
+            *index = (int64_t)manifest->count;
+            continue;
+        }
+        et_log(ET_LOG_WARNING, "%s; trying the checkpoint before step %" PRId64, reason.text,
+               entry->step);
+    }
+    et_assert(*index == -1 && !*file);
+    if (!manifest->count)
+        return ET_OK;
+    return et_fail(error, ET_EFORMAT,
+                   "%s: none of %zu checkpoints is sound (the oldest: %s); put a good one there, "
+                   "or start in another directory",
+                   directory, manifest->count, reason.text);
+}
+
+/* *file stays open: its values are there although a run removes its name. */
+static int newest_in(et_safetensors **file, int64_t *step, char **path, const char *directory,
+                     et_error *error)
+{
+    et_manifest manifest;
+    size_t taken_up;
+    int status = et_checkpoint_list(&manifest, &taken_up, directory, false, error);
+    if (status)
+        return status;
+    int64_t index = -1;
+    status = et_checkpoint_open_newest(file, step, &index, &manifest, directory, error);
+    if (!status && index < 0)
+        status = et_fail(error, ET_ENOTFOUND, "%s: no checkpoint there", directory);
+    if (!status) {
+        *path = et_path_join(directory, manifest.entries[index].file);
+        if (!*path)
+            status = et_alloc_failed(error, strlen(directory), "a path");
+    }
+    et_manifest_release(&manifest);
+    return status;
+}
+
+/* A directory that is not there gets a message of its own: the usual cause is a mistyped path. */
+int et_checkpoint_newest_file(et_safetensors **file, int64_t *step, char **path,
+                              const char *model_dir, et_error *error)
+{
+    *path = NULL;
+    *file = NULL;
+    char *directory = et_path_join(model_dir, ET_CHECKPOINT_FOLDER);
+    if (!directory)
+        return et_alloc_failed(error, strlen(model_dir), "a path");
+    int status = et_file_exists(directory)
+                     ? newest_in(file, step, path, directory, error)
+                     : et_fail(error, ET_ENOTFOUND,
+                               "%s: no such directory; train there first, or name another "
+                               "--model-dir",
+                               directory);
+    et_free(directory);
+    return status;
+}
+
+int et_checkpoint_newest(char **path, const char *model_dir, et_error *error)
+{
+    et_safetensors *file;
+    int64_t step;
+    int status = et_checkpoint_newest_file(&file, &step, path, model_dir, error);
+    et_safetensors_close(file);
+    return status;
+}
+
+/* The manifest may be replaced at any time, and is whole whenever it is read. */
+int et_checkpoint_next(char **path, int64_t *step, const char *model_dir, int64_t after,
+                       bool transient, et_error *error)
+{
+    et_manifest manifest;
+    *path = NULL;
+    char *directory = et_path_join(model_dir, ET_CHECKPOINT_FOLDER);
+    if (!directory)
+        return et_alloc_failed(error, strlen(model_dir), "a path");
+    int status =
+        et_file_exists(directory) ? et_manifest_read(&manifest, directory, error) : ET_ENOTFOUND;
+    for (size_t i = 0; !status && i < manifest.count && !*path; i++) {
+        const et_manifest_entry *entry = &manifest.entries[i];
+        if (entry->step <= after || (entry->transient && !transient))
+            continue;
+        *step = entry->step;
+        *path = et_path_join(directory, entry->file);
+        status = *path ? ET_OK : et_alloc_failed(error, strlen(directory), "a path");
+    }
+    if (status != ET_ENOTFOUND)
+        et_manifest_release(&manifest);
+    et_free(directory);
+    return status == ET_ENOTFOUND ? ET_OK : status;
+}
+
+/* ---- the best ---- */
+
+/* One file at a time, named by info.json; its own name says the step as well, for people. */
+
+/* {"accuracy": 0.912, ..., "best_ckpt_global_step": 2000}: the step is all that is needed to find
+ * the weights; the rest is for people and `inspect`. */
+static int read_info(et_value **info, const char *path, et_arena *arena, et_error *error)
+{
+    int64_t step;
+    int status = et_json_read(info, arena, path, INFO_MAX, error);
+    if (status)
+        return status;
+    status = et_value_read_int(*info, ET_CHECKPOINT_STEP, &step, error);
+    if (!status && step < 0)
+        status = et_fail(error, ET_EFORMAT, "%s is negative", ET_CHECKPOINT_STEP);
+    return status ? et_fail_while(error, status, "%s", path) : ET_OK;
+}
+
+/* The dict lives in arena, as long as that does. */
+int et_checkpoint_best_info(et_value **info, const char *model_dir, et_arena *arena,
+                            et_error *error)
+{
+    char *path = et_arena_printf(arena, "%s/" ET_CHECKPOINT_BEST "/" ET_CHECKPOINT_INFO, model_dir);
+    if (!path)
+        return et_alloc_failed(error, strlen(model_dir), "a path");
+    return read_info(info, path, arena, error);
+}
+
+/* The file is not looked at: whoever opens it finds out whether it is there and sound. */
+int et_checkpoint_best(char **path, const char *model_dir, et_error *error)
+{
+    et_arena arena = ET_ARENA_INIT;
+    et_value *info;
+    *path = NULL;
+    int status = et_checkpoint_best_info(&info, model_dir, &arena, error);
+    if (!status) {
+        int64_t step = et_value_get(info, ET_CHECKPOINT_STEP)->integer;
+        char *found = et_arena_printf(
+            &arena, "%s/" ET_CHECKPOINT_BEST "/" ET_CHECKPOINT_BEST_PREFIX "%" PRId64 "%s",
+            model_dir, step, ET_SAFETENSORS_SUFFIX);
+        *path = found ? et_strdup(found) : NULL;
+        if (!*path)
+            status = et_alloc_failed(error, strlen(model_dir), "a path");
+    }
+    et_arena_release(&arena);
+    return status;
+}
+
+/* ---- names ---- */
+
+/* Where the run keeps a file of that name; NULL: nowhere. */
+static int file_of_run(char **path, const char *model_dir, const char *name, et_error *error)
+{
+    static const char *const folders[] = { ET_CHECKPOINT_FOLDER, ET_CHECKPOINT_BEST };
+    for (size_t i = 0; i < 2 && !*path; i++) {
+        char *folder = et_path_join(model_dir, folders[i]);
+        const bool there = folder && et_file_exists_in(folder, name);
+        *path = there ? et_path_join(folder, name) : NULL;
+        et_free(folder);
+        if (!folder || (there && !*path))
+            return et_alloc_failed(error, strlen(model_dir), "a path");
+    }
+    return ET_OK;
+}
+
+int et_checkpoint_named(char **path, const char *model_dir, const char *name, et_error *error)
+{
+    char *end;
+    *path = NULL;
+    if (!strcmp(name, ET_CHECKPOINT_BEST))
+        return et_checkpoint_best(path, model_dir, error);
+    if (!strcmp(name, ET_CHECKPOINT_NEWEST))
+        return et_checkpoint_newest(path, model_dir, error);
+    long long step = strtoll(name, &end, 10);
+    bool is_step = *name >= '0' && *name <= '9' && !*end;
+    int status =
+        is_step || et_file_exists(name) ? ET_OK : file_of_run(path, model_dir, name, error);
+    if (status)
+        return status;
+    if (!*path)
+        *path = is_step ? et_checkpoint_path(model_dir, step) : et_strdup(name);
+    if (!*path)
+        return et_alloc_failed(error, strlen(name), "a path");
+    if (!is_step || et_file_exists(*path))
+        return ET_OK;
+    et_free(*path);
+    *path = NULL;
+    return et_fail(error, ET_ENOTFOUND,
+                   "%s: keeps no checkpoint of step %s; `inspect` shows which, and there are best "
+                   "and newest",
+                   model_dir, name);
+}

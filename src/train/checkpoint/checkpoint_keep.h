@@ -1,0 +1,27 @@
+/* Which checkpoints a run keeps: the newest N, and, of those that fall out, one each so many hours
+ * for good (<etude/checkpoint.h>). Over the manifest alone: nothing is deleted here. */
+#ifndef ETUDE_TRAIN_CHECKPOINT_CHECKPOINT_KEEP_H
+#define ETUDE_TRAIN_CHECKPOINT_CHECKPOINT_KEEP_H
+
+#include <etude/checkpoint.h>
+
+#include "formats/safetensors/manifest.h"
+
+typedef struct et_checkpoint_keep {
+    int64_t newest; /* N, at least 1 */
+    double hours;   /* 0: none for good */
+    double opened;  /* the time of day when the manager was: hours count from the first such time */
+} et_checkpoint_keep;
+
+/* ET_EUSAGE: hours that are none. */
+int et_checkpoint_keep_check(const et_checkpoint_options *options, et_error *error);
+et_checkpoint_keep et_checkpoint_keep_rule(const et_checkpoint_options *options, double opened);
+
+/* Of a manifest that was lost it is not known which are kept for good: all beyond the newest N are,
+ * since a file too many is better than one that is gone. */
+void et_checkpoint_keep_found(et_manifest *manifest, const et_checkpoint_keep *keep);
+
+/* Takes out what came to pass only, and what is too old; the newest stays, whatever it is. */
+int et_checkpoint_thin_out(et_manifest *manifest, const et_checkpoint_keep *keep, et_error *error);
+
+#endif

@@ -1,0 +1,538 @@
+/* Weights alone: loading them for use, and averaging those of several files.
+ *
+ * A file has weights under their plain names and, where the run kept an average of them, also
+ * "average/<name>" (et_state_is_weight tells them apart). Using a model needs one of both and
+ * none of the optimizer's slots; so tensors that are not asked for are passed over here, while a
+ * restore refuses them.
+ *
+ * Averaging the last checkpoints of a run (Junczys-Dowmunt, Dwojak and Sennrich 2016; "Attention
+ * is all you need", section 6.1, averages the last 5 or 20) usually scores better than any one
+ * of them:
+ *   w = (w[1] + ... + w[n]) / n
+ * Where all files have averages, w[i] are those: they are what a run is validated and used with.
+ * The result has no slots and no averages: it can be loaded, not trained on. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/assert.h"
+#include "base/files/file.h"
+#include "base/values/json.h"
+#include "base/text/pattern.h"
+#include "base/text/strbuf.h"
+#include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/checkpoint_file.h"
+#include "train/checkpoint/identity.h"
+#include "train/run/run_names.h"
+#include "train/checkpoint/stored_weight.h"
+
+/* ---- loading ---- */
+
+/* Into a store that a model has declared its parameters in: it says which names and shapes are
+ * wanted. */
+
+/* The average of a weight where it is wanted and there, else the weight itself. NULL: neither. */
+static const et_safetensors_tensor *find_named(const et_safetensors *file, const char *name,
+                                               bool prefer_average, et_arena *arena)
+{
+    const et_safetensors_tensor *average = NULL;
+    if (prefer_average) {
+        const char *key = et_arena_printf(arena, ET_STATE_AVERAGE "%s", name);
+        average = key ? et_safetensors_find(file, key) : NULL;
+    }
+    return average ? average : et_safetensors_find(file, name);
+}
+
+/* What is not a model's own is what it shares. */
+static const et_safetensors_tensor *find_weight(const et_safetensors *file, const char *name,
+                                                et_weights_choice choice, et_arena *arena)
+{
+    const char *own = choice.prefix ? et_arena_printf(arena, "%s%s", choice.prefix, name) : NULL;
+    const et_safetensors_tensor *found = own ? find_named(file, own, choice.averages, arena) : NULL;
+    return found ? found : find_named(file, name, choice.averages, arena);
+}
+
+/* The whole path, both types and both shapes: whoever reads this has two models and wants to
+ * know which setting differs. file: where it may be stored narrower; NULL: it may not. */
+static int check_weight(const et_safetensors *file, const et_safetensors_tensor *there,
+                        const char *name, et_shape shape, const char *path, et_error *error)
+{
+    char was[ET_SHAPE_TEXT_MAX], is[ET_SHAPE_TEXT_MAX];
+    if (!there)
+        return et_fail(error, ET_ECONFIG, "%s: belongs to another model: it has no %s", path, name);
+    if (file ? et_stored_weight_fits(file, there, shape)
+             : there->dtype == ET_F32 && et_shape_equal(there->shape, shape))
+        return ET_OK;
+    return et_fail(error, ET_ECONFIG,
+                   "%s: belongs to another model: %s is %s %s there and float32 %s here", path,
+                   name, et_dtype_name(there->dtype), et_shape_print(there->shape, was),
+                   et_shape_print(shape, is));
+}
+
+/* found: [count of parameters], by their index in the store; NULL: not wanted. */
+static int find_all(const et_safetensors_tensor **found, const et_params *params,
+                    const et_safetensors *file, const char *path, et_weights_choice choice,
+                    const et_patterns *wanted, et_arena *arena, et_error *error)
+{
+    int status = ET_OK;
+    for (int i = 0; !status && i < et_params_count(params); i++) {
+        const char *name = et_params_name(params, i);
+        if (wanted && !et_patterns_match(wanted, name))
+            continue;
+        found[i] = find_weight(file, name, choice, arena);
+        status = check_weight(file, found[i], name, et_params_shape(params, i), path, error);
+    }
+    return status;
+}
+
+/* All is found and checked before the first value changes. Values of the store only: gradients
+ * are left as they are, the shadow follows by et_params_changed. */
+static int load(et_params *params, const et_safetensors *file, const char *path,
+                et_weights_choice choice, const et_patterns *wanted, et_error *error)
+{
+    et_arena arena = ET_ARENA_INIT;
+    size_t count = (size_t)et_params_count(params);
+    const et_safetensors_tensor **found = et_arena_array(&arena, count, sizeof *found);
+    int status = found ? find_all(found, params, file, path, choice, wanted, &arena, error)
+                       : et_alloc_failed(error, count * sizeof *found, "a list of weights");
+    if (!status)
+        et_params_begin_change(params);
+    for (size_t i = 0; !status && i < count; i++)
+        if (found[i])
+            et_stored_weight_read(et_params_values(params) + et_params_offset(params, (int)i), file,
+                                  found[i]);
+    et_arena_release(&arena);
+    if (!status)
+        et_params_changed(params, true);
+    return status;
+}
+
+int et_checkpoint_file_load(et_params *params, const et_safetensors *file, const char *path,
+                            et_weights_choice choice, et_checkpoint_facts *facts, et_error *error)
+{
+    int status = ET_OK;
+    if (facts && facts->arena)
+        status = et_identity_parse(&facts->identity,
+                                   et_safetensors_metadata(file, ET_CHECKPOINT_KEY_STATE), path,
+                                   facts->arena, error);
+    return status ? status : load(params, file, path, choice, NULL, error);
+}
+
+/* The step is written only when the weights are there. */
+int et_checkpoint_take_weights(et_params *params, const char *path, et_weights_choice choice,
+                               et_checkpoint_facts *facts, et_error *error)
+{
+    et_safetensors *file;
+    int64_t found;
+    et_assert(et_params_ready(params));
+    int status = et_checkpoint_file_open(&file, path, &found, error);
+    if (status)
+        return status;
+    status = et_checkpoint_file_load(params, file, path, choice, facts, error);
+    et_safetensors_close(file);
+    if (!status && facts)
+        facts->step = found;
+    return status;
+}
+
+int et_checkpoint_load_weights(et_params *params, const char *path, bool prefer_average,
+                               et_checkpoint_facts *facts, et_error *error)
+{
+    int status = et_path_check(path, error);
+    if (status)
+        return status;
+    return et_checkpoint_take_weights(
+        params, path, (et_weights_choice){ .averages = prefer_average }, facts, error);
+}
+
+int et_checkpoint_take_newest(char **path, et_params *params, const char *model_dir,
+                              et_weights_choice choice, et_checkpoint_facts *facts, et_error *error)
+{
+    et_safetensors *file;
+    int64_t step;
+    int status = et_checkpoint_newest_file(&file, &step, path, model_dir, error);
+    if (!status)
+        status = et_checkpoint_file_load(params, file, *path, choice, facts, error);
+    if (!status && facts)
+        facts->step = step;
+    et_safetensors_close(file);
+    return status;
+}
+
+int et_checkpoint_load_newest(char **path, et_params *params, const char *model_dir,
+                              bool prefer_average, et_checkpoint_facts *facts, et_error *error)
+{
+    *path = NULL;
+    int status = et_path_check(model_dir, error);
+    if (status)
+        return status;
+    return et_checkpoint_take_newest(
+        path, params, model_dir, (et_weights_choice){ .averages = prefer_average }, facts, error);
+}
+
+/* info.json is replaced before the file that it named is removed, so a file that is gone is
+ * looked for under another name. */
+int et_checkpoint_take_best(char **path, et_params *params, const char *model_dir,
+                            et_weights_choice choice, et_checkpoint_facts *facts, et_error *error)
+{
+    et_error reason = ET_ERROR_INIT;
+    int status = et_checkpoint_best(path, model_dir, &reason);
+    while (!status) {
+        status = et_checkpoint_take_weights(params, *path, choice, facts, &reason);
+        if (status != ET_ENOTFOUND)
+            break;
+        char *now;
+        if (et_checkpoint_best(&now, model_dir, NULL))
+            break;
+        bool same = !strcmp(now, *path);
+        et_free(*path);
+        *path = now;
+        if (same)
+            break;
+        status = ET_OK;
+    }
+    return status ? et_fail(error, status, "%s", reason.text) : ET_OK;
+}
+
+int et_checkpoint_take_named(char **path, et_params *params, const char *model_dir,
+                             const char *name, et_weights_choice choice, et_checkpoint_facts *facts,
+                             et_error *error)
+{
+    if (!strcmp(name, ET_CHECKPOINT_NEWEST))
+        return et_checkpoint_take_newest(path, params, model_dir, choice, facts, error);
+    if (!strcmp(name, ET_CHECKPOINT_BEST))
+        return et_checkpoint_take_best(path, params, model_dir, choice, facts, error);
+    int status = et_checkpoint_named(path, model_dir, name, error);
+    return status ? status : et_checkpoint_take_weights(params, *path, choice, facts, error);
+}
+
+int et_checkpoint_load_best(char **path, et_params *params, const char *model_dir,
+                            bool prefer_average, et_checkpoint_facts *facts, et_error *error)
+{
+    *path = NULL;
+    int status = et_path_check(model_dir, error);
+    if (status)
+        return status;
+    return et_checkpoint_take_best(path, params, model_dir,
+                                   (et_weights_choice){ .averages = prefer_average }, facts, error);
+}
+
+/* ---- another run's weights ---- */
+
+/* Where a directory is named, its newest or best checkpoint. */
+
+static int find_trimmed(char **path, const char *from, et_error *error)
+{
+    bool best = !strcmp(et_path_base(from), ET_CHECKPOINT_BEST) &&
+                et_file_exists_in(from, ET_CHECKPOINT_INFO);
+    int status = ET_OK;
+    if (et_file_exists_in(from, ET_CHECKPOINT_FOLDER))
+        return et_checkpoint_newest(path, from, error);
+    if (!best && et_directory_exists(from))
+        return et_fail(error, ET_ENOTFOUND,
+                       "no checkpoint in it; name a run's directory, its best/, or a file of "
+                       "weights");
+    char *parent = best ? et_path_parent(from) : NULL;
+    if (parent)
+        status = et_checkpoint_best(path, parent, error);
+    else if (!best)
+        *path = et_strdup(from);
+    et_free(parent);
+    return status || *path ? status : et_alloc_failed(error, strlen(from), "a path");
+}
+
+/* "runs/a/best/", which a shell completes, is runs/a/best. */
+int et_checkpoint_find_weights(char **path, const char *from, et_error *error)
+{
+    char *trimmed = et_strndup(from, et_path_length(from));
+    int status = trimmed ? find_trimmed(path, trimmed, error)
+                         : et_alloc_failed(error, strlen(from), "a path");
+    et_free(trimmed);
+    return status;
+}
+
+static bool any_name(const et_params *params, const et_patterns *wanted)
+{
+    for (int i = 0; i < et_params_count(params); i++)
+        if (et_patterns_match(wanted, et_params_name(params, i)))
+            return true;
+    return false;
+}
+
+static int load_file(et_params *params, const char *path, const et_patterns *wanted,
+                     et_error *error)
+{
+    et_safetensors *file;
+    int64_t step;
+    int status = et_checkpoint_file_open(&file, path, &step, error);
+    if (status)
+        return status;
+    status = load(params, file, path, (et_weights_choice){ .averages = true }, wanted, error);
+    et_safetensors_close(file);
+    return status;
+}
+
+/* A run that is at work removes what was found before it is opened: then there is another. */
+static int load_found(et_params *params, const char *from, const et_patterns *wanted,
+                      et_error *error)
+{
+    char *path = NULL, *before = NULL;
+    et_error reason = ET_ERROR_INIT;
+    int status;
+    for (;;) {
+        status = et_checkpoint_find_weights(&path, from, error);
+        if (status)
+            break;
+        status = load_file(params, path, wanted, &reason);
+        if (status != ET_ENOTFOUND || (before && !strcmp(before, path))) {
+            status = status ? et_fail(error, status, "%s", reason.text) : ET_OK;
+            break;
+        }
+        et_free(before);
+        before = path;
+        path = NULL;
+    }
+    et_free(before);
+    et_free(path);
+    return status;
+}
+
+int et_checkpoint_initialize(et_params *params, const char *from, const char *pattern,
+                             et_error *error)
+{
+    et_patterns *wanted = NULL;
+    if (!et_params_ready(params))
+        return et_fail(error, ET_EUSAGE, "weights are loaded after et_params_materialize");
+    int status = et_path_check(from, error);
+    if (!status && pattern)
+        status = et_patterns_new(&wanted, (et_strings){ &pattern, 1 }, "init_pattern", error);
+    if (!status && wanted && !any_name(params, wanted))
+        status = et_fail(error, ET_ECONFIG,
+                         "init_pattern %s: the model has no such name; its first "
+                         "is %s",
+                         pattern, et_params_name(params, 0));
+    if (!status)
+        status = load_found(params, from, wanted, error);
+    et_patterns_free(wanted);
+    return status ? et_fail_while(error, status, "beginning with the weights of %s", from) : ET_OK;
+}
+
+/* ---- averaging ---- */
+
+/* Files against files: no model is built, so weights of any are averaged, as long as they agree
+ * with each other. */
+
+/* Elements that are summed at a time: 8 KiB of doubles, in the first-level cache for all files
+ * in turn. */
+#define AVERAGE_BLOCK 1024
+
+typedef struct average {
+    const char *const *paths; /* [count], borrowed */
+    et_safetensors **files;   /* [count] open; NULL: not yet */
+    size_t count;
+    bool averages;                      /* of the files' averages, not of their weights */
+    et_safetensors_item *items;         /* the result; names of the first file's */
+    size_t item_count;                  /* weights of the first file */
+    const et_safetensors_tensor **from; /* [item_count][count]: what each item is the mean of */
+    const et_value *identity;           /* of the first file that has one; NULL: none has */
+    int64_t step;                       /* the latest of all */
+} average;
+
+/* Every file is verified as it is opened; a damaged one stops all. */
+static int open_all(average *all, et_error *error)
+{
+    for (size_t i = 0; i < all->count; i++) {
+        int64_t step;
+        int status = et_checkpoint_file_open(&all->files[i], all->paths[i], &step, error);
+        if (status)
+            return status;
+        if (step > all->step)
+            all->step = step;
+    }
+    return ET_OK;
+}
+
+/* They must be of one model as far as the files say; the first that says is kept. */
+static int compare_identities(average *all, et_arena *arena, et_error *error)
+{
+    et_identity first = { 0 };
+    int status = ET_OK;
+    for (size_t i = 0; i < all->count && !status; i++) {
+        et_identity one = { all->paths[i], NULL };
+        const char *text = et_safetensors_metadata(all->files[i], ET_CHECKPOINT_KEY_STATE);
+        status = et_identity_parse(&one.values, text, one.checkpoint, arena, error);
+        if (!status && first.values && one.values)
+            status = et_identity_compare(&first, &one, error);
+        if (!first.values)
+            first = one;
+    }
+    all->identity = first.values;
+    return status;
+}
+
+/* Whether a file has an average of anything. */
+static bool has_averages(const et_safetensors *file)
+{
+    for (size_t i = 0; i < et_safetensors_count(file); i++)
+        if (!strncmp(et_safetensors_at(file, i)->name, ET_STATE_AVERAGE, strlen(ET_STATE_AVERAGE)))
+            return true;
+    return false;
+}
+
+/* All files or none: a mean of both kinds would be neither. */
+static int choose(average *all, bool live_weights, et_error *error)
+{
+    all->averages = !live_weights && has_averages(all->files[0]);
+    for (size_t i = 1; i < all->count && !live_weights; i++)
+        if (has_averages(all->files[i]) != all->averages)
+            return et_fail(error, ET_ECONFIG,
+                           "%s has averaged weights and %s has none; name files of one kind, or "
+                           "take the weights of all with --live-weights",
+                           all->paths[all->averages ? 0 : i], all->paths[all->averages ? i : 0]);
+    return ET_OK;
+}
+
+/* Without slots and averages: files with and without them may be averaged together. */
+static size_t count_weights(const et_safetensors *file)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < et_safetensors_count(file); i++)
+        count += et_state_is_weight(et_safetensors_at(file, i)->name);
+    return count;
+}
+
+/* The same weights in every file. The same number and every name found makes the same set, since
+ * names are unique in a file. What each item is the mean of is found on the way. */
+static int compare(average *all, et_arena *arena, et_error *error)
+{
+    all->from =
+        et_arena_array(arena, all->item_count * all->count, sizeof(et_safetensors_tensor *));
+    if (!all->from)
+        return et_alloc_failed(error, all->item_count, "an average");
+    for (size_t f = 0; f < all->count; f++) {
+        if (count_weights(all->files[f]) != all->item_count)
+            return et_fail(error, ET_ECONFIG, "%s has %zu weights, %s has %zu: not of one model",
+                           all->paths[0], all->item_count, all->paths[f],
+                           count_weights(all->files[f]));
+        for (size_t i = 0; i < all->item_count; i++) {
+            const char *name = all->items[i].name;
+            const et_safetensors_tensor *there =
+                find_named(all->files[f], name, all->averages, arena);
+            int status =
+                check_weight(NULL, there, name, all->items[i].tensor.shape, all->paths[f], error);
+            all->from[i * all->count + f] = there;
+            if (status)
+                return status;
+        }
+    }
+    return ET_OK;
+}
+
+/* Elements begin .. begin + count - 1 of item i. Sums in double, in the order of the files;
+ * a block at a time, so that it needs no memory beside the result. */
+static void average_block(const average *all, size_t item, int64_t begin, int64_t count)
+{
+    et_assert(count > 0 && count <= AVERAGE_BLOCK);
+    double sum[AVERAGE_BLOCK] = { 0 };
+    float *to = all->items[item].tensor.data;
+    for (size_t f = 0; f < all->count; f++) {
+        const float *from = all->from[item * all->count + f]->data;
+        for (int64_t i = 0; i < count; i++)
+            sum[i] += from[begin + i];
+    }
+    for (int64_t i = 0; i < count; i++)
+        to[begin + i] = (float)(sum[i] / (double)all->count);
+}
+
+/* Each file is mapped, so the whole is read once, block by block, from all files in turn. */
+static void average_all(const average *all)
+{
+    for (size_t i = 0; i < all->item_count; i++) {
+        int64_t size = et_shape_count(all->items[i].tensor.shape);
+        for (int64_t begin = 0; begin < size; begin += AVERAGE_BLOCK) {
+            int64_t left = size - begin;
+            average_block(all, i, begin, left < AVERAGE_BLOCK ? left : AVERAGE_BLOCK);
+        }
+    }
+}
+
+/* The first file says which weights there are, in the order of its data. Their names are
+ * borrowed from it, so it stays open until all is written. */
+static int make_items(average *all, et_arena *arena, et_error *error)
+{
+    const et_safetensors *first = all->files[0];
+    all->items = et_arena_array(arena, et_safetensors_count(first), sizeof *all->items);
+    for (size_t i = 0; all->items && i < et_safetensors_count(first); i++) {
+        const et_safetensors_tensor *weight = et_safetensors_at(first, i);
+        if (!et_state_is_weight(weight->name))
+            continue;
+        if (weight->dtype != ET_F32)
+            return et_fail(error, ET_ECONFIG, "%s: %s is %s; only float32 is averaged",
+                           all->paths[0], weight->name, et_dtype_name(weight->dtype));
+        void *data = et_arena_alloc(arena, (size_t)weight->bytes);
+        if (!data)
+            return et_alloc_failed(error, (size_t)weight->bytes, "an average");
+        all->items[all->item_count++] =
+            (et_safetensors_item){ weight->name, { data, ET_F32, weight->shape } };
+    }
+    return all->items ? ET_OK : et_alloc_failed(error, 0, "an average");
+}
+
+/* {"average":{"files":3,"of":"averages"},"identity":{...}} */
+static int print_average(const average *all, et_strbuf *out, et_arena *arena, et_error *error)
+{
+    et_value *tree = et_value_dict(arena), *dict = et_value_set_dict(tree, "average");
+    et_value_set_int(dict, "files", (int64_t)all->count);
+    et_value_set_string(dict, "of", all->averages ? "averages" : "weights");
+    et_value *identity = all->identity ? et_value_set_dict(tree, ET_IDENTITY) : NULL;
+    int status = identity ? et_value_merge(identity, all->identity, error) : ET_OK;
+    if (!status && et_value_failed(tree))
+        status = et_alloc_failed(error, 0, "an average");
+    if (!status)
+        et_json_print(out, tree, 0);
+    return status || !out->failed ? status : et_alloc_failed(error, out->length, "an average");
+}
+
+/* Written as every file is: under a temporary name, then renamed. The state is no tree of a run,
+ * so a restore from it is refused with a message. */
+static int write_average(const average *all, const char *path, et_arena *arena, et_error *error)
+{
+    et_file_writer writer;
+    et_safetensors_written written;
+    et_strbuf state = ET_STRBUF_INIT;
+    int status = print_average(all, &state, arena, error);
+    if (!status)
+        status = et_checkpoint_file_draft(&writer, &written, path, all->items, all->item_count,
+                                          NULL, all->step, et_strbuf_text(&state), error);
+    et_strbuf_release(&state);
+    return status ? status : et_file_writer_commit(&writer, error);
+}
+
+/* All files are mapped at once: address space, not memory. */
+int et_checkpoint_average(const char *const *paths, size_t count, bool live_weights,
+                          const char *out_path, bool *averages, et_error *error)
+{
+    et_assert(count > 0);
+    et_arena arena = ET_ARENA_INIT;
+    average all = { .paths = paths, .count = count };
+    all.files = et_arena_array(&arena, count, sizeof *all.files);
+    int status = all.files ? open_all(&all, error) : et_alloc_failed(error, count, "an average");
+    if (!status)
+        status = compare_identities(&all, &arena, error);
+    if (!status)
+        status = choose(&all, live_weights, error);
+    if (!status)
+        status = make_items(&all, &arena, error);
+    if (!status)
+        status = compare(&all, &arena, error);
+    if (averages)
+        *averages = all.averages;
+    if (!status) {
+        average_all(&all);
+        status = write_average(&all, out_path, &arena, error);
+    }
+    for (size_t i = 0; all.files && i < count; i++)
+        et_safetensors_close(all.files[i]);
+    et_arena_release(&arena);
+    return status;
+}

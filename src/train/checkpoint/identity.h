@@ -1,0 +1,57 @@
+/* What a checkpoint belongs to: a dict of plain values that says with which settings and
+ * files its weights were made. It is part "identity" of the state tree, so that files beside a
+ * checkpoint which are not its own (another run's, or damaged) can be told from those that are.
+ * Who trains makes the dict; here it is kept, found again and compared.
+ *
+ *     et_identity identity;
+ *     et_state_add_identity(state, values, &error);                 saved from here on
+ *     et_identity_of_newest(&identity, "RUN", &arena, &error);      before anything is restored
+ *
+ * Checkpoints that were saved without one have none, and nothing is refused for it. */
+#ifndef ETUDE_TRAIN_CHECKPOINT_IDENTITY_H
+#define ETUDE_TRAIN_CHECKPOINT_IDENTITY_H
+
+#include <etude/experiment.h>
+
+#include "train/checkpoint/state.h"
+
+#define ET_IDENTITY "identity" /* the part's name */
+
+/* Keys of the dict: those settings that what a model computes depends on, and those that training
+ * depends on, as trees from the root of settings; a checksum of what is learnt from. All others are
+ * the kind's (et_task_kind.identify), and what the model computes depends on them as well. */
+#define ET_IDENTITY_MODEL    "model"
+#define ET_IDENTITY_TRAINING "training"
+#define ET_IDENTITY_DATA     "text"
+/* How rows of a table are written, for those that are predicted; checkpoints may differ in it. */
+#define ET_IDENTITY_DELIMITER "delimiter"
+
+/* Attaches the part; values (a dict) are borrowed and outlive the state. What is restored
+ * changes nothing: they are what the next save writes. */
+int et_state_add_identity(et_state *state, const et_value *values, et_error *error);
+
+/* The identity in a state tree as text (a file's metadata); NULL: none. path is for messages;
+ * ET_EFORMAT: no JSON. */
+int et_identity_parse(const et_value **out, const char *text, const char *path, et_arena *arena,
+                      et_error *error);
+
+/* Whether two scalars or lists are the same: numbers by value, however a reader took them. */
+bool et_identity_same(const et_value *a, const et_value *b);
+
+/* Whether two checkpoints are of one model, as far as both say. ET_ECONFIG names
+ * both files and the first value that differs. */
+int et_identity_compare(const et_identity *a, const et_identity *b, et_error *error);
+
+/* A file beside the weights, by its key, that both say to be another; NULL: none. */
+const char *et_identity_other_file(const et_value *a, const et_value *b);
+
+/* That of one file. false: it has none, or its head cannot be read, which is left to whoever
+ * restores it. path and all else live as long as the arena. */
+bool et_identity_of_file(et_identity *out, const char *path, et_arena *arena);
+
+/* That of a run's newest checkpoint whose head can be read; tensors are not looked at. All lives
+ * in arena. No checkpoint is no error. */
+int et_identity_of_newest(et_identity *out, const char *model_dir, et_arena *arena,
+                          et_error *error);
+
+#endif

@@ -1,0 +1,482 @@
+/* A registry: parts (an object and a class that writes and reads it as plain values) and tensors
+ * (a name, a pointer, a shape). It owns its names and lists, nothing else. Saving asks every
+ * part for its dict; arrays are read from where they are, by whoever writes the file.
+ *
+ * Names of tensors, as in files:
+ *   logits/weight                 a weight
+ *   optimizer/m/logits/weight     slot m of it
+ *   average/logits/weight         its average
+ *
+ * Invariants:
+ *   (1) part names are unique, and so are names of tensors;
+ *   (2) tensors keep their order, which is the order in the list that a save writes;
+ *   (3) what is saved depends on the attached objects only: no time, no address, no thread.
+ *
+ * The tree is matched before anything is restored: its parts must be exactly those of this run,
+ * but for optional ones, which files of earlier versions lack. */
+#include "train/checkpoint/state.h"
+
+#include <string.h>
+
+#include <etude/log.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/map.h"
+#include "formats/safetensors/tensor_name.h"
+#include "base/text/unicode.h"
+#include "base/vector.h"
+
+typedef struct part {
+    char *name;                 /* owned; its key in the tree */
+    const et_part_class *class; /* static */
+    void *self;                 /* borrowed; what the class's functions get */
+    bool optional;              /* a tree without it matches */
+} part;
+
+struct et_state {
+    part *parts; /* [part_count], in order of adding */
+    size_t part_count, part_capacity;
+    et_state_tensor *tensors; /* [tensor_count], in order of adding; names owned */
+    size_t tensor_count, tensor_capacity;
+    et_map by_name;    /* of tensors, to their index; it keeps no names of its own */
+    et_params *params; /* borrowed; NULL: no store is attached */
+    et_comm *ranks;    /* borrowed: et_state_ranks */
+    bool sealed;       /* et_state_seal */
+};
+
+int et_state_new(et_state **out, et_error *error)
+{
+    *out = et_alloc_zero(1, sizeof **out);
+    return *out ? ET_OK : et_alloc_failed(error, sizeof **out, "a state tree");
+}
+
+/* The map before the names that it refers to. */
+void et_state_free(et_state *state)
+{
+    if (!state)
+        return;
+    for (size_t i = 0; i < state->part_count; i++)
+        et_free(state->parts[i].name);
+    for (size_t i = 0; i < state->tensor_count; i++)
+        et_free((char *)state->tensors[i].name);
+    et_map_release(&state->by_name);
+    et_free(state->parts);
+    et_free(state->tensors);
+    et_free(state);
+}
+
+/* ---- attaching ---- */
+
+/* At set-up only: lists grow, names are made. After the first save or restore nothing is added. */
+
+/* Parts are about ten, so a list is enough; tensors are hundreds and have a map. NULL: none. */
+static const part *find_part(const et_state *state, const char *name)
+{
+    for (size_t i = 0; i < state->part_count; i++)
+        if (strcmp(state->parts[i].name, name) == 0)
+            return &state->parts[i];
+    return NULL;
+}
+
+bool et_state_has(const et_state *state, const void *self, const char *name)
+{
+    for (size_t i = 0; i < state->part_count; i++)
+        if ((self && state->parts[i].self == self) || (name && !strcmp(state->parts[i].name, name)))
+            return true;
+    return false;
+}
+
+void et_state_seal(et_state *state)
+{
+    state->sealed = true;
+}
+
+static int check_name(const char *name, et_error *error)
+{
+    if (!name || !*name)
+        return et_fail(error, ET_EUSAGE, "a part of a state without a name: give it one");
+    return et_utf8_valid(name, strlen(name), NULL)
+               ? ET_OK
+               : et_fail(error, ET_EUSAGE, "%s: the name of a part of a state is no UTF-8",
+                         et_tensor_name_escaped(name).text);
+}
+
+/* Of two parts or arrays of one name both would read what one has written. */
+static int check_new(const et_state *state, const char *name, bool taken, et_error *error)
+{
+    if (state->sealed)
+        return et_fail(error, ET_EUSAGE,
+                       "%s: what resumes is attached before the run begins, which restores it",
+                       name);
+    return taken ? et_fail(error, ET_EUSAGE,
+                           "%s: the state has one of that name; give this one another", name)
+                 : ET_OK;
+}
+
+int et_state_add(et_state *state, const char *name, const et_part_class *class, void *self,
+                 et_error *error)
+{
+    int status = check_name(name, error);
+    if (status)
+        return status;
+    if (!class || !class->save || !class->restore)
+        return et_fail(error, ET_EUSAGE, "%s: a part of a state that cannot save and restore",
+                       name);
+    status = check_new(state, name, find_part(state, name), error);
+    if (status)
+        return status;
+    size_t wanted = state->part_count + 1;
+    part *parts = et_vector_grow(state->parts, &state->part_capacity, wanted, sizeof *parts, 8);
+    if (!parts)
+        return et_alloc_failed(error, wanted * sizeof *parts, "a state tree");
+    state->parts = parts;
+    char *copy = et_strdup(name);
+    if (!copy)
+        return et_alloc_failed(error, strlen(name) + 1, "a state's name");
+    state->parts[state->part_count++] = (part){ copy, class, self, false };
+    return ET_OK;
+}
+
+int et_state_add_optional(et_state *state, const char *name, const et_part_class *class, void *self,
+                          et_error *error)
+{
+    int status = et_state_add(state, name, class, self, error);
+    if (!status)
+        state->parts[state->part_count - 1].optional = true;
+    return status;
+}
+
+/* Adopts name, on failure too; NULL is a name for which there was no memory, so that a
+ * caller may pass what it has just made. */
+static int add_owned(et_state *state, char *name, float *data, et_shape shape, et_error *error)
+{
+    if (!name)
+        return et_alloc_failed(error, 0, "a state's name");
+    et_assert(data);
+    size_t wanted = state->tensor_count + 1;
+    int status = check_new(state, name, et_state_tensor_find(state, name), error);
+    et_state_tensor *tensors = status ? NULL
+                                      : et_vector_grow(state->tensors, &state->tensor_capacity,
+                                                       wanted, sizeof *tensors, 64);
+    if (!tensors) {
+        if (!status)
+            status = et_alloc_failed(error, wanted * sizeof *tensors, "a state tree");
+        et_free(name);
+        return status;
+    }
+    state->tensors = tensors;
+    if (!et_map_put(&state->by_name, name, (int64_t)state->tensor_count)) {
+        et_free(name);
+        return et_alloc_failed(error, 0, "a state's name");
+    }
+    state->tensors[state->tensor_count++] =
+        (et_state_tensor){ .name = name, .data = data, .shape = shape };
+    return ET_OK;
+}
+
+int et_state_add_tensor(et_state *state, const char *name, float *data, et_shape shape,
+                        et_error *error)
+{
+    char text[ET_SHAPE_TEXT_MAX];
+    int status = check_name(name, error);
+    if (status)
+        return status;
+    const char *fault = et_tensor_name_fault(name);
+    if (fault)
+        return et_fail(error, ET_EUSAGE, "array %s: its name %s: no checkpoint can have it",
+                       et_tensor_name_escaped(name).text, fault);
+    if (!data || !et_shape_valid(shape))
+        return et_fail(error, ET_EUSAGE, "%s: %s%s is no array", name, data ? "" : "NULL, ",
+                       et_shape_print(shape, text));
+    status = add_owned(state, et_strdup(name), data, shape, error);
+    if (!status)
+        state->tensors[state->tensor_count - 1].foreign = true;
+    return status;
+}
+
+/* Part "params": how many there are, for people; and the store is told after a restore. */
+static int save_params(const void *self, et_value *dict, et_error *error)
+{
+    const et_params *params = self;
+    bool ok = et_value_set_int(dict, "count", et_params_count(params)) &&
+              et_value_set_int(dict, "elements", et_params_elements(params));
+    return ok ? ET_OK : et_alloc_failed(error, 0, "a state tree");
+}
+
+/* The arrays were restored before any part; copies in other types and layouts are out of date. */
+static int restore_params(void *self, const et_value *dict, et_error *error)
+{
+    (void)dict;
+    (void)error;
+    et_params_begin_change(self);
+    et_params_changed(self, true);
+    return ET_OK;
+}
+
+static const et_part_class params_class = { "parameters", save_params, restore_params };
+
+/* By name alone, so it also works on files of other models. */
+bool et_state_is_weight(const char *name)
+{
+    return strncmp(name, ET_STATE_AVERAGE, strlen(ET_STATE_AVERAGE)) != 0 &&
+           strncmp(name, ET_STATE_OPTIMIZER, strlen(ET_STATE_OPTIMIZER)) != 0;
+}
+
+/* The part comes with the tensors: restoring it is what tells the store that they changed. */
+int et_state_add_params(et_state *state, et_params *params, et_error *error)
+{
+    if (!params || !et_params_ready(params))
+        return et_fail(error, ET_EUSAGE,
+                       "parameters have no values yet; see et_params_materialize");
+    float *values = et_params_values(params);
+    int status = ET_OK;
+    for (int i = 0; !status && i < et_params_count(params); i++)
+        if (!et_state_is_weight(et_params_name(params, i)))
+            status =
+                et_fail(error, ET_EUSAGE,
+                        "parameter %s: names below " ET_STATE_AVERAGE " and " ET_STATE_OPTIMIZER
+                        " are of a checkpoint's other arrays; call its scope otherwise",
+                        et_params_name(params, i));
+    if (!status)
+        status = et_state_add(state, "params", &params_class, params, error);
+    state->params = status ? state->params : params;
+    for (int i = 0; !status && i < et_params_count(params); i++)
+        status = add_owned(state, et_strdup(et_params_name(params, i)),
+                           values + et_params_offset(params, i), et_params_shape(params, i), error);
+    return status;
+}
+
+et_params *et_state_params(const et_state *state)
+{
+    return state->params;
+}
+
+#define SLOTS_FROM "slots_from" /* only where slots began anew */
+
+/* Slots are tensors; what is left of an optimizer is how far it came, and since when. */
+static int save_optimizer(const void *self, et_value *dict, et_error *error)
+{
+    const et_optimizer *optimizer = self;
+    int64_t from = et_optimizer_slots_from(optimizer);
+    bool ok = et_value_set_int(dict, "iterations", et_optimizer_iterations(optimizer)) &&
+              (!from || et_value_set_int(dict, SLOTS_FROM, from));
+    return ok ? ET_OK : et_alloc_failed(error, 0, "a state tree");
+}
+
+static int restore_optimizer(void *self, const et_value *dict, et_error *error)
+{
+    int64_t iterations, from = 0;
+    int status = et_value_read_int(dict, "iterations", &iterations, error);
+    if (!status && et_value_get(dict, SLOTS_FROM))
+        status = et_value_read_int(dict, SLOTS_FROM, &from, error);
+    if (!status && iterations < 0)
+        status = et_fail(error, ET_EFORMAT, "iterations: %lld is negative", (long long)iterations);
+    if (!status && (from < 0 || from > iterations))
+        status = et_fail(error, ET_EFORMAT, SLOTS_FROM ": %lld is not within %lld iterations",
+                         (long long)from, (long long)iterations);
+    if (!status)
+        et_optimizer_set_progress(self, iterations, from);
+    return status;
+}
+
+static const et_part_class optimizer_class = { "optimizer", save_optimizer, restore_optimizer };
+
+/* Whether a slot is the average of the optimizer of that name, which has a place of its own. */
+static bool is_average(const char *name, const char *slot)
+{
+    return !strcmp(slot, "average") && !strcmp(name, "optimizer");
+}
+
+/* "average/<parameter>" or "<name>/<slot>/<parameter>", owned. */
+static char *slot_name(const char *name, const char *slot, const char *parameter)
+{
+    size_t size = strlen(name) + strlen(slot) + strlen(parameter) + 3;
+    char *full = et_alloc(size, 1);
+    if (full && is_average(name, slot))
+        stpcpy(stpcpy(full, ET_STATE_AVERAGE), parameter);
+    else if (full)
+        stpcpy(stpcpy(stpcpy(stpcpy(stpcpy(full, name), "/"), slot), "/"), parameter);
+    return full;
+}
+
+/* Their values are restored as tensors, the iterations as a part. */
+int et_state_add_optimizer(et_state *state, const char *name, et_optimizer *optimizer,
+                           et_error *error)
+{
+    const et_slot_part *parts;
+    if (!name || (strcmp(name, "optimizer") != 0 && et_state_is_weight(name)))
+        return et_fail(error, ET_EUSAGE,
+                       "%s: names of optimizers are \"optimizer\" or begin with \"optimizer/\"",
+                       name ? name : "NULL");
+    const et_params *params = et_optimizer_params(optimizer);
+    int count = et_optimizer_parts(optimizer, &parts);
+    int status = et_state_add(state, name, &optimizer_class, optimizer, error);
+    if (status)
+        return status;
+    et_optimizer_hold(optimizer);
+    for (int i = 0; !status && i < count; i++) {
+        status =
+            add_owned(state, slot_name(name, parts[i].slot, et_params_name(params, parts[i].param)),
+                      parts[i].data, parts[i].shape, error);
+        if (!status)
+            state->tensors[state->tensor_count - 1].cut = parts[i].cut;
+    }
+    et_comm *ranks = et_optimizer_ranks(optimizer);
+    et_assert(!ranks || !state->ranks || ranks == state->ranks);
+    state->ranks = ranks ? ranks : state->ranks;
+    return status;
+}
+
+et_comm *et_state_ranks(const et_state *state)
+{
+    return state->ranks;
+}
+
+/* tensor: a name as slot_name makes it. */
+static bool is_of_slot(const char *tensor, const char *name, const char *slot)
+{
+    const size_t before = strlen(name), own = strlen(slot);
+    if (is_average(name, slot))
+        return !strncmp(tensor, ET_STATE_AVERAGE, strlen(ET_STATE_AVERAGE));
+    return !strncmp(tensor, name, before) && tensor[before] == '/' &&
+           !strncmp(tensor + before + 1, slot, own) && tensor[before + 1 + own] == '/';
+}
+
+/* Whether any tensor of the slot was missing in what was restored. name: of the optimizer. */
+static bool lacks(const et_state *state, const char *name, const char *slot)
+{
+    for (size_t i = 0; i < state->tensor_count; i++)
+        if (state->tensors[i].missing && is_of_slot(state->tensors[i].name, name, slot))
+            return true;
+    return false;
+}
+
+static void start_slots(const et_state *state, const char *name, et_optimizer *optimizer,
+                        bool tells)
+{
+    const et_slot *slots;
+    int count = et_optimizer_slots(optimizer, &slots);
+    bool restart = false;
+    for (int i = 0; i < count; i++) {
+        if (!lacks(state, name, slots[i].name))
+            continue;
+        bool average = slots[i].data == et_optimizer_average(optimizer);
+        if (average) {
+            et_optimizer_start(optimizer);
+            if (tells)
+                et_log(ET_LOG_WARNING, "the average begins anew, from the weights");
+        }
+        restart |= !average;
+    }
+    if (restart)
+        et_optimizer_restart(optimizer);
+    if (restart && tells)
+        et_log(ET_LOG_WARNING, "the optimizer's moments begin anew, from zero");
+}
+
+void et_state_start_slots(const et_state *state, bool tells)
+{
+    for (size_t i = 0; i < state->part_count; i++)
+        if (state->parts[i].class == &optimizer_class)
+            start_slots(state, state->parts[i].name, state->parts[i].self, tells);
+}
+
+/* ---- plain values ---- */
+
+/* What is small: counters, positions, sums. One dict for each part, under its name. */
+
+/* A setter on a dict that could not be made returns NULL, which the part's save reports. */
+int et_state_save(const et_state *state, et_value **out, et_arena *arena, et_error *error)
+{
+    *out = et_value_dict(arena);
+    for (size_t i = 0; i < state->part_count; i++) {
+        const part *one = &state->parts[i];
+        et_value *dict = et_value_set_dict(*out, one->name);
+        if (!dict)
+            return et_alloc_failed(error, 0, "a state tree");
+        int status = one->class->save(one->self, dict, error);
+        if (status)
+            return et_fail_while(error, status, "saving %s", one->name);
+    }
+    return *out ? ET_OK : et_alloc_failed(error, 0, "a state tree");
+}
+
+/* Both ways: a part without values could not be restored, values without a part would be lost
+ * with the next save. */
+int et_state_match(const et_state *state, const et_value *tree, et_error *error)
+{
+    if (!tree || tree->kind != ET_VALUE_DICT)
+        return et_fail(error, ET_EFORMAT, "the state is not a group of values");
+    for (size_t i = 0; i < state->part_count; i++) {
+        const et_value *dict = et_value_get(tree, state->parts[i].name);
+        if (!dict && state->parts[i].optional)
+            continue;
+        if (!dict || dict->kind != ET_VALUE_DICT)
+            return et_fail(error, ET_ECONFIG, "holds no state of %s, which this run has",
+                           state->parts[i].name);
+    }
+    for (const et_value *child = tree->first; child; child = child->next)
+        if (!find_part(state, child->key))
+            return et_fail(error, ET_ECONFIG, "holds state of %s, which this run has not",
+                           child->key);
+    return ET_OK;
+}
+
+/* Only after et_state_match and after all tensors are in place. */
+int et_state_restore(et_state *state, const et_value *tree, et_error *error)
+{
+    for (size_t i = 0; i < state->part_count; i++) {
+        const part *one = &state->parts[i];
+        const et_value *dict = et_value_get(tree, one->name);
+        et_assert(dict || one->optional);
+        int status = dict ? one->class->restore(one->self, dict, error) : ET_OK;
+        if (status)
+            return et_fail_while(error, status, "restoring %s", one->name);
+    }
+    return ET_OK;
+}
+
+/* ---- getters ---- */
+
+size_t et_state_tensor_count(const et_state *state)
+{
+    return state->tensor_count;
+}
+
+const et_state_tensor *et_state_tensor_at(const et_state *state, size_t index)
+{
+    et_assert(index < state->tensor_count);
+    return &state->tensors[index];
+}
+
+void et_state_tensor_fill(et_state *state, size_t index, const float *values)
+{
+    et_assert(index < state->tensor_count);
+    et_state_tensor *tensor = &state->tensors[index];
+    const int64_t *own = tensor->cut ? tensor->cut + et_comm_rank(state->ranks) : NULL;
+    int64_t begin = own ? own[0] : 0, end = own ? own[1] : et_shape_count(tensor->shape);
+    tensor->missing = !values;
+    tensor->whole = own ? values : NULL;
+    if (values)
+        memcpy(tensor->data, values + begin, (size_t)(end - begin) * sizeof *values);
+}
+
+void et_state_tensor_mark(et_state *state, size_t index, bool missing)
+{
+    et_assert(index < state->tensor_count);
+    state->tensors[index].missing = missing;
+}
+
+void et_state_end_restore(et_state *state)
+{
+    for (size_t i = 0; i < state->tensor_count; i++)
+        state->tensors[i].whole = NULL;
+}
+
+/* One look-up in a map: restoring asks for every tensor of a file. */
+const et_state_tensor *et_state_tensor_find(const et_state *state, const char *name)
+{
+    int64_t index;
+    return et_map_get(&state->by_name, name, &index) ? &state->tensors[index] : NULL;
+}

@@ -1,0 +1,81 @@
+/* What <etude/state.h> leaves to the library's own parts: its weights and slots, and what
+ * checkpoint.h reads of it.
+ *
+ * Names: weights by parameter name; slots "optimizer/<slot>/<parameter>"; averages
+ * "average/<parameter>". */
+#ifndef ETUDE_TRAIN_CHECKPOINT_STATE_H
+#define ETUDE_TRAIN_CHECKPOINT_STATE_H
+
+#include <etude/error.h>
+#include <etude/params.h>
+#include <etude/state.h>
+#include <etude/tensor.h>
+
+#include "engine/optim/optimizer.h"
+
+#define ET_STATE_AVERAGE   "average/"
+#define ET_STATE_OPTIMIZER "optimizer/"
+
+/* A tensor of the tree. */
+typedef struct et_state_tensor {
+    const char *name; /* owned by the tree */
+    float *data;      /* borrowed, et_shape_count elements; of a tensor in parts this rank's */
+    et_shape shape;
+    bool missing; /* what was restored last had no such tensor: its values are as before */
+    bool foreign; /* a program's own, which changes when it likes: a save takes a copy */
+    /* In parts: borrowed, [ranks + 1]: rank r has elements cut[r] to cut[r + 1] - 1. NULL: every
+     * rank has all of it. */
+    const int64_t *cut;
+    const float *whole; /* in parts: all that was restored, until et_state_end_restore */
+} et_state_tensor;
+
+/* The ranks that have tensors in parts, all the same; NULL: all is whole. Who saves has to ask for
+ * the others' parts (parts.h). */
+et_comm *et_state_ranks(const et_state *state);
+
+/* The store that was attached; NULL: none. */
+et_params *et_state_params(const et_state *state);
+
+/* Whether a part is attached: of this object, under this name; either may be NULL. */
+bool et_state_has(const et_state *state, const void *self, const char *name);
+/* Nothing is attached from here on: ET_EUSAGE. */
+void et_state_seal(et_state *state);
+
+/* A part that what is restored may lack: its restore is not called then. */
+int et_state_add_optional(et_state *state, const char *name, const et_part_class *class, void *self,
+                          et_error *error);
+
+/* After a restore from the file of another optimizer: what it had not (et_state_tensor.missing)
+ * begins anew, the average from the weights, the rule's slots (all, if one is missing) from zero.
+ * Warnings say so where it tells. */
+void et_state_start_slots(const et_state *state, bool tells);
+
+/* Whether a tensor of this name is a weight: neither a slot nor an average. */
+bool et_state_is_weight(const char *name);
+
+/* All parts as a new dict in arena: name to the part's dict. */
+int et_state_save(const et_state *state, et_value **out, et_arena *arena, et_error *error);
+
+/* Whether such a dict has exactly the parts of this tree, optional ones aside. ET_ECONFIG names
+ * the first that is missing or unknown. */
+int et_state_match(const et_state *state, const et_value *tree, et_error *error);
+
+/* Restores parts from a dict that matches. If a part refuses its values, its error; parts
+ * before it are restored then. */
+int et_state_restore(et_state *state, const et_value *tree, et_error *error);
+
+size_t et_state_tensor_count(const et_state *state);
+const et_state_tensor *et_state_tensor_at(const et_state *state, size_t index);
+
+/* Copies a tensor's values, NULL: there are none, it is missing. Of one in parts only its own; the
+ * others' are looked for there (et_state_spread) until et_state_end_restore. */
+void et_state_tensor_fill(et_state *state, size_t index, const float *values);
+void et_state_end_restore(et_state *state);
+
+/* What tells of a tensor's values where another rank has read them. */
+void et_state_tensor_mark(et_state *state, size_t index, bool missing);
+
+/* NULL: there is none of that name. */
+const et_state_tensor *et_state_tensor_find(const et_state *state, const char *name);
+
+#endif

@@ -1,0 +1,34 @@
+/* A weight as a file has it: float32; bfloat16; or bytes, a matrix as scale q (row_product.h) with
+ * the scales, float32 [rows, 1] or [1, columns], in a tensor of their own that is named by
+ * ET_MODEL_SCALE. Matrices alone are stored so: what else a model has is little. */
+#ifndef ETUDE_TRAIN_CHECKPOINT_STORED_WEIGHT_H
+#define ETUDE_TRAIN_CHECKPOINT_STORED_WEIGHT_H
+
+#include <stdbool.h>
+
+#include "formats/safetensors/safetensors.h"
+
+/* The tensor of a file that is called prefix and name; NULL: there is none. */
+const et_safetensors_tensor *et_stored_find(const et_safetensors *file, const char *prefix,
+                                            const char *name);
+
+/* Whether a tensor of a file can be read as a weight of that shape. */
+bool et_stored_weight_fits(const et_safetensors *file, const et_safetensors_tensor *there,
+                           et_shape shape);
+
+/* to: as many elements as the shape has. */
+void et_stored_weight_read(float *to, const et_safetensors *file,
+                           const et_safetensors_tensor *there);
+
+/* Whether a weight of this name is a table whose rows are looked up: its bytes go by rows, as those
+ * of the product with it do; all other matrices' by columns. */
+bool et_stored_weight_by_rows(const char *name);
+
+/* Whether a weight of that shape is stored narrower than float32 where that is asked for. */
+bool et_stored_weight_is_narrowed(et_shape shape);
+
+/* What is read back from bytes, in the place of the weight: what a model that computes with bytes
+ * has, whether it was stored so or not. */
+int et_stored_weight_round(float *w, const char *name, et_shape shape, et_error *error);
+
+#endif

@@ -1,0 +1,297 @@
+/* What a controller's own actions do.
+ *
+ * A log is a dict with a dict of its own for each summary directory:
+ *   {"train": {"training_loss": 4.1, ..., "learning_rate": 0.0007, "epoch": 2, "time": {...}}}
+ *   {"validation": {"accuracy": 0.912, ..., "best_step": 2000, "time": {"seconds": 1.5}}}
+ * What depends on the clock stands under "time", so that logs of equal runs are equal without
+ * it. */
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/values/json.h"
+#include "base/text/strbuf.h"
+#include "formats/events/log_names.h"
+#include "train/run/controller_private.h"
+#include "train/run/run_names.h"
+#include "train/step/share.h"
+
+/* Multiples of an interval, not distances from where the run began, so that a resumed run acts at
+ * the same steps. */
+static int64_t due(const et_action *action, int64_t step)
+{
+    const et_own_action *self = (const et_own_action *)action;
+    if (!self->present || !self->every)
+        return ET_ACTION_NEVER;
+    return (step / self->every + 1) * self->every;
+}
+
+/* The window is what lies between two logs: its rates are what the log says of speed. */
+void et_meter_start_window(et_meter *meter)
+{
+    meter->window_start = et_clock_monotonic();
+    meter->window_steps = meter->window_units = 0;
+}
+
+void et_meter_add(et_meter *meter, const et_trainer_view *view, int64_t steps)
+{
+    double now = et_clock_monotonic();
+    meter->window_steps += steps;
+    meter->window_units += view->units;
+    meter->step_seconds = now - meter->step_start;
+    et_recent_add(&meter->rate, (double)view->units / meter->step_seconds);
+    meter->step_start = now;
+    if (!isnan(view->loss))
+        et_recent_add(&meter->loss, view->loss);
+}
+
+/* What the window's steps were like: an inner loop of the trainer's own has left it, else loop_end
+ * tells it. */
+static int end_loop(et_controller *c, et_value **values, et_error *error)
+{
+    const et_trainer_class *class = c->trainer->class;
+    *values = (et_value *)c->loop_values;
+    c->loop_values = NULL;
+    if (class->train)
+        return ET_OK;
+    et_arena_release(&c->loop_arena);
+    *values = et_value_dict(&c->loop_arena);
+    return class->loop_end ? class->loop_end(c->trainer, *values, error) : ET_OK;
+}
+
+/* That, with rate and epoch of the last step. */
+static int collect(et_controller *c, et_error *error)
+{
+    const et_trainer *trainer = c->trainer;
+    et_trainer_view view = { NAN, NAN, 0, NULL, 0 };
+    et_value *values;
+    int status = end_loop(c, &values, error);
+    if (status)
+        return status;
+    if (trainer->class->view)
+        trainer->class->view(trainer, &view);
+    if (!isnan(view.learning_rate))
+        et_value_set_float(values, ET_LOGGED_LEARNING_RATE, view.learning_rate);
+    if (view.epoch)
+        et_value_set_int(values, "epoch", view.epoch);
+    c->loop_values = values;
+    return et_value_failed(values) ? et_alloc_failed(error, 0, "a log") : ET_OK;
+}
+
+static double add_rates(const et_controller *c, et_value *time)
+{
+    const et_trainer *trainer = c->trainer;
+    double seconds = et_clock_monotonic() - c->meter.window_start;
+    double steps_per_second = (double)c->meter.window_steps / seconds;
+    et_trainer_view view = { NAN, NAN, 0, NULL, 0 };
+    if (trainer->class->view)
+        trainer->class->view(trainer, &view);
+    char name[64];
+    snprintf(name, sizeof name, "%ss_per_second", view.unit ? view.unit : "unit");
+    et_value_set_float(time, "steps_per_second", steps_per_second);
+    if (view.unit)
+        et_value_set_float(time, name, (double)c->meter.window_units / seconds);
+    return steps_per_second;
+}
+
+/* logs has one dict of values, in the directory of its name; sink takes them in place of the run's
+ * files. */
+static int write_log(const et_controller *c, et_sink *sink, int64_t step, const et_value *logs,
+                     et_error *error)
+{
+    if (et_value_failed(logs))
+        return et_alloc_failed(error, 0, "a log");
+    if (!sink)
+        return et_run_log(c->run, step, logs, error);
+    int status = et_sink_write(sink, step, logs->first, error);
+    return status ? status : et_sink_flush(sink, error);
+}
+
+/* "{"loss":0.25}" behind what the line says of time. */
+static void tell_values(const et_controller *c, const char *line, const et_value *values)
+{
+    et_strbuf text = ET_STRBUF_INIT;
+    if (!c->by_call || !c->options.run.observer.tell)
+        return;
+    et_json_print(&text, values, 0);
+    et_controller_tell(c, "%s | output: %s", line, et_strbuf_text(&text));
+    et_strbuf_release(&text);
+}
+
+static int log_window(et_controller *c, int64_t step, et_error *error)
+{
+    et_arena arena = ET_ARENA_INIT;
+    et_value *logs = et_value_dict(&arena), *train = et_value_set_dict(logs, ET_LOGGED_TRAIN);
+    int status = train ? et_value_merge(train, c->loop_values, error)
+                       : et_alloc_failed(error, sizeof *logs, "a log");
+    double rate = add_rates(c, et_value_set_dict(train, ET_SINK_TIME));
+    if (!status)
+        status = write_log(c, c->outer.summaries, step, logs, error);
+    et_arena_release(&arena);
+    char line[80];
+    snprintf(line, sizeof line, "train | step: %6lld | steps/sec: %6.1f", (long long)step, rate);
+    if (!status)
+        tell_values(c, line, c->loop_values);
+    return status;
+}
+
+/* The window starts anew after the writing, so that the time of a log counts in no rate. */
+static int act_log(et_action *action, const et_moment *now, et_error *error)
+{
+    et_controller *c = ((et_own_action *)action)->controller;
+    const et_trainer_class *class = c->trainer->class;
+    int status = collect(c, error);
+    if (!status)
+        status = log_window(c, now->step, error);
+    if (!status && class->loop_begin && !class->train)
+        status = class->loop_begin(c->trainer, error);
+    et_meter_start_window(&c->meter);
+    return status;
+}
+
+static bool stops(void *controller)
+{
+    return et_run_signalled(((et_controller *)controller)->run);
+}
+
+/* The values, and how long they took: the clock is in the log only. */
+static int log_values(et_controller *c, const et_value *values, double seconds, et_error *error)
+{
+    int64_t step = c->trainer->step;
+    const et_outer_loop_options *outer = &c->outer;
+    et_arena arena = ET_ARENA_INIT;
+    et_value *logs = et_value_dict(&arena);
+    et_value *copy = et_value_set_dict(logs, c->options.evaluator->class->name);
+    int status =
+        copy ? et_value_merge(copy, values, error) : et_alloc_failed(error, sizeof *copy, "a log");
+    et_value *time = et_value_set_dict(copy, ET_SINK_TIME);
+    et_value_set_float(time, "seconds", seconds);
+    if (!isnan(c->evaluation_rate))
+        et_value_set_float(time, "steps_per_second", c->evaluation_rate);
+    if (!status)
+        status = write_log(c, outer->eval_summaries ? outer->eval_summaries : outer->summaries,
+                           step, logs, error);
+    et_arena_release(&arena);
+    return status;
+}
+
+static void tell_evaluation(const et_controller *c, const et_value *values, double seconds)
+{
+    char line[120];
+    int64_t step = c->trainer->step;
+    if (isnan(c->evaluation_rate))
+        snprintf(line, sizeof line, " eval | step: %6lld | eval time: %6.1f sec", (long long)step,
+                 seconds);
+    else
+        snprintf(line, sizeof line, " eval | step: %6lld | steps/sec: %6.1f | eval time: %6.1f sec",
+                 (long long)step, c->evaluation_rate, seconds);
+    tell_values(c, line, values);
+}
+
+/* A value as good as the best is an improvement where its tie is lower. */
+static int note_best(et_controller *c, int64_t step, et_value *values, et_error *error)
+{
+    double best;
+    const bool first = et_run_best_step(c->run, &best) < 0;
+    const double tie = et_run_best_tie(c->run);
+    const int status = et_run_note_best(c->run, step, values, error);
+    const bool better = et_run_since_best(c->run) == 0 || et_run_best_tie(c->run) < tie;
+    c->improving = !status && !first && et_run_best_step(c->run, &best) == step && better;
+    return status;
+}
+
+int et_controller_evaluate_now(et_controller *c, int64_t limit, et_error *error)
+{
+    int64_t step = c->trainer->step;
+    et_evaluator *evaluator = c->options.evaluator;
+    limit = limit < 0 ? 0 : limit;
+    et_arena_release(&c->arena);
+    c->values = c->last = NULL;
+    et_value *values = et_value_dict(&c->arena);
+    if (limit)
+        et_controller_tell(c, " eval | step: %6lld | running %lld steps of evaluation...",
+                           (long long)step, (long long)limit);
+    else
+        et_controller_tell(c, " eval | step: %6lld | running complete evaluation...",
+                           (long long)step);
+    double start = et_clock_monotonic();
+    int status = values ? et_evaluate_on_ranks(evaluator, c->options.run.comm, step, limit, stops,
+                                               c, values, error)
+                        : et_alloc_failed(error, sizeof *values, "a log");
+    double seconds = et_clock_monotonic() - start;
+    c->evaluation_rate = limit ? (double)evaluator->done / seconds : (double)NAN;
+    if (!status)
+        status = note_best(c, step, values, error);
+    if (!status)
+        status = log_values(c, values, et_clock_monotonic() - start, error);
+    if (!status)
+        tell_evaluation(c, values, seconds);
+    c->values = c->last = status ? NULL : values;
+    c->meter.window_start += et_clock_monotonic() - start; /* rates are those of training */
+    return status;
+}
+
+static bool has_reached_target(const et_controller *c)
+{
+    double best, target = c->target;
+    if (!c->options.target || et_run_best_step(c->run, &best) < 0)
+        return false;
+    return c->options.run.best_comparison == ET_COMPARE_LOWER ? best <= target : best >= target;
+}
+
+bool et_controller_has_enough(const et_controller *c)
+{
+    return (c->options.patience && et_run_since_best(c->run) >= c->options.patience) ||
+           has_reached_target(c);
+}
+
+/* ET_EINTERRUPTED comes before any of the rest, so an evaluation that was cut short leaves no log
+ * and changes no best. */
+static int act_validate(et_action *action, const et_moment *now, et_error *error)
+{
+    et_controller *c = ((et_own_action *)action)->controller;
+    int status = et_controller_evaluate_now(c, c->goal.eval_steps, error);
+    *now->stop |= !status && et_controller_has_enough(c);
+    return status;
+}
+
+static int act_save(et_action *action, const et_moment *now, et_error *error)
+{
+    et_controller *c = ((et_own_action *)action)->controller;
+    et_controller_tell(c, "saving checkpoint to %s/" ET_CHECKPOINT_FOLDER "/ckpt-%lld.",
+                       c->model_dir, (long long)now->step);
+    return et_run_save(c->run, now->step, false, error);
+}
+
+static const et_action_class classes[ET_OWN_ACTIONS] = {
+    [ET_OWN_LOG] = { "log", due, act_log },
+    [ET_OWN_VALIDATE] = { "validate", due, act_validate },
+    [ET_OWN_SAVE] = { "save", due, act_save },
+};
+
+/* Which evaluation a loop has is said when it is run. */
+void et_controller_make_own(et_controller *c)
+{
+    const et_controller_options *o = &c->options;
+    const int64_t every[ET_OWN_ACTIONS] = { o->summary_interval, 0, o->checkpoint_interval };
+    const bool present[ET_OWN_ACTIONS] = { true, false, c->model_dir != NULL };
+    for (int i = 0; i < ET_OWN_ACTIONS; i++)
+        c->own[i] = (et_own_action){ { &classes[i] }, c, every[i], present[i] };
+}
+
+void et_controller_tell(const et_controller *c, const char *format, ...)
+{
+    const et_observer *observer = &c->options.run.observer;
+    et_strbuf line = ET_STRBUF_INIT;
+    va_list arguments;
+    if (!c->by_call || !observer->tell)
+        return;
+    va_start(arguments, format);
+    et_strbuf_vprintf(&line, format, arguments);
+    va_end(arguments);
+    observer->tell(observer->self, et_strbuf_text(&line));
+    et_strbuf_release(&line);
+}

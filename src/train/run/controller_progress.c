@@ -1,0 +1,193 @@
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "train/run/controller_private.h"
+
+static const char *name_of(const et_controller *c, int action)
+{
+    return action < c->count ? c->actions[action].action->class->name : "";
+}
+
+/* In lists a number that JSON has no text for, and a dict, are a dict of one of these members. */
+#define REAL "real"
+#define DICT "dict"
+
+static void save_values(et_value *to, const et_value *values);
+
+static void save_items(et_value *to, const et_value *list)
+{
+    for (const et_value *v = list->first; v; v = v->next)
+        if (v->kind == ET_VALUE_LIST)
+            save_items(et_value_add_list(to), v);
+        else if (v->kind == ET_VALUE_DICT)
+            save_values(et_value_set_dict(et_value_add_dict(to), DICT), v);
+        else if (v->kind == ET_VALUE_FLOAT && !isfinite(v->real))
+            et_part_set_real(et_value_add_dict(to), REAL, v->real);
+        else
+            et_value_append_copy(to, NULL, v);
+}
+
+/* An evaluation's values, for the actions that have not seen them: a run that is interrupted
+ * between two goes on with what they would have seen. Numbers bit for bit. */
+static void save_values(et_value *to, const et_value *values)
+{
+    for (const et_value *v = values->first; v; v = v->next)
+        if (v->kind == ET_VALUE_DICT)
+            save_values(et_value_set_dict(to, v->key), v);
+        else if (v->kind == ET_VALUE_LIST)
+            save_items(et_value_set_list(to, v->key), v);
+        else if (v->kind == ET_VALUE_FLOAT)
+            et_part_set_real(to, v->key, v->real);
+        else if (v->kind == ET_VALUE_INT)
+            et_value_set_int(to, v->key, v->integer);
+        else if (v->kind == ET_VALUE_BOOL)
+            et_value_set_bool(to, v->key, v->boolean);
+        else
+            et_value_set_string(to, v->key, v->kind == ET_VALUE_STRING ? v->string : NULL);
+}
+
+static void restore_values(et_value *to, const et_value *dict);
+
+static void restore_items(et_value *to, const et_value *list)
+{
+    for (const et_value *v = list->first; v; v = v->next) {
+        const et_value *dict = et_value_get(v, DICT);
+        double real;
+        if (v->kind == ET_VALUE_LIST)
+            restore_items(et_value_add_list(to), v);
+        else if (dict && dict->kind == ET_VALUE_DICT)
+            restore_values(et_value_add_dict(to), dict);
+        else if (v->kind == ET_VALUE_DICT && !et_part_read_real(v, REAL, &real, NULL))
+            et_value_add_float(to, real);
+        else if (v->kind == ET_VALUE_STRING)
+            et_value_add_string(to, v->string);
+        else
+            et_value_append_copy(to, NULL, v);
+    }
+}
+
+static void restore_values(et_value *to, const et_value *dict)
+{
+    for (const et_value *v = dict->first; v; v = v->next) {
+        double real;
+        if (v->kind == ET_VALUE_DICT)
+            restore_values(et_value_set_dict(to, v->key), v);
+        else if (v->kind == ET_VALUE_LIST)
+            restore_items(et_value_set_list(to, v->key), v);
+        else if (v->kind == ET_VALUE_INT)
+            et_value_set_int(to, v->key, v->integer);
+        else if (v->kind == ET_VALUE_BOOL)
+            et_value_set_bool(to, v->key, v->boolean);
+        else if (!et_part_read_real(dict, v->key, &real, NULL))
+            et_value_set_float(to, v->key, real);
+        else
+            et_value_set_string(to, v->key, v->kind == ET_VALUE_STRING ? v->string : NULL);
+    }
+}
+
+/* NULL where dict has none of that name. */
+static int restore_logs(et_arena *arena, const et_value *dict, const char *name,
+                        const et_value **out, et_error *error)
+{
+    const et_value *values = et_value_get(dict, name);
+    *out = NULL;
+    if (!values)
+        return ET_OK;
+    et_arena_release(arena);
+    et_value *copy = et_value_dict(arena);
+    restore_values(copy, values);
+    *out = copy;
+    return et_value_failed(copy) ? et_alloc_failed(error, 0, "the state") : ET_OK;
+}
+
+/* Where the inner loop began: here, if the one that ended here has nothing left to do. */
+static int64_t began(const et_controller *c)
+{
+    return c->at_boundary && c->next >= c->count ? c->trainer->step : c->loop_began;
+}
+
+/* {"step": 2000, "next": "", "stopped_by": "", "recent_loss": ..., "recent_weight": ...}, by call
+ * "loop": 1900 as well, and "stopped_target": 5000 where an action has stopped a call; what actions
+ * have yet to see: "evaluation", "inner_loop". */
+static int save_progress(const void *self, et_value *dict, et_error *error)
+{
+    const et_controller *c = self;
+    et_value_set_int(dict, "step", c->trainer->step);
+    et_value_set_string(dict, "next", name_of(c, c->next));
+    et_value_set_string(dict, "stopped_by", name_of(c, c->stopper));
+    if (c->by_call)
+        et_value_set_int(dict, "loop", began(c));
+    if (c->by_call && c->stopper < c->count)
+        et_value_set_int(dict, "stopped_target", c->stopped_target);
+    if (c->values && c->next < c->count)
+        save_values(et_value_set_dict(dict, "evaluation"), c->values);
+    if (c->by_call && c->loop_values && c->next < c->count)
+        save_values(et_value_set_dict(dict, "inner_loop"), c->loop_values);
+    et_part_set_real(dict, "recent_loss", c->meter.loss.sum);
+    return et_part_set_real(dict, "recent_weight", c->meter.loss.weight)
+               ? ET_OK
+               : et_alloc_failed(error, 0, "the state");
+}
+
+/* By name, so that actions may come and go between versions. "" is the end of the list. A name
+ * that is not there any more is an error: what should have acted next is not known. */
+static int restore_action(et_controller *c, const et_value *dict, const char *key, int *action,
+                          et_error *error)
+{
+    const char *name;
+    int status = et_value_read_string(dict, key, &name, error);
+    if (status)
+        return status;
+    for (*action = 0; *action < c->count; ++*action)
+        if (!strcmp(name_of(c, *action), name))
+            return ET_OK;
+    return *name ? et_fail(error, ET_EFORMAT, "%s: there is no action named %s", key, name) : ET_OK;
+}
+
+/* Steps are not negative, and a loop began no later than here. */
+static int restore_steps(et_controller *c, const et_value *dict, et_error *error)
+{
+    int64_t step, loop;
+    int status = et_value_read_int(dict, "step", &step, error);
+    if (!status && step < 0)
+        status = et_fail(error, ET_EFORMAT, "step: %lld is negative", (long long)step);
+    if (status)
+        return status;
+    loop = step;
+    if (c->by_call && et_value_get(dict, "loop"))
+        status = et_value_read_int(dict, "loop", &loop, error);
+    if (!status && (loop < 0 || loop > step))
+        status = et_fail(error, ET_EFORMAT, "loop: it began at %lld, and the step is %lld",
+                         (long long)loop, (long long)step);
+    c->trainer->step = step;
+    c->loop_began = loop;
+    return status;
+}
+
+static int restore_progress(void *self, const et_value *dict, et_error *error)
+{
+    et_controller *c = self;
+    int status = restore_steps(c, dict, error);
+    if (!status)
+        status = et_part_read_real(dict, "recent_loss", &c->meter.loss.sum, error);
+    if (!status)
+        status = et_part_read_real(dict, "recent_weight", &c->meter.loss.weight, error);
+    if (!status)
+        status = restore_action(c, dict, "next", &c->next, error);
+    if (!status)
+        status = restore_action(c, dict, "stopped_by", &c->stopper, error);
+    c->stopped_target = -1;
+    if (!status && et_value_get(dict, "stopped_target"))
+        status = et_value_read_int(dict, "stopped_target", &c->stopped_target, error);
+    c->stop_restored = true;
+    if (!status)
+        status = restore_logs(&c->arena, dict, "evaluation", &c->values, error);
+    if (!status)
+        status = restore_logs(&c->loop_arena, dict, "inner_loop", &c->loop_values, error);
+    c->at_boundary = c->next < c->count;
+    c->last = NULL;
+    return status;
+}
+
+const et_part_class et_controller_progress = { "progress", save_progress, restore_progress };

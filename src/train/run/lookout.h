@@ -1,0 +1,32 @@
+/* Looking out for the checkpoints of a run that another process trains, by all ranks that measure
+ * them together: rank 0 looks, and what it sees is so for all, as is whatever else is its to say
+ * (how long it has waited). Who waits looks again after a while; nothing is kept between.
+ *
+ *     status = et_lookout_next(comm, &path, &step, "runs/a", step, false, &error);
+ *     ... path NULL: there is none ...
+ *     bool over = et_clock_monotonic() - since > timeout;
+ *     status = et_lookout_decide(comm, ET_OK, &over, &error);
+ *
+ * All ranks call these together; comm NULL: this process alone. */
+#ifndef ETUDE_TRAIN_RUN_LOOKOUT_H
+#define ETUDE_TRAIN_RUN_LOOKOUT_H
+
+#include "engine/comm/comm.h"
+#include "train/checkpoint/checkpoint.h"
+
+/* et_checkpoint_next by rank 0. */
+int et_lookout_next(et_comm *comm, char **path, int64_t *step, const char *model_dir, int64_t after,
+                    bool transient, et_error *error);
+
+/* *yes becomes rank 0's. status: what each has come to, of which the first failure is all ranks'.
+ */
+int et_lookout_decide(et_comm *comm, int status, bool *yes, et_error *error);
+
+/* The same of a number that rank 0 has; other ranks' status is ET_OK. */
+int et_lookout_number(et_comm *comm, int status, int64_t *number, et_error *error);
+
+/* Of a checkpoint that was loaded (et_run_agree and the like gave the status). *found false: some
+ * rank found it removed meanwhile, and that is no failure. */
+int et_lookout_loaded(et_comm *comm, int status, bool *found);
+
+#endif

@@ -1,0 +1,163 @@
+#include <etude/ready_actions.h>
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+#include <etude/state.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/files/file.h"
+#include "base/values/json.h"
+#include "base/reserved.h"
+#include "train/task/metric_name.h"
+
+#define BEST_FILE_MAX 4096
+
+struct et_new_best {
+    et_new_best_options options; /* metric and filename owned */
+    double best;
+};
+
+/* ---- the file ---- */
+
+/* {"best": 0.912}; infinity as text, as in the state. */
+static int write_best(const et_new_best *self, et_error *error)
+{
+    const char *path = self->options.filename;
+    if (!path || self->options.read_only)
+        return ET_OK;
+    et_arena arena = ET_ARENA_INIT;
+    et_value *dict = et_value_dict(&arena);
+    et_part_set_real(dict, "best", self->best);
+    int status = et_value_failed(dict) ? et_alloc_failed(error, 0, "the best value")
+                                       : et_parent_make(path, error);
+    if (!status)
+        status = et_json_write(path, dict, 0, "", error);
+    et_arena_release(&arena);
+    return status;
+}
+
+/* One that is empty counts as none: nothing was known when it was made. */
+static int read_best(et_new_best *self, et_error *error)
+{
+    const char *path = self->options.filename;
+    char *text;
+    size_t length;
+    et_value *dict;
+    et_arena arena = ET_ARENA_INIT;
+    int status = et_file_read(&text, &length, path, BEST_FILE_MAX, error);
+    if (status)
+        return status;
+    if (length) {
+        status = et_json_parse(&dict, &arena, text, length, path, error);
+        if (!status) {
+            status = et_part_read_real(dict, "best", &self->best, error);
+            if (status)
+                et_fail_while(error, status, "%s", path);
+        }
+    } else {
+        status = write_best(self, error);
+    }
+    et_free(text);
+    et_arena_release(&arena);
+    return status;
+}
+
+/* ---- the best ---- */
+
+static int copy_texts(et_new_best *self, const et_new_best_options *options, et_error *error)
+{
+    self->options.metric = options->metric ? et_strdup(options->metric) : NULL;
+    self->options.filename = options->filename ? et_strdup(options->filename) : NULL;
+    bool whole =
+        !options->metric == !self->options.metric && !options->filename == !self->options.filename;
+    return whole ? ET_OK : et_alloc_failed(error, 0, "a best value");
+}
+
+int et_new_best_open(et_new_best **out, const et_new_best_options *options, et_error *error)
+{
+    *out = NULL;
+    int status = et_options_check(options, "et_new_best_options", error);
+    if (!status && (!options || !options->metric == !options->value))
+        status = et_fail(error, ET_EUSAGE, "a new best needs either a metric or a value");
+    et_new_best *self = status ? NULL : et_alloc_zero(1, sizeof *self);
+    if (!self)
+        return status ? status : et_alloc_failed(error, sizeof *self, "a best value");
+    self->options = *options;
+    self->best = options->lower_is_better ? DBL_MAX : -DBL_MAX;
+    status = copy_texts(self, options, error);
+    if (!status && options->filename)
+        status =
+            et_file_exists(options->filename) ? read_best(self, error) : write_best(self, error);
+    if (status)
+        et_new_best_close(self);
+    else
+        *out = self;
+    return status;
+}
+
+void et_new_best_close(et_new_best *self)
+{
+    if (!self)
+        return;
+    et_free((char *)self->options.metric);
+    et_free((char *)self->options.filename);
+    et_free(self);
+}
+
+int et_new_best_metric(const et_new_best *self, const et_value *logs, double *out, et_error *error)
+{
+    const et_new_best_options *o = &self->options;
+    if (o->value)
+        return o->value(o->payload, logs, out, error);
+    return logs && et_metric_named(logs, o->metric, out)
+               ? ET_OK
+               : et_fail(error, ET_ECONFIG, "logs have no number %s", o->metric);
+}
+
+static int compare(const et_new_best *self, const et_value *logs, bool *is_new, double *value,
+                   et_error *error)
+{
+    *is_new = false;
+    int status = et_new_best_metric(self, logs, value, error);
+    if (!status)
+        *is_new = self->options.lower_is_better ? *value < self->best : *value > self->best;
+    return status;
+}
+
+int et_new_best_test(const et_new_best *self, const et_value *logs, bool *is_new, et_error *error)
+{
+    double value;
+    return compare(self, logs, is_new, &value, error);
+}
+
+static int commit(et_new_best *self, const et_value *logs, bool writes, bool *is_new,
+                  et_error *error)
+{
+    double value, before = self->best;
+    int status = compare(self, logs, is_new, &value, error);
+    if (status || !*is_new)
+        return status;
+    self->best = value;
+    status = writes ? write_best(self, error) : ET_OK;
+    if (status)
+        self->best = before;
+    return status;
+}
+
+int et_new_best_commit(et_new_best *self, const et_value *logs, bool *is_new, et_error *error)
+{
+    return commit(self, logs, true, is_new, error);
+}
+
+double et_new_best_value(const et_new_best *self)
+{
+    return self->best;
+}
+
+int et_new_best_holds(void *payload, const et_moment *now, bool *holds, et_error *error)
+{
+    return commit(payload, now->logs, !now->rank, holds, error);
+}

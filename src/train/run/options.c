@@ -1,0 +1,357 @@
+/* The tables of what options.h declares: for each member its default, limits and help, from
+ * which base/fields/fields.c makes the parser, `--help` and the echo in params.yaml. Ranges of single
+ * numbers are checked there; et_trainer_check has what is left.
+ *
+ * To add an option: a member in options.h and a row here; a choice also gets its names in the
+ * list, in the order of the enum. Defaults are Model Garden's where it has the setting. */
+#include "train/run/options.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <etude/task_trainer.h>
+
+#include "base/arena.h"
+#include "base/numbers/decimal.h"
+#include "formats/events/log_names.h"
+#include "train/run/run_names.h"
+
+/* A count of steps nobody reaches, small enough that doubles hold it exactly, and so many steps
+ * of 65536 batches each are still an int64_t. */
+#define STEPS_MAX 1000000000000.0
+
+/* Names of choices, ended by NULL. ORDER: ET_COMPARE_*, ET_FAILED_SAVE_*, ET_PRECISION_*,
+ * ET_STRATEGY_*, and et_recompute (in etude/graph.h); the index in a list is the value of the enum.
+ */
+static const char *const comparisons[] = { "higher", "lower", NULL };
+static const char *const failed_saves[] = { "stop", "go_on", NULL };
+static const char *const precisions[] = { "auto", "float32", "bfloat16", NULL };
+static const et_field_refusal no_precisions[] = {
+    { "float16", "bfloat16 is as short, and has float32's range, so that it needs no loss scale" },
+    { NULL, NULL },
+};
+static const char *const strategies[] = {
+    "off", "one_device", "mirrored", "multi_worker_mirrored", "parameter_server", "tpu", NULL
+};
+static const char *const recomputed[] = { "none", "cheap", "feed_forward", "auto", NULL };
+
+/* Why settings of other machines take no value. */
+#define NO_TPU     "there is no TPU; training runs on the CPU"
+#define NO_GPU     "there is no GPU; training runs on the CPU"
+#define ONE_WORKER "ranks are started by etude launch, mpirun or srun (doc/reference/scale.md)"
+
+/* Model Garden's defaults, with which nothing is clipped and no noise added. */
+static const et_field privacy_fields[] = {
+    ET_FIELD_FLOAT(et_privacy_options, clipping_norm, ET_CLIPPING_NORM, 1e-30, 1e30,
+                   "largest norm of a gradient"),
+    ET_FIELD_FLOAT(et_privacy_options, noise_multiplier, 0, 0, 1e6,
+                   "deviation of the noise, in clipping norms"),
+    ET_FIELD_BOOL(et_privacy_options, per_example, false,
+                  "each sample's gradient is clipped: batches of one sample, of which "
+                  "trainer.gradient_accumulation make an update"),
+    ET_FIELD_END
+};
+const et_fields et_privacy_fields = { "differential_privacy_config", privacy_fields };
+
+const et_privacy_options *et_privacy_in(const et_fields *fields, const void *options)
+{
+    for (const et_field *field = fields->fields; field->kind != ET_FIELD_KIND_END; field++) {
+        const et_privacy_options *o = (const void *)((const char *)options + field->offset);
+        if (field->nested == &et_privacy_fields)
+            return o->noise_multiplier > 0 || o->clipping_norm < ET_CLIPPING_NORM || o->per_example
+                       ? o
+                       : NULL;
+    }
+    return NULL;
+}
+
+static const et_field early_stopping_fields[] = {
+    ET_FIELD_INT(
+        et_early_stopping, patience, 0, 0, 1000000000,
+        "validations in a row without a better best_checkpoint_eval_metric after which the "
+        "run ends; an equal value is not better, and one that is not a number does not "
+        "count; 0: the run does not end early"),
+    ET_FIELD_STRING(et_early_stopping, target, NULL,
+                    "value of best_checkpoint_eval_metric that is good enough: the run ends at the "
+                    "first validation that reaches it; null: none"),
+    ET_FIELD_END
+};
+static const et_fields early_stopping_table = { "early_stopping", early_stopping_fields };
+
+/* trainer: intervals count updates, not batches. */
+static const et_field trainer_fields[] = {
+    ET_FIELD_STRUCT(et_trainer_options, optimizer_config, &et_optimization_fields,
+                    "optimizer, learning rate, warm-up, average", .change = ET_CHANGE_ASK),
+    ET_FIELD_INT(et_trainer_options, train_steps, 0, 0, STEPS_MAX,
+                 "updates in all, this or train_epochs must be set; a run that is there already "
+                 "stops at once",
+                 .epochs = true),
+    ET_FIELD_EPOCHS("train_epochs", et_trainer_options, train_steps,
+                    "passes over the data, counted by the batches of the first: 3 is train_steps: "
+                    "3ep"),
+    ET_FIELD_INT(et_trainer_options, steps_per_loop, 1000, 1, STEPS_MAX,
+                 "most updates without leaving the inner loop"),
+    ET_FIELD_INT(et_trainer_options, summary_interval, 1000, 0, STEPS_MAX,
+                 "updates between logs of loss and rates; 0: at the end only", .epochs = true),
+    ET_FIELD_INT(et_trainer_options, checkpoint_interval, 1000, 0, STEPS_MAX,
+                 "updates between checkpoints; 0: at the end only", .epochs = true),
+    ET_FIELD_INT(et_trainer_options, validation_interval, 1000, 0, STEPS_MAX,
+                 "updates between validations; 0: none", .epochs = true),
+    ET_FIELD_INT(et_trainer_options, validation_steps, -1, -1, STEPS_MAX,
+                 "batches of one validation; -1: all of the data, to its last, smaller batch"),
+    ET_FIELD_FLOAT(et_trainer_options, continuous_eval_timeout, 3600, 0, 1e9,
+                   "seconds without a new checkpoint after which --mode continuous_eval ends"),
+    ET_FIELD_INT(et_trainer_options, max_to_keep, 5, 0, 100000,
+                 "checkpoints kept, newest first; 0, all, null: all of them", .nullable = true,
+                 .zero = "all"),
+    ET_FIELD_FLOAT(et_trainer_options, keep_checkpoint_every_n_hours, 0, 0, 1e6,
+                   "beside them, one each so many hours is kept for good; 0: none"),
+    ET_FIELD_CHOICE(et_trainer_options, on_failed_save, ET_FAILED_SAVE_STOP, failed_saves,
+                    "what is done when a checkpoint can't be saved and a second try at once fails "
+                    "too; go_on: train until the next one is due"),
+    ET_FIELD_INT(et_trainer_options, gradient_accumulation, 1, 1, 65536,
+                 "batches whose gradients make one update", .change = ET_CHANGE_FIXED),
+    ET_FIELD_STRING(
+        et_trainer_options, best_checkpoint_eval_metric, ET_BEST_AUTO,
+        "value of validation that decides which checkpoint is best; of equal values the lower loss "
+        "wins, then the later step; auto: the task's own, the higher the better, where there is "
+        "validation data; null or \"\": none"),
+    ET_FIELD_CHOICE(et_trainer_options, best_checkpoint_metric_comp, ET_COMPARE_HIGHER, comparisons,
+                    "which values of it are better"),
+    ET_FIELD_STRING(et_trainer_options, best_checkpoint_export_subdir, ET_CHECKPOINT_BEST,
+                    "where the best checkpoint is kept: best"),
+    ET_FIELD_STRUCT(et_trainer_options, early_stopping, &early_stopping_table,
+                    "when a run ends before its last step", .nullable = true),
+    ET_FIELD_FLOAT(et_trainer_options, loss_upper_bound, 1e6, 0, DBL_MAX,
+                   "a step whose loss is larger has diverged, as one whose loss is no number; 0: "
+                   "none is too large"),
+    ET_FIELD_INT(et_trainer_options, recovery_begin_steps, 0, 0, STEPS_MAX,
+                 "update from which on the bound counts"),
+    ET_FIELD_INT(et_trainer_options, recovery_max_trials, 0, -1, 1000000,
+                 "how often in a row a run that has diverged goes back to its last checkpoint and "
+                 "on with other data; 0: it ends; -1: it ends, and there is no bound"),
+    ET_FIELD_ONLY("validation_summary_subdir", ET_LOGGED_VALIDATION,
+                  "what validation measures is logged in " ET_LOGGED_VALIDATION
+                  "/ of the model's directory"),
+    ET_FIELD_ONLY("preemption_on_demand_checkpoint", "true",
+                  "a run that is asked to stop always saves first"),
+    ET_FIELD_ONLY("train_tf_while_loop", "true",
+                  "steps always run in an inner loop; see "
+                  "steps_per_loop"),
+    ET_FIELD_ONLY("train_tf_function", "true", "a step is always planned as a whole"),
+    ET_FIELD_ONLY("eval_tf_function", "true", "a step of validation is always planned as a whole"),
+    ET_FIELD_ONLY("eval_tf_while_loop", "false",
+                  "with it validation would leave out what a task measures itself"),
+    ET_FIELD_ONLY("allow_tpu_summary", "false", NO_TPU),
+    ET_FIELD_END
+};
+const et_fields et_trainer_fields = { "trainer", trainer_fields };
+
+/* runtime: what changes speed and memory, and the seed. The largest seed is 2^52, which a
+ * double, as JSON and YAML readers of other programs have it, holds exactly. */
+static const et_field runtime_fields[] = {
+    ET_FIELD_INT(et_runtime_options, seed, 0, 0, 4503599627370496.0,
+                 "seed of weights, order of data and dropout", .change = ET_CHANGE_FIXED),
+    ET_FIELD_CHOICE(
+        et_runtime_options, mixed_precision_dtype, ET_PRECISION_AUTO, precisions,
+        "type of activations; auto and null: bfloat16 where the CPU has matrix products of it",
+        .nullable = true, .refused = no_precisions, .change = ET_CHANGE_FIXED),
+    ET_FIELD_CHOICE(
+        et_runtime_options, recompute, ET_RECOMPUTE_AUTO, recomputed,
+        "what the backward pass computes again to save memory: cheap: norms and "
+        "activations; feed_forward: also their matrix products, which takes longer; auto: "
+        "feed_forward where a batch would need more than 1 GiB, else cheap"),
+    ET_FIELD_INT(et_runtime_options, prefetch, 4, 0, 1024,
+                 "batches prepared ahead by a thread of its own; 0: none"),
+    ET_FIELD_CHOICE(et_runtime_options, distribution_strategy, ET_STRATEGY_MIRRORED, strategies,
+                    "off, one_device and mirrored are the same: one CPU; others are refused"),
+    ET_FIELD_ONLY("enable_xla", NULL, "no effect: graphs are planned by Etude itself"),
+    ET_FIELD_ONLY("run_eagerly", "false", "a step is always planned as a whole"),
+    ET_FIELD_ONLY("tpu", "null", NO_TPU),
+    ET_FIELD_ONLY("tpu_enable_xla_dynamic_padder", "null", NO_TPU),
+    ET_FIELD_ONLY("use_tpu_mp_strategy", "false", NO_TPU),
+    ET_FIELD_ONLY("num_cores_per_replica", "1", "a model is not cut into parts"),
+    ET_FIELD_ONLY("default_shard_dim", "-1", "a model is not cut into parts"),
+    ET_FIELD_ONLY("num_gpus", "0", NO_GPU),
+    ET_FIELD_ONLY("gpu_thread_mode", "null", NO_GPU),
+    ET_FIELD_ONLY("per_gpu_thread_count", "0", NO_GPU),
+    ET_FIELD_ONLY("batchnorm_spatial_persistent", "false", NO_GPU),
+    ET_FIELD_ONLY("dataset_num_private_threads", "null",
+                  "data is prepared by one thread; runtime.prefetch says how far ahead"),
+    ET_FIELD_ONLY("worker_hosts", "null", ONE_WORKER),
+    ET_FIELD_ONLY("task_index", "-1", ONE_WORKER),
+    ET_FIELD_ONLY("all_reduce_alg", "null", ONE_WORKER),
+    ET_FIELD_ONLY("num_packs", "1", ONE_WORKER),
+    ET_FIELD_STRING(et_runtime_options, loss_scale, NULL,
+                    "factor of gradients while they are made: dynamic, which leaves updates out "
+                    "that are not finite (at most 100 in a row), or a number; null: none",
+                    .change = ET_CHANGE_FIXED),
+    ET_FIELD_INT(et_runtime_options, data_shards, 1, 1, 1024,
+                 "equal parts into which a global batch is cut, for at most as many ranks (etude "
+                 "launch, mpirun); results depend on it, not on the number of ranks",
+                 .change = ET_CHANGE_FIXED),
+    ET_FIELD_FLOAT(et_runtime_options, peer_timeout, 60, 0.1, 1e6,
+                   "seconds without a sign of life after which a rank is given up and all end"),
+    ET_FIELD_BOOL(et_runtime_options, bfloat16_gradients, false,
+                  "gradients go from rank to rank as bfloat16: half the bytes, and results that "
+                  "depend on the number of ranks as well"),
+    ET_FIELD_BOOL(et_runtime_options, sharded_optimizer, false,
+                  "each rank keeps the optimizer's slots of its part of the parameters and updates "
+                  "those (ZeRO stage 1): less memory, the same results"),
+    ET_FIELD_INT(et_runtime_options, gradients_per_update, 0, 0, ET_CLUSTER_GRADIENTS_MAX,
+                 "with workers and parameter servers: gradients that are added up before an "
+                 "update, whoever computed them; 0: as many as there are workers"),
+    ET_FIELD_INT(et_runtime_options, max_staleness, -1, -1, 1000000,
+                 "with workers and parameter servers: updates at most between the weights that a "
+                 "gradient is of and its own; -1: as many as two gradients of each worker make"),
+    ET_FIELD_BOOL(et_runtime_options, synchronous, false,
+                  "with workers and parameter servers: an update is the sum of one gradient of "
+                  "each worker, of weights that nobody has changed since"),
+    ET_FIELD_FLOAT(et_runtime_options, staleness_wait, ET_CLUSTER_WAITS, 0, 1e6,
+                   "with workers and parameter servers: a worker whose next gradient would be "
+                   "stale waits for the update under way, at most so many times as long as its "
+                   "last batch took; 0: it never waits"),
+    ET_FIELD_BOOL(
+        et_runtime_options, weight_prediction, true,
+        "with workers and parameter servers: where updates are expected before its own, a "
+        "gradient is of weights that have moved on as in the last update"),
+    ET_FIELD_END
+};
+const et_fields et_runtime_fields = { "runtime", runtime_fields };
+
+int et_trainer_target(const et_trainer_options *options, double *target, bool *given,
+                      et_error *error)
+{
+    const char *text = options->early_stopping.target;
+    char *end;
+    *given = text && *text;
+    if (!*given)
+        return ET_OK;
+    *target = et_decimal_read(text, &end);
+    if (!*end && isfinite(*target))
+        return ET_OK;
+    return et_fail(error, ET_ECONFIG, "trainer.early_stopping.target: %s; give a number or null",
+                   text);
+}
+
+/* As it is for a run of this length. */
+static int check_optimization(const et_trainer_options *options, et_error *error)
+{
+    et_optimization_options o = options->optimizer_config;
+    et_arena arena = ET_ARENA_INIT;
+    int status = et_optimization_end_with_run(&o, options->train_steps, &arena, error);
+    if (!status)
+        status = et_optimization_check(&o, error);
+    et_arena_release(&arena);
+    return status;
+}
+
+/* train_steps has no default that would make sense, and 0 would end at once without a word. */
+int et_trainer_check(const et_trainer_options *options, et_error *error)
+{
+    if (options->train_steps == 0)
+        return et_fail(error, ET_ECONFIG,
+                       "trainer.train_steps: 0; say how many updates to train, such as 2000, or "
+                       "passes over the data, such as trainer.train_epochs: 10");
+    if (options->validation_steps == 0)
+        return et_fail(error, ET_ECONFIG,
+                       "trainer.validation_steps: 0 batches measure nothing; choose -1 for all of "
+                       "the data, or trainer.validation_interval: 0 for no validation");
+    const char *metric = et_trainer_best_metric(options);
+    double target;
+    bool targeted;
+    int status = et_trainer_target(options, &target, &targeted, error);
+    if (status)
+        return status;
+    if ((options->early_stopping.patience || targeted) &&
+        (!metric || !options->validation_interval))
+        return et_fail(error, ET_ECONFIG, "trainer.early_stopping.%s: needs %s",
+                       targeted ? "target" : "patience",
+                       metric ? targeted ? "validations: set trainer.validation_interval"
+                                         : "validations: set trainer.validation_interval, or "
+                                           "trainer.early_stopping.patience=0"
+                              : "trainer.best_checkpoint_eval_metric, such as auto");
+    if (metric && !strcmp(metric, ET_BEST_AUTO) &&
+        options->best_checkpoint_metric_comp != ET_COMPARE_HIGHER)
+        return et_fail(
+            error, ET_ECONFIG,
+            "trainer.best_checkpoint_metric_comp: lower goes with a metric of your own; "
+            "set trainer.best_checkpoint_eval_metric, such as " ET_LOGGED_VALIDATION_LOSS);
+    const char *best = options->best_checkpoint_export_subdir;
+    if (best && *best && strcmp(best, ET_CHECKPOINT_BEST))
+        return et_fail(error, ET_ECONFIG,
+                       "trainer.best_checkpoint_export_subdir: %s; the best checkpoint is kept in "
+                       "%s, where commands look for it",
+                       best, ET_CHECKPOINT_BEST);
+    return check_optimization(options, error);
+}
+
+int et_runtime_loss_scale(const et_runtime_options *options, double *scale, et_error *error)
+{
+    const char *text = options->loss_scale;
+    char *end;
+    *scale = 0;
+    if (!text || !*text)
+        return ET_OK;
+    if (!strcmp(text, "dynamic")) {
+        *scale = ET_LOSS_SCALE_DYNAMIC;
+        return ET_OK;
+    }
+    *scale = et_decimal_read(text, &end);
+    if (!*end && *scale > 0 && isfinite(*scale))
+        return ET_OK;
+    return et_fail(error, ET_ECONFIG,
+                   "runtime.loss_scale: %s; give dynamic, a positive number or null", text);
+}
+
+int et_runtime_check(const et_runtime_options *options, et_error *error)
+{
+    static const char *const reasons[] = {
+        [ET_STRATEGY_MULTI_WORKER_MIRRORED] = ONE_WORKER,
+        [ET_STRATEGY_PARAMETER_SERVER] = ONE_WORKER,
+        [ET_STRATEGY_TPU] = NO_TPU,
+    };
+    double scale;
+    if (options->distribution_strategy <= ET_STRATEGY_MIRRORED)
+        return et_runtime_loss_scale(options, &scale, error);
+    return et_fail(error, ET_ECONFIG,
+                   "runtime.distribution_strategy: %s is not taken here: %s; leave it at mirrored",
+                   strategies[options->distribution_strategy],
+                   reasons[options->distribution_strategy]);
+}
+
+int64_t et_trainer_last_step(const et_trainer_options *o)
+{
+    bool known = o->train_steps > 0 && !o->early_stopping.patience &&
+                 !(o->early_stopping.target && *o->early_stopping.target);
+    return known ? o->train_steps : 0;
+}
+
+bool et_trainer_counts_epochs(const et_trainer_options *o)
+{
+    return o->train_steps < 0 || o->summary_interval < 0 || o->checkpoint_interval < 0 ||
+           o->validation_interval < 0;
+}
+
+/* An update takes gradient_accumulation batches, or so many times as many where they are cut. */
+int et_trainer_options_resolve(et_trainer_options *options, int64_t batches, int64_t shards,
+                               et_error *error)
+{
+    const double update = (double)(options->gradient_accumulation * shards);
+    int64_t *spans[] = { &options->train_steps, &options->summary_interval,
+                         &options->checkpoint_interval, &options->validation_interval };
+    if (!et_trainer_counts_epochs(options))
+        return ET_OK;
+    if (batches <= 0)
+        return et_fail(error, ET_ECONFIG,
+                       "trainer.train_epochs and intervals in epochs: how many batches a pass has "
+                       "is not known of this data; give steps");
+    for (size_t i = 0; i < sizeof spans / sizeof spans[0]; i++) {
+        double wanted = (double)et_field_steps(*spans[i], batches);
+        if (*spans[i] < 0)
+            *spans[i] = (int64_t)fmax(1, round(wanted / update));
+    }
+    return ET_OK;
+}

@@ -1,0 +1,147 @@
+/* Settings of the trainer and of the run around it: Model Garden's names and defaults where it
+ * has them, ours beside them. */
+#ifndef ETUDE_TRAIN_RUN_OPTIONS_H
+#define ETUDE_TRAIN_RUN_OPTIONS_H
+
+#include <string.h>
+
+#include <etude/graph.h>
+#include <etude/privacy.h>
+
+#include "base/fields/fields.h"
+#include "engine/optim/options.h"
+#include "train/run/run.h"
+
+/* Of the roles of a cluster. */
+#define ET_CLUSTER_WAITS         1.0   /* times its last batch that a worker waits, by default */
+#define ET_CLUSTER_GRADIENTS_MAX 65536 /* gradients of an update, most */
+
+/* trainer.early_stopping */
+typedef struct et_early_stopping {
+    int64_t patience; /* validations in a row without a new best after which a run ends; 0: none */
+    const char *target; /* the best value with which it ends as well; NULL: none */
+} et_early_stopping;
+
+/* trainer */
+typedef struct et_trainer_options {
+    et_optimization_options optimizer_config;
+    int64_t train_steps;            /* updates in all, an absolute target. This and intervals may be
+                                       in epochs: et_trainer_options_resolve */
+    int64_t steps_per_loop;         /* updates between looks at hooks */
+    int64_t summary_interval;       /* updates between logs; 0: none */
+    int64_t checkpoint_interval;    /* updates between saves; 0: at the end only */
+    int64_t validation_interval;    /* updates between validations; 0: none */
+    int64_t validation_steps;       /* batches of one validation; -1: all */
+    double continuous_eval_timeout; /* seconds without a new checkpoint; continuous_eval ends */
+    int64_t max_to_keep; /* checkpoints kept, the newest; 0: all. The best one is beside them */
+    double keep_checkpoint_every_n_hours; /* one more each so many hours; 0: none */
+    int on_failed_save;            /* ET_FAILED_SAVE_*: what a second failure in a row does */
+    int64_t gradient_accumulation; /* batches of one update */
+    const char
+        *best_checkpoint_eval_metric; /* see et_trainer_best_metric; ET_BEST_AUTO: the task's */
+    int best_checkpoint_metric_comp;  /* ET_COMPARE_*: which values are better */
+    const char *best_checkpoint_export_subdir; /* of model_dir: "best"; none: no best is kept */
+    et_early_stopping early_stopping;
+    double loss_upper_bound;      /* a step with a larger loss has diverged; from the step */
+    int64_t recovery_begin_steps; /* this on */
+    int64_t recovery_max_trials; /* in a row; 0: the run ends; -1: also, and no loss is too large */
+} et_trainer_options;
+
+#define ET_BEST_AUTO "auto"
+
+/* The value that decides which checkpoint is best; NULL: none is kept, as where the folder that it
+ * goes to has no name. */
+static inline const char *et_trainer_best_metric(const et_trainer_options *options)
+{
+    const char *name = options->best_checkpoint_eval_metric;
+    const char *folder = options->best_checkpoint_export_subdir;
+    return name && *name && folder && *folder ? name : NULL;
+}
+
+/* Where that is a name, not what the task likes. */
+static inline const char *et_trainer_own_metric(const et_trainer_options *options)
+{
+    const char *name = et_trainer_best_metric(options);
+    return name && strcmp(name, ET_BEST_AUTO) ? name : NULL;
+}
+
+/* runtime */
+typedef struct et_runtime_options {
+    int distribution_strategy;    /* ET_STRATEGY_*; those that are let through mean the same */
+    int64_t seed;                 /* of initial values, order of data and dropout */
+    int mixed_precision_dtype;    /* ET_PRECISION_*: of activations; weights are float32 */
+    int recompute;                /* an et_recompute, feed_forward being ET_RECOMPUTE_MARKED, or
+                                     ET_RECOMPUTE_AUTO */
+    int64_t prefetch;             /* batches read ahead; 0: none */
+    const char *loss_scale;       /* "dynamic", or a number; NULL: none */
+    int64_t data_shards;          /* parts of a global batch, each a batch of its own: a run's bits
+                                     depend on them, not on the ranks that compute them */
+    double peer_timeout;          /* seconds of silence after which a rank is lost */
+    bool bfloat16_gradients;      /* between ranks */
+    bool sharded_optimizer;       /* each rank keeps a part of the slots */
+    int64_t gradients_per_update; /* by the roles of a cluster; 0: as many as workers */
+    int64_t max_staleness;        /* of gradients, in updates; -1: two gradients of each worker */
+    bool synchronous;             /* an update is of all workers' gradients */
+    double staleness_wait;        /* for fresh weights, at most, in batches of the worker's own */
+    bool weight_prediction;       /* their gradients are of weights as they will be */
+} et_runtime_options;
+
+enum {
+    ET_STRATEGY_OFF,
+    ET_STRATEGY_ONE_DEVICE,
+    ET_STRATEGY_MIRRORED,
+    ET_STRATEGY_MULTI_WORKER_MIRRORED,
+    ET_STRATEGY_PARAMETER_SERVER,
+    ET_STRATEGY_TPU,
+};
+
+enum { ET_PRECISION_AUTO, ET_PRECISION_FLOAT32, ET_PRECISION_BFLOAT16 };
+
+extern const et_fields et_trainer_fields;
+extern const et_fields et_runtime_fields;
+
+/* What the tables cannot check. */
+int et_trainer_check(const et_trainer_options *options, et_error *error);
+/* trainer.early_stopping.target as a number; *given: there is one. */
+int et_trainer_target(const et_trainer_options *options, double *target, bool *given,
+                      et_error *error);
+#define ET_CLIPPING_NORM 1e8 /* Model Garden's, as good as none */
+
+/* Differential privacy in a kind's settings, by its row with et_privacy_fields; NULL: none. */
+const et_privacy_options *et_privacy_in(const et_fields *fields, const void *options);
+
+/* What the settings alone say; 0: it is known only with the data, or a run may end before. */
+int64_t et_trainer_last_step(const et_trainer_options *options);
+/* Whether a number of steps is given in epochs. */
+bool et_trainer_counts_epochs(const et_trainer_options *options);
+/* Numbers of steps in place of those in epochs: batches is what a pass over the data has, 0 where
+ * that is not known (ET_ECONFIG, if it is needed); shards: those that make a global batch. */
+int et_trainer_options_resolve(et_trainer_options *options, int64_t batches, int64_t shards,
+                               et_error *error);
+
+int et_runtime_check(const et_runtime_options *options, et_error *error);
+
+/* Rows for the table of a kind of task, and for those of its data, that files of Model Garden have
+ * and that mean nothing here. */
+#define ET_TASK_ONLY_FIELDS                                                                        \
+    ET_FIELD_ONLY("name", "null", "a task is named by its kind"),                                  \
+        ET_FIELD_ONLY("allow_image_summary", "false", "no image is written to the logs")
+#define ET_DATA_ONLY_FIELDS                                                                        \
+    ET_FIELD_ONLY("enable_tf_data_service", "false", ET_NO_DATA_SERVICE),                          \
+        ET_FIELD_ONLY("tf_data_service_address", "null", ET_NO_DATA_SERVICE),                      \
+        ET_FIELD_ONLY("tf_data_service_job_name", "null", ET_NO_DATA_SERVICE),                     \
+        ET_FIELD_ONLY("enable_shared_tf_data_service_between_parallel_trainers", "false",          \
+                      ET_NO_DATA_SERVICE),                                                         \
+        ET_FIELD_ONLY("apply_tf_data_service_before_batching", "false", ET_NO_DATA_SERVICE),       \
+        ET_FIELD_ONLY("trainer_id", "null", ET_NO_DATA_SERVICE),                                   \
+        ET_FIELD_ONLY("autotune_algorithm", "null",                                                \
+                      "there is no tf.data; runtime.prefetch says how far ahead data is read"),    \
+        ET_FIELD_ONLY("ram_budget", "null",                                                        \
+                      "there is no tf.data; runtime.prefetch says how far ahead data is read")
+#define ET_NO_DATA_SERVICE                                                                         \
+    "there is no tf.data service; each run reads its data itself, ahead of training"
+
+/* runtime.loss_scale as et_task_trainer_options has it; 0: none. */
+int et_runtime_loss_scale(const et_runtime_options *options, double *scale, et_error *error);
+
+#endif

@@ -1,0 +1,218 @@
+/* recovery.json:
+ *
+ *   {"trials":1,"all":2,"step":1000,"failed":1250,"memory":{"data":{...}}}
+ *
+ * It is written before the state goes back: whoever finds it beside a checkpoint of "step" goes on
+ * with "memory"; beside a newer one that has happened already, and only the trial counts. */
+#include "train/run/recovery.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include <etude/log.h>
+
+#include "base/alloc.h"
+#include "base/files/aside.h"
+#include "base/files/file.h"
+#include "base/text/format.h"
+#include "base/values/json.h"
+#include "train/run/run_names.h"
+#include "train/run/run_private.h"
+#include "train/step/spread.h"
+
+#define FILE_MOST   (1 << 20)
+#define TRIALS_MOST INT32_MAX
+
+/* ---- the file ---- */
+
+static char *file_path(const et_run *run)
+{
+    return et_path_join(run->options.model_dir, ET_RUN_RECOVERY);
+}
+
+static int write_file(const et_recovery *r, const char *path, et_error *error)
+{
+    et_arena arena = ET_ARENA_INIT;
+    et_value *dict = et_value_dict(&arena);
+    et_value_set_int(dict, "trials", r->trials);
+    et_value_set_int(dict, "all", r->all);
+    et_value_set_int(dict, "step", r->step);
+    et_value_set_int(dict, "failed", r->failed);
+    et_value *memory = et_value_set_dict(dict, "memory");
+    int status = memory && r->memory ? et_value_merge(memory, r->memory, error) : ET_OK;
+    if (!status)
+        status = et_json_write(path, dict, 0, "\n", error);
+    et_arena_release(&arena);
+    return status;
+}
+
+static int write_trials(const et_recovery *r, const et_run *run, et_error *error)
+{
+    char *path = file_path(run);
+    int status = path ? write_file(r, path, error) : et_alloc_failed(error, 0, "a path");
+    et_free(path);
+    return status;
+}
+
+static int read_numbers(et_recovery *r, const et_value *dict, et_error *error)
+{
+    int status = et_value_read_int(dict, "trials", &r->trials, error);
+    if (!status)
+        status = et_value_read_int(dict, "all", &r->all, error);
+    if (!status)
+        status = et_value_read_int(dict, "step", &r->step, error);
+    if (!status)
+        status = et_value_read_int(dict, "failed", &r->failed, error);
+    if (!status && (r->trials < 1 || r->all < r->trials || r->all > TRIALS_MOST || r->step < 0 ||
+                    r->failed <= r->step))
+        status = et_fail(
+            error, ET_EFORMAT, "trials %lld of %lld, from step %lld after %lld: cannot be",
+            (long long)r->trials, (long long)r->all, (long long)r->step, (long long)r->failed);
+    return status;
+}
+
+static int read_file(et_recovery *r, const char *path, et_error *error)
+{
+    et_value *dict;
+    int status = et_json_read(&dict, &r->arena, path, FILE_MOST, error);
+    if (status)
+        return status;
+    status = read_numbers(r, dict, error);
+    r->memory = et_value_get(dict, "memory");
+    if (!status && (!r->memory || r->memory->kind != ET_VALUE_DICT))
+        status = et_fail(error, ET_EFORMAT, "memory: is missing or no dict");
+    return status ? et_fail_while(error, status, "%s", path) : ET_OK;
+}
+
+/* ---- going on, going back ---- */
+
+static int retry(const et_recovery *r, et_trainer *trainer, int64_t step, et_error *error)
+{
+    const et_trainer_class *class = trainer->class;
+    if (!r->all || !class->retry)
+        return ET_OK;
+    return class->retry(trainer, r->all, step == r->step ? r->memory : NULL, error);
+}
+
+/* What rank 0 has read or decided, to all. */
+static int spread(et_recovery *r, et_run *run, et_error *error)
+{
+    et_comm *comm = run->options.comm;
+    int64_t numbers[] = { r->trials, r->all, r->step, r->failed, r->memory != NULL };
+    int status = et_comm_broadcast(comm, 0, numbers, sizeof numbers, error);
+    if (et_comm_rank(comm))
+        et_arena_release(&r->arena);
+    if (!status && numbers[4])
+        status = et_values_spread(r->memory, &r->memory, &r->arena, comm, error);
+    r->trials = numbers[0];
+    r->all = numbers[1];
+    r->step = numbers[2];
+    r->failed = numbers[3];
+    return status;
+}
+
+/* A file that lies beside no checkpoint is of a run that is gone. */
+static int begin(et_recovery *r, et_run *run, int64_t step, et_error *error)
+{
+    if (et_comm_rank(run->options.comm))
+        return ET_OK;
+    if (!run->options.model_dir)
+        return r->max_trials <= 0 ? ET_OK
+                                  : et_fail(error, ET_ECONFIG,
+                                            "recovery_max_trials: a run without model_dir has no "
+                                            "checkpoint to go back to; give it one");
+    char *path = file_path(run);
+    int status = path ? ET_OK : et_alloc_failed(error, 0, "a path");
+    if (!status && et_file_exists(path)) {
+        if (step >= 0)
+            status = read_file(r, path, error);
+        else
+            status = et_aside_move_path(path, error);
+    }
+    et_free(path);
+    return status;
+}
+
+int et_recovery_open(et_recovery *r, et_run *run, et_trainer *trainer, int64_t step,
+                     et_error *error)
+{
+    int status = et_run_agree(run, begin(r, run, step, error), error);
+    if (!status && step < 0 && r->max_trials > 0)
+        status = et_run_agree(run, et_run_save(run, 0, false, error), error);
+    if (!status)
+        status = spread(r, run, error);
+    if (!status && (status = retry(r, trainer, step, error)))
+        et_fail_while(error, status, "%s/" ET_RUN_RECOVERY,
+                      run->options.model_dir ? run->options.model_dir : "the run");
+    return status;
+}
+
+void et_recovery_release(et_recovery *r)
+{
+    et_arena_release(&r->arena);
+}
+
+static int remember(et_recovery *r, et_trainer *trainer, et_error *error)
+{
+    const et_trainer_class *class = trainer->class;
+    et_arena_release(&r->arena);
+    et_value *memory = et_value_dict(&r->arena);
+    int status = class->diverged ? class->diverged(trainer, memory, error) : ET_OK;
+    r->memory = memory;
+    return status || !et_value_failed(memory) ? status : et_alloc_failed(error, 0, "the state");
+}
+
+/* The next trial, if there is one left. */
+static int count_trial(et_recovery *r, const et_run *run, int64_t failed, et_error *error)
+{
+    char what[ET_ERROR_TEXT_MAX];
+    snprintf(what, sizeof what, "%s", error ? error->text : "");
+    int64_t newest = et_checkpoints_newest_step(run->checkpoints);
+    bool new_row = !r->all || newest >= r->failed;
+    int64_t trials = new_row ? 1 : r->trials + 1;
+    if (trials > r->max_trials)
+        return et_fail(error, ET_EDIVERGED,
+                       "%.700s. It has happened %lld times in a row; %lld "
+                       "trials are made (recovery_max_trials)",
+                       what, (long long)trials, (long long)r->max_trials);
+    et_log(ET_LOG_WARNING, "%.700s. Back to step %s: trial %lld of %lld", what,
+           et_format_count(newest).text, (long long)trials, (long long)r->max_trials);
+    r->trials = trials;
+    r->all++;
+    r->step = newest;
+    r->failed = failed;
+    return ET_OK;
+}
+
+static int decide(et_recovery *r, et_run *run, et_trainer *trainer, et_error *error)
+{
+    if (et_comm_rank(run->options.comm))
+        return ET_OK;
+    et_error failure = ET_ERROR_INIT;
+    int status = et_run_settle(run, &failure);
+    if (!status)
+        status = et_checkpoints_drop_newer(run->checkpoints, trainer->step, &failure);
+    if (status)
+        return et_fail(error, status, "%s", failure.text);
+    status = count_trial(r, run, trainer->step + 1, error);
+    if (!status)
+        status = remember(r, trainer, error);
+    return status ? status : write_trials(r, run, error);
+}
+
+int et_recovery_go_back(et_recovery *r, et_run *run, et_trainer *trainer, et_error *error)
+{
+    int64_t step;
+    if (r->max_trials <= 0)
+        return ET_EDIVERGED;
+    int status = et_run_agree(run, decide(r, run, trainer, error), error);
+    if (!status)
+        status = spread(r, run, error);
+    if (!status)
+        status = et_run_rewind(run, &step, error);
+    if (!status && step != r->step) {
+        r->step = step;
+        status = et_comm_rank(run->options.comm) ? ET_OK : write_trials(r, run, error);
+    }
+    return status ? status : retry(r, trainer, step, error);
+}

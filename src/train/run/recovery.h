@@ -1,0 +1,36 @@
+/* Recovery of a run whose loss blew up: back to its newest checkpoint, and on in another way, as
+ * Model Garden's RecoveryCondition and RecoveryAction. What they get wrong is mended: every step is
+ * judged (by the trainer), not a loop's mean; the data go back with the weights; a run without a
+ * checkpoint goes back to its initial values, which are saved as step 0; the count is kept in a
+ * file, and begins anew once the run has got past the step that failed.
+ *
+ *   diverged -> wait for the save in progress -> recovery.json -> restore -> retry
+ *
+ * Killed after the file is written, the run goes on as it would have: with the same trial. */
+#ifndef ETUDE_TRAIN_RUN_RECOVERY_H
+#define ETUDE_TRAIN_RUN_RECOVERY_H
+
+#include <etude/trainer.h>
+
+#include "base/arena.h"
+#include "train/run/run.h"
+
+typedef struct et_recovery {
+    int64_t max_trials;     /* in a row; at most 0: the run ends by the first failure */
+    int64_t trials, all;    /* in this row; ever, which is the trial that retry is told */
+    int64_t step, failed;   /* what was gone back to last, and the step that failed */
+    et_arena arena;         /* of memory */
+    const et_value *memory; /* what the trainer kept of where it was; NULL: nothing yet */
+} et_recovery;
+
+/* Where the run stands at `step` (-1: a new one, which is saved as a checkpoint like others) and
+ * its logs are open: reads what was tried so far and lets the trainer go on with it. */
+int et_recovery_open(et_recovery *recovery, et_run *run, et_trainer *trainer, int64_t step,
+                     et_error *error);
+void et_recovery_release(et_recovery *recovery);
+
+/* After a step that failed with ET_EDIVERGED, whose text is in error. ET_OK: the state is that of
+ * the checkpoint. ET_EDIVERGED: there is no trial left. */
+int et_recovery_go_back(et_recovery *recovery, et_run *run, et_trainer *trainer, et_error *error);
+
+#endif

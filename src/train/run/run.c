@@ -1,0 +1,731 @@
+/* The directory of a run and what is written there.
+ *
+ *   metrics.jsonl, events   logs; where they end is part "logs" of the state, so that they are cut
+ *                           off where the checkpoint was made
+ *   best/                   the step with the best validation; which one it is: part "best"
+ *   checkpoints/            saving.c decides what becomes of a save that failed
+ *
+ * Invariants: (1) `unsaved` is false as long as nothing has happened since the last save or
+ * restore; (2) no step, rate or date is in what resumes. */
+#include "train/run/run.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include <etude/log.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/files/checksum.h"
+#include "base/files/file.h"
+#include "base/flag.h"
+#include "base/text/format.h"
+#include "base/inline.h"
+#include "base/reserved.h"
+#include "formats/events/log_names.h"
+#include "formats/events/sink.h"
+#include "train/checkpoint/identity.h"
+#include "train/task/metric_name.h"
+#include "train/run/run_names.h"
+#include "train/run/run_private.h"
+#include "train/step/spread.h"
+
+/* ---- what of the run itself resumes ---- */
+
+static et_run_best no_best(const et_run *run)
+{
+    return (et_run_best){ .metric = run->options.best_metric,
+                          .lower = run->options.best_comparison == ET_COMPARE_LOWER,
+                          .data = run->options.best_data,
+                          .tie = NAN };
+}
+
+/* Bit for bit, since the value may be NaN or infinite. */
+static int save_best(const void *self, et_value *dict, et_error *error)
+{
+    const et_run_best *best = &((const et_run *)self)->best;
+    if (best->metric) {
+        et_value_set_string(dict, "metric", best->metric);
+        et_value_set_bool(dict, "lower", best->lower);
+    }
+    et_value_set_bool(dict, "known", best->known);
+    et_value_set_int(dict, "step", best->step);
+    et_value_set_int(dict, "since", best->since);
+    if (best->data)
+        et_value_set_string(dict, "data", et_checksum_print(best->data).digits);
+    if (!isnan(best->tie))
+        et_part_set_real(dict, "tie", best->tie);
+    if (best->lost) {
+        et_value_set_int(dict, "lost_step", best->lost_step);
+        et_part_set_real(dict, "lost_value", best->lost_value);
+        et_part_set_real(dict, "lost_tie", best->lost_tie);
+    }
+    return et_part_set_real(dict, "value", best->value) ? ET_OK
+                                                        : et_alloc_failed(error, 0, "the state");
+}
+
+/* Checkpoints of earlier versions do not say: then it is what this run judges by. */
+static int restore_criterion(et_run *run, const et_value *dict, et_error *error)
+{
+    const char *metric;
+    run->best = no_best(run);
+    if (!et_value_get(dict, "metric"))
+        return ET_OK;
+    int status = et_value_read_string(dict, "metric", &metric, error);
+    if (!status)
+        status = et_value_read_bool(dict, "lower", &run->best.lower, error);
+    if (status)
+        return status;
+    run->best.metric = et_arena_strdup(&run->arena, metric);
+    return run->best.metric ? ET_OK : et_alloc_failed(error, strlen(metric), "the state");
+}
+
+/* Checkpoints of earlier versions do not say, nor do data that have no fingerprint. */
+static int restore_data(et_run_best *best, const et_value *dict, et_error *error)
+{
+    const char *digits;
+    best->data = 0;
+    if (!et_value_get(dict, "data"))
+        return ET_OK;
+    int status = et_value_read_string(dict, "data", &digits, error);
+    if (!status && !et_checksum_parse(&best->data, digits))
+        status = et_fail(error, ET_EFORMAT, "data: %.40s is no checksum", digits);
+    return status;
+}
+
+static int restore_lost(et_run_best *best, const et_value *dict, et_error *error)
+{
+    best->lost = et_value_get(dict, "lost_step") != NULL;
+    if (!best->lost)
+        return ET_OK;
+    int status = et_value_read_int(dict, "lost_step", &best->lost_step, error);
+    if (!status)
+        status = et_part_read_real(dict, "lost_value", &best->lost_value, error);
+    return status ? status : et_part_read_real(dict, "lost_tie", &best->lost_tie, error);
+}
+
+static int restore_best(void *self, const et_value *dict, et_error *error)
+{
+    et_run_best *best = &((et_run *)self)->best;
+    int status = restore_criterion(self, dict, error);
+    if (!status)
+        status = et_value_read_bool(dict, "known", &best->known, error);
+    if (!status)
+        status = et_value_read_int(dict, "step", &best->step, error);
+    if (!status && et_value_get(dict, "since"))
+        status = et_value_read_int(dict, "since", &best->since, error);
+    if (!status)
+        status = restore_data(best, dict, error);
+    if (!status)
+        status = restore_lost(best, dict, error);
+    best->tie = NAN;
+    if (!status && et_value_get(dict, "tie"))
+        status = et_part_read_real(dict, "tie", &best->tie, error);
+    return status ? status : et_part_read_real(dict, "value", &best->value, error);
+}
+
+static const et_part_class best_part = { "best", save_best, restore_best };
+
+/* Where each file ends, by kind of sink. Nothing before the sinks are open. */
+static int save_logs(const void *self, et_value *dict, et_error *error)
+{
+    (void)error;
+    const et_run *run = self;
+    if (run->sink)
+        et_sink_positions(run->sink, dict);
+    return ET_OK;
+}
+
+/* Kept in the run's arena until the sinks are opened, after the restore. */
+static int restore_logs(void *self, const et_value *dict, et_error *error)
+{
+    et_run *run = self;
+    run->positions = et_value_dict(&run->arena);
+    if (!run->positions)
+        return et_alloc_failed(error, sizeof *run->positions, "the state");
+    return et_value_merge(run->positions, dict, error);
+}
+
+static const et_part_class logs_part = { "logs", save_logs, restore_logs };
+
+/* ---- opening and closing ---- */
+
+static int check_options(const et_run_options *options, et_error *error)
+{
+    int status = et_options_need(options, "et_run_options", error);
+    if (status)
+        return status;
+    if (!options->state)
+        return et_fail(error, ET_EUSAGE, "a run needs a state");
+    if (options->on_failed_save < ET_FAILED_SAVE_STOP ||
+        options->on_failed_save > ET_FAILED_SAVE_GO_ON)
+        return et_fail(error, ET_ECONFIG, "on_failed_save: there is no %d",
+                       options->on_failed_save);
+    if (options->best_comparison < ET_COMPARE_HIGHER || options->best_comparison > ET_COMPARE_LOWER)
+        return et_fail(error, ET_ECONFIG, "best_comparison: there is no %d",
+                       options->best_comparison);
+    return ET_OK;
+}
+
+/* NULL stays NULL. False: no memory. */
+static bool copy_text(const char **text)
+{
+    const char *given = *text;
+    return !given || (*text = et_strdup(given)) != NULL;
+}
+
+/* Of several ranks one has files; the others do without, as a run without a directory does. */
+static int copy_options(et_run *run, const et_run_options *options, et_error *error)
+{
+    run->options = *options;
+    if (et_comm_rank(options->comm))
+        run->options.model_dir = run->options.summary_dir = NULL;
+    bool copied = copy_text(&run->options.model_dir);
+    copied = copy_text(&run->options.summary_dir) && copied;
+    return copied ? ET_OK : et_alloc_failed(error, 0, "a run");
+}
+
+int et_run_open(et_run **out, const et_run_options *options, et_error *error)
+{
+    *out = NULL;
+    int status = check_options(options, error);
+    et_run *run = status ? NULL : et_alloc_zero(1, sizeof *run);
+    if (!run) {
+        et_sink_close(options ? options->console : NULL, NULL);
+        return status ? status : et_alloc_failed(error, sizeof *run, "a run");
+    }
+    et_inside inside = options->inside ? *options->inside : (et_inside){ .lock = NULL };
+    inside.asks = true;
+    et_checkpoint_options checkpoints = { .max_to_keep = options->max_to_keep,
+                                          .other_optimizer = options->other_optimizer,
+                                          .inside = &inside,
+                                          .keep_every_n_hours = options->keep_every_n_hours };
+    et_run_warnings_open(&run->warnings);
+    status = copy_options(run, options, error);
+    run->best = no_best(run);
+    run->saves.best_saved = -1;
+    run->alone = et_comm_size(options->comm) == 1;
+    run->in_parts = options->model_dir && et_state_ranks(options->state);
+    if (!status)
+        status = et_state_add(options->state, "best", &best_part, run, error);
+    if (!status)
+        status = et_state_add(options->state, "logs", &logs_part, run, error);
+    if (!status && options->identity)
+        status = et_state_add_identity(options->state, options->identity, error);
+    if (!status && run->options.model_dir)
+        status = et_checkpoints_open(&run->checkpoints, run->options.model_dir, options->state,
+                                     &checkpoints, error);
+    if (status)
+        et_run_close(run, NULL);
+    else
+        *out = run;
+    return status;
+}
+
+/* The checkpoints first: their thread may still be reading arrays. The first error is returned. */
+int et_run_close(et_run *run, et_error *error)
+{
+    if (!run)
+        return ET_OK;
+    int status = et_checkpoints_close(run->checkpoints, error);
+    int closed = et_sink_close(run->sink, status ? NULL : error);
+    et_sink_close(run->options.console, NULL);
+    et_run_tell_warnings(run);
+    et_run_warnings_close(&run->warnings);
+    et_arena_release(&run->arena);
+    et_free((char *)run->options.model_dir);
+    et_free((char *)run->options.summary_dir);
+    et_free(run);
+    return status ? status : closed;
+}
+
+static int restore(et_run *run, int64_t *step, et_error *error)
+{
+    *step = -1;
+    if (!run->checkpoints)
+        return ET_OK;
+    return et_checkpoints_restore(run->checkpoints, step, error);
+}
+
+/* What all ranks have by now. */
+static int spread(et_run *run, et_error *error)
+{
+    int status = et_state_spread(run->options.state, run->options.comm, error);
+    if (!status)
+        et_state_start_slots(run->options.state, !et_comm_rank(run->options.comm));
+    if (run->checkpoints)
+        et_checkpoints_end_restore(run->checkpoints);
+    return status;
+}
+
+static const char *direction(bool lower)
+{
+    return lower ? "lower is better" : "higher is better";
+}
+
+static void tell_other_best(const et_run *run)
+{
+    const et_run_best *best = &run->best;
+    const char *own = run->options.best_metric;
+    if (!best->known || !own || et_run_has_own_best(run))
+        return;
+    if (et_run_has_own_criterion(run))
+        et_log(
+            ET_LOG_WARNING,
+            "the best so far, step %s, is of other validation data: the next validation begins a "
+            "new best",
+            et_format_count(best->step).text);
+    else
+        et_log(ET_LOG_WARNING,
+               "the best so far, step %s, was chosen by %s (%s), and now it is %s (%s): the next "
+               "validation begins a new best",
+               et_format_count(best->step).text, best->metric, direction(best->lower), own,
+               direction(run->options.best_comparison == ET_COMPARE_LOWER));
+}
+
+int et_run_restore(et_run *run, int64_t *step, et_error *error)
+{
+    et_comm *comm = run->options.comm;
+    int status = et_comm_agree(comm, restore(run, step, error), NULL, error);
+    if (!status)
+        status = et_comm_broadcast(comm, 0, step, sizeof *step, error);
+    if (!status && *step >= 0 && !et_comm_rank(comm))
+        tell_other_best(run);
+    return status || *step < 0 ? status : spread(run, error);
+}
+
+int et_run_take_file(et_run *run, const char *path, int64_t *step, et_error *error)
+{
+    return run->checkpoints ? et_checkpoints_restore_at(run->checkpoints, path, step, error)
+                            : et_checkpoint_restore_file(run->options.state, path, step, error);
+}
+
+int et_run_restore_file(et_run *run, const char *path, et_error *error)
+{
+    et_comm *comm = run->options.comm;
+    const bool reads = !et_comm_rank(comm);
+    int64_t step;
+    int status = reads ? et_run_take_file(run, path, &step, error) : ET_OK;
+    status = et_comm_agree(comm, status, NULL, error);
+    if (!status && reads)
+        tell_other_best(run);
+    return status ? status : spread(run, error);
+}
+
+/* metrics.jsonl for programs, in its own directory only; event files for TensorBoard. Without
+ * positions the files start anew. */
+static int open_files(et_run *run, et_sink **sinks, size_t *count, et_error *error)
+{
+    const et_run_options *o = &run->options;
+    const char *directory = o->summary_dir ? o->summary_dir : o->no_logs ? NULL : o->model_dir;
+    int status = ET_OK;
+    if (directory && !o->summary_dir) {
+        char *jsonl = et_path_join(directory, ET_RUN_LOG);
+        status = jsonl ? et_sink_jsonl_open(&sinks[*count], jsonl, run->positions, error)
+                       : et_alloc_failed(error, strlen(directory), "a path");
+        *count += !status;
+        et_free(jsonl);
+    }
+    if (!status && directory) {
+        status = et_sink_events_open(&sinks[*count], directory, run->positions, error);
+        *count += !status;
+    }
+    return status;
+}
+
+/* Which logs that are there are the run's: none where it begins, else those that were written since
+ * then, but for what comes after an older checkpoint. */
+static int say_whose(et_run *run, et_error *error)
+{
+    const et_checkpoints *checkpoints = run->checkpoints;
+    const bool restored = run->positions != NULL;
+    bool here = false;
+    double begun = checkpoints ? et_checkpoints_begun(checkpoints, &here) : 0;
+    if (!restored && (here || !checkpoints))
+        return ET_OK;
+    if (!restored)
+        run->positions = et_value_dict(&run->arena);
+    bool whole = run->positions != NULL;
+    if (whole && begun > 0)
+        whole = et_value_set_float(run->positions, ET_SINK_SINCE, begun);
+    if (whole && restored && !(checkpoints && et_checkpoints_resumed(checkpoints)))
+        whole = et_value_set_bool(run->positions, ET_SINK_KEEPS, true);
+    return whole ? ET_OK : et_alloc_failed(error, 0, "the state");
+}
+
+/* What was opened before a failure is closed here; et_sink_multi_open adopts the rest. */
+static int open_sinks(et_run *run, et_error *error)
+{
+    et_sink *sinks[2] = { NULL, NULL };
+    size_t count = 0;
+    int status = say_whose(run, error);
+    if (!status)
+        status = open_files(run, sinks, &count, error);
+    if (!status)
+        return count ? et_sink_multi_open(&run->sink, sinks, count, error) : ET_OK;
+    while (count)
+        et_sink_close(sinks[--count], NULL);
+    return status;
+}
+
+int et_run_begin(et_run *run, et_error *error)
+{
+    int status = run->checkpoints ? et_checkpoints_check_room(run->checkpoints, error) : ET_OK;
+    if (!status && run->checkpoints)
+        status = et_checkpoints_begin(run->checkpoints, error);
+    return status ? status : open_sinks(run, error);
+}
+
+/* Logs are cut off where the checkpoint was made, as where a killed run goes on. */
+int et_run_rewind(et_run *run, int64_t *step, et_error *error)
+{
+    int status = et_run_settle(run, error);
+    *step = -1;
+    if (!status)
+        status = et_run_restore(run, step, error);
+    if (!status && *step < 0)
+        status = et_fail(error, ET_ENOTFOUND, "%s has no checkpoint to go back to",
+                         run->options.model_dir ? run->options.model_dir : "the run");
+    if (status)
+        return status;
+    status = et_sink_close(run->sink, error);
+    run->sink = NULL;
+    run->unsaved = false;
+    return status ? status : open_sinks(run, error);
+}
+
+/* ---- requests ---- */
+
+int et_run_check(et_run *run, et_error *error)
+{
+    return run->checkpoints ? et_checkpoints_check_lock(run->checkpoints, error) : ET_OK;
+}
+
+/* A signal handler sets it; here it is only read. */
+bool et_run_signalled(const et_run *run)
+{
+    return et_flag_is_set(run->options.stop);
+}
+
+enum { ASKED_TO_STOP = 1, ASKED_TO_SAVE = 2, SAVES_AGAIN = 4 };
+
+int et_run_meet(et_run *run, et_error *error)
+{
+    volatile sig_atomic_t *save = run->options.save;
+    if (run->alone)
+        return ET_OK;
+    unsigned asked = et_run_signalled(run) ? ASKED_TO_STOP : 0;
+    if (et_flag_is_set(save)) {
+        et_flag_set(save, false);
+        asked |= ASKED_TO_SAVE;
+    }
+    if (run->saves.again)
+        asked |= SAVES_AGAIN;
+    int status = et_comm_agree(run->options.comm, ET_OK, &asked, error);
+    run->stops = asked & ASKED_TO_STOP;
+    run->asked_to_save |= (asked & ASKED_TO_SAVE) != 0;
+    run->saves_again = asked & SAVES_AGAIN;
+    return status;
+}
+
+int et_run_agree(et_run *run, int status, et_error *error)
+{
+    return et_comm_agree(run->options.comm, status, NULL, error);
+}
+
+bool et_run_asked_to_stop(const et_run *run)
+{
+    return run->alone ? et_run_signalled(run) : run->stops;
+}
+
+static bool is_asked_to_save(const et_run *run)
+{
+    return run->alone ? et_flag_is_set(run->options.save) : run->asked_to_save;
+}
+
+/* The request is taken back before the save, so that one that comes meanwhile gives another. A
+ * state that is saved already is not written again. */
+static int save_as_asked(et_run *run, int64_t step, et_error *error)
+{
+    if (run->alone)
+        et_flag_set(run->options.save, false);
+    run->asked_to_save = false;
+    et_run_tell(run, "saving       step %s, as asked", et_format_count(step).text);
+    return et_run_save_unsaved(run, step, true, error);
+}
+
+int et_run_save_if_asked(et_run *run, int64_t step, et_error *error)
+{
+    return is_asked_to_save(run) ? save_as_asked(run, step, error) : ET_OK;
+}
+
+/* A process alone of which nobody wants anything, as between most steps. */
+static bool is_undisturbed(const et_run *run)
+{
+    bool saving = run->checkpoints && et_checkpoints_saving(run->checkpoints);
+    bool again = run->saves.again || run->saves_again;
+    return run->alone && !saving && !again && !et_run_signalled(run) && !is_asked_to_save(run) &&
+           !et_run_warnings_wait(&run->warnings);
+}
+
+ET_APART int serve(et_run *run, int64_t step, et_error *error)
+{
+    et_run_tell_warnings(run);
+    int status = et_run_meet(run, error);
+    if (!status && et_run_asked_to_stop(run))
+        return ET_EINTERRUPTED;
+    if (!status)
+        status = et_run_look_after_saves(run, step, error);
+    return status || !is_asked_to_save(run) ? status : save_as_asked(run, step, error);
+}
+
+int et_run_between_steps(et_run *run, int64_t step, et_error *error)
+{
+    return is_undisturbed(run) ? ET_OK : serve(run, step, error);
+}
+
+void et_run_touch(et_run *run)
+{
+    run->unsaved = true;
+}
+
+bool et_run_unsaved(const et_run *run)
+{
+    return run->unsaved;
+}
+
+/* ---- logs ---- */
+
+/* Beside a save the disk is not waited for: a file system may write the save's bytes first. */
+static int write_log(const et_run *run, et_sink *sink, int64_t step, const et_value *logs,
+                     et_error *error)
+{
+    bool saving = run->checkpoints && et_checkpoints_saving(run->checkpoints);
+    int status = et_sink_write(sink, step, logs, error);
+    return status || saving ? status : et_sink_flush(sink, error);
+}
+
+/* Where a save may fail a log may too, for most often it is the same disk. People see it all the
+ * same. */
+int et_run_log(et_run *run, int64_t step, const et_value *logs, et_error *error)
+{
+    et_run_tell_warnings(run);
+    et_error failure = ET_ERROR_INIT;
+    et_sink *console = run->options.console;
+    int status = run->sink ? write_log(run, run->sink, step, logs, &failure) : ET_OK;
+    int shown = console ? write_log(run, console, step, logs, status ? NULL : &failure) : ET_OK;
+    status = status ? status : shown;
+    if (!status)
+        return ET_OK;
+    if (run->options.on_failed_save == ET_FAILED_SAVE_STOP)
+        return et_fail(error, status, "%s", failure.text);
+    et_log(ET_LOG_WARNING, "%s; training continues without this log", failure.text);
+    return ET_OK;
+}
+
+/* NaN is never better, and always worse than what is no NaN. */
+static bool is_lower(double value, double than)
+{
+    return !isnan(value) && (isnan(than) || value < than);
+}
+
+static bool is_better_than(const et_run *run, double value, double than)
+{
+    return run->options.best_comparison == ET_COMPARE_HIGHER ? value > than : value < than;
+}
+
+static bool is_better(const et_run *run, double value)
+{
+    return !run->best.known || isnan(run->best.value) ||
+           is_better_than(run, value, run->best.value);
+}
+
+/* Of equal values: by the tie, and where that is equal too, or no step has one, the later. */
+static bool is_chosen(const et_run *run, double value, double tie)
+{
+    return run->options.best_tie && value == run->best.value && !is_lower(run->best.tie, tie);
+}
+
+/* Whether the best that could not be saved is better than one that comes after it. */
+static bool is_lost_better(const et_run *run, double value, double tie)
+{
+    const et_run_best *best = &run->best;
+    if (best->lost_value == value)
+        return run->options.best_tie && is_lower(best->lost_tie, tie);
+    return is_better_than(run, best->lost_value, value);
+}
+
+int64_t et_run_best_step(const et_run *run, double *value)
+{
+    bool known = et_run_has_own_best(run) && run->best.known;
+    *value = known ? run->best.value : (double)NAN;
+    return known ? run->best.step : -1;
+}
+
+int64_t et_run_since_best(const et_run *run)
+{
+    return et_run_has_own_best(run) ? run->best.since : 0;
+}
+
+double et_run_best_tie(const et_run *run)
+{
+    return et_run_has_own_best(run) && run->best.known && run->options.best_tie ? run->best.tie
+                                                                                : (double)NAN;
+}
+
+et_sink *et_run_sink(et_run *run)
+{
+    return run->sink;
+}
+
+/* Once: what cannot be measured cannot be measured at every validation. */
+static void tell_not_a_number(et_run *run, int64_t step)
+{
+    if (run->told_not_a_number || et_comm_rank(run->options.comm))
+        return;
+    run->told_not_a_number = true;
+    et_log(ET_LOG_WARNING,
+           "%s, by which the best is chosen, is not a number at step %s: such a validation is not "
+           "the best, and early stopping does not count it",
+           run->options.best_metric, et_format_count(step).text);
+}
+
+static int keep_best(et_run *run, int64_t step, const et_value *values, et_error *error)
+{
+    const char *name = run->options.best_metric;
+    double value, tie = NAN;
+    if (!et_metric_named(values, name, &value))
+        return et_fail(error, ET_ECONFIG,
+                       "validation gives no %s, by which the best is chosen "
+                       "(trainer.best_checkpoint_eval_metric, in a program run.best_metric)",
+                       name);
+    if (run->options.best_tie)
+        et_metric_named(values, run->options.best_tie, &tie);
+    if (!et_run_has_own_best(run))
+        run->best = no_best(run);
+    if (!run->best.data)
+        run->best.data = run->options.best_data;
+    if (isnan(value)) {
+        tell_not_a_number(run, step);
+        return ET_OK;
+    }
+    const bool better = is_better(run, value);
+    run->best.since += !better;
+    if (!better && !is_chosen(run, value, tie))
+        return ET_OK;
+    et_run_best best = run->best;
+    best.known = true;
+    best.value = value;
+    best.step = step;
+    best.since = better ? 0 : best.since;
+    best.data = run->options.best_data;
+    best.tie = tie;
+    best.lost = best.lost && is_lost_better(run, value, tie);
+    return et_run_save_best(run, &best, values, error);
+}
+
+typedef struct validated {
+    et_run *run;
+    int64_t step;
+    const et_value *values;
+} validated;
+
+static int keep_validated(void *self, et_error *error)
+{
+    const validated *v = self;
+    return keep_best(v->run, v->step, v->values, error);
+}
+
+/* All ranks note it. In parts, which best it was may have been rank 0's to take back (a save that
+ * failed), so the others do not ask themselves whether it saves. */
+static int note_best(et_run *run, int64_t step, const et_value *values, et_error *error)
+{
+    validated v = { run, step, values };
+    int status = run->in_parts ? et_run_with_parts(run, keep_validated, &v, error) : ET_OK;
+    bool noted = status || (run->in_parts && !et_comm_rank(run->options.comm));
+    return noted ? status : keep_validated(&v, error);
+}
+
+int et_run_spread_best(et_run *run, int status, et_error *error)
+{
+    et_comm *comm = run->options.comm;
+    et_run_best best = et_run_has_own_best(run) ? run->best : no_best(run);
+    status = et_comm_agree(comm, status, NULL, error);
+    if (status || et_comm_size(comm) == 1)
+        return status;
+    best.metric = NULL;
+    status = et_comm_broadcast(comm, 0, &best, sizeof best, error);
+    if (status || et_comm_rank(comm) == 0)
+        return status;
+    best.metric = run->options.best_metric;
+    run->best = best;
+    return ET_OK;
+}
+
+int et_run_note_best(et_run *run, int64_t step, et_value *values, et_error *error)
+{
+    const char *metric = run->options.best_metric;
+    int status = metric ? note_best(run, step, values, error) : ET_OK;
+    status = metric ? et_run_spread_best(run, status, error) : ET_OK;
+    if (status || !metric || !run->best.known)
+        return status;
+    char key[256];
+    snprintf(key, sizeof key, ET_LOGGED_OF_BEST "%s", metric);
+    et_value_set_float(values, key, run->best.value);
+    et_value_set_int(values, ET_LOGGED_BEST_STEP, run->best.step);
+    if (run->best.step == step && run->checkpoints && !run->options.best_unsaved)
+        et_value_set_string(values, ET_SINK_NOTE, "best so far, saved");
+    return ET_OK;
+}
+
+/* ---- people ---- */
+
+/* The observer is told one, and the file gets its line. */
+static void tell_warning(const et_run *run, const char *text, et_strbuf *lines)
+{
+    const et_observer *observer = &run->options.observer;
+    et_strbuf line = ET_STRBUF_INIT;
+    et_strbuf_printf(&line, "warning: %s", text);
+    if (!line.failed) {
+        et_run_messages_print(lines, line.data, time(NULL));
+        if (observer->tell)
+            observer->tell(observer->self, line.data);
+    }
+    et_strbuf_release(&line);
+}
+
+static void write_lines(const et_run *run, const et_strbuf *lines)
+{
+    const char *directory =
+        run->options.model_dir ? run->options.model_dir : run->options.summary_dir;
+    char *path = directory && et_directory_exists(directory) && lines->length
+                     ? et_path_join(directory, ET_RUN_MESSAGES)
+                     : NULL;
+    if (path)
+        et_run_messages_write(path, lines, true);
+    et_free(path);
+}
+
+void et_run_tell_warnings(et_run *run)
+{
+    et_strbuf texts, lines = ET_STRBUF_INIT;
+    size_t dropped;
+    if (!et_run_warnings_wait(&run->warnings))
+        return;
+    et_run_warnings_take(&run->warnings, &texts, &dropped);
+    for (size_t at = 0; !texts.failed && at < texts.length; at += strlen(texts.data + at) + 1)
+        tell_warning(run, texts.data + at, &lines);
+    if (dropped || texts.failed)
+        tell_warning(run, "there were more warnings than are kept", &lines);
+    write_lines(run, &lines);
+    et_strbuf_release(&texts);
+    et_strbuf_release(&lines);
+}
+
+void et_run_show(const et_run *run, const et_showing *showing)
+{
+    if (run->options.observer.show)
+        run->options.observer.show(run->options.observer.self, showing);
+}

@@ -1,0 +1,118 @@
+/* Small readers and writers of a run's directory; checkpoints are found by checkpoint_find.c. */
+#include <etude/run_files.h>
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/files/file.h"
+#include "base/text/format.h"
+#include "base/values/json.h"
+#include "base/text/strbuf.h"
+#include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/checkpoint_file.h"
+#include "train/run/run_names.h"
+
+int et_run_files_step(const char *model_dir, int64_t *step, et_error *error)
+{
+    et_safetensors *file = NULL;
+    et_manifest manifest = { 0 };
+    size_t taken_up;
+    int64_t index = -1;
+    int status = et_path_check(model_dir, error);
+    if (status)
+        return status;
+    char *directory = et_path_join(model_dir, ET_CHECKPOINT_FOLDER);
+    status = directory ? ET_OK : et_alloc_failed(error, strlen(model_dir), "a path");
+    bool there = directory && et_file_exists(directory);
+    if (!status && there)
+        status = et_checkpoint_list(&manifest, &taken_up, directory, false, error);
+    if (!status && there) {
+        status = et_checkpoint_open_newest(&file, step, &index, &manifest, directory, error);
+        et_manifest_release(&manifest);
+    }
+    if (!status && index < 0)
+        status = et_fail(error, ET_ENOTFOUND, "%s: no checkpoint there", model_dir);
+    et_safetensors_close(file);
+    et_free(directory);
+    return status;
+}
+
+/* Names as they are on the disk, oldest first; the manifest goes last, so that what a kill leaves
+ * is found and removed by the next call. */
+static int remove_all(const char *directory, et_error *error)
+{
+    et_manifest manifest;
+    int status = et_manifest_rebuild(&manifest, directory, ET_CHECKPOINT_PREFIX, error);
+    for (size_t i = 0; !status && i <= manifest.count; i++) {
+        const char *name = i < manifest.count ? manifest.entries[i].file : ET_MANIFEST_NAME;
+        char *path = et_path_join(directory, name);
+        if (!path)
+            status = et_alloc_failed(error, strlen(directory), "a path");
+        else if (et_file_exists(path) && remove(path))
+            status = et_fail_errno(error, "%s: cannot be removed", path);
+        et_free(path);
+    }
+    et_manifest_release(&manifest);
+    return status ? status : et_directory_sync(directory, error);
+}
+
+int et_run_files_remove_checkpoints(const char *model_dir, et_error *error)
+{
+    int lock;
+    int status = et_path_check(model_dir, error);
+    if (status)
+        return status;
+    char *directory = et_path_join(model_dir, ET_CHECKPOINT_FOLDER);
+    if (!directory)
+        return et_alloc_failed(error, strlen(model_dir), "a path");
+    if (et_file_exists(directory)) {
+        status = et_checkpoints_lock(&lock, model_dir, error);
+        if (!status) {
+            status = remove_all(directory, error);
+            et_lock_drop(lock);
+        }
+    }
+    et_free(directory);
+    return status;
+}
+
+int et_run_files_write_metrics(const char *model_dir, int64_t step, const et_value *values,
+                               et_error *error)
+{
+    char name[64];
+    int status = et_path_check(model_dir, error);
+    if (status)
+        return status;
+    snprintf(name, sizeof name, "metrics-%" PRId64 ".json", step);
+    char *path = et_path_join(model_dir, name);
+    status = path ? et_json_write(path, values, 4, "\n", error)
+                  : et_alloc_failed(error, strlen(model_dir), "metrics");
+    et_free(path);
+    return status;
+}
+
+int64_t et_run_files_count_params(const et_params *params, bool trained_only)
+{
+    int64_t count = 0;
+    for (int i = 0; i < et_params_count(params); i++)
+        if (!trained_only || et_params_is_trained(params, i))
+            count += et_shape_count(et_params_shape(params, i));
+    return count;
+}
+
+int et_run_files_write_params(const char *path, const et_params *params, et_error *error)
+{
+    et_strbuf text = ET_STRBUF_INIT;
+    char shape[ET_SHAPE_TEXT_MAX];
+    for (int i = 0; i < et_params_count(params); i++)
+        et_strbuf_printf(&text, "%s %s\n", et_params_name(params, i),
+                         et_shape_print(et_params_shape(params, i), shape));
+    et_strbuf_printf(&text, "\nTotal params: %s\n",
+                     et_format_count(et_run_files_count_params(params, false)).text);
+    int status = text.failed ? et_alloc_failed(error, text.length, "a list of parameters")
+                             : et_file_write(path, et_strbuf_text(&text), text.length, error);
+    et_strbuf_release(&text);
+    return status;
+}

@@ -1,0 +1,31 @@
+/* What the files of a run's directory are called, each said here and nowhere else
+ * (tools/check-names); a kind of task adds its own (model_place.h). Who writes which stands beside
+ * it, what is in it in the header of its owner.
+ *
+ *   RUN/params.yaml, metrics.jsonl, train.log, info.json, recovery.json
+ *   RUN/checkpoints/lock, checkpoint.json (formats/safetensors/manifest.h), ckpt-2000.safetensors
+ *   RUN/best/info.json, best-1800.safetensors
+ *   RUN/train/, RUN/validation/    events for TensorBoard (formats/events/event.h), called as logs are
+ *                                  (formats/events/log_names.h)
+ *   RUN/task_2/member.yaml         of several tasks that are trained together
+ */
+#ifndef ETUDE_TRAIN_RUN_RUN_NAMES_H
+#define ETUDE_TRAIN_RUN_RUN_NAMES_H
+
+#define ET_RUN_SETTINGS "params.yaml"   /* experiment.h; an export has it, too */
+#define ET_RUN_LOG      "metrics.jsonl" /* run.h: a line for each log */
+#define ET_RUN_MESSAGES "train.log"     /* command/session.h: what people were told */
+#define ET_RUN_SESSIONS "info.json"     /* command/session.h: who worked on it, and when */
+#define ET_RUN_RECOVERY "recovery.json" /* recovery.h */
+#define ET_RUN_MEMBER   "member.yaml"   /* model_member.h: which of several tasks */
+#define ET_RUN_BUILDER  "builder.yaml"  /* of a program's job in place of settings: which builder */
+
+#define ET_RUN_LOCK "lock" /* in checkpoints/, in validation/: held by who writes there */
+
+#define ET_CHECKPOINT_FOLDER      "checkpoints"
+#define ET_CHECKPOINT_PREFIX      "ckpt-"     /* of the last ones */
+#define ET_CHECKPOINT_BEST        "best"      /* the folder of the best one */
+#define ET_CHECKPOINT_BEST_PREFIX "best-"     /* of the file there */
+#define ET_CHECKPOINT_INFO        "info.json" /* there: the values and the step */
+
+#endif

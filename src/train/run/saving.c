@@ -1,0 +1,248 @@
+/* Saves of a run, and what becomes of those that fail. A save runs beside training, so its failure
+ * is found later: between two steps, and not first where the next save is due.
+ *
+ *   saved                                    ->  nothing
+ *   failed                                   ->  a warning, and the step at hand is saved
+ *   that failed too, on_failed_save: stop    ->  the run ends with the error
+ *                    on_failed_save: go_on   ->  a warning; the next try is the next save due
+ *   another process has the directory        ->  the run ends with the error
+ *
+ * At the end of a run, and when it is asked to stop, a state that could not be saved is an error
+ * whatever the setting.
+ *
+ * Of the best the manager itself tries once more, since a later step is another's. One that failed
+ * twice is told, and ends the run or does not, as above. The state keeps that a better one was
+ * lost: unless a later one is as good, the run's end is an error.
+ *
+ * Where ranks have the state in parts all of them come here at the same places, and rank 0 alone
+ * decides whether there is something to save: the others stand by. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <etude/log.h>
+
+#include "base/assert.h"
+#include "base/text/format.h"
+#include "train/run/run_private.h"
+
+void et_run_tell(const et_run *run, const char *format, ...)
+{
+    char text[1024];
+    va_list arguments;
+    if (!run->options.observer.tell)
+        return;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    run->options.observer.tell(run->options.observer.self, text);
+}
+
+static int end_or_warn(et_run *run, const et_error *failure, const char *what, et_error *error)
+{
+    if (failure->status == ET_EBUSY || run->options.on_failed_save == ET_FAILED_SAVE_STOP)
+        return et_fail(error, failure->status, "%s", failure->text);
+    et_log(ET_LOG_WARNING, "%s; training continues, and %s", failure->text, what);
+    return ET_OK;
+}
+
+/* The best one's arrays have changed when its second failure is known: then it is not the best any
+ * more, so that the next that is better than the one before it is kept. */
+static int settle_best(et_run *run, const et_error *failure, et_error *error)
+{
+    const et_run_best failed = run->best;
+    et_run_best *best = &run->best;
+    *best = run->saves.best_before;
+    best->lost = true;
+    best->lost_value = failed.lost ? failed.lost_value : failed.value;
+    best->lost_tie = failed.lost ? failed.lost_tie : failed.tie;
+    best->lost_step = failed.lost ? failed.lost_step : failed.step;
+    run->saves.is_best = false;
+    run->saves.best_failure = *failure;
+    run->unsaved = true;
+    return end_or_warn(run, failure, "the best checkpoint is not saved", error);
+}
+
+/* A failure of a save; ET_OK: the run goes on. */
+static int settle(et_run *run, const et_error *failure, et_error *error)
+{
+    et_assert(failure->status);
+    et_run_saves *saves = &run->saves;
+    if (saves->is_best)
+        return settle_best(run, failure, error);
+    run->unsaved = true;
+    saves->failure = *failure;
+    saves->failed++;
+    saves->again = saves->failed == 1 && failure->status != ET_EBUSY;
+    if (saves->again) {
+        et_log(ET_LOG_WARNING, "%s; trying once more", failure->text);
+        return ET_OK;
+    }
+    return end_or_warn(run, failure, "what is done since the last checkpoint is not saved", error);
+}
+
+static void note_saved(et_run *run)
+{
+    if (run->saves.is_best)
+        run->saves.best_saved = run->best.step;
+    else
+        run->saves.failed = 0;
+    run->saves.is_best = false;
+}
+
+/* Waits for a save in progress. */
+static int settle_last(et_run *run, et_error *error)
+{
+    if (!run->checkpoints || !et_checkpoints_saving(run->checkpoints))
+        return ET_OK;
+    et_error failure = ET_ERROR_INIT;
+    if (et_checkpoints_wait(run->checkpoints, &failure))
+        return settle(run, &failure, error);
+    note_saved(run);
+    return ET_OK;
+}
+
+int et_run_settle(et_run *run, et_error *error)
+{
+    int status = settle_last(run, error);
+    run->saves.again = false;
+    return status;
+}
+
+/* The logs are durable before the checkpoint that names their lengths. */
+static int begin(et_run *run, int64_t step, bool transient, et_error *error)
+{
+    et_error failure = ET_ERROR_INIT;
+    run->saves.again = false;
+    if (!transient)
+        run->saves.due = step;
+    int status = run->sink ? et_sink_flush(run->sink, &failure) : ET_OK;
+    if (!status)
+        status = transient ? et_checkpoints_save_transient(run->checkpoints, step, &failure)
+                           : et_checkpoints_save(run->checkpoints, step, &failure);
+    run->unsaved = status != ET_OK;
+    if (!status)
+        return ET_OK;
+    et_fail_while(&failure, status, "saving step %s", et_format_count(step).text);
+    return settle(run, &failure, error);
+}
+
+/* One more try: of the step that was due, or a transient one if that is over. */
+static int try_again(et_run *run, int64_t step, et_error *error)
+{
+    return begin(run, step, run->saves.due != step, error);
+}
+
+/* ---- with the parts of others ---- */
+
+int et_run_with_parts(et_run *run, et_run_saving_fn *save, void *self, et_error *error)
+{
+    const et_state *state = run->options.state;
+    bool others = et_comm_rank(run->options.comm) != 0;
+    int status = run->in_parts ? et_parts_begin(state, ET_OK, error) : ET_OK;
+    if (status)
+        return status;
+    if (others)
+        return run->in_parts ? et_parts_give(state, error) : ET_OK;
+    status = save(self, error);
+    return run->in_parts ? et_parts_end(state, status, error) : status;
+}
+
+/* What is to be saved. */
+typedef struct request {
+    et_run *run;
+    int64_t step;
+    bool transient, unsaved; /* unsaved: only what is */
+} request;
+
+static int save_request(void *self, et_error *error)
+{
+    const request *r = self;
+    et_run *run = r->run;
+    if (!run->checkpoints || (r->unsaved && !run->unsaved))
+        return ET_OK;
+    if (run->options.verbose && !r->transient)
+        et_run_tell(run, "step  %s  saving", et_format_count(r->step).text);
+    int status = settle_last(run, error);
+    return status ? status : begin(run, r->step, r->transient, error);
+}
+
+int et_run_save(et_run *run, int64_t step, bool transient, et_error *error)
+{
+    request r = { run, step, transient, false };
+    return et_run_with_parts(run, save_request, &r, error);
+}
+
+int et_run_save_unsaved(et_run *run, int64_t step, bool transient, et_error *error)
+{
+    request r = { run, step, transient, true };
+    return et_run_with_parts(run, save_request, &r, error);
+}
+
+int et_run_save_best(et_run *run, const et_run_best *best, const et_value *logs, et_error *error)
+{
+    et_error failure = ET_ERROR_INIT;
+    int status = settle_last(run, error);
+    if (status)
+        return status;
+    run->saves.best_before = run->best;
+    run->saves.is_best = run->checkpoints != NULL;
+    run->best = *best;
+    if (!run->checkpoints || run->options.best_unsaved) {
+        run->saves.is_best = false;
+        return ET_OK;
+    }
+    if (run->saves.best_before.known)
+        et_checkpoints_replace_best(run->checkpoints, run->saves.best_before.step);
+    if (et_checkpoints_save_best(run->checkpoints, best->step, logs, &failure))
+        return settle(run, &failure, error);
+    if (!et_checkpoints_saving(run->checkpoints))
+        note_saved(run);
+    return ET_OK;
+}
+
+static int save_again(void *self, et_error *error)
+{
+    const request *r = self;
+    return r->run->saves.again ? try_again(r->run, r->step, error) : ET_OK;
+}
+
+/* In parts it is tried at the next boundary, where all know of it. */
+int et_run_look_after_saves(et_run *run, int64_t step, et_error *error)
+{
+    bool ended = run->checkpoints && et_checkpoints_ended(run->checkpoints);
+    int status = ended ? settle_last(run, error) : ET_OK;
+    bool again = run->in_parts ? run->saves_again : run->saves.again;
+    if (status || !again)
+        return status;
+    request r = { .run = run, .step = step };
+    run->saves_again = false;
+    return et_run_with_parts(run, save_again, &r, error);
+}
+
+static int await_saves(void *self, et_error *error)
+{
+    const request *r = self;
+    et_run *run = r->run;
+    int status = settle_last(run, error);
+    while (!status && run->saves.again) {
+        status = try_again(run, r->step, error);
+        if (!status)
+            status = settle_last(run, error);
+    }
+    if (!status && run->saves.failed)
+        return et_fail(error, run->saves.failure.status, "%s", run->saves.failure.text);
+    return status;
+}
+
+int et_run_await_saves(et_run *run, int64_t step, et_error *error)
+{
+    request r = { .run = run, .step = step };
+    return et_run_with_parts(run, await_saves, &r, error);
+}
+
+int et_run_finish_saves(et_run *run, int64_t step, et_error *error)
+{
+    int status = et_run_await_saves(run, step, error);
+    return status ? status : et_run_check_best(run, error);
+}

@@ -1,0 +1,135 @@
+/* Optimizers as a program makes and uses them: <etude/optimizer.h>. A setup becomes settings, as
+ * the command's are: the rule and its rate, then the text on top. */
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/fields/fields.h"
+#include "base/reserved.h"
+#include "base/values/yaml.h"
+#include "engine/exec/pass.h"
+#include "engine/optim/optimizer.h"
+#include "train/run/options.h"
+#include "train/step/update.h"
+
+static int choose_rule(et_optimization_options *options, const char *name, et_error *error)
+{
+    options->optimizer.type = et_optimizer_type(name);
+    if (options->optimizer.type != ET_OPTIMIZER_NONE)
+        return ET_OK;
+    return et_fail(error, ET_ECONFIG, "no rule named %s; there are: %s", name, et_optimizer_names);
+}
+
+static int read_setup(et_optimization_options *options, const et_optimizer_setup *setup,
+                      et_arena *arena, et_error *error)
+{
+    double rate = setup->learning_rate != 0 ? setup->learning_rate : 1e-3;
+    if (!(rate > 0 && isfinite(rate)))
+        return et_fail(error, ET_ECONFIG,
+                       "learning_rate %g: give a positive number, or 0 for 0.001", rate);
+    et_fields_defaults(&et_optimization_fields, options);
+    options->learning_rate.type = ET_RATE_CONSTANT;
+    options->learning_rate.constant.learning_rate = rate;
+    int status = choose_rule(options, setup->rule ? setup->rule : "adam", error);
+    if (status || !setup->settings)
+        return status;
+    et_value *tree;
+    status =
+        et_yaml_parse(&tree, arena, setup->settings, strlen(setup->settings), "settings", error);
+    return status ? status
+                  : et_fields_read(&et_optimization_fields, options, tree, arena, "settings", "",
+                                   error);
+}
+
+int et_optimizer_open(et_optimizer **out, et_device *device, et_params *params, const char *trains,
+                      const et_optimizer_setup *setup, et_error *error)
+{
+    static const et_optimizer_setup defaults = { 0 };
+    et_optimization_options options = { 0 };
+    et_arena arena = ET_ARENA_INIT;
+    *out = NULL;
+    if (!et_params_ready(params))
+        return et_fail(error, ET_EUSAGE, "an optimizer is opened after et_params_materialize");
+    et_group *group = NULL;
+    int status = et_options_check(setup, "et_optimizer_setup", error);
+    if (!status)
+        status = read_setup(&options, setup ? setup : &defaults, &arena, error);
+    const et_group *given = setup ? setup->group : NULL;
+    if (!status && given && (trains || et_group_params(given) != params))
+        status = et_fail(error, ET_ECONFIG, "et_optimizer_setup.group: %s",
+                         trains ? "and a prefix of names: give one of them"
+                                : "it is of another store of parameters");
+    if (!status && trains)
+        status = et_group_new(&group, params, trains, error);
+    if (!status)
+        status =
+            et_optimizer_new(out, params, given ? given : group, device->kernels, &options, error);
+    et_group_free(group);
+    et_arena_release(&arena);
+    return status;
+}
+
+/* Ranks that share the optimizer out make the update together or not at all. */
+static int agree_on_update(const et_optimizer *optimizer, bool *good, et_error *error)
+{
+    unsigned bad = !*good;
+    int status = et_comm_agree(et_optimizer_ranks(optimizer), ET_OK, &bad, error);
+    *good = !bad;
+    return status;
+}
+
+/* What the pass does not derive by has the gradient of some other pass. */
+static int check_trains(const et_optimizer *optimizer, const et_pass *pass, et_error *error)
+{
+    const char *prefix = et_pass_trains(pass);
+    for (int i = 0, param; prefix && (param = et_optimizer_param(optimizer, i)) >= 0; i++) {
+        const char *name = et_params_name(et_pass_params(pass), param);
+        if (strncmp(name, prefix, strlen(prefix)) != 0)
+            return et_fail(error, ET_EUSAGE,
+                           "the optimizer changes %s, and the pass leaves gradients of %s... alone "
+                           "(et_pass_options.trains): open the optimizer with that prefix",
+                           name, prefix);
+    }
+    return ET_OK;
+}
+
+int et_update_check(const et_optimizer *optimizer, const et_pass *pass, et_error *error)
+{
+    if (et_pass_params(pass) == et_optimizer_params(optimizer) && et_pass_is_training(pass))
+        return check_trains(optimizer, pass, error);
+    return et_fail(error, ET_EUSAGE,
+                   et_pass_is_training(pass)
+                       ? "an optimizer and a pass of two stores of parameters: open both on one"
+                       : "a pass that leaves no gradient: et_pass_options.training was not set");
+}
+
+int et_optimizer_update(et_optimizer *optimizer, et_pass *pass, et_update *update, et_error *error)
+{
+    int wrong = et_update_check(optimizer, pass, error);
+    if (wrong)
+        return wrong;
+    if (!et_pass_has_run(pass))
+        return et_fail(error, ET_EUSAGE, "the pass has not run: there is no gradient yet");
+    double divisor = et_pass_divisor(pass);
+    et_update done = { NAN, 0, false };
+    bool good = isfinite(et_pass_loss(pass)) && divisor >= 0;
+    int status = agree_on_update(optimizer, &good, error);
+    if (!status && good)
+        done = et_optimizer_apply(optimizer, et_params_gradients(et_pass_params(pass)),
+                                  et_mean_of(1, divisor));
+    if (update)
+        *update = done;
+    if (!status)
+        status = et_optimizer_settled(optimizer, error);
+    if (status)
+        return status;
+    if (done.finite) {
+        et_pass_move_means(pass, NULL);
+        et_optimizer_average_variables(optimizer);
+        return ET_OK;
+    }
+    const char *name = et_pass_find_not_finite(pass);
+    return et_fail(error, ET_EDIVERGED, "loss or gradient is not finite, first in %s",
+                   name ? name : "the gradient's norm");
+}

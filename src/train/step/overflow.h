@@ -1,0 +1,51 @@
+/* What happens when a loss or gradient is not finite: an object, chosen at set-up. Fail: the step
+ * fails and says where it began; nothing was changed. Scale: gradients are made times a factor
+ * (for types with few exponents); where one is not finite the update is left out and the factor
+ * halved, and it is doubled after a number of good updates; a step fails after a hundred that were
+ * left out in a row.
+ *
+ * A part of the state where it has one (part is not NULL). */
+#ifndef ETUDE_TRAIN_STEP_OVERFLOW_H
+#define ETUDE_TRAIN_STEP_OVERFLOW_H
+
+#include <etude/state.h>
+
+struct et_step;
+
+typedef struct et_overflow et_overflow;
+
+typedef struct et_overflow_class {
+    const char *name;
+    /* A batch's or the update's gradient is not finite. ET_OK: the update is left out, the step
+     * counts. shard: which batch of the step, the last one taken. */
+    int (*not_finite)(et_overflow *self, struct et_step *step, int shard, et_error *error);
+    void (*good)(et_overflow *self); /* after an update; NULL: nothing */
+    const et_part_class *part;
+} et_overflow_class;
+
+struct et_overflow {
+    const et_overflow_class *class;
+    double scale; /* of gradients, from the next step on */
+};
+
+/* Fails with ET_EDIVERGED: step, first bad value and the batch's samples are named. */
+et_overflow et_overflow_fail(void);
+
+/* The same with a factor that stays. */
+et_overflow et_overflow_fixed(double scale);
+
+typedef struct et_overflow_scale {
+    et_overflow overflow; /* first member */
+    int64_t every;        /* good updates until the factor is doubled; 0: it never is */
+    int64_t in_a_row;     /* good updates since it last changed; below 0: left out ones */
+} et_overflow_scale;
+
+/* As Model Garden's loss_scale: dynamic. */
+#define ET_OVERFLOW_SCALE 32768
+#define ET_OVERFLOW_EVERY 2000
+
+/* scale: the first factor, a power of two; it is never below 1. After a hundred
+ * that were left out in a row the next is a divergence, and fails. */
+et_overflow_scale et_overflow_scaled(double scale, int64_t every);
+
+#endif

@@ -1,0 +1,22 @@
+/* A reducer that makes an update private (<etude/privacy.h>): around the tree, which adds up what
+ * it has clipped.
+ *
+ *   per example   g = divisor / shards (sum of g_i min(1, C / |g_i|) + C noise N(0, 1))
+ *   of an update  g = divisor (m min(1, C / |m|) + C noise N(0, 1)),   m = sum of g_i / divisor
+ *
+ * The optimizer divides by the divisor. Noise is drawn for (seed, step, place); padding stays
+ * zero. */
+#ifndef ETUDE_TRAIN_STEP_PRIVATE_H
+#define ETUDE_TRAIN_STEP_PRIVATE_H
+
+#include <etude/privacy.h>
+
+#include "train/step/reducer.h"
+
+int et_privacy_check(const et_privacy_options *options, et_error *error);
+
+/* Owns tree from then on. Options are copied, and were checked. */
+int et_private_open(et_reducer **out, et_reducer *tree, const et_pass *pass,
+                    const et_privacy_options *options, et_error *error);
+
+#endif

@@ -1,0 +1,347 @@
+/* The tree as a stack of sums of neighbours: a shard is pushed, and while the two on top are
+ * siblings they become one. With six shards, from 0 on:
+ *
+ *     after shard      0    1      2        3      4          5
+ *     the stack        0    0-1    0-1 2    0-3    0-3 4      0-5
+ *
+ * Which are siblings is a matter of numbers (et_tree_siblings), so shards of another rank may be
+ * missing on the left: what is left then is several sums, which ranked.c adds up with the others'.
+ *
+ * A sum lies in a slot: an array of the store's trained size with the moving means behind it, and
+ * scalars. As many slots are made as sums are ever there at once. With one shard the store's
+ * gradients are the sum, and nothing is copied: a class of its own. With more, each shard's
+ * gradient is read once more to see whether it is finite: a sum that is not would not tell whose
+ * fault it is. */
+#include "train/step/reducer_private.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/inline.h"
+
+typedef et_tree tree;
+typedef et_tree_slot slot;
+
+void et_reducer_close(et_reducer *reducer)
+{
+    if (reducer)
+        reducer->class->close(reducer);
+}
+
+bool et_tree_siblings(int shards, et_tree_node left, et_tree_node right)
+{
+    bool whole =
+        left.count > 0 && !(left.count & (left.count - 1)) && left.first % (2 * left.count) == 0;
+    bool last = right.first + right.count == shards && right.count < left.count;
+    return whole && right.first == left.first + left.count && (right.count == left.count || last);
+}
+
+/* Where a shard goes that is added as it is: into the sum on top, or into a slot of its own. */
+static bool joins_top(const tree *self, int shard)
+{
+    return self->depth && self->stack[self->depth - 1].count == 1 &&
+           et_tree_siblings(self->reducer.shards, self->stack[self->depth - 1],
+                            (et_tree_node){ shard, 1, -1 });
+}
+
+static bool top_are_siblings(const tree *self)
+{
+    return self->depth > 1 && et_tree_siblings(self->reducer.shards, self->stack[self->depth - 2],
+                                               self->stack[self->depth - 1]);
+}
+
+static void tree_begin(et_reducer *reducer)
+{
+    tree *self = (tree *)reducer;
+    self->next = reducer->first;
+    self->free_count = self->depth = 0;
+    for (int i = 0; i < self->slot_count; i++)
+        self->free[self->free_count++] = i;
+}
+
+static void copy_gradients(const tree *self, slot *to, int64_t first, int64_t end)
+{
+    memcpy(to->array + first, self->gradients + first, (size_t)(end - first) * sizeof *to->array);
+}
+
+ET_APART void copy_means(const tree *self, float *means, const et_pass *pass)
+{
+    for (int i = 0; i < self->tracks; i++) {
+        et_tracked tracked = et_pass_tracked(pass, i);
+        memcpy(means, tracked.value, (size_t)tracked.elements * sizeof *means);
+        means += tracked.elements;
+    }
+}
+
+/* A shard's values but the gradients take a slot. */
+static void fill_rest(const tree *self, slot *to, const et_pass *pass)
+{
+    et_pass_read(pass, &to->loss, &to->divisor, to->measured);
+    copy_means(self, to->array + self->trained, pass);
+}
+
+/* They are added to its left neighbour's. */
+static void add_rest(const tree *self, slot *to, const et_pass *pass)
+{
+    float *means = to->array + self->trained;
+    for (int i = 0; i < self->tracks; i++) {
+        et_tracked tracked = et_pass_tracked(pass, i);
+        self->kernels->accumulate(means, tracked.value, tracked.elements);
+        means += tracked.elements;
+    }
+    to->loss += et_pass_loss(pass);
+    to->divisor += et_pass_divisor(pass);
+    for (int i = 0; i < self->measures; i++) {
+        et_measured measured = et_pass_measured(pass, i);
+        to->measured[i].total += measured.total;
+        to->measured[i].weight += measured.weight;
+    }
+}
+
+static void add_slot_rest(const tree *self, slot *to, const slot *from)
+{
+    self->kernels->accumulate(to->array + self->trained, from->array + self->trained, self->means);
+    to->loss += from->loss;
+    to->divisor += from->divisor;
+    for (int i = 0; i < self->measures; i++) {
+        to->measured[i].total += from->measured[i].total;
+        to->measured[i].weight += from->measured[i].weight;
+    }
+}
+
+bool et_tree_is_finite(const tree *self, const et_pass *pass)
+{
+    return isfinite(et_pass_loss(pass)) &&
+           isfinite(self->kernels->sum_of_squares(self->gradients, self->trained));
+}
+
+/* A shard behind the others: part of the top node, or a node of its own, whose slot is to be set.
+ * Whether the former. */
+static bool append_shard(tree *self, int shard)
+{
+    bool joins = joins_top(self, shard);
+    if (joins)
+        self->stack[self->depth - 1].count++;
+    else
+        self->stack[self->depth++] = (et_tree_node){ shard, 1, -1 };
+    return joins;
+}
+
+/* The top node becomes part of its sibling. The slot that is free by that. */
+static int fold_top(tree *self)
+{
+    et_tree_node top = self->stack[--self->depth];
+    self->stack[self->depth - 1].count += top.count;
+    return top.slot;
+}
+
+void et_tree_push(tree *self, int shard, et_tree_moves *moves)
+{
+    et_assert_equal(shard, self->next);
+    self->next++;
+    bool joins = append_shard(self, shard);
+    et_tree_node *top = &self->stack[self->depth - 1];
+    if (!joins)
+        top->slot = self->free[--self->free_count];
+    moves->count = 1;
+    moves->move[0] = (et_tree_move){ .to = top->slot, .from = -1, .adds = joins };
+    while (top_are_siblings(self)) {
+        int from = fold_top(self);
+        moves->move[moves->count++] =
+            (et_tree_move){ self->stack[self->depth - 1].slot, from, true };
+        self->free[self->free_count++] = from;
+    }
+}
+
+void et_tree_move_gradients(const tree *self, const et_tree_moves *moves, int64_t first,
+                            int64_t end)
+{
+    for (int i = 0; i < moves->count; i++) {
+        const et_tree_move *m = &moves->move[i];
+        slot to = self->slots[m->to];
+        if (m->adds)
+            self->kernels->accumulate(
+                to.array + first,
+                (m->from < 0 ? self->gradients : self->slots[m->from].array) + first, end - first);
+        else
+            copy_gradients(self, &to, first, end);
+    }
+}
+
+void et_tree_move_rest(tree *self, const et_tree_moves *moves, const et_pass *pass)
+{
+    for (int i = 0; i < moves->count; i++) {
+        const et_tree_move *m = &moves->move[i];
+        slot *to = &self->slots[m->to];
+        if (m->from >= 0)
+            add_slot_rest(self, to, &self->slots[m->from]);
+        else if (m->adds)
+            add_rest(self, to, pass);
+        else
+            fill_rest(self, to, pass);
+    }
+}
+
+static int tree_add(et_reducer *reducer, int shard, const et_pass *pass, et_error *error)
+{
+    tree *self = (tree *)reducer;
+    et_tree_moves moves;
+    (void)error;
+    if (!et_tree_is_finite(self, pass)) {
+        self->next++;
+        return ET_EDIVERGED;
+    }
+    et_tree_push(self, shard, &moves);
+    et_tree_move_gradients(self, &moves, 0, self->trained);
+    et_tree_move_rest(self, &moves, pass);
+    return ET_OK;
+}
+
+void et_tree_give(tree *self, int place, et_reduced *out)
+{
+    const slot *sum = &self->slots[place];
+    float *means = sum->array + self->trained;
+    for (int64_t i = 0; i < self->means; i++)
+        means[i] /= (float)self->reducer.shards;
+    *out = (et_reduced){ .gradient = sum->array,
+                         .loss = sum->loss,
+                         .divisor = sum->divisor,
+                         .measures = self->measures,
+                         .measured = sum->measured,
+                         .means = means };
+}
+
+static int tree_end(et_reducer *reducer, et_reduced *out, et_error *error)
+{
+    tree *self = (tree *)reducer;
+    (void)error;
+    et_assert_equal(self->next, reducer->shards);
+    et_tree_give(self, self->stack[0].slot, out);
+    return ET_OK;
+}
+
+static void tree_close(et_reducer *reducer)
+{
+    tree *self = (tree *)reducer;
+    for (int i = 0; i < self->slot_count; i++)
+        et_free(self->slots[i].array);
+    et_free(self->block);
+    et_free(self);
+}
+
+static const et_reducer_class tree_class = {
+    .name = "tree", .begin = tree_begin, .add = tree_add, .end = tree_end, .close = tree_close
+};
+
+/* ---- of one shard: a slot for all but the gradients ---- */
+
+static void leaf_begin(et_reducer *reducer)
+{
+    ((tree *)reducer)->next = 0;
+}
+
+static int leaf_add(et_reducer *reducer, int shard, const et_pass *pass, et_error *error)
+{
+    tree *self = (tree *)reducer;
+    slot *own = &self->slots[0];
+    (void)error;
+    et_assert_equal(shard, self->next);
+    self->next++;
+    et_pass_read(pass, &own->loss, &own->divisor, own->measured);
+    if (self->tracks)
+        copy_means(self, own->array, pass);
+    return isfinite(own->loss) ? ET_OK : ET_EDIVERGED;
+}
+
+static int leaf_end(et_reducer *reducer, et_reduced *out, et_error *error)
+{
+    const tree *self = (const tree *)reducer;
+    const slot *own = &self->slots[0];
+    (void)error;
+    et_assert_equal(self->next, 1);
+    *out = (et_reduced){ .gradient = self->gradients,
+                         .loss = own->loss,
+                         .divisor = own->divisor,
+                         .measures = self->measures,
+                         .measured = own->measured,
+                         .means = own->array };
+    return ET_OK;
+}
+
+static const et_reducer_class leaf_class = {
+    .name = "leaf", .begin = leaf_begin, .add = leaf_add, .end = leaf_end, .close = tree_close
+};
+
+/* ---- opening ---- */
+
+int et_tree_nodes(int shards, int first, int end, et_tree_node *nodes, int *most)
+{
+    tree t = { .reducer.shards = shards };
+    *most = 0;
+    for (int shard = first; shard < end; shard++) {
+        append_shard(&t, shard);
+        *most = t.depth > *most ? t.depth : *most;
+        while (top_are_siblings(&t))
+            fold_top(&t);
+    }
+    for (int i = 0; nodes && i < t.depth; i++)
+        nodes[i] = t.stack[i];
+    return t.depth;
+}
+
+static int allocate(tree *self, et_error *error)
+{
+    bool one = self->reducer.shards == 1;
+    int count;
+    et_tree_nodes(self->reducer.shards, self->reducer.first, self->reducer.end, NULL, &count);
+    size_t bytes = (size_t)(self->means + (one ? 0 : self->trained)) * sizeof(float);
+    self->block = et_alloc_zero((size_t)count * (size_t)self->measures, sizeof *self->block);
+    if (!self->block)
+        return et_alloc_failed(error, (size_t)self->measures * sizeof *self->block, "a sum");
+    for (int i = 0; i < count; i++) {
+        slot *made = &self->slots[self->slot_count++];
+        made->measured = self->block + (size_t)(i * self->measures);
+        made->array = et_alloc_aligned(bytes ? bytes : 64, 64);
+        if (!made->array)
+            return et_alloc_failed(error, (size_t)count * bytes, "accumulated gradients");
+    }
+    return ET_OK;
+}
+
+int et_tree_open_part(et_tree **out, const et_pass *pass, int shards, int first, int end,
+                      et_error *error)
+{
+    et_assert(shards >= 1 && first >= 0 && first < end && end <= shards);
+    tree *self = et_alloc_zero(1, sizeof *self);
+    *out = NULL;
+    if (!self)
+        return et_alloc_failed(error, sizeof *self, "a reducer");
+    self->reducer = (et_reducer){ .class = shards == 1 ? &leaf_class : &tree_class,
+                                  .shards = shards,
+                                  .first = first,
+                                  .end = end };
+    self->params = et_pass_params(pass);
+    self->gradients = et_params_gradients(self->params);
+    self->kernels = et_pass_device(pass)->kernels;
+    self->trained = et_params_trained_size(self->params);
+    self->measures = et_pass_measures(pass);
+    self->tracks = et_pass_tracks(pass);
+    for (int i = 0; i < self->tracks; i++)
+        self->means += et_pass_tracked(pass, i).elements;
+    int status = allocate(self, error);
+    if (status)
+        tree_close(&self->reducer);
+    else
+        *out = self;
+    return status;
+}
+
+int et_tree_open(et_reducer **out, const et_pass *pass, int shards, et_error *error)
+{
+    tree *self;
+    int status = et_tree_open_part(&self, pass, shards, 0, shards, error);
+    *out = status ? NULL : &self->reducer;
+    return status;
+}

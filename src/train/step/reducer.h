@@ -1,0 +1,110 @@
+/* Reducers: what stands between passes and an update. An update is made of a number of shards, each
+ * one batch; a reducer adds up their gradients, divisors and measures, in a fixed tree of shards:
+ *
+ *     0   1   2   3   4   5        leaves
+ *      \ /     \ /     \ /
+ *      0-1     2-3     4-5         neighbours first
+ *        \     /        |
+ *          0-3          |
+ *            \---- 0-5 -/          what is left over, from the right
+ *
+ * so that the bits depend on the number of shards alone, not on who computed which or when. A
+ * process computes those from `first` to `end`: all, or its rank's share (ranked.h). What else
+ * happens to gradients on the way (clipped each, with noise) is another class.
+ *
+ *     et_reducer_begin(reducer);
+ *     for (int i = reducer->first; !status && i < reducer->end; i++) {
+ *         ... a pass has run on batch i ...
+ *         status = et_reducer_add(reducer, i, pass, &error);
+ *     }
+ *     if ((status = et_reducer_meet(reducer, status, &error))) ...
+ *     if ((status = et_reducer_end(reducer, &sum, &error))) ...
+ *     et_optimizer_apply(optimizer, sum.gradient, 1 / sum.divisor);
+ *
+ * Adding allocates nothing. One thread. */
+#ifndef ETUDE_TRAIN_STEP_REDUCER_H
+#define ETUDE_TRAIN_STEP_REDUCER_H
+
+#include "base/assert.h"
+#include "engine/exec/pass.h"
+
+/* Borrowed from the reducer or the store, until the next begin or pass. */
+typedef struct et_reduced {
+    float *gradient; /* [trained size] of the store; an update may use it up */
+    double loss, divisor;
+    int measures;
+    const et_measured *measured; /* [measures]: as the pass has them, over all shards */
+    const float *means; /* moving means' new values, one behind another: the mean over shards */
+} et_reduced;
+
+typedef struct et_reducer et_reducer;
+
+typedef struct et_reducer_class {
+    const char *name;
+    void (*begin)(et_reducer *self);
+    /* The pass runs on this shard next, and add is given it unless that fails. NULL: whatever. */
+    void (*expect)(et_reducer *self, int shard);
+    /* ET_EDIVERGED, without a text: this shard's gradient or loss is not finite. */
+    int (*add)(et_reducer *self, int shard, const et_pass *pass, et_error *error);
+    int (*end)(et_reducer *self, et_reduced *out, et_error *error);
+    void (*close)(et_reducer *self);
+    /* Before end, with what became of this process's shards: what became of all. ET_EDIVERGED:
+     * reducer->bad is the first that is not finite. NULL: there are no others. */
+    int (*meet)(et_reducer *self, int status, et_error *error);
+    /* What is to be told of a shard, error's text, is that of who has it. NULL: we have all. */
+    int (*failed)(et_reducer *self, int shard, int status, et_error *error);
+} et_reducer_class;
+
+struct et_reducer {
+    const et_reducer_class *class;
+    int shards;
+    int first, end; /* those that this process computes */
+    bool whole;     /* an update takes all its batches, also where it is left out */
+    int bad;        /* the shard that add or meet found not finite */
+    uint64_t seed;  /* of what it draws, and the number of the step; set before begin */
+    int64_t step;
+};
+
+/* Adds in this process, shards in order from 0. pass: one of those that will be added, prepared. */
+int et_tree_open(et_reducer **out, const et_pass *pass, int shards, et_error *error);
+
+static inline void et_reducer_begin(et_reducer *reducer)
+{
+    reducer->class->begin(reducer);
+}
+
+static inline void et_reducer_expect(et_reducer *reducer, int shard)
+{
+    et_assert(shard >= reducer->first && shard < reducer->end);
+    if (reducer->class->expect)
+        reducer->class->expect(reducer, shard);
+}
+
+static inline int et_reducer_add(et_reducer *reducer, int shard, const et_pass *pass,
+                                 et_error *error)
+{
+    et_assert(shard >= reducer->first && shard < reducer->end);
+    int status = reducer->class->add(reducer, shard, pass, error);
+    if (status == ET_EDIVERGED)
+        reducer->bad = shard;
+    return status;
+}
+
+static inline int et_reducer_meet(et_reducer *reducer, int status, et_error *error)
+{
+    return reducer->class->meet ? reducer->class->meet(reducer, status, error) : status;
+}
+
+static inline int et_reducer_end(et_reducer *reducer, et_reduced *out, et_error *error)
+{
+    return reducer->class->end(reducer, out, error);
+}
+
+static inline int et_reducer_failed(et_reducer *reducer, int shard, int status, et_error *error)
+{
+    return reducer->class->failed ? reducer->class->failed(reducer, shard, status, error) : status;
+}
+
+void et_reducer_close(et_reducer *reducer); /* NULL allowed */
+
+#endif

@@ -1,0 +1,207 @@
+/*   batch -> cut -> pass, for each shard of this rank -> reducer (ranked.h) -> update
+ *
+ * A shard's batch has room for the largest: its own plan, kept by the pass. Of a batch that is not
+ * full all shards get less. */
+#include <etude/shards.h>
+
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/reserved.h"
+#include "engine/tensor/layout.h"
+#include "engine/optim/optimizer.h"
+#include "train/step/ranked.h"
+#include "train/step/update.h"
+
+struct et_shards {
+    et_comm *comm; /* borrowed, as pass */
+    et_pass *pass;
+    et_layout layout; /* of part */
+    et_batch *part;
+    et_reducer *reducer;
+    et_reduced sum;
+};
+
+static int check_layout(const et_layout *layout, int64_t count, et_error *error)
+{
+    if (layout->kinds > 1)
+        return et_fail(
+            error, ET_ECONFIG,
+            "shards: batches also count %ss, and are not cut by %ss alone; train a task, "
+            "which takes several batches an update",
+            layout->kind[1], layout->kind[0]);
+    if (count > layout->capacity[0])
+        return et_fail(error, ET_ECONFIG, "%lld shards of a batch of %lld %ss: at most as many",
+                       (long long)count, (long long)layout->capacity[0], layout->kind[0]);
+    return ET_OK;
+}
+
+static int check(const et_shards_options *o, const et_layout *layout, int64_t count,
+                 et_error *error)
+{
+    int ranks = et_comm_size(o->comm);
+    if (count < 1)
+        return et_fail(error, ET_ECONFIG, "%lld shards: at least 1", (long long)count);
+    if (count < ranks)
+        return et_fail(error, ET_ECONFIG,
+                       "%lld shard%s and %d ranks, each of which computes one at least: give %d",
+                       (long long)count, count == 1 ? "" : "s", ranks, ranks);
+    return check_layout(layout, count, error);
+}
+
+/* A part before the pass is prepared for it, and that before a reducer listens. */
+static int open_parts(et_shards *s, int64_t count, et_comm *comm, et_error *error)
+{
+    int status = et_batch_new(&s->part, &s->layout, error);
+    if (!status)
+        status = et_pass_prepare(s->pass, &s->layout, error);
+    if (!status && et_comm_size(comm) > 1)
+        status = et_ranked_open(&s->reducer, s->pass, (int)count, comm, error);
+    else if (!status)
+        status = et_tree_open(&s->reducer, s->pass, (int)count, error);
+    return status;
+}
+
+int et_shards_open(et_shards **out, et_pass *pass, const et_layout *layout,
+                   const et_shards_options *options, et_error *error)
+{
+    static const et_shards_options defaults = { 0 };
+    *out = NULL;
+    int status = et_options_check(options, "et_shards_options", error);
+    const et_shards_options *o = options ? options : &defaults;
+    int64_t count = o->count ? o->count : 1;
+    if (!status)
+        status = check(o, layout, count, error);
+    et_shards *s = status ? NULL : et_alloc_zero(1, sizeof *s);
+    if (!s)
+        return status ? status : et_alloc_failed(error, sizeof *s, "shards");
+    s->comm = o->comm;
+    s->pass = pass;
+    s->layout = *layout;
+    s->layout.capacity[0] = (layout->capacity[0] + count - 1) / count;
+    s->sum = (et_reduced){ .loss = NAN };
+    status = open_parts(s, count, o->comm, error);
+    if (status)
+        et_shards_close(s);
+    else
+        *out = s;
+    return status;
+}
+
+void et_shards_close(et_shards *s)
+{
+    if (!s)
+        return;
+    et_reducer_close(s->reducer);
+    et_batch_free(s->part);
+    et_free(s);
+}
+
+/* Samples begin to end - 1 of a batch are the part's. */
+static void cut(et_shards *s, const et_batch *batch, int64_t begin, int64_t end)
+{
+    for (int i = 0; i < s->layout.fields; i++) {
+        const et_layout_field *field = &s->layout.field[i];
+        size_t size = (size_t)et_shape_count(field->item) * et_dtype_size(field->dtype);
+        memcpy(s->part->data[i], (const char *)batch->data[i] + (size_t)begin * size,
+               (size_t)(end - begin) * size);
+    }
+    memcpy(s->part->sample, batch->sample + begin, (size_t)(end - begin) * sizeof *batch->sample);
+    s->part->filled[0] = end - begin;
+    s->part->epoch = batch->epoch;
+    et_batch_finish(s->part);
+}
+
+static int run_shards(et_shards *s, const et_batch *batch, uint64_t seed, uint64_t number,
+                      et_error *error)
+{
+    int64_t filled = batch->filled[0], count = s->reducer->shards;
+    if (!et_layout_same(batch->layout, &s->layout) || filled > s->layout.capacity[0] * count)
+        return et_fail(error, ET_EUSAGE,
+                       "a batch of another layout than the shards', or of more than %lld samples",
+                       (long long)(s->layout.capacity[0] * count));
+    if (filled < count && et_pass_tracks(s->pass))
+        return et_fail(error, ET_EDATA,
+                       "a batch of %lld samples and %lld shards: each moves the moving means; let "
+                       "batches be full (drop_remainder)",
+                       (long long)filled, (long long)count);
+    int status = ET_OK;
+    for (int i = s->reducer->first; !status && i < s->reducer->end; i++) {
+        cut(s, batch, filled * i / count, filled * (i + 1) / count);
+        et_reducer_expect(s->reducer, i);
+        status = et_pass_run(s->pass, s->part, seed, number * (uint64_t)count + (uint64_t)i, error);
+        if (!status)
+            status = et_reducer_add(s->reducer, i, s->pass, error);
+    }
+    return status;
+}
+
+/* The text is that of who has the shard, which was its last. */
+static int tell_diverged(et_shards *s, int shard, et_error *error)
+{
+    bool mine = shard >= s->reducer->first && shard < s->reducer->end;
+    const char *name = mine ? et_pass_find_not_finite(s->pass) : NULL;
+    int status = et_fail(error, ET_EDIVERGED, "loss or gradient is not finite, first in %s",
+                         name ? name : "the gradient's norm");
+    return et_reducer_failed(s->reducer, shard, status, error);
+}
+
+/* Ranks that share it out are those that have the gradients. */
+static int check_optimizer(const et_shards *s, const et_optimizer *optimizer, et_error *error)
+{
+    const et_comm *ranks = et_optimizer_ranks(optimizer);
+    int status = et_update_check(optimizer, s->pass, error);
+    if (status)
+        return status;
+    return !ranks || ranks == s->comm
+               ? ET_OK
+               : et_fail(error, ET_EUSAGE,
+                         "%d ranks share the optimizer out, and these shards are not theirs: give "
+                         "both the same comm",
+                         et_comm_size(ranks));
+}
+
+int et_shards_update(et_shards *s, et_optimizer *optimizer, const et_batch *batch, uint64_t seed,
+                     uint64_t number, et_update *update, et_error *error)
+{
+    et_update done = { NAN, 0, false };
+    et_reducer_begin(s->reducer);
+    int status = check_optimizer(s, optimizer, error);
+    if (!status)
+        status = run_shards(s, batch, seed, number, error);
+    status = et_reducer_meet(s->reducer, status, error);
+    bool diverged = status == ET_EDIVERGED;
+    int bad = diverged ? s->reducer->bad : s->reducer->shards - 1;
+    if (!status)
+        status = et_reducer_end(s->reducer, &s->sum, error);
+    if (status && !diverged)
+        return status;
+    if (!diverged && s->sum.divisor >= 0)
+        done = et_optimizer_apply(optimizer, s->sum.gradient, et_mean_of(1, s->sum.divisor));
+    if (update)
+        *update = done;
+    status = et_optimizer_settled(optimizer, error);
+    if (status)
+        return status;
+    if (!done.finite)
+        return tell_diverged(s, bad, error);
+    et_pass_move_means(s->pass, s->sum.means);
+    et_optimizer_average_variables(optimizer);
+    return ET_OK;
+}
+
+double et_shards_loss(const et_shards *s)
+{
+    return s->sum.loss;
+}
+
+double et_shards_divisor(const et_shards *s)
+{
+    return s->sum.divisor;
+}
+
+et_measured et_shards_measured(const et_shards *s, int i)
+{
+    return i >= 0 && i < s->sum.measures ? s->sum.measured[i] : (et_measured){ 0 };
+}

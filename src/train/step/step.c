@@ -1,0 +1,309 @@
+/* Everything before the update only reads the weights. So a save may read them beside it, and a
+ * step that diverges has changed nothing but gradients: the check stands before the update for
+ * the loss, within it (before any weight is moved) for the gradient. */
+#include "train/step/step.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/flag.h"
+#include "formats/events/log_names.h"
+#include "train/step/ranked.h"
+#include "train/step/update.h"
+
+int et_judge_loss(et_loss_bound bound, const char *name, double loss, int64_t step, et_error *error)
+{
+    if (!(bound.most > 0 && loss > bound.most && step >= bound.from))
+        return ET_OK;
+    return et_fail(
+        error, ET_EDIVERGED,
+        "step %lld: %s is %g, above loss_upper_bound %g. Lower the learning rate or clip "
+        "gradients",
+        (long long)step, name, loss, bound.most);
+}
+
+static int define_ratio(et_metrics *metrics, const char *prefix, const char *measure, int *place,
+                        et_error *error)
+{
+    char name[256];
+    snprintf(name, sizeof name, "%s%s", prefix, measure);
+    int status = et_metrics_define(metrics, name, &et_metric_ratio, error);
+    if (!status)
+        *place = et_metrics_place(metrics, name);
+    return status;
+}
+
+int et_define_measures(et_metrics *metrics, const et_pass *pass, const char *prefix,
+                       const char *skip, int *place, et_error *error)
+{
+    const int measures = et_pass_measures(pass);
+    const bool total = !skip && !et_pass_loss_is_measured(pass, ET_LOGGED_LOSS);
+    int status = ET_OK;
+    place[measures] = -1;
+    if (total)
+        status = define_ratio(metrics, prefix, ET_LOGGED_LOSS, &place[measures], error);
+    for (int i = 0; !status && i < measures; i++) {
+        const char *measure = et_pass_measured(pass, i).name;
+        place[i] = -1;
+        if (strcmp(measure, skip ? skip : total ? ET_LOGGED_LOSS : "") != 0)
+            status = define_ratio(metrics, prefix, measure, &place[i], error);
+    }
+    return status;
+}
+
+/* The norm is behind the measures and the loss. */
+static int define_metrics(et_step *step, const et_step_parts *parts, et_error *error)
+{
+    static const char norm[] = ET_LOGGED_GRADIENT_NORM;
+    int measures = et_pass_measures(step->pass);
+    step->metric = et_alloc((size_t)measures + 2, sizeof *step->metric);
+    if (!step->metric)
+        return et_alloc_failed(error, (size_t)measures * sizeof *step->metric, "a step");
+    int status = et_define_measures(step->metrics, step->pass, parts->prefix, parts->skip,
+                                    step->metric, error);
+    if (!status)
+        status = et_metrics_define(step->metrics, norm, &et_metric_mean, error);
+    if (!status)
+        step->metric[measures + 1] = et_metrics_place(step->metrics, norm);
+    return status;
+}
+
+static int open_reducer(et_step *step, const et_step_parts *parts, et_error *error)
+{
+    et_reducer *tree;
+    int status = parts->comm ? et_ranked_open(&tree, step->pass, parts->shards, parts->comm, error)
+                             : et_tree_open(&tree, step->pass, parts->shards, error);
+    step->reducer = tree;
+    if (status || !parts->privacy)
+        return status;
+    status = et_private_open(&step->reducer, tree, step->pass, parts->privacy, error);
+    if (status)
+        et_reducer_close(tree);
+    return status;
+}
+
+int et_step_open(et_step *step, const et_step_parts *parts, et_error *error)
+{
+    *step = (et_step){ .source = parts->source,
+                       .pass = parts->pass,
+                       .optimizer = parts->optimizer,
+                       .overflow = parts->overflow,
+                       .metrics = parts->metrics,
+                       .stop = parts->stop,
+                       .seed = parts->seed,
+                       .bound = parts->bound,
+                       .hooks = parts->hooks,
+                       .update_cost = et_optimizer_cost(parts->optimizer),
+                       .loss = NAN };
+    step->track = et_device_track(et_pass_device(parts->pass));
+    int status = et_batch_new(&step->batch, &step->source->layout, error);
+    if (!status)
+        status = et_pass_variant(step->pass, &step->source->layout, &step->variant, error);
+    if (!status)
+        status = open_reducer(step, parts, error);
+    step->tracks = !status && et_pass_tracks(step->pass) > 0;
+    return status ? status : define_metrics(step, parts, error);
+}
+
+void et_step_release(et_step *step)
+{
+    et_batch_free(step->batch);
+    et_reducer_close(step->reducer);
+    et_free(step->metric);
+    *step = (et_step){ 0 };
+}
+
+static const et_activity data_activity = { .name = "next batch", .kind = "waiting for data" };
+static const et_activity update_activity = { .name = "update", .kind = "update" };
+
+/* A span of its own: its length is how long training waits for data. */
+static int take_batch(et_step *step, int shard, et_error *error)
+{
+    et_track_begin(step->track, &data_activity, et_step_number(step, shard) + 1);
+    int status = step->hooks.next
+                     ? step->hooks.next(step->hooks.self, step->source, step->batch, error)
+                     : et_source_next(step->source, step->batch, error);
+    et_track_end(step->track);
+    if (!status && !step->batch->filled[0])
+        status = et_fail(error, ET_EDATA,
+                         "the data has ended at step %lld: let it repeat, or train fewer steps",
+                         (long long)step->count + 1);
+    step->units += step->batch->filled[step->source->layout.unit];
+    return status;
+}
+
+/* The weights may change once no save reads them: the optimizer waits, and not before, as all of
+ * a step's computing may go on beside a save. */
+static void update(et_step *step)
+{
+    const et_reduced *sum = &step->sum;
+    et_track_begin(step->track, &update_activity, -1);
+    step->update = et_optimizer_apply(step->optimizer, sum->gradient,
+                                      et_mean_of(1, sum->divisor * step->overflow->scale));
+    et_track_end_with(step->track, step->update_cost);
+}
+
+/* After the update, which has measured it. */
+void et_step_add_norm(et_step *step)
+{
+    et_assert(step->updated);
+    et_metrics_add_at(step->metrics, step->metric[step->sum.measures + 1],
+                      step->update.gradient_norm, 1);
+}
+
+/* A mean over rows weighs by rows: windows of unequal batches are exact. */
+void et_step_add_measures(et_step *step)
+{
+    const et_measured *measured = step->sum.measured;
+    for (int i = 0, count = step->sum.measures; i < count; i++)
+        et_metrics_add_at(step->metrics, step->metric[i], measured[i].total, measured[i].weight);
+    et_metrics_add_at(step->metrics, step->metric[step->sum.measures], step->sum.loss,
+                      step->sum.divisor);
+}
+
+int et_step_go_back(et_step *step, et_error *error)
+{
+    et_assert(step->reducer->shards > 1);
+    return et_source_seek(step->source, &step->begin, error);
+}
+
+/* An update of many batches may take minutes, which nobody who asks to stop wants to wait. Nothing
+ * but the gradients' sum and the position in the data has moved by then. */
+static int leave(et_step *step, et_error *error)
+{
+    int status = et_step_go_back(step, error);
+    return status ? status
+                  : et_fail(error, ET_EINTERRUPTED, "asked to stop in step %lld",
+                            (long long)step->count + 1);
+}
+
+/* Up to batch number `shard` of the step: those before it that are other ranks' are passed over. */
+static int reach(et_step *step, int shard, et_error *error)
+{
+    int status = ET_OK;
+    while (!status && step->drawn <= shard)
+        status = take_batch(step, step->drawn++, error);
+    return status;
+}
+
+/* The rank that computed the shard describes it. A step that was left out has taken its batches all
+ * the same, where that must not depend on who computed them. */
+static int not_finite(et_step *step, int shard, et_error *error)
+{
+    et_reducer *reducer = step->reducer;
+    int status = step->overflow->class->not_finite(step->overflow, step, shard, error);
+    if (status)
+        status = et_reducer_failed(reducer, shard, status, error);
+    step->count += !status;
+    int drawn = reducer->whole ? reach(step, reducer->shards - 1, status ? NULL : error) : ET_OK;
+    return status ? status : drawn;
+}
+
+int et_step_take(et_step *step, et_error *error)
+{
+    if (step->taken)
+        return ET_OK;
+    step->units = 0;
+    step->updated = false;
+    step->loss = NAN;
+    if (step->reducer->shards > 1)
+        et_source_position(step->source, &step->begin);
+    step->drawn = 1;
+    int status = take_batch(step, 0, error);
+    step->taken = !status;
+    return status;
+}
+
+/* One shard: its batch, unless it is the first, which is there. */
+static int run_shard(et_step *step, int shard, et_error *error)
+{
+    int status = reach(step, shard, error);
+    if (!status)
+        status = et_pass_check(step->pass, step->variant, step->batch, error);
+    if (status)
+        return status;
+    et_reducer_expect(step->reducer, shard);
+    et_pass_run_variant(step->pass, step->variant, step->batch, step->seed,
+                        (uint64_t)et_step_number(step, shard));
+    status = et_reducer_add(step->reducer, shard, step->pass, error);
+    return !status && step->hooks.seen ? step->hooks.seen(step->hooks.self, step, error) : status;
+}
+
+/* Those of this process, and then what is left of the step's batches. */
+static int run_shards(et_step *step, et_error *error)
+{
+    const et_reducer *reducer = step->reducer;
+    int status = ET_OK;
+    for (int i = reducer->first; !status && i < reducer->end; i++)
+        status = i > reducer->first && et_flag_is_set(step->stop) ? ET_EINTERRUPTED
+                                                                  : run_shard(step, i, error);
+    return status || !reducer->whole ? status : reach(step, reducer->shards - 1, error);
+}
+
+int et_step_gather(et_step *step, bool *left_out, et_error *error)
+{
+    *left_out = false;
+    int status = et_step_take(step, error);
+    if (status)
+        return status;
+    step->taken = false;
+    et_pass_set_scale(step->pass, (float)step->overflow->scale);
+    step->reducer->seed = step->seed;
+    step->reducer->step = step->count;
+    et_reducer_begin(step->reducer);
+    status = et_reducer_meet(step->reducer, run_shards(step, error), error);
+    *left_out = status == ET_EDIVERGED;
+    if (*left_out)
+        return not_finite(step, step->reducer->bad, error);
+    if (status == ET_EINTERRUPTED && step->reducer->shards > 1)
+        return leave(step, error);
+    if (status)
+        return status;
+    return et_reducer_end(step->reducer, &step->sum, error);
+}
+
+void et_step_updated(et_step *step)
+{
+    if (step->tracks)
+        et_pass_move_means(step->pass, step->sum.means);
+    step->count++;
+    step->updated = true;
+    if (step->sum.divisor > 0)
+        step->loss = step->sum.loss / step->sum.divisor;
+}
+
+int et_step_update(et_step *step, et_error *error)
+{
+    bool left_out;
+    int status = et_step_gather(step, &left_out, error);
+    if (!status && !left_out)
+        status =
+            et_judge_loss(step->bound, "the loss", et_mean_of(step->sum.loss, step->sum.divisor),
+                          step->count + 1, error);
+    if (status || left_out)
+        return status;
+    update(step);
+    if (!step->update.finite)
+        return not_finite(step, step->reducer->shards - 1, error);
+    status = et_optimizer_settled(step->optimizer, error);
+    if (status)
+        return status;
+    if (step->overflow->class->good)
+        step->overflow->class->good(step->overflow);
+    et_step_updated(step);
+    et_optimizer_average_variables(step->optimizer);
+    return ET_OK;
+}
+
+int et_step_run(et_step *step, et_error *error)
+{
+    int status = et_step_update(step, error);
+    if (!status && step->updated) {
+        et_step_add_measures(step);
+        et_step_add_norm(step);
+    }
+    return status;
+}

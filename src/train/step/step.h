@@ -1,0 +1,127 @@
+/* One step: batches in, one update out. What varies (where batches come from, the model, how
+ * gradients add up, the optimizer's rule, what happens to a gradient that is not finite) is an
+ * object chosen when the step is made; the step itself asks nothing.
+ *
+ * The loss is a sum over rows or tokens; the update divides by the divisor of all batches of the
+ * step, so accumulation gives what one large batch would. */
+#ifndef ETUDE_TRAIN_STEP_STEP_H
+#define ETUDE_TRAIN_STEP_STEP_H
+
+#include <signal.h>
+
+#include <etude/metrics.h>
+#include "engine/comm/comm.h"
+#include "engine/optim/optimizer.h"
+#include "train/step/overflow.h"
+#include "train/step/private.h"
+#include "train/step/reducer.h"
+
+struct et_step;
+
+/* A loss above `most`, from step `from` on, has diverged; most 0: none has. */
+typedef struct et_loss_bound {
+    double most;
+    int64_t from;
+} et_loss_bound;
+
+/* ET_EDIVERGED: the loss of that step is above the bound. name: what it is called. */
+int et_judge_loss(et_loss_bound bound, const char *name, double loss, int64_t step,
+                  et_error *error);
+
+/* Who looks at batches on their way; members NULL: nobody. */
+typedef struct et_step_hooks {
+    void *self;
+    /* Fills the next batch, in place of et_source_next. */
+    int (*next)(void *self, et_source *source, et_batch *batch, et_error *error);
+    /* The pass has run on a batch of the step, and what it gave is finite. */
+    int (*seen)(void *self, struct et_step *step, et_error *error);
+} et_step_hooks;
+
+typedef struct et_step {
+    et_source *source; /* borrowed, as all up to overflow */
+    et_pass *pass;
+    et_optimizer *optimizer;
+    et_overflow *overflow;
+    et_metrics *metrics;               /* what is added to; borrowed */
+    const volatile sig_atomic_t *stop; /* not 0: an update is left between two batches */
+    uint64_t seed;                     /* of dropout and sampling */
+    et_loss_bound bound;               /* of each step, not of a window's mean, which hides one */
+    et_batch *batch;                   /* owned, as reducer and metric */
+    int variant;                       /* of the pass, for batch */
+    et_track *track;                   /* what steps are told to; borrowed */
+    et_reducer *reducer;
+    int *metric; /* [measures + 2]: places in metrics, as et_define_measures, the norm's last */
+    et_step_hooks hooks;
+    et_position begin; /* of the source, before the step's first batch; of several only */
+    int drawn;         /* batches that the step under way has taken */
+    bool tracks;       /* the pass has moving means */
+    bool taken;        /* the first batch of the step to come is there */
+    bool updated;      /* the step has made an update, and sum is what it was made of */
+    et_reduced sum;
+    et_cost update_cost; /* of an update, for who watches */
+    int64_t count;       /* steps done: the global step */
+    int64_t units;       /* what the last step consumed: tokens, rows */
+    double loss;         /* mean of the last step; NAN: it was left out, or no row counts */
+    et_update update;    /* what the last step changed */
+} et_step;
+
+/* What a step is made of. The pass is prepared for the source's layout. */
+typedef struct et_step_parts {
+    et_source *source;
+    et_pass *pass;
+    et_optimizer *optimizer;
+    et_overflow *overflow;
+    et_metrics *metrics;
+    const char *prefix; /* of the metrics' names: "training_" makes "training_loss" */
+    const char *skip;   /* a measure that is not added; NULL: none */
+    const volatile sig_atomic_t *stop; /* NULL: never */
+    uint64_t seed;
+    et_loss_bound bound;
+    int shards;                        /* batches of one update */
+    et_comm *comm;                     /* the ranks that compute them; NULL: this process alone */
+    const et_privacy_options *privacy; /* NULL: none */
+    et_step_hooks hooks;
+} et_step_parts;
+
+/* Defines what the step adds to metrics: the pass's measures, and gradient_norm (per step). */
+int et_step_open(et_step *step, const et_step_parts *parts, et_error *error);
+void et_step_release(et_step *step);
+
+/* Defines each measure of a pass in metrics, as prefix and its name; place[measures + 1]: where, at
+ * last the loss that is minimized, where it is more than a measure of that name (-1: it is not).
+ * skip (NULL: none) is left out: -1. */
+int et_define_measures(et_metrics *metrics, const et_pass *pass, const char *prefix,
+                       const char *skip, int *place, et_error *error);
+
+/* Does one. ET_EDIVERGED: the loss or gradient is not finite, or the loss is above its bound;
+ * nothing was changed, and the message names step and, of what is not finite, the first bad tensor
+ * and the batch's samples. ET_EINTERRUPTED: asked to stop
+ * between two batches; all is as before the step, the position in the data too. ET_EDATA: the
+ * source has no more. */
+int et_step_run(et_step *step, et_error *error);
+
+/* The parts of a step, for a caller that does something between them. take: the first batch, unless
+ * it is there. update: the rest (step->updated: an update was made). add_norm: the gradient's norm
+ * to the metrics; measures are left to the caller. */
+int et_step_take(et_step *step, et_error *error);
+int et_step_update(et_step *step, et_error *error);
+void et_step_add_norm(et_step *step);
+
+/* The parts of an update. gather: step->sum from all batches (*left_out: it is not finite, and the
+ * step counts without an update). updated: moving means and the count, after the optimizer.
+ * add_measures: those of the sum to the metrics. */
+int et_step_gather(et_step *step, bool *left_out, et_error *error);
+/* Of a step of several batches that were gathered: its source is before them again. */
+int et_step_go_back(et_step *step, et_error *error);
+void et_step_updated(et_step *step);
+void et_step_add_measures(et_step *step);
+
+/* The number of the random numbers of a batch of the step to come: they are counted by batches
+ * since the start of the run, so no two batches draw the same dropout, and a resumed run draws what
+ * it would have drawn. */
+static inline int64_t et_step_number(const et_step *step, int shard)
+{
+    return step->count * step->reducer->shards + shard;
+}
+
+#endif

@@ -1,0 +1,22 @@
+/* What a task's defaults and its trainer share. */
+#ifndef ETUDE_TRAIN_TASK_TASK_PRIVATE_H
+#define ETUDE_TRAIN_TASK_TASK_PRIVATE_H
+
+#include <etude/task.h>
+
+#include "train/step/step.h"
+
+/* Where the measures of a step's pass are added. */
+typedef struct et_task_inside {
+    et_step *step; /* of training; NULL: validation */
+    et_metrics *measured;
+    const int *place; /* [measures of the pass + 1], et_define_measures; -1: not added */
+    bool reduces;     /* the trainer aggregates and reduces these logs: what reduce can find out for
+                         all of them together may be left to it */
+} et_task_inside;
+
+/* ET_ECONFIG: metrics of build_metrics have a name of those that the model measures. */
+int et_task_check_metrics(const et_task *task, const et_metrics *own, const et_metrics *measured,
+                          et_error *error);
+
+#endif

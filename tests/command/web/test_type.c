@@ -1,0 +1,97 @@
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <cmocka.h>
+
+#include <string.h>
+
+#include "command/web/type.h"
+
+#define COUNT(x) (sizeof(x) / sizeof(x)[0])
+
+static void test_type__content_types(void **state)
+{
+    static const struct {
+        const char *header, *type; /* NULL: refused */
+    } rows[] = {
+        { "application/json", "application/json" },
+        { "Application/JSON", "application/json" },
+        { " text/csv ", "text/csv" },
+        { "application/json;charset=utf-8", "application/json" },
+        { "application/json; charset=UTF-8", "application/json" },
+        { "application/json; charset=UTF8", "application/json" },
+        { "application/json; charset=utf8", "application/json" },
+        { "application/json ; Charset=\"uTf-8\" ", "application/json" },
+        { "application/json; charset=\"utf8\"", "application/json" },
+        { "application/json; charset=\"ut\\f-8\"", "application/json" },
+        { "text/csv; header=present; charset=utf-8", "text/csv" },
+        { "text/csv; charset=utf-8; header=present", "text/csv" },
+        { "text/csv; header=\"a; charset=latin1\"", "text/csv" },
+        { "application/json;", "application/json" },
+        { "application/json; ;charset=utf-8", "application/json" },
+        { "application/vnd.api+json", "application/vnd.api+json" },
+        { "application/json; charset=latin1", NULL },
+        { "application/json; charset=utf-16", NULL },
+        { "application/json; charset=utf-8x", NULL },
+        { "application/json; charset=utf-8 x", NULL },
+        { "application/json; charset=utf-8; charset=latin1", NULL },
+        { "application/json; charset=latin1; charset=utf-8", NULL },
+        { "application/json; charset=", NULL },
+        { "application/json; charset", NULL },
+        { "application/json; charset=\"utf-8", NULL },
+        { "application/json; charset=\"utf-8\\", NULL },
+        { "application/json; charset=\"", NULL },
+        { "application/json; charset=\"utf-8\\\"", NULL },
+        { "application/json; charset=utf-8aaaaaaaaaaaaaaaaaaaaaaaaaa", NULL },
+        { "application/json; charset =utf-8", NULL },
+        { "application/json; =utf-8", NULL },
+        { "application/json charset=utf-8", NULL },
+        { "application/json, text/plain", NULL },
+        { "application/", NULL },
+        { "/json", NULL },
+        { "json", NULL },
+        { "application//json", NULL },
+        { "application/json/x", NULL },
+        { "\"application/json\"", NULL },
+        { "", NULL },
+        { NULL, NULL },
+    };
+    char type[ET_HTTP_TYPE_MAX], longest[2 * ET_HTTP_TYPE_MAX];
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        const bool taken = et_http_type_read(type, rows[i].header);
+        if (taken != (rows[i].type != NULL) || (taken && strcmp(type, rows[i].type) != 0))
+            fail_msg("%s: %s", rows[i].header ? rows[i].header : "none", taken ? type : "refused");
+    }
+    memset(longest, 'a', sizeof longest);
+    longest[1] = '/';
+    longest[ET_HTTP_TYPE_MAX] = 0;
+    assert_false(et_http_type_read(type, longest));
+    longest[ET_HTTP_TYPE_MAX - 1] = 0;
+    assert_true(et_http_type_read(type, longest));
+    assert_string_equal(type, longest);
+}
+
+static void test_type__codings(void **state)
+{
+    static const char *const plain[] = { NULL,         "",           "identity",
+                                         "Identity",   " identity ", "identity, identity",
+                                         ", identity," };
+    static const char *const others[] = { "gzip",         "identity, gzip", "identityx",    "ident",
+                                          "identity;q=1", "\"identity\"",   "identity gzip" };
+    (void)state;
+    for (size_t i = 0; i < COUNT(plain); i++)
+        assert_true(et_http_coding_is_identity(plain[i]));
+    for (size_t i = 0; i < COUNT(others); i++)
+        if (et_http_coding_is_identity(others[i]))
+            fail_msg("%s is taken", others[i]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_type__content_types),
+        cmocka_unit_test(test_type__codings),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,14 @@
+#!/bin/sh
+# Every piece of the kernels stands alone: it includes what it uses, so their order in
+# engine/kernel/simd/table.inc.c does not count.
+set -u
+compiler=$1 source=$2
+status=0
+for piece in "$source"/src/kernel/simd/*.inc.c; do
+    case $piece in
+    */table.inc.c) continue ;;
+    esac
+    "$compiler" -std=c17 -D_GNU_SOURCE -DET_SIMD_PLAIN -fopenmp -I"$source/src" \
+        -I"$source/include" -fsyntax-only -x c "$piece" || status=1
+done
+exit $status
