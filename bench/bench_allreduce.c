@@ -1,5 +1,5 @@
-/* Gradients of ranks added up as training does (src/train/step/exchange.h) beside MPI's own all-reduce
- * of as many floats, in turn in one run; built once for each MPI.
+/* Gradients of ranks added up as training does (src/train/step/exchange.h) beside MPI's own
+ * all-reduce of as many floats, in turn in one run; built once for each MPI.
  *
  *     ETUDE_MPI=build/etude_mpi_openmpi.so mpirun -n 2 build/bench/bench_allreduce_openmpi [MB ...]
  *

@@ -20,10 +20,10 @@
 #include "base/numbers/philox.h"
 #include "bench.h"
 #include "engine/graph/graph.h"
-#include "tasks/translation/translation_kind.h"
-#include "tasks/translation/decoding/decoder.h"
-#include "tasks/translation/translation_options.h"
 #include "systems/modelgarden/experiment.h"
+#include "tasks/translation/decoding/decoder.h"
+#include "tasks/translation/translation_kind.h"
+#include "tasks/translation/translation_options.h"
 
 #define VOCABULARY    10000
 #define SOURCE        14

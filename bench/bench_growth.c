@@ -18,8 +18,8 @@
 #include "base/arena.h"
 #include "bench.h"
 #include "engine/exec/plan.h"
-#include "model.h"
 #include "engine/nn/transformer.h"
+#include "model.h"
 #include "tasks/translation/translation_kind.h"
 #include "tasks/translation/translation_options.h"
 

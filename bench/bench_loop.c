@@ -17,9 +17,9 @@
 
 #include "bench.h"
 #include "formats/events/progress.h"
+#include "systems/modelgarden/task_trainer.h"
 #include "train/run/controller.h"
 #include "train/run/options.h"
-#include "systems/modelgarden/task_trainer.h"
 
 #define ROUND      1000 /* steps */
 #define ROUNDS_MAX 20000

@@ -18,13 +18,13 @@
  *
  * A checkpoint's cost is the time that its bytes take to a file here and to the disk: as much as a
  * save could delay steps, were nothing done beside it. */
+#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <fcntl.h>
 #include <unistd.h>
 
 #include "base/alloc.h"

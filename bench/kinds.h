@@ -1,5 +1,6 @@
 /* Where a plan's time goes, by kind of op; matrix products by what they compute, each kind
- * beside its roof. Looks into the plan (engine/exec/plan_private.h) and runs its calls one by one. */
+ * beside its roof. Looks into the plan (engine/exec/plan_private.h) and runs its calls one by one.
+ */
 #ifndef ETUDE_BENCH_KINDS_H
 #define ETUDE_BENCH_KINDS_H
 

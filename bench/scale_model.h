@@ -7,9 +7,9 @@
  *   slowest    E[max of P normals] ~ quantile((P - 0.375) / (P + 0.25)): Blom, Statistical
  *              Estimates and Transformed Beta-Variables, 1958
  *   bucket b   m l + (s + 1) (P - 1) / P b / w + (n - 1) b / P / a; l latency, w bandwidth, a bytes
- *              added a second, s sums of a rank, n of all, m messages (src/train/step/bucket_sum.c):
- *              2 log2 P where ranks pair up, else 2 (P - 1)
- *   buckets    each begins when it is ready and the one before it has gone
+ *              added a second, s sums of a rank, n of all, m messages
+ * (src/train/step/bucket_sum.c): 2 log2 P where ranks pair up, else 2 (P - 1) buckets    each
+ * begins when it is ready and the one before it has gone
  *
  * A machine works M seconds between two failures, so P of them M / P. A checkpoint that costs d is
  * made every t seconds:

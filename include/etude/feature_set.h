@@ -1,6 +1,7 @@
 /* Feature sets: what a model sees of a table. A feature is a transform over fields of a schema; a
  * set of them, with the schema and the metadata that they are fitted from, is an encoder
- * (src/data/table/features/encoder.h), which turns rows into arrays. TensorFX's FeatureSet and Feature, in YAML:
+ * (src/data/table/features/encoder.h), which turns rows into arrays. TensorFX's FeatureSet and
+ * Feature, in YAML:
  *
  *   features:
  *   - {name: X, type: concat, features: [

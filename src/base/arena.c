@@ -16,8 +16,8 @@
 
 #include <etude/value.h>
 
-#include <stdarg.h>
 #include <stdalign.h>
+#include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* etude average: the mean of checkpoints' weights (train/checkpoint/checkpoint_weights.c) as a file that
- * commands that use a model take with --checkpoint.
+/* etude average: the mean of checkpoints' weights (train/checkpoint/checkpoint_weights.c) as a file
+ * that commands that use a model take with --checkpoint.
  *
  * The result has the step of the latest of them and no state to train on from: it cannot be
  * taken for a checkpoint of a run. */
@@ -9,8 +9,8 @@
 #include "base/arena.h"
 #include "base/files/file.h"
 #include "base/text/format.h"
-#include "command/options/args.h"
 #include "command/command.h"
+#include "command/options/args.h"
 #include "command/outputs.h"
 #include "command/print.h"
 #include "command/results.h"

@@ -1,6 +1,6 @@
 /* etude list: experiments, or all settings of one. The settings are not written down here: the
- * field tables (base/fields/fields.h) are walked side by side with their values, which et_fields_echo
- * gives in the tables' order, so a new setting is listed as soon as it has a row.
+ * field tables (base/fields/fields.h) are walked side by side with their values, which
+ * et_fields_echo gives in the tables' order, so a new setting is listed as soon as it has a row.
  *
  *   etude list NAME  ->  a line for each setting: path, value, what it does, its range
  */
@@ -17,11 +17,11 @@
 #include "base/text/terminal.h"
 #include "base/text/unicode.h"
 #include "base/values/yaml.h"
-#include "command/options/args.h"
 #include "command/command.h"
-#include "command/results.h"
+#include "command/options/args.h"
 #include "command/pages/settings_page.h"
 #include "command/print.h"
+#include "command/results.h"
 #include "systems/modelgarden/experiment.h"
 
 #define SETTING_WIDTH 56 /* columns of a setting with its value */

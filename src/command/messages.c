@@ -3,8 +3,8 @@
 
 #include <etude/log.h>
 
-#include "command/command.h"
 #include "base/text/plain.h"
+#include "command/command.h"
 #include "formats/events/progress.h"
 
 /* One line, whatever names of files are in it. 2,048 bytes: an error's text twice. */

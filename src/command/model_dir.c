@@ -18,13 +18,13 @@
 #include "base/assert.h"
 #include "base/files/file.h"
 #include "base/text/strbuf.h"
+#include "command/session.h"
 #include "formats/events/event.h"
 #include "formats/events/log_names.h"
 #include "formats/safetensors/manifest.h"
-#include "command/session.h"
 #include "systems/modelgarden/experiment.h"
-#include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/artifact/model_export.h"
+#include "train/checkpoint/checkpoint.h"
 #include "train/run/run_names.h"
 
 #define MANIFEST  (ET_CHECKPOINT_FOLDER "/" ET_MANIFEST_NAME)

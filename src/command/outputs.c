@@ -19,8 +19,8 @@
 #include "base/vector.h"
 #include "command/runs/history.h"
 #include "command/session.h"
-#include "train/checkpoint/checkpoint.h"
 #include "systems/modelgarden/experiment.h"
+#include "train/checkpoint/checkpoint.h"
 #include "train/run/run_names.h"
 
 static void note(et_outputs *outputs, const char *name, const struct stat *file)

@@ -8,8 +8,8 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
-#include "base/text/format.h"
 #include "base/reserved.h"
+#include "base/text/format.h"
 #include "metric/ngram.h"
 #include "metric/score.h"
 #include "metric/tokenize.h"

@@ -25,8 +25,8 @@
 
 #include <etude/error.h>
 
-#include "roles/wire/message.h"
 #include "roles/keeper.h"
+#include "roles/wire/message.h"
 
 /* What a ticket came to. */
 typedef struct et_chief_report {

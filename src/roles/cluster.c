@@ -9,8 +9,8 @@
 #include "base/assert.h"
 #include "base/clock.h"
 #include "base/flag.h"
-#include "roles/keeper.h"
 #include "roles/cluster_private.h"
+#include "roles/keeper.h"
 
 #define COUNT_MAX  9007199254740992.0 /* 2^53: what a double counts to */
 #define SAID_AFTER 30.0               /* seconds without a master */

@@ -3,9 +3,9 @@
 #ifndef ETUDE_ROLES_CLUSTER_PRIVATE_H
 #define ETUDE_ROLES_CLUSTER_PRIVATE_H
 
+#include "roles/cluster.h"
 #include "roles/placement.h"
 #include "roles/wire/wire.h"
-#include "roles/cluster.h"
 #include "systems/modelgarden/task_trainer_private.h"
 
 /* A place in the data, as sent: whether it is a worker's own, how many numbers, the numbers. */

@@ -6,8 +6,8 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "roles/keeper.h"
 #include "roles/cluster_private.h"
+#include "roles/keeper.h"
 
 #define LINGER 1.0 /* seconds in which a master that has not heard the answer may ask again */
 

@@ -12,9 +12,9 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/flag.h"
-#include "roles/chief.h"
 #include "data/batches/source.h"
 #include "metric/metric.h"
+#include "roles/chief.h"
 #include "roles/cluster_private.h"
 #include "train/checkpoint/state.h"
 

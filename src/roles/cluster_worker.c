@@ -5,8 +5,8 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "roles/worker.h"
 #include "roles/cluster_private.h"
+#include "roles/worker.h"
 
 typedef struct worker {
     et_task_trainer *trainer; /* borrowed */

@@ -7,8 +7,8 @@
 #include "base/alloc.h"
 #include "base/files/checksum.h"
 #include "base/reserved.h"
-#include "roles/job_server.h"
 #include "roles/cluster.h"
+#include "roles/job_server.h"
 #include "systems/modelgarden/task_trainer_private.h"
 #include "train/run/options.h"
 

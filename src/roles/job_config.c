@@ -10,9 +10,9 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/fields/fields.h"
-#include "base/values/json.h"
 #include "base/map.h"
 #include "base/text/strbuf.h"
+#include "base/values/json.h"
 
 #define SHOWN_MAX 8 /* addresses of a role that a description names */
 

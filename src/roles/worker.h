@@ -21,12 +21,12 @@
  *     worker -> servers   PULL   VALUES come back, as they will be by then
  *     worker -> servers   PUSH   the gradient is kept (STAGED); nothing is changed
  *     worker -> master    ASK    the ticket is done
- *     master -> servers   ADD    that gradient is part of the next update (DONE); the worker may go on
- *     master -> servers   APPLY  the update, once it has all its gradients (DONE)
+ *     master -> servers   ADD    that gradient is part of the next update (DONE); the worker may go
+ * on master -> servers   APPLY  the update, once it has all its gradients (DONE)
  *
  * The master alone orders updates; all servers do an update once, or none does it. Between two
- * updates the state of the servers is that of one step. Every message may be lost, repeated or late:
- * a question has a sequence number and is asked again, and an answer is given again. */
+ * updates the state of the servers is that of one step. Every message may be lost, repeated or
+ * late: a question has a sequence number and is asked again, and an answer is given again. */
 #ifndef ETUDE_ROLES_WORKER_H
 #define ETUDE_ROLES_WORKER_H
 

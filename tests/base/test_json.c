@@ -7,8 +7,8 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
-#include "base/main.h"
 #include "base/hostile.h"
+#include "base/main.h"
 #include "base/malloc_fails.h"
 #include "base/numbers/philox.h"
 #include "base/scarce.h"

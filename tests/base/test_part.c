@@ -3,9 +3,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/values/json.h"
 #include "base/arena.h"
 #include "base/main.h"
+#include "base/values/json.h"
 
 static et_error failure, *error = &failure;
 

@@ -2,10 +2,10 @@
 
 #include <string.h>
 
-#include "base/values/json.h"
 #include "base/arena.h"
 #include "base/main.h"
 #include "base/scarce.h"
+#include "base/values/json.h"
 
 static et_arena arena;
 

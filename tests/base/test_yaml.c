@@ -6,12 +6,12 @@
 #include <string.h>
 
 #include "base/arena.h"
-#include "base/values/json.h"
-#include "base/main.h"
 #include "base/hostile.h"
+#include "base/main.h"
 #include "base/malloc_fails.h"
 #include "base/numbers/philox.h"
 #include "base/scarce.h"
+#include "base/values/json.h"
 #include "skip.h"
 
 static et_arena arena;

@@ -1,5 +1,6 @@
-/* Put in front of a program by LD_PRELOAD, together with engine/kernel/malloc_count.c: how often the
- * whole process asked malloc is written into the file that MALLOC_REPORT names, when it ends. */
+/* Put in front of a program by LD_PRELOAD, together with engine/kernel/malloc_count.c: how often
+ * the whole process asked malloc is written into the file that MALLOC_REPORT names, when it ends.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -1,8 +1,8 @@
 #include "command/options/args.h"
 
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <setjmp.h>
 #include <cmocka.h>
 
 #include <math.h>

@@ -1,8 +1,8 @@
 /* What lies beside a checkpoint and is not its own: another vocabulary, other settings, other
  * text; and what is its own although it lies elsewhere. */
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <setjmp.h>
 #include <cmocka.h>
 
 #include <stdio.h>
@@ -13,8 +13,8 @@
 
 #include "bad_case.h"
 #include "base/arena.h"
-#include "base/values/json.h"
 #include "base/text/strbuf.h"
+#include "base/values/json.h"
 #include "calls.h"
 #include "formats/safetensors/safetensors.h"
 #include "train/checkpoint/checkpoint_file.h"

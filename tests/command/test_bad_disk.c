@@ -1,8 +1,8 @@
 /* Disks that are full or read-only, and standard streams that are full or closed. The disks are
  * small tmpfs in a mount namespace of this process's own, which goes with it. */
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <setjmp.h>
 #include <cmocka.h>
 
 #include <fcntl.h>

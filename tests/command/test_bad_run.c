@@ -1,8 +1,8 @@
 /* Directories of runs that do not fit what is asked of them, checkpoints that are damaged, and a
  * loss that is not a number. */
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <setjmp.h>
 #include <cmocka.h>
 
 #include <fcntl.h>

@@ -1,8 +1,8 @@
 /* Settings that are wrong, in a file or on the command line: exit code 3, found before anything
  * is made. */
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <setjmp.h>
 #include <cmocka.h>
 
 #include <stdio.h>

@@ -1,8 +1,8 @@
 /* Text that is wrong, for training and on standard input: exit code 3, the file and line named,
  * nothing left behind; and text that looks wrong but is right. */
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <setjmp.h>
 #include <cmocka.h>
 
 #include <stdio.h>

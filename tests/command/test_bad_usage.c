@@ -1,8 +1,8 @@
 /* Words of the command line that are wrong: exit code 2, or 3 for names of things that are not
  * there; and those that look wrong but are right. */
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <setjmp.h>
 #include <cmocka.h>
 
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* The queue behind `serve`, with a service that says what it was given together. */
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <setjmp.h>
 #include <cmocka.h>
 
 #include <semaphore.h>

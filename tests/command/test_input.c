@@ -1,8 +1,8 @@
 /* Where training text comes from: records and mixes train as lines do, and go on to the same bytes.
  * All through the command. */
 #include <setjmp.h>
-#include <stdarg.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>

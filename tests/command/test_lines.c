@@ -1,8 +1,8 @@
 #include "command/translation/lines.h"
 
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <setjmp.h>
 #include <cmocka.h>
 
 #include <fcntl.h>

@@ -1,9 +1,9 @@
 /* Modes that watch a run of translation: what it needs is read where it is, with its files of
  * encoded text or without, and nothing of it is written. Those of a program's own task:
  * examples/test_modes.sh. */
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <setjmp.h>
 #include <cmocka.h>
 
 #include <stdlib.h>

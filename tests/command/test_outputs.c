@@ -1,8 +1,8 @@
 /* Where commands write: not over what they read, not over what a run keeps, not into a folder that
  * is not there; said before any work, with all files as they were. */
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <setjmp.h>
 #include <cmocka.h>
 
 #include <stdio.h>

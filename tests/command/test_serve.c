@@ -1,8 +1,8 @@
 /* `etude serve` over plain sockets: the words of `etude translate`, who may ask, what it says of
  * itself, what is refused of its command line. */
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <setjmp.h>
 #include <cmocka.h>
 
 #include <signal.h>

@@ -1,7 +1,7 @@
 /* Bad requests to `etude serve`: refused one by one, and the next good one is answered. */
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <setjmp.h>
 #include <cmocka.h>
 
 #include <poll.h>

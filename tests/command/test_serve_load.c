@@ -1,8 +1,8 @@
 /* `etude serve` asked by many at a time: all are answered right, or turned away where its queue or
  * their time is over; what was accepted is answered, also after SIGTERM. */
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <setjmp.h>
 #include <cmocka.h>
 
 #include <pthread.h>

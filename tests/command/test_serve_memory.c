@@ -1,9 +1,9 @@
 /* `etude serve` when memory is short while it reads or computes a request: one malloc of any of its
  * threads fails, those of libraries as well, or all from one on. The answer is whole, or 503, or
  * none where nothing is left even for that; the next request is answered. */
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <setjmp.h>
 #include <cmocka.h>
 
 #include <fcntl.h>

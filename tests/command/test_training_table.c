@@ -14,8 +14,8 @@
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/text/strbuf.h"
-#include "formats/files.h"
 #include "formats/events/progress.h"
+#include "formats/files.h"
 #include "skip.h"
 
 static void keep_line(void *self, const char *text)

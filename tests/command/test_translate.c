@@ -1,9 +1,9 @@
 /* `etude translate` as a filter that another program talks to: an answer for each line as it comes,
  * what is before a bad line, numbers of lines in the whole input, and the same words for whatever
  * came together. */
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <setjmp.h>
 #include <cmocka.h>
 
 #include <fcntl.h>

@@ -1,4 +1,5 @@
-// Ends as its argument says, in a thread that nobody can catch for: what command/etude/uncaught.cpp is for.
+// Ends as its argument says, in a thread that nobody can catch for: what command/etude/uncaught.cpp
+// is for.
 #include "command/etude/uncaught.h"
 
 #include <cstring>

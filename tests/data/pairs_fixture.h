@@ -2,9 +2,9 @@
 #ifndef ETUDE_TESTS_DATA_PAIRS_FIXTURE_H
 #define ETUDE_TESTS_DATA_PAIRS_FIXTURE_H
 
+#include "data/batches/source.h"
 #include "data/fixture.h"
 #include "data/text/pairs.h"
-#include "data/batches/source.h"
 
 /* pairs pairs whose lengths are spread like those of captions: 5 to 40 tokens, 14 in the
  * mean, sides alike. Token k of side s of pair i is a function of the three. */

@@ -7,12 +7,12 @@
 
 #include <math.h>
 
-#include "calls.h"
-#include "base/values/json.h"
 #include "base/scarce.h"
-#include "data/table/analysis/analyze.h"
+#include "base/values/json.h"
+#include "calls.h"
 #include "data/fixture.h"
 #include "data/golden_tables.h"
+#include "data/table/analysis/analyze.h"
 #include "skip.h"
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))

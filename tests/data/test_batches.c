@@ -7,8 +7,8 @@
 
 #include <limits.h>
 
-#include "data/pairs_fixture.h"
 #include "base/arena.h"
+#include "data/pairs_fixture.h"
 
 static const pair_shape shape = { 600, 640, 64 };
 

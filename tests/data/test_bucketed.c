@@ -9,8 +9,8 @@
 
 #include <string.h>
 
-#include "data/pairs_fixture.h"
 #include "data/batches/bucketed.h"
+#include "data/pairs_fixture.h"
 
 /* ---- bounds ---- */
 

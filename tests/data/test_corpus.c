@@ -7,8 +7,8 @@
 
 #include <etude/records.h>
 
-#include "data/text/corpus.h"
 #include "data/fixture.h"
+#include "data/text/corpus.h"
 
 /* Reads all pairs; writes each as "[source|target]". */
 static int read_all(const et_corpus_paths *paths, et_strbuf *out, et_error *error)

@@ -11,10 +11,10 @@
 #include <sys/stat.h>
 
 #include "base/scarce.h"
-#include "data/table/rows/csv.h"
-#include "data/table/rows/csv_scan.h"
 #include "calls.h"
 #include "data/fixture.h"
+#include "data/table/rows/csv.h"
+#include "data/table/rows/csv_scan.h"
 #include "skip.h"
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))

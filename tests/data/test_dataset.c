@@ -11,8 +11,8 @@
 
 #include "base/scarce.h"
 #include "calls.h"
-#include "data/table/dataset.h"
 #include "data/fixture.h"
+#include "data/table/dataset.h"
 #include "data/table_fixture.h"
 
 static const char *const schema = "fields:\n"

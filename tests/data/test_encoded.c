@@ -11,12 +11,12 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
-#include "data/text/encoded.h"
-#include "data/text/encoded_file.h"
+#include "base/files/checksum.h"
 #include "data/fixture.h"
 #include "data/made_model.h"
+#include "data/text/encoded.h"
+#include "data/text/encoded_file.h"
 #include "data/text/pairs.h"
-#include "base/files/checksum.h"
 #include "skip.h"
 
 static const et_encoded_options any = { .max_seq_length = 0 };

@@ -13,8 +13,8 @@
 #include "base/scarce.h"
 #include "calls.h"
 #include "data/fixture.h"
-#include "data/table_fixture.h"
 #include "data/table/features/transforms.h"
+#include "data/table_fixture.h"
 
 /* One table for most cases: x is real, n integer, t discrete, y and z targets, v a vector. */
 static const char *const schema = "fields:\n"

@@ -11,8 +11,8 @@
 
 #include "base/scarce.h"
 #include "calls.h"
-#include "data/fixture.h"
 #include "data/batches/source.h"
+#include "data/fixture.h"
 
 #define GOLDEN       ET_TEST_SOURCE "/tests/data/records/"
 #define COUNT(array) (sizeof(array) / sizeof *(array))

@@ -9,8 +9,8 @@
 
 #include <math.h>
 
-#include "data/pairs_fixture.h"
 #include "data/made_model.h"
+#include "data/pairs_fixture.h"
 #include "data/text/vocabulary/subwords.h"
 #include "data/text/vocabulary/vocabulary_check.h"
 

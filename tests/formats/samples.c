@@ -9,9 +9,8 @@
 #include <etude/summary_message.h>
 
 #include "formats/events/event.h"
-#include "formats/events/event.h"
-#include "formats/safetensors/safetensors.h"
 #include "formats/events/sink.h"
+#include "formats/safetensors/safetensors.h"
 
 enum { ROWS = 5, COLUMNS = 7, STEPS = 40 };
 

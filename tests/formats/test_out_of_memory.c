@@ -12,11 +12,11 @@
 #include "files.h"
 
 #include "base/arena.h"
-#include "formats/safetensors/manifest.h"
 #include "formats/events/progress.h"
-#include "formats/records/record.h"
-#include "formats/safetensors/safetensors.h"
 #include "formats/events/sink.h"
+#include "formats/records/record.h"
+#include "formats/safetensors/manifest.h"
+#include "formats/safetensors/safetensors.h"
 
 /* The allocation that fails, counted down. */
 typedef struct shortage {

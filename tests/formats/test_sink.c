@@ -12,8 +12,8 @@
 #include "base/arena.h"
 #include "formats/events/event.h"
 #include "formats/events/progress.h"
-#include "formats/records/record.h"
 #include "formats/events/sink.h"
+#include "formats/records/record.h"
 
 /* A log as the controller writes it. */
 static et_value *make_log(et_arena *arena, int64_t step)

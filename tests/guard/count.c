@@ -3,8 +3,8 @@
  * CMakeLists.txt). */
 #include "base/alloc.h"
 #include "engine/exec/plan.h"
-#include "guard/guard.h"
 #include "engine/kernel/gemm/onednn_block.h"
+#include "guard/guard.h"
 
 /* NOLINTBEGIN(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp): the linker's names */
 static guard_counts counts;

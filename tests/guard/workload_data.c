@@ -11,8 +11,8 @@
 #include "data/text/encoded.h"
 #include "data/text/pairs.h"
 #include "guard/guard.h"
-#include "tasks/translation/translation_kind.h"
 #include "systems/modelgarden/experiment.h"
+#include "tasks/translation/translation_kind.h"
 #include "train/checkpoint/checkpoint.h"
 
 /* ---- a corpus ---- */

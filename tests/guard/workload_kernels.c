@@ -4,8 +4,8 @@
 
 #include "base/alloc.h"
 #include "base/dtype.h"
-#include "guard/guard.h"
 #include "engine/kernel/kernels.h"
+#include "guard/guard.h"
 
 enum { ROWS = 256, WIDTH = 128, HEADS = 4, VOCABULARY = 1000, WORDS = 64, SEGMENTS_MAX = ROWS };
 enum { PARTIALS = 2 * WIDTH * ((ROWS + ET_ROW_BLOCK - 1) / ET_ROW_BLOCK), LONGEST = 32 };

@@ -8,13 +8,13 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "data/text/pairs.h"
-#include "guard/guard.h"
-#include "formats/events/progress.h"
 #include "engine/optim/options.h"
+#include "formats/events/progress.h"
+#include "guard/guard.h"
+#include "systems/modelgarden/task_trainer.h"
 #include "tasks/translation/decoding/decoder.h"
 #include "train/run/controller.h"
 #include "train/step/step.h"
-#include "systems/modelgarden/task_trainer.h"
 
 /* ---- what is trained ---- */
 

@@ -9,8 +9,8 @@
 #include <cmocka.h>
 
 #include "base/arena.h"
-#include "base/values/json.h"
 #include "base/numbers/philox.h"
+#include "base/values/json.h"
 #include "formats/files.h"
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))

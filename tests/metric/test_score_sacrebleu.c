@@ -13,8 +13,8 @@
 #include <cmocka.h>
 
 #include "base/text/unicode.h"
-#include "skip.h"
 #include "metric/score_lines.h"
+#include "skip.h"
 
 #define HERE     ET_TEST_SOURCE "/tests/metric/"
 #define NEWSTEST ET_TEST_SHARED "/data/parallel/wmt-newstest-2008-2020.en-de.tsv.gz"

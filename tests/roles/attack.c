@@ -28,9 +28,9 @@
 #include <zmq.h>
 
 #include "roles/chance.h"
+#include "roles/network.h"
 #include "roles/wire/keys.h"
 #include "roles/wire/message.h"
-#include "roles/network.h"
 #include "roles/wire/piece.h"
 
 enum { NOISE, SILENT, SLOW, SEALED, STRANGER, MEMBER, KINDS };

@@ -5,12 +5,12 @@
 
 #include <arpa/inet.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <signal.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -21,8 +21,8 @@
 #include <etude/nn.h>
 
 #include "base/arena.h"
-#include "roles/wire/keys.h"
 #include "formats/files.h"
+#include "roles/wire/keys.h"
 #include "train/toy_run.h"
 
 enum { SAMPLES = 44, FEATURES = 6, ROWS = 4, STEPS = 12, TASKS = 3, KEPT = 4096 };

@@ -16,8 +16,8 @@
 #include "base/clock.h"
 #include "roles/chance.h"
 #include "roles/chief.h"
-#include "roles/worker.h"
 #include "roles/cluster_private.h"
+#include "roles/worker.h"
 
 enum { SERVERS = 2, WORKERS = 3, FLOATS = 5, FRAMES = 20000, KEPT = 64, LARGEST = 600 };
 #define REPORT (2 * sizeof(double) + sizeof(int64_t))

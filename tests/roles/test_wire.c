@@ -8,12 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <errno.h>
-#include <cmocka.h>
 #include <dirent.h>
+#include <errno.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <cmocka.h>
 
 #include <etude/log.h>
 

@@ -14,8 +14,8 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
-#include "engine/comm/ranks.h"
 #include "data/text/vocabulary/vocabulary.h"
+#include "engine/comm/ranks.h"
 #include "engine/exec/plan.h"
 #include "tasks/translation/decoding/align_share.h"
 

@@ -12,8 +12,8 @@
 
 #include <etude/nn.h>
 
-#include "engine/exec/plan.h"
 #include "base/arena.h"
+#include "engine/exec/plan.h"
 #include "tasks/translation/decoding/decoder.h"
 
 #define TOKENS    12

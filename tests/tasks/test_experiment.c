@@ -10,8 +10,8 @@
 #include <math.h>
 
 #include "base/arena.h"
-#include "formats/files.h"
 #include "engine/optim/schedule.h"
+#include "formats/files.h"
 #include "tasks/translation/translation_kind.h"
 #include "tasks/translation/translation_options.h"
 #include "train/run/run_names.h"

@@ -19,8 +19,8 @@
 #include "base/values/yaml.h"
 #include "command/bad_case.h"
 #include "data/text/pairs.h"
-#include "tasks/translation/translation_kind.h"
 #include "systems/modelgarden/experiment.h"
+#include "tasks/translation/translation_kind.h"
 
 enum { PAIRS = 60 };
 

@@ -18,9 +18,9 @@
 #include "command/bad_case.h"
 #include "engine/exec/plan.h"
 #include "engine/nn/transformer.h"
+#include "systems/modelgarden/experiment.h"
 #include "tasks/translation/translation_kind.h"
 #include "tasks/translation/translation_task.h"
-#include "systems/modelgarden/experiment.h"
 
 enum { PAIRS = 60 };
 

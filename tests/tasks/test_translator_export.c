@@ -300,7 +300,8 @@ static bool has(const char *bytes, size_t length, const char *text)
     return false;
 }
 
-/* The names that Optimum looks for; engine.onnx.test_exports runs the files, where ONNX Runtime is. */
+/* The names that Optimum looks for; engine.onnx.test_exports runs the files, where ONNX Runtime is.
+ */
 static void test_export__onnx_names(void **state)
 {
     (void)state;

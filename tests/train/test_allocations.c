@@ -3,31 +3,31 @@
  * they copy to from malloc, each time: there a step asks for as much as the one before.) Ours is
  * counted by the allocator, that of libraries (oneDNN, OpenMP, the C library) by standing in front
  * of malloc. oneDNN 2.6 asks for a few small blocks in every product, by operator new: they reach
- * malloc unless the program keeps them (command/etude/small_new.cpp, which is linked here), 554 times of 45
- * bytes a step of this model. */
+ * malloc unless the program keeps them (command/etude/small_new.cpp, which is linked here), 554
+ * times of 45 bytes a step of this model. */
 #include "train/run/controller.h"
 
+#include <math.h>
+#include <omp.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <string.h>
-#include <math.h>
-#include <omp.h>
 #include <cmocka.h>
 
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/text/strbuf.h"
-#include "formats/files.h"
-#include "formats/events/progress.h"
 #include "engine/kernel/gemm/gemm.h"
 #include "engine/kernel/malloc_count.h"
+#include "formats/events/progress.h"
+#include "formats/files.h"
 #include "skip.h"
+#include "systems/modelgarden/experiment.h"
+#include "systems/modelgarden/task_trainer.h"
 #include "tasks/translation/translation_kind.h"
 #include "tasks/translation/translation_options.h"
 #include "tasks/translation/translation_task.h"
-#include "systems/modelgarden/experiment.h"
-#include "systems/modelgarden/task_trainer.h"
 
 enum { STEPS = 40, ACCUMULATION = 2, CALLS = STEPS * ACCUMULATION, WARM_UP = 10 };
 

@@ -3,8 +3,8 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <cmocka.h>
 #include <sys/stat.h>
+#include <cmocka.h>
 
 #include "base/arena.h"
 #include "train/run/run.h"

@@ -2,10 +2,10 @@
 #include <etude/checkpoint.h>
 #include <etude/ready_actions.h>
 
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <sys/wait.h>

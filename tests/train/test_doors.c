@@ -15,8 +15,8 @@
 #include <etude/flows.h>
 #include <etude/loop.h>
 #include <etude/ops.h>
-#include <etude/outer_loop.h>
 #include <etude/optimizer.h>
+#include <etude/outer_loop.h>
 #include <etude/pass.h>
 #include <etude/run.h>
 

@@ -12,9 +12,9 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
-#include <etude/metrics.h>
 #include "train/toy_run.h"
 #include "train/train.h"
+#include <etude/metrics.h>
 
 static atomic_long left; /* allocations until one fails; below 0: none does */
 

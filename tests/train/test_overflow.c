@@ -10,8 +10,8 @@
 
 #include "base/arena.h"
 #include "data/batches/source.h"
-#include "train/small_pass.h"
 #include "train/checkpoint/state.h"
+#include "train/small_pass.h"
 #include "train/step/step.h"
 
 enum { ROWS = 4, STEPS = 16 };

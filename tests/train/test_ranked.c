@@ -12,8 +12,8 @@
 #include "base/alloc.h"
 #include "base/dtype.h"
 #include "engine/comm/ranks.h"
-#include "train/step/exchange.h"
 #include "train/small_pass.h"
+#include "train/step/exchange.h"
 #include "train/step/step.h"
 
 /* Some buckets of gradients, and one of means. */

@@ -20,8 +20,8 @@
 #include "engine/optim/all_shapes.h"
 #include "engine/optim/optim.h"
 #include "train/checkpoint/checkpoint.h"
-#include "train/small_pass.h"
 #include "train/checkpoint/state.h"
+#include "train/small_pass.h"
 
 /* ---- updates ---- */
 

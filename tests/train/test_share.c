@@ -12,8 +12,8 @@
 
 #include "base/values/json.h"
 #include "engine/comm/ranks.h"
-#include "train/toy_run.h"
 #include "train/checkpoint/value_bytes.h"
+#include "train/toy_run.h"
 
 enum { SAMPLES = 44, PART = 18, FEATURES = 6, ROWS = 4 }; /* sets of 5 and of 11 batches */
 

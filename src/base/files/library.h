@@ -1,8 +1,9 @@
 /* A shared library that is loaded when it is first called, and then stays. Each start of a program
  * pays for all that the program is linked with, and for what that stands on in turn: what few runs
- * need is named in a table beside its calls instead (command/web/server.c, roles/wire/zmq_private.h): a macro
- * CALLS(X) of rows X(MHD_, run), of which ET_LIBRARY_CALL makes members of a struct, zeros until it
- * is loaded, and ET_LIBRARY_NAME their names. MHD_run is mhd.run then. */
+ * need is named in a table beside its calls instead (command/web/server.c,
+ * roles/wire/zmq_private.h): a macro CALLS(X) of rows X(MHD_, run), of which ET_LIBRARY_CALL makes
+ * members of a struct, zeros until it is loaded, and ET_LIBRARY_NAME their names. MHD_run is
+ * mhd.run then. */
 #ifndef ETUDE_BASE_FILES_LIBRARY_H
 #define ETUDE_BASE_FILES_LIBRARY_H
 

@@ -83,8 +83,8 @@ static float minus_log(float x)
     return 0 - (e * ET_NORMAL_LOG_2 + polynomial(terms, ET_NORMAL_LOG_TERMS, s * s) * s);
 }
 
-/* See base/numbers/normal.h. The word as a signed number t, -2^31 <= t < 2^31: the lower half is the
- * mirror image of the upper. */
+/* See base/numbers/normal.h. The word as a signed number t, -2^31 <= t < 2^31: the lower half is
+ * the mirror image of the upper. */
 float et_random_normal(et_random random, uint64_t element)
 {
     static const float near[ET_NORMAL_TERMS] = ET_NORMAL_NEAR;

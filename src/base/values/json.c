@@ -17,8 +17,8 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/assert.h"
-#include "base/numbers/decimal.h"
 #include "base/files/file.h"
+#include "base/numbers/decimal.h"
 
 /* Far beyond any file written here; convert's recursion needs little stack for it. */
 #define DEPTH_MAX  64

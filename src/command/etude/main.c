@@ -7,9 +7,9 @@
 
 #include "command/etude/stack.h"
 #include "command/etude/uncaught.h"
-#include "command/model_dir.h"
 #include "command/etude/waiting.h"
 #include "command/kinds.h"
+#include "command/model_dir.h"
 
 #define EXIT_NO_MEMORY 4
 

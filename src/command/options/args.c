@@ -9,8 +9,8 @@
  *          | "-h" | "-q"                    the same as --help, --quiet
  *
  * A name is one of the command's table, by its name or alias, `-` and `_` alike. What a value is
- * read as is base/fields/fields_scalar.c's to say; texts stay where they are, in argv. Parsing stops at
- * the first thing that is wrong, which is ET_EUSAGE; --help before that wins.
+ * read as is base/fields/fields_scalar.c's to say; texts stay where they are, in argv. Parsing
+ * stops at the first thing that is wrong, which is ET_EUSAGE; --help before that wins.
  *
  * A value must have something in it: DIR of `--model-dir "$DIR"` was never set, most likely, and
  * the current directory is not what was meant.

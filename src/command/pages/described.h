@@ -11,8 +11,8 @@
 #define ETUDE_COMMAND_PAGES_DESCRIBED_H
 
 #include "base/arena.h"
-#include "command/options/args.h"
 #include "command/command.h"
+#include "command/options/args.h"
 
 /* A way to call a command. One name has several where kinds of task have commands of their own, or
  * where it is a group of commands. All texts live as long as the description. */

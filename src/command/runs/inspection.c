@@ -9,13 +9,13 @@
 
 #include "base/alloc.h"
 #include "base/text/format.h"
-#include "base/values/json.h"
 #include "base/text/plain.h"
+#include "base/values/json.h"
 #include "base/vector.h"
 #include "command/print.h"
 #include "command/runs/grid.h"
-#include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/artifact/model_place.h"
+#include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/state.h"
 
 /* ---- blocks ---- */

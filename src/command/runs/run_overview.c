@@ -11,8 +11,8 @@
 #include "command/print.h"
 #include "command/session.h"
 #include "formats/events/log_names.h"
-#include "train/checkpoint/checkpoint.h"
 #include "systems/modelgarden/experiment.h"
+#include "train/checkpoint/checkpoint.h"
 #include "train/run/run_names.h"
 
 #define SHOWN 12 /* files of data, checkpoints in a line */

@@ -17,15 +17,15 @@
 #include "base/alloc.h"
 #include "base/files/file.h"
 #include "base/threads/thread.h"
-#include "command/options/args.h"
 #include "command/command.h"
+#include "command/options/args.h"
 #include "command/outputs.h"
 #include "command/print.h"
-#include "command/training/processes/ranks.h"
-#include "data/table/features/unseen.h"
-#include "command/tabular/tabular_commands.h"
 #include "command/tabular/prediction_lines.h"
 #include "command/tabular/row_reader.h"
+#include "command/tabular/tabular_commands.h"
+#include "command/training/processes/ranks.h"
+#include "data/table/features/unseen.h"
 
 #define THREADS_MAX 64
 

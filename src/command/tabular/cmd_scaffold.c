@@ -10,8 +10,8 @@
 #include "base/text/strbuf.h"
 #include "command/options/args.h"
 #include "command/print.h"
-#include "command/tabular/tabular_commands.h"
 #include "command/tabular/scaffold_files.h"
+#include "command/tabular/tabular_commands.h"
 #include "train/checkpoint/artifact/model_export.h"
 
 #define NAME_MAX_LENGTH 64

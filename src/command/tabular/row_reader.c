@@ -12,8 +12,8 @@
 #include "base/assert.h"
 #include "base/fields/fields.h"
 #include "base/files/file.h"
-#include "base/values/json.h"
 #include "base/text/unicode.h"
+#include "base/values/json.h"
 #include "base/vector.h"
 #include "data/text/text.h"
 

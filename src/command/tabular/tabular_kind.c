@@ -8,10 +8,10 @@
 #include "base/text/format.h"
 #include "base/text/plain.h"
 #include "base/text/strbuf.h"
-#include "data/table/analysis/column_use.h"
-#include "data/text/paths.h"
 #include "command/tabular/tabular_commands.h"
 #include "command/tabular/tabular_service.h"
+#include "data/table/analysis/column_use.h"
+#include "data/text/paths.h"
 #include "tasks/tabular/table_names.h"
 #include "tasks/tabular/tabular_task_private.h"
 

@@ -7,13 +7,13 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/fields/fields.h"
-#include "base/values/json.h"
 #include "base/text/unicode.h"
-#include "data/table/analysis/columns.h"
-#include "data/table/rows/csv_scan.h"
-#include "data/table/features/unseen.h"
+#include "base/values/json.h"
 #include "command/tabular/prediction_lines.h"
 #include "command/tabular/row_reader.h"
+#include "data/table/analysis/columns.h"
+#include "data/table/features/unseen.h"
+#include "data/table/rows/csv_scan.h"
 
 #define GUESS_ROWS 100
 

@@ -6,8 +6,8 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
-#include "base/values/json.h"
 #include "base/text/strbuf.h"
+#include "base/values/json.h"
 #include "command/training/processes/local_cluster.h"
 
 typedef struct program {

@@ -9,13 +9,13 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
-#include "command/options/args.h"
 #include "command/command.h"
+#include "command/options/args.h"
+#include "command/outputs.h"
+#include "command/results.h"
+#include "command/session.h"
 #include "command/training/evaluation.h"
 #include "command/training/processes/ranks.h"
-#include "command/outputs.h"
-#include "command/session.h"
-#include "command/results.h"
 
 static int parse(et_evaluate_args *args, const et_call *call, et_error *error)
 {

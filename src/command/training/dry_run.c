@@ -18,8 +18,8 @@
 #include "command/print.h"
 #include "command/results.h"
 #include "command/training/scratch.h"
-#include "train/checkpoint/checkpoint.h"
 #include "systems/modelgarden/experiment.h"
+#include "train/checkpoint/checkpoint.h"
 #include "train/step/spread.h"
 
 #define MEASURED   3.0 /* seconds */

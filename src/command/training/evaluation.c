@@ -15,10 +15,10 @@
 #include "command/training/processes/ranks.h"
 #include "command/training/scratch.h"
 #include "formats/events/log_names.h"
-#include "train/checkpoint/checkpoint.h"
-#include "train/checkpoint/identity.h"
 #include "train/checkpoint/artifact/model_export.h"
 #include "train/checkpoint/artifact/model_load.h"
+#include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/identity.h"
 #include "train/step/share.h"
 
 /* The optimizer is the default one: it does nothing here, and keeps no average. */

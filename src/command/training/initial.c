@@ -6,9 +6,9 @@
 #include "base/arena.h"
 #include "base/fields/fields.h"
 #include "base/files/file.h"
-#include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/artifact/model_export.h"
 #include "train/checkpoint/artifact/model_place.h"
+#include "train/checkpoint/checkpoint.h"
 #include "train/run/run_names.h"
 
 static bool has_settings(const char *directory, et_arena *arena)

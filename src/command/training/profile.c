@@ -1,7 +1,7 @@
-/* --profile: a trace (base/threads/trace.h) of a window of steps, then a file (formats/events/trace_file.c) and a
- * table of where the time went (engine/exec/profile.h). It is written as soon as the window has passed,
- * by the thread that trains, between two steps; or at the end, if the work ended within the
- * window.
+/* --profile: a trace (base/threads/trace.h) of a window of steps, then a file
+ * (formats/events/trace_file.c) and a table of where the time went (engine/exec/profile.h). It is
+ * written as soon as the window has passed, by the thread that trains, between two steps; or at the
+ * end, if the work ended within the window.
  *
  * A failure to write ends nothing while the work goes on: it is a warning then, and the
  * command's error at the end if the work itself went well. */
@@ -14,10 +14,10 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/text/format.h"
 #include "command/command.h"
 #include "command/print.h"
 #include "engine/exec/profile.h"
-#include "base/text/format.h"
 #include "formats/events/trace_file.h"
 
 /* Steps of training that are recorded without --profile-steps: caches and clocks are warm. */

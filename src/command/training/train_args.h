@@ -7,9 +7,9 @@
 #define ETUDE_COMMAND_TRAINING_TRAIN_ARGS_H
 
 #include "command/options/args.h"
+#include "command/options/shorts.h"
 #include "command/training/initial.h"
 #include "command/training/profile.h"
-#include "command/options/shorts.h"
 #include "systems/modelgarden/experiment.h"
 
 /* Model Garden's, by its names. */

@@ -21,9 +21,9 @@
 #include "base/assert.h"
 #include "base/clock.h"
 #include "command/options/args.h"
-#include "command/training/dry_run.h"
 #include "command/outputs.h"
 #include "command/session.h"
+#include "command/training/dry_run.h"
 #include "train/run/run_names.h"
 
 /* A run that goes on has the batches that it began with. */

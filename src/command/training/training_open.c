@@ -10,16 +10,16 @@
 #include "base/assert.h"
 #include "base/clock.h"
 #include "base/flag.h"
-#include "base/text/format.h"
 #include "base/stages.h"
+#include "base/text/format.h"
 #include "command/training/batch_fit.h"
 #include "command/training/training_table.h"
+#include "engine/optim/schedule.h"
 #include "engine/tensor/layout.h"
 #include "formats/events/log_names.h"
 #include "formats/events/sink.h"
-#include "engine/optim/schedule.h"
-#include "train/task/metric_name.h"
 #include "train/run/run_names.h"
+#include "train/task/metric_name.h"
 
 /* An interval that no step is a multiple of. */
 #define NEVER ((int64_t)1 << 60)

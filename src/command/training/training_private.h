@@ -7,16 +7,16 @@
 #define ETUDE_COMMAND_TRAINING_TRAINING_PRIVATE_H
 
 #include "command/command.h"
-#include "command/training/initial.h"
 #include "command/model_dir.h"
-#include "command/training/profile.h"
+#include "command/session.h"
+#include "command/training/initial.h"
 #include "command/training/processes/ranks.h"
 #include "command/training/processes/roles.h"
-#include "command/session.h"
+#include "command/training/profile.h"
 #include "command/training/training.h"
-#include "train/run/controller.h"
 #include "systems/modelgarden/experiment.h"
 #include "systems/modelgarden/learner.h"
+#include "train/run/controller.h"
 
 /* Everything that a training command opens, in order; closed in reverse. */
 typedef struct et_training {

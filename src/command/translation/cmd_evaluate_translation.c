@@ -24,17 +24,17 @@
 #include "base/files/file.h"
 #include "base/flag.h"
 #include "base/text/strbuf.h"
-#include "command/options/args.h"
-#include "command/translation/translation_commands.h"
 #include "command/command.h"
-#include "command/translation/lines.h"
-#include "command/training/evaluation.h"
+#include "command/options/args.h"
 #include "command/outputs.h"
 #include "command/print.h"
 #include "command/results.h"
+#include "command/training/evaluation.h"
 #include "command/training/processes/ranks.h"
+#include "command/translation/lines.h"
 #include "command/translation/scores.h"
 #include "command/translation/translating.h"
+#include "command/translation/translation_commands.h"
 
 typedef struct evaluate_args {
     et_translating work;

@@ -15,13 +15,13 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/assert.h"
-#include "command/options/args.h"
-#include "command/translation/translation_commands.h"
 #include "command/command.h"
-#include "command/translation/lines.h"
+#include "command/options/args.h"
 #include "command/outputs.h"
 #include "command/results.h"
+#include "command/translation/lines.h"
 #include "command/translation/scores.h"
+#include "command/translation/translation_commands.h"
 
 /* What is appended to the references, or to the translations, would be scored as one of them. */
 static int check_output(const et_call *call, const char *reference_path, const char *path,

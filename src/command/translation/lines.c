@@ -24,8 +24,8 @@
 #include "base/text/strbuf.h"
 #include "base/text/unicode.h"
 #include "base/vector.h"
-#include "engine/comm/comm.h"
 #include "data/text/text.h"
+#include "engine/comm/comm.h"
 #include "formats/events/progress.h"
 
 /* A copy with a 0 behind it, in the arena: all are freed at once. */
@@ -47,7 +47,8 @@ static int add(et_lines *lines, const char *text, size_t length, et_error *error
     return ET_OK;
 }
 
-/* The words of data/text/text.c, so that the same fault reads the same wherever the text came from. */
+/* The words of data/text/text.c, so that the same fault reads the same wherever the text came from.
+ */
 static int check(const char *text, size_t length, const char *name, size_t number, et_error *error)
 {
     /* NUL is valid UTF-8, but a line that ends there for C would lose its rest. */

@@ -6,8 +6,8 @@
 #include "base/clock.h"
 #include "base/files/file.h"
 #include "base/vector.h"
-#include "command/web/board_private.h"
 #include "command/runs/run_search.h"
+#include "command/web/board_private.h"
 
 /* Seconds between two looks for new runs, and for what runs have logged. */
 #define SEARCH_INTERVAL 3

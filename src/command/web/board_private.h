@@ -3,8 +3,8 @@
 #ifndef ETUDE_COMMAND_WEB_BOARD_PRIVATE_H
 #define ETUDE_COMMAND_WEB_BOARD_PRIVATE_H
 
-#include "command/web/board.h"
 #include "command/runs/history.h"
+#include "command/web/board.h"
 
 typedef struct et_board_item {
     char *path;          /* as it was found; owned */

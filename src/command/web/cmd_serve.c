@@ -8,9 +8,9 @@
 
 #include "base/arena.h"
 #include "base/text/format.h"
+#include "command/command.h"
 #include "command/options/amounts.h"
 #include "command/options/args.h"
-#include "command/command.h"
 #include "command/outputs.h"
 #include "command/web/serving.h"
 #include "command/web/web.h"

@@ -14,13 +14,13 @@
 #include "base/flag.h"
 #include "base/text/format.h"
 #include "base/values/json.h"
-#include "command/options/args.h"
-#include "command/web/board.h"
 #include "command/command.h"
+#include "command/options/args.h"
 #include "command/outputs.h"
+#include "command/web/board.h"
 #include "command/web/pages.h"
-#include "command/web/web.h"
 #include "command/web/server.h"
+#include "command/web/web.h"
 
 #define PORT        8090
 #define CONNECTIONS 64

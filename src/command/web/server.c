@@ -30,8 +30,8 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/clock.h"
-#include "base/values/json.h"
 #include "base/files/library.h"
+#include "base/values/json.h"
 #include "base/vector.h"
 
 /* MHD_run is mhd.run, and so on: loaded by the first server. */

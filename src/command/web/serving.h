@@ -11,8 +11,8 @@
 #include <signal.h>
 
 #include "command/web/batcher.h"
-#include "command/web/serving_metrics.h"
 #include "command/web/server.h"
+#include "command/web/serving_metrics.h"
 
 typedef struct et_serving_options {
     et_batcher_options batcher; /* all but done and payload */

@@ -7,8 +7,8 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
-#include "engine/tensor/layout.h"
 #include "data/batches/source.h"
+#include "engine/tensor/layout.h"
 
 #define LINE 64
 

@@ -25,10 +25,10 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
-#include "base/reserved.h"
 #include "base/files/checksum.h"
-#include "base/text/format.h"
 #include "base/numbers/philox.h"
+#include "base/reserved.h"
+#include "base/text/format.h"
 #include "data/batches/source.h"
 
 /* Sizes are told apart up to here when sorting; larger ones share a bucket. The table of a pool's

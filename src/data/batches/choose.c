@@ -15,8 +15,8 @@
 #include "base/assert.h"
 #include "base/files/checksum.h"
 #include "base/numbers/philox.h"
-#include "engine/tensor/layout.h"
 #include "data/batches/source.h"
+#include "engine/tensor/layout.h"
 
 #define CHUNK      256
 #define WEIGHT_MAX 1e100 /* sums of weights are finite */

@@ -11,9 +11,9 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/files/checksum.h"
+#include "data/batches/source.h"
 #include "data/text/convert.h"
 #include "engine/tensor/layout.h"
-#include "data/batches/source.h"
 
 /* Where the parts of a layout lie in the one that is made of them. */
 typedef struct places {

@@ -8,8 +8,8 @@
 
 #include "base/alloc.h"
 #include "base/files/checksum.h"
-#include "engine/tensor/layout.h"
 #include "data/batches/source.h"
+#include "engine/tensor/layout.h"
 
 #define CHUNK 256
 

@@ -5,10 +5,10 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/reserved.h"
+#include "data/batches/source.h"
 #include "data/table/dataset.h"
 #include "data/table/frame.h"
 #include "data/text/paths.h"
-#include "data/batches/source.h"
 
 #define BATCH_USUAL 128
 

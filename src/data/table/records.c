@@ -15,9 +15,9 @@
 #include "base/arena.h"
 #include "base/files/checksum.h"
 #include "base/reserved.h"
-#include "engine/tensor/layout.h"
-#include "data/text/paths.h"
 #include "data/table/record_files.h"
+#include "data/text/paths.h"
+#include "engine/tensor/layout.h"
 #include "formats/records/example.h"
 
 /* A declared field. */

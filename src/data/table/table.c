@@ -18,9 +18,9 @@
 #include "base/files/checksum.h"
 #include "base/text/format.h"
 #include "base/vector.h"
-#include "engine/tensor/layout.h"
-#include "data/table/table_cache.h"
 #include "data/table/features/unseen.h"
+#include "data/table/table_cache.h"
+#include "engine/tensor/layout.h"
 
 /* Rows that the first memory is for. */
 #define ROWS_FIRST 1024

@@ -22,11 +22,11 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/files/checksum.h"
 #include "base/files/file.h"
 #include "data/text/encoded_build.h"
 #include "data/text/encoded_file.h"
 #include "data/text/encoded_seen.h"
-#include "base/files/checksum.h"
 
 /* What an et_encoded owns besides what it shows. shown is the first member, so that close gets
  * from one to the other. */

@@ -26,9 +26,9 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/files/checksum.h"
 #include "base/files/file.h"
 #include "base/text/unicode.h"
-#include "base/files/checksum.h"
 #include "formats/records/packed.h"
 
 /* What is read or unpacked at a time. */

@@ -12,6 +12,7 @@
  * Sockets do not block; a wait looks up ten times a second to see whether a silent rank was
  * found. */
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -19,7 +20,6 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <fcntl.h>
 #include <unistd.h>
 
 #include "base/alloc.h"

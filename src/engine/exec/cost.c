@@ -1,4 +1,5 @@
-/* Costs per op, in a table made from ops.def. Legend as in engine/kernel/kernels.h: T rows, D columns.
+/* Costs per op, in a table made from ops.def. Legend as in engine/kernel/kernels.h: T rows, D
+ * columns.
  *
  * What is counted are the operations that the formula needs and the bytes that must move, not
  * those that a kernel happens to make: so a rate says how good the kernel is, and a faster

@@ -13,8 +13,8 @@
  * join; a node that may join none begins a chain of its own. Chains of different nodes may be
  * interleaved: of[] says which chain a node is in, not where it lies.
  *
- * Limits of a program (engine/kernel/kernels.h): ET_EW_INPUTS_MAX values from outside, ET_EW_STEPS_MAX
- * members, ET_EW_OUTPUTS_MAX members that somebody outside reads. */
+ * Limits of a program (engine/kernel/kernels.h): ET_EW_INPUTS_MAX values from outside,
+ * ET_EW_STEPS_MAX members, ET_EW_OUTPUTS_MAX members that somebody outside reads. */
 #include <string.h>
 
 #include "base/alloc.h"

@@ -16,9 +16,9 @@
 #include "base/assert.h"
 #include "base/reserved.h"
 #include "base/vector.h"
-#include "engine/tensor/layout.h"
 #include "engine/exec/ids.h"
 #include "engine/graph/graph.h"
+#include "engine/tensor/layout.h"
 
 /* With ET_RECOMPUTE_AUTO: where the values of a batch need more than this, what is marked is
  * computed twice. On sizes where time counts most (a small model) nothing changes. */

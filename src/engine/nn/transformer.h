@@ -55,9 +55,9 @@ typedef struct et_transformer {
     float dropout_rate;    /* of the embeddings */
 } et_transformer;
 
-/* Inputs of the whole model, all int32, by the names of engine/nn/pair_names.h: ids and positions of the
- * source [source_budget], of the target [target_budget]; offsets of both [segment_count + 1].
- * Returns the decoder's output [target_budget, width]. */
+/* Inputs of the whole model, all int32, by the names of engine/nn/pair_names.h: ids and positions
+ * of the source [source_budget], of the target [target_budget]; offsets of both [segment_count +
+ * 1]. Returns the decoder's output [target_budget, width]. */
 et_node *et_transformer_train(et_scope *scope, const et_transformer *model, int64_t source_budget,
                               int64_t target_budget, int64_t segment_count);
 

@@ -1,5 +1,5 @@
-/* A graph (engine/graph/graph.h) as nodes of an ONNX model: what any model function of inference builds
- * can be taken along. ops.c has what each op becomes.
+/* A graph (engine/graph/graph.h) as nodes of an ONNX model: what any model function of inference
+ * builds can be taken along. ops.c has what each op becomes.
  *
  * Sizes. Graphs are built for a number of rows, models run with any. So a graph that is to be
  * exported is built for a number that nothing else is, a large prime, and a size that is divided by

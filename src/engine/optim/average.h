@@ -5,8 +5,8 @@
 #ifndef ETUDE_ENGINE_OPTIM_AVERAGE_H
 #define ETUDE_ENGINE_OPTIM_AVERAGE_H
 
-#include "engine/optim/slot_layout.h"
 #include "engine/optim/options.h"
+#include "engine/optim/slot_layout.h"
 
 typedef struct et_optim_average {
     et_ema_options options;

@@ -5,10 +5,10 @@
 
 #include "engine/optim/average.h"
 #include "engine/optim/clip.h"
-#include "engine/optim/slot_layout.h"
 #include "engine/optim/optimizer.h"
 #include "engine/optim/owners.h"
 #include "engine/optim/schedule.h"
+#include "engine/optim/slot_layout.h"
 #include "engine/optim/team.h"
 
 /* A slot as a rule sees it: where each tensor's part begins. */

@@ -22,8 +22,8 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/assert.h"
-#include "engine/optim/schedule.h"
 #include "engine/optim/rules/shared_rows.h"
+#include "engine/optim/schedule.h"
 
 /* Far above any rate that trains; Model Garden's pre_offset_learning_rate has it as its
  * default. Steps are whole numbers that a double holds exactly, since schedules compute with

@@ -17,8 +17,8 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "base/numbers/decimal.h"
 #include "base/inline.h"
+#include "base/numbers/decimal.h"
 
 /* C17 has no name for it. */
 #define PI 3.14159265358979323846

@@ -29,10 +29,10 @@
 #include "base/dtype.h"
 #include "base/map.h"
 #include "base/threads/team.h"
-#include "formats/safetensors/tensor_name.h"
 #include "base/vector.h"
 #include "engine/tensor/align.h"
 #include "engine/tensor/params_view.h"
+#include "formats/safetensors/tensor_name.h"
 
 /* Elements: with 10 bytes of each and all padding, no size of memory overflows. */
 #define FLAT_MAX (INT64_MAX / 64)

@@ -7,9 +7,9 @@
 #include "base/arena.h"
 #include "base/assert.h"
 #include "base/files/file.h"
-#include "base/values/json.h"
 #include "base/text/strbuf.h"
 #include "base/text/unicode.h"
+#include "base/values/json.h"
 
 #define VALUES     "result.json"
 #define VALUES_MAX ((size_t)64 << 20)

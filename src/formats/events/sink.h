@@ -23,9 +23,10 @@ int et_sink_write_message(et_sink *sink, const et_sink_message *message, bool *a
 bool et_sink_is_events(const et_sink *sink);
 int et_sink_events_write_message(et_sink *sink, const et_sink_message *message, et_error *error);
 
-/* Among positions, of what earlier logs are not the run's own and are set aside (base/files/aside.h)
- * before a file is cut off or begun anew: true, all that lies behind a position; a time, files that
- * were written last before it. Without positions of a kind and without a time: all that there are.
+/* Among positions, of what earlier logs are not the run's own and are set aside
+ * (base/files/aside.h) before a file is cut off or begun anew: true, all that lies behind a
+ * position; a time, files that were written last before it. Without positions of a kind and without
+ * a time: all that there are.
  */
 #define ET_SINK_KEEPS "keeps"
 #define ET_SINK_SINCE "since"

@@ -5,8 +5,9 @@
  *
  * A dict inside of one, a set of validation data, has a line of its own: validation/news.
  *
- * Numbers are shown as base/text/format.c prints them; what depends on the clock is left out, and of
- * texts only the one under ET_SINK_NOTE is shown. Nothing is kept for a resume: the screen is gone.
+ * Numbers are shown as base/text/format.c prints them; what depends on the clock is left out, and
+ * of texts only the one under ET_SINK_NOTE is shown. Nothing is kept for a resume: the screen is
+ * gone.
  */
 #include <stdio.h>
 #include <string.h>

@@ -17,10 +17,10 @@
 #include "base/assert.h"
 #include "base/clock.h"
 #include "base/files/file.h"
-#include "base/values/json.h"
-#include "base/text/strbuf.h"
-#include "formats/events/append.h"
 #include "base/text/format.h"
+#include "base/text/strbuf.h"
+#include "base/values/json.h"
+#include "formats/events/append.h"
 #include "formats/events/sink.h"
 
 /* The position that a resumed run is given is a number of lines: bytes will not do, since the

@@ -14,8 +14,8 @@
 
 #include "base/assert.h"
 #include "base/files/file.h"
-#include "base/values/json.h"
 #include "base/text/strbuf.h"
+#include "base/values/json.h"
 
 /* Text is handed to the file in pieces of about this size. */
 #define PIECE 65536

@@ -14,8 +14,8 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
-#include "formats/records/crc32c.h"
 #include "base/text/format.h"
+#include "formats/records/crc32c.h"
 
 /* An unsigned number of count bytes, the lowest first, at any address. */
 static uint64_t get_little(const unsigned char *bytes, int count)

@@ -39,10 +39,10 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/assert.h"
-#include "base/files/file.h"
-#include "base/values/json.h"
-#include "base/text/strbuf.h"
 #include "base/files/checksum.h"
+#include "base/files/file.h"
+#include "base/text/strbuf.h"
+#include "base/values/json.h"
 #include "base/vector.h"
 #include "formats/safetensors/safetensors.h"
 

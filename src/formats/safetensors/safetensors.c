@@ -30,14 +30,14 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/assert.h"
-#include "base/files/file.h"
-#include "base/values/json.h"
-#include "base/map.h"
 #include "base/files/checksum.h"
-#include "base/text/format.h"
+#include "base/files/file.h"
+#include "base/map.h"
 #include "base/stages.h"
-#include "formats/safetensors/tensor_name.h"
+#include "base/text/format.h"
+#include "base/values/json.h"
 #include "formats/safetensors/safetensors_seal.h"
+#include "formats/safetensors/tensor_name.h"
 
 /* Everything is filled in the order of the rules; what has not been reached is zero, which close
  * takes. */

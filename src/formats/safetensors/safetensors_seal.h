@@ -11,8 +11,8 @@
 #include <etude/error.h>
 #include <etude/tensor.h>
 
-#include "formats/safetensors/tensor_name.h"
 #include "formats/safetensors/safetensors.h"
+#include "formats/safetensors/tensor_name.h"
 
 #define ET_SAFETENSORS_KEY_FORMAT "format"
 #define ET_SAFETENSORS_KEY_HEADER "header_checksum"

@@ -13,14 +13,14 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/files/checksum.h"
 #include "base/files/file.h"
-#include "base/values/json.h"
 #include "base/map.h"
 #include "base/text/strbuf.h"
-#include "formats/safetensors/tensor_name.h"
-#include "base/files/checksum.h"
+#include "base/values/json.h"
 #include "formats/safetensors/safetensors.h"
 #include "formats/safetensors/safetensors_seal.h"
+#include "formats/safetensors/tensor_name.h"
 
 /* A file being written: what append_header and the functions behind it share. It lives for one
  * call of et_safetensors_draft. */

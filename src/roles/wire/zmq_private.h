@@ -13,8 +13,8 @@
 #include <zmq.h>
 
 #include "base/files/library.h"
-#include "roles/wire/piece.h"
 #include "roles/visitors.h"
+#include "roles/wire/piece.h"
 #include "roles/wire/wire.h"
 
 /* zmq_bind is et_zmq.bind, and so on: loaded by the first who opens a wire or makes keys. */

@@ -3,7 +3,8 @@
  *   defaults of the fields -> the kind's row -> files -> --set -> checks -> lock -> params.yaml
  *
  * Every arrow changes what it names and leaves the rest. The tree of settings is what the field
- * tables say (base/fields/fields.h): task, trainer, runtime; nothing here knows a setting by its path.
+ * tables say (base/fields/fields.h): task, trainer, runtime; nothing here knows a setting by its
+ * path.
  *
  * A settings file may name its experiment in a key of its own, `experiment`, beside the three
  * groups: params.yaml does, so that a run says what it is, and such a file can be given with
@@ -16,9 +17,9 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/assert.h"
+#include "base/fields/settings.h"
 #include "base/files/file.h"
 #include "base/reserved.h"
-#include "base/fields/settings.h"
 #include "base/values/yaml.h"
 #include "formats/events/log_names.h"
 #include "train/run/run_names.h"
@@ -173,8 +174,8 @@ int et_experiment_begin(et_experiment *experiment, const et_program *program, co
 
 /* ---- reading ---- */
 
-/* Text -> tree -> members (base/fields/settings.h). Unknown keys, wrong types and values out of range are
- * found there, with file and line. */
+/* Text -> tree -> members (base/fields/settings.h). Unknown keys, wrong types and values out of
+ * range are found there, with file and line. */
 
 static et_settings settings_of(et_experiment *experiment, et_arena *arena)
 {

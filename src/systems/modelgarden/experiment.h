@@ -17,8 +17,8 @@
 
 #include "base/fields/fields_said.h"
 #include "base/text/strbuf.h"
-#include "train/checkpoint/identity.h"
 #include "train/checkpoint/artifact/model_place.h"
+#include "train/checkpoint/identity.h"
 #include "train/run/options.h"
 
 /* All settings of a run: what params.yaml holds. */
@@ -99,8 +99,8 @@ int et_experiment_named_in_place(const char **name, const et_program *program,
 int et_experiment_open_run(et_experiment *experiment, const et_program *program,
                            const char *model_dir, et_arena *arena, et_error *error);
 
-/* Adds what a checkpoint keeps of settings to know its run by (train/checkpoint/identity.h): those that may
- * not change. identity: a dict, with what the kind has put into it. */
+/* Adds what a checkpoint keeps of settings to know its run by (train/checkpoint/identity.h): those
+ * that may not change. identity: a dict, with what the kind has put into it. */
 int et_experiment_identify(const et_experiment *experiment, et_value *identity, et_error *error);
 
 /* Whether a run's settings may go on under these: what the tables say may change (fields.h)

@@ -10,9 +10,9 @@
  * A list of groups is a leaf as a whole, where it may not change; else its groups are gone through.
  *
  * The leaves that may not change are also what a checkpoint keeps of the settings it was made with
- * (train/checkpoint/identity.h). What it says goes before params.yaml, which lies beside it unprotected: a
- * digit that has changed there is found, and a start with the right value mends the file. A leaf
- * that a checkpoint of another version has not is that of params.yaml.
+ * (train/checkpoint/identity.h). What it says goes before params.yaml, which lies beside it
+ * unprotected: a digit that has changed there is found, and a start with the right value mends the
+ * file. A leaf that a checkpoint of another version has not is that of params.yaml.
  *
  * Example: trainer.train_steps 2000 -> 4000 goes on (but where the rate falls to its end with the
  * run, which is another rate then); a layer's width 128 -> 256 is another model;

@@ -7,8 +7,9 @@
 #include "systems/modelgarden/learner.h"
 
 typedef struct et_multitask_inside {
-    et_params *const *views; /* [count]: how each task sees the store (engine/tensor/params_view.h) */
-    et_task *whole;          /* is initialized when its tasks are */
+    et_params *const
+        *views;     /* [count]: how each task sees the store (engine/tensor/params_view.h) */
+    et_task *whole; /* is initialized when its tasks are */
 } et_multitask_inside;
 
 /* inside: what it points to is borrowed; NULL: tasks see all alike. */

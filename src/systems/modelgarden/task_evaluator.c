@@ -20,8 +20,8 @@
 #include <etude/log.h>
 
 #include "base/alloc.h"
-#include "engine/tensor/layout.h"
 #include "data/batches/source.h"
+#include "engine/tensor/layout.h"
 #include "formats/events/log_names.h"
 #include "systems/modelgarden/task_trainer_private.h"
 #include "train/run/trainer.h"

@@ -19,14 +19,14 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/reserved.h"
-#include "engine/tensor/layout.h"
 #include "engine/exec/device.h"
+#include "engine/optim/optimizer.h"
+#include "engine/tensor/layout.h"
 #include "formats/events/log_names.h"
 #include "metric/metric.h"
-#include "engine/optim/optimizer.h"
+#include "systems/modelgarden/task_trainer_private.h"
 #include "train/checkpoint/state.h"
 #include "train/step/ranked.h"
-#include "systems/modelgarden/task_trainer_private.h"
 
 static et_task_trainer *trainer_of(et_trainer *trainer)
 {

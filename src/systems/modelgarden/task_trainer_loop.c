@@ -1,8 +1,8 @@
 /* How an inner loop of the task trainer begins, and what it says at its end. */
 #include "base/alloc.h"
+#include "engine/optim/optimizer.h"
 #include "formats/events/log_names.h"
 #include "metric/metric.h"
-#include "engine/optim/optimizer.h"
 #include "systems/modelgarden/task_trainer_private.h"
 
 int et_task_trainer_check_idle(const et_task_trainer *t, et_error *error)

@@ -6,9 +6,9 @@
 #include "base/arena.h"
 #include "engine/optim/options.h"
 #include "systems/modelgarden/learner.h"
+#include "systems/modelgarden/task_trainer.h"
 #include "train/step/share.h"
 #include "train/task/task_private.h"
-#include "systems/modelgarden/task_trainer.h"
 
 typedef struct et_validation_set {
     const char *name; /* the task's */

@@ -6,9 +6,9 @@
 #include "base/files/file.h"
 #include "base/text/format.h"
 #include "base/text/pattern.h"
-#include "tasks/multitask/member.h"
 #include "engine/tensor/params_view.h"
 #include "systems/modelgarden/multitask.h"
+#include "tasks/multitask/member.h"
 
 typedef struct part {
     et_task *task; /* owned, as params */

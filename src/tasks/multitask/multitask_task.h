@@ -1,5 +1,6 @@
 /* A task that is made of others: each opened by its kind, over a view of the store and in a folder
- * of the run of its own. It builds nothing itself; its learner trains them (systems/modelgarden/multitask.h). */
+ * of the run of its own. It builds nothing itself; its learner trains them
+ * (systems/modelgarden/multitask.h). */
 #ifndef ETUDE_TASKS_MULTITASK_MULTITASK_TASK_H
 #define ETUDE_TASKS_MULTITASK_MULTITASK_TASK_H
 

@@ -13,8 +13,8 @@
 #include "base/files/file.h"
 #include "data/table/analysis/analyze.h"
 #include "tasks/tabular/table_names.h"
-#include "tasks/tabular/target_unit.h"
 #include "tasks/tabular/tabular_task_private.h"
+#include "tasks/tabular/target_unit.h"
 #include "train/checkpoint/identity.h"
 
 #define BYTES_MAX ((size_t)1 << 30)

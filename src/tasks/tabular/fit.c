@@ -9,8 +9,8 @@
 #include "base/numbers/decimal.h"
 #include "tasks/tabular/models.h"
 #include "tasks/tabular/samples.h"
-#include "tasks/tabular/target_unit.h"
 #include "tasks/tabular/tabular_task_private.h"
+#include "tasks/tabular/target_unit.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/identity.h"
 

@@ -7,11 +7,11 @@
 
 #include "base/alloc.h"
 #include "base/files/checksum.h"
-#include "data/table/analysis/columns.h"
 #include "data/batches/numbered.h"
-#include "data/text/paths.h"
 #include "data/batches/source.h"
+#include "data/table/analysis/columns.h"
 #include "data/table/table.h"
+#include "data/text/paths.h"
 #include "tasks/tabular/samples.h"
 #include "tasks/tabular/tabular_task_private.h"
 #include "train/checkpoint/identity.h"

@@ -10,8 +10,8 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
-#include "base/files/checksum.h"
 #include "base/clock.h"
+#include "base/files/checksum.h"
 #include "base/files/file.h"
 #include "base/text/format.h"
 #include "tasks/translation/translation_task_private.h"

@@ -1,5 +1,5 @@
-/* Tables of the translation task's settings (base/fields/fields.h): a row is a member of options.h with
- * its key, default, limits and help. What takes two settings at once is checked below the
+/* Tables of the translation task's settings (base/fields/fields.h): a row is a member of options.h
+ * with its key, default, limits and help. What takes two settings at once is checked below the
  * tables; what needs the data (does the longest sentence fit?) when that is open.
  *
  * To add a setting: a member in options.h and a row here, then its use; if another value of it

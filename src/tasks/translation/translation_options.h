@@ -75,13 +75,14 @@ typedef struct et_translation_data {
                                             the loss is of */
     double max_length_ratio;             /* longer side by shorter; 0: any */
     bool deduplicate;
-    int64_t limit;                /* the first pairs that are kept of a text; 0: all */
-    int64_t shuffle_pool;         /* sentence pairs sorted by length at a time */
-    bool static_batch;            /* batches of so many pairs, whatever their lengths */
-    int batching;                 /* ET_BATCHING_* */
-    double bpe_dropout;           /* rate of merges that are left out (data/text/vocabulary/subwords.h); 0: none */
-    double unigram_alpha;         /* power of probabilities that draws are by, likewise; 0: none */
-    int64_t seed;                 /* of their order, and of what is drawn; -1: the run's */
+    int64_t limit;        /* the first pairs that are kept of a text; 0: all */
+    int64_t shuffle_pool; /* sentence pairs sorted by length at a time */
+    bool static_batch;    /* batches of so many pairs, whatever their lengths */
+    int batching;         /* ET_BATCHING_* */
+    double bpe_dropout;   /* rate of merges that are left out (data/text/vocabulary/subwords.h); 0:
+                             none */
+    double unigram_alpha; /* power of probabilities that draws are by, likewise; 0: none */
+    int64_t seed;         /* of their order, and of what is drawn; -1: the run's */
     int64_t prefetch_buffer_size; /* batches read ahead in training; -1: the run's */
     /* Of other systems' files. */
     int is_training, deterministic; /* ET_TRANSLATION_* */

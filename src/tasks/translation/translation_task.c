@@ -7,9 +7,9 @@
 #include "tasks/translation/translation_task.h"
 
 #include "base/alloc.h"
-#include "formats/events/log_names.h"
 #include "base/assert.h"
 #include "base/stages.h"
+#include "formats/events/log_names.h"
 #include "tasks/translation/translation_task_private.h"
 
 /* The et_task is the first member; only what includes task_private.h knows what is around it. */

@@ -1,9 +1,8 @@
-/* One checkpoint file. It is a sealed safetensors file (formats/safetensors/safetensors.h) with two keys of
- * metadata beside the seal's:
- *   "step"   decimal digits, so that a file says what it is without its name
- *   "state"  the state tree as one line of JSON, {"optimizer":{...},"progress":{...},...}
- * and every tensor of the state under its name: weights plain, "average/<weight>",
- * "optimizer/<slot>/<weight>".
+/* One checkpoint file. It is a sealed safetensors file (formats/safetensors/safetensors.h) with two
+ * keys of metadata beside the seal's: "step"   decimal digits, so that a file says what it is
+ * without its name "state"  the state tree as one line of JSON,
+ * {"optimizer":{...},"progress":{...},...} and every tensor of the state under its name: weights
+ * plain, "average/<weight>", "optimizer/<slot>/<weight>".
  *
  * A restore is all or nothing as far as another model goes: names and shapes of all tensors and
  * the parts of the tree are compared before the first byte is copied. Then arrays are copied,

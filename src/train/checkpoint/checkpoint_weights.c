@@ -17,14 +17,14 @@
 #include "base/arena.h"
 #include "base/assert.h"
 #include "base/files/file.h"
-#include "base/values/json.h"
 #include "base/text/pattern.h"
 #include "base/text/strbuf.h"
+#include "base/values/json.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/checkpoint_file.h"
 #include "train/checkpoint/identity.h"
-#include "train/run/run_names.h"
 #include "train/checkpoint/stored_weight.h"
+#include "train/run/run_names.h"
 
 /* ---- loading ---- */
 

@@ -23,9 +23,9 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/map.h"
-#include "formats/safetensors/tensor_name.h"
 #include "base/text/unicode.h"
 #include "base/vector.h"
+#include "formats/safetensors/tensor_name.h"
 
 typedef struct part {
     char *name;                 /* owned; its key in the tree */

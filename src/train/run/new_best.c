@@ -9,8 +9,8 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/files/file.h"
-#include "base/values/json.h"
 #include "base/reserved.h"
+#include "base/values/json.h"
 #include "train/task/metric_name.h"
 
 #define BEST_FILE_MAX 4096

@@ -1,6 +1,6 @@
 /* The tables of what options.h declares: for each member its default, limits and help, from
- * which base/fields/fields.c makes the parser, `--help` and the echo in params.yaml. Ranges of single
- * numbers are checked there; et_trainer_check has what is left.
+ * which base/fields/fields.c makes the parser, `--help` and the echo in params.yaml. Ranges of
+ * single numbers are checked there; et_trainer_check has what is left.
  *
  * To add an option: a member in options.h and a row here; a choice also gets its names in the
  * list, in the order of the enum. Defaults are Model Garden's where it has the setting. */

@@ -21,16 +21,16 @@
 #include "base/files/checksum.h"
 #include "base/files/file.h"
 #include "base/flag.h"
-#include "base/text/format.h"
 #include "base/inline.h"
 #include "base/reserved.h"
+#include "base/text/format.h"
 #include "formats/events/log_names.h"
 #include "formats/events/sink.h"
 #include "train/checkpoint/identity.h"
-#include "train/task/metric_name.h"
 #include "train/run/run_names.h"
 #include "train/run/run_private.h"
 #include "train/step/spread.h"
+#include "train/task/metric_name.h"
 
 /* ---- what of the run itself resumes ---- */
 

@@ -9,8 +9,8 @@
 
 #include "base/alloc.h"
 #include "base/reserved.h"
-#include "engine/tensor/layout.h"
 #include "engine/optim/optimizer.h"
+#include "engine/tensor/layout.h"
 #include "train/step/ranked.h"
 #include "train/step/update.h"
 

@@ -16,9 +16,9 @@
 #include "base/reserved.h"
 #include "base/vector.h"
 #include "engine/comm/collected.h"
+#include "train/checkpoint/value_bytes.h"
 #include "train/step/ranked.h"
 #include "train/step/spread.h"
-#include "train/checkpoint/value_bytes.h"
 
 static int check(const et_share_options *o, et_error *error)
 {

@@ -9,12 +9,12 @@
 
 #include <signal.h>
 
-#include <etude/metrics.h>
 #include "engine/comm/comm.h"
 #include "engine/optim/optimizer.h"
 #include "train/step/overflow.h"
 #include "train/step/private.h"
 #include "train/step/reducer.h"
+#include <etude/metrics.h>
 
 struct et_step;
 

@@ -15,11 +15,11 @@
 #include "engine/exec/device.h"
 #include "engine/exec/pass.h"
 #include "engine/graph/node.h"
+#include "engine/optim/optimizer.h"
 #include "formats/events/log_names.h"
 #include "metric/metric.h"
-#include "engine/optim/optimizer.h"
-#include "train/task/task_private.h"
 #include "train/step/update.h"
+#include "train/task/task_private.h"
 
 void et_task_tell(const et_task_context *context, const char *format, ...)
 {

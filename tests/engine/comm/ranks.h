@@ -8,10 +8,10 @@
 #ifndef ETUDE_TESTS_COMM_RANKS_H
 #define ETUDE_TESTS_COMM_RANKS_H
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 

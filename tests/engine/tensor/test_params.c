@@ -13,8 +13,8 @@
 
 #include "base/dtype.h"
 #include "base/scarce.h"
-#include "formats/files.h"
 #include "engine/tensor/params_view.h"
+#include "formats/files.h"
 
 static const et_init normal = { ET_INIT_NORMAL, 0.5f };
 

@@ -13,8 +13,8 @@
 
 #include "base/arena.h"
 #include "formats/files.h"
-#include "train/said.h"
 #include "train/checkpoint/state.h"
+#include "train/said.h"
 
 /* ---- data: numbers, one a batch ---- */
 

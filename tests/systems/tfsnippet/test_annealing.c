@@ -6,10 +6,10 @@
 #include <cmocka.h>
 
 #include "base/dtype.h"
+#include "engine/optim/optimizer.h"
 #include "systems/tfsnippet/feed.h"
 #include "systems/tfsnippet/loop_private.h"
 #include "systems/tfsnippet/trainer_fixture.h"
-#include "engine/optim/optimizer.h"
 
 /* TFSnippet's own cases: values at counters from 0 on. */
 static void test_scalar__values(void **state)

@@ -15,8 +15,8 @@
 #include "base/files/file.h"
 #include "base/values/yaml.h"
 #include "command/bad_case.h"
-#include "tasks/tabular/tabular_kind.h"
 #include "systems/modelgarden/experiment.h"
+#include "tasks/tabular/tabular_kind.h"
 
 enum { ROWS = 200, VALID = 50 };
 

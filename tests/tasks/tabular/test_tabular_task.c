@@ -16,8 +16,8 @@
 
 #include "base/numbers/philox.h"
 #include "command/bad_case.h"
-#include "tasks/tabular/succeed.h"
 #include "sanitized.h"
+#include "tasks/tabular/succeed.h"
 
 enum { ROWS = 400 };
 

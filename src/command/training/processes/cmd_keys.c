@@ -1,9 +1,9 @@
 /* etude keys: the keys of a cluster (roles/wire/keys.h). */
 #include <stdio.h>
 
-#include "roles/wire/keys.h"
-#include "command/options/args.h"
 #include "command/command.h"
+#include "command/options/args.h"
+#include "roles/wire/keys.h"
 
 int et_cmd_keys(const et_call *call, et_error *error)
 {

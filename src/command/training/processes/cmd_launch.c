@@ -20,11 +20,11 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "engine/comm/launch.h"
-#include "command/options/args.h"
 #include "command/command.h"
+#include "command/options/args.h"
 #include "command/print.h"
 #include "command/training/processes/ranks.h"
+#include "engine/comm/launch.h"
 
 #define GRACE  10 /* seconds */
 #define KILLED 128

@@ -2,8 +2,8 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/files/checksum.h"
-#include "base/values/json.h"
 #include "base/text/strbuf.h"
+#include "base/values/json.h"
 #include "command/command.h"
 #include "command/training/processes/roles.h"
 

@@ -3,11 +3,11 @@
 #include <signal.h>
 
 #include "base/arena.h"
-#include "roles/job_server.h"
-#include "engine/comm/comm.h"
 #include "command/command.h"
 #include "command/training/training.h"
+#include "engine/comm/comm.h"
 #include "engine/exec/device.h"
+#include "roles/job_server.h"
 
 #define PATIENCE 60.0
 

@@ -16,8 +16,8 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
-#include "data/table/rows/number.h"
 #include "data/table/features/transforms.h"
+#include "data/table/rows/number.h"
 
 /* Distinct numbers up to which they are entries. */
 #define NUMBERS_MAX 1024

@@ -6,8 +6,8 @@
 
 #include "data/table/analysis/distinct.h"
 #include "data/table/analysis/entries.h"
-#include "data/table/rows/look.h"
 #include "data/table/analysis/sketch.h"
+#include "data/table/rows/look.h"
 
 /* What a cell holds. CODE, LONG and EXPONENT are numbers that may be meant as texts: they count as
  * both. */

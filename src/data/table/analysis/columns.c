@@ -7,8 +7,8 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/fields/fields.h"
-#include "data/table/rows/number.h"
 #include "base/text/problems.h"
+#include "data/table/rows/number.h"
 
 et_column_name et_column_name_of(const et_schema_field *field, int64_t at)
 {

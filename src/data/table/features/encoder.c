@@ -18,13 +18,13 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/assert.h"
-#include "base/files/checksum.h"
 #include "base/fields/fields.h"
+#include "base/files/checksum.h"
 #include "base/vector.h"
 #include "data/table/features/feature_set.h"
-#include "engine/tensor/layout.h"
-#include "data/table/rows/number.h"
 #include "data/table/features/transforms.h"
+#include "data/table/rows/number.h"
+#include "engine/tensor/layout.h"
 
 /* Another one when rows come to be other numbers. */
 #define ENCODER_VERSION 1

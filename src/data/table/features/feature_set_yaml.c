@@ -13,8 +13,8 @@
 #include "base/text/strbuf.h"
 #include "base/values/yaml.h"
 #include "data/table/features/feature_set.h"
-#include "data/table/rows/number.h"
 #include "data/table/features/transforms.h"
+#include "data/table/rows/number.h"
 
 /* Largest file accepted, in bytes: what YAML is read of at most. */
 #define FILE_MAX ((size_t)16 << 20)

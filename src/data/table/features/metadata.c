@@ -17,11 +17,11 @@
 #include "base/assert.h"
 #include "base/files/checksum.h"
 #include "base/files/file.h"
-#include "base/values/json.h"
 #include "base/map.h"
 #include "base/reserved.h"
 #include "base/text/strbuf.h"
 #include "base/text/unicode.h"
+#include "base/values/json.h"
 
 /* Largest file accepted, in bytes: what JSON is read of at most. */
 #define FILE_MAX ((size_t)128 << 20)

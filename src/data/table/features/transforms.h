@@ -7,9 +7,9 @@
 #include <etude/feature_set.h>
 
 #include "base/arena.h"
+#include "base/text/problems.h"
 #include "data/table/analysis/dictionary.h"
 #include "data/table/features/encoder.h"
-#include "base/text/problems.h"
 
 typedef enum et_transform_over {
     ET_OVER_NOTHING,

@@ -7,8 +7,8 @@
 #include "base/assert.h"
 #include "base/text/format.h"
 #include "base/text/unicode.h"
-#include "data/table/rows/number.h"
 #include "data/table/features/transforms.h"
+#include "data/table/rows/number.h"
 
 /* The metadata's position of a field whose levels are all that a model knows; -1: there are none to
  * compare with. */

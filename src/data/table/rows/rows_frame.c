@@ -7,9 +7,9 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/text/problems.h"
 #include "base/text/unicode.h"
 #include "data/table/frame.h"
-#include "base/text/problems.h"
 
 typedef struct frame_rows {
     et_rows rows;

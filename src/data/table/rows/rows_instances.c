@@ -6,8 +6,8 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/vector.h"
-#include "data/table/rows/csv_scan.h"
 #include "data/table/example_row.h"
+#include "data/table/rows/csv_scan.h"
 #include "formats/records/example.h"
 
 /* What messages call it: "instance:3". */

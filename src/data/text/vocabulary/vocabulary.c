@@ -17,10 +17,10 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/files/checksum.h"
 #include "base/files/file.h"
 #include "data/text/vocabulary/vocabulary_check.h"
 #include "data/text/vocabulary/vocabulary_sentencepiece.h"
-#include "base/files/checksum.h"
 
 /* What changes behind a const vocabulary: loaded once, by whichever thread comes first. */
 typedef struct loaded {

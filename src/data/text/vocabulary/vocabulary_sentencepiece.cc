@@ -27,9 +27,9 @@ extern "C" {
 #include <etude/log.h>
 
 #include "base/alloc.h"
+#include "base/text/format.h"
 #include "base/threads/thread.h"
 #include "data/text/vocabulary/vocabulary_sentencepiece.h"
-#include "base/text/format.h"
 }
 
 /* Encoding and decoding change nothing in it: threads may share one. */

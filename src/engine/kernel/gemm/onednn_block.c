@@ -10,7 +10,8 @@
  *       as large as the hungriest primitive asks for;
  *   (3) memory objects belong to a (block, thread) and only their data pointers change at a run.
  *
- * Both oneDNN 2 and 3 are served; their differences are in engine/kernel/onednn.h and in the first part.
+ * Both oneDNN 2 and 3 are served; their differences are in engine/kernel/onednn.h and in the first
+ * part.
  */
 #include "engine/kernel/gemm/onednn_block.h"
 

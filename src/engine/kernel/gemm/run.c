@@ -5,9 +5,8 @@
  * Invariants:
  *   (1) a tile is one thread's from its first chunk to its last, so the order of its sum is k's;
  *   (2) an element of C is written by one tile or, of products in pieces, by one sum;
- *   (3) while a block runs, OpenMP is told of one thread (gemm/onednn_block.c, invariant 1), and the
- *       caller's number is put back afterwards;
- *   (4) nothing is allocated.
+ *   (3) while a block runs, OpenMP is told of one thread (gemm/onednn_block.c, invariant 1), and
+ * the caller's number is put back afterwards; (4) nothing is allocated.
  *
  * Memory: what is copied for a chunk is read back from the second-level cache, for which
  * gemm/grid.c has cut it; what is not copied is read and written by the blocks alone. */

@@ -28,12 +28,12 @@
 #include "base/assert.h"
 #include "engine/kernel/attention.h"
 #include "engine/kernel/attention_cut.h"
-#include "engine/kernel/simd/attention_product.inc.c"
-#include "engine/kernel/simd/attention_rows.inc.c"
 #include "engine/kernel/elementwise.h"
 #include "engine/kernel/share.h"
-#include "engine/kernel/simd/simd.h"
+#include "engine/kernel/simd/attention_product.inc.c"
+#include "engine/kernel/simd/attention_rows.inc.c"
 #include "engine/kernel/simd/random.h"
+#include "engine/kernel/simd/simd.h"
 
 /* A call: its operands and what all tiles share. Forward, `out` is written, and `lse_out` unless
  * it is NULL; backward, `dout` and `lse` are read. */

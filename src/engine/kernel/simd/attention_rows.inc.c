@@ -16,9 +16,9 @@
 
 #include "base/assert.h"
 #include "engine/kernel/attention_cut.h"
-#include "engine/kernel/simd/simd.h"
 #include "engine/kernel/simd/math.h"
 #include "engine/kernel/simd/random.h"
+#include "engine/kernel/simd/simd.h"
 
 #define LOG2_E 1.44269504f
 

@@ -28,9 +28,9 @@
 #include "base/assert.h"
 #include "engine/kernel/best_tokens.h"
 #include "engine/kernel/row_product.h"
+#include "engine/kernel/simd/math.h"
 #include "engine/kernel/simd/row_product.inc.c"
 #include "engine/kernel/simd/simd.h"
-#include "engine/kernel/simd/math.h"
 #include "engine/kernel/simd/softmax.inc.c"
 
 /* The logit of a column past the last token: below all, and finite. */

@@ -27,8 +27,8 @@
 #include "base/assert.h"
 #include "engine/kernel/attention.h"
 #include "engine/kernel/share.h"
-#include "engine/kernel/simd/simd.h"
 #include "engine/kernel/simd/math.h"
+#include "engine/kernel/simd/simd.h"
 
 /* Positions of a block, whole vectors of every table; heads that go together. */
 #define CACHED_BLOCK 64

@@ -20,9 +20,9 @@
 #include "base/numbers/philox.h"
 #include "engine/kernel/elementwise.h"
 #include "engine/kernel/share.h"
-#include "engine/kernel/simd/simd.h"
 #include "engine/kernel/simd/math.h"
 #include "engine/kernel/simd/random.h"
+#include "engine/kernel/simd/simd.h"
 
 #define EW_BLOCK     512
 #define EW_REGISTERS (ET_EW_INPUTS_MAX + ET_EW_STEPS_MAX)

@@ -31,8 +31,8 @@
 #include "base/assert.h"
 #include "engine/kernel/float_product.h"
 #include "engine/kernel/simd/simd.h"
-#include "engine/kernel/staging.h"
 #include "engine/kernel/simd/staging.inc.c"
+#include "engine/kernel/staging.h"
 
 /* Vectors of a block, at most. */
 #define PRODUCT_VECTORS 3

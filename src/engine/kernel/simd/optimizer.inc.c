@@ -1,9 +1,9 @@
 /* The optimizer's loops over flat slices, and conversions: element by element, in blocks of
  * FLAT_BLOCK that threads share out.
  *
- * Update rules: formulas and sources stand in src/engine/optim/rules/adam.c, sgd.c and so on. Every array is
- * read and written once, vector by vector: weight, slots, gradient, and with `follow` the bfloat16
- * copy and the moving average in the same pass.
+ * Update rules: formulas and sources stand in src/engine/optim/rules/adam.c, sgd.c and so on. Every
+ * array is read and written once, vector by vector: weight, slots, gradient, and with `follow` the
+ * bfloat16 copy and the moving average in the same pass.
  *
  *   adam   g = scale gradient,  m = b1 m + (1 - b1) g,  v = b2 v + (1 - b2) g^2
  *          w -= decay w,  w -= rate_t m / (sqrt v + epsilon)

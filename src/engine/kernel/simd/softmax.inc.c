@@ -26,8 +26,8 @@
 #include "base/assert.h"
 #include "base/dtype.h"
 #include "engine/kernel/share.h"
-#include "engine/kernel/simd/simd.h"
 #include "engine/kernel/simd/math.h"
+#include "engine/kernel/simd/simd.h"
 
 /* The largest of a row; four running maxima hide the latency. A NaN may be lost here: the sum
  * of exponentials finds it again. */

@@ -21,8 +21,8 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "engine/kernel/simd/simd.h"
 #include "engine/kernel/simd/math.h"
+#include "engine/kernel/simd/simd.h"
 #include "engine/kernel/simd/softmax.inc.c"
 #include "engine/kernel/softmax_parts.h"
 

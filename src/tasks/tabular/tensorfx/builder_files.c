@@ -17,9 +17,9 @@
 #include "base/files/file.h"
 #include "base/values/yaml.h"
 #include "data/table/dataset.h"
+#include "tasks/tabular/table_names.h"
 #include "tasks/tabular/tensorfx/model_builder.h"
 #include "tasks/tabular/tensorfx/predictor_private.h"
-#include "tasks/tabular/table_names.h"
 #include "train/checkpoint/identity.h"
 #include "train/run/run_names.h"
 

@@ -9,9 +9,9 @@
 
 #include "base/alloc.h"
 #include "base/files/file.h"
+#include "tasks/tabular/table_names.h"
 #include "tasks/tabular/tensorfx/builder_files.h"
 #include "tasks/tabular/tensorfx/predictor_private.h"
-#include "tasks/tabular/table_names.h"
 #include "train/run/run_names.h"
 
 static const char *const model_files[] = { ET_TABLE_SCHEMA, ET_TABLE_METADATA,  ET_TABLE_FEATURES,

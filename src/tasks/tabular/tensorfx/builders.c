@@ -4,8 +4,8 @@
 #include "base/text/strbuf.h"
 #include "data/table/dataset.h"
 #include "engine/graph/graph.h"
-#include "tasks/tabular/tensorfx/model_builder.h"
 #include "tasks/tabular/models.h"
+#include "tasks/tabular/tensorfx/model_builder.h"
 
 /* ---- the target
  * ---------------------------------------------------------------------------------- */

@@ -16,8 +16,8 @@
 #include "base/reserved.h"
 #include "base/threads/thread.h"
 #include "engine/exec/pass.h"
-#include "tasks/tabular/tensorfx/predictor_private.h"
 #include "tasks/tabular/tabular_task.h"
+#include "tasks/tabular/tensorfx/predictor_private.h"
 
 /* ---- opening ---- */
 

@@ -8,8 +8,8 @@
 #include <etude/predictor.h>
 
 #include "base/arena.h"
-#include "data/table/rows/csv.h"
 #include "data/table/features/encoder.h"
+#include "data/table/rows/csv.h"
 #include "systems/modelgarden/experiment.h"
 #include "train/checkpoint/artifact/model_export.h"
 

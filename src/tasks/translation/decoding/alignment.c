@@ -7,9 +7,9 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
-#include "engine/nn/pair_names.h"
 #include "engine/exec/plan.h"
 #include "engine/graph/graph.h"
+#include "engine/nn/pair_names.h"
 
 #define SPACE "\xe2\x96\x81" /* U+2581 */
 

@@ -29,8 +29,8 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
-#include "engine/nn/pair_names.h"
 #include "engine/exec/plan.h"
+#include "engine/nn/pair_names.h"
 #include "engine/nn/transformer.h"
 
 /* For products in bfloat16 (oneDNN), whose rows must be alike wherever they lie: rows of a tile.

@@ -28,15 +28,15 @@
 #include "base/assert.h"
 #include "base/files/file.h"
 #include "base/reserved.h"
-#include "base/threads/thread.h"
 #include "base/text/unicode.h"
+#include "base/threads/thread.h"
 #include "data/text/vocabulary/vocabulary.h"
 #include "systems/modelgarden/experiment.h"
 #include "tasks/translation/decoding/decode_share.h"
-#include "tasks/translation/translation_kind.h"
-#include "tasks/translation/translation_task.h"
 #include "tasks/translation/decoding/translator_device.h"
 #include "tasks/translation/decoding/translator_private.h"
+#include "tasks/translation/translation_kind.h"
+#include "tasks/translation/translation_task.h"
 #include "train/checkpoint/checkpoint.h"
 
 static const et_translation_options *settings_of(const et_translator *t)

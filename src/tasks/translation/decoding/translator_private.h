@@ -7,10 +7,10 @@
 #include <etude/hypotheses.h>
 
 #include "base/arena.h"
+#include "systems/modelgarden/experiment.h"
 #include "tasks/translation/decoding/alignment.h"
 #include "tasks/translation/decoding/decoder.h"
 #include "tasks/translation/vocabularies.h"
-#include "systems/modelgarden/experiment.h"
 
 struct et_translator {
     et_arena arena;                /* of the settings */

@@ -1,12 +1,13 @@
-/* A model for use alone: settings and vocabulary beside its weights (train/checkpoint/artifact/model_export.h). */
+/* A model for use alone: settings and vocabulary beside its weights
+ * (train/checkpoint/artifact/model_export.h). */
 #include <etude/model_export.h>
 
 #include <string.h>
 
 #include "base/reserved.h"
+#include "tasks/translation/decoding/translator_private.h"
 #include "tasks/translation/export/export_formats.h"
 #include "tasks/translation/translation_task.h"
-#include "tasks/translation/decoding/translator_private.h"
 #include "train/checkpoint/artifact/model_export.h"
 #include "train/run/run_names.h"
 

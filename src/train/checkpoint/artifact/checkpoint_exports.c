@@ -6,8 +6,8 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/files/file.h"
-#include "train/checkpoint/checkpoint_file.h"
 #include "train/checkpoint/artifact/exports_private.h"
+#include "train/checkpoint/checkpoint_file.h"
 #include "train/run/run_names.h"
 
 #define LOOK_EVERY 0.2 /* seconds */

@@ -7,8 +7,8 @@
 #include "base/alloc.h"
 #include "base/files/file.h"
 #include "base/text/strbuf.h"
-#include "base/vector.h"
 #include "base/values/yaml.h"
+#include "base/vector.h"
 #include "train/checkpoint/identity.h"
 #include "train/run/run_names.h"
 

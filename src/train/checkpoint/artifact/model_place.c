@@ -10,8 +10,8 @@
 #include "base/files/file.h"
 #include "formats/safetensors/safetensors.h"
 #include "train/checkpoint/checkpoint_file.h"
-#include "train/run/run_names.h"
 #include "train/checkpoint/stored_weight.h"
+#include "train/run/run_names.h"
 
 /* ---- opening ---- */
 

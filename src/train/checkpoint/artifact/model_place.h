@@ -20,8 +20,8 @@
 #include <stddef.h>
 
 #include "base/arena.h"
-#include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/artifact/model_member.h"
+#include "train/checkpoint/checkpoint.h"
 
 struct et_safetensors;
 

@@ -658,8 +658,8 @@ static void run_on_every_thread(const et_gemm *gemm, const operands *o, const vo
 }
 
 /* No memory of ours, ever. oneDNN's bookkeeping, a map of arguments per execution, goes through
- * the program's operator new (command/etude/small_new.cpp), which keeps it; its older kernels, named gemm,
- * ask malloc for buffers as well. */
+ * the program's operator new (command/etude/small_new.cpp), which keeps it; its older kernels,
+ * named gemm, ask malloc for buffers as well. */
 static void test_gemm__asks_no_memory_in_a_run(void **state)
 {
     (void)state;
