@@ -86,9 +86,7 @@ ET_API int et_feature_set_parse(et_feature_set **out, const char *text, size_t l
 ET_API int et_feature_set_load(et_feature_set **out, const char *path, et_error *error);
 ET_API void et_feature_set_free(et_feature_set *set); /* NULL allowed */
 
-/* As YAML that et_feature_set_parse takes, terminated: yours to free (et_feature_set_free_text). */
-ET_API int et_feature_set_format(const et_feature_set *set, char **text, et_error *error);
-ET_API void et_feature_set_free_text(char *text); /* NULL allowed */
+/* Writes YAML that et_feature_set_load reads. The file is replaced whole. */
 ET_API int et_feature_set_save(const et_feature_set *set, const char *path, et_error *error);
 
 /* What a person would choose who looks at the metadata: numbers ("X") by the transform `numeric`,

@@ -52,22 +52,12 @@ ET_API int et_metadata_parse(et_metadata **out, const char *text, size_t length,
                              et_error *error);
 ET_API int et_metadata_load(et_metadata **out, const char *path, et_error *error);
 ET_API void et_metadata_free(et_metadata *metadata); /* NULL allowed */
-/* As JSON that et_metadata_parse takes, a line for each column, terminated: yours to free
- * (et_metadata_free_text). */
-ET_API int et_metadata_format(const et_metadata *metadata, char **text, et_error *error);
-ET_API void et_metadata_free_text(char *text); /* NULL allowed */
+/* Writes JSON that et_metadata_load reads, a line for each column. The file is replaced whole. */
 ET_API int et_metadata_save(const et_metadata *metadata, const char *path, et_error *error);
 
 ET_API int et_metadata_count(const et_metadata *metadata);
 ET_API const et_column_metadata *et_metadata_at(const et_metadata *metadata, int position);
 /* Of a column that is not there: one with nothing in it, never NULL. */
 ET_API const et_column_metadata *et_metadata_find(const et_metadata *metadata, const char *name);
-ET_API int et_metadata_position(const et_metadata *metadata, const char *name); /* -1: none */
-/* The place of a value, its text [length], among a column's entries; -1: none, or no such column.
- * In constant time; by position without the search for the name. */
-ET_API int et_metadata_entry(const et_metadata *metadata, const char *column, const char *text,
-                             size_t length);
-ET_API int et_metadata_entry_at(const et_metadata *metadata, int position, const char *text,
-                                size_t length);
 
 #endif

@@ -57,17 +57,13 @@ ET_API int et_schema_parse(et_schema **out, const char *text, size_t length, con
 ET_API int et_schema_load(et_schema **out, const char *path, et_error *error);
 ET_API void et_schema_free(et_schema *schema); /* NULL allowed */
 
-/* As YAML that et_schema_parse takes, terminated: yours to free (et_schema_free_text). */
-ET_API int et_schema_format(const et_schema *schema, char **text, et_error *error);
-ET_API void et_schema_free_text(char *text); /* NULL allowed */
+/* Writes YAML that et_schema_load reads. The file is replaced whole. */
 ET_API int et_schema_save(const et_schema *schema, const char *path, et_error *error);
 
 ET_API int et_schema_count(const et_schema *schema);
 /* By position, from 0, and by name. Borrowed; NULL: no such field. */
 ET_API const et_schema_field *et_schema_at(const et_schema *schema, int position);
 ET_API const et_schema_field *et_schema_find(const et_schema *schema, const char *name);
-ET_API int et_schema_position(const et_schema *schema, const char *name); /* -1: none */
-ET_API bool et_schema_numeric(const et_schema_field *field);              /* integer or real */
 ET_API const char *et_schema_type_name(et_schema_type type); /* "integer"; NULL: none */
 
 #endif

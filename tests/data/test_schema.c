@@ -8,6 +8,7 @@
 #include <etude/schema.h>
 
 #include "base/scarce.h"
+#include "data/table/features/schema.h"
 
 static const et_schema_field fields[] = {
     { .name = "age", .type = ET_SCHEMA_INTEGER, .length = 1 },

@@ -54,6 +54,8 @@
 #include <etude/value.h>
 
 #include "calls.h"
+#include "data/table/features/metadata.h"
+#include "data/table/features/schema.h"
 
 typedef struct program {
     int64_t steps;

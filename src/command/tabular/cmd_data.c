@@ -25,6 +25,8 @@
 #include "command/tabular/tabular_commands.h"
 #include "data/table/analysis/analyze.h"
 #include "data/table/analysis/column_use.h"
+#include "data/table/features/metadata.h"
+#include "data/table/features/schema.h"
 #include "data/text/paths.h"
 #include "formats/events/progress.h"
 #include "tasks/tabular/table_names.h"

@@ -15,6 +15,8 @@
 #include "base/text/unicode.h"
 #include "base/values/json.h"
 #include "base/vector.h"
+#include "data/table/features/metadata.h"
+#include "data/table/features/schema.h"
 #include "data/text/text.h"
 
 #define STANDARD_INPUT "standard input"

@@ -12,6 +12,7 @@
 #include "command/tabular/prediction_lines.h"
 #include "command/tabular/row_reader.h"
 #include "data/table/analysis/columns.h"
+#include "data/table/features/schema.h"
 #include "data/table/features/unseen.h"
 #include "data/table/rows/csv_scan.h"
 

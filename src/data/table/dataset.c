@@ -8,6 +8,7 @@
 #include "base/reserved.h"
 #include "data/table/features/encoder.h"
 #include "data/table/features/feature_set.h"
+#include "data/table/features/schema.h"
 #include "data/table/frame.h"
 
 struct et_data_set {

@@ -19,6 +19,7 @@
 #include "base/text/format.h"
 #include "base/text/unicode.h"
 #include "data/table/features/feature_set.h"
+#include "data/table/features/schema.h"
 #include "data/table/features/transforms.h"
 
 /* Of the values, distinct ones that make texts as good as an ID; and rows below which only all of

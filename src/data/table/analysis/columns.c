@@ -8,6 +8,7 @@
 #include "base/assert.h"
 #include "base/fields/fields.h"
 #include "base/text/problems.h"
+#include "data/table/features/schema.h"
 #include "data/table/rows/number.h"
 
 et_column_name et_column_name_of(const et_schema_field *field, int64_t at)

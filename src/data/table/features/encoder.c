@@ -22,6 +22,7 @@
 #include "base/files/checksum.h"
 #include "base/vector.h"
 #include "data/table/features/feature_set.h"
+#include "data/table/features/schema.h"
 #include "data/table/features/transforms.h"
 #include "data/table/rows/number.h"
 #include "engine/tensor/layout.h"

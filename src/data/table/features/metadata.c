@@ -3,6 +3,8 @@
  * always ends. Hashes are not kept: entries are short, and comparing the text says it.
  *
  * Whoever makes one, program or file, goes through check. */
+#include "data/table/features/metadata.h"
+
 #include <etude/metadata.h>
 
 #include <limits.h>

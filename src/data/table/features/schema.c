@@ -2,6 +2,8 @@
  * through check: a file's messages have a line in addition.
  *
  * A type is what the file says; it has to be said, since a number may well be a class. */
+#include "data/table/features/schema.h"
+
 #include <etude/schema.h>
 
 #include <stdio.h>

@@ -7,6 +7,8 @@
 #include "base/assert.h"
 #include "base/text/format.h"
 #include "base/text/unicode.h"
+#include "data/table/features/metadata.h"
+#include "data/table/features/schema.h"
 #include "data/table/features/transforms.h"
 #include "data/table/rows/number.h"
 

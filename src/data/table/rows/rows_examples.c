@@ -12,6 +12,7 @@
 #include "base/assert.h"
 #include "base/text/unicode.h"
 #include "data/table/example_row.h"
+#include "data/table/features/schema.h"
 #include "formats/records/example.h"
 
 /* ---- one example ---- */

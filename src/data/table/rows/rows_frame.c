@@ -9,6 +9,7 @@
 #include "base/assert.h"
 #include "base/text/problems.h"
 #include "base/text/unicode.h"
+#include "data/table/features/schema.h"
 #include "data/table/frame.h"
 
 typedef struct frame_rows {

@@ -9,6 +9,7 @@
 #include "base/threads/thread.h"
 #include "base/vector.h"
 #include "data/table/analysis/columns.h"
+#include "data/table/features/schema.h"
 #include "data/table/rows/csv_scan.h"
 #include "tasks/tabular/tensorfx/predictor_private.h"
 

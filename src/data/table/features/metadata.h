@@ -1,0 +1,20 @@
+/* What <etude/metadata.h> leaves to the library itself. */
+#ifndef ETUDE_DATA_TABLE_FEATURES_METADATA_H
+#define ETUDE_DATA_TABLE_FEATURES_METADATA_H
+
+#include <etude/metadata.h>
+
+/* JSON that et_metadata_parse reads, terminated. The caller frees the text. */
+int et_metadata_format(const et_metadata *metadata, char **text, et_error *error);
+void et_metadata_free_text(char *text); /* NULL allowed */
+
+int et_metadata_position(const et_metadata *metadata, const char *name); /* -1: none */
+
+/* The place of a value, its text [length], among a column's entries; -1: none, or no such column.
+ * In constant time; by position without the search for the name. */
+int et_metadata_entry(const et_metadata *metadata, const char *column, const char *text,
+                      size_t length);
+int et_metadata_entry_at(const et_metadata *metadata, int position, const char *text,
+                         size_t length);
+
+#endif
