@@ -20,6 +20,7 @@
 #include "engine/kernel/gemm/gemm.h"
 #include "model.h"
 #include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/checkpoint_file.h"
 
 #define ROUNDS_MAX 100
 #define OTHER_FILE "plain" /* in the folder */

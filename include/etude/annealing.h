@@ -22,8 +22,6 @@ typedef struct et_dynamic {
     double constant;
 } et_dynamic;
 
-ET_API double et_dynamic_get(const et_dynamic *dynamic);
-
 /* Where a value goes: exactly one of both. */
 typedef struct et_fed_value {
     const char *variable;    /* of the store, not trained, of one element (as et_variable makes) */

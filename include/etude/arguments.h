@@ -112,9 +112,6 @@ ET_API void et_arguments_free(et_arguments *arguments); /* NULL allowed */
 
 /* Calls the hooks, the base's first. */
 ET_API int et_arguments_process(et_arguments *arguments, et_error *error);
-ET_API bool et_arguments_is(const et_arguments *arguments, const et_arguments_class *kind);
-/* All values, by name, in arena; NULL if no memory is left. */
-ET_API et_value *et_arguments_echo(const et_arguments *arguments, et_arena *arena);
 
 /* ---- the parser ---- */
 
@@ -130,8 +127,6 @@ ET_API void et_argument_parser_free(et_argument_parser *parser); /* NULL allowed
  * that no flag has. */
 ET_API int et_argument_parser_add(et_argument_parser *parser, const et_flag *flags,
                                   et_error *error);
-/* Its rows in order, for a program that shows them; at past the end: NULL. */
-ET_API const et_flag *et_argument_parser_flag(const et_argument_parser *parser, int at);
 /* Into a struct of the class that the parser was made for; as et_arguments_parse. */
 ET_API int et_argument_parser_parse(const et_argument_parser *parser, et_arguments *arguments,
                                     const char *const *args, bool parse_job, et_error *error);

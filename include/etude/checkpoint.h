@@ -65,10 +65,6 @@ ET_API int et_checkpoint_initialize(et_params *params, const char *from, const c
 /* Paths that such functions give; NULL allowed. */
 ET_API void et_checkpoint_free_path(char *path);
 
-/* Restores the whole state from one file, after checking all of it. */
-ET_API int et_checkpoint_restore_file(et_state *state, const char *path, int64_t *step,
-                                      et_error *error);
-
 /* ---- a directory ---- */
 
 typedef struct et_checkpoints et_checkpoints;
@@ -102,10 +98,6 @@ ET_API int et_checkpoints_close(et_checkpoints *checkpoints, et_error *error);
  */
 ET_API int et_checkpoints_save(et_checkpoints *checkpoints, int64_t step, et_error *error);
 
-/* The same into best/, with info.json: metrics (a dict, copied) and the step. */
-ET_API int et_checkpoints_save_best(et_checkpoints *checkpoints, int64_t step,
-                                    const et_value *metrics, et_error *error);
-
 /* Waits until the arrays of the state may change: a save in progress has read them, or failed.
  * NULL allowed. */
 ET_API void et_checkpoints_wait_read(et_checkpoints *checkpoints);
@@ -118,8 +110,5 @@ ET_API int et_checkpoints_wait(et_checkpoints *checkpoints, et_error *error);
  * several is sound: ET_EFORMAT. ET_ECONFIG: it belongs to another model (the first difference
  * is named, and nothing was changed). */
 ET_API int et_checkpoints_restore(et_checkpoints *checkpoints, int64_t *step, et_error *error);
-
-/* The step of the newest checkpoint saved or restored, -1 if none. */
-ET_API int64_t et_checkpoints_newest_step(const et_checkpoints *checkpoints);
 
 #endif

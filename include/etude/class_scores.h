@@ -59,10 +59,6 @@ typedef struct et_class_scores {
 ET_API int et_class_scores_compute(et_class_scores *scores, double *confusion,
                                    const et_class_predictions *predictions, et_error *error);
 
-/* Sets "<prefix>accuracy", "<prefix>auc", ... in dict, in the order above. */
-ET_API int et_class_scores_log(const et_class_scores *scores, const char *prefix, et_value *dict,
-                               et_error *error);
-
 /* Their names, ended by NULL. */
 ET_DATA const char *const et_class_score_names[];
 
@@ -92,8 +88,6 @@ typedef struct et_value_scores {
 /* ET_EDATA: a value, target or weight that is none, by its row, or no row that counts. */
 ET_API int et_value_scores_compute(et_value_scores *scores, const et_value_predictions *predictions,
                                    et_error *error);
-ET_API int et_value_scores_log(const et_value_scores *scores, const char *prefix, et_value *dict,
-                               et_error *error);
 ET_DATA const char *const et_value_score_names[];
 
 #endif

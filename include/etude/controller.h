@@ -58,14 +58,6 @@ typedef struct et_controller_options {
 ET_API int et_controller_open(et_controller **out, const et_controller_options *options,
                               et_error *error);
 
-/* At train_steps or past it when it was opened: nothing is left to do, and nothing is written. Of
- * one that is driven call by call: never. */
-ET_API bool et_controller_finished(const et_controller *controller);
-
-/* Evaluations without a new best, or one that has reached the target, have ended it, now or before.
- */
-ET_API bool et_controller_stopped_early(const et_controller *controller);
-
 /* Trains up to train_steps. Asked to stop, it saves the step it is at and returns ET_EINTERRUPTED;
  * an evaluation that was cut short is done when the run resumes. */
 ET_API int et_controller_train(et_controller *controller, et_error *error);

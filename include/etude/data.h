@@ -53,7 +53,6 @@ typedef struct et_layout {
     const et_layout_field *field;      /* [fields]; borrowed from the samples */
 } et_layout;
 
-ET_API et_shape et_layout_shape(const et_layout *layout, int field);   /* no field: a scalar */
 ET_API int et_layout_find(const et_layout *layout, const char *field); /* -1: none */
 
 typedef struct et_batch {
@@ -69,7 +68,6 @@ ET_API int et_batch_new(et_batch **out, const et_layout *layout, et_error *error
 ET_API void et_batch_free(et_batch *batch); /* NULL allowed */
 ET_API void et_batch_clear(et_batch *batch);
 ET_API void et_batch_finish(et_batch *batch); /* past what is filled, 0 to capacity, is empty */
-ET_API void et_batch_copy(et_batch *to, const et_batch *from); /* of equal layouts */
 
 /* ---- samples ---- */
 
@@ -181,9 +179,6 @@ ET_API int et_source_next(et_source *source, et_batch *batch, et_error *error);
 ET_API void et_source_position(const et_source *source, et_position *position);
 /* ET_EDATA: the position is one of other data, of another layout or of other options. */
 ET_API int et_source_seek(et_source *source, const et_position *position, et_error *error);
-/* Which samples a batch holds, "train.en:17, train.en:4 and 52 more", cut to size. */
-ET_API void et_source_describe(const et_source *source, const et_batch *batch, char *text,
-                               size_t size);
 /* How many batches the first pass over the data has (by size of samples another pass may have some
  * more or less); 0: not known. Positions stay. */
 ET_API int et_source_batches(et_source *source, int64_t *count, et_error *error);

@@ -60,17 +60,6 @@ typedef struct et_frame {
     int64_t rows;
 } et_frame;
 
-/* CSV files: a path, a pattern with * or ?, or several with commas between; plain or gzip.
- * format NULL: as the file looks. */
-ET_API int et_csv_source_open(et_data_source **out, const char *paths, const et_csv_format *format,
-                              et_error *error);
-/* Record files of tf.Examples, plain or GZIP, which their bytes say. */
-ET_API int et_examples_source_open(et_data_source **out, const char *paths, et_error *error);
-/* What frame points to is borrowed until the source is closed. */
-ET_API int et_frame_source_open(et_data_source **out, const et_frame *frame, et_error *error);
-ET_API void
-et_data_source_close(et_data_source *source); /* NULL allowed; not of one in a data set */
-
 /* ---- data sets ---- */
 
 /* Each of the three is an object, which is copied as far as it is needed, or a file. */
@@ -85,11 +74,6 @@ typedef struct et_data_set_options {
     ET_RESERVED(8);
 } et_data_set_options;
 
-typedef struct et_data_set_part {
-    const char *name; /* "train", "eval"; copied */
-    et_data_source *source;
-} et_data_set_part;
-
 typedef struct et_data_set_path {
     const char *name;
     const char *path;
@@ -100,16 +84,16 @@ typedef struct et_data_set_frame {
     et_frame frame;
 } et_data_set_frame;
 
-/* Owns the sources once it has succeeded. ET_ECONFIG: no source, a name twice, one of the three
- * given twice or not at all, and all that they disagree about. */
-ET_API int et_data_set_open(et_data_set **out, const et_data_set_part *sources, int count,
-                            const et_data_set_options *options, et_error *error);
-/* The same of sources of one kind. */
+/* CSV files: a path, a pattern with * or ?, or several with commas between; plain or gzip.
+ * format NULL: as the file looks. ET_ECONFIG: no source, a name twice, one of the three given twice
+ * or not at all, and all that they disagree about. */
 ET_API int et_csv_data_set_open(et_data_set **out, const et_data_set_path *paths, int count,
                                 const et_csv_format *format, const et_data_set_options *options,
                                 et_error *error);
+/* Record files of tf.Examples, plain or GZIP, which their bytes say. */
 ET_API int et_examples_data_set_open(et_data_set **out, const et_data_set_path *paths, int count,
                                      const et_data_set_options *options, et_error *error);
+/* What the frames point to is borrowed until the data set is closed. */
 ET_API int et_frame_data_set_open(et_data_set **out, const et_data_set_frame *frames, int count,
                                   const et_data_set_options *options, et_error *error);
 ET_API void et_data_set_close(et_data_set *dataset); /* NULL allowed */
@@ -133,9 +117,6 @@ typedef struct et_read_options {
  * is named. */
 ET_API int et_data_source_read(et_source **out, const et_data_source *source,
                                const et_read_options *options, et_error *error);
-/* The rows of one pass, by number, of which batches are made: how many there are. */
-ET_API int et_data_source_samples(et_samples **out, const et_data_source *source,
-                                  const et_read_options *options, et_error *error);
 
 /* Instances as samples, in their order: rows of CSV (also for frames), or serialized tf.Examples,
  * as the first source has. prediction: what only targets are made of may be absent; they are -1 and
@@ -148,16 +129,11 @@ ET_API int et_data_set_parse_instances(et_samples **out, const et_data_set *data
 
 /* ---- what is in it ---- */
 
-ET_API int et_data_set_count(const et_data_set *dataset); /* of sources */
-/* By position, from 0, and by name. Borrowed; NULL: no such source. */
-ET_API et_data_source *et_data_set_at(const et_data_set *dataset, int position);
+/* By name. Borrowed; NULL: no such source. */
 ET_API et_data_source *et_data_set_source(const et_data_set *dataset, const char *name);
-ET_API const char *et_data_source_name(const et_data_source *source); /* NULL: in no data set */
 /* Borrowed. Features: those that were made where none were given. */
 ET_API const et_schema *et_data_set_schema(const et_data_set *dataset);
 ET_API const et_metadata *et_data_set_metadata(const et_data_set *dataset);
 ET_API const et_feature_set *et_data_set_features(const et_data_set *dataset);
-/* Of samples: what batches have, without a capacity. */
-ET_API const et_layout *et_data_set_layout(const et_data_set *dataset);
 
 #endif

@@ -19,7 +19,4 @@ typedef enum et_dtype { ET_F32, ET_BF16, ET_I32, ET_U8, ET_I8, ET_DTYPE_COUNT } 
 /* Bytes of one element; 0 for what is no type. */
 ET_API size_t et_dtype_size(et_dtype dtype);
 
-/* "float32", "bfloat16", "int32", "uint8", "int8"; "no type". Static. */
-ET_API const char *et_dtype_name(et_dtype dtype);
-
 #endif

@@ -34,12 +34,6 @@ typedef struct et_event_source et_event_source;
  * other than 0 ends the firing. */
 typedef int et_event_fn(void *payload, const char *event, const void *what, et_error *error);
 
-/* allowed: the only events that there are (copied); NULL: any. ET_EUSAGE: count is negative, one is
- * NULL. */
-ET_API int et_event_source_new(et_event_source **out, const char *const *allowed, int count,
-                               et_error *error);
-ET_API void et_event_source_free(et_event_source *source); /* NULL allowed; not while it fires */
-
 /* All of these give ET_ECONFIG for an event that is not allowed, and name the nearest that is. */
 
 /* Behind the handlers that are there; the same one twice is called twice. */
@@ -49,13 +43,6 @@ ET_API int et_event_source_on(et_event_source *source, const char *event, et_eve
 /* Takes off the first that is this handler with this payload. ET_ENOTFOUND: there is none. */
 ET_API int et_event_source_off(et_event_source *source, const char *event, et_event_fn *handler,
                                void *payload, et_error *error);
-
-/* Calls the handlers in the order in which they were hung on, or in reverse; the first failure is
- * returned and those behind it are not called. */
-ET_API int et_event_source_fire(et_event_source *source, const char *event, const void *what,
-                                et_error *error);
-ET_API int et_event_source_reverse_fire(et_event_source *source, const char *event,
-                                        const void *what, et_error *error);
 
 /* Takes off all handlers of an event; NULL: of all events. */
 ET_API int et_event_source_clear(et_event_source *source, const char *event, et_error *error);

@@ -1,6 +1,6 @@
 /* The table of element types. ORDER et_dtype, by designator; a new type is a row here and a
  * case wherever a kernel switches over types. */
-#include <etude/dtype.h>
+#include "base/dtype.h"
 
 /* size: bytes of one element; name: for messages. */
 static const struct {

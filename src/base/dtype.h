@@ -31,4 +31,7 @@ static inline float et_bf16_to_float(et_bf16 value)
     return result;
 }
 
+/* "float32", "bfloat16", "int32", "uint8", "int8"; "no type". Static. */
+const char *et_dtype_name(et_dtype dtype);
+
 #endif

@@ -11,4 +11,10 @@ int et_scores_check_weight(const double *weight, int64_t row, et_error *error);
 int et_scores_log(const char *const *names, const double *values, const char *prefix,
                   et_value *dict, et_error *error);
 
+/* Sets "<prefix>accuracy", "<prefix>auc", ... in dict, in the order above. */
+int et_class_scores_log(const et_class_scores *scores, const char *prefix, et_value *dict,
+                        et_error *error);
+int et_value_scores_log(const et_value_scores *scores, const char *prefix, et_value *dict,
+                        et_error *error);
+
 #endif

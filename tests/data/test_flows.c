@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "base/numbers/philox.h"
 #include "base/scarce.h"
+#include "data/batches/source.h"
 
 /* ---- sources ---- */
 

@@ -1,5 +1,7 @@
 #include "data/flows_fixture.h"
 
+#include "engine/tensor/layout.h"
+
 /* ---- samples ---- */
 
 static void test_sequence__values(void **state)

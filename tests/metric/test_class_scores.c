@@ -12,6 +12,8 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "metric/class_scores.h"
+
 #define GOLDEN    ET_TEST_SOURCE "/tests/metric/data/class_scores.txt"
 #define ROWS      100
 #define COLUMNS   5

@@ -78,7 +78,10 @@ static void check_arguments(void)
     assert_int_equal(args->batch_size, 128);
     et_arguments_free(args);
     ok(et_arguments_build_parser(&parser, &own_arguments_class, error));
-    assert_non_null(et_argument_parser_flag(parser, 0));
+    char *help;
+    ok(et_argument_parser_help(parser, &help, error));
+    assert_non_null(strstr(help, "--output"));
+    et_arguments_free_text(help);
     et_argument_parser_free(parser);
     ok(et_argument_parser_new(&parser, "mine", error));
     ok(et_arguments_init_parser(NULL, parser, error));

@@ -8,6 +8,7 @@
 
 #include <etude/log.h>
 
+#include "train/checkpoint/checkpoint.h"
 #include "train/train.h"
 
 /* What the library warned of since the last look. */

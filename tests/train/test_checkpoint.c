@@ -10,6 +10,7 @@
 #include "base/arena.h"
 #include "base/files/file.h"
 #include "engine/comm/launch.h"
+#include "train/checkpoint/checkpoint_file.h"
 #include "train/saved.h"
 
 static void test_checkpoint__nothing_there(void **state)

@@ -7,6 +7,8 @@
 #include <cmocka.h>
 
 #include "base/arena.h"
+#include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/checkpoint_file.h"
 #include "train/run/run.h"
 #include "train/saved.h"
 

@@ -11,6 +11,7 @@
 #include "base/malloc_fails.h"
 #include "formats/safetensors/manifest.h"
 #include "skip.h"
+#include "train/checkpoint/checkpoint.h"
 #include "train/saved.h"
 
 /* Damage of the newest, one way after the other: it is named, the one before it is taken. */

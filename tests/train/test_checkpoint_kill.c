@@ -13,6 +13,7 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
+#include "train/checkpoint/checkpoint_file.h"
 #include "train/train.h"
 
 enum { KILLS = 30 };

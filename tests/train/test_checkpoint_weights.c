@@ -10,6 +10,8 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "formats/safetensors/safetensors.h"
+#include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/checkpoint_file.h"
 #include "train/saved.h"
 
 static et_params *toy_params(int64_t rows)

@@ -54,8 +54,11 @@
 #include <etude/value.h>
 
 #include "calls.h"
+#include "data/table/dataset.h"
 #include "data/table/features/metadata.h"
 #include "data/table/features/schema.h"
+#include "systems/tfsnippet/events.h"
+#include "train/checkpoint/checkpoint_file.h"
 
 typedef struct program {
     int64_t steps;

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 
 #include "base/alloc.h"
+#include "base/dtype.h"
 #include "base/text/format.h"
 #include "base/text/plain.h"
 #include "base/values/json.h"

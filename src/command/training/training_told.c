@@ -13,6 +13,7 @@
 #include "formats/events/log_names.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/identity.h"
+#include "train/run/controller.h"
 #include "train/run/run_names.h"
 
 void et_training_say(et_progress *progress, const char *format, ...)

@@ -9,6 +9,7 @@
 #include <etude/flows.h>
 
 #include "base/alloc.h"
+#include "base/dtype.h"
 #include "base/files/checksum.h"
 #include "engine/tensor/layout.h"
 

@@ -6,6 +6,7 @@
 #include <etude/dtype.h>
 
 #include "base/alloc.h"
+#include "base/dtype.h"
 #include "base/numbers/philox.h"
 #include "data/text/convert.h"
 #include "engine/kernel/kernels.h"

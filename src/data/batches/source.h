@@ -31,4 +31,9 @@ int et_position_check(const et_position *position, int64_t fingerprint, et_error
 /* Each next is a span on track, which is borrowed and of the thread that calls next. Owns inner. */
 int et_watch_open(et_source **out, et_source *inner, et_track *track, et_error *error);
 
+void et_batch_copy(et_batch *to, const et_batch *from); /* of equal layouts */
+
+/* Which samples a batch holds, "train.en:17, train.en:4 and 52 more", cut to size. */
+void et_source_describe(const et_source *source, const et_batch *batch, char *text, size_t size);
+
 #endif

@@ -29,4 +29,39 @@ int et_data_set_bare(et_data_set **out, const et_data_set_options *options, et_e
 /* Not more than so many passes over what has no end. Owns inner. */
 int et_passes_open(et_source **out, et_source *inner, int64_t epochs, et_error *error);
 
+/* ---- sources ---- */
+
+/* CSV files: a path, a pattern with * or ?, or several with commas between; plain or gzip.
+ * format NULL: as the file looks. */
+int et_csv_source_open(et_data_source **out, const char *paths, const et_csv_format *format,
+                       et_error *error);
+/* Record files of tf.Examples, plain or GZIP, which their bytes say. */
+int et_examples_source_open(et_data_source **out, const char *paths, et_error *error);
+/* What frame points to is borrowed until the source is closed. */
+int et_frame_source_open(et_data_source **out, const et_frame *frame, et_error *error);
+void et_data_source_close(et_data_source *source); /* NULL allowed; not of one in a data set */
+const char *et_data_source_name(const et_data_source *source); /* NULL: in no data set */
+
+/* The rows of one pass, by number, of which batches are made: how many there are. */
+int et_data_source_samples(et_samples **out, const et_data_source *source,
+                           const et_read_options *options, et_error *error);
+
+/* ---- data sets ---- */
+
+typedef struct et_data_set_part {
+    const char *name; /* "train", "eval"; copied */
+    et_data_source *source;
+} et_data_set_part;
+
+/* Owns the sources once it has succeeded. ET_ECONFIG: no source, a name twice, one of the three
+ * given twice or not at all, and all that they disagree about. */
+int et_data_set_open(et_data_set **out, const et_data_set_part *sources, int count,
+                     const et_data_set_options *options, et_error *error);
+
+int et_data_set_count(const et_data_set *dataset); /* of sources */
+/* By position, from 0. Borrowed; NULL: no such source. */
+et_data_source *et_data_set_at(const et_data_set *dataset, int position);
+/* Of samples: what batches have, without a capacity. */
+const et_layout *et_data_set_layout(const et_data_set *dataset);
+
 #endif

@@ -13,6 +13,7 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
+#include "base/dtype.h"
 #include "base/files/checksum.h"
 #include "base/reserved.h"
 #include "data/table/record_files.h"

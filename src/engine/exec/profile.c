@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "base/dtype.h"
 
 /* The track of the thread that runs the steps; others (prefetch, saving) overlap it. */
 #define LEADING 0

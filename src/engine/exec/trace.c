@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/dtype.h"
 #include "engine/exec/cost.h"
 
 static const char *const ew_names[ET_EW_OP_COUNT] = {

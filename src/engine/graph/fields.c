@@ -1,8 +1,10 @@
 /* The fields of the batches that a graph is for, as what inputs are bound to. */
 #include <string.h>
 
+#include "base/dtype.h"
 #include "base/text/strbuf.h"
 #include "engine/graph/node.h"
+#include "engine/tensor/layout.h"
 
 et_node *et_graph_no_field(et_graph *graph, const char *field)
 {

@@ -9,6 +9,7 @@
 #include <etude/pass.h>
 
 #include "engine/graph/graph.h"
+#include "engine/tensor/layout.h"
 
 /* The scope that a layer has entered, which names its nodes. */
 static et_node *leave(et_scope *before, et_node *y)

@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
+#include "base/dtype.h"
 
 int et_task_trainer_initialize(et_task_trainer *t, et_error *error)
 {

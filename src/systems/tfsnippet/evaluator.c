@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/reserved.h"
+#include "systems/tfsnippet/events.h"
 #include "systems/tfsnippet/feed.h"
 #include "systems/tfsnippet/loop_private.h"
 #include "systems/tfsnippet/measures.h"

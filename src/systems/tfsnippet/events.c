@@ -1,7 +1,7 @@
 /* A list of events, each with a list of handlers. A handler that is taken off while its event is
  * fired leaves a hole, so that no place in the list moves then; holes are closed when nothing is
  * fired any more. */
-#include <etude/events.h>
+#include "systems/tfsnippet/events.h"
 
 #include <stdbool.h>
 #include <string.h>

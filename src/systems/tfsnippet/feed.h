@@ -27,4 +27,7 @@ int et_feeder_apply(et_feeder *feeder, et_error *error);
 void et_feeder_keep(et_feeder *feeder);
 void et_feeder_put_back(et_feeder *feeder);
 
+/* The value now: the constant, or what the function gives. */
+double et_dynamic_get(const et_dynamic *dynamic);
+
 #endif

@@ -12,6 +12,7 @@
 #include "base/text/unicode.h"
 #include "base/vector.h"
 #include "engine/comm/comm.h"
+#include "systems/tfsnippet/events.h"
 #include "systems/tfsnippet/loop_private.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/state.h"

@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/dtype.h"
 #include "base/vector.h"
 #include "engine/comm/collected.h"
 

@@ -8,6 +8,7 @@
 #include "base/reserved.h"
 #include "base/vector.h"
 #include "engine/comm/comm.h"
+#include "systems/tfsnippet/events.h"
 #include "systems/tfsnippet/feed.h"
 #include "systems/tfsnippet/loop_private.h"
 #include "systems/tfsnippet/measures.h"

@@ -14,6 +14,7 @@
 #include "base/assert.h"
 #include "data/table/rows/number.h"
 #include "formats/events/log_names.h"
+#include "metric/class_scores.h"
 #include "tasks/tabular/tabular_task_private.h"
 
 #define LABELS  "labels"

@@ -141,4 +141,11 @@ int et_checkpoint_best_info(et_value **info, const char *model_dir, et_arena *ar
 int et_checkpoint_average(const char *const *paths, size_t count, bool live_weights,
                           const char *out_path, bool *averages, et_error *error);
 
+/* The step of the newest checkpoint saved or restored, -1 if none. */
+int64_t et_checkpoints_newest_step(const et_checkpoints *checkpoints);
+
+/* The same into best/, with info.json: metrics (a dict, copied) and the step. */
+int et_checkpoints_save_best(et_checkpoints *checkpoints, int64_t step, const et_value *metrics,
+                             et_error *error);
+
 #endif

@@ -21,6 +21,7 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/assert.h"
+#include "base/dtype.h"
 #include "base/files/file.h"
 #include "base/values/json.h"
 #include "formats/safetensors/safetensors.h"

@@ -5,6 +5,7 @@
 
 #include <stdint.h>
 
+#include <etude/checkpoint.h>
 #include <etude/error.h>
 
 #include "formats/safetensors/manifest.h"
@@ -61,5 +62,8 @@ int et_checkpoint_list(et_manifest *out, size_t *taken_up, const char *directory
  * newer ones by now: *manifest is read again, and the search begins anew. */
 int et_checkpoint_open_newest(et_safetensors **file, int64_t *step, int64_t *index,
                               et_manifest *manifest, const char *directory, et_error *error);
+
+/* Restores the whole state from one file, after checking all of it. */
+int et_checkpoint_restore_file(et_state *state, const char *path, int64_t *step, et_error *error);
 
 #endif

@@ -16,6 +16,7 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/assert.h"
+#include "base/dtype.h"
 #include "base/files/file.h"
 #include "base/text/pattern.h"
 #include "base/text/strbuf.h"

@@ -22,4 +22,12 @@ bool et_controller_improving(const et_controller *controller);
     "interrupted before the first step: nothing to save. "                                         \
     "The same command starts again."
 
+/* At train_steps or past it when it was opened: nothing is left to do, and nothing is written. Of
+ * one that is driven call by call: never. */
+bool et_controller_finished(const et_controller *controller);
+
+/* Evaluations without a new best, or one that has reached the target, have ended it, now or before.
+ */
+bool et_controller_stopped_early(const et_controller *controller);
+
 #endif

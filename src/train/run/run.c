@@ -26,6 +26,7 @@
 #include "base/text/format.h"
 #include "formats/events/log_names.h"
 #include "formats/events/sink.h"
+#include "train/checkpoint/checkpoint_file.h"
 #include "train/checkpoint/identity.h"
 #include "train/run/run_names.h"
 #include "train/run/run_private.h"

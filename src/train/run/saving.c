@@ -24,6 +24,7 @@
 
 #include "base/assert.h"
 #include "base/text/format.h"
+#include "train/checkpoint/checkpoint.h"
 #include "train/run/run_private.h"
 
 void et_run_tell(const et_run *run, const char *format, ...)

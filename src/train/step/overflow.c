@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "data/batches/source.h"
 #include "train/step/step.h"
 
 /* Updates left out in a row: the largest factor has been halved to 1 by then. */

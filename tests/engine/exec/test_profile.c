@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/dtype.h"
 #include "engine/exec/cost.h"
 #include "engine/exec/model.h"
 #include "skip.h"

@@ -18,6 +18,7 @@
 #include "base/files/file.h"
 #include "engine/exec/pass.h"
 #include "engine/onnx/onnx.pb-c.h"
+#include "engine/tensor/layout.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 

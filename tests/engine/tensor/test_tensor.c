@@ -6,6 +6,8 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "base/dtype.h"
+
 /* Elements, bytes as float32 and the text of shapes up to the largest numbers. */
 static void test_tensor__shapes(void **state)
 {

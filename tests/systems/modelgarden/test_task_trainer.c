@@ -13,6 +13,7 @@
 
 #include "base/arena.h"
 #include "formats/files.h"
+#include "train/run/controller.h"
 #include "train/toy_run.h"
 
 enum { NARROW = 4, WIDE = 256 };

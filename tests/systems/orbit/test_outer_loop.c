@@ -10,6 +10,7 @@
 #include "systems/orbit/outer_play.h"
 
 #include "formats/event_lines.h"
+#include "train/run/controller.h"
 
 /* ---- what happens ---- */
 

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "calls.h"
+#include "systems/tfsnippet/events.h"
 
 typedef struct bell {
     char name;

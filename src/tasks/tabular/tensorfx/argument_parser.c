@@ -111,11 +111,6 @@ int et_argument_parser_add(et_argument_parser *parser, const et_flag *flags, et_
     return status;
 }
 
-const et_flag *et_argument_parser_flag(const et_argument_parser *parser, int at)
-{
-    return at >= 0 && (size_t)at < parser->count ? &parser->flags[at] : NULL;
-}
-
 /* ---- values ---- */
 
 void et_argument_parser_reset(const et_argument_parser *parser, et_arguments *arguments)

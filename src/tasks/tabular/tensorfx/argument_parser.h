@@ -20,4 +20,9 @@ void et_argument_parser_reset(const et_argument_parser *parser, et_arguments *ar
 int et_argument_parser_set(const et_argument_parser *parser, et_arguments *arguments,
                            const char *key, const et_value *value, et_error *error);
 
+/* All values, by name, in arena; NULL if no memory is left. */
+et_value *et_arguments_echo(const et_arguments *arguments, et_arena *arena);
+
+bool et_arguments_is(const et_arguments *arguments, const et_arguments_class *kind);
+
 #endif

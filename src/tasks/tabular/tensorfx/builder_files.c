@@ -18,6 +18,7 @@
 #include "base/values/yaml.h"
 #include "data/table/dataset.h"
 #include "tasks/tabular/table_names.h"
+#include "tasks/tabular/tensorfx/argument_parser.h"
 #include "tasks/tabular/tensorfx/model_builder.h"
 #include "tasks/tabular/tensorfx/predictor_private.h"
 #include "train/checkpoint/identity.h"

@@ -13,6 +13,7 @@
 #include "base/assert.h"
 #include "base/reserved.h"
 #include "engine/graph/graph.h"
+#include "tasks/tabular/tensorfx/argument_parser.h"
 
 #define CLASSES_MAX 16 /* of a class and its bases; more are taken for a circle */
 

@@ -1,0 +1,20 @@
+/* What <etude/events.h> leaves to the library itself. */
+#ifndef ETUDE_SYSTEMS_TFSNIPPET_EVENTS_H
+#define ETUDE_SYSTEMS_TFSNIPPET_EVENTS_H
+
+#include <etude/events.h>
+
+/* allowed: the only events that there are (copied); NULL: any. ET_EUSAGE: count is negative, one is
+ * NULL. */
+int et_event_source_new(et_event_source **out, const char *const *allowed, int count,
+                        et_error *error);
+void et_event_source_free(et_event_source *source); /* NULL allowed; not while it fires */
+
+/* Calls the handlers in the order in which they were hung on, or in reverse; the first failure is
+ * returned and those behind it are not called. */
+int et_event_source_fire(et_event_source *source, const char *event, const void *what,
+                         et_error *error);
+int et_event_source_reverse_fire(et_event_source *source, const char *event, const void *what,
+                                 et_error *error);
+
+#endif
