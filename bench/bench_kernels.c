@@ -24,6 +24,7 @@
 #include "bench.h"
 #include "engine/exec/peak.h"
 #include "engine/kernel/kernels.h"
+#include "engine/kernel/reference/reference.h"
 
 /* DECODED: 32 sentences with a beam of 4. TILE: columns of X in a tile of X^T Y, rows in a chunk.
  * PART: columns of the vocabulary at a time. */

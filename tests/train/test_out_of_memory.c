@@ -68,7 +68,7 @@ static int rule_and_state(int type, et_error *error)
     if (!status)
         status = et_params_materialize(params, true, error);
     if (!status)
-        status = et_optimizer_new(&optimizer, params, NULL, &et_kernels_reference, &options, error);
+        status = et_optimizer_new(&optimizer, params, NULL, et_kernels_best(), &options, error);
     if (!status)
         status = et_state_new(&state, error);
     if (!status)

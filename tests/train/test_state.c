@@ -29,7 +29,7 @@ static et_optimizer *make_optimizer(et_params *params)
     options.learning_rate.type = ET_RATE_CONSTANT;
     options.ema.enabled = true;
     et_optimizer *optimizer;
-    assert_ok(et_optimizer_new(&optimizer, params, NULL, &et_kernels_reference, &options, error));
+    assert_ok(et_optimizer_new(&optimizer, params, NULL, et_kernels_best(), &options, error));
     return optimizer;
 }
 

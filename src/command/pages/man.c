@@ -37,7 +37,7 @@ static const meaning variables[] = {
     { "OMP_STACKSIZE", "stack of a thread, 256 KB or more" },
     { "NO_COLOR", "no colours in the progress bar" },
     { "ETUDE_ISA", "kernels to use in place of the best of this CPU: avx512bf16, avx512vnni, "
-                   "avx512, avx2, plain, reference" },
+                   "avx512, avx2 or plain" },
     { NULL, NULL },
 };
 

@@ -55,8 +55,4 @@ void et_conv_run(const et_conv *conv, void *scratch, void *out, const void *a, c
 /* Such as "brgconv:avx512_core_bf16". Valid as the conv. */
 const char *et_conv_implementation(const et_conv *conv);
 
-/* The readable reference: one loop for each sum, in double. w is float32. */
-void et_conv_reference(et_conv_kind kind, const et_conv_shape *shape, void *out, const void *a,
-                       const void *b, const float *bias);
-
 #endif

@@ -1,5 +1,4 @@
 /* The formulas of conv.h, one sum an element. */
-#include "engine/kernel/conv.h"
 #include "engine/kernel/reference/reference.h"
 
 /* Element (row, column, channel) of a sample of x, or of y; of w. */

@@ -33,8 +33,6 @@ static bool has_avx512(void)
 /* NULL: an unknown name, or one that this CPU cannot run. */
 const et_kernels *et_kernels_named(const char *name)
 {
-    if (strcmp(name, "reference") == 0)
-        return &et_kernels_reference;
     if (strcmp(name, "plain") == 0)
         return &et_kernels_plain;
 #ifdef __x86_64__
@@ -51,9 +49,10 @@ const et_kernels *et_kernels_named(const char *name)
     return NULL;
 }
 
-/* Best first; ends in NULL. The reference is last: it is always there and never the best. */
-const char *const et_kernels_names[] = { "avx512bf16", "avx512vnni", "avx512", "avx2",
-                                         "plain",      "reference",  NULL };
+/* Best first; ends in NULL. Plain is last: it is always there. */
+const char *const et_kernels_names[] = {
+    "avx512bf16", "avx512vnni", "avx512", "avx2", "plain", NULL,
+};
 
 /* Empty is what a script leaves that has nothing to say. */
 const char *et_kernels_wanted(void)

@@ -1,8 +1,8 @@
 /* Kernels: loops over raw pointers and sizes, nothing else. They allocate nothing, know no
  * graph, keep no state. A table holds one function per kernel; there is one table per
  * instruction set (plain C, AVX2, AVX-512, the same with VNNI), all compiled from the same source
- * over a small vector header, and one readable reference. et_kernels_best() chooses by what the CPU
- * can do.
+ * over a small vector header. et_kernels_best() chooses by what the CPU can do; plain C runs on
+ * every CPU.
  *
  * Legend: T rows (tokens), D columns (width), H heads, S segments, V vocabulary.
  * "act" is the element type of activations, float32 or bfloat16, given as a dtype argument;
@@ -48,7 +48,7 @@ typedef struct et_layer_norm_grad {
 /* ---- one table per instruction set ---- */
 
 typedef struct et_kernels {
-    const char *name; /* "reference" or one of et_kernels_names */
+    const char *name; /* one of et_kernels_names */
     int64_t panel;    /* columns of a panel of an et_row_weight */
 
 #define KERNEL(type, name, ...) type (*(name))(__VA_ARGS__);
@@ -61,9 +61,6 @@ typedef struct et_kernels {
     /* Cross-entropy over a vocabulary in parts. */
     const et_softmax_parts *softmax_parts;
 } et_kernels;
-
-/* The readable reference: one thread, no tricks. Tests compare every table with it. */
-extern const et_kernels et_kernels_reference;
 
 /* Names of tables, the fastest first; NULL at the end. */
 extern const char *const et_kernels_names[];

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "engine/kernel/kernels.h"
+#include "engine/kernel/reference/reference.h"
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 

@@ -6,7 +6,7 @@
 static void test_dispatch__named(void **state)
 {
     (void)state;
-    assert_ptr_equal(et_kernels_named("reference"), &et_kernels_reference);
+    assert_null(et_kernels_named("reference"));
     assert_string_equal(et_kernels_named("plain")->name, "plain");
     assert_null(et_kernels_named("AVX2"));
     assert_null(et_kernels_named(""));
@@ -50,7 +50,7 @@ static void test_dispatch__names(void **state)
             assert_ptr_equal(table, et_kernels_best());
         assert_string_equal(table->name, et_kernels_names[i]);
     }
-    assert_true(known >= 2);
+    assert_true(known >= 1);
     for (size_t i = 0; i < COUNT(table_names); i++) {
         size_t k = 0;
         while (et_kernels_names[k] && strcmp(et_kernels_names[k], table_names[i]))

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "base/arena.h"
+#include "engine/kernel/reference/reference.h"
 #include "engine/optim/optim.h"
 #include "engine/optim/optimizer.h"
 #include "engine/optim/schedule.h"

@@ -16,6 +16,7 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
+#include "engine/kernel/reference/reference.h"
 #include "engine/optim/all_shapes.h"
 #include "engine/optim/optim.h"
 
@@ -585,6 +586,8 @@ static void test_rules__muon_bfloat16(void **state)
         for (int p = 1; kernels && p <= 3; p += 2)
             check_bfloat16(kernels, p);
     }
+    for (int p = 1; p <= 3; p += 2)
+        check_bfloat16(&et_kernels_reference, p);
 }
 
 int main(void)

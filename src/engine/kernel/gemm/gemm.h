@@ -149,8 +149,4 @@ const char *et_gemm_implementation(const et_gemm *gemm);
 /* How many primitives the cache made so far. */
 size_t et_gemm_cache_primitives(const et_gemm_cache *cache);
 
-/* The readable reference: three loops, sums in double. B is not packed. */
-void et_gemm_reference(const et_gemm_shape *shape, void *c, const void *a, const void *b,
-                       const float *bias);
-
 #endif

@@ -3,11 +3,10 @@
  *
  * m * n * k steps through memory in the order of the formula: for small sizes. A packed B is not
  * read, since its layout is the engine's own. */
-#include "engine/kernel/gemm/gemm.h"
+#include "engine/kernel/reference/reference.h"
 
 #include "base/assert.h"
 #include "base/dtype.h"
-#include "engine/kernel/reference/reference.h"
 
 /* Element (row, column) of an operand as the product sees it, wherever it lies. */
 static float element(const void *matrix, et_dtype dtype, int64_t row, int64_t column,

@@ -1,13 +1,15 @@
-/* The readable reference of every kernel: one thread, one obvious loop per formula, sums in
- * double. Slow on purpose; tests hold every table against it. The pieces stand in
- * reference_*.c, and reference.c binds them into et_kernels_reference. The contract of each
- * function is that of the member of et_kernels with its name. */
+/* The readable reference of every kernel, matrix product and convolution: one thread, one obvious
+ * loop per formula, sums in double. The reference is slow on purpose; tests compare every table of
+ * kernels with it. reference.c binds the functions of this folder into et_kernels_reference. The
+ * contract of each function is that of the member of et_kernels with its name. */
 #ifndef ETUDE_ENGINE_KERNEL_REFERENCE_REFERENCE_H
 #define ETUDE_ENGINE_KERNEL_REFERENCE_REFERENCE_H
 
 #include <math.h>
 
 #include "base/dtype.h"
+#include "engine/kernel/conv.h"
+#include "engine/kernel/gemm/gemm.h"
 #include "engine/kernel/kernels.h"
 
 /* Element i of an array of act type, and back. Both types are exact in double; storing rounds to
@@ -46,5 +48,15 @@ static inline double et_reference_relu(double x)
 
 extern const et_staging et_reference_staging;
 extern const et_softmax_parts et_reference_softmax_parts;
+
+extern const et_kernels et_kernels_reference;
+
+/* Matrix product, as et_gemm_run; B is not packed. */
+void et_gemm_reference(const et_gemm_shape *shape, void *c, const void *a, const void *b,
+                       const float *bias);
+
+/* Convolution or one of its derivatives, as et_conv_run; w is float32. */
+void et_conv_reference(et_conv_kind kind, const et_conv_shape *shape, void *out, const void *a,
+                       const void *b, const float *bias);
 
 #endif

@@ -16,6 +16,7 @@
 #include "base/dtype.h"
 #include "engine/kernel/gemm/grid.h"
 #include "engine/kernel/malloc_count.h"
+#include "engine/kernel/reference/reference.h"
 
 enum { THREADS = 4 };
 
