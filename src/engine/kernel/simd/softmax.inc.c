@@ -1,7 +1,8 @@
 /* Softmax over a vocabulary: cross-entropy with its derivative, log-probabilities, and the largest
  * k. Rows are independent; one row is one thread's.
  *
- *   loss = -sum_i t_i log p_i - H(t)     formulas and sources: reference/softmax.c
+ *   loss = -sum_i t_i log p_i - H(t)     formulas and sources:
+ * tests/engine/kernel/reference/softmax.c
  *
  * Three passes over a row: the largest, the sum of exponentials (kept in place where the row is
  * float32 and becomes derivatives), the derivatives. A row of a usual vocabulary is tens of
