@@ -10,7 +10,7 @@
 #include "files.h"
 #include "formats/records/crc32c.h"
 #include "formats/records/packed.h"
-#include "formats/records/record_file.h"
+#include "formats/records/record.h"
 
 #define GOLDEN       ET_TEST_SOURCE "/tests/data/records/"
 #define COUNT(array) (sizeof(array) / sizeof *(array))

@@ -17,7 +17,6 @@
 #include "base/files/checksum.h"
 #include "base/files/file.h"
 #include "base/vector.h"
-#include "formats/records/record_file.h"
 
 typedef struct file {
     const char *path;   /* borrowed */

@@ -1,6 +1,6 @@
 /* Pairs from lines. Two readers that go in step (source_path and target_path), or one whose
  * lines are cut at their TAB (tsv_path); text.c does the rest: files, gzip, UTF-8, line ends. Or
- * pairs from records (corpus_records.c), which come as pairs.
+ * pairs from records: tf.Examples with one string for each side, which is checked as a line is.
  *
  *   help.en: "a house"   help.de: "ein Haus"     ->  ("a house", "ein Haus", 0)
  *   pairs.tsv: "a house<TAB>ein Haus"            ->  the same
@@ -13,9 +13,12 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/arena.h"
 #include "base/assert.h"
 #include "base/text/format.h"
-#include "data/text/corpus_records.h"
+#include "base/text/unicode.h"
+#include "formats/records/example.h"
+#include "formats/records/record.h"
 
 /* In a tsv both sides are columns of one text, and only the source side has a reader; so of
  * records. */
@@ -23,7 +26,8 @@ struct et_corpus {
     const et_corpus_paths *paths; /* borrowed */
     bool single;                  /* one reader for both sides; lines[1] is NULL */
     et_text *text[2];             /* of source and target, or of both; NULL: records */
-    et_corpus_records *records;   /* NULL: text */
+    et_record_list records;       /* without paths: text */
+    et_arena arena;               /* of the record given last */
     int64_t *lines[2];            /* [files of that side]: lines read */
     int64_t pairs;                /* given so far */
     et_corpus_pair pair;          /* what next_line gives in halves */
@@ -84,6 +88,21 @@ int et_corpus_paths_check(const et_corpus_paths *paths, et_error *error)
     return ET_OK;
 }
 
+/* All are opened before the first record is read: a misspelt last one is found at once. */
+static int open_records(et_corpus *corpus, et_error *error)
+{
+    const et_strings *files = &corpus->paths->records;
+    int status = ET_OK;
+    for (size_t i = 0; !status && i < files->count; i++) {
+        et_record_reader *reader;
+        status = et_record_reader_open(&reader, files->items[i], error);
+        if (!status)
+            et_record_reader_close(reader);
+    }
+    corpus->records.paths = *files;
+    return status;
+}
+
 /* lines[side] has a count for each file of that side, filled as they are read. */
 static int open_side(et_corpus *corpus, int side, et_error *error)
 {
@@ -92,9 +111,8 @@ static int open_side(et_corpus *corpus, int side, et_error *error)
     corpus->lines[side] = et_alloc_zero(files->count, sizeof(int64_t));
     if (!corpus->lines[side])
         return et_alloc_failed(error, files->count * sizeof(int64_t), "a corpus reader");
-    return paths->records.count
-               ? et_corpus_records_open(&corpus->records, paths, corpus->lines[0], error)
-               : et_text_open(&corpus->text[side], files, error);
+    return paths->records.count ? open_records(corpus, error)
+                                : et_text_open(&corpus->text[side], files, error);
 }
 
 /* Both sides are opened before a line is read: a missing target file is said at once. */
@@ -126,11 +144,12 @@ void et_corpus_close(et_corpus *corpus)
         et_text_close(corpus->text[side]);
         et_free(corpus->lines[side]);
     }
-    et_corpus_records_close(corpus->records);
+    et_record_list_close(&corpus->records);
+    et_arena_release(&corpus->arena);
     et_free(corpus);
 }
 
-/* ---- pairs ---- */
+/* ---- a pair of lines ---- */
 
 /* From one line of each side, or the two columns of one, to a pair. Both texts are borrowed from
  * the readers, until the next line is read. */
@@ -234,13 +253,97 @@ static int next_of_two(et_corpus *corpus, et_corpus_pair *pair, et_error *error)
     return ET_OK;
 }
 
+/* ---- a pair of a record ---- */
+
+/* With the names that there are, since one of them is most often meant. */
+static int no_feature(const et_example *example, const char *name, const char *setting,
+                      et_error *error)
+{
+    et_strbuf names = ET_STRBUF_INIT;
+    for (size_t i = 0; i < example->count && names.length < 256; i++)
+        et_strbuf_printf(&names, "%s%s", i ? ", " : "", example->features[i].key);
+    int status = et_fail(error, ET_EDATA,
+                         "no feature %s (the record has: %s): set %s to the name of "
+                         "one",
+                         name, et_strbuf_text(&names), setting);
+    et_strbuf_release(&names);
+    return status;
+}
+
+static int check_text(const et_bytes *text, const char *name, et_error *error)
+{
+    size_t at;
+    if (text->length > ET_TEXT_LINE_MAX)
+        return et_fail(error, ET_EDATA,
+                       "feature %s: a string of more than %zu bytes: it must be one sentence", name,
+                       ET_TEXT_LINE_MAX);
+    const char *nul = text->length ? memchr(text->data, 0, text->length) : NULL;
+    if (nul)
+        return et_fail(error, ET_EDATA, "feature %s: byte %zu is NUL: write UTF-8 text", name,
+                       (size_t)(nul - (const char *)text->data) + 1);
+    if (!et_utf8_valid(text->length ? text->data : "", text->length, &at))
+        return et_fail(error, ET_EDATA,
+                       "feature %s: byte %zu (0x%02X) is not UTF-8: write UTF-8 "
+                       "text",
+                       name, at + 1, (unsigned)((const unsigned char *)text->data)[at]);
+    return ET_OK;
+}
+
+static int find_text(et_bytes *out, const et_example *example, const char *name,
+                     const char *setting, et_error *error)
+{
+    const et_feature *f = et_example_last(example, name);
+    if (!f)
+        return no_feature(example, name, setting, error);
+    if (f->kind != ET_FEATURE_BYTES || f->count != 1)
+        return et_fail(error, ET_EDATA, "feature %s holds %zu values (%s): one string is needed",
+                       name, f->count, et_feature_kind_name(f->kind));
+    *out = f->bytes[0];
+    return check_text(out, name, error);
+}
+
+static int read_pair(et_corpus *corpus, const void *bytes, size_t length, et_corpus_pair *pair,
+                     et_error *error)
+{
+    const et_corpus_paths *paths = corpus->paths;
+    et_example_room room = { .arena = &corpus->arena };
+    et_example example;
+    et_bytes source = { 0 }, target = { 0 };
+    et_arena_release(&corpus->arena);
+    int status = et_example_read(&example, &room, bytes, length, error);
+    if (!status)
+        status = find_text(&source, &example, paths->source_feature, "src_lang", error);
+    if (!status)
+        status = find_text(&target, &example, paths->target_feature, "tgt_lang", error);
+    if (!status)
+        *pair =
+            (et_corpus_pair){ source.length ? source.data : "", target.length ? target.data : "",
+                              source.length, target.length, 0 };
+    return status;
+}
+
+static int next_of_records(et_corpus *corpus, et_corpus_pair *pair, et_error *error)
+{
+    et_record_place place;
+    const void *bytes;
+    size_t length;
+    int status = et_record_list_next(&corpus->records, &place, &bytes, &length, error);
+    if (status || !bytes)
+        return status;
+    corpus->lines[0][corpus->records.file]++;
+    status = read_pair(corpus, bytes, length, pair, error);
+    return status ? et_record_blame(&place, status, error) : ET_OK;
+}
+
+/* ---- the next pair ---- */
+
 /* index counts pairs that were read, whether training uses them or not. */
 int et_corpus_next(et_corpus *corpus, et_corpus_pair *pair, et_error *error)
 {
     *pair = (et_corpus_pair){ 0 };
-    int status = corpus->records  ? et_corpus_records_next(corpus->records, pair, error)
-                 : corpus->single ? next_of_tsv(corpus, pair, error)
-                                  : next_of_two(corpus, pair, error);
+    int status = corpus->records.paths.count ? next_of_records(corpus, pair, error)
+                 : corpus->single            ? next_of_tsv(corpus, pair, error)
+                                             : next_of_two(corpus, pair, error);
     if (status)
         return status;
     pair->index = corpus->pairs;

@@ -3,7 +3,11 @@
  * Parsing takes memory in one direction only and gives nothing back: protobuf-c gets an allocator
  * that hands out a block or an arena piece by piece. How much is asked for depends on the bytes
  * alone, so a block that was large enough once is so again. A message made to be hostile (lists of
- * millions of empty entries) makes some 50 bytes of each of its own; MEMORY_FACTOR is the end. */
+ * millions of empty entries) makes some 50 bytes of each of its own; MEMORY_FACTOR is the end.
+ *
+ * A builder keeps features by key, so that equal ones give equal bytes. Keys and values lie in an
+ * arena until the next reset, those of replaced features too. The message is a tree of pointers
+ * into that arena, made in another arena each time the bytes are asked for. */
 #include "formats/records/example.h"
 
 #include <stdlib.h>
@@ -12,7 +16,9 @@
 #include "formats/records/example.pb-c.h"
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/text/unicode.h"
+#include "base/vector.h"
 
 #define MEMORY_FACTOR 64                /* bytes of memory for a byte of message, at most, */
 #define MEMORY_FIRST  ((size_t)1 << 20) /* on top of these */
@@ -206,4 +212,333 @@ void et_example_free(et_example *example)
 const et_feature *et_example_find(const et_example *example, const char *key)
 {
     return et_example_last(example, key);
+}
+
+/* ---- builders ---- */
+
+struct et_example_builder {
+    et_example shown;     /* features: those below */
+    et_feature *features; /* [shown.count], by key */
+    size_t capacity;
+    char *prefix;          /* owned; NULL: none */
+    et_arena arena;        /* of keys and values */
+    et_error failure;      /* the first of what was added; status 0: none */
+    unsigned char *packed; /* the bytes given last */
+    size_t packed_capacity;
+};
+
+int et_example_builder_new(et_example_builder **out, const char *prefix, et_error *error)
+{
+    prefix = prefix && *prefix ? prefix : NULL;
+    et_example_builder *builder = et_alloc_zero(1, sizeof *builder);
+    if (builder && prefix)
+        builder->prefix = et_strdup(prefix);
+    if (!builder || (prefix && !builder->prefix)) {
+        et_free(builder);
+        return et_alloc_failed(error, sizeof *builder, "a tf.Example");
+    }
+    *out = builder;
+    return ET_OK;
+}
+
+void et_example_builder_free(et_example_builder *builder)
+{
+    if (!builder)
+        return;
+    et_free(builder->features);
+    et_free(builder->prefix);
+    et_free(builder->packed);
+    et_arena_release(&builder->arena);
+    et_free(builder);
+}
+
+/* ---- features of a builder ---- */
+
+/* The first failure is the one that is said. */
+static void fail_memory(et_example_builder *builder)
+{
+    if (!builder->failure.status)
+        et_alloc_failed(&builder->failure, builder->arena.used, "a tf.Example");
+}
+
+static void *copy_array(et_arena *arena, const void *values, size_t count, size_t size)
+{
+    void *memory = et_arena_array(arena, count, size);
+    if (memory && count)
+        memcpy(memory, values, count * size);
+    return memory;
+}
+
+static bool copy_strings(et_arena *arena, et_feature *to, const et_feature *from)
+{
+    et_bytes *bytes = copy_array(arena, from->bytes, from->count, sizeof *bytes);
+    bool whole = bytes;
+    for (size_t i = 0; whole && i < from->count; i++) {
+        bytes[i].data = copy_array(arena, from->bytes[i].data, from->bytes[i].length, 1);
+        whole = bytes[i].data;
+    }
+    to->bytes = bytes;
+    return whole;
+}
+
+/* The key is set already. false: no memory. */
+static bool copy_values(et_arena *arena, et_feature *to, const et_feature *from)
+{
+    to->kind = from->kind;
+    to->count = from->kind == ET_FEATURE_NONE ? 0 : from->count;
+    switch (from->kind) {
+    case ET_FEATURE_NONE:
+        return true;
+    case ET_FEATURE_BYTES:
+        return copy_strings(arena, to, from);
+    case ET_FEATURE_FLOATS:
+        to->floats = copy_array(arena, from->floats, from->count, sizeof *from->floats);
+        return to->floats;
+    case ET_FEATURE_INTS:
+        to->ints = copy_array(arena, from->ints, from->count, sizeof *from->ints);
+        return to->ints;
+    }
+    return false;
+}
+
+/* Where a key is, or would be. */
+static size_t place_of(const et_example_builder *builder, const char *key, bool *there)
+{
+    size_t low = 0, high = builder->shown.count;
+    *there = false;
+    while (low < high && !*there) {
+        size_t middle = low + (high - low) / 2;
+        int order = strcmp(key, builder->features[middle].key);
+        *there = order == 0;
+        if (order <= 0)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return *there ? high : low;
+}
+
+static bool make_place(et_example_builder *builder, size_t at)
+{
+    et_feature *features = et_vector_grow(builder->features, &builder->capacity,
+                                          builder->shown.count + 1, sizeof *features, 8);
+    if (!features)
+        return false;
+    memmove(features + at + 1, features + at, (builder->shown.count - at) * sizeof *features);
+    builder->shown.features = builder->features = features;
+    builder->shown.count++;
+    return true;
+}
+
+static bool put(et_example_builder *builder, const char *key, const et_feature *feature)
+{
+    bool there;
+    et_feature made = { .key = et_arena_strdup(&builder->arena, key) };
+    if (!made.key || !copy_values(&builder->arena, &made, feature))
+        return false;
+    size_t at = place_of(builder, key, &there);
+    if (!there && !make_place(builder, at))
+        return false;
+    builder->features[at] = made;
+    return true;
+}
+
+/* What cannot be put is the builder's failure. key NULL: there was no memory for it. */
+static void add(et_example_builder *builder, const char *key, const et_feature *feature)
+{
+    bool is_kind = (unsigned)feature->kind <= ET_FEATURE_INTS;
+    if (key && !is_kind && !builder->failure.status)
+        et_fail(&builder->failure, ET_EDATA, "feature %s: %d is no kind of values", key,
+                (int)feature->kind);
+    else if (!key || (is_kind && !put(builder, key, feature)))
+        fail_memory(builder);
+}
+
+et_example_builder *et_example_add_feature(et_example_builder *builder, const et_feature *feature)
+{
+    const char *key = feature->key;
+    size_t bad;
+    if (builder->failure.status)
+        return builder;
+    if (!key) {
+        et_fail(&builder->failure, ET_EDATA, "a feature has no key");
+        return builder;
+    }
+    if (builder->prefix)
+        key = et_arena_printf(&builder->arena, "%s/%s", builder->prefix, key);
+    if (key && !et_utf8_valid(key, strlen(key), &bad)) {
+        et_fail(&builder->failure, ET_EDATA,
+                "the key of a feature: byte %zu (0x%02X) is not UTF-8, which protobuf's readers "
+                "ask for",
+                bad + 1, (unsigned)(unsigned char)key[bad]);
+        return builder;
+    }
+    add(builder, key, feature);
+    return builder;
+}
+
+et_example_builder *et_example_add_features(et_example_builder *builder, const et_feature *features,
+                                            size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        et_example_add_feature(builder, &features[i]);
+    return builder;
+}
+
+et_example_builder *et_example_add_bytes(et_example_builder *builder, const char *key,
+                                         const et_bytes *values, size_t count)
+{
+    return et_example_add_feature(
+        builder,
+        &(et_feature){ .key = key, .kind = ET_FEATURE_BYTES, .count = count, .bytes = values });
+}
+
+et_example_builder *et_example_add_text(et_example_builder *builder, const char *key,
+                                        const char *text)
+{
+    if (!text && !builder->failure.status)
+        et_fail(&builder->failure, ET_EDATA, "feature %s: there is no text", key ? key : "NULL");
+    return text ? et_example_add_bytes(builder, key, &(et_bytes){ text, strlen(text) }, 1)
+                : builder;
+}
+
+et_example_builder *et_example_add_ints(et_example_builder *builder, const char *key,
+                                        const int64_t *values, size_t count)
+{
+    return et_example_add_feature(
+        builder,
+        &(et_feature){ .key = key, .kind = ET_FEATURE_INTS, .count = count, .ints = values });
+}
+
+et_example_builder *et_example_add_floats(et_example_builder *builder, const char *key,
+                                          const float *values, size_t count)
+{
+    return et_example_add_feature(
+        builder,
+        &(et_feature){ .key = key, .kind = ET_FEATURE_FLOATS, .count = count, .floats = values });
+}
+
+et_example_builder *et_example_reset(et_example_builder *builder)
+{
+    et_arena_release(&builder->arena);
+    builder->shown.count = 0;
+    builder->failure = (et_error)ET_ERROR_INIT;
+    return builder;
+}
+
+et_example_builder *et_example_set(et_example_builder *builder, const et_example *example)
+{
+    et_assert(example != &builder->shown);
+    et_example_reset(builder);
+    for (size_t i = 0; i < example->count; i++)
+        add(builder, example->features[i].key, &example->features[i]);
+    return builder;
+}
+
+const et_example *et_example_built(const et_example_builder *builder)
+{
+    return &builder->shown;
+}
+
+/* ---- bytes of a builder ---- */
+
+/* What one entry of the message needs, so that each is one piece of the arena. */
+typedef struct packed_feature {
+    entry_message entry;
+    feature_message feature;
+    union {
+        Etude__Example__BytesList bytes;
+        Etude__Example__FloatList floats;
+        Etude__Example__Int64List ints;
+    } list;
+} packed_feature;
+
+static bool set_strings(Etude__Example__BytesList *list, const et_feature *from, et_arena *arena)
+{
+    *list = (Etude__Example__BytesList)ETUDE__EXAMPLE__BYTES_LIST__INIT;
+    list->n_value = from->count;
+    list->value = et_arena_array(arena, from->count, sizeof *list->value);
+    for (size_t i = 0; list->value && i < from->count; i++)
+        list->value[i] = (ProtobufCBinaryData){ from->bytes[i].length,
+                                                (uint8_t *)(uintptr_t)from->bytes[i].data };
+    return list->value;
+}
+
+/* The library wants pointers without const and writes through none. */
+static bool set_feature(packed_feature *to, const et_feature *from, et_arena *arena)
+{
+    to->entry = (entry_message)ETUDE__EXAMPLE__ENTRY__INIT;
+    to->feature = (feature_message)ETUDE__EXAMPLE__FEATURE__INIT;
+    to->entry.has_key = true;
+    to->entry.key = (ProtobufCBinaryData){ strlen(from->key), (uint8_t *)(uintptr_t)from->key };
+    to->entry.value = &to->feature;
+    switch (from->kind) {
+    case ET_FEATURE_NONE:
+        return true;
+    case ET_FEATURE_BYTES:
+        to->feature.kind_case = ETUDE__EXAMPLE__FEATURE__KIND_BYTES_LIST;
+        to->feature.bytes_list = &to->list.bytes;
+        return set_strings(&to->list.bytes, from, arena);
+    case ET_FEATURE_FLOATS:
+        to->feature.kind_case = ETUDE__EXAMPLE__FEATURE__KIND_FLOAT_LIST;
+        to->feature.float_list = &to->list.floats;
+        to->list.floats = (Etude__Example__FloatList)ETUDE__EXAMPLE__FLOAT_LIST__INIT;
+        to->list.floats.n_value = from->count;
+        to->list.floats.value = (float *)(uintptr_t)from->floats;
+        return true;
+    case ET_FEATURE_INTS:
+        to->feature.kind_case = ETUDE__EXAMPLE__FEATURE__KIND_INT64_LIST;
+        to->feature.int64_list = &to->list.ints;
+        to->list.ints = (Etude__Example__Int64List)ETUDE__EXAMPLE__INT64_LIST__INIT;
+        to->list.ints.n_value = from->count;
+        to->list.ints.value = (int64_t *)(uintptr_t)from->ints;
+        return true;
+    }
+    return false;
+}
+
+/* false: no memory. */
+static bool make_message(Etude__Example__Features *out, const et_example *example, et_arena *arena)
+{
+    packed_feature *features = et_arena_array(arena, example->count, sizeof *features);
+    out->n_feature = example->count;
+    out->feature = et_arena_array(arena, example->count, sizeof(entry_message *));
+    bool whole = features && out->feature;
+    for (size_t i = 0; whole && i < example->count; i++) {
+        out->feature[i] = &features[i].entry;
+        whole = set_feature(&features[i], &example->features[i], arena);
+    }
+    return whole;
+}
+
+static bool pack(et_example_builder *builder, const Etude__Example__Example *message,
+                 size_t *length)
+{
+    *length = etude__example__example__get_packed_size(message);
+    unsigned char *packed =
+        et_vector_grow(builder->packed, &builder->packed_capacity, *length + 1, 1, 256);
+    if (!packed)
+        return false;
+    builder->packed = packed;
+    const size_t written = etude__example__example__pack(message, packed);
+    et_assert_equal(written, *length);
+    return true;
+}
+
+int et_example_serialized(et_example_builder *builder, const void **bytes, size_t *length,
+                          et_error *error)
+{
+    et_arena arena = ET_ARENA_INIT;
+    Etude__Example__Features features = ETUDE__EXAMPLE__FEATURES__INIT;
+    Etude__Example__Example message = ETUDE__EXAMPLE__EXAMPLE__INIT;
+    if (builder->failure.status)
+        return et_fail(error, builder->failure.status, "%s", builder->failure.text);
+    message.features = &features;
+    bool whole =
+        make_message(&features, &builder->shown, &arena) && pack(builder, &message, length);
+    et_arena_release(&arena);
+    if (!whole)
+        return et_alloc_failed(error, builder->arena.used, "a tf.Example");
+    *bytes = builder->packed;
+    return ET_OK;
 }

@@ -1,21 +1,33 @@
-/* Framing after tensorflow/core/lib/io/record_writer.cc. A scan of a file that is being
- * written, or was left by a kill, must tell an end from damage:
+/* TFRecord framing (tensorflow/core/lib/io/record_writer.cc), data sets of records, and logs.
+ *
+ * check() is the one place that reads a frame. A data set takes every fault for an error. A scan
+ * of a log, which may be open for writing or end where its writer was killed, tells an end from
+ * damage:
  *
  *   no bytes left                                end
- *   fewer than a head, or all zeros to the end   torn: stops before it
+ *   fewer than a head, or all zeros to the end   torn: the scan stops before it
  *   the length's crc is wrong                    damage
  *   length beyond the end of the file            torn
  *   the data's crc is wrong                      damage
  *
- * The length has a crc of its own for that: a flipped bit in it must not look like a torn tail. */
+ * The length has a crc of its own for that: a flipped bit in it must not look like a torn tail.
+ *
+ * A length with a right checksum may still be any number, in a file that was made so: memory grows
+ * with the bytes that are really there, never with what a length says. */
 #include "formats/records/record.h"
 
 #include <string.h>
+#include <strings.h>
 
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/text/format.h"
+#include "base/vector.h"
 #include "formats/records/crc32c.h"
+#include "formats/records/packed.h"
+
+/* Of a reader's memory at first; it doubles as bytes come. */
+#define BUFFER_FIRST ((size_t)64 << 10)
 
 /* An unsigned number of count bytes, the lowest first, at any address. */
 static uint64_t get_little(const unsigned char *bytes, int count)
@@ -47,20 +59,28 @@ et_record_frame et_record_frame_of(const void *data, size_t length)
     return frame;
 }
 
-bool et_record_read_head(const unsigned char *head, uint64_t *length)
+typedef enum fault { SOUND, BAD_LENGTH, TOO_LONG, CUT, BAD_DATA } fault;
+
+/* Checks the record that begins at `record`, where `left` bytes are there. *length, of its data, is
+ * set where the whole head is there and right. */
+static fault check(const unsigned char *record, uint64_t left, uint64_t most, uint64_t *length)
 {
-    *length = get_little(head, 8);
-    return get_little(head + 8, 4) == masked_crc(head, 8);
+    *length = 0;
+    if (left < ET_RECORD_HEAD)
+        return CUT;
+    if (get_little(record + 8, 4) != masked_crc(record, 8))
+        return BAD_LENGTH;
+    *length = get_little(record, 8);
+    if (*length > most)
+        return TOO_LONG;
+    if (left < ET_RECORD_OVERHEAD || *length > left - ET_RECORD_OVERHEAD)
+        return CUT;
+    const unsigned char *data = record + ET_RECORD_HEAD;
+    const uint64_t checksum = get_little(data + *length, ET_RECORD_TAIL);
+    return checksum == masked_crc(data, *length) ? SOUND : BAD_DATA;
 }
 
-bool et_record_check_tail(const unsigned char *tail, const void *data, size_t length)
-{
-    return get_little(tail, ET_RECORD_TAIL) == masked_crc(data, length);
-}
-
-/* ---- data sets ---- */
-
-/* Nothing is torn here: a file that ends within a record has lost something. */
+/* ---- records of data sets ---- */
 
 int et_record_blame(const et_record_place *place, int status, et_error *error)
 {
@@ -70,18 +90,19 @@ int et_record_blame(const et_record_place *place, int status, et_error *error)
                          place->gzip ? " of its unpacked data" : "");
 }
 
-int et_record_refuse(const et_record_place *place, et_record_fault fault, et_error *error)
+/* place's record has that fault. */
+static int refuse(const et_record_place *place, fault found, et_error *error)
 {
     static const char *const texts[] = {
-        [ET_RECORD_BAD_LENGTH] = "the checksum of its length does not match: the file is damaged "
-                                 "or holds no TFRecords: copy it again, or name another",
-        [ET_RECORD_TOO_LONG] = "a length of 2 GiB or more, which no record has: write the file "
-                               "again, of smaller records",
-        [ET_RECORD_CUT] = "the file ends within it: copy it again",
-        [ET_RECORD_BAD_DATA] = "the checksum of its data does not match: the file is damaged: copy "
-                               "it again",
+        [BAD_LENGTH] = "the checksum of its length does not match: the file is damaged "
+                       "or holds no TFRecords: copy it again, or name another",
+        [TOO_LONG] = "a length of 2 GiB or more, which no record has: write the file "
+                     "again, of smaller records",
+        [CUT] = "the file ends within it: copy it again",
+        [BAD_DATA] = "the checksum of its data does not match: the file is damaged: copy "
+                     "it again",
     };
-    return et_record_blame(place, et_fail(error, ET_EFORMAT, "%s", texts[fault]), error);
+    return et_record_blame(place, et_fail(error, ET_EFORMAT, "%s", texts[found]), error);
 }
 
 int et_record_at(const et_record_place *place, const void *bytes, size_t size, const void **data,
@@ -89,21 +110,264 @@ int et_record_at(const et_record_place *place, const void *bytes, size_t size, c
 {
     et_assert(place->offset < size);
     const unsigned char *record = (const unsigned char *)bytes + place->offset;
-    const uint64_t left = size - place->offset;
     uint64_t count;
-    if (left < ET_RECORD_HEAD)
-        return et_record_refuse(place, ET_RECORD_CUT, error);
-    if (!et_record_read_head(record, &count))
-        return et_record_refuse(place, ET_RECORD_BAD_LENGTH, error);
-    if (count > ET_RECORD_DATA_MAX)
-        return et_record_refuse(place, ET_RECORD_TOO_LONG, error);
-    if (count + ET_RECORD_OVERHEAD > left)
-        return et_record_refuse(place, ET_RECORD_CUT, error);
-    if (!et_record_check_tail(record + ET_RECORD_HEAD + count, record + ET_RECORD_HEAD, count))
-        return et_record_refuse(place, ET_RECORD_BAD_DATA, error);
+    const fault found = check(record, size - place->offset, ET_RECORD_DATA_MAX, &count);
     *data = record + ET_RECORD_HEAD;
     *length = (size_t)count;
+    return found == SOUND ? ET_OK : refuse(place, found, error);
+}
+
+/* ---- data sets, written ---- */
+
+static const struct {
+    const char *name;
+    bool gzip;
+} file_types[] = {
+    { "tfrecord", false },
+    { "tfrecords", false },
+    { "tfrecord_compressed", true },
+    { "tfrecords_gzip", true },
+};
+#define FILE_TYPES (sizeof file_types / sizeof *file_types)
+
+static int find_file_type(bool *gzip, const char *name, et_error *error)
+{
+    *gzip = false;
+    for (size_t i = 0; name && i < FILE_TYPES; i++)
+        if (!strcasecmp(name, file_types[i].name)) {
+            *gzip = file_types[i].gzip;
+            return ET_OK;
+        }
+    if (!name)
+        return ET_OK;
+    if (!strcasecmp(name, "riegeli"))
+        return et_fail(error, ET_ECONFIG,
+                       "file type %s: Riegeli has no library for C; write tfrecord, or "
+                       "tfrecord_compressed where the size counts",
+                       name);
+    return et_fail(error, ET_ECONFIG,
+                   "file type %s: there is none of that name (there are tfrecord, tfrecords, "
+                   "tfrecord_compressed, tfrecords_gzip)",
+                   *name ? name : "\"\"");
+}
+
+struct et_record_writer {
+    et_packed_writer *file;
+    bool failed; /* a write did: the file is not to be kept */
+};
+
+int et_record_writer_open(et_record_writer **out, const char *path, const char *file_type,
+                          et_error *error)
+{
+    bool gzip;
+    int status = et_path_check(path, error);
+    if (!status)
+        status = find_file_type(&gzip, file_type, error);
+    if (status)
+        return status;
+    et_record_writer *writer = et_alloc_zero(1, sizeof *writer);
+    if (!writer)
+        return et_alloc_failed(error, sizeof *writer, "a record file");
+    status = et_packed_writer_open(&writer->file, path, gzip, error);
+    if (status) {
+        et_free(writer);
+        return status;
+    }
+    *out = writer;
     return ET_OK;
+}
+
+int et_record_write(et_record_writer *writer, const void *bytes, size_t length, et_error *error)
+{
+    et_assert(bytes || length == 0);
+    if (length > ET_RECORD_DATA_MAX)
+        return et_fail(error, ET_EDATA, "a record of %zu bytes; below 2 GiB can be read again",
+                       length);
+    const et_record_frame frame = et_record_frame_of(bytes, length);
+    int status = et_packed_write(writer->file, frame.head, ET_RECORD_HEAD, error);
+    if (!status && length)
+        status = et_packed_write(writer->file, bytes, length, error);
+    if (!status)
+        status = et_packed_write(writer->file, frame.tail, ET_RECORD_TAIL, error);
+    writer->failed |= status != ET_OK;
+    return status;
+}
+
+int et_record_write_example(et_record_writer *writer, et_example_builder *example, et_error *error)
+{
+    const void *bytes;
+    size_t length;
+    int status = et_example_serialized(example, &bytes, &length, error);
+    return status ? status : et_record_write(writer, bytes, length, error);
+}
+
+int et_record_writer_close(et_record_writer *writer, et_error *error)
+{
+    int status = ET_OK;
+    if (writer->failed) {
+        et_record_writer_abandon(writer);
+        return et_fail(error, ET_EIO, "a record could not be written: there is no file");
+    }
+    status = et_packed_writer_commit(writer->file, error);
+    et_free(writer);
+    return status;
+}
+
+void et_record_writer_abandon(et_record_writer *writer)
+{
+    if (!writer)
+        return;
+    et_packed_writer_abandon(writer->file);
+    et_free(writer);
+}
+
+int et_records_write(const char *path, const char *file_type, et_example_builder *const *examples,
+                     size_t count, et_error *error)
+{
+    et_record_writer *writer;
+    int status = et_record_writer_open(&writer, path, file_type, error);
+    if (status)
+        return status;
+    for (size_t i = 0; !status && i < count; i++)
+        status = et_record_write_example(writer, examples[i], error);
+    if (!status)
+        return et_record_writer_close(writer, error);
+    et_record_writer_abandon(writer);
+    return status;
+}
+
+/* ---- data sets, read ---- */
+
+struct et_record_reader {
+    et_packed_reader *file;
+    et_record_place place; /* of the next record; path owned */
+    unsigned char *buffer; /* of the record given last, its head and its tail */
+    size_t capacity;
+};
+
+/* Whether a file that begins as gzip does is records all the same: a first length of 35,615 (or
+ * 65,536 more, ...) begins with gzip's two bytes, and has a checksum behind it, which gzip has not.
+ */
+static bool begins_with_record(const unsigned char *first, size_t count)
+{
+    uint64_t length;
+    return count >= ET_RECORD_HEAD && check(first, count, UINT64_MAX, &length) != BAD_LENGTH;
+}
+
+int et_record_reader_open(et_record_reader **out, const char *path, et_error *error)
+{
+    int fd, status = et_path_check(path, error);
+    if (status)
+        return status;
+    et_record_reader *reader = et_alloc_zero(1, sizeof *reader);
+    char *name = et_strdup(path);
+    if (reader)
+        reader->place = (et_record_place){ .path = name, .number = 1 };
+    status = reader && name ? et_file_open(&fd, path, error)
+                            : et_alloc_failed(error, sizeof *reader, "a record file");
+    if (!status)
+        status = et_packed_reader_open(&reader->file, fd, name, begins_with_record, error);
+    if (status) {
+        et_free(name);
+        et_free(reader);
+        return status;
+    }
+    reader->place.gzip = et_packed_reader_is_gzip(reader->file);
+    *out = reader;
+    return ET_OK;
+}
+
+/* Room for one byte more, towards want: doubling, since a damaged file may want anything. */
+static int make_room(et_record_reader *reader, size_t have, size_t want, et_error *error)
+{
+    unsigned char *buffer =
+        et_vector_grow(reader->buffer, &reader->capacity, have + 1, 1, BUFFER_FIRST);
+    if (!buffer)
+        return et_alloc_failed(error, want, "a record");
+    reader->buffer = buffer;
+    return ET_OK;
+}
+
+/* Bytes of the buffer up to want, of which *have are there; fewer at the end of the file. */
+static int read_up_to(et_record_reader *reader, size_t want, size_t *have, et_error *error)
+{
+    int status = ET_OK;
+    size_t got = 1;
+    while (!status && *have < want && got) {
+        status = make_room(reader, *have, want, error);
+        if (status)
+            break;
+        size_t room = reader->capacity < want ? reader->capacity : want;
+        status = et_packed_read(reader->file, reader->buffer + *have, room - *have, &got, error);
+        *have += got;
+    }
+    return status == ET_EFORMAT ? et_record_blame(&reader->place, status, error) : status;
+}
+
+int et_record_read(et_record_reader *reader, const void **bytes, size_t *length, et_error *error)
+{
+    size_t have = 0;
+    uint64_t size;
+    *bytes = NULL;
+    *length = 0;
+    int status = read_up_to(reader, ET_RECORD_HEAD, &have, error);
+    if (status || !have)
+        return status;
+    fault found = check(reader->buffer, have, ET_RECORD_DATA_MAX, &size);
+    const size_t whole = (size_t)size + ET_RECORD_OVERHEAD;
+    if (found == CUT && have == ET_RECORD_HEAD) {
+        status = read_up_to(reader, whole, &have, error);
+        if (status)
+            return status;
+        found = check(reader->buffer, have, ET_RECORD_DATA_MAX, &size);
+    }
+    if (found != SOUND)
+        return refuse(&reader->place, found, error);
+    reader->place.offset += whole;
+    reader->place.number++;
+    *bytes = reader->buffer + ET_RECORD_HEAD;
+    *length = (size_t)size;
+    return ET_OK;
+}
+
+et_record_place et_record_reader_place(const et_record_reader *reader)
+{
+    return reader->place;
+}
+
+void et_record_reader_close(et_record_reader *reader)
+{
+    if (!reader)
+        return;
+    et_packed_reader_close(reader->file);
+    et_free((char *)(uintptr_t)reader->place.path);
+    et_free(reader->buffer);
+    et_free(reader);
+}
+
+int et_record_list_next(et_record_list *list, et_record_place *place, const void **bytes,
+                        size_t *length, et_error *error)
+{
+    *bytes = NULL;
+    for (; list->file < list->paths.count; list->file++) {
+        int status = list->reader ? ET_OK
+                                  : et_record_reader_open(&list->reader,
+                                                          list->paths.items[list->file], error);
+        if (status)
+            return status;
+        *place = et_record_reader_place(list->reader);
+        status = et_record_read(list->reader, bytes, length, error);
+        if (status || *bytes)
+            return status;
+        et_record_list_close(list);
+    }
+    return ET_OK;
+}
+
+void et_record_list_close(et_record_list *list)
+{
+    et_record_reader_close(list->reader);
+    list->reader = NULL;
 }
 
 /* ---- logs, read ---- */
@@ -160,13 +424,12 @@ int et_record_scan_next(et_record_scan *scan, const void **bytes, size_t *length
     if (scan->torn)
         return ET_OK;
     uint64_t size;
-    if (!et_record_read_head(record, &size))
-        return damaged(scan, "length", error);
-    scan->torn = left < ET_RECORD_OVERHEAD || size > left - ET_RECORD_OVERHEAD;
+    const fault found = check(record, left, UINT64_MAX, &size);
+    scan->torn = found == CUT;
     if (scan->torn)
         return ET_OK;
-    if (!et_record_check_tail(record + ET_RECORD_HEAD + size, record + ET_RECORD_HEAD, size))
-        return damaged(scan, "data", error);
+    if (found != SOUND)
+        return damaged(scan, found == BAD_LENGTH ? "length" : "data", error);
     scan->offset += size + ET_RECORD_OVERHEAD;
     *bytes = record + ET_RECORD_HEAD;
     *length = size;

@@ -2,10 +2,11 @@
  *
  *     u64 length | u32 masked crc32c(length) | data | u32 masked crc32c(data)
  *
- * little-endian. One framing for two kinds of file: data sets (<etude/records.h>), which are whole
- * or wrong, and logs, which grow: a killed writer leaves a torn tail there, the scan stops before
- * it and says so, a log that goes on cuts it off; anything else that does not check is damage and
- * an error. What is in a record is the caller's matter. One thread per value. */
+ * little-endian. Two kinds of file have it. A data set (<etude/records.h>) is whole or wrong: its
+ * files are read one record at a time, or where they lie in memory. A log grows: a killed writer
+ * leaves a torn tail, the scan stops before that tail and reports it, and a log that resumes cuts
+ * it off. Anything else that does not check is damage and an error. The caller knows what is in a
+ * record. One thread per value. */
 #ifndef ETUDE_FORMATS_RECORDS_RECORD_H
 #define ETUDE_FORMATS_RECORDS_RECORD_H
 
@@ -13,8 +14,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include <etude/error.h>
+#include <etude/records.h>
 
+#include "base/fields/fields.h"
 #include "base/files/file.h"
 #include "base/text/strbuf.h"
 #include "formats/events/append.h"
@@ -34,19 +36,6 @@ typedef struct et_record_frame {
 
 et_record_frame et_record_frame_of(const void *data, size_t length);
 
-/* false: the checksum of the length is wrong. */
-bool et_record_read_head(const unsigned char *head, uint64_t *length);
-bool et_record_check_tail(const unsigned char *tail, const void *data, size_t length);
-
-/* What can be wrong with a record of a data set, and saying so: "FILE: record 3 at byte 57: ...".
- */
-typedef enum et_record_fault {
-    ET_RECORD_BAD_LENGTH,
-    ET_RECORD_TOO_LONG,
-    ET_RECORD_CUT,
-    ET_RECORD_BAD_DATA,
-} et_record_fault;
-
 typedef struct et_record_place {
     const char *path;
     bool gzip;       /* the byte is one of the unpacked data */
@@ -54,13 +43,30 @@ typedef struct et_record_place {
     uint64_t offset; /* where it begins */
 } et_record_place;
 
-/* "record 3 at byte 57" behind the path, to put a message behind with et_fail_while. */
+/* Puts "FILE: record 3 at byte 57" before the message that error has. Returns status. */
 int et_record_blame(const et_record_place *place, int status, et_error *error);
-int et_record_refuse(const et_record_place *place, et_record_fault fault, et_error *error);
 
-/* The record at place->offset in bytes that are in memory, with all that is checked in one. */
+/* The record of a data set at place->offset of bytes that are in memory. ET_EFORMAT: damage, with
+ * its place. */
 int et_record_at(const et_record_place *place, const void *bytes, size_t size, const void **data,
                  size_t *length, et_error *error);
+
+/* Where the next record is, and whether the file is gzip. The path is borrowed from the reader. */
+et_record_place et_record_reader_place(const et_record_reader *reader);
+
+/* The records of several files, one file after another: { .paths = paths } is before the first
+ * record, and paths are borrowed. */
+typedef struct et_record_list {
+    et_strings paths;
+    size_t file;              /* of the record given last; at the end the number of files */
+    et_record_reader *reader; /* NULL: no file is open */
+} et_record_list;
+
+/* The next record and its place; *bytes is NULL at the end of the last file, else valid until the
+ * next call. After a failure only close is allowed. */
+int et_record_list_next(et_record_list *list, et_record_place *place, const void **bytes,
+                        size_t *length, et_error *error);
+void et_record_list_close(et_record_list *list);
 
 /* Reading a log; it is mapped and must not shrink meanwhile. */
 typedef struct et_record_scan {

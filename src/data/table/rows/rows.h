@@ -11,6 +11,7 @@
 
 #include <etude/dataset.h>
 
+#include "base/arena.h"
 #include "base/fields/fields.h"
 #include "data/table/analysis/columns.h"
 #include "data/table/features/encoder.h"
@@ -64,5 +65,10 @@ int et_rows_next(et_rows *rows, et_row *row, et_error *error);
 
 /* As et_encoder_row; messages begin with the row's place, "train.csv:17". */
 int et_row_encode(const et_rows *rows, const et_row *row, void *const *to, et_error *error);
+
+/* A serialized tf.Example as values [cells of the encoder]. arena is emptied first, then
+ * texts and lists lie in it. ET_EDATA, ET_EFORMAT: without a place. */
+int et_example_row(et_reading *values, const et_encoder *encoder, const void *bytes, size_t length,
+                   et_arena *arena, et_error *error);
 
 #endif

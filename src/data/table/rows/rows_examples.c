@@ -5,15 +5,17 @@
 #include <math.h>
 #include <string.h>
 
-#include <etude/records.h>
-
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/assert.h"
 #include "base/text/unicode.h"
+<<<<<<< ours
 #include "data/table/example_row.h"
 #include "data/table/features/schema.h"
+=======
+>>>>>>> theirs
 #include "formats/records/example.h"
+#include "formats/records/record.h"
 
 /* ---- one example ---- */
 
@@ -107,8 +109,8 @@ static int read_list(const et_schema_field *field, const et_feature *f, et_readi
     return status;
 }
 
-int et_example_row(et_reading *values, const et_encoder *encoder, const et_example *example,
-                   et_arena *arena, et_error *error)
+static int read_fields(const et_encoder *encoder, const et_example *example, et_reading *values,
+                       et_arena *arena, et_error *error)
 {
     const et_schema *schema = et_encoder_schema(encoder);
     int status = ET_OK;
@@ -126,48 +128,32 @@ int et_example_row(et_reading *values, const et_encoder *encoder, const et_examp
     return status;
 }
 
+int et_example_row(et_reading *values, const et_encoder *encoder, const void *bytes, size_t length,
+                   et_arena *arena, et_error *error)
+{
+    et_example example;
+    et_arena_release(arena);
+    et_example_room room = { .arena = arena };
+    int status = et_example_read(&example, &room, bytes, length, error);
+    return status ? status : read_fields(encoder, &example, values, arena, error);
+}
+
 /* ---- files ---- */
 
 typedef struct example_rows {
     et_rows rows;
-    et_record_reader *reader; /* NULL: no file is open */
-    size_t begun;             /* files that were opened */
-    int64_t number;           /* of the record given last, in its file */
-    et_reading *values;       /* [cells] */
-    et_arena arena;           /* of the record given last */
+    et_record_list records;
+    et_reading *values; /* [cells] */
+    et_arena arena;     /* of the record given last */
 } example_rows;
 
 static void example_close(et_rows *rows)
 {
     example_rows *self = (example_rows *)rows;
-    et_record_reader_close(self->reader);
+    et_record_list_close(&self->records);
     et_arena_release(&self->arena);
     et_free(self->values);
     et_free(self);
-}
-
-/* *bytes NULL: the end of all files. */
-static int next_record(example_rows *self, const void **bytes, size_t *length, et_error *error)
-{
-    int status = ET_OK;
-    *bytes = NULL;
-    while (!status && !*bytes) {
-        if (!self->reader) {
-            if (self->begun == self->rows.paths.count)
-                return ET_OK;
-            status =
-                et_record_reader_open(&self->reader, self->rows.paths.items[self->begun++], error);
-            self->number = 0;
-        }
-        if (!status)
-            status = et_record_read(self->reader, bytes, length, error);
-        if (!status && !*bytes) {
-            et_record_reader_close(self->reader);
-            self->reader = NULL;
-        }
-    }
-    self->number++;
-    return status;
 }
 
 static int example_next(et_rows *rows, et_row *row, et_error *error)
@@ -175,19 +161,14 @@ static int example_next(et_rows *rows, et_row *row, et_error *error)
     example_rows *self = (example_rows *)rows;
     const void *bytes;
     size_t length;
-    et_example example;
-    et_arena_release(&self->arena);
-    et_example_room room = { .arena = &self->arena };
-    int status = next_record(self, &bytes, &length, error);
+    et_record_place place;
+    int status = et_record_list_next(&self->records, &place, &bytes, &length, error);
     if (status || !bytes)
         return status;
-    status = et_example_read(&example, &room, bytes, length, error);
-    if (!status)
-        status = et_example_row(self->values, rows->encoder, &example, &self->arena, error);
+    status = et_example_row(self->values, rows->encoder, bytes, length, &self->arena, error);
     if (status)
-        return et_fail_while(error, status, "%s:%lld", rows->paths.items[self->begun - 1],
-                             (long long)self->number);
-    *row = (et_row){ .values = self->values, .file = self->begun - 1, .number = self->number };
+        return et_fail_while(error, status, "%s:%lld", place.path, (long long)place.number);
+    *row = (et_row){ .values = self->values, .file = self->records.file, .number = place.number };
     return ET_OK;
 }
 
@@ -203,6 +184,7 @@ int et_rows_open_examples(et_rows **out, const et_encoder *encoder, const et_str
     if (!self)
         return et_alloc_failed(error, sizeof *self, "rows");
     self->rows = (et_rows){ &example_rows_class, encoder, *paths };
+    self->records.paths = *paths;
     self->values = et_alloc_zero(cells, sizeof *self->values);
     if (!self->values) {
         et_free(self);

@@ -6,9 +6,7 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/vector.h"
-#include "data/table/example_row.h"
 #include "data/table/rows/csv_scan.h"
-#include "formats/records/example.h"
 
 /* What messages call it: "instance:3". */
 static const char *const instance_name = "instance";
@@ -114,13 +112,9 @@ static int next_csv(instance_rows *self, et_row *out, bool *header, et_error *er
 
 static int next_example(instance_rows *self, et_row *row, et_error *error)
 {
-    et_example example;
-    et_arena_release(&self->arena);
-    et_example_room room = { .arena = &self->arena };
     const et_bytes *bytes = &self->instances[self->at++];
-    int status = et_example_read(&example, &room, bytes->data, bytes->length, error);
-    if (!status)
-        status = et_example_row(self->values, self->rows.encoder, &example, &self->arena, error);
+    int status = et_example_row(self->values, self->rows.encoder, bytes->data, bytes->length,
+                                &self->arena, error);
     *row = (et_row){ .values = self->values, .number = (int64_t)self->at };
     return status ? et_fail_while(error, status, "%s:%zu", instance_name, self->at) : ET_OK;
 }
