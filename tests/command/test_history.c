@@ -207,6 +207,28 @@ static void test_history__match(void **state)
     et_history_close(h);
 }
 
+/* A loss and its negative, until one of them has another number. */
+static void test_history__repeats(void **state)
+{
+#define TWICE(step, loss, likelihood)                                                              \
+    "{\"step\":" #step ",\"validation\":{\"validation_loss\":" #loss                               \
+    ",\"validation_accuracy\":" #loss ",\"validation_log_likelihood\":" #likelihood "}}\n"
+    et_error error = ET_ERROR_INIT;
+    et_history *h;
+    bool anew;
+    const char *run = make_run(state, "repeats", TWICE(1, 0.5, -0.5000001) TWICE(2, null, null));
+    assert_int_equal(et_history_open(&h, run, &error), 0);
+    assert_false(et_history_repeats(h, series(h, "validation.validation_loss", 2)));
+    assert_false(et_history_repeats(h, series(h, "validation.validation_accuracy", 2)));
+    assert_true(et_history_repeats(h, series(h, "validation.validation_log_likelihood", 2)));
+    char log[700];
+    snprintf(log, sizeof log, "%s/metrics.jsonl", run);
+    append_text(log, TWICE(3, 0.5, -0.6));
+    assert_int_equal(et_history_update(h, &anew, &error), 0);
+    assert_false(et_history_repeats(h, series(h, "validation.validation_log_likelihood", 3)));
+    et_history_close(h);
+}
+
 /* At every byte: what is whole has been read, whatever is cut off. */
 static void test_history__cut(void **state)
 {
@@ -544,6 +566,7 @@ int main(void)
         cmocka_unit_test(test_history__best_of_several),
         cmocka_unit_test(test_history__steps_done),
         cmocka_unit_test(test_history__match_sets),
+        cmocka_unit_test(test_history__repeats),
         cmocka_unit_test(test_history__cut),
         cmocka_unit_test(test_history__live),
         cmocka_unit_test(test_history__hostile),

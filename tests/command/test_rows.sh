@@ -116,6 +116,19 @@ grep -q 'warm-up' out && fail 'there was time enough'
 says 0 '^accuracy  *[01]' evaluate whole
 grep -q 'validation_' out && fail 'a prefix that says nothing'
 says 0 '"validation_accuracy": [01]' evaluate whole --json
+# A loss, its double and its negative are one number; programs have all of them.
+for name in loss nll log_loss log_likelihood; do
+    grep -q "\"validation_$name\": -*[0-9]" out || fail "no $name in the JSON"
+done
+says 0 '^loss ' evaluate whole
+grep -q '^nll\|^log_loss\|^log_likelihood' out && fail "a number twice: $(cat out)"
+says 0 'validation_loss' compare whole plain
+grep -q '^  [a-z]*\.[a-z_]*\(_nll\|log_loss\|log_likelihood\) ' out &&
+    fail "a number twice: $(cat out)"
+says 0 'validation_log_likelihood *-*[0-9]' compare whole plain --all
+says 0 '^ *step  epoch  *loss  validation_loss  *accuracy  *time$' train --experiment tabular/mlp \
+    --target kind --data t.csv loss --steps 10 \
+    --set trainer.best_checkpoint_eval_metric=validation_loss,trainer.best_checkpoint_metric_comp=lower
 
 # ---- a terminal of 80 columns ------------------------------------------------------------------
 

@@ -105,6 +105,9 @@ points "$(id '<b>third')" 1 "" | grep -q '\[\[7, null, null\]\]' || fail "a valu
 points "$(id real)" 1 "" >got
 value=$(sed -n 's/.*"training_loss":\([^,]*\),.*/\1/p' runs/real/metrics.jsonl | tail -1)
 grep -q "$value" got || fail "$value of a real run is not in $(cat got)"
+grep -q '"validation.validation_loss", "lower": true, "points"' got &&
+    grep -q '"validation.validation_log_likelihood", "lower": false, "repeats": true' got ||
+    fail "what repeats a loss: $(cat got)"
 get "${url}api/run?id=$first" >got
 grep -q '"samples":\["9.txt","10.txt"\]' got || fail "samples: $(cat got)"
 grep -q '"warnings":\["2026-01-01 00:00:00  warning: step 12:' got || fail "warnings: $(cat got)"
@@ -194,6 +197,8 @@ else
     count=$(grep -c '"training_loss"' runs/real/metrics.jsonl)
     step=$(sed -n 's/^{"step":\([0-9]*\),"train.*/\1/p' runs/real/metrics.jsonl | tail -1)
     shows real train.training_loss "$count" "$step" "$value"
+    grep -q 'data-chart="loss"' page || fail "no chart of the loss"
+    ! grep 'data-chart="\(nll\|log_loss\|log_likelihood\)"' page || fail "a number in two charts"
     grep -q '&lt;script&gt;nothing' page || fail "no warning on the page"
     grep -q 'memory planned' page || [ -f runs/real/info.json ] || fail "no memory"
     dom "$url#run=first&tab=samples" 4000 >page

@@ -198,12 +198,23 @@ static void add_metric(et_grid *grid, const et_history *h, const char *name)
                      et_format_value(best->value).text, et_format_count(best->step).text);
 }
 
+/* In each run that has it another metric says the same. */
+static bool is_repeated(const comparison *c, const char *name)
+{
+    bool repeated = true;
+    for (size_t k = 0; k < c->runs.count && repeated; k++) {
+        const et_history_series *s = et_history_find(c->runs.items[k], name);
+        repeated = !s || et_history_repeats(c->runs.items[k], s);
+    }
+    return repeated;
+}
+
 static void add_metrics(et_grid *grid, const comparison *c, bool times)
 {
     bool any = false;
     for (size_t i = 0; i < c->metric_count; i++) {
         const char *name = c->metrics[i];
-        if (is_time(name) != times || (is_counter(name) && !c->all))
+        if (is_time(name) != times || (!c->all && (is_counter(name) || is_repeated(c, name))))
             continue;
         if (!any)
             add_head(grid, times ? "speed: median" : "last value (best at its step)");
@@ -323,7 +334,7 @@ int et_cmd_compare(const et_call *call, et_error *error)
 {
     comparison c = { .index = ET_MAP_INIT, .settings = { .index = ET_MAP_INIT } };
     const et_arg table[] = {
-        ET_ARG_FLAG("all", &c.all, "settings that are the same, too"),
+        ET_ARG_FLAG("all", &c.all, "also settings that are the same, and each metric"),
         ET_ARG_JSON(c.json),
         ET_ARG_REST("RUN RUN...", &c.words),
         ET_ARG_END,

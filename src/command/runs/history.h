@@ -114,6 +114,10 @@ et_history_best et_history_best_of(const et_history *history);
  * the like. What the run says of its best metric counts before that. */
 bool et_history_is_lower_better(const et_history *history, const et_history_series *series);
 
+/* Whether a series before it is the same measure of the same data and has the same numbers, as a
+ * loss and its negative (et_metric_is_double). */
+bool et_history_repeats(const et_history *history, const et_history_series *series);
+
 /* The point with the best value, the first of equals; NULL: no value is a number. */
 const et_history_point *et_history_extreme(const et_history_series *series, bool lower);
 

@@ -16,6 +16,7 @@
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/checkpoint_file.h"
 #include "train/run/run_names.h"
+#include "train/task/metric_name.h"
 
 /* ---- names ---- */
 
@@ -203,6 +204,23 @@ bool et_history_is_lower_better(const et_history *h, const et_history_series *se
         if (strcasestr(series->name, words[i]))
             return true;
     return strcasestr(series->name, ET_LOGGED_GRADIENT_NORM) != NULL;
+}
+
+static bool has_same_points(const et_history_series *a, const et_history_series *b)
+{
+    bool same = a->count == b->count;
+    for (size_t i = 0; same && i < a->count; i++)
+        same = a->points[i].step == b->points[i].step &&
+               et_metric_equals(a->points[i].value, b->points[i].value);
+    return same;
+}
+
+bool et_history_repeats(const et_history *h, const et_history_series *series)
+{
+    for (const et_history_series *s = h->series; s < series; s++)
+        if (et_metric_is_double(s->name, series->name) && has_same_points(s, series))
+            return true;
+    return false;
 }
 
 const et_history_point *et_history_extreme(const et_history_series *s, bool lower)

@@ -20,6 +20,7 @@
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/identity.h"
 #include "train/step/share.h"
+#include "train/task/metric_name.h"
 
 /* The optimizer is the default one: it does nothing here, and keeps no average. */
 static int open_trainer(et_evaluation *e, const char *directory, et_error *error)
@@ -244,6 +245,8 @@ static int width_of(const et_value *logs)
 {
     int width = 0;
     for (const et_value *value = logs->first; value; value = value->next) {
+        if (et_metric_repeats(logs, value))
+            continue;
         const int below = value->kind == ET_VALUE_DICT ? 1 + width_of(value) : 0;
         const int own = (int)strlen(name_of(logs, value)) + below;
         width = own > width ? own : width;
@@ -254,6 +257,8 @@ static int width_of(const et_value *logs)
 static void print_values(const et_value *logs, const char *path, int width)
 {
     for (const et_value *value = logs->first; value; value = value->next) {
+        if (et_metric_repeats(logs, value))
+            continue;
         char name[200];
         snprintf(name, sizeof name, "%s%s%s", path, *path ? "/" : "", name_of(logs, value));
         if (value->kind == ET_VALUE_FLOAT)

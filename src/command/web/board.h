@@ -37,10 +37,10 @@ void et_board_runs(const et_board *board, et_strbuf *out);
 
 /* What came since: asked is {"runs": [{"id", "generation", "have": [COUNT, ...]}, ...]} with how
  * many points of each series one has. {"runs": [{"id", "generation", "series": [{"at", "name",
- * "lower", "points": [[STEP, WALL, VALUE], ...]}, ...]}, ...], "more": whether to ask again at
- * once}. lower: whether lower values are better. Of
- * another generation all points come. ET_EFORMAT: it does not ask that; ET_EDATA: of a run
- * that there is not. */
+ * "lower", "repeats", "points": [[STEP, WALL, VALUE], ...]}, ...]}, ...], "more": whether to ask
+ * again at once}. lower: whether lower values are better. repeats: a series before it has the same
+ * numbers (et_history_repeats), else missing. Of another generation all points come. ET_EFORMAT: it
+ * does not ask that; ET_EDATA: of a run that there is not. */
 int et_board_points(const et_board *board, const et_value *asked, et_strbuf *out, et_error *error);
 
 /* {"id", "name", "path", "parameters", "settings": {...}, "sessions": [...], "log": [LINE, ...],

@@ -122,7 +122,8 @@ static bool append_series(et_strbuf *out, const et_history *h, size_t at, size_t
     et_strbuf_printf(out, "%s{\"at\": %zu, ", *any ? ",\n" : "", at);
     *any = true;
     append_text(out, "", "name", s->name);
-    et_strbuf_printf(out, ", \"lower\": %s", et_history_is_lower_better(h, s) ? "true" : "false");
+    et_strbuf_printf(out, ", \"lower\": %s%s", et_history_is_lower_better(h, s) ? "true" : "false",
+                     et_history_repeats(h, s) ? ", \"repeats\": true" : "");
     append_key(out, ", ", "points");
     for (size_t i = first; i < first + count; i++) {
         et_strbuf_printf(out, "%s[%" PRId64 ", ", i == first ? "[" : ", ", s->points[i].step);

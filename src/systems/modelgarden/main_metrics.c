@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "formats/events/log_names.h"
 #include "systems/modelgarden/task_trainer_private.h"
+#include "train/task/metric_name.h"
 
 static bool is_same(const char *a, const char *b)
 {
@@ -18,7 +19,7 @@ static bool is_same(const char *a, const char *b)
 void et_main_metrics_add(et_main_metrics *m, const char *name)
 {
     for (int i = 0; i < m->count; i++)
-        if (is_same(m->name[i], name))
+        if (is_same(m->name[i], name) || et_metric_is_double(m->name[i], name))
             return;
     if (m->count < ET_MAIN_METRICS_MAX)
         m->name[m->count++] = name;

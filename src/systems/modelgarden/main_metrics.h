@@ -13,7 +13,8 @@ typedef struct et_main_metrics {
     const char *name[ET_MAIN_METRICS_MAX]; /* "validation_loss", "news/validation_loss"; borrowed */
 } et_main_metrics;
 
-/* Nothing where name is there already, "a|b" being "a/b", or there is no room. */
+/* Nothing where name or its double (metric_name.h) is there already, "a|b" being "a/b", or there is
+ * no room. */
 void et_main_metrics_add(et_main_metrics *metrics, const char *name);
 
 /* Adds those of one task, which begin with prefix: "prices/" or "". Of several sets of validation

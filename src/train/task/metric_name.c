@@ -1,9 +1,12 @@
 #include "train/task/metric_name.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/fields/fields.h"
+#include "formats/events/log_names.h"
 
 /* A whole name wins over a nested one, at every depth. */
 bool et_metric_named(const et_value *logs, const char *name, double *value)
@@ -19,10 +22,56 @@ bool et_metric_named(const et_value *logs, const char *name, double *value)
     return found && !et_value_read_float(logs, name, value, NULL);
 }
 
-const char *et_metric_beside(const char *metric, const char *name, et_arena *arena)
+/* How long what stands before a metric's own name is: "a|" of "a|b". */
+static size_t place_of(const char *metric)
 {
     size_t length = strlen(metric);
     while (length && !strchr("|/.", metric[length - 1]))
         length--;
-    return et_arena_printf(arena, "%.*s%s", (int)length, metric, name);
+    return length;
+}
+
+const char *et_metric_beside(const char *metric, const char *name, et_arena *arena)
+{
+    return et_arena_printf(arena, "%.*s%s", (int)place_of(metric), metric, name);
+}
+
+/* ---- the same number twice ---- */
+
+/* In their first bytes, whatever separates parts of a name. */
+static bool begin_alike(const char *a, const char *b, size_t length)
+{
+    size_t i = 0;
+    while (i < length && b[i] && (a[i] == b[i] || (strchr("|/.", a[i]) && strchr("|/.", b[i]))))
+        i++;
+    return i == length;
+}
+
+bool et_metric_is_double(const char *a, const char *b)
+{
+    static const char *const names[] = { ET_LOGGED_LOSS, "nll", "log_loss", "log_likelihood",
+                                         NULL };
+    const size_t place = place_of(a), head = place + et_logged_prefix(a + place);
+    return begin_alike(a, b, head) && et_is_one_of(a + head, names) &&
+           et_is_one_of(b + head, names);
+}
+
+bool et_metric_equals(double a, double b)
+{
+    const double larger = fmax(fabs(a), fabs(b));
+    if (!isfinite(larger))
+        return (isnan(a) && isnan(b)) || (isinf(a) && isinf(b));
+    return fabs(fabs(a) - fabs(b)) <= 1e-5 * larger;
+}
+
+bool et_metric_repeats(const et_value *logs, const et_value *value)
+{
+    double number, before;
+    if (et_value_read_float(logs, value->key, &number, NULL))
+        return false;
+    for (const et_value *v = logs->first; v && v != value; v = v->next)
+        if (et_metric_is_double(v->key, value->key) &&
+            !et_value_read_float(logs, v->key, &before, NULL) && et_metric_equals(before, number))
+            return true;
+    return false;
 }

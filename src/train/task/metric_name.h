@@ -12,4 +12,16 @@ bool et_metric_named(const et_value *logs, const char *name, double *value);
  * memory. */
 const char *et_metric_beside(const char *metric, const char *name, et_arena *arena);
 
+/* Whether both names are of one measure of the same data: beside a loss stand the negative
+ * log-likelihood "nll", which is another number only with label smoothing, weights and the like,
+ * "log_loss", the same from the probabilities of classes, and its negative "log_likelihood". */
+bool et_metric_is_double(const char *a, const char *b);
+
+/* Whether both are the same number but for its sign and float32's rounding; NaNs are. */
+bool et_metric_equals(double a, double b);
+
+/* Whether a number before it in logs, of which it is a child, says the same: a double that equals
+ * it. */
+bool et_metric_repeats(const et_value *logs, const et_value *value);
+
 #endif

@@ -49,6 +49,22 @@ static void test_main_metrics__add(void **state)
     check(m, kept);
 }
 
+/* A loss and its doubles are one metric, of each set. */
+static void test_main_metrics__add_double(void **state)
+{
+    (void)state;
+    et_main_metrics m = { .count = 0 };
+    const char *const names[] = { "validation_log_loss",  "validation_log_likelihood",
+                                  "validation_accuracy",  "validation_loss",
+                                  "news|validation_loss", "news/validation_nll",
+                                  "chat/validation_nll" };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        et_main_metrics_add(&m, names[i]);
+    const char *const kept[] = { "validation_log_loss", "validation_accuracy",
+                                 "news|validation_loss", "chat/validation_nll", NULL };
+    check(m, kept);
+}
+
 static void test_main_metrics__of_task(void **state)
 {
     (void)state;
@@ -78,6 +94,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_main_metrics__add),
+        cmocka_unit_test(test_main_metrics__add_double),
         cmocka_unit_test(test_main_metrics__of_task),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

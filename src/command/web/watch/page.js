@@ -226,8 +226,9 @@ function takePoints(part) {
     if (run.generation !== part.generation)
         run.series = [];
     run.generation = part.generation;
-    for (const { at, name, lower, points } of part.series) {
+    for (const { at, name, lower, repeats, points } of part.series) {
         const s = run.series[at] = run.series[at] || { name, lower, step: [], wall: [], value: [] };
+        s.repeats = repeats;
         for (const [step, wall, value] of points) {
             s.step.push(step);
             s.wall.push(wall);
@@ -288,6 +289,10 @@ function collect() {
                                name: run.info.name, side, series: s });
         }
     }
+    /* A loss and its double are one chart, unless somebody looks for it. */
+    for (const group of words.length ? [] : [...found.values()])
+        if (group.lines.every(l => l.series.repeats))
+            found.delete(group.id);
     return found;
 }
 
@@ -469,7 +474,7 @@ function differing(shown) {
 function bestValues(run) {
     const found = new Map();
     for (const s of run.series)
-        if (s.name && s.step.length && hasBest({ side: chartOf(s.name).side, series: s }) &&
+        if (s.name && s.step.length && !s.repeats && hasBest({ side: chartOf(s.name).side, series: s }) &&
             chartOf(s.name).side.startsWith("valid") && !/\.best_/.test(s.name) && bestOf(s) >= 0)
             found.set(metricName(s.name.split(".").slice(1).join(".")), s.value[bestOf(s)]);
     return found;
