@@ -60,7 +60,7 @@ set_to 'summary_interval: -1 is out of range' trainer.summary_interval=-1
 set_to 'checkpoint_interval: 1.5 is not an integer' trainer.checkpoint_interval=1.5
 set_to 'gradient_accumulation: 0 is out of range' trainer.gradient_accumulation=0
 set_to 'recovery_max_trials: -2 is out of range; allowed: -1 to' trainer.recovery_max_trials=-2
-set_to 'metric_comp: no such choice as best (allowed: higher, lower)' \
+set_to 'metric_comp: no such choice as best (allowed: higher, lower, auto)' \
     trainer.best_checkpoint_metric_comp=best
 set_to 'validation gives no acuracy (it gives: validation_loss' \
     trainer.best_checkpoint_eval_metric=acuracy

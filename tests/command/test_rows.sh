@@ -126,9 +126,19 @@ says 0 'validation_loss' compare whole plain
 grep -q '^  [a-z]*\.[a-z_]*\(_nll\|log_loss\|log_likelihood\) ' out &&
     fail "a number twice: $(cat out)"
 says 0 'validation_log_likelihood *-*[0-9]' compare whole plain --all
+# The best of a loss is the lowest; of the rows the last marked one has it, and `runs` says the same.
 says 0 '^ *step  epoch  *loss  validation_loss  *accuracy  *time$' train --experiment tabular/mlp \
-    --target kind --data t.csv loss --steps 10 \
-    --set trainer.best_checkpoint_eval_metric=validation_loss,trainer.best_checkpoint_metric_comp=lower
+    --target kind --data t.csv loss --steps 100 --metric loss --set trainer.validation_interval=10
+grep -q '^table        \* = new lowest validation_loss; ' out || fail 'marks are not explained'
+rows out | awk '{ print $4, $1, $NF }' >losses
+best=$(awk '$3 == "*" { step = $2 } END { print step }' losses)
+[ "$(sort -n losses | awk 'NR == 1 { print $2 }')" = "$best" ] || fail "not the lowest: $(cat losses)"
+grep -q "^done .*; best validation_loss 0\.[0-9]* at step $best" out || fail 'another best'
+says 0 "^best  *validation_loss .* at step $best" inspect loss
+says 0 '^done' train loss --steps 110
+grep -q 'was chosen by' out && fail 'another direction when it goes on'
+says 0 '' train --experiment tabular/mlp --target kind --data t.csv highest --steps 20 --metric loss \
+    --set trainer.validation_interval=10,trainer.best_checkpoint_metric_comp=higher
 
 # ---- a terminal of 80 columns ------------------------------------------------------------------
 

@@ -41,6 +41,40 @@ static void test_metric_name__is_double(void **state)
             fail_msg("%s and %s are two measures", others[i][0], others[i][1]);
 }
 
+static void test_metric_name__lower_is_better(void **state)
+{
+    (void)state;
+    const char *const lower[] = { "loss",
+                                  "validation_loss",
+                                  "validation_log_loss",
+                                  "news/validation_nll",
+                                  "a|validation_rmse",
+                                  "validation_mae",
+                                  "word_error_rate",
+                                  "wer",
+                                  "validation.validation_perplexity",
+                                  "cross_entropy",
+                                  "validation_calibration_error",
+                                  "seconds" };
+    const char *const higher[] = { "validation_accuracy",
+                                   "validation_log_likelihood",
+                                   "r2",
+                                   "auc",
+                                   "loss/validation_accuracy",
+                                   "sacrebleu_score",
+                                   "answer",
+                                   "losses|validation_f1",
+                                   "maestro",
+                                   "water",
+                                   "" };
+    for (size_t i = 0; i < sizeof lower / sizeof *lower; i++)
+        if (!et_metric_lower_is_better(lower[i]))
+            fail_msg("a lower %s is better", lower[i]);
+    for (size_t i = 0; i < sizeof higher / sizeof *higher; i++)
+        if (et_metric_lower_is_better(higher[i]))
+            fail_msg("a higher %s is better", higher[i]);
+}
+
 static void test_metric_name__equals(void **state)
 {
     (void)state;
@@ -74,6 +108,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_metric_name__is_double),
+        cmocka_unit_test(test_metric_name__lower_is_better),
         cmocka_unit_test(test_metric_name__equals),
         cmocka_unit_test(test_metric_name__repeats),
     };

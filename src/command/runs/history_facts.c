@@ -15,6 +15,7 @@
 #include "formats/safetensors/manifest.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/checkpoint_file.h"
+#include "train/run/options.h"
 #include "train/run/run_names.h"
 #include "train/task/metric_name.h"
 
@@ -181,29 +182,38 @@ static void take_best(et_history_best *out, const et_history *h, const et_histor
     }
 }
 
+static bool is_text(const et_value *value, const char *text)
+{
+    return value && value->kind == ET_VALUE_STRING && !strcmp(value->string, text);
+}
+
+/* As et_trainer_best_comparison; of a program without such settings by the name. */
+static bool is_lower_chosen(const et_history *h, const char *metric)
+{
+    const et_value *comp = et_history_setting(h, "trainer.best_checkpoint_metric_comp");
+    if (comp && !is_text(comp, "auto"))
+        return is_text(comp, "lower");
+    return metric && et_metric_lower_is_better(metric) &&
+           !is_text(et_history_setting(h, "trainer.best_checkpoint_eval_metric"), ET_BEST_AUTO);
+}
+
 et_history_best et_history_best_of(const et_history *h)
 {
     et_history_best best = { .step = -1, .value = (double)NAN };
-    const et_value *comp = et_history_setting(h, "trainer.best_checkpoint_metric_comp");
     for (size_t i = 0; i < h->count && !best.series; i++)
         if (ends_in(h->series[i].name, ET_LOGGED_BEST_STEP))
             take_best(&best, h, &h->series[i]);
-    best.lower = comp && comp->kind == ET_VALUE_STRING && !strcmp(comp->string, "lower");
+    best.lower = is_lower_chosen(h, best.metric);
     return best;
 }
 
 bool et_history_is_lower_better(const et_history *h, const et_history_series *series)
 {
-    static const char *const words[] = { "loss",  "nll",       "error",     "perplexity",
-                                         "brier", "seconds",   "_mae",      "_mse",
-                                         "rmse",  "deviation", "divergence" };
     et_history_best best = et_history_best_of(h);
     if (best.series == series)
         return best.lower;
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
-        if (strcasestr(series->name, words[i]))
-            return true;
-    return strcasestr(series->name, ET_LOGGED_GRADIENT_NORM) != NULL;
+    return et_metric_lower_is_better(series->name) ||
+           strcasestr(series->name, ET_LOGGED_GRADIENT_NORM) != NULL;
 }
 
 static bool has_same_points(const et_history_series *a, const et_history_series *b)

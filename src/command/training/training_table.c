@@ -108,7 +108,7 @@ static void append_explanation(et_strbuf *line, const et_training_table_options 
     et_strbuf_append(line, "table        ");
     if (o->best) {
         make_label(best, o->best, LABEL_MAX - 1);
-        et_strbuf_printf(line, "* = new best %s; ", best);
+        et_strbuf_printf(line, "* = new %s %s; ", o->lowest ? "lowest" : "best", best);
     }
     et_strbuf_printf(line, "all values: %s\n", o->log);
 }

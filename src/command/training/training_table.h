@@ -22,6 +22,7 @@ typedef struct et_training_table_options {
     struct et_progress *progress; /* borrowed, as all texts */
     const char *log;              /* the file that has all that the table has not */
     const char *best;        /* the metric that chooses the best, which is marked; NULL: none */
+    bool lowest;             /* of which lower values are better */
     et_main_metrics metrics; /* by name as in a validation, the most telling first */
     int most;                /* columns of metrics at most */
     bool epochs;             /* a row also at the first log of each epoch and at the end */

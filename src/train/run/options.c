@@ -17,6 +17,7 @@
 #include "base/numbers/decimal.h"
 #include "formats/events/log_names.h"
 #include "train/run/run_names.h"
+#include "train/task/metric_name.h"
 
 /* A count of steps nobody reaches, small enough that doubles hold it exactly, and so many steps
  * of 65536 batches each are still an int64_t. */
@@ -25,7 +26,7 @@
 /* Names of choices, ended by NULL. ORDER: ET_COMPARE_*, ET_FAILED_SAVE_*, ET_PRECISION_*,
  * ET_STRATEGY_*, and et_recompute (in etude/graph.h); the index in a list is the value of the enum.
  */
-static const char *const comparisons[] = { "higher", "lower", NULL };
+static const char *const comparisons[] = { "higher", "lower", "auto", NULL };
 static const char *const failed_saves[] = { "stop", "go_on", NULL };
 static const char *const precisions[] = { "auto", "float32", "bfloat16", NULL };
 static const et_field_refusal no_precisions[] = {
@@ -118,8 +119,10 @@ static const et_field trainer_fields[] = {
         "value of validation that decides which checkpoint is best; of equal values the lower loss "
         "wins, then the later step; auto: the task's own, the higher the better, where there is "
         "validation data; null or \"\": none"),
-    ET_FIELD_CHOICE(et_trainer_options, best_checkpoint_metric_comp, ET_COMPARE_HIGHER, comparisons,
-                    "which values of it are better"),
+    ET_FIELD_CHOICE(
+        et_trainer_options, best_checkpoint_metric_comp, ET_COMPARE_AUTO, comparisons,
+        "which values of it are better; auto: lower ones if its name is that of a loss, "
+        "an error, a perplexity or a time, else higher ones"),
     ET_FIELD_STRING(et_trainer_options, best_checkpoint_export_subdir, ET_CHECKPOINT_BEST,
                     "where the best checkpoint is kept: best"),
     ET_FIELD_STRUCT(et_trainer_options, early_stopping, &early_stopping_table,
@@ -221,6 +224,15 @@ static const et_field runtime_fields[] = {
 };
 const et_fields et_runtime_fields = { "runtime", runtime_fields };
 
+/* A task's own metric is one of which higher values are better. */
+int et_trainer_best_comparison(const et_trainer_options *options)
+{
+    const char *own = et_trainer_own_metric(options);
+    if (options->best_checkpoint_metric_comp != ET_COMPARE_AUTO)
+        return options->best_checkpoint_metric_comp;
+    return own && et_metric_lower_is_better(own) ? ET_COMPARE_LOWER : ET_COMPARE_HIGHER;
+}
+
 int et_trainer_target(const et_trainer_options *options, double *target, bool *given,
                       et_error *error)
 {
@@ -274,7 +286,7 @@ int et_trainer_check(const et_trainer_options *options, et_error *error)
                                            "trainer.early_stopping.patience=0"
                               : "trainer.best_checkpoint_eval_metric, such as auto");
     if (metric && !strcmp(metric, ET_BEST_AUTO) &&
-        options->best_checkpoint_metric_comp != ET_COMPARE_HIGHER)
+        options->best_checkpoint_metric_comp == ET_COMPARE_LOWER)
         return et_fail(
             error, ET_ECONFIG,
             "trainer.best_checkpoint_metric_comp: lower goes with a metric of your own; "

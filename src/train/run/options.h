@@ -39,7 +39,7 @@ typedef struct et_trainer_options {
     int64_t gradient_accumulation; /* batches of one update */
     const char
         *best_checkpoint_eval_metric; /* see et_trainer_best_metric; ET_BEST_AUTO: the task's */
-    int best_checkpoint_metric_comp;  /* ET_COMPARE_*: which values are better */
+    int best_checkpoint_metric_comp;  /* ET_COMPARE_*, auto too: which values are better */
     const char *best_checkpoint_export_subdir; /* of model_dir: "best"; none: no best is kept */
     et_early_stopping early_stopping;
     double loss_upper_bound;      /* a step with a larger loss has diverged; from the step */
@@ -48,6 +48,12 @@ typedef struct et_trainer_options {
 } et_trainer_options;
 
 #define ET_BEST_AUTO "auto"
+
+/* Beside ET_COMPARE_HIGHER and LOWER: by the metric's name. */
+enum { ET_COMPARE_AUTO = 2 };
+
+/* ET_COMPARE_HIGHER or LOWER. */
+int et_trainer_best_comparison(const et_trainer_options *options);
 
 /* The value that decides which checkpoint is best; NULL: none is kept, as where the folder that it
  * goes to has no name. */

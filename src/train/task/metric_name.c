@@ -36,6 +36,32 @@ const char *et_metric_beside(const char *metric, const char *name, et_arena *are
     return et_arena_printf(arena, "%.*s%s", (int)place_of(metric), metric, name);
 }
 
+/* Words of a name end at "_". */
+static bool has_word(const char *name, const char *word)
+{
+    const size_t length = strlen(word);
+    for (const char *at = name; (at = strcasestr(at, word)) != NULL; at++)
+        if ((at == name || at[-1] == '_') && (!at[length] || at[length] == '_'))
+            return true;
+    return false;
+}
+
+bool et_metric_lower_is_better(const char *metric)
+{
+    static const char *const parts[] = { ET_LOGGED_LOSS, "error",     "perplexity",
+                                         "entropy",      "deviation", "divergence" };
+    static const char *const words[] = { "nll",  "brier", "seconds", "mae", "mse",
+                                         "rmse", "wer",   "cer",     "ter", "ppl" };
+    const char *name = metric + place_of(metric);
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (strcasestr(name, parts[i]))
+            return true;
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (has_word(name, words[i]))
+            return true;
+    return false;
+}
+
 /* ---- the same number twice ---- */
 
 /* In their first bytes, whatever separates parts of a name. */

@@ -12,6 +12,10 @@ bool et_metric_named(const et_value *logs, const char *name, double *value);
  * memory. */
 const char *et_metric_beside(const char *metric, const char *name, et_arena *arena);
 
+/* Whether a lower value is better, by what the name says: a loss, an error, a perplexity, a time.
+ * What stands before a metric's own name ("news/") does not count. */
+bool et_metric_lower_is_better(const char *metric);
+
 /* Whether both names are of one measure of the same data: beside a loss stand the negative
  * log-likelihood "nll", which is another number only with label smoothing, weights and the like,
  * "log_loss", the same from the probabilities of classes, and its negative "log_likelihood". */
