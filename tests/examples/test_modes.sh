@@ -64,10 +64,14 @@ echo "$validation" | grep -q "validation_margin\": *${margin%?}" || fail "eval: 
 "$own" train --model-dir usual --mode eval --set trainer.validation_steps=3 >out 2>log || fail "eval"
 ! grep -q "^margin *$margin\$" out || fail "validation_steps changes nothing in eval"
 
+# Steps of the rows of a table.
+rows() {
+    sed -n 's/^ *\([0-9][0-9]*\)  .*/\1/p' "$1" | tr '\n' ' '
+}
 # Continuous: all that there are, in order, each once; it ends with the last step.
 "$own" train --model-dir usual --mode continuous_eval >out 2>log || fail "continuous_eval"
-[ "$(sed -n 's/^checkpoint .*, step //p' out | tr '\n' ' ')" = "100 200 300 400 " ] ||
-    fail "continuous_eval: $(grep ^checkpoint out)"
+[ "$(rows out)" = "100 200 300 400 " ] ||
+    fail "continuous_eval: $(cat out)"
 files usual | grep -v -e '/validation/metrics.jsonl$' -e '/validation/lock$' \
     -e '/validation/events.*0001.etude$' >after
 cmp before after >>log || fail "continuous_eval has written into files of the run"
@@ -84,7 +88,7 @@ printf '{"step":500,"val' >>usual/validation/metrics.jsonl
 # As if it had been killed after two.
 sed -n 1,2p usual/validation/metrics.jsonl >two && cp two usual/validation/metrics.jsonl
 "$own" train --model-dir usual --mode continuous_eval >out 2>log || fail "go on"
-[ "$(sed -n 's/^checkpoint .*, step //p' out | tr '\n' ' ')" = "300 400 " ] || fail "does not go on"
+[ "$(rows out)" = "300 400 " ] || fail "does not go on"
 sed 's/"time":.*//; s/^{"step":[0-9]*,//; s/,$//' usual/validation/metrics.jsonl >measured
 cmp trained measured >>log || fail "gone on: other values"
 echo 'no line' >>usual/validation/metrics.jsonl
@@ -101,7 +105,7 @@ watcher=$!
 sleep 0.3
 train beside --mode train --set trainer.max_to_keep=100 || fail "train beside an evaluation"
 wait "$watcher" || { cat watched.log; fail "continuous_eval beside a training"; }
-[ "$(sed -n 's/^checkpoint .*, step //p' watched | tr '\n' ' ')" = "100 200 300 400 " ] ||
+[ "$(rows watched)" = "100 200 300 400 " ] ||
     { cat watched; fail "beside: not each once"; }
 for file in alone/checkpoints/ckpt-*; do
     cmp "$file" "beside/checkpoints/${file##*/}" >>log 2>&1 || fail "beside: $file is another"

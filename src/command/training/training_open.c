@@ -97,28 +97,18 @@ static int choose_best(et_training *t, et_error *error)
 {
     const char *name = et_trainer_best_metric(&t->experiment.trainer);
     int status = et_trainer_target(&t->experiment.trainer, &t->target, &t->targeted, error);
-    t->best_metric = name;
-    if (!status && name && !strcmp(name, ET_BEST_AUTO))
-        status = t->learner->class->best_metric(t->learner, &t->best_metric, &t->arena, error);
+    if (!status)
+        status = et_learner_best_metric(t->learner, name, &t->best_metric, &t->arena, error);
     if (status || !t->best_metric)
         return status;
     t->best_tie = et_metric_beside(t->best_metric, ET_LOGGED_VALIDATION_LOSS, &t->arena);
     return t->best_tie ? ET_OK : et_alloc_failed(error, strlen(t->best_metric), "a name");
 }
 
-/* What chooses the best is first of what people see of a validation. One task has two values there,
- * several or a task of several sets of data one of each. */
 static int choose_shown(et_training *t, et_error *error)
 {
-    if (t->best_metric)
-        et_main_metrics_add(&t->shown, t->best_metric);
-    et_main_metrics own = { .count = 0 };
-    int status = t->learner->class->main_metrics(t->learner, &own, &t->arena, error);
-    for (int i = 0; i < own.count; i++)
-        et_main_metrics_add(&t->shown, own.name[i]);
-    const bool several = own.count && strchr(own.name[0], '/');
-    t->shown_most = several ? ET_MAIN_METRICS_MAX : 2;
-    return status;
+    return et_learner_shown_metrics(t->learner, t->best_metric, &t->shown, &t->shown_most,
+                                    &t->arena, error);
 }
 
 /* Of the modes that train one does not validate, and one does so at its end alone. */

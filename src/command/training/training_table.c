@@ -5,12 +5,15 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/text/format.h"
 #include "base/text/plain.h"
+#include "base/text/terminal.h"
 #include "base/text/unicode.h"
+#include "command/print.h"
 #include "formats/events/log_names.h"
 #include "formats/events/progress.h"
 #include "formats/events/sink.h"
@@ -42,6 +45,24 @@ typedef struct table {
     et_strbuf line; /* memory that is used again */
 } table;
 
+static int room_of(const table *t)
+{
+    return t->options.progress ? et_progress_width(t->options.progress)
+                               : et_terminal_width(STDOUT_FILENO) - 1;
+}
+
+static void say(table *t)
+{
+    if (t->line.failed)
+        return;
+    if (t->options.progress) {
+        et_progress_message(t->options.progress, t->line.data);
+        return;
+    }
+    et_print(stdout, "%s\n", t->line.data);
+    fflush(stdout);
+}
+
 /* "new/accuracy" of "new/validation_accuracy"; a loss keeps its "validation_", since the training
  * has one too. Where that is longer than room, it is the metric's name alone. */
 static void make_label(char out[LABEL_MAX], const char *metric, int room)
@@ -67,7 +88,8 @@ static void append_cell(et_strbuf *line, int width, const char *text)
 
 static int width_of(const table *t)
 {
-    int width = t->step_width + 2 + NUMBER_WIDTH + 2 + TIME_WIDTH + MARK_WIDTH;
+    int width = t->step_width + MARK_WIDTH;
+    width += t->options.progress ? 2 + NUMBER_WIDTH + 2 + TIME_WIDTH : 0;
     width += t->epoch ? 2 + EPOCH_WIDTH : 0;
     for (int i = 0; i < t->count; i++)
         width += 2 + t->columns[i].width;
@@ -86,11 +108,11 @@ static void set_column(column *c, const char *metric, int room)
 static void choose_columns(table *t, const et_value *validation)
 {
     const et_main_metrics *m = &t->options.metrics;
-    const int room = et_progress_width(t->options.progress);
+    const int room = room_of(t);
     double value;
     t->step_width = (int)strlen(et_format_count(t->options.steps).text);
     t->step_width = t->step_width < 4 ? 4 : t->step_width;
-    t->epoch = t->options.now->epoch > 0;
+    t->epoch = t->options.now && t->options.now->epoch > 0;
     for (int i = 0; i < m->count && t->count < t->options.most; i++)
         if (!validation || et_metric_named(validation, m->name[i], &value))
             set_column(&t->columns[t->count++], m->name[i], LABEL_MAX - 1);
@@ -122,12 +144,13 @@ static void write_head(table *t, const et_value *validation)
     et_strbuf_printf(line, "%*s", t->step_width, "step");
     if (t->epoch)
         append_cell(line, EPOCH_WIDTH, "epoch");
-    append_cell(line, NUMBER_WIDTH, ET_LOGGED_LOSS);
+    if (t->options.progress)
+        append_cell(line, NUMBER_WIDTH, ET_LOGGED_LOSS);
     for (int i = 0; i < t->count; i++)
         append_cell(line, t->columns[i].width, t->columns[i].label);
-    append_cell(line, TIME_WIDTH, "time");
-    if (!line->failed)
-        et_progress_message(t->options.progress, line->data);
+    if (t->options.progress)
+        append_cell(line, TIME_WIDTH, "time");
+    say(t);
     t->headed = true;
 }
 
@@ -171,18 +194,19 @@ static void write_row(table *t, int64_t step, const et_value *validation)
     et_strbuf *line = &t->line;
     if (!t->headed)
         write_head(t, validation);
-    t->row_epoch = o->now->epoch;
+    t->row_epoch = o->now ? o->now->epoch : 0;
     et_strbuf_reset(line);
     et_strbuf_printf(line, "%*s", t->step_width, et_format_count(step).text);
     if (t->epoch)
         append_cell(line, EPOCH_WIDTH, et_format_count(o->now->epoch).text);
-    append_number(line, NUMBER_WIDTH, t->loss_step == step ? t->loss : o->now->loss);
+    if (o->progress)
+        append_number(line, NUMBER_WIDTH, t->loss_step == step ? t->loss : o->now->loss);
     for (int i = 0; i < t->count; i++)
         append_metric(line, &t->columns[i], validation);
-    append_cell(line, TIME_WIDTH, et_format_duration(et_clock_monotonic() - o->began).text);
+    if (o->progress)
+        append_cell(line, TIME_WIDTH, et_format_duration(et_clock_monotonic() - o->began).text);
     et_strbuf_append(line, is_best(validation, step) ? "  *" : "");
-    if (!line->failed)
-        et_progress_message(o->progress, line->data);
+    say(t);
 }
 
 /* Of several tasks the log has their sum. */
@@ -202,7 +226,8 @@ static int table_write(et_sink *self, int64_t step, const et_value *values, et_e
     (void)error; /* a row that cannot be shown stops nothing */
     if (train)
         note_loss(t, step, train);
-    const bool last = step >= o->steps, other = o->now->epoch > t->row_epoch || !o->now->epoch;
+    const int64_t epoch = o->now ? o->now->epoch : 0;
+    const bool last = step >= o->steps, other = epoch > t->row_epoch || !epoch;
     if (validation)
         write_row(t, step, validation);
     else if (train && o->epochs && (last ? !o->validated : other))

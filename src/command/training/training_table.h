@@ -1,5 +1,6 @@
 /* The table of a training: a row for people at each validation, or each epoch where the run is not
- * validated on its way. A sink (formats/events/sink.h) above the progress bar, and so in train.log.
+ * validated on its way. A sink (formats/events/sink.h) above the progress bar, and so in train.log;
+ * or on standard output, a row for each checkpoint that is measured beside a run.
  *
  *   table        * = new best log_likelihood; all values: runs/a/metrics.jsonl
  *     step  epoch      loss  log_likelihood   accuracy      time
@@ -19,8 +20,10 @@
 struct et_progress;
 
 typedef struct et_training_table_options {
-    struct et_progress *progress; /* borrowed, as all texts */
-    const char *log;              /* the file that has all that the table has not */
+    /* Borrowed, as all texts. NULL: nothing trains; rows are results, which go to standard output
+     * and have no columns of loss, epoch and time. */
+    struct et_progress *progress;
+    const char *log;         /* the file that has all that the table has not */
     const char *best;        /* the metric that chooses the best, which is marked; NULL: none */
     bool lowest;             /* of which lower values are better */
     et_main_metrics metrics; /* by name as in a validation, the most telling first */
@@ -29,7 +32,7 @@ typedef struct et_training_table_options {
     bool validated;          /* a validation ends the run: its row is the last */
     int64_t steps;           /* in all */
     double began;            /* monotonic time that the column of times counts from */
-    const et_showing *now;   /* what the bar shows, kept up to date by the caller */
+    const et_showing *now;   /* what the bar shows, kept up to date by the caller; NULL: no bar */
 } et_training_table_options;
 
 /* Options are copied. */

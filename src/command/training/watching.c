@@ -15,7 +15,9 @@
 #include "command/training/evaluation.h"
 #include "command/training/processes/ranks.h"
 #include "command/training/readings.h"
+#include "command/training/training_table.h"
 #include "formats/events/log_names.h"
+#include "formats/events/sink.h"
 #include "train/run/lookout.h"
 #include "train/run/run_names.h"
 
@@ -26,6 +28,7 @@ typedef struct watching {
     et_experiment experiment;
     et_evaluation evaluation;
     et_readings readings; /* of continuous_eval; rank 0's */
+    et_sink *table;       /* of what it has measured; NULL: values are printed as a list */
     int64_t last;         /* the step that was measured last, -1: none */
     double since;         /* monotonic time of the last checkpoint */
 } watching;
@@ -75,6 +78,19 @@ static int wait_for_run(const watching *w, et_error *error)
     return status;
 }
 
+static int show_row(watching *w, const et_value *logs, et_error *error)
+{
+    et_arena arena = ET_ARENA_INIT;
+    et_value *row = et_value_dict(&arena);
+    et_value *validation = et_value_set_dict(row, ET_LOGGED_VALIDATION);
+    int status =
+        validation ? et_value_merge(validation, logs, error) : et_alloc_failed(error, 0, "a row");
+    if (!status)
+        status = et_sink_write(w->table, w->evaluation.step, row, error);
+    et_arena_release(&arena);
+    return status;
+}
+
 static int measure(watching *w, et_error *error)
 {
     et_arena arena = ET_ARENA_INIT;
@@ -85,7 +101,9 @@ static int measure(watching *w, et_error *error)
         status = et_readings_add(&w->readings, w->evaluation.step, logs, error);
     status = et_comm_agree(ranks(w), status, NULL, error);
     w->last = w->evaluation.step;
-    if (!status)
+    if (!status && w->table)
+        status = show_row(w, logs, error);
+    else if (!status)
         et_evaluation_print(&w->evaluation, logs);
     et_arena_release(&arena);
     return status;
@@ -131,10 +149,35 @@ static int open_readings(watching *w, et_error *error)
                      : et_alloc_failed(error, 0, "a path");
 }
 
+/* The loss is no column of its own, as training has it, and so one of the metrics. */
+static int open_table(watching *w, et_error *error)
+{
+    const et_trainer_options *o = &w->experiment.trainer;
+    const int64_t last = et_trainer_last_step(o);
+    et_training_table_options options = { .steps = last ? last : 999999 };
+    const char *best;
+    int status = et_learner_best_metric(w->evaluation.learner, et_trainer_best_metric(o), &best,
+                                        w->arena, error);
+    if (!status)
+        status = et_learner_shown_metrics(w->evaluation.learner, best, &options.metrics,
+                                          &options.most, w->arena, error);
+    if (options.most < ET_MAIN_METRICS_MAX) {
+        et_main_metrics_add(&options.metrics, ET_LOGGED_VALIDATION_LOSS);
+        options.most++;
+    }
+    options.log =
+        et_arena_printf(w->arena, "%s/" ET_LOGGED_VALIDATION "/" ET_RUN_LOG, w->args->model_dir);
+    if (!status && !options.log)
+        status = et_alloc_failed(error, 0, "a path");
+    return status ? status : et_training_table_open(&w->table, &options, error);
+}
+
 static int measure_all(watching *w, et_error *error)
 {
     int64_t last = et_trainer_last_step(&w->experiment.trainer);
     int status = et_comm_rank(ranks(w)) ? ET_OK : open_readings(w, error);
+    if (!status && !et_comm_rank(ranks(w)))
+        status = open_table(w, error);
     w->last = w->readings.last;
     status = et_lookout_number(ranks(w), status, &w->last, error);
     for (bool over = false; !status && !over && (!last || w->last < last);) {
@@ -147,6 +190,7 @@ static int measure_all(watching *w, et_error *error)
         else if (!status)
             status = wait_more(w, &over, error);
     }
+    et_sink_close(w->table, NULL);
     int closed = et_readings_close(&w->readings, status ? NULL : error);
     return status ? status : closed;
 }

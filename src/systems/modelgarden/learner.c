@@ -1,10 +1,12 @@
 #include "systems/modelgarden/learner.h"
 
 #include <stddef.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "engine/exec/pass.h"
 #include "systems/modelgarden/task_trainer_private.h"
+#include "train/run/options.h"
 
 static et_task_trainer *of(const et_learner *learner)
 {
@@ -108,6 +110,30 @@ void et_learner_close(et_learner *learner)
 {
     if (learner)
         learner->class->close(learner);
+}
+
+int et_learner_best_metric(const et_learner *learner, const char *asked, const char **best,
+                           et_arena *arena, et_error *error)
+{
+    *best = asked;
+    if (!asked || strcmp(asked, ET_BEST_AUTO) != 0)
+        return ET_OK;
+    return learner->class->best_metric(learner, best, arena, error);
+}
+
+int et_learner_shown_metrics(const et_learner *learner, const char *best, et_main_metrics *shown,
+                             int *most, et_arena *arena, et_error *error)
+{
+    et_main_metrics own = { .count = 0 };
+    *shown = own;
+    if (best)
+        et_main_metrics_add(shown, best);
+    int status = learner->class->main_metrics(learner, &own, arena, error);
+    for (int i = 0; i < own.count; i++)
+        et_main_metrics_add(shown, own.name[i]);
+    const bool several = own.count && strchr(own.name[0], '/');
+    *most = several ? ET_MAIN_METRICS_MAX : 2;
+    return status;
 }
 
 et_trainer *et_learner_trainer(et_learner *learner)

@@ -51,6 +51,16 @@ int et_learner_open(et_learner **out, et_task *task, et_device *device, et_param
                     const et_task_trainer_options *options, et_error *error);
 void et_learner_close(et_learner *learner); /* NULL allowed */
 
+/* asked: a name of settings, or ET_BEST_AUTO; NULL: none. *best: the value of validation that
+ * chooses the best; NULL: none does. Names live in arena or are the task's. */
+int et_learner_best_metric(const et_learner *learner, const char *asked, const char **best,
+                           et_arena *arena, et_error *error);
+
+/* What people see of a validation: what chooses the best, or NULL, comes first, then the main
+ * metrics. *most: how many where there is room, 2 of one task; of several tasks or sets all. */
+int et_learner_shown_metrics(const et_learner *learner, const char *best, et_main_metrics *shown,
+                             int *most, et_arena *arena, et_error *error);
+
 et_trainer *et_learner_trainer(et_learner *learner);
 et_evaluator *et_learner_evaluator(et_learner *learner);
 
