@@ -42,6 +42,17 @@ sed 's/^[^ ]* [^ ]*  //' a/train.log >logged
 while IFS= read -r line; do
     grep -q -x -F -e "$line" logged || fail "not in the log: $line"
 done <lines
+# And nothing else, but for who trained; --quiet has the same lines, --verbose also each log.
+tail -n +2 logged | cmp -s - lines || fail "other lines in the log: $(diff logged lines)"
+grep -q 'training_loss' logged && fail "logs of training in the log"
+train quiet --steps 100 -q 2>said && [ ! -s said ] || fail "$(cat said)"
+untimed() {
+    sed 's/  [0-9:]*\(  \*\)*$//; s/in 0:.*//' "$@"
+}
+sed '1d; s/^[^ ]* [^ ]*  //; s|quiet/|a/|' quiet/train.log | untimed >other
+untimed lines | cmp -s - other || fail "--quiet: $(diff lines other)"
+train verbose --steps 20 --verbose 2>/dev/null
+grep -q '  step  20  train  training_loss' verbose/train.log || fail "no logs of --verbose"
 # A row of each validation: step, epoch, loss, two metrics, time.
 [ "$(grep -c '^ *[0-9]*  *[0-9]  *[0-9.]*  *-[0-9.]*  *[0-9.]*  *0:0[0-9]\(  \*\)*$' logged)" = \
     "$(grep -c '"validation":' a/metrics.jsonl)" ] || fail "no losses: $(cat logged)"
