@@ -83,7 +83,8 @@ typedef struct et_field {
     const char *number;     /* STRUCT: the same for a number */
     bool pairs;             /* STRINGS: {a: 1, b: 2} is taken for ["a: 1", "b: 2"] */
     const char *with;       /* "row=value": counts only where that CHOICE or BOOL of the same table
-                               has that value; set beside another one it is refused */
+                               has that value, or that STRING is null; set beside another one it is
+                               refused */
     bool passing;           /* is used up when the settings are whole, and never saved: nullable,
                                echoed as null */
     bool nullable;          /* null is taken as well, for the default; with `zero` for 0. STRUCT:

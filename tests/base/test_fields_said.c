@@ -28,6 +28,8 @@ typedef struct options {
     average average;
     int loss;
     double delta;
+    const char *path;
+    int64_t counted;
     et_structs parts; /* of rate */
     et_strings weights;
 } options;
@@ -60,6 +62,8 @@ static const et_field members[] = {
     ET_FIELD_STRUCT(options, average, &average_table, "the average"),
     ET_FIELD_CHOICE(options, loss, 0, losses, "loss"),
     ET_FIELD_FLOAT(options, delta, 1, 0, 10, "of huber", .with = "loss=huber"),
+    ET_FIELD_STRING(options, path, NULL, "a file"),
+    ET_FIELD_INT(options, counted, 7, 0, 10, "without a file", .with = "path=null"),
     ET_FIELD_STRUCTS(options, parts, rate, &rate_table, "parts"),
     ET_FIELD_STRINGS(options, weights, "weights", .pairs = true),
     ET_FIELD_END,
@@ -137,6 +141,35 @@ static void test_fields_said__branches(void **state)
     check(&w, NULL);
 }
 
+/* What a file that is named says itself. A file that names one and leaves the setting at its
+ * default says nothing that does not count. */
+static void test_fields_said__beside_path(void **state)
+{
+    (void)state;
+    static const char shut[] = "--set counted: has no effect while path is a.txt; set path=null as "
+                               "well, or leave it out";
+    world w;
+    open_world(&w);
+    set(&w, "counted", "3");
+    check(&w, NULL);
+    open_world(&w);
+    set(&w, "counted", "3");
+    set(&w, "path", "a.txt");
+    check(&w, shut);
+    open_world(&w);
+    set(&w, "path", "a.txt");
+    set(&w, "path", "''");
+    set(&w, "counted", "3");
+    check(&w, NULL);
+    open_world(&w);
+    read_file(&w, "{path: a.txt, counted: 7}");
+    check(&w, NULL);
+    open_world(&w);
+    read_file(&w, "{path: a.txt,\n counted: 3}");
+    check(&w, "a.yaml:2: counted: has no effect while path is a.txt; set path=null as well, or "
+              "leave it out");
+}
+
 /* A dict says that its group is there, a single setting of it does not. */
 static void test_fields_said__presence(void **state)
 {
@@ -211,6 +244,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_fields_said__branches),
+        cmocka_unit_test(test_fields_said__beside_path),
         cmocka_unit_test(test_fields_said__presence),
         cmocka_unit_test(test_fields_said__files),
         cmocka_unit_test(test_fields_said__lists),

@@ -40,6 +40,18 @@ train 3 'optimizer.sgd.momentum: has no effect' --set "$o.optimizer.sgd.momentum
 train 3 'warmup.linear.warmup_steps: has no effect' --set "$o.warmup.linear.warmup_steps=9"
 train 3 'model.resnet.width: has no effect while task.model.type is mlp' --set task.model.resnet.width=8
 train 3 'huber_delta: has no effect while task.loss is auto' --set task.huber_delta=2
+# Features that are named say themselves what becomes of columns, and metadata what was counted.
+"$etude" train --experiment tabular/mlp --data t.csv --target c --steps 1 -q own
+for set in features.numeric=quantile 'features={discrete: one-hot}'; do
+    train 3 'task.features.[a-z]*: has no effect while task.features_path is own/features.yaml' \
+        --set task.features_path=own/features.yaml --set "task.$set"
+done
+train 3 'task.entries: has no effect while task.metadata_path is own/metadata.json' \
+    --set task.metadata_path=own/metadata.json,task.schema_path=own/schema.yaml,task.entries=3
+printf 'task:\n  features_path: own/features.yaml\n  features: {numeric: scale}\n' >both.yaml
+train 3 'both.yaml:3: task.features.numeric: has no effect' --config both.yaml
+train 0 'by its quantiles' --set task.schema_path=own/schema.yaml,task.features.numeric=quantile
+train 0 '' --set task.features_path=own/features.yaml
 train 3 'columns.bins: has no effect while' --set 'task.model.mlp.columns={numbers: plain, bins: 4}'
 train 3 'ema.average_decay: has no effect while .*ema.enabled is false' \
     --set "$o.ema.average_decay=0.5,$o.ema.enabled=false"

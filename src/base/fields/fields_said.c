@@ -2,7 +2,8 @@
  *
  *   type: cosine    the groups beside a CHOICE that selects: only the one of its name counts
  *   enabled: false  a BOOL that selects: its whole group
- *   loss: softmax   the row that .with of a row names */
+ *   loss: softmax   the row that .with of a row names
+ *   path: a.yaml    the same of a text that has to be null */
 #include "base/fields/fields_said.h"
 
 #include <stdlib.h>
@@ -24,6 +25,7 @@ typedef struct gate {
     const char *is;       /* its value */
     const char *needs;    /* [length] the value under which the setting counts */
     size_t length, above; /* above: bytes of the path before the gate's name */
+    bool usual;           /* the setting has its default */
 } gate;
 
 bool et_fields_say(et_fields_said *said, const char *where, const char *path)
@@ -42,6 +44,10 @@ static const char *value_of(const et_field *row, const void *options)
     const void *member = et_field_member(row, (void *)options);
     if (row->kind == ET_FIELD_KIND_BOOL)
         return *(const bool *)member ? "true" : "false";
+    if (row->kind == ET_FIELD_KIND_STRING) {
+        const char *text = *(const char *const *)member;
+        return text && *text ? text : "null";
+    }
     et_assert(row->kind == ET_FIELD_KIND_CHOICE);
     const int chosen = *(const int *)member;
     return chosen >= 0 ? row->choices[chosen] : "null";
@@ -53,7 +59,7 @@ static void look(gate *found, const et_field *row, const void *options, const ch
 {
     const char *is = value_of(row, options);
     if (strlen(is) != length || strncmp(is, needs, length) != 0)
-        *found = (gate){ row, is, needs, length, above };
+        *found = (gate){ row, is, needs, length, above, .usual = false };
 }
 
 /* Of a row and those beside it. */
@@ -97,18 +103,31 @@ static const void *enter(const et_field **field, const void *options, const char
     return item < list->count ? (const char *)list->items + item * (*field)->item_size : NULL;
 }
 
+/* Of a choice or a whole number; of others it is not asked. */
+static bool has_default(const et_field *field, const void *options)
+{
+    const void *member = et_field_member(field, (void *)options);
+    const int64_t usual = (int64_t)field->default_number;
+    return field->kind == ET_FIELD_KIND_CHOICE ? *(const int *)member == usual
+           : field->kind == ET_FIELD_KIND_INT  ? *(const int64_t *)member == usual
+                                               : false;
+}
+
 /* A path that leads nowhere, such as to an item of a list that has been replaced, has no gate. */
 static gate find_gate(const et_fields *table, const void *options, const char *path)
 {
     gate found = { .row = NULL };
-    for (const char *rest = path; options && !found.row;) {
+    for (const char *rest = path; options;) {
         const size_t name = strcspn(rest, ".["), part = strcspn(rest, ".");
         const et_field *field = et_fields_find(table, rest, name);
         if (!field)
             return found;
-        found = gate_of(table, field, options, (size_t)(rest - path));
-        if (!rest[part] || !field->nested)
+        if (!found.row)
+            found = gate_of(table, field, options, (size_t)(rest - path));
+        if (!rest[part] || !field->nested) {
+            found.usual = has_default(field, options);
             return found;
+        }
         options = enter(&field, options, rest + name);
         table = field->nested;
         rest += part + 1;
@@ -121,11 +140,14 @@ bool et_fields_is_open(const et_fields *table, const void *options, const char *
     return !find_gate(table, options, path).row;
 }
 
-/* A file with a whole group, as of a run, says of what is off that it is off. */
+/* A file with a whole group, as of a run, says of what is off that it is off; beside a text that is
+ * set, a run's file has defaults. */
 static bool is_told_off(const et_said_item *all, const et_said_item *item, const gate *found)
 {
     const size_t above = found->above;
     if (found->row->kind == ET_FIELD_KIND_CHOICE && found->row->selects)
+        return false;
+    if (found->row->kind == ET_FIELD_KIND_STRING && !found->usual)
         return false;
     for (; all; all = all->next)
         if (!strncmp(all->path, item->path, above) && !strcmp(all->path + above, found->row->name))

@@ -151,7 +151,8 @@ static bool is_taken_for_classes(const et_tabular_task *task, const et_encoded_f
     for (int i = 0; i < target->classes; i++)
         if (strspn(target->label[i], "0123456789") != strlen(target->label[i]))
             return false;
-    return target->classes > 2 && task->file[ET_TABULAR_FILE_SCHEMA].made &&
+    const char *given = task->options.features_path;
+    return target->classes > 2 && !(given && *given) && task->file[ET_TABULAR_FILE_SCHEMA].made &&
            task->options.target_type == ET_TABULAR_TARGET_AUTO &&
            task->options.loss == ET_TABULAR_LOSS_AUTO;
 }
