@@ -93,6 +93,13 @@ improves still --steps 60 --set $flat,$rate=1e-30
 grep -q 'improving' out && fail 'nothing was learned'
 # What it names is what goes on from there; one that only gets worse is not said to improve.
 says 0 '^done  *120 steps' train slow --steps 120
+# A run by epochs is told of epochs: 340 rows in batches of 8 are 43 batches.
+improves epochs --epochs 1.5 --set trainer.validation_interval=20,$slow,task.train_data.batch_size=8
+grep -q 'improving: train longer, for example --epochs 3; ' out || fail 'it was still improving'
+says 0 'at step 6[45] of 6[45] already; to continue, raise trainer.train_epochs$' train epochs
+says 0 '^done  *1[0-9]* steps' train epochs --epochs 3
+says 0 'past trainer.train_epochs: 2, and is left as it is; to continue, set more than 3$' \
+    train epochs --epochs 2
 improves worse --steps 60 --set trainer.validation_interval=20,$slow --set \
     trainer.best_checkpoint_metric_comp=lower,trainer.best_checkpoint_eval_metric=validation_log_likelihood
 grep -q 'improving' out && fail 'worse and worse is no improvement'

@@ -170,17 +170,37 @@ void et_training_say_initial(et_training *t)
     warn_of_initial(t, from);
 }
 
+/* How many epochs so many steps are of a run whose length was given in epochs; 0: it was not. */
+static double epochs_of(const et_training *t, int64_t steps)
+{
+    const int64_t given = t->experiment.trainer.train_steps;
+    return given < 0 ? -(double)given / 1000 * (double)steps / (double)t->plan.train_steps : 0;
+}
+
+static void say_past(et_training *t, int64_t step)
+{
+    const int64_t steps = t->plan.train_steps;
+    const double epochs = epochs_of(t, steps);
+    if (epochs > 0)
+        et_training_say(t->progress,
+                        "nothing done the run is at step %s, past trainer.train_epochs: %g, and is "
+                        "left as it is; to continue, set more than %.4g",
+                        et_format_count(step).text, epochs, epochs_of(t, step));
+    else
+        et_training_say(t->progress,
+                        "nothing done the run is at step %s, past trainer.train_steps: %s, and is "
+                        "left as it is; to continue, set more than %s",
+                        et_format_count(step).text, et_format_count(steps).text,
+                        et_format_count(step).text);
+}
+
 /* Three cases: nothing left to do, going on, a new run. */
 void et_training_say_begin(et_training *t)
 {
     int64_t steps = t->plan.train_steps, step = et_training_step(t);
     /* Nothing to do is said as such: the command ends with success. */
     if (step > steps)
-        et_training_say(
-            t->progress,
-            "nothing done the run is at step %s, past trainer.train_steps: %s, and is left as it "
-            "is; to continue, set more than %s",
-            et_format_count(step).text, et_format_count(steps).text, et_format_count(step).text);
+        say_past(t, step);
     else if (et_controller_finished(t->controller) && et_controller_stopped_early(t->controller))
         et_training_say(t->progress,
                         "finished     at step %s of %s already: stopped early; to continue, change "
@@ -188,9 +208,9 @@ void et_training_say_begin(et_training *t)
                         et_format_count(step).text, et_format_count(steps).text);
     else if (et_controller_finished(t->controller))
         et_training_say(
-            t->progress,
-            "finished     at step %s of %s already; to continue, raise trainer.train_steps%s",
+            t->progress, "finished     at step %s of %s already; to continue, raise trainer.%s%s",
             et_format_count(step).text, et_format_count(steps).text,
+            epochs_of(t, steps) > 0 ? "train_epochs" : "train_steps",
             t->args->mode == ET_MODE_TRAIN_AND_POST_EVAL ? "; to validate it, --mode eval" : "");
     else if (step)
         et_training_say(t->progress, "resuming     at step %s of %s", et_format_count(step).text,
@@ -209,6 +229,19 @@ et_training_end et_training_end_of(const et_training *t)
     return e;
 }
 
+/* Twice as long, in what the run's length was given in. */
+static void append_longer(char *out, size_t size, const et_training *t, const et_training_end *e)
+{
+    char length[40];
+    const double epochs = epochs_of(t, 2 * e->steps);
+    if (epochs > 0)
+        snprintf(length, sizeof length, "--epochs %.6g", epochs);
+    else
+        snprintf(length, sizeof length, "--steps %lld", (long long)(2 * e->steps));
+    snprintf(out, size, "; the validation was still improving: train longer, for example %s",
+             length);
+}
+
 /* How long, how good, and what to type next. */
 void et_training_say_end(et_training *t, const et_training_end *e, const char *directory)
 {
@@ -220,9 +253,7 @@ void et_training_say_end(et_training *t, const et_training_end *e, const char *d
         snprintf(best, sizeof best, "; best %.150s %.4g at step %s", t->best_metric, e->best,
                  et_format_count(e->best_step).text);
     if (e->improving && !e->early)
-        snprintf(longer, sizeof longer,
-                 "; the validation was still improving: train longer, for example --steps %lld",
-                 (long long)(2 * e->steps));
+        append_longer(longer, sizeof longer, t, e);
     et_training_say(t->progress, "done         %s%s in %s%s%s; `%s %s --model-dir %s` %s",
                     et_format_many(e->steps, "step").text, e->early ? ", stopped early," : "",
                     et_format_duration(e->seconds).text, best, longer, t->call->program->name,
