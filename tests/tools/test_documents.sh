@@ -30,6 +30,10 @@ for page in $pages; do
     grep -o '<etude/[a-z_0-9]*\.h>' "$page" | sort -u | tr -d '<>' | while read -r header; do
         [ -f "include/$header" ] || wrong "$page: no header $header"
     done
+    # An address that nobody has.
+    grep -n '^    .*git clone [A-Z]\|^    .*\<URL\>' "$page" | while read -r line; do
+        wrong "$page:$line: a placeholder in a command"
+    done
     [ "$page" != doc/STYLE.md ] || continue # names by a rule, not names
     # Names in backticks, and in blocks of code.
     { grep -o '`et_[a-z_0-9]*`' "$page" | tr -d '`'; grep '^    ' "$page" | grep -ow 'et_[a-z_0-9]*'; } |
