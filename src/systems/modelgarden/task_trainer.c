@@ -288,8 +288,9 @@ static int open_training(et_task_trainer *t, et_error *error)
     if (!status && t->private && t->privacy.per_example && t->source->layout.capacity[0] != 1)
         status =
             et_fail(error, ET_ECONFIG,
-                    "dp_config: per_example needs batches of one sample, these have up to %lld; "
-                    "give so many `batches` instead",
+                    "differential_privacy_config.per_example needs batches of one sample, these "
+                    "have up to %lld: make batches of one, and updates of that many batches "
+                    "(trainer.gradient_accumulation)",
                     (long long)t->source->layout.capacity[0]);
     return status ? status
                   : et_pass_open(&t->pass, t->device, t->params, &t->source->layout, build, t,
