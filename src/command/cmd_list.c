@@ -225,7 +225,7 @@ static int list_experiments(const et_program *program, bool json, et_error *erro
             et_value_set_string(one, "name", row->name);
             et_value_set_string(one, "help", row->help);
             if (!json)
-                et_print(stdout, "%-22s %s\n", row->name, row->help ? row->help : "");
+                et_print_lines(stdout, "%-22s  %s\n", row->name, row->help ? row->help : "");
         }
     int status = json ? et_results_print(results, error) : ET_OK;
     et_arena_release(&arena);

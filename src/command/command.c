@@ -22,6 +22,7 @@
 #include "command/named_run.h"
 #include "command/pages/described.h"
 #include "command/pages/man.h"
+#include "command/print.h"
 #include "command/training/processes/ranks.h"
 #include "engine/kernel/kernels.h"
 #include "systems/modelgarden/experiment.h"
@@ -54,10 +55,11 @@ static void print_help(const et_program *program, FILE *to)
     fprintf(to, "usage: %s COMMAND [OPTION]...\n\n", program->name);
     for (size_t i = 0; i < all.count; i++)
         fprintf(to, "    %-10s %s\n", all.row[i]->name, all.row[i]->help);
-    fprintf(to,
-            "\n`%s COMMAND --help` says more and gives an example; `%s version` says which this "
-            "is.\n",
-            program->name, program->name);
+    fputc('\n', to);
+    et_print_lines(to,
+                   "`%s COMMAND --help` says more and gives an example; `%s version` says which "
+                   "this is.\n",
+                   program->name, program->name);
 }
 
 static int unknown_command(const et_call *call, const et_commands *all, et_error *error)

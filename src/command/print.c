@@ -8,6 +8,8 @@
 #include "base/alloc.h"
 #include "base/files/file.h"
 #include "base/text/plain.h"
+#include "base/text/strbuf.h"
+#include "base/text/terminal.h"
 
 /* Bytes that need no memory: two paths, and what is said of them. */
 #define ROOM 10000
@@ -22,20 +24,43 @@ void et_print_text(FILE *to, const char *text)
     et_plain_walk(text, strlen(text), true, put, to);
 }
 
-void et_print(FILE *to, const char *format, ...)
+/* Without memory for it a line is as long as it is. */
+static void print_folded(FILE *to, const char *text)
+{
+    et_strbuf lines = ET_STRBUF_INIT;
+    et_terminal_fold(&lines, text, et_terminal_width(fileno(to)) - 1);
+    et_print_text(to, lines.failed ? text : et_strbuf_text(&lines));
+    et_strbuf_release(&lines);
+}
+
+static void print_formatted(FILE *to, bool folded, const char *format, va_list arguments)
 {
     char text[ROOM], *longer = NULL;
-    va_list arguments, again;
-    va_start(arguments, format);
+    va_list again;
     va_copy(again, arguments);
     const int length = vsnprintf(text, sizeof text, format, arguments);
     if (length >= ROOM && (longer = et_alloc((size_t)length + 1, 1)) != NULL)
         vsnprintf(longer, (size_t)length + 1, format, again);
-    et_print_text(to, longer ? longer : text);
+    (folded ? print_folded : et_print_text)(to, longer ? longer : text);
     if (length >= ROOM && !longer)
         fputs("... (cut: no memory)\n", to);
     et_free(longer);
     va_end(again);
+}
+
+void et_print(FILE *to, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    print_formatted(to, false, format, arguments);
+    va_end(arguments);
+}
+
+void et_print_lines(FILE *to, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    print_formatted(to, isatty(fileno(to)), format, arguments);
     va_end(arguments);
 }
 

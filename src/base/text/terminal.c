@@ -23,7 +23,7 @@ void et_terminal_wrap(FILE *to, const char *text, int column, int indent, int wi
 {
     bool begun = false;
     for (const char *word = text; *word;) {
-        const size_t bytes = strcspn(word, " ");
+        const size_t bytes = strcspn(word, " \n");
         const int length = characters(word, bytes);
         if (begun && column + 1 + length > width) {
             fprintf(to, "\n%*s", indent, "");
@@ -34,7 +34,7 @@ void et_terminal_wrap(FILE *to, const char *text, int column, int indent, int wi
         column += begun + length;
         begun = true;
         word += bytes;
-        word += strspn(word, " ");
+        word += strspn(word, " \n");
     }
 }
 

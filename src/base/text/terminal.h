@@ -10,8 +10,9 @@
 /* Columns of the terminal that a descriptor writes to; 80: it is none, or does not say. */
 int et_terminal_width(int fd);
 
-/* Prints words, broken between them so that no line passes width; column: where the first line
- * begins. Lines after the first are indented by indent. A word longer than a line stays whole. */
+/* Prints words, which blanks or line ends part, broken between them so that no line passes width;
+ * column: where the first line begins. Lines after the first are indented by indent. A word longer
+ * than a line stays whole. */
 void et_terminal_wrap(FILE *to, const char *text, int column, int indent, int width);
 
 /* Appends lines of text, each broken between words so that none passes width; gaps stay as they

@@ -444,6 +444,24 @@ static bool is_refused(const et_arg *arg)
     return arg->field.kind == ET_FIELD_KIND_ONLY && !strcmp(arg->field.default_string, "null");
 }
 
+/* From a column on; "train|eval|..." goes on below itself where it is too long. Returns the last
+ * line's end. */
+static int print_value(FILE *to, const char *value, int column, int width)
+{
+    const int begin = column;
+    while (*value) {
+        const int length = (int)strcspn(value, "|") + (value[strcspn(value, "|")] == '|');
+        if (column > begin && column + length > width) {
+            fprintf(to, "\n%*s", begin, "");
+            column = begin;
+        }
+        fprintf(to, "%.*s", length, value);
+        column += length;
+        value += length;
+    }
+    return column;
+}
+
 /* The table is all that is known of options: help cannot name one that is not there. */
 void et_args_help(FILE *to, const et_arg *table, const et_call *call, const char *about,
                   const char *example)
@@ -459,16 +477,17 @@ void et_args_help(FILE *to, const et_arg *table, const et_call *call, const char
     for (const et_arg *arg = table; arg->field.name; arg++)
         if (et_arg_is_plain(arg))
             fprintf(to, " %s", arg->field.name);
-    fprintf(to, " [OPTION]...\n\n%s\n\nexample:\n    %s %s %s\n\noptions:\n", about, program,
-            call->command, example);
+    fprintf(to, " [OPTION]...\n\n");
+    et_terminal_wrap(to, about, 0, 0, lines);
+    fprintf(to, "\n\nexample:\n    %s %s %s\n\noptions:\n", program, call->command, example);
     for (const et_arg *arg = table; arg->field.name; arg++) {
         char text[1024];
         const et_arg_called value = et_arg_value(arg);
         if (!et_arg_is_option(arg))
             continue;
         /* "    --model-dir DIR            where the run is kept" */
-        int width =
-            fprintf(to, "    --%s%s%s", arg->field.name, *value.text ? " " : "", value.text);
+        int width = fprintf(to, "    --%s%s", arg->field.name, *value.text ? " " : "");
+        width = print_value(to, value.text, width, lines);
         /* Behind a long name the text has a line of its own. */
         fprintf(to, width > HELP_COLUMN - 1 ? "\n%*s" : "%*s",
                 width > HELP_COLUMN - 1 ? HELP_COLUMN : HELP_COLUMN - width, "");

@@ -3,11 +3,13 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/map.h"
 #include "base/text/format.h"
+#include "base/text/terminal.h"
 #include "base/vector.h"
 #include "command/command.h"
 #include "command/options/args.h"
@@ -28,6 +30,8 @@ typedef struct comparison {
     const char **metrics; /* [metric_count] names of all series, in the order of the runs; owned */
     size_t metric_count, metric_capacity;
     et_map index;
+    size_t first, end; /* runs of the grid that is being made */
+    bool brief;        /* names without what stands before the last dot, where that says enough */
 } comparison;
 
 /* ---- metrics ---- */
@@ -141,7 +145,7 @@ static void add_parameters(et_grid *grid, const et_history *h)
 static void add_chosen(et_grid *grid, const et_history *h)
 {
     const char *metric = et_history_best_of(h).metric;
-    et_grid_add(grid, metric ? metric : "-");
+    et_grid_add(grid, metric ? et_logged_short(metric) : "-");
 }
 
 static void add_facts(et_grid *grid, const comparison *c)
@@ -156,7 +160,7 @@ static void add_facts(et_grid *grid, const comparison *c)
     };
     for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
         et_grid_add(grid, rows[r].name);
-        for (size_t i = 0; i < c->runs.count; i++)
+        for (size_t i = c->first; i < c->end; i++)
             rows[r].add(grid, c->runs.items[i]);
     }
 }
@@ -171,8 +175,8 @@ static void add_settings(et_grid *grid, const comparison *c)
         if (!any)
             add_head(grid, c->all ? "settings" : "settings that differ");
         any = true;
-        et_grid_addf(grid, "  %s", s->names[i]);
-        for (size_t k = 0; k < c->runs.count; k++) {
+        et_grid_addf(grid, "  %s", c->brief ? et_run_settings_head(s, i) : s->names[i]);
+        for (size_t k = c->first; k < c->end; k++) {
             const char *value = et_run_settings_value(s, i, k);
             et_grid_add(grid, value ? value : "-");
         }
@@ -198,6 +202,16 @@ static void add_metric(et_grid *grid, const et_history *h, const char *name)
                      et_format_value(best->value).text, et_format_count(best->step).text);
 }
 
+/* "validation_loss" of "validation.validation_loss", which says it twice. */
+static const char *brief_name(const char *name)
+{
+    const char *dot = strrchr(name, '.');
+    const bool twice = dot && et_logged_prefix(dot + 1) &&
+                       (!strncmp(name, ET_LOGGED_TRAIN ".", sizeof ET_LOGGED_TRAIN) ||
+                        !strncmp(name, ET_LOGGED_VALIDATION ".", sizeof ET_LOGGED_VALIDATION));
+    return twice ? dot + 1 : name;
+}
+
 /* In each run that has it another metric says the same. */
 static bool is_repeated(const comparison *c, const char *name)
 {
@@ -219,24 +233,54 @@ static void add_metrics(et_grid *grid, const comparison *c, bool times)
         if (!any)
             add_head(grid, times ? "speed: median" : "last value (best at its step)");
         any = true;
-        et_grid_addf(grid, "  %s", name);
-        for (size_t k = 0; k < c->runs.count; k++)
+        et_grid_addf(grid, "  %s", c->brief ? brief_name(name) : name);
+        for (size_t k = c->first; k < c->end; k++)
             add_metric(grid, c->runs.items[k], name);
     }
 }
 
-static int print_text(const comparison *c, et_error *error)
+static void fill(et_grid *grid, const comparison *c)
 {
-    et_grid grid = { .columns = c->runs.count + 1 };
-    et_grid_add(&grid, NULL);
-    for (size_t i = 0; i < c->runs.count; i++)
-        et_grid_add(&grid, c->runs.items[i]->model_dir);
-    add_facts(&grid, c);
-    add_settings(&grid, c);
-    add_metrics(&grid, c, false);
-    add_metrics(&grid, c, true);
-    int status = et_grid_print(&grid, stdout, ET_GRID_TEXT, error);
+    *grid = (et_grid){ .columns = c->end - c->first + 1 };
+    et_grid_add(grid, NULL);
+    for (size_t i = c->first; i < c->end; i++)
+        et_grid_add(grid, c->runs.items[i]->model_dir);
+    add_facts(grid, c);
+    add_settings(grid, c);
+    add_metrics(grid, c, false);
+    add_metrics(grid, c, true);
+}
+
+/* How many runs fit beside each other on a terminal; all elsewhere. */
+static size_t count_fitting(const comparison *c)
+{
+    et_grid grid;
+    if (!isatty(STDOUT_FILENO))
+        return c->runs.count;
+    fill(&grid, c);
+    const size_t fitting = et_grid_fitting(&grid, (size_t)et_terminal_width(STDOUT_FILENO));
     et_grid_release(&grid);
+    return fitting > 2 ? fitting - 1 : 1;
+}
+
+/* Where not all fit, with short names; where these do not fit, some below others. */
+static int print_text(comparison *c, et_error *error)
+{
+    int status = ET_OK;
+    c->end = c->runs.count;
+    size_t fitting = count_fitting(c);
+    c->brief = fitting < c->runs.count;
+    if (c->brief)
+        fitting = count_fitting(c);
+    for (c->first = 0; c->first < c->runs.count && !status; c->first = c->end) {
+        et_grid grid;
+        c->end = c->first + fitting < c->runs.count ? c->first + fitting : c->runs.count;
+        fill(&grid, c);
+        if (c->first)
+            fputc('\n', stdout);
+        status = et_grid_print(&grid, stdout, ET_GRID_TEXT, error);
+        et_grid_release(&grid);
+    }
     return status;
 }
 

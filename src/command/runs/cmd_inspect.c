@@ -17,6 +17,7 @@
 #include "base/arena.h"
 #include "base/assert.h"
 #include "base/files/file.h"
+#include "base/text/strbuf.h"
 #include "command/command.h"
 #include "command/options/args.h"
 #include "command/outputs.h"
@@ -53,24 +54,29 @@ static int check_run(const et_experiment *experiment, const et_identity *identit
 
 /* "RUN/params.yaml, RUN/schema.yaml": what is compared of what is there, each behind `before`.
  */
-static void print_compared(const et_task_kind *kind, const char *model_dir, const char *before,
-                           const char *between)
+static void append_compared(et_strbuf *out, const et_task_kind *kind, const char *model_dir,
+                            const char *before, const char *between)
 {
     char name[ET_RUN_FILE_NAME];
     et_run_file file;
-    et_print(stdout, "%s" ET_RUN_SETTINGS, before);
+    et_strbuf_printf(out, "%s" ET_RUN_SETTINGS, before);
     for (int i = 0; kind && (file = et_kind_file(kind, i, name)).name; i++)
         if (file.what & ET_RUN_COMPARED && et_file_exists_in(model_dir, file.name))
-            et_print(stdout, "%s%s%s", between, before, file.name);
+            et_strbuf_printf(out, "%s%s%s", between, before, file.name);
 }
 
 static void print_belonging(const et_task_kind *kind, const char *model_dir, bool known)
 {
     char before[4200];
+    et_strbuf files = ET_STRBUF_INIT;
     snprintf(before, sizeof before, "%s/", model_dir);
-    et_print(stdout, known ? "its own: " : "not compared: ");
-    print_compared(kind, model_dir, known ? before : "", known ? ", " : " and ");
-    et_print(stdout, known ? "\n" : ", of which this checkpoint holds no checksums\n");
+    append_compared(&files, kind, model_dir, known ? before : "", known ? ", " : " and ");
+    if (known)
+        et_print_lines(stdout, "its own: %s\n", et_strbuf_text(&files));
+    else
+        et_print_lines(stdout, "not compared: %s, of which this checkpoint holds no checksums\n",
+                       et_strbuf_text(&files));
+    et_strbuf_release(&files);
 }
 
 /* What lies beside a run's checkpoint: its own or not, or not known. */

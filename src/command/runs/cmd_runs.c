@@ -17,6 +17,7 @@
 #include "base/text/terminal.h"
 #include "command/command.h"
 #include "command/options/args.h"
+#include "command/print.h"
 #include "command/results.h"
 #include "command/runs/grid.h"
 #include "command/runs/histories.h"
@@ -285,7 +286,7 @@ static const char *common_metric(const table *t)
 static const char *leaf_of(const char *name)
 {
     const char *dot = strrchr(name, '.');
-    return dot ? dot + 1 : name;
+    return et_logged_short(dot ? dot + 1 : name);
 }
 
 static void add_progress(et_grid *grid, const row *r)
@@ -343,6 +344,26 @@ static size_t add_heads(et_grid *grid, const table *t, const char *metric, size_
     return count;
 }
 
+/* Columns at the end that a narrow terminal need not have: from "at" on. */
+#define LEAST_LEFT 4
+
+/* What is not shown, after a table: columns that do not fit, settings that are too many. */
+static void say_hidden(const table *t, const et_grid *grid, size_t shown, size_t heads)
+{
+    const size_t settings = t->column_count - (shown > heads ? shown - heads : 0);
+    et_strbuf names = ET_STRBUF_INIT;
+    for (size_t i = shown; i < heads; i++)
+        et_strbuf_printf(&names, "%s%s", names.length ? ", " : "", grid->cells[i]);
+    if (settings)
+        et_strbuf_printf(&names, "%s%s%s", names.length ? " and " : "",
+                         et_format_many((int64_t)settings, "setting").text,
+                         settings == 1 ? " that differs" : " that differ");
+    if (names.length)
+        et_print_lines(stderr, "no room for %s: --csv and --json have all\n",
+                       et_strbuf_text(&names));
+    et_strbuf_release(&names);
+}
+
 static int print_text(const table *t, et_error *error)
 {
     et_assert(t->rows && t->columns);
@@ -353,16 +374,16 @@ static int print_text(const table *t, et_error *error)
     et_assert(heads + settings == grid.columns);
     for (size_t i = 0; i < t->histories.count; i++)
         add_text_row(&grid, t, &t->rows[i], metric != NULL, settings);
+    const size_t least = heads - LEAST_LEFT;
     if (isatty(STDOUT_FILENO)) {
         const size_t fitting = et_grid_fitting(&grid, (size_t)et_terminal_width(STDOUT_FILENO));
-        grid.shown = fitting < heads ? heads : fitting;
+        grid.shown = fitting < least ? least : fitting;
     }
-    settings = (grid.shown ? grid.shown : grid.columns) - heads;
+    const size_t shown = grid.shown ? grid.shown : grid.columns;
     int status = et_grid_print(&grid, stdout, ET_GRID_TEXT, error);
+    if (!status)
+        say_hidden(t, &grid, shown, heads);
     et_grid_release(&grid);
-    if (!status && t->column_count > settings)
-        fprintf(stderr, "%zu more settings differ: --csv and --json have all\n",
-                t->column_count - settings);
     return status;
 }
 

@@ -209,15 +209,18 @@ const char *et_inspection_part_name(et_inspection_part part)
 
 void et_inspection_print_sizes(const et_inspection *it)
 {
-    et_print(stdout, "file         %s:", et_format_bytes(it->file_bytes).text);
+    char parts[200] = "";
     for (int part = 0; part < ET_INSPECTION_PARTS; part++)
         if (it->bytes[part])
-            et_print(stdout, " %s %s,", et_inspection_part_name((et_inspection_part)part),
+            snprintf(parts + strlen(parts), sizeof parts - strlen(parts), " %s %s,",
+                     et_inspection_part_name((et_inspection_part)part),
                      et_format_bytes(it->bytes[part]).text);
-    et_print(stdout, " %s tensors, %s elements%s\n",
-             et_format_count((int64_t)et_safetensors_count(it->file)).text,
-             et_format_count(it->elements).text,
-             et_safetensors_sealed(it->file) ? "" : "; no checksums: written by another program");
+    et_print_lines(stdout, "file         %s:%s %s tensors, %s elements%s\n",
+                   et_format_bytes(it->file_bytes).text, parts,
+                   et_format_count((int64_t)et_safetensors_count(it->file)).text,
+                   et_format_count(it->elements).text,
+                   et_safetensors_sealed(it->file) ? ""
+                                                   : "; no checksums: written by another program");
 }
 
 void et_inspection_print_blocks(const et_inspection *it)

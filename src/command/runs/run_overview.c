@@ -21,7 +21,7 @@
 static void say(const char *about, const et_strbuf *text)
 {
     if (text->length)
-        et_print(stdout, "%-12s %s\n", about, text->data);
+        et_print_lines(stdout, "%-12s %s\n", about, text->data);
 }
 
 static void append_day(et_strbuf *out, double wall)

@@ -70,8 +70,7 @@ static void make_label(char out[LABEL_MAX], const char *metric, int room)
     const char *last = metric + strlen(metric);
     while (last > metric && last[-1] != '/' && last[-1] != '|')
         last--;
-    const char *name =
-        strcmp(last, ET_LOGGED_VALIDATION_LOSS) ? last + et_logged_prefix(last) : last;
+    const char *name = et_logged_short(last);
     char label[256];
     snprintf(label, sizeof label, "%.*s%s", (int)(last - metric), metric, name);
     et_plain_copy(out, LABEL_MAX, (int)strlen(label) > room ? name : label);

@@ -14,6 +14,11 @@ size_t et_logged_prefix(const char *name)
     return 0;
 }
 
+const char *et_logged_short(const char *name)
+{
+    return strcmp(name, ET_LOGGED_VALIDATION_LOSS) ? name + et_logged_prefix(name) : name;
+}
+
 const char *et_logged_below(const char *name, const char *group)
 {
     size_t length = strlen(group);

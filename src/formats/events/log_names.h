@@ -37,6 +37,10 @@
 /* How long "training_" or "validation_" is where it begins a name that goes on; 0: it does not. */
 size_t et_logged_prefix(const char *name);
 
+/* What people read of a value's own name: without that, but of a loss of validation, since training
+ * has a loss too. */
+const char *et_logged_short(const char *name);
+
 /* What stands behind the name of a set or a task: "news/validation_loss", "news|validation_loss";
  * NULL: name does not begin so. */
 const char *et_logged_below(const char *name, const char *group);
