@@ -411,7 +411,7 @@ function fillLegend(legend, lines) {
                        best < 0 ? null : element("span", { class: "side", title: "at step " + format(step[best]) },
                                                  "best " + format(value[best])),
                        element("span", { class: "last", title: "at step " + format(step[step.length - 1]) },
-                               format(last)));
+                               element("span", { class: "side" }, "last "), format(last)));
     }));
 }
 
@@ -631,7 +631,12 @@ function drawOverview(pane) {
                          ...detail.warnings.slice(-20).reverse().map(w => element("div", { class: "warning" }, w)),
                          facts(rows));
     if (session.command)
-        pane.append(element("h3", {}, "command"), element("pre", {}, session.command.join(" ")));
+        pane.append(element("h3", {}, "command"), element("pre", {}, ...session.command.flatMap(w => [element("span", { class: "word" }, quoted(w)), " "])));
+}
+
+/* As a shell takes it. */
+function quoted(word) {
+    return /^[\w.,:\/=@%+-]+$/.test(word) ? word : "'" + word.replaceAll("'", "'\\''") + "'";
 }
 
 function drawSamples(pane) {
