@@ -240,6 +240,22 @@ static void test_fields_said__other_forms(void **state)
     check(&w, NULL);
 }
 
+/* What had an effect is forgotten by what is without, and still was given. */
+static void test_fields_said__given(void **state)
+{
+    (void)state;
+    world w;
+    open_world(&w);
+    read_file(&w, "rate: {type: cosine, cosine: {rate: 2}}");
+    set(&w, "average.decay", "0.3");
+    assert_false(et_fields_was_said(&w.said, "rate.cosine.rate"));
+    assert_true(et_fields_was_given(&w.said, "rate.cosine.rate"));
+    assert_true(et_fields_was_given(&w.said, "average.decay"));
+    assert_false(et_fields_was_given(&w.said, "rate.cosine.steps"));
+    assert_false(et_fields_was_given(&w.said, "rate.cosine"));
+    et_arena_release(&w.arena);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -249,6 +265,7 @@ int main(void)
         cmocka_unit_test(test_fields_said__files),
         cmocka_unit_test(test_fields_said__lists),
         cmocka_unit_test(test_fields_said__other_forms),
+        cmocka_unit_test(test_fields_said__given),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -28,15 +28,21 @@ typedef struct gate {
     bool usual;           /* the setting has its default */
 } gate;
 
+static bool push(et_arena *arena, const et_said_item **list, const char *where, const char *path)
+{
+    et_said_item *item = et_arena_alloc(arena, sizeof *item);
+    if (!item)
+        return false;
+    *item = (et_said_item){ *list, where, path };
+    *list = item;
+    return true;
+}
+
 bool et_fields_say(et_fields_said *said, const char *where, const char *path)
 {
     et_assert(where && path);
-    et_said_item *item = et_arena_alloc(said->arena, sizeof *item);
-    if (!item)
-        return false;
-    *item = (et_said_item){ said->first, where, path };
-    said->first = item;
-    return true;
+    return push(said->arena, &said->first, where, path) &&
+           push(said->arena, &said->given, where, path);
 }
 
 static const char *value_of(const et_field *row, const void *options)
@@ -162,7 +168,7 @@ void et_fields_said_settle(et_fields_said *said, const et_fields *table, const v
     for (const et_said_item *item = all; item; item = item->next) {
         const gate found = find_gate(table, options, item->path);
         if (found.row && !is_told_off(all, item, &found))
-            (void)et_fields_say(said, item->where, item->path);
+            (void)push(said->arena, &said->first, item->where, item->path);
     }
 }
 
@@ -184,10 +190,20 @@ int et_fields_said_check(const et_fields_said *said, const et_fields *table, con
                    (int)first.above, of->path, first.row->name, (int)first.length, first.needs);
 }
 
-bool et_fields_was_said(const et_fields_said *said, const char *path)
+static bool holds(const et_said_item *list, const char *path)
 {
-    for (const et_said_item *item = said->first; item; item = item->next)
-        if (!strcmp(item->path, path))
+    for (; list; list = list->next)
+        if (!strcmp(list->path, path))
             return true;
     return false;
+}
+
+bool et_fields_was_said(const et_fields_said *said, const char *path)
+{
+    return holds(said->first, path);
+}
+
+bool et_fields_was_given(const et_fields_said *said, const char *path)
+{
+    return holds(said->given, path);
 }

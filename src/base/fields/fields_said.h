@@ -15,6 +15,7 @@
 typedef struct et_fields_said {
     et_arena *arena;                  /* of the entries */
     const struct et_said_item *first; /* the last that was said; a copy of the struct shares it */
+    const struct et_said_item *given; /* the same of all, forgotten or not */
 } et_fields_said;
 
 /* Adds a setting. where: what a message about it begins with; both texts outlive said. False: no
@@ -34,5 +35,8 @@ bool et_fields_is_open(const et_fields *table, const void *options, const char *
 
 /* Whether the setting at path was said, and not forgotten. */
 bool et_fields_was_said(const et_fields_said *said, const char *path);
+
+/* Whether the setting at path was said at all. */
+bool et_fields_was_given(const et_fields_said *said, const char *path);
 
 #endif
