@@ -1,6 +1,3 @@
-/* Steps are measured until MEASURED seconds or STEPS_MOST of them are over, after a first one,
- * which also pays for memory that is touched for the first time. Their mean is what all are taken
- * to last: batches differ, and so do a few of them from the mean of all. */
 #include "command/training/dry_run.h"
 
 #include <math.h>
@@ -11,20 +8,17 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
-#include "base/clock.h"
 #include "base/files/file.h"
-#include "base/flag.h"
 #include "base/text/format.h"
 #include "command/print.h"
 #include "command/results.h"
+#include "command/training/pace.h"
 #include "command/training/scratch.h"
 #include "systems/modelgarden/experiment.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/step/spread.h"
 
-#define MEASURED   3.0 /* seconds */
-#define STEPS_MOST 100
-#define FILE_MOST  ((size_t)1 << 30)
+#define FILE_MOST ((size_t)1 << 30)
 
 /* ---- the directory ---- */
 
@@ -92,9 +86,7 @@ void et_dry_run_close(et_dry_run *dry)
 
 typedef struct measured {
     int64_t done, left; /* steps: of the run that is there; still to do */
-    double seconds;     /* of a step; NaN: there is none to do */
-    double units;       /* a second */
-    const char *unit;
+    et_pace pace;
     size_t memory; /* the most that the process had, bytes */
 } measured;
 
@@ -112,53 +104,6 @@ static int begin(const et_dry_run *dry, const et_dry_run_facts *facts, measured 
     }
     m->done = found.step;
     m->left = facts->train_steps > found.step ? facts->train_steps - found.step : 0;
-    return status ? status : trainer->class->loop_begin(trainer, error);
-}
-
-/* How long that goes on, and that it was interrupted, all agree on: rank 0 looks at the clock. */
-static int go_on(const et_dry_run *dry, const et_dry_run_facts *facts, bool enough, bool *more,
-                 et_error *error)
-{
-    unsigned ends = enough && is_first(dry);
-    int status = et_flag_is_set(facts->stop)
-                     ? et_fail(error, ET_EINTERRUPTED, "interrupted: nothing was begun")
-                     : ET_OK;
-    status = et_comm_agree(dry->comm, status, &ends, error);
-    *more = !status && !ends;
-    return status;
-}
-
-/* Where there is time for more, the first step does not count. */
-static int run_steps(const et_dry_run *dry, const et_dry_run_facts *facts, measured *m,
-                     et_error *error)
-{
-    et_trainer *trainer = et_learner_trainer(facts->learner);
-    et_trainer_view view = { .unit = NULL };
-    double start = et_clock_monotonic(), units = 0;
-    int64_t timed = 0;
-    int status = ET_OK;
-    bool more = true;
-    for (int64_t i = 0; !status && more; i++) {
-        double now = et_clock_monotonic();
-        bool enough = i > STEPS_MOST || i >= m->left || (timed && now - start > MEASURED);
-        status = go_on(dry, facts, enough, &more, error);
-        if (!more)
-            break;
-        if (i == 1) {
-            start = now;
-            units = 0;
-            timed = 0;
-        }
-        status = trainer->class->step(trainer, error);
-        trainer->step += !status;
-        trainer->class->view(trainer, &view);
-        units += (double)view.units;
-        timed++;
-    }
-    double seconds = et_clock_monotonic() - start;
-    m->seconds = timed ? seconds / (double)timed : NAN;
-    m->units = timed && seconds > 0 ? units / seconds : NAN;
-    m->unit = view.unit;
     return status;
 }
 
@@ -181,7 +126,7 @@ static int gather(found *f, et_comm *comm, et_error *error)
     if (!status)
         status = et_comm_gather(comm, &f->m, sizeof f->m, f->each, error);
     for (int i = 0; !status && i < f->ranks; i++) {
-        f->m.seconds = fmax(f->m.seconds, f->each[i].seconds);
+        f->m.pace.seconds = fmax(f->m.pace.seconds, f->each[i].pace.seconds);
         f->m.memory = f->m.memory > f->each[i].memory ? f->m.memory : f->each[i].memory;
     }
     return status;
@@ -192,8 +137,8 @@ static void add_ranks(et_value *results, const found *f)
     et_value *list = f->ranks > 1 ? et_value_set_list(results, "ranks") : NULL;
     for (int i = 0; list && i < f->ranks; i++) {
         et_value *one = et_value_add_dict(list);
-        if (isfinite(f->each[i].seconds))
-            et_value_set_float(one, "step_seconds", f->each[i].seconds);
+        if (isfinite(f->each[i].pace.seconds))
+            et_value_set_float(one, "step_seconds", f->each[i].pace.seconds);
         et_value_set_int(one, "memory", (int64_t)f->each[i].memory);
     }
 }
@@ -206,9 +151,9 @@ static int print_json(const found *f, et_error *error)
     et_value_set_int(results, "steps", m->left);
     if (m->done)
         et_value_set_int(results, "steps_done", m->done);
-    if (isfinite(m->seconds)) {
-        et_value_set_float(results, "seconds", m->seconds * (double)m->left);
-        et_value_set_float(results, "step_seconds", m->seconds);
+    if (isfinite(m->pace.seconds)) {
+        et_value_set_float(results, "seconds", m->pace.seconds * (double)m->left);
+        et_value_set_float(results, "step_seconds", m->pace.seconds);
     }
     et_value_set_int(results, "memory", (int64_t)m->memory);
     add_ranks(results, f);
@@ -221,7 +166,8 @@ static void print_ranks(const found *f)
 {
     for (int i = 0; f->ranks > 1 && i < f->ranks; i++)
         et_print(stdout, "rank %-8d%s, a step in %s s\n", i,
-                 et_format_bytes(f->each[i].memory).text, et_format_value(f->each[i].seconds).text);
+                 et_format_bytes(f->each[i].memory).text,
+                 et_format_value(f->each[i].pace.seconds).text);
 }
 
 static int print(const found *f, et_error *error)
@@ -231,11 +177,11 @@ static int print(const found *f, et_error *error)
         et_print(stdout, "nothing to do: the run is at step %s\n", et_format_count(m->done).text);
     } else {
         et_print(stdout, "would take %s, %s%s: %s of %s s",
-                 et_format_duration(m->seconds * (double)m->left).text,
+                 et_format_duration(m->pace.seconds * (double)m->left).text,
                  et_format_bytes(m->memory).text, f->ranks > 1 ? " a rank" : "",
-                 et_format_many(m->left, "step").text, et_format_value(m->seconds).text);
-        if (m->unit && isfinite(m->units))
-            et_print(stdout, " (%s %ss/s)", et_format_rate(m->units).text, m->unit);
+                 et_format_many(m->left, "step").text, et_format_value(m->pace.seconds).text);
+        if (m->pace.unit && isfinite(m->pace.units))
+            et_print(stdout, " (%s %ss/s)", et_format_rate(m->pace.units).text, m->pace.unit);
         puts("; validation and saves come on top");
         print_ranks(f);
     }
@@ -252,11 +198,12 @@ static int tell(const et_dry_run *dry, const found *f, bool json, et_error *erro
 
 int et_dry_run_measure(const et_dry_run *dry, const et_dry_run_facts *facts, et_error *error)
 {
-    found f = { .m = { .seconds = NAN } };
+    found f = { .m = { .pace.seconds = NAN } };
     struct rusage usage;
     int status = et_comm_agree(dry->comm, begin(dry, facts, &f.m, error), NULL, error);
     if (!status)
-        status = run_steps(dry, facts, &f.m, error);
+        status = et_pace_measure(&f.m.pace, et_learner_trainer(facts->learner), dry->comm, f.m.left,
+                                 facts->stop, error);
     if (!status && !getrusage(RUSAGE_SELF, &usage))
         f.m.memory = (size_t)usage.ru_maxrss * 1024;
     if (!status)

@@ -1,0 +1,56 @@
+#include "command/training/pace.h"
+
+#include <math.h>
+
+#include "base/clock.h"
+#include "base/flag.h"
+#include "engine/comm/comm.h"
+
+#define MEASURED   3.0 /* seconds */
+#define STEPS_MOST 100
+
+/* How long that goes on, and that it was interrupted, all agree on: rank 0 looks at the clock. */
+static int go_on(et_comm *comm, bool enough, bool *more, const volatile sig_atomic_t *stop,
+                 et_error *error)
+{
+    unsigned ends = enough && et_comm_rank(comm) == 0;
+    int status = et_flag_is_set(stop)
+                     ? et_fail(error, ET_EINTERRUPTED, "interrupted: nothing was begun")
+                     : ET_OK;
+    status = et_comm_agree(comm, status, &ends, error);
+    *more = !status && !ends;
+    return status;
+}
+
+/* Where there is time for more, the first step does not count. */
+int et_pace_measure(et_pace *pace, et_trainer *trainer, et_comm *comm, int64_t most,
+                    const volatile sig_atomic_t *stop, et_error *error)
+{
+    et_trainer_view view = { .unit = NULL };
+    int status = et_comm_agree(comm, trainer->class->loop_begin(trainer, error), NULL, error);
+    double start = et_clock_monotonic(), units = 0;
+    int64_t timed = 0;
+    bool more = true;
+    for (int64_t i = 0; !status && more; i++) {
+        double now = et_clock_monotonic();
+        bool enough = i > STEPS_MOST || i >= most || (timed && now - start > MEASURED);
+        status = go_on(comm, enough, &more, stop, error);
+        if (!more)
+            break;
+        if (i == 1) {
+            start = now;
+            units = 0;
+            timed = 0;
+        }
+        status = trainer->class->step(trainer, error);
+        trainer->step += !status;
+        trainer->class->view(trainer, &view);
+        units += (double)view.units;
+        timed++;
+    }
+    double seconds = et_clock_monotonic() - start;
+    *pace = (et_pace){ .seconds = timed ? seconds / (double)timed : NAN,
+                       .units = timed && seconds > 0 ? units / seconds : NAN,
+                       .unit = view.unit };
+    return status;
+}
