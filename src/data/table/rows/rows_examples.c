@@ -9,11 +9,7 @@
 #include "base/arena.h"
 #include "base/assert.h"
 #include "base/text/unicode.h"
-<<<<<<< ours
-#include "data/table/example_row.h"
 #include "data/table/features/schema.h"
-=======
->>>>>>> theirs
 #include "formats/records/example.h"
 #include "formats/records/record.h"
 

@@ -34,11 +34,8 @@
 #include "roles/job_server.h"
 #include "tasks/tabular/tensorfx/builder_files.h"
 #include "tasks/tabular/tensorfx/model_builder.h"
-<<<<<<< ours
-#include "train/run/options.h"
-=======
 #include "train/run/controller.h"
->>>>>>> theirs
+#include "train/run/options.h"
 
 #define PATIENCE                                                                                   \
     60.0        /* seconds of silence after which tasks of a cluster are lost to each other        \
