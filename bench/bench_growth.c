@@ -18,6 +18,7 @@
 #include "base/arena.h"
 #include "bench.h"
 #include "engine/exec/plan.h"
+#include "engine/graph/build.h"
 #include "engine/nn/transformer.h"
 #include "model.h"
 #include "tasks/translation/translation_kind.h"

@@ -31,6 +31,7 @@
 #include "base/clock.h"
 #include "bench.h"
 #include "engine/comm/launch.h"
+#include "engine/tensor/params.h"
 #include "model.h"
 #include "scale_model.h"
 #include "train/step/exchange.h"

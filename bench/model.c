@@ -7,6 +7,7 @@
 #include "base/arena.h"
 #include "bench.h"
 #include "engine/graph/graph.h"
+#include "engine/tensor/params.h"
 #include "pairs.h"
 #include "tasks/translation/translation_kind.h"
 #include "tasks/translation/translation_options.h"

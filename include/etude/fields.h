@@ -168,17 +168,6 @@ struct et_fields {
  * read takes the place of the one before; its groups begin with the defaults of their table. */
 ET_API void et_fields_defaults(const et_fields *table, void *options);
 
-/* Reads a dict of values into options; members that the dict does not name stay. Unknown
- * keys, wrong types and values out of range are ET_ECONFIG: "<name>:<line>: a.b.c: no such
- * setting. Nearest: d (a.b has: ...)". name: the file, or "--set" (then "--set a.b.c: ...").
- * path: dotted prefix, "" at the top. On an error some members may be set already. */
-ET_API int et_fields_read(const et_fields *table, void *options, const et_value *dict,
-                          et_arena *arena, const char *name, const char *path, et_error *error);
-
-/* Sets one member by dotted path from YAML text, as `--set path=text` does. */
-ET_API int et_fields_set(const et_fields *table, void *options, const char *path, const char *text,
-                         et_arena *arena, et_error *error);
-
 /* Sets members from flags "--[prefix.]path=text" or "--[prefix.]path text" of a command line, and
  * takes them out of argv; what does not begin so is left in its order, and so is all from "--" on.
  * prefix NULL or "": every flag is one. argv[0] is the program. After an error argv is useless. */
@@ -188,12 +177,5 @@ ET_API int et_fields_flags(const et_fields *table, void *options, const char *pr
 /* Steps that a member of a row with .epochs says: itself or, where it was given in epochs (then it
  * is negative: thousandths of one), as many of epoch_steps, rounded, and at least 1. */
 ET_API int64_t et_field_steps(int64_t member, int64_t epoch_steps);
-
-/* The options as a dict in arena, every member, in the table's order; NULL if none left. */
-ET_API et_value *et_fields_echo(const et_fields *table, const void *options, et_arena *arena);
-
-/* The same without what does not count: groups that are not selected, settings that mean nothing
- * here. Read on top of the defaults it gives the same run. */
-ET_API et_value *et_fields_effective(const et_fields *table, const void *options, et_arena *arena);
 
 #endif

@@ -36,19 +36,13 @@ typedef enum et_recompute {
 /* Scopes name things: "encoder/layer_0/". */
 ET_API et_scope *et_in(et_scope *scope, const char *name);            /* scope/name */
 ET_API et_scope *et_at(et_scope *scope, const char *name, int index); /* scope/name_index */
-/* The same scope, with its inputs and parameters, where dropout and noise are another draw: one for
- * each name. */
-ET_API et_scope *et_in_draw(et_scope *scope, const char *name);
 /* From here on nodes of ops that have no scope of their own are named in this one,
  * "hidden/matmul_17": et_node_name. Returns the scope that was entered before, the root at first,
  * to be entered again. Layers (nn.h) do so with the scope that they are given. */
 ET_API et_scope *et_scope_enter(et_scope *scope);
-ET_API et_graph *et_scope_graph(const et_scope *scope);
 ET_API bool et_scope_training(const et_scope *scope); /* of the graph's options */
-ET_API et_dtype et_graph_act(const et_graph *graph);  /* type of activations */
 
 ET_API et_shape et_node_shape(const et_node *node);
-ET_API et_dtype et_node_dtype(const et_node *node);
 /* Full name, "encoder/layer_0/matmul_17"; borrowed from the graph. */
 ET_API const char *et_node_name(const et_node *node);
 

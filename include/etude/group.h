@@ -31,22 +31,12 @@ ET_API int et_group_new(et_group **out, et_params *params, const char *prefix, e
 ET_API int et_group_match(et_group **out, et_params *params, const char *expression,
                           et_error *error);
 
-/* The same by the caller's own choice, which is asked once for each. */
-typedef bool et_group_fn(const et_params *params, int index, void *payload);
-ET_API int et_group_choose(et_group **out, et_params *params, et_group_fn *chosen, void *payload,
-                           et_error *error);
-
 ET_API void et_group_free(et_group *group); /* NULL allowed */
-
-ET_API et_params *et_group_params(const et_group *group);
 
 /* How many parameters; the i-th, by its index in the store: in order of their places; -1: there are
  * not so many. */
 ET_API int et_group_count(const et_group *group);
 ET_API int et_group_param(const et_group *group, int i);
-
-/* Elements of the flat arrays in all ranges together. */
-ET_API int64_t et_group_size(const et_group *group);
 
 /* Ascending and as few as there can be: neighbours are one. Borrowed. */
 ET_API int et_group_ranges(const et_group *group, const et_range **ranges);

@@ -45,9 +45,6 @@ ET_DATA const et_metric_formatter et_metric_formatter_default;
 
 #define ET_DURATION_TEXT_MAX 64
 
-/* "1d 2h 3m 4.5s", "0s", "4s ago"; or in words "1 day 2 hours 3 minutes 4.5 seconds". */
-ET_API void et_humanize_duration(double seconds, bool words, char text[ET_DURATION_TEXT_MAX]);
-
 /* ---- in an epoch; else ET_EUSAGE ---- */
 
 /* Adds to the statistics, writes a summary of the mean at this step, fires METRICS_COLLECTED,

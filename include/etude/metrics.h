@@ -69,28 +69,6 @@ ET_DATA const et_metric_class et_confusion_class;
         { &et_confusion_class }, (classes)                                                         \
     }
 
-/* Weight of samples of class target that were taken for class value. */
-ET_API double et_confusion_at(const et_confusion *confusion, const void *state, int64_t target,
-                              int64_t value);
-
-/* ---- states, which the caller owns: et_metric_size bytes, zeros: nothing was added ---- */
-
-ET_API size_t et_metric_size(const et_metric *metric);
-ET_API void et_metric_clear(const et_metric *metric, void *state);
-ET_API void et_metric_add(const et_metric *metric, void *state, const et_sample *sample);
-ET_API void et_metric_merge(const et_metric *metric, void *state, const void *other);
-
-/* Both return how many there are: at most ET_METRIC_VALUES_MAX. */
-ET_API int et_metric_names(const et_metric *metric, const char *const **names);
-ET_API int et_metric_value(const et_metric *metric, const void *state,
-                           double values[ET_METRIC_VALUES_MAX]);
-
-/* Bit for bit, as class, sums by name and "counts". ET_EFORMAT: another class, another size. */
-ET_API int et_metric_save(const et_metric *metric, const void *state, et_value *dict,
-                          et_error *error);
-ET_API int et_metric_restore(const et_metric *metric, void *state, const et_value *dict,
-                             et_error *error);
-
 /* ---- named sets: memory is taken when metrics are defined, none by adding or merging ---- */
 
 typedef struct et_metrics et_metrics;
@@ -113,20 +91,8 @@ ET_API int et_metrics_place(const et_metrics *metrics, const char *name);
 ET_API void et_metrics_add_at(et_metrics *metrics, int place, double value, double weight);
 ET_API void et_metrics_add_sample_at(et_metrics *metrics, int place, const et_sample *sample);
 
-/* Adds a state of that metric which was made elsewhere. */
-ET_API void et_metrics_merge_at(et_metrics *metrics, int place, const void *state);
-
-/* Adds what another set has of metrics that are defined in both. */
-ET_API void et_metrics_merge(et_metrics *metrics, const et_metrics *other);
-
 /* Forgets all that was added. */
 ET_API void et_metrics_reset(et_metrics *metrics);
-
-/* All states, one behind another in order of definition: what processes send each other. Borrowed
- * until the next definition. */
-ET_API size_t et_metrics_bytes(et_metrics *metrics, void **bytes);
-/* Merges such bytes of a set with the same definitions in the same order. */
-ET_API void et_metrics_merge_bytes(et_metrics *metrics, const void *bytes);
 
 /* Sets each value in dict, in order of definition; of a metric with several as "name/value". */
 ET_API int et_metrics_results(const et_metrics *metrics, et_value *dict, et_error *error);

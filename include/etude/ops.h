@@ -17,9 +17,6 @@
 
 /* ---- leaves ---- */
 
-/* A tensor bound before each run, by its full name (scope included). In a pass: the batch's field
- * of that name, whose type and shape it has; see et_batch_input. */
-ET_API et_node *et_input(et_scope *scope, const char *name, et_dtype dtype, et_shape shape);
 /* The parameter scope/name, declared at first use. */
 ET_API et_node *et_param(et_scope *scope, const char *name, et_shape shape, et_init init);
 /* The same for a variable: a value that a checkpoint keeps and no derivative is taken by. */
@@ -79,15 +76,6 @@ typedef struct et_attention_options {
 ET_API et_node *et_attention(et_scope *scope, et_node *q, et_node *kv, et_node *query_offsets,
                              et_node *key_offsets, const et_attention_options *options);
 
-/* Attention of one new row per hypothesis against a cache; no derivative.
- * Self: q is qkv [R, 3D]; cache [slots, 2D] (act, k then v) is an input that this op writes:
- * row r's k and v go to slot[r * longest + length[r] - 1] first; then r attends to the slots
- * slot[r * longest + 0 .. length[r]-1]. Cross: q is [R, D], cache the encoder's [Tk, 2D], row
- * r attends to rows begin[r] .. begin[r] + length[r] - 1; slot NULL.
- * slot int32 [R, longest], begin and length int32 [R]. A length of 0 gives a zero row. */
-ET_API et_node *et_cached_attention(et_node *q, et_node *cache, et_node *slot, et_node *begin,
-                                    et_node *length, int heads);
-
 /* What a loss sums over its rows: results [4] float32. */
 enum et_loss_sum {
     ET_LOSS_SUM_LOSS,    /* label-smoothed cross-entropy, nats */
@@ -104,32 +92,9 @@ enum et_loss_sum {
  * of -sum_i t_i log p_i less the entropy of t, so that a perfect prediction scores 0. */
 ET_API et_node *et_vocabulary_loss(et_node *h, et_node *table, et_node *labels, float smoothing);
 
-/* In training the same loss over count of the table's V rows, drawn anew in each step: those of the
- * labels and others (et_candidates, as scope/candidates: one such loss in a scope). Softmax,
- * smoothing and all four sums are over the candidates with their offsets: a perfect prediction
- * scores 0, and a row counts as correct more seldom than over all V, whose offsets are 0. The
- * derivative by other rows is 0. Work is count / V of the whole. Elsewhere, and with a count of V,
- * et_vocabulary_loss: validation measures what it always does. */
-ET_API et_node *et_sampled_loss(et_scope *scope, et_node *h, et_node *table, et_node *labels,
-                                float smoothing, int64_t count);
-
-/* R-Drop (Liang et al. 2021, "R-Drop: Regularized Dropout for Neural Networks"): h and again are
- * the same rows by two draws of dropout (et_in_draw), that are to predict alike. Of each row the
- * loss is (loss(h) + loss(again)) / 2 + weight / 4 (KL(p, q) + KL(q, p)), p and q what the two
- * predict, loss as above: half of what the paper writes, whose alpha is weight. nll and correct are
- * means of both, and a row counts once. Twice the work of a model, whose predictions need one draw.
- */
-ET_API et_node *et_r_drop_loss(et_node *h, et_node *again, et_node *table, et_node *labels,
-                               float smoothing, float weight);
-
 /* The same of logits [T, V] (act or float32) that exist already: a classifier's loss, for some
  * thousand classes at most. labels int32 [T], below V; negative: an empty row. */
 ET_API et_node *et_softmax_loss(et_node *logits, et_node *labels, float smoothing);
-
-/* The likeliest tokens of each row: of the logits h table^T (h [T, D] act, table [V, D] a
- * parameter) the count largest, best first. Result: their log-probabilities, float32 [T, count];
- * *token: which they are, int32 [T, count]. [T, V] never exists; no derivative. */
-ET_API et_node *et_vocabulary_best(et_node *h, et_node *table, int count, et_node **token);
 
 /* Marks a node that is large for the work that makes it; returns it. See ET_RECOMPUTE_MARKED. */
 ET_API et_node *et_recomputable(et_node *node);

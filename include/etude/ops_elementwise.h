@@ -20,9 +20,6 @@ ET_API et_node *et_scale(et_node *a, float factor);  /* factor a */
 ET_API et_node *et_offset(et_node *a, float number); /* a + number */
 ET_API et_node *et_bias(et_node *x, et_node *bias);  /* x + bias; bias [D] */
 
-/* x in another type, or repeated to another shape as above; x itself where it has both. */
-ET_API et_node *et_copy(et_node *x, et_dtype dtype, et_shape shape);
-
 /* ---- activations ---- */
 
 ET_API et_node *et_relu(et_node *x); /* max(x, 0) */

@@ -41,17 +41,4 @@ typedef struct et_pool_options {
 ET_API et_node *et_max_pool(et_node *x, const et_pool_options *options);
 ET_API et_node *et_mean_pool(et_node *x, const et_pool_options *options);
 
-/* y = (x - mean) / sqrt(variance + epsilon) * gamma + beta for each column d (of an image, each
- * channel), over the rows of the batch (Ioffe and Szegedy 2015). x [T, D] or [N, H, W, D], gamma
- * and beta [D]. mask [T] or [N], float32: samples whose mask is 0 are not counted and become 0;
- * NULL: all count. *mean and *variance (NULL: not wanted) are the batch's, float32 [D], the
- * variance divided by the number of rows counted: for moving means, not to be differentiated. */
-ET_API et_node *et_batch_norm(et_node *x, et_node *gamma, et_node *beta, et_node *mask,
-                              float epsilon, et_node **mean, et_node **variance);
-
-/* The same with statistics that are given, float32 [D] each: for inference, or to train what lies
- * before it. mean and variance get no derivative. */
-ET_API et_node *et_batch_norm_given(et_node *x, et_node *gamma, et_node *beta, et_node *mean,
-                                    et_node *variance, float epsilon);
-
 #endif

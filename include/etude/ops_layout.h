@@ -37,9 +37,6 @@ typedef struct et_column {
     int64_t rows, width;
 } et_column;
 
-/* Elements of one array that holds the tables of all columns, one behind another. */
-ET_API int64_t et_columns_size(const et_column *columns, int count);
-
 /* y[t] = table_0[ids[t, 0]], table_1[ids[t, 1]], ... side by side: ids int32 [T, count], table
  * [et_columns_size] a parameter, columns are copied. An id is below its column's rows; a negative
  * one gives zeros. Result [T, sum of widths] act. */

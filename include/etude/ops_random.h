@@ -18,17 +18,4 @@ ET_API et_node *et_noise(et_scope *scope, const char *name, et_shape shape);
  * nothing from a sample. */
 ET_API et_node *et_bernoulli(et_scope *scope, const char *name, et_node *p);
 
-/* Of so many classes, count that a softmax is to be estimated by (importance sampling: Bengio and
- * Senecal 2008, "Adaptive Importance Sampling to Accelerate Training of a Neural Probabilistic
- * Language Model"; of the labels' classes and others: Jean et al. 2015, "On Using Very Large Target
- * Vocabulary for Neural Machine Translation"): first all classes that labels (int32 [T], negative:
- * none) have, d of them, ascending, then others, each as likely as any and none twice. Result:
- * int32 [count]. *places: each label's place among them, negative where there is no label, int32
- * [T]. *offsets: log of how many classes a candidate stands for, float32 [count]: 0 for the labels'
- * and log((classes - d) / (count - d)) for the others. Added to logits z they make the sum of e^z
- * over candidates an unbiased estimate of that over all classes, if any others are drawn: count is
- * more than d. count: at least T, or classes. */
-ET_API et_node *et_candidates(et_scope *scope, const char *name, et_node *labels, int64_t classes,
-                              int64_t count, et_node **places, et_node **offsets);
-
 #endif

@@ -62,58 +62,32 @@ ET_API int et_params_declare_variable(et_params *params, const char *name, et_sh
  * ET_EGRAPH: done before. */
 ET_API int et_params_materialize(et_params *params, bool shadow, et_error *error);
 
-/* Whether materialize has been done. */
-ET_API bool et_params_ready(const et_params *params);
-
-/* Number of parameters and variables; elements of all together; elements of the flat array of
- * values, which pads each to 16 elements (padding is zero and stays zero); and of its first part,
- * which is trained: the size of the array of gradients. */
+/* Number of parameters and variables; elements of all together. */
 ET_API int et_params_count(const et_params *params);
 ET_API int64_t et_params_elements(const et_params *params);
-ET_API int64_t et_params_flat_size(const et_params *params);
-ET_API int64_t et_params_trained_size(const et_params *params);
 
 /* By index. Borrowed; valid as long as the store. An index that is no parameter's: NULL, a scalar,
  * zeros, -1. */
 ET_API const char *et_params_name(const et_params *params, int index);
 ET_API et_shape et_params_shape(const et_params *params, int index);
-ET_API et_init et_params_init(const et_params *params, int index); /* as first declared */
 ET_API bool et_params_is_trained(const et_params *params, int index);
 /* In the flat arrays; of a variable once they are made. */
 ET_API int64_t et_params_offset(const et_params *params, int index);
-/* The index of what is place-th in the flat arrays, from 0; once they are made. */
-ET_API int et_params_placed(const et_params *params, int place);
 
 /* -1 if there is none. name NULL: none. */
 ET_API int et_params_find(const et_params *params, const char *name);
 
-/* The flat arrays, aligned to 64 bytes: values and shadow of et_params_flat_size elements,
- * gradients of et_params_trained_size. Borrowed. shadow is NULL if not kept. */
+/* The flat arrays of values, and of gradients of what is trained, aligned to 64 bytes; each
+ * parameter lies at its offset, padded to 16 elements. Borrowed. */
 ET_API float *et_params_values(et_params *params);
 ET_API float *et_params_gradients(et_params *params);
-ET_API et_bf16 *et_params_shadow(et_params *params);
-
-/* Who reads values while others may want to change them: wait returns once it has done with them.
- * Owned by the reader, first member of what it needs to wait; no other use of next. */
-typedef struct et_params_reader {
-    void (*wait)(struct et_params_reader *self);
-    struct et_params_reader *next;
-} et_params_reader;
-
-ET_API void et_params_add_reader(et_params *params, et_params_reader *reader);
-ET_API void et_params_remove_reader(et_params *params, et_params_reader *reader);
 
 /* Before values are changed: waits for every reader. Again before et_params_changed: nothing. */
 ET_API void et_params_begin_change(et_params *params);
 
 /* Ends a change (an update, a restore): packed copies are made anew before the next run.
- * et_params_version counts these. With refresh, the shadow is written from the values as well (an
+ * With refresh, the shadow is written from the values as well (an
  * optimizer has done it already). */
 ET_API void et_params_changed(et_params *params, bool refresh_shadow);
-ET_API uint64_t et_params_version(const et_params *params);
-
-/* Points the store at other values of the same layout (an average) and back; NULL: its own.
- * Until set back, et_params_values gives these. Borrowed; [et_params_flat_size]. */
-ET_API void et_params_use(et_params *params, float *values);
 
 #endif

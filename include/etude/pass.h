@@ -30,9 +30,6 @@
 
 /* ---- in a model function ---- */
 
-/* The layout of the batches that the graph is for. */
-ET_API const et_layout *et_scope_layout(const et_scope *scope);
-
 /* The field that says which rows are there: 1, or 0 in the rest of a short batch. */
 #define ET_BATCH_MASK "mask"
 
@@ -130,8 +127,5 @@ ET_API et_measured et_pass_measured(const et_pass *pass, int i); /* all 0: no su
 /* Runs the last batch again, with the same numbers: the name of the first value that is not
  * finite, NULL: none, or no run. */
 ET_API const char *et_pass_find_not_finite(et_pass *pass);
-
-/* Bytes that its plans need: values and scratch; constants and packed weights. */
-ET_API size_t et_pass_memory(const et_pass *pass);
 
 #endif

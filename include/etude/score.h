@@ -113,11 +113,6 @@ ET_API void et_bleu_clear(et_bleu *bleu);
 ET_API int et_bleu_add(et_bleu *bleu, const char *hypothesis, const char *reference,
                        et_error *error);
 
-/* Adds line by line. ET_EDATA before the first is added: the two counts differ, or are 0. */
-ET_API int et_bleu_add_corpus(et_bleu *bleu, const char *const *hypotheses, size_t hypothesis_count,
-                              const char *const *references, size_t reference_count,
-                              et_error *error);
-
 /* Adds the counts of a metric with equal options. ET_EDATA: they cannot be those of any text, or
  * the sum is too large; nothing is added. */
 ET_API int et_bleu_merge(et_bleu *bleu, const et_bleu_counts *counts, et_error *error);
@@ -172,9 +167,6 @@ ET_API void et_chrf_free(et_chrf *chrf);
 ET_API void et_chrf_clear(et_chrf *chrf);
 ET_API int et_chrf_add(et_chrf *chrf, const char *hypothesis, const char *reference,
                        et_error *error);
-ET_API int et_chrf_add_corpus(et_chrf *chrf, const char *const *hypotheses, size_t hypothesis_count,
-                              const char *const *references, size_t reference_count,
-                              et_error *error);
 ET_API int et_chrf_merge(et_chrf *chrf, const et_chrf_counts *counts, et_error *error);
 ET_API int et_chrf_value(const et_chrf *chrf, double *score, et_error *error);
 ET_API int et_chrf_sentence(et_chrf *chrf, double *score, const char *hypothesis,

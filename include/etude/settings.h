@@ -45,10 +45,6 @@ ET_API int et_settings_override(et_settings *settings, const char *text, et_erro
 /* The same of a file: YAML, or JSON if its name ends in .json. */
 ET_API int et_settings_read_file(et_settings *settings, const char *path, et_error *error);
 
-/* The same of a dict. name: what messages begin with. */
-ET_API int et_settings_read(et_settings *settings, const et_value *dict, const char *name,
-                            et_error *error);
-
 /* Whether all restrictions hold: "a.b <= c.d", an operator (== != <= < >= >) between two operands,
  * each the path of a setting or a number, None, true or false. None is null, no choice and the
  * empty list. Numbers are compared by value, texts are equal or not. restrictions: ended by NULL;

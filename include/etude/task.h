@@ -165,7 +165,6 @@ struct et_task {
 ET_DATA const et_task_class et_task_defaults;
 
 /* Each calls the task's method, or its default. */
-ET_API void et_task_build(et_task *task, et_scope *scope, bool training);
 ET_API void et_task_build_model(et_task *task, et_scope *scope, bool training, et_nodes *outputs,
                                 et_nodes *aux_losses);
 ET_API void et_task_build_losses(et_task *task, et_scope *scope, const et_nodes *labels,

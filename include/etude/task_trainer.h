@@ -95,9 +95,6 @@ ET_API void et_task_trainer_close(et_task_trainer *trainer); /* NULL allowed */
 ET_API et_trainer *et_task_trainer_trainer(et_task_trainer *trainer);
 ET_API et_evaluator *et_task_trainer_evaluator(et_task_trainer *trainer); /* NULL: no data for it */
 
-/* Bytes: values, gradients, slots; what the plans of training need. */
-ET_API size_t et_task_trainer_memory(const et_task_trainer *trainer);
-
 /* ---- members of Model Garden's Trainer, beside both ---- */
 
 /* iterator NULL: the trainer's own, which goes on where it was in training and begins anew in each

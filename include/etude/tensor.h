@@ -35,10 +35,6 @@ ET_API et_shape et_shape_2(int64_t rows, int64_t columns);
 ET_API et_shape et_shape_3(int64_t height, int64_t width, int64_t channels);
 ET_API et_shape et_shape_4(int64_t samples, int64_t height, int64_t width, int64_t channels);
 
-/* Whether a tensor can have it: rank 0 to ET_RANK_MAX, no size negative, and no more elements than
- * can be counted with all that is computed of them. Whatever takes a shape refuses others. */
-ET_API bool et_shape_valid(et_shape shape);
-
 /* Elements in all (1 for a scalar), and bytes. Not valid: -1, and 0. */
 ET_API int64_t et_shape_count(et_shape shape);
 ET_API size_t et_tensor_bytes(et_tensor tensor);

@@ -77,10 +77,6 @@ typedef bool et_translator_progress_fn(void *payload, size_t done, size_t count)
 ET_API void et_translator_set_progress(et_translator *translator, et_translator_progress_fn *fn,
                                        void *payload);
 
-/* The number of the next call's first line in messages and for random numbers, for a text that is
- * translated in parts; 1 until it is set. */
-ET_API void et_translator_set_first_line(et_translator *translator, size_t number);
-
 /* Translates count lines of UTF-8 into results[count], yours to free. ET_EDATA: a line is NULL or
  * not UTF-8 (names its number). A line without a word gives an empty one; one of more than 1,024
  * tokens is cut there, with a warning. On failure no result is left. */

@@ -53,25 +53,9 @@ struct et_value {
 
 /* New values in arena; NULL if none left (all functions below accept NULL quietly). */
 ET_API et_value *et_value_dict(et_arena *arena);
-ET_API et_value *et_value_list(et_arena *arena);
-
-/* A value of any kind in arena: false, 0, empty text, no children. NULL if none left. */
-ET_API et_value *et_value_new(et_arena *arena, et_value_kind kind);
-
-/* Hangs a new child at the end of a list (key NULL) or dict, for readers of texts: whether key
- * is there already is not looked up. key and child live in parent's arena. */
-ET_API void et_value_append(et_value *parent, const char *key, et_value *child);
-
-/* The same of a copy in parent's arena, which shares key and what is below child. NULL: no memory.
- */
-ET_API et_value *et_value_append_copy(et_value *parent, const char *key, const et_value *child);
 
 /* Whether root is NULL or anything asked of its arena was not given: the tree is not whole. */
 ET_API bool et_value_failed(const et_value *root);
-
-/* For messages: "nothing", "a truth value", "an integer", "a number", "text", "a list",
- * "a group of settings". Static. */
-ET_API const char *et_value_kind_name(et_value_kind kind);
 
 /* The child named key of a dict, NULL if there is none or value is not a dict. Linear. */
 ET_API et_value *et_value_get(const et_value *dict, const char *key);
@@ -79,12 +63,8 @@ ET_API et_value *et_value_get(const et_value *dict, const char *key);
 /* The value at a dotted path such as "a.b.c"; NULL if any part is missing. */
 ET_API et_value *et_value_path(const et_value *dict, const char *path);
 
-/* The same into lists as well, "a.list[0].b". */
-ET_API const et_value *et_value_leaf(const et_value *tree, const char *path);
-
 /* Set or replace a child. Strings are copied; a NULL string is null. Each returns the child, NULL
  * if none left. */
-ET_API et_value *et_value_set_null(et_value *dict, const char *key);
 ET_API et_value *et_value_set_bool(et_value *dict, const char *key, bool boolean);
 ET_API et_value *et_value_set_int(et_value *dict, const char *key, int64_t integer);
 ET_API et_value *et_value_set_float(et_value *dict, const char *key, double real);
@@ -93,12 +73,9 @@ ET_API et_value *et_value_set_dict(et_value *dict, const char *key);
 ET_API et_value *et_value_set_list(et_value *dict, const char *key);
 
 /* Append to a list; as above. */
-ET_API et_value *et_value_add_bool(et_value *list, bool boolean);
 ET_API et_value *et_value_add_int(et_value *list, int64_t integer);
 ET_API et_value *et_value_add_float(et_value *list, double real);
 ET_API et_value *et_value_add_string(et_value *list, const char *string);
-ET_API et_value *et_value_add_dict(et_value *list);
-ET_API et_value *et_value_add_list(et_value *list);
 
 /* Typed reads of dict[key]; an integer counts as a float. On a missing key or another type:
  * ET_EFORMAT naming the key (the caller adds the file with et_fail_while). */
@@ -107,9 +84,5 @@ ET_API int et_value_read_float(const et_value *dict, const char *key, double *ou
 ET_API int et_value_read_bool(const et_value *dict, const char *key, bool *out, et_error *error);
 ET_API int et_value_read_string(const et_value *dict, const char *key, const char **out,
                                 et_error *error);
-
-/* Puts a copy of all of `over` on top of `base`, dict by dict; other kinds replace. Both are
- * dicts and stay usable. Nested no deeper than a reader of texts lets through. */
-ET_API int et_value_merge(et_value *base, const et_value *over, et_error *error);
 
 #endif

@@ -23,6 +23,7 @@
 #include "base/text/plain.h"
 #include "base/threads/thread.h"
 #include "base/values/json.h"
+#include "base/values/value.h"
 #include "base/vector.h"
 #include "formats/events/event.h"
 #include "formats/events/progress.h"

@@ -5,6 +5,7 @@
 
 #include "base/assert.h"
 #include "metric/kinds.h"
+#include "metric/metric.h"
 
 /* A unit of weight: float32 has no smaller part of 1. */
 #define UNITS 16777216.0

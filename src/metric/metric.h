@@ -35,4 +35,37 @@ const char *et_metrics_shared(const et_metrics *metrics, const et_metrics *other
 /* The name of the first metric that cannot count a sample; NULL: all can. */
 const char *et_metrics_refusing(const et_metrics *metrics, const et_sample *sample);
 
+/* Adds what another set has of metrics that are defined in both. */
+void et_metrics_merge(et_metrics *metrics, const et_metrics *other);
+
+/* Adds a state of that metric which was made elsewhere. */
+void et_metrics_merge_at(et_metrics *metrics, int place, const void *state);
+
+/* All states, one behind another in order of definition: what processes send each other. Borrowed
+ * until the next definition. */
+size_t et_metrics_bytes(et_metrics *metrics, void **bytes);
+
+/* Merges such bytes of a set with the same definitions in the same order. */
+void et_metrics_merge_bytes(et_metrics *metrics, const void *bytes);
+
+/* ---- states, which the caller owns: et_metric_size bytes, zeros: nothing was added ---- */
+
+size_t et_metric_size(const et_metric *metric);
+void et_metric_clear(const et_metric *metric, void *state);
+void et_metric_add(const et_metric *metric, void *state, const et_sample *sample);
+void et_metric_merge(const et_metric *metric, void *state, const void *other);
+
+/* Both return how many there are: at most ET_METRIC_VALUES_MAX. */
+int et_metric_names(const et_metric *metric, const char *const **names);
+int et_metric_value(const et_metric *metric, const void *state,
+                    double values[ET_METRIC_VALUES_MAX]);
+
+/* Bit for bit, as class, sums by name and "counts". ET_EFORMAT: another class, another size. */
+int et_metric_save(const et_metric *metric, const void *state, et_value *dict, et_error *error);
+int et_metric_restore(const et_metric *metric, void *state, const et_value *dict, et_error *error);
+
+/* Weight of samples of class target that were taken for class value. */
+double et_confusion_at(const et_confusion *confusion, const void *state, int64_t target,
+                       int64_t value);
+
 #endif

@@ -1,7 +1,6 @@
 /* A short list in order of definition, which is also the order in logs, and one block with all
  * states, one behind another: a place in the list never changes, so what adds at every step looks
  * its names up once; the block is what is cleared, merged and sent. */
-#include <etude/metrics.h>
 
 #include <math.h>
 #include <string.h>

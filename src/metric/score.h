@@ -26,4 +26,10 @@ void et_bleu_compute(et_bleu_result *result, const et_bleu_counts *counts,
                      const et_bleu_options *options);
 double et_chrf_compute(const et_chrf_counts *counts);
 
+/* Adds line by line. ET_EDATA before the first is added: the two counts differ, or are 0. */
+int et_bleu_add_corpus(et_bleu *bleu, const char *const *hypotheses, size_t hypothesis_count,
+                       const char *const *references, size_t reference_count, et_error *error);
+int et_chrf_add_corpus(et_chrf *chrf, const char *const *hypotheses, size_t hypothesis_count,
+                       const char *const *references, size_t reference_count, et_error *error);
+
 #endif

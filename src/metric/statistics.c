@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "metric/kinds.h"
+#include "metric/metric.h"
 
 enum { WEIGHT, TOTAL, SQUARED, SUMS };
 

@@ -9,6 +9,7 @@
 #include "base/assert.h"
 #include "base/clock.h"
 #include "base/flag.h"
+#include "engine/tensor/params.h"
 #include "roles/cluster_private.h"
 #include "roles/keeper.h"
 

@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/flag.h"
 #include "data/batches/source.h"
+#include "engine/tensor/params.h"
 #include "metric/metric.h"
 #include "roles/chief.h"
 #include "roles/cluster_private.h"

@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "engine/tensor/params.h"
 #include "roles/cluster_private.h"
 #include "roles/worker.h"
 

@@ -13,6 +13,7 @@
 #include "base/map.h"
 #include "base/text/strbuf.h"
 #include "base/values/json.h"
+#include "base/values/value.h"
 
 #define SHOWN_MAX 8 /* addresses of a role that a description names */
 

@@ -12,6 +12,7 @@
 #include "base/malloc_fails.h"
 #include "base/numbers/philox.h"
 #include "base/scarce.h"
+#include "base/values/value.h"
 #include "skip.h"
 
 static et_arena arena;

@@ -9,6 +9,7 @@
 #include <etude/log.h>
 
 #include "base/arena.h"
+#include "base/fields/fields.h"
 #include "base/main.h"
 #include "base/scarce.h"
 #include "base/values/yaml.h"

@@ -6,6 +6,7 @@
 #include "base/main.h"
 #include "base/scarce.h"
 #include "base/values/json.h"
+#include "base/values/value.h"
 
 static et_arena arena;
 
@@ -51,7 +52,7 @@ static void test_value__builds(void **state)
     et_value_add_float(list, 2);
     et_value_add_string(list, "x");
     et_value_add_string(list, NULL);
-    et_value_add_bool(list, false);
+    et_value_append(list, NULL, et_value_new(&arena, ET_VALUE_BOOL));
     et_value_set_int(et_value_add_dict(list), "a", 1);
     et_value_add_list(list);
     assert_int_equal(list->count, 7);

@@ -12,6 +12,7 @@
 #include "base/numbers/philox.h"
 #include "base/scarce.h"
 #include "base/values/json.h"
+#include "base/values/value.h"
 #include "skip.h"
 
 static et_arena arena;
@@ -305,7 +306,9 @@ static void test_yaml__round_trip(void **state)
     for (size_t i = 0; i < COUNT(reals); i++)
         et_value_add_float(numbers, reals[i]);
     et_value_add_int(numbers, INT64_MIN);
-    et_value_add_bool(numbers, true);
+    et_value *truth = et_value_new(&arena, ET_VALUE_BOOL);
+    truth->boolean = true;
+    et_value_append(numbers, NULL, truth);
     et_value *nested = et_value_set_list(root, "nested");
     et_value_set_list(et_value_set_dict(et_value_add_dict(nested), "a"), "b");
     et_value_add_int(et_value_add_list(et_value_add_list(nested)), 1);

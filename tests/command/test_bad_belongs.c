@@ -15,6 +15,7 @@
 #include "base/arena.h"
 #include "base/text/strbuf.h"
 #include "base/values/json.h"
+#include "base/values/value.h"
 #include "calls.h"
 #include "formats/safetensors/safetensors.h"
 #include "train/checkpoint/checkpoint_file.h"

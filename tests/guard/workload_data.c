@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
+#include "base/fields/fields.h"
 #include "base/files/file.h"
 #include "base/values/json.h"
 #include "base/values/yaml.h"

@@ -9,6 +9,7 @@
 
 #include <etude/score.h>
 
+#include "metric/score.h"
 #include "metric/score_lines.h"
 
 void score_pairs_add(score_pairs *pairs, const char *hypothesis, const char *reference)

@@ -13,6 +13,7 @@
 #include "base/numbers/philox.h"
 #include "base/values/json.h"
 #include "formats/files.h"
+#include "metric/metric.h"
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 

@@ -13,6 +13,7 @@
 #include <etude/version.h>
 
 #include "base/scarce.h"
+#include "metric/score.h"
 #include "metric/score_lines.h"
 #include "metric/tokenize.h"
 

@@ -112,7 +112,9 @@ static void update_by_hand(et_task *task, et_device *device, et_params *params, 
 
 static void build_whole(et_scope *scope, void *payload)
 {
-    et_task_build(payload, scope, false);
+    et_nodes outputs = { 0 }, aux_losses = { 0 };
+    et_task_build_model(payload, scope, false, &outputs, &aux_losses);
+    et_task_build_losses(payload, scope, NULL, &outputs, &aux_losses);
 }
 
 /* A validation, step by step: its state has what is scored. */

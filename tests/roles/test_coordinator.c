@@ -21,6 +21,7 @@
 #include <etude/nn.h>
 
 #include "base/arena.h"
+#include "engine/tensor/params.h"
 #include "formats/files.h"
 #include "roles/wire/keys.h"
 #include "train/toy_run.h"

@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "engine/tensor/params.h"
 #include "roles/placement.h"
 
 #define LARGE ET_PLACEMENT_LARGE

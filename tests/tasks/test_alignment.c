@@ -17,6 +17,8 @@
 #include "data/text/vocabulary/vocabulary.h"
 #include "engine/comm/ranks.h"
 #include "engine/exec/plan.h"
+#include "engine/graph/build.h"
+#include "engine/tensor/params.h"
 #include "tasks/translation/decoding/align_share.h"
 
 enum { WIDTH = 64, HEADS = 2, COLUMNS = WIDTH / HEADS, TOKENS = 30, MOST = 24 };

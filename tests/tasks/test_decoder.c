@@ -14,6 +14,8 @@
 
 #include "base/arena.h"
 #include "engine/exec/plan.h"
+#include "engine/graph/build.h"
+#include "engine/tensor/params.h"
 #include "tasks/translation/decoding/decoder.h"
 
 #define TOKENS    12

@@ -16,11 +16,13 @@
 
 #include "base/arena.h"
 #include "base/files/file.h"
+#include "base/values/value.h"
 #include "base/values/yaml.h"
 #include "command/bad_case.h"
 #include "data/text/pairs.h"
 #include "systems/modelgarden/experiment.h"
 #include "tasks/translation/translation_kind.h"
+#include "train/task/task_private.h"
 
 enum { PAIRS = 60 };
 

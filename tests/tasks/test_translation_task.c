@@ -17,10 +17,12 @@
 #include "base/files/file.h"
 #include "command/bad_case.h"
 #include "engine/exec/plan.h"
+#include "engine/graph/build.h"
 #include "engine/nn/transformer.h"
 #include "systems/modelgarden/experiment.h"
 #include "tasks/translation/translation_kind.h"
 #include "tasks/translation/translation_task.h"
+#include "train/task/task_private.h"
 
 enum { PAIRS = 60 };
 

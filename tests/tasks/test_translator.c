@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "tasks/learnt_lines.h"
+#include "tasks/translation/decoding/translator_private.h"
 
 static void test_translator__opens(void **state)
 {

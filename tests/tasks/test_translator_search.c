@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "tasks/learnt_lines.h"
+#include "tasks/translation/decoding/translator_private.h"
 
 static et_translator *open_decoding(const et_decoding_options *decoding, int together)
 {

@@ -17,6 +17,7 @@
 
 #include "engine/comm/ranks.h"
 #include "engine/optim/optimizer.h"
+#include "engine/tensor/params.h"
 #include "train/small_pass.h"
 
 enum { ROWS = 6, SHARDS = 4, STEPS = 19, HALF = 10 }; /* ROWS: a pass's last batch has 4 samples */

@@ -28,6 +28,7 @@
 #include "tasks/translation/translation_kind.h"
 #include "tasks/translation/translation_options.h"
 #include "tasks/translation/translation_task.h"
+#include "train/task/task_private.h"
 
 enum { STEPS = 40, ACCUMULATION = 2, CALLS = STEPS * ACCUMULATION, WARM_UP = 10 };
 

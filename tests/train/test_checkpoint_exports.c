@@ -17,6 +17,7 @@
 
 #include "base/arena.h"
 #include "base/clock.h"
+#include "base/values/value.h"
 #include "formats/files.h"
 #include "train/toy_run.h"
 

@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
+#include "engine/tensor/params.h"
 #include "formats/safetensors/safetensors.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/checkpoint_file.h"

@@ -13,6 +13,7 @@
 
 #include "base/arena.h"
 #include "base/clock.h"
+#include "base/values/value.h"
 #include "formats/files.h"
 #include "train/logged.h"
 #include "train/said.h"

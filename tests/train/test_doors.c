@@ -20,7 +20,9 @@
 #include <etude/pass.h>
 #include <etude/run.h>
 
+#include "base/values/value.h"
 #include "calls.h"
+#include "engine/tensor/params.h"
 #include "train/checkpoint/checkpoint.h"
 
 static float numbers[32];

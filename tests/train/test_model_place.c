@@ -14,6 +14,7 @@
 #include "base/alloc.h"
 #include "base/dtype.h"
 #include "base/files/file.h"
+#include "engine/tensor/params.h"
 #include "train/checkpoint/artifact/model_export.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))

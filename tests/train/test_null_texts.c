@@ -53,6 +53,8 @@
 #include <etude/translator.h>
 #include <etude/value.h>
 
+#include "base/fields/fields.h"
+#include "base/values/value.h"
 #include "calls.h"
 #include "data/table/dataset.h"
 #include "data/table/features/metadata.h"

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <cmocka.h>
 
+#include "engine/tensor/params.h"
 #include "train/small_pass.h"
 
 enum { ROWS = 8 };

@@ -10,6 +10,7 @@
 
 #include "base/arena.h"
 #include "data/batches/source.h"
+#include "engine/tensor/params.h"
 #include "train/checkpoint/state.h"
 #include "train/small_pass.h"
 #include "train/step/step.h"

@@ -13,6 +13,7 @@
 #include <etude/nn.h>
 
 #include "base/arena.h"
+#include "engine/tensor/params.h"
 #include "formats/files.h"
 #include "train/toy_run.h"
 

@@ -9,6 +9,8 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "engine/tensor/params.h"
+
 static int save_count(const void *self, et_value *dict, et_error *error)
 {
     (void)error;

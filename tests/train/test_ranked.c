@@ -12,6 +12,7 @@
 #include "base/alloc.h"
 #include "base/dtype.h"
 #include "engine/comm/ranks.h"
+#include "engine/tensor/params.h"
 #include "train/small_pass.h"
 #include "train/step/exchange.h"
 #include "train/step/step.h"

@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <cmocka.h>
 
+#include "engine/tensor/params.h"
 #include "train/ranked_drivers.h"
 
 /* ---- a loop that the program owns ---- */

@@ -13,6 +13,7 @@
 #include <etude/epochs.h>
 
 #include "base/arena.h"
+#include "base/values/value.h"
 #include "formats/files.h"
 #include "train/checkpoint/state.h"
 

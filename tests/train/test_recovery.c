@@ -13,6 +13,7 @@
 #include <etude/outer_loop.h>
 
 #include "base/values/json.h"
+#include "engine/tensor/params.h"
 #include "formats/files.h"
 #include "train/run/run_names.h"
 #include "train/toy_run.h"

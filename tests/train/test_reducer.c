@@ -11,6 +11,7 @@
 #include <etude/allocator.h>
 
 #include "base/alloc.h"
+#include "engine/tensor/params.h"
 #include "train/small_pass.h"
 
 enum { ROWS = 3, HIDDEN = 256, SHARDS = 9, MEANS = 1 + FEATURES, MEASURES = 2 };

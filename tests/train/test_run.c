@@ -12,6 +12,7 @@
 #include <etude/log.h>
 
 #include "base/arena.h"
+#include "base/values/value.h"
 #include "train/task/metric_name.h"
 #include "train/train.h"
 

@@ -19,6 +19,7 @@
 #include "engine/comm/ranks.h"
 #include "engine/optim/all_shapes.h"
 #include "engine/optim/optim.h"
+#include "engine/tensor/params.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/state.h"
 #include "train/small_pass.h"

@@ -11,6 +11,7 @@
 #include <etude/nn.h>
 
 #include "base/values/json.h"
+#include "base/values/value.h"
 #include "engine/comm/ranks.h"
 #include "train/checkpoint/value_bytes.h"
 #include "train/toy_run.h"

@@ -7,6 +7,7 @@
 
 #include "base/arena.h"
 #include "base/values/json.h"
+#include "engine/tensor/params.h"
 #include "train/train.h"
 
 static et_params *make_params(void)

@@ -13,6 +13,7 @@
 
 #include "base/alloc.h"
 #include "engine/exec/device.h"
+#include "engine/tensor/params.h"
 #include "formats/safetensors/safetensors.h"
 #include "train/train.h"
 

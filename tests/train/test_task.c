@@ -10,6 +10,7 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "engine/tensor/params.h"
 #include "train/mock_task.h"
 
 /* ---- the defaults ---- */

@@ -25,6 +25,7 @@
 #include "base/fields/fields_said.h"
 #include "base/fields/fields_scalar.h"
 #include "base/fields/settings.h"
+#include "base/values/value.h"
 #include "base/values/yaml.h"
 
 #define NAMES_MAX   256  /* members of one struct that the nearest is sought among */

@@ -49,4 +49,22 @@ typedef struct et_hint {
 } et_hint;
 et_hint et_nearest_hint(const char *word, const char *const *names, const char *mark);
 
+/* The options as a dict in arena, every member, in the table's order; NULL if none left. */
+et_value *et_fields_echo(const et_fields *table, const void *options, et_arena *arena);
+
+/* The same without what does not count: groups that are not selected, settings that mean nothing
+ * here. Read on top of the defaults it gives the same run. */
+et_value *et_fields_effective(const et_fields *table, const void *options, et_arena *arena);
+
+/* Reads a dict of values into options; members that the dict does not name stay. Unknown
+ * keys, wrong types and values out of range are ET_ECONFIG: "<name>:<line>: a.b.c: no such
+ * setting. Nearest: d (a.b has: ...)". name: the file, or "--set" (then "--set a.b.c: ...").
+ * path: dotted prefix, "" at the top. On an error some members may be set already. */
+int et_fields_read(const et_fields *table, void *options, const et_value *dict, et_arena *arena,
+                   const char *name, const char *path, et_error *error);
+
+/* Sets one member by dotted path from YAML text, as `--set path=text` does. */
+int et_fields_set(const et_fields *table, void *options, const char *path, const char *text,
+                  et_arena *arena, et_error *error);
+
 #endif

@@ -4,6 +4,7 @@
 
 #include "base/arena.h"
 #include "base/fields/fields.h"
+#include "base/values/value.h"
 
 const et_field *et_fields_find(const et_fields *table, const char *name, size_t length)
 {

@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/fields/fields.h"
+#include "base/values/value.h"
 #include "base/values/yaml.h"
 
 #define WHERE "command line"

@@ -34,6 +34,7 @@
 #include "base/arena.h"
 #include "base/assert.h"
 #include "base/text/strbuf.h"
+#include "base/values/value.h"
 #include "base/values/yaml_scalar.h"
 
 /* A message quotes what was written up to here, so that a slip (a whole file as a name) stays

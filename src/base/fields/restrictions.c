@@ -13,6 +13,7 @@
 #include "base/assert.h"
 #include "base/fields/fields.h"
 #include "base/fields/settings.h"
+#include "base/values/value.h"
 #include "base/values/yaml.h"
 #include "base/values/yaml_scalar.h"
 

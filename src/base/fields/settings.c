@@ -9,6 +9,7 @@
 #include "base/fields/fields.h"
 #include "base/files/file.h"
 #include "base/values/json.h"
+#include "base/values/value.h"
 #include "base/values/yaml.h"
 
 /* Largest settings file accepted, in bytes. */

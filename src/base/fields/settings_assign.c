@@ -22,6 +22,7 @@
 #include "base/assert.h"
 #include "base/fields/fields.h"
 #include "base/fields/settings.h"
+#include "base/values/value.h"
 #include "base/values/yaml.h"
 
 #define NAME   "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789"

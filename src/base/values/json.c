@@ -19,6 +19,7 @@
 #include "base/assert.h"
 #include "base/files/file.h"
 #include "base/numbers/decimal.h"
+#include "base/values/value.h"
 
 /* Far beyond any file written here; convert's recursion needs little stack for it. */
 #define DEPTH_MAX  64

@@ -14,7 +14,7 @@
  *
  * NULL goes in where a node could not be made, and NULL comes out, so that a writer of many
  * values checks once: et_value_failed asks the arena, which forgets no failure. */
-#include <etude/value.h>
+#include "base/values/value.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -244,14 +244,6 @@ et_value *et_value_set_list(et_value *dict, const char *key)
 }
 
 /* The same at the end of a list. */
-et_value *et_value_add_bool(et_value *list, bool boolean)
-{
-    et_value *child = add(list, ET_VALUE_BOOL);
-    if (child)
-        child->boolean = boolean;
-    return child;
-}
-
 et_value *et_value_add_int(et_value *list, int64_t integer)
 {
     et_value *child = add(list, ET_VALUE_INT);

@@ -36,6 +36,7 @@
 #include "base/assert.h"
 #include "base/map.h"
 #include "base/text/unicode.h"
+#include "base/values/value.h"
 #include "base/values/yaml_scalar.h"
 
 /* Far beyond any file that people write. Text, values and keys are in memory at once. */

@@ -7,6 +7,7 @@
 #include "base/arena.h"
 #include "base/assert.h"
 #include "base/files/file.h"
+#include "base/values/value.h"
 #include "base/values/yaml_scalar.h"
 
 /* Of every task. */

@@ -9,7 +9,11 @@
 #include "base/arena.h"
 #include "base/map.h"
 #include "base/text/format.h"
+<<<<<<< ours
 #include "base/text/terminal.h"
+=======
+#include "base/values/value.h"
+>>>>>>> theirs
 #include "base/vector.h"
 #include "command/command.h"
 #include "command/options/args.h"

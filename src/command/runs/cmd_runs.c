@@ -15,6 +15,7 @@
 #include "base/numbers/decimal.h"
 #include "base/text/format.h"
 #include "base/text/terminal.h"
+#include "base/values/value.h"
 #include "command/command.h"
 #include "command/options/args.h"
 #include "command/print.h"

@@ -23,6 +23,7 @@
 #include "base/files/file.h"
 #include "base/map.h"
 #include "base/values/json.h"
+#include "base/values/value.h"
 #include "base/values/yaml.h"
 #include "base/vector.h"
 #include "command/session.h"

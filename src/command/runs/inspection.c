@@ -12,6 +12,7 @@
 #include "base/text/format.h"
 #include "base/text/plain.h"
 #include "base/values/json.h"
+#include "base/values/value.h"
 #include "base/vector.h"
 #include "command/print.h"
 #include "command/runs/grid.h"

@@ -9,6 +9,7 @@
 #include "base/fields/fields.h"
 #include "base/text/unicode.h"
 #include "base/values/json.h"
+#include "base/values/value.h"
 #include "command/tabular/prediction_lines.h"
 #include "command/tabular/row_reader.h"
 #include "data/table/analysis/columns.h"

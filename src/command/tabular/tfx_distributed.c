@@ -8,6 +8,7 @@
 #include "base/arena.h"
 #include "base/text/strbuf.h"
 #include "base/values/json.h"
+#include "base/values/value.h"
 #include "command/training/processes/local_cluster.h"
 
 typedef struct program {

@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
+#include "base/values/value.h"
 #include "command/command.h"
 #include "command/options/args.h"
 #include "command/outputs.h"

@@ -10,6 +10,7 @@
 #include "base/arena.h"
 #include "base/files/file.h"
 #include "base/flag.h"
+#include "base/values/value.h"
 #include "command/print.h"
 #include "command/results.h"
 #include "command/training/processes/ranks.h"

@@ -6,6 +6,7 @@
 #include "base/arena.h"
 #include "base/fields/fields.h"
 #include "base/files/file.h"
+#include "base/values/value.h"
 #include "train/checkpoint/artifact/model_export.h"
 #include "train/checkpoint/artifact/model_place.h"
 #include "train/checkpoint/checkpoint.h"

@@ -11,6 +11,7 @@
 #include "base/fields/fields.h"
 #include "base/files/file.h"
 #include "base/values/json.h"
+#include "base/values/value.h"
 #include "formats/events/event.h"
 #include "formats/events/sink.h"
 #include "train/run/run_names.h"

@@ -15,6 +15,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "command/print.h"
+#include "metric/score.h"
 #include "tasks/translation/translation_options.h"
 
 /* Where a score goes: a line, or its value and signature. */

@@ -14,6 +14,7 @@
 #include "base/files/file.h"
 #include "base/text/unicode.h"
 #include "base/values/json.h"
+#include "base/values/value.h"
 #include "base/vector.h"
 #include "command/runs/run_size.h"
 #include "command/session.h"

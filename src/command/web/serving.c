@@ -17,6 +17,7 @@
 #include "base/fields/fields.h"
 #include "base/flag.h"
 #include "base/values/json.h"
+#include "base/values/value.h"
 #include "command/web/pages.h"
 #include "command/web/web.h"
 

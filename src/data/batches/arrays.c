@@ -12,6 +12,7 @@
 #include "base/dtype.h"
 #include "base/files/checksum.h"
 #include "engine/tensor/layout.h"
+#include "engine/tensor/tensor.h"
 
 typedef struct arrays {
     et_samples samples;

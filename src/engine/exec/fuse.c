@@ -20,6 +20,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "engine/exec/plan_private.h"
+#include "engine/graph/graph.h"
 
 /* One reached reader of a node; -1 ends the list. */
 typedef struct read_edge {

@@ -18,6 +18,7 @@
 #include "base/assert.h"
 #include "engine/exec/plan_private.h"
 #include "engine/exec/rooms.h"
+#include "engine/tensor/params.h"
 
 /* A value with others' memory hangs on the one that owns it. */
 static int owner(const et_plan *plan, int value)

@@ -13,6 +13,7 @@
 #include "base/assert.h"
 #include "base/vector.h"
 #include "engine/exec/plan_private.h"
+#include "engine/tensor/params.h"
 
 /* Bytes. Packed operands are aligned to ALIGN. GROUP_BYTES bounds what copies add to the arena
  * at one time, unless one call's weights are larger. SHARED_BYTES is what a team gathers for at

@@ -17,8 +17,10 @@
 #include "base/reserved.h"
 #include "base/vector.h"
 #include "engine/exec/ids.h"
+#include "engine/graph/build.h"
 #include "engine/graph/graph.h"
 #include "engine/tensor/layout.h"
+#include "engine/tensor/params.h"
 
 /* With ET_RECOMPUTE_AUTO: where the values of a batch need more than this, what is marked is
  * computed twice. On sizes where time counts most (a small model) nothing changes. */
@@ -594,18 +596,6 @@ et_plan_memory et_pass_plan_memory(const et_pass *pass)
 {
     et_assert(used(pass)->plan);
     return et_plan_memory_needed(used(pass)->plan);
-}
-
-size_t et_pass_memory(const et_pass *pass)
-{
-    size_t bytes = 0;
-    for (int i = 0; i < pass->count; i++) {
-        if (!pass->variants[i].plan)
-            continue;
-        et_plan_memory memory = et_plan_memory_needed(pass->variants[i].plan);
-        bytes += memory.activations + memory.packed + memory.constants;
-    }
-    return bytes;
 }
 
 et_plan *et_pass_plan(const et_pass *pass)

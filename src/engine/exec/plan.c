@@ -30,6 +30,7 @@
 #include "engine/exec/plan_private.h"
 #include "engine/kernel/conv.h"
 #include "engine/kernel/positions.h"
+#include "engine/tensor/params.h"
 
 /* ---- making ---- */
 

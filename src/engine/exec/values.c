@@ -1,6 +1,7 @@
 /* What the values of a plan are and where they lie, for all who make and run its calls. */
 #include "base/assert.h"
 #include "engine/exec/plan_private.h"
+#include "engine/tensor/params.h"
 
 /* A RESULT node has no call: it names result k of its input, whose values stand side by side. */
 int et_plan_value_of(const et_plan *plan, const et_node *node)

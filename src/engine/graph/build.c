@@ -7,6 +7,8 @@
  * random numbers of a mask are chosen by it (site), with the scope's draw in front. Of several
  * dropouts, or attentions, in a scope the first has the bare name, so that what is added behind it
  * leaves its numbers as they are. All other nodes are numbered. */
+#include "engine/graph/build.h"
+
 #include <float.h>
 #include <limits.h>
 #include <stdint.h>

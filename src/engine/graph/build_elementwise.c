@@ -2,6 +2,8 @@
 #include <float.h>
 #include <math.h>
 
+#include "engine/graph/build.h"
+#include "engine/graph/graph.h"
 #include "engine/graph/node.h"
 
 /* A constant of the graph. A number that changes from step to step would be an input. */

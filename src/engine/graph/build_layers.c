@@ -7,6 +7,7 @@
 #include "base/arena.h"
 #include "base/assert.h"
 #include "base/numbers/philox.h"
+#include "engine/graph/build.h"
 #include "engine/graph/node.h"
 
 et_node *et_reshape(et_node *x, et_shape shape)

@@ -2,6 +2,8 @@
  * element-wise ops and a sum over columns. */
 #include "engine/graph/node.h"
 
+#include "engine/graph/build.h"
+
 et_node *et_sum(et_node *x)
 {
     return et_node_unary(ET_OP_SUM, x);

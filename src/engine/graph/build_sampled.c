@@ -3,6 +3,7 @@
 #include <limits.h>
 
 #include "base/numbers/philox.h"
+#include "engine/graph/build.h"
 #include "engine/graph/node.h"
 
 et_node *et_candidates(et_scope *scope, const char *name, et_node *labels, int64_t classes,

@@ -27,6 +27,7 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
+#include "engine/graph/build.h"
 
 /* Leaves have no inputs to pass anything on to; a sample passes nothing on. */
 static void grad_nothing(gradients *g, et_node *node, et_node *dy)

@@ -6,6 +6,8 @@
  * (rematerialize.h). */
 #include "engine/graph/grad_private.h"
 
+#include "engine/graph/build.h"
+
 #include <etude/ops.h>
 
 /* The sum of gradient over what `like` was repeated for, in its type. */

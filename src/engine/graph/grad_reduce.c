@@ -3,6 +3,8 @@
 
 #include <etude/ops.h>
 
+#include "engine/graph/build.h"
+
 /* v repeated in the type and shape of a node. */
 static et_node *repeated(et_node *v, const et_node *like)
 {

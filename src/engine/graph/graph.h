@@ -8,10 +8,12 @@
 #define ETUDE_ENGINE_GRAPH_GRAPH_H
 
 #include <etude/data.h>
+#include <etude/graph.h>
 #include <etude/ops.h>
 #include <etude/ops_image.h>
 #include <etude/ops_layout.h>
 #include <etude/ops_random.h>
+#include <etude/pass.h>
 
 #include "base/arena.h"
 #include "base/map.h"
@@ -226,5 +228,16 @@ const char *et_op_name(et_op op);
 
 /* Whether a node of this op may have so many inputs. */
 bool et_op_takes(et_op op, int inputs);
+
+et_graph *et_scope_graph(const et_scope *scope);
+et_dtype et_graph_act(const et_graph *graph); /* type of activations */
+et_dtype et_node_dtype(const et_node *node);
+
+/* The same scope, with its inputs and parameters, where dropout and noise are another draw: one for
+ * each name. */
+et_scope *et_in_draw(et_scope *scope, const char *name);
+
+/* The layout of the batches that the graph is for. */
+const et_layout *et_scope_layout(const et_scope *scope);
 
 #endif

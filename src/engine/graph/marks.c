@@ -9,6 +9,8 @@
 #include <etude/pass.h>
 
 #include "base/arena.h"
+#include "engine/graph/build.h"
+#include "engine/graph/graph.h"
 #include "engine/graph/labels.h"
 #include "engine/graph/node.h"
 #include "engine/tensor/layout.h"

@@ -1,6 +1,8 @@
 /* Shape rules of ops that move elements, look up columns and sample. As in shape.c. */
 #include "engine/graph/shape_private.h"
 
+#include "engine/graph/build.h"
+
 /* A poison input is never seen here, so a wrong number of elements is the model's. */
 bool et_shape_RESHAPE(et_node *node)
 {

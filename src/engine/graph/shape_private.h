@@ -10,6 +10,7 @@
 
 #include "base/assert.h"
 #include "engine/graph/shape.h"
+#include "engine/tensor/tensor.h"
 
 /* Type of input number `input`. Every input is one value: further results are nodes of their
  * own. */

@@ -14,6 +14,7 @@
 #include "base/numbers/philox.h"
 #include "base/threads/team.h"
 #include "engine/kernel/kernels.h"
+#include "engine/tensor/params.h"
 
 /* Elements that a thread takes at once: 32 KiB of values, below ET_GRAIN, so that kernels start
  * no threads of their own in a piece; some hundreds of pieces for a model of a few million

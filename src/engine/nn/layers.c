@@ -8,8 +8,10 @@
 
 #include <etude/pass.h>
 
+#include "engine/graph/build.h"
 #include "engine/graph/graph.h"
 #include "engine/tensor/layout.h"
+#include "engine/tensor/tensor.h"
 
 /* The scope that a layer has entered, which names its nodes. */
 static et_node *leave(et_scope *before, et_node *y)

@@ -18,6 +18,8 @@
 #include <stdio.h>
 
 #include "base/assert.h"
+#include "engine/graph/build.h"
+#include "engine/graph/graph.h"
 #include "engine/nn/pair_names.h"
 
 /* What one sub-layer needs to know about where it stands. A copy is handed down, it is three

@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "engine/onnx/onnx_graph.h"
+#include "engine/tensor/params.h"
 
 #define ROWS "batch" /* what the first dimension is called */
 

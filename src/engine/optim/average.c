@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "engine/tensor/params.h"
 
 /* Length of what stands before a name's last part, its slash included. */
 static size_t scope_length(const char *name)

@@ -11,6 +11,8 @@
 #include "base/assert.h"
 #include "base/text/pattern.h"
 #include "engine/optim/optimizer_private.h"
+#include "engine/tensor/group.h"
+#include "engine/tensor/params.h"
 
 /* One table of all rules. NONE is refused by et_optimization_check before anyone looks here. */
 static const et_rule_class *const rules[] = {

@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "engine/tensor/group.h"
 
 static int64_t padded_end(const et_optim_layout *layout, size_t i)
 {

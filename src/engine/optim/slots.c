@@ -6,6 +6,7 @@
 #include "base/assert.h"
 #include "engine/optim/optimizer_private.h"
 #include "engine/tensor/align.h"
+#include "engine/tensor/params.h"
 
 /* Whether this rank updates a tensor's first element: all of it, of a rule that has them whole. */
 static bool owns(const et_optimizer *o, size_t tensor)

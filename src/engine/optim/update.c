@@ -20,6 +20,7 @@
 #include "base/assert.h"
 #include "engine/kernel/share.h"
 #include "engine/optim/optimizer_private.h"
+#include "engine/tensor/params.h"
 
 /* One update under way. */
 typedef struct update {

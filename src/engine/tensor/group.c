@@ -1,13 +1,14 @@
 /* A group is two lists that are made once: indices of parameters by place, and the ranges that
  * these cover. A range ends where the next parameter of the group does not begin at its end, so
  * all that is trained is one range. */
-#include <etude/group.h>
+#include "engine/tensor/group.h"
 
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/text/pattern.h"
+#include "engine/tensor/params.h"
 
 struct et_group {
     et_params *params; /* borrowed */

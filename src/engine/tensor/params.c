@@ -18,7 +18,7 @@
  * and checkpoints are then loops over one array that threads can cut anywhere, and a sum over
  * all gradients has one order, whatever tensors the model is cut into. Memory: 8 bytes an
  * element, 10 with the bfloat16 shadow. */
-#include <etude/params.h>
+#include "engine/tensor/params.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -32,6 +32,7 @@
 #include "base/vector.h"
 #include "engine/tensor/align.h"
 #include "engine/tensor/params_view.h"
+#include "engine/tensor/tensor.h"
 #include "formats/safetensors/tensor_name.h"
 
 /* Elements: with 10 bytes of each and all padding, no size of memory overflows. */

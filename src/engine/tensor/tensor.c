@@ -1,7 +1,7 @@
 /* Shapes as values. Nothing here allocates or fails; sizes are the caller's to check, who
  * knows what is too large (a setting, a file's header). Sizes past the rank are zero in the
  * shapes made here, and nobody looks at them. */
-#include <etude/tensor.h>
+#include "engine/tensor/tensor.h"
 
 #include <stdio.h>
 

@@ -6,10 +6,12 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/assert.h"
+#include "base/fields/fields.h"
 #include "base/files/file.h"
 #include "base/text/strbuf.h"
 #include "base/text/unicode.h"
 #include "base/values/json.h"
+#include "base/values/value.h"
 
 #define VALUES     "result.json"
 #define VALUES_MAX ((size_t)64 << 20)

@@ -20,6 +20,7 @@
 #include "base/text/format.h"
 #include "base/text/strbuf.h"
 #include "base/values/json.h"
+#include "base/values/value.h"
 #include "formats/events/append.h"
 #include "formats/events/sink.h"
 

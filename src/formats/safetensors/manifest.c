@@ -43,6 +43,7 @@
 #include "base/files/file.h"
 #include "base/text/strbuf.h"
 #include "base/values/json.h"
+#include "base/values/value.h"
 #include "base/vector.h"
 #include "formats/safetensors/safetensors.h"
 

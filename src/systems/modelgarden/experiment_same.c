@@ -25,6 +25,8 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/assert.h"
+#include "base/fields/fields.h"
+#include "base/values/value.h"
 #include "base/values/yaml.h"
 #include "systems/modelgarden/experiment.h"
 #include "train/run/run_names.h"

@@ -2,6 +2,7 @@
 #include <stddef.h>
 
 #include "base/alloc.h"
+#include "engine/tensor/params.h"
 #include "systems/modelgarden/multitask_private.h"
 
 static et_multitask *of(const et_learner *learner)

@@ -19,14 +19,25 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/reserved.h"
+<<<<<<< ours
+=======
+#include "base/values/value.h"
+#include "data/batches/source.h"
+>>>>>>> theirs
 #include "engine/exec/device.h"
+#include "engine/exec/pass.h"
 #include "engine/optim/optimizer.h"
+<<<<<<< ours
 #include "engine/tensor/layout.h"
+=======
+#include "engine/tensor/params.h"
+>>>>>>> theirs
 #include "formats/events/log_names.h"
 #include "metric/metric.h"
 #include "systems/modelgarden/task_trainer_private.h"
 #include "train/checkpoint/state.h"
 #include "train/step/ranked.h"
+#include "train/task/task_private.h"
 
 static et_task_trainer *trainer_of(et_trainer *trainer)
 {
@@ -633,10 +644,4 @@ size_t et_task_trainer_parameter_bytes(const et_task_trainer *t)
     size_t trained = (size_t)et_params_trained_size(t->params) * sizeof(float);
     size_t flat = (size_t)et_params_flat_size(t->params) * sizeof(float);
     return flat + trained + et_optimizer_bytes(t->optimizer) + (t->options.bfloat16 ? flat / 2 : 0);
-}
-
-size_t et_task_trainer_memory(const et_task_trainer *trainer)
-{
-    const et_pass *pass = trainer->pass ? trainer->pass : trainer->validation.pass;
-    return et_task_trainer_parameter_bytes(trainer) + et_pass_memory(pass);
 }

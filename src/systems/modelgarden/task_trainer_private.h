@@ -3,6 +3,8 @@
 #ifndef ETUDE_SYSTEMS_MODELGARDEN_TASK_TRAINER_PRIVATE_H
 #define ETUDE_SYSTEMS_MODELGARDEN_TASK_TRAINER_PRIVATE_H
 
+#include <etude/task_trainer.h>
+
 #include "base/arena.h"
 #include "engine/optim/options.h"
 #include "systems/modelgarden/learner.h"

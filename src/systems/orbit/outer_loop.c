@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/values/value.h"
 #include "train/run/controller_private.h"
 #include "train/run/lookout.h"
 #include "train/run/run_names.h"

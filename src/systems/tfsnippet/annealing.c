@@ -4,6 +4,7 @@
 
 #include "base/dtype.h"
 #include "base/reserved.h"
+#include "engine/tensor/params.h"
 #include "systems/tfsnippet/feed.h"
 
 /* ---- scalars ---- */

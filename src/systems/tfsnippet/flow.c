@@ -9,6 +9,7 @@
 #include <etude/log.h>
 
 #include "base/alloc.h"
+#include "base/values/value.h"
 #include "base/vector.h"
 
 void et_flows_release(et_flows *flows)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "systems/tfsnippet/logger.h"
+#include "systems/tfsnippet/loop_private.h"
 
 static int compare(void *payload, const char *a, const char *b)
 {

@@ -12,6 +12,8 @@
 #include "base/text/unicode.h"
 #include "base/vector.h"
 #include "engine/comm/comm.h"
+#include "engine/tensor/group.h"
+#include "engine/tensor/params.h"
 #include "systems/tfsnippet/events.h"
 #include "systems/tfsnippet/loop_private.h"
 #include "train/checkpoint/checkpoint.h"

@@ -11,6 +11,7 @@
 #include "base/alloc.h"
 #include "base/text/strbuf.h"
 #include "engine/comm/comm.h"
+#include "engine/tensor/params.h"
 #include "systems/tfsnippet/loop_private.h"
 #include "train/checkpoint/checkpoint.h"
 

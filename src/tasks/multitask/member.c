@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/fields/fields.h"
 #include "base/text/strbuf.h"
 #include "base/values/yaml.h"
 #include "systems/modelgarden/experiment.h"

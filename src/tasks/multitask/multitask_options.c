@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/fields/fields.h"
+#include "base/values/value.h"
 #include "formats/events/log_names.h"
 #include "train/run/options.h"
 

@@ -13,6 +13,9 @@
 
 #include <math.h>
 
+#include "engine/graph/build.h"
+#include "engine/graph/graph.h"
+
 #define EPSILON 1e-5f
 
 typedef struct tokens {

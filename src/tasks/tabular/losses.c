@@ -10,6 +10,7 @@
  * first step (et_tabular_fit in fit.c): whoever loads a checkpoint has them. */
 #include <etude/pass.h>
 
+#include "engine/graph/build.h"
 #include "tasks/tabular/models.h"
 #include "tasks/tabular/tabular_task_private.h"
 

@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "base/assert.h"
+#include "engine/graph/build.h"
 #include "engine/graph/graph.h"
 
 /* Of batch norm, as PyTorch's; of layer norm. */

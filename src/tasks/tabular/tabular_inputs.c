@@ -17,6 +17,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "engine/graph/build.h"
 #include "engine/graph/graph.h"
 #include "tasks/tabular/samples.h"
 

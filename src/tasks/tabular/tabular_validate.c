@@ -12,6 +12,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/values/value.h"
 #include "data/table/rows/number.h"
 #include "formats/events/log_names.h"
 #include "metric/class_scores.h"

@@ -8,6 +8,8 @@
  * With r_drop training computes h twice, by two draws of dropout, and the loss is et_r_drop_loss;
  * with sampled_vocabulary it is et_sampled_loss. */
 #include "base/assert.h"
+#include "engine/graph/build.h"
+#include "engine/graph/graph.h"
 #include "tasks/translation/translation_task_private.h"
 
 /* h for the graph's batches, by the scope's draw of dropout. */

@@ -21,6 +21,8 @@
 #include "base/text/pattern.h"
 #include "base/text/strbuf.h"
 #include "base/values/json.h"
+#include "base/values/value.h"
+#include "engine/tensor/params.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/checkpoint_file.h"
 #include "train/checkpoint/identity.h"

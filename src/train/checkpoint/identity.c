@@ -8,6 +8,7 @@
 #include "base/files/file.h"
 #include "base/text/strbuf.h"
 #include "base/values/json.h"
+#include "base/values/value.h"
 #include "formats/safetensors/manifest.h"
 #include "formats/safetensors/safetensors.h"
 #include "train/checkpoint/checkpoint.h"

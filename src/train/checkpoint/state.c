@@ -25,6 +25,8 @@
 #include "base/map.h"
 #include "base/text/unicode.h"
 #include "base/vector.h"
+#include "engine/tensor/params.h"
+#include "engine/tensor/tensor.h"
 #include "formats/safetensors/tensor_name.h"
 
 typedef struct part {

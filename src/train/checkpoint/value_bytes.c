@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/values/value.h"
 
 #define DEPTH_MOST 100
 

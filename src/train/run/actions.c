@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/text/strbuf.h"
 #include "base/values/json.h"
+#include "base/values/value.h"
 #include "formats/events/log_names.h"
 #include "train/run/controller_private.h"
 #include "train/run/run_names.h"

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/values/value.h"
 #include "train/run/controller_private.h"
 
 static const char *name_of(const et_controller *c, int action)

@@ -16,6 +16,7 @@
 #include "base/files/file.h"
 #include "base/text/format.h"
 #include "base/values/json.h"
+#include "base/values/value.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/run/run_names.h"
 #include "train/run/run_private.h"

@@ -24,6 +24,7 @@
 #include "base/inline.h"
 #include "base/reserved.h"
 #include "base/text/format.h"
+#include "base/values/value.h"
 #include "formats/events/log_names.h"
 #include "formats/events/sink.h"
 #include "train/checkpoint/checkpoint_file.h"

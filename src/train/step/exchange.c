@@ -20,6 +20,7 @@
 #include "base/assert.h"
 #include "base/threads/thread.h"
 #include "engine/tensor/align.h"
+#include "engine/tensor/params.h"
 
 #define BUCKETS_MOST 16                 /* about; a few more where parameters are larger than one */
 #define BUCKET_LEAST ((int64_t)1 << 16) /* elements: a message should take longer than its way */

@@ -10,6 +10,8 @@
 #include "base/values/yaml.h"
 #include "engine/exec/pass.h"
 #include "engine/optim/optimizer.h"
+#include "engine/tensor/group.h"
+#include "engine/tensor/params.h"
 #include "train/run/options.h"
 #include "train/step/update.h"
 

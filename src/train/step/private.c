@@ -7,6 +7,7 @@
 #include "base/numbers/philox.h"
 #include "base/reserved.h"
 #include "engine/exec/device.h"
+#include "engine/tensor/params.h"
 
 typedef struct private_reducer {
     et_reducer reducer;

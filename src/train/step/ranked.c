@@ -16,6 +16,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "engine/exec/device.h"
+#include "metric/metric.h"
 #include "train/step/bucket_sum.h"
 #include "train/step/exchange.h"
 

@@ -20,6 +20,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/inline.h"
+#include "engine/tensor/params.h"
 
 typedef et_tree tree;
 typedef et_tree_slot slot;

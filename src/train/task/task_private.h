@@ -19,4 +19,7 @@ typedef struct et_task_inside {
 int et_task_check_metrics(const et_task *task, const et_metrics *own, const et_metrics *measured,
                           et_error *error);
 
+/* Calls the task's method, or its default. */
+void et_task_build(et_task *task, et_scope *scope, bool training);
+
 #endif

@@ -9,6 +9,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/graph/build.h"
+#include "engine/graph/graph.h"
+#include "engine/tensor/params.h"
+
 #define ROWS  7
 #define WIDTH 6
 #define STEP  4e-3f

@@ -6,6 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/graph/build.h"
+#include "engine/tensor/params.h"
+
 #define ROWS    300 /* no multiple of any block */
 #define WIDTH   24
 #define CLASSES 5000

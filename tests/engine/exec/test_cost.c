@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "engine/exec/model.h"
+#include "engine/graph/build.h"
 #include "skip.h"
 
 static et_node *param(et_scope *s, const char *name, et_shape shape)

@@ -4,6 +4,8 @@
  * weight. The table is made from ops.def: an op without a case does not compile. */
 #include "engine/exec/gradients.h"
 
+#include "engine/graph/build.h"
+
 #define SEGMENTS 3
 
 static const int32_t ids[ROWS] = { 3, 0, -1, 4, 3, 3, 1 };

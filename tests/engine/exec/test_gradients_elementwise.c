@@ -2,7 +2,10 @@
  * those of two operands, and copies, with each way in which one of them can be repeated. */
 #include "engine/exec/gradients.h"
 
+#include "engine/graph/build.h"
+#include "engine/graph/graph.h"
 #include "engine/graph/node.h"
+#include "engine/tensor/params.h"
 
 typedef struct row {
     const char *name, *derivative;

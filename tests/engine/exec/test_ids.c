@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "engine/graph/build.h"
+
 /* labels, through a change of shape, and pair [T, 2] choose rows. */
 static void build_look_ups(et_scope *s, void *payload)
 {

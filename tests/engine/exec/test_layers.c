@@ -11,6 +11,9 @@
 
 #include "base/alloc.h"
 #include "base/dtype.h"
+#include "engine/graph/build.h"
+#include "engine/graph/graph.h"
+#include "engine/tensor/params.h"
 
 enum { BATCH = 12, SIDE = 9, COLUMNS = 3, CLASSES = 4 };
 

@@ -4,6 +4,8 @@
 
 #include "base/dtype.h"
 #include "engine/exec/plan_private.h"
+#include "engine/graph/build.h"
+#include "engine/graph/graph.h"
 
 #define CLASSES 5
 

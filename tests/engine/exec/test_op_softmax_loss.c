@@ -6,6 +6,9 @@
 #include <math.h>
 #include <string.h>
 
+#include "engine/graph/build.h"
+#include "engine/tensor/params.h"
+
 #define ROWS    9
 #define WIDTH   6
 #define CLASSES 5

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "engine/exec/plan_private.h"
+#include "engine/graph/build.h"
 
 #define ROWS 300 /* no multiple of any block */
 

@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "engine/exec/pass.h"
+#include "engine/graph/build.h"
 
 static void build_square(et_scope *s, void *payload)
 {

@@ -7,6 +7,9 @@
 
 #include <etude/ops_loss.h>
 
+#include "engine/graph/build.h"
+#include "engine/tensor/params.h"
+
 enum { HALF = ROWS / 2 };
 
 static et_node *logits_of(et_scope *s)

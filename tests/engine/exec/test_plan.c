@@ -9,7 +9,10 @@
 
 #include "base/alloc.h"
 #include "base/scarce.h"
+#include "engine/graph/build.h"
+#include "engine/graph/graph.h"
 #include "engine/nn/transformer.h"
+#include "engine/tensor/params.h"
 
 #define TOKENS   (ET_GEMM_FEW_ROWS + 8) /* products of so many pack their weights */
 #define SEGMENTS 6

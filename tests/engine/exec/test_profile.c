@@ -10,6 +10,8 @@
 #include "base/dtype.h"
 #include "engine/exec/cost.h"
 #include "engine/exec/model.h"
+#include "engine/graph/build.h"
+#include "engine/tensor/params.h"
 #include "skip.h"
 
 #define ROWS    40

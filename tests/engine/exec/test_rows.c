@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/graph/build.h"
+
 #define ROWS   21
 #define WIDTH  24
 #define PIECES 70

@@ -7,6 +7,7 @@
 
 #include <etude/nn.h>
 
+#include "engine/graph/build.h"
 #include "engine/graph/graph.h"
 
 enum { ACT = -1 }; /* the graph's own type */

@@ -7,6 +7,7 @@
 
 #include <etude/ops.h>
 
+#include "engine/graph/build.h"
 #include "engine/graph/graph.h"
 #include "formats/files.h"
 

@@ -10,6 +10,8 @@
 
 #include <etude/nn.h>
 
+#include "engine/graph/build.h"
+#include "engine/graph/graph.h"
 #include "engine/graph/shape_cases.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))

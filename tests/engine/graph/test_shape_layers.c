@@ -5,6 +5,8 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "engine/graph/build.h"
+#include "engine/graph/graph.h"
 #include "engine/graph/shape_cases.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))

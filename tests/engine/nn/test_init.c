@@ -11,6 +11,7 @@
 #include "base/alloc.h"
 #include "base/dtype.h"
 #include "base/numbers/philox.h"
+#include "engine/tensor/params.h"
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 

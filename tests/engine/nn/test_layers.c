@@ -8,7 +8,9 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "engine/graph/build.h"
 #include "engine/graph/graph.h"
+#include "engine/tensor/params.h"
 
 typedef struct model {
     et_params *params;

@@ -11,6 +11,7 @@
 
 #include "base/text/strbuf.h"
 #include "calls.h"
+#include "engine/graph/build.h"
 #include "engine/graph/graph.h"
 
 static et_module *new_module(const char *name)

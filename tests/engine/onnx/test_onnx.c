@@ -17,6 +17,7 @@
 #include "base/alloc.h"
 #include "base/files/file.h"
 #include "engine/exec/pass.h"
+#include "engine/graph/build.h"
 #include "engine/onnx/onnx.pb-c.h"
 #include "engine/tensor/layout.h"
 

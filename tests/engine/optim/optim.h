@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "base/fields/fields.h"
 #include "base/values/yaml.h"
 #include "calls.h"
 #include "engine/optim/options.h"

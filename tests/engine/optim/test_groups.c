@@ -11,6 +11,7 @@
 
 #include "engine/optim/optim.h"
 #include "engine/optim/rules/rule.h"
+#include "engine/tensor/params.h"
 
 /* Groups lie in several ranges; one tensor is longer than a chunk; a variable is in none. */
 static const struct {

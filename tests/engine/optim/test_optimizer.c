@@ -15,6 +15,7 @@
 
 #include "base/dtype.h"
 #include "engine/optim/optim.h"
+#include "engine/tensor/params.h"
 
 /* Parameters of odd sizes; the last is longer than two chunks. */
 static const struct {

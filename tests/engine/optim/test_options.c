@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "base/arena.h"
+#include "base/fields/fields.h"
 #include "engine/optim/optim.h"
 
 /* Defaults are Model Garden's. */

@@ -19,6 +19,7 @@
 #include "engine/kernel/reference/reference.h"
 #include "engine/optim/all_shapes.h"
 #include "engine/optim/optim.h"
+#include "engine/tensor/params.h"
 
 enum { STEPS = 3 };
 

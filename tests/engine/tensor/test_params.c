@@ -13,6 +13,7 @@
 
 #include "base/dtype.h"
 #include "base/scarce.h"
+#include "engine/tensor/params.h"
 #include "engine/tensor/params_view.h"
 #include "formats/files.h"
 

@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "base/dtype.h"
+#include "engine/tensor/tensor.h"
 
 /* Elements, bytes as float32 and the text of shapes up to the largest numbers. */
 static void test_tensor__shapes(void **state)

@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <cmocka.h>
 
+#include "engine/tensor/params.h"
 #include "train/ranked_drivers.h"
 
 enum { HELD = 27, HELD_ROWS = 4 }; /* 7 batches, the last not full */

@@ -12,7 +12,9 @@
 #include <etude/nn.h>
 
 #include "base/arena.h"
+#include "engine/tensor/params.h"
 #include "formats/files.h"
+#include "systems/modelgarden/task_trainer_private.h"
 #include "train/run/controller.h"
 #include "train/toy_run.h"
 
@@ -62,7 +64,6 @@ static facts facts_with(int recompute)
     assert_ok(toy_run_start_trainer(&r, error));
     const et_pass *pass = et_task_trainer_pass(r.trainer);
     facts found = { et_pass_recompute(pass), et_pass_plan_memory(pass) };
-    assert_true(et_task_trainer_memory(r.trainer) > found.memory.activations);
     toy_run_close(&r);
     return found;
 }

@@ -7,6 +7,7 @@
 
 #include "base/dtype.h"
 #include "engine/optim/optimizer.h"
+#include "engine/tensor/params.h"
 #include "systems/tfsnippet/feed.h"
 #include "systems/tfsnippet/loop_private.h"
 #include "systems/tfsnippet/trainer_fixture.h"

@@ -9,6 +9,8 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "systems/tfsnippet/loop_private.h"
+
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
 static void test_formatter__durations(void **state)

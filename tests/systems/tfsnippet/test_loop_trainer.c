@@ -6,6 +6,7 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
+#include "engine/tensor/params.h"
 #include "systems/tfsnippet/trainer_fixture.h"
 
 /* What happened, in order, as words. */

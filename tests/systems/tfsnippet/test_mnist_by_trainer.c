@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/tensor/params.h"
 #include "formats/files.h"
 
 enum { PIXELS = 64, TRAIN = 1000, TEST = 300, DIGITS = 10 };

@@ -4,6 +4,7 @@
 #include <etude/run_files.h>
 
 #include "base/clock.h"
+#include "engine/tensor/params.h"
 
 static void test_model_trainer__config(void **state)
 {

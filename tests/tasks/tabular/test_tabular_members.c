@@ -17,6 +17,7 @@
 #include "command/bad_case.h"
 #include "systems/modelgarden/experiment.h"
 #include "tasks/tabular/tabular_kind.h"
+#include "train/task/task_private.h"
 
 enum { ROWS = 200, VALID = 50 };
 

@@ -15,6 +15,7 @@
 #include "base/numbers/philox.h"
 #include "calls.h"
 #include "data/table_fixture.h"
+#include "engine/tensor/params.h"
 #include "tasks/tabular/models.h"
 #include "tasks/tabular/samples.h"
 #include "tasks/tabular/tabular_task.h"

@@ -15,6 +15,7 @@
 
 #include "base/alloc.h"
 #include "base/fields/fields.h"
+#include "base/values/value.h"
 #include "data/table/analysis/analyze_private.h"
 
 /* Of the values, those that are no numbers in a numeric column at most. */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/text/format.h"
+#include "base/values/value.h"
 #include "data/table/analysis/analyze_private.h"
 
 /* Of the integers, distinct ones that may be an ID; and how many values say so. */

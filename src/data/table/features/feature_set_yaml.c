@@ -11,6 +11,7 @@
 #include "base/fields/fields.h"
 #include "base/files/file.h"
 #include "base/text/strbuf.h"
+#include "base/values/value.h"
 #include "base/values/yaml.h"
 #include "data/table/features/feature_set.h"
 #include "data/table/features/transforms.h"

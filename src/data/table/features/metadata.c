@@ -5,8 +5,6 @@
  * Whoever makes one, program or file, goes through check. */
 #include "data/table/features/metadata.h"
 
-#include <etude/metadata.h>
-
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
@@ -24,6 +22,7 @@
 #include "base/text/strbuf.h"
 #include "base/text/unicode.h"
 #include "base/values/json.h"
+#include "base/values/value.h"
 
 /* Largest file accepted, in bytes: what JSON is read of at most. */
 #define FILE_MAX ((size_t)128 << 20)

@@ -4,8 +4,6 @@
  * A type is what the file says; it has to be said, since a number may well be a class. */
 #include "data/table/features/schema.h"
 
-#include <etude/schema.h>
-
 #include <stdio.h>
 #include <string.h>
 
@@ -19,6 +17,7 @@
 #include "base/reserved.h"
 #include "base/text/strbuf.h"
 #include "base/text/unicode.h"
+#include "base/values/value.h"
 #include "base/values/yaml.h"
 #include "data/table/rows/number.h"
 

@@ -15,6 +15,7 @@
 #include "base/fields/fields_scalar.h"
 #include "base/reserved.h"
 #include "base/text/strbuf.h"
+#include "base/values/value.h"
 #include "base/vector.h"
 
 #define NAMES_MAX  256 /* flags and their other names that the nearest is sought among */

@@ -11,6 +11,7 @@
 #include "base/arena.h"
 #include "base/fields/fields_scalar.h"
 #include "base/reserved.h"
+#include "base/values/value.h"
 #include "tasks/tabular/tensorfx/argument_parser.h"
 
 #define CLASSES_MAX    16 /* of a class and its bases; more are taken for a circle */

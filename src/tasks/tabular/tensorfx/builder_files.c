@@ -15,6 +15,7 @@
 
 #include "base/alloc.h"
 #include "base/files/file.h"
+#include "base/values/value.h"
 #include "base/values/yaml.h"
 #include "data/table/dataset.h"
 #include "tasks/tabular/table_names.h"

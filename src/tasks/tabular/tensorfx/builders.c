@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "base/text/strbuf.h"
 #include "data/table/dataset.h"
+#include "engine/graph/build.h"
 #include "engine/graph/graph.h"
 #include "tasks/tabular/models.h"
 #include "tasks/tabular/tensorfx/model_builder.h"

@@ -27,6 +27,7 @@
 #include "base/reserved.h"
 #include "base/stages.h"
 #include "base/values/json.h"
+#include "base/values/value.h"
 #include "base/values/yaml.h"
 #include "data/table/dataset.h"
 #include "formats/events/log_names.h"

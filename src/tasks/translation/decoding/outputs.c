@@ -11,6 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/flag.h"
+#include "base/values/value.h"
 #include "formats/events/log_names.h"
 #include "tasks/translation/decoding/decode_share.h"
 #include "tasks/translation/translation_task_private.h"

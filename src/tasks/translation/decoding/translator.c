@@ -31,6 +31,7 @@
 #include "base/text/unicode.h"
 #include "base/threads/thread.h"
 #include "data/text/vocabulary/vocabulary.h"
+#include "engine/tensor/params.h"
 #include "systems/modelgarden/experiment.h"
 #include "tasks/translation/decoding/decode_share.h"
 #include "tasks/translation/decoding/translator_device.h"

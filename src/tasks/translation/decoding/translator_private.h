@@ -5,6 +5,7 @@
 #define ETUDE_TASKS_TRANSLATION_DECODING_TRANSLATOR_PRIVATE_H
 
 #include <etude/hypotheses.h>
+#include <etude/translator.h>
 
 #include "base/arena.h"
 #include "systems/modelgarden/experiment.h"
@@ -70,5 +71,9 @@ int et_translator_encode(const et_translator *t, const char *const *lines, size_
 /* translator.c: fills in the results of sentences with a word; others have none. */
 int et_translator_decode(et_translator *t, et_decoder_sentence *sentences, size_t count,
                          et_arena *arena, et_error *error);
+
+/* The number of the next call's first line in messages and for random numbers, for a text that is
+ * translated in parts; 1 until it is set. */
+void et_translator_set_first_line(et_translator *translator, size_t number);
 
 #endif

@@ -18,6 +18,7 @@
 #include "base/assert.h"
 #include "base/files/file.h"
 #include "base/values/json.h"
+#include "base/values/value.h"
 #include "engine/kernel/positions.h"
 #include "train/checkpoint/artifact/model_export.h"
 

@@ -25,6 +25,8 @@
 #include "base/arena.h"
 #include "base/files/file.h"
 #include "base/values/json.h"
+#include "base/values/value.h"
+#include "engine/graph/build.h"
 #include "engine/graph/graph.h"
 #include "engine/nn/pair_names.h"
 #include "engine/onnx/onnx_graph.h"

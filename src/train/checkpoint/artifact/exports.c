@@ -18,6 +18,7 @@
 #include "base/files/file.h"
 #include "base/reserved.h"
 #include "base/values/json.h"
+#include "base/values/value.h"
 #include "base/vector.h"
 #include "engine/optim/optimizer.h"
 #include "train/checkpoint/checkpoint_file.h"

@@ -9,6 +9,7 @@
 #include "base/files/file.h"
 #include "base/text/strbuf.h"
 #include "base/values/json.h"
+#include "base/values/value.h"
 #include "engine/kernel/row_product.h"
 #include "formats/safetensors/safetensors.h"
 #include "train/checkpoint/checkpoint_file.h"

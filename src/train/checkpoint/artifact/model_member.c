@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/files/file.h"
 #include "base/text/strbuf.h"
+#include "base/values/value.h"
 #include "base/values/yaml.h"
 #include "base/vector.h"
 #include "train/checkpoint/identity.h"

@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/files/file.h"
+#include "engine/tensor/params.h"
 #include "formats/safetensors/safetensors.h"
 #include "train/checkpoint/checkpoint_file.h"
 #include "train/checkpoint/stored_weight.h"

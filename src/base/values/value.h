@@ -1,0 +1,35 @@
+/* What <etude/value.h> leaves to the library itself. */
+#ifndef ETUDE_BASE_VALUES_VALUE_H
+#define ETUDE_BASE_VALUES_VALUE_H
+
+#include <etude/value.h>
+
+/* Hangs a new child at the end of a list (key NULL) or dict, for readers of texts: whether key
+ * is there already is not looked up. key and child live in parent's arena. */
+void et_value_append(et_value *parent, const char *key, et_value *child);
+
+/* The same of a copy in parent's arena, which shares key and what is below child. NULL: no memory.
+ */
+et_value *et_value_append_copy(et_value *parent, const char *key, const et_value *child);
+
+/* For messages: "nothing", "a truth value", "an integer", "a number", "text", "a list",
+ * "a group of settings". Static. */
+const char *et_value_kind_name(et_value_kind kind);
+
+/* The same into lists as well, "a.list[0].b". */
+const et_value *et_value_leaf(const et_value *tree, const char *path);
+
+/* A value of any kind in arena: false, 0, empty text, no children. NULL if none left. */
+et_value *et_value_new(et_arena *arena, et_value_kind kind);
+
+/* Puts a copy of all of `over` on top of `base`, dict by dict; other kinds replace. Both are
+ * dicts and stay usable. Nested no deeper than a reader of texts lets through. */
+int et_value_merge(et_value *base, const et_value *over, et_error *error);
+
+/* Beside the functions of <etude/value.h> that set, append and make new ones. */
+et_value *et_value_set_null(et_value *dict, const char *key);
+et_value *et_value_add_dict(et_value *list);
+et_value *et_value_add_list(et_value *list);
+et_value *et_value_list(et_arena *arena);
+
+#endif

@@ -1,0 +1,79 @@
+/* Ops beside those of <etude/ops.h> and its like: what layers and the library's own models add. */
+#ifndef ETUDE_ENGINE_GRAPH_BUILD_H
+#define ETUDE_ENGINE_GRAPH_BUILD_H
+
+#include <etude/ops.h>
+#include <etude/ops_elementwise.h>
+#include <etude/ops_image.h>
+#include <etude/ops_layout.h>
+#include <etude/ops_random.h>
+
+/* Attention of one new row per hypothesis against a cache; no derivative.
+ * Self: q is qkv [R, 3D]; cache [slots, 2D] (act, k then v) is an input that this op writes:
+ * row r's k and v go to slot[r * longest + length[r] - 1] first; then r attends to the slots
+ * slot[r * longest + 0 .. length[r]-1]. Cross: q is [R, D], cache the encoder's [Tk, 2D], row
+ * r attends to rows begin[r] .. begin[r] + length[r] - 1; slot NULL.
+ * slot int32 [R, longest], begin and length int32 [R]. A length of 0 gives a zero row. */
+et_node *et_cached_attention(et_node *q, et_node *cache, et_node *slot, et_node *begin,
+                             et_node *length, int heads);
+
+/* The likeliest tokens of each row: of the logits h table^T (h [T, D] act, table [V, D] a
+ * parameter) the count largest, best first. Result: their log-probabilities, float32 [T, count];
+ * *token: which they are, int32 [T, count]. [T, V] never exists; no derivative. */
+et_node *et_vocabulary_best(et_node *h, et_node *table, int count, et_node **token);
+
+/* R-Drop (Liang et al. 2021, "R-Drop: Regularized Dropout for Neural Networks"): h and again are
+ * the same rows by two draws of dropout (et_in_draw), that are to predict alike. Of each row the
+ * loss is (loss(h) + loss(again)) / 2 + weight / 4 (KL(p, q) + KL(q, p)), p and q what the two
+ * predict, loss as above: half of what the paper writes, whose alpha is weight. nll and correct are
+ * means of both, and a row counts once. Twice the work of a model, whose predictions need one draw.
+ */
+et_node *et_r_drop_loss(et_node *h, et_node *again, et_node *table, et_node *labels,
+                        float smoothing, float weight);
+
+/* In training the same loss over count of the table's V rows, drawn anew in each step: those of the
+ * labels and others (et_candidates, as scope/candidates: one such loss in a scope). Softmax,
+ * smoothing and all four sums are over the candidates with their offsets: a perfect prediction
+ * scores 0, and a row counts as correct more seldom than over all V, whose offsets are 0. The
+ * derivative by other rows is 0. Work is count / V of the whole. Elsewhere, and with a count of V,
+ * et_vocabulary_loss: validation measures what it always does. */
+et_node *et_sampled_loss(et_scope *scope, et_node *h, et_node *table, et_node *labels,
+                         float smoothing, int64_t count);
+
+/* A tensor bound before each run, by its full name (scope included). In a pass: the batch's field
+ * of that name, whose type and shape it has; see et_batch_input. */
+et_node *et_input(et_scope *scope, const char *name, et_dtype dtype, et_shape shape);
+
+/* Of so many classes, count that a softmax is to be estimated by (importance sampling: Bengio and
+ * Senecal 2008, "Adaptive Importance Sampling to Accelerate Training of a Neural Probabilistic
+ * Language Model"; of the labels' classes and others: Jean et al. 2015, "On Using Very Large Target
+ * Vocabulary for Neural Machine Translation"): first all classes that labels (int32 [T], negative:
+ * none) have, d of them, ascending, then others, each as likely as any and none twice. Result:
+ * int32 [count]. *places: each label's place among them, negative where there is no label, int32
+ * [T]. *offsets: log of how many classes a candidate stands for, float32 [count]: 0 for the labels'
+ * and log((classes - d) / (count - d)) for the others. Added to logits z they make the sum of e^z
+ * over candidates an unbiased estimate of that over all classes, if any others are drawn: count is
+ * more than d. count: at least T, or classes. */
+et_node *et_candidates(et_scope *scope, const char *name, et_node *labels, int64_t classes,
+                       int64_t count, et_node **places, et_node **offsets);
+
+/* x in another type, or repeated to another shape as above; x itself where it has both. */
+et_node *et_copy(et_node *x, et_dtype dtype, et_shape shape);
+
+/* y = (x - mean) / sqrt(variance + epsilon) * gamma + beta for each column d (of an image, each
+ * channel), over the rows of the batch (Ioffe and Szegedy 2015). x [T, D] or [N, H, W, D], gamma
+ * and beta [D]. mask [T] or [N], float32: samples whose mask is 0 are not counted and become 0;
+ * NULL: all count. *mean and *variance (NULL: not wanted) are the batch's, float32 [D], the
+ * variance divided by the number of rows counted: for moving means, not to be differentiated. */
+et_node *et_batch_norm(et_node *x, et_node *gamma, et_node *beta, et_node *mask, float epsilon,
+                       et_node **mean, et_node **variance);
+
+/* The same with statistics that are given, float32 [D] each: for inference, or to train what lies
+ * before it. mean and variance get no derivative. */
+et_node *et_batch_norm_given(et_node *x, et_node *gamma, et_node *beta, et_node *mean,
+                             et_node *variance, float epsilon);
+
+/* Elements of one array that holds the tables of all columns, one behind another. */
+int64_t et_columns_size(const et_column *columns, int count);
+
+#endif

@@ -1,0 +1,38 @@
+/* What <etude/params.h> leaves to the library itself. */
+#ifndef ETUDE_ENGINE_TENSOR_PARAMS_H
+#define ETUDE_ENGINE_TENSOR_PARAMS_H
+
+#include <etude/params.h>
+
+/* Whether materialize has been done. */
+bool et_params_ready(const et_params *params);
+
+/* Elements of the flat array of values, which pads each parameter to 16 elements (padding is zero
+ * and stays zero), and of its first part, which is trained: the size of the array of gradients. */
+int64_t et_params_flat_size(const et_params *params);
+int64_t et_params_trained_size(const et_params *params);
+
+/* By index. Borrowed; a scalar, zeros of an index that is no parameter's. */
+et_init et_params_init(const et_params *params, int index); /* as first declared */
+/* The index of what is place-th in the flat arrays, from 0; once they are made. */
+int et_params_placed(const et_params *params, int place);
+/* The bfloat16 copy of the values, [et_params_flat_size]; NULL: not kept. */
+et_bf16 *et_params_shadow(et_params *params);
+
+/* Who reads values while others may want to change them: wait returns once it has done with them.
+ * Owned by the reader, first member of what it needs to wait; no other use of next. */
+typedef struct et_params_reader {
+    void (*wait)(struct et_params_reader *self);
+    struct et_params_reader *next;
+} et_params_reader;
+void et_params_add_reader(et_params *params, et_params_reader *reader);
+void et_params_remove_reader(et_params *params, et_params_reader *reader);
+
+/* Counts et_params_changed. */
+uint64_t et_params_version(const et_params *params);
+
+/* Points the store at other values of the same layout (an average) and back; NULL: its own.
+ * Until set back, et_params_values gives these. Borrowed; [et_params_flat_size]. */
+void et_params_use(et_params *params, float *values);
+
+#endif
