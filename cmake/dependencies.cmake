@@ -122,7 +122,7 @@ target_link_libraries(etude_dependencies INTERFACE
     Threads::Threads
     ${CMAKE_DL_LIBS}
     ZLIB::ZLIB
-    $<$<BOOL:${SENTENCEPIECE_FOUND}>:stdc++>  # our one C++ file; what links us need not be C++
+    stdc++  # of our C++ files; what links us need not be C++
     m
 )
 

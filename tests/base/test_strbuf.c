@@ -54,6 +54,7 @@ static void test_strbuf__doubles(void **state)
         { 1.0 / 3, "0.3333333333333333" },
         { 5e-324, "5.0e-324" },
         { 1.25e-7, "1.25e-07" },
+        { 0x1p-1017, "7.120236347223045e-307" },
         { DBL_MAX, "1.7976931348623157e+308" },
     };
     for (size_t i = 0; i < COUNT(rows); i++) {
@@ -83,11 +84,12 @@ static void test_strbuf__doubles_read_back(void **state)
     }
 }
 
-/* No number of digits below those that are printed gives the value back. */
+/* No number of digits below those that are printed gives the value back. Below a power of two
+ * doubles are twice as close: there a text with fewer digits than "%g" needs may be read back. */
 static void check_shortest(double value)
 {
     char text[40];
-    int digits = 1;
+    int digits = 1, exponent;
     snprintf(text, sizeof text, "%.1g", value);
     while (digits < 17 && strtod(text, NULL) != value)
         snprintf(text, sizeof text, "%.*g", ++digits, value);
@@ -98,7 +100,10 @@ static void check_shortest(double value)
         assert_non_null(point);
         memmove(point, point + 2, strlen(point + 2) + 1);
     }
-    assert_string_equal(buffer.data, text);
+    if (fabs(frexp(value, &exponent)) == 0.5 && strlen(buffer.data) < strlen(text))
+        assert_true(strtod(buffer.data, NULL) == value);
+    else
+        assert_string_equal(buffer.data, text);
     et_strbuf_release(&buffer);
 }
 

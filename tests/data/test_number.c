@@ -188,6 +188,37 @@ static void test_number__middles(void **state)
     }
 }
 
+/* Far beyond a double on either side, by digits, by the exponent, and by one against the other. */
+static void test_number__far(void **state)
+{
+    (void)state;
+    static const struct {
+        int before, behind; /* zeros: behind the 1, or after the point and before it */
+        const char *exponent;
+    } cases[] = {
+        { 400, 0, "" },
+        { 0, 400, "" },
+        { 700, 0, "e-100" },
+        { 700, 0, "e-699" },
+        { 0, 700, "e+100" },
+        { 0, 700, "e699" },
+        { 700, 0, "e-2000" },
+        { 0, 700, "E2000" },
+        { 0, 0, "e99999999999999999999" },
+        { 0, 0, "e-99999999999999999999" },
+    };
+    char text[1024];
+    for (size_t i = 0; i < COUNT(cases); i++)
+        for (int negative = 0; negative < 2; negative++) {
+            char *at = text;
+            at += sprintf(at, "%s%s", negative ? "-" : "", cases[i].behind ? "00." : "1");
+            memset(at, '0', 800);
+            at += cases[i].before + cases[i].behind;
+            sprintf(at, "%s%s", cases[i].behind ? "1" : ".0", cases[i].exponent);
+            check_same(text);
+        }
+}
+
 /* Digits without end: a million of them. */
 static void test_number__long(void **state)
 {
@@ -235,6 +266,7 @@ int main(void)
         cmocka_unit_test(test_number__good),    cmocka_unit_test(test_number__bad),
         cmocka_unit_test(test_number__middles), cmocka_unit_test(test_number__as_strtod),
         cmocka_unit_test(test_number__long),    cmocka_unit_test(test_number__locale),
+        cmocka_unit_test(test_number__far),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

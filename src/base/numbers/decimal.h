@@ -4,10 +4,29 @@
 
 #include <stddef.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* As strtod in the C locale; end may be NULL. */
 double et_decimal_read(const char *text, char **end);
 
 /* As snprintf of "%.*g", or with fixed of "%.*f"; the length. */
 int et_decimal_print(char *text, size_t size, int digits, int fixed, double value);
+
+/* Reads the decimal number that text [length] begins with, [-] digits [. digits] [e exponent], as
+ * the double nearest to it, ties to even. Returns the bytes read; 0: there is no number, and *value
+ * is as it was. A number beyond a double becomes infinity, or 0, with its sign. */
+size_t et_decimal_parse(double *value, const char *text, size_t length);
+
+#define ET_DECIMAL_SIZE 40
+
+/* Prints a finite number with the fewest digits that strtod reads back, N, and the point or the
+ * exponent that "%.Ng" has. */
+void et_decimal_shortest(char text[ET_DECIMAL_SIZE], double value);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

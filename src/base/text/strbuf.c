@@ -7,7 +7,6 @@
  *       a whole prefix of what was appended, and `failed` says that it is not all. */
 #include "base/text/strbuf.h"
 
-#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -105,31 +104,21 @@ void et_strbuf_printf(et_strbuf *buffer, const char *format, ...)
     va_end(arguments);
 }
 
-static bool reads_back(char *text, size_t size, int digits, double value)
-{
-    et_decimal_print(text, size, digits, 0, value);
-    return et_decimal_read(text, NULL) == value;
-}
-
 /* Whole numbers below 10^15 in full, others with the least number of digits that strtod gives
- * back; Steele and White 1990 find it directly, trying is simple. A double keeps every decimal of
- * DBL_DIG = 15 digits: where 15 do not give the value back, no fewer do, so three attempts are
- * enough for most numbers that were computed, and 17 digits for any.
+ * back.
  * "%g" drops the point of 1e+20, which YAML 1.1 would then read as text, so it is put back in
  * front of the exponent: 1.0e+20. No locale is asked.
  *   0.1 -> 0.1    4 -> 4.0    1e-8 -> 1.0e-08    2/3 -> 0.6666666666666666 */
 void et_strbuf_append_double(et_strbuf *buffer, double value)
 {
     et_assert(isfinite(value));
-    char text[40];
+    char text[ET_DECIMAL_SIZE];
     if (fabs(value) < 1e15 && value == trunc(value)) {
         et_decimal_print(text, sizeof text, 1, 1, value);
         et_strbuf_append(buffer, text);
         return;
     }
-    int digits = reads_back(text, sizeof text, DBL_DIG, value) ? 1 : DBL_DIG + 1;
-    while (!reads_back(text, sizeof text, digits, value) && digits < DBL_DECIMAL_DIG)
-        digits++;
+    et_decimal_shortest(text, value);
     /* "1e-08": the digits before the exponent, or all. */
     size_t mantissa = strcspn(text, "e");
     et_strbuf_append_bytes(buffer, text, mantissa);
