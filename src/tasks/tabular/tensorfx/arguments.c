@@ -2,14 +2,12 @@
  * its own, which all that it points to lives in. */
 #include <etude/arguments.h>
 
-#include <errno.h>
-#include <fcntl.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/fields/fields_scalar.h"
+#include "base/files/file.h"
 #include "base/reserved.h"
 #include "base/values/value.h"
 #include "tasks/tabular/tensorfx/argument_parser.h"
@@ -244,61 +242,25 @@ int et_arguments_process(et_arguments *arguments, et_error *error)
 
 /* ---- parsing ---- */
 
-/* Appends what can be read to bytes, which grow. */
-static int read_all(int fd, char **bytes, size_t *length, et_error *error)
-{
-    ssize_t got = 1;
-    for (size_t room = 0; got;) {
-        if (*length == room) {
-            room = room ? 2 * room : 4096;
-            char *more = room > LINE_MAX_BYTES ? NULL : et_realloc(*bytes, room, 1);
-            if (!more)
-                return et_alloc_failed(error, room, "the arguments of this process");
-            *bytes = more;
-        }
-        got = read(fd, *bytes + *length, room - *length);
-        if (got < 0 && errno != EINTR)
-            return et_fail_errno(error, COMMAND_LINE);
-        *length += got > 0 ? (size_t)got : 0;
-    }
-    return ET_OK;
-}
-
-/* The raw arguments of this process, each ended by 0; free them in any case. */
-static int read_command_line(char **bytes, size_t *length, et_error *error)
-{
-    *bytes = NULL;
-    *length = 0;
-    int fd = open(COMMAND_LINE, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return et_fail_errno(error, COMMAND_LINE);
-    int status = read_all(fd, bytes, length, error);
-    close(fd);
-    return status;
-}
-
-/* Pointers to them, the program's name left out, in arena. */
+/* The arguments of this process, the program's name left out, in arena. A library does not get them
+ * as main does, so it asks the system. */
 static int own_arguments(const char *const **out, et_arena *arena, et_error *error)
 {
     char *bytes;
     size_t length, count = 0, at = 0;
-    int status = read_command_line(&bytes, &length, error);
-    for (size_t i = 0; bytes && i < length; i++)
+    int status = et_file_read(&bytes, &length, COMMAND_LINE, LINE_MAX_BYTES, error);
+    if (status)
+        return status;
+    for (size_t i = 0; i < length; i++)
         count += !bytes[i];
-    char *copy = et_arena_alloc(arena, length + 1);
     const char **items = et_arena_array(arena, count + 2, sizeof *items);
-    if (copy && items && bytes) {
-        memcpy(copy, bytes, length);
-        for (size_t i = 0; i < count; i++) {
-            items[i] = copy + at;
-            at += strlen(copy + at) + 1;
-        }
+    for (size_t i = 0; items && i < count; i++) {
+        items[i] = et_arena_strdup(arena, bytes + at);
+        at += strlen(bytes + at) + 1;
     }
     et_free(bytes);
     *out = items && count ? items + 1 : items;
-    if (status)
-        return status;
-    return copy && items ? ET_OK : et_alloc_failed(error, length, "arguments");
+    return items && !arena->failed ? ET_OK : et_alloc_failed(error, length, "arguments");
 }
 
 static int keep_raw(et_arguments *arguments, const char *const *args, et_error *error)
