@@ -2,11 +2,12 @@
  * asks by getenv. So the program has a getenv of its own, which the loader puts in front of the C
  * library's, and which knows this one variable better. A libgomp that looks at the environment
  * in another way (from GCC 13 on) does not ask: then main begins the program anew with the
- * variable set, which costs all of the loading once more.
+ * variable set. All of the loading once more takes 34 ms, where a start takes 10.
  *
  * Why: threads of OpenMP that wait for work spin before they sleep. Beside other work each
- * spinning thread keeps a core from one that has something to do. 2,000 turns are long enough to
- * catch a loop that follows at once, and far shorter than the default. */
+ * spinning thread keeps a core from one that has something to do: 500 small steps with two threads
+ * took 3 s with 2,000 turns and 56 s with the default of 300,000, on two cores that others used as
+ * well. 2,000 turns are long enough to catch a loop that follows at once. */
 #include "command/etude/waiting.h"
 
 #include <stdbool.h>
