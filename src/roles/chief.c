@@ -22,6 +22,36 @@
  * far is not slow, its worker is gone. */
 #define SLOWER 10
 
+static void check_worker(const et_chief *c, int index)
+{
+    const et_chief_worker *w = &c->worker[index];
+    et_assert(w->session <= c->session && w->ticket <= c->ticket);
+    et_assert(w->version <= c->version);
+    et_assert(w->standing != ET_STANDING_WORKS || w->ticket);
+    et_assert(w->session || w->standing == ET_STANDING_AWAY);
+    et_assert(w->took >= 0 && w->took <= c->slowest);
+}
+
+/* What the head of this file says, where no call is under way. */
+static void check(const et_chief *c)
+{
+    const et_chief_setup *s = &c->setup;
+    const bool updating = c->asked == ET_MESSAGE_ADD || c->asked == ET_MESSAGE_APPLY;
+    et_assert((c->left > 0) == (c->asked != ET_MESSAGE_NONE));
+    et_assert(c->left >= 0 && c->left <= s->servers);
+    et_assert((c->asked == ET_MESSAGE_ADMIT) == (c->admitting >= 0));
+    et_assert(c->admitting < s->workers);
+    et_assert(c->parts >= 0 && c->parts <= s->workers);
+    et_assert((c->parts > 0) <= updating);
+    et_assert(c->added >= 0 && c->added + c->parts <= c->most);
+    et_assert(c->version >= s->version && c->ticket >= s->version * s->gradients);
+    et_assert(!c->status || c->phase == ET_CHIEF_FAILED);
+    for (int i = 0; i < s->workers; i++)
+        check_worker(c, i);
+    for (int k = 0; k < c->parts; k++)
+        et_assert(c->part[k] >= 0 && c->part[k] < s->workers);
+}
+
 static int alloc_workers(et_chief *c)
 {
     const et_chief_setup *s = &c->setup;
@@ -97,7 +127,7 @@ static void fail(et_chief *c, int status, const char *format, ...)
 
 static void ask_all(et_chief *c, double now, et_message message)
 {
-    et_assert(!c->asked);
+    et_assert(!c->asked && !c->left);
     c->asked = message.kind;
     c->left = c->setup.servers;
     message.from = ET_TASK_MASTER;
@@ -370,6 +400,7 @@ static void receive_worker(et_chief *c, double now, const et_message *message)
 
 void et_chief_receive(et_chief *chief, double now, const et_message *message)
 {
+    check(chief);
     if (chief->phase == ET_CHIEF_FAILED || message->from == ET_TASK_MASTER)
         return;
     if (message->from <= chief->setup.servers)
@@ -550,6 +581,7 @@ static void look_at_servers(et_chief *c, double now)
 
 void et_chief_start(et_chief *chief, double now)
 {
+    check(chief);
     chief->phase = ET_CHIEF_OPENS;
     ask_all(chief, now,
             (et_message){ .kind = ET_MESSAGE_OPEN,
@@ -571,6 +603,7 @@ static void tell_ended(et_chief *c, double now)
 
 void et_chief_tick(et_chief *c, double now)
 {
+    check(c);
     if (c->phase == ET_CHIEF_ENDED)
         tell_ended(c, now);
     if (c->phase == ET_CHIEF_FAILED || c->phase == ET_CHIEF_ENDED)

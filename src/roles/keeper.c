@@ -11,8 +11,23 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 
 #define PREDICTED_MAX 8.0 /* updates: further no straight line leads */
+
+static void check(const et_keeper *s)
+{
+    et_assert(s->index >= 0 && s->index < s->servers);
+    et_assert(s->version >= 0 && s->store.state >= s->store.weights);
+    et_assert(s->run || (!s->sequence && !s->begun && !s->ended));
+    et_assert(!s->answer.kind || s->answer.sequence <= s->sequence);
+    et_assert((s->last != NULL) == s->store.predicts);
+    for (int i = 0; i < s->workers; i++) {
+        const et_keeper_worker *w = &s->worker[i];
+        et_assert(!w->staged || (w->session && w->gradient && w->ticket > 0));
+        et_assert(!w->session || s->run);
+    }
+}
 
 int et_keeper_open(et_keeper *keeper, et_link *link, int index, int servers, int workers,
                    uint64_t fingerprint, const et_keeper_store *store, et_error *error)
@@ -288,6 +303,7 @@ static void receive_master(et_keeper *s, const et_message *message)
 
 void et_keeper_receive(et_keeper *keeper, const et_message *message)
 {
+    check(keeper);
     if (message->from == ET_TASK_MASTER)
         receive_master(keeper, message);
     else

@@ -39,6 +39,15 @@ struct et_visitors {
     visitor *visitor; /* [count] */
 };
 
+/* Which descriptors are open, where no call is under way. */
+static void check(const et_visitors *v)
+{
+    et_assert(v->end >= 0 && v->end <= v->count);
+    et_assert(v->setup.places > 0 && v->setup.most > 0 && v->setup.all >= v->setup.most);
+    et_assert(v->shut >= 0);
+    et_assert(v->end == v->count || !v->visitor[v->end].open);
+}
+
 int et_visitors_open(et_visitors **out, const et_visitors_setup *setup, et_error *error)
 {
     struct rlimit limit;
@@ -82,6 +91,7 @@ static void end(int descriptor)
 
 void et_visitors_came(et_visitors *v, int descriptor, double now)
 {
+    check(v);
     if (descriptor < 0)
         return;
     if (descriptor >= v->count) {
@@ -100,6 +110,7 @@ void et_visitors_came(et_visitors *v, int descriptor, double now)
 
 void et_visitors_left(et_visitors *v, int descriptor)
 {
+    check(v);
     if (descriptor >= 0 && descriptor < v->count)
         v->visitor[descriptor].open = false;
     while (v->end > 0 && !v->visitor[v->end - 1].open)
@@ -238,6 +249,7 @@ static void add_up(const et_visitors *v, double until, int64_t *held, int *stay,
 
 void et_visitors_look(et_visitors *v, double now)
 {
+    check(v);
     int64_t held;
     int stay, open;
     double until = now - v->setup.handshake;

@@ -7,6 +7,20 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 
+/* Servers owe answers while values are pulled or a gradient is pushed, and the master while it is
+ * asked. */
+static void check(const et_worker *w)
+{
+    const bool talks = w->phase == ET_WORKER_PULLS || w->phase == ET_WORKER_PUSHES;
+    et_assert(w->phase <= ET_WORKER_ENDED);
+    et_assert(w->left >= 0 && w->left <= w->setup.servers);
+    et_assert(w->phase == ET_WORKER_ENDED || (w->left > 0) == talks);
+    et_assert(w->phase == ET_WORKER_ENDED || w->phase == ET_WORKER_JOINS || w->session);
+    et_assert(w->phase != ET_WORKER_COMPUTES || w->ticket > 0);
+    et_assert(w->phase == ET_WORKER_ENDED || !*w->lost);
+    et_assert(w->ticket >= 0 && w->sequence >= w->setup.nonce);
+}
+
 int et_worker_open(et_worker *worker, const et_worker_setup *setup, et_error *error)
 {
     size_t servers = (size_t)setup->servers;
@@ -170,6 +184,7 @@ static bool is_ours(const et_worker *w, const et_message *message)
 
 void et_worker_receive(et_worker *w, double now, const et_message *message)
 {
+    check(w);
     if (w->phase == ET_WORKER_ENDED || !is_ours(w, message))
         return;
     if (message->from == ET_TASK_MASTER)
@@ -203,6 +218,7 @@ static void ask_again(et_worker *w, et_asking *asking, double now)
  * answer to is asked again for ever, and whether it lives is for the transport to know. */
 void et_worker_tick(et_worker *w, double now)
 {
+    check(w);
     if (w->phase == ET_WORKER_JOINS)
         ask_again(w, &w->master, now);
     else if (w->phase == ET_WORKER_ASKS)
@@ -214,6 +230,7 @@ void et_worker_tick(et_worker *w, double now)
 
 void et_worker_computed(et_worker *w, double now, const float *const *gradients, const void *report)
 {
+    check(w);
     et_assert(w->phase == ET_WORKER_COMPUTES);
     memcpy(w->report, report, w->setup.report_size);
     w->left = w->setup.servers;

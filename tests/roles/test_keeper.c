@@ -9,7 +9,9 @@
 
 #include <cmocka.h>
 
+#include "base/aborts.h"
 #include "roles/keeper.h"
+#include "skip.h"
 
 enum { FLOATS = 3, SERVERS = 1, WORKERS = 2, RUN = 7, FINGERPRINT = 77 };
 
@@ -229,12 +231,39 @@ static void test_keeper__predicts(void **state)
     et_keeper_release(&b.keeper);
 }
 
+static void receive_anything(void *payload)
+{
+    bench *b = payload;
+    order(b, (et_message){ .kind = ET_MESSAGE_READ });
+}
+
+/* What holds between messages is looked at when one comes. */
+static void test_keeper__asserts(void **state)
+{
+    (void)state;
+#ifdef NDEBUG
+    test_skip("assertions are off");
+#endif
+    bench b;
+    bench_open(&b, false);
+    b.keeper.worker[1].staged = true;
+    assert_asserts(receive_anything, &b, "!w->staged || (w->session && w->gradient");
+    b.keeper.worker[1].staged = false;
+    b.keeper.version = -1;
+    assert_asserts(receive_anything, &b, "s->version >= 0");
+    b.keeper.version = 0;
+    receive_anything(&b);
+    assert_int_equal(b.said.kind, ET_MESSAGE_STATE);
+    et_keeper_release(&b.keeper);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_keeper__adds_up),
         cmocka_unit_test(test_keeper__refuses),
         cmocka_unit_test(test_keeper__predicts),
+        cmocka_unit_test(test_keeper__asserts),
     };
     return cmocka_run_group_tests_name("keeper", tests, NULL, NULL);
 }
