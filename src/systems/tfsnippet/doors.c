@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/text/plain.h"
 #include "systems/tfsnippet/events.h"
 #include "systems/tfsnippet/loop_private.h"
@@ -9,8 +10,27 @@
 /* Events within handlers of events: more have no end. */
 #define FIRING_MOST 16
 
+/* What holds at every door, whatever a handler or a restored state has done. */
+static void check(const et_loop *l)
+{
+    const bool runs = l->phase == ET_LOOP_RUNNING || l->phase == ET_LOOP_ENDING;
+    et_assert(l->params && l->group && l->state && l->events);
+    et_assert(l->phase <= ET_LOOP_ENDED && (!runs || l->run));
+    et_assert(l->within_epoch || !l->within_step);
+    et_assert(l->within_step || !l->step_data);
+    et_assert(!l->resumes || !l->within_epoch);
+    et_assert(l->step >= 0 && l->epoch >= 0);
+    et_assert(l->epochs_done >= 0 && l->epochs_done <= l->epoch);
+    et_assert(l->steps_done >= 0 && l->steps_done <= l->step);
+    et_assert(l->firing >= 0 && l->firing <= FIRING_MOST);
+    et_assert(l->best_step >= -1);
+    et_assert(l->optimizer_count <= l->optimizer_capacity);
+    et_assert(l->object_count <= l->object_capacity && l->pair_count <= l->pair_capacity);
+}
+
 int et_loop_ready(et_loop *loop)
 {
+    check(loop);
     if (loop->error.status)
         return loop->error.status;
     if (loop->phase == ET_LOOP_RUNNING || loop->phase == ET_LOOP_ENDING)

@@ -9,7 +9,11 @@
 #include <etude/log.h>
 
 #include "base/alloc.h"
+<<<<<<< ours
 #include "base/values/value.h"
+=======
+#include "base/assert.h"
+>>>>>>> theirs
 #include "base/vector.h"
 
 void et_flows_release(et_flows *flows)
@@ -47,6 +51,8 @@ static int restore_flow(et_flow *flow, const et_value *dict, et_error *error)
     int status = et_value_read_int(dict, "pass", &pass, error);
     if (!status)
         status = et_value_read_int(dict, "over", &flow->over, error);
+    if (!status && flow->over < 0)
+        status = et_fail(error, ET_EFORMAT, "over: %lld is negative", (long long)flow->over);
     if (!status && (!position || position->kind != ET_VALUE_DICT))
         status = et_fail(error, ET_EFORMAT, "there is no position");
     if (!status)
@@ -59,6 +65,14 @@ static int restore_flow(et_flow *flow, const et_value *dict, et_error *error)
     flow->empty = !flow->begun;
     flow->pass = pass;
     return ET_OK;
+}
+
+static void check(const et_flow *flow)
+{
+    et_assert(flow->source && flow->name && flow->batch);
+    et_assert(!flow->waits || flow->begun);
+    et_assert(flow->over >= 0 && flow->pass_over >= 0 && flow->pass_over <= flow->over);
+    et_assert(!flow->begun || flow->pass >= 0);
 }
 
 int et_flows_add(et_flows *flows, const char *name, et_source *source, bool saved, et_error *error)
@@ -124,6 +138,7 @@ static int rewind_flow(et_flow *flow, et_error *error)
 
 int et_flow_next(et_flow *flow, bool *over, et_error *error)
 {
+    check(flow);
     *over = flow->pass_over > 0;
     if (*over) {
         flow->pass_over--;
@@ -142,6 +157,7 @@ int et_flow_next(et_flow *flow, bool *over, et_error *error)
     if (ended)
         return rewind_flow(flow, error);
     flow->empty = false;
+    check(flow);
     return ET_OK;
 }
 

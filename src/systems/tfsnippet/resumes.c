@@ -67,6 +67,11 @@ static int restore_loop(void *self, const et_value *dict, et_error *error)
             status = et_fail(error, ET_EFORMAT, "%s: %lld is negative", counters[i].key,
                              (long long)*counters[i].value);
     }
+    if (!status && (loop->epochs_done > loop->epoch || loop->steps_done > loop->step))
+        status = et_fail(error, ET_EFORMAT,
+                         "epoch %lld, step %lld: no more can be done, and %lld and %lld are",
+                         (long long)loop->epoch, (long long)loop->step,
+                         (long long)loop->epochs_done, (long long)loop->steps_done);
     if (!status)
         status = et_value_read_bool(dict, "within_epoch", &loop->resumes, error);
     if (!status)

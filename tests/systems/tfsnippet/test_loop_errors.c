@@ -9,7 +9,11 @@
 
 #include "systems/tfsnippet/looped.h"
 
+#include "base/aborts.h"
 #include "base/arena.h"
+#include "skip.h"
+#include "systems/tfsnippet/loop_private.h"
+#include "train/checkpoint/state.h"
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
@@ -599,6 +603,76 @@ static void test_loop_errors__interrupted(void **state)
     }
 }
 
+/* A state that no loop saves is refused: by a name of a part, a key and a value. */
+static void test_loop_errors__bad_states(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *part, *key;
+        int64_t value;
+        const char *text;
+    } cases[] = {
+        { "loop", "epochs_done", 2, "no more can be done" },
+        { "loop", "steps_done", 4, "no more can be done" },
+        { "loop", "step", -1, "step: -1 is negative" },
+        { "rows", "over", -1, "over: -1 is negative" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        et_source *source = rows_source(4, true, false);
+        et_arena arena = ET_ARENA_INIT;
+        et_error failure = ET_ERROR_INIT;
+        et_value *tree;
+        looped l;
+        looped_init(&l);
+        looped_open(&l);
+        assert_ok(et_loop_add_source(l.loop, "rows", source, error));
+        assert_ok(et_loop_begin(l.loop, error));
+        assert_true(et_loop_next_epoch(l.loop));
+        for (int step = 0; step < 3; step++)
+            assert_true(et_loop_next_step(l.loop, source));
+        assert_ok(et_state_save(et_loop_state(l.loop), &tree, &arena, error));
+        const et_value *part = et_value_get(tree, cases[i].part);
+        part = part ? part : et_value_get(et_value_get(tree, "data"), cases[i].part);
+        et_value *value = (et_value *)et_value_get(part, cases[i].key);
+        assert_int_equal(value->kind, ET_VALUE_INT);
+        value->integer = cases[i].value;
+        assert_int_equal(et_state_restore(et_loop_state(l.loop), tree, &failure), ET_EFORMAT);
+        assert_non_null(strstr(failure.text, cases[i].text));
+        et_arena_release(&arena);
+        looped_free(&l);
+        et_source_close(source);
+    }
+}
+
+static void next_step(void *loop)
+{
+    et_loop_next_step(loop, NULL);
+}
+
+/* What holds at every door is looked at there. */
+static void test_loop_errors__asserts(void **state)
+{
+    (void)state;
+#ifdef NDEBUG
+    test_skip("assertions are off");
+#endif
+    looped l;
+    looped_init(&l);
+    l.options.max_step = 3;
+    looped_begin(&l);
+    assert_true(et_loop_next_epoch(l.loop));
+    l.loop->within_epoch = false;
+    l.loop->within_step = true;
+    assert_asserts(next_step, l.loop, "l->within_epoch || !l->within_step");
+    l.loop->within_step = false;
+    l.loop->steps_done = 1;
+    assert_asserts(next_step, l.loop, "l->steps_done <= l->step");
+    l.loop->steps_done = 0;
+    l.loop->within_epoch = true;
+    assert_true(et_loop_next_step(l.loop, NULL));
+    looped_free(&l);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -610,6 +684,8 @@ int main(void)
         cmocka_unit_test(test_loop_errors__mute_source),
         cmocka_unit_test(test_loop_errors__no_data),
         cmocka_unit_test(test_loop_errors__interrupted),
+        cmocka_unit_test(test_loop_errors__bad_states),
+        cmocka_unit_test(test_loop_errors__asserts),
     };
     return cmocka_run_group_tests(tests, make_directory, remove_directory);
 }
