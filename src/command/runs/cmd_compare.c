@@ -18,11 +18,11 @@
 #include "command/command.h"
 #include "command/options/args.h"
 #include "command/results.h"
-#include "command/runs/grid.h"
 #include "command/runs/histories.h"
 #include "command/runs/run_settings.h"
 #include "command/runs/run_size.h"
 #include "formats/events/log_names.h"
+#include "formats/grid.h"
 
 #define RUNS_MAX 16
 

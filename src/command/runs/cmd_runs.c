@@ -20,11 +20,11 @@
 #include "command/options/args.h"
 #include "command/print.h"
 #include "command/results.h"
-#include "command/runs/grid.h"
 #include "command/runs/histories.h"
 #include "command/runs/run_settings.h"
 #include "command/runs/run_size.h"
 #include "formats/events/log_names.h"
+#include "formats/grid.h"
 
 #define SETTINGS_SHOWN                                                                             \
     6 /* columns of settings that people see at most, as their terminal has room;                  \

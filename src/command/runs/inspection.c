@@ -15,7 +15,7 @@
 #include "base/values/value.h"
 #include "base/vector.h"
 #include "command/print.h"
-#include "command/runs/grid.h"
+#include "formats/grid.h"
 #include "train/checkpoint/artifact/model_place.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/state.h"

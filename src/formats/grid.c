@@ -1,4 +1,4 @@
-#include "command/runs/grid.h"
+#include "formats/grid.h"
 
 #include <stdarg.h>
 #include <string.h>
@@ -9,7 +9,6 @@
 #include "base/text/strbuf.h"
 #include "base/text/unicode.h"
 #include "base/vector.h"
-#include "command/runs/chart.h"
 
 static void take(et_grid *grid, et_strbuf *plain)
 {

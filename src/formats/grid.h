@@ -8,8 +8,8 @@
  *     et_grid_release(&grid);
  *
  * Texts may be of anyone: control characters are left out, also of CSV. */
-#ifndef ETUDE_COMMAND_RUNS_GRID_H
-#define ETUDE_COMMAND_RUNS_GRID_H
+#ifndef ETUDE_FORMATS_GRID_H
+#define ETUDE_FORMATS_GRID_H
 
 #include <stdbool.h>
 #include <stddef.h>
