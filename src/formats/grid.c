@@ -6,7 +6,6 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/text/plain.h"
-#include "base/text/strbuf.h"
 #include "base/text/unicode.h"
 #include "base/vector.h"
 
@@ -42,7 +41,15 @@ void et_grid_addf(et_grid *grid, const char *format, ...)
     et_strbuf_release(&text);
 }
 
+void et_grid_add_row(et_grid *grid, const char *const *cells)
+{
+    for (size_t i = 0; i < grid->columns; i++)
+        et_grid_add(grid, cells[i]);
+}
+
 /* ---- for people ---- */
+
+#define GAP 2 /* blanks between columns */
 
 /* Bytes of the first most characters. */
 static size_t bytes_of(const char *text, size_t most)
@@ -62,106 +69,157 @@ static bool is_number(const char *text)
     return *text >= '0' && *text <= '9';
 }
 
-static size_t width_of(const char *cell, bool first)
-{
-    size_t width = et_utf8_count(cell);
-    return width > ET_GRID_CELL_MAX && !first ? ET_GRID_CELL_MAX : width;
-}
-
 typedef struct column {
     size_t width;
     bool numbers;
 } column;
 
-static void measure(const et_grid *grid, column *columns)
+static size_t width_of(const et_grid *grid, const char *cell, size_t c)
 {
-    for (size_t c = 0; c < grid->columns; c++) {
-        columns[c] = (column){ 0, true };
-        for (size_t i = c; i < grid->count; i += grid->columns) {
-            const char *cell = grid->cells[i];
-            size_t width = width_of(cell, c == 0);
-            columns[c].width = width > columns[c].width ? width : columns[c].width;
-            if (i >= grid->columns && *cell && strcmp(cell, "-") != 0 && !is_number(cell))
-                columns[c].numbers = false;
-        }
+    const size_t width = et_utf8_count(cell);
+    return c && grid->most && width > grid->most ? grid->most : width;
+}
+
+static column measure_column(const et_grid *grid, size_t c)
+{
+    column result = { 0, c >= grid->left };
+    for (size_t i = c; i < grid->count; i += grid->columns) {
+        const char *cell = grid->cells[i];
+        const size_t width = width_of(grid, cell, c);
+        const bool head = i < grid->columns && !grid->headless;
+        result.width = width > result.width ? width : result.width;
+        if (!head && *cell && strcmp(cell, "-") != 0 && !is_number(cell))
+            result.numbers = false;
     }
+    return result;
+}
+
+/* Owned; NULL: no memory, also for the cells. *width: of a line. */
+static column *measure(const et_grid *grid, size_t *width)
+{
+    column *columns = grid->failed ? NULL : et_alloc(grid->columns, sizeof *columns);
+    *width = 0;
+    for (size_t c = 0; columns && c < grid->columns; c++) {
+        columns[c] = measure_column(grid, c);
+        *width += columns[c].width + (c ? GAP : 0);
+    }
+    return columns;
 }
 
 /* The last one has nothing behind it. */
-static void print_cell(FILE *to, const char *cell, column place, bool first, bool last)
+static void append_cell(et_strbuf *out, const char *cell, column place, size_t width, bool last)
 {
-    size_t width = width_of(cell, first), blanks = place.width - width;
-    bool cut = et_utf8_count(cell) > width;
-    int length = (int)bytes_of(cell, cut ? width - 3 : width);
-    fprintf(to, "%*s%.*s%s", place.numbers ? (int)blanks : 0, "", length, cell, cut ? "..." : "");
+    const int blanks = (int)(place.width - width);
+    const bool cut = et_utf8_count(cell) > width;
+    et_strbuf_append_blanks(out, place.numbers ? blanks : 0);
+    et_strbuf_append_bytes(out, cell, bytes_of(cell, cut ? width - 3 : width));
+    et_strbuf_append(out, cut ? "..." : "");
     if (!last)
-        fprintf(to, "%*s", place.numbers ? 2 : (int)blanks + 2, "");
+        et_strbuf_append_blanks(out, GAP + (place.numbers ? 0 : blanks));
 }
 
 /* Nothing is printed for empty cells at its end. */
-static void print_row(FILE *to, char *const *cells, const column *columns, size_t count)
+static void append_row(et_strbuf *out, const et_grid *grid, char *const *cells,
+                       const column *columns)
 {
+    size_t count = grid->shown ? grid->shown : grid->columns;
     while (count && !*cells[count - 1])
         count--;
     for (size_t i = 0; i < count; i++)
-        print_cell(to, cells[i], columns[i], i == 0, i + 1 == count);
-    fputc('\n', to);
+        append_cell(out, cells[i], columns[i], width_of(grid, cells[i], i), i + 1 == count);
+    et_strbuf_append_char(out, '\n');
 }
 
-static int print_text(const et_grid *grid, FILE *to, et_error *error)
+static void append_text(const et_grid *grid, et_strbuf *out)
 {
-    column *columns = et_alloc(grid->columns, sizeof *columns);
-    if (!columns)
-        return et_alloc_failed(error, grid->columns * sizeof *columns, "a table");
-    measure(grid, columns);
-    for (size_t row = 0; row < grid->count; row += grid->columns)
-        print_row(to, grid->cells + row, columns, grid->shown ? grid->shown : grid->columns);
+    size_t width;
+    column *columns = measure(grid, &width);
+    out->failed |= !columns;
+    if (columns && width < grid->width)
+        columns[0].width += grid->width - width;
+    for (size_t row = 0; columns && row < grid->count; row += grid->columns)
+        append_row(out, grid, grid->cells + row, columns);
     et_free(columns);
-    return ET_OK;
+}
+
+size_t et_grid_width(const et_grid *grid)
+{
+    size_t width;
+    et_free(measure(grid, &width));
+    return width;
 }
 
 size_t et_grid_fitting(const et_grid *grid, size_t width)
 {
-    size_t fitting = 0, used = 0;
-    column *columns = grid->failed ? NULL : et_alloc(grid->columns, sizeof *columns);
+    size_t fitting = 0, used = 0, all;
+    column *columns = measure(grid, &all);
     if (!columns)
-        return grid->columns; /* print tells */
-    measure(grid, columns);
+        return grid->columns; /* append tells */
     while (fitting < grid->columns && used + columns[fitting].width <= width)
-        used += columns[fitting++].width + 2;
+        used += columns[fitting++].width + GAP;
     et_free(columns);
     return fitting ? fitting : 1;
 }
 
-/* ---- for programs ---- */
+/* ---- for programs and pages ---- */
 
-static void print_csv_cell(FILE *to, const char *cell)
+static void append_escaped(et_strbuf *out, const char *text, char special, char escape)
 {
-    if (!strpbrk(cell, ",\"")) {
-        fputs(cell, to);
-        return;
+    for (; *text; text++) {
+        if (*text == special)
+            et_strbuf_append_char(out, escape);
+        et_strbuf_append_char(out, *text);
     }
-    fputc('"', to);
-    for (; *cell; cell++) {
-        if (*cell == '"')
-            fputc('"', to);
-        fputc(*cell, to);
+}
+
+static void append_csv(const et_grid *grid, et_strbuf *out)
+{
+    for (size_t i = 0; i < grid->count; i++) {
+        const char *quote = strpbrk(grid->cells[i], ",\"") ? "\"" : "";
+        et_strbuf_append(out, quote);
+        append_escaped(out, grid->cells[i], '"', '"');
+        et_strbuf_append(out, quote);
+        et_strbuf_append_char(out, (i + 1) % grid->columns ? ',' : '\n');
     }
-    fputc('"', to);
+}
+
+/* In a cell a bar would end it. */
+static void append_markdown(const et_grid *grid, et_strbuf *out)
+{
+    et_assert(!grid->headless);
+    for (size_t i = 0; i < grid->count; i++) {
+        et_strbuf_append(out, i % grid->columns ? " " : "| ");
+        append_escaped(out, grid->cells[i], '|', '\\');
+        et_strbuf_append(out, (i + 1) % grid->columns ? " |" : " |\n");
+        if (i + 1 != grid->columns)
+            continue;
+        for (size_t c = 0; c < grid->columns; c++)
+            et_strbuf_append(out, "|---");
+        et_strbuf_append(out, "|\n");
+    }
+}
+
+void et_grid_append(const et_grid *grid, et_grid_form form, et_strbuf *out)
+{
+    static void (*const append[])(const et_grid *grid, et_strbuf *out) = {
+        [ET_GRID_TEXT] = append_text,
+        [ET_GRID_CSV] = append_csv,
+        [ET_GRID_MARKDOWN] = append_markdown,
+    };
+    et_assert(grid->columns > 0 && (grid->failed || grid->count % grid->columns == 0));
+    out->failed |= grid->failed;
+    append[form](grid, out);
 }
 
 int et_grid_print(const et_grid *grid, FILE *to, et_grid_form form, et_error *error)
 {
-    et_assert(grid->columns > 0 && (grid->failed || grid->count % grid->columns == 0));
-    if (grid->failed)
-        return et_alloc_failed(error, 0, "a table");
-    if (form == ET_GRID_TEXT)
-        return print_text(grid, to, error);
-    for (size_t i = 0; i < grid->count; i++) {
-        print_csv_cell(to, grid->cells[i]);
-        fputc((i + 1) % grid->columns ? ',' : '\n', to);
-    }
-    return ET_OK;
+    et_strbuf out = ET_STRBUF_INIT;
+    et_grid_append(grid, form, &out);
+    const int status = out.failed ? et_alloc_failed(error, out.length, "a table") : ET_OK;
+    if (!status)
+        fputs(et_strbuf_text(&out), to);
+    et_strbuf_release(&out);
+    return status;
 }
 
 void et_grid_release(et_grid *grid)

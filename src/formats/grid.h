@@ -1,13 +1,13 @@
-/* A table of texts, filled row by row, the first being heads: for people, aligned (columns of
- * numbers to the right), or as CSV (RFC 4180).
+/* A table of texts, filled row by row, the first row being heads: for people, aligned (columns of
+ * numbers to the right), as CSV (RFC 4180), or as a table of Markdown.
  *
  *     et_grid grid = { .columns = 2 };
  *     et_grid_add(&grid, "run");
  *     et_grid_addf(&grid, "%d", 3);
- *     et_grid_print(&grid, stdout, ET_GRID_TEXT, &error);
+ *     et_grid_append(&grid, ET_GRID_TEXT, &out);
  *     et_grid_release(&grid);
  *
- * Texts may be of anyone: control characters are left out, also of CSV. */
+ * Cells may hold anybody's text: control characters are escaped (base/text/plain.h), in CSV too. */
 #ifndef ETUDE_FORMATS_GRID_H
 #define ETUDE_FORMATS_GRID_H
 
@@ -17,28 +17,44 @@
 
 #include <etude/error.h>
 
-/* Characters of a cell that people see, but for the first of a row; CSV has all. */
+#include "base/text/strbuf.h"
+
+/* What `most` usually is. */
 #define ET_GRID_CELL_MAX 40
 
 typedef struct et_grid {
-    size_t columns; /* at least 1; set by the caller */
-    size_t shown;   /* of these, in text: the first so many; 0: all */
+    size_t columns; /* at least 1; set by the caller, as what follows, before the first cell */
+    bool headless;  /* the first row is one of values; not in Markdown */
+    size_t left;    /* so many of the first columns are to the left whatever they hold */
+    size_t most;    /* characters of a cell in TEXT, but for the first of a row; 0: all */
+    size_t shown;   /* columns in TEXT, the first so many; 0: all */
+    size_t width;   /* of a line in TEXT at least; the first column gets the rest */
     char **cells;   /* [count], owned */
     size_t count, capacity;
-    bool failed; /* there was no memory: print tells */
+    bool failed; /* there was no memory: the table's text fails with it */
 } et_grid;
 
-typedef enum et_grid_form { ET_GRID_TEXT, ET_GRID_CSV } et_grid_form;
+typedef enum et_grid_form { ET_GRID_TEXT, ET_GRID_CSV, ET_GRID_MARKDOWN } et_grid_form;
 
 /* The next cell; NULL is an empty one. */
 void et_grid_add(et_grid *grid, const char *text);
 void et_grid_addf(et_grid *grid, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* How many of the first columns fit into lines of so many characters; at least one. Rows are whole.
- */
+/* As many cells as there are columns. */
+void et_grid_add_row(et_grid *grid, const char *const *cells);
+
+/* In all that follows, rows are whole. */
+
+/* Characters of the longest line of TEXT, without its width and with all columns. */
+size_t et_grid_width(const et_grid *grid);
+
+/* How many of the first columns fit into lines of so many characters; at least one. */
 size_t et_grid_fitting(const et_grid *grid, size_t width);
 
-/* Rows are whole. */
+/* Appends the table, each row ending in a newline. */
+void et_grid_append(const et_grid *grid, et_grid_form form, et_strbuf *out);
+
+/* The same into a file, whose own failures stay with it. */
 int et_grid_print(const et_grid *grid, FILE *to, et_grid_form form, et_error *error);
 
 void et_grid_release(et_grid *grid);

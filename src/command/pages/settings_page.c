@@ -12,19 +12,10 @@
 #include "base/fields/fields_scalar.h"
 #include "base/text/strbuf.h"
 #include "base/values/yaml.h"
+#include "formats/grid.h"
 #include "systems/modelgarden/experiment.h"
 
 #define EXPERIMENTS_MAX 32 /* of a kind, on the page */
-
-/* In a cell a bar would end it. */
-static void put_cell(FILE *to, const char *text)
-{
-    for (; *text && *text != '\n'; text++) {
-        if (*text == '|')
-            fputc('\\', to);
-        fputc(*text, to);
-    }
-}
 
 /* ---- what tables say ---- */
 
@@ -38,28 +29,37 @@ static const char *change_of(et_field_change change)
     return words[change];
 }
 
-/* "| `max_to_keep` | integer | 5 | 1 to 100,000 | free | checkpoints kept |" */
-static void print_row(FILE *to, const et_field *field, et_field_change change)
+/* "`max_to_keep`", "integer", "`5`", "1 to 100,000", "free", "checkpoints kept" */
+static void add_row(et_grid *grid, const et_field *field, et_field_change change)
 {
     et_strbuf value = ET_STRBUF_INIT, range = ET_STRBUF_INIT;
     et_field_default(field, &value);
     et_field_range(field, &range);
-    fprintf(to, "| `%s` | %s | `", field->name, et_field_type(field));
-    put_cell(to, *et_strbuf_text(&value) ? et_strbuf_text(&value) : "\"\"");
-    fputs("` | ", to);
-    put_cell(to, et_strbuf_text(&range));
-    fprintf(to, " | %s | ", change_of(change));
-    put_cell(to, field->help ? field->help : "");
-    fputs(" |\n", to);
+    grid->failed |= value.failed || range.failed;
+    et_grid_addf(grid, "`%s`", field->name);
+    et_grid_add(grid, et_field_type(field));
+    et_grid_addf(grid, "`%s`", value.length ? value.data : "\"\"");
+    et_grid_add(grid, et_strbuf_text(&range));
+    et_grid_add(grid, change_of(change));
+    et_grid_add(grid, field->help);
     et_strbuf_release(&value);
     et_strbuf_release(&range);
 }
 
-/* What is printed. */
+/* What is printed, and where. */
 typedef struct page {
+    FILE *to;
     const et_program *program;
     et_arena *arena;
+    bool failed; /* there was no memory for a table */
 } page;
+
+/* Prints the table and releases it. */
+static void print_table(page *p, et_grid *grid)
+{
+    p->failed |= et_grid_print(grid, p->to, ET_GRID_MARKDOWN, NULL) != ET_OK;
+    et_grid_release(grid);
+}
 
 /* The kind whose settings below `task` a table is; NULL: none. */
 static const char *kind_with(const et_program *program, const et_fields *table)
@@ -70,22 +70,29 @@ static const char *kind_with(const et_program *program, const et_fields *table)
     return NULL;
 }
 
-/* A group's own settings under a heading, then the groups in it. change: the group's. */
-static void print_group(FILE *to, const page *p, const et_fields *table, const char *path,
-                        const char *help, et_field_change change)
+/* A group's own settings under a heading; nothing if all are groups. */
+static void print_own(page *p, const et_fields *table, const char *path, const char *help,
+                      et_field_change change)
 {
-    bool headed = false;
-    for (const et_field *field = table->fields; field->kind != ET_FIELD_KIND_END; field++) {
-        if (field->kind == ET_FIELD_KIND_STRUCT)
-            continue;
-        if (!headed)
-            fprintf(to,
-                    "\n### %s\n\n%s%s| setting | type | default | range | resuming | meaning |\n"
-                    "|---|---|---|---|---|---|\n",
-                    path, help ? help : "", help && *help ? ".\n\n" : "");
-        headed = true;
-        print_row(to, field, field->change ? field->change : change);
+    static const char *const heads[] = { "setting", "type",     "default",
+                                         "range",   "resuming", "meaning" };
+    et_grid grid = { .columns = sizeof heads / sizeof *heads };
+    et_grid_add_row(&grid, heads);
+    for (const et_field *field = table->fields; field->kind != ET_FIELD_KIND_END; field++)
+        if (field->kind != ET_FIELD_KIND_STRUCT)
+            add_row(&grid, field, field->change ? field->change : change);
+    if (grid.count > grid.columns) {
+        fprintf(p->to, "\n### %s\n\n%s%s", path, help ? help : "", help && *help ? ".\n\n" : "");
+        print_table(p, &grid);
     }
+    et_grid_release(&grid);
+}
+
+/* A group's own settings, then the groups in it. change: the group's. */
+static void print_group(page *p, const et_fields *table, const char *path, const char *help,
+                        et_field_change change)
+{
+    print_own(p, table, path, help, change);
     for (const et_field *field = table->fields; field->kind != ET_FIELD_KIND_END; field++) {
         const bool list = field->kind == ET_FIELD_KIND_STRUCTS;
         if (field->kind != ET_FIELD_KIND_STRUCT && !list)
@@ -94,9 +101,9 @@ static void print_group(FILE *to, const page *p, const et_fields *table, const c
             et_arena_printf(p->arena, "%s.%s%s", path, field->name, list ? "[]" : "");
         const char *other = whole ? kind_with(p->program, field->nested) : NULL;
         if (other)
-            fprintf(to, "\n### %s\n\nWhat stands below `task` under *Of %s*.\n", whole, other);
+            fprintf(p->to, "\n### %s\n\nWhat stands below `task` under *Of %s*.\n", whole, other);
         else if (whole)
-            print_group(to, p, field->nested, whole, field->help,
+            print_group(p, field->nested, whole, field->help,
                         field->change ? field->change : change);
     }
 }
@@ -109,43 +116,41 @@ typedef struct beside {
     int count;
 } beside;
 
-static void append_value(et_strbuf *to, const et_value *value)
+/* In YAML, in the arena. NULL: no memory. */
+static const char *text_of(const et_value *value, et_arena *arena)
 {
-    et_yaml_print(to, value);
-    while (to->length && et_strbuf_text(to)[to->length - 1] == '\n')
-        et_strbuf_cut(to, to->length - 1);
+    et_strbuf text = ET_STRBUF_INIT;
+    et_yaml_print(&text, value);
+    while (text.length && text.data[text.length - 1] == '\n')
+        et_strbuf_cut(&text, text.length - 1);
+    const char *copy = text.failed ? NULL : et_arena_strdup(arena, et_strbuf_text(&text));
+    et_strbuf_release(&text);
+    return copy;
 }
 
-static void print_difference(FILE *to, const char *path, const et_value *usual, const beside *own)
+/* A row, if an experiment sets what is at the path. */
+static void add_difference(et_grid *grid, const char *path, const et_value *usual,
+                           const beside *own, et_arena *arena)
 {
-    et_strbuf wanted = ET_STRBUF_INIT, value = ET_STRBUF_INIT;
+    const char *wanted = text_of(usual, arena), *set[EXPERIMENTS_MAX];
     bool differs = false;
-    append_value(&wanted, usual);
-    for (int pass = 0; pass < 2; pass++) {
-        if (pass && differs) {
-            fprintf(to, "| `%s` | ", path);
-            put_cell(to, et_strbuf_text(&wanted));
-        }
-        for (int i = 0; i < own->count && (!pass || differs); i++) {
-            et_strbuf_reset(&value);
-            append_value(&value, own->echo[i]);
-            bool same = !strcmp(et_strbuf_text(&value), et_strbuf_text(&wanted));
-            differs |= !same;
-            if (pass) {
-                fputs(" | ", to);
-                put_cell(to, same ? "" : et_strbuf_text(&value));
-            }
-        }
+    for (int i = 0; i < own->count; i++) {
+        const char *text = text_of(own->echo[i], arena);
+        grid->failed |= !text || !wanted;
+        set[i] = !grid->failed && strcmp(text, wanted) != 0 ? text : NULL;
+        differs |= set[i] != NULL;
     }
-    if (differs)
-        fputs(" |\n", to);
-    et_strbuf_release(&wanted);
-    et_strbuf_release(&value);
+    if (!differs)
+        return;
+    et_grid_addf(grid, "`%s`", path);
+    et_grid_add(grid, wanted);
+    for (int i = 0; i < own->count; i++)
+        et_grid_add(grid, set[i]);
 }
 
 /* Table and trees side by side: each has a child for each row. */
-static void print_differences(FILE *to, const et_fields *table, const char *path,
-                              const et_value *usual, const beside *own, et_arena *arena)
+static void add_differences(et_grid *grid, const et_fields *table, const char *path,
+                            const et_value *usual, const beside *own, et_arena *arena)
 {
     beside inside = { .count = own->count };
     const et_value *value = usual->first;
@@ -157,43 +162,52 @@ static void print_differences(FILE *to, const et_fields *table, const char *path
         if (!whole)
             return;
         if (field->kind == ET_FIELD_KIND_STRUCT)
-            print_differences(to, field->nested, whole, value, &inside, arena);
+            add_differences(grid, field->nested, whole, value, &inside, arena);
         else
-            print_difference(to, whole, value, &inside);
+            add_difference(grid, whole, value, &inside, arena);
         for (int i = 0; i < own->count; i++)
             inside.echo[i] = inside.echo[i]->next;
     }
 }
 
-static int print_experiments(FILE *to, const et_program *program, const et_task_kind *kind,
-                             et_arena *arena, et_error *error)
+static void list_experiments(page *p, const et_task_kind *kind)
+{
+    et_grid grid = { .columns = 2 };
+    et_grid_add_row(&grid, (const char *const[]){ "experiment", NULL });
+    for (const et_experiment_row *row = kind->experiments; row->name; row++) {
+        et_grid_addf(&grid, "`%s`", row->name);
+        et_grid_add(&grid, row->help);
+    }
+    fprintf(p->to, "\n## Experiments of %s\n\n", kind->name);
+    print_table(p, &grid);
+}
+
+static int print_experiments(page *p, const et_task_kind *kind, et_error *error)
 {
     beside own = { .count = 0 };
     et_experiment experiment = { 0 };
-    fprintf(to, "\n## Experiments of %s\n\n| experiment | |\n|---|---|\n", kind->name);
-    for (const et_experiment_row *row = kind->experiments; row->name; row++)
-        fprintf(to, "| `%s` | %s |\n", row->name, row->help);
-    fputs("\nWhat they set; an empty cell is the default.\n\n| setting | default |", to);
+    const char *heads[2 + EXPERIMENTS_MAX] = { "setting", "default" };
+    list_experiments(p, kind);
     for (const et_experiment_row *row = kind->experiments; row->name && own.count < EXPERIMENTS_MAX;
          row++) {
-        int status = et_experiment_begin(&experiment, program, row->name, arena, error);
+        int status = et_experiment_begin(&experiment, p->program, row->name, p->arena, error);
         if (status)
             return status;
-        own.echo[own.count] = et_fields_echo(experiment.table, &experiment, arena);
+        heads[2 + own.count] = row->name;
+        own.echo[own.count] = et_fields_echo(experiment.table, &experiment, p->arena);
         if (!own.echo[own.count++])
             return et_alloc_failed(error, 0, "settings");
-        fprintf(to, " %s |", row->name);
     }
-    fputs("\n|---|---|", to);
-    for (int i = 0; i < own.count; i++)
-        fputs("---|", to);
-    fputc('\n', to);
     et_assert(experiment.table);
     et_fields_defaults(experiment.table, &experiment);
-    const et_value *usual = et_fields_echo(experiment.table, &experiment, arena);
+    const et_value *usual = et_fields_echo(experiment.table, &experiment, p->arena);
     if (!usual)
         return et_alloc_failed(error, 0, "settings");
-    print_differences(to, experiment.table, "", usual, &own, arena);
+    et_grid grid = { .columns = 2 + (size_t)own.count };
+    et_grid_add_row(&grid, heads);
+    add_differences(&grid, experiment.table, "", usual, &own, p->arena);
+    fputs("\nWhat they set; an empty cell is the default.\n\n", p->to);
+    print_table(p, &grid);
     return ET_OK;
 }
 
@@ -215,18 +229,18 @@ static void print_head(FILE *to, const et_program *program)
 }
 
 /* The rows of the whole that are of a kind, or those that are of every task. */
-static void print_part(FILE *to, const et_experiment *experiment, bool of_kind, et_arena *arena)
+static void print_part(page *p, const et_experiment *experiment, bool of_kind)
 {
-    const page p = { experiment->program, arena };
     for (const et_field *field = experiment->table->fields; field->kind != ET_FIELD_KIND_END;
          field++)
         if (field->kind == ET_FIELD_KIND_STRUCT && !strcmp(field->name, "task") == of_kind)
-            print_group(to, &p, field->nested, field->name, NULL, field->change);
+            print_group(p, field->nested, field->name, NULL, field->change);
 }
 
 int et_settings_page(FILE *to, const et_program *program, et_error *error)
 {
     et_arena arena = ET_ARENA_INIT;
+    page p = { .to = to, .program = program, .arena = &arena };
     int status = ET_OK;
     print_head(to, program);
     for (int k = 0; k < program->count && !status; k++) {
@@ -240,13 +254,13 @@ int et_settings_page(FILE *to, const et_program *program, et_error *error)
             break;
         if (!k) {
             fputs("\n## Of every task\n", to);
-            print_part(to, &experiment, false, &arena);
+            print_part(&p, &experiment, false);
         }
         fprintf(to, "\n## Of %s\n", kind->name);
-        print_part(to, &experiment, true, &arena);
-        status = print_experiments(to, program, kind, &arena, error);
+        print_part(&p, &experiment, true);
+        status = print_experiments(&p, kind, error);
     }
-    if (!status && arena.failed)
+    if (!status && (p.failed || arena.failed))
         status = et_alloc_failed(error, 0, "settings");
     et_arena_release(&arena);
     return status;

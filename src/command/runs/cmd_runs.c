@@ -370,7 +370,7 @@ static int print_text(const table *t, et_error *error)
     et_assert(t->rows && t->columns);
     const char *metric = common_metric(t);
     size_t settings = t->column_count > SETTINGS_SHOWN ? SETTINGS_SHOWN : t->column_count;
-    et_grid grid = { .columns = (metric ? 8 : 9) + settings };
+    et_grid grid = { .columns = (metric ? 8 : 9) + settings, .most = ET_GRID_CELL_MAX };
     const size_t heads = add_heads(&grid, t, metric, settings);
     et_assert(heads + settings == grid.columns);
     for (size_t i = 0; i < t->histories.count; i++)

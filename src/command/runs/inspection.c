@@ -226,10 +226,9 @@ void et_inspection_print_sizes(const et_inspection *it)
 
 void et_inspection_print_blocks(const et_inspection *it)
 {
-    et_grid grid = { .columns = 4 };
+    et_grid grid = { .columns = 4, .most = ET_GRID_CELL_MAX };
     const char *const heads[] = { "block", "tensors", "parameters", "share" };
-    for (size_t i = 0; i < 4; i++)
-        et_grid_add(&grid, heads[i]);
+    et_grid_add_row(&grid, heads);
     int64_t tensors = 0;
     for (size_t i = 0; i < it->block_count; i++) {
         const et_inspection_block *b = &it->blocks[i];

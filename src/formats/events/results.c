@@ -11,7 +11,11 @@
 #include "base/text/strbuf.h"
 #include "base/text/unicode.h"
 #include "base/values/json.h"
+<<<<<<< ours
 #include "base/values/value.h"
+=======
+#include "formats/grid.h"
+>>>>>>> theirs
 
 #define VALUES     "result.json"
 #define VALUES_MAX ((size_t)64 << 20)
@@ -228,32 +232,37 @@ static int compare_names(const void *a, const void *b)
     return strcmp((*(const et_value *const *)a)->key, (*(const et_value *const *)b)->key);
 }
 
-static void append_line(et_strbuf *text, const et_value *value, int width)
+static void add_row(et_grid *grid, const et_value *value)
 {
-    et_strbuf_printf(text, "%-*s  ", width, value->key);
-    if (value->kind == ET_VALUE_FLOAT)
-        et_strbuf_printf(text, "%.6g", value->real);
-    else
-        et_json_print(text, value, 0);
-    et_strbuf_append(text, "\n");
+    et_grid_add(grid, value->key);
+    if (value->kind == ET_VALUE_FLOAT) {
+        et_grid_addf(grid, "%.6g", value->real);
+        return;
+    }
+    et_strbuf text = ET_STRBUF_INIT;
+    et_json_print(&text, value, 0);
+    grid->failed |= text.failed;
+    et_grid_add(grid, et_strbuf_text(&text));
+    et_strbuf_release(&text);
 }
 
 const char *et_results_format(const et_results *results, et_arena *arena)
 {
     const size_t count = results->values->count;
     const et_value **all = et_arena_array(arena, count + 1, sizeof *all);
+    et_grid grid = { .columns = 2, .headless = true, .left = 2 };
     et_strbuf text = ET_STRBUF_INIT;
-    size_t at = 0, width = 0;
+    size_t at = 0;
     if (!all)
         return NULL;
-    for (const et_value *v = results->values->first; v; v = v->next, at++) {
-        all[at] = v;
-        width = strlen(v->key) > width ? strlen(v->key) : width;
-    }
+    for (const et_value *v = results->values->first; v; v = v->next)
+        all[at++] = v;
     qsort(all, count, sizeof *all, compare_names);
     for (size_t i = 0; i < count; i++)
-        append_line(&text, all[i], (int)width);
+        add_row(&grid, all[i]);
+    et_grid_append(&grid, ET_GRID_TEXT, &text);
     const char *copy = text.failed ? NULL : et_arena_strdup(arena, et_strbuf_text(&text));
     et_strbuf_release(&text);
+    et_grid_release(&grid);
     return copy;
 }

@@ -178,6 +178,5 @@ int et_loop_print_training_summary(et_loop *loop)
         return status;
     et_strbuf_reset(&loop->line);
     et_loop_print_table(loop, &loop->line);
-    et_strbuf_append(&loop->line, "\n");
     return print_line(loop);
 }
