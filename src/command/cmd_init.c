@@ -7,7 +7,8 @@
  *       encoder:
  *         num_layers: 4                    # layers of the stack (1 to 256; default 6)
  *
- * Read with --config it gives the experiment again. */
+ * Read with --config it gives the experiment again. What a recipe chooses is a comment, since a
+ * value there would stay. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -24,6 +25,7 @@
 #include "command/outputs.h"
 #include "command/print.h"
 #include "systems/modelgarden/experiment.h"
+#include "train/run/recipe.h"
 
 #define FILE_USUAL    "etude.yaml"
 #define SETTING_WIDTH 44 /* columns of a setting with its value */
@@ -72,18 +74,19 @@ static void print_limits(et_strbuf *out, const et_field *field, const char *is, 
     et_strbuf_release(&range);
 }
 
-/* A value of several lines, as a list of groups is, stands below its name. */
+/* A value of several lines, as a list of groups is, stands below its name. off: as a comment. */
 static void print_setting(et_strbuf *out, const et_field *field, const et_value *value,
-                          const et_value *usual, int depth)
+                          const et_value *usual, int depth, bool off)
 {
     et_strbuf is = ET_STRBUF_INIT, was = ET_STRBUF_INIT, line = ET_STRBUF_INIT;
     print_value(&is, value);
     print_value(&was, usual);
     const char *text = et_strbuf_text(&is);
     bool block = strchr(text, '\n') != NULL;
-    et_strbuf_printf(&line, "%*s%s:%s%s", 2 * depth, "", field->name, block ? "" : " ",
-                     block ? "" : text);
-    et_strbuf_printf(out, "%-*s  # %s", SETTING_WIDTH, et_strbuf_text(&line), field->help);
+    et_strbuf_printf(&line, "%*s%s%s:%s%s", 2 * depth, "", off ? "# " : "", field->name,
+                     block ? "" : " ", block ? "" : text);
+    et_strbuf_printf(out, "%-*s  # %s%s", SETTING_WIDTH, et_strbuf_text(&line),
+                     off ? "chosen when the run begins: " : "", field->help);
     print_limits(out, field, text, et_strbuf_text(&was));
     et_strbuf_append_char(out, '\n');
     for (size_t length; block && *text; text += length + (text[length] == '\n')) {
@@ -96,18 +99,30 @@ static void print_setting(et_strbuf *out, const et_field *field, const et_value 
     et_strbuf_release(&line);
 }
 
-/* values, usual: trees of the table's shape; usual that of its defaults. */
-static void print_group(et_strbuf *out, const et_fields *table, const et_value *values,
-                        const et_value *usual, int depth)
+static bool is_chosen(const et_experiment *experiment, et_strbuf *group, const char *name)
+{
+    const size_t length = group->length;
+    et_strbuf_append(group, name);
+    const bool chosen = et_recipe_chooses(experiment, et_strbuf_text(group));
+    et_strbuf_cut(group, length);
+    return chosen;
+}
+
+/* values, usual: trees of the table's shape; usual that of its defaults. path: "task.model.", of
+ * the group. */
+static void print_group(et_strbuf *out, const et_experiment *experiment, et_strbuf *path,
+                        const et_fields *table, const et_value *values, const et_value *usual,
+                        int depth)
 {
     const et_value *value = values->first, *was = usual->first;
+    const size_t length = path->length;
     for (const et_field *field = table->fields; field->kind != ET_FIELD_KIND_END && value && was;
          field++, value = value->next, was = was->next) {
         et_assert(!strcmp(value->key, field->name) && !strcmp(was->key, field->name));
         if (!et_fields_counts(table, field, values))
             continue;
         if (field->kind != ET_FIELD_KIND_STRUCT) {
-            print_setting(out, field, value, was, depth);
+            print_setting(out, field, value, was, depth, is_chosen(experiment, path, field->name));
             continue;
         }
         et_strbuf name = ET_STRBUF_INIT;
@@ -116,7 +131,9 @@ static void print_group(et_strbuf *out, const et_fields *table, const et_value *
                          et_strbuf_text(&name), field->help);
         out->failed |= name.failed;
         et_strbuf_release(&name);
-        print_group(out, field->nested, value, was, depth + 1);
+        et_strbuf_printf(path, "%s.", field->name);
+        print_group(out, experiment, path, field->nested, value, was, depth + 1);
+        et_strbuf_cut(path, length);
     }
 }
 
@@ -139,7 +156,10 @@ static int print_file(et_strbuf *out, const et_experiment *experiment, const cha
                      "# the experiment's value; `%s list %s --all` shows other groups.\n\n"
                      "experiment: %s\n",
                      program, file, program, experiment->name, experiment->name);
-    print_group(out, experiment->table, values, were, 0);
+    et_strbuf path = ET_STRBUF_INIT;
+    print_group(out, experiment, &path, experiment->table, values, were, 0);
+    out->failed |= path.failed;
+    et_strbuf_release(&path);
     return out->failed ? et_alloc_failed(error, out->length, "settings") : ET_OK;
 }
 

@@ -25,6 +25,7 @@
 #include "command/print.h"
 #include "command/results.h"
 #include "systems/modelgarden/experiment.h"
+#include "train/run/recipe.h"
 
 #define SETTING_WIDTH 56 /* columns of a setting with its value */
 
@@ -204,11 +205,13 @@ static int list_settings(listing *l, const et_program *program, et_error *error)
     /* Values as a tree of the tables' shape: what print_settings walks beside them. */
     et_value *echo = l->yaml ? et_fields_effective(experiment.table, &experiment, &arena)
                              : et_fields_echo(experiment.table, &experiment, &arena);
-    if (echo && l->yaml)
+    if (echo && l->yaml) {
+        et_recipe_leave_out(&experiment, echo); /* else a run from the file would choose nothing */
         print_yaml(&experiment, echo);
-    else if (echo && l->json)
+    }
+    if (echo && !l->yaml && l->json)
         status = print_json(l, &experiment, echo, &arena, error);
-    else if (echo)
+    else if (echo && !l->yaml)
         status = print_found(l, &experiment, echo, &arena, error);
     if (!echo || arena.failed)
         status = et_alloc_failed(error, 0, "settings");

@@ -73,7 +73,7 @@ if command -v groff >/dev/null && groff -man -T utf8 -ww /dev/null >/dev/null 2>
         [ ! -s out ] || { cat out >&2; fail "$page: groff warns"; }
     done
     groff -man -T ascii -P-c share/man/man1/etude-train.1 | tr -s ' \n' '  ' >text
-    grep -q -e 'etude train --experiment translation/tiny' text || fail "the example is not shown"
+    grep -q -e 'etude train --experiment translation/auto' text || fail "the example is not shown"
     judged=1
 fi
 [ $judged = 1 ] || {

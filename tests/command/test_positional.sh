@@ -63,8 +63,8 @@ says 2 'data: takes two words, SOURCE TARGET, found 1; the name of one file of p
 # ---- without --experiment and RUN.
 says 0 'run  *runs/mlp-1$' train --data t.csv --target kind --steps 1
 says 0 'run  *runs/mlp-2$' train --data t.csv --target kind --steps 1
-says 0 'run  *runs/tiny-1$' train --data a.en a.de --steps 1
-says 0 '^experiment  *translation/tiny' train --data pairs.tsv --steps 1
+says 0 'run  *runs/auto-1$' train --data a.en a.de --steps 1
+says 0 '^experiment  *translation/auto' train --data pairs.tsv --steps 1
 says 0 'run  *runs/linear-1$' train --experiment tabular/linear --data t.csv --target kind --steps 1
 tr ',' '\t' <t.csv >table.tsv
 says 0 '^experiment  *tabular/mlp' train --data table.tsv --target kind --steps 1 named

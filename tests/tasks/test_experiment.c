@@ -53,6 +53,7 @@ static void test_experiment__models(void **state)
         int layers, heads, intermediate, width;
         bool norm_first, use_bias;
     } cases[] = {
+        { "translation/auto", 4, 4, 256, 128, true, true },
         { "translation/tiny", 4, 4, 256, 128, false, true },
         { "translation/base", 6, 8, 2048, 512, true, false },
         { "wmt_transformer/large", 6, 16, 4096, 1024, true, false },

@@ -20,6 +20,7 @@
 #include "engine/comm/comm.h"
 #include "engine/kernel/gemm/gemm.h"
 #include "train/checkpoint/checkpoint.h"
+#include "train/run/recipe.h"
 #include "train/run/run_names.h"
 
 /* ORDER et_train_mode. */
@@ -404,11 +405,15 @@ bool et_train_resolve_precision(et_experiment *experiment)
 }
 
 /* auto is whatever the run began with, also on a CPU that would choose otherwise. */
-void et_train_adopt(et_experiment *experiment, const et_experiment *kept)
+int et_train_adopt(et_experiment *experiment, const et_experiment *kept, et_arena *arena,
+                   et_error *error)
 {
     if (experiment->runtime.mixed_precision_dtype == ET_PRECISION_AUTO)
         experiment->runtime.mixed_precision_dtype = kept->runtime.mixed_precision_dtype;
     if (experiment->kind->adopt && kept->kind == experiment->kind)
         experiment->kind->adopt(experiment->task, kept->task);
     et_train_resolve_precision(experiment);
+    const et_recipe *recipe = et_recipe_of(experiment);
+    return recipe && recipe == et_recipe_of(kept) ? et_recipe_adopt(experiment, kept, arena, error)
+                                                  : ET_OK;
 }

@@ -69,6 +69,7 @@ int et_train_configure(et_experiment *experiment, et_initial *initial, const et_
 bool et_train_resolve_precision(et_experiment *experiment);
 
 /* What the settings leave open becomes what the run that is there has. */
-void et_train_adopt(et_experiment *experiment, const et_experiment *kept);
+int et_train_adopt(et_experiment *experiment, const et_experiment *kept, et_arena *arena,
+                   et_error *error);
 
 #endif

@@ -45,7 +45,9 @@ static int claim(et_training *t, const char *directory, et_error *error)
     /* A new run. Its precision is settled now, since it stands in the settings that are written. */
     if (!et_train_finds_run(t->args)) {
         et_train_resolve_precision(&t->experiment);
-        int status = check_memory(t, NULL, error);
+        int status = et_training_choose(t, error);
+        if (!status)
+            status = check_memory(t, NULL, error);
         return status || t->args->dry_run ? status
                                           : et_training_write_settings(t, directory, error);
     }
@@ -56,8 +58,9 @@ static int claim(et_training *t, const char *directory, et_error *error)
         return et_fail(error, ET_ECONFIG,
                        "%s: is a run of %s, a task of %s, not of %s; choose another --model-dir",
                        directory, kept.name, kept.kind->name, t->experiment.kind->name);
-    et_train_adopt(&t->experiment, &kept);
-    status = check_memory(t, &kept, error);
+    status = et_train_adopt(&t->experiment, &kept, &t->arena, error);
+    if (!status)
+        status = check_memory(t, &kept, error);
     if (status)
         return status;
     status = et_identity_of_newest(&t->kept, directory, &t->arena, error);
@@ -147,6 +150,7 @@ static int set_up(et_training *t, const et_train_args *args, et_error *error)
 static void say_open(et_training *t)
 {
     et_training_say_task(t);
+    et_training_say_recipe(t);
     et_training_say_initial(t);
     et_training_say_memory(t);
     et_training_say_privacy(t, t->plan.train_steps);

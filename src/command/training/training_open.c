@@ -450,11 +450,19 @@ static void close_model(et_training *t)
     t->params = NULL;
 }
 
+int et_training_reopen_model(et_training *t, const char *directory, et_error *error)
+{
+    close_model(t);
+    return open_model(t, directory, error);
+}
+
 /* The model again, with batches of another size. */
 static int open_batch(et_training *t, const char *directory, int64_t batch, et_error *error)
 {
     close_model(t);
     int status = et_experiment_set_batch(&t->experiment, NULL, batch, &t->arena, error);
+    if (!status)
+        status = et_training_follow_batch(t, error);
     return status ? status : open_model(t, directory, error);
 }
 
@@ -543,7 +551,9 @@ int et_training_open_parts(et_training *t, const char *directory, et_error *erro
         status = et_profiling_open(&t->profiling, t->device, ET_CONTROLLER_STEP_SPAN, error);
     if (!status)
         status = open_model(t, directory, error);
-    return status || !fits ? status : fit_batch(t, directory, error);
+    if (!status && fits)
+        status = fit_batch(t, directory, error);
+    return status ? status : et_training_settle_length(t, directory, error);
 }
 
 /* Workers and servers go by the settings in the directory, so those come first. */

@@ -2,6 +2,7 @@
  *
  *   training.c        settings, the directory, signals; from begin to end
  *   training_open.c   device, task, trainer, controller
+ *   training_recipe.c  settings that follow from the data and the length of the run
  *   training_told.c   what people read */
 #ifndef ETUDE_COMMAND_TRAINING_TRAINING_PRIVATE_H
 #define ETUDE_COMMAND_TRAINING_TRAINING_PRIVATE_H
@@ -17,6 +18,7 @@
 #include "systems/modelgarden/experiment.h"
 #include "systems/modelgarden/learner.h"
 #include "train/run/controller.h"
+#include "train/run/recipe.h"
 
 /* Everything that a training command opens, in order; closed in reverse. */
 typedef struct et_training {
@@ -29,6 +31,8 @@ typedef struct et_training {
     et_comm *comm;              /* the ranks that train together; this process alone, mostly */
     et_experiment experiment;   /* all settings; refers to texts in arena */
     et_initial initial;         /* whose weights it begins with */
+    et_recipe_amounts amounts;  /* by which the experiment's recipe has chosen; zeros: it has not */
+    double step_seconds;        /* as measured for the length of the run; 0: not measured */
     et_privacy_options privacy; /* copied: reserved words of settings are not set */
     et_trainer_options plan;    /* of the trainer, with steps in place of epochs */
     et_identity kept;           /* of the newest checkpoint that is there */
@@ -67,11 +71,25 @@ int et_training_open_parts(et_training *t, const char *directory, et_error *erro
 int et_training_open(et_training *t, const char *directory, et_error *error);
 void et_training_close(et_training *t);
 
+/* The model again, from the settings as they are now; training_open.c. */
+int et_training_reopen_model(et_training *t, const char *directory, et_error *error);
+
 int et_training_write_settings(et_training *t, const char *directory, et_error *error);
 int64_t et_training_step(const et_training *t);           /* 0 before there is a trainer */
 const int64_t *et_training_counter(const et_training *t); /* of a trainer that is there */
 uint64_t et_training_planned(const et_training *t);       /* bytes */
 const et_layout *et_training_layout(const et_training *t);
+
+/* training_recipe.c. Before the data are opened, of a new run: what the experiment's recipe
+ * chooses, with an estimate of the length of the run where only a time limit says that. Nothing
+ * where the experiment has no recipe. */
+int et_training_choose(et_training *t, et_error *error);
+/* What was chosen goes with batches of another size (--memory). */
+int et_training_follow_batch(et_training *t, et_error *error);
+/* When the model is open: a run without a length of its own gets one, by the time limit or by the
+ * recipe, and its settings follow. */
+int et_training_settle_length(et_training *t, const char *directory, et_error *error);
+void et_training_say_recipe(et_training *t);
 
 /* How a training ended. */
 typedef struct et_training_end {

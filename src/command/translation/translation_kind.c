@@ -11,6 +11,7 @@
 #include "base/text/strbuf.h"
 #include "command/translation/attention.h"
 #include "command/translation/translation_service.h"
+#include "tasks/translation/recipe.h"
 #include "tasks/translation/translation_task_private.h"
 
 static int open_task(et_task **out, const void *options, const et_task_context *context,
@@ -157,7 +158,7 @@ static const et_short shorts[] = {
       { "task.train_data.source_path", "task.train_data.target_path" },
       .help = "text to train on, one file per side, or one file of pairs, PAIRS.tsv",
       .alone = "task.train_data.tsv_path",
-      .experiment = "translation/tiny" },
+      .experiment = ET_TRANSLATION_AUTO },
     { "valid",
       "SOURCE TARGET",
       { "task.validation_data.source_path", "task.validation_data.target_path" },
@@ -223,4 +224,5 @@ const et_task_kind et_translation_kind = {
     .shorts = shorts,
     .batch = "task.train_data.global_batch_size",
     .attention = et_attention_plot,
+    .recipe = &et_translation_recipe,
 };

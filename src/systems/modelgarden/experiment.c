@@ -68,7 +68,7 @@ static int begin(et_experiment *experiment, const et_program *program, int numbe
     if (kind->begin)
         kind->begin(kind, task);
     int status = row->settings ? et_experiment_set(experiment, row->settings, arena, error) : ET_OK;
-    experiment->said.first = NULL;
+    experiment->said = (et_fields_said){ .arena = arena };
     return status ? et_fail_while(error, status, "experiment %s", row->name) : ET_OK;
 }
 
@@ -375,6 +375,8 @@ int et_experiment_complete(et_experiment *experiment, et_error *error)
                        "trainer.optimizer_config.learning_rate: %g: the same as %s, which is set "
                        "as well; leave one out",
                        o->learning_rate.peak, path);
+    if (o->learning_rate.peak >= 0 && !et_fields_say(&experiment->said, path, path))
+        return et_alloc_failed(error, 0, "settings");
     int status = et_optimization_use_peak(o, arena, error);
     return status ? status : complete_metric(experiment, error);
 }
@@ -503,7 +505,7 @@ int et_experiment_open_place(et_experiment *experiment, const et_program *progra
     if (status)
         return et_fail_while(error, status, "%s:%d", path, line);
     status = read_settings(experiment, dict, path, arena, error);
-    experiment->said.first = NULL; /* nobody says it now */
+    experiment->said = (et_fields_said){ .arena = arena }; /* nobody says it now */
     return status;
 }
 

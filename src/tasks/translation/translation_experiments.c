@@ -1,5 +1,6 @@
 /* The recipes. To add one: a row; its settings are what differs from the defaults of options.c and
  * train/run/options.c. */
+#include "tasks/translation/recipe.h"
 #include "tasks/translation/translation_kind.h"
 #include "tasks/translation/translation_options.h"
 
@@ -18,6 +19,24 @@
     "learning_rate: {type: inverse_sqrt, inverse_sqrt: {peak_learning_rate: 0.005, "               \
     "warmup_init_learning_rate: 1e-7, warmup_steps: 2000}}}, "                                     \
     "train_steps: 6000, steps_per_loop: 100, summary_interval: 100}}"
+
+/* What translation/auto does not choose (recipe.h), and where it begins. The rate falls to two
+ * fifths and the model is the moving average of the weights: a run may end earlier, and go on at
+ * that rate. */
+#define AUTO_STACK                                                                                 \
+    "{num_layers: 4, num_attention_heads: 4, intermediate_size: 256, use_bias: true, "             \
+    "norm_epsilon: 1e-5, dropout_rate: 0.1, attention_dropout_rate: 0, intermediate_dropout: 0}"
+#define AUTO                                                                                       \
+    "{task: {vocabulary: {model_type: bpe}, train_data: {global_batch_size: 2048, "                \
+    "max_seq_length: 256}, validation_data: {max_seq_length: 256}, "                               \
+    "model: {encoder: " AUTO_STACK ", decoder: " AUTO_STACK                                        \
+    ", embedding_width: 128, dropout_rate: 0.1, alpha: 1}}, "                                      \
+    "trainer: {optimizer_config: {optimizer: {type: muon, "                                        \
+    "muon: {exclude_from_orthogonalization: [embedding], orthogonalization_dtype: bfloat16}}, "    \
+    "learning_rate: {type: cosine, cosine: {initial_learning_rate: 0.005, alpha: 0.4}}, "          \
+    "warmup: {type: linear, linear: {warmup_steps: 200}}, ema: {enabled: true, average_decay: "    \
+    "0.998}}, "                                                                                    \
+    "train_steps: 20ep, summary_interval: 100, max_to_keep: 2}}"
 
 /* The base model of Vaswani et al. 2017 with Model Garden's schedule for it. Its rate is
  * width^-0.5 * 2 * min(step^-0.5, step * warmup^-1.5): 2 / sqrt(512) and power -0.5, with the
@@ -51,6 +70,8 @@
     "checkpoint_interval: 5000, validation_interval: 5000, max_to_keep: 1}}"
 
 const et_experiment_row et_translation_experiments[] = {
+    { ET_TRANSLATION_AUTO, "settings by the number of pairs and the steps or time there are",
+      AUTO },
     { "translation/tiny", "4+4 layers, width 128, feed-forward 256, 4 heads, post-norm", TINY },
     { "translation/base", "6+6 layers, width 512, feed-forward 2,048, 8 heads, pre-norm", BASE },
     { "wmt_transformer/large", "6+6 layers, width 1,024, feed-forward 4,096, 16 heads, pre-norm",
@@ -69,6 +90,7 @@ static const et_task_kind settings = {
     .experiments = et_translation_experiments,
     .check = et_translation_check,
     .check_metric = et_translation_check_metric,
+    .recipe = &et_translation_recipe,
 };
 static const et_task_kind *const kinds[] = { &settings };
 const et_program et_translation_program = { "etude", kinds, 1, NULL };

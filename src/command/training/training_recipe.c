@@ -1,0 +1,188 @@
+/* Settings that follow from the data and the length of the run (train/run/recipe.h), for a run that
+ * begins:
+ *
+ *   length that is set    the recipe chooses before the data are opened, and that is all
+ *   --time-limit          it chooses by a guess of how many updates that is; with the model open a
+ *                         few are timed, and it chooses once more by what fits
+ *   neither               it chooses the number of passes as well; a few updates are timed, for
+ *                         people alone
+ *
+ * Until a run has its length in steps, its settings have it in passes over the data: a start that
+ * was cut off there is followed by one that times updates again. A run that resumes has all
+ * settings. */
+#include "command/training/training_private.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/text/format.h"
+#include "command/training/pace.h"
+
+#define GUESSED_RATE 10000.0 /* units a second, until updates have been timed */
+#define IN_TIME      0.9     /* share of a time limit that is planned for */
+#define LINE_WIDTH   80
+#define LABEL_WIDTH  13
+
+static const et_recipe *recipe_of(const et_training *t)
+{
+    const bool another = t->initial.settings; /* those of the run whose weights it begins with */
+    return another ? NULL : et_recipe_of(&t->experiment);
+}
+
+static double seconds_left(const et_training *t)
+{
+    return fmax(t->args->ends - et_clock_monotonic(), 0);
+}
+
+/* As a person has set it, by the time, or as the recipe likes. */
+static void guess_length(et_training *t)
+{
+    const int64_t set = t->experiment.trainer.train_steps;
+    if (!et_recipe_has_length(&t->experiment)) {
+        if (t->args->ends > 0 && !t->roles)
+            t->amounts.epochs = seconds_left(t) * GUESSED_RATE / t->amounts.units;
+        t->experiment.trainer.train_steps =
+            -(int64_t)llround(1000 * fmax(t->amounts.epochs, 0.001));
+    } else if (set < 0) {
+        t->amounts.epochs = (double)-set / 1000;
+    } else {
+        t->amounts.steps = set;
+    }
+}
+
+static int apply(et_training *t, et_error *error)
+{
+    int status = et_recipe_apply(&t->experiment, &t->amounts, &t->arena, error);
+    return status ? status : et_experiment_check(&t->experiment, error);
+}
+
+int et_training_choose(et_training *t, et_error *error)
+{
+    if (!recipe_of(t))
+        return ET_OK;
+    int status = et_recipe_measure(&t->experiment, &t->amounts, error);
+    if (status)
+        return status;
+    guess_length(t);
+    return apply(t, error);
+}
+
+int et_training_follow_batch(et_training *t, et_error *error)
+{
+    return t->amounts.samples ? apply(t, error) : ET_OK;
+}
+
+/* All ranks go by the slowest. */
+static int agree_on(double *seconds, et_comm *comm, et_arena *arena, et_error *error)
+{
+    double *all = et_arena_alloc(arena, (size_t)et_comm_size(comm) * sizeof *all);
+    int status = all ? ET_OK : et_alloc_failed(error, 0, "ranks");
+    status = et_comm_agree(comm, status, NULL, error);
+    if (!status)
+        status = et_comm_gather(comm, seconds, sizeof *seconds, all, error);
+    for (int i = 0; !status && i < et_comm_size(comm); i++)
+        *seconds = fmax(*seconds, all[i]);
+    return status;
+}
+
+static int time_steps(et_training *t, et_error *error)
+{
+    et_trainer *trainer = et_learner_trainer(t->learner);
+    et_pace pace;
+    int status = et_comm_agree(t->comm, trainer->class->start(trainer, error), NULL, error);
+    if (!status)
+        status = et_pace_measure(&pace, trainer, t->comm, t->plan.train_steps, &et_stop_requested,
+                                 error);
+    if (!status)
+        status = agree_on(&pace.seconds, t->comm, &t->arena, error);
+    if (!status)
+        t->step_seconds = pace.seconds;
+    return status;
+}
+
+/* Beside validations; round numbers, as people would set them. */
+static int64_t steps_that_fit(const et_training *t, double seconds)
+{
+    const double all = seconds * IN_TIME / t->step_seconds, one = t->amounts.validation;
+    const double validations =
+        fmin(fmax(ET_RECIPE_VALIDATION * all, one), ET_RECIPE_VALIDATIONS * one);
+    const double fit = fmax(all - validations, all / 2);
+    const double grain = fit >= 1000 ? 50 : fit >= 100 ? 10 : 1;
+    return (int64_t)fmax(floor(fit / grain) * grain, 1);
+}
+
+int et_training_settle_length(et_training *t, const char *directory, et_error *error)
+{
+    const bool open = t->experiment.trainer.train_steps < 0;
+    if (!recipe_of(t) || et_recipe_has_length(&t->experiment) || !open)
+        return ET_OK;
+    const double epochs = -(double)t->experiment.trainer.train_steps / 1000;
+    int status = t->amounts.samples ? ET_OK : et_recipe_measure(&t->experiment, &t->amounts, error);
+    t->amounts.epochs = epochs;
+    if (!status && !t->roles)
+        status = time_steps(t, error);
+    if (status)
+        return status;
+    double seconds = t->args->ends > 0 && !t->roles ? seconds_left(t) : 0;
+    status = agree_on(&seconds, t->comm, &t->arena, error);
+    t->amounts.steps = seconds > 0 ? steps_that_fit(t, seconds) : t->plan.train_steps;
+    t->experiment.trainer.train_steps = t->amounts.steps;
+    if (!status && seconds > 0)
+        status = apply(t, error);
+    return status ? status : et_training_reopen_model(t, directory, error);
+}
+
+/* ---- telling ---- */
+
+/* The length of the most items, each followed by ", ", that a line has room for; all if the first
+ * is too long. */
+static size_t fitting(const char *text)
+{
+    const size_t most = LINE_WIDTH - LABEL_WIDTH, all = strlen(text);
+    size_t length = all <= most ? all : most + 1;
+    while (length && text[length] && !(text[length] == ' ' && text[length - 1] == ','))
+        length--;
+    return length ? length : all;
+}
+
+static void say_wrapped(et_training *t, const char *text)
+{
+    while (*text) {
+        const size_t length = fitting(text);
+        et_training_say(t->progress, "%*s%.*s", LABEL_WIDTH, "", (int)length, text);
+        text += length + (text[length] == ' ');
+    }
+}
+
+static void say_length(et_training *t)
+{
+    const char *steps = et_format_many(t->amounts.steps, "step").text;
+    if (t->args->ends > 0 && !t->roles)
+        et_training_say(t->progress, "length       %s of %s s fit into the time limit", steps,
+                        et_format_value(t->step_seconds).text);
+    else if (t->step_seconds > 0)
+        et_training_say(t->progress,
+                        "length       %s epochs, %s: about %s (--epochs, --steps or --time-limit "
+                        "sets another)",
+                        et_format_value(t->amounts.epochs).text, steps,
+                        et_format_duration(t->step_seconds * (double)t->amounts.steps).text);
+}
+
+void et_training_say_recipe(et_training *t)
+{
+    et_strbuf chosen = ET_STRBUF_INIT;
+    if (!t->amounts.samples)
+        return;
+    if (!et_recipe_has_length(&t->experiment))
+        say_length(t);
+    if (!et_recipe_print(&t->experiment, &chosen, NULL) && et_strbuf_text(&chosen)[0]) {
+        et_training_say(t->progress, "recipe       for %s and %s (--set changes any of these):",
+                        et_format_many(t->amounts.samples, recipe_of(t)->noun).text,
+                        et_format_many(t->plan.train_steps, "step").text);
+        say_wrapped(t, et_strbuf_text(&chosen));
+    }
+    et_strbuf_release(&chosen);
+}

@@ -1,0 +1,181 @@
+/* A recipe works on settings by path, with their values from an echo: it knows no struct. */
+#include "train/run/recipe.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/assert.h"
+#include "base/fields/fields.h"
+#include "base/text/format.h"
+
+#define LENGTH        "trainer.train_steps"
+#define LENGTH_EPOCHS "trainer.train_epochs" /* another name for it */
+
+const et_recipe *et_recipe_of(const et_experiment *experiment)
+{
+    const et_recipe *recipe = experiment->kind->recipe;
+    return recipe && !strcmp(recipe->experiment, experiment->name) ? recipe : NULL;
+}
+
+bool et_recipe_chooses(const et_experiment *experiment, const char *path)
+{
+    const et_recipe *recipe = et_recipe_of(experiment);
+    bool found = recipe && !strcmp(path, LENGTH);
+    for (int i = 0; recipe && !found && i < recipe->count; i++)
+        found = !strcmp(path, recipe->rows[i].setting);
+    return found;
+}
+
+static void leave_out(et_value *tree, const char *path)
+{
+    const size_t length = strcspn(path, ".");
+    et_value *before = NULL, *value = tree->first;
+    while (value && (strncmp(value->key, path, length) != 0 || value->key[length])) {
+        before = value;
+        value = value->next;
+    }
+    if (value && path[length]) {
+        leave_out(value, path + length + 1);
+    } else if (value) {
+        *(before ? &before->next : &tree->first) = value->next;
+        tree->last = value->next ? tree->last : before;
+        tree->count--;
+    }
+}
+
+void et_recipe_leave_out(const et_experiment *experiment, et_value *tree)
+{
+    const et_recipe *recipe = et_recipe_of(experiment);
+    for (int i = 0; recipe && i < recipe->count; i++)
+        leave_out(tree, recipe->rows[i].setting);
+    if (recipe)
+        leave_out(tree, LENGTH);
+}
+
+int et_recipe_measure(const et_experiment *experiment, et_recipe_amounts *amounts, et_error *error)
+{
+    *amounts = (et_recipe_amounts){ 0 };
+    return et_recipe_of(experiment)->measure(experiment->task, amounts, error);
+}
+
+bool et_recipe_has_length(const et_experiment *experiment)
+{
+    return et_fields_was_given(&experiment->said, LENGTH) ||
+           et_fields_was_given(&experiment->said, LENGTH_EPOCHS);
+}
+
+/* A setting of a branch that is not chosen has no effect. */
+static bool is_given(const et_experiment *experiment, const char *path)
+{
+    return et_fields_was_given(&experiment->said, path) ||
+           !et_fields_is_open(experiment->table, experiment, path);
+}
+
+/* Of steps that are given in epochs, "2ep", negative thousandths, as in their struct. */
+static double number_of(const et_value *value)
+{
+    if (value->kind == ET_VALUE_STRING)
+        return -1000 * strtod(value->string, NULL);
+    et_assert(value->kind == ET_VALUE_INT || value->kind == ET_VALUE_FLOAT);
+    return value->kind == ET_VALUE_INT ? (double)value->integer : value->real;
+}
+
+/* Not said: what is chosen is nobody's. */
+static int assign(et_experiment *experiment, const char *path, const et_value *value,
+                  et_arena *arena, et_error *error)
+{
+    const et_fields_said said = experiment->said;
+    int status = et_experiment_assign(experiment, experiment->name, path, value, arena, error);
+    experiment->said = said;
+    return status;
+}
+
+/* was: the setting's value. */
+static int assign_number(et_experiment *experiment, const char *path, double number,
+                         const et_value *was, et_arena *arena, et_error *error)
+{
+    const bool real = was->kind == ET_VALUE_FLOAT, epochs = !real && number < 0;
+    et_value value = { .kind = epochs ? ET_VALUE_STRING : real ? ET_VALUE_FLOAT : ET_VALUE_INT };
+    if (epochs) {
+        value.string = et_arena_printf(arena, "%.3fep", -number / 1000);
+        if (!value.string)
+            return et_alloc_failed(error, 0, "settings");
+    } else if (real) {
+        value.real = number;
+    } else {
+        value.integer = llround(number);
+    }
+    return assign(experiment, path, &value, arena, error);
+}
+
+static int echo_of(const et_value **echo, const et_experiment *experiment, et_arena *arena,
+                   et_error *error)
+{
+    *echo = et_fields_echo(experiment->table, experiment, arena);
+    return *echo ? ET_OK : et_alloc_failed(error, 0, "settings");
+}
+
+int et_recipe_apply(et_experiment *experiment, const et_recipe_amounts *amounts, et_arena *arena,
+                    et_error *error)
+{
+    const et_recipe *recipe = et_recipe_of(experiment);
+    et_recipe_value values[ET_RECIPE_MAX];
+    const et_value *echo;
+    et_assert(recipe->count <= ET_RECIPE_MAX && amounts->samples > 0 && amounts->units > 0);
+    int status = echo_of(&echo, experiment, arena, error);
+    for (int i = 0; !status && i < recipe->count; i++) {
+        const char *path = recipe->rows[i].setting;
+        values[i].number = number_of(et_value_path(echo, path));
+        values[i].given = is_given(experiment, path);
+    }
+    if (!status)
+        recipe->choose(experiment->task, amounts, values);
+    for (int i = 0; !status && i < recipe->count; i++) {
+        const char *path = recipe->rows[i].setting;
+        if (!values[i].given)
+            status = assign_number(experiment, path, values[i].number, et_value_path(echo, path),
+                                   arena, error);
+    }
+    return status;
+}
+
+int et_recipe_adopt(et_experiment *experiment, const et_experiment *kept, et_arena *arena,
+                    et_error *error)
+{
+    const et_recipe *recipe = et_recipe_of(experiment);
+    const et_value *echo;
+    int status = echo_of(&echo, kept, arena, error);
+    for (int i = 0; !status && i < recipe->count; i++) {
+        const char *path = recipe->rows[i].setting;
+        if (!is_given(experiment, path))
+            status = assign(experiment, path, et_value_path(echo, path), arena, error);
+    }
+    if (!status && !et_recipe_has_length(experiment))
+        experiment->trainer.train_steps = kept->trainer.train_steps;
+    return status;
+}
+
+int et_recipe_print(const et_experiment *experiment, et_strbuf *text, et_error *error)
+{
+    const et_recipe *recipe = et_recipe_of(experiment);
+    et_arena arena = ET_ARENA_INIT;
+    const et_value *echo;
+    const char *between = "";
+    int status = echo_of(&echo, experiment, &arena, error);
+    for (int i = 0; !status && i < recipe->count; i++) {
+        const et_recipe_row *row = &recipe->rows[i];
+        if (!row->label || is_given(experiment, row->setting))
+            continue;
+        const et_value *value = et_value_path(echo, row->setting);
+        et_strbuf_printf(text, "%s%s %s", between, row->label,
+                         value->kind == ET_VALUE_INT      ? et_format_count(value->integer).text
+                         : value->kind == ET_VALUE_STRING ? value->string
+                                                          : et_format_value(value->real).text);
+        between = ", ";
+    }
+    et_arena_release(&arena);
+    return status ? status : text->failed ? et_alloc_failed(error, 0, "settings") : ET_OK;
+}

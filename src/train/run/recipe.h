@@ -1,0 +1,87 @@
+/* Recipes: settings of an experiment that follow from the size of the data and the length of the
+ * run. A kind of task has at most one (et_task_kind.recipe), for one of its experiments.
+ *
+ *     et_recipe_amounts amounts;
+ *     if (et_recipe_of(&experiment)) {
+ *         et_recipe_measure(&experiment, &amounts, &error);          reads the data
+ *         amounts.steps = 2000;
+ *         et_recipe_apply(&experiment, &amounts, &arena, &error);    chooses
+ *         et_recipe_print(&experiment, &text);                       "dropout 0.2, peak 0.005"
+ *     }
+ *
+ * A recipe chooses numbers. What a person has set stays: the recipe reads those values and chooses
+ * the others to go with them. Equal amounts give equal settings on every machine. */
+#ifndef ETUDE_TRAIN_RUN_RECIPE_H
+#define ETUDE_TRAIN_RUN_RECIPE_H
+
+#include "systems/modelgarden/experiment.h"
+
+/* What a recipe goes by. */
+typedef struct et_recipe_amounts {
+    int64_t samples;   /* of the training data, such as rows */
+    double units;      /* of one pass over the data, in what batches are measured in; estimated
+                          before the data are opened */
+    int64_t steps;     /* updates of the run; 0: epochs says how long the run is */
+    double epochs;     /* passes over the data, where steps is 0 */
+    double validation; /* what one validation takes, in updates; estimated; 0: there is none */
+} et_recipe_amounts;
+
+/* The share of a run's time that validations may take: at least one of them, at most so many. */
+#define ET_RECIPE_VALIDATION  0.12
+#define ET_RECIPE_VALIDATIONS 8
+
+/* A setting that a recipe chooses. */
+typedef struct et_recipe_row {
+    const char *setting; /* its value is a number: "task.model.dropout_rate" */
+    const char *label;   /* what people read in front of the value; NULL: the setting goes with the
+                            row above and is not shown */
+} et_recipe_row;
+
+typedef struct et_recipe_value {
+    double number; /* before choose, the setting's value; steps may be epochs: -1000 of each */
+    bool given;    /* a person has set it, or it has no effect: choose leaves number as it is */
+} et_recipe_value;
+
+#define ET_RECIPE_MAX 32 /* rows of a recipe */
+
+typedef struct et_recipe {
+    const char *experiment;    /* of the kind's rows */
+    const char *noun;          /* a sample: "pair" */
+    const et_recipe_row *rows; /* [count] */
+    int count;
+    /* Fills in samples, units, validation and the epochs of a run whose length nobody has set; the
+     * others are 0. options: the kind's. */
+    int (*measure)(const void *options, et_recipe_amounts *amounts, et_error *error);
+    /* values: [count], in the order of rows. */
+    void (*choose)(const void *options, const et_recipe_amounts *amounts, et_recipe_value *values);
+} et_recipe;
+
+/* The recipe of an experiment; NULL: the experiment has none. */
+const et_recipe *et_recipe_of(const et_experiment *experiment);
+
+/* Whether the experiment has a recipe, and the setting at path, which may be the length of the run,
+ * is one that the recipe chooses where nobody has set it. */
+bool et_recipe_chooses(const et_experiment *experiment, const char *path);
+
+/* Takes those out of a tree of settings. */
+void et_recipe_leave_out(const et_experiment *experiment, et_value *tree);
+
+/* As the recipe's method. */
+int et_recipe_measure(const et_experiment *experiment, et_recipe_amounts *amounts, et_error *error);
+
+/* Whether a person has set the length of the run, in steps or in epochs. */
+bool et_recipe_has_length(const et_experiment *experiment);
+
+/* Sets what the recipe chooses, but for the length of the run. Temporary values live in arena. */
+int et_recipe_apply(et_experiment *experiment, const et_recipe_amounts *amounts, et_arena *arena,
+                    et_error *error);
+
+/* What the recipe may choose, the length of the run too, and nobody has set becomes what a run
+ * began with. */
+int et_recipe_adopt(et_experiment *experiment, const et_experiment *kept, et_arena *arena,
+                    et_error *error);
+
+/* Appends what was chosen: "dropout 0.2, peak 0.005"; what a person has set is left out. */
+int et_recipe_print(const et_experiment *experiment, et_strbuf *text, et_error *error);
+
+#endif

@@ -1,0 +1,231 @@
+/* What translation/auto chooses, from so many pairs and steps; and that a person's settings stay.
+ */
+#include "tasks/translation/recipe.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "formats/files.h"
+#include "tasks/translation/translation_kind.h"
+#include "tasks/translation/translation_options.h"
+
+static et_arena arena;
+
+static int release_arena(void **state)
+{
+    et_arena_release(&arena);
+    return remove_directory(state);
+}
+
+static et_experiment begin(const char *name)
+{
+    et_experiment e;
+    assert_ok(et_experiment_begin(&e, &et_translation_program, name, &arena, error));
+    return e;
+}
+
+static void set(et_experiment *e, const char *text)
+{
+    assert_ok(et_experiment_set(e, text, &arena, error));
+}
+
+static const et_translation_options *task_of(const et_experiment *e)
+{
+    return e->task;
+}
+
+static const et_rate_cosine *rate_of(const et_experiment *e)
+{
+    return &e->trainer.optimizer_config.learning_rate.cosine;
+}
+
+static int64_t warmup_of(const et_experiment *e)
+{
+    return e->trainer.optimizer_config.warmup.linear.warmup_steps;
+}
+
+/* Pairs of lines with as many target tokens as those of captions have. */
+static et_recipe_amounts of(int64_t pairs, int64_t steps)
+{
+    return (et_recipe_amounts){ .samples = pairs, .units = 17.0 * (double)pairs, .steps = steps };
+}
+
+static et_experiment choose(const char *settings, const et_recipe_amounts *amounts)
+{
+    et_experiment e = begin(ET_TRANSLATION_AUTO);
+    if (settings)
+        set(&e, settings);
+    assert_ok(et_recipe_apply(&e, amounts, &arena, error));
+    set(&e, "task.train_data.source_path=a,task.train_data.target_path=b");
+    assert_ok(et_experiment_complete(&e, error));
+    assert_ok(et_experiment_check(&e, error));
+    return e;
+}
+
+static void test_translation_recipe__which(void **state)
+{
+    (void)state;
+    et_experiment automatic = begin(ET_TRANSLATION_AUTO), tiny = begin("translation/tiny");
+    assert_non_null(et_recipe_of(&automatic));
+    assert_null(et_recipe_of(&tiny));
+}
+
+/* More pairs bear a larger vocabulary, more passes more dropout, longer runs a longer warm-up. */
+static void test_translation_recipe__amounts(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t pairs, steps, vocabulary, warmup;
+        double dropout;
+    } cases[] = {
+        { 3000, 1800, 2500, 180, 0.25 },
+        { 10000, 1800, 4500, 180, 0.15 },
+        { 30000, 1800, 8000, 180, 0.1 },
+        { 100000, 1800, 14500, 180, 0.05 },
+        { 30000, 10800, 8000, 1000, 0.2 },
+        { 100000, 60, 14500, 6, 0.05 },
+        { 1, 1, 1000, 1, 0.3 },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        et_recipe_amounts amounts = of(cases[i].pairs, cases[i].steps);
+        et_experiment e = choose(NULL, &amounts);
+        assert_int_equal(task_of(&e)->vocabulary.max_size, cases[i].vocabulary);
+        assert_int_equal(warmup_of(&e), cases[i].warmup);
+        assert_float_equal(task_of(&e)->model.dropout_rate, cases[i].dropout, 1e-9);
+        assert_float_equal(task_of(&e)->model.encoder.dropout_rate, cases[i].dropout, 1e-9);
+        assert_float_equal(task_of(&e)->model.decoder.dropout_rate, cases[i].dropout, 1e-9);
+        assert_in_range(e.trainer.validation_interval, 1, cases[i].steps);
+    }
+}
+
+/* Passes over the data are so many steps. */
+static void test_translation_recipe__epochs(void **state)
+{
+    (void)state;
+    et_recipe_amounts steps = of(30000, 2490), epochs = of(30000, 0);
+    epochs.epochs = 10;
+    et_experiment a = choose(NULL, &steps), b = choose(NULL, &epochs);
+    et_strbuf first = ET_STRBUF_INIT, second = ET_STRBUF_INIT;
+    assert_ok(et_recipe_print(&a, &first, error));
+    assert_ok(et_recipe_print(&b, &second, error));
+    assert_string_equal(et_strbuf_text(&first), et_strbuf_text(&second));
+    assert_non_null(strstr(et_strbuf_text(&first), "vocabulary up to 8,000, dropout 0."));
+    et_strbuf_release(&first);
+    et_strbuf_release(&second);
+}
+
+/* In whatever form; the others go with what is set. */
+static void test_translation_recipe__set_settings_stay(void **state)
+{
+    (void)state;
+    et_recipe_amounts amounts = of(3000, 1800);
+    et_experiment e = choose("task.model.dropout_rate=0.45,task.train_data.global_batch_size=5000,"
+                             "trainer.optimizer_config.learning_rate=0.0031",
+                             &amounts);
+    assert_float_equal(task_of(&e)->model.dropout_rate, 0.45, 0);
+    assert_float_equal(task_of(&e)->model.encoder.dropout_rate, 0.45, 0);
+    assert_int_equal(task_of(&e)->train_data.global_batch_size, 5000);
+    assert_in_range(task_of(&e)->model.sampled_vocabulary, 5000, INT32_MAX);
+    assert_float_equal(rate_of(&e)->initial_learning_rate, 0.0031, 0);
+
+    /* To the very value where the experiment begins. */
+    et_experiment plain = begin(ET_TRANSLATION_AUTO);
+    char text[80];
+    snprintf(text, sizeof text, "task.vocabulary.max_size=%lld",
+             (long long)task_of(&plain)->vocabulary.max_size);
+    e = choose(text, &amounts);
+    assert_int_equal(task_of(&e)->vocabulary.max_size, task_of(&plain)->vocabulary.max_size);
+    et_strbuf told = ET_STRBUF_INIT;
+    assert_ok(et_recipe_print(&e, &told, error));
+    assert_null(strstr(et_strbuf_text(&told), "vocabulary"));
+    assert_non_null(strstr(et_strbuf_text(&told), "dropout"));
+    et_strbuf_release(&told);
+}
+
+/* A setting of a branch that is not chosen is left alone. */
+static void test_translation_recipe__other_branches(void **state)
+{
+    (void)state;
+    et_recipe_amounts amounts = of(3000, 1800);
+    et_experiment plain = begin(ET_TRANSLATION_AUTO);
+    et_experiment e = choose("{task: {model: {r_drop: 1}}, trainer: {optimizer_config: "
+                             "{learning_rate: {type: constant, constant: {learning_rate: 1e-3}}, "
+                             "ema: null}}}",
+                             &amounts);
+    assert_int_equal(rate_of(&e)->decay_steps, rate_of(&plain)->decay_steps);
+    assert_int_equal(task_of(&e)->model.sampled_vocabulary, 0);
+}
+
+/* A run's own choices, whatever other amounts would give; and a person's against both. */
+static void test_translation_recipe__adopt(void **state)
+{
+    (void)state;
+    et_recipe_amounts amounts = of(3000, 1800);
+    et_experiment kept = choose(NULL, &amounts), now = begin(ET_TRANSLATION_AUTO);
+    kept.trainer.train_steps = 1800;
+    set(&now, "task.model.dropout_rate=0.45");
+    assert_ok(et_recipe_adopt(&now, &kept, &arena, error));
+    assert_int_equal(task_of(&now)->vocabulary.max_size, task_of(&kept)->vocabulary.max_size);
+    assert_int_equal(warmup_of(&now), warmup_of(&kept));
+    assert_float_equal(task_of(&now)->model.dropout_rate, 0.45, 0);
+    assert_int_equal(now.trainer.train_steps, 1800);
+    assert_false(et_recipe_has_length(&now));
+    set(&now, "trainer.train_epochs=7");
+    assert_ok(et_recipe_adopt(&now, &kept, &arena, error));
+    assert_int_equal(now.trainer.train_steps, -7000);
+    assert_true(et_recipe_has_length(&now));
+}
+
+static void write_lines(const char *name, int count)
+{
+    FILE *file = fopen(name, "w");
+    assert_non_null(file);
+    for (int i = 0; i < count; i++)
+        fprintf(file, "the dog runs home %d\n", i);
+    fclose(file);
+}
+
+/* All texts, up to the limit of each. */
+static void test_translation_recipe__measure(void **state)
+{
+    (void)state;
+    write_lines("a", 300);
+    write_lines("b", 300);
+    et_recipe_amounts amounts;
+    et_experiment e = begin(ET_TRANSLATION_AUTO);
+    set(&e, "task.train_data.source_path=a,task.train_data.target_path=b");
+    assert_ok(et_recipe_measure(&e, &amounts, error));
+    assert_int_equal(amounts.samples, 300);
+    assert_in_range(amounts.units, 900, 3000);
+    assert_int_equal(amounts.steps, 0);
+    assert_true(amounts.epochs > 1 && amounts.validation == 0);
+    set(&e, "task.train_data.limit=100,task.validation_data.source_path=a,"
+            "task.validation_data.target_path=b");
+    assert_ok(et_recipe_measure(&e, &amounts, error));
+    assert_int_equal(amounts.samples, 100);
+    assert_true(amounts.validation > 0);
+    write_lines("b", 299);
+    set(&e, "task.train_data.limit=0");
+    et_error error = ET_ERROR_INIT;
+    assert_int_equal(et_recipe_measure(&e, &amounts, &error), ET_EDATA);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_translation_recipe__which),
+        cmocka_unit_test(test_translation_recipe__amounts),
+        cmocka_unit_test(test_translation_recipe__epochs),
+        cmocka_unit_test(test_translation_recipe__set_settings_stay),
+        cmocka_unit_test(test_translation_recipe__other_branches),
+        cmocka_unit_test(test_translation_recipe__adopt),
+        cmocka_unit_test(test_translation_recipe__measure),
+    };
+    return cmocka_run_group_tests(tests, make_directory, release_arena);
+}
