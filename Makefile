@@ -32,12 +32,13 @@ build: setup-build ## the libraries and the command, build/etude
 	@cmake --preset release -DETUDE_WERROR=$(WERROR) --log-level=WARNING >/dev/null
 	@cmake --build build -j $(J) --target $(LIBRARIES) $(PROGRAMS)
 
-demo: build       ## a translator trained on real help pages, in minutes; STEPS=N trains longer
+demo: build       ## download help pages, train a translator, in ten minutes; STEPS=N: so many steps
+	@tools/setup demo
 	@cmake --preset release -DETUDE_WERROR=$(WERROR) --log-level=WARNING >/dev/null
 	@cmake --build build -j $(J) --target pair_pages
 	@DEMO_BEGAN=$(BEGAN) tools/demo $(STEPS)
 
-demo-table: build ## a table analysed, trained on and predicted, in under a minute
+demo-table: build ## download a table, train and predict, in under a minute
 	@[ -d $(DATA)/tabular ] || tools/setup table
 	@tools/demo-table
 

@@ -65,6 +65,9 @@ run || fail "all there"
 [ ! -e calls ] || fail "apt-get called though all is there"
 grep -q 'all packages are installed' said || fail "does not say that all is there"
 
+run demo || fail "demo"
+[ "$(grep -o 'recommends.*' calls)" = 'recommends libxml2-dev' ] || fail "demo asks for other packages"
+
 run test || fail "test"
 grep -q 'libcmocka-dev' calls || fail "libcmocka-dev not asked for"
 ! grep -q 'libdnnl-dev' calls || fail "asks again for what is there"
@@ -112,6 +115,8 @@ run || fail "elsewhere than Debian"
 grep -q 'no Debian' said || fail "does not say that this is no Debian"
 cd "$(dirname "$setup")/.."
 make -n build 2>/dev/null | grep -qx 'tools/setup build' || fail "make build asks for more"
+make -n demo 2>/dev/null | grep -qx 'tools/setup demo' || fail "make demo does not ask for its"
+! make -n demo 2>/dev/null | grep -q 'tools/setup.* test' || fail "make demo asks for what tests need"
 make -n test 2>/dev/null | grep -qx 'tools/setup build test' || fail "make test does not ask for its"
 # The Debian package is built with the libraries that building needs, and its -dev depends on those that
 # a program that links the archive needs: all but those that are loaded (base/files/library.h).
