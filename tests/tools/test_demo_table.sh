@@ -29,7 +29,7 @@ people 0 '' >adult.data
     exit 1
 }
 for words in 'rows of 15 columns' 'income .*the target' '2 classes: <=50K, >50K' \
-    '^done ' '^  is ' '% of 600 rows are right'; do
+    '^done ' '^== the table: income of people' '^  row [0-9]*  *is <=50K ' '^  row [0-9]*  *is >50K ' '% of 600 rows are right'; do
     grep -q -e "$words" shown || {
         echo "test_demo_table: does not say: $words" >&2
         cat shown said >&2
