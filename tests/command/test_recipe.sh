@@ -34,7 +34,7 @@ lacks() {
 # Text without an experiment; what is chosen is told, and settings of the run.
 begin 0 '^experiment   translation/auto ' steps --steps 40
 for line in 'recipe       for 300 pairs and 40 steps (--set changes any of these):$' \
-    '             vocabulary up to 1,000, dropout '; do
+    '             feed-forward 256, vocabulary up to 1,000, dropout '; do
     grep -q "^$line" out || fail "does not say: $line"
 done
 grep -q 'warm-up steps 4,' out || fail 'no warm-up'
@@ -112,7 +112,7 @@ grep -q '^ *# dropout_rate: 0.1 .*# chosen when the run begins: ' init.yaml || f
 "$etude" list translation/auto --yaml >list.yaml
 ! grep -q '^ *\(max_size\|dropout_rate\|train_steps\):' list.yaml || fail 'list --yaml: has what is chosen'
 for file in init list; do
-    begin 0 '^             vocabulary up to 1,000, dropout ' from-$file --steps 3 --config $file.yaml
+    begin 0 'vocabulary up to 1,000, dropout ' from-$file --steps 3 --config $file.yaml
 done
 
 # A start that was cut off before its length was known.

@@ -115,7 +115,9 @@ static void test_translation_recipe__epochs(void **state)
     assert_ok(et_recipe_print(&a, &first, error));
     assert_ok(et_recipe_print(&b, &second, error));
     assert_string_equal(et_strbuf_text(&first), et_strbuf_text(&second));
-    assert_non_null(strstr(et_strbuf_text(&first), "vocabulary up to 8,000, dropout 0."));
+    assert_non_null(
+        strstr(et_strbuf_text(&first),
+               "width 128, layers 4, feed-forward 256, vocabulary up to 8,000, dropout 0."));
     et_strbuf_release(&first);
     et_strbuf_release(&second);
 }
@@ -146,6 +148,34 @@ static void test_translation_recipe__set_settings_stay(void **state)
     assert_null(strstr(et_strbuf_text(&told), "vocabulary"));
     assert_non_null(strstr(et_strbuf_text(&told), "dropout"));
     et_strbuf_release(&told);
+}
+
+/* By pairs and by tokens of the whole run; not once an update has been timed at a size. */
+static void test_translation_recipe__size(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t pairs, steps, width, layers, heads;
+    } cases[] = {
+        { 30000, 1800, 128, 4, 4 },   { 30000, 1000000, 128, 4, 4 },
+        { 100000, 1800, 128, 4, 4 },  { 100000, 100000, 256, 4, 4 },
+        { 1000000, 1800, 128, 4, 4 }, { 1000000, 1000000, 512, 6, 8 },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        et_recipe_amounts amounts = of(cases[i].pairs, cases[i].steps);
+        et_experiment e = choose(NULL, &amounts);
+        assert_int_equal(task_of(&e)->model.embedding_width, cases[i].width);
+        assert_int_equal(task_of(&e)->model.encoder.num_layers, cases[i].layers);
+        assert_int_equal(task_of(&e)->model.decoder.num_attention_heads, cases[i].heads);
+        amounts.steps = 1;
+        amounts.sized = true;
+        assert_ok(et_recipe_apply(&e, &amounts, &arena, error));
+        assert_int_equal(task_of(&e)->model.embedding_width, cases[i].width);
+        assert_int_equal(warmup_of(&e), 1);
+    }
+    et_recipe_amounts amounts = of(30000, 1800);
+    et_experiment e = choose("task.model.embedding_width=54", &amounts);
+    assert_int_equal(task_of(&e)->model.encoder.num_attention_heads, 2);
 }
 
 /* A setting of a branch that is not chosen is left alone. */
@@ -223,6 +253,7 @@ int main(void)
         cmocka_unit_test(test_translation_recipe__amounts),
         cmocka_unit_test(test_translation_recipe__epochs),
         cmocka_unit_test(test_translation_recipe__set_settings_stay),
+        cmocka_unit_test(test_translation_recipe__size),
         cmocka_unit_test(test_translation_recipe__other_branches),
         cmocka_unit_test(test_translation_recipe__adopt),
         cmocka_unit_test(test_translation_recipe__measure),

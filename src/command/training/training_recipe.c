@@ -122,6 +122,7 @@ int et_training_settle_length(et_training *t, const char *directory, et_error *e
     const double epochs = -(double)t->experiment.trainer.train_steps / 1000;
     int status = t->amounts.samples ? ET_OK : et_recipe_measure(&t->experiment, &t->amounts, error);
     t->amounts.epochs = epochs;
+    t->amounts.sized = true;
     if (!status && !t->roles)
         status = time_steps(t, error);
     if (status)

@@ -7,26 +7,35 @@
 #include "tasks/translation/input.h"
 #include "tasks/translation/translation_options.h"
 
-/* X(name, setting, label), in the order in which people read them; followers behind their first. */
+/* X(name, setting, label, size), in the order in which people read them; followers behind their
+ * first. */
 #define ROWS(X)                                                                                    \
-    X(VOCABULARY, "task.vocabulary.max_size", "vocabulary up to")                                  \
-    X(DROPOUT, "task.model.dropout_rate", "dropout")                                               \
-    X(ENCODER_DROPOUT, "task.model.encoder.dropout_rate", NULL)                                    \
-    X(DECODER_DROPOUT, "task.model.decoder.dropout_rate", NULL)                                    \
-    X(SMOOTHING, "task.model.label_smoothing", "label smoothing")                                  \
-    X(SAMPLED, "task.model.sampled_vocabulary", "sampled softmax")                                 \
-    X(BATCH, "task.train_data.global_batch_size", "batches of")                                    \
-    X(PEAK, RATE "cosine.initial_learning_rate", "peak rate")                                      \
-    X(DECAY, RATE "cosine.decay_steps", NULL)                                                      \
-    X(WARMUP, "trainer.optimizer_config.warmup.linear.warmup_steps", "warm-up steps")              \
-    X(AVERAGE, "trainer.optimizer_config.ema.average_decay", "average of weights")                 \
-    X(SUMMARY, "trainer.summary_interval", NULL)                                                   \
-    X(VALIDATION, "trainer.validation_interval", "steps between validations")                      \
-    X(CHECKPOINT, "trainer.checkpoint_interval", NULL)
+    X(WIDTH, MODEL "embedding_width", "width", true)                                               \
+    X(ENCODER_LAYERS, MODEL "encoder.num_layers", "layers", true)                                  \
+    X(DECODER_LAYERS, MODEL "decoder.num_layers", NULL, true)                                      \
+    X(ENCODER_HEADS, MODEL "encoder.num_attention_heads", NULL, true)                              \
+    X(DECODER_HEADS, MODEL "decoder.num_attention_heads", NULL, true)                              \
+    X(ENCODER_INNER, MODEL "encoder.intermediate_size", "feed-forward", true)                      \
+    X(DECODER_INNER, MODEL "decoder.intermediate_size", NULL, true)                                \
+    X(VOCABULARY, "task.vocabulary.max_size", "vocabulary up to", true)                            \
+    X(DROPOUT, MODEL "dropout_rate", "dropout", false)                                             \
+    X(ENCODER_DROPOUT, MODEL "encoder.dropout_rate", NULL, false)                                  \
+    X(DECODER_DROPOUT, MODEL "decoder.dropout_rate", NULL, false)                                  \
+    X(SMOOTHING, MODEL "label_smoothing", "label smoothing", false)                                \
+    X(SAMPLED, MODEL "sampled_vocabulary", "sampled softmax", false)                               \
+    X(BATCH, "task.train_data.global_batch_size", "batches of", false)                             \
+    X(PEAK, RATE "cosine.initial_learning_rate", "peak rate", false)                               \
+    X(DECAY, RATE "cosine.decay_steps", NULL, false)                                               \
+    X(WARMUP, "trainer.optimizer_config.warmup.linear.warmup_steps", "warm-up steps", false)       \
+    X(AVERAGE, "trainer.optimizer_config.ema.average_decay", "average of weights", false)          \
+    X(SUMMARY, "trainer.summary_interval", NULL, false)                                            \
+    X(VALIDATION, "trainer.validation_interval", "steps between validations", false)               \
+    X(CHECKPOINT, "trainer.checkpoint_interval", NULL, false)
 
-#define RATE                       "trainer.optimizer_config.learning_rate."
-#define NAME(name, setting, label) name,
-#define ROW(name, setting, label)  { setting, label },
+#define MODEL                            "task.model."
+#define RATE                             "trainer.optimizer_config.learning_rate."
+#define NAME(name, setting, label, size) name,
+#define ROW(name, setting, label, size)  { setting, label, size },
 enum { ROWS(NAME) COUNT };
 static const et_recipe_row rows[COUNT] = { ROWS(ROW) };
 
@@ -111,6 +120,42 @@ static void set(et_recipe_value *values, int row, double number)
         values[row].number = number;
 }
 
+typedef struct model_size {
+    double pairs, tokens; /* at least so many, the latter in the whole run */
+    double width, layers, heads, inner;
+} model_size;
+
+/* A larger model needs more text, and more time for each token of it. The first are those of
+ * translation/tiny, the last those of translation/base. */
+static const model_size sizes[] = {
+    { 0, 0, 128, 4, 4, 256 },
+    { 6e4, 6e7, 256, 4, 4, 1024 },
+    { 5e5, 1e9, 512, 6, 8, 2048 },
+};
+
+static const model_size *size_of(double pairs, double tokens)
+{
+    const model_size *size = sizes;
+    for (size_t i = 1; i < sizeof sizes / sizeof *sizes; i++)
+        if (pairs >= sizes[i].pairs && tokens >= sizes[i].tokens)
+            size = &sizes[i];
+    return size;
+}
+
+static void choose_size(et_recipe_value *values, const model_size *size)
+{
+    set(values, WIDTH, size->width);
+    double heads = size->heads;
+    while (heads > 1 && fmod(values[WIDTH].number, heads) != 0)
+        heads /= 2;
+    set(values, ENCODER_LAYERS, size->layers);
+    set(values, DECODER_LAYERS, size->layers);
+    set(values, ENCODER_HEADS, heads);
+    set(values, DECODER_HEADS, heads);
+    set(values, ENCODER_INNER, size->inner);
+    set(values, DECODER_INNER, size->inner);
+}
+
 static void choose(const void *settings, const et_recipe_amounts *amounts, et_recipe_value *values)
 {
     const et_translation_options *options = settings;
@@ -121,6 +166,7 @@ static void choose(const void *settings, const et_recipe_amounts *amounts, et_re
         amounts->steps ? (double)amounts->steps : fmax(amounts->epochs * amounts->units / batch, 1);
     const double epochs = steps * batch / amounts->units;
 
+    choose_size(values, size_of(pairs, steps * batch));
     set(values, VOCABULARY, to_multiple(clamp(46 * sqrt(pairs), 1000, 32000), 500));
     const double dropout = to_multiple(clamp(0.1 + 0.05 * log2(epochs / 8), 0.05, 0.3), 0.05);
     set(values, DROPOUT, dropout);

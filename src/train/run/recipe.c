@@ -129,7 +129,7 @@ int et_recipe_apply(et_experiment *experiment, const et_recipe_amounts *amounts,
     for (int i = 0; !status && i < recipe->count; i++) {
         const char *path = recipe->rows[i].setting;
         values[i].number = number_of(et_value_path(echo, path));
-        values[i].given = is_given(experiment, path);
+        values[i].given = is_given(experiment, path) || (amounts->sized && recipe->rows[i].size);
     }
     if (!status)
         recipe->choose(experiment->task, amounts, values);

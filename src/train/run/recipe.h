@@ -24,6 +24,7 @@ typedef struct et_recipe_amounts {
     int64_t steps;     /* updates of the run; 0: epochs says how long the run is */
     double epochs;     /* passes over the data, where steps is 0 */
     double validation; /* what one validation takes, in updates; estimated; 0: there is none */
+    bool sized;        /* the size of the model is chosen, and the amounts are those of that size */
 } et_recipe_amounts;
 
 /* The share of a run's time that validations may take: at least one of them, at most so many. */
@@ -35,6 +36,7 @@ typedef struct et_recipe_row {
     const char *setting; /* its value is a number: "task.model.dropout_rate" */
     const char *label;   /* what people read in front of the value; NULL: the setting goes with the
                             row above and is not shown */
+    bool size;           /* of the model: chosen before the time of an update is known */
 } et_recipe_row;
 
 typedef struct et_recipe_value {
