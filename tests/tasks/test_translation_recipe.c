@@ -90,7 +90,7 @@ static void test_translation_recipe__amounts(void **state)
         { 100000, 1800, 14500, 180, 0.05 },
         { 30000, 10800, 8000, 1000, 0.2 },
         { 100000, 60, 14500, 6, 0.05 },
-        { 1, 1, 1000, 1, 0.3 },
+        { 1, 1, 1000, 1, 0.2 },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         et_recipe_amounts amounts = of(cases[i].pairs, cases[i].steps);

@@ -160,7 +160,8 @@ static void choose(const void *settings, const et_recipe_amounts *amounts, et_re
 {
     const et_translation_options *options = settings;
     const double pairs = (double)amounts->samples;
-    set(values, BATCH, 2048);
+    /* Some twenty updates a pass, with room for the longest sentence. */
+    set(values, BATCH, to_multiple(clamp(amounts->units / 20, 512, 2048), 256));
     const double batch = values[BATCH].number;
     const double steps =
         amounts->steps ? (double)amounts->steps : fmax(amounts->epochs * amounts->units / batch, 1);
